@@ -69,6 +69,10 @@ pub struct FluxqueueConfiguration {
     /// How long the slot of an ended pod is kept for its successor, in seconds. Default: 15.
     #[serde(default)]
     pub slot_keep_seconds: Option<u64>,
+    /// How long it is kept at most because a Job waits longer before it replaces a pod, the more of its pods have failed (10 s, 20 s, 40 s,
+    /// ...), in seconds. Default: 60.
+    #[serde(default)]
+    pub slot_keep_max_seconds: Option<u64>,
     /// How long the place of a suspended Job is held after the Job's release until all its pods are there, in seconds. Default: 60.
     #[serde(default)]
     pub suspend_hold_seconds: Option<u64>,
@@ -202,6 +206,7 @@ impl FluxqueueConfiguration {
             default_walltime: None,
             ttl_seconds_after_finished: None,
             slot_keep_seconds: None,
+            slot_keep_max_seconds: None,
             suspend_hold_seconds: None,
             group_grace_seconds: None,
             gang_start_timeout: None,
@@ -230,6 +235,7 @@ impl Settings {
             default_walltime,
             ttl_seconds_after_finished,
             slot_keep_seconds,
+            slot_keep_max_seconds,
             suspend_hold_seconds,
             group_grace_seconds,
             gang_start_timeout,
@@ -246,6 +252,7 @@ impl Settings {
             default_walltime_secs: default_walltime.as_deref().map(walltime_secs).transpose()?,
             ttl_after_finished_secs: ttl_seconds_after_finished.unwrap_or(default.ttl_after_finished_secs),
             slot_keep_secs: slot_keep_seconds.unwrap_or(default.slot_keep_secs),
+            slot_keep_max_secs: slot_keep_max_seconds.unwrap_or(default.slot_keep_max_secs),
             suspend_hold_secs: suspend_hold_seconds.unwrap_or(default.suspend_hold_secs),
             group_grace_secs: group_grace_seconds.unwrap_or(default.group_grace_secs),
             gang_start_timeout_secs: gang_start_timeout.unwrap_or(default.gang_start_timeout_secs),
@@ -379,7 +386,7 @@ mod tests {
         let settings = resolve(
             "schedulerNames: [a, b, a]\npolicy: hinode\nqueuePolicy: hybrid\nqueueDepth: 11\nreservationDepth: 12\n\
              bypassSeconds: 13\ndefaultWalltime: 1h30m\n\
-             ttlSecondsAfterFinished: 7\nslotKeepSeconds: 8\nsuspendHoldSeconds: 15\ngroupGraceSeconds: 9\ngangStartTimeout: 10\nvolumeBindTimeout: 14\nbindConcurrency: 10\n\
+             ttlSecondsAfterFinished: 7\nslotKeepSeconds: 8\nslotKeepMaxSeconds: 16\nsuspendHoldSeconds: 15\ngroupGraceSeconds: 9\ngangStartTimeout: 10\nvolumeBindTimeout: 14\nbindConcurrency: 10\n\
              recordLonePods: true\n\
              topology: [{levels: [{name: row, nodeLabels: [example.com/row]}]}]\n",
         )
@@ -391,6 +398,7 @@ mod tests {
             default_walltime_secs: Some(5400),
             ttl_after_finished_secs: 7,
             slot_keep_secs: 8,
+            slot_keep_max_secs: 16,
             suspend_hold_secs: 15,
             group_grace_secs: 9,
             gang_start_timeout_secs: 10,
@@ -426,6 +434,7 @@ mod tests {
             default_walltime: Some(_),
             ttl_seconds_after_finished: Some(_),
             slot_keep_seconds: Some(_),
+            slot_keep_max_seconds: Some(_),
             suspend_hold_seconds: Some(_),
             group_grace_seconds: Some(_),
             gang_start_timeout: Some(_),

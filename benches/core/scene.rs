@@ -464,6 +464,7 @@ fn controller(server: &mut Server, name: &str, kind: OwnerKind, pods: usize) -> 
         failed: false,
         deadline: None,
         deadline_secs: None,
+        group: None,
         queue: None,
         deleting: false,
         walltime: None,

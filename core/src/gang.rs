@@ -6,8 +6,8 @@ use std::sync::Arc;
 use fluxqueue_api::{BlockedReason, DegradedReason, names};
 
 use super::dispatch::is_gated;
-use super::grouping::{self, StartSize};
-use super::job::{Job, Lifecycle, Member, Stage, Stalled, Style};
+use super::grouping::StartSize;
+use super::job::{Identity, Job, Lifecycle, Stage, Stalled, Style};
 use super::mounting::Mounting;
 use super::plan::Delay;
 use super::setbacks::{FirstPause, Setback, Setbacks};
@@ -147,7 +147,7 @@ impl Core {
     /// Somebody else bound a pod of a gang: it has begun, and the others join. The record follows.
     pub(super) fn seat_externally_bound(&mut self, id: JobId) {
         let Some(job) = self.jobs.all.get(&id).filter(|job| job.style == Style::Gang) else { return };
-        let bound = self.jobs.live_members(job).into_iter().filter(|member| member.is_bound());
+        let bound = self.jobs.remaining(job).into_iter().filter(|member| member.is_bound());
         let externally_bound =
             bound.filter(|member| !job.life.is_placed() || (job.writes_ahead() && member.seat.is_none()));
         let externally_bound: Vec<_> = externally_bound
@@ -186,9 +186,7 @@ impl Core {
 
     /// How many pods of a job start together; `None` if nobody can say yet.
     pub(super) fn start_size_now(&self, job: &Job) -> Option<usize> {
-        let live = self.jobs.live_members(job);
-        let grace_secs = self.settings.group_grace_secs;
-        match grouping::start_size(job, &live, &self.jobs.controllers, grace_secs, self.now) {
+        match self.jobs.start_size(job, self.settings.group_grace_secs, self.now) {
             StartSize::Pods(size) | StartSize::Clamped { to: size, .. } => Some(size),
             StartSize::Until(_) | StartSize::None => None,
         }
@@ -197,27 +195,35 @@ impl Core {
     /// A gang of which nothing is left starts anew, all or none. So does one of which no Binding had an effect.
     pub(super) fn forget_empty_start(&mut self, id: JobId) {
         let Some(job) = self.jobs.all.get(&id) else { return };
-        if job.style != Style::Gang || !job.life.is_placed() || !job.retained.is_empty() {
+        if job.style != Style::Gang || !job.life.is_placed() || !self.jobs.is_new_start(job) {
             return;
         }
-        let live = self.jobs.live_members(job);
-        // A pod that is being deleted and was not bound before never will be; and who waits again was not bound by what was sent.
-        let is_sent = |member: &&Member| {
-            let in_doubt = member.maybe_bound && !member.pod.deleting && member.stage != Stage::Waiting;
-            in_doubt || matches!(member.stage, Stage::Binding(_) | Stage::Bound)
-        };
-        let was_begun = live.is_empty() && (job.started_at.is_some() || job.life == Lifecycle::Placed);
-        if was_begun || live.iter().any(is_sent) {
-            return;
+        let (unsent, life, has_started) = (self.jobs.unsent(job), job.life, job.started_at.is_some());
+        if !job.retained.is_empty() {
+            // They start in the slots that are retained for them, if all have one and all are there; else where there is room for all.
+            let is_short = self.jobs.is_short_of(job, self.settings.group_grace_secs, self.now).is_some();
+            if is_short || !unsent.is_empty() || self.jobs.have_retained_slots(job) {
+                return;
+            }
+            let retained = self.jobs.all.get_mut(&id).map(|job| std::mem::take(&mut job.retained)).unwrap_or_default();
+            for slot in retained {
+                self.free_allocation(Some(slot.allocation));
+            }
         }
-        let unsent = self.jobs.unsent(job);
-        let Some(job) = self.jobs.all.get_mut(&id) else { return };
         if unsent.is_empty() {
-            job.forget_start();
-        } else if matches!(job.life, Lifecycle::Starting { .. }) && job.started_at.is_none() {
+            self.jobs.forget_start(id);
+        } else if matches!(life, Lifecycle::Starting { .. }) && !has_started {
             // The pods that were sent are gone: whether the others may begin without them is asked anew.
-            job.life = Lifecycle::Placed;
+            if let Some(job) = self.jobs.all.get_mut(&id) {
+                job.life = Lifecycle::Placed;
+            }
             self.outbox.extend(unsent);
+        } else if life != Lifecycle::Placed {
+            // These were to join pods that have gone since: they start with those that are to come.
+            for uid in unsent {
+                self.unassign(&uid);
+            }
+            self.jobs.forget_start(id);
         }
     }
 
@@ -245,8 +251,8 @@ impl Core {
             self.unassign(&uid);
         }
         let now = self.now;
+        self.jobs.forget_start(id);
         let Some(job) = self.jobs.all.get_mut(&id) else { return };
-        job.forget_start();
         let pause = job.setbacks.count(setback, now, FirstPause::OneSecond);
         tracing::info!(job = %job.key, why, pause_millis = pause, "a placement is withdrawn before its first Binding");
         let (reason, text) = match setback {
@@ -265,8 +271,12 @@ impl Core {
 
     pub(super) fn notice_completeness(&mut self, id: JobId) {
         let Some(job) = self.jobs.all.get(&id) else { return };
-        let bound = self.jobs.live_members(job).iter().filter(|member| member.is_bound()).count();
-        let whole = bound >= job.start_size && bound > 0;
+        let bound = self.jobs.remaining(job).iter().filter(|member| member.is_bound()).count();
+        // A pod that has ended since was bound too. And a Job may want fewer by now.
+        let (wanted, is_group) = (self.jobs.wanted(job), matches!(job.identity, Identity::Group(_)));
+        let start_size = if is_group { job.start_size } else { job.start_size.min(wanted) };
+        let reached = bound + job.ended_early;
+        let whole = reached >= start_size && bound > 0;
         let now = self.now;
         let Some(job) = self.jobs.all.get_mut(&id).filter(|job| job.style == Style::Gang) else { return };
         job.life = match job.life {
@@ -275,6 +285,9 @@ impl Core {
             Lifecycle::Placed if bound > 0 => Lifecycle::Starting { since: now },
             life => life,
         };
+        let most = job.most_bound.max(reached);
+        // A Job says how many it wants; a group only has those that are there.
+        job.most_bound = if is_group { most } else { most.min(wanted) };
         if job.life == Lifecycle::Whole {
             job.stalled = None;
             job.setbacks = Setbacks::default();

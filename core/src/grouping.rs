@@ -117,32 +117,89 @@ pub(super) fn owners(
     vec![reference(&top.api_version, top.kind.as_str(), &top.name, &top.uid)]
 }
 
-/// How many pods of the job start together.
-///
-/// `members` are the live ones. `grace_seconds` is how long more than the known controllers can make is waited for: a
-/// group may be made by several objects, which do not appear at the same instant.
-pub(super) fn start_size(
-    job: &Job,
-    members: &[&Member],
-    controllers: &Table<Uid, Arc<Controller>>,
-    grace_seconds: u64,
-    now: Time,
-) -> StartSize {
-    match &job.identity {
-        Identity::Pod(_) => StartSize::Pods(1),
-        Identity::Controller(uid) => match controllers.get(uid) {
-            Some(made_by) if made_by.wants > 0 => StartSize::Pods(made_by.wants as usize),
-            _ => StartSize::None,
-        },
-        Identity::Group(_) => {
-            let Some(asked) = group_size(members) else { return StartSize::None };
-            let Some(possible) = can_appear(members, controllers) else { return StartSize::Pods(asked) };
-            if possible >= asked {
-                return StartSize::Pods(asked);
+/// How many pods the objects that make pods of a group can have at once, by their specs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Capacity {
+    /// Those that can still start: without what has succeeded or failed for good.
+    left: usize,
+    /// With these.
+    in_all: usize,
+}
+
+impl Capacity {
+    /// Adds an object of which so many pods were seen to succeed: its own status lags.
+    pub(super) fn add(&mut self, made_by: &Controller, succeeded_seen: u32) {
+        let at_once = made_by.can_start_together.max(made_by.wants.min(1));
+        self.in_all += at_once as usize;
+        self.left += match made_by.completions {
+            _ if made_by.finished => 0,
+            Some(completions) => {
+                let succeeded = made_by.succeeded.max(succeeded_seen);
+                made_by.parallelism.min(completions.saturating_sub(succeeded)) as usize
             }
-            let until = job.joined.plus_secs(grace_seconds);
-            if now < until { StartSize::Until(until) } else { StartSize::Clamped { to: possible.max(1), asked } }
+            // A work queue makes no pods after the first success.
+            None if made_by.succeeded > 0 => made_by.wants as usize,
+            None => at_once as usize,
+        };
+    }
+
+    /// Adds a pod whose maker is not known.
+    pub(super) fn add_stray(&mut self) {
+        self.in_all += 1;
+        self.left += 1;
+    }
+}
+
+/// What the number of pods that start together rests on, apart from the pods themselves.
+pub(super) struct Start<'a> {
+    pub job: &'a Job,
+    pub controllers: &'a Table<Uid, Arc<Controller>>,
+    /// What the objects that make pods of a group can have; `None` if that is not bounded (bare pods).
+    pub capacity: Option<Capacity>,
+    /// How long more than the known objects can make is waited for: a group may be made by several objects, which do not
+    /// appear at the same instant.
+    pub grace_secs: u64,
+    /// How much longer that is while pods of an earlier start still stop; else 0.
+    pub stopping_secs: u64,
+    pub now: Time,
+}
+
+impl Start<'_> {
+    /// How many of these pods start together.
+    pub(super) fn size(&self, members: &[&Member]) -> StartSize {
+        match &self.job.identity {
+            Identity::Pod(_) => StartSize::Pods(1),
+            Identity::Controller(uid) => match self.controllers.get(uid) {
+                Some(made_by) => {
+                    let seen = if made_by.kind == OwnerKind::Job { self.job.succeeded } else { 0 };
+                    match wants(made_by, seen) as usize {
+                        0 => StartSize::None,
+                        size => StartSize::Pods(size),
+                    }
+                }
+                None => StartSize::None,
+            },
+            Identity::Group(_) => group_size(members).map_or(StartSize::None, |asked| self.group_size(asked)),
         }
+    }
+
+    fn group_size(&self, asked: usize) -> StartSize {
+        let Some(Capacity { left, in_all }) = self.capacity.filter(|capacity| capacity.left < asked) else {
+            return StartSize::Pods(asked);
+        };
+        if in_all >= asked {
+            // The others have ended: no more than these can come.
+            return StartSize::Pods(left.max(1));
+        }
+        let until = self.others_may_come_until();
+        if self.now < until { StartSize::Until(until) } else { StartSize::Clamped { to: left.max(1), asked } }
+    }
+
+    /// Until then objects that make further pods of the group may appear: for some seconds after its last pod has, and after the last pod
+    /// of an earlier start has stopped, since some operators make objects again only then.
+    fn others_may_come_until(&self) -> Time {
+        let job = self.job;
+        job.joined.max(job.left_at).plus_secs(self.grace_secs).plus_secs(self.stopping_secs)
     }
 }
 
@@ -168,25 +225,6 @@ pub(super) fn contradiction(members: &[&Member]) -> Option<String> {
     let all: Vec<String> = sizes.iter().map(u32::to_string).collect();
     let taken = group_size(members)?;
     Some(format!("its pods carry different sizes ({}): the oldest pod's, {taken}, counts", all.join(", ")))
-}
-
-/// How many pods the known controllers of the members can have at once; `None` if that is not bounded (bare pods).
-fn can_appear(members: &[&Member], controllers: &Table<Uid, Arc<Controller>>) -> Option<usize> {
-    let mut known = BTreeSet::new();
-    let mut strays = 0;
-    for member in members {
-        match member.pod.owner.as_ref().filter(|owner| !matches!(owner.kind, OwnerKind::Other(_))) {
-            Some(owner) if controllers.contains_key(&owner.uid) => drop(known.insert(&owner.uid)),
-            Some(_) => strays += 1,
-            None => return None,
-        }
-    }
-    let made: usize = known
-        .into_iter()
-        .filter_map(|uid| controllers.get(uid))
-        .map(|made_by| (made_by.can_start_together.max(made_by.wants.min(1))) as usize)
-        .sum();
-    Some(made + strays)
 }
 
 /// How many pods a controller still wants at once, given how many of its pods were seen to succeed: its own status lags.

@@ -272,6 +272,7 @@ impl Core {
             let cause = match pod.phase {
                 Phase::Succeeded => Cause::Succeeded,
                 Phase::Refused { .. } => Cause::Refused,
+                Phase::Disrupted { .. } => Cause::Disrupted,
                 _ => Cause::Failed,
             };
             self.end(&uid, cause);
@@ -314,7 +315,7 @@ impl Core {
 
     pub(super) fn controller(&mut self, made_by: Arc<Controller>) {
         let uid = made_by.id.uid.clone();
-        let before = self.jobs.controllers.insert(uid.clone(), Arc::clone(&made_by));
+        let before = self.jobs.put_controller(&made_by);
         let is_new = before.is_none();
         let ends = |made_by: &Controller| (made_by.walltime.clone(), made_by.deadline);
         let has_other_ends = before.is_some_and(|before| ends(&before) != ends(&made_by));
@@ -341,7 +342,7 @@ impl Core {
     }
 
     pub(super) fn controller_gone(&mut self, uid: &Uid) {
-        if let Some(made_by) = self.jobs.controllers.remove(uid) {
+        if let Some(made_by) = self.jobs.remove_controller(uid) {
             let jobs = self.jobs_of(&made_by);
             self.touched.extend(jobs);
         }
@@ -354,7 +355,7 @@ impl Core {
             identities.push(Identity::Controller(owner.uid.clone()));
         }
         let jobs = identities.iter().filter_map(|identity| self.jobs.by_identity.get(identity).copied());
-        jobs.chain(self.jobs.groups_of(&made_by.id.uid)).collect()
+        jobs.chain(self.jobs.groups_of(made_by)).collect()
     }
 
     // --- the end of the first lists ---

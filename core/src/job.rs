@@ -68,11 +68,15 @@ pub(super) struct Job {
     pub live: BTreeMap<PodOrder, Uid>,
     /// The objects that have made pods of it.
     pub controllers: BTreeSet<Uid>,
+    /// Those of them that are gone: the pods that they have left will be deleted too.
+    pub gone_makers: BTreeSet<Uid>,
     /// Pods that ended by success; and otherwise.
     pub succeeded: u32,
     pub failed: u32,
     /// When the last member joined.
     pub joined: Time,
+    /// When the last pod was gone that had been deleted while it ran.
+    pub left_at: Time,
     pub queued_at: Option<Time>,
     /// It was in the queue before, or could have been but for a hold, a gate or its queue: it goes around what is promised to others.
     pub is_late_entrant: bool,
@@ -88,6 +92,10 @@ pub(super) struct Job {
     /// A Binding was refused before any took effect: no more are sent, and the placement is about to be withdrawn.
     /// What the API server says.
     pub refusal: Option<String>,
+    /// How many of its pods were bound at the same time since it began, or as many as it wanted since then.
+    pub most_bound: usize,
+    /// Pods that have ended on their nodes before all that start together were bound.
+    pub ended_early: usize,
     /// Since its first Binding it should have become whole, and has not: why.
     pub stalled: Option<Stalled>,
     /// How it ended, by its record as found after a restart.
@@ -243,7 +251,9 @@ pub(super) struct RetainedSlot {
     pub allocation: Allocation,
     pub seat: Option<PodIndex>,
     /// The controller whose next pod may take it.
-    pub controller: Option<Uid>,
+    pub controller: Uid,
+    /// That is of a kind of which nobody knows how many pods it wants.
+    pub is_of_unknown_kind: bool,
     pub until: Time,
 }
 
@@ -314,6 +324,8 @@ pub(super) enum Cause {
     Failed,
     /// The kubelet refused or evicted it.
     Refused,
+    /// It was drained, preempted or deleted with its node.
+    Disrupted,
     /// Its object is gone, or going before it was bound.
     Deleted,
 }
@@ -431,11 +443,19 @@ impl InQueue {
     }
 }
 
+impl RetainedSlot {
+    /// The pod is one that may take it, as far as the pod itself is concerned.
+    pub(super) fn is_for(&self, pod: &Pod) -> bool {
+        pod.owner.as_ref().is_some_and(|owner| owner.uid == self.controller) && *self.allocation.shape == *pod.shape
+    }
+}
+
 impl Job {
     /// Nothing of it has a slot any more: it starts anew, all or none.
     pub(super) fn forget_start(&mut self) {
         self.life = Lifecycle::Waiting;
         self.refusal = None;
+        (self.ended_early, self.most_bound) = (0, 0);
         self.stalled = None;
         self.seats.clear();
     }

@@ -6,15 +6,20 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use fluxqueue_api::{BlockedReason, FluxJob, JobState, ScheduledReason, WorkloadKind};
+use fluxqueue_api::{BlockedReason, FluxJob, JobState, ScheduledReason, WorkloadKind, names};
 
 use super::grouping;
-use super::job::{Identity, Job, Lifecycle, Member, Stage, Style};
+use super::grouping::{Capacity, Start, StartSize};
+use super::job::{Identity, Job, Lifecycle, Member, RetainedSlot, Stage, Style};
 use super::ledger::Allocation;
 use crate::queue::JobId;
 use crate::table::Table;
 use fluxqueue_workload::levels::LevelRule;
-use fluxqueue_workload::{Controller, Lifetime, ObjectKey, OwnerKind, Pod, Time, Uid};
+use fluxqueue_workload::{Controller, Lifetime, ObjectKey, OwnerKind, Phase, Pod, Time, Uid};
+
+/// While pods of an earlier start still stop, a group waits for as long before it is smaller than it asks for: an operator may make the
+/// other pods only when the old ones are gone. Few need more than ten minutes to stop, and some never do.
+const STOPPING_SECS_MAX: u64 = 600;
 
 /// A time on record is believed if it is no more than a day before its job was made, or ahead of
 /// the present: clocks that were wrong by hours when the record was written must not cost a job its
@@ -33,6 +38,8 @@ pub(super) struct Jobs {
     pub by_key: Table<ObjectKey, JobId>,
     /// Groups by the objects that made pods of them, or own their FluxJobs: what these say concerns the group.
     groups_of: BTreeMap<Uid, BTreeSet<JobId>>,
+    /// Group -> the objects whose pod templates name it: they make members of it, also those that have made none yet.
+    makers_of: BTreeMap<ObjectKey, BTreeSet<Uid>>,
     /// Gangs that have begun and are not whole.
     starting: BTreeSet<JobId>,
     pub next_job: JobId,
@@ -78,6 +85,7 @@ impl Jobs {
             by_identity: Table::default(),
             by_key: Table::default(),
             groups_of: BTreeMap::new(),
+            makers_of: BTreeMap::new(),
             starting: BTreeSet::new(),
             next_job: JobId::FIRST,
             default_walltime_secs,
@@ -101,10 +109,47 @@ impl Jobs {
         }
     }
 
-    /// The groups that have not ended and depend on this object.
-    pub(super) fn groups_of(&self, controller: &Uid) -> impl Iterator<Item = JobId> {
-        let groups = self.groups_of.get(controller).into_iter().flatten();
+    /// The groups that have not ended and depend on this object: it has made pods of them, or its pod template names them.
+    pub(super) fn groups_of(&self, made_by: &Controller) -> impl Iterator<Item = JobId> {
+        let named = made_by.group.as_ref().map(|_| Identity::Group(group_of(made_by)));
+        let named = named.and_then(|identity| self.by_identity.get(&identity));
+        let groups = self.groups_of.get(&made_by.id.uid).into_iter().flatten().chain(named);
         groups.copied().filter(|id| self.all.get(id).is_some_and(|job| !job.is_finished()))
+    }
+
+    /// Takes up an object that makes pods, as it is now. Returns what was known of it.
+    pub(super) fn put_controller(&mut self, made_by: &Arc<Controller>) -> Option<Arc<Controller>> {
+        let uid = &made_by.id.uid;
+        let before = self.controllers.insert(uid.clone(), Arc::clone(made_by));
+        if let Some(before) = before.as_ref().filter(|before| before.group != made_by.group) {
+            self.forget_maker(before);
+        }
+        if made_by.group.is_some() {
+            self.makers_of.entry(group_of(made_by)).or_default().insert(uid.clone());
+        }
+        before
+    }
+
+    /// An object that makes pods is gone. The pods that it has left behind will be deleted too.
+    pub(super) fn remove_controller(&mut self, uid: &Uid) -> Option<Arc<Controller>> {
+        let made_by = self.controllers.remove(uid)?;
+        self.forget_maker(&made_by);
+        for id in self.groups_of(&made_by).collect::<Vec<_>>() {
+            if let Some(job) = self.all.get_mut(&id) {
+                job.gone_makers.insert(uid.clone());
+            }
+        }
+        Some(made_by)
+    }
+
+    fn forget_maker(&mut self, made_by: &Controller) {
+        let key = group_of(made_by);
+        if let Some(makers) = self.makers_of.get_mut(&key) {
+            makers.remove(&made_by.id.uid);
+            if makers.is_empty() {
+                self.makers_of.remove(&key);
+            }
+        }
     }
 
     /// Whether it is a gang that has begun and is not whole may have changed.
@@ -164,6 +209,116 @@ impl Jobs {
         live
     }
 
+    /// The live pods of a job without those of a gang that are on their way out: being deleted, or made by an object that is deleted.
+    /// These still take room, and are no members any more.
+    pub(super) fn remaining<'a>(&'a self, job: &'a Job) -> Vec<&'a Member> {
+        let mut members = self.live_members(job);
+        if job.style == Style::Gang {
+            let is_ending = |uid: &Uid| self.controllers.get(uid).is_some_and(|made_by| made_by.deleting);
+            let makers_end = !job.gone_makers.is_empty() || job.controllers.iter().any(is_ending);
+            let leaves_with = |uid: &Uid| job.gone_makers.contains(uid) || is_ending(uid);
+            let leaves =
+                |pod: &Pod| pod.deleting || makers_end && pod.owner.iter().any(|owner| leaves_with(&owner.uid));
+            members.retain(|member| !leaves(&member.pod));
+        }
+        members
+    }
+
+    /// The pods by which a job is described: those that remain. Of a gang that leaves as a whole it is all.
+    pub(super) fn counted<'a>(&'a self, job: &'a Job) -> Vec<&'a Member> {
+        let remaining = self.remaining(job);
+        if remaining.is_empty() { self.live_members(job) } else { remaining }
+    }
+
+    /// Nothing that remains of a gang is on a node or on its way there: what comes is a new start.
+    ///
+    ///   1. Four pods run and are deleted; each takes 20 s to stop.
+    ///   2. Their Job makes four others. None of them will work with one of the old ones: they start together, as the first did.
+    pub(super) fn is_new_start(&self, job: &Job) -> bool {
+        // A pod that waits again was not bound by what was sent.
+        let in_doubt = |member: &Member| member.maybe_bound && member.stage != Stage::Waiting;
+        let has_begun = |member: &Member| member.is_bound() || in_doubt(member);
+        let remaining = self.remaining(job);
+        if self.live(job).any(|member| matches!(member.stage, Stage::Binding(_))) {
+            // The answer is waited for.
+            false
+        } else if remaining.is_empty() {
+            job.started_at.is_none() && job.life != Lifecycle::Placed && !self.live(job).any(Member::is_bound)
+        } else {
+            !remaining.into_iter().any(has_begun)
+        }
+    }
+
+    /// Each of the pods that are ready has a retained slot of its own.
+    pub(super) fn have_retained_slots(&self, job: &Job) -> bool {
+        let mut slots: Vec<&RetainedSlot> = job.retained.iter().collect();
+        let mut ready = self.remaining(job).into_iter().filter(|member| member.is_ready(names::GATE));
+        ready.all(|member| {
+            let found = slots.iter().position(|slot| slot.is_for(&member.pod));
+            found.map(|at| slots.swap_remove(at)).is_some()
+        })
+    }
+
+    /// Until all pods of a new start are there, none of them takes a retained slot: how many there are, and how many are wanted.
+    pub(super) fn is_short_of(&self, job: &Job, grace_secs: u64, now: Time) -> Option<(usize, usize)> {
+        let (StartSize::Pods(size) | StartSize::Clamped { to: size, .. }) = self.start_size(job, grace_secs, now)
+        else {
+            return None;
+        };
+        let ready = self.remaining(job).iter().filter(|member| member.is_ready(names::GATE)).count();
+        (ready < size).then_some((ready, size))
+    }
+
+    /// A gang starts anew. Pods of its earlier start that still stop have no seats any more.
+    pub(super) fn forget_start(&mut self, id: JobId) {
+        let Some(job) = self.all.get_mut(&id) else { return };
+        for uid in job.live.values() {
+            if let Some(member) = self.members.get_mut(uid) {
+                member.seat = None;
+            }
+        }
+        job.forget_start();
+    }
+
+    /// How many of the pods that remain start together.
+    pub(super) fn start_size(&self, job: &Job, grace_secs: u64, now: Time) -> StartSize {
+        let remaining = self.remaining(job);
+        let mut stop = self.live(job).filter(|member| member.pod.deleting && member.is_bound());
+        let is_followed = remaining.len() < job.live.len() && stop.next().is_some();
+        let stopping_secs = if is_followed { STOPPING_SECS_MAX } else { 0 };
+        let capacity = self.capacity(job, &remaining);
+        let controllers = &self.controllers;
+        Start { job, controllers, capacity, grace_secs, stopping_secs, now }.size(&remaining)
+    }
+
+    /// How many pods the objects of a group can have at once, by their specs; `None` if some of its pods have no maker that says so.
+    fn capacity(&self, job: &Job, members: &[&Member]) -> Option<Capacity> {
+        let Identity::Group(key) = &job.identity else { return None };
+        let mut makers: BTreeSet<&Uid> = job.controllers.iter().collect();
+        let named = self.makers_of.get(key).into_iter().flatten();
+        // What has ended by the time that the group begins is of an earlier one of the name.
+        makers.extend(named.filter(|uid| self.controllers.get(*uid).is_some_and(|made_by| !made_by.finished)));
+        let mut capacity = Capacity::default();
+        for member in members {
+            match member.pod.owner.as_ref().filter(|owner| !matches!(owner.kind, OwnerKind::Other(_))) {
+                Some(owner) if self.controllers.contains_key(&owner.uid) => {}
+                Some(_) => capacity.add_stray(),
+                None => return None,
+            }
+        }
+        let makers = makers.into_iter().filter_map(|uid| self.controllers.get(uid));
+        // The pods of a Deployment are made by its ReplicaSets.
+        for made_by in makers.filter(|made_by| !made_by.deleting && made_by.kind != OwnerKind::Deployment) {
+            let is_seen = |uid: &&Uid| {
+                let pod = self.members.get(*uid).map(|member| &member.pod);
+                pod.is_some_and(|pod| pod.phase == Phase::Succeeded && is_made_by(pod, &made_by.id.uid))
+            };
+            let seen = if made_by.completions.is_some() { job.members.iter().filter(is_seen).count() } else { 0 };
+            capacity.add(made_by, u32::try_from(seen).unwrap_or(u32::MAX));
+        }
+        Some(capacity)
+    }
+
     /// What its pods have of nodes, and the slots that are retained for it.
     pub(super) fn allocations<'a>(&'a self, job: &'a Job) -> impl Iterator<Item = &'a Allocation> {
         let of_pods = self.live(job).filter_map(|member| member.allocation.as_ref());
@@ -184,10 +339,10 @@ impl Jobs {
                 Some(made_by) => {
                     grouping::wants(made_by, succeeded_of(job, made_by.kind == OwnerKind::Job, job.succeeded)) as usize
                 }
-                None => job.live.len(),
+                None => self.counted(job).len(),
             },
             Identity::Group(_) => {
-                let live = job.live.len();
+                let live = self.counted(job).len();
                 if job.life.is_placed() { live.max(job.retained.len() + live) } else { live.max(job.start_size) }
             }
         }
@@ -216,7 +371,7 @@ impl Jobs {
             return if ran { ScheduledReason::Scheduled } else { ScheduledReason::NeverScheduled };
         }
         let (mut bound, mut on_the_way) = (0, false);
-        for member in self.live(job) {
+        for member in self.counted(job) {
             bound += usize::from(member.is_bound());
             on_the_way |= member.stage.is_on_the_way();
         }
@@ -273,7 +428,7 @@ impl Jobs {
 
     /// How long a pod of the job would take its resources if it started now.
     pub(super) fn lifetime(&self, pod: &Pod, job: &Job, clock: Clock) -> Lifetime {
-        ended_by(self.deadline(pod, clock), self.occupies_from_binding(pod, job), clock.now)
+        ended_by(self.deadline(pod, clock), self.holds_from_binding(pod, job), clock.now)
     }
 
     /// How long its resources are to be kept for a pod of the job that starts later, if the object that made it ends it at a deadline: as
@@ -281,7 +436,7 @@ impl Jobs {
     /// start, and what is promised behind it does not move with every second for which both wait.
     pub(super) fn lifetime_later(&self, pod: &Pod, job: &Job, clock: Clock, since: Time) -> Option<Lifetime> {
         let deadline = clock.wall(self.deadline(pod, clock)?);
-        Some(ended_by(Some(deadline), self.occupies_from_binding(pod, job), since))
+        Some(ended_by(Some(deadline), self.holds_from_binding(pod, job), since))
     }
 
     /// How long a pod of the job takes its resources from its start: its walltime, the time that it has to stop
@@ -361,6 +516,17 @@ pub(super) fn ended_by(deadline: Option<Time>, own: Lifetime, now: Time) -> Life
         (Some(left), _) => Lifetime::Seconds(left),
         (None, own) => own,
     }
+}
+
+/// The group that an object's pod template names, if it names one.
+fn group_of(made_by: &Controller) -> ObjectKey {
+    let name = made_by.group.as_ref().map(|group| Arc::clone(&group.name)).unwrap_or_default();
+    ObjectKey::new(Arc::clone(&made_by.id.key.namespace), name)
+}
+
+/// The object has made the pod.
+pub(super) fn is_made_by(pod: &Pod, uid: &Uid) -> bool {
+    pod.owner.as_ref().is_some_and(|owner| owner.uid == *uid)
 }
 
 /// How many of a Job's pods were seen to succeed; other controllers do not count that.

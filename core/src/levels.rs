@@ -110,8 +110,10 @@ impl Core {
                 }
                 LevelBound::Spread(spread) => Within::Spread(spread),
             };
-            // A pod that stays alone leads nobody.
-            let leads = joins && within == Within::One && job.style != Style::Lone;
+            // A pod that stays alone leads nobody. A group that starts with fewer pods than it asks for is followed by the others.
+            let asked = pod.group.as_ref().and_then(|group| group.size.as_ref().ok());
+            let is_followed = asked.is_some_and(|asked| job.start_size < *asked as usize);
+            let leads = within == Within::One && if joins { job.style != Style::Lone } else { is_followed };
             let role = role.clone().filter(|_| is_of_role(rule));
             Some(LevelWant { level, within, of: rule.of.clone(), role, leads })
         };
@@ -134,7 +136,7 @@ impl Core {
                 |known: &LevelRule| (&known.level, known.bound, &known.of) == (&rule.level, rule.bound, &rule.of);
             rules.is_some_and(|rules| rules.iter().any(is_same)) && self.jobs.are_together(&rule.of, job, pod, other)
         };
-        let members = self.jobs.live(job).filter(|member| asks_for_it(&member.pod));
+        let members = self.jobs.counted(job).into_iter().filter(|member| asks_for_it(&member.pod));
         let of_members = members.filter_map(|member| member.allocation.as_ref());
         // Of a slot without a pod it is not known what that asked for, but by its shape, or if all pods are of one template.
         let is_of_one = !job.retained.is_empty() && self.jobs.role(job, pod) == Some(Role::Only);

@@ -108,6 +108,7 @@ mod table;
 mod timers;
 mod under_way;
 mod unsorted;
+mod waves;
 mod what_if;
 mod wishes;
 

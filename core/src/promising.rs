@@ -14,7 +14,7 @@ use super::{Core, EventKind, Subject, Timer};
 use crate::fluxion::{End, RankSet};
 use crate::queue::{ClassId, JobId, PendingRequest, QueueId};
 use fluxqueue_api::{EventReason, FluxJobStatus, Reservation};
-use fluxqueue_workload::{NodeName, ObjectKey, ObjectRef, Time, Uid};
+use fluxqueue_workload::{NodeName, ObjectKey, ObjectRef, Pod, Time, Uid};
 
 /// A pod that ends when it should is seen to have ended so much later at most.
 const OVERDUE_SECONDS: u64 = 1;
@@ -28,6 +28,8 @@ enum Stays {
     Extended(JobId),
     /// It has outlived its planned end: a job, or a pod of another scheduler.
     Overdue(ObjectKey),
+    /// It takes the place of a pod that has failed, and its Job takes longer by that.
+    Retried(ObjectRef),
 }
 
 impl Core {
@@ -61,28 +63,34 @@ impl Core {
         let queue = self.limited_queue(id).filter(|_| late.cause == Delay::Walltime);
         let job = self.jobs.all.get(&id).filter(|_| late.cause == Delay::Capacity);
         let missing = job.and_then(|job| self.missing_claim(job));
-        let (cause, by, overdue) = match late.cause {
+        let (cause, by, stays) = match late.cause {
             Delay::Capacity if missing.is_some() => (Delay::Capacity, None, None),
             // A pod that should end in this very second does not have to do with it.
             Delay::Capacity if self.lost.on(&late.was.nodes).is_some() && self.extended.is_empty() => {
                 (Delay::Capacity, None, None)
             }
-            Delay::Walltime | Delay::Capacity => match self.who_stays(&late.was.nodes, queue, id) {
+            Delay::Walltime | Delay::Capacity => match self.who_stays(&late.was, queue, id) {
                 Some(Stays::Extended(by)) => (Delay::Edit, Some(by), None),
-                Some(Stays::Overdue(key)) => (Delay::Walltime, None, Some(key)),
+                Some(Stays::Overdue(key)) => {
+                    let text = format!("{key} outlived its planned end");
+                    (Delay::Walltime, None, Some((key.namespace, text)))
+                }
+                Some(Stays::Retried(pod)) => {
+                    let text = format!("pod {pod} takes the place of a pod that failed");
+                    (Delay::Walltime, None, Some((pod.key.namespace, text)))
+                }
                 None => (Delay::Capacity, None, None),
             },
             cause => (cause, late.by, None),
         };
         *self.gauges.reservations_delayed.entry(cause.as_str()).or_default() += 1;
-        if let Some(overdue) = &overdue {
-            self.gauges.count_overrun(&overdue.namespace);
+        if let Some((namespace, _)) = &stays {
+            self.gauges.count_overrun(namespace);
         }
         let Some(job) = self.jobs.all.get(&id) else { return };
         let by = match cause {
             Delay::Walltime => {
-                let overdue = overdue.map_or_else(|| "a job".to_owned(), |key| key.to_string());
-                format!("{overdue} outlived its planned end")
+                stays.map_or_else(|| "a job outlived its planned end".to_owned(), |(_, text)| text)
             }
             Delay::Capacity => missing.unwrap_or_else(|| self.what_is_lost(&late.was.nodes, queue)),
             Delay::Priority | Delay::Edit => self.who_did_it(cause, by, job),
@@ -149,10 +157,19 @@ impl Core {
     }
 
     /// Who stays longer than was planned, so that a promise on these nodes, or within the limits of this queue, is later.
-    fn who_stays(&self, nodes: &RankSet, queue: Option<QueueId>, but: JobId) -> Option<Stays> {
+    fn who_stays(&self, was: &Kept, queue: Option<QueueId>, but: JobId) -> Option<Stays> {
+        let nodes = &was.nodes;
         let extended = || self.extended_on(nodes).or_else(|| self.extended_in_queue(queue?)).map(Stays::Extended);
         let overdue = || self.overdue_on(nodes, but).or_else(|| self.overdue_in_queue(queue?, but)).map(Stays::Overdue);
-        let there = extended().or_else(overdue);
+        // A pod that follows one that has failed, and is planned to be there for longer than until these nodes were promised.
+        let stays = |end: End| end.is_later_than(End::At(was.start));
+        let is_retry = |job: JobId, pod: &Pod| self.jobs.all.get(&job).is_some_and(|job| self.jobs.is_retry(pod, job));
+        let retried = || {
+            let mut holders = self.holders_on(nodes).filter(|holder| stays(holder.allocation.end));
+            let retried = holders.find(|holder| holder.job.is_some_and(|job| is_retry(job, holder.pod)))?;
+            Some(Stays::Retried(retried.pod.id.clone()))
+        };
+        let there = extended().or_else(overdue).or_else(retried);
         if there.is_some() || self.lost.is_any {
             return there;
         }
@@ -213,7 +230,7 @@ impl Core {
     }
 
     /// Those of these nodes that are still there, as a hostlist. Ranks are another process's own, so it is by name.
-    fn names_of(&self, nodes: &RankSet) -> String {
+    pub(super) fn names_of(&self, nodes: &RankSet) -> String {
         let nodes = nodes.iter().filter_map(|rank| self.cluster.node(rank));
         fluxqueue_api::hostlist::encode_set(nodes.map(|node| &*node.name))
     }

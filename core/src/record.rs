@@ -41,6 +41,8 @@ pub(super) struct Snapshot<'a> {
     pub estimated_start: Option<EstimatedStart>,
     /// What it is promised, by the API server's clock.
     pub said: Option<Said>,
+    /// The same for the first pod that is to join those that run.
+    pub next_pod: Option<Said>,
     pub passed_by_since: Option<Time>,
     /// By the API server's clock.
     pub now: Time,
@@ -235,11 +237,13 @@ impl Snapshot<'_> {
         let job = self.job;
         let mut out = vec![self.scheduled(bound, written)];
         if !job.seats.is_empty() {
-            let missing = self.wanted.saturating_sub(bound);
+            // Those that a larger Job asks for by now are not lost.
+            let had = job.most_bound.min(self.wanted);
+            let missing = had.saturating_sub(bound);
             let (status, reason, message) = if let Some(stalled) = &job.stalled {
                 ("True", stalled.reason, stalled.message.clone())
             } else if missing > 0 && !job.is_finished() && self.scheduled == ScheduledReason::Scheduled {
-                ("True", DegradedReason::MemberLost, format!("{missing} of {} pods are missing", self.wanted))
+                ("True", DegradedReason::MemberLost, self.loss(missing, had, written))
             } else {
                 ("False", DegradedReason::Whole, String::new())
             };
@@ -256,6 +260,21 @@ impl Snapshot<'_> {
             out.push(self.condition(*type_, ("True", type_.as_str(), message.clone()), written));
         }
         out
+    }
+
+    /// How many pods are missing of those that it had, and until when.
+    fn loss(&self, missing: usize, had: usize, written: &[Condition]) -> String {
+        let lost = format!("{missing} of {had} pods are missing");
+        let Some((start, nodes)) = self.next_pod.as_ref().and_then(|next| Some((next.start?, &next.nodes))) else {
+            return lost;
+        };
+        let lost = format!("{lost}; the next one has a place from ");
+        let said = fluxqueue_api::conditions::of_type(written, ConditionType::Degraded);
+        let said = said.and_then(|said| said.message.strip_prefix(&lost)?.split(' ').next()?.parse::<Timestamp>().ok());
+        let start = timestamp(Time::from_seconds(start.seconds()));
+        // That the API server's clock has moved a little is nothing to say.
+        let is_same = |said: &Timestamp| said.as_second().abs_diff(start.as_second()) <= 1;
+        format!("{lost}{} on {nodes}", said.filter(is_same).unwrap_or(start))
     }
 
     fn scheduled(&self, bound: usize, written: &[Condition]) -> Condition {

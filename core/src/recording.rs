@@ -8,7 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
 use super::awaited;
 use super::estimates;
-use super::job::{Identity, Job, Lifecycle, Stage, Style};
+use super::job::{Identity, Job, Lifecycle, Said, Stage, Style};
 use super::on_record::Owed;
 use super::plan::Requests;
 use super::record::{self, Snapshot};
@@ -216,11 +216,16 @@ impl Core {
     }
 
     fn snapshot<'a>(&'a self, job: &'a Job) -> Snapshot<'a> {
-        let live = self.jobs.live_members(job);
+        let live = self.jobs.counted(job);
         let walltimes = live.first().map(|member| self.jobs.recorded_walltimes(&member.pod, job));
         let waits = !job.pending.is_empty();
         let said = job.said.as_ref().filter(|_| waits).map(|said| self.said_by_wall(job, said));
         let estimated_start = if waits { estimates::to_say(job, said.as_ref(), self.clock()) } else { None };
+        let next = self.queue.first_of(job.id).filter(|_| job.style == Style::Gang && job.life.is_placed());
+        let next_pod = next.and_then(|next| self.promises.reservation(next)).map(|promise| {
+            let start = self.clock().wall(Time::from_seconds(promise.place.start));
+            Said { start: Some(start), nodes: self.names_of(promise.nodes_to_say()) }
+        });
         Snapshot {
             job,
             live,
@@ -231,6 +236,7 @@ impl Core {
             position: job.position.filter(|_| waits),
             estimated_start,
             said,
+            next_pod,
             passed_by_since: self.passed_by_since(job).map(|at| self.clock().wall(at)),
             now: self.wall_now(),
         }

@@ -9,7 +9,7 @@ use fluxqueue_api::{
 
 use super::attach::completion_of;
 use super::grouping::Belonging;
-use super::job::{Identity, Lifecycle, Seating, Stage, Stalled, Style};
+use super::job::{Identity, Lifecycle, Member, RetainedSlot, Seating, Stage, Stalled, Style};
 use super::record::{pod_set_at, time_of};
 use super::recording::{UNSEEN_MILLIS, reference};
 use super::seats::PodIndex;
@@ -153,9 +153,14 @@ impl Core {
         if job.style != Style::Gang {
             return;
         }
-        let bound: Vec<(Uid, NodeName, Option<u32>)> = self
-            .jobs
-            .live_members(job)
+        let counted = self.jobs.counted(job);
+        let had_begun = job.record.status.as_deref().is_some_and(is_scheduled);
+        let was_left = self.jobs.live(job).any(Member::is_bound) || (had_begun && !counted.is_empty());
+        if was_left && !counted.iter().any(|member| member.is_bound()) {
+            // What ran is gone or on its way out, and no Binding of those that follow has had an effect: these start together.
+            return;
+        }
+        let bound: Vec<(Uid, NodeName, Option<u32>)> = counted
             .into_iter()
             .filter(|member| member.is_bound())
             .filter_map(|m| Some((m.pod.id.uid.clone(), m.pod.node.clone()?, m.pod.completion_index)))
@@ -171,6 +176,9 @@ impl Core {
         let (now, wanted) = (self.now, self.jobs.wanted(job));
         let bound_on_record =
             job.record.status.as_deref().map_or(0, |status| usize::try_from(status.bound).unwrap_or(0));
+        let says_degraded = job.record.status.as_deref().is_some_and(|status| {
+            conditions::of_type(&status.conditions, ConditionType::Degraded).is_some_and(|it| it.status == "True")
+        });
         let nodes_total = job.record.status.as_deref().map_or(0, |status| status.total);
         let stalled = job.record.status.as_deref().and_then(stall_on_record);
         // One that somebody else began, or that has given seats up, is not whole with those that it has.
@@ -184,9 +192,6 @@ impl Core {
         let Some(job) = self.jobs.all.get_mut(&id) else { return };
         // It was whole if its record says that it runs, whatever it has lost since; unless it only says so because none of its pods is
         // left, and that it did not become whole in time.
-        let is_scheduled = |status: &FluxJobStatus| {
-            conditions::of_type(&status.conditions, ConditionType::Scheduled).is_some_and(|it| it.status == "True")
-        };
         let ran = stalled.is_none() && job.record.status.as_deref().is_some_and(is_scheduled);
         if seats.is_empty() {
             // Not written ahead: it has started if anything of it runs.
@@ -214,6 +219,7 @@ impl Core {
         if job.life != Lifecycle::Whole {
             job.stalled = stalled;
         }
+        job.most_bound = if says_degraded { seats.len() } else { bound_on_record.max(bound.len()) };
         job.seats.restore(seats);
         for (uid, node, index) in bound {
             self.seat_bound(id, &uid, &node, index);
@@ -248,7 +254,7 @@ impl Core {
         };
         // By a clock that was set back since that may be still to come: then nobody knows how long ago it was, and each process would
         // count from its own start.
-        let keep_secs = self.settings.slot_keep_secs;
+        let keep_secs = self.settings.slot_keep_secs_after(job.failed.saturating_sub(1));
         let is_over = |node: &NodeName| {
             left_at(node).is_some_and(|at| at.plus_secs(keep_secs) <= self.now || self.now.plus_secs(keep_secs) < at)
         };
@@ -261,9 +267,10 @@ impl Core {
         for (at, node) in seats {
             let Some(rank) = self.cluster.rank(&node) else { continue };
             if let Some(allocation) = self.ledger.allocate_on(&mut self.cluster, rank, &pod, terms) {
-                let keep_secs = i64::try_from(self.settings.slot_keep_secs).unwrap_or(i64::MAX / 1000);
-                self.counts_are_unsure_for(keep_secs * 1000);
-                self.retain_slot(id, allocation, Some(at), Some(controller.clone()));
+                self.counts_are_unsure_for(i64::try_from(keep_secs).unwrap_or(i64::MAX / 1000) * 1000);
+                let (controller, until) = (controller.clone(), self.now.plus_secs(keep_secs));
+                let slot = RetainedSlot { allocation, seat: Some(at), controller, is_of_unknown_kind: false, until };
+                self.retain_slot(id, slot);
             }
         }
     }
@@ -412,6 +419,11 @@ fn stall_on_record(status: &FluxJobStatus) -> Option<Stalled> {
     let degraded = conditions::of_type(&status.conditions, ConditionType::Degraded).filter(|it| it.status == "True")?;
     let reason = DegradedReason::from_name(&degraded.reason).filter(|reason| *reason != DegradedReason::MemberLost)?;
     Some(Stalled { is_inherited: true, ..Stalled::new(reason, degraded.message.clone()) })
+}
+
+/// Its pods have been bound, by its record.
+fn is_scheduled(status: &FluxJobStatus) -> bool {
+    conditions::of_type(&status.conditions, ConditionType::Scheduled).is_some_and(|it| it.status == "True")
 }
 
 /// How the job ended, by its record.

@@ -112,7 +112,7 @@ impl Core {
     /// The requests that the job should have in the queue, with the pods' order among them.
     fn wanted_requests(&mut self, id: JobId) -> Vec<(PendingRequest, Time, u32)> {
         let Some(job) = self.jobs.all.get(&id) else { return Vec::new() };
-        let live = self.jobs.live_members(job);
+        let live = self.jobs.remaining(job);
         if job.suspended.has_stand_ins() && job.life.is_placed() {
             // Its own pods wait for each other.
             return Vec::new();
@@ -157,12 +157,12 @@ impl Core {
 
     fn wanted_start(&mut self, id: JobId, ready: Vec<Uid>) -> Vec<(PendingRequest, Time, u32)> {
         let Some(job) = self.jobs.all.get(&id) else { return Vec::new() };
-        let live = self.jobs.live_members(job);
+        let live = self.jobs.remaining(job);
         let gated = live
             .iter()
             .filter(|m| m.stage == Stage::Waiting && m.pod.gates.iter().any(|g| **g != *names::GATE))
             .count();
-        let size = grouping::start_size(job, &live, &self.jobs.controllers, self.settings.group_grace_secs, self.now);
+        let size = self.jobs.start_size(job, self.settings.group_grace_secs, self.now);
         let contradiction = grouping::contradiction(&live);
         let (size, clamped) = match size {
             StartSize::Pods(size) => (size, None),
@@ -210,6 +210,12 @@ impl Core {
     /// Pods of a gang that runs: they take retained slots at once, or queue at the job's place.
     fn wanted_joiners(&mut self, id: JobId, ready: Vec<Uid>) -> Vec<(PendingRequest, Time, u32)> {
         let (mut pending, now) = (Vec::new(), self.wall_now());
+        let job = self.jobs.all.get(&id).filter(|job| !job.retained.is_empty() && self.jobs.is_new_start(job));
+        let short = job.and_then(|job| self.jobs.is_short_of(job, self.settings.group_grace_secs, self.now));
+        if let Some((there, size)) = short {
+            self.block(id, BlockedReason::Incomplete, format!("{there} of {size} pods are there"));
+            return pending;
+        }
         if let Some(job) = self.jobs.all.get_mut(&id) {
             job.may_queue();
         }
@@ -331,7 +337,9 @@ impl Core {
             Some((before, class)) => {
                 let has_same_priority =
                     !before.has_lower_priority_than(place) && !place.has_lower_priority_than(&before);
-                if has_same_priority && (!is_edited || self.queue.class_of(pending) == Some(class)) {
+                // How long the slot of a pod that joins is held gets shorter with each pod of its Job that succeeds.
+                let joins = job.style == Style::Gang && job.life.is_placed();
+                if has_same_priority && (joins || !is_edited || self.queue.class_of(pending) == Some(class)) {
                     return;
                 }
                 Delay::Edit

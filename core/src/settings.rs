@@ -22,6 +22,8 @@ pub struct CoreSettings {
     pub ttl_after_finished_secs: u64,
     /// How long the slot of a pod that ended is kept for its successor.
     pub slot_keep_secs: u64,
+    /// How long it is kept at most because a Job waits longer before it replaces a pod, the more of its pods have failed.
+    pub slot_keep_max_secs: u64,
     /// How long a gang may take from its first Binding until all are bound before it says that it is Degraded.
     pub gang_start_timeout_secs: u64,
     /// How long the volumes of a pod, or of a gang, may take to be bound once it has its slots.
@@ -114,6 +116,7 @@ impl Default for CoreSettings {
             default_walltime_secs: None,
             ttl_after_finished_secs: 3_600,
             slot_keep_secs: 15,
+            slot_keep_max_secs: 60,
             gang_start_timeout_secs: 60,
             volume_bind_timeout_secs: 600,
             suspend_hold_secs: 60,
@@ -169,5 +172,35 @@ impl NodePolicy {
     /// The policy of this name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|policy| policy.as_str() == name)
+    }
+}
+
+/// A Job makes the first pod in place of a failed one after this time, and the next ones after twice the time before.
+const BACK_OFF_SECS: u64 = 10;
+/// How much later than that the pod may be there.
+const BACK_OFF_SLACK_SECS: u64 = 5;
+
+impl CoreSettings {
+    /// How long a slot is kept for the pod that a Job makes next, of whose pods so many had failed before.
+    pub(crate) fn slot_keep_secs_after(&self, failures: u32) -> u64 {
+        let doubled = 1_u64.checked_shl(failures).unwrap_or(u64::MAX);
+        let back_off = BACK_OFF_SECS.saturating_mul(doubled).saturating_add(BACK_OFF_SLACK_SECS);
+        self.slot_keep_secs.max(back_off.min(self.slot_keep_max_secs))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slot_is_kept_as_long_as_its_job_waits_and_a_minute_at_most() {
+        let settings = CoreSettings::default();
+        let kept = [0, 1, 2, 3, 63, 64, u32::MAX].map(|failures| settings.slot_keep_secs_after(failures));
+        assert_eq!(kept, [15, 25, 45, 60, 60, 60, 60]);
+        let longer = CoreSettings { slot_keep_secs: 90, ..CoreSettings::default() };
+        assert_eq!(longer.slot_keep_secs_after(9), 90, "what is asked for is kept in any case");
+        let none = CoreSettings { slot_keep_secs: 0, slot_keep_max_secs: 0, ..CoreSettings::default() };
+        assert_eq!(none.slot_keep_secs_after(9), 0);
     }
 }

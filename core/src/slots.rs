@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use super::grouping;
 use super::job::{Cause, Lifecycle, Member, PodOrder, RetainedSlot, Seating, Stage, Style};
+use super::jobs::ended_by;
 use super::ledger::{Allocation, valid};
 use super::promises::Promise;
-use super::seats::PodIndex;
 use super::{Core, Timer, jobs};
 use crate::fluxion::{End, Tenancy};
 use crate::queue::JobId;
@@ -244,7 +244,12 @@ impl Core {
         // By a clock that was set back since it may be still to come. That counts all the same, as for whoever ends pods by their
         // deadlines: "now" would be another end for each process.
         let started = pod.started.map_or(self.now, |at| self.core_time(at));
-        let planned = End::of(self.occupies(pod, job), started.seconds());
+        let mut planned = End::of(self.occupies(pod, job), started.seconds());
+        let start = |pod: &Pod| pod.started.map_or(self.now, |at| self.core_time(at)).seconds();
+        let last_wave = self.jobs.all.get(&job).and_then(|job| self.jobs.end_of_waves(pod, job, start));
+        if let (End::At(own), Some(last)) = (planned, last_wave) {
+            planned = End::At(own.max(last));
+        }
         self.unless_past(match (self.jobs.deadline(pod, self.clock()), planned) {
             (Some(deadline), End::At(at)) => End::At(at.min(deadline.seconds())),
             (Some(deadline), End::Eventually | End::Never) => End::At(deadline.seconds()),
@@ -342,25 +347,46 @@ impl Core {
         };
         match cause {
             Cause::Succeeded => job.succeeded += 1,
-            Cause::Failed | Cause::Refused => job.failed += 1,
+            Cause::Failed | Cause::Refused | Cause::Disrupted => job.failed += 1,
             Cause::Deleted => {}
         }
         job.last_end = job.last_end.max(pod.ended);
+        if cause != Cause::Deleted && pod.node.is_some() && matches!(job.life, Lifecycle::Starting { .. }) {
+            job.ended_early += 1;
+        }
+        if pod.deleting && was_bound {
+            job.left_at = self.now;
+        }
         if let Some(seat) = seat {
             job.seats.leave(seat);
         }
-        let controller = pod.owner.as_ref().map(|owner| owner.uid.clone());
-        let successor = match cause {
-            Cause::Succeeded | Cause::Failed => job.style == Style::Gang && controller.is_some(),
+        let (is_gang, failed_before, life, writes_ahead) =
+            (job.style == Style::Gang, job.failed.saturating_sub(1), job.life, job.writes_ahead());
+        // Those that are stopped together are followed by a new start.
+        let others_run =
+            || self.jobs.all.get(&id).is_some_and(|job| self.jobs.remaining(job).into_iter().any(Member::is_bound));
+        let goes_on = !pod.deleting || others_run();
+        let made_by = pod.owner.as_ref().filter(|_| is_gang && goes_on);
+        let is_of_unknown_kind = made_by.is_some_and(|owner| matches!(owner.kind, OwnerKind::Other(_)));
+        let has_successor = match cause {
+            Cause::Succeeded => !is_of_unknown_kind,
+            Cause::Failed => true,
+            // What an operator has deleted while it ran may be made again.
+            Cause::Deleted if is_of_unknown_kind => was_bound && others_run(),
             // A gang that was never whole keeps what it has for the member's return.
-            Cause::Deleted => was_bound && job.life != Lifecycle::Whole && job.writes_ahead() && controller.is_some(),
-            Cause::Refused => false,
+            Cause::Deleted => was_bound && life != Lifecycle::Whole && writes_ahead,
+            Cause::Refused | Cause::Disrupted => false,
         };
-        match allocation {
-            Some(allocation) if successor && valid(&self.cluster, &allocation) => {
-                self.retain_slot(id, allocation, seat, controller);
+        match (allocation, made_by.map(|owner| owner.uid.clone())) {
+            (Some(allocation), Some(controller)) if has_successor && valid(&self.cluster, &allocation) => {
+                let keep_secs = match cause {
+                    Cause::Failed if !is_of_unknown_kind => self.settings.slot_keep_secs_after(failed_before),
+                    _ => self.settings.slot_keep_secs,
+                };
+                let until = self.now.plus_secs(keep_secs);
+                self.retain_slot(id, RetainedSlot { allocation, seat, controller, is_of_unknown_kind, until });
             }
-            allocation => self.free_allocation(allocation),
+            (allocation, _) => self.free_allocation(allocation),
         }
         if had_slot {
             self.withdraw_if_unsent(id, &format!("pod {} is gone", pod.id));
@@ -385,16 +411,17 @@ impl Core {
         }
         let Some(job) = self.jobs.all.get(&id) else { return };
         let succeeded = job.succeeded;
-        let mut room: BTreeMap<Option<Uid>, usize> = BTreeMap::new();
+        let mut room: BTreeMap<Uid, usize> = BTreeMap::new();
         for slot in &job.retained {
             if room.contains_key(&slot.controller) {
                 continue;
             }
             let entry = room.entry(slot.controller.clone()).or_default();
-            *entry = slot.controller.as_ref().and_then(|uid| self.jobs.controllers.get(uid)).map_or(0, |made_by| {
+            let unknown = if slot.is_of_unknown_kind { usize::MAX } else { 0 };
+            *entry = self.jobs.controllers.get(&slot.controller).map_or(unknown, |made_by| {
                 // A pod that waits is the one that may take a retained slot.
-                let holds = |m: &&Member| m.stage != Stage::Waiting && is_made_by(&m.pod, &made_by.id.uid);
-                let live = self.jobs.live_members(job).iter().filter(|m| holds(m)).count();
+                let holds = |m: &&Member| m.stage != Stage::Waiting && jobs::is_made_by(&m.pod, &made_by.id.uid);
+                let live = self.jobs.remaining(job).iter().filter(|m| holds(m)).count();
                 (grouping::wants(made_by, jobs::succeeded_of(job, made_by.kind == OwnerKind::Job, succeeded)) as usize)
                     .saturating_sub(live)
             });
@@ -419,17 +446,11 @@ impl Core {
     }
 
     /// Keeps a slot for the pod that the controller makes next.
-    pub(super) fn retain_slot(
-        &mut self,
-        id: JobId,
-        allocation: Allocation,
-        seat: Option<PodIndex>,
-        controller: Option<Uid>,
-    ) {
-        let until = self.now.plus_secs(self.settings.slot_keep_secs);
-        self.ledger.turn_out(&mut self.cluster, &allocation);
+    pub(super) fn retain_slot(&mut self, id: JobId, slot: RetainedSlot) {
+        let until = slot.until;
+        self.ledger.turn_out(&mut self.cluster, &slot.allocation);
         if let Some(job) = self.jobs.all.get_mut(&id) {
-            job.retained.push(RetainedSlot { allocation, seat, controller, until });
+            job.retained.push(slot);
             self.retaining.insert(id);
         }
         self.timers.wake(Timer::Job(id), until);
@@ -440,23 +461,27 @@ impl Core {
         let Some(member) = self.jobs.members.get(uid) else { return false };
         let pod = Arc::clone(&member.pod);
         let Some(job) = self.jobs.all.get(&id) else { return false };
-        let controller = pod.owner.as_ref().map(|owner| &owner.uid);
-        let found = job.retained.iter().position(|slot| {
-            slot.controller.as_ref() == controller
-                && *slot.allocation.shape == *pod.shape
-                && self.cluster.judge_neighbours(slot.allocation.rank, &pod).is_none()
-        });
+        let found = job
+            .retained
+            .iter()
+            .position(|slot| slot.is_for(&pod) && self.cluster.judge_neighbours(slot.allocation.rank, &pod).is_none());
         let Some(at) = found else { return false };
         let Some(job) = self.jobs.all.get_mut(&id) else { return false };
-        let slot = job.retained.remove(at);
+        let mut slot = job.retained.remove(at);
         self.gauges.slots_passed_on += 1;
+        // It has its own time, also where it follows one that was to end earlier.
+        let own = self.jobs.all.get(&id).map_or(pod.lifetime, |job| {
+            ended_by(self.jobs.deadline(&pod, self.clock()), self.jobs.occupies_from_binding(&pod, job), self.now)
+        });
+        let planned = End::of(own, self.now.seconds());
+        if planned.is_later_than(slot.allocation.end) {
+            self.ledger.set_end(&mut self.cluster, &mut slot.allocation, planned);
+            slot.allocation.is_overdue = false;
+            self.note_other_end(id);
+        }
         // A slot without a seat is one of a job that has none.
         let seating = slot.seat.map_or(Seating::Free { pod_set: 0 }, Seating::At);
         self.assign(uid, slot.allocation, seating);
         true
     }
-}
-
-fn is_made_by(pod: &Pod, uid: &Uid) -> bool {
-    pod.owner.as_ref().is_some_and(|owner| owner.uid == *uid)
 }

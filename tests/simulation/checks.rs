@@ -6,10 +6,10 @@ use fluxqueue_api::{
     ConditionType, FluxJob, FluxJobSpec, FluxJobStatus, JobState, PlacementRange, WorkloadKind, names,
 };
 use fluxqueue_core::{Action, ActionId, ActionKind, Urgency};
-use fluxqueue_workload::{NodeName, ObjectKey, ObjectRef, OwnerKind, Pod, Time};
+use fluxqueue_workload::{NodeName, ObjectKey, ObjectRef, OwnerKind, Phase, Pod, Time};
 
 use crate::jobs::{self, Unit};
-use crate::machine::SLOT_KEEP_SECONDS;
+use crate::machine::SLOT_KEEP_MAX_SECONDS;
 use crate::queues;
 use crate::room;
 use crate::server::{Server, flux_job_key, flux_job_ref, is_version};
@@ -108,7 +108,42 @@ fn judge_binding(view: &View, server: &Server, now: Time, id: &ObjectRef, node: 
     if !has_begun(view, &Unit::of(pod)) && !is_decided(view, pod) {
         queues::judge(view, pod, &about)?;
     }
+    judge_start(view, pod, &about)?;
     judge_placement(view, server, now, pod, node, &about)
+}
+
+/// Pods that follow a gang of which nothing runs any more, though old pods of it still stop, start together: the first of them is not
+/// sent before all are there.
+fn judge_start(view: &View, pod: &Pod, about: &str) -> Result<(), Violation> {
+    if leaves_with_its_maker(view, pod) {
+        // What it belongs to has begun before its maker was deleted.
+        return Ok(());
+    }
+    let unit = Unit::of(pod);
+    let stays = |other: &&Pod| !other.deleting && !leaves_with_its_maker(view, other);
+    let others = || members(view, &unit).filter(stays).filter(|other| other.id.uid != pod.id.uid);
+    if others().any(|other| view.node_of(other).is_some()) {
+        return Ok(());
+    }
+    let there = 1 + others().count();
+    let wanted = expected_together(view, pod).saturating_sub(seen_to_succeed(view, pod)) as usize;
+    if there < wanted {
+        return broken("a gang starts whole or not at all", format!("{about}: {there} of {wanted} pods are there"));
+    }
+    Ok(())
+}
+
+fn leaves_with_its_maker(view: &View, pod: &Pod) -> bool {
+    let made_by = pod.owner.as_ref().map(|owner| view.controllers.get(&owner.uid));
+    made_by.is_some_and(|made_by| made_by.is_none_or(|made_by| made_by.deleting))
+}
+
+/// Of the Job that made a pod so many have succeeded of which its own status may not tell yet.
+fn seen_to_succeed(view: &View, pod: &Pod) -> u32 {
+    let (Some(owner), None) = (&pod.owner, &pod.group) else { return 0 };
+    let counted = view.controllers.get(&owner.uid).map_or(0, |made_by| made_by.succeeded);
+    let is_one = |other: &&Arc<Pod>| other.owner.as_ref() == Some(owner) && other.phase == Phase::Succeeded;
+    u32::try_from(view.pods.values().filter(is_one).count()).unwrap_or(u32::MAX).saturating_sub(counted)
 }
 
 /// A placement of its job was decided on before, with what went for its queue then.
@@ -207,9 +242,10 @@ fn judge_placement(
     });
     // A job that began with one pod has no placement; those that come later join it one by one.
     let of_unit = |it: &&Arc<Pod>| Unit::of(it) == unit;
-    let sent = |it: &Arc<Pod>| view.node_of(it).is_some() || view.ungated.contains(&it.id.uid);
+    let sent = |it: &Arc<Pod>| !it.deleting && (view.node_of(it).is_some() || view.ungated.contains(&it.id.uid));
     // It may have lost that one since: then its slot is kept.
-    let kept = view.left.get(&unit).is_some_and(|at| at.seconds() + SLOT_KEEP_SECONDS.cast_signed() >= now.seconds());
+    let keep_secs = SLOT_KEEP_MAX_SECONDS.cast_signed();
+    let kept = view.left.get(&unit).is_some_and(|at| at.seconds() + keep_secs >= now.seconds());
     let begun = kept || view.pods.values().filter(of_unit).any(sent);
     let together = expected_together(view, pod);
     if !placed && (begun || together <= 1) {

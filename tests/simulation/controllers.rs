@@ -162,6 +162,7 @@ impl Controllers {
             failed: job.is_some_and(|job| job.end == Some(JobEnd::Failed)),
             deadline: job.and_then(|job| job.deadline),
             deadline_secs: None,
+            group: template.group.clone(),
             queue: None,
             deleting: false,
             walltime: None,
@@ -302,6 +303,16 @@ impl Controllers {
 }
 
 impl Workload {
+    /// A Job of the same name and kind from its beginning, unless it waits without pods.
+    pub(crate) fn again(self) -> Option<(Template, JobPlan)> {
+        match self.plan {
+            Plan::Job(JobPlan { parallelism, completions, indexed, backoff_limit, marked: None, .. }) => {
+                Some((self.template, JobPlan::new(parallelism, completions, indexed, backoff_limit)))
+            }
+            _ => None,
+        }
+    }
+
     fn make_pod(
         &mut self,
         server: &mut Server,

@@ -124,6 +124,16 @@ impl Kubelets {
             .collect();
         let Some(key) = rng.pick(&going) else { return false };
         let pod = &server.pods[key];
+        if stops_slowly(pod) && rng.chance(70) {
+            // It says how it ended before it goes.
+            if !pod.phase.is_terminal() && rng.chance(30) && live_node(server, pod).is_some() {
+                let mut pod = Pod::clone(pod);
+                pod.phase = if rng.chance(50) { Phase::Failed } else { Phase::Succeeded };
+                server.put_pod(pod);
+                stats.count("pod that stops has ended");
+            }
+            return true;
+        }
         let had_started = self.admitted.remove(&pod.id.uid).is_some();
         let orphan = pod.node.as_ref().is_some_and(|name| !server.nodes.contains_key(name));
         if orphan && !had_started {
@@ -224,6 +234,11 @@ pub(crate) fn heal(server: &mut Server) {
             server.put_node(well);
         }
     }
+}
+
+/// Pods of some sizes need long to stop. No chance is in which, so that all else that follows from a seed stays as it is.
+fn stops_slowly(pod: &Pod) -> bool {
+    pod.node.is_some() && pod.shape.requests.get("cpu") % 1000 == 0
 }
 
 /// The node of the pod, if its kubelet is there to act.

@@ -23,8 +23,9 @@ pub(crate) trait Machine {
     fn audit_differences(&self) -> u64;
 }
 
-/// How long the core keeps the slot of a pod that has ended.
+/// How long the core keeps the slot of a pod that has ended, and that of one whose Job waits longer before it replaces it.
 pub(crate) const SLOT_KEEP_SECONDS: u64 = 15;
+pub(crate) const SLOT_KEEP_MAX_SECONDS: u64 = 40;
 
 /// How long it holds the place of a suspended Job for the pods to come.
 pub(crate) const SUSPEND_HOLD_SECONDS: u64 = 20;
@@ -112,6 +113,7 @@ pub(crate) fn core_on(library: FunctionTable, start: &Start) -> Box<dyn Machine>
         scheduler_names: vec![Arc::clone(&start.scheduler)],
         node_policy: NodePolicy::First,
         slot_keep_secs: SLOT_KEEP_SECONDS,
+        slot_keep_max_secs: SLOT_KEEP_MAX_SECONDS,
         suspend_hold_secs: start.suspend_hold_secs,
         record_lone_pods: start.record_lone_pods,
         queue_policy: start.queue_policy,

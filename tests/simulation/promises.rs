@@ -13,6 +13,8 @@ use crate::suspended;
 use crate::view::View;
 
 const RULE: &str = "a promise is broken only for a cause that is said";
+/// How an Event ends that names a pod which makes its Job later than planned.
+const RETRIED: &str = " takes the place of a pod that failed";
 const RULE_OF_ESTIMATES: &str = "an estimate is what is promised, or lies ahead";
 const RULE_OF_CAUSES: &str = "the cause for which a promise is broken is one that there was";
 
@@ -142,6 +144,8 @@ fn judge_estimate(job: &ObjectRef, status: &FluxJobStatus) -> Result<(), Violati
 /// There was such a cause, by what the process has received.
 fn judge_cause(view: &View, decided: &Decided, now: Time, job: &ObjectRef, note: &str) -> Result<(), Violation> {
     let is_true = match note.split(':').next() {
+        Some("walltime") if note.ends_with(RETRIED) => is_retry(view, note),
+        Some("walltime") if !is_name_known(view, note) => false,
         Some("walltime") => {
             let offset = view.offset_max.unwrap_or(0).abs();
             let is_over = |from: Time, seconds: u64| {
@@ -192,6 +196,30 @@ fn judge_cause(view: &View, decided: &Decided, now: Time, job: &ObjectRef, note:
         _ => false,
     };
     if is_true { Ok(()) } else { broken(RULE_OF_CAUSES, format!("FluxJob {job}: {note}")) }
+}
+
+/// The pod that is named is on a node or on its way there, and another one that the same object has made has failed.
+fn is_retry(view: &View, note: &str) -> bool {
+    let named = note.strip_suffix(RETRIED).and_then(|rest| rest.rsplit(' ').next());
+    let pod = view.pods.values().find(|pod| named == Some(pod.id.key.to_string().as_str()));
+    pod.is_some_and(|pod| {
+        let is_bound = pod.node.is_some() || view.bindings.contains_key(&pod.id.uid);
+        is_bound && pod.owner.is_some() && view.has_failed.contains(&Unit::of(pod))
+    })
+}
+
+/// What is said to have outlived its planned end is a job or pod that is known, or no name is said.
+fn is_name_known(view: &View, note: &str) -> bool {
+    let Some(named) = note.strip_suffix(" outlived its planned end").and_then(|rest| rest.rsplit(": ").next()) else {
+        return true;
+    };
+    let begins = |key: &ObjectKey| named.starts_with(&key.to_string());
+    let of_group = |group: &str| named.split_once('/').is_some_and(|(_, name)| name.starts_with(group));
+    named == "a job"
+        || view.flux_jobs.keys().any(begins)
+        || view.controllers.values().any(|made_by| begins(&made_by.id.key))
+        || view.pods.values().any(|pod| begins(&pod.id.key) || pod.group.iter().any(|group| of_group(&group.name)))
+        || view.pods.values().filter_map(|pod| pod.owner.as_ref()).any(|owner| of_group(&owner.name))
 }
 
 /// Somebody wishes another walltime or priority for some job.

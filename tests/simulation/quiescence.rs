@@ -270,7 +270,7 @@ fn judge_records(sim: &mut Simulation) -> Result<(), Violation> {
         if let (Unit::Single(_), [job]) = (&unit, records.as_slice()) {
             let expected = match pod.phase {
                 Phase::Succeeded => JobState::Completed,
-                Phase::Failed | Phase::Refused { .. } => JobState::Failed,
+                Phase::Failed | Phase::Refused { .. } | Phase::Disrupted { .. } => JobState::Failed,
                 Phase::Pending | Phase::Running => continue,
             };
             let state = job.status.as_ref().and_then(|status| status.state);

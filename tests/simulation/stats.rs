@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 pub(crate) struct Stats(BTreeMap<&'static str, u64>);
 
 /// What every full run must have met at least once.
-pub(crate) const MUST_HAPPEN: [&str; 53] = [
+pub(crate) const MUST_HAPPEN: [&str; 56] = [
     "Binding: bound",
     "Binding: bound elsewhere",
     "Binding: pod being deleted",
@@ -18,6 +18,8 @@ pub(crate) const MUST_HAPPEN: [&str; 53] = [
     "Job failed",
     "Job finished",
     "Job let go past us",
+    "Job made again under its name",
+    "Job resumed",
     "Job suspended",
     "Job that was let go suspended again",
     "Job that waits without pods submitted",
@@ -51,6 +53,7 @@ pub(crate) const MUST_HAPPEN: [&str; 53] = [
     "pod bound to a node that is gone",
     "pods come out other than their template",
     "pod name reused",
+    "pod that stops has ended",
     "pod that asks for its node alone submitted",
     "quiescence reached",
     "quiet restart",

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use fluxqueue_api::{FluxJob, JobState, PlacementRange};
 use fluxqueue_core::cluster::Node;
 use fluxqueue_core::{Action, ActionId, ActionKind, BindOutcome, Event, Outcome, WriteOutcome};
-use fluxqueue_workload::{Controller, NodeName, ObjectKey, Pod, Time, Uid};
+use fluxqueue_workload::{Controller, NodeName, ObjectKey, Phase, Pod, Time, Uid};
 
 use crate::jobs::Unit;
 use crate::machine::Start;
@@ -44,6 +44,8 @@ pub(crate) struct View {
     pub(crate) ended: BTreeSet<Uid>,
     /// When a job last lost a pod that was on a node: its slot is kept for a successor for a while.
     pub(crate) left: BTreeMap<Unit, Time>,
+    /// Units of which a pod has failed.
+    pub(crate) has_failed: BTreeSet<Unit>,
     /// Bindings of pods that the core has not been told are bound.
     pub(crate) bindings: BTreeMap<Uid, Binding>,
     /// Actions whose outcome the core has not heard.
@@ -99,6 +101,9 @@ impl View {
             Event::Pod(pod) => {
                 if pod.phase.is_terminal() {
                     self.note_end(&pod.id.uid, now);
+                    if pod.phase != Phase::Succeeded {
+                        self.has_failed.insert(Unit::of(pod));
+                    }
                 }
                 // What is being deleted before it was bound can never be bound any more.
                 if pod.deleting && pod.node.is_none() {

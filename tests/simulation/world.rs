@@ -256,7 +256,13 @@ impl World {
             server.put_controller(Controller { deleting: true, ..Controller::clone(owner) });
         } else {
             server.remove_controller(&owner.id.uid);
-            self.controllers.workloads.remove(&owner.id.uid);
+            let gone = self.controllers.workloads.remove(&owner.id.uid);
+            if let Some(again) = gone.and_then(|gone| gone.again()).filter(|_| rng.chance(60)) {
+                // While pods of the first still stop.
+                let id = server.new_ref_for(&again.0.scheduler, &owner.id.key.name);
+                self.controllers.add(server, id, None, again.0, Plan::Job(again.1));
+                stats.count("Job made again under its name");
+            }
         }
     }
 

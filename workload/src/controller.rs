@@ -8,7 +8,7 @@ use k8s_openapi::api::batch::v1::{Job, JobStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::metadata::{self, InvalidObject};
-use super::{Controller, OwnerKind, ShapeInterner, Suspension, Time, exclusive, levels, suspension, walltime};
+use super::{Controller, OwnerKind, ShapeInterner, Suspension, Time, exclusive, group, levels, suspension, walltime};
 
 impl Controller {
     /// Reads a Job.
@@ -43,7 +43,8 @@ impl Controller {
             Time(metadata::time(Some(start)).0.saturating_add(seconds.saturating_mul(1_000_000)))
         });
 
-        let controller = elastic(OwnerKind::Job, "Job", &job.metadata, 0)?;
+        let template = spec.and_then(|spec| spec.template.metadata.as_ref());
+        let controller = elastic(OwnerKind::Job, "Job", (&job.metadata, template), 0)?;
         let suspension = if finished { None } else { Suspension::of_job(job, &controller.id, shapes) };
         Ok(Controller {
             wants,
@@ -62,21 +63,26 @@ impl Controller {
 
     /// Reads a ReplicaSet.
     pub fn from_replica_set(set: &ReplicaSet) -> Result<Controller, InvalidObject> {
-        let replicas = count(set.spec.as_ref().and_then(|spec| spec.replicas), 1);
-        elastic(OwnerKind::ReplicaSet, "ReplicaSet", &set.metadata, replicas)
+        let spec = set.spec.as_ref();
+        let replicas = count(spec.and_then(|spec| spec.replicas), 1);
+        let template = spec.and_then(|spec| spec.template.as_ref()?.metadata.as_ref());
+        elastic(OwnerKind::ReplicaSet, "ReplicaSet", (&set.metadata, template), replicas)
     }
 
     /// Reads a Deployment.
     pub fn from_deployment(deployment: &Deployment) -> Result<Controller, InvalidObject> {
-        let replicas = count(deployment.spec.as_ref().and_then(|spec| spec.replicas), 1);
-        elastic(OwnerKind::Deployment, "Deployment", &deployment.metadata, replicas)
+        let spec = deployment.spec.as_ref();
+        let replicas = count(spec.and_then(|spec| spec.replicas), 1);
+        let template = spec.and_then(|spec| spec.template.metadata.as_ref());
+        elastic(OwnerKind::Deployment, "Deployment", (&deployment.metadata, template), replicas)
     }
 
     /// Reads a StatefulSet.
     pub fn from_stateful_set(set: &StatefulSet) -> Result<Controller, InvalidObject> {
         let spec = set.spec.as_ref();
         let replicas = count(spec.and_then(|spec| spec.replicas), 1);
-        let controller = elastic(OwnerKind::StatefulSet, "StatefulSet", &set.metadata, replicas)?;
+        let template = spec.and_then(|spec| spec.template.metadata.as_ref());
+        let controller = elastic(OwnerKind::StatefulSet, "StatefulSet", (&set.metadata, template), replicas)?;
         // Ordered sets make the next pod when the one before is ready.
         let parallel = spec.and_then(|spec| spec.pod_management_policy.as_deref()) == Some("Parallel");
         let can_start_together = if parallel { replicas } else { replicas.min(1) };
@@ -84,11 +90,11 @@ impl Controller {
     }
 }
 
-/// A controller that keeps `replicas` pods for ever.
+/// A controller that keeps `replicas` pods for ever: its own metadata and those of its pod template.
 fn elastic(
     kind: OwnerKind,
     kind_name: &'static str,
-    metadata: &ObjectMeta,
+    (metadata, template): (&ObjectMeta, Option<&ObjectMeta>),
     replicas: u32,
 ) -> Result<Controller, InvalidObject> {
     Ok(Controller {
@@ -105,6 +111,7 @@ fn elastic(
         deadline: None,
         deadline_secs: None,
         deleting: metadata.deletion_timestamp.is_some(),
+        group: group::of_labels(template.and_then(|template| template.labels.as_ref())),
         queue: metadata::label(metadata, names::QUEUE_NAME).map(Arc::from),
         walltime: walltime::of_object(metadata),
         levels: levels::of_object(metadata),

@@ -181,6 +181,12 @@ pub enum Phase {
         /// `status.reason`.
         reason: Arc<str>,
     },
+    /// Failed because it was drained, preempted or deleted with its node (condition DisruptionTarget): its kubelet had nothing
+    /// against it.
+    Disrupted {
+        /// The reason of the condition.
+        reason: Arc<str>,
+    },
 }
 
 /// What a pod asks, and where it may go.
@@ -309,6 +315,8 @@ pub struct Controller {
     pub deadline_secs: Option<u64>,
     /// `metadata.deletionTimestamp` is set.
     pub deleting: bool,
+    /// The group that the labels of its pod template name: its pods are members of that group, also those that it has not made yet.
+    pub group: Option<GroupLabels>,
     /// The queue that the object's label names.
     pub queue: Option<Arc<str>>,
     /// The walltime annotation of the object ([`Lifetime::Seconds`], or [`Lifetime::Endless`] for `unlimited`), or why
@@ -419,7 +427,7 @@ impl fmt::Display for ObjectRef {
 impl Phase {
     /// The pod has ended and uses nothing any more.
     pub fn is_terminal(&self) -> bool {
-        matches!(self, Phase::Succeeded | Phase::Failed | Phase::Refused { .. })
+        matches!(self, Phase::Succeeded | Phase::Failed | Phase::Refused { .. } | Phase::Disrupted { .. })
     }
 }
 

@@ -57,6 +57,8 @@ const REFUSAL_REASONS: [&str; 23] = [
 ];
 
 /// Reasons that a kubelet gives when it does not know its own.
+/// The reason of the condition DisruptionTarget where the kubelet ends a pod for the sake of its node.
+const DISRUPTED_BY_KUBELET: &str = "TerminationByKubelet";
 const REFUSAL_REASONS_UNKNOWN: [&str; 2] = ["UnexpectedPredicateFailureType", "UnknownReason"];
 
 impl Pod {
@@ -128,7 +130,7 @@ fn phase(status: &PodStatus) -> Phase {
     match status.phase.as_deref() {
         Some("Running") => Phase::Running,
         Some("Succeeded") => Phase::Succeeded,
-        Some("Failed") => refusal(status).map_or(Phase::Failed, |reason| Phase::Refused { reason }),
+        Some("Failed") => refusal(status).or_else(|| disruption(status)).unwrap_or(Phase::Failed),
         _ => Phase::Pending,
     }
 }
@@ -150,17 +152,19 @@ fn ended(status: &PodStatus) -> Option<Time> {
     containers.filter_map(at).map(|at| metadata::time(Some(&at))).max().or_else(|| started(status))
 }
 
-/// Why a failed pod was refused or evicted. A disruption counts whatever reason the kubelet found last (KEP-3329).
-fn refusal(status: &PodStatus) -> Option<Arc<str>> {
+/// A failed pod that its kubelet refused or evicted.
+fn refusal(status: &PodStatus) -> Option<Phase> {
     let reason = status.reason.as_deref().unwrap_or_default();
     let known = REFUSAL_REASONS.contains(&reason) || REFUSAL_REASONS_UNKNOWN.contains(&reason);
-    if known || reason.starts_with("OutOf") {
-        return Some(text::name(reason).into());
-    }
+    (known || reason.starts_with("OutOf")).then(|| Phase::Refused { reason: text::name(reason).into() })
+}
+
+/// A failed pod that was disrupted, whatever its containers made of that (KEP-3329). The kubelet itself is one of those that do so.
+fn disruption(status: &PodStatus) -> Option<Phase> {
     let disrupted = condition(status, "DisruptionTarget").filter(|condition| condition.status == "True")?;
-    let reason =
-        [reason, disrupted.reason.as_deref().unwrap_or_default()].into_iter().find(|reason| !reason.is_empty());
-    Some(text::name(reason.unwrap_or("DisruptionTarget")).into())
+    let by = disrupted.reason.as_deref().filter(|by| !by.is_empty()).unwrap_or("DisruptionTarget");
+    let reason = Arc::from(&*text::name(by));
+    Some(if by == DISRUPTED_BY_KUBELET { Phase::Refused { reason } } else { Phase::Disrupted { reason } })
 }
 
 /// How long the pod takes its resources: by its annotation, else its deadline, else its restart policy.

@@ -122,13 +122,25 @@ fn phases_tell_refused_from_failed() {
         assert_eq!(phase(json!({"phase": "Failed", "reason": reason})), refused(reason));
         assert_eq!(phase(json!({"phase": "Running", "reason": reason})), Phase::Running);
     }
-    let disrupted = |status: &str, reason: &str| {
-        let condition = json!({"type": "DisruptionTarget", "status": status, "reason": "PreemptionByScheduler"});
-        phase(json!({"phase": "Failed", "reason": reason, "conditions": [condition]}))
+}
+
+#[test]
+fn a_pod_that_was_drained_or_preempted_was_not_refused_by_its_kubelet() {
+    let phase = |status: &str, by: &str, reason: &str| {
+        let condition = json!({"type": "DisruptionTarget", "status": status, "reason": by});
+        pod(&json!({"status": {"phase": "Failed", "reason": reason, "conditions": [condition]}})).phase
     };
-    assert_eq!(disrupted("True", ""), refused("PreemptionByScheduler"));
-    assert_eq!(disrupted("True", "DeadlineExceeded"), refused("DeadlineExceeded"));
-    assert_eq!(disrupted("False", ""), Phase::Failed);
+    let disrupted = |by: &str| Phase::Disrupted { reason: by.into() };
+    let refused = |reason: &str| Phase::Refused { reason: reason.into() };
+    for by in ["EvictionByEvictionAPI", "PreemptionByScheduler", "DeletionByTaintManager", "DeletionByPodGC"] {
+        assert_eq!(phase("True", by, ""), disrupted(by));
+        assert_eq!(phase("True", by, "DeadlineExceeded"), disrupted(by), "whatever its containers made of it");
+        assert_eq!(phase("False", by, ""), Phase::Failed);
+        assert_eq!(phase("True", by, "OutOfcpu"), refused("OutOfcpu"), "it was refused before");
+    }
+    assert_eq!(phase("True", "", ""), disrupted("DisruptionTarget"));
+    assert_eq!(phase("True", "TerminationByKubelet", ""), refused("TerminationByKubelet"));
+    assert_eq!(phase("True", "TerminationByKubelet", "Evicted"), refused("Evicted"));
 }
 
 #[test]

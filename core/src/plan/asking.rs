@@ -46,7 +46,8 @@ impl Asking<'_> {
                 let Some(job) = self.jobs.all.get(id) else { return Vec::new() };
                 // How many there are is known, though not to who collects them.
                 let mut pods = Vec::with_capacity(job.live.len().min(job.start_size));
-                let ready = self.jobs.live(job).filter(|member| member.is_ready(names::GATE) && job.counts(member));
+                let is_ready = |member: &&Member| member.is_ready(names::GATE) && job.counts(member);
+                let ready = self.jobs.remaining(job).into_iter().filter(is_ready);
                 pods.extend(ready.take(job.start_size));
                 pods
             }
@@ -75,7 +76,7 @@ impl Asking<'_> {
             let slices: Vec<u32> = size.and_then(|size| self.jobs.slice_of(pod, size)).into_iter().collect();
             let want = SlotKey {
                 shape: Same(Arc::clone(&pod.shape)),
-                walltime: self.jobs.occupies(pod, job),
+                walltime: self.jobs.holds(pod, job),
                 deadline: self.jobs.deadline(pod, self.clock).map(Time::seconds),
                 stance: member.stance.clone(),
                 volumes: member.volumes.clone(),

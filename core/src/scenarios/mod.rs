@@ -26,6 +26,7 @@ mod blocked;
 mod both_rules;
 mod charges;
 mod delays;
+mod dying_members;
 mod endings;
 mod estimates;
 mod exclusive;
@@ -33,6 +34,8 @@ mod gangs;
 mod gangs_after_restart;
 mod held_nodes;
 mod kept_away;
+mod kept_slots;
+mod last_pods;
 mod late;
 mod late_owners;
 mod library;
@@ -68,6 +71,7 @@ mod topology;
 mod versions;
 mod volume_limits;
 mod volumes;
+mod waves;
 mod what_if;
 mod whole;
 mod wide_racks;
@@ -142,6 +146,7 @@ fn job(name: &str, parallelism: u32, completions: u32) -> Controller {
         failed: false,
         deadline: None,
         deadline_secs: None,
+        group: None,
         queue: None,
         deleting: false,
         walltime: None,

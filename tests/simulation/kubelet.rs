@@ -238,7 +238,7 @@ pub(crate) fn heal(server: &mut Server) {
 
 /// Pods of some sizes need long to stop. No chance is in which, so that all else that follows from a seed stays as it is.
 fn stops_slowly(pod: &Pod) -> bool {
-    pod.node.is_some() && pod.shape.requests.get("cpu") % 1000 == 0
+    pod.node.is_some() && pod.shape.requests.get("cpu").is_multiple_of(1000)
 }
 
 /// The node of the pod, if its kubelet is there to act.

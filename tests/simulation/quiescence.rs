@@ -237,9 +237,16 @@ fn has_passed_a_planned_end(sim: &Simulation) -> bool {
     // One that is nominated takes the node, too.
     let is_there = |pod: &&Arc<Pod>| pod.node.is_some() || pod.nominated.is_some();
     let runs = sim.server.pods.values().filter(|pod| is_there(pod) && !pod.phase.is_terminal());
-    let mut ends = runs.filter_map(|pod| match pod.lifetime {
-        Lifetime::Seconds(seconds) => Some(pod.started.unwrap_or(pod.created).plus_secs(seconds)),
-        _ => None,
+    // A Job with more completions than parallelism is planned until its last wave ends.
+    let waves = |pod: &Pod| {
+        let job = pod.owner.as_ref().and_then(|owner| sim.server.controllers.get(&owner.uid));
+        job.and_then(|job| Some(u64::from(job.completions?.div_ceil(job.parallelism.max(1))))).unwrap_or(1).max(1)
+    };
+    let mut ends = runs.flat_map(|pod| {
+        let from = pod.started.unwrap_or(pod.created);
+        let after = |seconds: u64| (1..=waves(pod)).map(move |wave| from.plus_secs(seconds.saturating_mul(wave)));
+        let seconds = if let Lifetime::Seconds(seconds) = pod.lifetime { Some(seconds) } else { None };
+        seconds.into_iter().flat_map(after).collect::<Vec<Time>>()
     });
     let mut deadlines = sim.server.controllers.values().filter_map(|controller| controller.deadline);
     let passed_by = sim.server.flux_jobs.values().filter_map(|job| job.status.as_ref()?.passed_by_since.as_ref());

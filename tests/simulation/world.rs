@@ -9,7 +9,7 @@ use fluxqueue_workload::{
     Controller, GroupLabels, Lifetime, ObjectKey, Owner, OwnerKind, Pod, SuspensionPhase, Time, Uid,
 };
 
-use crate::controllers::{Controllers, JobPlan, Plan, owner_of, waits_without_pods};
+use crate::controllers::{Controllers, JobPlan, Plan, Workload, owner_of, waits_without_pods};
 use crate::objects::{FOREIGN_GATE, NAMESPACE, Run, Template, is_ours};
 use crate::queues;
 use crate::rng::Rng;
@@ -257,7 +257,7 @@ impl World {
         } else {
             server.remove_controller(&owner.id.uid);
             let gone = self.controllers.workloads.remove(&owner.id.uid);
-            if let Some(again) = gone.and_then(|gone| gone.again()).filter(|_| rng.chance(60)) {
+            if let Some(again) = gone.and_then(Workload::again).filter(|_| rng.chance(60)) {
                 // While pods of the first still stop.
                 let id = server.new_ref_for(&again.0.scheduler, &owner.id.key.name);
                 self.controllers.add(server, id, None, again.0, Plan::Job(again.1));

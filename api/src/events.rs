@@ -11,6 +11,8 @@ pub enum EventReason {
     FailedScheduling,
     /// On a pod with the gate `fluxqueue`: the pod names another scheduler, so the gate is left alone.
     GateIgnored,
+    /// On a Job with the annotation `fluxqueue/suspended`: its namespace is not labelled `fluxqueue/suspend=enabled`, so the Job is left alone.
+    SuspensionIgnored,
     /// On a FluxJob and its first pod: the job starts later than it was promised. The message says for which of the four causes, and what
     /// is in the way.
     ReservationDelayed,
@@ -24,10 +26,11 @@ pub enum EventReason {
 
 impl EventReason {
     /// All of them.
-    pub const ALL: [EventReason; 7] = [
+    pub const ALL: [EventReason; 8] = [
         EventReason::Scheduled,
         EventReason::FailedScheduling,
         EventReason::GateIgnored,
+        EventReason::SuspensionIgnored,
         EventReason::ReservationDelayed,
         EventReason::InvalidSpec,
         EventReason::Accepted,
@@ -40,6 +43,7 @@ impl EventReason {
             EventReason::Scheduled => "Scheduled",
             EventReason::FailedScheduling => "FailedScheduling",
             EventReason::GateIgnored => "GateIgnored",
+            EventReason::SuspensionIgnored => "SuspensionIgnored",
             EventReason::ReservationDelayed => "ReservationDelayed",
             EventReason::InvalidSpec => "InvalidSpec",
             EventReason::Accepted => "Accepted",

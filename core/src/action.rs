@@ -175,6 +175,8 @@ pub enum Subject {
     Pod(ObjectRef),
     /// A FluxJob.
     FluxJob(ObjectRef),
+    /// A Job.
+    Job(ObjectRef),
     /// A FluxQueue (events about objects without a namespace go to namespace `default`).
     FluxQueue {
         /// Its name.
@@ -203,7 +205,7 @@ impl Subject {
     /// Namespace and name, for messages; a node or a queue has no namespace.
     pub fn key(&self) -> ObjectKey {
         match self {
-            Subject::Pod(id) | Subject::FluxJob(id) => id.key.clone(),
+            Subject::Pod(id) | Subject::FluxJob(id) | Subject::Job(id) => id.key.clone(),
             Subject::FluxQueue { name, .. } => ObjectKey::new("", Arc::clone(name)),
             Subject::Node { name, .. } => ObjectKey::new("", &**name),
         }

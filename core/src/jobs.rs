@@ -42,6 +42,8 @@ pub(super) struct Jobs {
     makers_of: BTreeMap<ObjectKey, BTreeSet<Uid>>,
     /// Gangs that have begun and are not whole.
     starting: BTreeSet<JobId>,
+    /// Jobs of which it was said that their mark counts for nothing in their namespace.
+    pub ignored_marks: BTreeSet<Uid>,
     pub next_job: JobId,
     /// The walltime of a job that says none and would otherwise end some day.
     default_walltime_secs: Option<u64>,
@@ -87,6 +89,7 @@ impl Jobs {
             groups_of: BTreeMap::new(),
             makers_of: BTreeMap::new(),
             starting: BTreeSet::new(),
+            ignored_marks: BTreeSet::new(),
             next_job: JobId::FIRST,
             default_walltime_secs,
             start_slack_secs,

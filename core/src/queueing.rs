@@ -55,6 +55,7 @@ impl Core {
     pub(super) fn namespace(&mut self, namespace: &Arc<Namespace>) {
         if self.queues.put_namespace(namespace) {
             self.look_at_jobs(|job| job.key.namespace == namespace.name);
+            self.stand_in_for_all(|made_by| made_by.id.key.namespace == namespace.name);
         }
     }
 

@@ -116,7 +116,7 @@ impl Core {
         for pod in pods {
             self.attach(pod, false);
         }
-        self.stand_in_for_all();
+        self.stand_in_for_all(|_| true);
         let ids: Vec<JobId> = self.jobs.all.range(first_new..).map(|(id, _)| *id).collect();
         for id in &ids {
             self.restore_placement(*id);

@@ -8,8 +8,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use fluxqueue_api::{BlockedReason, names};
-use fluxqueue_workload::{Controller, GROUP_SIZE_MAX, ObjectKey, ObjectRef, SuspensionPhase, Time, Uid};
+use fluxqueue_api::{BlockedReason, EventReason, names};
+use fluxqueue_workload::{Controller, GROUP_SIZE_MAX, ObjectKey, ObjectRef, Suspension, SuspensionPhase, Time, Uid};
 
 use super::backoff::Backoff;
 use super::grouping;
@@ -17,7 +17,7 @@ use super::job::{Identity, Job, JobChange, JobWrite, Lifecycle, Member, Suspende
 use super::recovery::ended_as;
 use super::refused;
 use super::setbacks::Setback;
-use super::{ActionId, ActionKind, Core, InFlight, Timer, WriteOutcome};
+use super::{ActionId, ActionKind, Core, EventKind, InFlight, Subject, Timer, WriteOutcome};
 use crate::queue::JobId;
 
 const RETRY: Backoff = Backoff { min_millis: 250, max_millis: 30_000 };
@@ -28,9 +28,13 @@ const ATTEMPTS_UNTOLD: u32 = 3;
 impl Core {
     // --- made ---
 
-    /// After a restart: all Jobs that wait without pods, and those whose place is held for the pods that they are about to have.
-    pub(super) fn stand_in_for_all(&mut self) {
-        let suspended = self.jobs.controllers.values().filter(|made_by| made_by.suspension.is_some());
+    /// Looks again at all of these Jobs that wait without pods, and at those whose place is held for the pods that they are about to have.
+    pub(super) fn stand_in_for_all(&mut self, concerns: impl Fn(&Controller) -> bool) {
+        if !self.synced {
+            return;
+        }
+        let suspended = self.jobs.controllers.values();
+        let suspended = suspended.filter(|made_by| made_by.suspension.is_some() && concerns(made_by));
         let mut suspended: Vec<Uid> = suspended.map(|made_by| made_by.id.uid.clone()).collect();
         // Jobs have their numbers in this order.
         suspended.sort_unstable();
@@ -43,6 +47,9 @@ impl Core {
     pub(super) fn stand_in_for(&mut self, uid: &Uid) {
         let Some(made_by) = self.jobs.controllers.get(uid).cloned() else { return };
         let Some(suspension) = &made_by.suspension else { return };
+        if !self.mark_counts(&made_by) {
+            return self.tell_ignored_mark(&made_by);
+        }
         let identity = Identity::Controller(uid.clone());
         let known = self.jobs.by_identity.get(&identity).and_then(|id| self.jobs.all.get(id));
         let state = known.map_or(&Suspended::No, |job| &job.suspended);
@@ -80,6 +87,36 @@ impl Core {
         }
     }
 
+    /// True if Jobs of its namespace wait without pods. Elsewhere the mark is only what its author has written.
+    fn mark_counts(&self, made_by: &Controller) -> bool {
+        self.queues.suspends_jobs(&made_by.id.key.namespace) == Some(true)
+    }
+
+    /// The author of a Job whose mark counts for nothing is told so once, by the process that sees the mark first.
+    fn tell_ignored_mark(&mut self, made_by: &Controller) {
+        let is_known = self.queues.suspends_jobs(&made_by.id.key.namespace).is_some();
+        let waits = |suspension: &&Suspension| {
+            matches!(suspension.phase, SuspensionPhase::Marked { is_suspended: true, .. })
+                && self.settings.scheduler_names.contains(&suspension.sample.scheduler)
+        };
+        let suspension = made_by.suspension.as_ref().filter(waits).filter(|_| is_known);
+        if let Some(suspension) = suspension
+            && self.jobs.ignored_marks.insert(made_by.id.uid.clone())
+            && !self.taking_over
+        {
+            let text = format!(
+                "annotation {} is ignored, because namespace {} does not have the label {}={}: the Job stays suspended until \
+                 its spec.suspend is set to false",
+                names::SUSPENDED,
+                made_by.id.key.namespace,
+                names::ADMISSION_SUSPEND,
+                names::ENABLED,
+            );
+            let (subject, reason) = (Subject::Job(made_by.id.clone()), EventReason::SuspensionIgnored.as_str());
+            self.note(subject, EventKind::Warning, reason, "Scheduling", text, &suspension.sample.scheduler);
+        }
+    }
+
     /// Its FluxJob has a place for it, of which no Binding has left.
     fn has_place_on_record(&self, made_by: &Controller) -> bool {
         let ObjectRef { key, uid } = &made_by.id;
@@ -105,7 +142,8 @@ impl Core {
     pub(super) fn look_at_stand_ins(&mut self, id: JobId) {
         let Some(job) = self.jobs.all.get(&id) else { return };
         let Identity::Controller(uid) = &job.identity else { return };
-        let suspension = self.jobs.controllers.get(uid).and_then(|made_by| made_by.suspension.as_ref());
+        let made_by = self.jobs.controllers.get(uid).filter(|made_by| self.mark_counts(made_by));
+        let suspension = made_by.and_then(|made_by| made_by.suspension.as_ref());
         if !job.suspended.has_stand_ins() {
             if suspension.is_some() {
                 // Pods of it may have been there, and have kept others from standing in for them.
@@ -116,7 +154,7 @@ impl Core {
         }
         let phase = suspension.map(|suspension| suspension.phase.clone());
         if phase.is_none() || self.has_bound(job) {
-            // The Job is gone, somebody who may has taken the mark off, or bound a pod that was there all the same.
+            // The Job is gone, the mark is off or counts no more in its namespace, or a pod that was there all the same is bound.
             return self.dismiss(id);
         }
         let released = match (&phase, &job.suspended) {

@@ -74,10 +74,8 @@ impl Core {
             self.weigh_wish(id);
             self.queue_changed = true;
         }
-        if self.synced {
-            // Pods that are still to be made have the priority that goes then.
-            self.stand_in_for_all();
-        }
+        // Pods that are still to be made have the priority that goes then.
+        self.stand_in_for_all(|_| true);
     }
 
     fn weigh_wish(&mut self, id: JobId) {

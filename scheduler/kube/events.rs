@@ -198,6 +198,7 @@ fn regarding(subject: &Subject) -> Value {
     match subject {
         Subject::Pod(id) => object("v1", "Pod", id),
         Subject::FluxJob(id) => object(&format!("{}/v1alpha1", fluxqueue_api::names::GROUP), "FluxJob", id),
+        Subject::Job(id) => object("batch/v1", "Job", id),
         Subject::FluxQueue { name, uid } => json!({
             "apiVersion": format!("{}/v1alpha1", fluxqueue_api::names::GROUP), "kind": "FluxQueue",
             "name": &**name, "uid": &**uid,
@@ -211,7 +212,7 @@ fn regarding(subject: &Subject) -> Value {
 /// Events about objects without a namespace go to `default`.
 fn namespace(subject: &Subject) -> &str {
     match subject {
-        Subject::Pod(id) | Subject::FluxJob(id) => &id.key.namespace,
+        Subject::Pod(id) | Subject::FluxJob(id) | Subject::Job(id) => &id.key.namespace,
         Subject::FluxQueue { .. } | Subject::Node { .. } => "default",
     }
 }

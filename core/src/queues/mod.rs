@@ -140,6 +140,12 @@ impl Queues {
         queue.unwrap_or(names::QUEUE_DEFAULT)
     }
 
+    /// Whether Jobs of this namespace wait without pods; `None` while the namespace has not been seen.
+    pub(crate) fn suspends_jobs(&self, namespace: &str) -> Option<bool> {
+        let labels = &self.namespaces.get(namespace)?.labels;
+        Some(labels.iter().any(|(key, value)| **key == *names::ADMISSION_SUSPEND && **value == *names::ENABLED))
+    }
+
     /// What a queue says to jobs of a kind, in a namespace.
     pub(crate) fn standing(&self, queue: &str, namespace: &str, kind: WorkloadKind) -> Standing {
         let Some(object) = self.objects.get(queue) else {

@@ -1,8 +1,10 @@
 //! Jobs that are suspended while they wait: stand-ins for their pods, the release, and the place that is held.
 
+use fluxqueue_api::names;
 use fluxqueue_workload::{Suspension, SuspensionPhase};
 
 use super::*;
+use crate::queues::Namespace;
 
 /// A Job that carries our mark, with pods that ask for so many cores.
 fn marked(name: &str, pods: u32, cores: u64) -> Controller {
@@ -16,8 +18,21 @@ fn marked(name: &str, pods: u32, cores: u64) -> Controller {
 }
 
 impl World {
-    /// A Job comes, or is seen again.
+    /// The namespace of all jobs is there, with or without the label.
+    pub(super) fn label_namespace(&mut self, suspends: bool) {
+        let label = (Arc::from(names::ADMISSION_SUSPEND), Arc::from(names::ENABLED));
+        let labels = if suspends { Arc::from([label]) } else { Arc::from([]) };
+        let namespace = Namespace { name: Arc::from("ns"), uid: Uid::from("uid-ns"), labels, queue: None };
+        self.tell(Event::Namespace(Arc::new(namespace)));
+    }
+
+    /// A Job comes, or is seen again, where Jobs wait without pods.
     fn submit_job(&mut self, job: Controller) {
+        self.label_namespace(true);
+        self.submit_marked(job);
+    }
+
+    fn submit_marked(&mut self, job: Controller) {
         self.jobs.insert(job.id.key.name.to_string(), job.clone());
         self.tell(Event::Controller(Arc::new(job)));
     }
@@ -68,6 +83,7 @@ impl World {
     /// A new process, which lists these nodes and all Jobs.
     fn succeed(&mut self, nodes: &[(&str, u64)]) {
         self.restart();
+        self.label_namespace(true);
         let jobs: Vec<Controller> = self.jobs.values().cloned().collect();
         self.list(nodes, &jobs);
     }
@@ -153,6 +169,39 @@ fn suspensions_of_others_are_left_alone() {
     world.settle();
     assert!(!world.is_released("k"));
     assert!(world.records.is_empty());
+}
+
+#[test]
+fn a_mark_counts_only_where_the_namespace_has_the_label() {
+    let told = |world: &World| world.notes.iter().filter(|reason| *reason == "SuspensionIgnored").count();
+    let mut world = World::new(&[("a", 4)]);
+    world.submit_marked(marked("j", 2, 1));
+    world.settle();
+    assert_eq!((world.is_released("j"), told(&world)), (false, 0), "its namespace has not been seen");
+    world.label_namespace(false);
+    world.change_job("j", |_| {});
+    world.settle();
+    assert_eq!((world.is_released("j"), told(&world), world.records.len()), (false, 1, 0), "{:?}", world.texts);
+    world.submit(pod("busy", 4));
+    world.settle();
+    assert_eq!(world.node_of("busy"), Some("a"), "nothing is held for it");
+    world.label_namespace(true);
+    world.settle();
+    assert_eq!(world.state("j"), Some(JobState::Pending));
+    // The label goes again: what waits by it waits no more.
+    world.label_namespace(false);
+    world.delete("busy");
+    world.settle();
+    assert_eq!((world.is_released("j"), world.placement_on_record("j").len(), told(&world)), (false, 0, 1));
+    world.restart();
+    world.label_namespace(false);
+    let jobs: Vec<Controller> = world.jobs.values().cloned().collect();
+    world.list(&[("a", 4)], &jobs);
+    world.settle();
+    assert_eq!((world.is_released("j"), told(&world)), (false, 1), "a new process does not repeat it");
+    world.label_namespace(true);
+    world.settle();
+    assert!(world.is_released("j"));
 }
 
 #[test]

@@ -6,18 +6,15 @@ use fluxqueue_api::{ConditionType, FluxJob, WorkloadKind, names};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
 use super::awaiting_owner::AwaitingPod;
-use super::cluster::Stance;
 use super::estimates::Expected;
 use super::grouping::{self, Belonging};
 use super::job::{InQueue, Job, Lifecycle, Member, PodOrder, Stage, Style, Suspended};
-use super::nominating::Nomination;
 use super::record::time_of;
 use super::recovery::ended_as;
 use super::seats::Seats;
 use super::setbacks::Setbacks;
 use super::stored::Record;
 use super::{Core, Foreign, Timer};
-use crate::fluxion::Tenancy;
 use crate::queue::JobId;
 use fluxqueue_workload::{ObjectKey, Phase, Pod, Time, Uid};
 
@@ -90,31 +87,7 @@ impl Core {
         // Of a lone pod that has its node nothing may be on record: it was told while it waited.
         let was_told = job.style == Style::Lone && stage != Stage::Waiting && !self.settings.record_lone_pods;
         self.jobs.note_controller(id, &pod);
-        let member = Member {
-            pod,
-            job: id,
-            stage,
-            allocation: None,
-            seat: None,
-            setbacks: Setbacks::default(),
-            attempts: 0,
-            retry_at: Time(0),
-            deletion_observed: false,
-            maybe_bound: false,
-            doubt_until: Time(0),
-            ungating: None,
-            ungated: false,
-            reported: None,
-            stance: Stance::default(),
-            volumes: None,
-            levels: None,
-            tenancy: Tenancy::Shared,
-            unready: None,
-            mountings_failed: 0,
-            telling: None,
-            nomination: Nomination::none(),
-        };
-        self.jobs.members.insert(uid.clone(), member);
+        self.jobs.members.insert(uid.clone(), Member::new(pod, id, stage));
         self.note_volumes(&uid);
         self.settle(&uid);
         if !ignored.is_empty() && !was_told {
@@ -300,6 +273,7 @@ impl Core {
             ended_as: None,
             seats: Seats::default(),
             suspended: Suspended::No,
+            stands_for: 1,
             retained: Vec::new(),
             pending: std::collections::BTreeSet::new(),
             blocker: None,

@@ -163,7 +163,7 @@ impl Core {
 
     /// What no graph of the library in use has or can hold, and levels that this machine has not, are as unsupported as what
     /// Fluxqueue itself does not honour.
-    fn refused_by_machine(&self, pod: Arc<Pod>) -> Arc<Pod> {
+    pub(super) fn refused_by_machine(&self, pod: Arc<Pod>) -> Arc<Pod> {
         let no_vertex = self.ledger.refuses(&pod.shape.requests).map(|resource| Unsupported {
             field: format!("spec.containers[*].resources.requests[{resource}]"),
             message: NOT_A_VERTEX.to_owned(),

@@ -105,6 +105,8 @@ pub(super) struct Job {
     pub retained: Vec<RetainedSlot>,
     /// What has become of our suspension of its Job.
     pub suspended: Suspended,
+    /// How many pods its one stand-in stands for while its Job waits without pods and without a place; else 1.
+    pub stands_for: usize,
     /// What of it waits in the queue.
     pub pending: BTreeSet<PendingRequest>,
     /// What a person reads about why it waits.
@@ -343,6 +345,34 @@ impl Stage {
 }
 
 impl Member {
+    /// A pod of this job that has nothing yet, and of which nothing has been said.
+    pub(super) fn new(pod: Arc<Pod>, job: JobId, stage: Stage) -> Self {
+        Member {
+            pod,
+            job,
+            stage,
+            allocation: None,
+            seat: None,
+            setbacks: Setbacks::default(),
+            attempts: 0,
+            retry_at: Time(0),
+            deletion_observed: false,
+            maybe_bound: false,
+            doubt_until: Time(0),
+            ungating: None,
+            ungated: false,
+            reported: None,
+            stance: Stance::default(),
+            volumes: None,
+            levels: None,
+            tenancy: Tenancy::Shared,
+            unready: None,
+            mountings_failed: 0,
+            telling: None,
+            nomination: Nomination::none(),
+        }
+    }
+
     /// It can be given a slot, as far as it itself is concerned.
     pub(super) fn is_ready(&self, gate: &str) -> bool {
         self.stage == Stage::Waiting

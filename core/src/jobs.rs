@@ -10,7 +10,7 @@ use fluxqueue_api::{BlockedReason, FluxJob, JobState, ScheduledReason, WorkloadK
 
 use super::grouping;
 use super::grouping::{Capacity, Start, StartSize};
-use super::job::{Identity, Job, Lifecycle, Member, RetainedSlot, Stage, Style};
+use super::job::{Identity, Job, Lifecycle, Member, PodOrder, RetainedSlot, Stage, Style};
 use super::ledger::Allocation;
 use crate::queue::JobId;
 use crate::table::Table;
@@ -168,6 +168,24 @@ impl Jobs {
     pub(super) fn starting(&self) -> impl Iterator<Item = &Job> {
         let jobs = self.starting.iter().filter_map(|id| self.all.get(id).map(Box::as_ref));
         jobs.filter(|job| matches!(job.life, Lifecycle::Starting { .. }))
+    }
+
+    /// A pod of a job, of which nothing is known elsewhere.
+    pub(super) fn put_in(&mut self, id: JobId, member: Member) {
+        if let Some(job) = self.all.get_mut(&id) {
+            job.members.insert(member.pod.id.uid.clone());
+            job.live.insert(PodOrder::of(&member.pod), member.pod.id.uid.clone());
+            self.members.insert(member.pod.id.uid.clone(), member);
+        }
+    }
+
+    /// The same is no more.
+    pub(super) fn take_out(&mut self, id: JobId, pod: &Pod) {
+        self.members.remove(&pod.id.uid);
+        if let Some(job) = self.all.get_mut(&id) {
+            job.members.remove(&pod.id.uid);
+            job.live.remove(&PodOrder::of(pod));
+        }
     }
 
     /// Takes a job out, with all that leads to it.

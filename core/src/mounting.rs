@@ -118,13 +118,14 @@ impl Core {
         let Some(job) = self.jobs.all.get(&id) else { return };
         let waiting = self.jobs.live(job).filter(|m| m.stage == Stage::Waiting && volumes::concern(&m.pod));
         let waiting: Vec<Arc<Pod>> = waiting.map(|member| Arc::clone(&member.pod)).collect();
-        let is_gang = job.style == Style::Gang;
+        let (is_gang, stands_for) = (job.style == Style::Gang, job.stands_for);
         // Claims that one pod at a time may use, of pods that are to start together.
         let mut taken: BTreeSet<ObjectKey> = BTreeSet::new();
         for pod in waiting {
             let mut needs = self.needs_of(&pod);
             let exclusive = self.cluster.volumes().for_one_pod(&pod);
-            if let Some(shared) = exclusive.filter(|_| is_gang).find(|key| !taken.insert(key.clone())) {
+            if let Some(shared) = exclusive.filter(|_| is_gang).find(|key| !taken.insert(key.clone()) || stands_for > 1)
+            {
                 let said = "pods that start together mount it, and its access mode is ReadWriteOncePod".to_owned();
                 needs = Err(Unready { said, claim: shared.name, is_whole: false });
             }
@@ -156,7 +157,7 @@ impl Core {
 
     /// Where the volumes of pods that start together are, if not everywhere: some of them, as sentences.
     pub(super) fn where_volumes_are(&self, request: &Request) -> String {
-        let is_alone = request.all_pods().nth(1).is_none();
+        let is_alone = request.pods() == 1;
         if is_alone || self.cluster.volumes().is_idle() {
             return String::new();
         }

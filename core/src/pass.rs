@@ -272,11 +272,17 @@ impl Core {
             let blocker = job.blocker.take();
             job.blocker = blocker.filter(|blocker| job.says_until_it_begins(blocker.reason()));
         }
+        let are_alike = self.jobs.tell_stand_ins_apart(id);
+        let mut numbers = 0..;
         let mut assigned: BTreeMap<Uid, Allocation> = BTreeMap::new();
         let mut slots = slots.into_iter();
         for (group, of_group) in request.groups.iter().zip(&mut slots) {
             for (pods, of_want) in group.pods.iter().zip(of_group) {
-                assigned.extend(pods.iter().map(|pod| pod.id.uid.clone()).zip(of_want));
+                let uids = pods.iter().map(|pod| match numbers.next().filter(|_| are_alike) {
+                    Some(number) => pod.stand_in_of_number(number).id.uid,
+                    None => pod.id.uid.clone(),
+                });
+                assigned.extend(uids.zip(of_want));
             }
         }
         for allocation in slots.flatten().flatten() {

@@ -192,13 +192,14 @@ impl Core {
         // Another size is another question.
         self.queue_changed |= job.start_size != size;
         job.start_size = size;
-        if ready.len() < size {
+        let there = ready.len() * job.stands_for;
+        if there < size {
             let (reason, held) = if gated > 0 {
                 (BlockedReason::Gated, format!(", {gated} held by gates of others"))
             } else {
                 (BlockedReason::Incomplete, String::new())
             };
-            let text = format!("{} of {size} pods are there{held}", ready.len());
+            let text = format!("{there} of {size} pods are there{held}");
             self.block(id, reason, text);
             return Vec::new();
         }

@@ -1,7 +1,8 @@
 //! Pods that stand in for those of a Job that is suspended while it waits, and the release of such a Job.
 //!
-//! A Job with our mark has no pods before it has a place. Here as many members are made as it wants, of a sample that its template
-//! gives, and wait as its pods would. They are pods to all the rest but in four things: `gang` sends no Binding of them and has the
+//! A Job with our mark has no pods before it has a place. Here a member is made of a sample that its template gives, and waits as its pods
+//! would: one for all of them, since a Job costs next to nothing however many pods it asks for. Once the job has a place there is one for
+//! each. They are pods to all the rest but in four things: `gang` sends no Binding of them and has the
 //! Job released instead, they alone count as what the job asks for (`Job::counts`), nothing is written to them, and there are no Events
 //! about them. After the release the Job's own pods take their places, all together or none.
 
@@ -9,11 +10,14 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use fluxqueue_api::{BlockedReason, EventReason, names};
-use fluxqueue_workload::{Controller, GROUP_SIZE_MAX, ObjectKey, ObjectRef, Suspension, SuspensionPhase, Time, Uid};
+use fluxqueue_workload::{
+    Controller, GROUP_SIZE_MAX, ObjectKey, ObjectRef, Pod, Suspension, SuspensionPhase, Time, Uid,
+};
 
 use super::backoff::Backoff;
 use super::grouping;
-use super::job::{Identity, Job, JobChange, JobWrite, Lifecycle, Member, Suspended};
+use super::job::{Identity, Job, JobChange, JobWrite, Lifecycle, Member, Stage, Suspended};
+use super::jobs::Jobs;
 use super::recovery::ended_as;
 use super::refused;
 use super::setbacks::Setback;
@@ -47,8 +51,8 @@ impl Core {
     pub(super) fn stand_in_for(&mut self, uid: &Uid) {
         let Some(made_by) = self.jobs.controllers.get(uid).cloned() else { return };
         let Some(suspension) = &made_by.suspension else { return };
-        if !self.mark_counts(&made_by) {
-            return self.tell_ignored_mark(&made_by);
+        if self.queues.suspends_jobs(&made_by.id.key.namespace) != Some(true) {
+            return tell_ignored_mark(self, &made_by);
         }
         let identity = Identity::Controller(uid.clone());
         let known = self.jobs.by_identity.get(&identity).and_then(|id| self.jobs.all.get(id));
@@ -67,53 +71,39 @@ impl Core {
         }
         let priority = self.priority_classes.of_pods(suspension.priority_class.as_deref());
         let count = grouping::wants(&made_by, 0).min(GROUP_SIZE_MAX);
-        let pods: Vec<_> = (0..count).map(|number| Arc::new(suspension.stand_in(number, priority))).collect();
-        let wanted: BTreeSet<&Uid> = pods.iter().map(|pod| &pod.id.uid).collect();
         let there = known.map(|job| self.stand_ins(job)).unwrap_or_default();
-        if let Some(id) = known.map(|job| job.id).filter(|_| there.len() != pods.len()) {
-            self.withdraw_if_unsent(id, "its Job wants another number of pods");
+        let has_place = match known.filter(|job| job.suspended.has_stand_ins()) {
+            Some(job) => job.life.is_placed(),
+            None => self.has_place_on_record(&made_by),
+        };
+        if let Some(id) = known.map(|job| job.id).filter(|_| has_place && !there.is_empty()) {
+            if there.len() != count as usize {
+                // It has a place no more, and is looked at again.
+                return self.withdraw_if_unsent(id, "its Job wants another number of pods");
+            }
+            // They are all of one sample: if the first is as it is to be, all are.
+            if is_as_seen(self, &suspension.stand_in(0, priority)) {
+                return;
+            }
         }
+        let pods: Vec<Pod> = if has_place {
+            (0..count).map(|number| suspension.stand_in(number, priority)).collect()
+        } else {
+            (count > 0).then(|| suspension.stand_in_for_all(priority)).into_iter().collect()
+        };
+        let wanted: BTreeSet<&Uid> = pods.iter().map(|pod| &pod.id.uid).collect();
         for gone in there.iter().filter(|pod| !wanted.contains(&pod.uid)) {
             self.pod_gone(gone);
         }
-        for pod in &pods {
-            if self.jobs.members.get(&pod.id.uid).is_none_or(|known| known.pod != *pod) {
-                self.pod(Arc::clone(pod));
+        for pod in pods {
+            if !is_as_seen(self, &pod) {
+                self.pod(Arc::new(pod));
             }
         }
         let job = self.jobs.by_identity.get(&identity).and_then(|id| self.jobs.all.get_mut(id));
         if let Some(job) = job {
             job.suspended = state;
-        }
-    }
-
-    /// True if Jobs of its namespace wait without pods. Elsewhere the mark is only what its author has written.
-    fn mark_counts(&self, made_by: &Controller) -> bool {
-        self.queues.suspends_jobs(&made_by.id.key.namespace) == Some(true)
-    }
-
-    /// The author of a Job whose mark counts for nothing is told so once, by the process that sees the mark first.
-    fn tell_ignored_mark(&mut self, made_by: &Controller) {
-        let is_known = self.queues.suspends_jobs(&made_by.id.key.namespace).is_some();
-        let waits = |suspension: &&Suspension| {
-            matches!(suspension.phase, SuspensionPhase::Marked { is_suspended: true, .. })
-                && self.settings.scheduler_names.contains(&suspension.sample.scheduler)
-        };
-        let suspension = made_by.suspension.as_ref().filter(waits).filter(|_| is_known);
-        if let Some(suspension) = suspension
-            && self.jobs.ignored_marks.insert(made_by.id.uid.clone())
-            && !self.taking_over
-        {
-            let text = format!(
-                "annotation {} is ignored, because namespace {} does not have the label {}={}: the Job stays suspended until \
-                 its spec.suspend is set to false",
-                names::SUSPENDED,
-                made_by.id.key.namespace,
-                names::ADMISSION_SUSPEND,
-                names::ENABLED,
-            );
-            let (subject, reason) = (Subject::Job(made_by.id.clone()), EventReason::SuspensionIgnored.as_str());
-            self.note(subject, EventKind::Warning, reason, "Scheduling", text, &suspension.sample.scheduler);
+            job.stands_for = if has_place { 1 } else { (count as usize).max(1) };
         }
     }
 
@@ -142,7 +132,8 @@ impl Core {
     pub(super) fn look_at_stand_ins(&mut self, id: JobId) {
         let Some(job) = self.jobs.all.get(&id) else { return };
         let Identity::Controller(uid) = &job.identity else { return };
-        let made_by = self.jobs.controllers.get(uid).filter(|made_by| self.mark_counts(made_by));
+        let counts = |made_by: &&Arc<Controller>| self.queues.suspends_jobs(&made_by.id.key.namespace) == Some(true);
+        let made_by = self.jobs.controllers.get(uid).filter(counts);
         let suspension = made_by.and_then(|made_by| made_by.suspension.as_ref());
         if !job.suspended.has_stand_ins() {
             if suspension.is_some() {
@@ -157,6 +148,12 @@ impl Core {
             // The Job is gone, the mark is off or counts no more in its namespace, or a pod that was there all the same is bound.
             return self.dismiss(id);
         }
+        if matches!(job.suspended, Suspended::Waits(_)) && !job.life.is_placed() && job.stands_for == 1 {
+            // It may have had a place: one stands for all again.
+            let uid = uid.clone();
+            self.stand_in_for(&uid);
+        }
+        let Some(job) = self.jobs.all.get(&id) else { return };
         let released = match (&phase, &job.suspended) {
             (Some(SuspensionPhase::Released { at }), Suspended::Waits(_)) => Some(self.time_of_release(*at)),
             _ => None,
@@ -309,6 +306,62 @@ impl Core {
             let text = format!("its Job cannot be released: {failure}");
             self.block(id, BlockedReason::BindFailed, text);
         }
+    }
+}
+
+/// True if nothing is new about a stand-in.
+fn is_as_seen(core: &Core, pod: &Pod) -> bool {
+    let known = core.jobs.members.get(&pod.id.uid).map(|known| &known.pod);
+    known.is_some_and(|known| *known == core.refused_by_machine(Arc::new(pod.clone())))
+}
+
+/// The author of a Job whose mark counts for nothing is told so once, by the process that sees the mark first.
+fn tell_ignored_mark(core: &mut Core, made_by: &Controller) {
+    let namespace = &made_by.id.key.namespace;
+    let is_known = core.queues.suspends_jobs(namespace).is_some();
+    let waits = |suspension: &&Suspension| {
+        matches!(suspension.phase, SuspensionPhase::Marked { is_suspended: true, .. })
+            && core.settings.scheduler_names.contains(&suspension.sample.scheduler)
+    };
+    let suspension = made_by.suspension.as_ref().filter(waits).filter(|_| is_known);
+    if let Some(suspension) = suspension
+        && core.jobs.ignored_marks.insert(made_by.id.uid.clone())
+        && !core.taking_over
+    {
+        let (mark, label, enabled) = (names::SUSPENDED, names::ADMISSION_SUSPEND, names::ENABLED);
+        let text = format!(
+            "annotation {mark} is ignored, because namespace {namespace} does not have the label {label}={enabled}: the Job stays \
+             suspended until its spec.suspend is set to false"
+        );
+        let (subject, reason) = (Subject::Job(made_by.id.clone()), EventReason::SuspensionIgnored.as_str());
+        core.note(subject, EventKind::Warning, reason, "Scheduling", text, &suspension.sample.scheduler);
+    }
+}
+
+impl Jobs {
+    /// A job that waits without pods has a place: from now on there are as many stand-ins as it will have pods. So there are never more than
+    /// the machine can hold. False if the job has pods of its own.
+    pub(super) fn tell_stand_ins_apart(&mut self, id: JobId) -> bool {
+        let Some(job) = self.all.get_mut(&id).filter(|job| job.suspended.has_stand_ins()) else { return false };
+        let (count, identity) = (std::mem::replace(&mut job.stands_for, 1), job.identity.clone());
+        let one = self.all.get(&id).and_then(|job| self.live(job).find(|member| member.pod.stands_in));
+        let Identity::Controller(uid) = &identity else { return false };
+        let made_by = self.controllers.get(uid).cloned();
+        let suspension = made_by.as_ref().and_then(|made_by| made_by.suspension.as_ref());
+        let (Some(one), Some(suspension)) = (one, suspension) else { return false };
+        let (pod, stance, volumes) = (Arc::clone(&one.pod), one.stance.clone(), one.volumes.clone());
+        let (levels, tenancy) = (one.levels.clone(), one.tenancy);
+        let count = u32::try_from(count).unwrap_or(GROUP_SIZE_MAX);
+        self.take_out(id, &pod);
+        for number in 0..count {
+            let mut like = pod.stand_in_of_number(number);
+            like.completion_index = suspension.is_indexed.then_some(number);
+            let mut member = Member::new(Arc::new(like), id, Stage::Waiting);
+            (member.stance, member.volumes) = (stance.clone(), volumes.clone());
+            (member.levels, member.tenancy) = (levels.clone(), tenancy);
+            self.put_in(id, member);
+        }
+        true
     }
 }
 

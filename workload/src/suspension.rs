@@ -70,12 +70,26 @@ impl Suspension {
 
     /// One of the pods that stand in for those that the Job will have, of this priority.
     pub fn stand_in(&self, number: u32, priority: i32) -> Pod {
-        let mut pod = self.sample.clone();
-        pod.id.key.name = format!("{}-{number}", self.sample.id.key.name).into();
-        // No uid of the API server has a slash.
-        pod.id.uid = format!("{}/{number}", self.sample.id.uid).into();
+        let mut pod = Pod { priority, ..self.sample.clone() }.stand_in_of_number(number);
         pod.completion_index = self.is_indexed.then_some(number);
-        pod.priority = priority;
+        pod
+    }
+
+    /// The pod that stands in for all that the Job will have, while these have no place.
+    pub fn stand_in_for_all(&self, priority: i32) -> Pod {
+        Pod { priority, ..self.sample.clone() }.stand_in_of_number(0)
+    }
+}
+
+impl Pod {
+    /// Another stand-in of the same Job. Its number is in its name and its uid.
+    pub fn stand_in_of_number(&self, number: u32) -> Pod {
+        let mut pod = self.clone();
+        if let Some(job) = &self.owner {
+            pod.id.key.name = format!("{}-{number}", job.name).into();
+            // No uid of the API server has a slash.
+            pod.id.uid = format!("{}/{number}", job.uid).into();
+        }
         pod
     }
 }
@@ -125,6 +139,10 @@ mod tests {
         assert_eq!((pod.lifetime, pod.created), (Lifetime::Seconds(90), Time::from_seconds(10)));
         assert!(pod.stands_in && pod.gates.is_empty() && pod.group.is_none() && pod.resource_version.is_none());
         assert_eq!(pod.claims.len(), 1, "one is made with each pod");
+        let all = suspension.stand_in_for_all(5);
+        assert_eq!((&*all.id.uid, all.completion_index, all.priority), ("u/0", None, 5));
+        let third = all.stand_in_of_number(2);
+        assert_eq!((&*third.id.key.name, &*third.id.uid, third.stands_in), ("j-2", "u/2", true));
     }
 
     #[test]

@@ -19,7 +19,7 @@ use super::cluster::{Cluster, Company, Node, Stance};
 use super::fluxion::{Rank, RankSet, Tenancy};
 use super::ledger::{Allocation, Allocations, Ledger, SlotRequest};
 use super::plan::{
-    self, Decision, Group, HeldNodes, Live, News, Pending, Plan, Request, RequestKey, Requests, Same, SlotKey,
+    self, Decision, Group, HeldNodes, Live, News, Pending, Plan, Pods, Request, RequestKey, Requests, Same, SlotKey,
 };
 use super::promises::Promises;
 use super::{CoreError, CoreSettings};
@@ -252,7 +252,7 @@ impl Ask {
         let group = Group {
             wants: vec![want],
             // Nobody asks for these pods by name.
-            pods: vec![Vec::new()],
+            pods: vec![Pods::with_capacity(0)],
             lifetime: self.walltime,
             lifetime_later: None,
             sample: Arc::clone(&self.sample),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use fluxqueue_api::names;
 
 use super::group::{slice_size, slicing};
-use super::{Group, Request, RequestKey, Requests, Same, SlotKey};
+use super::{Group, Pods, Request, RequestKey, Requests, Same, SlotKey};
 use crate::cluster::Company;
 use crate::fluxion::{RankSet, Tenancy};
 use crate::job::{Job, Member};
@@ -38,7 +38,7 @@ struct Sliced {
 }
 
 impl Asking<'_> {
-    /// The pods to be placed together.
+    /// The pods to be placed together. Of a Job that waits without pods it is one for all of them.
     pub(crate) fn pods(&self, pending: &PendingRequest) -> Vec<&Member> {
         match pending {
             PendingRequest::Member(_, uid) => self.jobs.members.get(uid).into_iter().collect(),
@@ -50,6 +50,16 @@ impl Asking<'_> {
                 let ready = self.jobs.remaining(job).into_iter().filter(is_ready);
                 pods.extend(ready.take(job.start_size));
                 pods
+            }
+        }
+    }
+
+    /// How many pods each of these stands for.
+    fn times(&self, pending: &PendingRequest) -> usize {
+        match pending {
+            PendingRequest::Member(..) => 1,
+            PendingRequest::Start(id) => {
+                self.jobs.all.get(id).map_or(1, |job| job.stands_for.min(job.start_size).max(1))
             }
         }
     }
@@ -69,7 +79,7 @@ impl Asking<'_> {
         let Some(job) = self.jobs.all.get(&pending.job()) else {
             return RequestKey { queue: QueueId::DEFAULT, counts: None, slots };
         };
-        let is_start = matches!(pending, PendingRequest::Start(_));
+        let (is_start, times) = (matches!(pending, PendingRequest::Start(_)), self.times(pending));
         for member in self.pods(pending) {
             let pod = &member.pod;
             let size = slice_size(&member.levels).filter(|_| is_start);
@@ -86,11 +96,11 @@ impl Asking<'_> {
                     tenancy => tenancy,
                 },
                 slices,
-                count: 1,
+                count: times,
             };
             match slots.iter_mut().find(|known| known.is_like(&want)) {
                 Some(known) => {
-                    known.count += 1;
+                    known.count += times;
                     known.slices.extend(want.slices);
                 }
                 None => slots.push(want),
@@ -107,11 +117,11 @@ impl Asking<'_> {
     pub(crate) fn placed(&self, job: &Job) -> Option<(Request, RankSet)> {
         let placed = || self.jobs.live(job).filter(|member| member.allocation.is_some());
         let nodes = placed().filter_map(|member| Some(member.allocation.as_ref()?.rank)).collect();
-        Some((self.put_together(Some(job), &placed().collect::<Vec<_>>(), true)?, nodes))
+        Some((self.put_together(Some(job), (&placed().collect::<Vec<_>>(), 1), true)?, nodes))
     }
 
-    /// What these pods of a job ask for.
-    fn put_together(&self, job: Option<&Job>, pods: &[&Member], starts_job: bool) -> Option<Request> {
+    /// What these pods of a job ask for, each of which stands for so many.
+    fn put_together(&self, job: Option<&Job>, (pods, times): (&[&Member], usize), starts_job: bool) -> Option<Request> {
         let mut request = Request { groups: Vec::new(), starts_job };
         let queue = job.map_or(QueueId::DEFAULT, |job| job.queue.id);
         let mut before: Option<(&Pod, (Lifetime, Option<Lifetime>))> = None;
@@ -133,7 +143,7 @@ impl Asking<'_> {
             let known = before.filter(|(other, _)| lasts_as_long(other, pod)).map(|(_, lifetimes)| lifetimes);
             let known = known.unwrap_or_else(|| lifetimes(pod));
             before = Some((pod, known));
-            request.add(member, known, queue, pods.len());
+            request.add(member, times, known, (queue, pods.len()));
         }
         if request.groups.iter().any(|group| group.levels.is_some()) {
             let nodes = self.queues.nodes(queue).cloned().map(Arc::new);
@@ -150,9 +160,9 @@ impl Asking<'_> {
 }
 
 impl Request {
-    /// All its pods.
+    /// All its pods that differ from each other.
     pub(crate) fn all_pods(&self) -> impl Iterator<Item = &Arc<Pod>> + Clone {
-        self.groups.iter().flat_map(|group| &group.pods).flatten()
+        self.groups.iter().flat_map(|group| &group.pods).flat_map(Pods::distinct)
     }
 
     /// It is to be spread, or near to its own: until it begins nobody is to make it uneven, or draw it away.
@@ -198,11 +208,13 @@ impl Request {
                     kinds[kind].pods += 1;
                     number(pod).unwrap_or(position) / size
                 };
-                let mut of_pods: Vec<(u32, Arc<Pod>)> = pods.iter().map(|pod| (nth(pod), Arc::clone(pod))).collect();
+                let mut of_pods: Vec<(u32, &Arc<Pod>)> = pods.iter().map(|pod| (nth(pod), pod)).collect();
                 // Of several Jobs the pods come index by index, and are numbered Job by Job.
                 of_pods.sort_by_key(|(slice, _)| *slice);
-                *pods = of_pods.iter().map(|(_, pod)| Arc::clone(pod)).collect();
-                cut.push((want, of_pods.into_iter().map(|(slice, _)| (kind, slice)).collect()));
+                let of_slices = of_pods.iter().map(|(slice, _)| (kind, *slice)).collect();
+                let in_order: Vec<Arc<Pod>> = of_pods.into_iter().map(|(_, pod)| Arc::clone(pod)).collect();
+                pods.put_in_order(in_order.into_iter());
+                cut.push((want, of_slices));
             }
         }
         let known: BTreeSet<(usize, u32)> = cut.iter().flat_map(|(_, of_pods)| of_pods).copied().collect();
@@ -213,8 +225,14 @@ impl Request {
         }
     }
 
-    /// Asks for a pod besides, that runs for so long; it is one of so many.
-    fn add(&mut self, member: &Member, (lifetime, later): (Lifetime, Option<Lifetime>), queue: QueueId, of: usize) {
+    /// Asks for so many pods like this one besides, that run for so long; it is one of so many that differ.
+    fn add(
+        &mut self,
+        member: &Member,
+        times: usize,
+        (lifetime, later): (Lifetime, Option<Lifetime>),
+        (queue, of): (QueueId, usize),
+    ) {
         let pod = &member.pod;
         let same_nodes = |group: &&mut Group| {
             let sample = &group.sample.shape;
@@ -226,13 +244,13 @@ impl Request {
                 && group.tenancy == member.tenancy
         };
         match self.groups.iter_mut().find(same_nodes) {
-            Some(group) => group.add(pod),
+            Some(group) => group.add(pod, times),
             None => {
                 // Mostly they are all alike.
                 let expected = if self.groups.is_empty() { of } else { 0 };
                 let mut group = Group {
                     wants: vec![SlotRequest::new(Arc::clone(&pod.shape), 0)],
-                    pods: vec![Vec::with_capacity(expected)],
+                    pods: vec![Pods::with_capacity(expected)],
                     lifetime,
                     lifetime_later: later,
                     sample: Arc::clone(pod),
@@ -244,7 +262,7 @@ impl Request {
                     tenancy: member.tenancy,
                     queue_nodes: None,
                 };
-                group.add(pod);
+                group.add(pod, times);
                 self.groups.push(group);
             }
         }
@@ -300,7 +318,7 @@ impl Requests for Asking<'_> {
         let pods = self.pods(pending);
         let job = self.jobs.all.get(&pending.job());
         let starts_job = job.is_some_and(|job| self.has_nothing(job, pending, &pods));
-        self.put_together(job.map(Box::as_ref), &pods, starts_job)
+        self.put_together(job.map(Box::as_ref), (&pods, self.times(pending)), starts_job)
     }
 }
 

@@ -18,6 +18,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use super::kept_away::union;
+use super::pods::Part;
 use super::together::{Wanted, first_and_widest, within};
 use super::{Group, Live, Request};
 use crate::cluster::{Cluster, CrowdId, KeyId};
@@ -37,7 +38,7 @@ const SHARES_MAX: usize = 400;
 
 impl Request {
     /// How many pods it is for.
-    pub(super) fn pods(&self) -> usize {
+    pub(crate) fn pods(&self) -> usize {
         self.groups.iter().flat_map(|group| &group.wants).map(|want| want.count).sum()
     }
 
@@ -71,9 +72,9 @@ impl Request {
         let mut pieces = Vec::new();
         for (group, of) in self.groups.iter().enumerate() {
             for (want, (slots, pods)) in of.wants.iter().zip(&of.pods).enumerate() {
-                let mut left = pods.as_slice();
+                let mut left = pods.whole();
                 for (count, slice) in slots.pieces() {
-                    let (pods, others) = left.split_at(count.min(left.len()));
+                    let (pods, others) = left.split_at(count);
                     pieces.push(Piece { group, want, slice, pods });
                     left = others;
                 }
@@ -95,7 +96,7 @@ struct Piece<'a> {
     group: usize,
     want: usize,
     slice: Option<u32>,
-    pods: &'a [Arc<Pod>],
+    pods: Part<'a>,
 }
 
 /// Slots of one want on the nodes of a cell, or of cells that are alike.

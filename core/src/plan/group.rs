@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::Group;
+use super::{Group, Pods};
 use crate::cluster::{Cluster, Company, KeyId};
 use crate::fluxion::{Rank, RankSet, Within};
 use crate::ledger::{GroupRequest, Ledger, LevelWant, LevelWants, SlotRequest};
@@ -13,15 +13,16 @@ use fluxqueue_workload::constraints::SpreadConstraint;
 use fluxqueue_workload::levels::{RuleScope, Spread};
 
 impl Group {
-    pub(super) fn add(&mut self, pod: &Arc<Pod>) {
+    /// Asks for so many more pods like this one.
+    pub(super) fn add(&mut self, pod: &Arc<Pod>, times: usize) {
         let known = self.wants.iter().position(|want| Arc::ptr_eq(&want.shape, &pod.shape) || want.shape == pod.shape);
         let at = known.unwrap_or_else(|| {
             self.wants.push(SlotRequest::new(Arc::clone(&pod.shape), 0));
-            self.pods.push(Vec::new());
+            self.pods.push(Pods::with_capacity(0));
             self.pods.len() - 1
         });
-        self.wants[at].count += 1;
-        self.pods[at].push(Arc::clone(pod));
+        self.wants[at].count += times;
+        self.pods[at].add(pod, times);
     }
 
     /// How many pods it has.
@@ -122,7 +123,7 @@ impl Group {
 
     /// The group as the ledger takes it, on these nodes, those first where it would rather be.
     pub(crate) fn ordered_request(&self, nodes: &RankSet, cluster: &mut Cluster) -> GroupRequest {
-        let is_alone = self.pods.iter().map(Vec::len).sum::<usize>() == 1;
+        let is_alone = self.pods.iter().map(Pods::len).sum::<usize>() == 1;
         let prefer = cluster.tiers(&self.sample, nodes, is_alone);
         GroupRequest { prefer, ..self.request(nodes, cluster) }
     }

@@ -12,7 +12,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use super::live::Live;
-use super::{Attempt, Capacity, Group, Outcome, Request};
+use super::{Attempt, Capacity, Group, Outcome, Pods, Request};
 use crate::cluster::volumes::concern;
 use crate::cluster::{Cluster, KeyId};
 use crate::fluxion::{Forecast, Rank, RankSet};
@@ -153,7 +153,7 @@ fn rivals(request: &Request, nodes: &[RankSet], live: &mut Live<'_>) -> Vec<(usi
         rivals.extend(wider.map(|key| (one, one, key)));
         for (other, of) in request.groups.iter().enumerate().filter(|(other, _)| *other != one) {
             let terms = &group.sample.shape.constraints.repels;
-            let keys = live.cluster.kept_out_of(terms, of.pods.iter().flatten());
+            let keys = live.cluster.kept_out_of(terms, of.pods.iter().flat_map(Pods::distinct));
             rivals.extend(keys.into_iter().map(|key| (one.min(other), one.max(other), key)));
         }
     }

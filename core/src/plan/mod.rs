@@ -22,6 +22,7 @@ mod held;
 mod kept_away;
 mod live;
 mod mounting;
+mod pods;
 mod policies;
 mod preferred;
 mod promising;
@@ -42,6 +43,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use self::attempt::attempt;
+pub(super) use self::pods::Pods;
 use super::ledger::{Change, LevelWants, SlotRequest};
 use super::queues::AtLimit;
 use crate::cluster::volumes::VolumeNeeds;
@@ -64,7 +66,7 @@ pub(super) struct Request {
 pub(super) struct Group {
     pub wants: Vec<SlotRequest>,
     /// Per want, the pods.
-    pub pods: Vec<Vec<Arc<Pod>>>,
+    pub pods: Vec<Pods>,
     pub lifetime: Lifetime,
     /// For how long they are planned if they start later, where that is something else.
     pub lifetime_later: Option<Lifetime>,

@@ -8,8 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::live::Live;
-use super::{Group, Request};
+use super::{Group, Pods, Request};
 use crate::cluster::Node;
+use crate::cluster::volumes::Volumes;
 use crate::fluxion::{Fit, Rank, RankSet};
 use crate::ledger::{Allocation, Allocations, Slice, SlotRequest};
 use fluxqueue_workload::{Pod, Uid};
@@ -44,18 +45,24 @@ impl Live<'_> {
     /// Takes slots for all pods, and chooses volumes for them.
     pub(super) fn place_with_volumes(&mut self, request: &Request, nodes: &[RankSet]) -> Fit<Allocations> {
         let (mut asked, mut within) = (request.clone(), nodes.to_vec());
+        let mut told_apart = ToldApart::default();
         for _ in 0..TRIES {
             let slots = match self.place_now(&asked, &within) {
                 Fit::Placed(slots) => slots,
                 // By what was kept from nodes it may not fit that would in another way.
-                Fit::NotNow if asked.groups.len() > request.groups.len() => return Fit::NotFound,
-                other => return other,
+                Fit::NotNow if asked.groups.len() > request.groups.len() => break,
+                other => {
+                    told_apart.forget(self.cluster.volumes_mut());
+                    return other;
+                }
             };
+            // There is room for all of them: volumes are for one pod each.
+            told_apart.all_of(&mut asked, self.cluster.volumes_mut());
             let mut by_pod = by_pod(&asked, slots);
             let (seats, together) = self.on_nodes(by_pod.iter().map(|(uid, slot)| (uid, slot.rank)));
             let misfits = self.cluster.volumes_mut().choose(&seats, &together);
             if misfits.is_empty() {
-                return Fit::Placed(in_order(request, &mut by_pod));
+                return Fit::Placed(told_apart.in_order(request, &mut by_pod));
             }
             for uid in &misfits {
                 let Some(slot) = by_pod.get(uid) else { continue };
@@ -68,23 +75,31 @@ impl Live<'_> {
                 break;
             }
         }
+        told_apart.forget(self.cluster.volumes_mut());
         Fit::NotFound
     }
 
     /// Nodes for all pods by a trial alone, such that each could have its volumes beside the others. Nothing is chosen.
     pub(super) fn nodes_by_trial(&mut self, request: &Request, nodes: &[RankSet], ranks: &[Rank]) -> Option<RankSet> {
         let (mut asked, mut within) = (request.clone(), nodes.to_vec());
+        let mut told_apart = ToldApart::default();
+        let mut found = None;
         for _ in 0..TRIES {
-            let seats = self.seats_by_trial(&asked, &within, ranks)?;
+            let Some(seats) = self.seats_by_trial(&asked, &within, ranks) else { break };
+            if request.rests_on_volumes() && told_apart.all_of(&mut asked, self.cluster.volumes_mut()) {
+                continue;
+            }
             let misfits = if request.rests_on_volumes() { self.misfits(&seats) } else { Vec::new() };
             if misfits.is_empty() {
-                return Some(seats.into_iter().map(|(_, rank)| rank).collect());
+                found = Some(seats.into_iter().map(|(_, rank)| rank).collect());
+                break;
             }
             for (uid, rank) in seats.iter().filter(|(uid, _)| misfits.contains(uid)) {
                 keep_away(&mut asked, &mut within, uid, *rank);
             }
         }
-        None
+        told_apart.forget(self.cluster.volumes_mut());
+        found
     }
 
     fn misfits(&mut self, seats: &[(Uid, Rank)]) -> Vec<Uid> {
@@ -101,6 +116,42 @@ impl Live<'_> {
     }
 }
 
+/// Volumes are for one pod each: pods for which one stands in a request are told apart there once there is room for all of them. So there
+/// are never more than the machine can hold.
+#[derive(Default)]
+struct ToldApart {
+    /// The request, with each pod by itself.
+    request: Option<Request>,
+    /// Those that nobody else knows.
+    uids: Vec<Uid>,
+}
+
+impl ToldApart {
+    /// True if some were not told apart before.
+    fn all_of(&mut self, asked: &mut Request, volumes: &mut Volumes) -> bool {
+        if self.request.is_some() || !asked.groups.iter().flat_map(|group| &group.pods).any(Pods::are_alike) {
+            return false;
+        }
+        let before: BTreeSet<Uid> = asked.all_pods().map(|pod| pod.id.uid.clone()).collect();
+        asked.groups.iter_mut().flat_map(|group| &mut group.pods).for_each(|pods| *pods = pods.told_apart());
+        let new: Vec<&Arc<Pod>> = asked.all_pods().filter(|pod| !before.contains(&pod.id.uid)).collect();
+        volumes.note_for_now(&new);
+        self.uids = new.into_iter().map(|pod| pod.id.uid.clone()).collect();
+        self.request = Some(asked.clone());
+        true
+    }
+
+    /// The slots as the request asks for them.
+    fn in_order(&self, request: &Request, by_pod: &mut BTreeMap<Uid, Allocation>) -> Allocations {
+        in_order(self.request.as_ref().unwrap_or(request), by_pod)
+    }
+
+    /// Nothing has come of it.
+    fn forget(self, volumes: &mut Volumes) {
+        volumes.forget_for_now(&self.uids);
+    }
+}
+
 /// The slot of each pod.
 fn by_pod(request: &Request, slots: Allocations) -> BTreeMap<Uid, Allocation> {
     let groups = request.groups.iter().zip(slots);
@@ -110,7 +161,7 @@ fn by_pod(request: &Request, slots: Allocations) -> BTreeMap<Uid, Allocation> {
 
 /// The slots as the request asks for them.
 fn in_order(request: &Request, by_pod: &mut BTreeMap<Uid, Allocation>) -> Allocations {
-    let of_want = |pods: &Vec<Arc<Pod>>, by_pod: &mut BTreeMap<Uid, Allocation>| -> Vec<Allocation> {
+    let of_want = |pods: &Pods, by_pod: &mut BTreeMap<Uid, Allocation>| -> Vec<Allocation> {
         pods.iter().filter_map(|pod| by_pod.remove(&pod.id.uid)).collect()
     };
     let groups = request.groups.iter();
@@ -120,12 +171,12 @@ fn in_order(request: &Request, by_pod: &mut BTreeMap<Uid, Allocation>) -> Alloca
 /// The pod becomes a group of its own that may not use this node.
 fn keep_away(request: &mut Request, nodes: &mut Vec<RankSet>, uid: &Uid, rank: Rank) {
     let place = request.groups.iter().enumerate().find_map(|(at, group)| {
-        let find = |pods: &Vec<Arc<Pod>>| pods.iter().position(|pod| pod.id.uid == *uid);
+        let find = |pods: &Pods| pods.iter().position(|pod| pod.id.uid == *uid);
         group.pods.iter().enumerate().find_map(|(want, pods)| Some((at, want, find(pods)?)))
     });
     let Some((at, want, pod)) = place else { return };
     let group = &mut request.groups[at];
-    let is_alone = group.pods.iter().map(Vec::len).sum::<usize>() == 1;
+    let is_alone = group.pods.iter().map(Pods::len).sum::<usize>() == 1;
     if is_alone {
         nodes[at].remove(rank);
         return;
@@ -134,9 +185,11 @@ fn keep_away(request: &mut Request, nodes: &mut Vec<RankSet>, uid: &Uid, rank: R
     let slices = take_from(&mut group.wants[want].slices, pod);
     let pod = group.pods[want].remove(pod);
     group.wants[want].count -= 1;
+    let mut own = Pods::with_capacity(1);
+    own.add(&pod, 1);
     let alone = Group {
         wants: vec![SlotRequest { slices, ..SlotRequest::new(shape, 1) }],
-        pods: vec![vec![Arc::clone(&pod)]],
+        pods: vec![own],
         lifetime: group.lifetime,
         lifetime_later: group.lifetime_later,
         sample: pod,

@@ -102,6 +102,20 @@ impl Volumes {
         misfits
     }
 
+    /// Takes in pods that are there as long as volumes are looked for, and perhaps no longer. That is no news to anybody.
+    pub fn note_for_now(&mut self, pods: &[&Arc<Pod>]) {
+        let version = self.version;
+        pods.iter().for_each(|pod| self.note_pod(pod));
+        self.version = version;
+    }
+
+    /// They are not there after all.
+    pub fn forget_for_now(&mut self, pods: &[Uid]) {
+        let version = self.version;
+        pods.iter().for_each(|uid| drop(self.forget_pod(uid)));
+        self.version = version;
+    }
+
     /// For whom something was chosen, and for whom that could not be.
     fn choose_in_turn(&mut self, seats: &[(Uid, Arc<Node>)], together: &BTreeSet<Uid>) -> (Vec<Uid>, Vec<Uid>) {
         let (mut done, mut misfits) = (Vec::new(), Vec::new());

@@ -240,7 +240,9 @@ impl Core {
     /// What a job is charged for what it has of nodes, slots that are retained for it included.
     fn has(&self, job: &Job) -> Resources {
         let mut has = Resources::new();
-        charges_of(self.jobs.allocations(job), &self.cluster).iter().for_each(|charge| has.add(charge.amounts));
+        for charge in charges_of(self.jobs.allocations(job), &self.cluster) {
+            has.add(charge.amounts);
+        }
         has
     }
 

@@ -180,7 +180,7 @@ impl View {
                         *binding = Binding { node: node.clone(), state: BindingState::Sure };
                     }
                     BindOutcome::Failed(_) => binding.state = BindingState::Unsure(now),
-                    BindOutcome::Gone | BindOutcome::Deleting | BindOutcome::Gated => {
+                    BindOutcome::Gone | BindOutcome::Deleting | BindOutcome::Gated | BindOutcome::Refused(_) => {
                         self.bindings.remove(&pod.uid);
                     }
                 }

@@ -427,13 +427,16 @@ impl Ledger {
 
     /// What of all other pods keeps the one that an allocation is for off its node.
     pub(super) fn judge(&mut self, cluster: &mut Cluster, allocation: &Allocation, pod: &Pod) -> Option<Rejection> {
-        // The pod is taken out for the question alone. Nothing that counts changes may see that: each
-        // Binding would make the next step walk the whole queue.
-        let trial = cluster.begin_trial();
+        // The pod is taken out for the question alone. No version may move by that: each Binding would
+        // make the next step walk the whole queue. Terms by which the pod repels others are the
+        // exception: the last pod that has a term takes its number along.
+        let trial = pod.shape.constraints.repels.is_empty().then(|| cluster.begin_trial());
         self.turn_out(cluster, allocation);
         let rejection = cluster.judge_neighbours(allocation.rank, pod);
         self.house(cluster, allocation, pod);
-        cluster.end_trial(trial);
+        if let Some(trial) = trial {
+            cluster.end_trial(trial);
+        }
         rejection
     }
 

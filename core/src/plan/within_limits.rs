@@ -104,7 +104,9 @@ impl Live<'_> {
         let groups = request.groups.iter().zip(usable);
         if is_placed {
             let mut all = RankSet::new();
-            groups.for_each(|(_, nodes)| all.union_with(nodes));
+            for (_, nodes) in groups {
+                all.union_with(nodes);
+            }
             return allocatable(self.cluster, name, all.iter());
         }
         groups.map(|(group, nodes)| least_of_whole_nodes(group, name, nodes, self.cluster)).max().unwrap_or(0)

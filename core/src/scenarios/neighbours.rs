@@ -368,12 +368,13 @@ fn who_is_kept_away_from_nodes_that_he_was_promised_has_not_been_changed() {
 #[test]
 fn the_check_before_a_binding_changes_nothing() {
     let mut world = racks(&[("a1", "a", 8), ("b1", "b", 8)]);
-    world.submit(apart(pod("asks", 1), "x", "host"));
+    world.submit(labelled(pod("asked", 1), "x", |_, _| {}));
+    world.submit(Pod { priority: -1, ..apart(pod("asks", 401), "x", "host") });
     world.settle();
-    assert!(world.node_of("asks").is_some());
+    assert!(world.node_of("asked").is_some());
     let seen = |core: &Core| (core.cluster.crowds_version(), core.ledger.changes.count());
     let before = seen(&world.core);
-    assert!(world.core.still_fits(&Uid::from("uid-asks")));
+    assert!(world.core.still_fits(&Uid::from("uid-asked")));
     assert_eq!(seen(&world.core), before, "the version of the crowds, and the number of changes");
 }
 

@@ -65,11 +65,7 @@ impl Timers {
     /// Forgets everything about a pod that is gone.
     pub(super) fn forget_pod(&mut self, uid: &Uid) {
         let about = [Timer::Pod, Timer::AwaitingPod, Timer::Untold, Timer::Nomination, Timer::Overdue];
-<<<<<<< ours
         for timer in about {
-=======
-        for timer in &about {
->>>>>>> theirs
             self.forget(&timer(uid.clone()));
         }
     }

@@ -63,6 +63,9 @@ impl Admission {
         }
         findings.add_annotations("metadata", Some(&object.metadata).filter(|_| kind != Kind::Pod));
         findings.add_annotations("spec.jobTemplate.metadata", object.of_jobs.as_ref());
+        if kind == Kind::CronJob {
+            findings.add_lost_walltime(&object.metadata, object.of_jobs.iter().chain([&part.metadata]));
+        }
         findings
     }
 }
@@ -80,6 +83,19 @@ impl Findings {
         // can mend it.
         if let Some(message) = pod.half_group_label() {
             self.problems.push(Problem { field: format!("{prefix}metadata.labels"), message });
+        }
+    }
+
+    /// A walltime that a CronJob says for itself reaches none of its Jobs: it hands on the annotations of its template only.
+    fn add_lost_walltime<'a>(&mut self, metadata: &ObjectMeta, mut of_templates: impl Iterator<Item = &'a ObjectMeta>) {
+        let says = |metadata: &ObjectMeta| walltime::of_object(metadata).is_some();
+        if says(metadata) && !of_templates.any(says) {
+            let message = format!(
+                "a CronJob does not hand on its own annotations: its Jobs have no walltime; put {} under \
+                 spec.jobTemplate.metadata.annotations",
+                names::WALLTIME,
+            );
+            self.problems.push(Problem { field: format!("metadata.annotations[{}]", names::WALLTIME), message });
         }
     }
 

@@ -75,6 +75,23 @@ fn walltimes_of_what_makes_pods_are_read_too() {
 }
 
 #[test]
+fn a_walltime_that_a_cron_job_does_not_hand_on_is_a_problem() {
+    let walltime = json!({"annotations": {"fluxqueue/walltime": "2h"}});
+    let fine = pod(json!({}), json!({}), json!({}));
+    let cron_job = |of_jobs: serde_json::Value, template: serde_json::Value| {
+        let job = json!({"metadata": of_jobs, "spec": {"template": template}});
+        problems("CronJob", json!({"metadata": walltime, "spec": {"jobTemplate": job}}))
+    };
+    let found = cron_job(json!({}), fine.clone());
+    assert!(found.len() == 1 && found[0].starts_with("metadata.annotations[fluxqueue/walltime]: "), "{found:?}");
+    assert!(found[0].contains("spec.jobTemplate.metadata.annotations"), "{found:?}");
+    assert_eq!(cron_job(walltime.clone(), fine.clone()), [""; 0]);
+    let mut template = fine;
+    template["metadata"]["annotations"] = walltime["annotations"].clone();
+    assert_eq!(cron_job(json!({}), template), [""; 0]);
+}
+
+#[test]
 fn who_asks_for_nodes_alone_says_true_or_false() {
     let odd = json!({"annotations": {"fluxqueue/exclusive": "yes"}});
     let path = "metadata.annotations[fluxqueue/exclusive]: \"yes\" is neither \"true\" nor \"false\"";

@@ -92,6 +92,10 @@ pub struct FluxqueueConfiguration {
     /// Whether every lone pod has a FluxJob. Default: false; only a lone pod that waits longer than a second has one.
     #[serde(default)]
     pub record_lone_pods: Option<bool>,
+    /// Whether what is written into a namespace names jobs and pods of other namespaces. Default: false; it says "a job of another
+    /// namespace".
+    #[serde(default)]
+    pub names_across_namespaces: Option<bool>,
     /// The levels of the machine that jobs may ask for: a list of trees, each with its `levels` from the widest to the
     /// narrowest. A level has a `name` and `nodeLabels`; the first of these labels that a node has says in which part of the
     /// level the node is. Default: one tree of region, zone, block, rack and host.
@@ -213,6 +217,7 @@ impl FluxqueueConfiguration {
             volume_bind_timeout: None,
             bind_concurrency: None,
             record_lone_pods: None,
+            names_across_namespaces: None,
             topology: None,
         }
     }
@@ -242,6 +247,7 @@ impl Settings {
             volume_bind_timeout,
             bind_concurrency,
             record_lone_pods,
+            names_across_namespaces,
             topology,
         } = file.unwrap_or_else(FluxqueueConfiguration::empty);
         let names = if flags.scheduler_names.is_empty() { scheduler_names } else { Some(flags.scheduler_names) };
@@ -258,6 +264,7 @@ impl Settings {
             gang_start_timeout_secs: gang_start_timeout.unwrap_or(default.gang_start_timeout_secs),
             volume_bind_timeout_secs: volume_bind_timeout.unwrap_or(default.volume_bind_timeout_secs),
             record_lone_pods: record_lone_pods.unwrap_or(default.record_lone_pods),
+            names_across_namespaces: names_across_namespaces.unwrap_or(default.names_across_namespaces),
             queue_policy: queue_policy_of(flags.queue_policy.or(queue_policy).as_deref())?,
             queue_depth: at_least_one("queueDepth", queue_depth.unwrap_or(default.queue_depth))?,
             reservation_depth: at_least_one(
@@ -387,7 +394,7 @@ mod tests {
             "schedulerNames: [a, b, a]\npolicy: hinode\nqueuePolicy: hybrid\nqueueDepth: 11\nreservationDepth: 12\n\
              bypassSeconds: 13\ndefaultWalltime: 1h30m\n\
              ttlSecondsAfterFinished: 7\nslotKeepSeconds: 8\nslotKeepMaxSeconds: 16\nsuspendHoldSeconds: 15\ngroupGraceSeconds: 9\ngangStartTimeout: 10\nvolumeBindTimeout: 14\nbindConcurrency: 10\n\
-             recordLonePods: true\n\
+             recordLonePods: true\nnamesAcrossNamespaces: true\n\
              topology: [{levels: [{name: row, nodeLabels: [example.com/row]}]}]\n",
         )
         .unwrap();
@@ -404,6 +411,7 @@ mod tests {
             gang_start_timeout_secs: 10,
             volume_bind_timeout_secs: 14,
             record_lone_pods: true,
+            names_across_namespaces: true,
             queue_policy: QueuePolicy::Hybrid,
             queue_depth: 11,
             reservation_depth: 12,
@@ -441,6 +449,7 @@ mod tests {
             volume_bind_timeout: Some(_),
             bind_concurrency: Some(_),
             record_lone_pods: Some(_),
+            names_across_namespaces: Some(_),
             topology: Some(_),
         } = file.clone()
         else {

@@ -23,6 +23,8 @@ pub enum ConditionType {
     IncompleteGroupLabels,
     /// A warning: the walltime that the workload gives cannot be read.
     InvalidWalltime,
+    /// A warning: pods that start together have different priorities.
+    PriorityContradiction,
     /// A warning: more pods are asked to start together than can appear.
     SizeClamped,
     /// A warning: pods of one group ask for different sizes.
@@ -109,12 +111,13 @@ pub enum JobState {
 
 impl ConditionType {
     /// All of them.
-    pub const ALL: [ConditionType; 9] = [
+    pub const ALL: [ConditionType; 10] = [
         ConditionType::Scheduled,
         ConditionType::Degraded,
         ConditionType::Finished,
         ConditionType::IncompleteGroupLabels,
         ConditionType::InvalidWalltime,
+        ConditionType::PriorityContradiction,
         ConditionType::SizeClamped,
         ConditionType::SizeContradiction,
         ConditionType::SoftTermsIgnored,
@@ -129,6 +132,7 @@ impl ConditionType {
             ConditionType::Finished => "Finished",
             ConditionType::IncompleteGroupLabels => "IncompleteGroupLabels",
             ConditionType::InvalidWalltime => "InvalidWalltime",
+            ConditionType::PriorityContradiction => "PriorityContradiction",
             ConditionType::SizeClamped => "SizeClamped",
             ConditionType::SizeContradiction => "SizeContradiction",
             ConditionType::SoftTermsIgnored => "SoftTermsIgnored",

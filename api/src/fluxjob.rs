@@ -172,7 +172,7 @@ pub enum WorkloadKind {
 #[serde(rename_all = "camelCase")]
 pub struct FluxJobStatus {
     /// Conditions. Those of Fluxqueue are Scheduled, Degraded and Finished, and the warnings IncompleteGroupLabels, InvalidWalltime,
-    /// SizeClamped, SizeContradiction, SoftTermsIgnored and UnknownPriorityClass.
+    /// PriorityContradiction, SizeClamped, SizeContradiction, SoftTermsIgnored and UnknownPriorityClass.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "conditions::schema")]
     pub conditions: Vec<Condition>,

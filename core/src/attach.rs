@@ -6,6 +6,7 @@ use fluxqueue_api::{ConditionType, FluxJob, WorkloadKind, names};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
 use super::awaiting_owner::AwaitingPod;
+use super::controllers::MadeBy;
 use super::estimates::Expected;
 use super::grouping::{self, Belonging};
 use super::job::{InQueue, Job, Lifecycle, Member, PodOrder, Stage, Style, Suspended};
@@ -27,7 +28,7 @@ impl Core {
             self.unsorted.put(pod);
             return;
         }
-        if let Some(old) = self.awaiting_owner.remove(&pod.id.uid) {
+        if let Some(old) = self.awaiting_owner.get(&pod.id.uid) {
             self.by_node.unlist(&old.pod);
         }
         self.attach(pod, false);
@@ -43,16 +44,17 @@ impl Core {
         let Some(belonging) = left_behind.or_else(|| grouping::belonging(&pod, &self.jobs.controllers, orphan)) else {
             let until = self.now.plus_millis(OWNER_WAIT_MILLIS);
             let uid = pod.id.uid.clone();
+            let until = self.awaiting_owner.insert(AwaitingPod { pod: Arc::clone(&pod), until });
             self.timers.wake(Timer::AwaitingPod(uid.clone()), until);
             // What is on a node counts even while nobody knows what it is a part of.
             let planned = self.pod_end(&pod);
             let tenancy = self.tenancy_of_others(&pod);
             let allocation = self.allocation_in_place(&pod, None, planned, tenancy);
             self.watch_end_of(&uid, allocation.as_ref());
-            self.foreign.insert(uid.clone(), Foreign { pod: Arc::clone(&pod), allocation, reported: true });
-            self.awaiting_owner.insert(AwaitingPod { pod, until });
+            self.foreign.insert(uid, Foreign { pod, allocation, reported: true });
             return;
         };
+        self.awaiting_owner.remove(&pod.id.uid);
         let id = self.job_of(&pod, &belonging);
         let uid = pod.id.uid.clone();
         // What a new process finds came when it was made, not just now.
@@ -64,10 +66,6 @@ impl Core {
         job.joined = if job.members.is_empty() { joined } else { job.joined.max(joined) };
         job.members.insert(uid.clone());
         job.last_end = job.last_end.max(pod.ended);
-        // What has ended may be left of an earlier group of the name; if it was of this job, its priority is on record.
-        if !(self.taking_over && pod.phase.is_terminal()) {
-            job.pod_priority = job.pod_priority.max(Some(pod.priority));
-        }
         let stage = if pod.phase.is_terminal() {
             match pod.phase {
                 Phase::Succeeded => job.succeeded += 1,
@@ -103,11 +101,8 @@ impl Core {
     /// until then it is no job of its own that could start though the other was held, or had its time. Those that run are one job as
     /// they were before their controller went.
     fn left_behind(&self, pod: &Pod) -> Option<Belonging> {
-        let owner = pod
-            .owner
-            .as_ref()
-            .filter(|owner| pod.group.is_none() && !self.jobs.controllers.contains_key(&owner.uid))?;
-        let belonging = grouping::of_owner(owner)?;
+        let MadeBy::Unseen(owner) = self.jobs.controllers.maker(pod) else { return None };
+        let belonging = grouping::of_owner(&pod.id.key.namespace, owner).filter(|_| pod.group.is_none())?;
         let key = self.record_key(pod, &belonging);
         let is_known = self.jobs.by_identity.contains_key(&belonging.identity) || self.records.get(&key).is_some();
         (is_known || pod.node.is_some()).then_some(belonging)
@@ -339,8 +334,10 @@ impl Core {
     pub(super) fn regroup(&mut self, uid: &Uid) {
         let Some(member) = self.jobs.members.get(uid) else { return };
         let identity = self.jobs.all.get(&member.job).map(|job| job.identity.clone());
-        let now = grouping::belonging(&member.pod, &self.jobs.controllers, false).map(|belonging| belonging.identity);
-        if now == identity {
+        let is_orphan = self.awaiting_owner.is_orphan(&member.pod);
+        let now = self.left_behind(&member.pod).filter(|_| is_orphan);
+        let now = now.or_else(|| grouping::belonging(&member.pod, &self.jobs.controllers, is_orphan));
+        if now.map(|belonging| belonging.identity) == identity {
             return;
         }
         let Some(member) = self.jobs.members.remove(uid) else { return };
@@ -350,7 +347,7 @@ impl Core {
         }
         self.touched.insert(member.job);
         self.forget_request(&crate::queue::PendingRequest::Member(member.job, uid.clone()));
-        self.attach(member.pod, false);
+        self.attach(member.pod, is_orphan);
         if let Some(anew) = self.jobs.members.get_mut(uid) {
             anew.nomination = member.nomination;
         }

@@ -25,13 +25,32 @@ impl AwaitingOwner {
         self.pods.len()
     }
 
-    pub(super) fn insert(&mut self, awaiting_owner: AwaitingPod) {
+    /// A pod waits for its controller to be seen. A pod that has waited already goes on with the time that it was given, unless it
+    /// names another controller now. Returns until when.
+    pub(super) fn insert(&mut self, mut awaiting_owner: AwaitingPod) -> Time {
         let uid = awaiting_owner.pod.id.uid.clone();
-        self.remove(&uid);
+        if let Some(before) = self.remove(&uid)
+            && before.pod.owner == awaiting_owner.pod.owner
+        {
+            awaiting_owner.until = before.until;
+        }
+        let until = awaiting_owner.until;
         if let Some(owner) = &awaiting_owner.pod.owner {
             self.by_owner.entry(owner.uid.clone()).or_default().insert(uid.clone());
         }
         self.pods.insert(uid, awaiting_owner);
+        until
+    }
+
+    /// The pod as it was when its controller began to be waited for, or has been seen since.
+    pub(super) fn get(&self, pod: &Uid) -> Option<&AwaitingPod> {
+        self.pods.get(pod)
+    }
+
+    /// True if the controller of the pod is not waited for any more.
+    pub(super) fn is_orphan(&self, pod: &Pod) -> bool {
+        let owner = pod.owner.as_ref();
+        owner.and_then(|owner| self.orphans.get(&owner.uid)).is_some_and(|pods| pods.contains(&pod.id.uid))
     }
 
     pub(super) fn contains(&self, pod: &str) -> bool {

@@ -1,27 +1,55 @@
 //! What is in the way of a job, as it is told: the one that matters most first.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use fluxqueue_api::{BlockedBy, BlockedReason, text};
+
+use super::readers::{Named, Reader};
 
 /// Never without one.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Blockers {
-    first: BlockedBy,
-    others: Vec<BlockedBy>,
+    first: Blocker,
+    others: Vec<Blocker>,
+}
+
+/// One thing that is in the way.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Blocker {
+    said: BlockedBy,
+    /// What is said instead outside this namespace: a job or pod of it is named.
+    outside: Option<(Arc<str>, BlockedBy)>,
 }
 
 impl Blockers {
     /// These, in this order; `None` if there are none.
     pub(super) fn of(list: Vec<BlockedBy>) -> Option<Self> {
+        Self::in_order(list.into_iter().map(Blocker::from).collect())
+    }
+
+    /// The same of what may name jobs and pods.
+    pub(super) fn in_order(list: Vec<Blocker>) -> Option<Self> {
         let mut list = list.into_iter();
         let first = list.next()?;
         Some(Blockers { first, others: list.collect() })
     }
 
+    /// As they are told to this reader. What is the same without names is told once.
+    pub(super) fn told_to(&self, reader: &Reader<'_>) -> Blockers {
+        let mut others: Vec<Blocker> = Vec::with_capacity(self.others.len());
+        let first = self.first.told_to(reader);
+        for other in self.others.iter().map(|blocker| blocker.told_to(reader)) {
+            if other != first && !others.contains(&other) {
+                others.push(other);
+            }
+        }
+        Blockers { first, others }
+    }
+
     /// The reason of the one that matters most.
     pub(super) fn reason(&self) -> BlockedReason {
-        self.first.reason
+        self.first.said.reason
     }
 
     /// They say the same, though perhaps in other words, with other numbers, and in another order.
@@ -49,7 +77,19 @@ impl Blockers {
     }
 
     fn iter(&self) -> impl Iterator<Item = &BlockedBy> {
-        std::iter::once(&self.first).chain(&self.others)
+        std::iter::once(&self.first).chain(&self.others).map(|blocker| &blocker.said)
+    }
+}
+
+impl Blocker {
+    /// One that names a job or pod: `said` with the name, and `outside` for readers who may not know it.
+    pub(super) fn naming(named: &Named, said: BlockedBy, outside: BlockedBy) -> Self {
+        Blocker { said, outside: Some((Arc::clone(&named.key().namespace), outside)) }
+    }
+
+    fn told_to(&self, reader: &Reader<'_>) -> Blocker {
+        let outside = self.outside.as_ref().filter(|(namespace, _)| !reader.may_read(namespace));
+        Blocker::from(outside.map_or(&self.said, |(_, outside)| outside).clone())
     }
 }
 
@@ -64,8 +104,20 @@ fn joined<'a>(blockers: impl Iterator<Item = &'a BlockedBy>) -> String {
     })
 }
 
+impl From<BlockedBy> for Blocker {
+    fn from(said: BlockedBy) -> Self {
+        Blocker { said, outside: None }
+    }
+}
+
 impl From<BlockedBy> for Blockers {
     fn from(first: BlockedBy) -> Self {
+        Blocker::from(first).into()
+    }
+}
+
+impl From<Blocker> for Blockers {
+    fn from(first: Blocker) -> Self {
         Blockers { first, others: Vec::new() }
     }
 }

@@ -54,7 +54,7 @@ impl Core {
     /// What is wrong with what a job asks: its maker says what cannot be read, or honoured, or not all that start together ask for it.
     /// `live` are those of its pods that have not ended.
     pub(super) fn bad_exclusive(&self, job: &Job, live: &[&Member]) -> Option<String> {
-        let mut made_by = job.controllers.iter().filter_map(|uid| self.jobs.controllers.get(uid));
+        let mut made_by = self.jobs.makers(job);
         let by_maker = made_by.find_map(|made_by| {
             let wrong = match &made_by.exclusive {
                 Err(wrong) => wrong.clone(),

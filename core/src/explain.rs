@@ -7,12 +7,13 @@ use std::sync::Arc;
 
 use fluxqueue_api::{BlockedBy, BlockedReason, ConditionType, EventReason, text};
 
-use super::blockers::Blockers;
+use super::blockers::{Blocker, Blockers};
 use super::estimates::Expected;
 use super::job::Stage;
 use super::ledger::Allocation;
 use super::plan::{Attempt, Group, Outcome};
 use super::promises::Promise;
+use super::readers::Named;
 use super::record::micro_time;
 use super::{ActionKind, Core, EventKind, InFlight, Subject, Timer, nominating};
 use crate::fluxion::{End, Forecast, Rank, RankSet};
@@ -65,6 +66,13 @@ pub(super) struct Holder<'a> {
     pub key: &'a ObjectKey,
     pub pod: &'a Pod,
     pub allocation: &'a Allocation,
+}
+
+impl Holder<'_> {
+    pub(super) fn named(&self) -> Named {
+        let key = self.key.clone();
+        if self.job.is_some() { Named::Job(key) } else { Named::Pod(key) }
+    }
 }
 
 /// What is to be told of a class, and how far that has come.
@@ -144,7 +152,10 @@ impl Core {
             Outcome::AtLimit(ref limit) if !behind_head => limit.at.map(Time::from_seconds),
             _ => None,
         };
-        let blockers = if behind_head { self.queued_behind(head.job()).into() } else { blockers.clone() };
+        let key = self.jobs.all.get(&id).map(|job| &job.key);
+        let reader = self.settings.reader(key.map_or("", |key| &key.namespace));
+        let behind = behind_head.then(|| Blockers::from(self.queued_behind(head.job())));
+        let blockers = behind.as_ref().unwrap_or(blockers).told_to(&reader);
         let to_pods = self.words_for_pods(pending, class);
         // Of a job whose pods wait one by one, and not all for the same, the first says why.
         if self.queue.first_of(id) == Some(pending) {
@@ -200,7 +211,8 @@ impl Core {
         // Whoever adds nodes to a cluster goes by this word: they would not help against a limit.
         let at_limit = reported.blockers.reason() == BlockedReason::QueueLimit;
         let reason = if at_limit { QUEUE_LIMIT } else { "Unschedulable" };
-        Some((reason, reported.blockers.text_for_pods()))
+        let key = &self.jobs.all.get(&pending.job())?.key;
+        Some((reason, reported.blockers.told_to(&self.settings.reader(&key.namespace)).text_for_pods()))
     }
 
     /// What an earlier process said for the same reason still goes: a restart alone is nothing to tell. It goes until this
@@ -244,26 +256,27 @@ impl Core {
         }
     }
 
-    fn queued_behind(&self, job: JobId) -> BlockedBy {
+    fn queued_behind(&self, job: JobId) -> Blocker {
         queued_behind(self.jobs.all.get(&job).map(|job| &job.key))
     }
 
     /// What keeps a request back that does not wait behind another one: limits, what is short, what is kept for others, and ends that
     /// nobody knows.
     pub(super) fn own_reasons(&mut self, attempt: &Attempt, head: Option<&PendingRequest>) -> Blockers {
-        let (first, mut others) = match &attempt.outcome {
+        let (first, others) = match &attempt.outcome {
             Outcome::AtLimit(limit) => {
                 let others = limit.others.iter().map(|limit| self.explain_limit(limit)).collect();
                 (self.explain_limit(limit), others)
             }
             _ => self.short_of(attempt),
         };
+        let mut others: Vec<Blocker> = others.into_iter().map(Blocker::from).collect();
         match &attempt.outcome {
             // It would have to wait without the limit, too.
             Outcome::AtLimit(_) if !self.has_room(attempt) => {
                 let (first, more) = self.short_of(attempt);
-                others.push(first);
-                others.extend(more);
+                others.push(first.into());
+                others.extend(more.into_iter().map(Blocker::from));
             }
             Outcome::Waits { held, at } => {
                 others.extend(self.kept_for_another(attempt, head));
@@ -280,8 +293,8 @@ impl Core {
             }
             _ => {}
         }
-        let list = std::iter::once(first).chain(others).take(BLOCKERS_MAX).collect();
-        Blockers::of(list).expect("there is a first one")
+        let list = std::iter::once(first.into()).chain(others).take(BLOCKERS_MAX).collect();
+        Blockers::in_order(list).expect("there is a first one")
     }
 
     /// All pods fit now, as far as nodes go.
@@ -292,7 +305,7 @@ impl Core {
     }
 
     /// A reservation of another one, the first of some, that keeps nodes which the request could use, while it would run.
-    fn kept_for_another(&self, attempt: &Attempt, head: Option<&PendingRequest>) -> Option<BlockedBy> {
+    fn kept_for_another(&self, attempt: &Attempt, head: Option<&PendingRequest>) -> Option<Blocker> {
         let until = |group: &Group| match group.lifetime {
             Lifetime::Seconds(seconds) => self.now.plus_secs(seconds).seconds(),
             Lifetime::Eventually | Lifetime::Endless => i64::MAX,
@@ -310,12 +323,12 @@ impl Core {
         let (pending, promise) = kept.first()?;
         let job = self.jobs.all.get(&pending.job())?;
         let from = micro_time(self.clock().wall(Time::from_seconds(promise.place.start)));
-        let text = format!("nodes are kept for {} from {} on", job.key, from.0.strftime("%Y-%m-%dT%H:%M:%SZ"));
-        Some(BlockedBy {
-            behind: Some(job.key.to_string()),
-            reserved_from: Some(from),
-            ..BlockedBy::new(BlockedReason::QueuedBehind, text)
-        })
+        let kept_for = |job: &str, behind: Option<String>| {
+            let text = format!("nodes are kept for {job} from {} on", from.0.strftime("%Y-%m-%dT%H:%M:%SZ"));
+            let said = BlockedBy::new(BlockedReason::QueuedBehind, text);
+            BlockedBy { behind, reserved_from: Some(from.clone()), ..said }
+        };
+        Some(naming(&Named::Job(job.key.clone()), kept_for))
     }
 
     /// The places of all jobs that wait, now and then.
@@ -339,32 +352,32 @@ impl Core {
     }
 
     /// Whose ends nobody knows on these nodes, but one's own: a few of those that count.
-    fn unknown_ends(
-        &self,
-        nodes: &RankSet,
-        but: Option<JobId>,
-        counts: impl Fn(&Holder<'_>) -> bool,
-    ) -> Vec<BlockedBy> {
-        let mut names: Vec<(String, bool)> = Vec::new();
+    fn unknown_ends(&self, nodes: &RankSet, but: Option<JobId>, counts: impl Fn(&Holder<'_>) -> bool) -> Vec<Blocker> {
+        let mut names: Vec<Named> = Vec::new();
         let mut is_all = true;
         let others = self.unknown_ends_on(nodes).filter(|holder| but.is_none() || holder.job != but);
         for holder in others.filter(counts) {
-            let name = holder.key.to_string();
-            if names.iter().any(|(known, _)| *known == name) {
+            let name = holder.named();
+            if names.contains(&name) {
                 continue;
             }
             if names.len() == NAMED_MAX {
                 is_all = false;
                 break;
             }
-            names.push((name, holder.job.is_some()));
+            names.push(name);
         }
         let last = names.len().saturating_sub(1);
-        let blocker = |(at, (name, is_ours)): (usize, (String, bool))| {
+        let blocker = |(at, named): (usize, Named)| {
             let others = if at == last && !is_all { " and others" } else { "" };
-            let text = format!("Nobody knows when {name}{others} will end");
-            // What another scheduler runs has no FluxJob.
-            BlockedBy { behind: is_ours.then_some(name), ..BlockedBy::new(BlockedReason::UnknownEnd, text) }
+            naming(&named, |name, behind| {
+                // Without names one text stands for all.
+                let others = if behind.is_some() { others } else { "" };
+                let text = format!("Nobody knows when {name}{others} will end");
+                // What another scheduler runs has no FluxJob.
+                let behind = behind.filter(|_| matches!(named, Named::Job(_)));
+                BlockedBy { behind, ..BlockedBy::new(BlockedReason::UnknownEnd, text) }
+            })
         };
         names.into_iter().enumerate().map(blocker).collect()
     }
@@ -525,8 +538,20 @@ fn is_behind_head(attempt: &Attempt, pending: &PendingRequest, head: &PendingReq
 }
 
 /// A request waits for nothing but this job.
-pub(super) fn queued_behind(job: Option<&ObjectKey>) -> BlockedBy {
-    let behind = job.map(ObjectKey::to_string);
-    let text = format!("waits behind {}", behind.as_deref().unwrap_or("an earlier job"));
-    BlockedBy { behind, ..BlockedBy::new(BlockedReason::QueuedBehind, text) }
+pub(super) fn queued_behind(job: Option<&ObjectKey>) -> Blocker {
+    let waits = |name: &str, behind: Option<String>| BlockedBy {
+        behind,
+        ..BlockedBy::new(BlockedReason::QueuedBehind, format!("waits behind {name}"))
+    };
+    match job {
+        Some(key) => naming(&Named::Job(key.clone()), waits),
+        None => waits("an earlier job", None).into(),
+    }
+}
+
+/// What is said with a name, for those who may know it, and without one.
+fn naming(named: &Named, say: impl Fn(&str, Option<String>) -> BlockedBy) -> Blocker {
+    let name = named.key().to_string();
+    let said = say(&name, Some(name.clone()));
+    Blocker::naming(named, said, say(named.unnamed(), None))
 }

@@ -305,7 +305,7 @@ impl Core {
         }
         let live = self.jobs.live_members(job);
         let bound = live.iter().filter(|member| member.is_bound()).count();
-        let size = job.start_size;
+        let (size, namespace) = (job.start_size, Arc::clone(&job.key.namespace));
         let in_the_way = job.blocker.as_ref().map(|blocker| format!("; {}", blocker.text())).unwrap_or_default();
         let ring = self.ring_of(id);
         let stalled = if ring.is_empty() {
@@ -316,7 +316,8 @@ impl Core {
             for other in others.clone().filter(|job| !is_told(job)) {
                 self.timers.wake(Timer::Job(other.id), self.now);
             }
-            let keys: Vec<String> = others.map(|job| job.key.to_string()).collect();
+            let reader = self.settings.reader(&namespace);
+            let keys: Vec<String> = others.map(|job| reader.job(&job.key)).collect();
             let text = format!("{bound} of {size} pods are bound; {}", words_of_ring(&keys));
             Stalled::new(DegradedReason::MutualWait, text)
         };

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use fluxqueue_api::WorkloadKind;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
+use super::controllers::{Controllers, MadeBy};
 use super::job::{Identity, Job, Member, Style};
-use crate::table::Table;
 use fluxqueue_workload::{Controller, ObjectKey, Owner, OwnerKind, Pod, Time, Uid};
 
 /// What a pod is a part of.
@@ -35,8 +35,9 @@ pub(super) enum StartSize {
 
 /// Finds what a pod is a part of; `None` while the object that made it has not been seen.
 ///
-/// In this order: a group label with a size, its Job, its Deployment, ReplicaSet or StatefulSet, itself.
-pub(super) fn belonging(pod: &Pod, controllers: &Table<Uid, Arc<Controller>>, orphan: bool) -> Option<Belonging> {
+/// In this order: a group label with a size, its Job, its Deployment, ReplicaSet or StatefulSet, itself. A pod whose owner
+/// reference is not true was made by nothing.
+pub(super) fn belonging(pod: &Pod, controllers: &Controllers, orphan: bool) -> Option<Belonging> {
     let namespace = &pod.id.key.namespace;
     let alone = || Belonging {
         identity: Identity::Pod(pod.id.uid.clone()),
@@ -45,11 +46,8 @@ pub(super) fn belonging(pod: &Pod, controllers: &Table<Uid, Arc<Controller>>, or
         name: Arc::clone(&pod.id.key.name),
         uid: pod.id.uid.clone(),
     };
-    if let Some(owner) = &pod.owner
-        && !matches!(owner.kind, OwnerKind::Other(_))
-        && !controllers.contains_key(&owner.uid)
-        && !orphan
-    {
+    let made_by = controllers.maker(pod);
+    if matches!(made_by, MadeBy::Unseen(_)) && !orphan {
         return None;
     }
     if let Some(group) = &pod.group {
@@ -61,29 +59,23 @@ pub(super) fn belonging(pod: &Pod, controllers: &Table<Uid, Arc<Controller>>, or
             uid: pod.id.uid.clone(),
         });
     }
-    let Some(owner) = &pod.owner else { return Some(alone()) };
-    // A ReplicaSet is submitted by nobody when a Deployment made it.
-    let top = match controllers.get(&owner.uid) {
-        Some(set) if owner.kind == OwnerKind::ReplicaSet => {
-            set.owner.as_ref().filter(|above| above.kind == OwnerKind::Deployment).unwrap_or(owner)
-        }
-        Some(_) => owner,
-        None => return Some(alone()),
-    };
-    Some(of_owner(top).unwrap_or_else(alone))
+    let (Some(owner), Some(made_by)) = (&pod.owner, made_by.known()) else { return Some(alone()) };
+    let top = deployment_of(made_by, controllers).unwrap_or(owner);
+    Some(of_owner(namespace, top).unwrap_or_else(alone))
+}
+
+/// The Deployment that made a ReplicaSet: it is what was submitted.
+pub(super) fn deployment_of<'a>(set: &'a Controller, controllers: &'a Controllers) -> Option<&'a Owner> {
+    let is_true = set.kind == OwnerKind::ReplicaSet && !matches!(controllers.above(set), MadeBy::Nothing);
+    set.owner.as_ref().filter(|above| is_true && above.kind == OwnerKind::Deployment)
 }
 
 /// What the pods of an object are a part of; `None` for objects of other kinds than those that Kubernetes itself has for that.
-pub(super) fn of_owner(top: &Owner) -> Option<Belonging> {
-    let (kind, style) = match top.kind {
-        OwnerKind::Job => (WorkloadKind::Job, Style::Gang),
-        OwnerKind::Deployment => (WorkloadKind::Deployment, Style::Elastic),
-        OwnerKind::ReplicaSet => (WorkloadKind::ReplicaSet, Style::Elastic),
-        OwnerKind::StatefulSet => (WorkloadKind::StatefulSet, Style::Elastic),
-        OwnerKind::Other(_) => return None,
-    };
+pub(super) fn of_owner(namespace: &Arc<str>, top: &Owner) -> Option<Belonging> {
+    let kind = workload_kind(&top.kind)?;
+    let style = if kind == WorkloadKind::Job { Style::Gang } else { Style::Elastic };
     Some(Belonging {
-        identity: Identity::Controller(top.uid.clone()),
+        identity: Identity::Controller(Arc::clone(namespace), top.uid.clone()),
         kind,
         style,
         name: Arc::clone(&top.name),
@@ -91,12 +83,19 @@ pub(super) fn of_owner(top: &Owner) -> Option<Belonging> {
     })
 }
 
+/// The kind of workload that an object of this kind is.
+pub(super) fn workload_kind(kind: &OwnerKind) -> Option<WorkloadKind> {
+    match kind {
+        OwnerKind::Job => Some(WorkloadKind::Job),
+        OwnerKind::Deployment => Some(WorkloadKind::Deployment),
+        OwnerKind::ReplicaSet => Some(WorkloadKind::ReplicaSet),
+        OwnerKind::StatefulSet => Some(WorkloadKind::StatefulSet),
+        OwnerKind::Other(_) => None,
+    }
+}
+
 /// The owners of a job's FluxJob: it goes when all of them are gone. Bare pods that form a group own nothing together.
-pub(super) fn owners(
-    pod: &Pod,
-    belonging: &Belonging,
-    controllers: &Table<Uid, Arc<Controller>>,
-) -> Vec<OwnerReference> {
+pub(super) fn owners(pod: &Pod, belonging: &Belonging, controllers: &Controllers) -> Vec<OwnerReference> {
     let reference = |api: &str, kind: &str, name: &str, uid: &str| OwnerReference {
         api_version: api.to_owned(),
         kind: kind.to_owned(),
@@ -109,11 +108,12 @@ pub(super) fn owners(
         return vec![reference("v1", "Pod", &pod.id.key.name, &pod.id.uid)];
     }
     let Some(owner) = &pod.owner else { return Vec::new() };
-    let above = controllers.get(&owner.uid).and_then(|made_by| made_by.owner.clone());
-    let top = match above {
-        Some(above) if above.kind == OwnerKind::Deployment => above,
-        _ => owner.clone(),
-    };
+    let made_by = controllers.maker(pod);
+    if matches!(made_by, MadeBy::Nothing) && workload_kind(&owner.kind).is_some() {
+        // Such a reference would have the FluxJob removed.
+        return Vec::new();
+    }
+    let top = made_by.known().and_then(|set| deployment_of(set, controllers)).unwrap_or(owner);
     vec![reference(&top.api_version, top.kind.as_str(), &top.name, &top.uid)]
 }
 
@@ -153,7 +153,7 @@ impl Capacity {
 /// What the number of pods that start together rests on, apart from the pods themselves.
 pub(super) struct Start<'a> {
     pub job: &'a Job,
-    pub controllers: &'a Table<Uid, Arc<Controller>>,
+    pub controllers: &'a Controllers,
     /// What the objects that make pods of a group can have; `None` if that is not bounded (bare pods).
     pub capacity: Option<Capacity>,
     /// How long more than the known objects can make is waited for: a group may be made by several objects, which do not
@@ -169,7 +169,7 @@ impl Start<'_> {
     pub(super) fn size(&self, members: &[&Member]) -> StartSize {
         match &self.job.identity {
             Identity::Pod(_) => StartSize::Pods(1),
-            Identity::Controller(uid) => match self.controllers.get(uid) {
+            Identity::Controller(namespace, uid) => match self.controllers.get(namespace, uid) {
                 Some(made_by) => {
                     let seen = if made_by.kind == OwnerKind::Job { self.job.succeeded } else { 0 };
                     match wants(made_by, seen) as usize {

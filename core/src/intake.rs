@@ -15,6 +15,10 @@ use crate::queue::JobId;
 use fluxqueue_api::{EventReason, names, text};
 use fluxqueue_workload::{Controller, NodeName, ObjectRef, Phase, Pod, Uid, Unsupported};
 
+/// How old a pod of the first lists is that an earlier process has told that our gate on it means nothing: longer than a Lease is
+/// without a leader.
+const TOLD_SECS: u64 = 30;
+
 impl Core {
     // --- nodes ---
 
@@ -210,7 +214,10 @@ impl Core {
         if has_begun {
             self.plan_foreign_end_anew(&uid);
         }
-        if gated && !reported {
+        // What was there when this process began, and not just made, was told by an earlier one.
+        let since = self.core_time(pod.created).plus_secs(TOLD_SECS);
+        let was_told = reported || (!self.listed && since < self.now);
+        if gated && !was_told {
             let text = format!(
                 "gate {:?} is left alone: the pod's scheduler is {}, and a pod is only scheduled here if \
                  spec.schedulerName is one of {}",
@@ -239,29 +246,18 @@ impl Core {
         let Some(member) = self.jobs.members.get_mut(&uid) else { return };
         let old = std::mem::replace(&mut member.pod, Arc::clone(&pod));
         let job = member.job;
-        if let Some(job) = self.jobs.all.get_mut(&job) {
-            job.pod_priority = job.pod_priority.max(Some(pod.priority));
-            if let Some(uid) = job.live.remove(&PodOrder::of(&old)) {
-                job.live.insert(PodOrder::of(&pod), uid);
-            }
+        if let Some(job) = self.jobs.all.get_mut(&job)
+            && let Some(uid) = job.live.remove(&PodOrder::of(&old))
+        {
+            job.live.insert(PodOrder::of(&pod), uid);
         }
         if old.owner != pod.owner {
             self.jobs.note_controller(job, &pod);
             self.awaiting_owner.forget_orphan(&old);
         }
         // That it runs now, or is ready, changes nothing here.
-        let matters = old.deleting != pod.deleting
-            || old.gates != pod.gates
-            || old.shape != pod.shape
-            || old.labels != pod.labels
-            || old.exclusive != pod.exclusive
-            || old.group != pod.group
-            || old.owner != pod.owner
-            || old.unsupported != pod.unsupported
-            || old.lifetime != pod.lifetime
-            || old.priority != pod.priority
-            || pod.phase.is_terminal();
-        if matters {
+        let asks_otherwise = asks_otherwise(&old, &pod);
+        if asks_otherwise || old.deleting != pod.deleting || pod.phase.is_terminal() {
             self.touched.insert(job);
         }
         if old.node != pod.node || old.nominated != pod.nominated {
@@ -300,13 +296,16 @@ impl Core {
             Stage::Assigned | Stage::Ungating(_) if pod.deleting => {
                 self.lose_slot(&uid, &format!("pod {} is being deleted", pod.id));
             }
-            Stage::Assigned | Stage::Ungating(_) if old.shape != pod.shape || old.exclusive != pod.exclusive => {
+            Stage::Assigned | Stage::Ungating(_) if asks_for_another_node(&old, &pod) => {
                 self.lose_slot(&uid, &format!("pod {} asks for something else now", pod.id));
             }
-            // Its labels or owner may have changed: it may be a part of something else now.
-            Stage::Waiting if old.group != pod.group || old.owner != pod.owner => self.regroup(&uid),
-            Stage::Waiting if old.shape != pod.shape || old.gates != pod.gates => self.queue_changed = true,
+            Stage::Waiting if asks_otherwise => self.queue_changed = true,
             _ => {}
+        }
+        let is_waiting = self.jobs.members.get(&uid).is_some_and(|member| member.stage == Stage::Waiting);
+        if is_waiting && (old.group != pod.group || old.owner != pod.owner) {
+            // It may be a part of something else now.
+            self.regroup(&uid);
         }
         self.see_to_nomination(&uid);
     }
@@ -351,11 +350,9 @@ impl Core {
 
     /// The jobs whose size or end depends on this object.
     fn jobs_of(&self, made_by: &Controller) -> Vec<JobId> {
-        let mut identities = vec![Identity::Controller(made_by.id.uid.clone())];
-        if let Some(owner) = &made_by.owner {
-            identities.push(Identity::Controller(owner.uid.clone()));
-        }
-        let jobs = identities.iter().filter_map(|identity| self.jobs.by_identity.get(identity).copied());
+        let uids = [Some(&made_by.id.uid), made_by.owner.as_ref().map(|owner| &owner.uid)];
+        let identity = |uid: &Uid| Identity::Controller(Arc::clone(&made_by.id.key.namespace), uid.clone());
+        let jobs = uids.into_iter().flatten().filter_map(|uid| self.jobs.by_identity.get(&identity(uid)).copied());
         jobs.chain(self.jobs.groups_of(made_by)).collect()
     }
 
@@ -384,4 +381,48 @@ impl Core {
         self.timers.wake(Timer::Audit, self.now.plus_millis(super::audit::ROUND_MILLIS));
         self.queue_changed = true;
     }
+}
+
+/// True if a pod asks for something else than before, or is to be placed in another way. What a field means is said here for each,
+/// so that none is forgotten: the others say where it is in its life, or never change.
+fn asks_otherwise(old: &Pod, new: &Pod) -> bool {
+    let Pod {
+        resource_version: _,
+        id: _,
+        scheduler: _,
+        node: _,
+        nominated: _,
+        phase: _,
+        deleting: _,
+        gates,
+        owner,
+        group,
+        completion_index,
+        priority,
+        created: _,
+        started: _,
+        ended: _,
+        labels,
+        shape,
+        levels,
+        exclusive,
+        claims,
+        lifetime,
+        grace_secs,
+        unsupported,
+        soft_ignored,
+        scheduled_condition: _,
+        stands_in: _,
+        charged_queue: _,
+    } = new;
+    (&old.gates, &old.owner, &old.group, old.completion_index) != (gates, owner, group, *completion_index)
+        || (old.priority, &old.labels, &old.shape, &old.levels) != (*priority, labels, shape, levels)
+        || (old.exclusive, &old.claims, old.lifetime, old.grace_secs) != (*exclusive, claims, *lifetime, *grace_secs)
+        || (&old.unsupported, &old.soft_ignored) != (unsupported, soft_ignored)
+}
+
+/// True if the node that a pod was given may not be what it asks for any more, or it may belong to another job.
+fn asks_for_another_node(old: &Pod, new: &Pod) -> bool {
+    (&old.shape, &old.levels, &old.claims) != (&new.shape, &new.levels, &new.claims)
+        || (&old.group, &old.owner, old.exclusive) != (&new.group, &new.owner, new.exclusive)
 }

@@ -28,8 +28,8 @@ use fluxqueue_workload::{ObjectKey, Pod, Time, Uid};
 pub(super) enum Identity {
     /// The same group label, in one namespace.
     Group(ObjectKey),
-    /// The same object makes them: a Job, Deployment, ReplicaSet or StatefulSet.
-    Controller(Uid),
+    /// The same object makes them: a Job, Deployment, ReplicaSet or StatefulSet of this namespace and uid.
+    Controller(Arc<str>, Uid),
     /// Alone.
     Pod(Uid),
 }
@@ -62,7 +62,7 @@ pub(super) struct Job {
     pub reporter: Arc<str>,
     /// Its pods, as long as they exist, ended ones too.
     pub members: BTreeSet<Uid>,
-    /// The highest priority of a pod of it so far.
+    /// The lowest priority of a pod of it that is to run. Without one it stays as it was.
     pub pod_priority: Option<i32>,
     /// Those of them that have not ended, in the order in which they get seats.
     pub live: BTreeMap<PodOrder, Uid>,
@@ -396,6 +396,11 @@ impl Member {
     /// When the next write for it may leave.
     pub(super) fn leaves_from(&self) -> Time {
         self.retry_at.max(self.setbacks.leaves_from())
+    }
+
+    /// It is being deleted, and has no node: it never will have one.
+    pub(super) fn goes_unbound(&self) -> bool {
+        self.pod.deleting && self.pod.node.is_none()
     }
 }
 

@@ -8,11 +8,12 @@ use std::sync::Arc;
 
 use fluxqueue_api::{BlockedReason, FluxJob, JobState, ScheduledReason, WorkloadKind, names};
 
+use super::controllers::{Controllers, MadeBy};
 use super::grouping;
 use super::grouping::{Capacity, Start, StartSize};
 use super::job::{Identity, Job, Lifecycle, Member, PodOrder, RetainedSlot, Stage, Style};
 use super::ledger::Allocation;
-use crate::queue::JobId;
+use crate::queue::{JobId, PendingRequest};
 use crate::table::Table;
 use fluxqueue_workload::levels::LevelRule;
 use fluxqueue_workload::{Controller, Lifetime, ObjectKey, OwnerKind, Phase, Pod, Time, Uid};
@@ -32,8 +33,7 @@ pub(super) struct Jobs {
     pub all: BTreeMap<JobId, Box<Job>>,
     /// Pods that are ours, in no order.
     pub members: Table<Uid, Member>,
-    /// In no order.
-    pub controllers: Table<Uid, Arc<Controller>>,
+    pub controllers: Controllers,
     pub by_identity: Table<Identity, JobId>,
     pub by_key: Table<ObjectKey, JobId>,
     /// Groups by the objects that made pods of them, or own their FluxJobs: what these say concerns the group.
@@ -83,7 +83,7 @@ impl Jobs {
         Jobs {
             all: BTreeMap::new(),
             members: Table::default(),
-            controllers: Table::default(),
+            controllers: Controllers::default(),
             by_identity: Table::default(),
             by_key: Table::default(),
             groups_of: BTreeMap::new(),
@@ -99,15 +99,14 @@ impl Jobs {
 
     /// An object has made this pod of the job, or adopted it. A group depends on it from now on, and on the Deployment above.
     pub(super) fn note_controller(&mut self, id: JobId, pod: &Pod) {
-        let Some(owner) = pod.owner.as_ref().filter(|owner| !matches!(owner.kind, OwnerKind::Other(_))) else { return };
-        let Some(job) = self.all.get_mut(&id) else { return };
-        job.controllers.insert(owner.uid.clone());
+        let made_by = self.controllers.maker(pod);
+        let (Some(owner), Some(job)) = (made_by.uid(), self.all.get_mut(&id)) else { return };
+        job.controllers.insert(owner.clone());
         if !matches!(job.identity, Identity::Group(_)) || job.is_finished() {
             return;
         }
-        let above = self.controllers.get(&owner.uid).and_then(|made_by| made_by.owner.as_ref());
-        let deployment = above.filter(|above| above.kind == OwnerKind::Deployment);
-        for uid in [Some(owner), deployment].into_iter().flatten().map(|owner| &owner.uid) {
+        let deployment = made_by.known().and_then(|set| grouping::deployment_of(set, &self.controllers));
+        for uid in [Some(owner), deployment.map(|above| &above.uid)].into_iter().flatten() {
             self.groups_of.entry(uid.clone()).or_default().insert(id);
         }
     }
@@ -123,7 +122,7 @@ impl Jobs {
     /// Takes up an object that makes pods, as it is now. Returns what was known of it.
     pub(super) fn put_controller(&mut self, made_by: &Arc<Controller>) -> Option<Arc<Controller>> {
         let uid = &made_by.id.uid;
-        let before = self.controllers.insert(uid.clone(), Arc::clone(made_by));
+        let before = self.controllers.insert(Arc::clone(made_by));
         if let Some(before) = before.as_ref().filter(|before| before.group != made_by.group) {
             self.forget_maker(before);
         }
@@ -235,7 +234,8 @@ impl Jobs {
     pub(super) fn remaining<'a>(&'a self, job: &'a Job) -> Vec<&'a Member> {
         let mut members = self.live_members(job);
         if job.style == Style::Gang {
-            let is_ending = |uid: &Uid| self.controllers.get(uid).is_some_and(|made_by| made_by.deleting);
+            let namespace = &job.key.namespace;
+            let is_ending = |uid: &Uid| self.controllers.get(namespace, uid).is_some_and(|made_by| made_by.deleting);
             let makers_end = !job.gone_makers.is_empty() || job.controllers.iter().any(is_ending);
             let leaves_with = |uid: &Uid| job.gone_makers.contains(uid) || is_ending(uid);
             let leaves =
@@ -315,19 +315,20 @@ impl Jobs {
     /// How many pods the objects of a group can have at once, by their specs; `None` if some of its pods have no maker that says so.
     fn capacity(&self, job: &Job, members: &[&Member]) -> Option<Capacity> {
         let Identity::Group(key) = &job.identity else { return None };
+        let get = |uid: &Uid| self.controllers.get(&job.key.namespace, uid);
         let mut makers: BTreeSet<&Uid> = job.controllers.iter().collect();
         let named = self.makers_of.get(key).into_iter().flatten();
         // What has ended by the time that the group begins is of an earlier one of the name.
-        makers.extend(named.filter(|uid| self.controllers.get(*uid).is_some_and(|made_by| !made_by.finished)));
+        makers.extend(named.filter(|uid| get(uid).is_some_and(|made_by| !made_by.finished)));
         let mut capacity = Capacity::default();
         for member in members {
-            match member.pod.owner.as_ref().filter(|owner| !matches!(owner.kind, OwnerKind::Other(_))) {
-                Some(owner) if self.controllers.contains_key(&owner.uid) => {}
-                Some(_) => capacity.add_stray(),
-                None => return None,
+            match self.controllers.maker(&member.pod) {
+                MadeBy::Known(_) => {}
+                MadeBy::Unseen(_) => capacity.add_stray(),
+                MadeBy::Nothing => return None,
             }
         }
-        let makers = makers.into_iter().filter_map(|uid| self.controllers.get(uid));
+        let makers = makers.into_iter().filter_map(|uid| get(uid));
         // The pods of a Deployment are made by its ReplicaSets.
         for made_by in makers.filter(|made_by| !made_by.deleting && made_by.kind != OwnerKind::Deployment) {
             let is_seen = |uid: &&Uid| {
@@ -338,6 +339,51 @@ impl Jobs {
             capacity.add(made_by, u32::try_from(seen).unwrap_or(u32::MAX));
         }
         Some(capacity)
+    }
+
+    /// The pods of a job that are to run: those that have not ended and are not told to stop. While others stand in for its pods,
+    /// these alone.
+    fn to_run<'a>(&'a self, job: &'a Job) -> impl Iterator<Item = &'a Member> + Clone {
+        self.live(job).filter(|member| !member.pod.deleting && !member.deletion_observed && job.counts(member))
+    }
+
+    /// False if nothing of a job is to run any more: its pods go, or the object that made them has gone or is going.
+    pub(super) fn goes_on(&self, job: &Job) -> bool {
+        let is_there = match &job.identity {
+            Identity::Controller(namespace, uid) => {
+                self.controllers.get(namespace, uid).is_some_and(|made_by| !made_by.deleting)
+            }
+            Identity::Group(_) | Identity::Pod(_) => true,
+        };
+        is_there && self.to_run(job).next().is_some()
+    }
+
+    /// Takes the priority of a job from its pods: the lowest, so that no pod lifts the others, and none for longer than it is there.
+    pub(super) fn note_priority(&mut self, id: JobId) {
+        let lowest = self.all.get(&id).and_then(|job| self.to_run(job).map(|member| member.pod.priority).min());
+        if let (Some(job), Some(lowest)) = (self.all.get_mut(&id), lowest) {
+            job.pod_priority = Some(lowest);
+        }
+    }
+
+    /// The priority of a request: that which a person wishes for its job, that of the pod where pods start one by one, else the job's.
+    pub(super) fn priority_of(&self, job: &Job, pending: &PendingRequest) -> i32 {
+        let pod = match (job.style, pending) {
+            (Style::Elastic, PendingRequest::Member(_, uid)) => self.members.get(uid),
+            _ => None,
+        };
+        let wished = job.record.wished_priority;
+        wished.or(pod.map(|member| member.pod.priority)).unwrap_or_else(|| job.priority())
+    }
+
+    /// Priorities of the pods of a gang that are to run, if they differ.
+    pub(super) fn contradicting_priorities(&self, job: &Job) -> Option<String> {
+        let mut priorities: Vec<i32> = self.to_run(job).map(|member| member.pod.priority).collect();
+        priorities.sort_unstable();
+        priorities.dedup();
+        let (lowest, highest) = (priorities.first()?, priorities.last()?);
+        let text = format!("its pods have priorities from {lowest} to {highest}: the lowest, {lowest}, counts");
+        (job.style == Style::Gang && lowest < highest).then_some(text)
     }
 
     /// What its pods have of nodes, and the slots that are retained for it.
@@ -356,7 +402,7 @@ impl Jobs {
         match &job.identity {
             Identity::Pod(_) => 1,
             _ if job.is_finished() => job.start_size,
-            Identity::Controller(uid) => match self.controllers.get(uid) {
+            Identity::Controller(namespace, uid) => match self.controllers.get(namespace, uid) {
                 Some(made_by) => {
                     grouping::wants(made_by, succeeded_of(job, made_by.kind == OwnerKind::Job, job.succeeded)) as usize
                 }
@@ -373,8 +419,8 @@ impl Jobs {
     pub(super) fn asked(&self, job: &Job) -> Option<usize> {
         match &job.identity {
             _ if job.is_finished() => None,
-            Identity::Controller(uid) if job.kind == WorkloadKind::Job => {
-                self.controllers.get(uid).map(|made_by| made_by.can_start_together as usize)
+            Identity::Controller(namespace, uid) if job.kind == WorkloadKind::Job => {
+                self.controllers.get(namespace, uid).map(|made_by| made_by.can_start_together as usize)
             }
             _ => Some(self.wanted(job)),
         }
@@ -523,9 +569,14 @@ impl Jobs {
         of_maker.or(pod.exclusive).unwrap_or(false)
     }
 
+    /// The objects that have made pods of a job, as far as they are known.
+    pub(super) fn makers<'a>(&'a self, job: &'a Job) -> impl Iterator<Item = &'a Arc<Controller>> {
+        job.controllers.iter().filter_map(|uid| self.controllers.get(&job.key.namespace, uid))
+    }
+
     /// The object that made a pod.
     pub(super) fn controller(&self, pod: &Pod) -> Option<&Controller> {
-        self.controllers.get(&pod.owner.as_ref()?.uid).map(|made_by| &**made_by)
+        self.controllers.that_made(pod).map(|made_by| &**made_by)
     }
 }
 

@@ -59,7 +59,7 @@ impl Core {
 
     /// What is wrong with what the objects that made a job's pods ask of levels.
     pub(super) fn bad_levels(&self, job: &Job) -> Option<String> {
-        let mut made_by = job.controllers.iter().filter_map(|uid| self.jobs.controllers.get(uid));
+        let mut made_by = self.jobs.makers(job);
         made_by.find_map(|made_by| {
             let wrong = match &made_by.levels {
                 Err(wrong) => wrong.clone(),
@@ -74,8 +74,7 @@ impl Core {
 
     /// Begins to ask what pods of a job want.
     pub(super) fn ask_for_levels(&self, id: JobId) -> Asked {
-        let makers = self.jobs.all.get(&id).into_iter().flat_map(|job| &job.controllers);
-        let mut makers = makers.filter_map(|uid| self.jobs.controllers.get(uid));
+        let mut makers = self.jobs.all.get(&id).into_iter().flat_map(|job| self.jobs.makers(job));
         Asked { by_makers: makers.any(|made_by| !matches!(made_by.levels, Ok(None))), wants: Vec::new() }
     }
 

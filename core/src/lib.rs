@@ -4,7 +4,8 @@
 //! decided, so a burst of events costs one pass. Where what lives:
 //!
 //! - `grouping`, `attach`: which job a pod belongs to, how many start together
-//! - `jobs`, `by_node`: the jobs, their pods and who makes those, and where they are
+//! - `jobs`, `by_node`: the jobs and their pods, and where they are
+//! - `controllers`: the objects that make pods, and which of them made a pod
 //! - `intake`: events into state
 //! - `refresh`: what of a job waits, and whether it has ended
 //! - `slots`: slots from the decision until they are given back or retained
@@ -19,6 +20,7 @@
 //! - `estimates`: when those who wait are expected to start
 //! - `what_if`: what would come of it if something else was submitted now, on a copy
 //! - `explain`, `blockers`, `cramped`, `positions`: why something waits, and at which place, for people
+//! - `readers`: how jobs and pods are called in what is written into a namespace
 //! - `levels`: what jobs ask of racks, zones and other levels of the machine
 //! - `roles`: what pods are in their jobs, and which of them
 //! - `exclusive`: jobs that ask for nodes alone
@@ -54,6 +56,7 @@ mod by_node;
 mod closed;
 pub mod cluster;
 mod consistency;
+mod controllers;
 mod cramped;
 mod describe;
 mod dispatch;
@@ -85,6 +88,7 @@ mod promising;
 pub mod queue;
 mod queueing;
 pub mod queues;
+mod readers;
 mod record;
 mod recording;
 mod records;

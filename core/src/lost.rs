@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use super::cluster::{Node, Readiness};
 use super::ledger::Allocation;
+use super::readers::{Named, Reader};
 use crate::fluxion::{Rank, RankSet};
-use fluxqueue_workload::Pod;
+use fluxqueue_workload::{NodeName, ObjectKey, Pod};
 
 /// So many pods are remembered that took room.
 const PODS_MAX: usize = 1_000;
@@ -18,8 +19,8 @@ pub(super) struct Lost {
     pub is_any: bool,
     /// What became of nodes.
     nodes: BTreeMap<Rank, String>,
-    /// Who took room, and where.
-    pods: Vec<(Rank, String)>,
+    /// Pods that took room, and on which node.
+    pods: Vec<(Rank, ObjectKey, NodeName)>,
     /// Queues that a person has changed or deleted.
     queues: BTreeMap<Arc<str>, &'static str>,
 }
@@ -45,7 +46,7 @@ impl Lost {
     /// A pod that nobody had planned is there.
     pub(super) fn took_room(&mut self, pod: &Pod, allocation: &Allocation) {
         if self.pods.len() < PODS_MAX {
-            self.pods.push((allocation.rank, format!("pod {} took room on node {}", pod.id, allocation.node)));
+            self.pods.push((allocation.rank, pod.id.key.clone(), allocation.node.clone()));
         }
     }
 
@@ -59,17 +60,27 @@ impl Lost {
         self.queues.insert(Arc::from(name), "was deleted");
     }
 
-    /// What was lost on these nodes.
-    pub(super) fn on(&self, nodes: &RankSet) -> Option<&str> {
-        let of_nodes = self.nodes.iter().map(|(rank, text)| (*rank, text));
-        let mut all = of_nodes.chain(self.pods.iter().map(|(rank, text)| (*rank, text)));
-        all.find(|(rank, _)| nodes.contains(*rank)).map(|(_, text)| text.as_str())
+    /// What was lost on these nodes, as it is told to this reader.
+    pub(super) fn on(&self, nodes: &RankSet, reader: &Reader<'_>) -> Option<String> {
+        self.among(|rank| nodes.contains(rank), reader)
     }
 
     /// What was lost anywhere: others may have had to make room.
-    pub(super) fn anywhere(&self) -> Option<&str> {
-        let texts = self.nodes.values().chain(self.pods.iter().map(|(_, text)| text));
-        texts.map(String::as_str).next()
+    pub(super) fn anywhere(&self, reader: &Reader<'_>) -> Option<String> {
+        self.among(|_| true, reader)
+    }
+
+    fn among(&self, counts: impl Fn(Rank) -> bool, reader: &Reader<'_>) -> Option<String> {
+        if let Some((_, text)) = self.nodes.iter().find(|(rank, _)| counts(**rank)) {
+            return Some(text.clone());
+        }
+        let (_, pod, node) = self.pods.iter().find(|(rank, ..)| counts(*rank))?;
+        let pod = if reader.may_read(&pod.namespace) {
+            format!("pod {pod}")
+        } else {
+            Named::Pod(pod.clone()).unnamed().to_owned()
+        };
+        Some(format!("{pod} took room on node {node}"))
     }
 
     /// What a person has done to this queue.

@@ -8,13 +8,14 @@ use super::ledger::Allocation;
 use super::mounting::not_mountable;
 use super::pass::Parts;
 use super::plan::{Booking, Delay, Kept, Late, Policies, Promising, Requests};
+use super::readers::{Named, Reader};
 use super::record::time_of;
 use super::stored::Stored;
 use super::{Core, EventKind, Subject, Timer};
 use crate::fluxion::{End, RankSet};
 use crate::queue::{ClassId, JobId, PendingRequest, QueueId};
 use fluxqueue_api::{EventReason, FluxJobStatus, Reservation};
-use fluxqueue_workload::{NodeName, ObjectKey, ObjectRef, Pod, Time, Uid};
+use fluxqueue_workload::{NodeName, ObjectRef, Pod, Time, Uid};
 
 /// A pod that ends when it should is seen to have ended so much later at most.
 const OVERDUE_SECONDS: u64 = 1;
@@ -27,7 +28,7 @@ enum Stays {
     /// A person wished more time for it since the last walk.
     Extended(JobId),
     /// It has outlived its planned end: a job, or a pod of another scheduler.
-    Overdue(ObjectKey),
+    Overdue(Named),
     /// It takes the place of a pod that has failed, and its Job takes longer by that.
     Retried(ObjectRef),
 }
@@ -63,20 +64,22 @@ impl Core {
         let queue = self.limited_queue(id).filter(|_| late.cause == Delay::Walltime);
         let job = self.jobs.all.get(&id).filter(|_| late.cause == Delay::Capacity);
         let missing = job.and_then(|job| self.missing_claim(job));
+        let namespace = self.jobs.all.get(&id).map(|job| Arc::clone(&job.key.namespace)).unwrap_or_default();
+        let reader = self.settings.reader(&namespace);
         let (cause, by, stays) = match late.cause {
             Delay::Capacity if missing.is_some() => (Delay::Capacity, None, None),
             // A pod that should end in this very second does not have to do with it.
-            Delay::Capacity if self.lost.on(&late.was.nodes).is_some() && self.extended.is_empty() => {
+            Delay::Capacity if self.lost.on(&late.was.nodes, &reader).is_some() && self.extended.is_empty() => {
                 (Delay::Capacity, None, None)
             }
             Delay::Walltime | Delay::Capacity => match self.who_stays(&late.was, queue, id) {
                 Some(Stays::Extended(by)) => (Delay::Edit, Some(by), None),
-                Some(Stays::Overdue(key)) => {
-                    let text = format!("{key} outlived its planned end");
-                    (Delay::Walltime, None, Some((key.namespace, text)))
+                Some(Stays::Overdue(named)) => {
+                    let text = format!("{} outlived its planned end", reader.name(&named));
+                    (Delay::Walltime, None, Some((Arc::clone(&named.key().namespace), text)))
                 }
                 Some(Stays::Retried(pod)) => {
-                    let text = format!("pod {pod} takes the place of a pod that failed");
+                    let text = format!("{} takes the place of a pod that failed", reader.pod(&pod.key));
                     (Delay::Walltime, None, Some((pod.key.namespace, text)))
                 }
                 None => (Delay::Capacity, None, None),
@@ -89,11 +92,9 @@ impl Core {
         }
         let Some(job) = self.jobs.all.get(&id) else { return };
         let by = match cause {
-            Delay::Walltime => {
-                stays.map_or_else(|| "a job outlived its planned end".to_owned(), |(_, text)| text)
-            }
-            Delay::Capacity => missing.unwrap_or_else(|| self.what_is_lost(&late.was.nodes, queue)),
-            Delay::Priority | Delay::Edit => self.who_did_it(cause, by, job),
+            Delay::Walltime => stays.map_or_else(|| "a job outlived its planned end".to_owned(), |(_, text)| text),
+            Delay::Capacity => missing.unwrap_or_else(|| self.what_is_lost(&late.was.nodes, queue, &reader)),
+            Delay::Priority | Delay::Edit => self.who_did_it(cause, by, job, &reader),
         };
         let seconds = start.map(|start| start.saturating_sub(late.was.start));
         let by_how_much =
@@ -118,33 +119,26 @@ impl Core {
     }
 
     /// What takes room from who was promised these nodes.
-    fn what_is_lost(&self, nodes: &RankSet, queue: Option<QueueId>) -> String {
-        if let Some(text) = self.lost.on(nodes) {
-            return text.to_owned();
+    fn what_is_lost(&self, nodes: &RankSet, queue: Option<QueueId>, reader: &Reader<'_>) -> String {
+        if let Some(text) = self.lost.on(nodes, reader) {
+            return text;
         }
         if let Some(queue) = queue {
             return format!("there is less room within the limits of FluxQueue {}", self.queues.name(queue));
         }
         let names = self.names_of(nodes);
-        self.lost.anywhere().map_or_else(
-            || {
-                if names.is_empty() {
-                    "its nodes are gone".to_owned()
-                } else {
-                    format!("there is less room on {names}")
-                }
-            },
-            str::to_owned,
-        )
+        self.lost.anywhere(reader).unwrap_or_else(|| {
+            if names.is_empty() { "its nodes are gone".to_owned() } else { format!("there is less room on {names}") }
+        })
     }
 
     /// Who came in ahead of a job, or what a person has changed.
-    fn who_did_it(&self, cause: Delay, by: Option<JobId>, job: &Job) -> String {
+    fn who_did_it(&self, cause: Delay, by: Option<JobId>, job: &Job, reader: &Reader<'_>) -> String {
         match by.and_then(|by| self.jobs.all.get(&by)) {
-            Some(by) if cause == Delay::Priority => format!("{} came in with higher priority", by.key),
+            Some(by) if cause == Delay::Priority => format!("{} came in with higher priority", reader.job(&by.key)),
             Some(by) => match self.lost.queue(&by.queue.name).filter(|_| !self.extended.contains(&by.id)) {
-                Some(text) => format!("{text}, in which {} is", by.key),
-                None => format!("{} was changed", by.key),
+                Some(text) => format!("{text}, in which {} is", reader.job(&by.key)),
+                None => format!("{} was changed", reader.job(&by.key)),
             },
             None => {
                 // Without queues of their own policies nobody may have a reservation any more.
@@ -190,11 +184,11 @@ impl Core {
     }
 
     /// A job on these nodes that has outlived its planned end.
-    fn overdue_on(&self, nodes: &RankSet, but: JobId) -> Option<ObjectKey> {
+    fn overdue_on(&self, nodes: &RankSet, but: JobId) -> Option<Named> {
         let mut holders = self.holders_on(nodes);
         let is_late = |allocation: &Allocation| self.is_late(allocation);
         let overdue = holders.find(|holder| is_late(holder.allocation) && holder.job != Some(but))?;
-        Some(overdue.key.clone())
+        Some(overdue.named())
     }
 
     /// What takes this has outlived its planned end, or has come to it just now.
@@ -203,16 +197,12 @@ impl Core {
     }
 
     /// A job on any node that has outlived its planned end.
-    fn late_anywhere(&self) -> Option<ObjectKey> {
-        let foreign =
-            self.foreign.values().filter_map(|foreign| Some((&foreign.pod.id.key, foreign.allocation.as_ref()?)));
-        let members = self
-            .jobs
-            .members
-            .values()
-            .filter_map(|member| Some((&self.jobs.all.get(&member.job)?.key, member.allocation.as_ref()?)));
-        let late = foreign.chain(members).find(|(_, allocation)| self.is_late(allocation));
-        late.map(|(key, _)| key.clone())
+    fn late_anywhere(&self) -> Option<Named> {
+        let is_late = |taken: Option<&Allocation>| taken.is_some_and(|allocation| self.is_late(allocation));
+        let foreign = self.foreign.values().find(|foreign| is_late(foreign.allocation.as_ref()));
+        let member = || self.jobs.members.values().find(|member| is_late(member.allocation.as_ref()));
+        let job = || Some(Named::Job(self.jobs.all.get(&member()?.job)?.key.clone()));
+        foreign.map(|foreign| Named::Pod(foreign.pod.id.key.clone())).or_else(job)
     }
 
     /// The queue of a job, if it limits what runs.
@@ -222,11 +212,11 @@ impl Core {
     }
 
     /// A job that counts against the limits of a queue and has outlived its planned end.
-    fn overdue_in_queue(&self, queue: QueueId, but: JobId) -> Option<ObjectKey> {
+    fn overdue_in_queue(&self, queue: QueueId, but: JobId) -> Option<Named> {
         let counted = self.accounts.counted(queue).filter(|job| *job != but);
         let mut counted = counted.filter_map(|job| self.jobs.all.get(&job));
         let overdue = counted.find(|job| self.jobs.allocations(job).any(|allocation| self.is_late(allocation)))?;
-        Some(overdue.key.clone())
+        Some(Named::Job(overdue.key.clone()))
     }
 
     /// Those of these nodes that are still there, as a hostlist. Ranks are another process's own, so it is by name.
@@ -292,7 +282,8 @@ impl Core {
     /// A request is taken back that was promised a start: whoever changed its job broke that promise, if it does not miss its claims.
     pub(super) fn tell_own_delay(&mut self, pending: &PendingRequest) {
         let Some(was) = self.promises.kept(pending) else { return };
-        let Some(job) = self.jobs.all.get(&pending.job()).filter(|job| !job.live.is_empty()) else { return };
+        let job = self.jobs.all.get(&pending.job()).map(Box::as_ref);
+        let Some(job) = job.filter(|job| self.jobs.goes_on(job)) else { return };
         let cause = if self.missing_claim(job).is_some() { Delay::Capacity } else { Delay::Edit };
         self.tell_delay(pending.job(), &Late { cause, was, by: None }, None);
     }

@@ -146,8 +146,8 @@ impl Core {
             let known = job.queue.said.as_ref().filter(|known| ***known == *named);
             return Some(known.cloned().unwrap_or_else(|| Arc::from(named)));
         }
-        let made_by = self.jobs.controllers.get(&first.pod.owner.as_ref()?.uid)?;
-        let above = || self.jobs.controllers.get(&made_by.owner.as_ref()?.uid)?.queue.clone();
+        let made_by = self.jobs.controller(&first.pod)?;
+        let above = || self.jobs.controllers.above(made_by).known()?.queue.clone();
         made_by.queue.clone().or_else(above).filter(|named| !named.is_empty())
     }
 

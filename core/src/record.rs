@@ -293,7 +293,13 @@ impl Snapshot<'_> {
     fn failures(&self, written: &[Condition]) -> String {
         let said = fluxqueue_api::conditions::of_type(written, ConditionType::Finished);
         let said = said.filter(|said| said.reason == FinishedReason::Failed.as_str());
-        said.map_or_else(|| format!("{} pods failed", self.job.failed), |said| said.message.clone())
+        match said {
+            Some(said) => said.message.clone(),
+            None if self.job.failed == 0 && self.scheduled == ScheduledReason::NeverScheduled => {
+                "it was deleted before a pod of it was bound".to_owned()
+            }
+            None => format!("{} pods failed", self.job.failed),
+        }
     }
 
     fn condition(

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use fluxqueue_api::{FluxJob, Overrides};
+use fluxqueue_api::{FluxJob, Overrides, WorkloadKind, WorkloadRef, names};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
 use super::awaited;
@@ -13,6 +13,7 @@ use super::on_record::Owed;
 use super::plan::Requests;
 use super::record::{self, Snapshot};
 use super::refused;
+use super::setbacks::Setback;
 use super::stored::{RETRY, Reduction, StatusWrite, Stored, is_old_news};
 use super::{ActionId, ActionKind, Core, InFlight, Timer, Urgency, WriteOutcome};
 use crate::queue::JobId;
@@ -164,7 +165,7 @@ impl Core {
                 let mut members = job.members.iter().filter_map(|uid| self.jobs.members.get(uid));
                 members.any(|member| !member.pod.deleting)
             }
-            _ => self.jobs.controllers.contains_key(&*owner.uid),
+            _ => self.jobs.controllers.get(&job.key.namespace, &owner.uid).is_some(),
         }
     }
 
@@ -348,7 +349,7 @@ impl Core {
 
     pub(super) fn flux_job(&mut self, object: Arc<FluxJob>) {
         let Some(reference) = reference(&object) else { return };
-        if !self.serves(&object) {
+        if !self.serves(&object) || !is_of_its_workload(&object, &reference.key) {
             return;
         }
         // The answer to a write may come after what the watch has shown since.
@@ -423,7 +424,7 @@ impl Core {
     /// The FluxJob was deleted. A job that waits goes to the end of the queue; one that runs is written again, if it
     /// would have one now.
     fn record_vanished(&mut self, id: JobId, gone: &ObjectRef) {
-        let wall = self.wall_now();
+        let (wall, now) = (self.wall_now(), self.now);
         let Some(job) = self.jobs.all.get_mut(&id) else { return };
         if job.record.uid() != Some(&gone.uid) {
             return;
@@ -437,7 +438,11 @@ impl Core {
             return;
         }
         job.record.stored = Stored::Absent;
+        job.record.note_deletion(now);
         job.seats.forget_acknowledgements();
+        // Until there is a record nothing of it can begin, and nodes are not kept from others for that.
+        self.withdraw(id, "its FluxJob was deleted", Setback::Refused);
+        let Some(job) = self.jobs.all.get_mut(&id) else { return };
         if !job.pending.is_empty() && !job.life.is_placed() && job.started_at.is_none() {
             job.queued_at = Some(wall);
         }
@@ -485,9 +490,7 @@ impl Core {
             }
             Stored::Absent | Stored::Deleted if job.members.is_empty() => self.forget(id),
             // The API server removes it with its owner; unless that is a part of another job now.
-            Stored::Present { .. } | Stored::Unseen
-                if job.members.is_empty() && job.kind == fluxqueue_api::WorkloadKind::Pod =>
-            {
+            Stored::Present { .. } | Stored::Unseen if job.members.is_empty() && job.kind == WorkloadKind::Pod => {
                 let key = job.key.clone();
                 self.forget(id);
                 self.consider_stray(&key);
@@ -517,6 +520,13 @@ fn settled_at(job: &Job) -> Time {
 fn urgency(job: &Job) -> Urgency {
     let is_waited_for = (job.writes_ahead() && !job.seats.is_acknowledged()) || job.must_say;
     if is_waited_for { Urgency::Urgent } else { Urgency::Trailing }
+}
+
+/// True for a FluxJob that has the name of the record of its workload. Any other one is no job's record, whatever it says. Of a
+/// group the record may be named after a pod that is gone.
+fn is_of_its_workload(object: &FluxJob, key: &ObjectKey) -> bool {
+    let WorkloadRef { kind, name, uid, .. } = &object.spec.workload_ref;
+    *kind == WorkloadKind::Group || names::fluxjob_name(name, *kind, uid) == *key.name
 }
 
 pub(super) fn reference(object: &FluxJob) -> Option<ObjectRef> {

@@ -8,7 +8,7 @@ use fluxqueue_api::{
 };
 
 use super::attach::completion_of;
-use super::grouping::Belonging;
+use super::grouping::{self, Belonging};
 use super::job::{Identity, Lifecycle, Member, RetainedSlot, Seating, Stage, Stalled, Style};
 use super::record::{pod_set_at, time_of};
 use super::recording::{UNSEEN_MILLIS, reference};
@@ -16,7 +16,7 @@ use super::seats::PodIndex;
 use super::stored::Stored;
 use super::{ActionId, ActionKind, Core, InFlight, Timer, WriteOutcome};
 use crate::queue::{JobId, PendingRequest};
-use fluxqueue_workload::{NodeName, ObjectKey, OwnerKind, Pod, Time, Uid};
+use fluxqueue_workload::{Controller, NodeName, ObjectKey, OwnerKind, Pod, Time, Uid};
 
 /// The reason of PodScheduled as long as a pod has gates, in the words of the API server.
 const GATED: &str = "SchedulingGated";
@@ -40,8 +40,7 @@ impl Core {
         self.heed_wishes(id, &object.spec.overrides);
         let place = self.jobs.place_on_record(id, &object, self.clock());
         let (Some(job), Some(status)) = (self.jobs.all.get_mut(&id), &object.status) else { return };
-        // It counts also after the pod that had it is gone.
-        job.pod_priority = job.pod_priority.max(status.workload.as_ref().and_then(|workload| workload.priority));
+        job.pod_priority = job.pod_priority.or(status.workload.as_ref().and_then(|workload| workload.priority));
         job.seats.note_on_record(!status.placement.is_empty());
         job.queued_at = job.queued_at.or(place);
         job.is_late_entrant |= status.queued_at.is_some() && job.style != Style::Elastic;
@@ -238,10 +237,9 @@ impl Core {
     /// A slot without a pod waits for the pod that the controller makes next, as it did before the restart.
     fn retain_free_seats(&mut self, id: JobId) {
         let Some(job) = self.jobs.all.get(&id).filter(|job| job.life.is_placed()) else { return };
-        let Identity::Controller(uid) = &job.identity else { return };
-        let Some(made_by) = self.jobs.controllers.get(uid).filter(|made_by| made_by.kind == OwnerKind::Job) else {
-            return;
-        };
+        let Identity::Controller(namespace, uid) = &job.identity else { return };
+        let made_by = self.jobs.controllers.get(namespace, uid);
+        let Some(made_by) = made_by.filter(|made_by| made_by.kind == OwnerKind::Job) else { return };
         let controller = made_by.id.uid.clone();
         let missing = self.jobs.wanted(job).saturating_sub(self.jobs.live_members(job).len());
         let seats: Vec<(PodIndex, NodeName)> =
@@ -361,10 +359,15 @@ impl Core {
     /// The FluxJob of an object that makes pods, of which there are none now: it is told of the object's end all the same.
     fn adopt_memberless(&mut self, key: &ObjectKey) {
         let Some(object) = self.records.get(key).cloned() else { return };
-        let Some(made_by) = self.jobs.controllers.get(&*object.spec.workload_ref.uid) else { return };
+        let workload = &object.spec.workload_ref;
+        let is_workload = |made_by: &&Arc<Controller>| {
+            grouping::workload_kind(&made_by.kind) == Some(workload.kind) && *made_by.id.key.name == *workload.name
+        };
+        let made_by = self.jobs.controllers.get(&key.namespace, &workload.uid).filter(is_workload);
+        let Some(made_by) = made_by else { return };
         let style = if made_by.kind == OwnerKind::Job { Style::Gang } else { Style::Elastic };
         let belonging = Belonging {
-            identity: Identity::Controller(made_by.id.uid.clone()),
+            identity: Identity::Controller(Arc::clone(&key.namespace), made_by.id.uid.clone()),
             kind: object.spec.workload_ref.kind,
             style,
             name: Arc::clone(&made_by.id.key.name),

@@ -46,8 +46,10 @@ impl Core {
         if self.part_from_ended(id) {
             return;
         }
+        self.jobs.note_priority(id);
         self.look_at_queue(id);
         self.warn_of_bad_walltime(id);
+        self.warn_of_contradictions(id);
         self.warn_of_unknown_class(id);
         self.trim_retained(id);
         self.obey_hold(id);
@@ -74,15 +76,32 @@ impl Core {
     /// An annotation of the object that made the pods cannot be read: it counts as absent, and that is said.
     fn warn_of_bad_walltime(&mut self, id: JobId) {
         let Some(job) = self.jobs.all.get(&id) else { return };
-        let Identity::Controller(uid) = &job.identity else { return };
+        let Identity::Controller(namespace, uid) = &job.identity else { return };
         let bad = self
             .jobs
             .controllers
-            .get(uid)
+            .get(namespace, uid)
             .and_then(|made_by| Some((made_by, made_by.walltime.as_ref()?.as_ref().err()?)));
         if let Some((made_by, error)) = bad {
             let text = format!("{} {}: {error}", made_by.kind.as_str(), made_by.id);
             self.warn_once(id, ConditionType::InvalidWalltime, text);
+        }
+    }
+
+    /// Pods that start together and contradict each other: what counts is said for as long as they do.
+    fn warn_of_contradictions(&mut self, id: JobId) {
+        let Some(job) = self.jobs.all.get(&id).filter(|job| job.style == Style::Gang && !job.live.is_empty()) else {
+            return;
+        };
+        let sizes = grouping::contradiction(&self.jobs.live_members(job));
+        let priorities = self.jobs.contradicting_priorities(job);
+        let said = [(ConditionType::SizeContradiction, sizes), (ConditionType::PriorityContradiction, priorities)];
+        for (warning, text) in said {
+            match (text, self.jobs.all.get_mut(&id)) {
+                (Some(text), _) => self.warn_once(id, warning, text),
+                (None, Some(job)) => drop(job.warnings.remove(&warning)),
+                (None, None) => {}
+            }
         }
     }
 
@@ -123,7 +142,9 @@ impl Core {
             self.block(id, BlockedReason::Held, held);
             return Vec::new();
         }
-        if let Some((reason, message)) = refusal(&live).or_else(|| not_mountable(&live))
+        // A pod that goes before it has a node asks for nothing any more, however long it takes to go.
+        let to_stay: Vec<&Member> = live.iter().copied().filter(|member| !member.goes_unbound()).collect();
+        if let Some((reason, message)) = refusal(&to_stay).or_else(|| not_mountable(&to_stay))
             && (job.style != Style::Elastic || ready.is_empty())
             && !job.life.is_placed()
         {
@@ -131,7 +152,7 @@ impl Core {
             return Vec::new();
         }
         if !job.life.is_placed()
-            && let Some(message) = refused_for_all(self, job, &live)
+            && let Some(message) = refused_for_all(self, job, &to_stay)
         {
             self.block(id, BlockedReason::UnsupportedConstraint, message);
             return Vec::new();
@@ -163,7 +184,6 @@ impl Core {
             .filter(|m| m.stage == Stage::Waiting && m.pod.gates.iter().any(|g| **g != *names::GATE))
             .count();
         let size = self.jobs.start_size(job, self.settings.group_grace_secs, self.now);
-        let contradiction = grouping::contradiction(&live);
         let (size, clamped) = match size {
             StartSize::Pods(size) => (size, None),
             StartSize::Clamped { to, asked } => (to, Some(asked)),
@@ -183,9 +203,6 @@ impl Core {
         if let Some(asked) = clamped {
             let text = format!("size {asked} is asked for, but only {size} pods can appear: {size} start together");
             self.warn_once(id, ConditionType::SizeClamped, text);
-        }
-        if let Some(text) = contradiction {
-            self.warn_once(id, ConditionType::SizeContradiction, text);
         }
         let place = self.new_place(&ready);
         let Some(job) = self.jobs.all.get_mut(&id) else { return Vec::new() };
@@ -273,7 +290,7 @@ impl Core {
 
     fn set_requests(&mut self, id: JobId, wanted: Vec<(PendingRequest, Time, u32)>) {
         let Some(job) = self.jobs.all.get(&id) else { return };
-        let (priority, name) = (job.priority(), job.key.clone());
+        let name = job.key.clone();
         let (in_queue, queue_priority) = (job.queue.id, self.queues.priority(job.queue.id));
         let before = job.pending.clone();
         let after: BTreeSet<PendingRequest> = wanted.iter().map(|(pending, ..)| pending.clone()).collect();
@@ -295,6 +312,7 @@ impl Core {
                 waiting.push(pod);
             }
             let key = self.asking().key(&pending);
+            let priority = self.jobs.all.get(&id).map_or(0, |job| self.jobs.priority_of(job, &pending));
             let place = Place::new(priority, at, index, pending.clone()).named(name.clone());
             let place = place.in_queue(in_queue, queue_priority);
             let before = self.queue.place_of(&pending).map(|(place, class)| (place.clone(), class));
@@ -383,9 +401,12 @@ impl Core {
         let failed = match &job.identity {
             // Its record says so since before a restart; some of its pods may be gone by now.
             _ if job.ended_as.is_some() => job.ended_as == Some(FinishedReason::Failed),
-            Identity::Controller(uid) => self.jobs.controllers.get(uid).is_some_and(|made_by| made_by.failed),
+            Identity::Controller(namespace, uid) => {
+                self.jobs.controllers.get(namespace, uid).is_some_and(|made_by| made_by.failed)
+            }
             _ => job.failed > 0,
         };
+        let failed = failed || self.was_given_up(job);
         let retained = self.jobs.all.get_mut(&id).map(|job| std::mem::take(&mut job.retained)).unwrap_or_default();
         for slot in retained {
             self.free_allocation(Some(slot.allocation));
@@ -410,11 +431,22 @@ impl Core {
         self.finalize(id);
     }
 
+    /// It ended before a pod of it was bound, and not because its workload was complete.
+    fn was_given_up(&self, job: &Job) -> bool {
+        let is_complete = match &job.identity {
+            Identity::Controller(namespace, uid) => self.jobs.controllers.get(namespace, uid).is_some(),
+            Identity::Group(_) | Identity::Pod(_) => false,
+        };
+        let never_ran = job.started_at.is_none() && job.succeeded == 0;
+        job.ended_as.is_none() && never_ran && !is_complete
+    }
+
     fn nobody_makes_more(&self, job: &Job) -> bool {
-        let done = |uid: &Uid| self.jobs.controllers.get(uid).is_none_or(|made_by| made_by.finished);
+        let namespace = &job.key.namespace;
+        let done = |uid: &Uid| self.jobs.controllers.get(namespace, uid).is_none_or(|made_by| made_by.finished);
         match &job.identity {
             Identity::Pod(_) => true,
-            Identity::Controller(uid) => done(uid),
+            Identity::Controller(_, uid) => done(uid),
             Identity::Group(_) => job
                 .members
                 .iter()

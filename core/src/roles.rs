@@ -3,10 +3,11 @@
 
 use std::sync::Arc;
 
+use super::grouping;
 use super::job::{Identity, Job};
 use super::jobs::Jobs;
 use fluxqueue_workload::levels::RuleScope;
-use fluxqueue_workload::{OwnerKind, Pod, SaidRole, Uid};
+use fluxqueue_workload::{Pod, SaidRole, Uid};
 
 /// A role. Pods of which nobody says it have the same as others of their shape.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -27,14 +28,14 @@ impl Jobs {
             SaidRole::ByShape => return None,
             SaidRole::Unsaid => {}
         }
-        let owner = pod.owner.as_ref().filter(|owner| !matches!(owner.kind, OwnerKind::Other(_)))?;
+        let made_by = self.controllers.maker(pod);
+        let owner = made_by.uid()?;
         if job.controllers.len() < 2 || !matches!(job.identity, Identity::Group(_)) {
             return Some(Role::Only);
         }
         // The ReplicaSets of a Deployment are one.
-        let above = self.controllers.get(&owner.uid).and_then(|made_by| made_by.owner.as_ref());
-        let above = above.filter(|above| above.kind == OwnerKind::Deployment);
-        Some(Role::MadeBy(above.unwrap_or(owner).uid.clone()))
+        let above = made_by.known().and_then(|set| grouping::deployment_of(set, &self.controllers));
+        Some(Role::MadeBy(above.map_or(owner, |above| &above.uid).clone()))
     }
 
     /// The slice that a pod is of, of those with so many pods; of one without a number nobody knows it.

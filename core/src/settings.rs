@@ -43,6 +43,8 @@ pub struct CoreSettings {
     /// A pass is left for lone pods that have come, and gone on with, after so many questions to the resource graph, or what takes
     /// about as long.
     pub questions_per_slice: u64,
+    /// What is written into a namespace may name jobs and pods of other namespaces.
+    pub names_across_namespaces: bool,
     /// How long others may go ahead of the first who waits, if nobody knows when he can start; 0: not at all.
     pub bypass_secs: u64,
     /// A pod may begin to run so much later than it was bound, by clocks that show whole seconds and are compared to the second,
@@ -127,6 +129,7 @@ impl Default for CoreSettings {
             queue_depth: 1_000,
             reservation_depth: 64,
             questions_per_slice: 32,
+            names_across_namespaces: false,
             bypass_secs: 300,
             // From the decision to the kubelet's start of a pod: the record and the Bindings are written, which takes a second when
             // many jobs come at once, and the kubelet takes the pod up within a second.

@@ -418,7 +418,8 @@ impl Core {
             }
             let entry = room.entry(slot.controller.clone()).or_default();
             let unknown = if slot.is_of_unknown_kind { usize::MAX } else { 0 };
-            *entry = self.jobs.controllers.get(&slot.controller).map_or(unknown, |made_by| {
+            let made_by = self.jobs.controllers.get(&job.key.namespace, &slot.controller);
+            *entry = made_by.map_or(unknown, |made_by| {
                 // A pod that waits is the one that may take a retained slot.
                 let holds = |m: &&Member| m.stage != Stage::Waiting && jobs::is_made_by(&m.pod, &made_by.id.uid);
                 let live = self.jobs.remaining(job).iter().filter(|m| holds(m)).count();

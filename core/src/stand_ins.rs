@@ -37,7 +37,7 @@ impl Core {
         if !self.synced {
             return;
         }
-        let suspended = self.jobs.controllers.values();
+        let suspended = self.jobs.controllers.all();
         let suspended = suspended.filter(|made_by| made_by.suspension.is_some() && concerns(made_by));
         let mut suspended: Vec<Uid> = suspended.map(|made_by| made_by.id.uid.clone()).collect();
         // Jobs have their numbers in this order.
@@ -49,12 +49,12 @@ impl Core {
 
     /// A Job that is suspended for us has as many pods stand in for its own as it wants.
     pub(super) fn stand_in_for(&mut self, uid: &Uid) {
-        let Some(made_by) = self.jobs.controllers.get(uid).cloned() else { return };
+        let Some(made_by) = self.jobs.controllers.of_uid(uid).cloned() else { return };
         let Some(suspension) = &made_by.suspension else { return };
         if self.queues.suspends_jobs(&made_by.id.key.namespace) != Some(true) {
             return tell_ignored_mark(self, &made_by);
         }
-        let identity = Identity::Controller(uid.clone());
+        let identity = Identity::Controller(Arc::clone(&made_by.id.key.namespace), uid.clone());
         let known = self.jobs.by_identity.get(&identity).and_then(|id| self.jobs.all.get(id));
         let state = known.map_or(&Suspended::No, |job| &job.suspended);
         let state = match (&suspension.phase, state) {
@@ -131,9 +131,9 @@ impl Core {
     /// What is to become of the stand-ins of a job, by what is known now.
     pub(super) fn look_at_stand_ins(&mut self, id: JobId) {
         let Some(job) = self.jobs.all.get(&id) else { return };
-        let Identity::Controller(uid) = &job.identity else { return };
+        let Identity::Controller(namespace, uid) = &job.identity else { return };
         let counts = |made_by: &&Arc<Controller>| self.queues.suspends_jobs(&made_by.id.key.namespace) == Some(true);
-        let made_by = self.jobs.controllers.get(uid).filter(counts);
+        let made_by = self.jobs.controllers.get(namespace, uid).filter(counts);
         let suspension = made_by.and_then(|made_by| made_by.suspension.as_ref());
         if !job.suspended.has_stand_ins() {
             if suspension.is_some() {
@@ -253,8 +253,9 @@ impl Core {
 
     fn write_job(&mut self, id: JobId, change: JobChange) {
         let Some(job) = self.jobs.all.get(&id) else { return };
-        let Identity::Controller(uid) = &job.identity else { return };
-        let (Some(made_by), Suspended::Waits(write)) = (self.jobs.controllers.get(uid), &job.suspended) else { return };
+        let Identity::Controller(namespace, uid) = &job.identity else { return };
+        let made_by = self.jobs.controllers.get(namespace, uid);
+        let (Some(made_by), Suspended::Waits(write)) = (made_by, &job.suspended) else { return };
         let Some(suspension) = made_by.suspension.as_ref().filter(|_| write.is_idle(self.now)) else { return };
         let SuspensionPhase::Marked { resource_version, .. } = &suspension.phase else { return };
         let (job, resource_version) = (made_by.id.clone(), resource_version.clone());
@@ -345,8 +346,8 @@ impl Jobs {
         let Some(job) = self.all.get_mut(&id).filter(|job| job.suspended.has_stand_ins()) else { return false };
         let (count, identity) = (std::mem::replace(&mut job.stands_for, 1), job.identity.clone());
         let one = self.all.get(&id).and_then(|job| self.live(job).find(|member| member.pod.stands_in));
-        let Identity::Controller(uid) = &identity else { return false };
-        let made_by = self.controllers.get(uid).cloned();
+        let Identity::Controller(namespace, uid) = &identity else { return false };
+        let made_by = self.controllers.get(namespace, uid).cloned();
         let suspension = made_by.as_ref().and_then(|made_by| made_by.suspension.as_ref());
         let (Some(one), Some(suspension)) = (one, suspension) else { return false };
         let (pod, stance, volumes) = (Arc::clone(&one.pod), one.stance.clone(), one.volumes.clone());

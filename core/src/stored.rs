@@ -19,6 +19,9 @@ pub(super) const RETRY: Backoff = Backoff { min_millis: 250, max_millis: 30_000 
 /// which the API server was silent.
 const UNANSWERED_MAX: u32 = 6;
 
+/// How long a FluxJob that was deleted stays away.
+const REMAKE: Backoff = Backoff { min_millis: 1_000, max_millis: 300_000 };
+
 /// How far the writing of a FluxJob has come.
 #[derive(Debug, Default)]
 pub(super) struct Record {
@@ -39,6 +42,8 @@ pub(super) struct Record {
     pub is_own: bool,
     /// The FluxJob of this uid is gone: late news of it are no news.
     pub gone: Option<Uid>,
+    /// How often in a row somebody has deleted the FluxJob of a job that goes on, and when last.
+    pub deletions: (u32, Time),
     /// A trailing write that an urgent one has overtaken, and that has no outcome yet.
     pub overtaken: Option<ActionId>,
     /// The job was marked while a write is on its way: the outcome marks it again.
@@ -204,6 +209,18 @@ impl Record {
                 false
             }
         }
+    }
+
+    /// Somebody has deleted the FluxJob of a job that goes on. It is made again, but not in a loop with whoever deletes it: after 1 s,
+    /// and after twice as long each time, up to 5 min. One that has been there for that long begins with 1 s again.
+    pub(super) fn note_deletion(&mut self, now: Time) {
+        let (times, last) = self.deletions;
+        let was_there_from = last.plus_millis(REMAKE.doubled(times.saturating_sub(1)));
+        let is_in_a_row = times > 0 && now < was_there_from.plus_millis(REMAKE.max_millis);
+        let times = if is_in_a_row { times.saturating_add(1) } else { 1 };
+        self.deletions = (times, now);
+        let pause = REMAKE.doubled(times - 1);
+        self.retry_at = self.retry_at.max(now.plus_millis(pause));
     }
 
     /// A trailing write is on its way, and no other: an urgent one may overtake it.

@@ -8,6 +8,9 @@
 //! limits, or nobody overtakes in it, it is for the next walk to say.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use fluxqueue_api::{WorkloadKind, names};
 
 use super::ledger::Allocations;
 use super::plan::{Decision, Effort, Policies, Requests, Walking};
@@ -145,7 +148,7 @@ impl Core {
         let is_new = !self.jobs.members.contains_key(uid)
             && !self.foreign.contains_key(uid)
             && !meanwhile.pods.contains(uid)
-            && self.records.get(&pod.id.key).is_none();
+            && self.records.get(&record_of_lone(pod)).is_none();
         is_alone && is_ready && asks_for_nodes_alone && is_new
     }
 
@@ -222,6 +225,12 @@ impl Core {
         };
         Some(Decision::Start { pending, request, slots })
     }
+}
+
+/// The name of the FluxJob of a pod that is a job of its own.
+fn record_of_lone(pod: &Pod) -> ObjectKey {
+    let name = names::fluxjob_name(&pod.id.key.name, WorkloadKind::Pod, &pod.id.uid);
+    ObjectKey::new(Arc::clone(&pod.id.key.namespace), name)
 }
 
 impl Meanwhile {

@@ -266,12 +266,13 @@ impl WhatIf {
                 self.reasons.extend(job.blocker.clone().map(|blocker| (*id, blocker)));
                 continue;
             };
+            let namespace = Arc::clone(&job.key.namespace);
             let Some(attempt) = self.with.projection.last_attempt(&first).cloned() else { continue };
             let reason = match &attempt.outcome {
-                Outcome::Behind { job, .. } => queued_behind(self.waiting.names.get(job)).into(),
+                Outcome::Behind { job, .. } => Blockers::from(queued_behind(self.waiting.names.get(job))),
                 _ => explain(&mut self.stage, &mut self.with.projection, &attempt),
             };
-            self.reasons.insert(*id, reason);
+            self.reasons.insert(*id, reason.told_to(&self.stage.settings.reader(&namespace)));
         }
     }
 

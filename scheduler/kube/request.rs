@@ -13,7 +13,6 @@ use kube::core::Status;
 use serde::de::DeserializeOwned;
 
 use super::error_chain::error_chain;
-use fluxqueue_api::text;
 
 /// What the API server answered.
 #[derive(Debug)]

@@ -36,6 +36,8 @@ pub fn settings(policy: QueuePolicy, reservation_depth: Option<usize>) -> CoreSe
         queue_policy: policy,
         queue_depth: usize::MAX,
         reservation_depth: reservation_depth.unwrap_or(default.reservation_depth),
+        // One person reads all of it.
+        names_across_namespaces: true,
         // Nobody comes while it plans.
         questions_per_slice: u64::MAX,
         start_slack_secs: 0,

@@ -178,6 +178,9 @@ fn a_placement_that_was_deleted_is_written_again_before_anybody_is_bound() {
     }
     world.settle();
     assert!(deleted);
+    assert_eq!(world.bound(), 0, "it is written again after a second, and keeps no nodes until then");
+    world.pass_seconds(1);
+    world.settle();
     assert_eq!((world.bound(), world.state("j")), (2, Some(JobState::Running)));
 }
 

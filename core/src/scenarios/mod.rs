@@ -71,6 +71,7 @@ mod topology;
 mod versions;
 mod volume_limits;
 mod volumes;
+mod walls;
 mod waves;
 mod what_if;
 mod whole;

@@ -217,6 +217,8 @@ fn a_waiting_job_whose_record_is_deleted_goes_to_the_end() {
     world.pass_seconds(1);
     world.delete_record("first");
     world.settle();
+    world.pass_seconds(1);
+    world.settle();
     assert_eq!(world.state("first"), Some(JobState::Pending), "it is written again");
     world.change("runs", |pod| pod.phase = Phase::Succeeded);
     world.settle();

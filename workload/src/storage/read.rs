@@ -58,7 +58,7 @@ impl Claim {
             id: metadata::object_ref("PersistentVolumeClaim", meta)?,
             resource_version: meta.resource_version.as_deref().filter(|_| !is_bound).map(Arc::from),
             deleting: meta.deletion_timestamp.is_some(),
-            owner: metadata::owner(meta).map(|owner| owner.uid),
+            owner: metadata::owner(meta).filter(|owner| owner.kind.as_str() == "Pod").map(|owner| owner.uid),
             volume,
             is_bound,
             is_lost: claim.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Lost"),

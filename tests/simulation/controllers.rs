@@ -210,7 +210,7 @@ impl Controllers {
         if controller.deleting {
             return (delete_foreground(server, &controller), None);
         }
-        let pods: Vec<Arc<Pod>> = owned(server, uid);
+        let pods: Vec<Arc<Pod>> = owned(server, &controller.id);
         let active: Vec<&Arc<Pod>> = pods.iter().filter(|pod| !pod.phase.is_terminal() && !pod.deleting).collect();
         let Some(workload) = self.workloads.get_mut(uid) else { return (false, None) };
         let (wants, ready) = match &mut workload.plan {
@@ -339,7 +339,7 @@ impl Workload {
             }
             _ => format!("{name}-{}-{}", rng.below(10), self.pods_made),
         };
-        let id = server.new_ref_for(&self.template.scheduler, &name);
+        let id = server.new_ref_in(&controller.id.key.namespace, &self.template.scheduler, &name);
         if server.pods.contains_key(&id.key) {
             // Left over from an earlier object of this name.
             return None;
@@ -413,7 +413,7 @@ fn note_ends(job: &mut JobPlan, pods: &[Arc<Pod>], now: Time, stats: &mut Stats)
 
 /// Foreground deletion: the object goes after its pods.
 fn delete_foreground(server: &mut Server, controller: &Controller) -> bool {
-    let pods = owned(server, &controller.id.uid);
+    let pods = owned(server, &controller.id);
     if let Some(pod) = pods.iter().find(|pod| !pod.deleting || pod.phase.is_terminal()) {
         server.delete_pod(&pod.id.key);
         return true;
@@ -424,8 +424,12 @@ fn delete_foreground(server: &mut Server, controller: &Controller) -> bool {
     pods.is_empty()
 }
 
-fn owned(server: &Server, uid: &Uid) -> Vec<Arc<Pod>> {
-    server.pods.values().filter(|pod| pod.owner.as_ref().is_some_and(|owner| owner.uid == *uid)).cloned().collect()
+/// The pods of an object: those of its namespace that name it as their owner.
+fn owned(server: &Server, of: &ObjectRef) -> Vec<Arc<Pod>> {
+    let is_of = |pod: &&Arc<Pod>| {
+        pod.id.key.namespace == of.key.namespace && pod.owner.as_ref().is_some_and(|owner| owner.uid == of.uid)
+    };
+    server.pods.values().filter(is_of).cloned().collect()
 }
 
 fn exists(server: &Server, uid: &str) -> bool {

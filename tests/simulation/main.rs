@@ -6,12 +6,15 @@
 //! it is checked that what could happen did ([`quiescence`], [`fairness`]).
 //!
 //! In worlds where nothing goes wrong on the way ([`punctual`]), a naive planner says exactly what must be promised, to whom, and for which
-//! cause later ([`timely`]); and nobody starves beside small jobs that come without end ([`streams`]).
+//! cause later ([`timely`]); and nobody starves beside small jobs that come without end ([`streams`]). Worlds that run twice, with an
+//! adversary and without, show that a tenant changes nothing for others ([`adversary`]).
 //!
 //! A failure prints its seed. `FLUXQUEUE_SIM_SEED=7 FLUXQUEUE_SIM_STEPS=5000 FLUXQUEUE_SIM_TRACE=1` replays it, and shows what
 //! happened last. `FLUXQUEUE_SIM_SABOTAGE=BindTwice` tries one saboteur. `FLUXQUEUE_SIM_QUEUES=1` runs nothing but worlds with queues,
-//! as many as `FLUXQUEUE_SIM_SEEDS` says, from `FLUXQUEUE_SIM_FROM` on, of `FLUXQUEUE_SIM_STEPS` each: `make simulation`.
+//! as many as `FLUXQUEUE_SIM_SEEDS` says, from `FLUXQUEUE_SIM_FROM` on, of `FLUXQUEUE_SIM_STEPS` each, and `FLUXQUEUE_SIM_ADVERSARY=1`
+//! nothing but worlds with an adversary: `make simulation`.
 
+mod adversary;
 mod channel;
 mod checks;
 mod controllers;
@@ -31,6 +34,7 @@ mod promises;
 mod punctual;
 mod queues;
 mod quiescence;
+mod refusals;
 mod rng;
 mod roles;
 mod room;
@@ -56,6 +60,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
+use adversary::{ADVERSARY, Adversarial};
 use checks::Violation;
 use machine::Factory;
 use punctual::Punctual;
@@ -77,11 +82,17 @@ const TIMELY_STEPS: u64 = 250;
 const STREAM_SEEDS: u64 = 40;
 const STREAM_STEPS: u64 = 600;
 
+/// Seeds of worlds with an adversary, and steps of each, which are seconds.
+const ADVERSARY_SEEDS: u64 = 24;
+const ADVERSARY_STEPS: u64 = 300;
+
 /// Seeds on a Fluxion library without extensions.
 const SEEDS_WITHOUT_EXTENSIONS: u64 = 60;
 
 /// Nothing but worlds with queues, from that seed on.
 const ONLY_QUEUES: &str = "FLUXQUEUE_SIM_QUEUES";
+/// Nothing but worlds with an adversary, from that seed of theirs on.
+const ONLY_ADVERSARY: &str = "FLUXQUEUE_SIM_ADVERSARY";
 const FROM: &str = "FLUXQUEUE_SIM_FROM";
 
 /// Characters of a failure's text that are printed.
@@ -111,6 +122,14 @@ pub(crate) struct Failure {
 
 /// Runs one seed for so many steps.
 pub(crate) fn run(seed: u64, steps: u64, factory: &Factory, traced: bool) -> Run {
+    if seed >= ADVERSARY {
+        let mut adversarial = Adversarial::new(seed, factory, traced);
+        let broken = what_broke(|| adversarial.run(steps.min(ADVERSARY_STEPS)));
+        let trace = if traced { adversarial.describe() } else { Vec::new() };
+        let world = adversarial.into_world();
+        let failure = broken.map(|(rule, text)| Failure { seed, step: world.steps, rule, text, trace });
+        return of_world(world, failure);
+    }
     if seed >= STREAMS {
         let mut streams = Streams::new(seed, factory, traced);
         let broken = what_broke(|| streams.run(steps.min(STREAM_STEPS)));
@@ -163,7 +182,11 @@ fn main() -> ExitCode {
     if std::env::var(ONLY_QUEUES).is_ok_and(|value| value != "0") {
         return judge(&[("every_rule_holds_with_queues", every_rule_holds_with_queues)]);
     }
-    let tests: [(&str, Test); 6] = [
+    if std::env::var(ONLY_ADVERSARY).is_ok_and(|value| value != "0") {
+        return judge(&[("nobody_is_hurt_by_a_tenant", nobody_is_hurt_by_a_tenant)]);
+    }
+    let tests: [(&str, Test); 7] = [
+        ("nobody_is_hurt_by_a_tenant", nobody_is_hurt_by_a_tenant),
         ("nobody_starves_beside_a_stream", nobody_starves_beside_a_stream),
         ("every_promise_is_the_naive_planners", every_promise_is_the_naive_planners),
         ("every_rule_holds_for_every_seed", every_rule_holds_for_every_seed),
@@ -245,6 +268,16 @@ fn every_promise_is_the_naive_planners() -> Result<(), String> {
 fn nobody_starves_beside_a_stream() -> Result<(), String> {
     let stats = every_rule_holds(STREAMS + 1..=STREAMS + seeds(STREAM_SEEDS))?;
     match stats.missing(&streams::MUST_HAPPEN).as_slice() {
+        [] => Ok(()),
+        missing => Err(format!("never happened: {missing:?}")),
+    }
+}
+
+/// Whatever one tenant does, others see what they see without it.
+fn nobody_is_hurt_by_a_tenant() -> Result<(), String> {
+    let from = ADVERSARY + number(FROM).unwrap_or(1);
+    let stats = every_rule_holds(from..from + seeds(ADVERSARY_SEEDS))?;
+    match stats.missing(&adversary::MUST_HAPPEN).as_slice() {
         [] => Ok(()),
         missing => Err(format!("never happened: {missing:?}")),
     }

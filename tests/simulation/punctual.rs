@@ -79,7 +79,9 @@ impl<'a> Punctual<'a> {
                 PriorityClass { name: name.into(), uid: format!("class-{name}").into(), value, is_default: false };
             Event::PriorityClass(Arc::new(class))
         });
-        let all: Vec<Event> = nodes.chain(pods).chain(records).chain(queues).chain(classes).collect();
+        let makers = server.controllers.values().map(|maker| Event::Controller(Arc::clone(maker)));
+        let all = nodes.chain(pods).chain(makers).chain(records).chain(queues).chain(classes);
+        let all: Vec<Event> = all.collect();
         for event in all {
             self.tell(event);
         }

@@ -2,7 +2,9 @@
 
 mod mislaying;
 mod saboteur;
+mod walls;
 
+use crate::adversary::{self, ADVERSARY};
 use crate::gangs::SLICED_GANGS;
 use crate::machine::{self, Machine, Start};
 use crate::quiescence::WRITES_NOTHING;
@@ -75,10 +77,16 @@ enum Sabotage {
     RepelUnannounced,
     PassGangsByForEver,
     CrowdUnannounced,
+    CountRefused,
+    WaitForRefusals,
+    BlameNodes,
 }
 
 /// Each with the rules that must catch it.
-const ALL: [(Sabotage, &[&str]); 49] = [
+const ALL: [(Sabotage, &[&str]); 52] = [
+    (Sabotage::CountRefused, &[adversary::WALLS]),
+    (Sabotage::WaitForRefusals, &[adversary::REFUSALS]),
+    (Sabotage::BlameNodes, &[adversary::TOLD]),
     (Sabotage::ReleaseEarly, &[suspended::RELEASED_WHEN_PLACED]),
     (Sabotage::ResumeOthers, &[suspended::LEFT_ALONE]),
     (Sabotage::IgnoreMarks, &[suspended::NOT_STARTED, suspended::WITHOUT_PODS]),
@@ -219,6 +227,9 @@ impl Sabotage {
         match self {
             Sabotage::IgnoreStops => machine::has_queues(seed),
             Sabotage::RepelUnannounced => timely::has_repellers(seed),
+            Sabotage::CountRefused => adversary::has_acts(seed),
+            Sabotage::WaitForRefusals => adversary::has_refusals(seed),
+            Sabotage::BlameNodes => adversary::has_overruns(seed),
             Sabotage::ReleaseEarly | Sabotage::ResumeOthers | Sabotage::IgnoreMarks | Sabotage::HoldPlaces => {
                 machine::has_suspended(seed)
             }
@@ -235,7 +246,8 @@ impl Sabotage {
         }
     }
 
-    /// The first seed of the worlds in which what it breaks is judged: where a naive planner is exact, or small jobs come without end.
+    /// The first seed of the worlds in which what it breaks is judged: where a naive planner is exact, small jobs
+    /// come without end, or one tenant means ill.
     fn first_seed(self) -> u64 {
         match self {
             Sabotage::PlanLonger
@@ -244,6 +256,7 @@ impl Sabotage {
             | Sabotage::PassByForEver
             | Sabotage::RepelUnannounced => TIMELY,
             Sabotage::PassGangsByForEver | Sabotage::CrowdUnannounced => STREAMS,
+            Sabotage::CountRefused | Sabotage::WaitForRefusals | Sabotage::BlameNodes => ADVERSARY,
             _ => 1,
         }
     }

@@ -16,6 +16,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1 as meta;
 use k8s_openapi::jiff::Timestamp;
 
 use crate::objects::{NAMESPACE, SECOND, SECOND_UID};
+use crate::refusals::{self, Refusal};
 
 /// The PriorityClasses that are there, always.
 pub(crate) const PRIORITY_CLASSES: [(&str, i32); 4] = [("low", -10), ("none", 0), ("raised", 5), ("high", 50)];
@@ -34,6 +35,10 @@ pub(crate) struct Server {
     late_writes: BTreeMap<Uid, String>,
     changes: Vec<Event>,
     uids: u64,
+    /// How many uids each other stream has handed out.
+    uids_of: BTreeMap<Arc<str>, u64>,
+    /// Namespaces of which some writes are refused for now.
+    pub(crate) refusals: BTreeMap<Arc<str>, Refusal>,
     revision: u64,
 }
 
@@ -42,6 +47,23 @@ impl Server {
     pub(crate) fn new_uid(&mut self) -> Uid {
         self.uids += 1;
         Uid::from(format!("uid-{:06}", self.uids))
+    }
+
+    /// A uid that no object had before, and that does not depend on what other streams have asked for.
+    pub(crate) fn new_uid_of(&mut self, stream: &str) -> Uid {
+        let made = self.uids_of.entry(Arc::from(stream)).or_default();
+        *made += 1;
+        Uid::from(format!("{stream}.{made:04}"))
+    }
+
+    /// Key and a new uid for an object of this name. In any other than the usual namespace its uid depends on its name alone, and on
+    /// how many objects have had the name, so that it is the same whatever happens elsewhere.
+    pub(crate) fn new_ref_in(&mut self, namespace: &Arc<str>, scheduler: &str, name: &str) -> ObjectRef {
+        if **namespace == *NAMESPACE {
+            return self.new_ref_for(scheduler, name);
+        }
+        let uid = self.new_uid_of(&format!("{namespace}.{name}"));
+        ObjectRef { key: ObjectKey::new(Arc::clone(namespace), name), uid }
     }
 
     /// Key and a new uid for an object of this name.
@@ -188,6 +210,9 @@ impl Server {
 
     /// Does what the action asks, as the API server would, and answers.
     pub(crate) fn apply(&mut self, action: &ActionKind, now: Time) -> Outcome {
+        if let Some(refused) = self.refused(action) {
+            return refused;
+        }
         match action {
             ActionKind::Bind { pod, node, queue } => Outcome::Bind(self.bind(pod, node, queue, now)),
             ActionKind::Ungate { pod, resource_version, gate } => {
@@ -240,6 +265,11 @@ impl Server {
             }),
             ActionKind::Note(_) => Outcome::Write(WriteOutcome::Written(None)),
         }
+    }
+
+    fn refused(&self, action: &ActionKind) -> Option<Outcome> {
+        let refusal = self.refusals.get(&refusals::object_of(action)?.namespace)?;
+        refusal.of(action)
     }
 
     fn bind(&mut self, id: &ObjectRef, node: &NodeName, queue: &Arc<str>, now: Time) -> BindOutcome {
@@ -305,11 +335,16 @@ impl Server {
         if self.flux_jobs.contains_key(&flux_job_key(&job)) {
             return WriteOutcome::Exists;
         }
-        job.metadata.uid = Some(self.new_uid().to_string());
+        let key = flux_job_key(&job);
+        // Where there are several namespaces, what happens in one does not change the uids in another.
+        let uid = match &*key.namespace {
+            NAMESPACE => self.new_uid(),
+            namespace => self.new_uid_of(&format!("{namespace}.fluxjob.{}", key.name)),
+        };
+        job.metadata.uid = Some(uid.to_string());
         job.metadata.generation = Some(1);
         job.metadata.creation_timestamp = Timestamp::from_second(now.seconds()).ok().map(meta::Time);
         job.status = None;
-        let key = flux_job_key(&job);
         self.put_flux_job(job);
         WriteOutcome::Written(self.flux_jobs.get(&key).cloned())
     }

@@ -17,6 +17,7 @@ use k8s_openapi::jiff::Timestamp;
 
 use super::Sabotage;
 use super::mislaying::Mislaying;
+use super::walls::Walls;
 use crate::leak;
 use crate::machine::{self, Machine, Start};
 use crate::objects::{self, FOREIGN_GATE, HOST, NAMESPACE, OURS};
@@ -44,6 +45,7 @@ pub(super) struct Saboteur {
     /// The shape of the first pod that was seen of a group.
     shapes: BTreeMap<Arc<str>, Arc<Shape>>,
     mislaying: Mislaying,
+    walls: Walls,
 }
 
 /// Steps for which a saboteur holds Bindings back: enough for news to arrive.
@@ -83,6 +85,7 @@ impl Saboteur {
             grouped: BTreeSet::new(),
             shapes: BTreeMap::new(),
             mislaying: Mislaying::default(),
+            walls: Walls::default(),
         }
     }
 
@@ -150,6 +153,7 @@ impl Saboteur {
                 Arc::make_mut(&mut pod.shape).constraints.node_selector.push((Arc::from(HOST), host));
                 Event::Pod(Arc::new(pod))
             }
+            (Sabotage::CountRefused, Event::Pod(pod)) => Event::Pod(self.walls.falsify(&pod)),
             (Sabotage::MislayMembers, event) if self.mislaying.hides(&event) => return None,
             (Sabotage::IgnoreStops, Event::Queue(queue)) => {
                 let rules = Rules { stop: StopPolicy::None, ..queue.rules.clone() };
@@ -231,6 +235,11 @@ impl Saboteur {
                 note.note = format!("walltime:{why}");
                 is_answered = false;
             }
+            (Sabotage::BlameNodes, ActionKind::Note(note)) if note.reason == "ReservationDelayed" => {
+                let (_, why) = note.note.split_once(':').expect("the cause comes first");
+                note.note = format!("capacity:{why}");
+                is_answered = false;
+            }
             (Sabotage::BindBeforeTheAnswer, _) if places => written(&mut *self.core),
             (Sabotage::ForgetAnswers, _) if places => {}
             (Sabotage::BindToAnotherNode, ActionKind::Bind { node, .. }) => {
@@ -242,6 +251,11 @@ impl Saboteur {
         }
         self.falsify_status(&mut action.kind);
         let is_start = matches!(&action.kind, ActionKind::Bind { pod, .. } if self.grouped.contains(&pod.uid));
+        let is_binding = matches!(action.kind, ActionKind::Bind { .. });
+        if is_binding && self.sabotage == Sabotage::WaitForRefusals && self.walls.has_failed {
+            self.held_back.push((LATE_STEPS, action));
+            return;
+        }
         if is_start && self.sabotage == Sabotage::StartLate {
             self.held_back.push((LATE_STEPS, action));
             return;
@@ -329,6 +343,7 @@ fn as_its_conditions_say(job: &FluxJob) -> Arc<FluxJob> {
 impl Machine for Saboteur {
     fn handle(&mut self, event: Event, now: Time) {
         self.synced |= matches!(event, Event::Synced);
+        self.walls.note(&event);
         if let Event::Pod(pod) = &event
             && pod.group.is_some()
         {

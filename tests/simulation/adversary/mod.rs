@@ -1,0 +1,311 @@
+//! Worlds in which one tenant means ill: whatever it does in its own namespace, nobody else is hurt.
+//!
+//! Every run has two worlds, which begin alike and differ in nothing but what the adversary does. What the tenants of the other
+//! namespaces see is compared after every second ([`seen`]): it is identical.
+//!
+//! - Acts that ask for nothing are left out in the twin: pods and FluxJobs with owners of other namespaces, finalizers, labels, texts
+//!   and wishes of any kind, objects that are refused or fit nowhere.
+//! - Acts that ask are honest requests in the twin, of the same tenant, at the same instants and with the same true runs: lies bring no
+//!   more than the request alone.
+//! - Overruns and nodes that the adversary takes past Fluxqueue ([`overruns`]) do delay others: for the causes `walltime` and `capacity`
+//!   alone, which name a pod that is to blame. There is no twin then.
+//! - Refused writes ([`crate::refusals`]) of one namespace: in the twin nothing is refused. Of lone pods only the FluxJobs are refused,
+//!   which they do not need, so that even the room is the same.
+//!
+//! Nothing is late or lost here, all happens at whole seconds, and both worlds look at every second. Tenants, nodes, controllers and the
+//! adversary have random streams of their own, and uids follow from names, so that nothing is shared but the scheduler.
+//!
+//! What may couple tenants is left out, since it does so by right: pods of no tenant ask about pods of all namespaces.
+//!
+//! `FLUXQUEUE_SIM_ACTS=ForeignOwner,Texts` tries these acts alone.
+//!
+//! - [`side`]: one of the two worlds
+//! - [`tenants`]: what honest tenants do
+//! - [`acts`]: what the adversary does
+//! - [`seen`]: what the others see
+
+mod acts;
+mod overruns;
+mod seen;
+mod side;
+mod tenants;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use fluxqueue_core::QueuePolicy;
+use fluxqueue_core::cluster::Node;
+use fluxqueue_workload::ObjectKey;
+
+use crate::checks::{Violation, broken};
+use crate::machine::{self, Factory, Start};
+use crate::objects::OURS;
+use crate::punctual::Punctual;
+use crate::rng::Rng;
+pub(crate) use overruns::TOLD;
+
+use acts::{Act, Adversary};
+use overruns::Judge;
+use seen::Seen;
+use side::Side;
+use tenants::Tenant;
+
+/// Seeds from here on are runs of such worlds.
+pub(crate) const ADVERSARY: u64 = 4_000_000_000;
+
+/// The rule of acts that ask for nothing, and of lies.
+pub(crate) const WALLS: &str = "what a tenant does in its own namespace changes nothing for others";
+/// The rule of refused writes.
+pub(crate) const REFUSALS: &str = "writes that are refused in one namespace change nothing for others";
+
+/// What a run of many seeds must have met.
+pub(crate) const MUST_HAPPEN: [&str; 16] = [
+    "others' pods started beside an adversary",
+    "restart beside an adversary",
+    "delay by an overrun told",
+    "delay by a node taken past us told",
+    "act: Finalizer",
+    "act: Relabel",
+    "act: Churn",
+    "act: Texts",
+    "act: Wishes",
+    "act: Refused",
+    "act: NeverFits",
+    "act: DeleteRecords",
+    "act: OtherSchedulers",
+    "act: ForgedRecords",
+    "act: DeleteTrueRecords",
+    "act: RefuseConditions",
+];
+
+/// Chooses the acts by name.
+const ACTS: &str = "FLUXQUEUE_SIM_ACTS";
+
+/// Acts that are known to change something for others, and what would mend that.
+const NOT_YET: [(Act, &str); 7] = [
+    (Act::ForeignOwner, "a pod joins only objects of its own namespace"),
+    (Act::ForeignMaker, "a pod joins only objects of its own namespace"),
+    (Act::LieAboutOwner, "a pod joins only objects of its own namespace"),
+    (Act::HalfGangs, "after a restart beside them a promise may be for another node"),
+    (Act::Spark, "the priority of a gang is the lowest of its pods"),
+    (Act::Waves, "the next pods of a Job are planned for"),
+    (Act::RefuseRecords, "others do not wait for records that are refused"),
+];
+
+/// The namespace of the adversary, and those of the others.
+const RIVAL: &str = "rival";
+const OTHERS: [&str; 2] = ["clinic", "lab"];
+
+/// How long a job may be passed by.
+const BYPASS_SECONDS: u64 = 60;
+/// In this many of a hundred seconds a tenant submits something.
+const SUBMIT_PERCENT: usize = 6;
+
+/// The adversary does what asks for nothing in the runs of this seed.
+pub(crate) fn has_acts(seed: u64) -> bool {
+    matches!(kind_of(seed), Kind::Idle | Kind::Lies)
+}
+
+/// Its writes are refused.
+pub(crate) fn has_refusals(seed: u64) -> bool {
+    kind_of(seed) == Kind::Refusals
+}
+
+/// Its pods run for longer than they say.
+pub(crate) fn has_overruns(seed: u64) -> bool {
+    kind_of(seed) == Kind::Overruns
+}
+
+/// After this many seconds a promise is on record as it is.
+const UNTOLD_SECONDS: i64 = 7;
+
+/// What a run is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// Acts that ask for nothing.
+    Idle,
+    /// The same, beside requests about which the adversary lies.
+    Lies,
+    /// The adversary's pods run for longer than they say, and take nodes past Fluxqueue.
+    Overruns,
+    /// The adversary's records are refused.
+    Refusals,
+}
+
+/// What the runs of this seed are about.
+fn kind_of(seed: u64) -> Kind {
+    [Kind::Idle, Kind::Lies, Kind::Overruns, Kind::Refusals][usize::try_from(seed % 4).expect("a small number")]
+}
+
+/// One run.
+pub(crate) struct Adversarial<'a> {
+    kind: Kind,
+    here: Side<'a>,
+    /// The world without lies; none where nothing is compared.
+    twin: Option<Side<'a>>,
+    adversary: Adversary,
+    /// The tenants, for each of the worlds.
+    tenants: [Vec<Tenant>; 2],
+    /// What becomes of nodes, and of the process.
+    rng: Rng,
+    judge: Judge,
+    /// Jobs of others that are not promised the same in both worlds, and since when.
+    promised_otherwise: BTreeMap<ObjectKey, i64>,
+}
+
+impl<'a> Adversarial<'a> {
+    /// A few nodes.
+    pub(crate) fn new(seed: u64, factory: &'a Factory, traced: bool) -> Self {
+        let kind = kind_of(seed);
+        let start = Start {
+            suspend_hold_secs: machine::SUSPEND_HOLD_SECONDS,
+            scheduler: Arc::from(OURS),
+            epoch: 1,
+            record_lone_pods: seed / 16 % 2 == 0,
+            queue_policy: QueuePolicy::ALL[usize::try_from(seed / 4 % 4).expect("a small number")],
+            bypass_secs: BYPASS_SECONDS,
+            questions_per_slice: machine::questions_per_slice(seed),
+        };
+        let has_twin = kind != Kind::Overruns;
+        let mut adversarial = Adversarial {
+            kind,
+            here: Side::new(start.clone(), factory, traced),
+            twin: has_twin.then(|| Side::new(start, factory, traced)),
+            adversary: Adversary::new(RIVAL, stream(seed, 1), acts_of(kind)),
+            tenants: [tenants(seed, kind), tenants(seed, kind)],
+            rng: stream(seed, 2),
+            judge: Judge::default(),
+            promised_otherwise: BTreeMap::new(),
+        };
+        for at in 0..adversarial.rng.between(3, 5) {
+            let (zone, cores) = (if at % 2 == 0 { "a" } else { "b" }, adversarial.rng.between(4, 6));
+            adversarial.sides(|side| side.join(&format!("node-{at}"), zone, cores));
+        }
+        adversarial.sides(|side| side.world.list());
+        adversarial
+    }
+
+    /// The world with the adversary, when all is over.
+    pub(crate) fn into_world(self) -> Punctual<'a> {
+        self.here.world
+    }
+
+    /// Runs this many seconds.
+    pub(crate) fn run(&mut self, steps: u64) -> Result<(), Violation> {
+        while self.here.world.steps < steps {
+            self.trouble();
+            self.act();
+            self.here.settle()?;
+            if let Some(twin) = &mut self.twin {
+                twin.settle()?;
+            }
+            self.compare()?;
+            self.sides(Side::pass_second);
+        }
+        Ok(())
+    }
+
+    fn sides(&mut self, mut each: impl FnMut(&mut Side<'a>)) {
+        each(&mut self.here);
+        self.twin.as_mut().map(each);
+    }
+
+    /// A node is cordoned or opened, or another process takes over, in both worlds.
+    fn trouble(&mut self) {
+        let names: Vec<_> = self.here.world.server.nodes.keys().cloned().collect();
+        let name = self.rng.pick(&names).expect("there are some").clone();
+        match self.rng.below(200) {
+            0..3 => {
+                self.judge.capacity_changed(self.here.world.now);
+                self.sides(|side| {
+                    let node = Node::clone(&side.world.server.nodes[&name]);
+                    side.world.server.put_node(Node { unschedulable: !node.unschedulable, ..node });
+                });
+            }
+            3..5 => self.sides(|side| {
+                side.world.restart();
+                side.world.stats.count("restart beside an adversary");
+            }),
+            _ => {}
+        }
+    }
+
+    fn act(&mut self) {
+        let Adversarial { here, twin, adversary, tenants: [tenants, twins], .. } = self;
+        for tenant in tenants {
+            let liar = (*tenant.namespace == *RIVAL).then_some(&mut *adversary);
+            tenant.act(here, liar);
+        }
+        if let Some(twin) = twin {
+            twins.iter_mut().for_each(|tenant| tenant.act(twin, None));
+        }
+        let mut stats = std::mem::take(&mut here.world.stats);
+        adversary.act(here, &mut stats);
+        here.world.stats = stats;
+    }
+
+    fn compare(&mut self) -> Result<(), Violation> {
+        let Some(twin) = &self.twin else { return self.judge.judge(&mut self.here, &OTHERS) };
+        let (here, there) = (Seen::by(&OTHERS, &self.here), Seen::by(&OTHERS, twin));
+        let (now, rule) = (self.here.world.now, if self.kind == Kind::Refusals { REFUSALS } else { WALLS });
+        if let Some(text) = here.difference(&there) {
+            return broken(rule, format!("at {now}: {text}"));
+        }
+        let promised = here.promised_otherwise(&there);
+        self.promised_otherwise.retain(|key, _| promised.contains_key(key));
+        let allowed = if self.kind == Kind::Idle { 0 } else { UNTOLD_SECONDS };
+        for (key, text) in promised {
+            let since = *self.promised_otherwise.entry(key.clone()).or_insert(now);
+            if now - since >= allowed {
+                return broken(rule, format!("at {now}, since {since}: {key} is promised {text}"));
+            }
+        }
+        self.here.world.stats.add("others' pods started beside an adversary", here.started_at(self.here.world.time()));
+        Ok(())
+    }
+
+    /// What a failure shows beside its text: both worlds.
+    pub(crate) fn describe(&self) -> Vec<String> {
+        let lines = |side: &Side| side.world.trace.lines().map(str::to_string).collect::<Vec<_>>();
+        let mut all = self.twin.as_ref().map(lines).unwrap_or_default();
+        all.push("--- above the twin, below the world with the adversary ---".to_owned());
+        all.extend(lines(&self.here));
+        all
+    }
+}
+
+/// A stream of random numbers of its own.
+fn stream(seed: u64, number: u64) -> Rng {
+    Rng::new(seed ^ number.wrapping_mul(0xd6e8_feb8_6659_fd93))
+}
+
+fn tenants(seed: u64, kind: Kind) -> Vec<Tenant> {
+    let others = (3..).zip(OTHERS);
+    let mut tenants: Vec<Tenant> =
+        others.map(|(number, name)| Tenant::new(name, stream(seed, number), SUBMIT_PERCENT)).collect();
+    if kind != Kind::Idle {
+        let mut rival = Tenant::new(RIVAL, stream(seed, 5), SUBMIT_PERCENT);
+        rival.overruns = acts_of(kind).contains(&Act::Overrun);
+        rival.only_lone = kind == Kind::Refusals;
+        tenants.push(rival);
+    }
+    let has_waves = kind != Kind::Overruns || acts_of(kind).contains(&Act::Waves);
+    tenants.iter_mut().for_each(|tenant| tenant.has_waves = has_waves);
+    tenants
+}
+
+/// The acts of a run: those that the environment names, or all whose time has come.
+fn acts_of(kind: Kind) -> Vec<Act> {
+    let chosen = std::env::var(ACTS).ok();
+    let is_chosen = |act: &Act| match &chosen {
+        Some(names) => names.split(',').any(|name| act.name() == format!("act: {name}")),
+        None => NOT_YET.iter().all(|(not_yet, _)| not_yet != act),
+    };
+    let is_of_kind = |act: &Act| match kind {
+        Kind::Idle => *act < Act::LieAboutOwner,
+        Kind::Lies => *act < Act::Overrun,
+        Kind::Overruns => (Act::Overrun..Act::RefuseConditions).contains(act),
+        Kind::Refusals => *act >= Act::RefuseConditions,
+    };
+    acts::ALL.into_iter().filter(|act| is_of_kind(act) && is_chosen(act)).collect()
+}

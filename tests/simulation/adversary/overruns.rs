@@ -1,0 +1,114 @@
+//! Overruns, and nodes that the adversary takes past Fluxqueue: they delay others, who are told the true cause.
+//!
+//! Every promise on record is kept, or an Event says for which cause it is not. The causes that there can be are `walltime`, where a pod
+//! has outlived its planned end by then, and `capacity`, where a node was closed or taken by a pod of another scheduler; `priority` and
+//! `edit` are left to what honest tenants do. A pod that an Event names is one of which that is true.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use fluxqueue_api::JobState;
+use fluxqueue_core::{Note, Subject};
+use fluxqueue_workload::{Lifetime, ObjectKey, Pod};
+
+use super::side::Side;
+use crate::checks::{Violation, broken};
+use crate::objects::FOREIGN;
+use crate::server::flux_job_key;
+
+pub(crate) const TOLD: &str = "others are delayed by a tenant only for a cause that is told and true";
+
+/// A start may be put off by this much before that is told.
+const PUT_OFF_SECONDS: i64 = 1;
+/// A loss is the cause of delays for this long: whoever is delayed is looked at within that.
+const RECENT_SECONDS: i64 = 10;
+
+/// What is known of promises, and of what happened.
+#[derive(Debug, Default)]
+pub(super) struct Judge {
+    /// The starts on record of jobs that wait.
+    promised: BTreeMap<ObjectKey, i64>,
+    /// When a node was last closed, opened or taken.
+    lost_at: Option<i64>,
+}
+
+impl Judge {
+    /// A node is closed or opened.
+    pub(super) fn capacity_changed(&mut self, now: i64) {
+        self.lost_at = Some(now);
+    }
+
+    /// What is told is true, and what was promised is kept unless it is told.
+    pub(super) fn judge(&mut self, side: &mut Side, others: &[&str]) -> Result<(), Violation> {
+        let now = side.world.now;
+        let pods = side.world.server.pods.values();
+        let mut taken = pods.filter(|pod| *pod.scheduler == *FOREIGN && pod.started == Some(side.world.time()));
+        if taken.next().is_some() {
+            self.lost_at = Some(now);
+        }
+        let mut told = Vec::new();
+        for note in side.events.clone() {
+            let ("ReservationDelayed", Subject::FluxJob(job)) = (note.reason, &note.subject) else { continue };
+            if !others.contains(&&*job.key.namespace) {
+                continue;
+            }
+            self.hear(side, &note)?;
+            told.push(job.key.clone());
+        }
+        let mut promised = BTreeMap::new();
+        for job in side.world.server.flux_jobs.values() {
+            let key = flux_job_key(job);
+            let Some(status) = job.status.as_ref().filter(|_| others.contains(&&*key.namespace)) else { continue };
+            let start = status.reservation.as_ref().and_then(|reservation| reservation.start.as_ref());
+            let start = start.map(|at| at.0.as_microsecond().div_euclid(1_000_000));
+            let began = status.start_time.as_ref().map(|at| at.0.as_microsecond().div_euclid(1_000_000));
+            let is_waiting = status.state == Some(JobState::Pending) && !job.spec.overrides.hold;
+            if let Some(was) = self.promised.get(&key).copied() {
+                let is_kept = match (began, start) {
+                    (Some(began), _) => began <= was + PUT_OFF_SECONDS,
+                    (None, Some(start)) => start <= was + PUT_OFF_SECONDS && now <= start + PUT_OFF_SECONDS,
+                    (None, None) => !is_waiting,
+                };
+                if !is_kept && !told.contains(&key) {
+                    let text = format!("{key} was to start at {was}, now {now}: {start:?}, began {began:?}");
+                    return broken(TOLD, text);
+                }
+            }
+            if let Some(start) = start.filter(|_| is_waiting) {
+                promised.insert(key, start);
+            }
+        }
+        self.promised = promised;
+        Ok(())
+    }
+
+    fn hear(&self, side: &mut Side, note: &Note) -> Result<(), Violation> {
+        let now = side.world.now;
+        let pods = side.world.server.pods.values();
+        let named = pods.filter(|pod| note.note.contains(&format!("{} ", pod.id.key)));
+        let named: Vec<Arc<Pod>> = named.cloned().collect();
+        let is_recent = self.lost_at.is_some_and(|at| now - at <= RECENT_SECONDS);
+        let is_true = match note.note.split(':').next() {
+            Some("walltime") => {
+                side.world.stats.count("delay by an overrun told");
+                let is_over = |pod: &Arc<Pod>| planned_end(pod).is_some_and(|end| end <= now);
+                let mut pods = side.world.server.pods.values();
+                named.iter().all(is_over) && pods.any(is_over)
+            }
+            Some("capacity") => {
+                side.world.stats.count("delay by a node taken past us told");
+                is_recent && named.iter().all(|pod| *pod.scheduler == *FOREIGN)
+            }
+            Some("priority" | "edit") => named.iter().all(|pod| *pod.id.key.namespace != *"rival"),
+            _ => false,
+        };
+        if is_true { Ok(()) } else { broken(TOLD, format!("{}: {:?}, now {now}", note.subject.key(), note.note)) }
+    }
+}
+
+/// When a pod that runs should end.
+fn planned_end(pod: &Pod) -> Option<i64> {
+    let Lifetime::Seconds(seconds) = pod.lifetime else { return None };
+    let started = pod.started.filter(|_| pod.node.is_some())?;
+    Some(started.seconds() + i64::try_from(seconds).unwrap_or(i64::MAX / 2))
+}

@@ -1,0 +1,65 @@
+//! Refusals by the API server: for a time, some writes into one namespace are denied by a policy, or by a quota.
+//!
+//! A refused write has no effect, and the answer says so: 403 of a policy, a quota or a webhook, 422 of a validation.
+
+use fluxqueue_core::{ActionKind, BindOutcome, Outcome, WriteOutcome};
+use fluxqueue_workload::ObjectKey;
+
+use crate::server::flux_job_key;
+
+/// Which writes into a namespace are refused, and in which words.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Refusal {
+    /// Creations of FluxJobs and writes of their status.
+    pub(crate) records: bool,
+    /// Bindings.
+    pub(crate) bindings: bool,
+    /// Every other write of a pod or Job.
+    pub(crate) others: bool,
+    /// The content is called invalid, instead of forbidden.
+    pub(crate) is_invalid: bool,
+}
+
+impl Refusal {
+    /// The answer to an action, if it is refused.
+    pub(crate) fn of(self, action: &ActionKind) -> Option<Outcome> {
+        let is_refused = match action {
+            ActionKind::Bind { .. } => self.bindings,
+            ActionKind::CreateFluxJob { .. } | ActionKind::WriteStatus { .. } => self.records,
+            ActionKind::DeleteFluxJob { .. } | ActionKind::WriteQueueStatus { .. } | ActionKind::Note(_) => false,
+            ActionKind::Ungate { .. }
+            | ActionKind::SetPodScheduled { .. }
+            | ActionKind::Nominate { .. }
+            | ActionKind::SelectNode { .. }
+            | ActionKind::ClaimVolume { .. }
+            | ActionKind::ReleaseJob { .. }
+            | ActionKind::SuspendJob { .. } => self.others,
+        };
+        is_refused.then(|| match action {
+            ActionKind::Bind { .. } => Outcome::Bind(BindOutcome::Failed(FORBIDDEN.to_owned())),
+            _ if self.is_invalid => Outcome::Write(WriteOutcome::Invalid(INVALID.to_owned())),
+            _ => Outcome::Write(WriteOutcome::Failed(FORBIDDEN.to_owned())),
+        })
+    }
+}
+
+const FORBIDDEN: &str = "403: admission webhook \"policy.example.com\" denied the request: not in this namespace";
+const INVALID: &str = "422: status: Invalid value: not in this namespace";
+
+/// The object that an action writes to, if it has a namespace.
+pub(crate) fn object_of(action: &ActionKind) -> Option<ObjectKey> {
+    Some(match action {
+        ActionKind::Bind { pod, .. }
+        | ActionKind::Ungate { pod, .. }
+        | ActionKind::SetPodScheduled { pod, .. }
+        | ActionKind::Nominate { pod, .. } => pod.key.clone(),
+        ActionKind::CreateFluxJob { job, .. } => flux_job_key(job),
+        ActionKind::WriteStatus { job, .. }
+        | ActionKind::DeleteFluxJob { job, .. }
+        | ActionKind::ReleaseJob { job, .. }
+        | ActionKind::SuspendJob { job, .. } => job.key.clone(),
+        ActionKind::SelectNode { claim, .. } | ActionKind::ClaimVolume { claim, .. } => claim.key.clone(),
+        ActionKind::Note(note) => note.subject.key(),
+        ActionKind::WriteQueueStatus { .. } => return None,
+    })
+}

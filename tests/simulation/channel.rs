@@ -3,12 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use fluxqueue_api::names;
 use fluxqueue_core::Event;
-use fluxqueue_core::queues::Namespace;
 use fluxqueue_workload::{NodeName, ObjectKey, PriorityClass, Uid};
 
-use crate::objects::NAMESPACE;
+use crate::objects::{NAMESPACE, suspending};
 use crate::rng::Rng;
 use crate::server::{PRIORITY_CLASSES, Server, flux_job_key};
 
@@ -61,10 +59,7 @@ impl Channel {
                 PriorityClass { name: name.into(), uid: format!("class-{name}").into(), value, is_default: false };
             self.push(Event::PriorityClass(Arc::new(class)));
         }
-        let label = (names::ADMISSION_SUSPEND.into(), names::ENABLED.into());
-        let namespace =
-            Namespace { name: NAMESPACE.into(), uid: NAMESPACE.into(), labels: [label].into(), queue: None };
-        self.push(Event::Namespace(Arc::new(namespace)));
+        self.push(Event::Namespace(Arc::new(suspending(NAMESPACE))));
         self.unlisted = self.waiting.keys().cloned().collect();
     }
 

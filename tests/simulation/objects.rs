@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
+use fluxqueue_api::names;
 use fluxqueue_core::cluster::{Node, Readiness};
+use fluxqueue_core::queues::Namespace;
 use fluxqueue_workload::constraints::{
     Constraints, Disk, HostPort, NamespaceScope, NodeSelectorTerm, Operator, PodSelector, PodTerm, Requirement,
     SpreadConstraint, Toleration,
@@ -392,4 +394,10 @@ pub(crate) fn allocatable(rng: &mut Rng) -> Resources {
         allocatable.set("nvidia.com/gpu", rng.between(1, 4));
     }
     allocatable
+}
+
+/// A namespace whose Jobs may wait without pods.
+pub(crate) fn suspending(name: &str) -> Namespace {
+    let label = (names::ADMISSION_SUSPEND.into(), names::ENABLED.into());
+    Namespace { name: name.into(), uid: name.into(), labels: [label].into(), queue: None }
 }

@@ -7,8 +7,9 @@ use fluxqueue_core::cluster::{Node, Readiness};
 use fluxqueue_core::{Action, Event};
 use fluxqueue_workload::{NodeName, Phase, Pod, PriorityClass, Resources, Time, Uid};
 
+use crate::adversary;
 use crate::machine::{Factory, Machine, Start};
-use crate::objects::{HOST, ZONE};
+use crate::objects::{HOST, NAMESPACE, ZONE, suspending};
 use crate::server::{PRIORITY_CLASSES, Server};
 use crate::stats::Stats;
 use crate::trace::{self, Trace};
@@ -80,7 +81,9 @@ impl<'a> Punctual<'a> {
             Event::PriorityClass(Arc::new(class))
         });
         let makers = server.controllers.values().map(|maker| Event::Controller(Arc::clone(maker)));
-        let all = nodes.chain(pods).chain(makers).chain(records).chain(queues).chain(classes);
+        let namespaces = adversary::NAMESPACES.into_iter().chain([NAMESPACE]);
+        let namespaces = namespaces.map(|name| Event::Namespace(Arc::new(suspending(name))));
+        let all = nodes.chain(pods).chain(makers).chain(records).chain(queues).chain(classes).chain(namespaces);
         let all: Vec<Event> = all.collect();
         for event in all {
             self.tell(event);

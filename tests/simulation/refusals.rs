@@ -36,9 +36,9 @@ impl Refusal {
             | ActionKind::SuspendJob { .. } => self.others,
         };
         is_refused.then(|| match action {
-            ActionKind::Bind { .. } => Outcome::Bind(BindOutcome::Failed(FORBIDDEN.to_owned())),
+            ActionKind::Bind { .. } => Outcome::Bind(BindOutcome::Refused(FORBIDDEN.to_owned())),
             _ if self.is_invalid => Outcome::Write(WriteOutcome::Invalid(INVALID.to_owned())),
-            _ => Outcome::Write(WriteOutcome::Failed(FORBIDDEN.to_owned())),
+            _ => Outcome::Write(WriteOutcome::Refused(FORBIDDEN.to_owned())),
         })
     }
 }

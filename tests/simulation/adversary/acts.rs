@@ -572,12 +572,13 @@ fn forged_status(side: &Side) -> FluxJobStatus {
         pod_set: "main".to_owned(),
         pod_indexes: "0-3".to_owned(),
         nodes: nodes.join(","),
+        node_indexes: String::new(),
         pods_per_node: 1,
     };
     FluxJobStatus {
         queued_at: Some(at.clone()),
         priority: Some(1_000_000),
-        reservation: Some(Reservation { start: Some(at), nodes: nodes.join(",") }),
+        reservation: Some(Reservation { start: Some(at), nodes: nodes.join(","), node_indexes: String::new() }),
         placement: vec![range],
         epoch: Some(1),
         total: 4,

@@ -95,6 +95,8 @@ const NOT_YET: [(Act, &str); 7] = [
 /// The namespace of the adversary, and those of the others.
 const RIVAL: &str = "rival";
 const OTHERS: [&str; 2] = ["clinic", "lab"];
+/// All of them.
+pub(crate) const NAMESPACES: [&str; 3] = [RIVAL, OTHERS[0], OTHERS[1]];
 
 /// How long a job may be passed by.
 const BYPASS_SECONDS: u64 = 60;

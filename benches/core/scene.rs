@@ -455,6 +455,7 @@ fn controller(server: &mut Server, name: &str, kind: OwnerKind, pods: usize) -> 
         id: ObjectRef { key: ObjectKey::new(NAMESPACE, name), uid: uid.clone() },
         kind: kind.clone(),
         owner: None,
+        created: Time::default(),
         wants: count,
         can_start_together: count,
         succeeded: 0,

@@ -483,7 +483,11 @@ impl Jobs {
         // Without a time by the API server there is nothing to compare with.
         let Some(made) = object.metadata.creation_timestamp.as_ref() else { return Some(at) };
         let pods = job.members.iter().filter_map(|uid| self.members.get(uid)).map(|member| member.pod.created);
-        let made = pods.chain([Time(made.0.as_microsecond())]).min()?;
+        let own = if let Identity::Controller(_, uid) = &job.identity { Some(uid) } else { None };
+        let makers = job.controllers.iter().chain(own);
+        let makers = makers.filter_map(|uid| self.controllers.get(&job.key.namespace, uid));
+        let makers = makers.map(|made_by| made_by.created);
+        let made = pods.chain(makers).chain([Time(made.0.as_microsecond())]).min()?;
         let is_true = made <= at.plus_secs(CLOCKS_DIFFER_SECS) && at <= clock.wall_now().plus_secs(CLOCKS_DIFFER_SECS);
         if !is_true {
             tracing::warn!(job = %job.key, ?at, ?made, "status.queuedAt cannot be true, and is ignored");

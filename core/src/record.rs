@@ -374,6 +374,15 @@ fn seconds(lifetime: Lifetime) -> Option<i64> {
     }
 }
 
+/// How many pods a gang had at once, as the conditions say that it has lost some. Nothing else that is on
+/// record tells a pod that was lost from one that has not been bound yet.
+pub(super) fn most_bound(conditions: &[Condition]) -> Option<usize> {
+    let degraded = fluxqueue_api::conditions::of_type(conditions, ConditionType::Degraded)?;
+    let lost = Some(degraded).filter(|it| it.status == "True" && it.reason == DegradedReason::MemberLost.as_str())?;
+    let (_, of) = lost.message.split_once(" of ")?;
+    of.split(' ').next()?.parse().ok()
+}
+
 /// True if the two statuses say the same, but for numbers that are not worth a write.
 pub(super) fn same(written: &FluxJobStatus, wanted: &FluxJobStatus) -> bool {
     written == wanted

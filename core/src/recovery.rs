@@ -10,7 +10,7 @@ use fluxqueue_api::{
 use super::attach::completion_of;
 use super::grouping::{self, Belonging};
 use super::job::{Identity, Lifecycle, Member, RetainedSlot, Seating, Stage, Stalled, Style};
-use super::record::{pod_set_at, time_of};
+use super::record::{self, pod_set_at, time_of};
 use super::recording::{UNSEEN_MILLIS, reference};
 use super::seats::PodIndex;
 use super::stored::Stored;
@@ -178,6 +178,7 @@ impl Core {
         let says_degraded = job.record.status.as_deref().is_some_and(|status| {
             conditions::of_type(&status.conditions, ConditionType::Degraded).is_some_and(|it| it.status == "True")
         });
+        let most_on_record = job.record.status.as_deref().and_then(|status| record::most_bound(&status.conditions));
         let nodes_total = job.record.status.as_deref().map_or(0, |status| status.total);
         let stalled = job.record.status.as_deref().and_then(stall_on_record);
         // One that somebody else began, or that has given seats up, is not whole with those that it has.
@@ -218,7 +219,11 @@ impl Core {
         if job.life != Lifecycle::Whole {
             job.stalled = stalled;
         }
-        job.most_bound = if says_degraded { seats.len() } else { bound_on_record.max(bound.len()) };
+        job.most_bound = match (most_on_record, says_degraded) {
+            (Some(most), _) => most,
+            (None, true) => seats.len(),
+            (None, false) => bound_on_record.max(bound.len()),
+        };
         job.seats.restore(seats);
         for (uid, node, index) in bound {
             self.seat_bound(id, &uid, &node, index);

@@ -153,6 +153,7 @@ impl Controllers {
             id: id.clone(),
             kind,
             owner,
+            created: Time::default(),
             wants,
             can_start_together: together,
             succeeded: job.map_or(0, JobPlan::succeeded_count),

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use fluxqueue_api::{EstimateKind, FluxJob, FluxJobStatus, JobState, Reservation};
+use fluxqueue_api::{BlockedReason, EstimateKind, FluxJob, FluxJobStatus, JobState, Reservation};
 use fluxqueue_core::{Action, ActionKind, Event, EventKind, Note, Subject, Urgency};
 use fluxqueue_workload::{Lifetime, ObjectKey, ObjectRef, Time, Uid};
 
@@ -104,8 +104,11 @@ impl Promises {
         let is_broken = match (before, now) {
             (Said::Start(before), Said::Start(now)) => now.0 > before.0 + SAME_START_MICROS,
             // Who waits for somebody's gate or decision, or starts, is promised nothing any more.
+            // So is a job whose start the API server refuses: its FluxJob says that.
             (Said::Start(_), Said::Nodes | Said::Nothing) => {
-                status.state == Some(JobState::Pending) && !status.blocked_by.is_empty()
+                let in_the_way = status.blocked_by.first().map(|blocker| blocker.reason);
+                status.state == Some(JobState::Pending)
+                    && in_the_way.is_some_and(|reason| reason != BlockedReason::BindFailed)
             }
             _ => false,
         };

@@ -101,6 +101,7 @@ fn elastic(
         id: metadata::object_ref(kind_name, metadata)?,
         kind,
         owner: metadata::owner(metadata),
+        created: metadata::time(metadata.creation_timestamp.as_ref()),
         wants: replicas,
         can_start_together: replicas,
         succeeded: 0,

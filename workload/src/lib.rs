@@ -293,6 +293,8 @@ pub struct Controller {
     pub kind: OwnerKind,
     /// Its own controller (a ReplicaSet's Deployment; a Job's CronJob).
     pub owner: Option<Owner>,
+    /// `metadata.creationTimestamp`.
+    pub created: Time,
     /// How many pods it wants at once: min(parallelism, completions - succeeded) of a Job (0 once it is finished or
     /// suspended), `spec.replicas` of the others.
     pub wants: u32,

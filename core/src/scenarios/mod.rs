@@ -138,6 +138,7 @@ fn job(name: &str, parallelism: u32, completions: u32) -> Controller {
         id: ObjectRef { key: ObjectKey::new("ns", name), uid: Uid::from(format!("uid-{name}")) },
         kind: OwnerKind::Job,
         owner: None,
+        created: Time::default(),
         wants: parallelism.min(completions),
         can_start_together: parallelism.min(completions),
         succeeded: 0,

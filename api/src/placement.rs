@@ -315,7 +315,7 @@ mod tests {
 
     fn status(placement: Vec<PlacementRange>, reserved: Option<&str>) -> FluxJobStatus {
         let reservation = reserved.map(|nodes| Reservation { nodes: nodes.into(), ..Reservation::default() });
-        FluxJobStatus { placement, reservation, ..FluxJobStatus::default() }
+        FluxJobStatus { reservation, placement, ..FluxJobStatus::default() }
     }
 
     #[test]

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use fluxqueue_api::{BlockedReason, FluxJob, JobState, ScheduledReason, WorkloadKind, names};
 
+use super::blockers::Blockers;
 use super::controllers::{Controllers, MadeBy};
 use super::grouping;
 use super::grouping::{Capacity, Start, StartSize};
@@ -218,7 +219,7 @@ impl Jobs {
     pub(super) fn refusal_of(&self, uid: &Uid) -> Option<String> {
         let member = self.members.get(uid).filter(|member| member.stage == Stage::Waiting)?;
         let blocker = self.all.get(&member.job)?.blocker.as_ref();
-        blocker.filter(|blocker| blocker.reason() == BlockedReason::BindFailed).map(|blocker| blocker.text())
+        blocker.filter(|blocker| blocker.reason() == BlockedReason::BindFailed).map(Blockers::text)
     }
 
     /// The same, as a list.
@@ -328,7 +329,7 @@ impl Jobs {
                 MadeBy::Nothing => return None,
             }
         }
-        let makers = makers.into_iter().filter_map(|uid| get(uid));
+        let makers = makers.into_iter().filter_map(get);
         // The pods of a Deployment are made by its ReplicaSets.
         for made_by in makers.filter(|made_by| !made_by.deleting && made_by.kind != OwnerKind::Deployment) {
             let is_seen = |uid: &&Uid| {

@@ -199,7 +199,7 @@ mod tests {
     fn promised(start: i64) -> impl FnOnce(&mut FluxJobStatus) {
         move |status| {
             status.reservation =
-                Some(Reservation { start: Some(time(start)), nodes: "n[1-2]".to_owned(), ..Reservation::default() })
+                Some(Reservation { start: Some(time(start)), nodes: "n[1-2]".to_owned(), ..Reservation::default() });
         }
     }
 

@@ -83,6 +83,7 @@ impl Suspension {
 
 impl Pod {
     /// Another stand-in of the same Job. Its number is in its name and its uid.
+    #[must_use]
     pub fn stand_in_of_number(&self, number: u32) -> Pod {
         let mut pod = self.clone();
         if let Some(job) = &self.owner {

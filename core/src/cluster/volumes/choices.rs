@@ -105,14 +105,18 @@ impl Volumes {
     /// Takes in pods that are there as long as volumes are looked for, and perhaps no longer. That is no news to anybody.
     pub fn note_for_now(&mut self, pods: &[&Arc<Pod>]) {
         let version = self.version;
-        pods.iter().for_each(|pod| self.note_pod(pod));
+        for pod in pods {
+            self.note_pod(pod);
+        }
         self.version = version;
     }
 
     /// They are not there after all.
     pub fn forget_for_now(&mut self, pods: &[Uid]) {
         let version = self.version;
-        pods.iter().for_each(|uid| drop(self.forget_pod(uid)));
+        for uid in pods {
+            self.forget_pod(uid);
+        }
         self.version = version;
     }
 

@@ -117,20 +117,19 @@ impl Saboteur {
                 Event::Pod(Arc::new(Pod { unsupported: Vec::new(), ..Pod::clone(&pod) }))
             }
             (Sabotage::PlanLonger, Event::Pod(pod)) => {
-                let mut pod = Pod::clone(&pod);
-                if let Lifetime::Seconds(seconds) = &mut pod.lifetime {
-                    *seconds += 30;
-                }
-                Event::Pod(Arc::new(pod))
+                let lifetime = match pod.lifetime {
+                    Lifetime::Seconds(seconds) => Lifetime::Seconds(seconds + 30),
+                    other => other,
+                };
+                Event::Pod(Arc::new(Pod { lifetime, ..Pod::clone(&pod) }))
             }
             (sabotage, Event::Pod(pod)) if forgets_levels(sabotage, &pod) => anywhere(&pod),
             (Sabotage::IgnoreExclusive, Event::Pod(pod)) => {
                 Event::Pod(Arc::new(Pod { exclusive: None, ..Pod::clone(&pod) }))
             }
-            (Sabotage::IgnoreAntiAffinity, Event::Pod(pod)) => {
-                let mut pod = Pod::clone(&pod);
-                Arc::make_mut(&mut pod.shape).constraints.repels.clear();
-                Event::Pod(Arc::new(pod))
+            (Sabotage::IgnoreAntiAffinity, Event::Pod(mut pod)) => {
+                Arc::make_mut(&mut Arc::make_mut(&mut pod).shape).constraints.repels.clear();
+                Event::Pod(pod)
             }
             (Sabotage::IgnoreOwnAntiAffinity, Event::Pod(pod)) if *pod.scheduler == *OURS => {
                 let mut pod = Pod::clone(&pod);

@@ -82,7 +82,8 @@ pub(crate) const MUST_HAPPEN: [&str; 16] = [
 const ACTS: &str = "FLUXQUEUE_SIM_ACTS";
 
 /// Acts that are known to change something for others, and what would mend that.
-const NOT_YET: [(Act, &str); 2] = [
+const NOT_YET: [(Act, &str); 3] = [
+    (Act::Waves, "the next pods of a Job are planned for, but beside overruns a delay by them may be told as capacity"),
     (Act::LieAboutOwner, "a promise may come some seconds later beside pods that are alone by a false owner"),
     (Act::RefuseRecords, "a Binding may rest for some seconds on a record that is refused"),
 ];

@@ -373,6 +373,10 @@ impl Core {
         if self.awaiting_owner.len() > 0 {
             self.counts_are_unsure_for(super::attach::OWNER_WAIT_MILLIS);
         }
+        // The pods of a Job were taken up one by one: the end of its last wave is known with the last of them.
+        for uid in self.jobs.bound_pods() {
+            self.plan_end_anew(&uid);
+        }
         // How far the server's clock is from ours may have come after the pods.
         for uid in self.foreign.keys().cloned().collect::<Vec<Uid>>() {
             self.plan_foreign_end_anew(&uid);

@@ -5,7 +5,7 @@
 
 use super::job::{Job, Lifecycle};
 use super::jobs::{Jobs, is_made_by, succeeded_of};
-use fluxqueue_workload::{Controller, Lifetime, OwnerKind, Pod};
+use fluxqueue_workload::{Controller, Lifetime, OwnerKind, Pod, Uid};
 
 impl Jobs {
     /// How long the slot of a pod is held if the pod starts now: its own time, once for each wave of its Job that is still to come.
@@ -48,6 +48,14 @@ impl Jobs {
         // A slot that has no pod is free since the last one started, as far as is known.
         ends.extend(latest_start.into_iter().flat_map(|start| std::iter::repeat_n(start, free)));
         last_end(&mut ends, follow, i64::try_from(each).unwrap_or(i64::MAX))
+    }
+
+    /// The pods that have their nodes, in order of uid.
+    pub(super) fn bound_pods(&self) -> Vec<Uid> {
+        let bound = self.members.iter().filter(|(_, member)| member.is_bound());
+        let mut bound: Vec<Uid> = bound.map(|(uid, _)| uid.clone()).collect();
+        bound.sort_unstable();
+        bound
     }
 
     /// The pod takes the place of one of its Job that has failed, so that the Job takes longer than was planned.

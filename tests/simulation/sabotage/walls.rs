@@ -19,7 +19,10 @@ impl Walls {
     /// Takes note of an event.
     pub(super) fn note(&mut self, event: &Event) {
         match event {
-            Event::Done(_, Outcome::Write(WriteOutcome::Failed(_) | WriteOutcome::Invalid(_))) => {
+            Event::Done(
+                _,
+                Outcome::Write(WriteOutcome::Failed(_) | WriteOutcome::Refused(_) | WriteOutcome::Invalid(_)),
+            ) => {
                 self.has_failed = true;
             }
             Event::Done(_, Outcome::Bind(BindOutcome::Bound)) => self.has_failed = false,

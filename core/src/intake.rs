@@ -320,6 +320,7 @@ impl Core {
         let has_other_ends = before.is_some_and(|before| ends(&before) != ends(&made_by));
         for id in self.jobs_of(&made_by) {
             self.touched.insert(id);
+            self.jobs.note_waves(id, uid.clone());
             if has_other_ends {
                 // Also what runs: as if it was wished in the FluxJob.
                 self.plan_ends_of(id);
@@ -372,10 +373,6 @@ impl Core {
         self.find_who_is_to_begin();
         if self.awaiting_owner.len() > 0 {
             self.counts_are_unsure_for(super::attach::OWNER_WAIT_MILLIS);
-        }
-        // The pods of a Job were taken up one by one: the end of its last wave is known with the last of them.
-        for uid in self.jobs.bound_pods() {
-            self.plan_end_anew(&uid);
         }
         // How far the server's clock is from ours may have come after the pods.
         for uid in self.foreign.keys().cloned().collect::<Vec<Uid>>() {

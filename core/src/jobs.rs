@@ -14,6 +14,7 @@ use super::grouping;
 use super::grouping::{Capacity, Start, StartSize};
 use super::job::{Identity, Job, Lifecycle, Member, PodOrder, RetainedSlot, Stage, Style};
 use super::ledger::Allocation;
+use super::waves::Waves;
 use crate::queue::{JobId, PendingRequest};
 use crate::table::Table;
 use fluxqueue_workload::levels::LevelRule;
@@ -46,6 +47,7 @@ pub(super) struct Jobs {
     /// Jobs of which it was said that their mark counts for nothing in their namespace.
     pub ignored_marks: BTreeSet<Uid>,
     pub next_job: JobId,
+    pub waves: Waves,
     /// The walltime of a job that says none and would otherwise end some day.
     default_walltime_secs: Option<u64>,
     /// How much later than its Binding a pod may begin to run.
@@ -92,6 +94,7 @@ impl Jobs {
             starting: BTreeSet::new(),
             ignored_marks: BTreeSet::new(),
             next_job: JobId::FIRST,
+            waves: Waves::default(),
             default_walltime_secs,
             start_slack_secs,
             end_slack_secs,

@@ -13,12 +13,13 @@ use super::job::{Identity, Job, Lifecycle, Member, Stage, Style};
 use super::mounting::not_mountable;
 use super::plan::Delay;
 use super::stored::Stored;
-use super::{Core, Timer};
+use super::{Core, Timer, waves};
 use crate::queue::{ClassId, JobId, PendingRequest, Place};
 use fluxqueue_workload::{Pod, Refusal, Time, Uid, Unsupported};
 
 impl Core {
     pub(super) fn refresh_touched(&mut self) {
+        waves::plan_due(self);
         while let Some(id) = self.touched.pop_first() {
             self.gauges.jobs_looked_at += 1;
             self.refresh(id);

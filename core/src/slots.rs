@@ -104,6 +104,7 @@ impl Core {
         }
         let (pod, id) = (Arc::clone(&member.pod), member.job);
         let before = std::mem::replace(&mut member.stage, Stage::Bound);
+        self.jobs.note_wave(&pod, id);
         let planned = self.member_end(&pod, id);
         let allocation = self.take_allocation(uid);
         let had_nothing = allocation.is_none();
@@ -245,9 +246,7 @@ impl Core {
         // deadlines: "now" would be another end for each process.
         let started = pod.started.map_or(self.now, |at| self.core_time(at));
         let mut planned = End::of(self.occupies(pod, job), started.seconds());
-        let start = |pod: &Pod| pod.started.map_or(self.now, |at| self.core_time(at)).seconds();
-        let last_wave = self.jobs.all.get(&job).and_then(|job| self.jobs.end_of_waves(pod, job, start));
-        if let (End::At(own), Some(last)) = (planned, last_wave) {
+        if let (End::At(own), Some(last)) = (planned, self.jobs.last_wave(pod, job)) {
             planned = End::At(own.max(last));
         }
         self.unless_past(match (self.jobs.deadline(pod, self.clock()), planned) {
@@ -268,7 +267,9 @@ impl Core {
     /// Books a running pod with the end that is known of it now, if that is another one.
     pub(super) fn plan_end_anew(&mut self, uid: &Uid) {
         let Some(member) = self.jobs.members.get(uid).filter(|member| member.stage == Stage::Bound) else { return };
-        let PlannedEnd { end, is_over } = self.member_end(&Arc::clone(&member.pod), member.job);
+        let (pod, id) = (Arc::clone(&member.pod), member.job);
+        self.jobs.note_wave(&pod, id);
+        let PlannedEnd { end, is_over } = self.member_end(&pod, id);
         let slack = i64::try_from(self.settings.start_slack_secs).unwrap_or(i64::MAX);
         let Some(member) = self.jobs.members.get_mut(uid) else { return };
         // That it is about to start a little later than it was bound is no news: that much was planned for.
@@ -328,6 +329,7 @@ impl Core {
         member.stage = Stage::Ended;
         let (seat, id, pod) = (member.seat.take(), member.job, Arc::clone(&member.pod));
         let allocation = self.take_allocation(uid);
+        self.jobs.note_wave(&pod, id);
         self.note_volumes(uid);
         self.touched.insert(id);
         if cause == Cause::Refused {

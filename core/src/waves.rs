@@ -3,9 +3,47 @@
 //! What others are promised behind such a Job has to be behind its last wave. Pods that take their walltimes at most keep to that end in
 //! whatever order they end, since each of them begins when a slot is free.
 
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::Core;
 use super::job::{Job, Lifecycle};
 use super::jobs::{Jobs, is_made_by, succeeded_of};
+use crate::queue::JobId;
 use fluxqueue_workload::{Controller, Lifetime, OwnerKind, Pod, Uid};
+
+/// The pods of a job that one object has made.
+type PodsOf = (JobId, Uid);
+
+/// When the last waves end. They are planned once a step for all pods of a Job: planning them for each pod that changes would cost the
+/// square of a Job's pods.
+#[derive(Debug, Default)]
+pub(super) struct Waves {
+    /// Of whom pods have begun or ended since they were planned.
+    due: BTreeSet<PodsOf>,
+    /// The core's second at which the last wave ends, where there is one to come.
+    ends: BTreeMap<PodsOf, i64>,
+}
+
+/// Plans the ends of the pods of Jobs whose waves have changed.
+pub(super) fn plan_due(core: &mut Core) {
+    while let Some((id, uid)) = core.jobs.waves.due.pop_first() {
+        let now = core.now;
+        let start = |pod: &Pod| pod.started.map_or(now, |at| core.core_time(at)).seconds();
+        let job = core.jobs.all.get(&id).zip(core.jobs.made(&uid, id));
+        let end = job.and_then(|(job, made_by)| core.jobs.end_of_waves(made_by, job, start));
+        let of_it = (id, uid);
+        let before = match end {
+            Some(end) => core.jobs.waves.ends.insert(of_it.clone(), end),
+            None => core.jobs.waves.ends.remove(&of_it),
+        };
+        if before != end {
+            for pod in core.jobs.bound_pods_of(&of_it) {
+                core.plan_end_anew(&pod);
+            }
+            core.jobs.waves.due.remove(&of_it);
+        }
+    }
+}
 
 impl Jobs {
     /// How long the slot of a pod is held if the pod starts now: its own time, once for each wave of its Job that is still to come.
@@ -23,26 +61,58 @@ impl Jobs {
         left.map_or(1, |(left, parallelism)| u64::from(left.div_ceil(parallelism).max(1)))
     }
 
-    /// The second of the core's time at which the last wave of a pod's Job has ended; `None` if no pod follows those that run, or if
-    /// nobody knows when these end. `start` says when a pod has started, in the core's time. The present is not asked for: that would
-    /// be another end each time.
-    pub(super) fn end_of_waves(&self, pod: &Pod, job: &Job, start: impl Fn(&Pod) -> i64) -> Option<i64> {
-        let made_by = self.controller(pod)?;
+    /// A pod has begun, has ended, or is planned otherwise: so is the last wave of its Job, if waves are to come.
+    pub(super) fn note_wave(&mut self, pod: &Pod, id: JobId) {
+        let made_by = self.controller(pod).map(|made_by| made_by.id.uid.clone());
+        if let Some(uid) = made_by {
+            self.note_waves(id, uid);
+        }
+    }
+
+    /// The same of all pods that an object has made of a job.
+    pub(super) fn note_waves(&mut self, id: JobId, uid: Uid) {
+        let made = self.all.get(&id).zip(self.made(&uid, id));
+        let is_to_come = made.is_some_and(|(job, made_by)| has_waves(made_by, job));
+        let of_it = (id, uid);
+        if is_to_come || self.waves.ends.contains_key(&of_it) {
+            self.waves.due.insert(of_it);
+        }
+    }
+
+    /// The core's second at which the last wave of a pod's Job ends, as it was planned last.
+    pub(super) fn last_wave(&self, pod: &Pod, id: JobId) -> Option<i64> {
+        if self.waves.ends.is_empty() {
+            return None;
+        }
+        self.waves.ends.get(&(id, self.controller(pod)?.id.uid.clone())).copied()
+    }
+
+    fn made(&self, uid: &Uid, id: JobId) -> Option<&Controller> {
+        let namespace = &self.all.get(&id)?.key.namespace;
+        self.controllers.get(namespace, uid).map(|made_by| &**made_by)
+    }
+
+    /// The second of the core's time at which the last wave of a Job has ended; `None` if no pod follows those that run, or if
+    /// nothing says when these end. `start` says when a pod has started, in the core's time.
+    fn end_of_waves(&self, made_by: &Controller, job: &Job, start: impl Fn(&Pod) -> i64) -> Option<i64> {
+        if !has_waves(made_by, job) {
+            return None;
+        }
         let left = left_of(made_by, job)? as usize;
-        let run = self.live(job).filter(|member| member.is_bound() && is_made_by(&member.pod, &made_by.id.uid));
+        let mut each = Lifetime::Endless;
         let mut latest_start = None;
-        let ends: Option<Vec<i64>> = run
-            .map(|member| match self.occupies(&member.pod, job) {
-                Lifetime::Seconds(seconds) => {
-                    let start = start(&member.pod);
-                    latest_start = latest_start.max(Some(start));
-                    Some(start.saturating_add_unsigned(seconds))
-                }
-                Lifetime::Eventually | Lifetime::Endless => None,
-            })
-            .collect();
-        let Lifetime::Seconds(each) = self.occupies_from_binding(pod, job) else { return None };
-        let mut ends = ends?;
+        let mut ends = Vec::new();
+        for member in self.live(job) {
+            if !member.is_bound() || !is_made_by(&member.pod, &made_by.id.uid) {
+                continue;
+            }
+            let Lifetime::Seconds(seconds) = self.occupies(&member.pod, job) else { return None };
+            let start = start(&member.pod);
+            latest_start = latest_start.max(Some(start));
+            ends.push(start.saturating_add_unsigned(seconds));
+            each = self.occupies_from_binding(&member.pod, job);
+        }
+        let Lifetime::Seconds(each) = each else { return None };
         let follow = left.saturating_sub(ends.len());
         let free = (made_by.parallelism as usize).saturating_sub(ends.len()).min(follow);
         // A slot that has no pod is free since the last one started, as far as is known.
@@ -50,12 +120,12 @@ impl Jobs {
         last_end(&mut ends, follow, i64::try_from(each).unwrap_or(i64::MAX))
     }
 
-    /// The pods that have their nodes, in order of uid.
-    pub(super) fn bound_pods(&self) -> Vec<Uid> {
-        let bound = self.members.iter().filter(|(_, member)| member.is_bound());
-        let mut bound: Vec<Uid> = bound.map(|(uid, _)| uid.clone()).collect();
-        bound.sort_unstable();
-        bound
+    /// The pods of these that have their nodes, in the order in which they get seats.
+    fn bound_pods_of(&self, (id, uid): &PodsOf) -> Vec<Uid> {
+        let job = self.all.get(id);
+        let live = job.into_iter().flat_map(|job| self.live(job));
+        let bound = live.filter(|member| member.is_bound() && is_made_by(&member.pod, uid));
+        bound.map(|member| member.pod.id.uid.clone()).collect()
     }
 
     /// The pod takes the place of one of its Job that has failed, so that the Job takes longer than was planned.
@@ -63,6 +133,11 @@ impl Jobs {
         let came_later = job.started_at.is_some_and(|started| pod.created > started);
         job.failed > 0 && came_later && job.life != Lifecycle::Waiting && self.controller(pod).is_some()
     }
+}
+
+/// True if more pods of a Job are to succeed than can run at once: a slot that becomes free is taken again.
+fn has_waves(made_by: &Controller, job: &Job) -> bool {
+    left_of(made_by, job).is_some_and(|left| left > made_by.parallelism.max(1))
 }
 
 /// How many pods of a Job are still to succeed, those that run among them; `None` if nobody says.

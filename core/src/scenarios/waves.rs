@@ -113,3 +113,27 @@ fn a_pod_that_is_made_again_after_a_failure_is_named() {
         assert!(!told.is_empty() && told.iter().all(|text| *text == said), "{told:?}");
     }
 }
+
+/// One pod runs before the other one is seen on its node: no wave follows them, so their ends are their own.
+#[test]
+fn pods_that_begin_one_after_the_other_are_no_waves() {
+    let told = CoreSettings { queue_policy: QueuePolicy::Easy, start_slack_secs: 2, end_slack_secs: 1, ..settings() };
+    let mut world = World::told(told, FunctionTable::builtin(), &[("n1", 4), ("n2", 4)]);
+    world.tell(Event::Controller(Arc::new(job("w", 2, 2))));
+    for name in ["w0", "w1"] {
+        world.submit(of_job(lasting(name, 4, 100), "w"));
+    }
+    world.carry_out_to_first_binding();
+    assert_eq!(world.bound(), 1);
+    let (first, second) = if world.node_of("w0").is_some() { ("w0", "w1") } else { ("w1", "w0") };
+    let started = Some(world.now);
+    world.change(first, |pod| (pod.phase, pod.started) = (Phase::Running, started));
+    world.step();
+    let node = if world.node_of(first) == Some("n1") { "n2" } else { "n1" };
+    world.change(second, |pod| pod.node = Some(node.into()));
+    world.settle();
+    run(&mut world, second);
+    world.submit_gang(4);
+    world.settle();
+    assert_eq!(reserved(&world, "j"), Some((Some(2101), "n[1-2]".to_owned())));
+}

@@ -184,11 +184,18 @@ impl Core {
             (Some(InFlight::Condition(uid)), Outcome::Write(outcome)) => {
                 if let Some(member) = self.jobs.members.get_mut(&uid) {
                     member.telling = None;
-                    if let WriteOutcome::Failed(_) | WriteOutcome::Conflict = outcome {
-                        // Said again, but not at once.
+                    // It is said again, but not at once.
+                    let pause = match outcome {
+                        WriteOutcome::Failed(_) | WriteOutcome::Conflict => Some(super::explain::REPORT_MILLIS),
+                        WriteOutcome::Invalid(_) | WriteOutcome::Refused(_) => {
+                            Some(super::setbacks::REFUSED_MAX_MILLIS)
+                        }
+                        WriteOutcome::Written(_) | WriteOutcome::Exists => None,
+                        WriteOutcome::Gone | WriteOutcome::Replaced => None,
+                    };
+                    if let Some(pause) = pause {
                         member.reported = Some((String::new(), self.now));
-                        let at = self.now.plus_millis(super::explain::REPORT_MILLIS);
-                        self.timers.wake(Timer::Untold(uid), at);
+                        self.timers.wake(Timer::Untold(uid), self.now.plus_millis(pause));
                     }
                 }
             }

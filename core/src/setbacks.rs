@@ -12,7 +12,10 @@ use fluxqueue_workload::Time;
 const LOST_RACE: Backoff = Backoff { min_millis: 1_000, max_millis: 30_000 };
 
 /// The pause after a refusal. What refuses is mostly a quota or a policy, which a person changes: five minutes are soon enough.
-const REFUSED: Backoff = Backoff { min_millis: 1_000, max_millis: 300_000 };
+const REFUSED: Backoff = Backoff { min_millis: 1_000, max_millis: REFUSED_MAX_MILLIS };
+
+/// The longest of these pauses, in milliseconds.
+pub(super) const REFUSED_MAX_MILLIS: i64 = 300_000;
 
 /// How long a request keeps its claim from the first of several lost races in a row. A request that loses races for longer
 /// would hold back others without end.

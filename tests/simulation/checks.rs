@@ -125,12 +125,38 @@ fn judge_start(view: &View, pod: &Pod, about: &str) -> Result<(), Violation> {
     if others().any(|other| view.node_of(other).is_some()) {
         return Ok(());
     }
+    if is_sent_again(view, pod) || is_starting(view, &unit) {
+        // Those that left with it may have ended since.
+        return Ok(());
+    }
     let there = 1 + others().count();
     let wanted = expected_together(view, pod).saturating_sub(seen_to_succeed(view, pod)) as usize;
+    // A Job that was scaled up since its placement was decided on begins with that.
+    let is_scaled = pod.owner.as_ref().is_some_and(|owner| view.scaled_up.contains(&owner.uid));
+    let wanted = if is_scaled { wanted.min(slots_of(view, &unit).unwrap_or(wanted)) } else { wanted };
     if there < wanted {
         return broken("a gang starts whole or not at all", format!("{about}: {there} of {wanted} pods are there"));
     }
     Ok(())
+}
+
+/// Its Binding was asked for before, and has failed.
+fn is_sent_again(view: &View, pod: &Pod) -> bool {
+    view.bindings.get(&pod.id.uid).is_some_and(|binding| matches!(binding.state, BindingState::Unsure(_)))
+}
+
+/// By its FluxJob some of its pods have begun, and not all.
+fn is_starting(view: &View, unit: &Unit) -> bool {
+    let records = jobs::records(unit, &view.flux_jobs);
+    let mut statuses = records.iter().filter_map(|job| job.status.as_ref());
+    statuses.any(|status| status.state == Some(JobState::Starting) && status.bound > 0)
+}
+
+/// How many slots the placement has of which the core was told last.
+fn slots_of(view: &View, unit: &Unit) -> Option<usize> {
+    let records = jobs::records(unit, &view.flux_jobs);
+    let placements = records.iter().filter_map(|job| view.placements.get(job.metadata.uid.as_deref()?));
+    placements.filter_map(|(_, placement)| Some(jobs::slots(placement).ok()?.values().sum())).max()
 }
 
 fn leaves_with_its_maker(view: &View, pod: &Pod) -> bool {

@@ -32,6 +32,8 @@ pub(crate) struct View {
     /// Pods and `FluxJob`s of which it was told that they are gone.
     pub(crate) gone: BTreeSet<Uid>,
     pub(crate) controllers: BTreeMap<Uid, Arc<Controller>>,
+    /// Those of them that have come to want more pods at once.
+    pub(crate) scaled_up: BTreeSet<Uid>,
     pub(crate) flux_jobs: BTreeMap<ObjectKey, Arc<FluxJob>>,
     pub(crate) queues: Known,
     /// Open creations whose `FluxJob` the watch has shown.
@@ -117,7 +119,12 @@ impl View {
                 self.bindings.remove(&id.uid);
                 self.gone.insert(id.uid.clone());
             }
-            Event::Controller(it) => drop(self.controllers.insert(it.id.uid.clone(), Arc::clone(it))),
+            Event::Controller(it) => {
+                let before = self.controllers.insert(it.id.uid.clone(), Arc::clone(it));
+                if before.is_some_and(|before| before.wants < it.wants) {
+                    self.scaled_up.insert(it.id.uid.clone());
+                }
+            }
             Event::ControllerGone(uid) => drop(self.controllers.remove(uid)),
             Event::FluxJob(job) => {
                 self.note_placement(job);

@@ -231,8 +231,8 @@ pub struct Core {
     actions: Actions,
     /// The queue has changed in a way that may let others start.
     queue_changed: bool,
-    /// The last walk has moved reservations: what they left behind is looked at soon.
-    is_unsettled: bool,
+    /// How many walks in a row have moved reservations without news: what they left behind is looked at soon.
+    unsettled: u32,
     /// They are looked at in this step.
     settles: bool,
     /// What has been lost since the last walk.
@@ -321,7 +321,7 @@ impl Core {
             timers: Timers::default(),
             actions: Actions::default(),
             queue_changed: false,
-            is_unsettled: false,
+            unsettled: 0,
             settles: false,
             lost: Lost::default(),
             extended: BTreeSet::new(),
@@ -546,7 +546,7 @@ impl Core {
                     self.queue_changed = true;
                     self.release(id);
                 }
-                Timer::Unsettled => self.settles |= self.is_unsettled,
+                Timer::Unsettled => self.settles |= self.unsettled > 0,
                 Timer::Positions => self.note_positions(),
                 Timer::Queues => self.note_queues(),
                 Timer::Overdue(uid) => self.note_overdue(&uid),

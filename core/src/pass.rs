@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use super::backoff::Backoff;
 use super::estimates::Expected;
 use super::job::{Lifecycle, Member, Seating};
 use super::ledger::{Allocation, Allocations};
@@ -19,7 +20,7 @@ use crate::queue::{ClassId, JobId, PendingRequest, Place};
 use fluxqueue_workload::{Shape, Time, Uid};
 
 /// How long after a walk that has moved reservations the next one comes, if nothing else leads to one.
-const UNSETTLED_MILLIS: i64 = 1_000;
+const UNSETTLED: Backoff = Backoff { min_millis: 1_000, max_millis: 60_000 };
 
 /// What takes part in a walk.
 pub(super) struct Parts<'a> {
@@ -39,13 +40,16 @@ impl Core {
             || (self.labelled.anybody_asks() && self.seen_crowds != self.cluster.crowds_version());
         let has_arrivals = self.queue.has_arrivals();
         let settles = std::mem::take(&mut self.settles);
+        if changed || has_arrivals {
+            self.unsettled = self.unsettled.min(1);
+        }
         if changed || has_arrivals || settles {
             self.review_later(changed || has_arrivals);
         } else if !self.begin_review() {
             return;
         }
         let is_all_seen =
-            has_arrivals && !changed && !self.is_unsettled && plan::is_behind(&self.queue, &self.held_nodes);
+            has_arrivals && !changed && self.unsettled == 0 && plan::is_behind(&self.queue, &self.held_nodes);
         let news = if is_all_seen { News::Arrivals } else { News::Anything };
         self.queue_changed = false;
         self.gauges.passes += 1;
@@ -99,10 +103,13 @@ impl Core {
         self.seen_changes = self.ledger.changes.count();
         self.seen_crowds = self.cluster.crowds_version();
         // What a reservation has left behind may be of use to those before it: the next walk looks at them.
-        self.is_unsettled = self.seen_changes != changes && (was_promised || !self.promises.is_empty());
-        if self.is_unsettled {
-            self.timers.wake(Timer::Unsettled, self.now.plus_millis(UNSETTLED_MILLIS));
+        let has_moved = self.seen_changes != changes && (was_promised || !self.promises.is_empty());
+        if has_moved {
+            // Reservations may follow each other in a circle: each look comes later than the one before.
+            self.timers
+                .wake(Timer::Unsettled, self.now.plus_millis(UNSETTLED.doubled(self.unsettled.saturating_sub(1))));
         }
+        self.unsettled = if has_moved { self.unsettled.saturating_add(1) } else { 0 };
         self.promises.forget_that_came(&ahead);
         self.carry_out(plan, arrivals);
         self.tell_who_is_lost(&heard);

@@ -177,6 +177,11 @@ fn places(pods: &[Value]) -> BTreeMap<String, String> {
     ours.map(|pod| (pod["metadata"]["name"].as_str().expect("a name").to_owned(), node_of(pod).to_owned())).collect()
 }
 
+/// Nodes were held often enough, and looked at often enough meanwhile, to say something.
+fn is_enough(holds: usize, judged: usize) -> bool {
+    holds >= 2 && judged >= 6
+}
+
 /// Where nobody knows what ends when, large pods wait for as long as the rule says, and then nodes are held for them: none of ours goes
 /// there any more, whatever kube-scheduler does.
 #[test]
@@ -195,8 +200,9 @@ fn no_pod_is_passed_by_for_longer_than_the_rule_says() {
         // What was held in the last rounds, the last one first: what leaves in between may have been decided on before.
         let (mut before, mut long_before) = (Held::new(), Held::new());
         let mut known = BTreeMap::new();
-        let end = Instant::now() + COUNTED_AFTER;
-        while Instant::now() < end {
+        let begin = Instant::now();
+        // Where the computer is busy, a look takes long, and what is held for short is seen less often.
+        while begin.elapsed() < COUNTED_AFTER || (!is_enough(holds, judged) && begin.elapsed() < PATIENCE) {
             std::thread::sleep(Duration::from_millis(250));
             let at_first = held(&namespace.list("fluxjobs"));
             let places = places(&namespace.list("pods"));
@@ -218,6 +224,6 @@ fn no_pod_is_passed_by_for_longer_than_the_rule_says() {
         }
     });
     println!("nodes were held {holds} times; looked at them in {judged} rounds");
-    assert!(holds >= 2 && judged >= 6, "hardly anything was held: {holds} times, seen in {judged} rounds");
+    assert!(is_enough(holds, judged), "hardly anything was held: {holds} times, seen in {judged} rounds");
     std::mem::forget(namespace);
 }

@@ -108,13 +108,13 @@ fn judge_binding(view: &View, server: &Server, now: Time, id: &ObjectRef, node: 
     if !has_begun(view, &Unit::of(pod)) && !is_decided(view, pod) {
         queues::judge(view, pod, &about)?;
     }
-    judge_start(view, pod, &about)?;
+    judge_start(view, pod, now, &about)?;
     judge_placement(view, server, now, pod, node, &about)
 }
 
 /// Pods that follow a gang of which nothing runs any more, though old pods of it still stop, start together: the first of them is not
 /// sent before all are there.
-fn judge_start(view: &View, pod: &Pod, about: &str) -> Result<(), Violation> {
+fn judge_start(view: &View, pod: &Pod, now: Time, about: &str) -> Result<(), Violation> {
     if leaves_with_its_maker(view, pod) {
         // What it belongs to has begun before its maker was deleted.
         return Ok(());
@@ -125,8 +125,8 @@ fn judge_start(view: &View, pod: &Pod, about: &str) -> Result<(), Violation> {
     if others().any(|other| view.node_of(other).is_some()) {
         return Ok(());
     }
-    if is_sent_again(view, pod) || is_starting(view, &unit) {
-        // Those that left with it may have ended since.
+    if is_sent_again(view, pod) || is_starting(view, &unit) || follows_one_that_succeeded(view, &unit, now) {
+        // Those that left with it, or ran before it, may have ended since.
         return Ok(());
     }
     let there = 1 + others().count();
@@ -143,6 +143,21 @@ fn judge_start(view: &View, pod: &Pod, about: &str) -> Result<(), Violation> {
 /// Its Binding was asked for before, and has failed.
 fn is_sent_again(view: &View, pod: &Pod) -> bool {
     view.bindings.get(&pod.id.uid).is_some_and(|binding| matches!(binding.state, BindingState::Unsure(_)))
+}
+
+/// Pods of it have succeeded, and the slot that one has left is kept for the next: its pods come one by one.
+fn follows_one_that_succeeded(view: &View, unit: &Unit, now: Time) -> bool {
+    is_slot_kept(view, unit, now) && members_ended(view, unit).any(|other| other.phase == Phase::Succeeded)
+}
+
+/// It has lost a pod that was on a node for so short a time that the slot is kept.
+fn is_slot_kept(view: &View, unit: &Unit, now: Time) -> bool {
+    let keep_secs = SLOT_KEEP_MAX_SECONDS.cast_signed();
+    view.left.get(unit).is_some_and(|at| at.seconds() + keep_secs >= now.seconds())
+}
+
+fn members_ended<'a>(view: &'a View, unit: &'a Unit) -> impl Iterator<Item = &'a Arc<Pod>> {
+    view.pods.values().filter(|pod| pod.phase.is_terminal() && Unit::of(pod) == *unit)
 }
 
 /// By its FluxJob some of its pods have begun, and not all.
@@ -270,9 +285,7 @@ fn judge_placement(
     let of_unit = |it: &&Arc<Pod>| Unit::of(it) == unit;
     let sent = |it: &Arc<Pod>| !it.deleting && (view.node_of(it).is_some() || view.ungated.contains(&it.id.uid));
     // It may have lost that one since: then its slot is kept.
-    let keep_secs = SLOT_KEEP_MAX_SECONDS.cast_signed();
-    let kept = view.left.get(&unit).is_some_and(|at| at.seconds() + keep_secs >= now.seconds());
-    let begun = kept || view.pods.values().filter(of_unit).any(sent);
+    let begun = is_slot_kept(view, &unit, now) || view.pods.values().filter(of_unit).any(sent);
     let together = expected_together(view, pod);
     if !placed && (begun || together <= 1) {
         return Ok(());

@@ -70,7 +70,7 @@ impl Promises {
                     if *kind != EventKind::Warning {
                         return broken(RULE, format!("{job}: {note}: is no warning"));
                     }
-                    judge_cause(view, &self.decided, now, job, note)?;
+                    judge_cause(view, &self.decided, now, actions, (job, note))?;
                     self.delayed.insert(job.uid.clone());
                     self.broken += 1;
                 }
@@ -145,9 +145,15 @@ fn judge_estimate(job: &ObjectRef, status: &FluxJobStatus) -> Result<(), Violati
 }
 
 /// There was such a cause, by what the process has received.
-fn judge_cause(view: &View, decided: &Decided, now: Time, job: &ObjectRef, note: &str) -> Result<(), Violation> {
+fn judge_cause(
+    view: &View,
+    decided: &Decided,
+    now: Time,
+    actions: &[Action],
+    (job, note): (&ObjectRef, &str),
+) -> Result<(), Violation> {
     let is_true = match note.split(':').next() {
-        Some("walltime") if note.ends_with(RETRIED) => is_retry(view, note),
+        Some("walltime") if note.ends_with(RETRIED) => is_retry(view, actions, note),
         Some("walltime") if !is_name_known(view, note) => false,
         Some("walltime") => {
             let offset = view.offset_max.unwrap_or(0).abs();
@@ -155,7 +161,10 @@ fn judge_cause(view: &View, decided: &Decided, now: Time, job: &ObjectRef, note:
                 from.plus_secs(seconds).0.saturating_sub(offset) <= now.0.saturating_add(offset)
             };
             let ran = view.pods.values().any(|pod| {
-                let is_bound = pod.node.is_some() || view.bindings.contains_key(&pod.id.uid);
+                let is_sent =
+                    |action: &Action| matches!(&action.kind, ActionKind::Bind { pod: id, .. } if id.uid == pod.id.uid);
+                let is_bound =
+                    pod.node.is_some() || view.bindings.contains_key(&pod.id.uid) || actions.iter().any(is_sent);
                 // For how long it is planned may also be said by what made it.
                 let made_by = pod.owner.as_ref().and_then(|owner| view.controllers.get(&owner.uid));
                 let annotated = made_by.and_then(|made_by| made_by.walltime.as_ref()?.as_ref().ok().copied());
@@ -202,11 +211,13 @@ fn judge_cause(view: &View, decided: &Decided, now: Time, job: &ObjectRef, note:
 }
 
 /// The pod that is named is on a node or on its way there, and another one that the same object has made has failed.
-fn is_retry(view: &View, note: &str) -> bool {
+fn is_retry(view: &View, actions: &[Action], note: &str) -> bool {
     let named = note.strip_suffix(RETRIED).and_then(|rest| rest.rsplit(' ').next());
     let pod = view.pods.values().find(|pod| named == Some(pod.id.key.to_string().as_str()));
     pod.is_some_and(|pod| {
-        let is_bound = pod.node.is_some() || view.bindings.contains_key(&pod.id.uid);
+        let is_sent =
+            |action: &Action| matches!(&action.kind, ActionKind::Bind { pod: id, .. } if id.uid == pod.id.uid);
+        let is_bound = pod.node.is_some() || view.bindings.contains_key(&pod.id.uid) || actions.iter().any(is_sent);
         is_bound && pod.owner.is_some() && view.has_failed.contains(&Unit::of(pod))
     })
 }

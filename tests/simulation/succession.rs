@@ -69,10 +69,15 @@ impl Succession {
             let unit = Unit::of(pod);
             let Some(gang) = self.gangs.get_mut(&unit) else { continue };
             if !gang.waiting.remove(&id.uid) {
+                // It has come since, and may take what any other of the gang was to have.
+                gang.free.entry(node.clone()).and_modify(|left| *left = left.saturating_sub(1));
                 continue;
             }
             if let Some(left) = gang.free.get_mut(node).filter(|left| **left > 0) {
                 *left -= 1;
+                continue;
+            }
+            if gang.free.values().all(|left| *left == 0) {
                 continue;
             }
             let text = format!("pod {id} goes to {node}, though there is room at {:?}", gang.free);

@@ -403,6 +403,8 @@ pub enum BlockedReason {
     QueueLimit,
     /// As many jobs wait in its queue as may: it has no place there yet.
     QueueFull,
+    /// Pods of a Job that was released in its namespace did not all come: no other Job is released there for a while.
+    ReleasePaused,
     /// The nodes that it may use have too little free.
     InsufficientResources,
     /// No rack, zone or other part of a level has room for as many of its pods as are to be in one.
@@ -488,7 +490,7 @@ fn one_or_several<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<V
 
 impl BlockedReason {
     /// All that this version writes.
-    pub const ALL: [BlockedReason; 20] = [
+    pub const ALL: [BlockedReason; 21] = [
         BlockedReason::Incomplete,
         BlockedReason::Gated,
         BlockedReason::Held,
@@ -500,6 +502,7 @@ impl BlockedReason {
         BlockedReason::QueuedBehind,
         BlockedReason::QueueLimit,
         BlockedReason::QueueFull,
+        BlockedReason::ReleasePaused,
         BlockedReason::InsufficientResources,
         BlockedReason::NoRoomInLevel,
         BlockedReason::NoMatchingNodes,
@@ -525,6 +528,7 @@ impl BlockedReason {
             BlockedReason::QueuedBehind => "QueuedBehind",
             BlockedReason::QueueLimit => "QueueLimit",
             BlockedReason::QueueFull => "QueueFull",
+            BlockedReason::ReleasePaused => "ReleasePaused",
             BlockedReason::InsufficientResources => "InsufficientResources",
             BlockedReason::NoRoomInLevel => "NoRoomInLevel",
             BlockedReason::NoMatchingNodes => "NoMatchingNodes",
@@ -551,6 +555,7 @@ impl BlockedReason {
             BlockedReason::QueuedBehind
             | BlockedReason::QueueLimit
             | BlockedReason::QueueFull
+            | BlockedReason::ReleasePaused
             | BlockedReason::InsufficientResources
             | BlockedReason::NoRoomInLevel
             | BlockedReason::NoMatchingNodes
@@ -564,7 +569,8 @@ impl BlockedReason {
 
     /// A job that waits for this reason has no place in the queue: the reason is in the job itself.
     pub fn is_outside_the_queue(self) -> bool {
-        self == BlockedReason::QueueFull || !matches!(self.state(), JobState::Pending | JobState::Unsatisfiable)
+        let has_no_place = matches!(self, BlockedReason::QueueFull | BlockedReason::ReleasePaused);
+        has_no_place || !matches!(self.state(), JobState::Pending | JobState::Unsatisfiable)
     }
 }
 

@@ -342,7 +342,7 @@ impl Core {
     }
 
     pub(super) fn controller_gone(&mut self, uid: &Uid) {
-        self.jobs.ignored_marks.remove(uid);
+        self.jobs.releases.forget(uid);
         if let Some(made_by) = self.jobs.remove_controller(uid) {
             let jobs = self.jobs_of(&made_by);
             self.touched.extend(jobs);

@@ -14,6 +14,7 @@ use super::grouping;
 use super::grouping::{Capacity, Start, StartSize};
 use super::job::{Identity, Job, Lifecycle, Member, PodOrder, RetainedSlot, Stage, Style};
 use super::ledger::Allocation;
+use super::releases::Releases;
 use super::waves::Waves;
 use crate::queue::{JobId, PendingRequest};
 use crate::table::Table;
@@ -44,8 +45,8 @@ pub(super) struct Jobs {
     makers_of: BTreeMap<ObjectKey, BTreeSet<Uid>>,
     /// Gangs that have begun and are not whole.
     starting: BTreeSet<JobId>,
-    /// Jobs of which it was said that their mark counts for nothing in their namespace.
-    pub ignored_marks: BTreeSet<Uid>,
+    /// What came of releases of Jobs that waited without pods.
+    pub releases: Releases,
     pub next_job: JobId,
     pub waves: Waves,
     /// The walltime of a job that says none and would otherwise end some day.
@@ -92,7 +93,7 @@ impl Jobs {
             groups_of: BTreeMap::new(),
             makers_of: BTreeMap::new(),
             starting: BTreeSet::new(),
-            ignored_marks: BTreeSet::new(),
+            releases: Releases::default(),
             next_job: JobId::FIRST,
             waves: Waves::default(),
             default_walltime_secs,

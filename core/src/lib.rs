@@ -26,7 +26,7 @@
 //! - `exclusive`: jobs that ask for nodes alone
 //! - `mounting`: the volumes of pods that wait, and of those that have a slot, until they are bound
 //! - `nominating`: the node that a pod says it is to go to, until then
-//! - `stand_ins`: pods that stand in for those of a suspended Job, and its release
+//! - `stand_ins`, `releases`: pods that stand in for those of a suspended Job, its release, and what came of it
 //! - `gang`, `seats`: a gang from its placement until it is whole, and where its pods go
 //! - `dispatch`: from a slot to a Binding, and what its outcome means
 //! - `refused`, `setbacks`: writes for a start that the API server refuses, and the pauses after starts that failed
@@ -95,6 +95,7 @@ mod records;
 mod recovery;
 mod refresh;
 mod refused;
+mod releases;
 pub mod report;
 mod review;
 mod roles;

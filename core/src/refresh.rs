@@ -13,7 +13,7 @@ use super::job::{Identity, Job, Lifecycle, Member, Stage, Style};
 use super::mounting::not_mountable;
 use super::plan::Delay;
 use super::stored::Stored;
-use super::{Core, Timer, waves};
+use super::{Core, Timer, stand_ins, waves};
 use crate::queue::{ClassId, JobId, PendingRequest, Place};
 use fluxqueue_workload::{Pod, Refusal, Time, Uid, Unsupported};
 
@@ -141,6 +141,15 @@ impl Core {
         let ready: Vec<Uid> = ready.map(|member| member.pod.id.uid.clone()).collect();
         if let Some(held) = job.record.overrides.held() {
             self.block(id, BlockedReason::Held, held);
+            return Vec::new();
+        }
+        if let Some((message, until)) = stand_ins::paused(self, job) {
+            // It comes back behind those that wait now, and delays none of them.
+            self.timers.wake(Timer::Job(id), until);
+            if let Some(job) = self.jobs.all.get_mut(&id) {
+                (job.queued_at, job.is_late_entrant) = (None, true);
+            }
+            self.block(id, BlockedReason::ReleasePaused, message);
             return Vec::new();
         }
         // A pod that goes before it has a node asks for nothing any more, however long it takes to go.

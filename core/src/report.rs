@@ -64,6 +64,8 @@ pub struct Gauges {
     pub placements_withdrawn: u64,
     /// Times that other jobs stopped waiting for the write of a FluxJob, which had no answer for 10 s or was refused.
     pub records_given_up: u64,
+    /// Jobs that waited without pods, were released, and whose pods did not all come in time.
+    pub releases_failed: u64,
     /// Slots that were retained for a successor and passed on to it.
     pub slots_passed_on: u64,
     /// Calls into the resource graph that failed: each is a defect.

@@ -30,6 +30,8 @@ pub struct CoreSettings {
     pub volume_bind_timeout_secs: u64,
     /// How long the place of a suspended Job is held from its release until all its pods are there.
     pub suspend_hold_secs: u64,
+    /// How long a namespace waits for its next release after the first one of which not all pods came in time. 0: it does not wait.
+    pub release_pause_secs: u64,
     /// How long a group whose pods stop appearing may stay incomplete before that is said.
     pub group_grace_secs: u64,
     /// Every lone pod has a FluxJob, also one that gets its node at once.
@@ -122,6 +124,7 @@ impl Default for CoreSettings {
             gang_start_timeout_secs: 60,
             volume_bind_timeout_secs: 600,
             suspend_hold_secs: 60,
+            release_pause_secs: 60,
             group_grace_secs: 3,
             record_lone_pods: false,
             queue_policy: QueuePolicy::default(),

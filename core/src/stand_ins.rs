@@ -18,6 +18,7 @@ use super::backoff::Backoff;
 use super::grouping;
 use super::job::{Identity, Job, JobChange, JobWrite, Lifecycle, Member, Stage, Suspended};
 use super::jobs::Jobs;
+use super::record::timestamp;
 use super::recovery::ended_as;
 use super::refused;
 use super::setbacks::Setback;
@@ -28,6 +29,10 @@ const RETRY: Backoff = Backoff { min_millis: 250, max_millis: 30_000 };
 
 /// Writes of a Job that failed in a row before its FluxJob says so.
 const ATTEMPTS_UNTOLD: u32 = 3;
+
+/// Writes of a Job that failed in a row before its place is given back. Somebody who changes the Job
+/// all the time makes each of them conflict, and nodes would stand idle meanwhile.
+const ATTEMPTS_MAX: u32 = 6;
 
 impl Core {
     // --- made ---
@@ -62,6 +67,18 @@ impl Core {
             (SuspensionPhase::Marked { .. }, Suspended::Waits(write)) => Suspended::Waits(write.clone()),
             (SuspensionPhase::Released { at }, Suspended::No) if self.has_place_on_record(&made_by) => {
                 Suspended::Released { since: self.time_of_release(*at) }
+            }
+            (SuspensionPhase::Released { at }, Suspended::No) if self.taking_over => {
+                // An earlier process has given its place back, if its pods are not there yet.
+                let over = self.time_of_release(*at).plus_secs(self.settings.suspend_hold_secs);
+                let (pods, there) = (grouping::wants(&made_by, 0) as usize, known.map_or(0, |job| job.live.len()));
+                let has_run = made_by.succeeded > 0 || known.is_some_and(|job| job.started_at.is_some());
+                if there < pods && !has_run && self.jobs.releases.count(uid) {
+                    let (namespace, pause) = (&made_by.id.key.namespace, self.settings.release_pause_secs);
+                    let times = (over, self.now);
+                    self.jobs.releases.note_failed(namespace, pods, times, pause);
+                }
+                return;
             }
             _ => return,
         };
@@ -144,6 +161,12 @@ impl Core {
             return;
         }
         let phase = suspension.map(|suspension| suspension.phase.clone());
+        let is_gone = self.jobs.controllers.get(namespace, uid).is_none_or(|made_by| made_by.suspension.is_none());
+        if is_gone && matches!(job.suspended, Suspended::Released { .. }) && !self.has_bound(job) {
+            // It was deleted, or has failed, before its pods were there.
+            note_failed_release(self, id, self.now);
+            return self.dismiss(id);
+        }
         if phase.is_none() || self.has_bound(job) {
             // The Job is gone, the mark is off or counts no more in its namespace, or a pod that was there all the same is bound.
             return self.dismiss(id);
@@ -165,7 +188,10 @@ impl Core {
         match &job.suspended {
             Suspended::Waits(write) => {
                 let (is_idle, retry_at, is_placed) = (write.is_idle(self.now), write.retry_at, job.life.is_placed());
-                if retry_at > self.now {
+                let pause = self.jobs.releases.paused(&job.key.namespace, self.now).filter(|_| is_idle && is_placed);
+                if pause.is_some() {
+                    self.withdraw(id, "no Job of its namespace is released for a while", Setback::Changed);
+                } else if retry_at > self.now {
                     self.timers.wake(Timer::Job(id), retry_at);
                 } else if is_idle && is_placed {
                     // It is released when its turn to begin comes, if its placement is acknowledged.
@@ -200,6 +226,7 @@ impl Core {
         } else if self.now >= until {
             let why = format!("{own} of {} pods were there {hold_secs} s after its release", job.seats.len());
             self.withdraw(id, &why, Setback::Changed);
+            note_failed_release(self, id, until);
             self.dismiss(id);
         } else {
             self.timers.wake(Timer::Job(id), until);
@@ -209,6 +236,9 @@ impl Core {
     /// All pods of the Job are there: they take the seats. If they do not fit there as they are, they wait at the place that the job
     /// has had, and the next pass has what the stand-ins held for them first.
     fn take_over(&mut self, id: JobId) {
+        if let Some(job) = self.jobs.all.get(&id) {
+            self.jobs.releases.note_done(&job.key.namespace, job.seats.len());
+        }
         self.remove_stand_ins(id);
         self.reseat_waiting(id);
         let Some(job) = self.jobs.all.get(&id) else { return };
@@ -292,8 +322,15 @@ impl Core {
                     tracing::warn!(job = %job.key, error = %text, "writing a suspended Job failed; it is tried again");
                     write.failure = Some(text.clone());
                 }
-                if let (Some(text), JobChange::Release) = (outcome.refusal(), change) {
-                    refused::stop_start(self, id, format!("its Job cannot be released: {text}"));
+                let is_enough = outcome.refusal().is_some() || write.attempts >= ATTEMPTS_MAX;
+                if change == JobChange::Release && is_enough {
+                    let text = match (outcome, &write.failure) {
+                        (WriteOutcome::Conflict, _) => "it changes again and again",
+                        (_, Some(text)) => text,
+                        (_, None) => "it is gone",
+                    };
+                    let text = format!("its Job cannot be released: {text}");
+                    refused::stop_start(self, id, text);
                 }
             }
         }
@@ -308,6 +345,37 @@ impl Core {
             self.block(id, BlockedReason::BindFailed, text);
         }
     }
+}
+
+/// Charges the release of a Job whose pods had not all come by then to its namespace: the other Jobs
+/// there that wait without pods give their promises and places back for a while.
+fn note_failed_release(core: &mut Core, id: JobId, at: Time) {
+    let charged = core.jobs.all.get(&id).and_then(|job| {
+        let Identity::Controller(namespace, uid) = &job.identity else { return None };
+        Some((Arc::clone(namespace), uid.clone(), job.seats.len().max(job.start_size)))
+    });
+    if let Some((namespace, uid, pods)) = charged
+        && (core.jobs.controllers.get(&namespace, &uid).is_none() || core.jobs.releases.count(&uid))
+    {
+        core.gauges.releases_failed += 1;
+        let (times, pause) = ((at, core.now), core.settings.release_pause_secs);
+        core.jobs.releases.note_failed(&namespace, pods, times, pause);
+        let waits = |job: &Job| job.key.namespace == namespace && matches!(job.suspended, Suspended::Waits(_));
+        let waiting = core.jobs.all.values().filter(|job| waits(job)).map(|job| job.id);
+        core.touched.extend(waiting);
+    }
+}
+
+/// Why no Job of its namespace is released now, if this one waits without pods, and until when.
+pub(super) fn paused(core: &Core, job: &Job) -> Option<(String, Time)> {
+    let waits = matches!(job.suspended, Suspended::Waits(_)) && !job.life.is_placed();
+    let (times, until) = core.jobs.releases.paused(&job.key.namespace, core.now).filter(|_| waits)?;
+    let at = timestamp(core.clock().wall(until));
+    let what = if times == 1 { "a Job was".to_owned() } else { format!("{times} Jobs were") };
+    let text = format!(
+        "{what} released in its namespace, and the pods did not all come in time: the next release is not before {at}"
+    );
+    Some((text, until))
 }
 
 /// True if nothing is new about a stand-in.
@@ -326,7 +394,7 @@ fn tell_ignored_mark(core: &mut Core, made_by: &Controller) {
     };
     let suspension = made_by.suspension.as_ref().filter(waits).filter(|_| is_known);
     if let Some(suspension) = suspension
-        && core.jobs.ignored_marks.insert(made_by.id.uid.clone())
+        && core.jobs.releases.ignore_mark(&made_by.id.uid)
         && !core.taking_over
     {
         let (mark, label, enabled) = (names::SUSPENDED, names::ADMISSION_SUSPEND, names::ENABLED);

@@ -221,6 +221,11 @@ fn encode_core(encoder: &mut DescriptorEncoder, core: &Gauges) -> Result<(), fmt
             "Times that other jobs stopped waiting for the write of a FluxJob, which had no answer for 10 s or was refused",
             core.records_given_up,
         ),
+        (
+            "releases_failed",
+            "Jobs that waited without pods, were released, and whose pods did not all come in time",
+            core.releases_failed,
+        ),
         ("slots_passed_on", "Slots that a successor pod took over", core.slots_passed_on),
         ("graph_errors", "Failed calls into the resource graph", core.graph_errors),
         (

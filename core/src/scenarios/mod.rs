@@ -54,6 +54,7 @@ mod quantities;
 mod queues;
 mod rebuilt_graph;
 mod refused;
+mod releases;
 mod repelling;
 mod restarts;
 mod roles;

@@ -4,10 +4,11 @@ use fluxqueue_api::names;
 use fluxqueue_workload::{Suspension, SuspensionPhase};
 
 use super::*;
+use crate::queue::PendingRequest;
 use crate::queues::Namespace;
 
 /// A Job that carries our mark, with pods that ask for so many cores.
-fn marked(name: &str, pods: u32, cores: u64) -> Controller {
+pub(super) fn marked(name: &str, pods: u32, cores: u64) -> Controller {
     let mut controller = job(name, pods, pods);
     let mut sample = of_job(pod(name, cores), name);
     sample.id = controller.id.clone();
@@ -27,7 +28,7 @@ impl World {
     }
 
     /// A Job comes, or is seen again, where Jobs wait without pods.
-    fn submit_job(&mut self, job: Controller) {
+    pub(super) fn submit_job(&mut self, job: Controller) {
         self.label_namespace(true);
         self.submit_marked(job);
     }
@@ -63,7 +64,7 @@ impl World {
     }
 
     /// Somebody changes a Job: its version is another one then.
-    fn change_job(&mut self, name: &str, how: impl FnOnce(&mut Controller)) {
+    pub(super) fn change_job(&mut self, name: &str, how: impl FnOnce(&mut Controller)) {
         let job = self.jobs.get_mut(name).expect("it is there");
         how(job);
         if let Some(SuspensionPhase::Marked { resource_version, .. }) = job.suspension.as_mut().map(|it| &mut it.phase)
@@ -75,13 +76,13 @@ impl World {
         self.tell(Event::Controller(job));
     }
 
-    fn is_released(&self, name: &str) -> bool {
+    pub(super) fn is_released(&self, name: &str) -> bool {
         let suspension = self.jobs[name].suspension.as_ref().expect("it was suspended");
         matches!(suspension.phase, SuspensionPhase::Released { .. })
     }
 
     /// A new process, which lists these nodes and all Jobs.
-    fn succeed(&mut self, nodes: &[(&str, u64)]) {
+    pub(super) fn succeed(&mut self, nodes: &[(&str, u64)]) {
         self.restart();
         self.label_namespace(true);
         let jobs: Vec<Controller> = self.jobs.values().cloned().collect();
@@ -98,7 +99,7 @@ fn releases(actions: &[Action]) -> usize {
 }
 
 /// Pods `<job>-pod-<n>` of the Job.
-fn pods_of(name: &str, count: u32, cores: u64) -> Vec<Pod> {
+pub(super) fn pods_of(name: &str, count: u32, cores: u64) -> Vec<Pod> {
     (0..count).map(|n| of_job(pod(&format!("{name}-pod-{n}"), cores), name)).collect()
 }
 
@@ -202,6 +203,59 @@ fn a_mark_counts_only_where_the_namespace_has_the_label() {
     world.label_namespace(true);
     world.settle();
     assert!(world.is_released("j"));
+}
+
+#[test]
+fn a_job_costs_the_same_whatever_number_of_pods_it_will_have() {
+    let nodes = [("a", 4), ("b", 4)];
+    let mut world = World::new(&nodes);
+    for n in 0..13 {
+        let mut job = marked(&format!("flood-{n}"), 100_000, 1);
+        job.suspension.as_mut().expect("it is marked").is_indexed = n % 2 == 0;
+        world.submit_job(job);
+    }
+    world.settle();
+    let blocked = world.blocked("flood-0");
+    assert_eq!((world.core.jobs.members.len(), blocked.0.as_str()), (13, "Unsatisfiable"), "{blocked:?}");
+    assert_eq!(world.record("flood-1").status.as_ref().map(|status| status.total), Some(100_000));
+    let request = world.core.asking().key(&PendingRequest::Start(*world.core.jobs.all.keys().next().expect("a job")));
+    assert_eq!(request.slots.iter().map(|slot| slot.count).collect::<Vec<_>>(), [100_000]);
+    world.succeed(&nodes);
+    world.settle();
+    assert_eq!(world.core.jobs.members.len(), 13);
+    // One that can be placed has as many as it will have pods, and one again when it loses its place.
+    world.submit_job(marked("j", 8, 1));
+    world.settle();
+    assert_eq!((world.is_released("j"), world.core.jobs.members.len()), (true, 13 + 8));
+    assert_eq!(world.placement_on_record("j").len(), 8);
+    let mut small = marked("k", 2, 1);
+    small.suspension.as_mut().expect("it is marked").is_indexed = true;
+    world.submit_job(small);
+    world.settle();
+    assert_eq!((world.is_released("k"), world.core.jobs.members.len()), (false, 13 + 8 + 1));
+    for pod in pods_of("j", 8, 1) {
+        world.submit(pod);
+    }
+    world.settle();
+    assert_eq!((world.bound(), world.core.jobs.members.len()), (8, 13 + 8 + 1));
+}
+
+#[test]
+fn a_placement_that_is_withdrawn_leaves_one_stand_in() {
+    let mut world = World::new(&[("a", 4), ("b", 4)]);
+    world.submit_job(marked("j", 6, 1));
+    while world.records.is_empty() || world.placement_on_record("j").is_empty() {
+        let actions = world.step();
+        world.carry_out_all(actions.into_iter().filter(|action| !matches!(action.kind, ActionKind::ReleaseJob { .. })));
+    }
+    assert_eq!(world.core.jobs.members.len(), 6);
+    world.tell(Event::NodeGone("a".into(), "uid-a".into()));
+    world.settle();
+    assert_eq!((world.is_released("j"), world.core.jobs.members.len()), (false, 1));
+    world.tell(Event::Node(node("c", 8)));
+    world.pass_seconds(40);
+    world.settle();
+    assert_eq!((world.is_released("j"), world.placement_on_record("j").len()), (true, 6));
 }
 
 #[test]

@@ -241,7 +241,7 @@ impl Sabotage {
     fn seeds_max(self) -> usize {
         match self {
             Sabotage::HoldPlaces => SEEDS_OF_SHORT_JOBS_MAX,
-            Sabotage::IgnoreSpreads | Sabotage::IgnoreSlices => SEEDS_OF_FEW_MAX,
+            Sabotage::IgnoreSpreads | Sabotage::IgnoreSlices | Sabotage::MislayMembers => SEEDS_OF_FEW_MAX,
             _ => SEEDS_MAX,
         }
     }

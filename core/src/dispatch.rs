@@ -190,8 +190,10 @@ impl Core {
                         WriteOutcome::Invalid(_) | WriteOutcome::Refused(_) => {
                             Some(super::setbacks::REFUSED_MAX_MILLIS)
                         }
-                        WriteOutcome::Written(_) | WriteOutcome::Exists => None,
-                        WriteOutcome::Gone | WriteOutcome::Replaced => None,
+                        WriteOutcome::Written(_)
+                        | WriteOutcome::Exists
+                        | WriteOutcome::Gone
+                        | WriteOutcome::Replaced => None,
                     };
                     if let Some(pause) = pause {
                         member.reported = Some((String::new(), self.now));

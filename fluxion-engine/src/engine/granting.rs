@@ -68,7 +68,9 @@ impl Engine {
             Ok(r) => Ok(Grant { job: op.takes().then_some(id), at, reserved, r }),
             Err(error) => {
                 // As upstream: what was taken stays taken, and no job has it.
-                if let Some(job) = self.jobs.remove(&id).filter(|_| op.takes()) {
+                if op.takes()
+                    && let Some(job) = self.jobs.remove(&id)
+                {
                     self.lost.push((id, job));
                 }
                 Err(error)

@@ -185,3 +185,36 @@ fn what_ends_early_does_not_visit_what_was_removed() {
     assert!(engine.match_job(MatchOp::Allocate, &one, 9).unwrap().r.contains("core0[1:x]"));
     assert_eq!(engine.match_job(MatchOp::Allocate, &one, 10).unwrap_err().reason, Reason::Busy);
 }
+
+/// Two nodes of one core, of which the second has no rank, so that R cannot name it.
+fn half_ranked() -> Engine {
+    let vertex = |uniq: usize, kind: &str, id: usize, rank: i64, path: &str| {
+        format!(
+            r#"{{"id":"{uniq}","metadata":{{"type":"{kind}","id":{id},"rank":{rank},"paths":{{"containment":"/{path}"}}}}}}"#
+        )
+    };
+    let nodes = [
+        vertex(0, "cluster", 0, -1, "cluster0"),
+        vertex(1, "node", 0, 0, "cluster0/node0"),
+        vertex(2, "core", 0, 0, "cluster0/node0/core0"),
+        vertex(3, "node", 1, -1, "cluster0/node1"),
+        vertex(4, "core", 0, -1, "cluster0/node1/core0"),
+    ];
+    let edges = [(0, 1), (1, 2), (0, 3), (3, 4)].map(|(from, to)| format!(r#"{{"source":"{from}","target":"{to}"}}"#));
+    let graph = format!(r#"{{"graph":{{"nodes":[{}],"edges":[{}]}}}}"#, nodes.join(","), edges.join(","));
+    Engine::new(&graph, r#"{"load_format":"jgf","matcher_policy":"lonode","match_format":"rv1_nosched"}"#).unwrap()
+}
+
+#[test]
+fn a_question_whose_answer_cannot_be_written_loses_no_job() {
+    let mut engine = half_ranked();
+    let one = spec(&slot(1, &of("core", 1)), 60);
+    engine.match_job(MatchOp::Allocate, &one, 8).unwrap();
+    for op in [MatchOp::WithoutAllocating, MatchOp::WithoutAllocatingFuture] {
+        engine.match_job(op, &one, 8).unwrap_err();
+        assert_eq!(engine.info(8).unwrap().mode, JobMode::Allocated, "{op:?}");
+    }
+    engine.cancel(8).unwrap();
+    // What it had is free again.
+    assert_eq!(engine.find("sched-now=allocated", crate::MatchFormat::Jgf, true).unwrap(), None);
+}

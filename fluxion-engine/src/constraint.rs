@@ -2,11 +2,9 @@
 
 use std::collections::HashSet;
 
+use crate::limits::CONSTRAINT_DEPTH_MAX;
 use crate::tree::{Node, wrong};
 use crate::{Error, hostlist, idset};
-
-/// Operators may be nested this deep.
-const DEPTH_MAX: usize = 32;
 
 /// A condition on a node.
 #[derive(Debug, Clone, PartialEq)]
@@ -43,7 +41,7 @@ pub(crate) struct Subject<'a> {
 
 impl Constraint {
     pub(crate) fn read(value: &Node<'_>) -> Result<Self, Error> {
-        read(value, 0)
+        read(value, 0, &mut hostlist::Budget::default())
     }
 
     pub(crate) fn admits(&self, node: &Subject<'_>) -> bool {
@@ -66,10 +64,10 @@ fn holds(ranges: &[(u32, u32)], rank: u32) -> bool {
     ranges.get(at).is_some_and(|(first, _)| *first <= rank)
 }
 
-fn read(value: &Node<'_>, depth: usize) -> Result<Constraint, Error> {
+fn read(value: &Node<'_>, depth: usize, hosts: &mut hostlist::Budget) -> Result<Constraint, Error> {
     let wrong = |what: &str| wrong(value, "attributes.system.constraints", what);
-    if depth == DEPTH_MAX {
-        return Err(wrong(&format!("more than {DEPTH_MAX} levels")));
+    if depth == CONSTRAINT_DEPTH_MAX {
+        return Err(wrong(&format!("more than {CONSTRAINT_DEPTH_MAX} levels")));
     }
     let (operator, operands) = match value.map().ok_or_else(|| wrong("not a mapping"))? {
         // An empty mapping admits every node.
@@ -82,7 +80,9 @@ fn read(value: &Node<'_>, depth: usize) -> Result<Constraint, Error> {
         let texts = operands.iter().map(Node::text).collect::<Option<Vec<_>>>();
         texts.ok_or_else(|| wrong(&format!("{operator}: holds something else than strings")))
     };
-    let nested = || operands.iter().map(|operand| read(operand, depth + 1)).collect::<Result<Vec<_>, _>>();
+    let nested = |hosts: &mut hostlist::Budget| {
+        operands.iter().map(|operand| read(operand, depth + 1, hosts)).collect::<Result<Vec<_>, _>>()
+    };
     Ok(match operator {
         "properties" => {
             // A plain scalar of YAML may be meant as a number or a truth value: a name is written in quotes.
@@ -93,7 +93,7 @@ fn read(value: &Node<'_>, depth: usize) -> Result<Constraint, Error> {
         "hostlist" => {
             let mut names = HashSet::new();
             for text in texts()? {
-                names.extend(hostlist::expand(&text)?.into_iter().map(Into::into));
+                names.extend(hostlist::expand_within(&text, hosts)?.into_iter().map(Into::into));
             }
             Constraint::Hosts(names)
         }
@@ -104,9 +104,9 @@ fn read(value: &Node<'_>, depth: usize) -> Result<Constraint, Error> {
             }
             Constraint::Ranks(merge(ranges))
         }
-        "and" => Constraint::And(nested()?),
-        "or" => Constraint::Or(nested()?),
-        "not" => Constraint::Not(nested()?),
+        "and" => Constraint::And(nested(hosts)?),
+        "or" => Constraint::Or(nested(hosts)?),
+        "not" => Constraint::Not(nested(hosts)?),
         _ => return Err(wrong(&format!("{operator}: unknown operator"))),
     })
 }
@@ -169,6 +169,9 @@ mod tests {
             r#"{"ranks":["x"]}"#,
             r#"{"ranks":"1"}"#,
             "[]",
+            // Each list may be had alone.
+            r#"{"hostlist":["n[0-599999]","m[0-599999]"]}"#,
+            r#"{"or":[{"hostlist":["n[0-599999]"]},{"hostlist":["m[0-599999]"]}]}"#,
         ] {
             assert!(Constraint::read(&Node::read(wrong).unwrap()).is_err(), "{wrong}");
         }

@@ -3,21 +3,67 @@
 use std::fmt::Write as _;
 
 use crate::Error;
+use crate::limits::{HOST_DIGITS_MAX, HOSTS_BYTES_MAX, HOSTS_MAX};
 
-/// One list names at most this many hosts.
-const HOSTS_MAX: usize = 1 << 20;
+/// An error shows this much of a list, in characters.
+const SHOWN_CHARS: usize = 80;
 
-/// All names, in the order in which they are written.
+/// What the lists of one document may still name.
+#[derive(Debug)]
+pub(crate) struct Budget {
+    hosts: usize,
+    bytes: usize,
+}
+
+impl Default for Budget {
+    fn default() -> Self {
+        Budget { hosts: HOSTS_MAX, bytes: HOSTS_BYTES_MAX }
+    }
+}
+
+impl Budget {
+    /// Spends the bytes that `names` names grow to. `None`: there are not as many left, or not as many names.
+    fn grow(&mut self, names: usize, bytes: usize) -> Option<()> {
+        self.hosts.checked_sub(names)?;
+        self.bytes = self.bytes.checked_sub(names.checked_mul(bytes)?)?;
+        Some(())
+    }
+
+    /// Spends names that are finished. `None`: there are not as many left.
+    fn finish(&mut self, names: usize) -> Option<()> {
+        self.hosts = self.hosts.checked_sub(names)?;
+        Some(())
+    }
+}
+
+/// All names of the only list of a document, in the order in which they are written.
 pub(crate) fn expand(text: &str) -> Result<Vec<String>, Error> {
-    let wrong = || Error::invalid(format!("hostlist {text:?}: cannot be read"));
+    expand_within(text, &mut Budget::default())
+}
+
+/// All names, in the order in which they are written, as far as the budget of the document goes.
+pub(crate) fn expand_within(text: &str, budget: &mut Budget) -> Result<Vec<String>, Error> {
+    let shown = || text.chars().take(SHOWN_CHARS).collect::<String>();
+    let wrong = || Error::invalid(format!("hostlist {:?}: cannot be read", shown()));
+    let too_much = || {
+        Error::invalid(format!(
+            "hostlist {:?}: more than {HOSTS_MAX} hosts, or {HOSTS_BYTES_MAX} bytes of names, in one document",
+            shown()
+        ))
+    };
     let mut hosts = Vec::new();
     for part in split(text).ok_or_else(wrong)? {
         let mut names = vec![String::new()];
         let mut rest = part;
         while let Some(open) = rest.find('[') {
             let close = rest.find(']').filter(|close| *close > open).ok_or_else(wrong)?;
-            let numbers = numbers(&rest[open + 1..close], names.len()).ok_or_else(wrong)?;
+            let numbers = Numbers::read(&rest[open + 1..close]).ok_or_else(wrong)?;
             let prefix = &rest[..open];
+            // Each name grows by what is written before the bracket, and by a number.
+            let longest = names.iter().map(String::len).max().unwrap_or(0) + prefix.len() + numbers.digits;
+            let more = numbers.count.checked_mul(names.len()).ok_or_else(too_much)?;
+            budget.grow(more, longest).ok_or_else(too_much)?;
+            let numbers = numbers.written();
             names = names
                 .iter()
                 .flat_map(|name| numbers.iter().map(move |number| format!("{name}{prefix}{number}")))
@@ -27,13 +73,12 @@ pub(crate) fn expand(text: &str) -> Result<Vec<String>, Error> {
         if rest.contains(']') || part.is_empty() {
             return Err(wrong());
         }
+        let grown = budget.grow(names.len(), rest.len()).and_then(|()| budget.finish(names.len()));
+        grown.ok_or_else(too_much)?;
         for name in &mut names {
             name.push_str(rest);
         }
         hosts.append(&mut names);
-        if hosts.len() > HOSTS_MAX {
-            return Err(wrong());
-        }
     }
     Ok(hosts)
 }
@@ -124,20 +169,38 @@ fn split(text: &str) -> Option<Vec<&str>> {
     (!inside).then_some(parts)
 }
 
-/// The numbers of a bracket, padded as written; `None` if they, times the names so far, are too many.
-fn numbers(text: &str, names: usize) -> Option<Vec<String>> {
-    let mut all = Vec::new();
-    for part in text.split(',') {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        let width = first.len();
-        let (from, to): (u64, u64) = (first.parse().ok()?, last.parse().ok()?);
-        let length = usize::try_from(to.checked_sub(from)?).ok()?;
-        if length.checked_add(all.len())?.checked_mul(names)? >= HOSTS_MAX {
-            return None;
+/// The numbers of a bracket, not yet written out.
+struct Numbers {
+    /// First, last, and how many digits the first has at least.
+    ranges: Vec<(u64, u64, usize)>,
+    /// How many numbers these are.
+    count: usize,
+    /// The most digits that one of them has.
+    digits: usize,
+}
+
+impl Numbers {
+    fn read(text: &str) -> Option<Self> {
+        let mut all = Numbers { ranges: Vec::new(), count: 0, digits: 0 };
+        for part in text.split(',') {
+            let (first, last) = part.split_once('-').unwrap_or((part, part));
+            if first.len().max(last.len()) > HOST_DIGITS_MAX {
+                return None;
+            }
+            let (from, to): (u64, u64) = (first.parse().ok()?, last.parse().ok()?);
+            let more = usize::try_from(to.checked_sub(from)?).ok()?.checked_add(1)?;
+            all.count = all.count.checked_add(more)?;
+            all.digits = all.digits.max(first.len()).max(last.len());
+            all.ranges.push((from, to, first.len()));
         }
-        all.extend((from..=to).map(|number| format!("{number:0width$}")));
+        Some(all)
     }
-    Some(all)
+
+    /// Each number as text, padded as written.
+    fn written(&self) -> Vec<String> {
+        let numbers = self.ranges.iter().flat_map(|(from, to, width)| (*from..=*to).map(move |n| (n, *width)));
+        numbers.map(|(number, width)| format!("{number:0width$}")).collect()
+    }
 }
 
 #[cfg(test)]
@@ -152,6 +215,27 @@ mod tests {
         for wrong in ["n[", "n]", "n[1", "n[3-1]", "", "n[0-99999999999]", "n[x]"] {
             assert!(expand(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn limits_digits_names_and_bytes_before_any_is_written() {
+        let says = |text: &str| expand(text).unwrap_err().text;
+        // The digits of a number, in front of which zeros may stand.
+        assert!(says(&format!("n[{}-1]", "0".repeat(65_537))).contains("cannot be read"));
+        assert!(says(&format!("n[{}-20000]", "0".repeat(60_000))).len() < 200);
+        assert!(expand(&format!("n[{}1]", "0".repeat(HOST_DIGITS_MAX - 1))).is_ok());
+        assert!(expand(&format!("n[{}1]", "0".repeat(HOST_DIGITS_MAX))).is_err());
+        // Few names, each long; many names; brackets that multiply.
+        let long = "x".repeat(10_000);
+        for text in [format!("{long}[0-9999]"), format!("n[0-9999]{long}"), "n[0-1048576]".to_owned()] {
+            assert!(says(&text).contains("more than 1048576 hosts"), "{}", text.len());
+        }
+        assert!(says("a[0-999]b[0-999]c[0-999]").contains("more than"));
+        assert!(says("n[0-18446744073709551615]").contains("cannot be read"));
+        // The lists of a document share what it may name.
+        let mut budget = Budget::default();
+        assert!(expand_within("n[0-599999]", &mut budget).is_ok());
+        assert!(expand_within("m[0-599999]", &mut budget).is_err());
     }
 
     #[test]

@@ -31,6 +31,7 @@ pub mod graph;
 mod hostlist;
 mod idset;
 pub mod jobspec;
+mod limits;
 mod matcher;
 mod maxima;
 mod policy;

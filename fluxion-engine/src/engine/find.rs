@@ -3,7 +3,7 @@
 //! Criteria are terms `key=value`, joined by `and` (also by nothing) and `or`, strictly from left to right, with
 //! parentheses. What is allocated, reserved or down is so for everything below it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::{Engine, JobMode};
 use crate::graph::VertexId;
@@ -33,7 +33,7 @@ enum Term {
     Reservation(u64),
     Span(u64),
     Tag(u64),
-    Names(Vec<String>),
+    Names(HashSet<Box<str>>),
     Property(String),
 }
 
@@ -166,7 +166,7 @@ impl Search<'_> {
             Term::Span(id) => {
                 self.touched[id].get(&vertex).is_some_and(|(_, at)| !self.engine.jobs[id].touches[*at].below.is_empty())
             }
-            Term::Names(names) => names.iter().any(|name| *name == graph.name(vertex)),
+            Term::Names(names) => !names.is_empty() && names.contains(&*graph.name(vertex)),
             Term::Property(name) => graph.property(vertex, name).is_some(),
         }
     }
@@ -297,8 +297,8 @@ fn term(text: &str) -> Option<Term> {
         "jobid-span" => Term::Span(job_id(&value)?),
         "jobid-tag" => Term::Tag(job_id(&value)?),
         // As upstream: an empty list is one, and nothing has a name of it.
-        "names" if value.is_empty() => Term::Names(Vec::new()),
-        "names" => Term::Names(hostlist::expand(&value).ok()?),
+        "names" if value.is_empty() => Term::Names(HashSet::new()),
+        "names" => Term::Names(hostlist::expand(&value).ok()?.into_iter().map(Into::into).collect()),
         "property" => Term::Property(value),
         _ => return None,
     })

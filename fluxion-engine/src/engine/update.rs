@@ -273,9 +273,9 @@ fn executed(graph: &Graph, text: &str) -> Result<Taken, Error> {
         return Err(without_a_word());
     }
     let unequal = || Error::invalid("R: nodelist: not as many hosts as there are ranks");
-    let mut hosts = Vec::new();
+    let (mut hosts, mut budget) = (Vec::new(), hostlist::Budget::default());
     for list in &r.execution.nodelist {
-        hosts.extend(hostlist::expand(list).map_err(|_| without_a_word())?);
+        hosts.extend(hostlist::expand_within(list, &mut budget).map_err(|_| without_a_word())?);
         // More hosts than vertices are not all there.
         if hosts.len() > graph.len() {
             return Err(Error::invalid("R: nodelist: more hosts than the graph has vertices"));

@@ -14,10 +14,8 @@ use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use crate::graph::{Builder, Graph, NewVertex, PoolTypes, PropertySet, TextId, VertexId};
+use crate::limits::VERTICES_MAX;
 use crate::{Error, hostlist, idset};
-
-/// A document that would make more vertices than this is refused before it does.
-const VERTICES_MAX: usize = 1 << 28;
 
 /// A document, its idsets expanded to ranges.
 #[derive(Debug)]
@@ -127,9 +125,10 @@ pub(crate) fn parse(text: &str) -> Result<Document, Error> {
 
 /// Names in the order of the host list go to the ranks in ascending order.
 fn hosts(nodelist: &[Cow<'_, str>], mut ranks: Ranges) -> Result<BTreeMap<u32, String>, Error> {
-    let mut names = Vec::new();
+    let (mut names, mut budget) = (Vec::new(), hostlist::Budget::default());
     for part in nodelist {
-        names.extend(hostlist::expand(part).map_err(|error| wrong(format!("execution.nodelist: {error}")))?);
+        let hosts = hostlist::expand_within(part, &mut budget);
+        names.extend(hosts.map_err(|error| wrong(format!("execution.nodelist: {error}")))?);
     }
     ranks.sort_unstable();
     let mut hosts = BTreeMap::new();

@@ -7,9 +7,7 @@ use granit_parser::{Event, Parser, ScalarStyle, Span};
 
 use super::{Content, Node};
 use crate::Error;
-
-/// Values of a document, those behind aliases counted each time: aliases of aliases can name billions in a few lines.
-const NODES_MAX: usize = 1 << 20;
+use crate::limits::{TREE_DEPTH_MAX, TREE_VALUES_MAX};
 
 pub(super) fn read(text: &str) -> Result<Node<'_>, Error> {
     let mut tree = Tree::default();
@@ -30,13 +28,26 @@ struct Tree<'a> {
     /// Lists and mappings that are not closed yet, outermost first.
     open: Vec<Open<'a>>,
     /// What aliases stand for.
-    anchors: HashMap<usize, Node<'a>>,
+    anchors: HashMap<usize, Anchored<'a>>,
     nodes: usize,
+}
+
+/// A value with an anchor.
+struct Anchored<'a> {
+    node: Node<'a>,
+    /// How many lists and mappings lie in each other in it.
+    depth: usize,
+    /// How many values it holds, itself included.
+    size: usize,
 }
 
 struct Open<'a> {
     line: u32,
     anchor: usize,
+    /// The deepest of what is in it so far.
+    inside: usize,
+    /// How many values there were in the document when it began.
+    nodes: usize,
     items: Items<'a>,
 }
 
@@ -56,7 +67,7 @@ impl<'a> Tree<'a> {
                 } else {
                     Content::Text { text, quoted: style != ScalarStyle::Plain }
                 };
-                self.put(Node { line, content }, anchor)
+                self.put(Node { line, content }, anchor, (0, 1))
             }
             Event::SequenceStart(_, anchor, _) => self.begin(line, anchor, Items::List(Vec::new())),
             Event::MappingStart(_, anchor, _) => self.begin(line, anchor, Items::Map { fields: Vec::new(), key: None }),
@@ -66,13 +77,18 @@ impl<'a> Tree<'a> {
                     Items::List(items) => Content::List(items),
                     Items::Map { fields, .. } => Content::Map(fields),
                 };
-                self.put(Node { line: open.line, content }, open.anchor)
+                let size = self.nodes - open.nodes + 1;
+                self.put(Node { line: open.line, content }, open.anchor, (open.inside + 1, size))
             }
             Event::Alias(anchor) => {
-                let node = self.anchors.get(&anchor).cloned();
-                let node = node.ok_or_else(|| wrong(line, "an alias of what it stands in"))?;
-                self.nodes += size(&node);
-                self.put(node, 0)
+                let known = self.anchors.get(&anchor).map(|known| (known.depth, known.size));
+                let (depth, size) = known.ok_or_else(|| wrong(line, "an alias of what it stands in"))?;
+                self.count(size - 1, line)?;
+                if self.open.len() + depth > TREE_DEPTH_MAX {
+                    return Err(too_deep(line));
+                }
+                let node = self.anchors[&anchor].node.clone();
+                self.put(node, 0, (depth, size))
             }
             Event::DocumentStart(..) if self.root.is_some() => Err(wrong(line, "a second document")),
             _ => Ok(()),
@@ -83,19 +99,31 @@ impl<'a> Tree<'a> {
         if let Some(Open { items: Items::Map { key: None, .. }, .. }) = self.open.last() {
             return Err(wrong(line, "a key that is no scalar"));
         }
-        self.open.push(Open { line, anchor, items });
+        if self.open.len() == TREE_DEPTH_MAX {
+            return Err(too_deep(line));
+        }
+        self.open.push(Open { line, anchor, inside: 0, nodes: self.nodes, items });
+        Ok(())
+    }
+
+    /// Counts values before any is made.
+    fn count(&mut self, values: usize, line: u32) -> Result<(), Error> {
+        self.nodes += values;
+        if self.nodes > TREE_VALUES_MAX {
+            return Err(wrong(line, &format!("more than {TREE_VALUES_MAX} values, aliases followed")));
+        }
         Ok(())
     }
 
     /// Puts a whole value where it belongs.
-    fn put(&mut self, node: Node<'a>, anchor: usize) -> Result<(), Error> {
-        self.nodes += 1;
-        if self.nodes > NODES_MAX {
-            return Err(wrong(node.line, "too many values"));
-        }
+    fn put(&mut self, node: Node<'a>, anchor: usize, (depth, size): (usize, usize)) -> Result<(), Error> {
+        self.count(1, node.line)?;
         if anchor != 0 {
-            self.nodes += size(&node);
-            self.anchors.insert(anchor, node.clone());
+            self.count(size, node.line)?;
+            self.anchors.insert(anchor, Anchored { node: node.clone(), depth, size });
+        }
+        if let Some(open) = self.open.last_mut() {
+            open.inside = open.inside.max(depth);
         }
         match self.open.last_mut().map(|open| &mut open.items) {
             None => self.root = Some(node),
@@ -118,13 +146,8 @@ impl<'a> Tree<'a> {
     }
 }
 
-/// How many values it holds, itself included.
-fn size(node: &Node<'_>) -> usize {
-    1 + match &node.content {
-        Content::List(items) => items.iter().map(size).sum(),
-        Content::Map(fields) => fields.iter().map(|(_, value)| size(value)).sum(),
-        _ => 0,
-    }
+fn too_deep(line: u32) -> Error {
+    wrong(line, &format!("more than {TREE_DEPTH_MAX} lists and mappings in each other, aliases followed"))
 }
 
 fn wrong(line: u32, what: &str) -> Error {
@@ -144,7 +167,22 @@ mod tests {
             let row = vec![format!("*a{}", level - 1); 10].join(", ");
             laughs.push(format!("a{level}: &a{level} [{row}]"));
         }
-        assert!(read(&laughs.join("\n")).unwrap_err().text.contains("too many values"));
+        assert!(read(&laughs.join("\n")).unwrap_err().text.contains("more than 1048576 values"));
+    }
+
+    #[test]
+    fn is_not_deeper_through_aliases_than_written_out() {
+        let nested = |levels: usize, text: &str| format!("{}{text}{}", "[".repeat(levels), "]".repeat(levels));
+        assert!(read(&nested(TREE_DEPTH_MAX, "x")).is_ok());
+        assert!(read(&nested(TREE_DEPTH_MAX + 1, "x")).is_err());
+        let half = TREE_DEPTH_MAX / 2 - 1;
+        let twice = |more: usize| format!("a: &a {}\nb: {}\n", nested(half, "x"), nested(half + more, "*a"));
+        assert!(read(&twice(1)).is_ok());
+        assert!(read(&twice(2)).unwrap_err().text.contains("line 2: more than 128 lists and mappings"));
+        // Each alias a little deeper than the one before: a document that needs megabytes of stack to drop.
+        let mut lines = vec![format!("a0: &a0 {}", nested(100, "x"))];
+        lines.extend((1..64).map(|at| format!("a{at}: &a{at} {}", nested(100, &format!("*a{}", at - 1)))));
+        assert!(read(&lines.join("\n")).unwrap_err().text.contains("in each other"));
     }
 
     #[test]

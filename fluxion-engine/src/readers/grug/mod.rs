@@ -16,13 +16,13 @@ mod recipe;
 mod tests;
 
 use self::recipe::{EdgeRecipe, Method, Recipe, VertexRecipe};
-use crate::Error;
 use crate::graph::{Builder, Graph, NewVertex, PoolTypes, PropertySet, TextId, TypeId, VertexId};
+use crate::{Error, limits};
 
 /// The subsystem that is generated.
 const CONTAINMENT: &str = "containment";
-/// A recipe that would make more vertices than this is refused before it does.
-const VERTICES_MAX: u64 = 1 << 28;
+/// A recipe that would make more vertices, edges or paths than this is refused before it does.
+const VERTICES_MAX: u64 = limits::VERTICES_MAX as u64;
 /// The type that gets ranks, in the order of generation.
 const RANKED: &str = "node";
 
@@ -139,6 +139,9 @@ impl Generator<'_> {
         for source in sources {
             for target in self.builder.of_kind(kind) {
                 if fits(&self.builder, source, target) {
+                    if found.len() as u64 == VERTICES_MAX {
+                        return Err(Error::invalid(format!("{}: makes more than {VERTICES_MAX} edges", edge.place)));
+                    }
                     self.builder.edge(source, target);
                     found.push(target);
                 }

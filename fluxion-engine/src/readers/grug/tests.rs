@@ -131,7 +131,7 @@ fn refuses_and_says_where() {
         (format!("{cluster}{node}{}", edge("cluster", "node", &[("method", 1)])), "gen_method: unknown \"1\""),
         (
             format!("{cluster}{node}{}", edge("cluster", "node", &[("scale", i64::MAX)])),
-            "<edge>: makes more than 268435456 vertices",
+            "<edge>: makes more than 16777216 vertices",
         ),
         (vertex("cluster", r#"<data key="size">many</data>"#), "size: \"many\""),
         (node, "no vertices"),
@@ -143,4 +143,13 @@ fn refuses_and_says_where() {
     for text in ["", "<", "{}", "<a/>", "<graphml/>"] {
         assert!(read(text, PoolTypes::default()).is_err(), "{text}");
     }
+}
+
+#[test]
+fn a_recipe_of_more_vertices_than_fit_into_memory_is_refused() {
+    let too_many = [vertex("cluster", r#"<data key="root">1</data>"#), vertex("node", ""), vertex("core", "")].concat()
+        + &edge("cluster", "node", &[("scale", 200_000)])
+        + &edge("node", "core", &[("scale", 1_000)]);
+    let error = read(&recipe(&too_many), PoolTypes::default()).unwrap_err();
+    assert!(error.text.contains("makes more than 16777216 vertices"), "{error}");
 }

@@ -8,6 +8,7 @@ use fluxqueue_api::{
 use fluxqueue_core::{Action, ActionId, ActionKind, Urgency};
 use fluxqueue_workload::{NodeName, ObjectKey, ObjectRef, OwnerKind, Phase, Pod, Time};
 
+use crate::gangs;
 use crate::jobs::{self, Unit};
 use crate::machine::SLOT_KEEP_MAX_SECONDS;
 use crate::queues;
@@ -133,7 +134,8 @@ fn judge_start(view: &View, pod: &Pod, now: Time, about: &str) -> Result<(), Vio
     let wanted = expected_together(view, pod).saturating_sub(seen_to_succeed(view, pod)) as usize;
     // A Job that was scaled up since its placement was decided on begins with that.
     let is_scaled = pod.owner.as_ref().is_some_and(|owner| view.scaled_up.contains(&owner.uid));
-    let wanted = if is_scaled { wanted.min(slots_of(view, &unit).unwrap_or(wanted)) } else { wanted };
+    let placed = gangs::slots(view, &unit).filter(|_| is_scaled);
+    let wanted = placed.map_or(wanted, |slots| wanted.min(slots.len()));
     if there < wanted {
         return broken("a gang starts whole or not at all", format!("{about}: {there} of {wanted} pods are there"));
     }
@@ -147,7 +149,8 @@ fn is_sent_again(view: &View, pod: &Pod) -> bool {
 
 /// Pods of it have succeeded, and the slot that one has left is kept for the next: its pods come one by one.
 fn follows_one_that_succeeded(view: &View, unit: &Unit, now: Time) -> bool {
-    is_slot_kept(view, unit, now) && members_ended(view, unit).any(|other| other.phase == Phase::Succeeded)
+    let has_succeeded = |other: &Arc<Pod>| other.phase == Phase::Succeeded && Unit::of(other) == *unit;
+    is_slot_kept(view, unit, now) && view.pods.values().any(has_succeeded)
 }
 
 /// It has lost a pod that was on a node for so short a time that the slot is kept.
@@ -156,22 +159,11 @@ fn is_slot_kept(view: &View, unit: &Unit, now: Time) -> bool {
     view.left.get(unit).is_some_and(|at| at.seconds() + keep_secs >= now.seconds())
 }
 
-fn members_ended<'a>(view: &'a View, unit: &'a Unit) -> impl Iterator<Item = &'a Arc<Pod>> {
-    view.pods.values().filter(|pod| pod.phase.is_terminal() && Unit::of(pod) == *unit)
-}
-
 /// By its FluxJob some of its pods have begun, and not all.
 fn is_starting(view: &View, unit: &Unit) -> bool {
     let records = jobs::records(unit, &view.flux_jobs);
     let mut statuses = records.iter().filter_map(|job| job.status.as_ref());
     statuses.any(|status| status.state == Some(JobState::Starting) && status.bound > 0)
-}
-
-/// How many slots the placement has of which the core was told last.
-fn slots_of(view: &View, unit: &Unit) -> Option<usize> {
-    let records = jobs::records(unit, &view.flux_jobs);
-    let placements = records.iter().filter_map(|job| view.placements.get(job.metadata.uid.as_deref()?));
-    placements.filter_map(|(_, placement)| Some(jobs::slots(placement).ok()?.values().sum())).max()
 }
 
 fn leaves_with_its_maker(view: &View, pod: &Pod) -> bool {

@@ -196,8 +196,8 @@ fn has_begun(view: &View, unit: &Unit) -> bool {
         || jobs::records(unit, &view.flux_jobs).into_iter().filter(|job| job.status.is_some()).all(|job| says_so(job))
 }
 
-/// The slots of the placement that the core was told of last.
-fn slots(view: &View, unit: &Unit) -> Option<Vec<NodeName>> {
+/// The slots of the placement that the core was told of last, if there are several.
+pub(crate) fn slots(view: &View, unit: &Unit) -> Option<Vec<NodeName>> {
     let records = jobs::records(unit, &view.flux_jobs);
     let mut placed = records.iter().filter_map(|job| view.placements.get(job.metadata.uid.as_deref()?));
     let (Some((_, ranges)), None) = (placed.next(), placed.next()) else { return None };

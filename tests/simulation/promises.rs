@@ -161,10 +161,7 @@ fn judge_cause(
                 from.plus_secs(seconds).0.saturating_sub(offset) <= now.0.saturating_add(offset)
             };
             let ran = view.pods.values().any(|pod| {
-                let is_sent =
-                    |action: &Action| matches!(&action.kind, ActionKind::Bind { pod: id, .. } if id.uid == pod.id.uid);
-                let is_bound =
-                    pod.node.is_some() || view.bindings.contains_key(&pod.id.uid) || actions.iter().any(is_sent);
+                let is_bound = pod.node.is_some() || view.bindings.contains_key(&pod.id.uid);
                 // For how long it is planned may also be said by what made it.
                 let made_by = pod.owner.as_ref().and_then(|owner| view.controllers.get(&owner.uid));
                 let annotated = made_by.and_then(|made_by| made_by.walltime.as_ref()?.as_ref().ok().copied());

@@ -345,6 +345,9 @@ impl Core {
         self.jobs.releases.forget(uid);
         if let Some(made_by) = self.jobs.remove_controller(uid) {
             let jobs = self.jobs_of(&made_by);
+            for id in &jobs {
+                self.jobs.note_waves(*id, uid.clone());
+            }
             self.touched.extend(jobs);
         }
     }

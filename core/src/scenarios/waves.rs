@@ -137,3 +137,12 @@ fn pods_that_begin_one_after_the_other_are_no_waves() {
     world.settle();
     assert_eq!(reserved(&world, "j"), Some((Some(2101), "n[1-2]".to_owned())));
 }
+
+/// No wave follows the pods of a Job that is gone: each ends when it says.
+#[test]
+fn the_waves_of_a_job_that_is_gone_are_waited_for_no_more() {
+    let mut world = promised_behind_a_job(3, 2300);
+    world.tell(Event::ControllerGone("uid-w".into()));
+    seconds_go_by(&mut world, 10);
+    assert_eq!(reserved(&world, "first"), Some((Some(2100), "n1".to_owned())));
+}

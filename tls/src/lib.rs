@@ -112,3 +112,6 @@ pub fn clients_of(authorities: &[u8]) -> Result<Arc<dyn ClientCertVerifier>, Cer
     let provider = Arc::new(ring::default_provider());
     Ok(WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build()?)
 }
+
+#[cfg(test)]
+mod clients_tests;

@@ -146,6 +146,24 @@ const SEEN_LATE: f64 = 5.0;
 /// The nodes that are held for each pod that is passed by no more.
 type Held = BTreeMap<String, BTreeSet<String>>;
 
+/// What is there at one time.
+#[derive(Default)]
+struct Look {
+    held: Held,
+    /// The nodes of Fluxqueue's pods.
+    places: BTreeMap<String, String>,
+    starving: Vec<String>,
+}
+
+impl Look {
+    /// Lists records and then pods with one command: where the computer is busy, each command takes long.
+    fn take(namespace: &Namespace<'_>) -> Look {
+        let (records, pods): (Vec<Value>, Vec<Value>) =
+            namespace.list("fluxjobs,pods").into_iter().partition(|object| object["kind"] == "FluxJob");
+        Look { held: held(&records), places: places(&pods), starving: starving(&records, now()) }
+    }
+}
+
 fn held(records: &[Value]) -> Held {
     let of_record = |record: &Value| {
         let reservation = &record["status"]["reservation"];
@@ -182,6 +200,23 @@ fn is_enough(holds: usize, judged: usize) -> bool {
     holds >= 2 && judged >= 6
 }
 
+/// Sees that what left between the second look and the third went to no node that was held for another all the while, and counts what was
+/// held. It was held in the first already, for what leaves may have been decided on before the second.
+fn judge(looks: &[Look; 3], now: &Look) -> usize {
+    let [long_before, before, then] = looks;
+    let stands = |(holder, nodes): &(&String, &BTreeSet<String>)| {
+        [before, then, now].iter().all(|look| look.held.get(*holder) == Some(nodes))
+    };
+    let mut judged = 0;
+    for (holder, nodes) in long_before.held.iter().filter(stands) {
+        judged += 1;
+        for (pod, node) in then.places.iter().filter(|(pod, _)| !before.places.contains_key(*pod) && *pod != holder) {
+            assert!(!nodes.contains(node), "{pod} went to {node}, which is held for {holder}");
+        }
+    }
+    judged
+}
+
 /// Where nobody knows what ends when, large pods wait for as long as the rule says, and then nodes are held for them: none of ours goes
 /// there any more, whatever kube-scheduler does.
 #[test]
@@ -197,30 +232,18 @@ fn no_pod_is_passed_by_for_longer_than_the_rule_says() {
     let (mut holds, mut judged) = (0, 0);
     std::thread::scope(|scope| {
         scope.spawn(|| namespace.apply(&pods(150)));
-        // What was held in the last rounds, the last one first: what leaves in between may have been decided on before.
-        let (mut before, mut long_before) = (Held::new(), Held::new());
-        let mut known = BTreeMap::new();
+        // The last ones, the oldest first.
+        let mut looks = [Look::default(), Look::default(), Look::default()];
         let begin = Instant::now();
         // Where the computer is busy, a look takes long, and what is held for short is seen less often.
         while begin.elapsed() < COUNTED_AFTER || (!is_enough(holds, judged) && begin.elapsed() < PATIENCE) {
             std::thread::sleep(Duration::from_millis(250));
-            let at_first = held(&namespace.list("fluxjobs"));
-            let places = places(&namespace.list("pods"));
-            let records = namespace.list("fluxjobs");
-            let at_last = held(&records);
-            assert_eq!(starving(&records, now()), Vec::<String>::new(), "nothing is held for them");
-            let stands = |(name, nodes): &(&String, &BTreeSet<String>)| {
-                [&before, &at_last].iter().all(|held| held.get(*name) == Some(nodes))
-            };
-            for (holder, nodes) in long_before.iter().filter(stands) {
-                judged += 1;
-                for (pod, node) in places.iter().filter(|(pod, _)| !known.contains_key(*pod) && *pod != holder) {
-                    assert!(!nodes.contains(node), "{pod} went to {node}, which is held for {holder}");
-                }
-            }
-            holds += at_first.keys().filter(|name| !before.contains_key(*name)).count();
-            known = places;
-            long_before = std::mem::replace(&mut before, at_first);
+            let now = Look::take(&namespace);
+            assert_eq!(now.starving, Vec::<String>::new(), "nothing is held for them");
+            holds += now.held.keys().filter(|name| !looks[2].held.contains_key(*name)).count();
+            judged += judge(&looks, &now);
+            looks.rotate_left(1);
+            looks[2] = now;
         }
     });
     println!("nodes were held {holds} times; looked at them in {judged} rounds");

@@ -14,7 +14,7 @@ use super::plan::Requests;
 use super::record::{self, Snapshot};
 use super::refused;
 use super::setbacks::Setback;
-use super::stored::{RETRY, Reduction, StatusWrite, Stored, is_old_news};
+use super::stored::{Reduction, StatusWrite, Stored, is_old_news};
 use super::{ActionId, ActionKind, Core, InFlight, Timer, Urgency, WriteOutcome};
 use crate::queue::JobId;
 use fluxqueue_workload::metadata::owner_kind;
@@ -266,17 +266,8 @@ impl Core {
         }
         let stored = job.record.stored.clone();
         let knows_better = job.record.has_changed_since(&stored);
-        match &outcome {
-            // What it conflicts with is known by now.
-            WriteOutcome::Conflict if knows_better => job.record.retry_at = now,
-            // What it conflicts with comes with the watch.
-            WriteOutcome::Conflict => {
-                job.record.attempts += 1;
-                job.record.retry_at = now.plus_millis(RETRY.doubled(job.record.attempts));
-            }
-            outcome => self.queue_changed |= job.record.note_outcome(outcome, now),
-        }
-        let refusal = job.record.refused.clone().filter(|_| !matches!(outcome, WriteOutcome::Conflict));
+        self.queue_changed |= job.record.note_outcome(&outcome, now);
+        let refusal = job.record.refused.clone();
         let (is_refused, is_written) = (outcome.refusal().is_some(), matches!(outcome, WriteOutcome::Written(_)));
         match (stored, outcome) {
             (Stored::Creating(..), WriteOutcome::Written(object)) => {

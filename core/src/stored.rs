@@ -15,9 +15,12 @@ use fluxqueue_workload::{Time, Uid};
 /// The pause after a failed write of a FluxJob.
 pub(super) const RETRY: Backoff = Backoff { min_millis: 250, max_millis: 30_000 };
 
-/// Writes in a row without an answer after which a record counts as one that cannot be written: about 8 s, and the time for
-/// which the API server was silent.
-const UNANSWERED_MAX: u32 = 6;
+/// Writes in a row without an answer, or that conflicted, after which a record counts as one that cannot be written: about 8 s,
+/// and the time for which the API server was silent.
+const UNWRITTEN_MAX: u32 = 6;
+
+/// Conflicts in a row that are repeated at once where what they conflict with is known: a person edits now and then.
+const CONFLICTS_AT_ONCE: u32 = 2;
 
 /// How long a FluxJob that was deleted stays away.
 const REMAKE: Backoff = Backoff { min_millis: 1_000, max_millis: 300_000 };
@@ -51,7 +54,8 @@ pub(super) struct Record {
     /// Not before this, after a failure.
     pub retry_at: Time,
     pub attempts: u32,
-    /// Why it cannot be written, by the last attempt: the API server refuses it, or has not answered several times.
+    /// Why it cannot be written, by the last attempt: the API server refuses it, or has not answered several times, or it changes
+    /// all the time.
     pub refused: Option<String>,
     /// Whether the status is left out but for a few words, since the API server does not take all of it.
     pub reduction: Reduction,
@@ -177,7 +181,7 @@ impl Record {
         if let WriteOutcome::Failed(text) | WriteOutcome::Invalid(text) | WriteOutcome::Refused(text) = outcome {
             self.attempts += 1;
             let is_refused = outcome.refusal().is_some();
-            if is_refused || self.attempts >= UNANSWERED_MAX {
+            if is_refused || self.attempts >= UNWRITTEN_MAX {
                 self.refused = Some(text.clone());
             }
             let is_followed = is_status && matches!(outcome, WriteOutcome::Invalid(_)) && !is_reduced;
@@ -195,6 +199,18 @@ impl Record {
             return false;
         }
         match outcome {
+            WriteOutcome::Conflict => {
+                self.attempts += 1;
+                if self.attempts >= UNWRITTEN_MAX {
+                    self.refused.get_or_insert_with(|| "it changes before each write".to_owned());
+                }
+                // What it conflicts with comes with the watch, if it is not known by now.
+                let is_known = self.has_changed_since(&self.stored);
+                let pause =
+                    if is_known && self.attempts <= CONFLICTS_AT_ONCE { 0 } else { RETRY.doubled(self.attempts) };
+                self.retry_at = now.plus_millis(pause);
+                false
+            }
             WriteOutcome::Written(_) if is_reduced => {
                 self.reduction = Reduction::Written;
                 self.retry_at = now.plus_millis(pause_of_refused_writes(self.attempts));

@@ -197,6 +197,58 @@ fn a_job_whose_flux_job_is_refused_is_told_and_claims_nothing() {
     }
 }
 
+/// Carries out what is asked for; but before each status of a FluxJob in namespace "ns" is written, somebody changes that FluxJob.
+fn settle_while_edited(world: &mut World, workload: &str) -> u64 {
+    let mut conflicts = 0;
+    for _ in 0..100 {
+        let actions = world.step();
+        if actions.is_empty() {
+            return conflicts;
+        }
+        for action in actions {
+            match &action.kind {
+                ActionKind::WriteStatus { job, .. } if &*job.key.namespace == "ns" => {
+                    conflicts += 1;
+                    let version = |known: Option<&str>| known.map_or(0, |known| known.parse().expect("a number"));
+                    world.change_record(workload, |record| {
+                        let known: u64 = version(record.metadata.resource_version.as_deref());
+                        record.metadata.resource_version = Some((known + 1).to_string());
+                    });
+                    world.tell(Event::Done(action.id, Outcome::Write(WriteOutcome::Conflict)));
+                }
+                _ => world.carry_out(action),
+            }
+        }
+    }
+    panic!("each conflict leads to another write at once");
+}
+
+#[test]
+fn a_gang_whose_flux_job_changes_before_each_write_gives_its_nodes_back() {
+    for queue_policy in [QueuePolicy::Fcfs, QueuePolicy::Easy] {
+        let told = CoreSettings { queue_policy, ..settings() };
+        let mut world = World::told(told, FunctionTable::builtin(), &[("a", 4)]);
+        world.submit_gang(2);
+        let mut conflicts = settle_while_edited(&mut world, "j");
+        victim(&mut world, "victim");
+        for _ in 0..20 {
+            world.pass_seconds(1);
+            conflicts += settle_while_edited(&mut world, "j");
+        }
+        assert_eq!(world.node_of("victim"), Some("a"), "{queue_policy:?}");
+        assert!(world.conditions["p0"].message.contains("changes before each write"), "{:?}", world.conditions);
+        for _ in 0..1200 {
+            world.pass_seconds(1);
+            conflicts += settle_while_edited(&mut world, "j");
+        }
+        assert!((6..60).contains(&conflicts), "{queue_policy:?}: {conflicts}");
+        world.change("victim", |pod| pod.phase = Phase::Succeeded);
+        world.pass_seconds(301);
+        world.settle();
+        assert_eq!(world.bound(), 3, "{queue_policy:?}: it starts when its FluxJob can be written");
+    }
+}
+
 #[test]
 fn a_status_that_is_invalid_gives_the_slots_back_and_a_smaller_one_says_so() {
     let mut world = World::new(&[("a", 4)]);

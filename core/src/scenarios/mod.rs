@@ -69,6 +69,7 @@ mod starting;
 mod storage;
 mod together;
 mod topology;
+mod unread_changes;
 mod versions;
 mod volume_limits;
 mod volumes;

@@ -10,6 +10,7 @@ pub mod client;
 pub mod clock;
 pub mod convert;
 pub mod driver;
+mod edits;
 mod error_chain;
 pub mod events;
 pub mod executors;

@@ -1,7 +1,7 @@
 //! What has been received of one kind, so that the core is told changes and nothing else.
 //!
 //! Pure: fed with the watch's events, it answers with the core's. It turns a relist into the difference to what was known,
-//! notices that a name has passed on to another object, and drops changes of fields that the core does not know.
+//! notices that a name has passed on to another object, drops changes of fields that the core does not know, and paces edits.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -11,7 +11,10 @@ use fluxqueue_api::FluxJob;
 use fluxqueue_core::Event;
 use fluxqueue_core::cluster::Node;
 use fluxqueue_core::queues::{Namespace, QueueObject};
-use fluxqueue_workload::{Controller, ObjectKey, ObjectRef, Pod, PriorityClass};
+use fluxqueue_workload::{Controller, ObjectKey, ObjectRef, Pod, PriorityClass, SuspensionPhase, Time};
+use tokio::time::Instant;
+
+use super::edits::Edits;
 
 /// A value of the core that stands for a Kubernetes object.
 pub trait Known: PartialEq + Send + Sync + 'static {
@@ -23,6 +26,10 @@ pub trait Known: PartialEq + Send + Sync + 'static {
     fn there(self: Arc<Self>) -> Event;
     /// It is gone.
     fn gone(&self) -> Event;
+    /// True if all that has changed since `known` is what the author of the object may write, as often as the author likes, and
+    /// something that is read is among that. Such changes are paced. What a server writes says how the object fares, and is told
+    /// at once, and so is a version alone, on which a write is decided.
+    fn is_edit_of(&self, known: &Self) -> bool;
 }
 
 /// All objects of one kind, by name.
@@ -31,13 +38,14 @@ pub struct Seen<T> {
     known: HashMap<ObjectKey, Arc<T>>,
     /// During a list: the names that it has shown so far.
     listed: Option<HashSet<ObjectKey>>,
+    edits: Edits<T>,
 }
 
 // === impl Seen ===
 
 impl<T> Default for Seen<T> {
     fn default() -> Self {
-        Seen { known: HashMap::new(), listed: None }
+        Seen { known: HashMap::new(), listed: None, edits: Edits::default() }
     }
 }
 
@@ -48,12 +56,19 @@ impl<T: Known> Seen<T> {
     }
 
     /// An object is there, listed or changed.
-    pub fn apply(&mut self, value: T, events: &mut Vec<Event>) {
+    pub fn apply(&mut self, value: T, now: Instant, events: &mut Vec<Event>) {
         let key = value.key();
         self.mark(&key);
         match self.known.get_mut(&key) {
-            Some(known) if **known == value => {}
+            Some(known) if **known == value => self.edits.drop_held(&key),
+            Some(known) if known.uid() == value.uid() && value.is_edit_of(known) => {
+                if let Some(value) = self.edits.pace(&key, value, now) {
+                    *known = Arc::new(value);
+                    events.push(Arc::clone(known).there());
+                }
+            }
             Some(known) => {
+                self.edits.drop_held(&key);
                 if known.uid() != value.uid() {
                     events.push(known.gone());
                 }
@@ -65,6 +80,20 @@ impl<T: Known> Seen<T> {
                 self.known.insert(key, Arc::clone(&value));
                 events.push(value.there());
             }
+        }
+    }
+
+    /// When an edit may be due.
+    pub fn next_due(&self) -> Option<Instant> {
+        self.edits.next_end()
+    }
+
+    /// Tells the edits that are due.
+    pub fn tell_due(&mut self, now: Instant, events: &mut Vec<Event>) {
+        for (key, value) in self.edits.take_due(now) {
+            let value = Arc::new(value);
+            self.known.insert(key, Arc::clone(&value));
+            events.push(value.there());
         }
     }
 
@@ -80,6 +109,7 @@ impl<T: Known> Seen<T> {
         if self.known.get(key).is_some_and(|known| known.uid() == uid)
             && let Some(known) = self.known.remove(key)
         {
+            self.edits.drop_held(key);
             events.push(known.gone());
         }
     }
@@ -90,6 +120,7 @@ impl<T: Known> Seen<T> {
         self.known.retain(|key, known| {
             let there = listed.contains(key);
             if !there {
+                self.edits.drop_held(key);
                 events.push(known.gone());
             }
             there
@@ -112,6 +143,10 @@ impl Known for Node {
     fn gone(&self) -> Event {
         Event::NodeGone(self.name.clone(), self.uid.clone())
     }
+    /// Only administrators and controllers write it.
+    fn is_edit_of(&self, _known: &Self) -> bool {
+        false
+    }
 }
 
 impl Known for Pod {
@@ -126,6 +161,18 @@ impl Known for Pod {
     }
     fn gone(&self) -> Event {
         Event::PodGone(self.id.clone())
+    }
+    fn is_edit_of(&self, known: &Self) -> bool {
+        let is_as_served = self.node == known.node
+            && self.nominated == known.nominated
+            && self.phase == known.phase
+            && self.deleting == known.deleting
+            && self.gates == known.gates
+            && self.started == known.started
+            && self.ended == known.ended
+            && self.scheduled_condition == known.scheduled_condition;
+        let unversioned = |pod: &Pod| Pod { resource_version: None, ..pod.clone() };
+        is_as_served && unversioned(self) != unversioned(known)
     }
 }
 
@@ -142,6 +189,31 @@ impl Known for Controller {
     fn gone(&self) -> Event {
         Event::ControllerGone(self.id.uid.clone())
     }
+    fn is_edit_of(&self, known: &Self) -> bool {
+        let is_as_served = self.deleting == known.deleting
+            && self.finished == known.finished
+            && self.failed == known.failed
+            && self.succeeded == known.succeeded
+            && released_at(self) == released_at(known);
+        is_as_served && unversioned(self) != unversioned(known)
+    }
+}
+
+fn released_at(controller: &Controller) -> Option<Time> {
+    match controller.suspension.as_ref()?.phase {
+        SuspensionPhase::Released { at } => Some(at),
+        SuspensionPhase::Marked { .. } => None,
+    }
+}
+
+fn unversioned(controller: &Controller) -> Controller {
+    let mut controller = controller.clone();
+    if let Some(SuspensionPhase::Marked { resource_version, .. }) =
+        controller.suspension.as_mut().map(|it| &mut it.phase)
+    {
+        *resource_version = None;
+    }
+    controller
 }
 
 impl Known for FluxJob {
@@ -158,6 +230,11 @@ impl Known for FluxJob {
     fn gone(&self) -> Event {
         Event::FluxJobGone(ObjectRef { key: self.key(), uid: self.uid().into() })
     }
+    fn is_edit_of(&self, known: &Self) -> bool {
+        self.status == known.status
+            && self.metadata.deletion_timestamp == known.metadata.deletion_timestamp
+            && self.spec != known.spec
+    }
 }
 
 impl Known for QueueObject {
@@ -172,6 +249,10 @@ impl Known for QueueObject {
     }
     fn gone(&self) -> Event {
         Event::QueueGone(Arc::clone(&self.name))
+    }
+    /// Only administrators and controllers write it.
+    fn is_edit_of(&self, _known: &Self) -> bool {
+        false
     }
 }
 
@@ -188,6 +269,10 @@ impl Known for Namespace {
     fn gone(&self) -> Event {
         Event::NamespaceGone(Arc::clone(&self.name))
     }
+    /// Only administrators and controllers write it.
+    fn is_edit_of(&self, _known: &Self) -> bool {
+        false
+    }
 }
 
 impl Known for PriorityClass {
@@ -203,12 +288,17 @@ impl Known for PriorityClass {
     fn gone(&self) -> Event {
         Event::PriorityClassGone(Arc::clone(&self.name))
     }
+    /// Only administrators and controllers write it.
+    fn is_edit_of(&self, _known: &Self) -> bool {
+        false
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use fluxqueue_core::cluster::Readiness;
+    use fluxqueue_workload::ShapeInterner;
 
     fn node(name: &str, uid: &str, unschedulable: bool) -> Node {
         Node {
@@ -238,10 +328,10 @@ mod tests {
     #[test]
     fn only_changes_are_told() {
         let (mut seen, mut events) = (Seen::default(), Vec::new());
-        seen.apply(node("a", "1", false), &mut events);
-        seen.apply(node("a", "1", false), &mut events);
+        seen.apply(node("a", "1", false), Instant::now(), &mut events);
+        seen.apply(node("a", "1", false), Instant::now(), &mut events);
         assert_eq!(told(&mut events), ["+a/1"]);
-        seen.apply(node("a", "1", true), &mut events);
+        seen.apply(node("a", "1", true), Instant::now(), &mut events);
         assert_eq!(told(&mut events), ["+a/1"]);
     }
 
@@ -249,14 +339,14 @@ mod tests {
     fn a_relist_tells_what_vanished() {
         let (mut seen, mut events) = (Seen::default(), Vec::new());
         for name in ["a", "b", "c"] {
-            seen.apply(node(name, "1", false), &mut events);
+            seen.apply(node(name, "1", false), Instant::now(), &mut events);
         }
         told(&mut events);
         // A list that breaks off shows nothing by what it leaves out.
         seen.list_begins();
-        seen.apply(node("a", "1", false), &mut events);
+        seen.apply(node("a", "1", false), Instant::now(), &mut events);
         seen.list_begins();
-        seen.apply(node("b", "1", false), &mut events);
+        seen.apply(node("b", "1", false), Instant::now(), &mut events);
         // An object that cannot be understood any more is there all the same.
         seen.mark(&ObjectKey::new("", "c"));
         seen.list_ends(&mut events);
@@ -266,12 +356,107 @@ mod tests {
     #[test]
     fn a_name_that_passed_on_ends_the_old_object_first() {
         let (mut seen, mut events) = (Seen::default(), Vec::new());
-        seen.apply(node("a", "1", false), &mut events);
-        seen.apply(node("a", "2", false), &mut events);
+        seen.apply(node("a", "1", false), Instant::now(), &mut events);
+        seen.apply(node("a", "2", false), Instant::now(), &mut events);
         assert_eq!(told(&mut events), ["+a/1", "-a/1", "+a/2"]);
         seen.delete(&ObjectKey::new("", "a"), "1", &mut events);
         assert_eq!(told(&mut events), Vec::<String>::new());
         seen.delete(&ObjectKey::new("", "a"), "2", &mut events);
         assert_eq!(told(&mut events), ["-a/2"]);
+    }
+    /// A pod that waits, with changes to it.
+    fn pod(changes: &[serde_json::Value]) -> Pod {
+        let mut object = serde_json::json!({
+            "metadata": {"name": "p", "namespace": "ns", "uid": "1", "resourceVersion": "1", "labels": {"app": "a"}},
+            "spec": {"containers": [{"name": "c", "image": "i"}], "schedulingGates": [{"name": "g"}]},
+            "status": {"phase": "Pending"},
+        });
+        changes.iter().for_each(|change| json_patch::merge(&mut object, change));
+        let object = serde_json::from_value(object).expect("a pod");
+        Pod::from_kubernetes(&object, &mut ShapeInterner::default()).expect("it has a name")
+    }
+
+    /// Labels and phases that are told of pods.
+    fn told_of_pods(events: &mut Vec<Event>) -> Vec<String> {
+        let name = |event| match event {
+            Event::Pod(pod) => format!("{:?} {:?}", pod.labels[0].1, pod.phase),
+            Event::PodGone(id) => format!("-{}", id.uid),
+            other => panic!("unexpected {other:?}"),
+        };
+        events.drain(..).map(name).collect()
+    }
+
+    fn labelled(value: &str) -> serde_json::Value {
+        serde_json::json!({"metadata": {"labels": {"app": value}, "resourceVersion": value}})
+    }
+
+    #[test]
+    fn one_edit_a_second_is_told_and_of_those_between_the_last_one() {
+        let (mut seen, mut events, begin) = (Seen::default(), Vec::new(), Instant::now());
+        let at = |millis| begin + std::time::Duration::from_millis(millis);
+        seen.apply(pod(&[]), at(0), &mut events);
+        for (millis, value) in [(0, "b"), (50, "c"), (100, "d"), (999, "e")] {
+            seen.apply(pod(&[labelled(value)]), at(millis), &mut events);
+            seen.tell_due(at(millis), &mut events);
+        }
+        assert_eq!(told_of_pods(&mut events), [r#""a" Pending"#, r#""b" Pending"#], "new, and the first edit");
+        assert_eq!(seen.next_due(), Some(at(1000)));
+        seen.tell_due(at(1000), &mut events);
+        assert_eq!(told_of_pods(&mut events), [r#""e" Pending"#]);
+        // What was told last rests again; and what is taken back was never there.
+        seen.apply(pod(&[labelled("f")]), at(1500), &mut events);
+        seen.apply(pod(&[labelled("e")]), at(1600), &mut events);
+        seen.tell_due(at(2000), &mut events);
+        assert_eq!((told_of_pods(&mut events), seen.next_due()), (Vec::new(), None));
+    }
+
+    #[test]
+    fn what_a_server_writes_is_told_at_once_with_all_edits_before_it() {
+        let runs = serde_json::json!({"status": {"phase": "Running"}});
+        let (mut seen, mut events, now) = (Seen::default(), Vec::new(), Instant::now());
+        seen.apply(pod(&[]), now, &mut events);
+        seen.apply(pod(&[labelled("b")]), now, &mut events);
+        seen.apply(pod(&[labelled("c")]), now, &mut events);
+        seen.apply(pod(&[labelled("c"), runs.clone()]), now, &mut events);
+        assert_eq!(told_of_pods(&mut events)[2..], [r#""c" Running"#]);
+        // What was held is not told once more, nor of a pod that is gone.
+        seen.tell_due(now + super::super::edits::PERIOD, &mut events);
+        seen.apply(pod(&[labelled("d"), runs.clone()]), now, &mut events);
+        seen.apply(pod(&[labelled("e"), runs]), now, &mut events);
+        seen.delete(&ObjectKey::new("ns", "p"), "1", &mut events);
+        seen.tell_due(now + 3 * super::super::edits::PERIOD, &mut events);
+        assert_eq!(told_of_pods(&mut events), [r#""d" Running"#, "-1"]);
+    }
+
+    #[test]
+    fn edits_are_what_an_author_may_write_again_and_again() {
+        let edits = [
+            r#"{"metadata": {"labels": {"app": "b"}}}"#,
+            r#"{"metadata": {"labels": {"fluxqueue/queue": "other"}}}"#,
+            r#"{"metadata": {"annotations": {"fluxqueue/walltime": "1h"}}}"#,
+            r#"{"metadata": {"annotations": {"fluxqueue/exclusive": "true"}}}"#,
+            r#"{"metadata": {"ownerReferences": [{"apiVersion": "v1", "kind": "A", "name": "a", "uid": "2", "controller": true}]}}"#,
+            r#"{"spec": {"tolerations": [{"operator": "Exists"}]}}"#,
+            r#"{"spec": {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "2"}}}]}}"#,
+        ];
+        let not_edits = [
+            r#"{}"#,
+            r#"{"metadata": {"resourceVersion": "2"}}"#,
+            r#"{"metadata": {"annotations": {"anything": "else"}, "resourceVersion": "2"}}"#,
+            r#"{"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}"#,
+            r#"{"spec": {"nodeName": "n"}}"#,
+            r#"{"spec": {"schedulingGates": []}}"#,
+            r#"{"status": {"phase": "Failed"}}"#,
+            r#"{"status": {"nominatedNodeName": "n"}}"#,
+            r#"{"status": {"startTime": "2026-01-01T00:00:00Z"}}"#,
+            r#"{"status": {"conditions": [{"type": "PodScheduled", "status": "False", "message": "m"}]}}"#,
+        ];
+        let parse = |text: &str| serde_json::from_str::<serde_json::Value>(text).expect("JSON");
+        let is_edit = |text: &&&str| pod(&[parse(text)]).is_edit_of(&pod(&[]));
+        assert_eq!(edits.iter().filter(is_edit).count(), edits.len(), "{:?}", edits.iter().find(|text| !is_edit(text)));
+        assert_eq!(not_edits.iter().find(is_edit), None);
+        // Where both have changed, it is no edit: the server's part is told at once.
+        let both = pod(&[parse(edits[0]), parse(not_edits[6])]);
+        assert!(!both.is_edit_of(&pod(&[])));
     }
 }

@@ -83,7 +83,7 @@ watched! {
 }
 
 macro_rules! known {
-    ($($value:ident $object:ident: $key:expr, $uid:expr, $there:ident, $gone:expr;)*) => {
+    ($($value:ident $object:ident: $key:expr, $uid:expr, $there:ident, $gone:expr $(, edited if $is_edit:expr)?;)*) => {
         $(impl Known for $value {
             fn key(&self) -> ObjectKey {
                 let $object = self;
@@ -100,18 +100,30 @@ macro_rules! known {
                 let $object = self;
                 Event::Storage($gone)
             }
+            fn is_edit_of(&self, _known: &Self) -> bool {
+                false $(|| $is_edit(self, _known))?
+            }
         })*
     };
 }
 
 known! {
-    Claim it: it.id.key.clone(), &it.id.uid, Claim, StorageNews::ClaimGone(it.id.clone());
+    Claim it: it.id.key.clone(), &it.id.uid, Claim, StorageNews::ClaimGone(it.id.clone()), edited if is_edit;
     PersistentVolume it: named(&it.name), &it.uid, Volume, StorageNews::VolumeGone(Arc::clone(&it.name), it.uid.clone());
     StorageClass it: named(&it.name), &it.uid, Class, StorageNews::ClassGone(Arc::clone(&it.name));
     CsiNode it: ObjectKey::new("", &*it.node), &it.uid, CsiNode, StorageNews::CsiNodeGone(it.node.clone());
     CsiDriver it: named(&it.name), &it.uid, Driver, StorageNews::DriverGone(Arc::clone(&it.name));
     StorageCapacity it: it.id.key.clone(), &it.id.uid, Capacity, StorageNews::CapacityGone(it.id.key.clone());
     VolumeAttachment it: named(&it.name), &it.uid, Attachment, StorageNews::AttachmentGone(Arc::new(it.clone()));
+}
+
+fn is_edit(claim: &Claim, known: &Claim) -> bool {
+    let is_as_served = claim.deleting == known.deleting
+        && claim.volume == known.volume
+        && claim.is_bound == known.is_bound
+        && claim.is_lost == known.is_lost;
+    let unversioned = |claim: &Claim| Claim { resource_version: None, ..claim.clone() };
+    is_as_served && unversioned(claim) != unversioned(known)
 }
 
 fn named(name: &Arc<str>) -> ObjectKey {

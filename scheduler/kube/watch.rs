@@ -14,6 +14,7 @@ use futures::{Stream, StreamExt};
 use kube::runtime::watcher;
 use kube::{Api, Client, Resource};
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 
 use super::convert::Watched;
 use super::error_chain::error_chain;
@@ -96,7 +97,15 @@ impl Watches {
     ) -> Result<(), NobodyListens> {
         let stream = paced(watch).ready_chunks(BATCH_EVENTS);
         let mut stream = std::pin::pin!(stream);
-        while let Some(changes) = stream.next().await {
+        loop {
+            let due = reading.seen.next_due();
+            let changes = tokio::select! {
+                changes = stream.next() => match changes {
+                    Some(changes) => changes,
+                    None => return Ok(()),
+                },
+                () = tokio::time::sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => Vec::new(),
+            };
             let mut events = Vec::new();
             let mut list_ended = false;
             for change in changes {
@@ -111,6 +120,7 @@ impl Watches {
                     Err(error) => self.complain::<K>(&error),
                 }
             }
+            reading.seen.tell_due(Instant::now(), &mut events);
             self.hand_on::<K>(events).await?;
             if list_ended && !reading.listed {
                 reading.listed = true;
@@ -121,7 +131,6 @@ impl Watches {
                 }
             }
         }
-        Ok(())
     }
 
     fn take_in<K: Watched>(&self, change: watcher::Event<K>, reading: &mut Reading<K>, events: &mut Vec<Event>) {
@@ -133,7 +142,7 @@ impl Watches {
                 self.metrics.changes.get_or_create(&[("kind", K::KIND)]).inc();
                 let key = key_of(&object);
                 match object.convert(memory) {
-                    Ok(value) => seen.apply(value, events),
+                    Ok(value) => seen.apply(value, Instant::now(), events),
                     Err(error) => {
                         self.metrics.invalid_objects.get_or_create(&[("kind", K::KIND)]).inc();
                         tracing::warn!(kind = K::KIND, object = %key, %error, "object cannot be understood and is left out");

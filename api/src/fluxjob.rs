@@ -405,6 +405,8 @@ pub enum BlockedReason {
     QueueFull,
     /// Pods of a Job that was released in its namespace did not all come: no other Job is released there for a while.
     ReleasePaused,
+    /// A ResourceQuota of its namespace leaves too little for the pods that its Job does not have yet.
+    QuotaExceeded,
     /// The nodes that it may use have too little free.
     InsufficientResources,
     /// No rack, zone or other part of a level has room for as many of its pods as are to be in one.
@@ -490,7 +492,7 @@ fn one_or_several<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<V
 
 impl BlockedReason {
     /// All that this version writes.
-    pub const ALL: [BlockedReason; 21] = [
+    pub const ALL: [BlockedReason; 22] = [
         BlockedReason::Incomplete,
         BlockedReason::Gated,
         BlockedReason::Held,
@@ -503,6 +505,7 @@ impl BlockedReason {
         BlockedReason::QueueLimit,
         BlockedReason::QueueFull,
         BlockedReason::ReleasePaused,
+        BlockedReason::QuotaExceeded,
         BlockedReason::InsufficientResources,
         BlockedReason::NoRoomInLevel,
         BlockedReason::NoMatchingNodes,
@@ -529,6 +532,7 @@ impl BlockedReason {
             BlockedReason::QueueLimit => "QueueLimit",
             BlockedReason::QueueFull => "QueueFull",
             BlockedReason::ReleasePaused => "ReleasePaused",
+            BlockedReason::QuotaExceeded => "QuotaExceeded",
             BlockedReason::InsufficientResources => "InsufficientResources",
             BlockedReason::NoRoomInLevel => "NoRoomInLevel",
             BlockedReason::NoMatchingNodes => "NoMatchingNodes",
@@ -556,6 +560,7 @@ impl BlockedReason {
             | BlockedReason::QueueLimit
             | BlockedReason::QueueFull
             | BlockedReason::ReleasePaused
+            | BlockedReason::QuotaExceeded
             | BlockedReason::InsufficientResources
             | BlockedReason::NoRoomInLevel
             | BlockedReason::NoMatchingNodes
@@ -569,7 +574,8 @@ impl BlockedReason {
 
     /// A job that waits for this reason has no place in the queue: the reason is in the job itself.
     pub fn is_outside_the_queue(self) -> bool {
-        let has_no_place = matches!(self, BlockedReason::QueueFull | BlockedReason::ReleasePaused);
+        let has_no_place =
+            matches!(self, BlockedReason::QueueFull | BlockedReason::ReleasePaused | BlockedReason::QuotaExceeded);
         has_no_place || !matches!(self.state(), JobState::Pending | JobState::Unsatisfiable)
     }
 }

@@ -8,7 +8,7 @@ use super::ActionId;
 use crate::cluster::Node;
 use crate::cluster::volumes::StorageNews;
 use crate::queues::{Namespace, QueueObject};
-use fluxqueue_workload::{Controller, NodeName, ObjectRef, Pod, PriorityClass, Uid};
+use fluxqueue_workload::{Controller, NodeName, ObjectRef, Pod, PriorityClass, Quota, Uid};
 
 /// Something happened. Per object, events arrive in the order of its changes, but may be repeated, skipped (only the
 /// newest state is sure to come) and late; between objects there is no order at all.
@@ -30,6 +30,10 @@ pub enum Event {
     FluxJob(Arc<FluxJob>),
     /// It is gone.
     FluxJobGone(ObjectRef),
+    /// A ResourceQuota is there.
+    Quota(Arc<Quota>),
+    /// It is gone.
+    QuotaGone(ObjectRef),
     /// A PriorityClass is there.
     PriorityClass(Arc<PriorityClass>),
     /// The PriorityClass of this name is gone.

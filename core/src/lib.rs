@@ -88,6 +88,7 @@ mod promising;
 pub mod queue;
 mod queueing;
 pub mod queues;
+mod quotas;
 mod readers;
 mod record;
 mod recording;
@@ -346,6 +347,8 @@ impl Core {
             Event::ControllerGone(uid) => self.controller_gone(&uid),
             Event::FluxJob(object) => self.flux_job(object),
             Event::FluxJobGone(object) => self.flux_job_gone(&object),
+            Event::Quota(quota) => quotas::put(self, quota),
+            Event::QuotaGone(quota) => quotas::remove(self, &quota),
             Event::PriorityClass(class) => self.priority_class(&class),
             Event::PriorityClassGone(name) => self.priority_class_gone(&name),
             Event::Queue(queue) => self.queue_object(&queue),

@@ -495,6 +495,9 @@ impl Core {
     pub(super) fn forget(&mut self, id: JobId) {
         self.owe_nothing(id);
         self.labelled.forget(id);
+        if let Some(job) = self.jobs.all.get(&id) {
+            self.jobs.releases.quotas.forget(&job.key.namespace, id);
+        }
         self.timers.forget_job(id);
         self.jobs.forget(id);
         self.leave_queue(id);

@@ -13,7 +13,7 @@ use super::job::{Identity, Job, Lifecycle, Member, Stage, Style};
 use super::mounting::not_mountable;
 use super::plan::Delay;
 use super::stored::Stored;
-use super::{Core, Timer, stand_ins, waves};
+use super::{Core, Timer, quotas, stand_ins, waves};
 use crate::queue::{ClassId, JobId, PendingRequest, Place};
 use fluxqueue_workload::{Pod, Refusal, Time, Uid, Unsupported};
 
@@ -150,6 +150,11 @@ impl Core {
                 (job.queued_at, job.is_late_entrant) = (None, true);
             }
             self.block(id, BlockedReason::ReleasePaused, message);
+            return Vec::new();
+        }
+        if let Some(message) = stand_ins::lacks_quota(self, job) {
+            quotas::wait(self, id);
+            self.block(id, BlockedReason::QuotaExceeded, message);
             return Vec::new();
         }
         // A pod that goes before it has a node asks for nothing any more, however long it takes to go.
@@ -477,7 +482,8 @@ impl Core {
                     | BlockedReason::WalltimeTooLong
                     | BlockedReason::QueueFull
             );
-            job.is_late_entrant |= is_of_queue || matches!(reason, BlockedReason::Held | BlockedReason::Gated);
+            job.is_late_entrant |= is_of_queue
+                || matches!(reason, BlockedReason::Held | BlockedReason::Gated | BlockedReason::QuotaExceeded);
             let queue = is_of_queue.then(|| job.queue.name.to_string());
             // What an earlier process said for what was found first is not said any more.
             job.found_first = None;

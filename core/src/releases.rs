@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::backoff::Backoff;
+use super::quotas::Quotas;
 use fluxqueue_workload::{Time, Uid};
 
 /// The longest pause, as a multiple of the first one.
@@ -29,6 +30,8 @@ pub(super) struct Releases {
     counted: BTreeSet<Uid>,
     /// Jobs that are there, and whose authors were told that their mark counts for nothing.
     ignored_marks: BTreeSet<Uid>,
+    /// What quotas leave for pods that are to come.
+    pub quotas: Quotas,
 }
 
 /// The failed releases of a namespace.

@@ -18,6 +18,7 @@ use super::backoff::Backoff;
 use super::grouping;
 use super::job::{Identity, Job, JobChange, JobWrite, Lifecycle, Member, Stage, Suspended};
 use super::jobs::Jobs;
+use super::quotas;
 use super::record::timestamp;
 use super::recovery::ended_as;
 use super::refused;
@@ -217,6 +218,7 @@ impl Core {
     fn hold_place(&mut self, id: JobId, since: Time) {
         let hold_secs = self.settings.suspend_hold_secs;
         let until = since.plus_secs(hold_secs);
+        quotas::note_coming(self, id);
         let Some(job) = self.jobs.all.get(&id) else { return };
         let own = self.jobs.live(job).filter(|member| !member.pod.stands_in && member.is_ready(names::GATE)).count();
         if job.life != Lifecycle::Placed {
@@ -278,7 +280,13 @@ impl Core {
 
     /// The job could begin: its Job is released, so that its pods come.
     pub(super) fn release_job(&mut self, id: JobId) {
+        let job = self.jobs.all.get(&id);
+        if let Some(text) = job.and_then(|job| quotas::shortage(&self.jobs, job, self.now)) {
+            // Another Job was released since it was placed.
+            return self.withdraw(id, &text, Setback::Changed);
+        }
         self.write_job(id, JobChange::Release);
+        quotas::note_coming(self, id);
     }
 
     fn write_job(&mut self, id: JobId, change: JobChange) {
@@ -376,6 +384,12 @@ pub(super) fn paused(core: &Core, job: &Job) -> Option<(String, Time)> {
         "{what} released in its namespace, and the pods did not all come in time: the next release is not before {at}"
     );
     Some((text, until))
+}
+
+/// Why a job that waits without pods, and without a place, is not to have one: a quota leaves too little for its pods.
+pub(super) fn lacks_quota(core: &Core, job: &Job) -> Option<String> {
+    let waits = matches!(job.suspended, Suspended::Waits(_)) && !job.life.is_placed();
+    quotas::shortage(&core.jobs, job, core.now).filter(|_| waits)
 }
 
 /// True if nothing is new about a stand-in.

@@ -248,6 +248,8 @@ impl Meanwhile {
             | Event::Controller(_)
             | Event::ControllerGone(_)
             | Event::FluxJobGone(_)
+            | Event::Quota(_)
+            | Event::QuotaGone(_)
             | Event::ClockOffset(_)
             | Event::Synced
             | Event::Done(..) => {}

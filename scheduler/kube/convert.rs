@@ -15,7 +15,7 @@ use super::protobuf::{self, Decode};
 use super::seen::Known;
 use fluxqueue_core::cluster::Node;
 use fluxqueue_core::queues::{Namespace, QueueObject};
-use fluxqueue_workload::{Controller, Pod, PriorityClass, ShapeInterner, metadata};
+use fluxqueue_workload::{Controller, Pod, PriorityClass, Quota, ShapeInterner, metadata};
 
 /// A watched kind: how its objects become what the core knows.
 pub trait Watched: kube::Resource + Clone + std::fmt::Debug + DeserializeOwned + Send + 'static {
@@ -89,6 +89,16 @@ controllers! {
     ReplicaSet "ReplicaSet" from_replica_set
     Deployment "Deployment" from_deployment
     StatefulSet "StatefulSet" from_stateful_set
+}
+
+impl Watched for Lean<core_v1::ResourceQuota> {
+    type Value = Quota;
+    type Memory = ();
+    const KIND: &'static str = "ResourceQuota";
+
+    fn convert(self, (): &mut ()) -> Result<Quota, String> {
+        Quota::from_kubernetes(&self.0).map_err(|error| error.to_string())
+    }
 }
 
 impl Watched for scheduling_v1::PriorityClass {

@@ -16,7 +16,7 @@ use k8s_openapi::api::batch::v1::{Job, JobSpec, JobStatus};
 use k8s_openapi::api::core::v1::{
     Namespace, NamespaceSpec, NamespaceStatus, Node, NodeSpec, NodeStatus, PersistentVolume, PersistentVolumeClaim,
     PersistentVolumeClaimSpec, PersistentVolumeClaimStatus, PersistentVolumeSpec, PersistentVolumeStatus, Pod, PodSpec,
-    PodStatus,
+    PodStatus, ResourceQuota, ResourceQuotaSpec, ResourceQuotaStatus,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference, Time};
 use kube::Resource;
@@ -189,6 +189,7 @@ macro_rules! parts {
 
 parts! {
     Namespace of NamespaceSpec, NamespaceStatus;
+    ResourceQuota of ResourceQuotaSpec, ResourceQuotaStatus;
     Node of NodeSpec, NodeStatus;
     Pod of PodSpec, PodStatus;
     Job of JobSpec, JobStatus;

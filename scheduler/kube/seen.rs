@@ -11,7 +11,7 @@ use fluxqueue_api::FluxJob;
 use fluxqueue_core::Event;
 use fluxqueue_core::cluster::Node;
 use fluxqueue_core::queues::{Namespace, QueueObject};
-use fluxqueue_workload::{Controller, ObjectKey, ObjectRef, Pod, PriorityClass, SuspensionPhase, Time};
+use fluxqueue_workload::{Controller, ObjectKey, ObjectRef, Pod, PriorityClass, Quota, SuspensionPhase, Time};
 use tokio::time::Instant;
 
 use super::edits::Edits;
@@ -272,6 +272,25 @@ impl Known for Namespace {
     /// Only administrators and controllers write it.
     fn is_edit_of(&self, _known: &Self) -> bool {
         false
+    }
+}
+
+impl Known for Quota {
+    fn key(&self) -> ObjectKey {
+        self.id.key.clone()
+    }
+    fn uid(&self) -> &str {
+        &self.id.uid
+    }
+    fn there(self: Arc<Self>) -> Event {
+        Event::Quota(self)
+    }
+    fn gone(&self) -> Event {
+        Event::QuotaGone(self.id.clone())
+    }
+    /// What it leaves changes with each pod that an author makes.
+    fn is_edit_of(&self, _known: &Self) -> bool {
+        true
     }
 }
 

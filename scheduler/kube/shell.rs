@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::batch::v1::Job;
-use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod};
+use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, ResourceQuota};
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use k8s_openapi::api::storage::v1::{CSIDriver, CSINode, CSIStorageCapacity, StorageClass, VolumeAttachment};
 use tokio::sync::{mpsc, oneshot};
@@ -38,6 +38,9 @@ use fluxqueue_core::Event;
 
 /// Kinds that are watched besides those of storage.
 const KINDS: usize = 10;
+
+/// Where quotas are listed.
+const QUOTAS: &str = "/api/v1/resourcequotas";
 
 /// Questions of the HTTP server that may wait for the core.
 const QUESTIONS: usize = 8;
@@ -325,7 +328,16 @@ impl Run {
             // Nobody takes it only if the core has ended, which its task will say.
             let _ = batches.send(vec![storage::hidden(why)]).await;
         }
-        let kinds = KINDS + if refusal.is_none() { storage::KINDS } else { 0 };
+        // Quotas matter only where Jobs wait without pods, for which there is a role of its own.
+        let refusal_of_quotas = storage::refusal_to_list(&self.clients.watch, QUOTAS).await;
+        if let Some(why) = &refusal_of_quotas {
+            tracing::debug!(
+                why,
+                "quotas may not be read: a Job that waits without pods is released whatever they leave"
+            );
+        }
+        let kinds =
+            KINDS + if refusal.is_none() { storage::KINDS } else { 0 } + usize::from(refusal_of_quotas.is_none());
         let watches = Watches {
             client: self.clients.watch.clone(),
             batches,
@@ -342,6 +354,9 @@ impl Run {
         self.start_watch::<LooseFluxQueue>(&watches);
         self.start_watch::<Lean<Namespace>>(&watches);
         self.start_watch::<PriorityClass>(&watches);
+        if refusal_of_quotas.is_none() {
+            self.start_watch::<Lean<ResourceQuota>>(&watches);
+        }
         if refusal.is_none() {
             self.start_watch::<Lean<PersistentVolumeClaim>>(&watches);
             self.start_watch::<Lean<PersistentVolume>>(&watches);

@@ -40,14 +40,20 @@ const ASK_WITHIN: Duration = Duration::from_secs(5);
 /// Why storage may not be read; `None` if it may, or if that could not be found out: then the watches will tell.
 pub(super) async fn refusal(client: &Client) -> Option<String> {
     for list in LISTS {
-        let path = format!("{list}?limit=1");
-        if let Ok(Err(reply)) = get::<serde_json::Value>(client, &path, ASK_WITHIN).await
-            && reply.is_refused()
-        {
-            return Some(format!("listing {list}: {}", reply.explain()));
+        if let Some(refusal) = refusal_to_list(client, list).await {
+            return Some(refusal);
         }
     }
     None
+}
+
+/// Why what is at this path may not be listed, in the same way.
+pub(super) async fn refusal_to_list(client: &Client, list: &str) -> Option<String> {
+    let path = format!("{list}?limit=1");
+    match get::<serde_json::Value>(client, &path, ASK_WITHIN).await {
+        Ok(Err(reply)) if reply.is_refused() => Some(format!("listing {list}: {}", reply.explain())),
+        _ => None,
+    }
 }
 
 /// What the core is told when storage may not be read.

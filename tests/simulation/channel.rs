@@ -128,7 +128,7 @@ fn stream_of(event: &Event) -> Option<Stream> {
         Event::Namespace(namespace) => Stream::Namespace(Arc::clone(&namespace.name)),
         Event::NamespaceGone(name) => Stream::Namespace(Arc::clone(name)),
         Event::ClockOffset(_) => Stream::Clock,
-        // The simulation has no storage.
-        Event::Storage(_) | Event::Synced | Event::Done(..) => return None,
+        // The simulation has no storage and no quotas.
+        Event::Storage(_) | Event::Quota(_) | Event::QuotaGone(_) | Event::Synced | Event::Done(..) => return None,
     })
 }

@@ -76,6 +76,8 @@ pub(crate) fn event(event: &Event) -> String {
         Event::NamespaceGone(name) => format!("Namespace {name} gone"),
         Event::PriorityClass(class) => format!("PriorityClass {} {}", class.name, class.value),
         Event::PriorityClassGone(name) => format!("PriorityClass {name} gone"),
+        Event::Quota(quota) => format!("{quota:?}"),
+        Event::QuotaGone(id) => format!("ResourceQuota {id} gone"),
         Event::Storage(news) => format!("{news:?}"),
         Event::Synced => "synced".to_string(),
         Event::Done(id, Outcome::Bind(outcome)) => format!("outcome of {id}: {outcome:?}"),

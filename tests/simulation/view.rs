@@ -145,6 +145,8 @@ impl View {
             | Event::NamespaceGone(_)
             | Event::PriorityClass(_)
             | Event::PriorityClassGone(_)
+            | Event::Quota(_)
+            | Event::QuotaGone(_)
             | Event::Storage(_) => {}
             Event::Synced => self.synced = true,
             Event::ClockOffset(offset) => self.offset_max = self.offset_max.max(Some(*offset)),

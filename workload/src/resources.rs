@@ -56,6 +56,13 @@ impl Resources {
         self.0.iter().map(|(name, amount)| (name, *amount))
     }
 
+    /// As much for each of `count`.
+    #[must_use]
+    pub fn times(&self, count: u64) -> Self {
+        let all = self.sums().filter(|_| count > 0);
+        Resources(all.map(|(name, amount)| (Arc::clone(name), amount.saturating_mul(u128::from(count)))).collect())
+    }
+
     /// Adds `other`.
     pub fn add(&mut self, other: &Resources) {
         for (name, amount) in other.sums() {

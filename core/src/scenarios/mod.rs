@@ -52,6 +52,7 @@ mod promises;
 mod promises_after_restart;
 mod quantities;
 mod queues;
+mod quotas;
 mod rebuilt_graph;
 mod refused;
 mod releases;

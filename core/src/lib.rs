@@ -24,6 +24,7 @@
 //! - `levels`: what jobs ask of racks, zones and other levels of the machine
 //! - `roles`: what pods are in their jobs, and which of them
 //! - `exclusive`: jobs that ask for nodes alone
+//! - `lifetimes`: for how long pods are planned to take what they ask for
 //! - `mounting`: the volumes of pods that wait, and of those that have a slot, until they are bound
 //! - `nominating`: the node that a pod says it is to go to, until then
 //! - `stand_ins`, `releases`: pods that stand in for those of a suspended Job, its release, and what came of it
@@ -75,6 +76,7 @@ mod jobs;
 mod labelled;
 mod ledger;
 mod levels;
+mod lifetimes;
 mod lost;
 mod mounting;
 mod nominating;

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use super::grouping;
 use super::job::{Cause, Lifecycle, Member, PodOrder, RetainedSlot, Seating, Stage, Style};
-use super::jobs::ended_by;
 use super::ledger::{Allocation, valid};
+use super::lifetimes::ended_by;
 use super::promises::Promise;
 use super::{Core, Timer, jobs};
 use crate::fluxion::{End, Tenancy};

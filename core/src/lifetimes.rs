@@ -1,0 +1,81 @@
+//! How long pods take their resources: their walltimes, and deadlines at which the objects that made them end them.
+
+use super::job::Job;
+use super::jobs::{Clock, Jobs};
+use fluxqueue_workload::{Lifetime, Pod, Time};
+
+impl Jobs {
+    /// How long a pod of the job would take its resources if it started now.
+    pub(super) fn lifetime(&self, pod: &Pod, job: &Job, clock: Clock) -> Lifetime {
+        ended_by(self.deadline(pod, clock), self.holds_from_binding(pod, job), clock.now)
+    }
+
+    /// How long its resources are to be kept for a pod of the job that starts later, if the object that made it ends it at a deadline: as
+    /// if it started at this time, by the API server's clock, since when it could have. It has no more time than that when it does
+    /// start, and what is promised behind it does not move with every second for which both wait.
+    pub(super) fn lifetime_later(&self, pod: &Pod, job: &Job, clock: Clock, since: Time) -> Option<Lifetime> {
+        let deadline = clock.wall(self.deadline(pod, clock)?);
+        Some(ended_by(Some(deadline), self.holds_from_binding(pod, job), since))
+    }
+
+    /// How long a pod of the job takes its resources from its start: its walltime, the time that it has to stop
+    /// then, and what it takes until that is seen: a promise that comes due a moment before would have to be broken.
+    pub(super) fn occupies(&self, pod: &Pod, job: &Job) -> Lifetime {
+        self.walltime(pod, job).plus_secs(pod.grace_secs).plus_secs(self.end_slack_secs)
+    }
+
+    /// How long a pod of the job may take its resources from its Binding. It is counted so while the pod does not run: what is
+    /// promised behind it would have to be broken if it began later than was planned.
+    pub(super) fn occupies_from_binding(&self, pod: &Pod, job: &Job) -> Lifetime {
+        self.occupies(pod, job).plus_secs(self.start_slack_secs)
+    }
+
+    /// How long a pod of the job may run from its start: what a person wishes, what the workload says, the default of the
+    /// queue; and no more than that has, if it clamps.
+    pub(super) fn walltime(&self, pod: &Pod, job: &Job) -> Lifetime {
+        let wished = job.record.overrides.walltime_seconds.and_then(|seconds| u64::try_from(seconds).ok());
+        if let Some(seconds) = wished.filter(|seconds| *seconds > 0) {
+            return job.queue.walltimes.of(Lifetime::Seconds(seconds), None);
+        }
+        job.queue.walltimes.of(self.said_walltime(pod), self.default_walltime_secs)
+    }
+
+    /// What the workload says about that: the object that made the pod, else the pod itself.
+    pub(super) fn said_walltime(&self, pod: &Pod) -> Lifetime {
+        let annotated = self.controller(pod).and_then(|made_by| made_by.walltime.as_ref()?.as_ref().ok().copied());
+        annotated.unwrap_or(pod.lifetime)
+    }
+
+    /// What goes on record of that: what the workload says, and what counts. Where nobody said how long it runs, the object that
+    /// made the pod may say when it ends it.
+    pub(super) fn recorded_walltimes(&self, pod: &Pod, job: &Job) -> (Lifetime, Lifetime) {
+        let made_by = self.controller(pod);
+        let annotated = made_by.is_some_and(|made_by| made_by.walltime.as_ref().is_some_and(Result::is_ok));
+        let ends_after = made_by.and_then(|made_by| made_by.deadline_secs).filter(|_| !annotated);
+        let until = |own: Lifetime| match (ends_after, own) {
+            (Some(secs), Lifetime::Seconds(own)) => Lifetime::Seconds(own.min(secs)),
+            (Some(secs), _) => Lifetime::Seconds(secs),
+            (None, own) => own,
+        };
+        (until(self.said_walltime(pod)), until(self.walltime(pod, job)))
+    }
+
+    /// When a pod has stopped that the object that made it ends whatever it does, in the core's time; unless somebody said how
+    /// long it runs.
+    pub(super) fn deadline(&self, pod: &Pod, clock: Clock) -> Option<Time> {
+        let made_by = self.controller(pod)?;
+        let annotated = made_by.walltime.as_ref().is_some_and(Result::is_ok);
+        let can_be_planned = pod.grace_secs <= Lifetime::SECS_MAX;
+        made_by.deadline.filter(|_| !annotated && can_be_planned).map(|at| clock.core(at).plus_secs(pod.grace_secs))
+    }
+}
+
+/// How long a pod takes its resources that starts now, would take them for its `own` time, and is ended at its deadline.
+pub(super) fn ended_by(deadline: Option<Time>, own: Lifetime, now: Time) -> Lifetime {
+    let left = deadline.map(|at| u64::try_from(at.seconds().saturating_sub(now.seconds())).unwrap_or(0).max(1));
+    match (left, own) {
+        (Some(left), Lifetime::Seconds(own)) => Lifetime::Seconds(left.min(own)),
+        (Some(left), _) => Lifetime::Seconds(left),
+        (None, own) => own,
+    }
+}

@@ -51,11 +51,6 @@ impl Jobs {
         times(self.occupies_from_binding(pod, job), self.waves(pod, job))
     }
 
-    /// The same from its start, for telling requests apart.
-    pub(super) fn holds(&self, pod: &Pod, job: &Job) -> Lifetime {
-        times(self.occupies(pod, job), self.waves(pod, job))
-    }
-
     fn waves(&self, pod: &Pod, job: &Job) -> u64 {
         let left = self.controller(pod).and_then(|made_by| Some((left_of(made_by, job)?, made_by.parallelism.max(1))));
         left.map_or(1, |(left, parallelism)| u64::from(left.div_ceil(parallelism).max(1)))

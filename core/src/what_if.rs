@@ -189,8 +189,8 @@ impl Core {
             let pending = place.request();
             let job = self.jobs.all.get(&pending.job());
             let Some((job, request)) = job.zip(asking.request(pending)) else { continue };
-            let deadline = |pod| self.jobs.deadline(pod, asking.clock);
-            let own = |pod| self.jobs.holds_from_binding(pod, job);
+            let deadline = |pod| self.jobs.planned_deadline(pod, asking.clock);
+            let own = |pod| self.jobs.planned_time(pod, job);
             let samples = request.groups.iter().map(|group| &*group.sample);
             let deadlines = samples.map(|pod| deadline(pod).map(|at| (at, own(pod)))).collect();
             waiting.names.entry(job.id).or_insert_with(|| job.key.clone());

@@ -86,8 +86,8 @@ impl Asking<'_> {
             let slices: Vec<u32> = size.and_then(|size| self.jobs.slice_of(pod, size)).into_iter().collect();
             let want = SlotKey {
                 shape: Same(Arc::clone(&pod.shape)),
-                walltime: self.jobs.holds(pod, job),
-                deadline: self.jobs.deadline(pod, self.clock).map(Time::seconds),
+                walltime: self.jobs.planned_time(pod, job),
+                deadline: self.jobs.planned_deadline(pod, self.clock).map(Time::seconds),
                 stance: member.stance.clone(),
                 volumes: member.volumes.clone(),
                 levels: member.levels.clone(),
@@ -132,7 +132,7 @@ impl Asking<'_> {
         }
         let lifetimes = |pod: &Pod| match job {
             Some(job) => {
-                let now = self.jobs.lifetime(pod, job, self.clock);
+                let now = self.jobs.planned_lifetime(pod, job, self.clock);
                 (now, self.jobs.lifetime_later(pod, job, self.clock, since).filter(|later| *later > now))
             }
             None => (pod.lifetime, None),

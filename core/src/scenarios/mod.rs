@@ -25,6 +25,7 @@ mod awaited;
 mod blocked;
 mod both_rules;
 mod charges;
+mod deadlines;
 mod delays;
 mod dying_members;
 mod endings;

@@ -331,6 +331,18 @@ impl Cluster {
         self.disks.set_version(disks);
     }
 
+    /// The same for a question about a pod that is on a node: `away` asks it with the pod taken away, and has put it back as it was.
+    pub(crate) fn try_without<T>(&mut self, pod: &Pod, away: impl FnOnce(&mut Self) -> T) -> T {
+        let terms = &pod.shape.constraints.repels;
+        let (ports, disks) = (self.ports.version(), self.disks.version());
+        let trial = self.neighbours.begin_trial_without(terms);
+        let answer = away(self);
+        self.neighbours.end_trial_without(terms, trial);
+        self.ports.set_version(ports);
+        self.disks.set_version(disks);
+        answer
+    }
+
     /// A namespace has these labels. True if that may open nodes to pods, or close them.
     pub fn put_namespace(&mut self, name: &Arc<str>, labels: &Labels) -> bool {
         let matters = self.neighbours.put_namespace(name, labels);

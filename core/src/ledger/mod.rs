@@ -427,16 +427,21 @@ impl Ledger {
 
     /// What of all other pods keeps the one that an allocation is for off its node.
     pub(super) fn judge(&mut self, cluster: &mut Cluster, allocation: &Allocation, pod: &Pod) -> Option<Rejection> {
+        let occupant = self.booked.get(allocation.rank, allocation.number).and_then(|booked| booked.occupant);
+        let is_there = |occupant| cluster.is_settled(occupant, allocation.rank, pod, Presence::There);
+        if !occupant.is_some_and(is_there) {
+            // The pod comes to its node by this, or is another one than was there.
+            return self.judge_away(cluster, allocation, pod);
+        }
         // The pod is taken out for the question alone. No version may move by that: each Binding would
-        // make the next step walk the whole queue. Terms by which the pod repels others are the
-        // exception: the last pod that has a term takes its number along.
-        let trial = pod.shape.constraints.repels.is_empty().then(|| cluster.begin_trial());
+        // make the next step walk the whole queue.
+        cluster.try_without(pod, |cluster| self.judge_away(cluster, allocation, pod))
+    }
+
+    fn judge_away(&mut self, cluster: &mut Cluster, allocation: &Allocation, pod: &Pod) -> Option<Rejection> {
         self.turn_out(cluster, allocation);
         let rejection = cluster.judge_neighbours(allocation.rank, pod);
         self.house(cluster, allocation, pod);
-        if let Some(trial) = trial {
-            cluster.end_trial(trial);
-        }
         rejection
     }
 

@@ -367,20 +367,29 @@ fn who_is_kept_away_from_nodes_that_he_was_promised_has_not_been_changed() {
 
 #[test]
 fn the_check_before_a_binding_changes_nothing() {
-    let mut world = racks(&[("a1", "a", 8), ("b1", "b", 8)]);
-    world.submit(labelled(pod("asked", 1), "x", |_, _| {}));
-    world.submit(Pod { priority: -1, ..apart(pod("asks", 401), "x", "host") });
-    world.settle();
-    assert!(world.node_of("asked").is_some());
-    let seen = |core: &Core| (core.cluster.crowds_version(), core.ledger.changes.count());
-    let before = seen(&world.core);
-    assert!(world.core.still_fits(&Uid::from("uid-asked")));
-    assert_eq!(seen(&world.core), before, "the version of the crowds, and the number of changes");
+    let asked: [fn(Pod) -> Pod; 2] = [|pod| labelled(pod, "x", |_, _| {}), |pod| apart(pod, "x", "rack")];
+    for (at, asked) in asked.into_iter().enumerate() {
+        let mut world = racks(&[("a1", "a", 8)]);
+        world.submit(asked(pod("asked", 1)));
+        world.submit(Pod { priority: -1, ..apart(pod("asks", 401), "x", "host") });
+        // With terms of its own the pod keeps this one away.
+        world.submit(labelled(pod("kept", 1), "x", |_, _| {}));
+        world.settle();
+        assert_eq!((world.node_of("asked"), world.node_of("kept").is_some()), (Some("a1"), at == 0));
+        let seen = |core: &mut Core| {
+            let kept = core.cluster.stance(&core.jobs.members[&Uid::from("uid-kept")].pod.clone());
+            let versions = (core.cluster.crowds_version(), core.cluster.repellers_version());
+            (versions, core.ledger.changes.count(), core.cluster.changed_terms().is_none(), kept)
+        };
+        let before = seen(&mut world.core);
+        assert!(world.core.still_fits(&Uid::from("uid-asked")));
+        assert_eq!(seen(&mut world.core), before, "versions, changes, terms, and what keeps another pod away");
+    }
 }
 
-/// The number of walks over the queue while ten gangs of two pods with a label start one after the
-/// other, and a pod waits that asks about pods with the label "x".
-fn walks_while_gangs_start(label: &str) -> u64 {
+/// The number of walks over the queue while ten gangs of two pods start one after the other, and a pod waits that asks about pods with
+/// the label "x".
+fn walks_while_gangs_start(member: impl Fn(Pod) -> Pod) -> u64 {
     let mut world = racks(&[("a1", "a", 400), ("b1", "b", 400), ("c1", "c", 1)]);
     world.submit(on(pod("fills", 1), "c1"));
     world.submit(Pod { priority: -1, ..apart(pod("asker", 401), "x", "host") });
@@ -391,7 +400,7 @@ fn walks_while_gangs_start(label: &str) -> u64 {
         let name = format!("g{at}");
         world.tell(Event::Controller(Arc::new(job(&name, 2, 2))));
         for of in ["a", "b"] {
-            world.submit(of_job(labelled(pod(&format!("{name}{of}"), 1), label, |_, _| {}), &name));
+            world.submit(of_job(member(pod(&format!("{name}{of}"), 1)), &name));
         }
         world.settle();
     }
@@ -401,6 +410,17 @@ fn walks_while_gangs_start(label: &str) -> u64 {
 
 #[test]
 fn bindings_of_pods_that_others_ask_about_lead_to_no_more_walks() {
-    let (unrelated, related) = (walks_while_gangs_start("y"), walks_while_gangs_start("x"));
+    let unrelated = walks_while_gangs_start(|pod| labelled(pod, "y", |_, _| {}));
+    let related = walks_while_gangs_start(|pod| labelled(pod, "x", |_, _| {}));
+    assert!(related <= unrelated + 2, "{related} walks, {unrelated} where no pod asks about them");
+    // Pods that keep others away as well: a term that comes or goes with them is news, and their check is not.
+    let apart_from_none = |label: &'static str| {
+        move |pod: Pod| {
+            let pod = apart(pod, "nothing", "host");
+            Pod { labels: labels(label), ..pod }
+        }
+    };
+    let (unrelated, related) =
+        (walks_while_gangs_start(apart_from_none("y")), walks_while_gangs_start(apart_from_none("x")));
     assert!(related <= unrelated + 2, "{related} walks, {unrelated} where no pod asks about them");
 }

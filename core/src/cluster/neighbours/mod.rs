@@ -444,6 +444,19 @@ impl Neighbours {
         }
     }
 
+    /// A trial in which a pod with these terms leaves its node and comes back: their numbers stay.
+    pub(super) fn begin_trial_without(&mut self, terms: &[PodTerm]) -> Trial {
+        let trial = self.begin_trial();
+        self.repellers.pin(&mut self.topology, terms);
+        trial
+    }
+
+    /// The pod is back.
+    pub(super) fn end_trial_without(&mut self, terms: &[PodTerm], trial: Trial) {
+        self.repellers.unpin(terms);
+        self.end_trial(trial);
+    }
+
     pub(super) fn end_trial(&mut self, trial: Trial) {
         self.changes = trial.changes;
         for (crowd, version) in self.crowds.iter_mut().zip(trial.crowds) {

@@ -102,6 +102,17 @@ impl Repellers {
         self.version = version;
     }
 
+    /// These terms keep their numbers while a pod that has them is away for a question: by these numbers pods that wait have noted what
+    /// repels them.
+    pub(super) fn pin(&mut self, topology: &mut Topology, terms: &[PodTerm]) {
+        self.terms.pin(topology, terms);
+    }
+
+    /// Takes back a [`Repellers::pin`].
+    pub(super) fn unpin(&mut self, terms: &[PodTerm]) {
+        self.terms.unpin(terms);
+    }
+
     /// Some term chooses namespaces by their labels.
     pub(super) fn choose_namespaces(&self) -> bool {
         self.terms.choose_namespaces()

@@ -56,6 +56,20 @@ impl Terms {
         is_new
     }
 
+    /// These terms keep their numbers, whichever pod leaves its node, until [`Terms::unpin`].
+    pub(super) fn pin(&mut self, topology: &mut Topology, terms: &[PodTerm]) {
+        for says in terms {
+            self.one_more(topology, says);
+        }
+    }
+
+    /// Takes back a [`Terms::pin`].
+    pub(super) fn unpin(&mut self, terms: &[PodTerm]) {
+        for says in terms {
+            self.one_less(says, |_| {});
+        }
+    }
+
     fn one_more(&mut self, topology: &mut Topology, says: &PodTerm) -> (&mut Term, bool) {
         let known = self.numbers.get(says).copied();
         let number = known.unwrap_or_else(|| self.know(topology, says));

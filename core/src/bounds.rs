@@ -12,6 +12,9 @@ use fluxqueue_api::{FluxJobStatus, PodSet, placement};
 
 use super::cluster::Cluster;
 use super::job::Member;
+use super::seats::Seats;
+use super::{Core, refused};
+use crate::queue::JobId;
 use fluxqueue_workload::Shape;
 
 /// The longest name of a node, and what separates it from the next.
@@ -56,6 +59,25 @@ pub(super) fn unrecordable(live: &[&Member], cluster: &Cluster) -> Option<String
              {NODE_LIST_BYTES_MAX} (status.nodeList)"
         )
     })
+}
+
+/// A placement was just made: if it is larger than a FluxJob can hold, the job gives it back before anything is written, and claims
+/// nothing until the next attempt. How much it takes is known only now: which pods are on which nodes may be told in a few words or in
+/// one for each pod.
+pub(super) fn check_placement(core: &mut Core, id: JobId) {
+    let Some(job) = core.jobs.all.get(&id).filter(|job| may_be_large(&job.seats)) else { return };
+    let size = size(&core.snapshot(job).status());
+    if size > STATUS_BYTES_MAX {
+        let text = format!("its placement makes a status of {size} bytes, and {STATUS_BYTES_MAX} is the limit");
+        refused::record_refused(core, id, &text);
+    }
+}
+
+/// False if a placement is far below the bound, as nearly every one is: then its size need not be known.
+fn may_be_large(seats: &Seats) -> bool {
+    /// What a seat takes besides the name of its node, if nothing of it can be shortened.
+    const SEAT: usize = 128;
+    seats.iter().map(|(_, seat)| SEAT + seat.node().len()).sum::<usize>() > STATUS_BYTES_MAX / 2
 }
 
 /// How many bytes the names of so many nodes take at most.

@@ -11,7 +11,7 @@ use super::lost::Lost;
 use super::plan::{self, Asking, Decision, HeldNodes, Live, News, Outcome, Pending, Plan, Request, Walking};
 use super::report::Attempts;
 use super::under_way::{Meanwhile, UnderWay};
-use super::{Core, Timer, record};
+use super::{Core, Timer, bounds, record};
 use crate::cluster::ChangedTerms;
 use crate::fluxion::RankSet;
 use crate::jobs::Clock;
@@ -160,6 +160,9 @@ impl Core {
                 }
                 decision => self.follow(decision),
             }
+        }
+        for id in &begun {
+            bounds::check_placement(self, *id);
         }
         for first in plan.first_undated {
             self.pass_by(&first);

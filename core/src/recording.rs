@@ -216,7 +216,7 @@ impl Core {
         }
     }
 
-    fn snapshot<'a>(&'a self, job: &'a Job) -> Snapshot<'a> {
+    pub(super) fn snapshot<'a>(&'a self, job: &'a Job) -> Snapshot<'a> {
         let live = self.jobs.counted(job);
         let walltimes = live.first().map(|member| self.jobs.recorded_walltimes(&member.pod, job));
         let waits = !job.pending.is_empty();

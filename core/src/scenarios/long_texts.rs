@@ -220,6 +220,35 @@ fn a_gang_whose_nodes_its_record_could_not_name_is_refused() {
     assert_eq!((&*reason, &*message, world.bound()), ("UnsupportedConstraint", expected, 0));
 }
 
+/// The names of its nodes have room, and which pods are there has not besides: that is known only when it is placed.
+#[test]
+fn a_gang_whose_placement_is_too_long_gives_its_nodes_back_before_it_is_written() {
+    const PODS: u32 = 900;
+    // Names of 250 letters that have no number in common.
+    let name = |at: u32| {
+        let letters = [at / 676, at / 26, at].map(|digit| char::from(b'a' + u8::try_from(digit % 26).unwrap()));
+        format!("{}{}", "x".repeat(247), letters.iter().collect::<String>())
+    };
+    let mut world = World::new(&[]);
+    (0..PODS).for_each(|at| world.tell(Event::Node(node(&name(at), 2))));
+    for at in 0..PODS {
+        // More than half a node, and each another request.
+        let mut one = pod(&format!("p{at}"), 0);
+        Arc::make_mut(&mut one.shape).requests.set("cpu", u64::from(1001 + at));
+        world.submit(of_group(one, "g", Ok(PODS)));
+    }
+    world.settle();
+    let (reason, message) = world.blocked("g");
+    let said = "its FluxJob cannot be written: its placement makes a status of ";
+    assert_eq!((&*reason, world.bound()), ("BindFailed", 0), "{message}");
+    assert!(message.starts_with(said) && message.ends_with("262144 is the limit"), "{message}");
+    let size = serde_json::to_vec(&world.record("g").status).unwrap().len();
+    assert!(size <= fluxqueue_api::fluxjob::STATUS_BYTES_MAX, "{size}");
+    world.submit(pod("other", 2));
+    world.settle();
+    assert!(world.node_of("other").is_some(), "the nodes are there for others");
+}
+
 #[test]
 fn owners_that_cannot_be_and_other_schedulers_of_any_length_are_not_kept() {
     let long = "x".repeat(LONGEST);

@@ -157,6 +157,61 @@ fn a_group_does_not_wait_for_a_job_that_is_deleted() {
     assert_eq!(world.bound(), 1, "no other can come: {:?}", world.blockers("mpi"));
 }
 
+/// Of what does not exist yet nothing is known: it is waited for as long as the settings say. Some objects are made only when the pods of
+/// others run.
+#[test]
+fn a_group_waits_for_objects_that_are_made_later_as_long_as_the_settings_say() {
+    let mpi = |pod: Pod, of: &str| of_group(of_job(pod, of), "mpi", Ok(4));
+    let group = Some(GroupLabels { name: "mpi".into(), size: Ok(4) });
+    let lead = Controller { group: group.clone(), ..job("lead", 1, 1) };
+    for (group_grace_secs, bound) in [(3, 1), (30, 0)] {
+        let told = CoreSettings { group_grace_secs, ..settings() };
+        let mut world = World::told(told, FunctionTable::builtin(), &[("a", 4)]);
+        world.tell(Event::Controller(Arc::new(lead.clone())));
+        world.submit(Pod { created: world.now, ..mpi(pod("lead", 1), "lead") });
+        seconds_go_by(&mut world, 5);
+        // A process that comes later counts from when the pod was made.
+        world.restart();
+        world.list(&[("a", 4)], std::slice::from_ref(&lead));
+        seconds_go_by(&mut world, 5);
+        assert_eq!(world.bound(), bound, "after 10 s of {group_grace_secs}");
+        world.tell(Event::Controller(Arc::new(Controller { group: group.clone(), ..job("work", 3, 3) })));
+        for name in ["w0", "w1", "w2"] {
+            world.submit(mpi(pod(name, 1), "work"));
+        }
+        world.settle();
+        assert_eq!(world.bound(), 4, "{group_grace_secs}");
+    }
+}
+
+/// A quota lets two groups have two of three pods each: both wait, and hold nothing.
+#[test]
+fn groups_of_which_a_quota_refuses_a_pod_hold_nothing_and_start_with_it() {
+    for queue_policy in [crate::QueuePolicy::Fcfs, crate::QueuePolicy::Easy] {
+        let told = CoreSettings { queue_policy, ..settings() };
+        let mut world = World::told(told, FunctionTable::builtin(), &[("a", 4)]);
+        let half = |group: &str, at: u32| of_group(pod(&format!("{group}-{at}"), 1), group, Ok(3));
+        for at in 0..2 {
+            world.submit(half("half-a", at));
+            world.submit(half("half-b", at));
+        }
+        seconds_go_by(&mut world, 60);
+        for group in ["half-a", "half-b"] {
+            assert_eq!(world.blocked(group), ("Incomplete".to_owned(), "2 of 3 pods are there".to_owned()));
+            assert!(world.record(group).status.as_ref().is_some_and(|status| status.reservation.is_none()));
+        }
+        world.submit(pod("elsewhere", 4));
+        world.settle();
+        assert_eq!(world.node_of("elsewhere"), Some("a"));
+        world.change("elsewhere", |pod| pod.phase = Phase::Succeeded);
+        // One of the pods goes, and the quota has room for one of the other group.
+        world.delete("half-b-0");
+        world.submit(half("half-a", 2));
+        world.settle();
+        assert_eq!((world.bound(), world.blocked("half-b").1.as_str()), (1 + 3, "1 of 3 pods are there"));
+    }
+}
+
 /// The first pod of an ordered set starts alone, and the others have to be where it is.
 #[test]
 fn the_first_pod_of_an_ordered_set_goes_where_all_fit() {
@@ -174,6 +229,34 @@ fn the_first_pod_of_an_ordered_set_goes_where_all_fit() {
             world.submit(ring);
             seconds_go_by(&mut world, 4);
             assert!(world.node_of(name).is_some_and(|node| node.starts_with('l')), "{name}: {:?}", world.bindings);
+        }
+    }
+}
+
+/// So does the first Job of several that are made in order, and the first pod of a Job that is made larger.
+#[test]
+fn the_first_pods_of_jobs_that_grow_go_where_all_fit() {
+    let in_rack = |pod: Pod| in_one(RACK, of_group(pod, "io", Ok(3)));
+    let group = Some(GroupLabels { name: "io".into(), size: Ok(3) });
+    for nodes in [["s1", "l1", "l2", "l3"], ["l1", "l2", "l3", "s1"]] {
+        for is_one_job in [false, true] {
+            let mut world = World::new(&[]);
+            for name in nodes {
+                world.tell(node_in(name, &name[..1]));
+            }
+            let first = job("head", 1, if is_one_job { 3 } else { 1 });
+            world.tell(Event::Controller(Arc::new(Controller { group: group.clone(), ..first })));
+            world.submit(in_rack(of_job(pod("p0", 2), "head")));
+            seconds_go_by(&mut world, 4);
+            assert!(world.node_of("p0").is_some_and(|node| node.starts_with('l')), "{:?}", world.bindings);
+            let of = if is_one_job { "head" } else { "work" };
+            let more = if is_one_job { job("head", 3, 3) } else { job("work", 2, 2) };
+            world.tell(Event::Controller(Arc::new(Controller { group: group.clone(), ..more })));
+            for name in ["p1", "p2"] {
+                world.submit(in_rack(of_job(pod(name, 2), of)));
+            }
+            seconds_go_by(&mut world, 4);
+            assert_eq!(world.bound(), 3, "{nodes:?} {is_one_job}: {:?}", world.bindings);
         }
     }
 }

@@ -173,3 +173,82 @@ fn a_ray_cluster_that_is_deleted_has_no_further_flux_job() {
     world.settle();
     assert_eq!(recorded(&world), []);
 }
+
+/// A LeaderWorkerSet of one replica with group labels: a set for its leader, and one for its two workers, which is made with the leader.
+/// Everything that is made again has another number.
+fn workers_of(lws: &str, number: u32) -> Controller {
+    let mut set = stateful_set(&format!("{lws}-0"), 2);
+    set.id.uid = Uid::from(format!("uid-{lws}-0-{number}"));
+    Controller { group: Some(GroupLabels { name: Arc::from(lws), size: Ok(3) }), ..set }
+}
+
+fn leader(lws: &str, number: u32) -> Pod {
+    of_group(of_set(pod(&format!("{lws}-leader-{number}"), 2), lws), lws, Ok(3))
+}
+
+fn worker(lws: &str, number: u32, at: u32) -> Pod {
+    let mut pod = of_set(pod(&format!("{lws}-worker-{number}-{at}"), 2), &format!("{lws}-0"));
+    pod.owner.as_mut().expect("its set").uid = Uid::from(format!("uid-{lws}-0-{number}"));
+    of_group(pod, lws, Ok(3))
+}
+
+fn submit_replica(world: &mut World, lws: &str) {
+    let group = Some(GroupLabels { name: Arc::from(lws), size: Ok(3) });
+    world.tell(Event::Controller(Arc::new(Controller { group, ..stateful_set(lws, 1) })));
+    world.submit(leader(lws, 1));
+    world.tell(Event::Controller(Arc::new(workers_of(lws, 1))));
+    submit_all(world, [1, 2].map(|at| worker(lws, 1, at)));
+}
+
+/// The leader of a replica is evicted: the next one comes at once, and the workers, which stop for 20 s, are made again some seconds after
+/// they have gone.
+fn evict_leader(world: &mut World, lws: &str, operator_takes_secs: i64, is_in_between: impl Fn(&World)) {
+    world.change(&format!("{lws}-leader-1"), |pod| pod.deleting = true);
+    world.delete(&format!("{lws}-leader-1"));
+    world.tell(Event::Controller(Arc::new(Controller { deleting: true, ..workers_of(lws, 1) })));
+    let old = [1, 2].map(|at| format!("{lws}-worker-1-{at}"));
+    old.iter().for_each(|name| world.change(name, |pod| pod.deleting = true));
+    world.submit(leader(lws, 2));
+    let pass = |world: &mut World, seconds: i64| {
+        for _ in 0..seconds {
+            world.pass_seconds(1);
+            world.settle();
+            is_in_between(world);
+        }
+    };
+    pass(world, 20);
+    old.iter().for_each(|name| world.delete(name));
+    world.tell(Event::ControllerGone(workers_of(lws, 1).id.uid));
+    pass(world, operator_takes_secs);
+    world.tell(Event::Controller(Arc::new(workers_of(lws, 2))));
+    [1, 2].map(|at| worker(lws, 2, at)).into_iter().for_each(|pod| world.submit(pod));
+    pass(world, 30);
+}
+
+fn of_replica_on_nodes(world: &World, lws: &str, number: u32) -> usize {
+    let is_of = |name: &String| {
+        name.starts_with(&format!("{lws}-leader-{number}")) || name.starts_with(&format!("{lws}-worker-{number}-"))
+    };
+    world.pods.iter().filter(|(name, pod)| is_of(name) && pod.node.is_some()).count()
+}
+
+/// There is room for one replica and one pod more. However long the operator takes, within the time that it is given, a replica starts
+/// whole or not at all.
+#[test]
+fn a_replica_whose_leader_was_evicted_starts_whole_or_another_one_does() {
+    for (group_grace_secs, operator_takes_secs) in [(3, 1), (60, 30)] {
+        let told = CoreSettings { group_grace_secs, ..settings() };
+        let nodes = [("n0", 2), ("n1", 2), ("n2", 2), ("n3", 2)];
+        let mut world = World::told(told, FunctionTable::builtin(), &nodes);
+        world.settle();
+        submit_replica(&mut world, "a");
+        submit_replica(&mut world, "b");
+        let on_nodes =
+            |world: &World| ["a", "b"].map(|lws| of_replica_on_nodes(world, lws, if lws == "a" { 2 } else { 1 }));
+        assert_eq!((of_replica_on_nodes(&world, "a", 1), on_nodes(&world)), (3, [0, 0]));
+        evict_leader(&mut world, "a", operator_takes_secs, |world| {
+            assert!(on_nodes(world).iter().all(|pods| [0, 3].contains(pods)), "{:?}", on_nodes(world));
+        });
+        assert_eq!(on_nodes(&world).iter().sum::<usize>(), 3, "one of them runs");
+    }
+}

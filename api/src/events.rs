@@ -22,11 +22,13 @@ pub enum EventReason {
     Accepted,
     /// On a FluxJob and its first pod: writing the FluxJob has had no answer for 10 s, so other jobs do not wait for it any more.
     RecordUnanswered,
+    /// On a node: its kubelet has refused three pods in a row, and runs none of them. The node is left alone for longer after each refusal.
+    NodeRefusesPods,
 }
 
 impl EventReason {
     /// All of them.
-    pub const ALL: [EventReason; 8] = [
+    pub const ALL: [EventReason; 9] = [
         EventReason::Scheduled,
         EventReason::FailedScheduling,
         EventReason::GateIgnored,
@@ -35,6 +37,7 @@ impl EventReason {
         EventReason::InvalidSpec,
         EventReason::Accepted,
         EventReason::RecordUnanswered,
+        EventReason::NodeRefusesPods,
     ];
 
     /// Its name.
@@ -48,6 +51,7 @@ impl EventReason {
             EventReason::InvalidSpec => "InvalidSpec",
             EventReason::Accepted => "Accepted",
             EventReason::RecordUnanswered => "RecordUnanswered",
+            EventReason::NodeRefusesPods => "NodeRefusesPods",
         }
     }
 

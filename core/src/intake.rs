@@ -58,6 +58,7 @@ impl Core {
         }
         self.lost.is_any = true;
         self.lost.node_is_gone(rank, name);
+        self.suspects.forget_refusals(name);
         self.ledger.remove_node(&mut self.cluster, name);
         self.node_is_void(name);
         mounting::note_nodes(self);
@@ -274,7 +275,10 @@ impl Core {
             self.end(&uid, cause);
             return;
         }
-        if pod.node.is_some() {
+        if let Some(node) = &pod.node {
+            if pod.phase == Phase::Running && old.phase != pod.phase {
+                self.suspects.forget_refusals(node);
+            }
             self.settle(&uid);
             // While it did not run it was planned for so much longer.
             let had_slack = old.phase != pod.phase && self.settings.start_slack_secs > 0;

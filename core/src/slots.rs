@@ -5,12 +5,15 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use fluxqueue_api::EventReason;
+
 use super::grouping;
 use super::job::{Cause, Lifecycle, Member, PodOrder, RetainedSlot, Seating, Stage, Style};
 use super::ledger::{Allocation, valid};
 use super::lifetimes::ended_by;
 use super::promises::Promise;
-use super::{Core, Timer, jobs};
+use super::suspects::REFUSALS_TOLD;
+use super::{Core, EventKind, Subject, Timer, jobs};
 use crate::fluxion::{End, Tenancy};
 use crate::queue::JobId;
 use fluxqueue_workload::{Lifetime, NodeName, OwnerKind, Phase, Pod, Uid};
@@ -238,6 +241,23 @@ impl Core {
         }
     }
 
+    /// The kubelet of a node has refused a pod: no other goes there for a while.
+    fn suspect(&mut self, node: &NodeName) {
+        let (until, refusals) = self.suspects.add(node, self.now);
+        self.timers.wake(Timer::Suspect(node.clone()), until);
+        let uid = self.cluster.rank(node).and_then(|rank| self.cluster.node(rank)).map(|node| node.uid.clone());
+        if let Some(uid) = uid.filter(|_| refusals == REFUSALS_TOLD) {
+            let text = format!(
+                "its kubelet has refused {refusals} pods in a row: Fluxqueue leaves the node alone for longer after each refusal, until a \
+                 pod runs there"
+            );
+            let reporter = self.settings.scheduler_names.first().cloned().unwrap_or_else(|| Arc::from("fluxqueue"));
+            let subject = Subject::Node { name: node.clone(), uid };
+            let reason = EventReason::NodeRefusesPods.as_str();
+            self.note(subject, EventKind::Warning, reason, "Scheduling", text, &reporter);
+        }
+    }
+
     // --- until when ---
 
     /// When a bound pod of ours ends, as far as is known: its walltime counts from its own start once it runs.
@@ -339,8 +359,7 @@ impl Core {
                 if let Some(rank) = self.cluster.rank(node) {
                     self.lost.node_has_refused(rank, node);
                 }
-                let until = self.suspects.add(node, self.now);
-                self.timers.wake(Timer::Suspect(node.clone()), until);
+                self.suspect(node);
             }
         }
         let Some(job) = self.jobs.all.get_mut(&id) else {

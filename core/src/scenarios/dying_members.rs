@@ -373,3 +373,34 @@ fn a_pod_that_was_drained_is_no_refusal_of_its_node() {
         assert_eq!((world.core.gauges().kubelet_refusals, world.node_of("next")), (0, Some("a")), "{by}");
     }
 }
+
+/// A node whose kubelet refuses each pod, as one does that says it has what it has not, is left alone for longer each time, and named.
+#[test]
+fn a_node_that_goes_on_refusing_pods_is_left_alone_for_longer_and_named() {
+    let mut world = World::new(&[("a", 4)]);
+    let refuse = |world: &mut World, name: &str, seconds: i64| {
+        let mut waited = 0;
+        world.submit(pod(name, 4));
+        world.settle();
+        while world.node_of(name).is_none() {
+            seconds_go_by(world, 1);
+            waited += 1;
+        }
+        assert_eq!(waited, seconds, "{name}");
+        world.change(name, |pod| pod.phase = Phase::Refused { reason: "OutOfcpu".into() });
+        world.settle();
+    };
+    for (at, seconds) in [0, 2, 4, 8, 16, 32, 60, 60].into_iter().enumerate() {
+        refuse(&mut world, &format!("p{at}"), seconds);
+    }
+    assert_eq!(world.notes.iter().filter(|reason| *reason == "NodeRefusesPods").count(), 1, "{:?}", world.texts);
+    // One that runs there mends that.
+    seconds_go_by(&mut world, 61);
+    world.submit(pod("runs", 4));
+    world.settle();
+    world.change("runs", |pod| pod.phase = Phase::Running);
+    world.change("runs", |pod| pod.phase = Phase::Succeeded);
+    world.settle();
+    refuse(&mut world, "first", 0);
+    refuse(&mut world, "second", 2);
+}

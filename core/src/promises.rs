@@ -39,6 +39,34 @@ struct Patience {
     since: Time,
     /// It has been for long enough.
     is_over: bool,
+    hold: Hold,
+}
+
+/// For how long nodes are held for one that is passed by no more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Hold {
+    /// Until it starts.
+    ToTheStart,
+    /// For as long as it was passed by before.
+    Bounded,
+    /// That long, and it is over.
+    Over,
+}
+
+impl Patience {
+    fn since(since: Time, is_over: bool) -> Self {
+        Patience { since, is_over, hold: Hold::ToTheStart }
+    }
+
+    /// What is to come next: it is passed by no more, or its nodes are held no more.
+    fn next(&self, allowed_secs: u64) -> Option<Time> {
+        let over = self.since.plus_secs(allowed_secs);
+        match self.hold {
+            _ if !self.is_over => Some(over),
+            Hold::Bounded => Some(over.plus_secs(allowed_secs)),
+            Hold::ToTheStart | Hold::Over => None,
+        }
+    }
 }
 
 /// A reservation, and what it was made for.
@@ -225,31 +253,47 @@ impl Promises {
             self.lose_date(pending, since.unwrap_or(now), nodes);
         } else if let Some(since) = since {
             let is_over = since.plus_secs(allowed_secs) <= now;
-            self.passed_by.entry(pending.clone()).or_insert(Patience { since, is_over });
+            self.passed_by.entry(pending.clone()).or_insert(Patience::since(since, is_over));
         }
     }
 
     /// A request is the first to wait. True if it was not known; that instant is never reset while it waits.
     pub(super) fn pass_by(&mut self, pending: &PendingRequest, since: Time) -> bool {
         let is_new = !self.passed_by.contains_key(pending);
-        self.passed_by.entry(pending.clone()).or_insert(Patience { since, is_over: false });
+        self.passed_by.entry(pending.clone()).or_insert(Patience::since(since, false));
         is_new
     }
 
-    /// Nobody is passed by any more for whom the seconds that his queue allows are over. True if that concerns somebody.
+    /// Nobody is passed by any more for whom the seconds that his queue allows are over, and nodes are held no more for those that hold
+    /// them for so long only. True if that concerns somebody.
     pub(super) fn end_patience(&mut self, now: Time, allowed: impl Fn(&PendingRequest) -> u64) -> bool {
         let mut is_any = false;
-        for (pending, patience) in self.passed_by.iter_mut().filter(|(_, patience)| !patience.is_over) {
-            patience.is_over = patience.since.plus_secs(allowed(pending)) <= now;
-            is_any |= patience.is_over;
+        for (pending, patience) in &mut self.passed_by {
+            let allowed_secs = allowed(pending);
+            while patience.next(allowed_secs).is_some_and(|next| next <= now) {
+                is_any = true;
+                if patience.is_over {
+                    patience.hold = Hold::Over;
+                }
+                patience.is_over = true;
+            }
         }
         is_any
     }
 
-    /// Until when the next one is passed by who still is.
+    /// When the next one is passed by no more, or its nodes are held no more.
     pub(super) fn next_patience(&self, allowed: impl Fn(&PendingRequest) -> u64) -> Option<Time> {
-        let waiting = self.passed_by.iter().filter(|(_, patience)| !patience.is_over);
-        waiting.map(|(pending, patience)| patience.since.plus_secs(allowed(pending))).min()
+        self.passed_by.iter().filter_map(|(pending, patience)| patience.next(allowed(pending))).min()
+    }
+
+    /// Nodes are held for a request for as long as it was passed by before, and not to its start. True if that time is over.
+    pub(super) fn has_held_its_time(&mut self, pending: &PendingRequest, now: Time, allowed_secs: u64) -> bool {
+        let Some(patience) = self.passed_by.get_mut(pending) else { return false };
+        if patience.hold == Hold::ToTheStart {
+            let ends = patience.since.plus_secs(allowed_secs).plus_secs(allowed_secs);
+            patience.hold = if ends <= now { Hold::Over } else { Hold::Bounded };
+        }
+        patience.hold == Hold::Over
     }
 
     /// The nodes that are held for a request that is passed by no more.
@@ -259,7 +303,7 @@ impl Promises {
 
     /// A reservation has no date any more: its nodes are held for the request until it starts.
     pub(super) fn lose_date(&mut self, pending: &PendingRequest, since: Time, nodes: RankSet) {
-        self.passed_by.entry(pending.clone()).or_insert(Patience { since, is_over: true }).is_over = true;
+        self.passed_by.entry(pending.clone()).or_insert(Patience::since(since, true)).is_over = true;
         self.drained.insert(pending.clone(), Arc::new(nodes));
     }
 

@@ -131,6 +131,10 @@ impl Capacity for Foreseen<'_> {
         self.live.lasting(group)
     }
 
+    fn has_held_its_time(&mut self, pending: &PendingRequest, request: &Request) -> bool {
+        self.live.has_held_its_time(pending, request)
+    }
+
     fn place(&mut self, request: &Request, nodes: &[RankSet]) -> Fit<Self::Slots> {
         if self.failures.rules_out(request) {
             return Fit::NotNow;

@@ -185,6 +185,7 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
         } else {
             waits
         };
+        let waits = if self.has_held_its_time(place, class, waits) { Waits::InVain } else { waits };
         if waits != Waits::InVain {
             self.note_head(place);
         }
@@ -444,6 +445,20 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
             queue.reservations += 1;
             queue.is_anybody_blocked = true;
         }
+    }
+
+    /// It is passed by no more, and nodes were held for it for as long as they are to be.
+    fn has_held_its_time(&mut self, place: &Place, class: ClassId, waits: Waits) -> bool {
+        if !matches!(waits, Waits::ForUnknown | Waits::Behind) {
+            return false;
+        }
+        let known = self.queue.last_attempt(class).map(|known| Arc::clone(&known.request));
+        // After a restart a class is asked about for the first time, and a request may have been passed by for long.
+        let request = known.or_else(|| self.requests.request(place.request()).map(Arc::new));
+        request.is_some_and(|request| {
+            self.capacity.inherit_patience(place.request(), place.queue());
+            self.capacity.has_held_its_time(place.request(), &request)
+        })
     }
 
     /// Nobody knows when it can start. The first of those who wait in a queue is passed by for a time, and then not any more.

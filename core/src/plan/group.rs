@@ -40,6 +40,12 @@ impl Group {
         !self.sample.shape.constraints.repels.is_empty()
     }
 
+    /// Its pods keep pods of other namespaces away by required anti-affinity.
+    pub(crate) fn repels_other_namespaces(&self) -> bool {
+        let Pod { id, shape, .. } = &*self.sample;
+        shape.constraints.repels.iter().any(|term| term.reaches_beyond(&id.key.namespace))
+    }
+
     /// Its pods are to be spread among others, themselves included.
     pub(crate) fn is_spread(&self) -> bool {
         !self.sample.shape.constraints.spreads.is_empty()

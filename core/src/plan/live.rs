@@ -133,6 +133,12 @@ impl Capacity for Live<'_> {
         self.nodes_waited_for(request, open, outcome)
     }
 
+    fn has_held_its_time(&mut self, pending: &PendingRequest, request: &Request) -> bool {
+        let mut groups = request.groups.iter();
+        let Some(group) = groups.find(|group| group.repels_other_namespaces()) else { return false };
+        self.promises.has_held_its_time(pending, self.now, self.queues.bypass_secs(group.queue))
+    }
+
     fn are_allowed_together(&mut self, request: &Request, nodes: &[RankSet]) -> bool {
         if !request.asks_about_each_other() {
             return true;

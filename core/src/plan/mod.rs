@@ -162,6 +162,10 @@ pub(super) trait Capacity {
     fn waits_for_others(&mut self, _request: &Request, _open: &[RankSet], _outcome: &Outcome) -> Option<RankSet> {
         None
     }
+    /// Nodes are held for this request no more: it keeps pods of other namespaces off whole domains, and has held them for long enough.
+    fn has_held_its_time(&mut self, _pending: &PendingRequest, _request: &Request) -> bool {
+        false
+    }
     /// Pods of a request may come to some of these nodes together now, by what they ask about other pods.
     fn are_allowed_together(&mut self, _request: &Request, _nodes: &[RankSet]) -> bool {
         true
@@ -430,7 +434,7 @@ fn plan<C: Capacity>(
         } else if let Some(known) = queue.last_attempt(class)
             && let Some(standing) = known.still_stands(capacity, holds)
         {
-            holds.add(known, pending.job());
+            hold(known, pending, capacity, holds, &mut plan.first_undated);
             if standing.differs_from(known) {
                 plan.confirmed.push((class, standing));
             }
@@ -444,7 +448,7 @@ fn plan<C: Capacity>(
                     plan.decisions.push(Decision::Start { pending: pending.clone(), request, slots });
                 }
                 Err(attempt) => {
-                    holds.add(&attempt, pending.job());
+                    hold(&attempt, pending, capacity, holds, &mut plan.first_undated);
                     plan.decisions.push(Decision::Blocked { class, pending: pending.clone(), attempt });
                 }
             }
@@ -452,6 +456,25 @@ fn plan<C: Capacity>(
         holds.come_to(place);
         if enough(capacity) {
             break;
+        }
+    }
+}
+
+/// A request that waits holds the nodes that it could use; of those that hold them for some time only, the first is counted the time.
+fn hold<C: Capacity>(
+    attempt: &Attempt,
+    pending: &PendingRequest,
+    capacity: &mut C,
+    holds: &mut HeldNodes,
+    undated: &mut Vec<PendingRequest>,
+) {
+    let is_over = capacity.has_held_its_time(pending, &attempt.request);
+    if !is_over {
+        let is_first = holds.nodes().is_empty();
+        holds.add(attempt, pending.job());
+        let is_for_a_time = attempt.request.groups.iter().any(Group::repels_other_namespaces);
+        if is_first && is_for_a_time && !holds.nodes().is_empty() {
+            undated.push(pending.clone());
         }
     }
 }

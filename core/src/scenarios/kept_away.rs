@@ -2,9 +2,10 @@
 
 use super::neighbours::{apart, constrained, count, labels, list_racks, on, racks_under};
 use super::promises::reserved;
+use super::refused::of_namespace;
 use super::*;
 use crate::QueuePolicy;
-use fluxqueue_workload::constraints::HostPort;
+use fluxqueue_workload::constraints::{HostPort, NamespaceScope, PodSelector, PodTerm};
 
 pub(super) const BACKFILL: [QueuePolicy; 3] = [QueuePolicy::Easy, QueuePolicy::Hybrid, QueuePolicy::Conservative];
 
@@ -360,4 +361,81 @@ fn a_gang_that_needs_a_host_port_starts_beside_a_stream_of_pods_that_have_it() {
         stream.end(&mut world);
         assert_eq!(count(&world, 3, ""), 3, "{policy:?}, held {nodes}");
     }
+}
+
+// --- pods that keep pods of other namespaces away ---
+
+/// A small pod that wants no pod of any namespace in its rack.
+fn hermit(name: &str) -> Pod {
+    let namespaces = NamespaceScope { named: Vec::new(), selected: Some(Vec::new()) };
+    let pods = PodSelector { namespaces, labels: Some(Vec::new()) };
+    constrained(pod(name, 1), |asks| asks.repels.push(PodTerm { pods, topology_key: "rack".into() }))
+}
+
+fn theirs(name: &str, cores: u64) -> Pod {
+    of_namespace("other", pod(name, cores))
+}
+
+/// Both racks are in use by pods of another namespace, without a known end, and the hermit waits.
+fn beside_a_hermit(policy: QueuePolicy) -> World {
+    let mut world = hosts(policy);
+    for name in ["a1", "b1"] {
+        world.submit(of_namespace("other", on(pod(&format!("on-{name}"), 8), name)));
+    }
+    world.submit(hermit("hermit"));
+    world.settle();
+    assert_eq!(world.node_of("hermit"), None);
+    world
+}
+
+fn starts_after(world: &mut World, seconds: i64, pod: &str) -> bool {
+    world.pass_seconds(seconds);
+    world.settle();
+    world.node_of(pod).is_some()
+}
+
+#[test]
+fn a_pod_that_is_apart_from_all_namespaces_has_a_rack_held_for_a_while_and_once() {
+    for policy in BACKFILL {
+        let mut world = beside_a_hermit(policy);
+        let bypass_secs = i64::try_from(world.core.settings.bypass_secs).expect("some minutes");
+        world.submit(theirs("early", 8));
+        assert!(starts_after(&mut world, 1, "early"), "{policy:?}: it passes by");
+        world.pass_seconds(bypass_secs);
+        world.settle();
+        assert!(held(&world, "hermit").is_some_and(|node| node.len() == 2), "{policy:?}: {:?}", held(&world, "hermit"));
+        world.submit(theirs("late", 8));
+        assert!(!starts_after(&mut world, bypass_secs - 10, "late"), "{policy:?}");
+        assert!(starts_after(&mut world, 20, "late"), "{policy:?}: its time is over");
+        assert_eq!(held(&world, "hermit"), None);
+        // What waits behind it is passed by for so long as if it was not there.
+        world.submit(theirs("next", 8));
+        world.settle();
+        assert!(passed_by(&world, "next"), "{policy:?}");
+        // A successor reads since when it waits.
+        world.restart();
+        list_racks(&mut world, &HOSTS);
+        world.list(&[], &[]);
+        world.settle();
+        assert_eq!(held(&world, "hermit"), None, "{policy:?}");
+        for name in ["on-a1", "early", "on-b1", "late"] {
+            world.change(name, |pod| pod.phase = Phase::Succeeded);
+        }
+        world.settle();
+        assert_eq!(world.node_of("hermit").map(|node| node.len()), Some(2), "{policy:?}: a rack is empty");
+    }
+}
+
+#[test]
+fn first_come_first_served_a_pod_that_is_apart_from_all_namespaces_holds_nodes_for_a_while_and_once() {
+    let mut world = beside_a_hermit(QueuePolicy::Fcfs);
+    let bypass_secs = i64::try_from(world.core.settings.bypass_secs).expect("some minutes");
+    world.submit(theirs("late", 8));
+    assert!(!starts_after(&mut world, 2 * bypass_secs - 10, "late"));
+    assert!(starts_after(&mut world, 20, "late"));
+    for name in ["on-a1", "on-b1", "late"] {
+        world.change(name, |pod| pod.phase = Phase::Succeeded);
+    }
+    world.settle();
+    assert!(world.node_of("hermit").is_some(), "all has ended");
 }

@@ -122,6 +122,14 @@ pub struct PodTerm {
     pub topology_key: Arc<str>,
 }
 
+impl PodTerm {
+    /// True if it may be about pods of other namespaces than this one.
+    pub fn reaches_beyond(&self, namespace: &str) -> bool {
+        let NamespaceScope { named, selected } = &self.pods.namespaces;
+        selected.is_some() || named.iter().any(|name| **name != *namespace)
+    }
+}
+
 /// Pods by namespace and labels.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct PodSelector {

@@ -126,6 +126,83 @@ fn each_wish_has_a_permission_of_its_own() {
     assert!(ok, "{text}");
 }
 
+/// This user is refused this, and the message has these words.
+fn refused(ns: &Namespace<'_>, user: &str, words: &str, args: &[&str], stdin: &str) {
+    let all = [args, &["-n", &ns.name, "--as", user]].concat();
+    let (ok, out, error) = ns.plane.try_kubectl(&all, stdin);
+    assert!(!ok && error.contains(words), "{args:?} {stdin}: {out}{error}");
+}
+
+#[test]
+fn an_editor_lifts_no_hold_of_somebody_else() {
+    let (ns, name) = waiting("holds");
+    give_role(&ns, "edith", "edit");
+    let admin = ns.kubectl(&["auth", "whoami", "-o=jsonpath={.status.userInfo.username}"]);
+    ns.wish(&name, &format!(r#""holds": [{{"by": "{admin}", "reason": "audit"}}]"#));
+    ns.state("vast", "Held");
+    let patch = ["patch", "fluxjob", &name, "--type=merge", "-p"];
+    let needs = "needs verb release on fluxjobs/hold";
+    refused(&ns, "edith", needs, &[&patch[..], &[&overrides(r#""holds": null"#)]].concat(), "");
+    refused(&ns, "edith", needs, &["delete", "fluxjob", &name], "");
+    let forged = overrides(r#""holds": [{"by": "somebody"}]"#);
+    refused(&ns, "edith", "under that name, and no other", &[&patch[..], &[&forged]].concat(), "");
+    for (op, at) in [("add", "-"), ("remove", "1")] {
+        let patch = format!(r#"[{{"op": "{op}", "path": "/spec/overrides/holds/{at}", "value": {{"by": "edith"}}}}]"#);
+        let (ok, text) = as_user(&ns, "edith", &["patch", "fluxjob", &name, "--type=json", "-p", &patch]);
+        assert!(ok, "her own hold: {text}");
+    }
+    ns.state("vast", "Held");
+}
+
+#[test]
+fn who_owns_a_namespace_writes_no_records_there() {
+    let (ns, name) = waiting("owner");
+    give_role(&ns, "olga", "cluster-admin");
+    let status = ["patch", "fluxjob", &name, "--subresource=status", "--type=merge", "-p"];
+    let forged = r#"{"status": {"queuedAt": "1970-01-01T00:00:00.000000Z", "priority": 2000000000}}"#;
+    refused(&ns, "olga", "status is written by Fluxqueue alone", &[&status[..], &[forged]].concat(), "");
+    let charged = pod("charged", "100m", "1", "  annotations: {fluxqueue/charged-queue: other}");
+    refused(&ns, "olga", "written by Fluxqueue alone", &["create", "-f", "-"], &charged);
+    let forged = "{apiVersion: jobs.converged-computing.org/v1alpha1, kind: FluxJob, metadata: {name: forged},
+        spec: {workloadRef: {kind: Group, name: g, uid: u}}}";
+    refused(&ns, "olga", "denied request", &["create", "-f", "-"], forged);
+}
+
+#[test]
+fn a_namespace_that_requires_fluxqueue_takes_no_pod_past_it() {
+    let ns = shared().namespace("required");
+    give_role(&ns, "rita", "edit");
+    ns.plane.kubectl(&["label", "namespace", &ns.name, "fluxqueue/required=enabled"]);
+    let plain = pod("plain", "100m", "1", "");
+    let other = plain.replace("schedulerName: fluxqueue", "schedulerName: default-scheduler");
+    let dry_run = ["create", "--dry-run=server", "-n", &ns.name, "--as=rita", "-f", "-"];
+    until("the label to count", || (!ns.plane.try_kubectl(&dry_run, &other).0).then_some(()));
+    let words = "this namespace requires fluxqueue";
+    refused(&ns, "rita", words, &["create", "-f", "-"], &other);
+    let on_node = plain.replace("schedulerName: fluxqueue", "schedulerName: fluxqueue\n  nodeName: n-0");
+    refused(&ns, "rita", "chooses the node", &["create", "-f", "-"], &on_node);
+    refused(&ns, "rita", words, &["create", "deployment", "x", "--image=busybox"], "");
+    ns.apply(&plain);
+    ns.succeeded(1);
+}
+
+/// Who may not extend a walltime may not change it by an annotation either; and Fluxqueue itself changes no such thing.
+#[test]
+fn annotations_of_a_running_pod_are_changed_by_who_may() {
+    let ns = shared().namespace("annotated");
+    ns.apply(&pod("runs", "100m", "infinity", "  annotations: {fluxqueue/walltime: 1h}"));
+    ns.running(1);
+    ns.kubectl(&["create", "role", "patcher", "--verb=get,list,patch,update", "--resource=pods,fluxjobs"]);
+    ns.kubectl(&["create", "rolebinding", "hugo", "--role=patcher", "--user=hugo"]);
+    until("the role to count", || as_user(&ns, "hugo", &["get", "pods"]).0.then_some(()));
+    let needs = "needs verb update on fluxjobs/walltime";
+    refused(&ns, "hugo", needs, &["annotate", "pod", "runs", "--overwrite", "fluxqueue/walltime=1s"], "");
+    refused(&ns, "hugo", needs, &["annotate", "pod", "runs", "fluxqueue/walltime-"], "");
+    let fluxqueue = "system:serviceaccount:fluxqueue-system:fluxqueue";
+    let relabel = ["label", "pod", "runs", "fluxqueue/queue-name=other"];
+    refused(&ns, fluxqueue, "Fluxqueue changes nothing there", &relabel, "");
+}
+
 /// The status code and the answer over TLS; only this certificate is trusted.
 fn get(certificate: &rcgen::Certificate, port: u16, path: &str, token: Option<&str>) -> (u16, String) {
     let mut roots = rustls::RootCertStore::empty();

@@ -43,19 +43,19 @@ test: testbed helm ## run all tests: unit, property, simulation, the testbed's o
 
 # One after the other: some of them measure how long others wait meanwhile.
 attacks: testbed helm ## try what a tenant could do to others, on a control plane (ONLY=name of a test or module)
-	cargo test --locked --test cluster -- attacks::$(ONLY) --include-ignored --test-threads=1
+	cargo test --workspace --locked --test cluster -- attacks::$(ONLY) --include-ignored --test-threads=1
 
 simulation: ## simulate two million steps (SEEDS worlds, 720, of 2,800) with queues, limits, edits and stops, and half as many worlds with an adversary, from seed FROM (1) on
 	FLUXQUEUE_SIM_QUEUES=1 FLUXQUEUE_SIM_SEEDS=$(or $(SEEDS),720) FLUXQUEUE_SIM_FROM=$(or $(FROM),1) \
-		cargo test --locked --test simulation
+		cargo test --workspace --locked --test simulation
 	FLUXQUEUE_SIM_ADVERSARY=1 FLUXQUEUE_SIM_SEEDS=$$(($(or $(SEEDS),720) / 2)) FLUXQUEUE_SIM_FROM=$(or $(FROM),1) \
-		cargo test --locked --test simulation
+		cargo test --workspace --locked --test simulation
 
 oracle: testbed ## compare CASES (1,000,000) random pods and clusters with kube-scheduler's own plugins, and a tenth as many scores
-	FLUXQUEUE_ORACLE_CASES=$(or $(CASES),1000000) cargo test --locked -p fluxqueue-core --test oracle -- --nocapture
+	FLUXQUEUE_ORACLE_CASES=$(or $(CASES),1000000) cargo test --workspace --locked --test oracle -- --nocapture
 
 panics: ## see that no panic leaves the shared library, built as it is shipped
-	cargo test --locked -p fluxion-sys --test panics -- --include-ignored
+	cargo test --workspace --locked --test panics -- --include-ignored
 
 bench: ## measure the resource graph and the core
 	cargo bench --locked

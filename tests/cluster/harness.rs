@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+use crate::lists::Lists;
+
 /// How long anything that is expected may take. Machines that run tests are slow and shared.
 pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
 
@@ -17,6 +19,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
 pub(crate) struct ControlPlane {
     pub(crate) dir: PathBuf,
     up: Child,
+    lists: Lists,
 }
 
 /// A running Fluxqueue; killed when dropped, and when this process ends in whatever way.
@@ -99,7 +102,7 @@ impl ControlPlane {
         assert!(ready, "the control plane did not come up: see {}", errors.display());
         // Whatever else it prints must not fill the pipe.
         std::thread::spawn(move || lines.for_each(drop));
-        ControlPlane { dir, up }
+        ControlPlane { dir, up, lists: Lists::default() }
     }
 
     fn install(&self) {
@@ -113,14 +116,13 @@ impl ControlPlane {
             "required-policy",
         ]
         .map(|name| format!("base/{name}.yaml"));
-        for manifest in ["crds/fluxjobs.yaml", "crds/fluxqueues.yaml"].map(str::to_owned).into_iter().chain(base) {
-            let path = root().join("manifests").join(manifest);
-            self.kubectl(&["apply", "--server-side", "-f", &path.display().to_string()]);
-        }
-        for definition in ["fluxjobs", "fluxqueues"] {
-            let definition = format!("crd/{definition}.jobs.converged-computing.org");
-            self.kubectl(&["wait", "--for=condition=Established", &definition]);
-        }
+        let definitions = ["fluxjobs", "fluxqueues"];
+        let files = definitions.map(|name| format!("crds/{name}.yaml")).into_iter().chain(base);
+        let files: Vec<String> = files.map(|file| root().join("manifests").join(file).display().to_string()).collect();
+        let apply = ["apply", "--server-side"].into_iter().chain(files.iter().flat_map(|file| ["-f", file]));
+        self.kubectl(&apply.collect::<Vec<_>>());
+        let definitions = definitions.map(|name| format!("crd/{name}.jobs.converged-computing.org"));
+        self.kubectl(&["wait", "--for=condition=Established", &definitions[0], &definitions[1]]);
     }
 
     /// Starts Fluxqueue under its own service account.
@@ -321,9 +323,12 @@ impl Namespace<'_> {
 
     /// Objects of a kind, as JSON, in order of names.
     pub(crate) fn list(&self, kind: &str) -> Vec<Value> {
-        let text = self.kubectl(&["get", kind, "-o", "json"]);
-        let list: Value = serde_json::from_str(&text).expect("kubectl prints JSON");
-        list["items"].as_array().expect("a list").clone()
+        let kubeconfig = self.plane.dir.join("admin.kubeconfig");
+        self.plane.lists.of(&kubeconfig, &self.name, kind).unwrap_or_else(|| {
+            let text = self.kubectl(&["get", kind, "-o", "json"]);
+            let list: Value = serde_json::from_str(&text).expect("kubectl prints JSON");
+            list["items"].as_array().expect("a list").clone()
+        })
     }
 
     /// Pods, all of which are to satisfy a condition; returns them once there are `count` that do.

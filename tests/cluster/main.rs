@@ -5,6 +5,9 @@
 
 mod harness;
 
+/// Objects that tests wait for.
+mod lists;
+
 /// What FluxJobs were promised, as it was written.
 mod promised;
 

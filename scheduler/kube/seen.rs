@@ -390,7 +390,9 @@ mod tests {
             "spec": {"containers": [{"name": "c", "image": "i"}], "schedulingGates": [{"name": "g"}]},
             "status": {"phase": "Pending"},
         });
-        changes.iter().for_each(|change| json_patch::merge(&mut object, change));
+        for change in changes {
+            json_patch::merge(&mut object, change);
+        }
         let object = serde_json::from_value(object).expect("a pod");
         Pod::from_kubernetes(&object, &mut ShapeInterner::default()).expect("it has a name")
     }
@@ -459,7 +461,7 @@ mod tests {
             r#"{"spec": {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "2"}}}]}}"#,
         ];
         let not_edits = [
-            r#"{}"#,
+            "{}",
             r#"{"metadata": {"resourceVersion": "2"}}"#,
             r#"{"metadata": {"annotations": {"anything": "else"}, "resourceVersion": "2"}}"#,
             r#"{"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}"#,

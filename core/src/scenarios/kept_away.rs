@@ -422,7 +422,7 @@ fn a_pod_that_is_apart_from_all_namespaces_has_a_rack_held_for_a_while_and_once(
             world.change(name, |pod| pod.phase = Phase::Succeeded);
         }
         world.settle();
-        assert_eq!(world.node_of("hermit").map(|node| node.len()), Some(2), "{policy:?}: a rack is empty");
+        assert_eq!(world.node_of("hermit").map(str::len), Some(2), "{policy:?}: a rack is empty");
     }
 }
 

@@ -207,7 +207,9 @@ fn evict_leader(world: &mut World, lws: &str, operator_takes_secs: i64, is_in_be
     world.delete(&format!("{lws}-leader-1"));
     world.tell(Event::Controller(Arc::new(Controller { deleting: true, ..workers_of(lws, 1) })));
     let old = [1, 2].map(|at| format!("{lws}-worker-1-{at}"));
-    old.iter().for_each(|name| world.change(name, |pod| pod.deleting = true));
+    for name in &old {
+        world.change(name, |pod| pod.deleting = true);
+    }
     world.submit(leader(lws, 2));
     let pass = |world: &mut World, seconds: i64| {
         for _ in 0..seconds {
@@ -217,7 +219,9 @@ fn evict_leader(world: &mut World, lws: &str, operator_takes_secs: i64, is_in_be
         }
     };
     pass(world, 20);
-    old.iter().for_each(|name| world.delete(name));
+    for name in &old {
+        world.delete(name);
+    }
     world.tell(Event::ControllerGone(workers_of(lws, 1).id.uid));
     pass(world, operator_takes_secs);
     world.tell(Event::Controller(Arc::new(workers_of(lws, 2))));

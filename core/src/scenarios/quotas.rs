@@ -39,7 +39,9 @@ fn a_job_whose_pods_a_quota_would_refuse_is_not_released_and_holds_no_nodes() {
     world.settle();
     assert!(!world.is_released("large"));
     let small: Vec<String> = world.pods.keys().cloned().collect();
-    small.iter().for_each(|name| world.delete(name));
+    for name in &small {
+        world.delete(name);
+    }
     world.quota("1", 6);
     world.pass_seconds(5);
     world.settle();

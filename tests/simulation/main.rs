@@ -215,7 +215,10 @@ fn judge(tests: &[(&str, Test)]) -> ExitCode {
 
 fn replay(seed: u64, steps: u64) -> ExitCode {
     let traced = std::env::var("FLUXQUEUE_SIM_TRACE").is_ok_and(|value| value != "0");
-    let run = run(seed, steps, machine::of_seed(seed), traced);
+    let run = match sabotage::named() {
+        Some(factory) => run(seed, steps, &factory, traced),
+        None => run(seed, steps, machine::of_seed(seed), traced),
+    };
     run.stats.lines().for_each(|line| println!("{line}"));
     let Some(failure) = run.failure else {
         println!("1 passed, 0 failed");

@@ -22,7 +22,7 @@ use crate::trace;
 /// Rounds until the system must have come to rest.
 const ROUNDS_MAX: usize = 4_000;
 /// Longer than every back-off, hold-back and retry, in milliseconds.
-const CALM_MILLIS: i64 = 400_000;
+const CALM_MILLIS: i64 = 650_000;
 /// So long after a planned end what follows from it may be told, and so much clocks may differ.
 const PLANNED_END_MILLIS: i64 = 40_000;
 /// Then, for so long, nothing may happen at all.

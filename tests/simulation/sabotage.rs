@@ -262,6 +262,13 @@ impl Sabotage {
     }
 }
 
+/// The saboteur that the environment names, to be replayed.
+pub(crate) fn named() -> Option<impl Fn(&Start) -> Box<dyn Machine>> {
+    let name = std::env::var(ONLY).ok()?;
+    let (sabotage, _) = ALL.into_iter().find(|(sabotage, _)| format!("{sabotage:?}") == name)?;
+    Some(move |start: &Start| -> Box<dyn Machine> { Box::new(Saboteur::new(sabotage, start)) })
+}
+
 /// Every saboteur is caught, by the rule it breaks.
 pub(crate) fn each_is_caught() -> Result<(), String> {
     let only = std::env::var(ONLY).ok();

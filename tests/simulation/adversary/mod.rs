@@ -21,10 +21,12 @@
 //!
 //! - [`side`]: one of the two worlds
 //! - [`tenants`]: what honest tenants do
-//! - [`acts`]: what the adversary does
+//! - [`acts`]: what the adversary does: [`idle`] asks for nothing, [`lies`] are about requests
 //! - [`seen`]: what the others see
 
 mod acts;
+mod idle;
+mod lies;
 mod overruns;
 mod seen;
 mod side;

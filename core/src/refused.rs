@@ -121,7 +121,7 @@ pub(super) fn record_refused(core: &mut Core, id: JobId, text: &str) {
 fn withdraw(core: &mut Core, id: JobId, text: &str) {
     if let Some(job) = core.jobs.all.get_mut(&id) {
         job.refusal = None;
-        if matches!(job.life, Lifecycle::Starting { .. }) {
+        if job.life.is_placed() {
             job.life = Lifecycle::Placed;
         }
     }
@@ -170,10 +170,12 @@ fn tell(core: &mut Core, pods: &[Uid], text: &str) {
     }
 }
 
-/// True if a Binding of a gang has taken effect, or if it was whole before.
+/// True if a Binding of a gang has taken effect, or if it was whole before. What comes after all pods of an earlier start have ended is
+/// a new start.
 fn is_begun(core: &Core, id: JobId) -> bool {
     core.jobs.all.get(&id).is_some_and(|job| {
-        job.life == Lifecycle::Whole || job.started_at.is_some() || core.jobs.live(job).any(Member::is_bound)
+        let was_begun = job.life == Lifecycle::Whole || job.started_at.is_some();
+        core.jobs.live(job).any(Member::is_bound) || (was_begun && !core.jobs.is_new_start(job))
     })
 }
 

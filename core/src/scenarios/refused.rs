@@ -376,3 +376,30 @@ fn rings_of_jobs_that_wait_for_each_other_are_named() {
         }
     }
 }
+
+/// The last pod of a Job follows when the first has ended: nothing of the Job is left on a node.
+#[test]
+fn a_pod_that_follows_all_others_and_is_refused_claims_nothing() {
+    for queue_policy in [QueuePolicy::Fcfs, QueuePolicy::Conservative] {
+        let told = CoreSettings { queue_policy, questions_per_slice: 1, ..settings() };
+        let mut world = World::told(told, FunctionTable::builtin(), &[("a", 4)]);
+        world.tell(Event::Controller(Arc::new(job("j", 1, 2))));
+        world.submit(of_job(pod("p0", 4), "j"));
+        world.settle();
+        assert_eq!(world.node_of("p0"), Some("a"));
+        world.change("p0", |pod| pod.phase = Phase::Succeeded);
+        world.tell(Event::Controller(Arc::new(Controller { succeeded: 1, wants: 1, ..job("j", 1, 2) })));
+        world.submit(of_job(pod("p1", 4), "j"));
+        settle_but(&mut world, refused_bindings);
+        assert_eq!(world.blocked("j"), ("BindFailed".to_owned(), format!("pod ns/p1: {WORDS}")));
+        victim(&mut world, "victim");
+        settle_but(&mut world, refused_bindings);
+        assert_eq!(world.node_of("victim"), Some("a"), "{queue_policy:?}");
+        world.change("victim", |pod| pod.phase = Phase::Succeeded);
+        let attempts = seconds_go_by_but(&mut world, 600, refused_bindings);
+        assert!((2..40).contains(&attempts), "{queue_policy:?}: {attempts}");
+        world.pass_seconds(301);
+        world.settle();
+        assert_eq!(world.node_of("p1"), Some("a"), "{queue_policy:?}");
+    }
+}

@@ -1,5 +1,6 @@
 //! Finding jobs again after a restart: what their FluxJobs say, where their placements put them, and what belongs to nobody.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use fluxqueue_api::{
@@ -121,9 +122,25 @@ impl Core {
             self.restore_placement(*id);
         }
         // Pods that wait come first: what nobody sits on is retained after that.
+        let elsewhere = self.pods_elsewhere();
         for id in ids {
-            self.retain_free_seats(id);
+            self.retain_free_seats(id, &elsewhere);
         }
+    }
+
+    /// How many pods of each Job have nodes as pods of another job, by labels that say so since: each takes a slot of its Job all the same.
+    fn pods_elsewhere(&self) -> BTreeMap<Uid, usize> {
+        let mut elsewhere = BTreeMap::new();
+        for member in self.jobs.members.values().filter(|member| member.is_bound()) {
+            let made_by = self.jobs.controllers.that_made(&member.pod).filter(|made_by| made_by.kind == OwnerKind::Job);
+            let job = self.jobs.all.get(&member.job);
+            let is_of =
+                |uid: &Uid| job.is_some_and(|job| matches!(&job.identity, Identity::Controller(_, of) if of == uid));
+            if let Some(made_by) = made_by.filter(|made_by| !is_of(&made_by.id.uid)) {
+                *elsewhere.entry(made_by.id.uid.clone()).or_default() += 1;
+            }
+        }
+        elsewhere
     }
 
     /// Who has begun nothing of what his placement says, and is to be spread or near, is disturbed by nobody in this process either.
@@ -240,13 +257,14 @@ impl Core {
     }
 
     /// A slot without a pod waits for the pod that the controller makes next, as it did before the restart.
-    fn retain_free_seats(&mut self, id: JobId) {
+    fn retain_free_seats(&mut self, id: JobId, elsewhere: &BTreeMap<Uid, usize>) {
         let Some(job) = self.jobs.all.get(&id).filter(|job| job.life.is_placed()) else { return };
         let Identity::Controller(namespace, uid) = &job.identity else { return };
         let made_by = self.jobs.controllers.get(namespace, uid);
         let Some(made_by) = made_by.filter(|made_by| made_by.kind == OwnerKind::Job) else { return };
         let controller = made_by.id.uid.clone();
-        let missing = self.jobs.wanted(job).saturating_sub(self.jobs.live_members(job).len());
+        let there = self.jobs.live_members(job).len() + elsewhere.get(&controller).copied().unwrap_or(0);
+        let missing = self.jobs.wanted(job).saturating_sub(there);
         let seats: Vec<(PodIndex, NodeName)> =
             job.seats.empty().take(missing).map(|(at, seat)| (at, seat.node().clone())).collect();
         // It was retained when its pod ended, if that is known.

@@ -192,3 +192,19 @@ fn a_gang_that_waits_for_a_lost_pod_behind_a_promise_says_until_when() {
     world.settle();
     assert_eq!(degraded(&world, "big").1, message, "the next process says the same");
 }
+
+/// Labels of a pod that runs are its author's to change. The Job's slot is taken by the pod, whatever group it says it is of by now.
+#[test]
+fn a_pod_that_runs_under_other_labels_takes_its_node_once_after_a_restart() {
+    let mut world = World::new(&[("a", 4)]);
+    world.submit_gang(1);
+    world.settle();
+    assert_eq!(world.bound(), 2);
+    world.change("p1", |pod| *pod = of_group(pod.clone(), "other", Ok(3)));
+    world.settle();
+    world.restart();
+    world.list(&[("a", 4)], &[job("j", 2, 2)]);
+    world.submit(pod("next", 2));
+    world.settle();
+    assert_eq!(world.node_of("next"), Some("a"));
+}

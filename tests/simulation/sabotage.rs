@@ -80,13 +80,19 @@ enum Sabotage {
     CountRefused,
     WaitForRefusals,
     BlameNodes,
+    BelieveOwners,
+    RaiseMembers,
+    KeepRefused,
 }
 
 /// Each with the rules that must catch it.
-const ALL: [(Sabotage, &[&str]); 52] = [
+const ALL: [(Sabotage, &[&str]); 55] = [
     (Sabotage::CountRefused, &[adversary::WALLS]),
     (Sabotage::WaitForRefusals, &[adversary::REFUSALS]),
     (Sabotage::BlameNodes, &[adversary::TOLD]),
+    (Sabotage::BelieveOwners, &[adversary::WALLS]),
+    (Sabotage::RaiseMembers, &[adversary::WALLS]),
+    (Sabotage::KeepRefused, &[adversary::REFUSALS]),
     (Sabotage::ReleaseEarly, &[suspended::RELEASED_WHEN_PLACED]),
     (Sabotage::ResumeOthers, &[suspended::LEFT_ALONE]),
     (Sabotage::IgnoreMarks, &[suspended::NOT_STARTED, suspended::WITHOUT_PODS]),
@@ -230,6 +236,9 @@ impl Sabotage {
             Sabotage::CountRefused => adversary::has_acts(seed),
             Sabotage::WaitForRefusals => adversary::has_refusals(seed),
             Sabotage::BlameNodes => adversary::has_overruns(seed),
+            Sabotage::BelieveOwners => adversary::has_foreign_owners(seed),
+            Sabotage::RaiseMembers => adversary::has_lies(seed),
+            Sabotage::KeepRefused => adversary::has_refused_bindings(seed),
             Sabotage::ReleaseEarly | Sabotage::ResumeOthers | Sabotage::IgnoreMarks | Sabotage::HoldPlaces => {
                 machine::has_suspended(seed)
             }
@@ -256,7 +265,12 @@ impl Sabotage {
             | Sabotage::PassByForEver
             | Sabotage::RepelUnannounced => TIMELY,
             Sabotage::PassGangsByForEver | Sabotage::CrowdUnannounced => STREAMS,
-            Sabotage::CountRefused | Sabotage::WaitForRefusals | Sabotage::BlameNodes => ADVERSARY,
+            Sabotage::CountRefused
+            | Sabotage::WaitForRefusals
+            | Sabotage::BlameNodes
+            | Sabotage::BelieveOwners
+            | Sabotage::RaiseMembers
+            | Sabotage::KeepRefused => ADVERSARY,
             _ => 1,
         }
     }

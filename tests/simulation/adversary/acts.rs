@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use fluxqueue_api::{FluxJob, JobState};
+use fluxqueue_api::{FluxJob, JobState, WorkloadKind};
 use fluxqueue_workload::{Controller, NodeName, ObjectKey, Phase, Pod, ShapeInterner};
 
 use super::side::{CORE, Side, shape, walltime};
@@ -51,12 +51,21 @@ pub(super) enum Act {
     LieAboutOwner,
     /// Labels of others, and half of a group's labels.
     LieByLabels,
+    /// Annotations and labels that nobody can read, on pods that ask.
+    LieByTexts,
+    /// Members of a gang disagree about its priority, which is the lowest, or about its size, which is that of the first.
+    Disagree,
     /// Pods that ask have finalizers, so they stay when they have ended.
     KeepEnded,
-    /// FluxJobs of jobs that run are deleted. One that waits would go to the end of the queue for that.
+    /// FluxJobs of lone pods and gangs that run are deleted. What waits would go to the end of the queue for that, and Jobs of several
+    /// waves would begin the next one later.
     DeleteTrueRecords,
     /// A pod of higher priority joins a gang that waits, and goes again.
     Spark,
+    /// Pods that run are given other labels: groups, queues.
+    RelabelRunning,
+    /// Wishes that make no difference to a request.
+    WishInVain,
     // --- what does delay others ---
     /// Pods run for longer than they say.
     Overrun,
@@ -69,10 +78,12 @@ pub(super) enum Act {
     RefuseConditions,
     /// Its FluxJobs cannot be written.
     RefuseRecords,
+    /// Its pods cannot be bound.
+    RefuseBindings,
 }
 
 /// All acts.
-pub(super) const ALL: [Act; 23] = [
+pub(super) const ALL: [Act; 28] = [
     Act::ForeignOwner,
     Act::ForeignMaker,
     Act::Finalizer,
@@ -88,14 +99,19 @@ pub(super) const ALL: [Act; 23] = [
     Act::ForgedRecords,
     Act::LieAboutOwner,
     Act::LieByLabels,
+    Act::LieByTexts,
+    Act::Disagree,
     Act::KeepEnded,
     Act::DeleteTrueRecords,
     Act::Spark,
+    Act::RelabelRunning,
+    Act::WishInVain,
     Act::Overrun,
     Act::TakeNodes,
     Act::Waves,
     Act::RefuseConditions,
     Act::RefuseRecords,
+    Act::RefuseBindings,
 ];
 
 /// The adversary's own objects, and its stream of random numbers.
@@ -160,14 +176,18 @@ impl Adversary {
             Act::ForgedRecords => self.forge(side),
             Act::DeleteTrueRecords => self.delete_record(side, false),
             Act::Spark => self.spark(side),
+            Act::RelabelRunning => self.relabel_running(side),
+            Act::WishInVain => self.wish_in_vain(side),
             // These are done when a request comes.
-            Act::LieAboutOwner | Act::LieByLabels | Act::KeepEnded | Act::Overrun | Act::Waves => false,
+            Act::LieAboutOwner | Act::LieByLabels | Act::LieByTexts | Act::Disagree | Act::KeepEnded => false,
+            Act::Overrun | Act::Waves => false,
             Act::TakeNodes => self.take_node(side),
             Act::RefuseConditions => refuse(side, Refusal { others: true, ..Refusal::default() }),
             Act::RefuseRecords => {
                 let is_invalid = self.rng.chance(30);
                 refuse(side, Refusal { records: true, is_invalid, ..Refusal::default() })
             }
+            Act::RefuseBindings => refuse(side, Refusal { bindings: true, ..Refusal::default() }),
         };
         if did {
             stats.count(act.name());
@@ -222,12 +242,11 @@ impl Adversary {
 
     /// One of its own FluxJobs: of what never starts, or of the others.
     pub(super) fn pick_record(&mut self, side: &Side, idle: bool) -> Option<FluxJob> {
-        let is_idle = |job: &FluxJob| {
-            let name = &job.spec.workload_ref.name;
-            ["act-", "never-", "half-"].iter().any(|prefix| name.starts_with(prefix))
-        };
         let own = side.world.server.flux_jobs.values().filter(|job| flux_job_key(job).namespace == self.namespace);
-        let runs = |job: &FluxJob| job.status.as_ref().is_some_and(|status| status.state == Some(JobState::Running));
+        let is_whole = |job: &FluxJob| matches!(job.spec.workload_ref.kind, WorkloadKind::Pod | WorkloadKind::Group);
+        let is_running =
+            |job: &FluxJob| job.status.as_ref().is_some_and(|status| status.state == Some(JobState::Running));
+        let runs = |job: &FluxJob| is_running(job) && is_whole(job);
         let own: Vec<&Arc<FluxJob>> = own.filter(|job| if idle { is_idle(job) } else { runs(job) }).collect();
         self.rng.pick(&own).map(|job| FluxJob::clone(job))
     }
@@ -259,14 +278,19 @@ impl Act {
             Act::ForgedRecords => "act: ForgedRecords",
             Act::LieAboutOwner => "act: LieAboutOwner",
             Act::LieByLabels => "act: LieByLabels",
+            Act::LieByTexts => "act: LieByTexts",
+            Act::Disagree => "act: Disagree",
             Act::KeepEnded => "act: KeepEnded",
             Act::DeleteTrueRecords => "act: DeleteTrueRecords",
             Act::Spark => "act: Spark",
+            Act::RelabelRunning => "act: RelabelRunning",
+            Act::WishInVain => "act: WishInVain",
             Act::Overrun => "act: Overrun",
             Act::TakeNodes => "act: TakeNodes",
             Act::Waves => "act: Waves",
             Act::RefuseConditions => "act: RefuseConditions",
             Act::RefuseRecords => "act: RefuseRecords",
+            Act::RefuseBindings => "act: RefuseBindings",
         }
     }
 }
@@ -275,4 +299,10 @@ impl Act {
 fn refuse(side: &mut Side, refusal: Refusal) -> bool {
     side.world.server.refusals.insert(Arc::from(super::RIVAL), refusal);
     true
+}
+
+/// The FluxJob of what never starts.
+pub(super) fn is_idle(job: &FluxJob) -> bool {
+    let name = &job.spec.workload_ref.name;
+    ["act-", "never-", "half-"].iter().any(|prefix| name.starts_with(prefix))
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use fluxqueue_api::{
     FluxJob, FluxJobSpec, FluxJobStatus, PlacementRange, Reservation, WorkloadKind, WorkloadRef, names,
 };
-use fluxqueue_workload::{Controller, GroupLabels, Lifetime, ObjectKey, OwnerKind, Pod};
+use fluxqueue_workload::{Controller, GroupLabels, Lifetime, ObjectKey, ObjectRef, OwnerKind, Pod};
 use k8s_openapi::api::core::v1::Pod as KubePod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use k8s_openapi::jiff::Timestamp;
@@ -57,7 +57,9 @@ impl Adversary {
         match self.rng.below(3) {
             0 => {
                 let size = Ok(u32::try_from(self.rng.between(1, 4)).expect("a few"));
-                pod.group = Some(GroupLabels { name: Arc::from(format!("gang-{}", self.rng.below(9))), size });
+                // A gang that the adversary asks for would be spoiled by such a member: then the twin has another request.
+                let name = if self.lies() { "spoiled" } else { "gang" };
+                pod.group = Some(GroupLabels { name: Arc::from(format!("{name}-{}", self.rng.below(9))), size });
             }
             1 => pod.group = None,
             _ => {
@@ -182,6 +184,12 @@ impl Adversary {
     fn gated(&mut self, side: &mut Side, more: Value) -> Pod {
         self.made += 1;
         let id = side.world.server.new_ref_in(&self.namespace, OURS, &format!("act-{}", self.made));
+        let pod = self.read(&id, more);
+        Pod { created: side.world.time(), ..pod }
+    }
+
+    /// What the scheduler reads of such a pod.
+    pub(super) fn read(&mut self, id: &ObjectRef, more: Value) -> Pod {
         let mut object = json!({
             "metadata": { "name": &*id.key.name, "namespace": &*id.key.namespace, "uid": &*id.uid },
             "spec": {
@@ -193,8 +201,7 @@ impl Adversary {
         });
         merge(&mut object, more);
         let object: KubePod = serde_json::from_value(object).expect("it is a pod");
-        let pod = Pod::from_kubernetes(&object, &mut self.shapes).expect("it has a name and a uid");
-        Pod { created: side.world.time(), ..pod }
+        Pod::from_kubernetes(&object, &mut self.shapes).expect("it has a name and a uid")
     }
 
     fn put(&mut self, side: &mut Side, pod: Pod) {
@@ -230,7 +237,7 @@ impl Adversary {
         Value::Object(annotations)
     }
 
-    fn odd_text(&mut self) -> String {
+    pub(super) fn odd_text(&mut self) -> String {
         let texts = [
             "",
             "0",
@@ -250,7 +257,7 @@ impl Adversary {
         }
     }
 
-    fn odd_label(&mut self) -> &'static str {
+    pub(super) fn odd_label(&mut self) -> &'static str {
         ["", "0", "-1", "many", "100001", "4294967296", "00002"][self.rng.below(7)]
     }
 }

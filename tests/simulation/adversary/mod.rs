@@ -9,8 +9,12 @@
 //!   more than the request alone.
 //! - Overruns and nodes that the adversary takes past Fluxqueue ([`overruns`]) do delay others: for the causes `walltime` and `capacity`
 //!   alone, which name a pod that is to blame. There is no twin then.
-//! - Refused writes ([`crate::refusals`]) of one namespace: in the twin nothing is refused. Of lone pods only the FluxJobs are refused,
-//!   which they do not need, so that even the room is the same.
+//! - Refused writes ([`crate::refusals`]) of one namespace: conditions of pods and what else nothing depends on. In the twin nothing is
+//!   refused.
+//! - Refused Bindings of pods that wait for the room that everything else leaves, where nothing is promised: the twin has no such pods, so
+//!   a start that is refused claims nothing.
+//! - Refused Bindings and FluxJobs of any requests: they do ask, until they are refused, and nobody waits for records that cannot be
+//!   written. Others are delayed for the causes above alone. There is no twin then.
 //!
 //! Nothing is late or lost here, all happens at whole seconds, and both worlds look at every second. Tenants, nodes, controllers and the
 //! adversary have random streams of their own, and uids follow from names, so that nothing is shared but the scheduler.
@@ -43,6 +47,7 @@ use crate::checks::{Violation, broken};
 use crate::machine::{self, Factory, Start};
 use crate::objects::OURS;
 use crate::punctual::Punctual;
+use crate::refusals::Refusal;
 use crate::rng::Rng;
 pub(crate) use overruns::TOLD;
 
@@ -61,11 +66,12 @@ pub(crate) const WALLS: &str = "what a tenant does in its own namespace changes 
 pub(crate) const REFUSALS: &str = "writes that are refused in one namespace change nothing for others";
 
 /// What a run of many seeds must have met.
-pub(crate) const MUST_HAPPEN: [&str; 16] = [
+pub(crate) const MUST_HAPPEN: [&str; 24] = [
     "others' pods started beside an adversary",
     "restart beside an adversary",
     "delay by an overrun told",
     "delay by a node taken past us told",
+    "Binding refused beside others",
     "act: Finalizer",
     "act: Relabel",
     "act: Churn",
@@ -76,18 +82,27 @@ pub(crate) const MUST_HAPPEN: [&str; 16] = [
     "act: DeleteRecords",
     "act: OtherSchedulers",
     "act: ForgedRecords",
+    "act: LieAboutOwner",
+    "act: LieByLabels",
+    "act: LieByTexts",
+    "act: Disagree",
     "act: DeleteTrueRecords",
+    "act: RelabelRunning",
+    "act: WishInVain",
     "act: RefuseConditions",
+    "act: RefuseRecords",
 ];
 
 /// Chooses the acts by name.
 const ACTS: &str = "FLUXQUEUE_SIM_ACTS";
 
 /// Acts that are known to change something for others, and what would mend that.
-const NOT_YET: [(Act, &str); 3] = [
+const NOT_YET: [(Act, &str); 2] = [
     (Act::Waves, "the next pods of a Job are planned for, but beside overruns a delay by them may be told as capacity"),
-    (Act::LieAboutOwner, "a promise may come some seconds later beside pods that are alone by a false owner"),
-    (Act::RefuseRecords, "a Binding may rest for some seconds on a record that is refused"),
+    (
+        Act::RefuseBindings,
+        "a promise that is made just when a start is refused may be broken at once, and is told as capacity",
+    ),
 ];
 
 /// The namespace of the adversary, and those of the others.
@@ -106,6 +121,21 @@ pub(crate) fn has_acts(seed: u64) -> bool {
     matches!(kind_of(seed), Kind::Idle | Kind::Lies)
 }
 
+/// It says of pods that objects of other namespaces have made them.
+pub(crate) fn has_foreign_owners(seed: u64) -> bool {
+    kind_of(seed) == Kind::Idle
+}
+
+/// It lies about what it asks for.
+pub(crate) fn has_lies(seed: u64) -> bool {
+    kind_of(seed) == Kind::Lies
+}
+
+/// All its Bindings are refused.
+pub(crate) fn has_refused_bindings(seed: u64) -> bool {
+    kind_of(seed) == Kind::Barred
+}
+
 /// Its writes are refused.
 pub(crate) fn has_refusals(seed: u64) -> bool {
     kind_of(seed) == Kind::Refusals
@@ -115,6 +145,9 @@ pub(crate) fn has_refusals(seed: u64) -> bool {
 pub(crate) fn has_overruns(seed: u64) -> bool {
     kind_of(seed) == Kind::Overruns
 }
+
+/// A priority below that of everybody else.
+const LAST: i32 = -100;
 
 /// After this many seconds a promise is on record as it is.
 const UNTOLD_SECONDS: i64 = 7;
@@ -128,13 +161,18 @@ enum Kind {
     Lies,
     /// The adversary's pods run for longer than they say, and take nodes past Fluxqueue.
     Overruns,
-    /// The adversary's records are refused.
+    /// Writes for the adversary's pods are refused that decide nothing.
     Refusals,
+    /// All its Bindings are refused, and what it asks for comes after everything else.
+    Barred,
+    /// Its Bindings and its records are refused for a time.
+    Refused,
 }
 
 /// What the runs of this seed are about.
 fn kind_of(seed: u64) -> Kind {
-    [Kind::Idle, Kind::Lies, Kind::Overruns, Kind::Refusals][usize::try_from(seed % 4).expect("a small number")]
+    const KINDS: [Kind; 6] = [Kind::Idle, Kind::Lies, Kind::Overruns, Kind::Refusals, Kind::Barred, Kind::Refused];
+    KINDS[usize::try_from(seed % 6).expect("a small number")]
 }
 
 /// One run.
@@ -161,18 +199,18 @@ impl<'a> Adversarial<'a> {
             suspend_hold_secs: machine::SUSPEND_HOLD_SECONDS,
             scheduler: Arc::from(OURS),
             epoch: 1,
-            record_lone_pods: (seed / 16).is_multiple_of(2),
-            queue_policy: QueuePolicy::ALL[usize::try_from(seed / 4 % 4).expect("a small number")],
+            record_lone_pods: (seed / 24).is_multiple_of(2),
+            queue_policy: policy_of(seed, kind),
             bypass_secs: BYPASS_SECONDS,
             questions_per_slice: machine::questions_per_slice(seed),
         };
-        let has_twin = kind != Kind::Overruns;
+        let has_twin = !matches!(kind, Kind::Overruns | Kind::Refused);
         let mut adversarial = Adversarial {
             kind,
             here: Side::new(start.clone(), factory, traced),
             twin: has_twin.then(|| Side::new(start, factory, traced)),
             adversary: Adversary::new(RIVAL, stream(seed, 1), acts_of(kind)),
-            tenants: [tenants(seed, kind), tenants(seed, kind)],
+            tenants: [tenants(seed, kind, Role::Adversary), tenants(seed, kind, Role::Honest)],
             rng: stream(seed, 2),
             judge: Judge::default(),
             promised_otherwise: BTreeMap::new(),
@@ -181,7 +219,12 @@ impl<'a> Adversarial<'a> {
             let (zone, cores) = (if at % 2 == 0 { "a" } else { "b" }, adversarial.rng.between(4, 6));
             adversarial.sides(|side| side.join(&format!("node-{at}"), zone, cores));
         }
+        adversarial.sides(|side| NAMESPACES.iter().for_each(|namespace| side.put_lasting(namespace)));
         adversarial.sides(|side| side.world.list());
+        if kind == Kind::Barred {
+            let barred = Refusal { bindings: true, ..Refusal::default() };
+            adversarial.here.world.server.refusals.insert(Arc::from(RIVAL), barred);
+        }
         adversarial
     }
 
@@ -222,10 +265,16 @@ impl<'a> Adversarial<'a> {
                     side.world.server.put_node(Node { unschedulable: !node.unschedulable, ..node });
                 });
             }
-            3..5 => self.sides(|side| {
-                side.world.restart();
-                side.world.stats.count("restart beside an adversary");
-            }),
+            3..5 => {
+                if self.kind == Kind::Refused {
+                    // Promises that could not be written are not known to it, and it has to break others for them.
+                    self.judge.capacity_changed(self.here.world.now);
+                }
+                self.sides(|side| {
+                    side.world.restart();
+                    side.world.stats.count("restart beside an adversary");
+                });
+            }
             _ => {}
         }
     }
@@ -248,8 +297,11 @@ impl<'a> Adversarial<'a> {
 
     fn compare(&mut self) -> Result<(), Violation> {
         let Some(twin) = &self.twin else { return self.judge.judge(&mut self.here, &OTHERS) };
+        let refused = u64::try_from(self.here.refused).expect("a few");
+        self.here.world.stats.add("Binding refused beside others", refused);
         let (here, there) = (Seen::by(&OTHERS, &self.here), Seen::by(&OTHERS, twin));
-        let (now, rule) = (self.here.world.now, if self.kind == Kind::Refusals { REFUSALS } else { WALLS });
+        let is_refused = matches!(self.kind, Kind::Refusals | Kind::Barred);
+        let (now, rule) = (self.here.world.now, if is_refused { REFUSALS } else { WALLS });
         if let Some(text) = here.difference(&there) {
             return broken(rule, format!("at {now}: {text}"));
         }
@@ -281,17 +333,37 @@ fn stream(seed: u64, number: u64) -> Rng {
     Rng::new(seed ^ number.wrapping_mul(0xd6e8_feb8_6659_fd93))
 }
 
-fn tenants(seed: u64, kind: Kind) -> Vec<Tenant> {
+/// The queue policy of a run. What is promised to a pod that comes last is kept, so promises are left out where it asks for nothing.
+fn policy_of(seed: u64, kind: Kind) -> QueuePolicy {
+    match kind {
+        Kind::Barred => QueuePolicy::Fcfs,
+        _ => QueuePolicy::ALL[usize::try_from(seed / 6 % 4).expect("a small number")],
+    }
+}
+
+/// Whose world a tenant is in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Role {
+    Adversary,
+    Honest,
+}
+
+fn tenants(seed: u64, kind: Kind, role: Role) -> Vec<Tenant> {
     let others = (3..).zip(OTHERS);
     let mut tenants: Vec<Tenant> =
         others.map(|(number, name)| Tenant::new(name, stream(seed, number), SUBMIT_PERCENT)).collect();
-    if kind != Kind::Idle {
+    if kind != Kind::Idle && (kind, role) != (Kind::Barred, Role::Honest) {
         let mut rival = Tenant::new(RIVAL, stream(seed, 5), SUBMIT_PERCENT);
         rival.overruns = acts_of(kind).contains(&Act::Overrun);
-        rival.only_lone = kind == Kind::Refusals;
+        rival.only_lone = matches!(kind, Kind::Refusals | Kind::Barred);
+        rival.priority = (kind == Kind::Barred).then_some(LAST);
         tenants.push(rival);
     }
-    let has_waves = kind != Kind::Overruns || acts_of(kind).contains(&Act::Waves);
+    // A pod of the next wave that finds its slot gone is placed once more in the same step: beside what is refused only after it.
+    let has_waves = match kind {
+        Kind::Overruns => acts_of(kind).contains(&Act::Waves),
+        _ => kind != Kind::Barred,
+    };
     for tenant in &mut tenants {
         tenant.has_waves = has_waves;
     }
@@ -309,7 +381,9 @@ fn acts_of(kind: Kind) -> Vec<Act> {
         Kind::Idle => *act < Act::LieAboutOwner,
         Kind::Lies => *act < Act::Overrun,
         Kind::Overruns => (Act::Overrun..Act::RefuseConditions).contains(act),
-        Kind::Refusals => *act >= Act::RefuseConditions,
+        Kind::Refusals => *act == Act::RefuseConditions,
+        Kind::Barred => false,
+        Kind::Refused => *act > Act::RefuseConditions,
     };
     acts::ALL.into_iter().filter(|act| is_of_kind(act) && is_chosen(act)).collect()
 }

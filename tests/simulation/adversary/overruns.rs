@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use fluxqueue_api::JobState;
+use fluxqueue_api::{FluxJob, JobState, WorkloadKind};
 use fluxqueue_core::{Note, Subject};
 use fluxqueue_workload::{Lifetime, ObjectKey, Pod};
 
@@ -33,7 +33,7 @@ pub(super) struct Judge {
 }
 
 impl Judge {
-    /// A node is closed or opened.
+    /// A node is closed or opened, or what is on record is not all that was promised.
     pub(super) fn capacity_changed(&mut self, now: i64) {
         self.lost_at = Some(now);
     }
@@ -62,7 +62,7 @@ impl Judge {
             let start = status.reservation.as_ref().and_then(|reservation| reservation.start.as_ref());
             let start = start.map(|at| at.0.as_microsecond().div_euclid(1_000_000));
             let began = status.start_time.as_ref().map(|at| at.0.as_microsecond().div_euclid(1_000_000));
-            let is_waiting = status.state == Some(JobState::Pending) && !job.spec.overrides.hold;
+            let is_waiting = status.state == Some(JobState::Pending) && !job.spec.overrides.hold && is_there(side, job);
             if let Some(was) = self.promised.get(&key).copied() {
                 let is_kept = match (began, start) {
                     (Some(began), _) => began <= was + PUT_OFF_SECONDS,
@@ -103,6 +103,18 @@ impl Judge {
             _ => false,
         };
         if is_true { Ok(()) } else { broken(TOLD, format!("{}: {:?}, now {now}", note.subject.key(), note.note)) }
+    }
+}
+
+/// The workload of a FluxJob has not been deleted by its author.
+fn is_there(side: &Side, job: &FluxJob) -> bool {
+    let (namespace, of) = (flux_job_key(job).namespace, &job.spec.workload_ref);
+    let is_member = |pod: &Pod| {
+        pod.id.key.namespace == namespace && pod.group.as_ref().is_some_and(|group| *group.name == *of.name)
+    };
+    match of.kind {
+        WorkloadKind::Group => side.world.server.pods.values().any(|pod| is_member(pod)),
+        _ => side.has_object(&namespace, &of.uid),
     }
 }
 

@@ -8,7 +8,8 @@
 //!   steps. They forecast, and promise nothing;
 //! - the place in the queue, which counts all jobs that wait, also those that cannot start;
 //! - why a job waits, in words. The words are those of the last time that the plan looked at the job, and it looks again whenever anybody
-//!   does something, so they are newer in one world than in the other. Whether a job waits, is held, or can never start does count.
+//!   does something, so they are newer in one world than in the other, and so is whether a pod has been told at all that it waits.
+//!   Whether a job waits, is held, or can never start does count.
 //!
 //! A promise that has become better is on record within five seconds, and at once where another job depends on it; so for some seconds the
 //! two worlds may say different things of it, where the adversary has promises, too.
@@ -33,7 +34,7 @@ struct SeenPod {
     phase: Phase,
     started: Option<Time>,
     gates: usize,
-    is_scheduled: Option<bool>,
+    is_scheduled: bool,
 }
 
 /// What people wish of a job, and what is said of it.
@@ -113,7 +114,7 @@ impl SeenPod {
             phase: pod.phase.clone(),
             started: pod.started,
             gates: pod.gates.len(),
-            is_scheduled: pod.scheduled_condition.as_ref().map(|condition| condition.scheduled),
+            is_scheduled: pod.scheduled_condition.as_ref().is_some_and(|condition| condition.scheduled),
         }
     }
 }

@@ -10,8 +10,9 @@ use fluxqueue_core::{ActionKind, Note};
 use fluxqueue_workload::{Lifetime, ObjectKey, ObjectRef, Owner, OwnerKind, Phase, Pod, Resources, Shape, Uid};
 
 use crate::checks::{Violation, broken};
-use crate::controllers::Controllers;
+use crate::controllers::{Controllers, Plan};
 use crate::machine::{Factory, Start};
+use crate::objects::{OURS, Run, Template};
 use crate::punctual::{Punctual, ROUNDS_MAX};
 use crate::rng::Rng;
 use crate::server::flux_job_key;
@@ -19,6 +20,8 @@ use crate::stats::Stats;
 
 /// Millicores of a core.
 pub(super) const CORE: u64 = 1_000;
+/// The name of an object that makes no pods and is never deleted. There is one in each namespace.
+pub(super) const LASTING: &str = "lasting";
 /// An ended pod that no controller owns is deleted after this many seconds.
 const ENDED_KEEP_SECONDS: i64 = 5;
 /// The garbage collector lets an object without an owner live for this many seconds.
@@ -38,6 +41,8 @@ pub(super) struct Side<'a> {
     made_at: BTreeMap<Uid, i64>,
     /// The Events of this second.
     pub(super) events: Vec<Note>,
+    /// How many Bindings were refused in this second.
+    pub(super) refused: usize,
 }
 
 impl<'a> Side<'a> {
@@ -50,6 +55,7 @@ impl<'a> Side<'a> {
             spared: BTreeSet::new(),
             made_at: BTreeMap::new(),
             events: Vec::new(),
+            refused: 0,
         }
     }
 
@@ -59,6 +65,25 @@ impl<'a> Side<'a> {
         allocatable.set("pods", 110);
         allocatable.set("cpu", CORE * cores);
         self.world.join(name, zone, allocatable);
+    }
+
+    /// A Deployment without pods is there, and stays.
+    pub(super) fn put_lasting(&mut self, namespace: &str) {
+        let id = self.world.server.new_ref_in(&Arc::from(namespace), OURS, LASTING);
+        let template = Template {
+            scheduler: Arc::from(OURS),
+            shape: Arc::new(shape(CORE)),
+            lifetime: Lifetime::Endless,
+            priority: 0,
+            gates: Vec::new(),
+            labels: Arc::from([]),
+            group: None,
+            unsupported: Vec::new(),
+            levels: None,
+            exclusive: false,
+            run: Run { seconds: None, fails_percent: 0 },
+        };
+        self.controllers.add(&mut self.world.server, id, None, template, Plan::Deployment { replicas: 0 });
     }
 
     /// Submits a pod that runs for `run` seconds once it has a node; without a number it runs until it is deleted.
@@ -96,7 +121,10 @@ impl<'a> Side<'a> {
                         self.world.trace.add(|| format!("{steps:>6} {now} <- {}", crate::trace::action(&action)));
                         self.events.push(note.clone());
                     }
-                    _ => self.world.carry_out(&action),
+                    kind => {
+                        self.refused += usize::from(self.is_refused_binding(kind));
+                        self.world.carry_out(&action);
+                    }
                 }
             }
             self.world.run_pods();
@@ -104,9 +132,15 @@ impl<'a> Side<'a> {
         broken("the core becomes quiet", format!("{ROUNDS_MAX} rounds in one instant"))
     }
 
+    fn is_refused_binding(&self, kind: &ActionKind) -> bool {
+        let ActionKind::Bind { pod, .. } = kind else { return false };
+        self.world.server.refusals.get(&pod.key.namespace).is_some_and(|refusal| refusal.bindings)
+    }
+
     /// The next second begins: pods end, and what was deleted goes.
     pub(super) fn pass_second(&mut self) {
         self.events.clear();
+        self.refused = 0;
         self.world.pass_time(self.world.now + 1);
         self.world.steps += 1;
         self.let_go();
@@ -196,7 +230,7 @@ impl<'a> Side<'a> {
         }
     }
 
-    fn has_object(&self, namespace: &str, uid: &str) -> bool {
+    pub(super) fn has_object(&self, namespace: &str, uid: &str) -> bool {
         let is_it = |id: &ObjectRef| *id.key.namespace == *namespace && *id.uid == *uid;
         self.world.server.pods.values().any(|pod| is_it(&pod.id)) || has_controller(self, namespace, uid)
     }

@@ -53,6 +53,8 @@ pub(super) struct Tenant {
     pub(super) only_lone: bool,
     /// Some of its Jobs have more completions than pods at a time.
     pub(super) has_waves: bool,
+    /// The priority of all its pods, where it does not choose.
+    pub(super) priority: Option<i32>,
 }
 
 impl Tenant {
@@ -68,6 +70,7 @@ impl Tenant {
             overruns: false,
             only_lone: false,
             has_waves: true,
+            priority: None,
         }
     }
 
@@ -89,7 +92,7 @@ impl Tenant {
 
     fn submit(&mut self, side: &mut Side, liar: Option<&mut Adversary>) {
         self.made += 1;
-        let template = self.template();
+        let mut template = self.template();
         let patience = i64::try_from(self.rng.between(20, 60)).expect("seconds");
         let mut leaves_at = side.world.now + PATIENCE_SECONDS + patience;
         let kind = self.rng.weighted(&[9, 5, 3, 2, 2, 1]);
@@ -99,8 +102,12 @@ impl Tenant {
                 let count = self.rng.between(2, 3);
                 self.put_pods(side, &template, count, liar)
             }
-            2 => self.put_job(side, template, false),
-            3 => self.put_job(side, template, true),
+            kind @ (2 | 3) => {
+                if let Some(liar) = liar {
+                    liar.decorate_template(side, &mut template);
+                }
+                self.put_job(side, template, kind == 3)
+            }
             kind => {
                 leaves_at = side.world.now + patience;
                 self.put_service(side, endless(template), kind == 4)
@@ -123,11 +130,12 @@ impl Tenant {
         }
         let exclusive = self.rng.chance(6);
         let labels = if is_apart || self.rng.chance(20) { labels() } else { Arc::from([]) };
+        let priority = if self.rng.chance(10) { 5 } else { 0 };
         Template {
             scheduler: Arc::from(OURS),
             shape: Arc::new(shape),
             lifetime: walltime(i64::try_from(seconds).expect("a minute")),
-            priority: if self.rng.chance(10) { 5 } else { 0 },
+            priority: self.priority.unwrap_or(priority),
             gates: Vec::new(),
             labels,
             group: None,
@@ -205,6 +213,7 @@ impl Tenant {
             }
             1 => self.scale(side, at, count(u64::try_from(choice % 3).expect("a few"))),
             2 => self.wish(side, at, |job| job.spec.overrides.hold = !job.spec.overrides.hold),
+            _ if self.priority.is_some() => {}
             _ => self.wish(side, at, |job| job.spec.overrides.priority_class_name = Some(class.to_owned())),
         }
     }

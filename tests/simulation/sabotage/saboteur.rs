@@ -17,7 +17,7 @@ use k8s_openapi::jiff::Timestamp;
 
 use super::Sabotage;
 use super::mislaying::Mislaying;
-use super::walls::Walls;
+use super::walls::{self, Walls};
 use crate::leak;
 use crate::machine::{self, Machine, Start};
 use crate::objects::{self, FOREIGN_GATE, HOST, NAMESPACE, OURS};
@@ -153,6 +153,10 @@ impl Saboteur {
                 Event::Pod(Arc::new(pod))
             }
             (Sabotage::CountRefused, Event::Pod(pod)) => Event::Pod(self.walls.falsify(&pod)),
+            (Sabotage::BelieveOwners, event @ (Event::Pod(_) | Event::PodGone(_))) => self.walls.move_to_owner(event),
+            (Sabotage::KeepRefused, Event::Done(id, outcome)) => {
+                Event::Done(self.asked.remove(&id)?, walls::unanswered(outcome))
+            }
             (Sabotage::MislayMembers, event) if self.mislaying.hides(&event) => return None,
             (Sabotage::IgnoreStops, Event::Queue(queue)) => {
                 let rules = Rules { stop: StopPolicy::None, ..queue.rules.clone() };
@@ -249,6 +253,7 @@ impl Saboteur {
             _ => is_answered = false,
         }
         self.falsify_status(&mut action.kind);
+        self.walls.move_back(&mut action.kind);
         let is_start = matches!(&action.kind, ActionKind::Bind { pod, .. } if self.grouped.contains(&pod.uid));
         let is_binding = matches!(action.kind, ActionKind::Bind { .. });
         if is_binding && self.sabotage == Sabotage::WaitForRefusals && self.walls.has_failed {
@@ -343,13 +348,23 @@ impl Machine for Saboteur {
     fn handle(&mut self, event: Event, now: Time) {
         self.synced |= matches!(event, Event::Synced);
         self.walls.note(&event);
+        if let Event::PodGone(gone) = &event {
+            self.walls.forget(&gone.uid);
+        }
         if let Event::Pod(pod) = &event
             && pod.group.is_some()
         {
             self.grouped.insert(pod.id.uid.clone());
         }
-        if let Some(event) = self.falsify(event) {
-            self.core.handle(event, now);
+        match event {
+            Event::Pod(pod) if self.sabotage == Sabotage::RaiseMembers => {
+                self.walls.raise(&pod).into_iter().for_each(|pod| self.core.handle(Event::Pod(pod), now));
+            }
+            event => {
+                if let Some(event) = self.falsify(event) {
+                    self.core.handle(event, now);
+                }
+            }
         }
     }
 

@@ -201,14 +201,17 @@ impl Core {
         let (unsent, life, has_started) = (self.jobs.unsent(job), job.life, job.started_at.is_some());
         if !job.retained.is_empty() {
             // They start in the slots that are retained for them, if all have one and all are there; else where there is room for all.
+            // Those that have slots do not begin without a pod that is yet to come in the place of one that has ended.
             let is_short = self.jobs.is_short_of(job, self.settings.group_grace_secs, self.now).is_some();
-            if is_short || !unsent.is_empty() || self.jobs.have_retained_slots(job) {
+            let goes_on = if unsent.is_empty() {
+                is_short || self.jobs.have_retained_slots(job)
+            } else {
+                !is_short || life == Lifecycle::Placed
+            };
+            if goes_on {
                 return;
             }
-            let retained = self.jobs.all.get_mut(&id).map(|job| std::mem::take(&mut job.retained)).unwrap_or_default();
-            for slot in retained {
-                self.free_allocation(Some(slot.allocation));
-            }
+            self.free_retained(id);
         }
         if unsent.is_empty() {
             self.jobs.forget_start(id);
@@ -224,6 +227,14 @@ impl Core {
                 self.unassign(&uid);
             }
             self.jobs.forget_start(id);
+        }
+    }
+
+    /// The slots that are kept for the successors of pods that have ended are free: all pods start anew, where there is room for all.
+    fn free_retained(&mut self, id: JobId) {
+        let retained = self.jobs.all.get_mut(&id).map(|job| std::mem::take(&mut job.retained)).unwrap_or_default();
+        for slot in retained {
+            self.free_allocation(Some(slot.allocation));
         }
     }
 
@@ -250,6 +261,7 @@ impl Core {
         for uid in self.jobs.unsent(job) {
             self.unassign(&uid);
         }
+        self.free_retained(id);
         let now = self.now;
         self.jobs.forget_start(id);
         let Some(job) = self.jobs.all.get_mut(&id) else { return };

@@ -291,7 +291,8 @@ impl Jobs {
         else {
             return None;
         };
-        let ready = self.remaining(job).iter().filter(|member| member.is_ready(names::GATE)).count();
+        let is_there = |member: &&&Member| member.is_ready(names::GATE) || member.stage.is_unsent();
+        let ready = self.remaining(job).iter().filter(is_there).count();
         (ready < size).then_some((ready, size))
     }
 

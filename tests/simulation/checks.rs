@@ -508,12 +508,14 @@ fn has_ended(view: &View, job: &FluxJob) -> bool {
         .is_some_and(|status| matches!(status.state, Some(JobState::Completed | JobState::Failed)))
 }
 
-/// Whoever has a place in the queue keeps it, also over a restart. (Sets queue pod by pod, each at its own age.)
+/// Whoever has a place in the queue keeps it, also over a restart. (Sets queue pod by pod, each at its own age.) A Job that waits without
+/// pods gives it up while the releases of its namespace are paused.
 fn judge_place(view: &View, server: &Server, write: &ActionKind) -> Result<(), Violation> {
     let ActionKind::WriteStatus { job, status, .. } = write else { return Ok(()) };
     let Some(stored) = stored(view, server, job) else { return Ok(()) };
     let queued_at = stored.status.as_ref().and_then(|status| status.queued_at.as_ref());
-    if queues_as_one(&stored.spec) && queued_at.is_some() && status.queued_at.as_ref() != queued_at {
+    let is_paused = status.queued_at.is_none() && suspended::is_paused(view, &stored.spec, status);
+    if queues_as_one(&stored.spec) && queued_at.is_some() && status.queued_at.as_ref() != queued_at && !is_paused {
         return broken("a place in the queue is kept", format!("{} over {queued_at:?}", trace::kind(write)));
     }
     Ok(())

@@ -115,8 +115,8 @@ pub(crate) fn core_on(library: FunctionTable, start: &Start) -> Box<dyn Machine>
         slot_keep_secs: SLOT_KEEP_SECONDS,
         slot_keep_max_secs: SLOT_KEEP_MAX_SECONDS,
         suspend_hold_secs: start.suspend_hold_secs,
-        // All its users share one namespace, so a pause after the release of one would stop all of them.
-        release_pause_secs: 0,
+        // All its users share one namespace, so each pause stops all of them.
+        release_pause_secs: 1,
         record_lone_pods: start.record_lone_pods,
         queue_policy: start.queue_policy,
         reservation_depth: 3,

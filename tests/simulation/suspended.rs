@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use fluxqueue_api::{BlockedReason, FluxJobSpec, FluxJobStatus};
 use fluxqueue_core::ActionKind;
 use fluxqueue_workload::{Controller, Pod, Suspension, SuspensionPhase};
 
@@ -42,6 +43,13 @@ pub(crate) fn judge_binding(view: &View, pod: &Pod, about: &str) -> Result<(), V
         return broken(NOT_STARTED, about);
     }
     Ok(())
+}
+
+/// The status of a Job that waits without pods says that no Job of its namespace is released for a while.
+pub(crate) fn is_paused(view: &View, spec: &FluxJobSpec, status: &FluxJobStatus) -> bool {
+    let made_by = view.controllers.get(&*spec.workload_ref.uid);
+    let says_so = || status.blocked_by.first().is_some_and(|blocker| blocker.reason == BlockedReason::ReleasePaused);
+    made_by.is_some_and(|job| is_marked(job)) && says_so()
 }
 
 fn is_marked(job: &Controller) -> bool {

@@ -208,3 +208,42 @@ fn a_pod_that_runs_under_other_labels_takes_its_node_once_after_a_restart() {
     world.settle();
     assert_eq!(world.node_of("next"), Some("a"));
 }
+
+/// Carries out everything but writes of a placement, and returns these.
+fn settle_without_placement(world: &mut World) -> Vec<Action> {
+    let mut held_back = Vec::new();
+    for _ in 0..20 {
+        for action in world.step() {
+            match &action.kind {
+                ActionKind::WriteStatus { status, .. } if !status.placement.is_empty() => held_back.push(action),
+                _ => world.carry_out(action),
+            }
+        }
+        world.now = world.now.plus_millis(10);
+    }
+    held_back
+}
+
+/// While the placement of a gang is being written, somebody else binds one of its pods to its node, and that one fails.
+#[test]
+fn pods_that_have_slots_do_not_begin_without_the_one_that_replaces_a_pod_that_has_failed() {
+    for is_seen_to_run in [true, false] {
+        let mut world = World::new(&[("a", 2), ("b", 2)]);
+        world.submit_gang(2);
+        let mut held_back = settle_without_placement(&mut world);
+        assert_eq!((held_back.len(), world.bound()), (1, 0), "its placement is not on record yet");
+        let started = Some(world.now);
+        world.change("p0", |pod| (pod.phase, pod.node, pod.started) = (Phase::Running, Some("a".into()), started));
+        if is_seen_to_run {
+            held_back.extend(settle_without_placement(&mut world));
+        }
+        world.change("p0", |pod| pod.phase = Phase::Failed);
+        held_back.extend(settle_without_placement(&mut world));
+        world.carry_out_all(held_back);
+        world.settle();
+        assert_eq!(world.node_of("p1"), None, "p0 is yet to be made again");
+        world.submit(of_job(pod("p2", 2), "j"));
+        seconds_go_by(&mut world, 3);
+        assert!(world.node_of("p1").is_some() && world.node_of("p2").is_some());
+    }
+}

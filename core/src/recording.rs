@@ -196,6 +196,12 @@ impl Core {
                 self.release(id);
                 self.timers.wake(Timer::Again, self.now);
             }
+            // That it cannot be written is all it says, and is on record: whether it still cannot is not known.
+            let refused = self.jobs.all.get_mut(&id).and_then(|job| job.record.refused.take());
+            if let Some(text) = refused {
+                self.queue_changed = true;
+                refused::record_taken(self, id, &text);
+            }
             return;
         }
         let reference = ObjectRef { key: job.key.clone(), uid: uid.clone() };
@@ -266,6 +272,7 @@ impl Core {
         }
         let stored = job.record.stored.clone();
         let knows_better = job.record.has_changed_since(&stored);
+        let was_refused = job.record.refused.clone();
         self.queue_changed |= job.record.note_outcome(&outcome, now);
         let refusal = job.record.refused.clone();
         let (is_refused, is_written) = (outcome.refusal().is_some(), matches!(outcome, WriteOutcome::Written(_)));
@@ -323,8 +330,10 @@ impl Core {
         } else if is_written {
             awaited::note_success(self, id);
         }
-        if let Some(text) = refusal {
-            refused::record_refused(self, id, &text);
+        match (was_refused, refusal) {
+            (_, Some(text)) => refused::record_refused(self, id, &text),
+            (Some(text), None) => refused::record_taken(self, id, &text),
+            (None, None) => {}
         }
         let Some(job) = self.jobs.all.get(&id) else { return };
         let (retry_at, finished) = (job.record.retry_at, job.is_finished());

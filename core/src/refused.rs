@@ -6,6 +6,7 @@
 
 use fluxqueue_api::BlockedReason;
 
+use super::blockers::Blockers;
 use super::job::{Job, Lifecycle, Member, Stage, Style};
 use super::setbacks::{FirstPause, Setback};
 use super::{Core, Timer};
@@ -95,7 +96,7 @@ pub(super) fn settle(core: &mut Core, id: JobId) {
 /// The FluxJob of a job cannot be written: a gang that has not begun, and waits for that, gives its nodes back, and so do pods
 /// that have come to a gang since and have no seat on record.
 pub(super) fn record_refused(core: &mut Core, id: JobId, text: &str) {
-    let text = format!("its FluxJob cannot be written: {text}");
+    let text = unwritable(text);
     let job = core.jobs.all.get(&id).map(Box::as_ref).filter(|job| job.writes_ahead());
     if job.is_some_and(|job| job.life == Lifecycle::Placed && !job.seats.may_all_leave()) {
         withdraw(core, id, &text);
@@ -115,6 +116,27 @@ pub(super) fn record_refused(core: &mut Core, id: JobId, text: &str) {
         core.block(id, BlockedReason::BindFailed, text.clone());
         tell(core, &waiting, &text);
     }
+}
+
+/// The FluxJob of a job is written again: what else is in the way of its pods is said again, as it was found out last.
+pub(super) fn record_taken(core: &mut Core, id: JobId, text: &str) {
+    let Some(job) = core.jobs.all.get_mut(&id) else { return };
+    let is_told =
+        |blocker: &mut Blockers| blocker.reason() == BlockedReason::BindFailed && blocker.text() == unwritable(text);
+    if job.blocker.take_if(is_told).is_none() {
+        return;
+    }
+    core.dirty.insert(id);
+    if let Some(first) = core.queue.first_of(id).cloned()
+        && let Some(class) = core.queue.class_of(&first)
+    {
+        core.report_request(&first, class);
+    }
+}
+
+/// Why pods wait whose FluxJob is refused for this reason.
+fn unwritable(text: &str) -> String {
+    format!("its FluxJob cannot be written: {text}")
 }
 
 /// Withdraws the placement of a gang of which no Binding has taken effect, and says why.

@@ -403,3 +403,30 @@ fn a_pod_that_follows_all_others_and_is_refused_claims_nothing() {
         assert_eq!(world.node_of("p1"), Some("a"), "{queue_policy:?}");
     }
 }
+
+/// A pod more is wanted of a gang that runs, there is no room for it, and for a while its FluxJob is refused.
+#[test]
+fn what_else_is_in_the_way_is_said_again_when_a_flux_job_is_written_again() {
+    let refused_status = |action: &Action| {
+        let refused = || Outcome::Write(WriteOutcome::Refused(WORDS.to_owned()));
+        matches!(&action.kind, ActionKind::WriteStatus { .. }).then(refused)
+    };
+    let mut world = World::new(&[("a", 4)]);
+    world.submit_gang(2);
+    world.settle();
+    assert_eq!(world.bound(), 2);
+    world.tell(Event::Controller(Arc::new(job("j", 3, 3))));
+    world.submit(of_job(pod("p2", 2), "j"));
+    settle_but(&mut world, refused_status);
+    let reasons = |world: &World| {
+        let job = world.core.jobs.all.values().next().expect("the job");
+        job.blocker.as_ref().map(Blockers::reason)
+    };
+    assert_eq!(reasons(&world), Some(fluxqueue_api::BlockedReason::BindFailed));
+    for _ in 0..60 {
+        world.pass_seconds(1);
+        world.settle();
+    }
+    assert_eq!(reasons(&world), Some(fluxqueue_api::BlockedReason::InsufficientResources));
+    assert!(world.conditions["p2"].message.contains("Insufficient cpu"), "{:?}", world.conditions["p2"]);
+}

@@ -434,7 +434,7 @@ fn judge_times(view: &View, server: &Server, now: Time, write: &ActionKind) -> R
         [&status.queued_at, &status.start_time, &status.completion_time]
             .map(|at| at.as_ref().map(|at| at.0.as_microsecond()))
     };
-    let known = stored.status.as_ref().map(times).unwrap_or_default();
+    let known = stored.status.as_ref().map(times).unwrap_or([view.places.get(&job.key).copied(), None, None]);
     let latest = now.0 + view.offset_max.unwrap_or(0);
     let ahead = times(status).into_iter().zip(known).any(|(at, known)| at != known && at.is_some_and(|at| at > latest));
     // Of a pod that was made, or started, before a jump back it may be true.
@@ -508,14 +508,18 @@ fn has_ended(view: &View, job: &FluxJob) -> bool {
         .is_some_and(|status| matches!(status.state, Some(JobState::Completed | JobState::Failed)))
 }
 
-/// Whoever has a place in the queue keeps it, also over a restart. (Sets queue pod by pod, each at its own age.) A Job that waits without
-/// pods gives it up while the releases of its namespace are paused.
+/// Each job that has a place in the queue keeps it, also over a restart. (Sets queue pod by pod, each at its own age.) A Job that waits
+/// without pods gives it up while the releases of its namespace are paused, and then comes back behind those that wait.
 fn judge_place(view: &View, server: &Server, write: &ActionKind) -> Result<(), Violation> {
     let ActionKind::WriteStatus { job, status, .. } = write else { return Ok(()) };
     let Some(stored) = stored(view, server, job) else { return Ok(()) };
     let queued_at = stored.status.as_ref().and_then(|status| status.queued_at.as_ref());
-    let is_paused = status.queued_at.is_none() && suspended::is_paused(view, &stored.spec, status);
-    if queues_as_one(&stored.spec) && queued_at.is_some() && status.queued_at.as_ref() != queued_at && !is_paused {
+    let is_kept = match (queued_at, &status.queued_at) {
+        (None, _) => true,
+        (Some(_), None) => suspended::is_paused(view, &stored.spec, status),
+        (Some(before), Some(now)) => now == before || (now > before && suspended::may_be_paused(view, &stored.spec)),
+    };
+    if queues_as_one(&stored.spec) && !is_kept {
         return broken("a place in the queue is kept", format!("{} over {queued_at:?}", trace::kind(write)));
     }
     Ok(())

@@ -22,6 +22,7 @@ pub(crate) struct Controllers {
 pub(crate) struct Workload {
     pub(crate) template: Template,
     pub(crate) plan: Plan,
+    created: Time,
     pods_made: u64,
 }
 
@@ -126,17 +127,18 @@ impl Controllers {
         owner: Option<Owner>,
         template: Template,
         plan: Plan,
+        now: Time,
     ) {
         let uid = id.uid.clone();
         let is_marked = matches!(&plan, Plan::Job(JobPlan { marked: Some(_), .. }));
         let phase = is_marked.then_some(SuspensionPhase::Marked { resource_version: None, is_suspended: true });
-        self.workloads.insert(uid.clone(), Workload { template, plan, pods_made: 0 });
+        self.workloads.insert(uid.clone(), Workload { template, plan, created: now, pods_made: 0 });
         server.put_controller(self.describe(&id, owner, &uid, phase));
     }
 
     /// The object as the scheduler sees it.
     fn describe(&self, id: &ObjectRef, owner: Option<Owner>, uid: &Uid, phase: Option<SuspensionPhase>) -> Controller {
-        let Workload { template, plan, .. } = &self.workloads[uid];
+        let Workload { template, plan, created, .. } = &self.workloads[uid];
         let (kind, wants, together) = match plan {
             Plan::Job(job) => {
                 let together = if job.suspended || job.end.is_some() { 0 } else { job.at_most() };
@@ -153,7 +155,7 @@ impl Controllers {
             id: id.clone(),
             kind,
             owner,
-            created: Time::default(),
+            created: *created,
             wants,
             can_start_together: together,
             succeeded: job.map_or(0, JobPlan::succeeded_count),
@@ -172,7 +174,7 @@ impl Controllers {
             suspension: job
                 .zip(phase)
                 .filter(|(job, _)| job.end.is_none())
-                .map(|(job, phase)| suspension(job, template, id, phase)),
+                .map(|(job, phase)| suspension(job, template, id, *created, phase)),
         }
     }
 
@@ -353,15 +355,14 @@ impl Workload {
 }
 
 /// What the object says of a Job that is to wait without pods.
-fn suspension(job: &JobPlan, template: &Template, id: &ObjectRef, phase: SuspensionPhase) -> Suspension {
+fn suspension(job: &JobPlan, template: &Template, id: &ObjectRef, created: Time, phase: SuspensionPhase) -> Suspension {
     let owner = Owner {
         kind: OwnerKind::Job,
         name: Arc::clone(&id.key.name),
         uid: id.uid.clone(),
         api_version: Arc::from("batch/v1"),
     };
-    let sample =
-        Pod { gates: Vec::new(), stands_in: true, ..template.pod(id.clone(), Time::default(), Some(owner), None) };
+    let sample = Pod { gates: Vec::new(), stands_in: true, ..template.pod(id.clone(), created, Some(owner), None) };
     Suspension { phase, sample, priority_class: job.marked.clone(), is_indexed: job.indexed }
 }
 

@@ -70,7 +70,7 @@ impl Promises {
                     if *kind != EventKind::Warning {
                         return broken(RULE, format!("{job}: {note}: is no warning"));
                     }
-                    judge_cause(view, &self.decided, now, actions, (job, note))?;
+                    judge_cause(view, &self.decided, now, (job, note))?;
                     self.delayed.insert(job.uid.clone());
                     self.broken += 1;
                 }
@@ -145,15 +145,9 @@ fn judge_estimate(job: &ObjectRef, status: &FluxJobStatus) -> Result<(), Violati
 }
 
 /// There was such a cause, by what the process has received.
-fn judge_cause(
-    view: &View,
-    decided: &Decided,
-    now: Time,
-    actions: &[Action],
-    (job, note): (&ObjectRef, &str),
-) -> Result<(), Violation> {
+fn judge_cause(view: &View, decided: &Decided, now: Time, (job, note): (&ObjectRef, &str)) -> Result<(), Violation> {
     let is_true = match note.split(':').next() {
-        Some("walltime") if note.ends_with(RETRIED) => is_retry(view, actions, note),
+        Some("walltime") if note.ends_with(RETRIED) => is_retry(view, note),
         Some("walltime") if !is_name_known(view, note) => false,
         Some("walltime") => {
             let offset = view.offset_max.unwrap_or(0).abs();
@@ -207,16 +201,12 @@ fn judge_cause(
     if is_true { Ok(()) } else { broken(RULE_OF_CAUSES, format!("FluxJob {job}: {note}")) }
 }
 
-/// The pod that is named is on a node or on its way there, and another one that the same object has made has failed.
-fn is_retry(view: &View, actions: &[Action], note: &str) -> bool {
+/// The pod that is named is there, and another one that the same object has made has failed. It may have a place of which nothing is
+/// on record yet.
+fn is_retry(view: &View, note: &str) -> bool {
     let named = note.strip_suffix(RETRIED).and_then(|rest| rest.rsplit(' ').next());
     let pod = view.pods.values().find(|pod| named == Some(pod.id.key.to_string().as_str()));
-    pod.is_some_and(|pod| {
-        let is_sent =
-            |action: &Action| matches!(&action.kind, ActionKind::Bind { pod: id, .. } if id.uid == pod.id.uid);
-        let is_bound = pod.node.is_some() || view.bindings.contains_key(&pod.id.uid) || actions.iter().any(is_sent);
-        is_bound && pod.owner.is_some() && view.has_failed.contains(&Unit::of(pod))
-    })
+    pod.is_some_and(|pod| pod.owner.is_some() && view.has_failed.contains(&Unit::of(pod)))
 }
 
 /// What is said to have outlived its planned end is a job or pod that is known, or no name is said.

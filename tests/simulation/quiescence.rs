@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use fluxqueue_api::JobState;
-use fluxqueue_workload::{Lifetime, Phase, Pod, Time};
+use fluxqueue_workload::{Lifetime, Phase, Pod, SuspensionPhase, Time};
 
 use crate::checks::{Violation, broken};
 use crate::controllers::waits_without_pods;
@@ -79,7 +79,8 @@ fn restart(sim: &mut Simulation) -> Result<(), Violation> {
     for who in sim.everyone() {
         sim.restart(who);
         // Who waits because no place was found may get one by a search that begins anew, and that is written.
-        let is_judged = !has_passed_a_planned_end(sim) && (is_at_rest || !may_find_a_place(sim));
+        let may_start = is_at_rest || !(may_find_a_place(sim) || has_failed_release(sim));
+        let is_judged = !has_passed_a_planned_end(sim) && may_start;
         sim.quiet_by = is_judged.then_some(WRITES_NOTHING);
         settle(sim, Pods::Frozen, CALM_MILLIS)?;
         // Something may have happened meanwhile.
@@ -88,6 +89,17 @@ fn restart(sim: &mut Simulation) -> Result<(), Violation> {
         }
     }
     Ok(())
+}
+
+/// A Job was released, and its pods have not all come: a new process counts that, and puts others of the namespace off anew.
+fn has_failed_release(sim: &Simulation) -> bool {
+    sim.server.controllers.values().any(|made_by| {
+        let phase = made_by.suspension.as_ref().map(|suspension| &suspension.phase);
+        let pods = || {
+            sim.server.pods.values().filter(|pod| pod.owner.as_ref().is_some_and(|owner| owner.uid == made_by.id.uid))
+        };
+        matches!(phase, Some(SuspensionPhase::Released { .. })) && pods().count() < made_by.parallelism as usize
+    })
 }
 
 /// Whether a gang fits may rest on what was tried first: where no place was found and none proved impossible, and without extensions,

@@ -47,9 +47,13 @@ pub(crate) fn judge_binding(view: &View, pod: &Pod, about: &str) -> Result<(), V
 
 /// The status of a Job that waits without pods says that no Job of its namespace is released for a while.
 pub(crate) fn is_paused(view: &View, spec: &FluxJobSpec, status: &FluxJobStatus) -> bool {
-    let made_by = view.controllers.get(&*spec.workload_ref.uid);
     let says_so = || status.blocked_by.first().is_some_and(|blocker| blocker.reason == BlockedReason::ReleasePaused);
-    made_by.is_some_and(|job| is_marked(job)) && says_so()
+    may_be_paused(view, spec) && says_so()
+}
+
+/// It is the FluxJob of a Job that waits without pods.
+pub(crate) fn may_be_paused(view: &View, spec: &FluxJobSpec) -> bool {
+    view.controllers.get(&*spec.workload_ref.uid).is_some_and(|job| is_marked(job))
 }
 
 fn is_marked(job: &Controller) -> bool {

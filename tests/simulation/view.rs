@@ -35,6 +35,8 @@ pub(crate) struct View {
     /// Those of them that have come to want more pods at once.
     pub(crate) scaled_up: BTreeSet<Uid>,
     pub(crate) flux_jobs: BTreeMap<ObjectKey, Arc<FluxJob>>,
+    /// Since when each job is in the queue, as its `FluxJob` said last: one that is deleted is made again with that.
+    pub(crate) places: BTreeMap<ObjectKey, i64>,
     pub(crate) queues: Known,
     /// Open creations whose `FluxJob` the watch has shown.
     pub(crate) shown: BTreeSet<ActionId>,
@@ -131,6 +133,8 @@ impl View {
                 let key = flux_job_key(job);
                 let creates = |kind: &ActionKind| matches!(kind, ActionKind::CreateFluxJob { job, .. } if flux_job_key(job) == key);
                 self.shown.extend(self.open.iter().filter(|(_, kind)| creates(kind)).map(|(id, _)| *id));
+                let queued_at = job.status.as_ref().and_then(|status| status.queued_at.as_ref());
+                self.places.extend(queued_at.map(|at| (key.clone(), at.0.as_microsecond())));
                 self.flux_jobs.insert(key, Arc::clone(job));
             }
             Event::FluxJobGone(id) => {

@@ -56,7 +56,7 @@ impl World {
         } else if !self.coming.is_empty() && rng.chance(70) {
             self.next_member(server, now, rng);
         } else {
-            self.change(server, rng, stats, crowded);
+            self.change(server, now, rng, stats, crowded);
         }
     }
 
@@ -99,7 +99,7 @@ impl World {
             }
             1 => self.submit_group(rng, stats),
             2 => self.submit_job(server, now, rng, stats),
-            3 => self.submit_service(server, rng, stats),
+            3 => self.submit_service(server, now, rng, stats),
             _ => {
                 let replicas = count(rng.between(1, 4));
                 let plan = Plan::Stateful { replicas, ordered: rng.chance(60) };
@@ -107,7 +107,7 @@ impl World {
                 if !server.controllers.values().any(|it| *it.id.key.name == *name) {
                     let template = self.template(rng).endless();
                     let id = server.new_ref_for(&template.scheduler, &name);
-                    self.controllers.add(server, id, None, template, plan);
+                    self.controllers.add(server, id, None, template, plan, now);
                     stats.count("StatefulSet submitted");
                 }
             }
@@ -209,11 +209,11 @@ impl World {
             wait_without_pods(&mut plan, &mut template, now, rng, stats);
         }
         let id = server.new_ref_for(&template.scheduler, &name);
-        self.controllers.add(server, id, None, template, Plan::Job(plan));
+        self.controllers.add(server, id, None, template, Plan::Job(plan), now);
         stats.count("Job submitted");
     }
 
-    fn submit_service(&mut self, server: &mut Server, rng: &mut Rng, stats: &mut Stats) {
+    fn submit_service(&mut self, server: &mut Server, now: Time, rng: &mut Rng, stats: &mut Stats) {
         let replicas = count(rng.between(1, 4));
         let name = format!("service-{}", self.submitted);
         let mut template = self.template(rng).endless();
@@ -225,20 +225,20 @@ impl World {
         let mut owner = None;
         if rng.chance(70) {
             let id = server.new_ref_for(&template.scheduler, &name);
-            self.controllers.add(server, id.clone(), None, template.clone(), Plan::Deployment { replicas });
+            self.controllers.add(server, id.clone(), None, template.clone(), Plan::Deployment { replicas }, now);
             let deployment = &server.controllers[&id.uid];
             owner = Some(owner_of(deployment));
         }
         let set = server.new_ref_for(&template.scheduler, &format!("{name}-5d8f"));
-        self.controllers.add(server, set, owner, template, Plan::Replicas(replicas));
+        self.controllers.add(server, set, owner, template, Plan::Replicas(replicas), now);
         stats.count("service submitted");
     }
 
     /// Somebody changes, deletes or edits something.
-    fn change(&mut self, server: &mut Server, rng: &mut Rng, stats: &mut Stats, crowded: bool) {
+    fn change(&mut self, server: &mut Server, now: Time, rng: &mut Rng, stats: &mut Stats, crowded: bool) {
         match rng.weighted(&[5, if crowded { 9 } else { 3 }, 3, 2, 3, 3, 6]) {
             0 => delete_pod(server, rng, stats),
-            1 => self.delete_owner(server, rng, stats),
+            1 => self.delete_owner(server, now, rng, stats),
             2 => self.scale(server, rng, stats),
             3 => self.suspend(server, rng, stats),
             4 => edit_flux_job(server, rng, stats),
@@ -247,7 +247,7 @@ impl World {
         }
     }
 
-    fn delete_owner(&mut self, server: &mut Server, rng: &mut Rng, stats: &mut Stats) {
+    fn delete_owner(&mut self, server: &mut Server, now: Time, rng: &mut Rng, stats: &mut Stats) {
         let owners: Vec<Arc<Controller>> =
             server.controllers.values().filter(|it| it.owner.is_none()).cloned().collect();
         let Some(owner) = rng.pick(&owners) else { return };
@@ -260,7 +260,7 @@ impl World {
             if let Some(again) = gone.and_then(Workload::again).filter(|_| rng.chance(60)) {
                 // While pods of the first still stop.
                 let id = server.new_ref_for(&again.0.scheduler, &owner.id.key.name);
-                self.controllers.add(server, id, None, again.0, Plan::Job(again.1));
+                self.controllers.add(server, id, None, again.0, Plan::Job(again.1), now);
                 stats.count("Job made again under its name");
             }
         }

@@ -83,7 +83,8 @@ impl<'a> Side<'a> {
             exclusive: false,
             run: Run { seconds: None, fails_percent: 0 },
         };
-        self.controllers.add(&mut self.world.server, id, None, template, Plan::Deployment { replicas: 0 });
+        let now = self.world.time();
+        self.controllers.add(&mut self.world.server, id, None, template, Plan::Deployment { replicas: 0 }, now);
     }
 
     /// Submits a pod that runs for `run` seconds once it has a node; without a number it runs until it is deleted.

@@ -175,26 +175,28 @@ impl Tenant {
         }
         let id = side.world.server.new_ref_in(&self.namespace, OURS, &format!("job-{}", self.made));
         let uid = id.uid.clone();
-        side.controllers.add(&mut side.world.server, id, None, template, Plan::Job(plan));
+        let now = side.world.time();
+        side.controllers.add(&mut side.world.server, id, None, template, Plan::Job(plan), now);
         What::Makers(vec![uid])
     }
 
     /// A Deployment with its ReplicaSet, or a StatefulSet.
     fn put_service(&mut self, side: &mut Side, template: Template, is_deployment: bool) -> What {
         let replicas = count(self.rng.between(0, 2));
+        let now = side.world.time();
         let (name, server) = (format!("service-{}", self.made), &mut side.world.server);
         let id = server.new_ref_in(&self.namespace, OURS, &name);
         let uid = id.uid.clone();
         if !is_deployment {
             let plan = Plan::Stateful { replicas, ordered: self.rng.chance(50) };
-            side.controllers.add(server, id, None, template, plan);
+            side.controllers.add(server, id, None, template, plan, now);
             return What::Makers(vec![uid]);
         }
-        side.controllers.add(server, id, None, template.clone(), Plan::Deployment { replicas });
+        side.controllers.add(server, id, None, template.clone(), Plan::Deployment { replicas }, now);
         let owner = owner_of(&server.controllers[&uid]);
         let set = server.new_ref_in(&self.namespace, OURS, &format!("{name}-5d8f"));
         let set_uid = set.uid.clone();
-        side.controllers.add(server, set, Some(owner), template, Plan::Replicas(replicas));
+        side.controllers.add(server, set, Some(owner), template, Plan::Replicas(replicas), now);
         What::Makers(vec![uid, set_uid])
     }
 

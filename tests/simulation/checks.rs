@@ -434,7 +434,7 @@ fn judge_times(view: &View, server: &Server, now: Time, write: &ActionKind) -> R
         [&status.queued_at, &status.start_time, &status.completion_time]
             .map(|at| at.as_ref().map(|at| at.0.as_microsecond()))
     };
-    let known = stored.status.as_ref().map(times).unwrap_or([view.places.get(&job.key).copied(), None, None]);
+    let known = stored.status.as_ref().map_or_else(|| [view.places.get(&job.key).copied(), None, None], times);
     let latest = now.0 + view.offset_max.unwrap_or(0);
     let ahead = times(status).into_iter().zip(known).any(|(at, known)| at != known && at.is_some_and(|at| at > latest));
     // Of a pod that was made, or started, before a jump back it may be true.

@@ -179,8 +179,13 @@ impl Adversary {
             Act::RelabelRunning => self.relabel_running(side),
             Act::WishInVain => self.wish_in_vain(side),
             // These are done when a request comes.
-            Act::LieAboutOwner | Act::LieByLabels | Act::LieByTexts | Act::Disagree | Act::KeepEnded => false,
-            Act::Overrun | Act::Waves => false,
+            Act::LieAboutOwner
+            | Act::LieByLabels
+            | Act::LieByTexts
+            | Act::Disagree
+            | Act::KeepEnded
+            | Act::Overrun
+            | Act::Waves => false,
             Act::TakeNodes => self.take_node(side),
             Act::RefuseConditions => refuse(side, Refusal { others: true, ..Refusal::default() }),
             Act::RefuseRecords => {

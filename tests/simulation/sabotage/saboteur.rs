@@ -96,6 +96,21 @@ impl Saboteur {
         *self.shapes.entry(Arc::from(group)).or_insert_with(|| Arc::clone(&pod.shape)) != pod.shape
     }
 
+    /// The Job is to be resumed though that is not our business, or not yet.
+    fn job_to_resume(&self, job: &Controller) -> Option<(ObjectRef, Option<Arc<str>>)> {
+        let version = match job.suspension.as_ref().map(|it| &it.phase) {
+            Some(SuspensionPhase::Marked { resource_version, is_suspended: true }) => {
+                resource_version.clone().filter(|_| self.sabotage == Sabotage::ReleaseEarly)?
+            }
+            // It wants no pods: somebody has suspended it.
+            None if job.kind == OwnerKind::Job && job.wants == 0 && !job.finished => {
+                Some(Arc::from("1")).filter(|_| self.sabotage == Sabotage::ResumeOthers)?
+            }
+            _ => return None,
+        };
+        Some((job.id.clone(), Some(version)))
+    }
+
     /// What the core gets to see of an event, if anything.
     fn falsify(&mut self, event: Event) -> Option<Event> {
         Some(match (self.sabotage, event) {
@@ -169,19 +184,8 @@ impl Saboteur {
                 job.suspension.take_if(|suspension| is_let_go(suspension));
                 Event::Controller(Arc::new(job))
             }
-            (Sabotage::ReleaseEarly, Event::Controller(job)) => {
-                if let Some(SuspensionPhase::Marked { resource_version, is_suspended: true }) =
-                    job.suspension.as_ref().map(|it| &it.phase)
-                {
-                    self.hostage = Some((job.id.clone(), resource_version.clone()));
-                }
-                Event::Controller(job)
-            }
-            (Sabotage::ResumeOthers, Event::Controller(job)) => {
-                // It wants no pods: somebody has suspended it.
-                if job.kind == OwnerKind::Job && job.wants == 0 && !job.finished && job.suspension.is_none() {
-                    self.hostage = Some((job.id.clone(), Some(Arc::from("1"))));
-                }
+            (Sabotage::ReleaseEarly | Sabotage::ResumeOthers, Event::Controller(job)) => {
+                self.hostage = self.job_to_resume(&job).or(self.hostage.take());
                 Event::Controller(job)
             }
             (Sabotage::ForgetTheClock, Event::ClockOffset(_)) => Event::ClockOffset(0),

@@ -36,15 +36,14 @@ impl Core {
                 self.node_is_void(&node.name);
                 self.node_is_new(&node.name);
             }
-            NodeChange::Changed { rank, .. } => {
+            NodeChange::Changed { rank, resized } => {
                 if let Some(before) = before {
                     self.lost.node_has_changed(rank, &before, node);
                 }
                 self.queue_changed = true;
-                if is_moved {
-                    // Who joins those that are there follows them.
-                    let there = self.by_node.all(&node.name);
-                    self.touched.extend(there.iter().filter_map(|uid| Some(self.jobs.members.get(uid)?.job)));
+                // Pods that join those that are there follow them, and a job that has the node alone is charged all of it.
+                if is_moved || !resized.is_empty() {
+                    self.look_at_jobs_on(&node.name);
                 }
             }
             NodeChange::Same => {}
@@ -62,6 +61,12 @@ impl Core {
         self.ledger.remove_node(&mut self.cluster, name);
         self.node_is_void(name);
         mounting::note_nodes(self);
+    }
+
+    /// The jobs that have pods on a node are looked at again.
+    fn look_at_jobs_on(&mut self, name: &NodeName) {
+        let there = self.by_node.all(name);
+        self.touched.extend(there.iter().filter_map(|uid| Some(self.jobs.members.get(uid)?.job)));
     }
 
     /// Pods that came before their node are counted now.
@@ -83,6 +88,7 @@ impl Core {
                 }
             }
         }
+        self.look_at_jobs_on(name);
     }
 
     /// What was taken on a node is gone with it. Its pods are removed by others in time.

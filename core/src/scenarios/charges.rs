@@ -102,6 +102,21 @@ fn nodes_alone_are_charged_whole_and_once() {
 }
 
 #[test]
+fn a_node_alone_is_charged_as_large_as_it_is() {
+    let mut world = World::new(&[("a", 4)]);
+    queue(&mut world, "gpu", &json!({"limits": {"resources": {"cpu": 8}}}));
+    world.submit(Pod { exclusive: Some(true), ..of_queue(pod("one", 1), "gpu") });
+    world.settle();
+    for cores in [4, 6, 5] {
+        world.tell(Event::Node(node("a", cores)));
+        world.settle();
+        world.pass_seconds(3);
+        world.settle();
+        assert_eq!(world.queues["gpu"].used["cpu"], cores.to_string());
+    }
+}
+
+#[test]
 fn pods_alone_that_are_to_be_spread_are_judged_by_all_nodes_that_they_need() {
     let mut world = World::new(&[]);
     for name in ["a", "b", "c"] {

@@ -226,7 +226,9 @@ impl Core {
         let live = self.jobs.counted(job);
         let walltimes = live.first().map(|member| self.jobs.recorded_walltimes(&member.pod, job));
         let waits = !job.pending.is_empty();
-        let said = job.said.as_ref().filter(|_| waits).map(|said| self.said_by_wall(job, said));
+        // Of a job whose FluxJob cannot be written nothing is claimed, so nothing is promised either.
+        let is_promised = waits && !job.lacks_record();
+        let said = job.said.as_ref().filter(|_| is_promised).map(|said| self.said_by_wall(job, said));
         let estimated_start = if waits { estimates::to_say(job, said.as_ref(), self.clock()) } else { None };
         let next = self.queue.first_of(job.id).filter(|_| job.style == Style::Gang && job.life.is_placed());
         let next_pod = next.and_then(|next| self.promises.reservation(next)).map(|promise| {

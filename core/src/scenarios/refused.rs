@@ -430,3 +430,34 @@ fn what_else_is_in_the_way_is_said_again_when_a_flux_job_is_written_again() {
     assert_eq!(reasons(&world), Some(fluxqueue_api::BlockedReason::InsufficientResources));
     assert!(world.conditions["p2"].message.contains("Insufficient cpu"), "{:?}", world.conditions["p2"]);
 }
+
+/// A gang is promised a start, and then its FluxJob is refused.
+#[test]
+fn a_flux_job_that_says_it_cannot_be_written_promises_nothing() {
+    let told = CoreSettings { queue_policy: QueuePolicy::Easy, ..settings() };
+    let mut world = World::told(told, FunctionTable::builtin(), &[("a", 4)]);
+    world.submit(Pod { lifetime: fluxqueue_workload::Lifetime::Seconds(600), ..pod("runs", 4) });
+    world.settle();
+    world.submit_gang(2);
+    world.settle();
+    let promised = |world: &World| world.record("j").status.as_ref().is_some_and(|status| status.reservation.is_some());
+    assert!(promised(&world));
+    let refused_status = |action: &Action| {
+        let refused = || Outcome::Write(WriteOutcome::Refused(WORDS.to_owned()));
+        matches!(&action.kind, ActionKind::WriteStatus { .. }).then(refused)
+    };
+    world.edit("j", |spec| spec.overrides.priority_class_name = Some("other".to_owned()));
+    settle_but(&mut world, refused_status);
+    let mut contradictions = 0;
+    for _ in 0..60 {
+        world.pass_seconds(1);
+        settle_but(&mut world, |action| {
+            let ActionKind::WriteStatus { status, .. } = &action.kind else { return None };
+            let cannot = status.blocked_by.iter().any(|it| it.reason == fluxqueue_api::BlockedReason::BindFailed);
+            assert!(!cannot || status.reservation.is_none(), "{status:?}");
+            None
+        });
+        contradictions += u32::from(!promised(&world));
+    }
+    assert!(promised(&world) && contradictions < 60, "it is promised a start again");
+}

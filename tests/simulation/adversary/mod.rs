@@ -266,8 +266,9 @@ impl<'a> Adversarial<'a> {
                 });
             }
             3..5 => {
-                if self.kind == Kind::Refused {
-                    // Promises that could not be written are not known to it, and it has to break others for them.
+                if matches!(self.kind, Kind::Refused | Kind::Overruns) {
+                    // Promises that could not be written are not known to it, and it has to break others for them. Nor is it known to it
+                    // that a priority was edited in the last second, of which the last process said nothing yet.
                     self.judge.capacity_changed(self.here.world.now);
                 }
                 self.sides(|side| {

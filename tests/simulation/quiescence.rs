@@ -79,7 +79,8 @@ fn restart(sim: &mut Simulation) -> Result<(), Violation> {
     for who in sim.everyone() {
         sim.restart(who);
         // Who waits because no place was found may get one by a search that begins anew, and that is written.
-        let may_start = is_at_rest || !(may_find_a_place(sim) || has_failed_release(sim));
+        let may_start =
+            is_at_rest || !(may_find_a_place(sim) || has_failed_release(sim) || holds_for_one_of_several(sim));
         let is_judged = !has_passed_a_planned_end(sim) && may_start;
         sim.quiet_by = is_judged.then_some(WRITES_NOTHING);
         settle(sim, Pods::Frozen, CALM_MILLIS)?;
@@ -89,6 +90,15 @@ fn restart(sim: &mut Simulation) -> Result<(), Violation> {
         }
     }
     Ok(())
+}
+
+/// A gang that runs holds nodes for one of several pods that are to join it: for which of them is not on record, and a new process asks
+/// the first of them first.
+fn holds_for_one_of_several(sim: &Simulation) -> bool {
+    sim.server.flux_jobs.values().filter_map(|job| job.status.as_ref()).any(|status| {
+        let is_dateless = status.reservation.as_ref().is_some_and(|reservation| reservation.start.is_none());
+        is_dateless && !status.placement.is_empty() && status.total - status.bound > 1
+    })
 }
 
 /// A Job was released, and its pods have not all come: a new process counts that, and puts others of the namespace off anew.

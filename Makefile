@@ -7,7 +7,7 @@ FLUXQUEUE := target/release/fluxqueue
 INSTALL := $(foreach file,crds/fluxjobs crds/fluxqueues base/namespace base/rbac base/admission-policy base/records-policy \
 	base/own-writes-policy base/required-policy,--install manifests/$(file).yaml)
 
-.PHONY: help build demo-binaries library testbed helm demo test attacks oracle panics bench bench-cluster simulation e2e fuzz miri lint docs crds reference
+.PHONY: help build demo-binaries library testbed helm demo test attacks oracle panics bench bench-cluster simulation digests e2e fuzz miri structure lint docs crds reference
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -44,6 +44,9 @@ test: testbed helm ## run all tests: unit, property, simulation, the testbed's o
 # One after the other: some of them measure how long others wait meanwhile.
 attacks: testbed helm ## try what a tenant could do to others, on a control plane (ONLY=name of a test or module)
 	cargo test --workspace --locked --test cluster -- attacks::$(ONLY) --include-ignored --test-threads=1
+
+digests: ## print a digest of each of 24 simulated runs (RUNS) of every kind: a change that moves or renames leaves them as they are
+	FLUXQUEUE_SIM_DIGESTS=$(or $(RUNS),24) cargo test --workspace --locked --test simulation
 
 simulation: ## simulate two million steps (SEEDS worlds, 720, of 2,800) with queues, limits, edits and stops, and half as many worlds with an adversary, from seed FROM (1) on
 	FLUXQUEUE_SIM_QUEUES=1 FLUXQUEUE_SIM_SEEDS=$(or $(SEEDS),720) FLUXQUEUE_SIM_FROM=$(or $(FROM),1) \
@@ -83,6 +86,9 @@ fuzz: ## run each fuzz target for SECONDS (60); needs cargo-fuzz and a nightly c
 
 miri: ## run the tests of the C boundary under Miri; needs a nightly compiler with that component
 	cargo +nightly miri test -p fluxion-sys --test memory
+
+structure: ## record smaller numbers of what makes the project hard to read; `make test` sees that they do not grow
+	UPDATE_NUMBERS=1 cargo test --locked -p fluxqueue-structure
 
 lint: ## formatting and clippy, warnings are errors
 	cargo fmt --all --check

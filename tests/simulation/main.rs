@@ -12,7 +12,7 @@
 //! A failure prints its seed. `FLUXQUEUE_SIM_SEED=7 FLUXQUEUE_SIM_STEPS=5000 FLUXQUEUE_SIM_TRACE=1` replays it, and shows what
 //! happened last. `FLUXQUEUE_SIM_SABOTAGE=BindTwice` tries one saboteur. `FLUXQUEUE_SIM_QUEUES=1` runs nothing but worlds with queues,
 //! as many as `FLUXQUEUE_SIM_SEEDS` says, from `FLUXQUEUE_SIM_FROM` on, of `FLUXQUEUE_SIM_STEPS` each, and `FLUXQUEUE_SIM_ADVERSARY=1`
-//! nothing but worlds with an adversary: `make simulation`.
+//! nothing but worlds with an adversary: `make simulation`. `make digests` prints a digest of each run.
 
 mod adversary;
 mod channel;
@@ -94,6 +94,8 @@ const ONLY_QUEUES: &str = "FLUXQUEUE_SIM_QUEUES";
 /// Nothing but worlds with an adversary, from that seed of theirs on.
 const ONLY_ADVERSARY: &str = "FLUXQUEUE_SIM_ADVERSARY";
 const FROM: &str = "FLUXQUEUE_SIM_FROM";
+/// Nothing but the digests of so many runs of each kind of world.
+const DIGESTS: &str = "FLUXQUEUE_SIM_DIGESTS";
 
 /// Characters of a failure's text that are printed.
 const TEXT_MAX: usize = 1_500;
@@ -179,6 +181,9 @@ fn main() -> ExitCode {
     if let Some(seed) = number("FLUXQUEUE_SIM_SEED") {
         return replay(seed, number("FLUXQUEUE_SIM_STEPS").unwrap_or(STEPS));
     }
+    if let Some(of_each_kind) = number(DIGESTS) {
+        return print_digests(of_each_kind);
+    }
     if std::env::var(ONLY_QUEUES).is_ok_and(|value| value != "0") {
         return judge(&[("every_rule_holds_with_queues", every_rule_holds_with_queues)]);
     }
@@ -227,6 +232,29 @@ fn replay(seed: u64, steps: u64) -> ExitCode {
     failure.trace.iter().for_each(|line| println!("{line}"));
     println!("{}\n0 passed, 1 failed", describe(&failure));
     ExitCode::FAILURE
+}
+
+/// Prints a digest of everything that happens in each run. Two versions of the program that do the same print the same.
+fn print_digests(of_each_kind: u64) -> ExitCode {
+    let steps = number("FLUXQUEUE_SIM_STEPS").unwrap_or(STEPS);
+    let kinds = [0, WHOLE, TIMELY, STREAMS, ADVERSARY];
+    let seeds: Vec<u64> = kinds.into_iter().flat_map(|first| first + 1..=first + of_each_kind).collect();
+    let (next, digests) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(|| {
+                while let Some(&seed) = seeds.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let run = run(seed, steps, machine::of_seed(seed), true);
+                    let broken = run.failure.map_or_else(String::new, |failure| format!(" broken: {}", failure.rule));
+                    let line = format!("{seed} {} steps {:016x}{broken}", run.steps, run.digest);
+                    digests.lock().expect("no thread panics while it holds the lock").insert(seed, line);
+                }
+            });
+        }
+    });
+    let digests = digests.into_inner().expect("no thread panics while it holds the lock");
+    digests.values().for_each(|line| println!("{line}"));
+    ExitCode::SUCCESS
 }
 
 fn describe(failure: &Failure) -> String {

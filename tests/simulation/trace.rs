@@ -1,7 +1,6 @@
 //! The last things that happened, for the reader of a failure, and a digest of all of them, to compare runs by.
 
 use std::collections::VecDeque;
-use std::hash::{DefaultHasher, Hash, Hasher};
 
 use fluxqueue_api::{FluxJob, FluxJobStatus, PlacementRange};
 use fluxqueue_core::cluster::Readiness;
@@ -18,7 +17,26 @@ const LINES_MAX: usize = 20_000;
 pub(crate) struct Trace {
     enabled: bool,
     lines: VecDeque<String>,
-    digest: DefaultHasher,
+    digest: Digest,
+}
+
+/// A digest of lines: FNV-1a with 64 bits. The hasher of the standard library may be another one in its next version.
+#[derive(Debug)]
+struct Digest(u64);
+
+impl Default for Digest {
+    fn default() -> Self {
+        Digest(0xcbf2_9ce4_8422_2325)
+    }
+}
+
+impl Digest {
+    /// Adds a line. No line has a line feed, which ends it here.
+    fn add(&mut self, line: &[u8]) {
+        for byte in line.iter().chain(b"\n") {
+            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
+        }
+    }
 }
 
 impl Trace {
@@ -35,7 +53,7 @@ impl Trace {
     pub(crate) fn add(&mut self, line: impl FnOnce() -> String) {
         if self.enabled {
             let line = line();
-            line.hash(&mut self.digest);
+            self.digest.add(line.as_bytes());
             if self.lines.len() == LINES_MAX {
                 self.lines.pop_front();
             }
@@ -43,9 +61,9 @@ impl Trace {
         }
     }
 
-    /// A number that is the same for the same lines.
+    /// A number that is the same for the same lines, on every machine and with every compiler.
     pub(crate) fn digest(&self) -> u64 {
-        self.digest.finish()
+        self.digest.0
     }
 
     /// The last lines.

@@ -1,0 +1,57 @@
+//! A state that should not be is passed over in silence: `let Some(it) = ... else { return };`, and the same with `continue`.
+
+use syn::spanned::Spanned;
+use syn::visit::Visit;
+
+use crate::Numbers;
+use crate::sources::Sources;
+
+/// Counts such guards, by crate.
+pub fn count(sources: &Sources, numbers: &mut Numbers) {
+    for file in sources.files.iter().filter(|file| !file.is_test) {
+        let mut guards = Guards::default();
+        guards.visit_file(&file.syntax);
+        for line in guards.0 {
+            numbers.add(&format!("guards {}", file.krate), format!("{}:{line}", file.path));
+        }
+    }
+}
+
+/// The lines of the guards.
+#[derive(Debug, Default)]
+struct Guards(Vec<usize>);
+
+impl<'ast> Visit<'ast> for Guards {
+    fn visit_local(&mut self, local: &'ast syn::Local) {
+        let otherwise = local.init.as_ref().and_then(|init| init.diverge.as_ref());
+        if otherwise.is_some_and(|(_, block)| says_nothing(block)) {
+            self.0.push(local.span().start().line);
+        }
+        syn::visit::visit_local(self, local);
+    }
+}
+
+/// True if a block does nothing but leave.
+fn says_nothing(block: &syn::Expr) -> bool {
+    let syn::Expr::Block(block) = block else { return false };
+    let [syn::Stmt::Expr(only, _)] = block.block.stmts.as_slice() else { return false };
+    match only {
+        syn::Expr::Return(it) => it.expr.is_none(),
+        syn::Expr::Continue(_) => true,
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn guards_that_say_nothing_are_found() {
+        let text = "fn f() {\n let Some(a) = b else { return };\n for c in d {\n let Ok(e) = c else { continue; };\n }\n\
+            let Some(g) = h else { return log() };\n let Some(i) = j else { return None };\n }";
+        let mut guards = Guards::default();
+        guards.visit_file(&syn::parse_file(text).expect("it is Rust"));
+        assert_eq!(guards.0, [2, 4]);
+    }
+}

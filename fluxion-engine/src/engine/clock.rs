@@ -12,6 +12,9 @@ use crate::time::End;
 /// When something is to be looked at: instants with jobs. Jobs may have gone or changed since.
 pub(super) type Agenda = BinaryHeap<Reverse<(i64, u64)>>;
 
+/// Entries that an agenda may have without being made anew.
+const AGENDA_MIN: usize = 64;
+
 impl Engine {
     /// Moves the present to `now`. It never goes back: an earlier instant changes nothing.
     ///
@@ -30,11 +33,29 @@ impl Engine {
 
     /// Notes when a job that was just made has to be looked at.
     pub(super) fn schedule_job(&mut self, id: u64) {
+        self.forget_stale_entries();
         let Some(job) = self.jobs.get(&id) else { return };
         if job.info.mode == JobMode::Reserved {
             self.starts.push(Reverse((job.info.at, id)));
         } else if !job.touches.is_empty() {
             self.ends.push(Reverse((job.term.to, id)));
+        }
+    }
+
+    /// Makes the agendas anew where most of their entries are of jobs that have gone or changed since: they are never longer than
+    /// twice the jobs, and [`AGENDA_MIN`] entries. A trial has its own copy, which ends with it.
+    fn forget_stale_entries(&mut self) {
+        let limit = 2 * self.jobs.len() + AGENDA_MIN;
+        if self.trial.is_some() || self.starts.len().max(self.ends.len()) <= limit {
+            return;
+        }
+        (self.starts, self.ends) = (Agenda::new(), Agenda::new());
+        for (id, job) in self.jobs.iter() {
+            if job.info.mode == JobMode::Reserved {
+                self.starts.push(Reverse((job.info.at, *id)));
+            } else if !job.touches.is_empty() {
+                self.ends.push(Reverse((job.term.to, *id)));
+            }
         }
     }
 
@@ -152,4 +173,43 @@ fn extend(schedule: &mut crate::schedule::Schedule, graph: &crate::graph::Graph,
         schedule.add(graph, longer, touch);
     }
     job.term = longer;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::AGENDA_MIN;
+    use crate::engine::{Engine, JobMode, MatchOp};
+
+    const CLUSTER: &str = r#"{"graph":{"nodes":[
+        {"id":"0","metadata":{"type":"cluster","id":0,"paths":{"containment":"/c0"}}},
+        {"id":"1","metadata":{"type":"node","id":0,"rank":0,"paths":{"containment":"/c0/node0"}}},
+        {"id":"2","metadata":{"type":"core","id":0,"rank":0,"paths":{"containment":"/c0/node0/core0"}}}],
+        "edges":[{"source":"0","target":"1"},{"source":"1","target":"2"}]}}"#;
+    const OPTIONS: &str = r#"{"load_format":"jgf","matcher_policy":"first","match_format":"rlite"}"#;
+    const JOBSPEC: &str = r#"{"version":1,"resources":[{"type":"slot","count":1,"label":"s","with":[{"type":"core","count":1}]}],
+        "tasks":[{"command":["a"],"slot":"s","count":{"per_slot":1}}],"attributes":{"system":{"duration":1000}}}"#;
+
+    #[test]
+    fn jobs_that_are_cancelled_long_before_their_time_leave_nothing_on_the_agendas() {
+        let mut engine = Engine::new(CLUSTER, OPTIONS).expect("a graph");
+        for _ in 0..1_000 {
+            let ends = engine.match_next(MatchOp::Allocate, JOBSPEC).expect("it fits").job.expect("an id");
+            let starts = engine.match_next(MatchOp::AllocateOrElseReserve, JOBSPEC).expect("later").job.expect("an id");
+            for job in [starts, ends] {
+                engine.cancel(job).expect("it is there");
+            }
+        }
+        let longest = engine.starts.len().max(engine.ends.len());
+        assert!(longest <= AGENDA_MIN + 5, "{longest} entries");
+        // Those that are there are looked at when their time comes.
+        let runs = engine.match_next(MatchOp::Allocate, JOBSPEC).expect("it fits").job.expect("an id");
+        let next = engine.match_next(MatchOp::AllocateOrElseReserve, JOBSPEC).expect("later").job.expect("an id");
+        for _ in 0..200 {
+            let other = engine.match_next(MatchOp::AllocateOrElseReserve, JOBSPEC).expect("later").job.expect("an id");
+            engine.cancel(other).expect("it is there");
+        }
+        engine.cancel(runs).expect("it is there");
+        engine.set_time(1_000);
+        assert_eq!(engine.info(next).expect("it is there").mode, JobMode::Allocated);
+    }
 }

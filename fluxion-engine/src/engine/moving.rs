@@ -226,7 +226,7 @@ impl Engine {
         later
     }
 
-    /// Gives a job back what it had. When it is to be looked at is on the agenda still.
+    /// Gives a job back what it had.
     fn put_back(&mut self, id: u64, job: Arc<Job>, slots: Vec<Slots>) {
         self.schedule.put_off += usize::from(job.put_off);
         self.jobs.insert(id, job.clone());
@@ -236,5 +236,6 @@ impl Engine {
         for touch in &job.touches {
             self.enter(job.term, touch);
         }
+        self.schedule_job(id);
     }
 }

@@ -56,11 +56,11 @@ fn begun(ns: &Namespace) -> (usize, usize) {
     (pods.iter().filter(|pod| pod["spec"]["nodeName"].is_string()).count(), pods.len())
 }
 
-/// The old pods go one by one. While a node is not to be had, no new pod begins; then all do.
+/// The old pods go one by one. While node n-0 is not to be had, no new pod begins; then all do. It was cordoned before new pods came:
+/// old ones that have stopped leave their room to them, whether they are gone or not.
 fn starts_whole_or_not_at_all(ns: &Namespace) {
     let new = || ns.list("pods").into_iter().filter(|pod| !is_stopping(pod)).count();
     until("four new pods", || (new() == 4).then_some(()));
-    ns.plane.kubectl(&["cordon", "n-0"]);
     let old: Vec<String> = ns.list("pods").iter().filter(|pod| is_stopping(pod)).map(name_of).collect();
     for pod in &old {
         let_go(ns, pod);
@@ -83,6 +83,7 @@ fn a_job_that_is_resumed_while_its_pods_stop_does_not_start_by_halves() {
     let (bob, ns) = (tenants.bob(), tenants.bob().seen_by_admin());
     bob.create(&slow_job(""));
     ns.running(4);
+    ns.plane.kubectl(&["cordon", "n-0"]);
     ns.kubectl(&["patch", "job", "gang", "--type=merge", "-p", r#"{"spec": {"suspend": true}}"#]);
     until("all are told to stop", || ns.list("pods").iter().all(is_stopping).then_some(()));
     ns.kubectl(&["patch", "job", "gang", "--type=merge", "-p", r#"{"spec": {"suspend": false}}"#]);
@@ -98,6 +99,7 @@ fn a_group_that_is_made_again_under_its_name_does_not_start_by_halves() {
     let labelled = slow_job("fluxqueue/pod-group: gang, fluxqueue/group-size: '4'");
     bob.create(&labelled);
     ns.running(4);
+    ns.plane.kubectl(&["cordon", "n-0"]);
     ns.kubectl(&["delete", "job", "gang", "--wait=false"]);
     until("the name is free", || bob.try_kubectl(&["create", "-f", "-"], &labelled).0.then_some(()));
     until("the old pods stop", || (ns.list("pods").iter().filter(|pod| is_stopping(pod)).count() == 4).then_some(()));

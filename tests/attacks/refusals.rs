@@ -125,6 +125,17 @@ metadata: {name: records, namespace: team-a}
 spec: {hard: {count/fluxjobs.jobs.converged-computing.org: '1'}}
 ",
     );
+    // Until its controller has found out that there are FluxJobs, which it looks for twice a minute, the quota refuses all of them. It
+    // counts them then, at the next change of the quota.
+    let mut services = 0;
+    within(Duration::from_mins(2), "the quota is in force", || {
+        services += 1;
+        let change = format!(r#"{{"spec": {{"hard": {{"services": "{services}"}}}}}}"#);
+        tenants.plane.kubectl(&["patch", "resourcequota", "records", "-n", "team-a", "--type=merge", "-p", &change]);
+        std::thread::sleep(Duration::from_secs(1));
+        let used = ["get", "resourcequota", "records", "-n", "team-a", "-o", "jsonpath={.status.used}"];
+        tenants.plane.kubectl(&used).contains("fluxjobs").then_some(())
+    });
     alice.create(&job("first", 2, "1", "1"));
     alice.seen_by_admin().succeeded(2);
     alice.create(&job("second", 2, "2", "infinity"));

@@ -253,7 +253,9 @@ fn print_digests(of_each_kind: u64) -> ExitCode {
         }
     });
     let digests = digests.into_inner().expect("no thread panics while it holds the lock");
-    digests.values().for_each(|line| println!("{line}"));
+    for line in digests.values() {
+        println!("{line}");
+    }
     ExitCode::SUCCESS
 }
 

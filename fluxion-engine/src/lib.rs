@@ -50,6 +50,6 @@ pub use engine::{
 };
 pub use error::{Error, Reason};
 pub use policy::Policy;
-pub use time::{EVENTUALLY, End, WINDOW_SECONDS};
+pub use time::{EVENTUALLY, End, NOW_MAX, WINDOW_SECONDS};
 pub use traverser::Traverser;
 pub use writer::MatchFormat;

@@ -3,6 +3,10 @@
 /// Stands for "once everything that has an end has ended" where an instant is answered. Far beyond any real instant.
 pub const EVENTUALLY: i64 = i64::MAX / 2;
 
+/// The last instant that the present can be: half of [`EVENTUALLY`]. Beyond it ends, windows and the next second would meet the
+/// end of all numbers, where a window is empty and what is held seems free; and the present never goes back.
+pub const NOW_MAX: i64 = EVENTUALLY / 2;
+
 /// The end of Fluxion's graph window, 100 years: the end of what has none.
 pub const WINDOW_SECONDS: i64 = 3_153_600_000;
 

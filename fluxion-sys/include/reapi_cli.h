@@ -312,7 +312,8 @@ void reapi_cli_clear_err_msg (reapi_cli_ctx_t *ctx);
 /* Stands for an instant that nobody knows. INT64_MAX / 2. */
 #define FLUXION_EXT_EVENTUALLY INT64_C (4611686018427387903)
 
-/* Moves the present, in seconds of whatever epoch. It never goes back: an earlier instant changes nothing. */
+/* Moves the present, in seconds of whatever epoch. It never goes back: an earlier instant changes nothing, and one beyond half of
+ * FLUXION_EXT_EVENTUALLY is EINVAL. */
 int fluxion_ext_set_time (reapi_cli_ctx_t *ctx, int64_t now);
 
 /* Why a reservation starts later than it was to: a bit each. */

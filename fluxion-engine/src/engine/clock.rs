@@ -5,9 +5,10 @@ use std::collections::BinaryHeap;
 use std::sync::Arc;
 
 use super::{Engine, Job, JobMode};
+use crate::Error;
 use crate::graph::VertexId;
 use crate::schedule::{Term, Touch};
-use crate::time::End;
+use crate::time::{End, NOW_MAX};
 
 /// When something is to be looked at: instants with jobs. Jobs may have gone or changed since.
 pub(super) type Agenda = BinaryHeap<Reverse<(i64, u64)>>;
@@ -16,19 +17,26 @@ pub(super) type Agenda = BinaryHeap<Reverse<(i64, u64)>>;
 const AGENDA_MIN: usize = 64;
 
 impl Engine {
-    /// Moves the present to `now`. It never goes back: an earlier instant changes nothing.
+    /// Moves the present to `now`, in seconds. It never goes back: an earlier instant changes nothing, and one beyond
+    /// [`NOW_MAX`] is refused.
     ///
     /// A reservation whose start has come becomes an allocation if there is room where it has its place, in the order of starts
     /// and ids; else it stays a reservation, and begins in the next second at the earliest.
-    pub fn set_time(&mut self, now: i64) {
+    pub fn set_time(&mut self, now: i64) -> Result<(), Error> {
+        if now > NOW_MAX {
+            return Err(Error::invalid(format!(
+                "time: {now} is beyond {NOW_MAX}, the last second that the present can be"
+            )));
+        }
         if now <= self.now {
-            return;
+            return Ok(());
         }
         self.note_clock();
         self.now = now;
         self.graph.pools.advance(now);
         self.extend_overdue();
         self.begin_due();
+        Ok(())
     }
 
     /// Notes when a job that was just made has to be looked at.

@@ -284,7 +284,7 @@ fn apply(engine: &mut Engine, step: &Step, at: usize, shape: &Shape, granted: &m
             );
             let _ = write!(out, "{:?}", engine.partial_cancel(job(index), &r));
         }
-        Step::Advance(seconds) => engine.set_time(engine.now() + seconds),
+        Step::Advance(seconds) => engine.set_time(engine.now() + seconds).unwrap(),
         Step::Mark(rank, up) => {
             let _ = write!(out, "{:?}", engine.set_status(&node(*rank), *up));
         }

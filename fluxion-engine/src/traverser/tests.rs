@@ -149,10 +149,31 @@ fn the_clock_does_not_free_what_is_overdue() {
     let mut engine = machine("lonode", "simple");
     let both = spec(&slot(2, &of("node", 1)), 60);
     engine.match_job(MatchOp::Allocate, &both, 1).unwrap();
-    engine.set_time(100);
+    engine.set_time(100).unwrap();
     assert_eq!(engine.match_job(MatchOp::Allocate, &both, 2).unwrap_err().reason, Reason::Busy);
     engine.cancel(1).unwrap();
     assert_eq!(engine.match_job(MatchOp::Allocate, &both, 2).unwrap().at, 100);
+}
+
+#[test]
+fn the_clock_refuses_what_it_cannot_come_back_from() {
+    let mut engine = machine("lonode", "simple");
+    let both = spec(&slot(2, &of("node", 1)), 60);
+    let (last, held) = (crate::NOW_MAX, 60);
+    for beyond in [last + 1, i64::MAX - 1, i64::MAX] {
+        let error = engine.set_time(beyond).unwrap_err();
+        assert!(error.reason == Reason::Invalid && error.text.contains("time"), "{error}");
+        assert_eq!(engine.now(), 0);
+    }
+    // At the last second that it can be, what is held is held, and reservations begin and end as they do elsewhere.
+    engine.set_time(last).unwrap();
+    engine.match_job(MatchOp::Allocate, &both, 1).unwrap();
+    assert_eq!(engine.match_job(MatchOp::Allocate, &both, 2).unwrap_err().reason, Reason::Busy);
+    let memory = spec(&slot(1, &of("memory", 100)), held);
+    let later = engine.match_job(MatchOp::AllocateOrElseReserve, &memory, 2).unwrap();
+    assert_eq!((later.at, later.reserved), (last + 60, true));
+    engine.set_time(i64::MIN).unwrap();
+    assert_eq!(engine.now(), last);
 }
 
 #[test]

@@ -307,7 +307,7 @@ impl Pair {
             }
             Step::Advance { seconds } => {
                 self.naive.advance(*seconds);
-                self.engine.set_time(self.naive.now);
+                self.engine.set_time(self.naive.now).unwrap();
             }
             Step::Move(index) => self.move_one(*index),
             Step::Trial(steps) => self.trial(steps),

@@ -221,7 +221,7 @@ impl Pair {
 
     pub(crate) fn advance(&mut self, seconds: i64) {
         self.naive.advance(seconds);
-        self.engine.set_time(self.naive.now);
+        self.engine.set_time(self.naive.now).unwrap();
     }
 
     pub(crate) fn cancel(&mut self, id: u64) {

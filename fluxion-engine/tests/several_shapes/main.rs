@@ -364,7 +364,7 @@ proptest! {
                 }
                 Step::Advance(seconds) => {
                     model.advance(*seconds);
-                    engine.set_time(model.now);
+                    engine.set_time(model.now).unwrap();
                 }
             }
         }

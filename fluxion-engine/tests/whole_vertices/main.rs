@@ -141,7 +141,7 @@ impl Pair {
             }
             Step::Advance(seconds) => {
                 self.naive.advance(*seconds);
-                self.engine.set_time(self.naive.now);
+                self.engine.set_time(self.naive.now).unwrap();
             }
         }
     }
@@ -309,7 +309,7 @@ impl Pair {
         for vertex in self.naive.vertices.iter().filter(|vertex| !vertex.up) {
             anew.set_status(&vertex.path, false).unwrap();
         }
-        anew.set_time(self.naive.now);
+        anew.set_time(self.naive.now).unwrap();
         let lived = std::mem::replace(&mut self.engine, anew);
         self.compare();
         // The same matches again, on both.

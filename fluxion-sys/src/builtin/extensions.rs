@@ -10,12 +10,8 @@ use crate::later as cause;
 /// See the header.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn fluxion_ext_set_time(ctx: *mut reapi_cli_ctx_t, now: i64) -> c_int {
-    let work = |context: &mut Context| {
-        context.engine()?.set_time(now);
-        Ok(())
-    };
     // SAFETY: the header's rules for ctx are those of `call`.
-    unsafe { call(ctx, "fluxion_ext_set_time", work) }
+    unsafe { call(ctx, "fluxion_ext_set_time", |context| Ok(context.engine()?.set_time(now)?)) }
 }
 
 /// See the header.

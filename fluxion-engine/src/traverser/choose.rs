@@ -10,7 +10,7 @@ use crate::policy::Order;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Group {
     pub(crate) score: i64,
-    /// How much it counts toward what is wanted.
+    /// How much it counts toward what is wanted. Slots that only take units of pools are one group, of which any number serves.
     pub(crate) count: u64,
     /// Its vertices: a range of [`Walk::edges`].
     pub(crate) from: u32,

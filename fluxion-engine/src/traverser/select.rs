@@ -76,8 +76,8 @@ pub(crate) fn select(
             if edge.units {
                 mark(graph, &mut marks, edge.vertex);
                 match units.iter_mut().find(|known| known.node == edge.vertex && known.slot == level) {
-                    Some(known) => known.count += 1,
-                    None => units.push(Units { node: edge.vertex, slot: level, count: 1 }),
+                    Some(known) => known.count += u64::from(edge.to),
+                    None => units.push(Units { node: edge.vertex, slot: level, count: u64::from(edge.to) }),
                 }
                 continue;
             }

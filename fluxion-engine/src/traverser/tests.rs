@@ -120,6 +120,60 @@ fn units_of_a_pool_and_whole_vertices_go_together() {
 }
 
 #[test]
+fn slots_of_units_are_as_many_as_a_range_allows() {
+    let machine = |size: u64| {
+        let vertex = |uniq: u64, kind: &str, rank: u64, size: u64, path: String| {
+            format!(
+                r#"{{"id":"{uniq}","metadata":{{"type":"{kind}","id":{rank},"rank":{rank},"size":{size},"paths":{{"containment":"{path}"}}}}}}"#
+            )
+        };
+        let mut nodes = vec![vertex(0, "cluster", 0, 1, "/cluster0".to_owned())];
+        let mut edges = Vec::new();
+        for rank in 0..2 {
+            nodes.push(vertex(2 * rank + 1, "node", rank, 1, format!("/cluster0/node{rank}")));
+            nodes.push(vertex(2 * rank + 2, "memory", 0, size, format!("/cluster0/node{rank}/memory0")));
+            edges.push(format!(r#"{{"source":"0","target":"{}"}}"#, 2 * rank + 1));
+            edges.push(format!(r#"{{"source":"{}","target":"{}"}}"#, 2 * rank + 1, 2 * rank + 2));
+        }
+        let graph = format!(r#"{{"graph":{{"nodes":[{}],"edges":[{}]}}}}"#, nodes.join(","), edges.join(","));
+        let options =
+            r#"{"load_format":"jgf","matcher_policy":"first","match_format":"rv1_nosched","pool_types":["memory"]}"#;
+        Engine::new(&graph, options).unwrap()
+    };
+    let ask = |nodes: u64, count: &str, memory: u64| {
+        let slots = format!(r#"{{"type":"slot","label":"s","count":{count},"with":[{}]}}"#, of("memory", memory));
+        spec(&node_of(nodes, &slots), 60)
+    };
+    let used = |engine: &Engine| {
+        let mut used = [0, 1].map(|rank| engine.usage(rank).unwrap().pools[0].used);
+        used.sort_unstable_by_key(|used| std::cmp::Reverse(*used));
+        used
+    };
+    let many = u64::from(u32::MAX);
+    // Size, nodes, count, units of a slot, and what is used of the nodes then, the most first.
+    for (size, nodes, count, memory, expected) in [
+        (1_000_000_000, 1, r#"{"min":1}"#, 1, [1_000_000_000, 0]),
+        (i64::MAX as u64, 2, r#"{"min":1}"#, 2, [2 * many, 2 * many]),
+        (10, 1, r#"{"min":1,"max":3,"operator":"+","operand":1}"#, 2, [6, 0]),
+        (10, 2, r#"{"min":2}"#, 3, [9, 9]),
+        (10, 1, "3", 2, [6, 0]),
+        (10, 1, r#"{"min":1,"max":8,"operator":"*","operand":2}"#, 1, [8, 0]),
+        (10, 1, r#"{"min":1,"max":9,"operator":"*","operand":2}"#, 1, [8, 0]),
+    ] {
+        let mut engine = machine(size);
+        engine.match_job(MatchOp::Allocate, &ask(nodes, count, memory), 1).unwrap();
+        assert_eq!(used(&engine), expected, "{count} of {memory} on {nodes} nodes with {size}");
+        engine.cancel(1).unwrap();
+        assert_eq!(used(&engine), [0, 0]);
+    }
+    let mut engine = machine(10);
+    for count in ["6", r#"{"min":6}"#, "4294967295"] {
+        let error = engine.match_job(MatchOp::Allocate, &ask(1, count, 2), 1).unwrap_err();
+        assert_eq!(error.reason, Reason::Busy, "{count}: {error}");
+    }
+}
+
+#[test]
 fn a_node_whose_units_are_in_use_is_not_had_alone() {
     let mut engine = machine("lonode", "simple");
     let units = spec(&slot(1, &of("memory", 1)), 60);

@@ -20,7 +20,7 @@ use super::request::{Levels, Request};
 use super::weights::Weights;
 use crate::graph::{Graph, TypeId, VertexId};
 use crate::policy::{Order, Policy};
-use crate::pools::{Amounts, Free};
+use crate::pools::{Amounts, COUNT_MAX, Free};
 use crate::schedule::{Below, Schedule};
 
 /// When the request is to be served.
@@ -43,7 +43,7 @@ pub(crate) struct Edge {
     pub(crate) level: u32,
     /// It stands for units of the pools of a node.
     pub(crate) units: bool,
-    /// What was chosen below it: a range of [`Walk::chosen`].
+    /// What was chosen below it: a range of [`Walk::chosen`]. Of units: from 0 to the number of slots that take them.
     pub(crate) from: u32,
     pub(crate) to: u32,
 }
@@ -248,13 +248,13 @@ impl Walk<'_> {
     ) {
         let request = self.request;
         let parts = request.of_range(&request.levels[slot].with);
-        let mut room = u64::MAX;
+        let mut room = COUNT_MAX.min(request.levels[slot].count.max);
         let mut lanes: SmallVec<[(Vec<Group>, usize, u64); 4]> = SmallVec::new();
         let mut units = Amounts::new();
         for part in parts {
             if let Some(free) = self.free_units(vertex, part.kind) {
                 let amount = part.count.min;
-                room = room.min(free.checked_div(amount).unwrap_or(0)).min(request.levels[slot].count.max);
+                room = room.min(free.checked_div(amount).unwrap_or(0));
                 units.push((part.kind, amount));
                 continue;
             }
@@ -268,6 +268,23 @@ impl Walk<'_> {
         }
         if lanes.is_empty() && units.is_empty() {
             return;
+        }
+        let units_of = |slots: u64| {
+            let to = u32::try_from(slots).expect("no more slots than a claim may hold");
+            Edge { vertex, exclusive: false, level: index(slot), units: true, from: 0, to }
+        };
+        if lanes.is_empty() {
+            // Slots that only take units are alike: a pool may have room for billions.
+            if room > 0 {
+                let from = self.edges.len();
+                self.edges.push(units_of(room));
+                let score = prefix.saturating_add(1);
+                found.push(TypeId::SLOT, Group { score, count: room, from: index(from), to: index(from + 1) });
+            }
+            return;
+        }
+        if units.is_empty() {
+            room = u64::MAX;
         }
         while room > 0 {
             room -= 1;
@@ -289,7 +306,7 @@ impl Walk<'_> {
             }
             if !units.is_empty() {
                 score = score.saturating_add(prefix);
-                self.edges.push(Edge { vertex, exclusive: false, level: index(slot), units: true, from: 0, to: 0 });
+                self.edges.push(units_of(1));
             }
             let group = Group { score, count: 1, from: index(from), to: index(self.edges.len()) };
             found.push(TypeId::SLOT, group);
@@ -320,8 +337,16 @@ impl Walk<'_> {
                 if have >= count {
                     break;
                 }
+                let of_group = &self.edges[group.from as usize..group.to as usize];
+                match *of_group {
+                    // Of slots that take units as many as are still wanted.
+                    [units @ Edge { units: true, .. }] => {
+                        let more = group.count.min(count - have);
+                        edges.push(Edge { to: units.to.min(u32::try_from(more).unwrap_or(u32::MAX)), ..units });
+                    }
+                    _ => edges.extend_from_slice(of_group),
+                }
                 have = have.saturating_add(group.count);
-                edges.extend_from_slice(&self.edges[group.from as usize..group.to as usize]);
             }
             match picked.iter_mut().find(|(kind, _)| *kind == level.kind) {
                 Some(before) => before.1 = edges,

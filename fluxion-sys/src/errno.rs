@@ -24,6 +24,8 @@ pub const ERANGE: c_int = 34;
 pub const ENOSYS: c_int = 38;
 /// The graph or the options cannot be used.
 pub const EPROTO: c_int = 71;
+/// A defect of the library was caught while it was asked something: nothing has changed.
+pub const ECANCELED: c_int = 125;
 /// Not possible with this kind of graph.
 pub const ENOTSUP: c_int = 95;
 /// A number is out of range.

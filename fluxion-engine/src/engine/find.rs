@@ -5,6 +5,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use super::asking::defect;
 use super::{Engine, JobMode};
 use crate::graph::VertexId;
 use crate::writer::{self, About, Emitted, MatchFormat};
@@ -49,6 +50,10 @@ impl Engine {
     /// The vertices of which an expression holds, with all that leads to them. `None`: there are none. `compact`: JSON
     /// without blanks, and text as a JSON string.
     pub fn find(&mut self, criteria: &str, format: MatchFormat, compact: bool) -> Result<Option<String>, Error> {
+        self.asking(|engine| engine.find_all(criteria, format, compact))
+    }
+
+    fn find_all(&mut self, criteria: &str, format: MatchFormat, compact: bool) -> Result<Option<String>, Error> {
         let expr = parse(criteria)?;
         let mut search = Search { engine: self, touched: HashMap::new(), filter: false, job: None };
         search.prepare(&expr)?;
@@ -60,6 +65,7 @@ impl Engine {
         }
         let about = About { starttime: 0, expiration: 0 };
         let text = self.writer.write_all(format, &self.graph, &emitted, about, style)?;
+        defect("vertices written");
         if text.is_empty() {
             return Ok(None);
         }

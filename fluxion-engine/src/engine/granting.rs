@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use super::asking::defect;
 use super::matching::{Ask, Form, Found, Grant, MatchOp, seconds};
 use super::{Engine, Job, JobInfo, JobMode};
 use crate::graph::VertexId;
@@ -53,17 +54,19 @@ impl Engine {
             self.write(format, ask, found, at, &[])?;
         }
         let unmarked = if op.takes() { self.take(id, ask, found, at) } else { Vec::new() };
-        if let Found::Walk(selection, _) = found
-            && ask.policy.stops_early()
-        {
-            self.weigh(selection, op.takes());
-        }
         let r = match (found, &ask.form) {
             (Found::Flat(picks), Form::Flat(request)) if format == MatchFormat::Placement => {
                 Ok(writer::placement(&self.graph, request, picks))
             }
             _ => self.write(format, ask, found, at, &unmarked),
         };
+        defect("grant written");
+        // Last, since it is not looked up but remembered.
+        if let Found::Walk(selection, _) = found
+            && ask.policy.stops_early()
+        {
+            self.weigh(selection, op.takes());
+        }
         match r {
             Ok(r) => Ok(Grant { job: op.takes().then_some(id), at, reserved, r }),
             Err(error) => {
@@ -130,6 +133,7 @@ impl Engine {
 
     /// Takes a place that was found. Returns the vertices that cannot be taken, as [`Engine::touch`] does.
     fn take(&mut self, id: u64, ask: &Ask<'_>, found: &Found, at: i64) -> Vec<VertexId> {
+        self.takes_from_now_on();
         let mode = if at > self.now { JobMode::Reserved } else { JobMode::Allocated };
         let to = at.saturating_add(seconds(ask.longest()));
         let to = if at < WINDOW_SECONDS { to.min(WINDOW_SECONDS) } else { to };
@@ -137,6 +141,7 @@ impl Engine {
         let term = Term { job: id, from: at, to, end, reserved: mode == JobMode::Reserved };
         let info = JobInfo { mode, at, overhead: 0.0 };
         self.note_job(id);
+        defect("taking");
         // As upstream, which does not notice that there is one.
         if let Some(older) = self.jobs.insert(id, Arc::new(Job::new(info, term))) {
             self.lost.push((id, older));
@@ -215,12 +220,15 @@ impl Engine {
 
     /// Notes what is left below the vertices of a selection, as upstream does also where nothing is taken.
     pub(super) fn weigh(&mut self, selection: &Selection, taken: bool) {
-        self.note_vertices();
+        let mut weights = Vec::new();
         for marked in &selection.marked {
             let left = self.schedule.last_free(&self.graph, marked.vertex, self.now);
-            if let Some(left) = left.filter(|left| taken || *left > 0) {
-                self.weights.set(&self.graph, marked.vertex, left);
-            }
+            weights.extend(left.filter(|left| taken || *left > 0).map(|left| (marked.vertex, left)));
+        }
+        defect("weights read");
+        self.note_vertices();
+        for (vertex, left) in weights {
+            self.weights.set(&self.graph, vertex, left);
         }
     }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::Engine;
+use super::asking::defect;
 use crate::jobspec::{Hold, Jobspec};
 use crate::matcher::candidates::{self, Status, Usable};
 use crate::matcher::flat::{self, Search, Start};
@@ -86,37 +87,44 @@ impl Engine {
             return Ok(Arc::clone(spec));
         }
         let spec = Arc::new(Jobspec::parse(text)?);
+        defect("jobspec read");
         self.read = Some((text.into(), Arc::clone(&spec)));
         Ok(spec)
     }
 
     /// Matches under an id that the engine chooses.
     pub fn match_next(&mut self, op: MatchOp, jobspec: &str) -> Result<Grant, Error> {
-        self.left.set(Left::Nothing);
-        let spec = self.spec(jobspec)?;
-        self.match_spec_next(op, &spec)
+        self.asking(|engine| {
+            engine.left.set(Left::Nothing);
+            let spec = engine.spec(jobspec)?;
+            engine.match_spec_next(op, &spec)
+        })
     }
 
     /// Matches under an id that must be new.
     pub fn match_job(&mut self, op: MatchOp, jobspec: &str, job: u64) -> Result<Grant, Error> {
-        self.left.set(Left::Nothing);
-        let spec = self.spec(jobspec)?;
-        self.match_spec(op, &spec, job)
+        self.asking(|engine| {
+            engine.left.set(Left::Nothing);
+            let spec = engine.spec(jobspec)?;
+            engine.match_spec(op, &spec, job)
+        })
     }
 
     /// Matches a jobspec that was read before, under an id that the engine chooses.
     pub fn match_spec_next(&mut self, op: MatchOp, spec: &Jobspec) -> Result<Grant, Error> {
-        // Upstream does not look whether the caller has given this id to a job.
-        while self.graph.has_pool_types() && self.jobs.contains_key(&self.next_job) {
-            self.next_job += 1;
-        }
-        let id = self.next_job;
-        let mut answer = self.match_spec(op, spec, id);
-        if let (MatchOp::Satisfiability, Ok(grant)) = (op, &mut answer) {
-            // As upstream: it gets an id, though there is no job.
-            grant.job = Some(id);
-        }
-        answer
+        self.asking(|engine| {
+            // Upstream does not look whether the caller has given this id to a job.
+            while engine.graph.has_pool_types() && engine.jobs.contains_key(&engine.next_job) {
+                engine.next_job += 1;
+            }
+            let id = engine.next_job;
+            let mut answer = engine.match_spec(op, spec, id);
+            if let (MatchOp::Satisfiability, Ok(grant)) = (op, &mut answer) {
+                // As upstream: it gets an id, though there is no job.
+                grant.job = Some(id);
+            }
+            answer
+        })
     }
 
     /// The instant at which a match that found no place would have started, had it not been the end of the window: upstream tells
@@ -127,12 +135,18 @@ impl Engine {
 
     /// Whether it fits on the idle machine with all nodes up: Ok, or [`Reason::Unsatisfiable`].
     pub fn satisfy(&mut self, jobspec: &str) -> Result<(), Error> {
-        let spec = self.spec(jobspec)?;
-        self.match_spec(MatchOp::Satisfiability, &spec, 0).map(|_| ())
+        self.asking(|engine| {
+            let spec = engine.spec(jobspec)?;
+            engine.match_spec(MatchOp::Satisfiability, &spec, 0).map(|_| ())
+        })
     }
 
     /// Matches a jobspec that was read before, under an id that must be new.
     pub fn match_spec(&mut self, op: MatchOp, spec: &Jobspec, job: u64) -> Result<Grant, Error> {
+        self.asking(|engine| engine.match_once(op, spec, job))
+    }
+
+    fn match_once(&mut self, op: MatchOp, spec: &Jobspec, job: u64) -> Result<Grant, Error> {
         let answer = self.try_match(op, spec, job);
         let empty = match &answer {
             Ok(_) => op == MatchOp::Satisfiability,
@@ -140,7 +154,9 @@ impl Engine {
         };
         if empty {
             // As upstream: where nothing cannot be written, that is what goes wrong, and no id is used up.
-            self.writer.nothing(self.options.format, &self.graph)?;
+            let written = self.writer.nothing(self.options.format, &self.graph);
+            defect("nothing written");
+            written?;
         }
         // As upstream, matches use up an id if they find no place, and also where the caller has chosen theirs; malformed ones
         // do not.
@@ -156,8 +172,10 @@ impl Engine {
         }
         let ask = self.ask(spec)?;
         self.refresh_index();
+        defect("index refreshed");
         if spec.hold == Hold::Refused {
             self.leak_exclusive(&ask);
+            defect("types exclusive");
             return Err(Error::invalid("attributes.system.duration: not a number of seconds from 0 to 100 years"));
         }
         if op == MatchOp::Satisfiability {

@@ -3,6 +3,7 @@
 //! Every operation either does all of what it says or nothing. Time only moves when it is told to; a job past its end keeps
 //! what it holds until it is cancelled.
 
+mod asking;
 mod clock;
 mod elastic;
 mod ending;
@@ -93,6 +94,8 @@ pub struct Engine {
     left: Cell<Left>,
     /// What is taken back at the end of a trial.
     trial: Option<Box<trial::Trial>>,
+    /// A question is being asked: what it may have changed.
+    before: Option<asking::Before>,
     /// The shape charged last: pods of one kind often come in a row, and then share it.
     charged: Option<Arc<SlotShape>>,
     /// The text of a jobspec that was read last, and what it says: who plans asks several things about one in a row.
@@ -235,6 +238,7 @@ impl Engine {
             exclusive_kinds: Vec::new(),
             left: Cell::new(Left::Nothing),
             trial: None,
+            before: None,
             charged: None,
             read: None,
         };

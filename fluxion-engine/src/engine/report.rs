@@ -166,6 +166,10 @@ impl Engine {
 
     /// The ranks, as an idset, on which a slot of some shape fits once everything that has an end has ended.
     pub fn eligible(&mut self, jobspec: &str) -> Result<String, Error> {
+        self.asking(|engine| engine.eligible_ranks(jobspec))
+    }
+
+    fn eligible_ranks(&mut self, jobspec: &str) -> Result<String, Error> {
         let spec = self.spec(jobspec)?;
         let ask = self.ask(&spec)?;
         let request = of_pools(&ask.form)?;
@@ -185,6 +189,10 @@ impl Engine {
 
     /// What there is for each shape of a request, now and on the idle machine.
     pub fn explain(&mut self, jobspec: &str) -> Result<Explanation, Error> {
+        self.asking(|engine| engine.explained(jobspec))
+    }
+
+    fn explained(&mut self, jobspec: &str) -> Result<Explanation, Error> {
         let spec = self.spec(jobspec)?;
         let ask = self.ask(&spec)?;
         let request = of_pools(&ask.form)?;

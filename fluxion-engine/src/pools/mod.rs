@@ -254,6 +254,15 @@ impl Pools {
         if self.exclusive[row] > 0 { used.max(u128::from(column.size[row])) } else { used }
     }
 
+    /// Forgets what is looked up from claims and sizes while a match only reads: it is made when it is needed.
+    pub(crate) fn forget_indexes(&mut self) {
+        self.admitted.forget();
+        self.fills.forget();
+        self.maxima.get_mut().clear();
+        self.levels.forget();
+        self.outlook.forget();
+    }
+
     pub(crate) fn insert_row(&mut self, rank: u32, vertex: VertexId, up: bool) {
         self.admitted.forget();
         let row = self.ranks.partition_point(|other| *other < rank);

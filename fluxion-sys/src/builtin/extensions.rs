@@ -141,7 +141,7 @@ pub(crate) unsafe extern "C" fn fluxion_ext_parts(
     let work = |context: &mut Context| {
         // SAFETY: pointers by the header.
         let (level, json) = unsafe { (text::read(level, "level")?, Out::new(json)?) };
-        json.set_text(&context.engine()?.level(level).to_json())
+        json.set_text(&context.engine()?.asking(|engine| engine.level(level).to_json()))
     };
     // SAFETY: the header's rules for ctx are those of `call`.
     unsafe { call(ctx, "fluxion_ext_parts", work) }
@@ -189,7 +189,7 @@ pub(crate) unsafe extern "C" fn fluxion_ext_usage(
     let work = |context: &mut Context| {
         // SAFETY: a pointer by the header.
         let json = unsafe { Out::new(json)? };
-        json.set_text(&context.engine()?.usage(rank)?.to_json())
+        json.set_text(&context.engine()?.asking(|engine| engine.usage(rank))?.to_json())
     };
     // SAFETY: the header's rules for ctx are those of `call`.
     unsafe { call(ctx, "fluxion_ext_usage", work) }

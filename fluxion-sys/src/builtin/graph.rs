@@ -124,7 +124,7 @@ pub(crate) unsafe extern "C" fn reapi_cli_get_status(
             // As upstream, which says nothing of an empty path.
             return Err(Failure::invalid(""));
         }
-        status.set(of_up(context.engine()?.status(path)?));
+        status.set(of_up(context.engine()?.asking(|engine| engine.status(path))?));
         Ok(())
     };
     // SAFETY: the header's rules for ctx are those of `call`.
@@ -157,7 +157,7 @@ pub(crate) unsafe extern "C" fn reapi_cli_get_rank_status(
     let work = |context: &mut Context| {
         // SAFETY: pointers by the header.
         let (rank, status) = unsafe { (text::read(rank, "rank")?, Out::new(status)?) };
-        status.set(of_up(context.engine()?.rank_status(rank)?));
+        status.set(of_up(context.engine()?.asking(|engine| engine.rank_status(rank))?));
         Ok(())
     };
     // SAFETY: the header's rules for ctx are those of `call`.

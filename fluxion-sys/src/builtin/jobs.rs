@@ -187,7 +187,7 @@ pub(crate) unsafe extern "C" fn reapi_cli_info(
     let work = |context: &mut Context| {
         // SAFETY: pointers by the header.
         let (mode, reserved, at, ov) = unsafe { (Out::new(mode)?, Out::new(reserved)?, Out::new(at)?, Out::new(ov)?) };
-        let info = context.engine()?.info(jobid)?;
+        let info = context.engine()?.asking(|engine| engine.info(jobid))?;
         mode.set_text(info.mode.as_str())?;
         reserved.set(info.mode == JobMode::Reserved);
         at.set(info.at);

@@ -135,7 +135,8 @@ unsafe fn call(
         errno::set(errno::EINVAL);
         return -1;
     };
-    // A panic must not cross into C. What it left half done cannot be trusted: the graph is given up.
+    // A panic must not cross into C. What a question left half done is taken back; what any other call left half done cannot be
+    // trusted, and the graph is given up.
     let work = || {
         defect(function);
         work(context)
@@ -148,10 +149,52 @@ unsafe fn call(
             -1
         }
         Err(_) => {
-            context.engine = None;
-            context.note(function, "a defect of the library was caught, the graph is lost");
-            errno::set(errno::EFAULT);
+            let engine = context.engine.take();
+            // What is dropped here may be in any state: that must not panic into C either.
+            let take_back = || engine.and_then(|mut engine| engine.take_back_question().then_some(engine));
+            context.engine = catch_unwind(AssertUnwindSafe(take_back)).unwrap_or_default();
+            let (errno, text) = if context.engine.is_some() {
+                (errno::ECANCELED, "a defect of the library was caught, nothing has changed")
+            } else {
+                (errno::EFAULT, "a defect of the library was caught, the graph is lost")
+            };
+            context.note(function, text);
+            errno::set(errno);
             -1
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GRAPH: &str = r#"{"graph":{"nodes":[{"id":"0","metadata":{"type":"cluster","id":0,"paths":{"containment":"/c0"}}}],"edges":[]}}"#;
+
+    /// Runs a call in which there is a defect: its errno, and whether there still is a graph.
+    fn run(work: impl FnOnce(&mut Context) -> Result<(), Failure>) -> (c_int, bool) {
+        let mut context = Context { engine: Some(Engine::new(GRAPH, r#"{"load_format":"jgf"}"#).unwrap()) };
+        let ctx = std::ptr::from_mut(&mut context).cast();
+        // SAFETY: a live context that nothing else uses.
+        assert_eq!(unsafe { call(ctx, "test", work) }, -1);
+        let errno = errno::get();
+        // SAFETY: as above.
+        let answers = unsafe {
+            call(ctx, "test", |context| Ok(context.engine()?.asking(|engine| engine.status("/c0")).map(drop)?))
+        };
+        (errno, answers == 0)
+    }
+
+    #[test]
+    fn a_defect_in_a_question_costs_its_answer_alone() {
+        let in_question = |context: &mut Context| {
+            context.engine()?.asking(|_| -> Result<(), Failure> { panic!("a defect, as wanted") })
+        };
+        assert_eq!(run(in_question), (errno::ECANCELED, true));
+        let elsewhere = |context: &mut Context| {
+            context.engine()?.asking(|_| ());
+            panic!("a defect, as wanted")
+        };
+        assert_eq!(run(elsewhere), (errno::EFAULT, false));
     }
 }

@@ -1,0 +1,221 @@
+//! Questions: what only asks leaves the graph as it was, also where a defect ends it by a panic.
+//!
+//! A match asks until it takes something. What the questions of this engine change while they run is little, and is kept
+//! beside them: what the writer remembers, the id of the next job, types that are exclusive from then on. All else that they
+//! write is an index, which is made anew when it is needed.
+
+use super::Engine;
+use crate::graph::TypeId;
+use crate::traverser::Left;
+use crate::writer::Writer;
+
+/// A defect, where a test asks for one. Elsewhere nothing.
+#[cfg(test)]
+pub(super) fn defect(place: &'static str) {
+    assert!(tests::WANTED.get() != Some(place), "{place}: a defect, as wanted");
+}
+
+#[cfg(not(test))]
+#[inline]
+pub(super) fn defect(_: &'static str) {}
+
+/// What a question may have changed when it panics, as it was before.
+#[derive(Debug, Clone)]
+pub(super) struct Before {
+    writer: Writer,
+    exclusive_kinds: Vec<TypeId>,
+    next_job: u64,
+    left: Left,
+}
+
+impl Engine {
+    /// Runs what only asks, or asks until it begins to take: until then [`Engine::take_back_question`] can undo it.
+    pub fn asking<T>(&mut self, question: impl FnOnce(&mut Engine) -> T) -> T {
+        if self.before.is_some() {
+            return question(self);
+        }
+        self.before = Some(Before {
+            writer: self.writer.clone(),
+            exclusive_kinds: self.exclusive_kinds.clone(),
+            next_job: self.next_job,
+            left: self.left.get(),
+        });
+        let answer = question(self);
+        self.before = None;
+        answer
+    }
+
+    /// Has to be called before a question becomes more than one: a panic after this is none that can be taken back.
+    pub(super) fn takes_from_now_on(&mut self) {
+        self.before = None;
+    }
+
+    /// After a panic that was caught: makes all as it was before the call that has panicked, if that only asked until then.
+    /// `false`: it did more, and the engine is in no state that can be relied on.
+    #[must_use]
+    pub fn take_back_question(&mut self) -> bool {
+        let Some(Before { writer, exclusive_kinds, next_job, left }) = self.before.take() else { return false };
+        (self.writer, self.exclusive_kinds, self.next_job) = (writer, exclusive_kinds, next_job);
+        self.left.set(left);
+        (self.index, self.unindexed, self.read) = (None, None, None);
+        self.graph.pools.forget_indexes();
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use super::*;
+    use crate::{MatchFormat, MatchOp};
+
+    thread_local! {
+        /// Where there is to be a defect.
+        pub(super) static WANTED: Cell<Option<&'static str>> = const { Cell::new(None) };
+    }
+
+    /// Two nodes with two cores and, where that is a pool, memory.
+    fn machine(policy: &str, format: &str, pools: &str) -> Engine {
+        let (mut nodes, mut edges) = (Vec::new(), Vec::new());
+        let mut add = |uniq: usize, above: Option<usize>, kind: &str, id: usize, rank: i64, path: &str| {
+            nodes.push(format!(
+                r#"{{"id":"{uniq}","metadata":{{"type":"{kind}","id":{id},"rank":{rank},"size":4,"paths":{{"containment":"{path}"}}}}}}"#
+            ));
+            edges.extend(above.map(|above| format!(r#"{{"source":"{above}","target":"{uniq}"}}"#)));
+        };
+        add(0, None, "cluster", 0, -1, "/cluster0");
+        for (rank, first) in [(0, 1), (1, 5)] {
+            let node = format!("/cluster0/node{rank}");
+            add(first, Some(0), "node", first, rank, &node);
+            add(first + 1, Some(first), "core", 0, rank, &format!("{node}/core0"));
+            add(first + 2, Some(first), "core", 1, rank, &format!("{node}/core1"));
+            add(first + 3, Some(first), "memory", 0, rank, &format!("{node}/memory0"));
+        }
+        let graph = format!(r#"{{"graph":{{"nodes":[{}],"edges":[{}]}}}}"#, nodes.join(","), edges.join(","));
+        let options = format!(
+            r#"{{"load_format":"jgf","matcher_policy":"{policy}","match_format":"{format}","pool_types":[{pools}]}}"#
+        );
+        Engine::new(&graph, &options).unwrap()
+    }
+
+    fn spec(kind: &str, count: u64, system: &str) -> String {
+        format!(
+            r#"{{"version":1,"resources":[{{"type":"slot","label":"s","count":1,"with":[{{"type":"{kind}","count":{count}}}]}}],"tasks":[{{"command":["a"],"slot":"s","count":{{"per_slot":1}}}}],"attributes":{{"system":{{{system}}}}}}}"#
+        )
+    }
+
+    /// All of the book, and of what else answers follow from.
+    fn state(engine: &Engine) -> String {
+        let Engine { schedule, weights, writer, exclusive_kinds, jobs, ended, lost, next_job, now, nodes_up, .. } =
+            engine;
+        let pools = &engine.graph.pools;
+        let of_row = |row| {
+            let placed = jobs.iter().map(|(id, _)| pools.placed(row, *id).collect::<Vec<_>>());
+            format!("{:?} {:?}", pools.uses(row), placed.collect::<Vec<_>>())
+        };
+        let rows: Vec<String> = (0..pools.len()).map(of_row).collect();
+        let held: Vec<String> = jobs.iter().map(|job| format!("{job:?}")).collect();
+        let ended: Vec<String> = ended.iter().map(|job| format!("{job:?}")).collect();
+        let vertices = engine.graph.vertices().map(|vertex| (schedule.planner(vertex), schedule.holds(vertex)));
+        let vertices: Vec<String> = vertices.map(|of| format!("{of:?}")).collect();
+        format!(
+            "{vertices:?} {weights:?} {writer:?} {exclusive_kinds:?} {held:?} {ended:?} {lost:?} {rows:?} {next_job} {now} {nodes_up}"
+        )
+    }
+
+    const OPS: [MatchOp; 6] = [
+        MatchOp::Allocate,
+        MatchOp::AllocateWithSatisfiability,
+        MatchOp::AllocateOrElseReserve,
+        MatchOp::Satisfiability,
+        MatchOp::WithoutAllocating,
+        MatchOp::WithoutAllocatingFuture,
+    ];
+
+    /// Every question, and every match.
+    fn ask(engine: &mut Engine, which: usize, text: &str) {
+        let _ = match which {
+            0..6 => engine.match_next(OPS[which], text).map(drop),
+            6..12 => engine.match_job(OPS[which - 6], text, 77).map(drop),
+            12 => engine.satisfy(text),
+            13 => engine.eligible(text).map(drop),
+            14 => engine.explain(text).map(drop),
+            _ => engine.find("status=up", MatchFormat::Rv1, true).map(drop),
+        };
+    }
+
+    #[test]
+    fn a_defect_in_a_question_leaves_all_as_it_was() {
+        let places = [
+            "jobspec read",
+            "index refreshed",
+            "types exclusive",
+            "nothing written",
+            "grant written",
+            "weights read",
+            "vertices written",
+            "taking",
+        ];
+        let specs = [
+            spec("core", 1, r#""duration":60"#),
+            spec("core", 2, r#""duration":60,"queue":"night""#),
+            spec("node", 1, r#""duration":60"#),
+            spec("node", 3, r#""duration":60"#),
+            spec("memory", 3, r#""duration":60"#),
+            spec("core", 1, r#""duration":-1"#),
+        ];
+        let mut seen = [0; 8];
+        for (policy, format, pools) in [
+            ("first", "rv1", ""),
+            ("low", "rv1_shorthand", ""),
+            ("first", "rv1_nosched", r#""memory""#),
+            ("high", "placement", r#""memory","core""#),
+        ] {
+            let mut engine = machine(policy, format, pools);
+            engine.match_job(MatchOp::Allocate, &specs[0], 1).map(drop).unwrap_or_default();
+            engine.match_job(MatchOp::AllocateOrElseReserve, &specs[2], 3).map(drop).unwrap_or_default();
+            for (nth, place) in places.into_iter().enumerate() {
+                for (which, text) in (0..16).flat_map(|which| specs.iter().map(move |text| (which, text))) {
+                    let (mut tried, mut other) = (engine.fork(), engine.fork());
+                    let before = state(&tried);
+                    WANTED.set(Some(place));
+                    let run = catch_unwind(AssertUnwindSafe(|| ask(&mut tried, which, text)));
+                    WANTED.set(None);
+                    let takes = which % 6 < 3 && which < 12;
+                    if run.is_ok() {
+                        continue;
+                    }
+                    // Where something is being taken, it is not claimed that nothing was.
+                    let is_question = tried.take_back_question();
+                    if !is_question {
+                        assert!(takes, "{place}: {which} takes nothing");
+                        assert!(matches!(place, "taking" | "grant written" | "weights read"), "{place}");
+                        continue;
+                    }
+                    assert_ne!(place, "taking");
+                    seen[nth] += 1;
+                    assert_eq!(state(&tried), before, "{place}: {which} {text}");
+                    // It answers on as one to which nothing happened.
+                    for (which, text) in
+                        [1, 2, 8, 10, 15].into_iter().flat_map(|at| specs.iter().map(move |text| (at, text)))
+                    {
+                        ask(&mut tried, which, text);
+                        ask(&mut other, which, text);
+                        assert_eq!(state(&tried), state(&other), "after {place}");
+                    }
+                }
+            }
+        }
+        assert!(seen[..7].iter().all(|count| *count > 0), "{seen:?}");
+    }
+
+    #[test]
+    fn nothing_is_taken_back_where_nothing_was_asked() {
+        let mut engine = machine("first", "rv1", "");
+        assert!(!engine.take_back_question());
+        engine.match_next(MatchOp::WithoutAllocating, &spec("core", 1, r#""duration":60"#)).unwrap();
+        assert!(!engine.take_back_question());
+    }
+}

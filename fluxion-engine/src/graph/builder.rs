@@ -1,6 +1,6 @@
 //! From what a reader finds to a graph: vertices one by one, then edges, then the root.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::index::Index;
 use super::spanning::{self, Role};
@@ -179,8 +179,9 @@ impl Builder {
         }
         graph.root = root(&graph, &paths)?;
         if !is_tree || graph.parent(graph.root).is_some() || has_circle(&graph) {
+            graph.check_edges(&edges)?;
             // What a recipe makes has its path by its first edge.
-            graph.span(&mut edges, !paths.spans.is_empty());
+            graph.span(&mut edges, !paths.spans.is_empty())?;
         }
         graph.lay_children(&edges);
         graph.edge_count += edges.len();
@@ -253,8 +254,29 @@ impl Graph {
         Ok(id)
     }
 
-    /// Keeps the edges that form the tree, and notes what others are for.
-    fn span(&mut self, edges: &mut Vec<(VertexId, VertexId)>, by_walk: bool) {
+    /// Refuses edges that lead from a vertex to itself, and edges that are there twice.
+    fn check_edges(&self, edges: &[(VertexId, VertexId)]) -> Result<(), Error> {
+        let mut seen = HashSet::with_capacity(edges.len());
+        for (source, target) in edges {
+            if source == target {
+                return Err(Error::invalid(format!("edge: {} leads to itself", self.told(*source))));
+            }
+            if !seen.insert((source, target)) {
+                let (source, target) = (self.told(*source), self.told(*target));
+                return Err(Error::invalid(format!("edge: {source} to {target}: is there twice")));
+            }
+        }
+        Ok(())
+    }
+
+    /// What an error calls a vertex.
+    fn told(&self, vertex: VertexId) -> String {
+        format!("vertex {} ({})", self.uniq_id(vertex), self.name(vertex))
+    }
+
+    /// Keeps the edges that form the tree, and notes what others are for. An edge that leads up further than to what holds its
+    /// source directly closes a circle, and is refused.
+    fn span(&mut self, edges: &mut Vec<(VertexId, VertexId)>, by_walk: bool) -> Result<(), Error> {
         let roles = if by_walk {
             let pairs: Vec<(usize, usize)> = edges.iter().map(|(from, to)| (from.index(), to.index())).collect();
             spanning::roles(self.hot.len(), &pairs, &[self.root.index()])
@@ -275,8 +297,18 @@ impl Graph {
                 Role::Unreached => self.edge_count += 1,
             }
         }
+        let leads_up = |(source, target): &(VertexId, VertexId)| {
+            self.parent(*source) != Some(*target) && self.way_up(*source).any(|above| above == *target)
+        };
+        let is_beside = |role: &Role| matches!(role, Role::Back | Role::Beside);
+        let closing = edges.iter().zip(&roles).find(|(edge, role)| is_beside(role) && leads_up(edge));
+        if let Some(((source, target), _)) = closing {
+            let (source, target) = (self.told(*source), self.told(*target));
+            return Err(Error::invalid(format!("edge: {source} to {target}: closes a circle")));
+        }
         let mut roles = roles.iter();
         edges.retain(|_| roles.next() == Some(&Role::Tree));
+        Ok(())
     }
 
     /// Lays the children of each vertex side by side. Parents are set already.

@@ -390,3 +390,38 @@ impl<'a, S: Sink<'a>> Visitor<'a> for EdgesSeed<'_, S> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A cluster, a node and two cores, with these edges.
+    fn graph(edges: &[(usize, usize)]) -> Result<Graph, Error> {
+        let paths = ["/cluster0", "/cluster0/node1", "/cluster0/node1/core2", "/cluster0/node1/core3"];
+        let nodes = paths.iter().enumerate().map(|(id, path)| {
+            let kind = ["cluster", "node", "core", "core"][id];
+            format!(r#"{{"id":"{id}","metadata":{{"type":"{kind}","id":{id},"paths":{{"containment":"{path}"}}}}}}"#)
+        });
+        let edges = edges.iter().map(|(from, to)| format!(r#"{{"source":"{from}","target":"{to}"}}"#));
+        let (nodes, edges) = (nodes.collect::<Vec<_>>().join(","), edges.collect::<Vec<_>>().join(","));
+        read(&format!(r#"{{"graph":{{"nodes":[{nodes}],"edges":[{edges}]}}}}"#), PoolTypes::default())
+    }
+
+    #[test]
+    fn edges_that_make_no_tree_are_named() {
+        let tree = [(0, 1), (1, 2), (1, 3)];
+        for (more, says) in [
+            (vec![(1, 1)], "edge: vertex 1 (node1) leads to itself"),
+            (vec![(0, 0)], "edge: vertex 0 (cluster0) leads to itself"),
+            (vec![(1, 2)], "edge: vertex 1 (node1) to vertex 2 (core2): is there twice"),
+            (vec![(2, 0)], "edge: vertex 2 (core2) to vertex 0 (cluster0): closes a circle"),
+            (vec![(1, 0), (2, 1), (3, 0)], "edge: vertex 3 (core3) to vertex 0 (cluster0): closes a circle"),
+        ] {
+            let error = graph(&[&tree[..], &more].concat()).unwrap_err();
+            assert!(error.text.contains(says), "{error}");
+        }
+        // Both ways, down and up again, is no circle: upstream writes such documents.
+        let both = graph(&[(0, 1), (1, 0), (1, 2), (2, 1), (1, 3), (3, 1)]).unwrap();
+        assert_eq!(both.parent(VertexId::at(3)), Some(VertexId::at(1)));
+    }
+}

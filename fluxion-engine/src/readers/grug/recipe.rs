@@ -126,8 +126,37 @@ impl Recipe {
         if vertices.len() + edges.len() > ELEMENTS_MAX {
             return Err(wrong(graph, &format!("more than {ELEMENTS_MAX} nodes and edges")));
         }
+        check_edges(vertices.len(), &edges)?;
         Ok(Recipe { vertices, edges })
     }
+}
+
+/// Refuses edges of one subsystem that lead from a node to itself, that are there twice, or that close a circle: what they would
+/// make is not to be told from what the others make.
+fn check_edges(vertices: usize, edges: &[EdgeRecipe]) -> Result<(), Error> {
+    // By subsystem, the targets of each node so far.
+    let mut targets: HashMap<&str, Vec<Vec<usize>>> = HashMap::new();
+    for edge in edges {
+        let of = targets.entry(&edge.subsystem).or_insert_with(|| vec![Vec::new(); vertices]);
+        let wrong = |what: &str| Err(Error::invalid(format!("{}: {what}", edge.place)));
+        if edge.source == edge.target {
+            return wrong("source and target are the same node");
+        }
+        if of[edge.source].contains(&edge.target) {
+            return wrong("an edge from this source to this target is there already");
+        }
+        let (mut seen, mut open) = (vec![false; vertices], vec![edge.target]);
+        while let Some(at) = open.pop() {
+            if at == edge.source {
+                return wrong("closes a circle");
+            }
+            if !std::mem::replace(&mut seen[at], true) {
+                open.extend_from_slice(&of[at]);
+            }
+        }
+        of[edge.source].push(edge.target);
+    }
+    Ok(())
 }
 
 fn vertex(data: &Data<'_, '_>) -> Result<VertexRecipe, Error> {

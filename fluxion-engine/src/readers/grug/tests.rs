@@ -133,6 +133,18 @@ fn refuses_and_says_where() {
             format!("{cluster}{node}{}", edge("cluster", "node", &[("scale", i64::MAX)])),
             "<edge>: makes more than 16777216 vertices",
         ),
+        (
+            format!("{cluster}{node}{}", edge("node", "node", &[])),
+            "line 12: <edge>: source and target are the same node",
+        ),
+        (
+            format!("{cluster}{node}{0}{0}", edge("cluster", "node", &[])),
+            "an edge from this source to this target is there",
+        ),
+        (
+            [&cluster, &node, &edge("cluster", "node", &[]), "\n", &edge("node", "cluster", &[])].concat(),
+            "line 13: <edge>: closes a circle",
+        ),
         (vertex("cluster", r#"<data key="size">many</data>"#), "size: \"many\""),
         (node, "no vertices"),
     ] {

@@ -22,6 +22,18 @@ pub(crate) const TREE_DEPTH_MAX: usize = 128;
 /// Operators of a constraint may be nested this deep: a constraint is read and asked by recursion.
 pub(crate) const CONSTRAINT_DEPTH_MAX: usize = 32;
 
+/// A jobspec has at most this many bytes: a value of one byte takes some 60 bytes of memory.
+pub(crate) const JOBSPEC_BYTES_MAX: usize = 16 << 20;
+
+/// A recipe in GraphML has at most this many bytes: all of it is in memory as a tree, some 100 bytes for an element of four.
+pub(crate) const RECIPE_BYTES_MAX: usize = 16 << 20;
+
+/// Alternatives that `xor_slot` may multiply to.
+pub(crate) const ALTERNATIVES_MAX: usize = 1_000;
+
+/// Resources of all alternatives of a jobspec together: each alternative is a copy of all that it asks for.
+pub(crate) const ALTERNATIVE_RESOURCES_MAX: usize = 1 << 20;
+
 /// What the vertices of a document may take, in bytes of memory, before it is refused.
 const VERTICES_BYTES_MAX: usize = 4 << 30;
 

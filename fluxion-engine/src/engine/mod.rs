@@ -41,6 +41,7 @@ pub use update::{UpdateReader, Updated};
 
 use crate::graph::{Graph, TypeId};
 use crate::jobspec::{Jobspec, Resource};
+use crate::limits::{ALTERNATIVE_RESOURCES_MAX, ALTERNATIVES_MAX};
 use crate::policy::Policy;
 use crate::pools::{Pools, SlotShape};
 use crate::schedule::{Filters, Schedule, Term, Touch};
@@ -53,9 +54,6 @@ use crate::{Error, Reason, readers};
 
 /// What is remembered of jobs that have ended: so many of the last.
 const ENDED_MAX: usize = 65_536;
-
-/// Alternatives that `xor_slot` may multiply to.
-const ALTERNATIVES_MAX: usize = 1_000;
 
 /// A resource graph in use.
 #[derive(Debug, Clone)]
@@ -371,59 +369,112 @@ impl Engine {
             return Ok(vec![Request::of(&self.graph, filters, spec, false)?]);
         }
         let mut requests = Vec::new();
-        for resources in expand(&spec.resources)? {
+        let each = count(&spec.resources).max(1);
+        for resources in expand(&spec.resources, (ALTERNATIVE_RESOURCES_MAX / each).clamp(1, ALTERNATIVES_MAX))? {
             requests.push(Request::of(&self.graph, filters, &Jobspec { resources, ..spec.clone() }, true)?);
         }
         Ok(requests)
     }
 }
 
-/// Sibling lists with each `xor_slot` decided, in order.
-fn expand(siblings: &[Resource]) -> Result<Vec<Vec<Resource>>, Error> {
-    let too_many = || Error {
-        reason: Reason::Overflow,
-        text: format!("resources: xor_slot: more than {ALTERNATIVES_MAX} alternatives"),
+/// How many resources there are in a list, with all that they hold.
+fn count(resources: &[Resource]) -> usize {
+    resources.iter().map(|resource| 1 + count(&resource.with)).sum()
+}
+
+/// Sibling lists with each `xor_slot` decided, in order; `max` at most.
+fn expand(siblings: &[Resource], max: usize) -> Result<Vec<Vec<Resource>>, Error> {
+    let check = |alternatives: usize| {
+        if alternatives <= max {
+            return Ok(());
+        }
+        Err(Error {
+            reason: Reason::Overflow,
+            text: format!(
+                "resources: xor_slot: more than {ALTERNATIVES_MAX} alternatives, or {ALTERNATIVE_RESOURCES_MAX} resources in them"
+            ),
+        })
     };
     let mut all: Vec<Vec<Resource>> = vec![Vec::new()];
     let mut choices: Vec<Resource> = Vec::new();
     for resource in siblings {
-        let insides = expand(&resource.with)?;
+        let mut insides = expand(&resource.with, max)?;
         if &*resource.kind == "xor_slot" {
-            choices.extend(insides.into_iter().map(|with| Resource { kind: "slot".into(), with, ..resource.clone() }));
+            check(choices.len() + insides.len())?;
+            choices.extend(insides.into_iter().map(|with| with_inside("slot", resource, with)));
             continue;
         }
-        if all.len() * insides.len() > ALTERNATIVES_MAX {
-            return Err(too_many());
+        check(all.len() * insides.len())?;
+        if insides.len() == 1 {
+            let only = with_inside(&resource.kind, resource, insides.swap_remove(0));
+            for list in &mut all {
+                list.push(only.clone());
+            }
+            continue;
         }
-        all = all
-            .iter()
-            .flat_map(|before| {
-                insides.iter().map(move |with| {
-                    let mut list = before.clone();
-                    list.push(Resource { with: with.clone(), ..resource.clone() });
-                    list
-                })
-            })
-            .collect();
+        let with_each = |before: &Vec<Resource>| {
+            let lists = insides.iter().map(|with| {
+                let mut list = before.clone();
+                list.push(with_inside(&resource.kind, resource, with.clone()));
+                list
+            });
+            lists.collect::<Vec<_>>()
+        };
+        all = all.iter().flat_map(with_each).collect();
     }
     if choices.is_empty() {
         return Ok(all);
     }
-    if all.len() * choices.len() > ALTERNATIVES_MAX {
-        return Err(too_many());
-    }
-    Ok(choices
-        .iter()
-        .flat_map(|choice| {
-            all.iter().map(move |list| {
-                let mut list = list.clone();
-                list.push(choice.clone());
-                list
-            })
-        })
-        .collect())
+    check(all.len() * choices.len())?;
+    let with_each = |choice: &Resource| {
+        let lists = all.iter().map(|list| {
+            let mut list = list.clone();
+            list.push(choice.clone());
+            list
+        });
+        lists.collect::<Vec<_>>()
+    };
+    Ok(choices.iter().flat_map(with_each).collect())
+}
+
+/// A resource of another type that holds something else.
+fn with_inside(kind: &str, resource: &Resource, with: Vec<Resource>) -> Resource {
+    Resource { kind: kind.into(), with, label: resource.label.clone(), ..*resource }
 }
 
 fn no_job(id: u64) -> Error {
     Error::not_found(format!("nonexistent job {id}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::jobspec::Count;
+
+    fn resource(kind: &str, with: Vec<Resource>) -> Resource {
+        Resource { kind: kind.into(), count: Count::exactly(1), exclusive: None, label: None, with }
+    }
+
+    #[test]
+    fn alternatives_are_limited_with_all_that_they_hold() {
+        let of = |racks: usize, cores: usize| {
+            let choice = |kind: &str| resource("xor_slot", vec![resource(kind, Vec::new())]);
+            let rack = resource("rack", vec![choice("core"), choice("gpu")]);
+            let mut siblings = vec![rack; racks];
+            siblings.push(resource("node", vec![resource("core", Vec::new()); cores]));
+            siblings
+        };
+        let expanded = |siblings: &[Resource]| {
+            let each = count(siblings);
+            expand(siblings, (ALTERNATIVE_RESOURCES_MAX / each).clamp(1, ALTERNATIVES_MAX)).map(|all| all.len())
+        };
+        assert_eq!(expanded(&of(9, 1)).unwrap(), 512);
+        for siblings in [of(10, 1), of(9, 10_000), vec![resource("xor_slot", Vec::new()); ALTERNATIVES_MAX + 1]] {
+            let error = expanded(&siblings).unwrap_err();
+            assert_eq!(error.reason, Reason::Overflow, "{error}");
+        }
+        // Without a choice there is one, however long it is.
+        assert_eq!(expanded(&of(0, 200_000)).unwrap(), 1);
+        assert_eq!(expanded(&vec![resource("core", Vec::new()); 200_000]).unwrap(), 1);
+    }
 }

@@ -10,6 +10,7 @@ use serde::de::{self, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqA
 
 use crate::Error;
 use crate::graph::{Builder, Graph, NewVertex, NodeText, PoolTypes, TextId, VertexId};
+use crate::limits::VERTICES_MAX;
 
 /// The subsystem that is read; edges and paths of others are passed over.
 const CONTAINMENT: &str = "containment";
@@ -70,6 +71,7 @@ impl<'a> Sink<'a> for Load<'a> {
         if node.path.is_empty() {
             return self.ids.add(id, ELSEWHERE);
         }
+        check_count(self.builder.len())?;
         self.ids.add(id, self.builder.len())?;
         let builder = &mut self.builder;
         let plain = node.id != -1 && is_plain(&node.name, &node.basename, node.id);
@@ -105,6 +107,7 @@ impl<'a> Sink<'a> for Load<'a> {
 
 impl<'a> Sink<'a> for Document<'a> {
     fn node(&mut self, id: Cow<'a, str>, node: NodeText<'a>) -> Result<(), Error> {
+        check_count(self.nodes.len())?;
         self.ids.add(id, self.nodes.len())?;
         self.nodes.push(node);
         Ok(())
@@ -118,6 +121,14 @@ impl<'a> Sink<'a> for Document<'a> {
     fn free_ranks(&mut self, ranks: String) {
         self.free_ranks = Some(ranks);
     }
+}
+
+/// Refuses one more vertex than fit into memory.
+fn check_count(vertices: usize) -> Result<(), Error> {
+    if vertices < VERTICES_MAX {
+        return Ok(());
+    }
+    Err(Error::invalid(format!("graph: more than {VERTICES_MAX} vertices")))
 }
 
 impl<'a> Ids<'a> {

@@ -11,6 +11,7 @@ use std::borrow::Cow;
 use std::fmt::Display;
 
 use crate::Error;
+use crate::limits::JOBSPEC_BYTES_MAX;
 
 /// A value, and where it stands.
 #[derive(Debug, Clone, PartialEq)]
@@ -43,6 +44,9 @@ pub(crate) enum Content<'a> {
 impl<'a> Node<'a> {
     /// Reads a document: JSON if it looks like it, and is; else YAML, of which JSON is a part.
     pub(crate) fn read(text: &'a str) -> Result<Self, Error> {
+        if text.len() > JOBSPEC_BYTES_MAX {
+            return Err(Error::invalid(format!("jobspec: {} bytes, more than {JOBSPEC_BYTES_MAX}", text.len())));
+        }
         if text.trim_start().starts_with(['{', '[']) {
             match json::read(text) {
                 Ok(node) => return Ok(node),
@@ -146,6 +150,12 @@ fn unsigned(text: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn size_is_limited() {
+        let error = Node::read(&" ".repeat(JOBSPEC_BYTES_MAX + 1)).unwrap_err();
+        assert!(error.text.contains("16777217 bytes, more than 16777216"), "{error}");
+    }
 
     #[test]
     fn numbers_are_read_as_c_does() {

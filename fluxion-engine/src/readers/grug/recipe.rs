@@ -6,6 +6,7 @@ use std::str::FromStr;
 use roxmltree::{Document, Node};
 
 use crate::Error;
+use crate::limits::RECIPE_BYTES_MAX;
 
 /// Recipe vertices and edges together. Real recipes have a few dozen; recursion follows them.
 const ELEMENTS_MAX: usize = 1024;
@@ -91,6 +92,9 @@ struct Data<'d, 'i> {
 
 impl Recipe {
     pub(super) fn read(text: &str) -> Result<Self, Error> {
+        if text.len() > RECIPE_BYTES_MAX {
+            return Err(Error::invalid(format!("grug: {} bytes, more than {RECIPE_BYTES_MAX}", text.len())));
+        }
         let document = Document::parse(text).map_err(|error| Error::invalid(format!("grug: {error}")))?;
         let root = document.root_element();
         if root.tag_name().name() != "graphml" {

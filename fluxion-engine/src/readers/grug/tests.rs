@@ -152,6 +152,9 @@ fn refuses_and_says_where() {
         assert_eq!(error.reason, Reason::Invalid);
         assert!(error.text.contains(says), "{error}");
     }
+    let plain = recipe(&vertex("cluster", r#"<data key="root">1</data>"#));
+    let long = plain.replace("<graph id", &format!("{}<graph id", " ".repeat(crate::limits::RECIPE_BYTES_MAX)));
+    assert!(read(&long, PoolTypes::default()).unwrap_err().text.contains("bytes, more than 16777216"));
     for text in ["", "<", "{}", "<a/>", "<graphml/>"] {
         assert!(read(text, PoolTypes::default()).is_err(), "{text}");
     }

@@ -77,8 +77,11 @@ fn read(value: &Node<'_>, depth: usize, hosts: &mut hostlist::Budget) -> Result<
     };
     let operands = operands.list().ok_or_else(|| wrong(&format!("{operator}: not a list")))?;
     let texts = || {
-        let texts = operands.iter().map(Node::text).collect::<Option<Vec<_>>>();
+        let texts = operands.iter().map(|operand| Some((operand, operand.text()?))).collect::<Option<Vec<_>>>();
         texts.ok_or_else(|| wrong(&format!("{operator}: holds something else than strings")))
+    };
+    let at = |operand: &Node<'_>, error: Error| {
+        crate::tree::wrong(operand, "attributes.system.constraints", format!("{operator}: {}", error.text))
     };
     let nested = |hosts: &mut hostlist::Budget| {
         operands.iter().map(|operand| read(operand, depth + 1, hosts)).collect::<Result<Vec<_>, _>>()
@@ -92,15 +95,16 @@ fn read(value: &Node<'_>, depth: usize, hosts: &mut hostlist::Budget) -> Result<
         }
         "hostlist" => {
             let mut names = HashSet::new();
-            for text in texts()? {
-                names.extend(hostlist::expand_within(&text, hosts)?.into_iter().map(Into::into));
+            for (operand, text) in texts()? {
+                let more = hostlist::expand_within(&text, hosts).map_err(|error| at(operand, error))?;
+                names.extend(more.into_iter().map(Into::into));
             }
             Constraint::Hosts(names)
         }
         "ranks" => {
             let mut ranges = Vec::new();
-            for text in texts()? {
-                ranges.extend(idset::parse(&text)?);
+            for (operand, text) in texts()? {
+                ranges.extend(idset::parse(&text).map_err(|error| at(operand, error))?);
             }
             Constraint::Ranks(merge(ranges))
         }
@@ -157,6 +161,25 @@ mod tests {
         assert!(admits(r#"{"and":[{"ranks":["1"]},{"not":[{"ranks":["2"]}]}]}"#, "n1", 1, &[]));
         assert!(!admits(r#"{"or":[]}"#, "n1", 1, &[]));
         assert!(!admits(r#"{"not":[{"ranks":["1"]},{"hostlist":["n1"]}]}"#, "n1", 1, &[]));
+    }
+
+    #[test]
+    fn lists_without_quotes_are_read_or_refused_with_line_and_field() {
+        assert!(admits("hostlist:\n- n[0-2]\n- x\n", "n1", 1, &[]));
+        assert!(admits("hostlist: [n1, x]\n", "n1", 1, &[]));
+        for (text, says) in [
+            (
+                "and:\n- hostlist:\n  - n[0-\n",
+                "attributes.system.constraints: hostlist: hostlist \"n[0-\": cannot be read (line 3)",
+            ),
+            ("hostlist: n[0-2]\n", "attributes.system.constraints: hostlist: not a list (line 1)"),
+            ("ranks:\n- 0-\n", "(line 2)"),
+        ] {
+            let error = Constraint::read(&Node::read(text).unwrap()).unwrap_err();
+            assert!(error.text.contains(says), "{error}");
+        }
+        let error = Node::read("hostlist: [n[0-2], x]\n").unwrap_err();
+        assert!(error.text.contains("line 1"), "{error}");
     }
 
     #[test]

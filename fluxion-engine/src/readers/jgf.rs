@@ -11,6 +11,7 @@ use serde::de::{self, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqA
 use crate::Error;
 use crate::graph::{Builder, Graph, NewVertex, NodeText, PoolTypes, TextId, VertexId};
 use crate::limits::VERTICES_MAX;
+use crate::tree::without_mark;
 
 /// The subsystem that is read; edges and paths of others are passed over.
 const CONTAINMENT: &str = "containment";
@@ -56,7 +57,7 @@ pub(crate) fn parse(text: &str) -> Result<Document<'_>, Error> {
 }
 
 fn run<'a>(text: &'a str, sink: &mut impl Sink<'a>) -> Result<(), Error> {
-    let mut reader = serde_json::Deserializer::from_str(text);
+    let mut reader = serde_json::Deserializer::from_str(without_mark(text));
     let read = TopSeed(sink).deserialize(&mut reader).and_then(|()| reader.end());
     read.map_err(|error| Error::invalid(format!("graph: {error}")))
 }
@@ -416,6 +417,14 @@ mod tests {
         let edges = edges.iter().map(|(from, to)| format!(r#"{{"source":"{from}","target":"{to}"}}"#));
         let (nodes, edges) = (nodes.collect::<Vec<_>>().join(","), edges.collect::<Vec<_>>().join(","));
         read(&format!(r#"{{"graph":{{"nodes":[{nodes}],"edges":[{edges}]}}}}"#), PoolTypes::default())
+    }
+
+    #[test]
+    fn a_mark_of_the_byte_order_is_passed_over() {
+        let text = "\u{feff}{\"graph\":{\"nodes\":[{\"id\":\"0\",\"metadata\":{\"type\":\"cluster\",\"paths\":{\"containment\":\"/c\"}}}],\"edges\":[]}}";
+        assert_eq!(read(text, PoolTypes::default()).unwrap().len(), 1);
+        let error = read(&text[3..].replace("]}}", "]}"), PoolTypes::default()).unwrap_err();
+        assert!(error.text.contains("line 1"), "{error}");
     }
 
     #[test]

@@ -15,6 +15,7 @@ use serde::{Deserialize, Deserializer};
 
 use crate::graph::{Builder, Graph, NewVertex, PoolTypes, PropertySet, TextId, VertexId};
 use crate::limits::VERTICES_MAX;
+use crate::tree::without_mark;
 use crate::{Error, hostlist, idset};
 
 /// A document, its idsets expanded to ranges.
@@ -93,7 +94,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Ordered<'a> {
 
 /// Reads a document.
 pub(crate) fn parse(text: &str) -> Result<Document, Error> {
-    let top: Top<'_> = serde_json::from_str(text).map_err(|error| wrong(format!("{error}")))?;
+    let top: Top<'_> = serde_json::from_str(without_mark(text)).map_err(|error| wrong(format!("{error}")))?;
     if top.version != 1 {
         return Err(wrong(format!("version: {}, not 1", top.version)));
     }

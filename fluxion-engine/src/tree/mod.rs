@@ -41,12 +41,18 @@ pub(crate) enum Content<'a> {
     Map(Vec<(Cow<'a, str>, Node<'a>)>),
 }
 
+/// A text without the mark of its byte order in front, which editors write and which says nothing of UTF-8.
+pub(crate) fn without_mark(text: &str) -> &str {
+    text.strip_prefix('\u{feff}').unwrap_or(text)
+}
+
 impl<'a> Node<'a> {
     /// Reads a document: JSON if it looks like it, and is; else YAML, of which JSON is a part.
     pub(crate) fn read(text: &'a str) -> Result<Self, Error> {
         if text.len() > JOBSPEC_BYTES_MAX {
             return Err(Error::invalid(format!("jobspec: {} bytes, more than {JOBSPEC_BYTES_MAX}", text.len())));
         }
+        let text = without_mark(text);
         if text.trim_start().starts_with(['{', '[']) {
             match json::read(text) {
                 Ok(node) => return Ok(node),
@@ -152,7 +158,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn size_is_limited() {
+    fn a_mark_of_the_byte_order_is_passed_over_and_size_is_limited() {
+        for text in ["\u{feff}{\"a\": 1}", "\u{feff}a: 1\n", "\u{feff}{a: 1}"] {
+            let node = Node::read(text).unwrap();
+            let [(key, value)] = node.map().unwrap() else { panic!("{node:?}") };
+            assert_eq!((&**key, value.text().as_deref()), ("a", Some("1")));
+        }
         let error = Node::read(&" ".repeat(JOBSPEC_BYTES_MAX + 1)).unwrap_err();
         assert!(error.text.contains("16777217 bytes, more than 16777216"), "{error}");
     }

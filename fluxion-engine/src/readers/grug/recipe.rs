@@ -1,6 +1,6 @@
 //! The document: GraphML to recipe vertices and edges.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::str::FromStr;
 
 use roxmltree::{Document, Node};
@@ -80,6 +80,8 @@ const OF_EDGES: [&str; 11] = [
 struct Keys<'d> {
     /// Attribute by the id of its key.
     names: HashMap<&'d str, &'d str>,
+    /// Keys of no attribute.
+    nameless: HashSet<&'d str>,
     /// Value by attribute.
     defaults: HashMap<&'d str, &'d str>,
 }
@@ -103,10 +105,15 @@ impl Recipe {
         let (mut of_vertices, mut of_edges) = (Keys::default(), Keys::default());
         for element in children(root, "key") {
             match element.attribute("for") {
-                Some("node") => of_vertices.add(element, &OF_VERTICES)?,
-                Some("edge") => of_edges.add(element, &OF_EDGES)?,
-                // Of the graph as a whole, or of whatever: nothing that a recipe knows.
-                _ => {}
+                Some("node") => of_vertices.add(element, &[&OF_VERTICES])?,
+                Some("edge") => of_edges.add(element, &[&OF_EDGES])?,
+                // As GraphML has it where nothing is said.
+                Some("all") | None => {
+                    of_vertices.add(element, &[&OF_VERTICES, &OF_EDGES])?;
+                    of_edges.add(element, &[&OF_VERTICES, &OF_EDGES])?;
+                }
+                // Of the graph as a whole, or of ports and the like: nothing that a recipe knows.
+                Some(_) => {}
             }
         }
         let graph = children(root, "graph").next().ok_or_else(|| wrong(root, "no graph"))?;
@@ -202,9 +209,14 @@ fn edge(data: &Data<'_, '_>, source: usize, target: usize) -> Result<EdgeRecipe,
 }
 
 impl<'d> Keys<'d> {
-    fn add(&mut self, element: Node<'d, '_>, known: &[&str]) -> Result<(), Error> {
-        let (id, name) = (attribute(element, "id")?, attribute(element, "attr.name")?);
-        if !known.contains(&name) {
+    fn add(&mut self, element: Node<'d, '_>, known: &[&[&str]]) -> Result<(), Error> {
+        let id = attribute(element, "id")?;
+        // Editors keep how they draw a node under keys that name no attribute.
+        let Some(name) = element.attribute("attr.name") else {
+            self.nameless.insert(id);
+            return Ok(());
+        };
+        if !known.iter().any(|known| known.contains(&name)) {
             return Err(wrong(element, &format!("attr.name: unknown {name:?}")));
         }
         self.names.insert(id, name);
@@ -218,6 +230,9 @@ impl<'d> Keys<'d> {
         let mut values = self.defaults.clone();
         for item in children(element, "data") {
             let key = attribute(item, "key")?;
+            if self.nameless.contains(key) {
+                continue;
+            }
             let name = self.names.get(key).ok_or_else(|| wrong(item, &format!("key: unknown {key:?}")))?;
             values.insert(name, content(item));
         }

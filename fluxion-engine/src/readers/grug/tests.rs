@@ -120,6 +120,27 @@ fn other_subsystems_only_give_paths() {
 }
 
 #[test]
+fn keys_may_be_for_all_and_of_an_editor() {
+    let body = [
+        vertex("cluster", r#"<data key="root">1</data><data key="look"><shape kind="box"/></data>"#),
+        vertex("node", ""),
+        edge("cluster", "node", &[("scale", 2), ("look", 1)]),
+    ]
+    .concat();
+    let look = r#"<key id="look" for="all" yfiles.type="nodegraphics"/><key id="more" for="port" attr.name="x"/>"#;
+    let plain = recipe(&body);
+    let (before, after) = plain.split_at(plain.find("<graph id").unwrap());
+    for kind in [r#" for="all""#, ""] {
+        let before = before.replace(r#" for="node""#, kind).replace(r#" for="edge""#, kind);
+        let graph = read(&format!("{before}{look}{after}"), PoolTypes::default()).unwrap();
+        assert_eq!(paths(&graph), ["/cluster0", "/cluster0/node0", "/cluster0/node1"]);
+    }
+    let url = r#"<key id="url" for="all" attr.name="url"/>"#;
+    let error = read(&format!("{before}{url}{after}"), PoolTypes::default()).unwrap_err();
+    assert!(error.text.contains("line 12: <key>: attr.name: unknown \"url\""), "{error}");
+}
+
+#[test]
 fn refuses_and_says_where() {
     let cluster = vertex("cluster", r#"<data key="root">1</data>"#);
     let node = vertex("node", "");
@@ -153,6 +174,7 @@ fn refuses_and_says_where() {
         assert!(error.text.contains(says), "{error}");
     }
     let plain = recipe(&vertex("cluster", r#"<data key="root">1</data>"#));
+    assert_eq!(read(&format!("\u{feff}{plain}"), PoolTypes::default()).unwrap().len(), 1);
     let long = plain.replace("<graph id", &format!("{}<graph id", " ".repeat(crate::limits::RECIPE_BYTES_MAX)));
     assert!(read(&long, PoolTypes::default()).unwrap_err().text.contains("bytes, more than 16777216"));
     for text in ["", "<", "{}", "<a/>", "<graphml/>"] {

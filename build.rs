@@ -3,7 +3,8 @@
 use std::process::Command;
 
 fn main() {
-    // A path that is not there would mean a new build each time: a work tree and an archive have no .git folder.
+    // A path that is not there would mean a new build each time: a work tree and an archive have no
+    // .git folder.
     for path in [".git/HEAD", ".git/logs/HEAD"] {
         if std::path::Path::new(path).exists() {
             println!("cargo::rerun-if-changed={path}");

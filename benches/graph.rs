@@ -1,8 +1,8 @@
-//! Match throughput of the resource graph, through the C ABI, as the scheduler asks: nodes are pools of CPU, memory and
-//! pods.
+//! Match throughput of the resource graph, through the C ABI, as the scheduler asks: nodes are
+//! pools of CPU, memory and pods.
 //!
-//! `cargo bench --bench graph`. Each case allocates and cancels, so the graph is the same each time. Machines differ and are
-//! noisy: read the ratios between cases of one run.
+//! `cargo bench --bench graph`. Each case allocates and cancels, so the graph is the same each
+//! time. Machines differ and are noisy: read the ratios between cases of one run.
 
 use std::hint::black_box;
 
@@ -18,7 +18,8 @@ fn machine(nodes: u32, policy: Policy) -> Graph {
 
 fn machine_on(library: FunctionTable, nodes: u32, policy: Policy) -> Graph {
     let mut graph = Graph::new(library, policy).expect("a graph");
-    let pools: Resources = [("cpu", 32_000), ("memory", 256 << 30), ("pods", 110)].into_iter().collect();
+    let pools: Resources =
+        [("cpu", 32_000), ("memory", 256 << 30), ("pods", 110)].into_iter().collect();
     for rank in 0..nodes {
         graph.add_node(rank, &format!("node-{rank}"), &pools).expect("a node");
     }
@@ -109,7 +110,8 @@ fn fragmented_ranks(c: &mut Criterion) {
     });
 }
 
-/// What a library without extensions costs: nodes of whole vertices, and an account of each beside them.
+/// What a library without extensions costs: nodes of whole vertices, and an account of each beside
+/// them.
 fn without_extensions(c: &mut Criterion) {
     let mut group = c.benchmark_group("one pod, without extensions");
     let library = FunctionTable { extensions: None, ..FunctionTable::builtin() };
@@ -119,7 +121,11 @@ fn without_extensions(c: &mut Criterion) {
         let shapes = [SlotShape::of("0", 1, &pod)];
         group.bench_function(BenchmarkId::from_parameter(nodes), |b| {
             b.iter(|| {
-                let placed = graph.allocate(1, &Request::of(&shapes)).expect("a match").placed().expect("a place");
+                let placed = graph
+                    .allocate(1, &Request::of(&shapes))
+                    .expect("a match")
+                    .placed()
+                    .expect("a place");
                 graph.release(1, placed.slots[0].rank, "0", 1).expect("it can be released");
                 black_box(placed)
             });

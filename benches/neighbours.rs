@@ -1,5 +1,6 @@
-//! How long the core takes over pods that ask about others, on 5,000 nodes in 50 racks with 20,000 pods: `cargo bench --bench
-//! neighbours`. A table with the medians, beside pods that ask about nobody. `cargo test` runs it small. The same for pods that mount claims.
+//! How long the core takes over pods that ask about others, on 5,000 nodes in 50 racks with 20,000
+//! pods: `cargo bench --bench neighbours`. A table with the medians, beside pods that ask about
+//! nobody. `cargo test` runs it small. The same for pods that mount claims.
 
 #![allow(clippy::unwrap_used, reason = "a bench may unwrap: its panic is the report")]
 
@@ -14,10 +15,13 @@ use fluxqueue_core::cluster::volumes::StorageNews;
 use fluxqueue_core::cluster::{Level, Node, Readiness, Topology};
 use fluxqueue_core::{Core, CoreSettings, Event, NodePolicy, QueuePolicy};
 use fluxqueue_workload::constraints::{
-    Constraints, NamespaceScope, NodeSelectorTerm, Operator, PodSelector, PodTerm, Requirement, SpreadConstraint,
+    Constraints, NamespaceScope, NodeSelectorTerm, Operator, PodSelector, PodTerm, Requirement,
+    SpreadConstraint,
 };
 use fluxqueue_workload::levels::{LevelBound, LevelRule, LevelRules, RuleScope};
-use fluxqueue_workload::storage::{Claim, ClaimRef, PersistentVolume, PodClaim, StorageClass, VolumeWants};
+use fluxqueue_workload::storage::{
+    Claim, ClaimRef, PersistentVolume, PodClaim, StorageClass, VolumeWants,
+};
 use fluxqueue_workload::{GroupLabels, ObjectKey, ObjectRef, Phase, Pod, Resources, Shape, Time};
 
 const HOST: &str = "kubernetes.io/hostname";
@@ -89,7 +93,10 @@ fn main() {
         let gang = measure(&size, asks, if is_of_a_rack { size.gang.min(32) } else { size.gang });
         let _ = writeln!(table, "| {asks:?} | {lone:.2?} | {gang:.2?} |");
     }
-    println!("{} nodes, {} racks, {} pods, gangs of {}\n\n{table}", size.nodes, size.racks, size.pods, size.gang);
+    println!(
+        "{} nodes, {} racks, {} pods, gangs of {}\n\n{table}",
+        size.nodes, size.racks, size.pods, size.gang
+    );
     let [first, again, held] = measure_waiting(&size);
     println!(
         "A gang that is spread over the racks, of which one is full: {first:.2?} until it waits, {again:.2?} when a pod has ended \
@@ -97,8 +104,8 @@ fn main() {
     );
 }
 
-/// How long the core takes over a gang for which there is room, and not where its spread would have it: when it comes, when it is looked at
-/// again, and when nodes are held for it.
+/// How long the core takes over a gang for which there is room, and not where its spread would have
+/// it: when it comes, when it is looked at again, and when nodes are held for it.
 fn measure_waiting(size: &Size) -> [Duration; 3] {
     let mut scene = Scene::new(size, Asks::SpreadOverRacks);
     for at in (0..size.nodes).filter(|at| at % size.racks == 0) {
@@ -113,7 +120,9 @@ fn measure_waiting(size: &Size) -> [Duration; 3] {
     let first = scene.step();
     let look = |scene: &mut Scene, round: usize| {
         // On a node of another rack.
-        let gone = scene.server.remove_pod(&ObjectKey::new("ns", format!("there-{}", size.racks * round + 1)));
+        let gone = scene
+            .server
+            .remove_pod(&ObjectKey::new("ns", format!("there-{}", size.racks * round + 1)));
         scene.tell(vec![gone.unwrap()]);
         scene.step()
     };
@@ -127,7 +136,8 @@ fn measure_waiting(size: &Size) -> [Duration; 3] {
 /// The median time from the news of the last pod to the placement of all.
 fn measure(size: &Size, asks: Asks, pods: u32) -> Duration {
     let mut scene = Scene::new(size, asks);
-    let mut times: Vec<Duration> = (0..size.rounds).map(|round| scene.place(asks, pods, round)).collect();
+    let mut times: Vec<Duration> =
+        (0..size.rounds).map(|round| scene.place(asks, pods, round)).collect();
     times.sort_unstable();
     times[times.len() / 2]
 }
@@ -249,7 +259,10 @@ fn node(at: usize, racks: usize) -> Node {
         name: name.as_str().into(),
         uid: name.as_str().into(),
         allocatable: [("cpu", 64_000), ("memory", 256 << 30), ("pods", 110)].into_iter().collect(),
-        labels: vec![(HOST.into(), name.as_str().into()), (RACK.into(), format!("r{}", at % racks).into())],
+        labels: vec![
+            (HOST.into(), name.as_str().into()),
+            (RACK.into(), format!("r{}", at % racks).into()),
+        ],
         taints: Vec::new(),
         unschedulable: false,
         readiness: Readiness::Ready,
@@ -260,7 +273,11 @@ fn node(at: usize, racks: usize) -> Node {
 fn pod(name: &str, shape: &Arc<Shape>, app: &str) -> Pod {
     let id = ObjectRef { key: ObjectKey::new("ns", name), uid: name.into() };
     let labels = Arc::from([("app".into(), app.into())]);
-    Pod { labels, created: Time::from_seconds(1), ..Pod::waiting(id, "fluxqueue".into(), Arc::clone(shape)) }
+    Pod {
+        labels,
+        created: Time::from_seconds(1),
+        ..Pod::waiting(id, "fluxqueue".into(), Arc::clone(shape))
+    }
 }
 
 /// All that pods that are there leave of a node.
@@ -279,9 +296,14 @@ fn storage(name: &str, rack: Option<usize>) -> Vec<Event> {
         attributes_class: "".into(),
         selector: None,
     };
-    let id = ObjectRef { key: ObjectKey::new("ns", name), uid: format!("claim-{name}").as_str().into() };
+    let id =
+        ObjectRef { key: ObjectKey::new("ns", name), uid: format!("claim-{name}").as_str().into() };
     let in_rack = |rack: usize| {
-        let in_rack = Requirement { key: RACK.into(), operator: Operator::In, values: vec![format!("r{rack}").into()] };
+        let in_rack = Requirement {
+            key: RACK.into(),
+            operator: Operator::In,
+            values: vec![format!("r{rack}").into()],
+        };
         vec![NodeSelectorTerm { labels: vec![in_rack], fields: Vec::new() }]
     };
     let volume = rack.map(|rack| PersistentVolume {
@@ -316,14 +338,18 @@ fn storage(name: &str, rack: Option<usize>) -> Vec<Event> {
 
 fn levels(asks: Asks) -> LevelRules {
     let (bound, of, annotation) = (LevelBound::Required, RuleScope::Job, names::REQUIRED_LEVEL);
-    (asks == Asks::WithinOneRack).then(|| Arc::from([LevelRule { level: RACK.into(), bound, of, annotation }]))
+    (asks == Asks::WithinOneRack)
+        .then(|| Arc::from([LevelRule { level: RACK.into(), bound, of, annotation }]))
 }
 
 fn shape(asks: Asks, app: &str) -> Arc<Shape> {
-    let like_it = Requirement { key: "app".into(), operator: Operator::In, values: vec![app.into()] };
+    let like_it =
+        Requirement { key: "app".into(), operator: Operator::In, values: vec![app.into()] };
     let namespaces = NamespaceScope { named: vec!["ns".into()], selected: None };
     let pods = PodSelector { namespaces, labels: Some(vec![like_it]) };
-    let term = |topology_key: &str| vec![PodTerm { pods: pods.clone(), topology_key: topology_key.into() }];
+    let term = |topology_key: &str| {
+        vec![PodTerm { pods: pods.clone(), topology_key: topology_key.into() }]
+    };
     let spread = |topology_key: &str| {
         vec![SpreadConstraint {
             pods: pods.clone(),
@@ -336,7 +362,9 @@ fn shape(asks: Asks, app: &str) -> Arc<Shape> {
     };
     let plain = Constraints::default;
     let constraints = match asks {
-        Asks::Nothing | Asks::WithinOneRack | Asks::MountingInRacks | Asks::MountingAnywhere => plain(),
+        Asks::Nothing | Asks::WithinOneRack | Asks::MountingInRacks | Asks::MountingAnywhere => {
+            plain()
+        }
         Asks::ApartPerHost => Constraints { repels: term(HOST), ..plain() },
         Asks::NearPerRack => Constraints { near: term(RACK), ..plain() },
         Asks::SpreadOverRacks => Constraints { spreads: spread(RACK), ..plain() },
@@ -347,7 +375,8 @@ fn shape(asks: Asks, app: &str) -> Arc<Shape> {
                 operator: Operator::In,
                 values: vec![rack.into()],
             });
-            let term = |requirement| NodeSelectorTerm { labels: vec![requirement], fields: Vec::new() };
+            let term =
+                |requirement| NodeSelectorTerm { labels: vec![requirement], fields: Vec::new() };
             let [one, other] = labels.map(term);
             Constraints { preferred: vec![(50, one), (20, other)], ..plain() }
         }
@@ -355,7 +384,9 @@ fn shape(asks: Asks, app: &str) -> Arc<Shape> {
             let apart = term(HOST).into_iter().map(|term| (-100, term)).collect();
             Constraints { preferred_pods: apart, ..plain() }
         }
-        Asks::PreferringSpread => Constraints { preferred_spreads: [spread(RACK), spread(HOST)].concat(), ..plain() },
+        Asks::PreferringSpread => {
+            Constraints { preferred_spreads: [spread(RACK), spread(HOST)].concat(), ..plain() }
+        }
     };
     let requests: Resources = [("cpu", 500), ("pods", 1)].into_iter().collect();
     Arc::new(Shape { requests, constraints })

@@ -1,8 +1,9 @@
 //! How long `fluxqueue simulate` takes for a long trace on a large machine.
 //!
-//! `cargo bench --bench simulate` runs 100,000 jobs on 5,000 nodes with `easy`, once with a load that the machine can just carry and
-//! once with more than it can, so that the queue grows to the end. `FLUXQUEUE_BENCH_JOBS` (100,000) is the number of jobs.
-//! `cargo test` runs it with very few, to see that it still works: there times mean nothing.
+//! `cargo bench --bench simulate` runs 100,000 jobs on 5,000 nodes with `easy`, once with a load
+//! that the machine can just carry and once with more than it can, so that the queue grows to the
+//! end. `FLUXQUEUE_BENCH_JOBS` (100,000) is the number of jobs. `cargo test` runs it with very few,
+//! to see that it still works: there times mean nothing.
 
 #[path = "../tests/splitmix.rs"]
 mod splitmix;
@@ -58,8 +59,13 @@ fn main() -> ExitCode {
 }
 
 fn bench() -> Result<(), CoreError> {
-    let jobs = std::env::var("FLUXQUEUE_BENCH_JOBS").ok().and_then(|jobs| jobs.parse().ok()).unwrap_or(JOBS);
-    println!("| `simulate`, easy, {NODES} nodes | must be under | took | utilisation | waiting at most | met |");
+    let jobs = std::env::var("FLUXQUEUE_BENCH_JOBS")
+        .ok()
+        .and_then(|jobs| jobs.parse().ok())
+        .unwrap_or(JOBS);
+    println!(
+        "| `simulate`, easy, {NODES} nodes | must be under | took | utilisation | waiting at most | met |"
+    );
     println!("|---|---|---|---|---|---|");
     for load in LOADS {
         let (took, report) = run(jobs, NODES, load)?;
@@ -87,7 +93,8 @@ fn run(count: u64, nodes: u32, load: u64) -> Result<(Duration, Report), CoreErro
     let jobs = trace(count, nodes, load);
     let settings = fluxqueue::simulate::settings(QueuePolicy::Easy, None);
     let begin = Instant::now();
-    let ran = machine::run(&jobs, nodes, &settings, FunctionTable::builtin(), &mut Progress::none())?;
+    let ran =
+        machine::run(&jobs, nodes, &settings, FunctionTable::builtin(), &mut Progress::none())?;
     let took = begin.elapsed();
     let outcome = Outcome {
         title: String::new(),
@@ -101,7 +108,8 @@ fn run(count: u64, nodes: u32, load: u64) -> Result<(Duration, Report), CoreErro
     Ok((took, Report::of(&outcome)))
 }
 
-/// Many small jobs and some large ones, of a minute to a day. Most end before their walltime. They arrive at random instants.
+/// Many small jobs and some large ones, of a minute to a day. Most end before their walltime. They
+/// arrive at random instants.
 fn trace(count: u64, machine: u32, load: u64) -> Vec<Job> {
     let mut rng = Rng(SplitMix(7));
     let mut jobs: Vec<Job> = (1..=count)

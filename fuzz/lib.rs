@@ -36,7 +36,8 @@ pub fn spec(kind: &str, count: u32, seconds: u32) -> String {
     )
 }
 
-/// Whether the numbers in a text are small enough together, so that a few lines do not ask for billions of vertices.
+/// Whether the numbers in a text are small enough together, so that a few lines do not ask for
+/// billions of vertices.
 pub fn is_modest(text: &str) -> bool {
     let numbers = text.split(|c: char| !c.is_ascii_digit()).filter(|digits| !digits.is_empty());
     let product = numbers.map(|digits| digits.parse::<f64>().unwrap_or(f64::INFINITY).max(1.0)).product::<f64>();

@@ -1,6 +1,7 @@
 //! The settings of scheduling: a versioned file, flags that override it, and the checks of both.
 //!
-//! Flags that belong to the process alone (addresses, election, logs) are the command line's matter (`cli/`).
+//! Flags that belong to the process alone (addresses, election, logs) are the command line's matter
+//! (`cli/`).
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,8 +20,9 @@ pub const API_VERSION: &str = "config.converged-computing.org/v1alpha1";
 /// `kind` of the file.
 pub const KIND: &str = "FluxqueueConfiguration";
 
-/// Bindings in flight, unless told otherwise. A busy API server shares its time among those who ask: with 32 it gives more of
-/// it to what kubelets write than to us, and pods wait longer for their node.
+/// Bindings in flight, unless told otherwise. A busy API server shares its time among those who
+/// ask: with 32 it gives more of it to what kubelets write than to us, and pods wait longer for
+/// their node.
 const BIND_CONCURRENCY: u32 = 64;
 
 /// The core decides no more than this ahead of the answers.
@@ -29,7 +31,8 @@ const BIND_CONCURRENCY_MAX: u32 = 128;
 /// Longest name of a scheduler, as of any label value.
 const SCHEDULER_NAME_BYTES: usize = 63;
 
-/// The settings file: every field that may stand in it. Unknown fields are errors, and so are fields given twice.
+/// The settings file: every field that may stand in it. Unknown fields are errors, and so are
+/// fields given twice.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct FluxqueueConfiguration {
@@ -40,27 +43,30 @@ pub struct FluxqueueConfiguration {
     /// The `spec.schedulerName` values that Fluxqueue serves. Default: `fluxqueue` alone.
     #[serde(default)]
     pub scheduler_names: Option<Vec<String>>,
-    /// Which of the fitting nodes a pod gets: `first` (default; the cheapest to find), `lonode` or `hinode` (the lowest or highest rank),
-    /// `binpack` (the fullest node), `spread` (the emptiest node).
+    /// Which of the fitting nodes a pod gets: `first` (default; the cheapest to find), `lonode` or
+    /// `hinode` (the lowest or highest rank), `binpack` (the fullest node), `spread` (the emptiest
+    /// node).
     #[serde(default)]
     pub policy: Option<String>,
-    /// Which jobs may go ahead of waiting jobs within a priority: `fcfs` (a job that asks for no node that an earlier job
-    /// could use), `easy` (default; a job that does not delay the first waiting job), `hybrid` (a job that does not delay the
-    /// first `reservationDepth` waiting jobs), `conservative` (a job that delays no other job).
+    /// Which jobs may go ahead of waiting jobs within a priority: `fcfs` (a job that asks for no
+    /// node that an earlier job could use), `easy` (default; a job that does not delay the first
+    /// waiting job), `hybrid` (a job that does not delay the first `reservationDepth` waiting
+    /// jobs), `conservative` (a job that delays no other job).
     #[serde(default)]
     pub queue_policy: Option<String>,
-    /// Only the first so many jobs of the queue may be promised a start. A job that fits starts, whatever its place. Default: 1000.
+    /// Only the first so many jobs of the queue may be promised a start. A job that fits starts,
+    /// whatever its place. Default: 1000.
     #[serde(default)]
     pub queue_depth: Option<usize>,
     /// With `hybrid`, how many waiting jobs are promised a start. Default: 64.
     #[serde(default)]
     pub reservation_depth: Option<usize>,
-    /// How long other jobs may go ahead of the first waiting job if its start has no known date, in seconds; 0: not at all.
-    /// Default: 300. Not for `fcfs`.
+    /// How long other jobs may go ahead of the first waiting job if its start has no known date, in
+    /// seconds; 0: not at all. Default: 300. Not for `fcfs`.
     #[serde(default)]
     pub bypass_seconds: Option<u64>,
-    /// The walltime of a job that gives none, such as `1h30m`. Default: none, so such a job has no known end. Services keep having no
-    /// walltime.
+    /// The walltime of a job that gives none, such as `1h30m`. Default: none, so such a job has no
+    /// known end. Services keep having no walltime.
     #[serde(default)]
     pub default_walltime: Option<String>,
     /// How long the FluxJob of an ended job is kept, in seconds. Default: 3600.
@@ -69,36 +75,41 @@ pub struct FluxqueueConfiguration {
     /// How long the slot of an ended pod is kept for its successor, in seconds. Default: 15.
     #[serde(default)]
     pub slot_keep_seconds: Option<u64>,
-    /// How long it is kept at most because a Job waits longer before it replaces a pod, the more of its pods have failed (10 s, 20 s, 40 s,
-    /// ...), in seconds. Default: 60.
+    /// How long it is kept at most because a Job waits longer before it replaces a pod, the more of
+    /// its pods have failed (10 s, 20 s, 40 s, ...), in seconds. Default: 60.
     #[serde(default)]
     pub slot_keep_max_seconds: Option<u64>,
-    /// How long the place of a suspended Job is held after the Job's release until all its pods are there, in seconds. Default: 60.
+    /// How long the place of a suspended Job is held after the Job's release until all its pods are
+    /// there, in seconds. Default: 60.
     #[serde(default)]
     pub suspend_hold_seconds: Option<u64>,
-    /// How long after its last pod appeared a group may be incomplete before its FluxJob says so, in seconds. Default: 3.
+    /// How long after its last pod appeared a group may be incomplete before its FluxJob says so,
+    /// in seconds. Default: 3.
     #[serde(default)]
     pub group_grace_seconds: Option<u64>,
-    /// How long a gang may take from its first Binding until all its pods are bound, in seconds; after that its FluxJob is Degraded.
-    /// Default: 60.
+    /// How long a gang may take from its first Binding until all its pods are bound, in seconds;
+    /// after that its FluxJob is Degraded. Default: 60.
     #[serde(default)]
     pub gang_start_timeout: Option<u64>,
-    /// How long the volumes of a pod or gang may take to be bound once it has its slots, in seconds. Default: 600.
+    /// How long the volumes of a pod or gang may take to be bound once it has its slots, in
+    /// seconds. Default: 600.
     #[serde(default)]
     pub volume_bind_timeout: Option<u64>,
     /// How many Bindings may be in flight at once, 1 to 128. Default: 64.
     #[serde(default)]
     pub bind_concurrency: Option<u32>,
-    /// Whether every lone pod has a FluxJob. Default: false; only a lone pod that waits longer than a second has one.
+    /// Whether every lone pod has a FluxJob. Default: false; only a lone pod that waits longer than
+    /// a second has one.
     #[serde(default)]
     pub record_lone_pods: Option<bool>,
-    /// Whether what is written into a namespace names jobs and pods of other namespaces. Default: false; it says "a job of another
-    /// namespace".
+    /// Whether what is written into a namespace names jobs and pods of other namespaces. Default:
+    /// false; it says "a job of another namespace".
     #[serde(default)]
     pub names_across_namespaces: Option<bool>,
-    /// The levels of the machine that jobs may ask for: a list of trees, each with its `levels` from the widest to the
-    /// narrowest. A level has a `name` and `nodeLabels`; the first of these labels that a node has says in which part of the
-    /// level the node is. Default: one tree of region, zone, block, rack and host.
+    /// The levels of the machine that jobs may ask for: a list of trees, each with its `levels`
+    /// from the widest to the narrowest. A level has a `name` and `nodeLabels`; the first of these
+    /// labels that a node has says in which part of the level the node is. Default: one tree of
+    /// region, zone, block, rack and host.
     #[serde(default)]
     pub topology: Option<Vec<LevelTree>>,
 }
@@ -179,16 +190,20 @@ pub enum SettingsError {
 impl FluxqueueConfiguration {
     /// Reads a file.
     pub fn read(path: &Path) -> Result<Self, SettingsError> {
-        let text =
-            std::fs::read_to_string(path).map_err(|source| SettingsError::Read { path: path.to_owned(), source })?;
-        Self::parse(&text).map_err(|message| SettingsError::Parse { path: path.to_owned(), message })
+        let text = std::fs::read_to_string(path)
+            .map_err(|source| SettingsError::Read { path: path.to_owned(), source })?;
+        Self::parse(&text)
+            .map_err(|message| SettingsError::Parse { path: path.to_owned(), message })
     }
 
     /// Reads YAML or JSON.
     pub fn parse(text: &str) -> Result<Self, String> {
         let file: Self = serde_saphyr::from_str(text).map_err(|error| error.to_string())?;
         if file.api_version != API_VERSION {
-            return Err(format!("apiVersion: {:?} is not known; this version reads {API_VERSION}", file.api_version));
+            return Err(format!(
+                "apiVersion: {:?} is not known; this version reads {API_VERSION}",
+                file.api_version
+            ));
         }
         if file.kind != KIND {
             return Err(format!("kind: {:?} is not {KIND}", file.kind));
@@ -227,7 +242,10 @@ impl FluxqueueConfiguration {
 
 impl Settings {
     /// File, flags and defaults together.
-    pub fn resolve(file: Option<FluxqueueConfiguration>, flags: Overrides) -> Result<Self, SettingsError> {
+    pub fn resolve(
+        file: Option<FluxqueueConfiguration>,
+        flags: Overrides,
+    ) -> Result<Self, SettingsError> {
         let FluxqueueConfiguration {
             api_version: _,
             kind: _,
@@ -250,22 +268,32 @@ impl Settings {
             names_across_namespaces,
             topology,
         } = file.unwrap_or_else(FluxqueueConfiguration::empty);
-        let names = if flags.scheduler_names.is_empty() { scheduler_names } else { Some(flags.scheduler_names) };
+        let names = if flags.scheduler_names.is_empty() {
+            scheduler_names
+        } else {
+            Some(flags.scheduler_names)
+        };
         let default = CoreSettings::default();
         let core = CoreSettings {
-            scheduler_names: names.map(scheduler_names_of).transpose()?.unwrap_or(default.scheduler_names),
+            scheduler_names: names
+                .map(scheduler_names_of)
+                .transpose()?
+                .unwrap_or(default.scheduler_names),
             node_policy: node_policy_of(flags.policy.or(policy).as_deref())?,
             default_walltime_secs: default_walltime.as_deref().map(walltime_secs).transpose()?,
-            ttl_after_finished_secs: ttl_seconds_after_finished.unwrap_or(default.ttl_after_finished_secs),
+            ttl_after_finished_secs: ttl_seconds_after_finished
+                .unwrap_or(default.ttl_after_finished_secs),
             slot_keep_secs: slot_keep_seconds.unwrap_or(default.slot_keep_secs),
             slot_keep_max_secs: slot_keep_max_seconds.unwrap_or(default.slot_keep_max_secs),
             suspend_hold_secs: suspend_hold_seconds.unwrap_or(default.suspend_hold_secs),
             release_pause_secs: default.release_pause_secs,
             group_grace_secs: group_grace_seconds.unwrap_or(default.group_grace_secs),
             gang_start_timeout_secs: gang_start_timeout.unwrap_or(default.gang_start_timeout_secs),
-            volume_bind_timeout_secs: volume_bind_timeout.unwrap_or(default.volume_bind_timeout_secs),
+            volume_bind_timeout_secs: volume_bind_timeout
+                .unwrap_or(default.volume_bind_timeout_secs),
             record_lone_pods: record_lone_pods.unwrap_or(default.record_lone_pods),
-            names_across_namespaces: names_across_namespaces.unwrap_or(default.names_across_namespaces),
+            names_across_namespaces: names_across_namespaces
+                .unwrap_or(default.names_across_namespaces),
             queue_policy: queue_policy_of(flags.queue_policy.or(queue_policy).as_deref())?,
             queue_depth: at_least_one("queueDepth", queue_depth.unwrap_or(default.queue_depth))?,
             reservation_depth: at_least_one(
@@ -278,9 +306,13 @@ impl Settings {
             end_slack_secs: default.end_slack_secs,
             topology: topology.map(topology_of).transpose()?.map_or(default.topology, Arc::new),
         };
-        let bind_concurrency = flags.bind_concurrency.or(bind_concurrency).unwrap_or(BIND_CONCURRENCY);
+        let bind_concurrency =
+            flags.bind_concurrency.or(bind_concurrency).unwrap_or(BIND_CONCURRENCY);
         if !(1..=BIND_CONCURRENCY_MAX).contains(&bind_concurrency) {
-            return Err(bad("bindConcurrency", format!("{bind_concurrency} is not in 1 to {BIND_CONCURRENCY_MAX}")));
+            return Err(bad(
+                "bindConcurrency",
+                format!("{bind_concurrency} is not in 1 to {BIND_CONCURRENCY_MAX}"),
+            ));
         }
         Ok(Settings { core, bind_concurrency })
     }
@@ -291,7 +323,8 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
     if let Ok(seconds) = text.parse::<u64>() {
         return Ok(Duration::from_secs(seconds));
     }
-    let signed: SignedDuration = text.parse().map_err(|_| format!("{text:?} is no duration such as 90s or 1h30m"))?;
+    let signed: SignedDuration =
+        text.parse().map_err(|_| format!("{text:?} is no duration such as 90s or 1h30m"))?;
     Duration::try_from(signed).map_err(|_| format!("{text:?} is negative"))
 }
 
@@ -303,12 +336,16 @@ fn scheduler_names_of(names: Vec<String>) -> Result<Vec<Arc<str>>, SettingsError
             return Err(bad(field, "a name is empty".to_owned()));
         }
         if name.len() > SCHEDULER_NAME_BYTES {
-            return Err(bad(field, format!("{name:?} is longer than {SCHEDULER_NAME_BYTES} bytes")));
+            return Err(bad(
+                field,
+                format!("{name:?} is longer than {SCHEDULER_NAME_BYTES} bytes"),
+            ));
         }
         if name == "default-scheduler" {
             return Err(bad(
                 field,
-                "default-scheduler is kube-scheduler's name: two would bind the same pods".to_owned(),
+                "default-scheduler is kube-scheduler's name: two would bind the same pods"
+                    .to_owned(),
             ));
         }
         if !kept.iter().any(|other| **other == *name) {
@@ -342,7 +379,8 @@ fn topology_of(trees: Vec<LevelTree>) -> Result<Topology, SettingsError> {
         name: level.name.into(),
         node_labels: level.node_labels.into_iter().map(Arc::from).collect(),
     };
-    let trees = trees.into_iter().map(|tree| tree.levels.into_iter().map(level).collect()).collect();
+    let trees =
+        trees.into_iter().map(|tree| tree.levels.into_iter().map(level).collect()).collect();
     Topology::new(trees).map_err(|error| bad("topology", error.to_string()))
 }
 
@@ -373,7 +411,8 @@ mod tests {
         }
     }
 
-    const HEAD: &str = "apiVersion: config.converged-computing.org/v1alpha1\nkind: FluxqueueConfiguration\n";
+    const HEAD: &str =
+        "apiVersion: config.converged-computing.org/v1alpha1\nkind: FluxqueueConfiguration\n";
 
     fn resolve(body: &str) -> Result<Settings, String> {
         let file = FluxqueueConfiguration::parse(&format!("{HEAD}{body}"))?;
@@ -429,7 +468,8 @@ mod tests {
     #[test]
     fn the_documented_file_names_every_field_and_its_default() {
         let page = include_str!("../docs/settings.md");
-        let example = page.split("```yaml\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+        let example =
+            page.split("```yaml\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
         let file = FluxqueueConfiguration::parse(example).unwrap();
         // Named one by one, so that a new field does not compile until it is looked at here.
         let FluxqueueConfiguration {
@@ -464,7 +504,9 @@ mod tests {
 
     #[test]
     fn flags_override_the_file() {
-        let file = FluxqueueConfiguration::parse(&format!("{HEAD}schedulerNames: [a]\npolicy: hinode\n")).unwrap();
+        let file =
+            FluxqueueConfiguration::parse(&format!("{HEAD}schedulerNames: [a]\npolicy: hinode\n"))
+                .unwrap();
         let flags = Overrides {
             scheduler_names: vec!["b".to_owned()],
             policy: Some("lonode".to_owned()),
@@ -480,15 +522,24 @@ mod tests {
     #[test]
     fn every_policy_can_be_set() {
         for policy in NodePolicy::ALL {
-            assert_eq!(resolve(&format!("policy: {}\n", policy.as_str())).unwrap().core.node_policy, policy);
+            assert_eq!(
+                resolve(&format!("policy: {}\n", policy.as_str())).unwrap().core.node_policy,
+                policy
+            );
         }
     }
 
     #[test]
     fn errors_name_the_field() {
         for (body, expected) in [
-            ("policy: nonsense\n", "policy: \"nonsense\" is none of first, lonode, hinode, binpack, spread"),
-            ("queuePolicy: lifo\n", "queuePolicy: \"lifo\" is none of fcfs, easy, hybrid, conservative"),
+            (
+                "policy: nonsense\n",
+                "policy: \"nonsense\" is none of first, lonode, hinode, binpack, spread",
+            ),
+            (
+                "queuePolicy: lifo\n",
+                "queuePolicy: \"lifo\" is none of fcfs, easy, hybrid, conservative",
+            ),
             ("queueDepth: 0\n", "queueDepth: 0 is less than 1"),
             ("reservationDepth: 0\n", "reservationDepth: 0 is less than 1"),
             ("defaultWalltime: soon\n", "defaultWalltime: \"soon\" is not a duration"),
@@ -498,8 +549,14 @@ mod tests {
             ("bindConcurrency: 0\n", "bindConcurrency: 0 is not in 1 to 128"),
             ("schedulerNames: []\n", "schedulerNames: there must be at least one"),
             ("schedulerNames: ['']\n", "schedulerNames: a name is empty"),
-            ("schedulerNames: [default-scheduler]\n", "schedulerNames: default-scheduler is kube-scheduler's"),
-            ("topology: [{levels: [{name: rack, nodeLabels: []}]}]\n", "topology: level \"rack\" has no node label"),
+            (
+                "schedulerNames: [default-scheduler]\n",
+                "schedulerNames: default-scheduler is kube-scheduler's",
+            ),
+            (
+                "topology: [{levels: [{name: rack, nodeLabels: []}]}]\n",
+                "topology: level \"rack\" has no node label",
+            ),
             ("slotKeepSecs: 3\n", "slotKeepSecs"),
             ("slotKeepSeconds: -3\n", "slotKeepSeconds"),
             ("policy: first\npolicy: first\n", "policy"),
@@ -511,17 +568,24 @@ mod tests {
 
     #[test]
     fn other_versions_are_refused() {
-        let error = FluxqueueConfiguration::parse("apiVersion: v2\nkind: FluxqueueConfiguration\n").unwrap_err();
+        let error = FluxqueueConfiguration::parse("apiVersion: v2\nkind: FluxqueueConfiguration\n")
+            .unwrap_err();
         assert!(error.starts_with("apiVersion: \"v2\" is not known"), "{error}");
-        let error = FluxqueueConfiguration::parse(&format!("apiVersion: {API_VERSION}\nkind: Other\n")).unwrap_err();
+        let error =
+            FluxqueueConfiguration::parse(&format!("apiVersion: {API_VERSION}\nkind: Other\n"))
+                .unwrap_err();
         assert!(error.starts_with("kind: \"Other\""), "{error}");
     }
 
     #[test]
     fn durations_are_written_as_in_go() {
-        for (text, millis) in
-            [("15s", 15_000), ("1h30m", 5_400_000), ("100ms", 100), ("90", 90_000), ("1.5h", 5_400_000)]
-        {
+        for (text, millis) in [
+            ("15s", 15_000),
+            ("1h30m", 5_400_000),
+            ("100ms", 100),
+            ("90", 90_000),
+            ("1.5h", 5_400_000),
+        ] {
             assert_eq!(parse_duration(text), Ok(Duration::from_millis(millis)), "{text}");
         }
         assert!(parse_duration("").is_err());

@@ -1,7 +1,8 @@
-//! What is submitted, from a manifest: the objects that make pods, and what these pods are like, as the API server and its
-//! controllers would make them.
+//! What is submitted, from a manifest: the objects that make pods, and what these pods are like, as
+//! the API server and its controllers would make them.
 //!
-//! Nothing is asked of a cluster here: whoever has asked one says what its admission adds ([`Additions`]).
+//! Nothing is asked of a cluster here: whoever has asked one says what its admission adds
+//! ([`Additions`]).
 
 mod admission;
 
@@ -78,7 +79,8 @@ pub(crate) fn documents(text: &str) -> Result<Vec<Value>, String> {
 /// Kind and name of an object, for people.
 pub(crate) fn name_of(document: &Value) -> String {
     let kind = text(document, "/kind").unwrap_or("an object without kind");
-    let name = text(document, "/metadata/name").or_else(|| text(document, "/metadata/generateName"));
+    let name =
+        text(document, "/metadata/name").or_else(|| text(document, "/metadata/generateName"));
     format!("{kind} {}", name.unwrap_or("without name"))
 }
 
@@ -90,7 +92,8 @@ pub(crate) fn expect_kind(document: &Value, kinds: &[&str]) -> Result<(), String
 
 /// The RuntimeClass that the pods of an object name.
 pub(crate) fn runtime_class_of(document: &Value) -> Option<&str> {
-    text(document, "/spec/template/spec/runtimeClassName").or_else(|| text(document, "/spec/runtimeClassName"))
+    text(document, "/spec/template/spec/runtimeClassName")
+        .or_else(|| text(document, "/spec/runtimeClassName"))
 }
 
 /// An object as its type.
@@ -148,10 +151,16 @@ pub(crate) fn read(
             vec![above, set]
         }
         "ReplicaSet" => {
-            vec![Controller::from_replica_set(&parse::<ReplicaSet>(&document)?).map_err(|error| error.to_string())?]
+            vec![
+                Controller::from_replica_set(&parse::<ReplicaSet>(&document)?)
+                    .map_err(|error| error.to_string())?,
+            ]
         }
         "StatefulSet" => {
-            vec![Controller::from_stateful_set(&parse::<StatefulSet>(&document)?).map_err(|error| error.to_string())?]
+            vec![
+                Controller::from_stateful_set(&parse::<StatefulSet>(&document)?)
+                    .map_err(|error| error.to_string())?,
+            ]
         }
         _ => Vec::new(),
     };
@@ -192,7 +201,8 @@ fn pod_of(
         parse(document)?
     } else {
         let template: PodTemplateSpec = parse(&document["spec"]["template"])?;
-        let mut metadata = ObjectMeta { name: metadata.name.clone(), ..template.metadata.unwrap_or_default() };
+        let mut metadata =
+            ObjectMeta { name: metadata.name.clone(), ..template.metadata.unwrap_or_default() };
         if let Some(job) = controllers.last().filter(|made_by| made_by.kind == OwnerKind::Job) {
             // As the API server has it; its uid is known to nobody yet.
             let labels = metadata.labels.get_or_insert_default();

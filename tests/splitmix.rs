@@ -1,4 +1,5 @@
-//! The one generator of random numbers of all tests and benches: what is made by chance follows from a seed.
+//! The one generator of random numbers of all tests and benches: what is made by chance follows
+//! from a seed.
 
 /// splitmix64: small, fast, and the same on every machine for ever.
 #[derive(Debug, Clone)]

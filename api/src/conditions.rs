@@ -1,7 +1,7 @@
 //! Conditions of a FluxJob: their types, their reasons, and the state that sums them up.
 //!
-//! Conditions are the contract: people and programs wait for them. Types and reasons are closed sets, here, in the schema and in
-//! docs/fluxjob.md. Conditions of other types belong to others.
+//! Conditions are the contract: people and programs wait for them. Types and reasons are closed
+//! sets, here, in the schema and in docs/fluxjob.md. Conditions of other types belong to others.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
@@ -80,14 +80,16 @@ pub const ACCEPTED: &str = "Accepted";
 pub enum AcceptedReason {
     /// True: the spec counts.
     Accepted,
-    /// False: the spec cannot be read; the message names the field. The last spec that was accepted counts.
+    /// False: the spec cannot be read; the message names the field. The last spec that was accepted
+    /// counts.
     InvalidSpec,
 }
 
 /// Where a job is in its life: its conditions in one word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum JobState {
-    /// Not all its pods are there yet, one has a scheduling gate that belongs to somebody else, or a claim is not ready.
+    /// Not all its pods are there yet, one has a scheduling gate that belongs to somebody else, or
+    /// a claim is not ready.
     Incomplete,
     /// It waits for its turn or for resources.
     Pending,
@@ -145,16 +147,22 @@ impl ConditionType {
         Self::ALL.into_iter().find(|type_| type_.as_str() == name)
     }
 
-    /// Whether it is a warning: it says once that something is taken in another way than it was asked for, and stays.
+    /// Whether it is a warning: it says once that something is taken in another way than it was
+    /// asked for, and stays.
     pub fn is_warning(self) -> bool {
-        !matches!(self, ConditionType::Scheduled | ConditionType::Degraded | ConditionType::Finished)
+        !matches!(
+            self,
+            ConditionType::Scheduled | ConditionType::Degraded | ConditionType::Finished
+        )
     }
 
     /// The reasons that it can have. A warning has one, of its own name.
     pub fn reasons(self) -> Vec<String> {
         let names = |reasons: &[&str]| reasons.iter().map(|reason| (*reason).to_owned()).collect();
         match self {
-            ConditionType::Scheduled => ScheduledReason::all().map(|reason| reason.to_string()).collect(),
+            ConditionType::Scheduled => {
+                ScheduledReason::all().map(|reason| reason.to_string()).collect()
+            }
             ConditionType::Degraded => names(&DegradedReason::ALL.map(DegradedReason::as_str)),
             ConditionType::Finished => names(&FinishedReason::ALL.map(FinishedReason::as_str)),
             warning => names(&[warning.as_str()]),
@@ -190,8 +198,12 @@ impl std::fmt::Display for ScheduledReason {
 
 impl DegradedReason {
     /// All of them.
-    pub const ALL: [DegradedReason; 4] =
-        [DegradedReason::Whole, DegradedReason::MemberLost, DegradedReason::MutualWait, DegradedReason::StartTimeout];
+    pub const ALL: [DegradedReason; 4] = [
+        DegradedReason::Whole,
+        DegradedReason::MemberLost,
+        DegradedReason::MutualWait,
+        DegradedReason::StartTimeout,
+    ];
 
     /// Its name.
     pub fn as_str(self) -> &'static str {
@@ -230,7 +242,8 @@ impl FinishedReason {
 
     /// What these conditions say about the end; `None` if there was none.
     pub fn among(conditions: &[Condition]) -> Option<Self> {
-        let finished = of_type(conditions, ConditionType::Finished).filter(|said| said.status == "True")?;
+        let finished =
+            of_type(conditions, ConditionType::Finished).filter(|said| said.status == "True")?;
         Self::from_name(&finished.reason)
     }
 }
@@ -278,9 +291,11 @@ pub fn of_type(conditions: &[Condition], type_: ConditionType) -> Option<&Condit
     conditions.iter().find(|condition| condition.type_ == type_.as_str())
 }
 
-/// The schema of `status.conditions`: that of every `metav1.Condition`, and for Fluxqueue's types the reasons that there are.
+/// The schema of `status.conditions`: that of every `metav1.Condition`, and for Fluxqueue's types
+/// the reasons that there are.
 ///
-/// An older CRD refuses a reason that is added later: [`crate::Definition::missing_from`] is how a process notices before it writes.
+/// An older CRD refuses a reason that is added later: [`crate::Definition::missing_from`] is how a
+/// process notices before it writes.
 pub(crate) fn schema(_: &mut SchemaGenerator) -> Schema {
     list(&reason_rules())
 }
@@ -325,9 +340,11 @@ fn list(rules: &[Value]) -> Schema {
 
 /// For each of our types the reasons it may have, as CEL.
 fn reason_rules() -> Vec<Value> {
-    let (warnings, others): (Vec<_>, Vec<_>) = ConditionType::ALL.into_iter().partition(|type_| type_.is_warning());
+    let (warnings, others): (Vec<_>, Vec<_>) =
+        ConditionType::ALL.into_iter().partition(|type_| type_.is_warning());
     let rule = |type_: ConditionType| reasons(type_.as_str(), &type_.reasons());
-    let warnings: Vec<String> = warnings.into_iter().map(|type_| type_.as_str().to_owned()).collect();
+    let warnings: Vec<String> =
+        warnings.into_iter().map(|type_| type_.as_str().to_owned()).collect();
     let of_warnings = json!({
         "rule": format!("!(self.type in [{}]) || self.reason == self.type", listed(&warnings)),
         "message": "the reason of a warning is its type",
@@ -366,8 +383,14 @@ mod tests {
         let foreign = condition("example.com/Billed", "True", "Paid");
         assert_eq!(JobState::from_conditions(&[]), JobState::Pending);
         assert_eq!(JobState::from_conditions(&[foreign.clone(), waits.clone()]), JobState::Pending);
-        assert_eq!(JobState::from_conditions(&[condition("Scheduled", "False", "Held")]), JobState::Held);
-        assert_eq!(JobState::from_conditions(&[condition("Scheduled", "False", "Starting")]), JobState::Starting);
+        assert_eq!(
+            JobState::from_conditions(&[condition("Scheduled", "False", "Held")]),
+            JobState::Held
+        );
+        assert_eq!(
+            JobState::from_conditions(&[condition("Scheduled", "False", "Starting")]),
+            JobState::Starting
+        );
         let runs = condition("Scheduled", "True", "Scheduled");
         assert_eq!(JobState::from_conditions(std::slice::from_ref(&runs)), JobState::Running);
         let ended = condition("Finished", "True", "Failed");
@@ -382,8 +405,15 @@ mod tests {
             assert_eq!(ConditionType::from_name(type_.as_str()), Some(type_));
             assert!(!type_.reasons().is_empty());
         }
-        assert!(ScheduledReason::all().all(|it| ScheduledReason::from_name(&it.to_string()) == Some(it)));
-        assert!(DegradedReason::ALL.into_iter().all(|it| DegradedReason::from_name(it.as_str()) == Some(it)));
+        assert!(
+            ScheduledReason::all()
+                .all(|it| ScheduledReason::from_name(&it.to_string()) == Some(it))
+        );
+        assert!(
+            DegradedReason::ALL
+                .into_iter()
+                .all(|it| DegradedReason::from_name(it.as_str()) == Some(it))
+        );
         assert_eq!(ConditionType::from_name("example.com/Billed"), None);
     }
 
@@ -392,11 +422,17 @@ mod tests {
         let guide = include_str!("../../docs/fluxjob.md");
         let of_queues = include_str!("../../docs/queues.md");
         for reason in AcceptedReason::ALL.map(AcceptedReason::as_str) {
-            assert!(of_queues.contains(&format!("`{reason}`")), "docs/queues.md does not say what {reason} means");
+            assert!(
+                of_queues.contains(&format!("`{reason}`")),
+                "docs/queues.md does not say what {reason} means"
+            );
         }
         for type_ in ConditionType::ALL {
             for word in type_.reasons().into_iter().chain([type_.as_str().to_owned()]) {
-                assert!(guide.contains(&format!("`{word}`")), "docs/fluxjob.md does not say what {word} means");
+                assert!(
+                    guide.contains(&format!("`{word}`")),
+                    "docs/fluxjob.md does not say what {word} means"
+                );
             }
         }
     }

@@ -1,6 +1,7 @@
 //! The CustomResourceDefinitions, generated from the Rust types.
 //!
-//! The files in `manifests/crds/` are its output, checked in so that they can be applied and read without a build.
+//! The files in `manifests/crds/` are its output, checked in so that they can be applied and read
+//! without a build.
 
 use std::collections::BTreeSet;
 
@@ -49,21 +50,28 @@ impl Definition {
             Definition::FluxJob => "fluxjob",
             Definition::FluxQueue => "fluxqueue",
         };
-        let yaml =
-            serde_saphyr::to_string(&self.definition()).expect("the schema is a tree of strings, numbers and lists");
-        format!("# Generated from api/src/{source}.rs by `fluxqueue crds` (`make crds`). Do not edit.\n{yaml}")
+        let yaml = serde_saphyr::to_string(&self.definition())
+            .expect("the schema is a tree of strings, numbers and lists");
+        format!(
+            "# Generated from api/src/{source}.rs by `fluxqueue crds` (`make crds`). Do not edit.\n{yaml}"
+        )
     }
 
-    /// What this version writes or reads of the kind and this CustomResourceDefinition does not have: paths of fields, and
-    /// words of closed sets as `path=word`. Of fields that lie in each other the outermost. Empty if it will do.
+    /// What this version writes or reads of the kind and this CustomResourceDefinition does not
+    /// have: paths of fields, and words of closed sets as `path=word`. Of fields that lie in each
+    /// other the outermost. Empty if it will do.
     ///
-    /// An API server drops fields that its definition does not know, without a word, and refuses words that it does not know: a
-    /// process that finds an older definition than its own must not begin.
+    /// An API server drops fields that its definition does not know, without a word, and refuses
+    /// words that it does not know: a process that finds an older definition than its own must not
+    /// begin.
     pub fn missing_from(self, served: &Value) -> Vec<String> {
         let versions = served["spec"]["versions"].as_array().into_iter().flatten();
-        let ours = serde_json::to_value(self.definition()).expect("the schema is a tree of strings, numbers and lists");
+        let ours = serde_json::to_value(self.definition())
+            .expect("the schema is a tree of strings, numbers and lists");
         let ours = &ours["spec"]["versions"][0];
-        let Some(theirs) = versions.into_iter().find(|it| it["name"] == ours["name"] && it["served"] == true) else {
+        let Some(theirs) =
+            versions.into_iter().find(|it| it["name"] == ours["name"] && it["served"] == true)
+        else {
             return vec![format!("version {}", ours["name"].as_str().unwrap_or_default())];
         };
         let words = |version: &Value| {
@@ -75,14 +83,16 @@ impl Definition {
         if !theirs["subresources"]["status"].is_object() {
             missing.push("subresource status".to_owned());
         }
-        let inside =
-            |path: &str, outer: &str| path.strip_prefix(outer).is_some_and(|rest| rest.starts_with(['.', '=']));
+        let inside = |path: &str, outer: &str| {
+            path.strip_prefix(outer).is_some_and(|rest| rest.starts_with(['.', '=']))
+        };
         let outermost = |path: &String| !missing.iter().any(|outer| inside(path, outer));
         missing.iter().filter(|path| outermost(path)).cloned().collect()
     }
 }
 
-/// The paths of all fields of a schema, and the words of its closed sets: enums, and what rules compare with.
+/// The paths of all fields of a schema, and the words of its closed sets: enums, and what rules
+/// compare with.
 fn collect_words(schema: &Value, path: &str, words: &mut BTreeSet<String>) {
     for (name, field) in schema["properties"].as_object().into_iter().flatten() {
         let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
@@ -105,12 +115,14 @@ mod tests {
     use super::*;
     use std::path::Path;
 
-    /// `UPDATE_GOLDEN=1 cargo test -p fluxqueue-api` writes the files anew; `make crds` does the same.
+    /// `UPDATE_GOLDEN=1 cargo test -p fluxqueue-api` writes the files anew; `make crds` does the
+    /// same.
     #[test]
     fn checked_in_crds_are_what_the_types_say() {
         for definition in Definition::ALL {
             let file = definition.name().split('.').next().unwrap();
-            let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../manifests/crds/{file}.yaml"));
+            let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+                .join(format!("../manifests/crds/{file}.yaml"));
             if std::env::var_os("UPDATE_GOLDEN").is_some() {
                 std::fs::write(&path, definition.yaml()).unwrap();
             }
@@ -144,7 +156,10 @@ mod tests {
         assert_eq!(conditions["x-kubernetes-list-type"], "map");
         assert_eq!(conditions["x-kubernetes-list-map-keys"], serde_json::json!(["type"]));
         let rules = conditions["items"]["x-kubernetes-validations"].as_array().unwrap();
-        assert!(rules.iter().any(|rule| rule["rule"].as_str().unwrap().contains("'MutualWait'")), "{rules:?}");
+        assert!(
+            rules.iter().any(|rule| rule["rule"].as_str().unwrap().contains("'MutualWait'")),
+            "{rules:?}"
+        );
 
         let states = properties["status"]["properties"]["state"]["enum"].as_array().unwrap();
         assert!(states.contains(&"Unsatisfiable".into()), "{states:?}");
@@ -167,7 +182,8 @@ mod tests {
         assert_eq!(lacking(|version| version["served"] = false.into()), ["version v1alpha1"]);
         assert_eq!(
             lacking(|version| {
-                let status = &mut version["schema"]["openAPIV3Schema"]["properties"]["status"]["properties"];
+                let status =
+                    &mut version["schema"]["openAPIV3Schema"]["properties"]["status"]["properties"];
                 status.as_object_mut().unwrap().remove("workload");
                 status["blockedBy"]["items"]["properties"]["reason"]["enum"]
                     .as_array_mut()
@@ -180,7 +196,10 @@ mod tests {
             }),
             ["status.blockedBy.reason=Gated", "status.conditions=MutualWait", "status.workload"]
         );
-        assert_eq!(lacking(|version| version["subresources"] = Value::Null), ["subresource status"]);
+        assert_eq!(
+            lacking(|version| version["subresources"] = Value::Null),
+            ["subresource status"]
+        );
     }
 
     #[test]

@@ -5,24 +5,30 @@ use crate::{BlockedReason, ConditionType, DegradedReason, FinishedReason};
 /// The reasons of Events that are not about a condition of a FluxJob.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EventReason {
-    /// On a pod: the pod was bound to a node. On a FluxJob: all pods that start together were bound.
+    /// On a pod: the pod was bound to a node. On a FluxJob: all pods that start together were
+    /// bound.
     Scheduled,
     /// On a waiting pod: why it waits, as in its condition PodScheduled.
     FailedScheduling,
-    /// On a pod with the gate `fluxqueue`: the pod names another scheduler, so the gate is left alone.
+    /// On a pod with the gate `fluxqueue`: the pod names another scheduler, so the gate is left
+    /// alone.
     GateIgnored,
-    /// On a Job with the annotation `fluxqueue/suspended`: its namespace is not labelled `fluxqueue/suspend=enabled`, so the Job is left alone.
+    /// On a Job with the annotation `fluxqueue/suspended`: its namespace is not labelled
+    /// `fluxqueue/suspend=enabled`, so the Job is left alone.
     SuspensionIgnored,
-    /// On a FluxJob and its first pod: the job starts later than it was promised. The message says for which of the four causes, and what
-    /// is in the way.
+    /// On a FluxJob and its first pod: the job starts later than it was promised. The message says
+    /// for which of the four causes, and what is in the way.
     ReservationDelayed,
-    /// On a FluxQueue: its spec cannot be read. The message names the field, and says what counts instead.
+    /// On a FluxQueue: its spec cannot be read. The message names the field, and says what counts
+    /// instead.
     InvalidSpec,
     /// On a FluxQueue: its spec counts again.
     Accepted,
-    /// On a FluxJob and its first pod: writing the FluxJob has had no answer for 10 s, so other jobs do not wait for it any more.
+    /// On a FluxJob and its first pod: writing the FluxJob has had no answer for 10 s, so other
+    /// jobs do not wait for it any more.
     RecordUnanswered,
-    /// On a node: its kubelet has refused three pods in a row, and runs none of them. The node is left alone for longer after each refusal.
+    /// On a node: its kubelet has refused three pods in a row, and runs none of them. The node is
+    /// left alone for longer after each refusal.
     NodeRefusesPods,
 }
 
@@ -55,7 +61,8 @@ impl EventReason {
         }
     }
 
-    /// Whether Fluxqueue writes Events for this reason: one of these, or a reason of a condition, or a warning.
+    /// Whether Fluxqueue writes Events for this reason: one of these, or a reason of a condition,
+    /// or a warning.
     pub fn is_known(name: &str) -> bool {
         EventReason::ALL.iter().any(|reason| reason.as_str() == name)
             || BlockedReason::ALL.iter().any(|reason| reason.as_str() == name)

@@ -1,9 +1,14 @@
-//! `FluxJob`: the record of one thing that was submitted. `spec` belongs to people, `status` to the scheduler.
+//! `FluxJob`: the record of one thing that was submitted. `spec` belongs to people, `status` to the
+//! scheduler.
 //!
-//! `spec` says what the record stands for, and what people wish instead of what the workload says. Everything that was observed is in
-//! `status`: when a wish is taken back, what the workload says counts again, and `status` can follow an elastic workload.
-//! docs/fluxjob.md has each field beside its counterpart in Kueue's Workload.
-#![expect(clippy::duplicated_attributes, reason = "every printer column has a type and a priority of its own")]
+//! `spec` says what the record stands for, and what people wish instead of what the workload says.
+//! Everything that was observed is in `status`: when a wish is taken back, what the workload says
+//! counts again, and `status` can follow an elastic workload. docs/fluxjob.md has each field beside
+//! its counterpart in Kueue's Workload.
+#![expect(
+    clippy::duplicated_attributes,
+    reason = "every printer column has a type and a priority of its own"
+)]
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, MicroTime};
 use kube::CustomResource;
@@ -16,7 +21,8 @@ use crate::conditions::{self, JobState};
 use crate::overrides::Overrides;
 use crate::{text, validation};
 
-/// What the FluxJob stands for, and what people wish. The scheduler creates it; people change only `overrides`.
+/// What the FluxJob stands for, and what people wish. The scheduler creates it; people change only
+/// `overrides`.
 #[derive(CustomResource, Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "jobs.converged-computing.org",
@@ -108,7 +114,8 @@ use crate::{text, validation};
 pub struct FluxJobSpec {
     /// The workload that the FluxJob stands for. Cannot be changed.
     pub workload_ref: WorkloadRef,
-    /// `spec.schedulerName` of the pods. A Fluxqueue that serves other names leaves this FluxJob alone. Cannot be changed.
+    /// `spec.schedulerName` of the pods. A Fluxqueue that serves other names leaves this FluxJob
+    /// alone. Cannot be changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253))]
     pub scheduler_name: Option<String>,
@@ -117,9 +124,10 @@ pub struct FluxJobSpec {
     pub overrides: Overrides,
 }
 
-/// What Fluxqueue writes into the status of one FluxJob takes at most this many bytes as JSON: a sixth of what etcd stores of an object,
-/// and with what the API server notes of its fields still well below that. Parts that only inform are summed up before; a gang whose
-/// placement might not fit is refused.
+/// What Fluxqueue writes into the status of one FluxJob takes at most this many bytes as JSON: a
+/// sixth of what etcd stores of an object, and with what the API server notes of its fields still
+/// well below that. Parts that only inform are summed up before; a gang whose placement might not
+/// fit is refused.
 pub const STATUS_BYTES_MAX: usize = 256 << 10;
 
 /// The names of the nodes of a gang take at most this many bytes of it: 5,000 names of 45 bytes.
@@ -167,12 +175,14 @@ pub enum WorkloadKind {
     Group,
 }
 
-/// What was observed, and what happened. The scheduler writes it, and leaves conditions of others alone.
+/// What was observed, and what happened. The scheduler writes it, and leaves conditions of others
+/// alone.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct FluxJobStatus {
-    /// Conditions. Those of Fluxqueue are Scheduled, Degraded and Finished, and the warnings IncompleteGroupLabels, InvalidWalltime,
-    /// PriorityContradiction, SizeClamped, SizeContradiction, SoftTermsIgnored and UnknownPriorityClass.
+    /// Conditions. Those of Fluxqueue are Scheduled, Degraded and Finished, and the warnings
+    /// IncompleteGroupLabels, InvalidWalltime, PriorityContradiction, SizeClamped,
+    /// SizeContradiction, SoftTermsIgnored and UnknownPriorityClass.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "conditions::schema")]
     pub conditions: Vec<Condition>,
@@ -188,32 +198,37 @@ pub struct FluxJobStatus {
     /// The priority that counts: that of the wish, else that of the workload.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priority: Option<i32>,
-    /// The queue that counts: that of the wish, else that of the workload, else `services` for work with no end if there is such a queue,
-    /// else that of the namespace, else `default`.
+    /// The queue that counts: that of the wish, else that of the workload, else `services` for work
+    /// with no end if there is such a queue, else that of the namespace, else `default`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue_name: Option<String>,
-    /// The walltime that counts: that of the wish, else that of the workload, else the default of the queue or of the settings; at most
-    /// the maximum of a queue that clamps. Absent if there is none.
+    /// The walltime that counts: that of the wish, else that of the workload, else the default of
+    /// the queue or of the settings; at most the maximum of a queue that clamps. Absent if there is
+    /// none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub walltime_seconds: Option<i64>,
-    /// When the job took its place in the queue: the moment at which it could first have been placed.
+    /// When the job took its place in the queue: the moment at which it could first have been
+    /// placed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queued_at: Option<MicroTime>,
-    /// Its place in the queue; 1 is next. Places beyond 10 are rounded up to tens, places beyond 100 to hundreds.
+    /// Its place in the queue; 1 is next. Places beyond 10 are rounded up to tens, places beyond
+    /// 100 to hundreds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub position: Option<i32>,
-    /// When the job is expected to start. Absent if there is no estimate, as when it waits for work with no known end, which `blockedBy`
-    /// names.
+    /// When the job is expected to start. Absent if there is no estimate, as when it waits for work
+    /// with no known end, which `blockedBy` names.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub estimated_start: Option<EstimatedStart>,
     /// The estimates of its start while it waited, compared with when it started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start_estimates: Option<StartEstimates>,
-    /// The start that the job is promised. It starts later only if a job outlives its walltime, capacity is lost, a job of higher priority
-    /// arrives, or a person changes something; an Event says which.
+    /// The start that the job is promised. It starts later only if a job outlives its walltime,
+    /// capacity is lost, a job of higher priority arrives, or a person changes something; an Event
+    /// says which.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reservation: Option<Reservation>,
-    /// Since when other jobs may go ahead of this one because its start has no known date. Not reset while it waits.
+    /// Since when other jobs may go ahead of this one because its start has no known date. Not
+    /// reset while it waits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub passed_by_since: Option<MicroTime>,
     /// When its first pod was bound.
@@ -225,11 +240,12 @@ pub struct FluxJobStatus {
     /// Where its pods go. Written before the first of them is bound.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub placement: Vec<PlacementRange>,
-    /// The nodes that `placement` and `reservation` name by their places in this list, each once, as a hostlist (RFC 29). The first has
-    /// place 0.
+    /// The nodes that `placement` and `reservation` name by their places in this list, each once,
+    /// as a hostlist (RFC 29). The first has place 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_list: Option<String>,
-    /// For kubectl: the nodes of the placement as a hostlist (RFC 29), or how many there are if the list is long.
+    /// For kubectl: the nodes of the placement as a hostlist (RFC 29), or how many there are if the
+    /// list is long.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nodes: Option<String>,
     /// The epoch of the leader that wrote the placement: `leaderTransitions` of the Lease.
@@ -254,13 +270,15 @@ pub struct FluxJobStatus {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Reservation {
-    /// When the job starts at the latest. Absent if it waits for work with no known end: then the nodes are held for it.
+    /// When the job starts at the latest. Absent if it waits for work with no known end: then the
+    /// nodes are held for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start: Option<MicroTime>,
     /// The nodes by their places in `nodeList`: `0-3,7`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub node_indexes: String,
-    /// The nodes by their names, as a hostlist (RFC 29): `node[0-3],gpu7`. Earlier versions wrote this instead of `nodeIndexes`.
+    /// The nodes by their names, as a hostlist (RFC 29): `node[0-3],gpu7`. Earlier versions wrote
+    /// this instead of `nodeIndexes`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub nodes: String,
 }
@@ -277,8 +295,8 @@ pub struct EstimatedStart {
     pub as_of: MicroTime,
 }
 
-/// The estimates of the start of a job while it waited. Once the job has started, also by how many seconds it started later than each;
-/// less than 0 if it started earlier.
+/// The estimates of the start of a job while it waited. Once the job has started, also by how many
+/// seconds it started later than each; less than 0 if it started earlier.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct StartEstimates {
@@ -297,11 +315,14 @@ pub struct StartEstimates {
 }
 
 /// What an estimate is based on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 pub enum EstimateKind {
     /// The start is promised: `status.reservation` has the same time.
     Reserved,
-    /// The start is a forecast from the current state: it holds if running jobs end when planned, and nothing else arrives.
+    /// The start is a forecast from the current state: it holds if running jobs end when planned,
+    /// and nothing else arrives.
     Projected,
 }
 
@@ -350,7 +371,8 @@ pub struct PodSet {
     /// How many pods the set has.
     #[schemars(range(min = 0))]
     pub count: i32,
-    /// How many of the pods start together; the others join one by one. Absent if all start together.
+    /// How many of the pods start together; the others join one by one. Absent if all start
+    /// together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub min_count: Option<i32>,
@@ -360,7 +382,8 @@ pub struct PodSet {
     pub requests: BTreeMap<String, String>,
 }
 
-/// Pods of one set, and the nodes they go to: number i of `podIndexes` goes to node number i / `podsPerNode` of `nodeIndexes`.
+/// Pods of one set, and the nodes they go to: number i of `podIndexes` goes to node number i /
+/// `podsPerNode` of `nodeIndexes`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PlacementRange {
@@ -371,7 +394,8 @@ pub struct PlacementRange {
     /// The nodes by their places in `nodeList`, in this order: `0-3,7,2`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub node_indexes: String,
-    /// The nodes by their names, as a hostlist (RFC 29): `node[0-3],gpu7`. Earlier versions wrote this instead of `nodeIndexes`.
+    /// The nodes by their names, as a hostlist (RFC 29): `node[0-3],gpu7`. Earlier versions wrote
+    /// this instead of `nodeIndexes`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub nodes: String,
     /// How many consecutive pods go to each node.
@@ -403,27 +427,32 @@ pub enum BlockedReason {
     QueueLimit,
     /// As many jobs wait in its queue as may: it has no place there yet.
     QueueFull,
-    /// Pods of a Job that was released in its namespace did not all come: no other Job is released there for a while.
+    /// Pods of a Job that was released in its namespace did not all come: no other Job is released
+    /// there for a while.
     ReleasePaused,
-    /// A ResourceQuota of its namespace leaves too little for the pods that its Job does not have yet.
+    /// A ResourceQuota of its namespace leaves too little for the pods that its Job does not have
+    /// yet.
     QuotaExceeded,
     /// The nodes that it may use have too little free.
     InsufficientResources,
     /// No rack, zone or other part of a level has room for as many of its pods as are to be in one.
     NoRoomInLevel,
-    /// The nodes that it could use are cordoned, not ready, or have just refused a pod; or other pods keep it away from them.
+    /// The nodes that it could use are cordoned, not ready, or have just refused a pod; or other
+    /// pods keep it away from them.
     NoMatchingNodes,
     /// It does not fit on the existing nodes, however idle.
     Unsatisfiable,
     /// It had been placed, and its placement was withdrawn before its first Binding.
     PlacementWithdrawn,
-    /// The API server refuses a write that the start needs, or such a write has failed several times.
+    /// The API server refuses a write that the start needs, or such a write has failed several
+    /// times.
     BindFailed,
     /// A claim of a pod is missing, lost, about to be deleted, not bound, or in use.
     VolumesNotReady,
     /// A claim could not be bound where its pod was placed.
     VolumeBindingFailed,
-    /// Work with no known end is on nodes that it could use. Never by itself, only beside what is short there.
+    /// Work with no known end is on nodes that it could use. Never by itself, only beside what is
+    /// short there.
     UnknownEnd,
     /// A reason that another version of Fluxqueue has written.
     #[default]
@@ -449,11 +478,12 @@ pub struct BlockedBy {
     /// The part of that level that has most room, or the part where the rest of the job is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub part: Option<String>,
-    /// How much of the resource the job requests in total. For a level: how many pods are to be in one part, or in all parts together.
+    /// How much of the resource the job requests in total. For a level: how many pods are to be in
+    /// one part, or in all parts together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requested: Option<String>,
-    /// How much of the resource is free on the nodes that the job may use, or left of the limit. For a level: for how many of those pods
-    /// there is room.
+    /// How much of the resource is free on the nodes that the job may use, or left of the limit.
+    /// For a level: for how many of those pods there is room.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub available: Option<String>,
     /// How much of a limit is used: an amount of the resource, or a number of running jobs.
@@ -474,7 +504,9 @@ pub struct BlockedBy {
 }
 
 /// A list, or the one thing that earlier builds wrote instead.
-fn one_or_several<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Vec<BlockedBy>, D::Error> {
+fn one_or_several<'de, D: serde::Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Vec<BlockedBy>, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]
     enum OneOrSeveral {
@@ -549,7 +581,9 @@ impl BlockedReason {
     /// The state of a job that waits for this reason.
     pub fn state(self) -> JobState {
         match self {
-            BlockedReason::Incomplete | BlockedReason::Gated | BlockedReason::VolumesNotReady => JobState::Incomplete,
+            BlockedReason::Incomplete | BlockedReason::Gated | BlockedReason::VolumesNotReady => {
+                JobState::Incomplete
+            }
             BlockedReason::Held | BlockedReason::QueueInvalid => JobState::Held,
             BlockedReason::QueueNotUsable
             | BlockedReason::WalltimeTooLong
@@ -574,8 +608,10 @@ impl BlockedReason {
 
     /// A job that waits for this reason has no place in the queue: the reason is in the job itself.
     pub fn is_outside_the_queue(self) -> bool {
-        let has_no_place =
-            matches!(self, BlockedReason::QueueFull | BlockedReason::ReleasePaused | BlockedReason::QuotaExceeded);
+        let has_no_place = matches!(
+            self,
+            BlockedReason::QueueFull | BlockedReason::ReleasePaused | BlockedReason::QuotaExceeded
+        );
         has_no_place || !matches!(self.state(), JobState::Pending | JobState::Unsatisfiable)
     }
 }
@@ -653,18 +689,26 @@ mod tests {
 
     #[test]
     fn a_reason_of_another_version_is_read() {
-        let read: BlockedBy = serde_json::from_value(json!({ "reason": "Gated", "message": "" })).unwrap();
-        assert_eq!((read.reason, read.reason.to_string()), (BlockedReason::Gated, "Gated".to_owned()));
+        let read: BlockedBy =
+            serde_json::from_value(json!({ "reason": "Gated", "message": "" })).unwrap();
+        assert_eq!(
+            (read.reason, read.reason.to_string()),
+            (BlockedReason::Gated, "Gated".to_owned())
+        );
         assert!(BlockedReason::ALL.into_iter().all(|reason| json!(reason) == reason.as_str()));
-        let newer: BlockedBy = serde_json::from_value(json!({ "reason": "Preempted", "message": "" })).unwrap();
+        let newer: BlockedBy =
+            serde_json::from_value(json!({ "reason": "Preempted", "message": "" })).unwrap();
         assert_eq!(newer.reason, BlockedReason::Unknown);
     }
 
     #[test]
     fn what_an_earlier_build_wrote_of_one_thing_is_read() {
         let one = json!({ "reason": "Gated", "message": "m" });
-        for (written, count) in [(one.clone(), 1), (json!([one, one]), 2), (json!([]), 0), (json!(null), 0)] {
-            let read: FluxJobStatus = serde_json::from_value(json!({ "blockedBy": written })).unwrap();
+        for (written, count) in
+            [(one.clone(), 1), (json!([one, one]), 2), (json!([]), 0), (json!(null), 0)]
+        {
+            let read: FluxJobStatus =
+                serde_json::from_value(json!({ "blockedBy": written })).unwrap();
             assert_eq!(read.blocked_by.len(), count);
         }
     }

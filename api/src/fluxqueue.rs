@@ -1,4 +1,5 @@
-//! `FluxQueue`: a queue, as its administrator wants it. `spec` belongs to people, `status` to the scheduler.
+//! `FluxQueue`: a queue, as its administrator wants it. `spec` belongs to people, `status` to the
+//! scheduler.
 //!
 //! Cluster-scoped: all queues share one machine. docs/queues.md says what the fields mean to jobs.
 #![expect(clippy::duplicated_attributes, reason = "every printer column has a type of its own")]
@@ -15,7 +16,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use crate::fluxjob::WorkloadKind;
 use crate::{conditions, validation};
 
-/// The rules of a queue. For a field that is absent, the settings of the process apply, unless its description says otherwise.
+/// The rules of a queue. For a field that is absent, the settings of the process apply, unless its
+/// description says otherwise.
 #[derive(CustomResource, Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "jobs.converged-computing.org",
@@ -50,14 +52,24 @@ use crate::{conditions, validation};
         json_path = ".status.conditions[?(@.type==\"Accepted\")].status",
         description = "Whether the spec counts"
     ),
-    printcolumn(name = "Waiting", type_ = "integer", json_path = ".status.waiting", description = "Jobs that wait"),
+    printcolumn(
+        name = "Waiting",
+        type_ = "integer",
+        json_path = ".status.waiting",
+        description = "Jobs that wait"
+    ),
     printcolumn(
         name = "Running",
         type_ = "integer",
         json_path = ".status.running",
         description = "Jobs that have nodes"
     ),
-    printcolumn(name = "Used", type_ = "string", json_path = ".status.usage", description = "What running jobs use"),
+    printcolumn(
+        name = "Used",
+        type_ = "string",
+        json_path = ".status.usage",
+        description = "What running jobs use"
+    ),
     printcolumn(
         name = "Limits",
         type_ = "string",
@@ -75,14 +87,16 @@ pub struct FluxQueueSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "validation::label_selector")]
     pub namespace_selector: Option<LabelSelector>,
-    /// The kinds of work that the queue takes; jobs of other kinds are refused. Absent or empty: all.
+    /// The kinds of work that the queue takes; jobs of other kinds are refused. Absent or empty:
+    /// all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 6), extend("x-kubernetes-list-type" = "set"))]
     pub workload_kinds: Vec<WorkloadKind>,
     /// Which jobs may start before which within the queue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<Policy>,
-    /// Only the first so many jobs of the queue may be promised a start. A job that fits starts, whatever its place.
+    /// Only the first so many jobs of the queue may be promised a start. A job that fits starts,
+    /// whatever its place.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub queue_depth: Option<i32>,
@@ -90,11 +104,13 @@ pub struct FluxQueueSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub reservation_depth: Option<i32>,
-    /// How long other jobs may go ahead of the first waiting job of the queue if its start has no known date, in seconds; 0: not at all.
+    /// How long other jobs may go ahead of the first waiting job of the queue if its start has no
+    /// known date, in seconds; 0: not at all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub bypass_seconds: Option<i64>,
-    /// Queues of higher priority go first. The jobs of queues of equal priority are ordered by their own priority and age.
+    /// Queues of higher priority go first. The jobs of queues of equal priority are ordered by
+    /// their own priority and age.
     #[serde(default)]
     pub priority: i32,
     /// The nodes that its jobs may use, by their labels. Absent: all.
@@ -104,20 +120,23 @@ pub struct FluxQueueSpec {
     /// Whether waiting jobs may start (`None`) or are held (`Hold`). Running jobs go on.
     #[serde(default)]
     pub stop_policy: StopPolicy,
-    /// The walltime of a job that gives none, in seconds; services have no walltime. Absent: the default of the settings, at most the
-    /// maximum of the queue; without that, the maximum.
+    /// The walltime of a job that gives none, in seconds; services have no walltime. Absent: the
+    /// default of the settings, at most the maximum of the queue; without that, the maximum.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub default_walltime_seconds: Option<i64>,
-    /// The longest walltime of a job, in seconds. A queue with a maximum refuses services, which have no walltime.
+    /// The longest walltime of a job, in seconds. A queue with a maximum refuses services, which
+    /// have no walltime.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub max_walltime_seconds: Option<i64>,
-    /// Whether a job that asks for more than the maximum is refused (`Refuse`) or planned with the maximum (`Clamp`).
-    /// Fluxqueue does not end a job that is planned with the maximum; its manifest has to.
+    /// Whether a job that asks for more than the maximum is refused (`Refuse`) or planned with the
+    /// maximum (`Clamp`). Fluxqueue does not end a job that is planned with the maximum; its
+    /// manifest has to.
     #[serde(default)]
     pub max_walltime_action: MaxWalltimeAction,
-    /// How much its jobs may use at a time. A promised start counts over the time for which it is planned.
+    /// How much its jobs may use at a time. A promised start counts over the time for which it is
+    /// planned.
     #[serde(default, skip_serializing_if = "Limits::is_empty")]
     pub limits: Limits,
 }
@@ -142,7 +161,8 @@ pub struct LimitsOfScope {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub running_jobs: Option<i32>,
-    /// How many jobs may wait in the queue. A job that arrives when it is full has no place until there is room.
+    /// How many jobs may wait in the queue. A job that arrives when it is full has no place until
+    /// there is room.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub waiting_jobs: Option<i32>,
@@ -175,9 +195,10 @@ impl Limits {
     }
 }
 
-/// Which jobs may start before which, by the names of Fluxion's queue policies: `fcfs` no job before one that waits ahead of it in the
-/// queue; `easy` any job that does not delay the first waiting job; `hybrid` any job that does not delay the first `reservationDepth`
-/// waiting jobs; `conservative` any job that delays no other.
+/// Which jobs may start before which, by the names of Fluxion's queue policies: `fcfs` no job
+/// before one that waits ahead of it in the queue; `easy` any job that does not delay the first
+/// waiting job; `hybrid` any job that does not delay the first `reservationDepth` waiting jobs;
+/// `conservative` any job that delays no other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Policy {
@@ -215,11 +236,13 @@ pub enum MaxWalltimeAction {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct FluxQueueStatus {
-    /// Conditions. That of Fluxqueue is Accepted: whether the spec counts, and if not, which field of it cannot be read.
+    /// Conditions. That of Fluxqueue is Accepted: whether the spec counts, and if not, which field
+    /// of it cannot be read.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "conditions::queue_schema")]
     pub conditions: Vec<Condition>,
-    /// The spec by which the jobs of the queue go: the last that was accepted. Absent if none ever was; then its jobs are held.
+    /// The spec by which the jobs of the queue go: the last that was accepted. Absent if none ever
+    /// was; then its jobs are held.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "validation::any_object")]
     pub accepted_spec: Option<Box<FluxQueueSpec>>,
@@ -250,6 +273,9 @@ mod tests {
     fn an_empty_spec_is_a_queue_for_all() {
         let read: FluxQueueSpec = serde_json::from_value(json!({})).unwrap();
         assert_eq!(read, FluxQueueSpec::default());
-        assert_eq!((read.stop_policy, read.max_walltime_action), (StopPolicy::None, MaxWalltimeAction::Refuse));
+        assert_eq!(
+            (read.stop_policy, read.max_walltime_action),
+            (StopPolicy::None, MaxWalltimeAction::Refuse)
+        );
     }
 }

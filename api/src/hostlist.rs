@@ -1,7 +1,8 @@
 //! Lists of host names as text: RFC 29 of the Flux project, such as `node[0-3],gpu7`.
 //!
-//! A list, not a set: order and repetition are kept. Names of Kubernetes nodes are DNS subdomains, so the number that
-//! varies stands in the first label (`rack1-node0007.example.org`), and only that is looked for when writing.
+//! A list, not a set: order and repetition are kept. Names of Kubernetes nodes are DNS subdomains,
+//! so the number that varies stands in the first label (`rack1-node0007.example.org`), and only
+//! that is looked for when writing.
 
 use std::fmt::Write as _;
 
@@ -30,14 +31,17 @@ pub enum HostlistError {
 
 /// Writes names in their order; neighbours that differ in one number share their prefix and suffix.
 ///
-/// The names must be host names: printable ASCII without space, comma and square brackets, and not empty.
+/// The names must be host names: printable ASCII without space, comma and square brackets, and not
+/// empty.
 pub fn encode<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     let mut text = String::new();
     let mut open: Option<Expression<'a>> = None;
     for name in names {
         debug_assert!(is_host_name(name), "{name:?} is no host name");
         match (&mut open, Numbered::find(name)) {
-            (Some(expression), Some(numbered)) if expression.takes(&numbered) => expression.push(numbered.id),
+            (Some(expression), Some(numbered)) if expression.takes(&numbered) => {
+                expression.push(numbered.id)
+            }
             (_, numbered) => {
                 if let Some(done) = open.take() {
                     done.write(&mut text);
@@ -92,18 +96,29 @@ pub fn decode(text: &str) -> Result<Vec<String>, HostlistError> {
 }
 
 /// Reads what stands between brackets. The first element's leading zeros give the width of all.
-fn decode_ids(names: &mut Names, prefix: &str, ids: &str, suffix: &str) -> Result<(), HostlistError> {
+fn decode_ids(
+    names: &mut Names,
+    prefix: &str,
+    ids: &str,
+    suffix: &str,
+) -> Result<(), HostlistError> {
     let mut width = None;
     for element in ids.split(',') {
         let (first, last) = element.split_once('-').unwrap_or((element, element));
         let width = *width.get_or_insert_with(|| width_of(first));
-        let parse = |digits: &str| digits.bytes().all(|b| b.is_ascii_digit()).then(|| digits.parse::<u64>().ok())?;
+        let parse = |digits: &str| {
+            digits.bytes().all(|b| b.is_ascii_digit()).then(|| digits.parse::<u64>().ok())?
+        };
         let range = parse(first).zip(parse(last)).filter(|(first, last)| first <= last);
         let (first, last) = range.ok_or_else(|| HostlistError::Id(element.to_owned()))?;
         for id in first..=last {
             let bytes = prefix.len() + suffix.len() + width.max(20);
-            names
-                .push(|name| write!(name, "{prefix}{id:0width$}{suffix}").expect("a String takes everything"), bytes)?;
+            names.push(
+                |name| {
+                    write!(name, "{prefix}{id:0width$}{suffix}").expect("a String takes everything")
+                },
+                bytes,
+            )?;
         }
     }
     Ok(())
@@ -117,7 +132,9 @@ fn expressions(text: &str) -> Result<Vec<&str>, HostlistError> {
         match (byte, inside) {
             (b'[', false) => inside = true,
             (b']', true) => inside = false,
-            (b'[', true) | (b']', false) => return Err(HostlistError::Bracket(text[start..].to_owned())),
+            (b'[', true) | (b']', false) => {
+                return Err(HostlistError::Bracket(text[start..].to_owned()));
+            }
             (b',', false) => {
                 parts.push(&text[start..at]);
                 start = at + 1;
@@ -168,7 +185,12 @@ impl<'a> Numbered<'a> {
         let end = label.rfind(|c: char| c.is_ascii_digit())? + 1;
         let start = label[..end].rfind(|c: char| !c.is_ascii_digit()).map_or(0, |at| at + 1);
         let digits = &name[start..end];
-        Some(Numbered { prefix: &name[..start], digits, suffix: &name[end..], id: digits.parse().ok()? })
+        Some(Numbered {
+            prefix: &name[..start],
+            digits,
+            suffix: &name[end..],
+            id: digits.parse().ok()?,
+        })
     }
 }
 
@@ -196,9 +218,15 @@ impl<'a> Expression<'a> {
     /// True if reading the expression gives exactly this name back.
     fn takes(&self, name: &Numbered<'_>) -> bool {
         let padded = || {
-            let zeros = name.digits.bytes().take_while(|b| *b == b'0').count().min(name.digits.len() - 1);
-            // Padding adds no digit to a number that is wide enough, and may not be missing on a narrower one.
-            if zeros == 0 { name.digits.len() >= self.width } else { name.digits.len() == self.width }
+            let zeros =
+                name.digits.bytes().take_while(|b| *b == b'0').count().min(name.digits.len() - 1);
+            // Padding adds no digit to a number that is wide enough, and may not be missing on a
+            // narrower one.
+            if zeros == 0 {
+                name.digits.len() >= self.width
+            } else {
+                name.digits.len() == self.width
+            }
         };
         self.prefix == name.prefix && self.suffix == name.suffix && padded()
     }
@@ -234,7 +262,8 @@ impl<'a> Expression<'a> {
     }
 }
 
-/// The width to which numbers are padded in a list that begins with these digits; 0 if they are not.
+/// The width to which numbers are padded in a list that begins with these digits; 0 if they are
+/// not.
 fn width_of(digits: &str) -> usize {
     if digits.len() > 1 && digits.starts_with('0') { digits.len() } else { 0 }
 }
@@ -246,7 +275,8 @@ fn separate(text: &mut String) {
 }
 
 fn is_host_name(name: &str) -> bool {
-    !name.is_empty() && name.bytes().all(|b| b.is_ascii_graphic() && !matches!(b, b'[' | b']' | b','))
+    !name.is_empty()
+        && name.bytes().all(|b| b.is_ascii_graphic() && !matches!(b, b'[' | b']' | b','))
 }
 
 #[cfg(test)]
@@ -290,7 +320,10 @@ mod tests {
 
     #[test]
     fn neighbours_share_prefix_and_suffix() {
-        assert_eq!(round_trip(&["gke-pool-1-abc-0007", "gke-pool-1-abc-0008"]), "gke-pool-1-abc-[0007-0008]");
+        assert_eq!(
+            round_trip(&["gke-pool-1-abc-0007", "gke-pool-1-abc-0008"]),
+            "gke-pool-1-abc-[0007-0008]"
+        );
         assert_eq!(round_trip(&["n9", "n10", "n11"]), "n[9-11]");
         assert_eq!(round_trip(&["n2", "n1", "n2", "n2"]), "n[2,1-2,2]");
         assert_eq!(round_trip(&["a1.x1.org", "a2.x1.org"]), "a[1-2].x1.org");
@@ -311,19 +344,36 @@ mod tests {
     fn numbers_too_large_to_count_with_stay_text() {
         let (a, b) = ("n18446744073709551615", "n18446744073709551616");
         assert_eq!(round_trip(&[a, b, b]), format!("{a},{b},{b}"));
-        assert_eq!(round_trip(&["n18446744073709551614", a]), "n[18446744073709551614-18446744073709551615]");
+        assert_eq!(
+            round_trip(&["n18446744073709551614", a]),
+            "n[18446744073709551614-18446744073709551615]"
+        );
     }
 
     #[test]
     fn what_is_no_hostlist() {
         for text in ["a[", "a]", "a[1", "a1]", "a[1]]", "a[[1]]", "a[1]b[2]"] {
-            assert!(matches!(decode(text), Err(HostlistError::Bracket(_))), "{text:?}: {:?}", decode(text));
+            assert!(
+                matches!(decode(text), Err(HostlistError::Bracket(_))),
+                "{text:?}: {:?}",
+                decode(text)
+            );
         }
-        for text in ["a[]", "a[x]", "a[1-]", "a[-1]", "a[3-1]", "a[+1]", "a[1,]", "a[18446744073709551616]"] {
-            assert!(matches!(decode(text), Err(HostlistError::Id(_))), "{text:?}: {:?}", decode(text));
+        for text in
+            ["a[]", "a[x]", "a[1-]", "a[-1]", "a[3-1]", "a[+1]", "a[1,]", "a[18446744073709551616]"]
+        {
+            assert!(
+                matches!(decode(text), Err(HostlistError::Id(_))),
+                "{text:?}: {:?}",
+                decode(text)
+            );
         }
         for text in ["a b", "a,b\n", "\u{e9}"] {
-            assert!(matches!(decode(text), Err(HostlistError::Character(_))), "{text:?}: {:?}", decode(text));
+            assert!(
+                matches!(decode(text), Err(HostlistError::Character(_))),
+                "{text:?}: {:?}",
+                decode(text)
+            );
         }
     }
 

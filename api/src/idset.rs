@@ -1,11 +1,12 @@
 //! Sets of ids as text: RFC 22 of the Flux project, such as `0-3,7`.
 //!
-//! Strict: ids ascend, none is repeated, none has a leading zero. Square brackets around the set are optional on the
-//! way in, and never written.
+//! Strict: ids ascend, none is repeated, none has a leading zero. Square brackets around the set
+//! are optional on the way in, and never written.
 
 use std::fmt::Write as _;
 
-/// At most this many ids are read from one text, which may come from a person: `0-4294967295` is short.
+/// At most this many ids are read from one text, which may come from a person: `0-4294967295` is
+/// short.
 pub const IDS_MAX: usize = 1_000_000;
 
 /// Why a text is no idset.
@@ -89,7 +90,8 @@ fn push_range(text: &mut String, first: u32, last: u32) {
     if !text.is_empty() {
         text.push(',');
     }
-    let written = if first == last { write!(text, "{first}") } else { write!(text, "{first}-{last}") };
+    let written =
+        if first == last { write!(text, "{first}") } else { write!(text, "{first}-{last}") };
     written.expect("a String takes everything");
 }
 
@@ -114,14 +116,24 @@ mod tests {
 
     #[test]
     fn what_is_no_idset() {
-        for text in ["01", "1,", ",1", "1-", "-1", "1-2-3", " 1", "+1", "1 ", "a", "4294967296", "0x1"] {
+        for text in
+            ["01", "1,", ",1", "1-", "-1", "1-2-3", " 1", "+1", "1 ", "a", "4294967296", "0x1"]
+        {
             assert!(matches!(decode(text), Err(IdsetError::Id(_))), "{text:?}: {:?}", decode(text));
         }
         for text in ["1,1", "2,1", "1-3,3", "3-1"] {
-            assert!(matches!(decode(text), Err(IdsetError::Order { .. })), "{text:?}: {:?}", decode(text));
+            assert!(
+                matches!(decode(text), Err(IdsetError::Order { .. })),
+                "{text:?}: {:?}",
+                decode(text)
+            );
         }
         for text in ["[1", "1]", "[", "]"] {
-            assert!(matches!(decode(text), Err(IdsetError::Bracket(_))), "{text:?}: {:?}", decode(text));
+            assert!(
+                matches!(decode(text), Err(IdsetError::Bracket(_))),
+                "{text:?}: {:?}",
+                decode(text)
+            );
         }
     }
 

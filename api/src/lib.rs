@@ -1,4 +1,5 @@
-//! The API types of Fluxqueue: `FluxJob`, `FluxQueue`, and the labels, annotations and names it shares with its users. No I/O.
+//! The API types of Fluxqueue: `FluxJob`, `FluxQueue`, and the labels, annotations and names it
+//! shares with its users. No I/O.
 
 pub mod conditions;
 mod crd;
@@ -15,11 +16,16 @@ mod validation;
 
 pub use crd::{Definition, crd_yaml};
 
-pub use conditions::{AcceptedReason, ConditionType, DegradedReason, FinishedReason, JobState, ScheduledReason};
+pub use conditions::{
+    AcceptedReason, ConditionType, DegradedReason, FinishedReason, JobState, ScheduledReason,
+};
 pub use events::EventReason;
 pub use fluxjob::{
-    BlockedBy, BlockedReason, EstimateKind, EstimatedStart, FluxJob, FluxJobSpec, FluxJobStatus, ObservedWorkload,
-    PlacementRange, PodSet, Reservation, StartEstimates, WorkloadKind, WorkloadRef,
+    BlockedBy, BlockedReason, EstimateKind, EstimatedStart, FluxJob, FluxJobSpec, FluxJobStatus,
+    ObservedWorkload, PlacementRange, PodSet, Reservation, StartEstimates, WorkloadKind,
+    WorkloadRef,
 };
-pub use fluxqueue::{FluxQueue, FluxQueueSpec, FluxQueueStatus, MaxWalltimeAction, Policy, StopPolicy};
+pub use fluxqueue::{
+    FluxQueue, FluxQueueSpec, FluxQueueStatus, MaxWalltimeAction, Policy, StopPolicy,
+};
 pub use overrides::{Hold, Overrides};

@@ -1,6 +1,8 @@
-//! Names by which users and Fluxqueue talk to each other: labels, annotations, gates, scheduler names.
+//! Names by which users and Fluxqueue talk to each other: labels, annotations, gates, scheduler
+//! names.
 //!
-//! Fluxqueue's own have one prefix, `fluxqueue/`. Those of the fluxqueue prototype, fluxnetes and Fluence keep their meaning as aliases.
+//! Fluxqueue's own have one prefix, `fluxqueue/`. Those of the fluxqueue prototype, fluxnetes and
+//! Fluence keep their meaning as aliases.
 
 use std::collections::BTreeMap;
 
@@ -12,8 +14,8 @@ pub const GROUP: &str = "jobs.converged-computing.org";
 /// The `spec.schedulerName` that is served unless configured otherwise.
 pub const SCHEDULER_NAME: &str = "fluxqueue";
 
-/// The `spec.schedulerName` values of the systems that Fluxqueue continues. They are served only if the settings say so: beside one of
-/// these systems both would bind the same pods.
+/// The `spec.schedulerName` values of the systems that Fluxqueue continues. They are served only if
+/// the settings say so: beside one of these systems both would bind the same pods.
 pub const SEED_SCHEDULER_NAMES: [&str; 3] = ["FluxionScheduler", "fluxnetes", "fluence"];
 
 /// The scheduling gate that Fluxqueue removes from its own pods once it has decided.
@@ -35,49 +37,54 @@ pub const GROUP_LABELS: [(&str, &str); 5] = [
     ("fluence.pod-group", "fluence.group-size"),
 ];
 
-/// Annotation of a pod, or of the object that makes it: how long it runs at most, as a Flux Standard Duration (RFC 23), a Kubernetes
-/// duration, or a bare number of seconds; `unlimited` for a service.
+/// Annotation of a pod, or of the object that makes it: how long it runs at most, as a Flux
+/// Standard Duration (RFC 23), a Kubernetes duration, or a bare number of seconds; `unlimited` for
+/// a service.
 pub const WALLTIME: &str = "fluxqueue/walltime";
 
-/// Annotation of a pod, or of the object that makes it: all pods of the job that carry it are in one part of this level of the machine, or
-/// none starts. The value is the name of a level in the settings, such as `rack`, or a node label of the level.
+/// Annotation of a pod, or of the object that makes it: all pods of the job that carry it are in
+/// one part of this level of the machine, or none starts. The value is the name of a level in the
+/// settings, such as `rack`, or a node label of the level.
 pub const REQUIRED_LEVEL: &str = "fluxqueue/required-level";
 
-/// Annotation beside [`REQUIRED_LEVEL`], [`PREFERRED_LEVEL`] or [`SPREAD_LEVEL`]: `role` applies them to the pods of each role of the job
-/// separately, `job` (default) to all together.
+/// Annotation beside [`REQUIRED_LEVEL`], [`PREFERRED_LEVEL`] or [`SPREAD_LEVEL`]: `role` applies
+/// them to the pods of each role of the job separately, `job` (default) to all together.
 pub const LEVEL_SCOPE: &str = "fluxqueue/level-scope";
 
-/// Annotation of a pod, or of the object that makes it: the pods of each role are divided into slices, and each slice is in one part of
-/// this level; see [`SLICE_SIZE`].
+/// Annotation of a pod, or of the object that makes it: the pods of each role are divided into
+/// slices, and each slice is in one part of this level; see [`SLICE_SIZE`].
 pub const SLICE_LEVEL: &str = "fluxqueue/slice-level";
 
-/// Annotation beside [`SLICE_LEVEL`]: how many pods a slice has. In an Indexed Job the first slice has the indexes from 0 on; of several
-/// Jobs of one role in a JobSet, the pods of the first Job come first.
+/// Annotation beside [`SLICE_LEVEL`]: how many pods a slice has. In an Indexed Job the first slice
+/// has the indexes from 0 on; of several Jobs of one role in a JobSet, the pods of the first Job
+/// come first.
 pub const SLICE_SIZE: &str = "fluxqueue/slice-size";
 
-/// Annotation of a pod, or of the object that makes it: the pods of the job are in one part of this level if that is possible now, else in
-/// as few parts as possible.
+/// Annotation of a pod, or of the object that makes it: the pods of the job are in one part of this
+/// level if that is possible now, else in as few parts as possible.
 pub const PREFERRED_LEVEL: &str = "fluxqueue/preferred-level";
 
-/// Annotation of a pod, or of the object that makes it: the pods of the job are spread over the parts of this level; see [`MAX_PER_PART`]
-/// and [`MAX_SKEW`].
+/// Annotation of a pod, or of the object that makes it: the pods of the job are spread over the
+/// parts of this level; see [`MAX_PER_PART`] and [`MAX_SKEW`].
 pub const SPREAD_LEVEL: &str = "fluxqueue/spread-level";
 
 /// Annotation beside [`SPREAD_LEVEL`]: how many of these pods one part may have at most.
 pub const MAX_PER_PART: &str = "fluxqueue/max-per-part";
 
-/// Annotation beside [`SPREAD_LEVEL`]: by how much the numbers of these pods in any two parts may differ at most.
+/// Annotation beside [`SPREAD_LEVEL`]: by how much the numbers of these pods in any two parts may
+/// differ at most.
 pub const MAX_SKEW: &str = "fluxqueue/max-skew";
 
-/// Annotation of a pod, or of the object that makes it: `true` asks for nodes alone. The job gets only nodes that no other pods use, and
-/// Fluxqueue puts no other pods on them; pods of DaemonSets do not count.
+/// Annotation of a pod, or of the object that makes it: `true` asks for nodes alone. The job gets
+/// only nodes that no other pods use, and Fluxqueue puts no other pods on them; pods of DaemonSets
+/// do not count.
 pub const EXCLUSIVE: &str = "fluxqueue/exclusive";
 
 /// Label of a pod, or of the object that makes it: the queue in which it waits.
 pub const QUEUE_NAME: &str = "fluxqueue/queue-name";
 
-/// Annotation of a pod that has its node: the queue that it is charged to, whatever its labels say later. It comes with the Binding, and
-/// only Fluxqueue writes it.
+/// Annotation of a pod that has its node: the queue that it is charged to, whatever its labels say
+/// later. It comes with the Binding, and only Fluxqueue writes it.
 pub const CHARGED_QUEUE: &str = "fluxqueue/charged-queue";
 
 /// Annotation of a namespace: the queue for its jobs that name none.
@@ -86,26 +93,30 @@ pub const DEFAULT_QUEUE: &str = "fluxqueue/default-queue";
 /// The queue of jobs for which no queue is named. It exists even without an object.
 pub const QUEUE_DEFAULT: &str = "default";
 
-/// Label of a namespace or of an object: [`ENABLED`] gives pods that name no scheduler to Fluxqueue; [`DISABLED`] on an object leaves it
-/// alone.
+/// Label of a namespace or of an object: [`ENABLED`] gives pods that name no scheduler to
+/// Fluxqueue; [`DISABLED`] on an object leaves it alone.
 pub const ADMISSION: &str = "fluxqueue/admission";
 
-/// Label of a namespace: [`ENABLED`] gives Fluxqueue's pods there the scheduling gate `fluxqueue` when they are created.
+/// Label of a namespace: [`ENABLED`] gives Fluxqueue's pods there the scheduling gate `fluxqueue`
+/// when they are created.
 pub const ADMISSION_GATE: &str = "fluxqueue/gate";
 
 /// Label of a namespace: [`ENABLED`] refuses there at once what the scheduler would refuse later.
 pub const ADMISSION_STRICT: &str = "fluxqueue/strict";
 
-/// Label of a namespace: [`ENABLED`] suspends Fluxqueue's Jobs there until they have a place, so that they wait without pods.
+/// Label of a namespace: [`ENABLED`] suspends Fluxqueue's Jobs there until they have a place, so
+/// that they wait without pods.
 pub const ADMISSION_SUSPEND: &str = "fluxqueue/suspend";
 
-/// Label of a namespace: [`ENABLED`] refuses there all pods and templates that do not name Fluxqueue, or name a node.
+/// Label of a namespace: [`ENABLED`] refuses there all pods and templates that do not name
+/// Fluxqueue, or name a node.
 pub const REQUIRED: &str = "fluxqueue/required";
 
 /// Label of a namespace with [`REQUIRED`]: [`ENABLED`] excepts DaemonSets and their pods.
 pub const REQUIRED_EXCEPT_DAEMONSETS: &str = "fluxqueue/daemonsets";
 
-/// Annotation of a Job: the Job is suspended until Fluxqueue has a place for it, and only Fluxqueue releases it.
+/// Annotation of a Job: the Job is suspended until Fluxqueue has a place for it, and only Fluxqueue
+/// releases it.
 pub const SUSPENDED: &str = "fluxqueue/suspended";
 
 /// Annotation of a Job: when Fluxqueue had a place for the Job and released it.
@@ -117,7 +128,8 @@ pub const ENABLED: &str = "enabled";
 /// The value of [`ADMISSION`] that leaves an object alone.
 pub const DISABLED: &str = "disabled";
 
-/// The queue of services that name none, if there is a FluxQueue of that name and their namespace may use it.
+/// The queue of services that name none, if there is a FluxQueue of that name and their namespace
+/// may use it.
 pub const QUEUE_SERVICES: &str = "services";
 
 /// Label of a FluxJob: the uid of its workload; for a group, the uid of its first pod.
@@ -138,20 +150,23 @@ const NAME_LENGTH_MAX: usize = 253;
 /// The longest value of a label.
 const LABEL_LENGTH_MAX: usize = 63;
 
-/// The labels by which a FluxJob is found from its workload. A name that is too long for a label is left out: such a FluxJob is found by
-/// the field `spec.workloadRef.name`.
+/// The labels by which a FluxJob is found from its workload. A name that is too long for a label is
+/// left out: such a FluxJob is found by the field `spec.workloadRef.name`.
 pub fn fluxjob_labels(kind: WorkloadKind, name: &str, uid: &str) -> BTreeMap<String, String> {
     let fits = |value: &str| !value.is_empty() && value.len() <= LABEL_LENGTH_MAX;
-    let all = [MANAGED_BY, (WORKLOAD_KIND, kind.suffix()), (WORKLOAD_NAME, name), (WORKLOAD_UID, uid)];
+    let all =
+        [MANAGED_BY, (WORKLOAD_KIND, kind.suffix()), (WORKLOAD_NAME, name), (WORKLOAD_UID, uid)];
     let fitting = all.into_iter().filter(|(_, value)| fits(value));
     fitting.map(|(label, value)| (label.to_owned(), value.to_owned())).collect()
 }
 
-/// The name of the FluxJob of a workload: `<name>-<suffix>-<five characters made of the uid>`, such as
-/// `lammps-job-4f7qa`. A later workload of the same name has another uid, so it gets another FluxJob.
+/// The name of the FluxJob of a workload: `<name>-<suffix>-<five characters made of the uid>`, such
+/// as `lammps-job-4f7qa`. A later workload of the same name has another uid, so it gets another
+/// FluxJob.
 ///
-/// `name` may be a label value (a group's name): what no object's name may have becomes `-` or lower case, and what is
-/// too long is cut. Names that become alike by this still differ in the part that the uid makes.
+/// `name` may be a label value (a group's name): what no object's name may have becomes `-` or
+/// lower case, and what is too long is cut. Names that become alike by this still differ in the
+/// part that the uid makes.
 pub fn fluxjob_name(name: &str, workload: WorkloadKind, uid: &str) -> String {
     let tail = format!("{}-{}", workload.suffix(), uid_suffix(uid));
     let mut head = String::with_capacity(name.len());
@@ -170,16 +185,20 @@ pub fn fluxjob_name(name: &str, workload: WorkloadKind, uid: &str) -> String {
     if head.is_empty() { tail } else { format!("{head}-{tail}") }
 }
 
-/// Five characters that stay the same for a uid in every version of this program: 25 bits of FNV-1a, in base 32.
+/// Five characters that stay the same for a uid in every version of this program: 25 bits of
+/// FNV-1a, in base 32.
 fn uid_suffix(uid: &str) -> String {
     const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
-    let hash = uid
-        .bytes()
-        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3));
-    // The upper bits of the hash have seen every byte; the lowest ones of similar uids resemble each other.
+    let hash = uid.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    });
+    // The upper bits of the hash have seen every byte; the lowest ones of similar uids resemble
+    // each other.
     let folded = hash ^ (hash >> 32);
     let digits = folded.to_le_bytes();
-    let digit = |at: usize| (u16::from_le_bytes([digits[at * 5 / 8], digits[at * 5 / 8 + 1]]) >> (at * 5 % 8)) & 31;
+    let digit = |at: usize| {
+        (u16::from_le_bytes([digits[at * 5 / 8], digits[at * 5 / 8 + 1]]) >> (at * 5 % 8)) & 31
+    };
     (0..5).map(|at| char::from(ALPHABET[usize::from(digit(at))])).collect()
 }
 
@@ -204,7 +223,10 @@ mod tests {
     #[test]
     fn names_say_what_and_which() {
         assert_eq!(fluxjob_name("lammps", WorkloadKind::Job, UID), "lammps-job-fj41v");
-        assert_eq!(fluxjob_name("web.v1", WorkloadKind::Deployment, UID), "web.v1-deployment-fj41v");
+        assert_eq!(
+            fluxjob_name("web.v1", WorkloadKind::Deployment, UID),
+            "web.v1-deployment-fj41v"
+        );
         assert_ne!(
             fluxjob_name("lammps", WorkloadKind::Job, UID),
             fluxjob_name("lammps", WorkloadKind::Job, "0b1a7c52-5f0e-4a57-9d1b-3f0c0f7e2a12")
@@ -213,7 +235,10 @@ mod tests {
 
     #[test]
     fn label_values_become_names() {
-        assert_eq!(fluxjob_name("My_Group..1.-x", WorkloadKind::Group, UID), "my-group.1.x-group-fj41v");
+        assert_eq!(
+            fluxjob_name("My_Group..1.-x", WorkloadKind::Group, UID),
+            "my-group.1.x-group-fj41v"
+        );
         assert_eq!(fluxjob_name("a-.b", WorkloadKind::Group, UID), "a--b-group-fj41v");
         assert_eq!(fluxjob_name("", WorkloadKind::Group, UID), "group-fj41v");
         assert_eq!(fluxjob_name("__", WorkloadKind::Group, UID), "group-fj41v");
@@ -238,7 +263,9 @@ mod tests {
 
     #[test]
     fn uids_seldom_share_a_suffix() {
-        let uids = (0..2000).map(|n: u32| format!("{:08x}-5f0e-4a57-9d1b-3f0c0f7e2a11", n.wrapping_mul(0x9e37_79b9)));
+        let uids = (0..2000).map(|n: u32| {
+            format!("{:08x}-5f0e-4a57-9d1b-3f0c0f7e2a11", n.wrapping_mul(0x9e37_79b9))
+        });
         let suffixes: BTreeSet<String> = uids.map(|uid| uid_suffix(&uid)).collect();
         // 2000 of 2^25: 0.06 pairs are expected to collide.
         assert!(suffixes.len() >= 1998, "{}", suffixes.len());

@@ -1,14 +1,17 @@
-//! What people wish of a job, in the spec of its `FluxJob`. manifests/base/admission-policy.yaml says who may wish what.
+//! What people wish of a job, in the spec of its `FluxJob`. manifests/base/admission-policy.yaml
+//! says who may wish what.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-/// What people wish instead of what the workload says. For a field that is absent, what the workload says counts.
+/// What people wish instead of what the workload says. For a field that is absent, what the
+/// workload says counts.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Overrides {
-    /// The PriorityClass whose value is the priority of the job. A class that does not exist counts as no wish.
+    /// The PriorityClass whose value is the priority of the job. A class that does not exist counts
+    /// as no wish.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253))]
     pub priority_class_name: Option<String>,
@@ -16,15 +19,17 @@ pub struct Overrides {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub walltime_seconds: Option<i64>,
-    /// The queue in which the job waits. A job that has nodes stays in the queue that it started from.
+    /// The queue in which the job waits. A job that has nodes stays in the queue that it started
+    /// from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253))]
     pub queue_name: Option<String>,
     /// While true, the job does not start. A job that has begun goes on.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub hold: bool,
-    /// Holds by name: while there is any, the job does not start. A job that has begun goes on. Each user makes and lifts the own hold;
-    /// to lift the hold of another user needs the verb release on fluxjobs/hold.
+    /// Holds by name: while there is any, the job does not start. A job that has begun goes on.
+    /// Each user makes and lifts the own hold; to lift the hold of another user needs the verb
+    /// release on fluxjobs/hold.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = json!(["by"])))]
     pub holds: Vec<Hold>,
@@ -72,9 +77,13 @@ mod tests {
 
     #[test]
     fn a_job_is_held_while_any_hold_is_there() {
-        let read = |wishes: serde_json::Value| serde_json::from_value::<Overrides>(wishes).unwrap().held();
+        let read =
+            |wishes: serde_json::Value| serde_json::from_value::<Overrides>(wishes).unwrap().held();
         assert_eq!(read(json!({})), None);
-        assert_eq!(read(json!({ "hold": true })).unwrap(), "spec.overrides.hold of its FluxJob is true");
+        assert_eq!(
+            read(json!({ "hold": true })).unwrap(),
+            "spec.overrides.hold of its FluxJob is true"
+        );
         let holds = json!({ "holds": [{ "by": "ann", "reason": "audit" }, { "by": "bob" }] });
         assert_eq!(read(holds.clone()).unwrap(), "held by ann: audit; held by bob");
         let wishes: Overrides = serde_json::from_value(holds.clone()).unwrap();

@@ -1,8 +1,10 @@
 //! Where the pods of a job go, in few words: `status.placement` of a FluxJob.
 //!
-//! A gang of 5000 pods on 500 alike nodes is one range of some sixty bytes. Names of nodes that share no number, as those of clouds, cannot
-//! be shortened: so a FluxJob has each name once, in `status.nodeList`, and names nodes by their places there ([`compact`]). In memory,
-//! placements and reservations have the names ([`spell_out`]). Which pod has which index is decided by the scheduler.
+//! A gang of 5000 pods on 500 alike nodes is one range of some sixty bytes. Names of nodes that
+//! share no number, as those of clouds, cannot be shortened: so a FluxJob has each name once, in
+//! `status.nodeList`, and names nodes by their places there ([`compact`]). In memory, placements
+//! and reservations have the names ([`spell_out`]). Which pod has which index is decided by the
+//! scheduler.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -47,7 +49,9 @@ pub enum PlacementError {
         pods_per_node: i32,
     },
     /// Indexes and nodes do not match.
-    #[error("placement of pod set {pod_set:?}: {indexes} pods, {pods_per_node} to a node, do not fill {nodes} nodes")]
+    #[error(
+        "placement of pod set {pod_set:?}: {indexes} pods, {pods_per_node} to a node, do not fill {nodes} nodes"
+    )]
     Count {
         /// The pod set.
         pod_set: String,
@@ -77,15 +81,17 @@ pub enum PlacementError {
     Place(String),
 }
 
-/// Puts the names of nodes of a status into its `nodeList`, in the order in which the placement and then the reservation name them first.
-/// Both name them by their places from then on. What is written to the API server is compact.
+/// Puts the names of nodes of a status into its `nodeList`, in the order in which the placement and
+/// then the reservation name them first. Both name them by their places from then on. What is
+/// written to the API server is compact.
 pub fn compact(status: &mut FluxJobStatus) -> Result<(), PlacementError> {
     let mut list = NodeList::default();
     let mut places = Vec::new();
     for range in &status.placement {
         places.push(list.places_of(decode_nodes(range)?));
     }
-    let of_reservation = status.reservation.as_ref().map(|reservation| hostlist::decode(&reservation.nodes));
+    let of_reservation =
+        status.reservation.as_ref().map(|reservation| hostlist::decode(&reservation.nodes));
     let of_reservation = of_reservation.transpose().map_err(PlacementError::List)?;
     if let (Some(reservation), Some(nodes)) = (&mut status.reservation, of_reservation) {
         reservation.node_indexes = encode_places(&list.places_of(nodes));
@@ -95,18 +101,22 @@ pub fn compact(status: &mut FluxJobStatus) -> Result<(), PlacementError> {
         range.node_indexes = encode_places(places);
         range.nodes.clear();
     }
-    status.node_list = (!list.names.is_empty()).then(|| hostlist::encode(list.names.iter().map(String::as_str)));
+    status.node_list =
+        (!list.names.is_empty()).then(|| hostlist::encode(list.names.iter().map(String::as_str)));
     Ok(())
 }
 
-/// Puts the names of nodes back into the placement and the reservation of a status. A status that an earlier version wrote has them there.
+/// Puts the names of nodes back into the placement and the reservation of a status. A status that
+/// an earlier version wrote has them there.
 pub fn spell_out(status: &mut FluxJobStatus) -> Result<(), PlacementError> {
     let Some(list) = status.node_list.take() else { return Ok(()) };
     let list = hostlist::decode(&list).map_err(PlacementError::List)?;
     let spell = |indexes: &mut String, nodes: &mut String| -> Result<(), PlacementError> {
         if nodes.is_empty() {
             let places = decode_places(indexes, list.len())?;
-            *nodes = hostlist::encode(places.into_iter().filter_map(|place| list.get(place)).map(String::as_str));
+            *nodes = hostlist::encode(
+                places.into_iter().filter_map(|place| list.get(place)).map(String::as_str),
+            );
         }
         indexes.clear();
         Ok(())
@@ -156,7 +166,8 @@ fn decode_places(text: &str, count: usize) -> Result<Vec<usize>, PlacementError>
         let bad = || PlacementError::Place(crate::text::quoted(element));
         let (first, last) = element.split_once('-').unwrap_or((element, element));
         let parse = |place: &str| place.parse::<usize>().ok().filter(|place| *place < count);
-        let (first, last) = parse(first).zip(parse(last)).filter(|(first, last)| first <= last).ok_or_else(bad)?;
+        let (first, last) =
+            parse(first).zip(parse(last)).filter(|(first, last)| first <= last).ok_or_else(bad)?;
         if places.len() + (last - first) >= PODS_MAX {
             return Err(PlacementError::TooMany);
         }
@@ -167,7 +178,8 @@ fn decode_places(text: &str, count: usize) -> Result<Vec<usize>, PlacementError>
 
 /// Writes that index i of `pod_set` goes to `nodes[i]`.
 ///
-/// There is one range for each number of neighbouring indexes that share a node, so most placements have one or two.
+/// There is one range for each number of neighbouring indexes that share a node, so most placements
+/// have one or two.
 pub fn compress(pod_set: &str, nodes: &[&str]) -> Vec<PlacementRange> {
     debug_assert!(nodes.len() <= PODS_MAX, "{} indexes are more than {PODS_MAX}", nodes.len());
     let mut runs: BTreeMap<usize, Vec<(usize, &str)>> = BTreeMap::new();
@@ -182,7 +194,9 @@ pub fn compress(pod_set: &str, nodes: &[&str]) -> Vec<PlacementRange> {
     runs.into_iter()
         .map(|(length, runs)| PlacementRange {
             pod_set: pod_set.to_owned(),
-            pod_indexes: idset::encode(runs.iter().flat_map(|(index, _)| (*index..index + length).map(index_number))),
+            pod_indexes: idset::encode(
+                runs.iter().flat_map(|(index, _)| (*index..index + length).map(index_number)),
+            ),
             nodes: hostlist::encode(runs.iter().map(|(_, node)| *node)),
             node_indexes: String::new(),
             pods_per_node: i32::try_from(length).unwrap_or(i32::MAX),
@@ -190,7 +204,8 @@ pub fn compress(pod_set: &str, nodes: &[&str]) -> Vec<PlacementRange> {
         .collect()
 }
 
-/// Reads a placement: pod_set, index and node, in order of sets as they first appear, then of indexes.
+/// Reads a placement: pod_set, index and node, in order of sets as they first appear, then of
+/// indexes.
 pub fn expand(ranges: &[PlacementRange]) -> Result<Vec<Placed<'_>>, PlacementError> {
     let mut sets: Vec<(&str, BTreeMap<u32, Arc<str>>)> = Vec::new();
     let mut count = 0;
@@ -200,10 +215,11 @@ pub fn expand(ranges: &[PlacementRange]) -> Result<Vec<Placed<'_>>, PlacementErr
         if count > PODS_MAX {
             return Err(PlacementError::TooMany);
         }
-        let at = sets.iter().position(|(pod_set, _)| *pod_set == range.pod_set).unwrap_or_else(|| {
-            sets.push((&range.pod_set, BTreeMap::new()));
-            sets.len() - 1
-        });
+        let at =
+            sets.iter().position(|(pod_set, _)| *pod_set == range.pod_set).unwrap_or_else(|| {
+                sets.push((&range.pod_set, BTreeMap::new()));
+                sets.len() - 1
+            });
         for (index, node) in placed {
             if sets[at].1.insert(index, node).is_some() {
                 return Err(PlacementError::Twice { pod_set: range.pod_set.clone(), index });
@@ -212,7 +228,9 @@ pub fn expand(ranges: &[PlacementRange]) -> Result<Vec<Placed<'_>>, PlacementErr
     }
     Ok(sets
         .into_iter()
-        .flat_map(|(pod_set, indexes)| indexes.into_iter().map(move |(index, node)| (pod_set, index, node)))
+        .flat_map(|(pod_set, indexes)| {
+            indexes.into_iter().map(move |(index, node)| (pod_set, index, node))
+        })
         .collect())
 }
 
@@ -230,9 +248,12 @@ fn expand_range(range: &PlacementRange) -> Result<Vec<(u32, Arc<str>)>, Placemen
     let pods_per_node = usize::try_from(range.pods_per_node)
         .ok()
         .filter(|pods_per_node| *pods_per_node > 0)
-        .ok_or_else(|| PlacementError::PerNode { pod_set: pod_set(), pods_per_node: range.pods_per_node })?;
-    let indexes =
-        idset::decode(&range.pod_indexes).map_err(|source| PlacementError::Indexes { pod_set: pod_set(), source })?;
+        .ok_or_else(|| PlacementError::PerNode {
+            pod_set: pod_set(),
+            pods_per_node: range.pods_per_node,
+        })?;
+    let indexes = idset::decode(&range.pod_indexes)
+        .map_err(|source| PlacementError::Indexes { pod_set: pod_set(), source })?;
     let nodes = decode_nodes(range)?;
     if nodes.len().checked_mul(pods_per_node) != Some(indexes.len()) {
         return Err(PlacementError::Count {
@@ -251,7 +272,8 @@ fn expand_range(range: &PlacementRange) -> Result<Vec<(u32, Arc<str>)>, Placemen
 }
 
 fn decode_nodes(range: &PlacementRange) -> Result<Vec<String>, PlacementError> {
-    hostlist::decode(&range.nodes).map_err(|source| PlacementError::Nodes { pod_set: range.pod_set.clone(), source })
+    hostlist::decode(&range.nodes)
+        .map_err(|source| PlacementError::Nodes { pod_set: range.pod_set.clone(), source })
 }
 
 fn index_number(index: usize) -> u32 {
@@ -273,7 +295,10 @@ mod tests {
     fn a_large_gang_is_one_range() {
         let names: Vec<String> = (0..500).map(|id| format!("gke-pool-1-abc-{id:04}")).collect();
         let nodes: Vec<&str> = names.iter().flat_map(|name| [name.as_str(); 10]).collect();
-        assert_eq!(compress("worker", &nodes), [range("worker", "0-4999", "gke-pool-1-abc-[0000-0499]", 10)]);
+        assert_eq!(
+            compress("worker", &nodes),
+            [range("worker", "0-4999", "gke-pool-1-abc-[0000-0499]", 10)]
+        );
     }
 
     #[test]
@@ -288,13 +313,23 @@ mod tests {
 
     #[test]
     fn roles_come_in_order_of_appearance_and_ranks_ascend() {
-        let ranges =
-            [range("worker", "2-3", "n1", 2), range("launcher", "0", "n1", 1), range("worker", "0-1", "n2", 2)];
+        let ranges = [
+            range("worker", "2-3", "n1", 2),
+            range("launcher", "0", "n1", 1),
+            range("worker", "0-1", "n2", 2),
+        ];
         let placed = expand(&ranges).unwrap();
-        let placed: Vec<_> = placed.iter().map(|(pod_set, index, node)| (*pod_set, *index, &**node)).collect();
+        let placed: Vec<_> =
+            placed.iter().map(|(pod_set, index, node)| (*pod_set, *index, &**node)).collect();
         assert_eq!(
             placed,
-            [("worker", 0, "n2"), ("worker", 1, "n2"), ("worker", 2, "n1"), ("worker", 3, "n1"), ("launcher", 0, "n1")]
+            [
+                ("worker", 0, "n2"),
+                ("worker", 1, "n2"),
+                ("worker", 2, "n1"),
+                ("worker", 3, "n1"),
+                ("launcher", 0, "n1")
+            ]
         );
         assert_eq!(node_list(&ranges).unwrap(), "n[1-2]");
     }
@@ -302,9 +337,18 @@ mod tests {
     #[test]
     fn what_does_not_add_up_is_refused() {
         let error = |range| expand(&[range]).unwrap_err();
-        assert!(matches!(error(range("r", "0-2", "n[1-2]", 2)), PlacementError::Count { indexes: 3, .. }));
-        assert!(matches!(error(range("r", "0-1", "n1", 0)), PlacementError::PerNode { pods_per_node: 0, .. }));
-        assert!(matches!(error(range("r", "0-1", "n1", -2)), PlacementError::PerNode { pods_per_node: -2, .. }));
+        assert!(matches!(
+            error(range("r", "0-2", "n[1-2]", 2)),
+            PlacementError::Count { indexes: 3, .. }
+        ));
+        assert!(matches!(
+            error(range("r", "0-1", "n1", 0)),
+            PlacementError::PerNode { pods_per_node: 0, .. }
+        ));
+        assert!(matches!(
+            error(range("r", "0-1", "n1", -2)),
+            PlacementError::PerNode { pods_per_node: -2, .. }
+        ));
         assert!(matches!(error(range("r", "1,0", "n1", 2)), PlacementError::Indexes { .. }));
         assert!(matches!(error(range("r", "0", "n[", 1)), PlacementError::Nodes { .. }));
         let twice = [range("r", "0-1", "n[1-2]", 1), range("r", "1", "n3", 1)];
@@ -314,7 +358,8 @@ mod tests {
     }
 
     fn status(placement: Vec<PlacementRange>, reserved: Option<&str>) -> FluxJobStatus {
-        let reservation = reserved.map(|nodes| Reservation { nodes: nodes.into(), ..Reservation::default() });
+        let reservation =
+            reserved.map(|nodes| Reservation { nodes: nodes.into(), ..Reservation::default() });
         FluxJobStatus { reservation, placement, ..FluxJobStatus::default() }
     }
 
@@ -325,7 +370,8 @@ mod tests {
         let mut written = whole.clone();
         compact(&mut written).unwrap();
         assert_eq!(written.node_list.as_deref(), Some("n[1-2],x,n3"));
-        let indexes: Vec<&str> = written.placement.iter().map(|range| &*range.node_indexes).collect();
+        let indexes: Vec<&str> =
+            written.placement.iter().map(|range| &*range.node_indexes).collect();
         assert_eq!(indexes, ["0-1", "1-2,0"]);
         let reserved = written.reservation.as_ref().unwrap();
         assert_eq!((&*reserved.node_indexes, &*reserved.nodes), ("0-1,3", ""));
@@ -348,8 +394,12 @@ mod tests {
     #[test]
     fn places_that_are_not_in_the_list_are_refused() {
         for indexes in ["2", "1-2", "1-0", "x", "-1", "0,,1", "0-", "99999999999999999999"] {
-            let mut bad = status(vec![PlacementRange { nodes: String::new(), ..range("a", "0", "", 1) }], None);
-            (bad.placement[0].node_indexes, bad.node_list) = (indexes.into(), Some("n[0-1]".into()));
+            let mut bad = status(
+                vec![PlacementRange { nodes: String::new(), ..range("a", "0", "", 1) }],
+                None,
+            );
+            (bad.placement[0].node_indexes, bad.node_list) =
+                (indexes.into(), Some("n[0-1]".into()));
             assert!(matches!(spell_out(&mut bad), Err(PlacementError::Place(_))), "{indexes}");
         }
         let many = format!("0-1{}", ",0-1".repeat(PODS_MAX / 2));
@@ -359,7 +409,12 @@ mod tests {
     #[test]
     fn a_gang_on_five_thousand_nodes_of_a_cloud_is_within_what_is_written() {
         let names: Vec<String> = (0..5000_u64)
-            .map(|id| format!("gke-cluster-pool-{:012x}-abcd.internal", id.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 16))
+            .map(|id| {
+                format!(
+                    "gke-cluster-pool-{:012x}-abcd.internal",
+                    id.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 16
+                )
+            })
             .collect();
         assert!(names.iter().all(|name| name.len() >= 38));
         let nodes: Vec<&str> = names.iter().map(String::as_str).collect();

@@ -1,21 +1,25 @@
 //! Texts from outside, cut and escaped where they enter a message.
 //!
-//! Annotations may have 256 KiB, and error messages of other servers have no bound at all. Quoted whole they make objects that the API
-//! server refuses, log lines that can be forged, and memory that belongs to whoever writes them. Every such text passes through one of
-//! the functions here at the place where it is read.
+//! Annotations may have 256 KiB, and error messages of other servers have no bound at all. Quoted
+//! whole they make objects that the API server refuses, log lines that can be forged, and memory
+//! that belongs to whoever writes them. Every such text passes through one of the functions here at
+//! the place where it is read.
 
 use std::borrow::Cow;
 
 /// The longest name of a Kubernetes object, in bytes: longer texts are no name.
 pub const NAME_BYTES_MAX: usize = 253;
 
-/// The longest key of a label, name of a resource, or topology key, in bytes: a DNS subdomain, a slash, and 63 characters.
+/// The longest key of a label, name of a resource, or topology key, in bytes: a DNS subdomain, a
+/// slash, and 63 characters.
 pub const KEY_BYTES_MAX: usize = 317;
 
-/// A value that is quoted in a message takes at most this many bytes of it, quotes and mark included: enough to recognize the value.
+/// A value that is quoted in a message takes at most this many bytes of it, quotes and mark
+/// included: enough to recognize the value.
 pub const VALUE_BYTES_MAX: usize = 256;
 
-/// A message has at most this many bytes: the API server refuses longer notes of Events, and what is said there is said in conditions too.
+/// A message has at most this many bytes: the API server refuses longer notes of Events, and what
+/// is said there is said in conditions too.
 pub const MESSAGE_BYTES_MAX: usize = 1024;
 
 /// `text` as a name in a message.
@@ -38,20 +42,23 @@ pub fn into_message(text: String) -> String {
     }
 }
 
-/// `text` as a value in a message: in quotes, with quotes and backslashes escaped too. The mark of a cut stands behind the quotes, where
-/// no value can imitate it.
+/// `text` as a value in a message: in quotes, with quotes and backslashes escaped too. The mark of
+/// a cut stands behind the quotes, where no value can imitate it.
 pub fn quoted(text: &str) -> String {
     /// The quotes.
     const QUOTES: usize = 2;
-    let escape = |c: char| if matches!(c, '"' | '\\') { Some(c.escape_default().collect()) } else { escaped(c) };
+    let escape = |c: char| {
+        if matches!(c, '"' | '\\') { Some(c.escape_default().collect()) } else { escaped(c) }
+    };
     let (mut value, cut) = cut(text, VALUE_BYTES_MAX - QUOTES, escape);
     value.insert(0, '"');
     value.push('"');
     value + &cut
 }
 
-/// `text` in at most `bytes_max` bytes, with control characters escaped. A text that is longer ends in a mark: an ellipsis, and the number
-/// of its bytes that are left out. Characters are never split.
+/// `text` in at most `bytes_max` bytes, with control characters escaped. A text that is longer ends
+/// in a mark: an ellipsis, and the number of its bytes that are left out. Characters are never
+/// split.
 pub fn bounded(text: &str, bytes_max: usize) -> Cow<'_, str> {
     if text.len() <= bytes_max && text.chars().all(|c| escaped(c).is_none()) {
         return Cow::Borrowed(text);
@@ -60,8 +67,8 @@ pub fn bounded(text: &str, bytes_max: usize) -> Cow<'_, str> {
     Cow::Owned(kept + &mark)
 }
 
-/// The beginning of `text` with some characters escaped, and a mark if that is not all of it: together at most `bytes_max` bytes, unless
-/// the mark alone is longer.
+/// The beginning of `text` with some characters escaped, and a mark if that is not all of it:
+/// together at most `bytes_max` bytes, unless the mark alone is longer.
 fn cut(text: &str, bytes_max: usize, escape: impl Fn(char) -> Option<String>) -> (String, String) {
     let with_mark = bytes_max.saturating_sub(mark(text.len()).len());
     let mut kept = String::new();
@@ -87,7 +94,8 @@ fn mark(left_out: usize) -> String {
     format!("… ({left_out} more bytes)")
 }
 
-/// How a character is written that would end a line, move a cursor, or reorder or hide what is beside it; `None` if it stays.
+/// How a character is written that would end a line, move a cursor, or reorder or hide what is
+/// beside it; `None` if it stays.
 fn escaped(c: char) -> Option<String> {
     let is_hidden = matches!(c,
         '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}');
@@ -126,18 +134,24 @@ mod tests {
 
     #[test]
     fn control_characters_and_characters_that_hide_others_are_escaped() {
-        assert_eq!(message("a\nb\u{7f}\u{1b}[31m\u{202e}\u{2028}\u{0}"), r"a\nb\u{7f}\u{1b}[31m\u{202e}\u{2028}\u{0}");
+        assert_eq!(
+            message("a\nb\u{7f}\u{1b}[31m\u{202e}\u{2028}\u{0}"),
+            r"a\nb\u{7f}\u{1b}[31m\u{202e}\u{2028}\u{0}"
+        );
         let long = quoted(&"\u{7f}".repeat(200_000));
         assert!(long.len() <= VALUE_BYTES_MAX, "{}", long.len());
-        assert!(long.contains(r"\u{7f}") && long.contains(r#"}"… (1999"#), "an escape is not split: {long}");
+        assert!(
+            long.contains(r"\u{7f}") && long.contains(r#"}"… (1999"#),
+            "an escape is not split: {long}"
+        );
     }
 
     #[test]
     fn every_text_is_within_every_bound_and_cut_once() {
         let texts = ["x", "ü", "€", "😀", "\u{7f}", "\n", "\"", "a\u{301}", "xü€😀\n"];
-        for text in
-            texts.iter().flat_map(|text| [1, 60, 85, 250, 253, 254, 1023, 1024, 1025, 9000].map(|n| text.repeat(n)))
-        {
+        for text in texts.iter().flat_map(|text| {
+            [1, 60, 85, 250, 253, 254, 1023, 1024, 1025, 9000].map(|n| text.repeat(n))
+        }) {
             for bytes in [NAME_BYTES_MAX, VALUE_BYTES_MAX, MESSAGE_BYTES_MAX] {
                 let once = bounded(&text, bytes);
                 assert!(once.len() <= bytes && !once.contains(char::is_control), "{bytes}: {once}");

@@ -4,19 +4,20 @@ use schemars::{Schema, SchemaGenerator, json_schema};
 use serde_json::{Value, json};
 
 /// A quantity that is not negative, as Kubernetes reads it.
-const QUANTITY: &str = r"^\+?([0-9]+(\.[0-9]*)?|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]{1,4})?$";
+const QUANTITY: &str =
+    r"^\+?([0-9]+(\.[0-9]*)?|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]{1,4})?$";
 
 /// The value of a label.
 const LABEL_VALUE: &str = "^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$";
 
 /// The key of a label.
-const LABEL_KEY: &str =
-    r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]$";
+const LABEL_KEY: &str = r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]$";
 
 /// Rules on spec: once the object is there, nobody changes anything but `overrides`.
 ///
-/// They stand on spec and not on each field, because a rule on a field is not asked when the field comes or goes. `has` is
-/// asked also for what is required: an object that an earlier version stored may lack it.
+/// They stand on spec and not on each field, because a rule on a field is not asked when the field
+/// comes or goes. `has` is asked also for what is required: an object that an earlier version
+/// stored may lack it.
 pub(crate) fn only_overrides_change() -> Value {
     ["workloadRef", "schedulerName"]
         .map(|field| {
@@ -32,7 +33,8 @@ pub(crate) fn only_overrides_change() -> Value {
         .into()
 }
 
-/// The schema of a quantity: a whole number, or a text of Kubernetes' form for quantities. Neither is less than 0.
+/// The schema of a quantity: a whole number, or a text of Kubernetes' form for quantities. Neither
+/// is less than 0.
 pub(crate) fn quantity() -> Value {
     json!({
         "x-kubernetes-int-or-string": true,

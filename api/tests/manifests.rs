@@ -1,5 +1,5 @@
-//! The manifests, as far as they can be judged without a cluster: the examples say what must happen in words that the
-//! demo understands, and the permissions are as narrow as they claim.
+//! The manifests, as far as they can be judged without a cluster: the examples say what must happen
+//! in words that the demo understands, and the permissions are as narrow as they claim.
 #![expect(clippy::unwrap_used, reason = "a panic is a test's report, also of what its tests share")]
 
 use std::fs;
@@ -37,14 +37,19 @@ fn is_expectation(text: &str) -> bool {
     let outcome = match outcome.split_once(": ") {
         None => ["Complete", "Unsatisfiable", "Refused"].contains(&outcome),
         Some(("Running", count)) => count.parse::<u32>().is_ok_and(|count| count > 0),
-        Some(("Failed", reason)) => !reason.is_empty() && reason.chars().all(|c| c.is_ascii_alphabetic()),
+        Some(("Failed", reason)) => {
+            !reason.is_empty() && reason.chars().all(|c| c.is_ascii_alphabetic())
+        }
         Some(_) => false,
     };
     let may_wait = |fact: &str| {
         let other = fact.strip_prefix("it or ").and_then(|rest| rest.strip_suffix(" waits"));
         other.is_some_and(|other| !other.is_empty())
     };
-    outcome && parts.all(|fact| ["together", "waits"].contains(&fact) || fact.starts_with("by ") || may_wait(fact))
+    outcome
+        && parts.all(|fact| {
+            ["together", "waits"].contains(&fact) || fact.starts_with("by ") || may_wait(fact)
+        })
 }
 
 #[test]
@@ -61,9 +66,17 @@ fn every_example_says_what_must_happen() {
                 continue;
             }
             let name = object["metadata"]["name"].as_str().unwrap().to_owned();
-            let expected = object["metadata"]["annotations"]["fluxqueue-demo/expect"].as_str().unwrap_or_default();
-            assert!(is_expectation(expected), "{path}: {name} expects {expected:?}, which the demo cannot check");
-            assert!(!names.contains(&name), "{path}: {name} is the name of two examples, and the demo goes by names");
+            let expected = object["metadata"]["annotations"]["fluxqueue-demo/expect"]
+                .as_str()
+                .unwrap_or_default();
+            assert!(
+                is_expectation(expected),
+                "{path}: {name} expects {expected:?}, which the demo cannot check"
+            );
+            assert!(
+                !names.contains(&name),
+                "{path}: {name} is the name of two examples, and the demo goes by names"
+            );
             names.push(name);
         }
     }
@@ -73,7 +86,8 @@ fn every_example_says_what_must_happen() {
 fn every_example_names_a_scheduler_that_exists() {
     for (path, text) in manifests("examples") {
         for object in objects(&text) {
-            let scheduler = pod_spec(&object)["schedulerName"].as_str().unwrap_or("default-scheduler");
+            let scheduler =
+                pod_spec(&object)["schedulerName"].as_str().unwrap_or("default-scheduler");
             assert!(
                 ["default-scheduler", names::SCHEDULER_NAME].contains(&scheduler)
                     || names::SEED_SCHEDULER_NAMES.contains(&scheduler),
@@ -93,11 +107,18 @@ fn permissions_have_reasons_and_no_wildcards() {
         ("webhook", "metrics.yaml"),
         ("webhook", "suspend.yaml"),
     ] {
-        let (_, text) = manifests(folder).into_iter().find(|(path, _)| path.ends_with(file)).unwrap();
+        let (_, text) =
+            manifests(folder).into_iter().find(|(path, _)| path.ends_with(file)).unwrap();
         let mut rules = 0;
-        for (at, line) in text.lines().enumerate().filter(|(_, line)| line.starts_with("  - apiGroups: [")) {
+        for (at, line) in
+            text.lines().enumerate().filter(|(_, line)| line.starts_with("  - apiGroups: ["))
+        {
             let before = text.lines().nth(at - 1).unwrap();
-            assert!(before.trim_start().starts_with("# "), "{file}:{}: no comment says what {line} is for", at + 1);
+            assert!(
+                before.trim_start().starts_with("# "),
+                "{file}:{}: no comment says what {line} is for",
+                at + 1
+            );
             rules += 1;
         }
         let parsed: Vec<Value> = objects(&text);
@@ -110,7 +131,8 @@ fn permissions_have_reasons_and_no_wildcards() {
             }
             // The webhook keeps its certificates in one that is named.
             let is_secrets = rule["resources"].as_array().unwrap().contains(&"secrets".into());
-            let is_one = folder == "webhook" && rule["resourceNames"] == serde_json::json!(["fluxqueue-webhook"]);
+            let is_one = folder == "webhook"
+                && rule["resourceNames"] == serde_json::json!(["fluxqueue-webhook"]);
             assert!(!is_secrets || is_one, "{rule}");
         }
     }
@@ -119,12 +141,16 @@ fn permissions_have_reasons_and_no_wildcards() {
 #[test]
 fn every_manifest_is_installed() {
     for folder in ["base", "webhook"] {
-        let (kustomizations, others): (Vec<_>, Vec<_>) =
-            manifests(folder).into_iter().partition(|(path, _)| path.ends_with("kustomization.yaml"));
+        let (kustomizations, others): (Vec<_>, Vec<_>) = manifests(folder)
+            .into_iter()
+            .partition(|(path, _)| path.ends_with("kustomization.yaml"));
         let kustomization = &objects(&kustomizations[0].1)[0];
         for (path, _) in others {
             let name = path.file_name().unwrap().to_str().unwrap();
-            assert!(kustomization["resources"].as_array().unwrap().contains(&name.into()), "{folder}/{name}");
+            assert!(
+                kustomization["resources"].as_array().unwrap().contains(&name.into()),
+                "{folder}/{name}"
+            );
         }
     }
 }
@@ -132,7 +158,10 @@ fn every_manifest_is_installed() {
 #[test]
 fn the_deployments_need_no_privilege() {
     for folder in ["base", "webhook"] {
-        let (_, text) = manifests(folder).into_iter().find(|(path, _)| path.ends_with("deployment.yaml")).unwrap();
+        let (_, text) = manifests(folder)
+            .into_iter()
+            .find(|(path, _)| path.ends_with("deployment.yaml"))
+            .unwrap();
         let deployment = &objects(&text)[0];
         let pod = pod_spec(deployment);
         assert_eq!(pod["securityContext"]["runAsNonRoot"], true);
@@ -151,17 +180,31 @@ fn the_api_server_asks_only_where_it_is_asked_to_and_goes_on_without_an_answer()
     for (_, text) in manifests("webhook") {
         for object in objects(&text) {
             for webhook in object["webhooks"].as_array().into_iter().flatten() {
-                assert_eq!((&webhook["failurePolicy"], &webhook["sideEffects"]), (&"Ignore".into(), &"None".into()));
+                assert_eq!(
+                    (&webhook["failurePolicy"], &webhook["sideEffects"]),
+                    (&"Ignore".into(), &"None".into())
+                );
                 assert!(webhook["timeoutSeconds"].as_u64().unwrap() <= 2, "{webhook}");
-                assert!(webhook["matchConditions"].as_array().is_some_and(|all| !all.is_empty()), "{webhook}");
+                assert!(
+                    webhook["matchConditions"].as_array().is_some_and(|all| !all.is_empty()),
+                    "{webhook}"
+                );
                 let selected = |selector: &str, key: &str, operator: &str, value: &str| {
-                    webhook[selector]["matchExpressions"].as_array().into_iter().flatten().any(|it| {
-                        let has_value = it["values"].as_array().unwrap().contains(&value.into());
-                        it["key"] == key && it["operator"] == operator && has_value
-                    })
+                    webhook[selector]["matchExpressions"].as_array().into_iter().flatten().any(
+                        |it| {
+                            let has_value =
+                                it["values"].as_array().unwrap().contains(&value.into());
+                            it["key"] == key && it["operator"] == operator && has_value
+                        },
+                    )
                 };
                 for namespace in ["kube-system", "fluxqueue-system"] {
-                    assert!(selected("namespaceSelector", "kubernetes.io/metadata.name", "NotIn", namespace));
+                    assert!(selected(
+                        "namespaceSelector",
+                        "kubernetes.io/metadata.name",
+                        "NotIn",
+                        namespace
+                    ));
                 }
                 let opt_ins = [
                     ("namespaceSelector", names::ADMISSION),
@@ -169,7 +212,10 @@ fn the_api_server_asks_only_where_it_is_asked_to_and_goes_on_without_an_answer()
                     ("namespaceSelector", names::ADMISSION_STRICT),
                     ("namespaceSelector", names::ADMISSION_SUSPEND),
                 ];
-                assert!(opt_ins.iter().any(|(by, label)| selected(by, label, "In", names::ENABLED)), "{webhook}");
+                assert!(
+                    opt_ins.iter().any(|(by, label)| selected(by, label, "In", names::ENABLED)),
+                    "{webhook}"
+                );
                 asked += 1;
             }
         }

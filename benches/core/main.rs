@@ -1,9 +1,11 @@
-//! What the core costs, without I/O: from events to actions, records included, on a large cluster with a long queue.
+//! What the core costs, without I/O: from events to actions, records included, on a large cluster
+//! with a long queue.
 //!
-//! `cargo bench --bench core` prints a table of events, medians and limits. `FLUXQUEUE_BENCH_NODES` (5,000) scales everything,
-//! `FLUXQUEUE_BENCH_SECONDS` (6) is how long the rounds of one row go on, `FLUXQUEUE_BENCH_ROW` a part of the names of the rows that
-//! are measured, and `FLUXQUEUE_BENCH_SCENE` those of the scenes, with commas between. `cargo test` runs it once with very few
-//! nodes, to see that it still works: there times mean nothing.
+//! `cargo bench --bench core` prints a table of events, medians and limits. `FLUXQUEUE_BENCH_NODES`
+//! (5,000) scales everything, `FLUXQUEUE_BENCH_SECONDS` (6) is how long the rounds of one row go
+//! on, `FLUXQUEUE_BENCH_ROW` a part of the names of the rows that are measured, and
+//! `FLUXQUEUE_BENCH_SCENE` those of the scenes, with commas between. `cargo test` runs it once with
+//! very few nodes, to see that it still works: there times mean nothing.
 //!
 //! - [`scene`]: what there is
 //! - [`turning`]: the core between its events and its actions, and the stopwatch
@@ -35,7 +37,8 @@ fn main() -> ExitCode {
     if filter.is_some_and(|filter| !"core".contains(filter.as_str())) {
         return ExitCode::SUCCESS;
     }
-    let result = if arguments.iter().any(|argument| argument == "--bench") { bench() } else { test() };
+    let result =
+        if arguments.iter().any(|argument| argument == "--bench") { bench() } else { test() };
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(Restless) => {
@@ -55,7 +58,11 @@ fn bench() -> Result<(), Restless> {
         if !asked.iter().any(|asked| name.contains(asked)) {
             return Ok(Samples::default());
         }
-        eprintln!("core: {name}: making {nodes} nodes, {} running pods and {} gangs", nodes * 10, size.gangs());
+        eprintln!(
+            "core: {name}: making {nodes} nodes, {} running pods and {} gangs",
+            nodes * 10,
+            size.gangs()
+        );
         let samples = measure(size, twist, row_time)?;
         eprintln!("core: {name}: at rest after {:.1} s", samples.making.as_secs_f64());
         Ok(samples)
@@ -82,7 +89,10 @@ fn test() -> Result<(), Restless> {
     for twist in [Twist::None, Twist::Repeller, Twist::Completions, Twist::Queues] {
         let samples = measure(size, twist, Duration::ZERO)?;
         assert_eq!(samples.known_ends, size.ends(), "what runs has other ends than it should");
-        assert!(policy() == QueuePolicy::Fcfs || samples.reservations > 0, "nobody holds a reservation");
+        assert!(
+            policy() == QueuePolicy::Fcfs || samples.reservations > 0,
+            "nobody holds a reservation"
+        );
         for row in Row::of(policy(), twist).iter().copied() {
             assert!(samples.times.contains_key(&row), "no round of: {}", row.name());
             assert!(!samples.restless.contains(&row), "no rest: {}", row.name());

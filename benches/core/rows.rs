@@ -1,7 +1,8 @@
 //! What is measured, one row at a time, on a scene at rest.
 //!
-//! Each round takes pods and nodes that no other has used, so what one row leaves behind does not matter to the next.
-//! Between two rounds time passes, so that each meets all that is due now and then.
+//! Each round takes pods and nodes that no other has used, so what one row leaves behind does not
+//! matter to the next. Between two rounds time passes, so that each meets all that is due now and
+//! then.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,7 +19,8 @@ use crate::turning::{Restless, Turning, policy};
 const STEPS: usize = 20;
 /// Rounds of a row at most.
 const ROUNDS_MAX: usize = 25;
-/// However few of its pods have ended by then, a Job that was to complete very many goes on to the next act.
+/// However few of its pods have ended by then, a Job that was to complete very many goes on to the
+/// next act.
 const SWEEP_WITHIN: Duration = Duration::from_mins(2);
 
 /// Something that is measured, and what it may take.
@@ -94,14 +96,22 @@ impl Row {
         Row::Idle,
     ];
 
-    /// Those that are measured under a queue policy. Where many hold reservations a gang does not start on what has just come
-    /// free: there it counts what a walk takes after something has ended.
+    /// Those that are measured under a queue policy. Where many hold reservations a gang does not
+    /// start on what has just come free: there it counts what a walk takes after something has
+    /// ended.
     pub(crate) fn of(policy: QueuePolicy, twist: Twist) -> &'static [Row] {
         match policy {
             // The first of each queue holds one, so that there are many, too.
-            QueuePolicy::Easy if twist == Twist::Queues => {
-                &[Row::Restart, Row::Copy, Row::Labels, Row::Leave, Row::Lone, Row::Nothing, Row::Meanwhile, Row::Large]
-            }
+            QueuePolicy::Easy if twist == Twist::Queues => &[
+                Row::Restart,
+                Row::Copy,
+                Row::Labels,
+                Row::Leave,
+                Row::Lone,
+                Row::Nothing,
+                Row::Meanwhile,
+                Row::Large,
+            ],
             QueuePolicy::Fcfs | QueuePolicy::Easy => &[
                 Row::Restart,
                 Row::Copy,
@@ -142,7 +152,8 @@ impl Row {
         }
     }
 
-    /// What counts is the longest of its rounds, not their median: nobody may wait for longer than the limit.
+    /// What counts is the longest of its rounds, not their median: nobody may wait for longer than
+    /// the limit.
     pub(crate) fn is_at_most(self) -> bool {
         matches!(self, Row::Meanwhile | Row::Slice)
     }
@@ -175,9 +186,11 @@ pub(crate) fn measure(size: Size, twist: Twist, row_time: Duration) -> Result<Sa
     let begin = Instant::now();
     let mut bench = Bench::begin(size, twist)?;
     let (making, completed) = (begin.elapsed(), bench.completed);
-    let (reservations, known_ends) = (bench.turning.reservations(), scene::known_ends(&bench.turning.server));
+    let (reservations, known_ends) =
+        (bench.turning.reservations(), scene::known_ends(&bench.turning.server));
     let memory = resident();
-    let mut samples = Samples { memory, reservations, known_ends, making, completed, ..Samples::default() };
+    let mut samples =
+        Samples { memory, reservations, known_ends, making, completed, ..Samples::default() };
     let asked = std::env::var("FLUXQUEUE_BENCH_ROW").unwrap_or_default();
     for row in Row::of(policy(), twist).iter().copied().filter(|row| row.name().contains(&asked)) {
         let begin = Instant::now();
@@ -243,11 +256,19 @@ impl Bench {
             self.completed += wave.len();
             ended.append(&mut wave);
             let surplus = ended.len().saturating_sub(self.size.ended_kept());
-            let mut events: Vec<Event> =
-                ended.drain(..surplus).filter_map(|key| self.turning.server.remove_pod(&key)).collect();
+            let mut events: Vec<Event> = ended
+                .drain(..surplus)
+                .filter_map(|key| self.turning.server.remove_pod(&key))
+                .collect();
             for at in 0..self.size.sweep() {
                 let name = format!("sweep-{}-abcde", self.completed + at);
-                let pod = scene::owned(&mut self.turning.server, &name, &owner, &shape, Lifetime::Eventually);
+                let pod = scene::owned(
+                    &mut self.turning.server,
+                    &name,
+                    &owner,
+                    &shape,
+                    Lifetime::Eventually,
+                );
                 wave.push(pod.id.key.clone());
                 events.push(self.turning.server.put_pod(pod));
             }
@@ -262,7 +283,12 @@ impl Bench {
         for from in (0..self.size.gangs()).step_by(PORTION) {
             let mut events = Vec::new();
             for number in from..self.size.gangs().min(from + PORTION) {
-                events.extend(scene::submit_gang(&mut self.turning.server, self.size, number, self.turning.now));
+                events.extend(scene::submit_gang(
+                    &mut self.turning.server,
+                    self.size,
+                    number,
+                    self.turning.now,
+                ));
             }
             self.turning.settle(events)?;
         }
@@ -383,7 +409,8 @@ impl Bench {
         Ok(Some(waits))
     }
 
-    /// All pods but one whose place the first gang in the queue needs have ended; now that one does.
+    /// All pods but one whose place the first gang in the queue needs have ended; now that one
+    /// does.
     fn head_starts(&mut self) -> Result<Option<Duration>, Restless> {
         while self.size.variant(self.next_head).prospect != Prospect::Room {
             self.next_head += 1;
@@ -396,7 +423,9 @@ impl Bench {
         let mut keys = Vec::new();
         for _ in 0..GANG {
             let size = self.size;
-            let Some(node) = self.fresh_node(|node| size.sets_of(node).contains(&set)) else { return Ok(None) };
+            let Some(node) = self.fresh_node(|node| size.sets_of(node).contains(&set)) else {
+                return Ok(None);
+            };
             keys.extend(self.pods_on(node, 2));
         }
         let Some(last) = keys.pop() else { return Ok(None) };
@@ -432,11 +461,12 @@ impl Bench {
         Ok(took + self.turning.settle(counted)?)
     }
 
-    /// A node in sets that are waited for, on which no pod has ended. Those of the large gangs come first, and are left
-    /// alone.
+    /// A node in sets that are waited for, on which no pod has ended. Those of the large gangs come
+    /// first, and are left alone.
     fn fresh_node(&mut self, fits: impl Fn(usize) -> bool) -> Option<usize> {
         let from = LARGE_GANGS * self.size.large_gang();
-        let found = (from..self.size.normal()).find(|node| !self.used.contains(node) && fits(*node))?;
+        let found =
+            (from..self.size.normal()).find(|node| !self.used.contains(node) && fits(*node))?;
         self.used.insert(found);
         Some(found)
     }

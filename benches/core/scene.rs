@@ -1,10 +1,12 @@
 //! The scene: a full cluster, and a long queue before it.
 //!
-//! Each node has 32 cores, of which ten pods of 3 cores leave 2. What waits asks for 8 cores a pod at least, so one pod
-//! that ends makes room for nobody, and two on the same node for one pod of a gang.
+//! Each node has 32 cores, of which ten pods of 3 cores leave 2. What waits asks for 8 cores a pod
+//! at least, so one pod that ends makes room for nobody, and two on the same node for one pod of a
+//! gang.
 //!
-//! Of ten nodes eight are in about three of the overlapping sets that most gangs select, one is in none, so whoever selects
-//! nothing may use it, and one is in sets of its own and full of services, so gangs that select those are passed over.
+//! Of ten nodes eight are in about three of the overlapping sets that most gangs select, one is in
+//! none, so whoever selects nothing may use it, and one is in sets of its own and full of services,
+//! so gangs that select those are passed over.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -15,10 +17,12 @@ use fluxqueue_api::names;
 use fluxqueue_core::cluster::{Node, Readiness};
 use fluxqueue_core::queues::QueueObject;
 use fluxqueue_core::{Event, QueuePolicy};
-use fluxqueue_workload::constraints::{Constraints, NamespaceScope, Operator, PodSelector, PodTerm, Requirement};
+use fluxqueue_workload::constraints::{
+    Constraints, NamespaceScope, Operator, PodSelector, PodTerm, Requirement,
+};
 use fluxqueue_workload::{
-    Controller, GroupLabels, Lifetime, NodeName, ObjectKey, ObjectRef, Owner, OwnerKind, Phase, Pod, Resources, Shape,
-    Time, Uid,
+    Controller, GroupLabels, Lifetime, NodeName, ObjectKey, ObjectRef, Owner, OwnerKind, Phase,
+    Pod, Resources, Shape, Time, Uid,
 };
 
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
@@ -46,7 +50,8 @@ const WAITING_CORES: u64 = 8;
 pub(crate) const GANG: usize = 8;
 /// What a Job states that states a walltime: far longer than all this takes.
 const WALLTIME_SECS: u64 = 300_000;
-/// Pods of these Jobs start so many at a time, each time so much earlier than the last: so they have different ends.
+/// Pods of these Jobs start so many at a time, each time so much earlier than the last: so they
+/// have different ends.
 const WAVE: usize = 4;
 const WAVE_MILLIS: i64 = 20_000;
 /// Gangs of which the pods end all at once, one a round.
@@ -157,7 +162,8 @@ impl Size {
             _ if shape % 9 == 4 => Prospect::Unsatisfiable,
             _ => Prospect::Room,
         };
-        let cores = if prospect == Prospect::Unsatisfiable { 2 * NODE_CORES } else { WAITING_CORES + step };
+        let cores =
+            if prospect == Prospect::Unsatisfiable { 2 * NODE_CORES } else { WAITING_CORES + step };
         Variant { set, prospect, cores, memory: (1 + step) * GIB }
     }
 
@@ -170,8 +176,10 @@ impl Size {
         } else {
             return Vec::new();
         };
-        let mut sets: Vec<usize> =
-            [node, node / count, node / count / count].iter().map(|at| first + at % count).collect();
+        let mut sets: Vec<usize> = [node, node / count, node / count / count]
+            .iter()
+            .map(|at| first + at % count)
+            .collect();
         sets.sort_unstable();
         sets.dedup();
         sets
@@ -185,8 +193,8 @@ impl Variant {
     }
 }
 
-/// Queues of the policy that is measured, each with more within its limits than there is. Under the policies by which many hold
-/// reservations, as many do in all as without queues.
+/// Queues of the policy that is measured, each with more within its limits than there is. Under the
+/// policies by which many hold reservations, as many do in all as without queues.
 fn make_queues(server: &mut Server) {
     let share = |depth: usize| i32::try_from(depth / QUEUES).ok();
     let (queue_depth, reservation_depth) = match policy() {
@@ -196,9 +204,11 @@ fn make_queues(server: &mut Server) {
     };
     for number in 0..QUEUES {
         let resources = [("cpu".to_owned(), IntOrString::Int(i32::MAX))].into();
-        let in_all = LimitsOfScope { running_jobs: Some(i32::MAX), resources, ..LimitsOfScope::default() };
+        let in_all =
+            LimitsOfScope { running_jobs: Some(i32::MAX), resources, ..LimitsOfScope::default() };
         let limits = Limits { in_all, ..Limits::default() };
-        let spec = FluxQueueSpec { limits, queue_depth, reservation_depth, ..FluxQueueSpec::default() };
+        let spec =
+            FluxQueueSpec { limits, queue_depth, reservation_depth, ..FluxQueueSpec::default() };
         let mut queue = FluxQueue::new(&queue_name(number), spec);
         queue.metadata.uid = Some(server.new_uid().to_string());
         let queue = QueueObject::from_api(&queue).expect("a queue");
@@ -274,7 +284,8 @@ fn run_services(server: &mut Server, size: Size) {
         let owner = controller(server, &name, OwnerKind::StatefulSet, PODS_PER_NODE);
         for pod in 0..PODS_PER_NODE {
             let at = nodes[(number * PODS_PER_NODE + pod) % nodes.len()];
-            let mut pod = owned(server, &format!("{name}-{pod}"), &owner, &shape, Lifetime::Endless);
+            let mut pod =
+                owned(server, &format!("{name}-{pod}"), &owner, &shape, Lifetime::Endless);
             start(&mut pod, at);
             server.put_pod(pod);
         }
@@ -292,7 +303,8 @@ fn run_jobs(server: &mut Server, size: Size) {
     let shape = shape(server, RUNNING_CORES, 4 * GIB, &[]);
     let (mut placed, mut dated) = (0, 0);
     for (number, pods) in sizes.into_iter().enumerate() {
-        let name = if number < LARGE_GANGS { large_gang(number) } else { format!("job-{number:04}") };
+        let name =
+            if number < LARGE_GANGS { large_gang(number) } else { format!("job-{number:04}") };
         let owner = controller(server, &name, OwnerKind::Job, pods);
         // Half of them say how long they run.
         let lifetime = match number % 2 {
@@ -330,7 +342,8 @@ fn run_repeller(server: &mut Server, size: Size) {
 
 /// Nodes are wanted on which nobody is who is called lonely.
 fn keeps_lonely_away() -> Constraints {
-    let of_its_own = Requirement { key: "app".into(), operator: Operator::In, values: vec![LONELY.into()] };
+    let of_its_own =
+        Requirement { key: "app".into(), operator: Operator::In, values: vec![LONELY.into()] };
     let namespaces = NamespaceScope { named: vec![NAMESPACE.into()], selected: None };
     let repels = PodTerm {
         pods: PodSelector { namespaces, labels: Some(vec![of_its_own]) },
@@ -344,7 +357,8 @@ pub(crate) fn submit_gang(server: &mut Server, size: Size, number: usize, at: Ti
     let variant = size.variant(number);
     let name = format!("gang-{number:05}");
     let shape = shape(server, variant.cores, variant.memory, &[(set_label(variant.set), "yes")]);
-    let lifetime = if number.is_multiple_of(2) { Lifetime::Seconds(3_600) } else { Lifetime::Eventually };
+    let lifetime =
+        if number.is_multiple_of(2) { Lifetime::Seconds(3_600) } else { Lifetime::Eventually };
     let owner = (number % 10 != 7).then(|| controller(server, &name, OwnerKind::Job, GANG));
     let made_by = owner.as_ref().and_then(|owner| server.controllers.get(&owner.uid));
     let mut events: Vec<Event> = made_by.cloned().map(Event::Controller).into_iter().collect();
@@ -381,7 +395,8 @@ pub(crate) fn lone_pod(server: &mut Server, number: usize, at: Time) -> Pod {
     pod
 }
 
-/// The same of a pod that keeps others away. Nobody who waits is among them; but each has to be asked.
+/// The same of a pod that keeps others away. Nobody who waits is among them; but each has to be
+/// asked.
 pub(crate) fn repelling_pod(server: &mut Server, number: usize, at: Time) -> Pod {
     let mut pod = lone_pod(server, number, at);
     let requests = pod.shape.requests.clone();
@@ -401,7 +416,13 @@ pub(crate) fn sweep_job(server: &mut Server, size: Size) -> (Owner, Arc<Shape>) 
 }
 
 /// A pod that waits, made by a controller.
-pub(crate) fn owned(server: &mut Server, name: &str, owner: &Owner, shape: &Arc<Shape>, lifetime: Lifetime) -> Pod {
+pub(crate) fn owned(
+    server: &mut Server,
+    name: &str,
+    owner: &Owner,
+    shape: &Arc<Shape>,
+    lifetime: Lifetime,
+) -> Pod {
     let mut pod = pod(server, name, shape, lifetime);
     pod.owner = Some(owner.clone());
     pod.labels = labels(&owner.name);
@@ -429,22 +450,37 @@ fn start_earlier(pod: &mut Pod, waves: usize) {
 
 /// How many different ends are known of what runs.
 pub(crate) fn known_ends(server: &Server) -> usize {
-    let ends = server.pods.values().filter(|pod| pod.phase == Phase::Running).filter_map(|pod| match pod.lifetime {
-        Lifetime::Seconds(seconds) => Some((pod.started?.seconds(), seconds)),
-        _ => None,
-    });
+    let ends =
+        server.pods.values().filter(|pod| pod.phase == Phase::Running).filter_map(|pod| match pod
+            .lifetime
+        {
+            Lifetime::Seconds(seconds) => Some((pod.started?.seconds(), seconds)),
+            _ => None,
+        });
     // A planned end counts from the pod's own start.
-    ends.map(|(from, seconds)| from + i64::try_from(seconds).unwrap_or(i64::MAX)).collect::<BTreeSet<i64>>().len()
+    ends.map(|(from, seconds)| from + i64::try_from(seconds).unwrap_or(i64::MAX))
+        .collect::<BTreeSet<i64>>()
+        .len()
 }
 
 fn labels(app: &str) -> fluxqueue_workload::metadata::Labels {
     Arc::from([(Arc::from("app"), Arc::from(app))])
 }
 
-fn shape(server: &mut Server, cores: u64, memory: u64, selector: &[(Arc<str>, &str)]) -> Arc<Shape> {
-    let requests: Resources = [("cpu", cores * 1000), ("memory", memory), ("pods", 1)].into_iter().collect();
-    let node_selector = selector.iter().map(|(key, value)| (Arc::clone(key), Arc::from(*value))).collect();
-    server.shapes.intern(Shape { requests, constraints: Constraints { node_selector, ..Constraints::default() } })
+fn shape(
+    server: &mut Server,
+    cores: u64,
+    memory: u64,
+    selector: &[(Arc<str>, &str)],
+) -> Arc<Shape> {
+    let requests: Resources =
+        [("cpu", cores * 1000), ("memory", memory), ("pods", 1)].into_iter().collect();
+    let node_selector =
+        selector.iter().map(|(key, value)| (Arc::clone(key), Arc::from(*value))).collect();
+    server.shapes.intern(Shape {
+        requests,
+        constraints: Constraints { node_selector, ..Constraints::default() },
+    })
 }
 
 fn controller(server: &mut Server, name: &str, kind: OwnerKind, pods: usize) -> Owner {
@@ -473,5 +509,10 @@ fn controller(server: &mut Server, name: &str, kind: OwnerKind, pods: usize) -> 
         exclusive: Ok(None),
         suspension: None,
     });
-    Owner { kind, name: name.into(), uid, api_version: if job { "batch/v1".into() } else { "apps/v1".into() } }
+    Owner {
+        kind,
+        name: name.into(),
+        uid,
+        api_version: if job { "batch/v1".into() } else { "apps/v1".into() },
+    }
 }

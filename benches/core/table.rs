@@ -6,8 +6,8 @@ use crate::rows::{Row, Samples};
 
 const MEMORY_MAX: u64 = 1 << 30;
 
-/// One line per row, for the plain scene and those with something unusual: what that is, and by how much a row may take longer
-/// there.
+/// One line per row, for the plain scene and those with something unusual: what that is, and by how
+/// much a row may take longer there.
 pub(crate) fn print(plain: &Samples, unusual: &[(&str, f64, Samples)]) {
     print!("| event | must be under | median, or at most | rounds | met |");
     for (name, ..) in unusual {
@@ -17,7 +17,9 @@ pub(crate) fn print(plain: &Samples, unusual: &[(&str, f64, Samples)]) {
     for row in Row::ALL {
         let limit = row.limit();
         let figure = figure(plain, row);
-        let met = limit.map(|limit| figure.is_some_and(|figure| figure < limit) && !plain.restless.contains(&row));
+        let met = limit.map(|limit| {
+            figure.is_some_and(|figure| figure < limit) && !plain.restless.contains(&row)
+        });
         print!(
             "| {} | {} | {} | {} | {} |",
             row.name(),
@@ -27,15 +29,24 @@ pub(crate) fn print(plain: &Samples, unusual: &[(&str, f64, Samples)]) {
             yes_no(met)
         );
         for (_, change_max, samples) in unusual {
-            let change =
-                self::figure(samples, row).zip(figure).map(|(it, plain)| it.as_secs_f64() / plain.as_secs_f64());
+            let change = self::figure(samples, row)
+                .zip(figure)
+                .map(|(it, plain)| it.as_secs_f64() / plain.as_secs_f64());
             let met = change.filter(|_| limit.is_some()).map(|change| change < *change_max);
             let change = change.map_or_else(String::new, |change| format!("{change:.2}"));
-            print!(" {} | {} | {change} | {} |", shown(samples, row), rounds(samples, row), yes_no(met));
+            print!(
+                " {} | {} | {change} | {} |",
+                shown(samples, row),
+                rounds(samples, row),
+                yes_no(met)
+            );
         }
         println!();
     }
-    print!("| reservations that stand, with {} ends that are known | | {} | | |", plain.known_ends, plain.reservations);
+    print!(
+        "| reservations that stand, with {} ends that are known | | {} | | |",
+        plain.known_ends, plain.reservations
+    );
     for (.., samples) in unusual {
         print!(" {} | | | |", samples.reservations);
     }
@@ -43,7 +54,9 @@ pub(crate) fn print(plain: &Samples, unusual: &[(&str, f64, Samples)]) {
     // Later scenes have in it what the allocator kept of the first.
     let met = yes_no(Some(plain.memory < MEMORY_MAX));
     let memory = plain.memory >> 20;
-    print!("| memory at rest (RSS), the bench's server included | 1 GiB | {memory} MiB | 1 | {met} |");
+    print!(
+        "| memory at rest (RSS), the bench's server included | 1 GiB | {memory} MiB | 1 | {met} |"
+    );
     println!("{}", " | | | |".repeat(unusual.len()));
 }
 

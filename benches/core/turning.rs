@@ -1,8 +1,8 @@
 //! The core between its events and its actions, and the stopwatch around it.
 //!
-//! Only `handle` and `step` are timed. What the server does in between, and the time that passes while nothing is due, is not.
-//! The stopwatch shows the processor time of this thread, so that a busy machine changes little: the core does nothing
-//! but compute, on one thread.
+//! Only `handle` and `step` are timed. What the server does in between, and the time that passes
+//! while nothing is due, is not. The stopwatch shows the processor time of this thread, so that a
+//! busy machine changes little: the core does nothing but compute, on one thread.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,10 +16,12 @@ use crate::scene::{OURS, START};
 use fluxqueue::serve::what_if::{WITHIN, looks_until};
 use fluxqueue::simulate::server::Server;
 
-/// What is due within this time of the last news belongs to it; what is due later is not waited for.
+/// What is due within this time of the last news belongs to it; what is due later is not waited
+/// for.
 const CALM_MILLIS: i64 = 100;
 
-/// Longer than anything is put off that is brought up to date now and then: texts, places in the queue, audits.
+/// Longer than anything is put off that is brought up to date now and then: texts, places in the
+/// queue, audits.
 const PAUSE_MILLIS: i64 = 11_000;
 
 /// Turns until the core must have come to rest, and what they may cost.
@@ -58,7 +60,8 @@ impl Turning {
     /// A core that has listed everything, at rest.
     pub(crate) fn begin(server: Server) -> Result<Self, Restless> {
         let core = core(false);
-        let mut turning = Turning { core, server, now: START, records_lone_pods: false, slices: Vec::new() };
+        let mut turning =
+            Turning { core, server, now: START, records_lone_pods: false, slices: Vec::new() };
         let events = turning.server.list();
         turning.settle(events)?;
         Ok(turning)
@@ -80,9 +83,10 @@ impl Turning {
         Ok(())
     }
 
-    /// Hands over the events, and carries out what the core wants done until it wants nothing more. How long the core
-    /// took, but for looking ahead and the audit: these are slices now and then in which nothing else is to be done, and they go on
-    /// for long after whatever happened, or for ever.
+    /// Hands over the events, and carries out what the core wants done until it wants nothing more.
+    /// How long the core took, but for looking ahead and the audit: these are slices now and then
+    /// in which nothing else is to be done, and they go on for long after whatever happened, or for
+    /// ever.
     pub(crate) fn settle(&mut self, events: Vec<Event>) -> Result<Duration, Restless> {
         Ok(self.settled(events)?.on_events)
     }
@@ -92,7 +96,8 @@ impl Turning {
         let mut calm_at = self.now.plus_millis(CALM_MILLIS);
         for _ in 0..TURNS_MAX {
             let mut actions = Vec::new();
-            // What is due by now comes first, so that a slice in the background does not count as what the events bring about.
+            // What is due by now comes first, so that a slice in the background does not count as
+            // what the events bring about.
             if !events.is_empty() && self.core.next_wake().is_some_and(|due| due <= self.now) {
                 actions = self.turn(Vec::new(), &mut spent);
             }
@@ -115,7 +120,8 @@ impl Turning {
 
     /// One step with these events. What it took is added to what it was for.
     fn turn(&mut self, events: Vec<Event>, spent: &mut Spent) -> Vec<Action> {
-        let (from, slices, is_quiet) = (processor_time(), self.slices_in_background(), events.is_empty());
+        let (from, slices, is_quiet) =
+            (processor_time(), self.slices_in_background(), events.is_empty());
         for event in events {
             self.core.handle(event, self.now);
         }
@@ -130,9 +136,13 @@ impl Turning {
         actions
     }
 
-    /// A lone pod comes while the pass is made that these events lead to. What it waits for at most: the longest step of that pass,
-    /// and then its own.
-    pub(crate) fn meanwhile(&mut self, mut events: Vec<Event>, comes: Event) -> Result<Duration, Restless> {
+    /// A lone pod comes while the pass is made that these events lead to. What it waits for at
+    /// most: the longest step of that pass, and then its own.
+    pub(crate) fn meanwhile(
+        &mut self,
+        mut events: Vec<Event>,
+        comes: Event,
+    ) -> Result<Duration, Restless> {
         let (mut longest, mut own, mut comes) = (Duration::ZERO, Duration::ZERO, Some(comes));
         for _ in 0..TURNS_MAX {
             let mut spent = Spent::default();
@@ -155,7 +165,8 @@ impl Turning {
         Err(Restless)
     }
 
-    /// Time passes, and what was put off is done. How long that took, with what goes on in the background.
+    /// Time passes, and what was put off is done. How long that took, with what goes on in the
+    /// background.
     pub(crate) fn pause(&mut self) -> Result<Duration, Restless> {
         let until = self.now.plus_millis(PAUSE_MILLIS);
         let mut all = Duration::ZERO;
@@ -177,9 +188,10 @@ impl Turning {
         std::mem::take(&mut self.slices)
     }
 
-    /// Somebody asks what would come of these: what that takes of the core; of another thread until it is known where they stand and
-    /// whether they start at once; and of both until there is an answer, which takes the time that it is given, but for what lies
-    /// beyond the last look at the clock.
+    /// Somebody asks what would come of these: what that takes of the core; of another thread until
+    /// it is known where they stand and whether they start at once; and of both until there is an
+    /// answer, which takes the time that it is given, but for what lies beyond the last look at the
+    /// clock.
     pub(crate) fn what_if(&mut self, events: Vec<Event>) -> [Duration; 3] {
         let from = processor_time();
         let spent = || processor_time().saturating_sub(from);
@@ -228,8 +240,10 @@ fn processor_time() -> Duration {
 
 /// The queue policy that is measured.
 pub(crate) fn policy() -> QueuePolicy {
-    let name = std::env::var("FLUXQUEUE_BENCH_POLICY").unwrap_or_else(|_| QueuePolicy::default().as_str().to_owned());
-    QueuePolicy::from_name(&name).expect("FLUXQUEUE_BENCH_POLICY is fcfs, easy, hybrid or conservative")
+    let name = std::env::var("FLUXQUEUE_BENCH_POLICY")
+        .unwrap_or_else(|_| QueuePolicy::default().as_str().to_owned());
+    QueuePolicy::from_name(&name)
+        .expect("FLUXQUEUE_BENCH_POLICY is fcfs, easy, hybrid or conservative")
 }
 
 fn core(record_lone_pods: bool) -> Core {

@@ -9,9 +9,10 @@ use fluxqueue_workload::{NodeName, ObjectKey, ObjectRef, Time, Uid};
 /// Names an action, so that its outcome can be told. Never reused within a process.
 pub type ActionId = u64;
 
-/// One thing to do. Actions may be carried out in any order and concurrently: where order matters, the core waits for
-/// the outcome of the first before it asks for the second. The exception is an urgent write of a FluxJob, which may be asked
-/// for while a trailing one of it is on its way: there the object's version decides.
+/// One thing to do. Actions may be carried out in any order and concurrently: where order matters,
+/// the core waits for the outcome of the first before it asks for the second. The exception is an
+/// urgent write of a FluxJob, which may be asked for while a trailing one of it is on its way:
+/// there the object's version decides.
 #[derive(Debug, Clone)]
 pub struct Action {
     /// To be returned with the outcome.
@@ -32,7 +33,8 @@ pub enum ActionKind {
         /// The queue that the pod is charged to: the Binding brings it into the pod.
         queue: Arc<str>,
     },
-    /// Remove this scheduling gate from the pod (and no other), if uid and version still are the pod's.
+    /// Remove this scheduling gate from the pod (and no other), if uid and version still are the
+    /// pod's.
     Ungate {
         /// The pod.
         pod: ObjectRef,
@@ -54,7 +56,8 @@ pub enum ActionKind {
         /// It was not False before, so this is when it became so.
         newly: bool,
     },
-    /// Say in the pod's status for which node it is meant, or for none any more, if uid and version still are the pod's.
+    /// Say in the pod's status for which node it is meant, or for none any more, if uid and version
+    /// still are the pod's.
     Nominate {
         /// The pod.
         pod: ObjectRef,
@@ -63,19 +66,20 @@ pub enum ActionKind {
         /// The node.
         node: Option<NodeName>,
     },
-    /// Create a FluxJob (its status is written apart). An urgent one may overtake a trailing one, as with
-    /// [`ActionKind::WriteStatus`].
+    /// Create a FluxJob (its status is written apart). An urgent one may overtake a trailing one,
+    /// as with [`ActionKind::WriteStatus`].
     CreateFluxJob {
         /// The object, without status.
         job: Box<FluxJob>,
         /// How much it matters when.
         urgency: Urgency,
     },
-    /// Apply the status of a FluxJob, if uid and version still are the object's: what was said in it and is said no longer goes,
-    /// conditions of others stay.
+    /// Apply the status of a FluxJob, if uid and version still are the object's: what was said in
+    /// it and is said no longer goes, conditions of others stay.
     ///
-    /// An urgent write may be asked for while a trailing one of the same FluxJob has no outcome yet. One that was not sent
-    /// is then dropped ([`super::WriteOutcome::Replaced`]); one that was is waited for, for 2 s at most.
+    /// An urgent write may be asked for while a trailing one of the same FluxJob has no outcome
+    /// yet. One that was not sent is then dropped ([`super::WriteOutcome::Replaced`]); one that was
+    /// is waited for, for 2 s at most.
     WriteStatus {
         /// The object.
         job: ObjectRef,
@@ -102,7 +106,8 @@ pub enum ActionKind {
         /// The whole status.
         status: Box<FluxQueueStatus>,
     },
-    /// Say in a claim for which node its volume is to be made, if uid and version still are the claim's.
+    /// Say in a claim for which node its volume is to be made, if uid and version still are the
+    /// claim's.
     SelectNode {
         /// The claim.
         claim: ObjectRef,
@@ -111,7 +116,8 @@ pub enum ActionKind {
         /// The node.
         node: NodeName,
     },
-    /// Bind a volume to a claim from its own side, if uid and version still are the volume's. The controller does the rest.
+    /// Bind a volume to a claim from its own side, if uid and version still are the volume's. The
+    /// controller does the rest.
     ClaimVolume {
         /// The volume; it has no namespace.
         volume: ObjectRef,
@@ -122,7 +128,8 @@ pub enum ActionKind {
         /// A person has meant it for the claim already.
         was_meant: bool,
     },
-    /// Take our mark and the suspension off a Job together, and say when, if uid and version still are the Job's.
+    /// Take our mark and the suspension off a Job together, and say when, if uid and version still
+    /// are the Job's.
     ReleaseJob {
         /// The Job.
         job: ObjectRef,

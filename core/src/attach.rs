@@ -41,7 +41,9 @@ impl Core {
         }
         self.by_node.list(&pod);
         let left_behind = if orphan { self.left_behind(&pod) } else { None };
-        let Some(belonging) = left_behind.or_else(|| grouping::belonging(&pod, &self.jobs.controllers, orphan)) else {
+        let Some(belonging) =
+            left_behind.or_else(|| grouping::belonging(&pod, &self.jobs.controllers, orphan))
+        else {
             let until = self.now.plus_millis(OWNER_WAIT_MILLIS);
             let uid = pod.id.uid.clone();
             let until = self.awaiting_owner.insert(AwaitingPod { pod: Arc::clone(&pod), until });
@@ -58,10 +60,13 @@ impl Core {
         let id = self.job_of(&pod, &belonging);
         let uid = pod.id.uid.clone();
         // What a new process finds came when it was made, not just now.
-        let joined = if self.taking_over { self.core_time(pod.created).min(self.now) } else { self.now };
+        let joined =
+            if self.taking_over { self.core_time(pod.created).min(self.now) } else { self.now };
         let job = self.jobs.all.get_mut(&id).expect("job_of returns a job that is there");
-        // More pods than can come were waited for by an earlier process, whatever the API server's clock says by now.
-        let was_waited_for = self.taking_over && job.warnings.contains_key(&ConditionType::SizeClamped);
+        // More pods than can come were waited for by an earlier process, whatever the API server's
+        // clock says by now.
+        let was_waited_for =
+            self.taking_over && job.warnings.contains_key(&ConditionType::SizeClamped);
         let joined = if was_waited_for { Time(0) } else { joined };
         job.joined = if job.members.is_empty() { joined } else { job.joined.max(joined) };
         job.members.insert(uid.clone());
@@ -83,13 +88,18 @@ impl Core {
         }
         let (ignored, half) = (pod.soft_ignored.join(", "), pod.half_group_label());
         // Of a lone pod that has its node nothing may be on record: it was told while it waited.
-        let was_told = job.style == Style::Lone && stage != Stage::Waiting && !self.settings.record_lone_pods;
+        let was_told =
+            job.style == Style::Lone && stage != Stage::Waiting && !self.settings.record_lone_pods;
         self.jobs.note_controller(id, &pod);
         self.jobs.members.insert(uid.clone(), Member::new(pod, id, stage));
         self.note_volumes(&uid);
         self.settle(&uid);
         if !ignored.is_empty() && !was_told {
-            self.warn_once(id, ConditionType::SoftTermsIgnored, format!("accepted, but not honoured yet: {ignored}"));
+            self.warn_once(
+                id,
+                ConditionType::SoftTermsIgnored,
+                format!("accepted, but not honoured yet: {ignored}"),
+            );
         }
         if let Some(text) = half.filter(|_| !was_told) {
             self.warn_once(id, ConditionType::IncompleteGroupLabels, text);
@@ -97,14 +107,17 @@ impl Core {
         self.touched.insert(id);
     }
 
-    /// The job of a pod whose controller is gone, if that is known, or its FluxJob still there: the pod is about to be deleted, and
-    /// until then it is no job of its own that could start though the other was held, or had its time. Those that run are one job as
-    /// they were before their controller went.
+    /// The job of a pod whose controller is gone, if that is known, or its FluxJob still there: the
+    /// pod is about to be deleted, and until then it is no job of its own that could start though
+    /// the other was held, or had its time. Those that run are one job as they were before their
+    /// controller went.
     fn left_behind(&self, pod: &Pod) -> Option<Belonging> {
         let MadeBy::Unseen(owner) = self.jobs.controllers.maker(pod) else { return None };
-        let belonging = grouping::of_owner(&pod.id.key.namespace, owner).filter(|_| pod.group.is_none())?;
+        let belonging =
+            grouping::of_owner(&pod.id.key.namespace, owner).filter(|_| pod.group.is_none())?;
         let key = self.record_key(pod, &belonging);
-        let is_known = self.jobs.by_identity.contains_key(&belonging.identity) || self.records.get(&key).is_some();
+        let is_known = self.jobs.by_identity.contains_key(&belonging.identity)
+            || self.records.get(&key).is_some();
         (is_known || pod.node.is_some()).then_some(belonging)
     }
 
@@ -132,9 +145,10 @@ impl Core {
         self.new_job(belonging, key, owners, Arc::clone(&pod.scheduler))
     }
 
-    /// After a restart, what is left of a group that had ended belongs to that, not to a new group of the name: to the one
-    /// that ended next after the pod was made, by the API server's clock. If that has been set back since there may be none;
-    /// then it belongs to the last one, unless a new group is there.
+    /// After a restart, what is left of a group that had ended belongs to that, not to a new group
+    /// of the name: to the one that ended next after the pod was made, by the API server's clock.
+    /// If that has been set back since there may be none; then it belongs to the last one, unless a
+    /// new group is there.
     fn ended_group_of(&mut self, pod: &Arc<Pod>, belonging: &Belonging) -> Option<JobId> {
         if belonging.kind != WorkloadKind::Group || !pod.phase.is_terminal() {
             return None;
@@ -145,7 +159,8 @@ impl Core {
             Some((completion_of(object)?, end))
         };
         let records = || self.records.of_group(&pod.id.key.namespace, &belonging.name);
-        let all = || records().filter_map(|(key, object)| ended(object).map(|(at, end)| (at, end, key)));
+        let all =
+            || records().filter_map(|(key, object)| ended(object).map(|(at, end)| (at, end, key)));
         let next = all().filter(|(at, ..)| *at >= pod.created).min_by_key(|(at, ..)| *at);
         let is_used_again = || {
             self.jobs.by_identity.contains_key(&belonging.identity)
@@ -170,20 +185,28 @@ impl Core {
         Some(id)
     }
 
-    /// A leader that was paused has written late that a group has ended to which other pods have come since. What ended stays so, and they
-    /// are another group of its name, as they would be to a process that begins now. Returns whether the job is no more.
+    /// A leader that was paused has written late that a group has ended to which other pods have
+    /// come since. What ended stays so, and they are another group of its name, as they would be to
+    /// a process that begins now. Returns whether the job is no more.
     ///
-    /// As long as one is on its way to a node its outcome is waited for; and where the first of them is the one that the FluxJob is named
-    /// after, that it has ended too is news that is still to come.
+    /// As long as one is on its way to a node its outcome is waited for; and where the first of
+    /// them is the one that the FluxJob is named after, that it has ended too is news that is still
+    /// to come.
     pub(super) fn part_from_ended(&mut self, id: JobId) -> bool {
-        let Some(job) = self.jobs.all.get(&id).filter(|job| job.ended_as.is_some()) else { return false };
+        let Some(job) = self.jobs.all.get(&id).filter(|job| job.ended_as.is_some()) else {
+            return false;
+        };
         let live = self.jobs.live_members(job);
-        let Some(first) = live.iter().min_by_key(|member| (member.pod.created, &member.pod.id)) else { return false };
+        let Some(first) = live.iter().min_by_key(|member| (member.pod.created, &member.pod.id))
+        else {
+            return false;
+        };
         let is_another = job.kind == WorkloadKind::Group
             && names::fluxjob_name(&job.name, job.kind, &first.pod.id.uid) != *job.key.name
             && self.records.get(&job.key).is_some_and(|object| completion_of(object).is_some());
         let is_on_its_way = |member: &&Member| {
-            member.is_in_doubt(self.now) || matches!(member.stage, Stage::Binding(_) | Stage::Ungating(_))
+            member.is_in_doubt(self.now)
+                || matches!(member.stage, Stage::Binding(_) | Stage::Ungating(_))
         };
         if !is_another {
             return false;
@@ -206,7 +229,8 @@ impl Core {
         let Some(job) = self.jobs.all.get_mut(&id) else { return false };
         job.members.clear();
         job.live.clear();
-        let (retained, pending) = (std::mem::take(&mut job.retained), std::mem::take(&mut job.pending));
+        let (retained, pending) =
+            (std::mem::take(&mut job.retained), std::mem::take(&mut job.pending));
         for slot in retained {
             self.free_allocation(Some(slot.allocation));
         }
@@ -287,16 +311,18 @@ impl Core {
         id
     }
 
-    /// The FluxJob's name. A group has no uid of its own, so one that is recorded already and has not ended is taken.
+    /// The FluxJob's name. A group has no uid of its own, so one that is recorded already and has
+    /// not ended is taken.
     fn record_key(&self, pod: &Pod, belonging: &Belonging) -> ObjectKey {
         let namespace = &pod.id.key.namespace;
         if belonging.kind == WorkloadKind::Group {
-            let known = self.records.of_group(namespace, &belonging.name).filter(|(key, object)| {
-                object.metadata.deletion_timestamp.is_none()
-                    && completion_of(object).is_none()
-                    && !self.jobs.by_key.contains_key(key)
-                    && !self.records.is_being_removed(key)
-            });
+            let known =
+                self.records.of_group(namespace, &belonging.name).filter(|(key, object)| {
+                    object.metadata.deletion_timestamp.is_none()
+                        && completion_of(object).is_none()
+                        && !self.jobs.by_key.contains_key(key)
+                        && !self.records.is_being_removed(key)
+                });
             // One that has begun: what runs is recorded there.
             let known = known.max_by_key(|(_, object)| {
                 let status = object.status.as_ref();
@@ -320,8 +346,8 @@ impl Core {
         }
     }
 
-    /// The controller of a pod that counted as lone has come after all. If nothing has left for the pod, it is of its job again: that
-    /// starts whole or not at all.
+    /// The controller of a pod that counted as lone has come after all. If nothing has left for the
+    /// pod, it is of its job again: that starts whole or not at all.
     pub(super) fn join_late_owner(&mut self, uid: &Uid) {
         if self.jobs.members.get(uid).is_some_and(|member| !member.is_in_doubt(self.now)) {
             self.replan(uid);
@@ -336,7 +362,8 @@ impl Core {
         let identity = self.jobs.all.get(&member.job).map(|job| job.identity.clone());
         let is_orphan = self.awaiting_owner.is_orphan(&member.pod);
         let now = self.left_behind(&member.pod).filter(|_| is_orphan);
-        let now = now.or_else(|| grouping::belonging(&member.pod, &self.jobs.controllers, is_orphan));
+        let now =
+            now.or_else(|| grouping::belonging(&member.pod, &self.jobs.controllers, is_orphan));
         if now.map(|belonging| belonging.identity) == identity {
             return;
         }

@@ -1,9 +1,10 @@
 //! The audit: do the accounts of what is taken of the nodes still say what the pods say?
 //!
-//! The resource graph and `cluster` are kept in step with what happens, one change at a time. Here what is taken of a node is added
-//! up from what there is: pods on it, pods that have a slot on it, slots that are retained. Nothing of the code that keeps the
-//! accounts is used for that, so that a mistake in it shows. Some nodes are looked at at a time, and some jobs: whether they
-//! contradict themselves (`consistency`).
+//! The resource graph and `cluster` are kept in step with what happens, one change at a time. Here
+//! what is taken of a node is added up from what there is: pods on it, pods that have a slot on it,
+//! slots that are retained. Nothing of the code that keeps the accounts is used for that, so that a
+//! mistake in it shows. Some nodes are looked at at a time, and some jobs: whether they contradict
+//! themselves (`consistency`).
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -14,8 +15,8 @@ use super::{Core, Timer};
 use crate::queue::JobId;
 use fluxqueue_workload::{NodeName, Pod, Resources, Shape};
 
-/// In how much time all nodes and jobs are looked at once, unless there are too many for that; how many at a time, and the least
-/// pause between two looks: it takes a thousandth of the time or so.
+/// In how much time all nodes and jobs are looked at once, unless there are too many for that; how
+/// many at a time, and the least pause between two looks: it takes a thousandth of the time or so.
 pub(super) const ROUND_MILLIS: i64 = 10_000;
 const AT_ONCE: usize = 16;
 const PAUSE_MILLIS: i64 = 500;
@@ -23,7 +24,8 @@ const PAUSE_MILLIS: i64 = 500;
 /// Pods of these jobs that are looked at at a time: a microsecond or two each where many are there.
 const PODS_AT_ONCE: usize = 1_024;
 
-/// Where looks follow each other as soon as they may, each is taken in so many parts: who comes meanwhile waits for one of them.
+/// Where looks follow each other as soon as they may, each is taken in so many parts: who comes
+/// meanwhile waits for one of them.
 const PARTS: u8 = 4;
 
 /// A slot that is retained, and where.
@@ -47,12 +49,13 @@ impl Core {
         self.audit.looks
     }
 
-    /// Looks at some nodes and jobs. Where the accounts are wrong they are made anew; so is the graph when it is lost, or has seen too
-    /// many nodes come and go.
+    /// Looks at some nodes and jobs. Where the accounts are wrong they are made anew; so is the
+    /// graph when it is lost, or has seen too many nodes come and go.
     pub(super) fn audit(&mut self) {
         self.audit.looks += 1;
         let (at_once, pause_millis) = pace(self.cluster.len().max(self.jobs.all.len()));
-        let nodes: Vec<NodeName> = self.cluster.names_after(self.audit.last.as_ref()).take(at_once).cloned().collect();
+        let nodes: Vec<NodeName> =
+            self.cluster.names_after(self.audit.last.as_ref()).take(at_once).cloned().collect();
         let retained = self.retained_on(&nodes);
         let mut wrong = Vec::new();
         for node in &nodes {
@@ -83,7 +86,8 @@ impl Core {
                 Some(unfinished) => unfinished,
                 None => {
                     let from = self.audit.last_job.map_or(Bound::Unbounded, Bound::Excluded);
-                    let next = self.jobs.all.range((from, Bound::Unbounded)).next().map(|(id, _)| *id);
+                    let next =
+                        self.jobs.all.range((from, Bound::Unbounded)).next().map(|(id, _)| *id);
                     self.audit.last_job = next;
                     let Some(next) = next else { return };
                     (next, Seen::default())
@@ -135,7 +139,12 @@ impl Core {
             let pod = match (self.foreign.get(uid), self.jobs.members.get(uid)) {
                 (Some(foreign), _) => Some(&foreign.pod).filter(|pod| is_there(pod, node)),
                 (None, Some(member)) => {
-                    let on_the_way = || member.allocation.as_ref().is_some_and(|allocation| allocation.node == *node);
+                    let on_the_way = || {
+                        member
+                            .allocation
+                            .as_ref()
+                            .is_some_and(|allocation| allocation.node == *node)
+                    };
                     let counts = match (&member.pod.node, &member.stage) {
                         (_, Stage::Ended) => false,
                         (Some(there), _) => there == node,
@@ -149,7 +158,10 @@ impl Core {
                 taken.add(&pod.shape.requests);
             }
         }
-        retained.iter().filter(|(at, _)| at == node).for_each(|(_, shape)| taken.add(&shape.requests));
+        retained
+            .iter()
+            .filter(|(at, _)| at == node)
+            .for_each(|(_, shape)| taken.add(&shape.requests));
         taken
     }
 
@@ -169,18 +181,25 @@ impl Core {
             Ok(graph) => {
                 let mut members: Vec<&mut Member> = self.jobs.members.values_mut().collect();
                 members.sort_unstable_by(|a, b| a.pod.id.uid.cmp(&b.pod.id.uid));
-                let of_members = members.into_iter().filter_map(|member| member.allocation.as_mut());
-                let of_others = self.foreign.values_mut().filter_map(|foreign| foreign.allocation.as_mut());
-                let retained = self
-                    .jobs
-                    .all
-                    .values_mut()
-                    .flat_map(|job| job.retained.iter_mut().map(|retained| &mut retained.allocation));
-                self.ledger.rebuild(graph, self.now, &mut self.cluster, of_members.chain(of_others).chain(retained));
+                let of_members =
+                    members.into_iter().filter_map(|member| member.allocation.as_mut());
+                let of_others =
+                    self.foreign.values_mut().filter_map(|foreign| foreign.allocation.as_mut());
+                let retained = self.jobs.all.values_mut().flat_map(|job| {
+                    job.retained.iter_mut().map(|retained| &mut retained.allocation)
+                });
+                self.ledger.rebuild(
+                    graph,
+                    self.now,
+                    &mut self.cluster,
+                    of_members.chain(of_others).chain(retained),
+                );
                 self.promises.unbook_all();
                 self.queue_changed = true;
             }
-            Err(error) => tracing::error!(%error, "audit: the resource graph could not be made anew"),
+            Err(error) => {
+                tracing::error!(%error, "audit: the resource graph could not be made anew")
+            }
         }
     }
 }

@@ -1,9 +1,11 @@
 //! Records for which other jobs wait, and for how long.
 //!
-//! A job that takes what another one has left waits until the other one's FluxJob says so (`on_record`). A FluxJob is in a
-//! namespace of somebody, whose policies and quotas may keep it from being written. So a write without an answer delays other
-//! jobs for 10 s at most, and once a write in a namespace is refused, no job of another namespace waits for the records there
-//! until one of them is written. A successor may then find a promise that cannot be kept: it is broken, and that is told.
+//! A job that takes what another one has left waits until the other one's FluxJob says so
+//! (`on_record`). A FluxJob is in a namespace of somebody, whose policies and quotas may keep it
+//! from being written. So a write without an answer delays other jobs for 10 s at most, and once a
+//! write in a namespace is refused, no job of another namespace waits for the records there until
+//! one of them is written. A successor may then find a promise that cannot be kept: it is broken,
+//! and that is told.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -40,9 +42,16 @@ impl Awaited {
         self.given_up.remove(&on);
     }
 
-    /// True if no job of that namespace waits for the record of this job, which is in the other one.
-    pub(super) fn is_given_up(&self, on: JobId, of_namespace: &Arc<str>, by_namespace: &Arc<str>) -> bool {
-        self.given_up.contains(&on) || (of_namespace != by_namespace && self.refusing.contains(of_namespace))
+    /// True if no job of that namespace waits for the record of this job, which is in the other
+    /// one.
+    pub(super) fn is_given_up(
+        &self,
+        on: JobId,
+        of_namespace: &Arc<str>,
+        by_namespace: &Arc<str>,
+    ) -> bool {
+        self.given_up.contains(&on)
+            || (of_namespace != by_namespace && self.refusing.contains(of_namespace))
     }
 
     /// A namespace is gone, and its records with it.
@@ -53,7 +62,8 @@ impl Awaited {
     /// Records that were waited for long enough: from now on they are not.
     fn give_up_due(&mut self, now: Time) -> Vec<JobId> {
         let is_due = |since: Time| since.plus_millis(WAIT_MILLIS) <= now;
-        let due: Vec<JobId> = self.since.iter().filter(|(_, since)| is_due(**since)).map(|(job, _)| *job).collect();
+        let due: Vec<JobId> =
+            self.since.iter().filter(|(_, since)| is_due(**since)).map(|(job, _)| *job).collect();
         for job in &due {
             self.since.remove(job);
             self.given_up.insert(*job);
@@ -87,14 +97,18 @@ pub(super) fn let_starts_go_on(core: &mut Core, on: JobId) {
     }
 }
 
-/// A write of a job's FluxJob was refused: no job of another namespace waits for it, nor for others of its namespace.
+/// A write of a job's FluxJob was refused: no job of another namespace waits for it, nor for others
+/// of its namespace.
 pub(super) fn note_refusal(core: &mut Core, id: JobId) {
     let namespace = namespace_of(core, id).unwrap_or_default();
     core.promises.on_record.awaited.refusing.insert(Arc::clone(&namespace));
-    let in_namespace = |core: &Core, job: JobId| namespace_of(core, job).is_some_and(|of| of == namespace);
+    let in_namespace =
+        |core: &Core, job: JobId| namespace_of(core, job).is_some_and(|of| of == namespace);
     let waits = core.promises.on_record.waits();
-    let through_wall: Vec<(JobId, JobId)> =
-        waits.into_iter().filter(|(job, on)| in_namespace(core, *on) && !in_namespace(core, *job)).collect();
+    let through_wall: Vec<(JobId, JobId)> = waits
+        .into_iter()
+        .filter(|(job, on)| in_namespace(core, *on) && !in_namespace(core, *job))
+        .collect();
     for (job, on) in through_wall {
         core.gauges.records_given_up += 1;
         core.dirty.insert(job);
@@ -125,7 +139,8 @@ fn tell(core: &mut Core, id: JobId) {
             WAIT_MILLIS / 1000
         );
         tracing::warn!(job = %job.key, "other jobs do not wait for the write of a FluxJob any more");
-        let record = job.record.uid().map(|uid| ObjectRef { key: job.key.clone(), uid: uid.clone() });
+        let record =
+            job.record.uid().map(|uid| ObjectRef { key: job.key.clone(), uid: uid.clone() });
         let pod = core.jobs.live(job).find(|member| !member.pod.stands_in);
         let pod = pod.map(|member| Subject::Pod(member.pod.id.clone()));
         let reporter = Arc::clone(&job.reporter);

@@ -1,4 +1,5 @@
-//! Pods of ours whose controller has not been seen, and until when it is waited for. After that they count as lone, until it comes after all.
+//! Pods of ours whose controller has not been seen, and until when it is waited for. After that
+//! they count as lone, until it comes after all.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -25,8 +26,8 @@ impl AwaitingOwner {
         self.pods.len()
     }
 
-    /// A pod waits for its controller to be seen. A pod that has waited already goes on with the time that it was given, unless it
-    /// names another controller now. Returns until when.
+    /// A pod waits for its controller to be seen. A pod that has waited already goes on with the
+    /// time that it was given, unless it names another controller now. Returns until when.
     pub(super) fn insert(&mut self, mut awaiting_owner: AwaitingPod) -> Time {
         let uid = awaiting_owner.pod.id.uid.clone();
         if let Some(before) = self.remove(&uid)
@@ -50,7 +51,9 @@ impl AwaitingOwner {
     /// True if the controller of the pod is not waited for any more.
     pub(super) fn is_orphan(&self, pod: &Pod) -> bool {
         let owner = pod.owner.as_ref();
-        owner.and_then(|owner| self.orphans.get(&owner.uid)).is_some_and(|pods| pods.contains(&pod.id.uid))
+        owner
+            .and_then(|owner| self.orphans.get(&owner.uid))
+            .is_some_and(|pods| pods.contains(&pod.id.uid))
     }
 
     pub(super) fn contains(&self, pod: &str) -> bool {
@@ -79,7 +82,8 @@ impl AwaitingOwner {
         }
     }
 
-    /// Those that did not wait for this object any more, in the order of their uids. It is there now.
+    /// Those that did not wait for this object any more, in the order of their uids. It is there
+    /// now.
     pub(super) fn take_orphans(&mut self, controller: &Uid) -> BTreeSet<Uid> {
         self.orphans.remove(controller).unwrap_or_default()
     }

@@ -71,7 +71,8 @@ impl Blockers {
         joined(self.iter())
     }
 
-    /// The same for pods, of which many are told: whose ends nobody knows is another one whenever something ends.
+    /// The same for pods, of which many are told: whose ends nobody knows is another one whenever
+    /// something ends.
     pub(super) fn text_for_pods(&self) -> String {
         joined(self.iter().filter(|blocker| blocker.reason != BlockedReason::UnknownEnd))
     }
@@ -82,7 +83,8 @@ impl Blockers {
 }
 
 impl Blocker {
-    /// One that names a job or pod: `said` with the name, and `outside` for readers who may not know it.
+    /// One that names a job or pod: `said` with the name, and `outside` for readers who may not
+    /// know it.
     pub(super) fn naming(named: &Named, said: BlockedBy, outside: BlockedBy) -> Self {
         Blocker { said, outside: Some((Arc::clone(&named.key().namespace), outside)) }
     }
@@ -98,9 +100,11 @@ fn joined<'a>(blockers: impl Iterator<Item = &'a BlockedBy>) -> String {
     let messages: Vec<&str> = blockers.map(|blocker| &*blocker.message).collect();
     text::into_message(match messages.as_slice() {
         [only] => (*only).to_owned(),
-        several => {
-            several.iter().map(|message| format!("{}.", message.trim_end_matches('.'))).collect::<Vec<_>>().join(" ")
-        }
+        several => several
+            .iter()
+            .map(|message| format!("{}.", message.trim_end_matches('.')))
+            .collect::<Vec<_>>()
+            .join(" "),
     })
 }
 

@@ -1,8 +1,10 @@
-//! What a FluxJob can hold: which gangs are refused because theirs could not, and what is summed up so that it fits.
+//! What a FluxJob can hold: which gangs are refused because theirs could not, and what is summed up
+//! so that it fits.
 //!
-//! The API server refuses a status that breaks the schema, and etcd an object that is too large. The placement of a gang is written
-//! before its first Binding: one that can never be written would keep nodes for ever. So a gang whose record might not fit is refused
-//! before it is placed, and everything in a status but placement and reservation gives way.
+//! The API server refuses a status that breaks the schema, and etcd an object that is too large.
+//! The placement of a gang is written before its first Binding: one that can never be written would
+//! keep nodes for ever. So a gang whose record might not fit is refused before it is placed, and
+//! everything in a status but placement and reservation gives way.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -29,12 +31,18 @@ const MESSAGE_KEPT_BYTES: usize = 256;
 /// The name of the pod set that stands for all that are not described.
 const OTHERS: &str = "others";
 
-/// Why no FluxJob can hold the placement of a gang of these pods, if none can: the field, its bound, and what it would have to hold.
+/// Why no FluxJob can hold the placement of a gang of these pods, if none can: the field, its
+/// bound, and what it would have to hold.
 pub(super) fn unrecordable(live: &[&Member], cluster: &Cluster) -> Option<String> {
     // Pods of one template share their shape.
-    let shapes: HashSet<*const Shape> = live.iter().map(|member| Arc::as_ptr(&member.pod.shape)).collect();
+    let shapes: HashSet<*const Shape> =
+        live.iter().map(|member| Arc::as_ptr(&member.pod.shape)).collect();
     let is_many = shapes.len() > POD_SETS_MAX;
-    let sets = if is_many { live.iter().map(|member| &*member.pod.shape).collect::<HashSet<_>>().len() } else { 0 };
+    let sets = if is_many {
+        live.iter().map(|member| &*member.pod.shape).collect::<HashSet<_>>().len()
+    } else {
+        0
+    };
     if sets > POD_SETS_MAX {
         return Some(format!(
             "its pods make {sets} different requests, and its FluxJob can hold {POD_SETS_MAX} (status.workload.podSets)"
@@ -42,7 +50,8 @@ pub(super) fn unrecordable(live: &[&Member], cluster: &Cluster) -> Option<String
     }
     let mut seen = HashSet::new();
     for member in live.iter().filter(|member| seen.insert(Arc::as_ptr(&member.pod.shape))) {
-        let resources = member.pod.shape.requests.iter().filter(|(name, _)| ***name != *"pods").count();
+        let resources =
+            member.pod.shape.requests.iter().filter(|(name, _)| ***name != *"pods").count();
         if resources > REQUESTS_MAX {
             return Some(format!(
                 "pod {} requests {resources} resources, and its FluxJob can hold {REQUESTS_MAX} \
@@ -61,19 +70,22 @@ pub(super) fn unrecordable(live: &[&Member], cluster: &Cluster) -> Option<String
     })
 }
 
-/// A placement was just made: if it is larger than a FluxJob can hold, the job gives it back before anything is written, and claims
-/// nothing until the next attempt. How much it takes is known only now: which pods are on which nodes may be told in a few words or in
-/// one for each pod.
+/// A placement was just made: if it is larger than a FluxJob can hold, the job gives it back before
+/// anything is written, and claims nothing until the next attempt. How much it takes is known only
+/// now: which pods are on which nodes may be told in a few words or in one for each pod.
 pub(super) fn check_placement(core: &mut Core, id: JobId) {
     let Some(job) = core.jobs.all.get(&id).filter(|job| may_be_large(&job.seats)) else { return };
     let size = size(&core.snapshot(job).status());
     if size > STATUS_BYTES_MAX {
-        let text = format!("its placement makes a status of {size} bytes, and {STATUS_BYTES_MAX} is the limit");
+        let text = format!(
+            "its placement makes a status of {size} bytes, and {STATUS_BYTES_MAX} is the limit"
+        );
         refused::record_refused(core, id, &text);
     }
 }
 
-/// False if a placement is far below the bound, as nearly every one is: then its size need not be known.
+/// False if a placement is far below the bound, as nearly every one is: then its size need not be
+/// known.
 fn may_be_large(seats: &Seats) -> bool {
     /// What a seat takes besides the name of its node, if nothing of it can be shortened.
     const SEAT: usize = 128;
@@ -100,7 +112,8 @@ pub(super) fn bounded_sets(mut sets: Vec<PodSet>, max: usize) -> Vec<PodSet> {
     sets
 }
 
-/// Requests as the schema allows them: what Kubernetes itself knows goes before what others have added.
+/// Requests as the schema allows them: what Kubernetes itself knows goes before what others have
+/// added.
 pub(super) fn bounded_requests(mut requests: BTreeMap<String, String>) -> BTreeMap<String, String> {
     if requests.len() > REQUESTS_MAX {
         let mut names: Vec<String> = requests.keys().cloned().collect();
@@ -110,13 +123,14 @@ pub(super) fn bounded_requests(mut requests: BTreeMap<String, String>) -> BTreeM
     requests
 }
 
-/// A status that fits the bound, as far as it can be made to without touching placement and reservation: what only informs is summed up,
-/// the least important first.
+/// A status that fits the bound, as far as it can be made to without touching placement and
+/// reservation: what only informs is summed up, the least important first.
 pub(super) fn summed_up(mut status: FluxJobStatus) -> FluxJobStatus {
     if is_small(&status) {
         return status;
     }
-    let steps: [fn(&mut FluxJobStatus); 4] = [without_requests, with_few_sets, with_one_blocker, with_short_messages];
+    let steps: [fn(&mut FluxJobStatus); 4] =
+        [without_requests, with_few_sets, with_one_blocker, with_short_messages];
     for step in steps {
         if size(&status) <= STATUS_BYTES_MAX {
             break;
@@ -134,15 +148,21 @@ pub(super) fn size(status: &FluxJobStatus) -> usize {
     serde_json::to_vec(&written).map_or(usize::MAX, |written| written.len())
 }
 
-/// True if a status is far below the bound, as nearly every one is: then its size need not be known.
+/// True if a status is far below the bound, as nearly every one is: then its size need not be
+/// known.
 fn is_small(status: &FluxJobStatus) -> bool {
-    /// What a pod set, a request, or an entry of a list takes beside its texts, and a name of a resource.
+    /// What a pod set, a request, or an entry of a list takes beside its texts, and a name of a
+    /// resource.
     const ENTRY: usize = 512;
     let sets = status.workload.iter().flat_map(|workload| &workload.pod_sets);
     let of_sets: usize = sets.map(|set| ENTRY * (1 + set.requests.len())).sum();
-    let of_ranges: usize =
-        status.placement.iter().map(|range| ENTRY + range.nodes.len() + range.pod_indexes.len()).sum();
-    let of_reservation = status.reservation.as_ref().map_or(0, |reservation| reservation.nodes.len());
+    let of_ranges: usize = status
+        .placement
+        .iter()
+        .map(|range| ENTRY + range.nodes.len() + range.pod_indexes.len())
+        .sum();
+    let of_reservation =
+        status.reservation.as_ref().map_or(0, |reservation| reservation.nodes.len());
     of_sets + of_ranges + of_reservation <= STATUS_BYTES_MAX / 4
 }
 
@@ -176,16 +196,19 @@ mod tests {
     use fluxqueue_api::{BlockedBy, BlockedReason, ObservedWorkload};
 
     fn set(at: usize, requests: usize) -> PodSet {
-        let requests = (0..requests).map(|at| (format!("example.com/{at:0>200}"), "1".to_owned())).collect();
+        let requests =
+            (0..requests).map(|at| (format!("example.com/{at:0>200}"), "1".to_owned())).collect();
         PodSet { name: format!("set-{at}"), count: 2, min_count: None, requests }
     }
 
     #[test]
     fn what_only_informs_gives_way_and_the_placement_does_not() {
-        let names: Vec<String> =
-            (0..4800_u64).map(|at| format!("n{:0>44}", at.wrapping_mul(48_271) % 65_537 + at)).collect();
+        let names: Vec<String> = (0..4800_u64)
+            .map(|at| format!("n{:0>44}", at.wrapping_mul(48_271) % 65_537 + at))
+            .collect();
         let nodes: Vec<&str> = names.iter().map(String::as_str).collect();
-        let blockers = (0..8).map(|_| BlockedBy::new(BlockedReason::InsufficientResources, "x".repeat(2000)));
+        let blockers =
+            (0..8).map(|_| BlockedBy::new(BlockedReason::InsufficientResources, "x".repeat(2000)));
         let status = FluxJobStatus {
             placement: placement::compress("set-0", &nodes),
             workload: Some(ObservedWorkload {
@@ -208,12 +231,16 @@ mod tests {
 
     #[test]
     fn what_is_small_stays_and_lists_keep_to_the_schema() {
-        let workload = ObservedWorkload { pod_sets: vec![set(0, 3)], ..ObservedWorkload::default() };
+        let workload =
+            ObservedWorkload { pod_sets: vec![set(0, 3)], ..ObservedWorkload::default() };
         let status = FluxJobStatus { workload: Some(workload), ..FluxJobStatus::default() };
         assert_eq!(summed_up(status.clone()), status);
         let sets = bounded_sets((0..1500).map(|at| set(at, 0)).collect(), POD_SETS_MAX);
         let last = sets.last().unwrap();
-        assert_eq!((sets.len(), &*last.name, last.count), (POD_SETS_MAX, OTHERS, 2 * (1500 - 1023)));
+        assert_eq!(
+            (sets.len(), &*last.name, last.count),
+            (POD_SETS_MAX, OTHERS, 2 * (1500 - 1023))
+        );
         let all = set(0, 70)
             .requests
             .into_iter()

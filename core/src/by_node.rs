@@ -1,4 +1,5 @@
-//! Pods by the name of the node that they have to do with: a node may come after its pods, and go before them.
+//! Pods by the name of the node that they have to do with: a node may come after its pods, and go
+//! before them.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,5 @@
-//! Which nodes are closed to the pods that wait, and why: each node counts once for a reason, however many groups and shapes there are.
+//! Which nodes are closed to the pods that wait, and why: each node counts once for a reason,
+//! however many groups and shapes there are.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -44,8 +45,8 @@ impl Closed {
         }
     }
 
-    /// How many nodes there are for each reason. A node that some group may use is closed to nobody. Where a group may use none, only what
-    /// keeps that group off counts.
+    /// How many nodes there are for each reason. A node that some group may use is closed to
+    /// nobody. Where a group may use none, only what keeps that group off counts.
     pub(super) fn counts(&self) -> BTreeMap<String, usize> {
         let stuck: Vec<&OfGroup> = self.stuck().collect();
         let is_some_stuck = (1..self.groups.len()).contains(&stuck.len());
@@ -72,7 +73,10 @@ impl Closed {
     pub(super) fn text(&self) -> String {
         match self.stuck().next() {
             Some(group) if self.stuck().count() < self.groups.len() => {
-                format!(" None is open to pod {}; other pods that start with it may use some.", group.pod)
+                format!(
+                    " None is open to pod {}; other pods that start with it may use some.",
+                    group.pod
+                )
             }
             _ => String::new(),
         }
@@ -85,8 +89,13 @@ impl Closed {
 }
 
 impl Core {
-    /// How many nodes are closed to a pod that comes alone, as kube-scheduler counts them: each for the first reason, full ones too.
-    pub(super) fn closed_to_one(&mut self, group: &Group, open: &RankSet) -> BTreeMap<String, usize> {
+    /// How many nodes are closed to a pod that comes alone, as kube-scheduler counts them: each for
+    /// the first reason, full ones too.
+    pub(super) fn closed_to_one(
+        &mut self,
+        group: &Group,
+        open: &RankSet,
+    ) -> BTreeMap<String, usize> {
         let mut counts: BTreeMap<String, usize> = BTreeMap::new();
         // Of nodes whose other users it must not join nothing else is said.
         let mut elsewhere = open.clone();

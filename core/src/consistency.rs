@@ -1,7 +1,8 @@
 //! What cannot be: a job of which two parts of the state say different things.
 //!
-//! That is a defect of ours. Tests panic. A scheduler that is in use logs and counts it, and makes the job anew from what is
-//! stored, as after a restart: from its pods, its FluxJob and the placement there.
+//! That is a defect of ours. Tests panic. A scheduler that is in use logs and counts it, and makes
+//! the job anew from what is stored, as after a restart: from its pods, its FluxJob and the
+//! placement there.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -11,7 +12,8 @@ use super::job::{Job, PodOrder, Stage};
 use crate::queue::JobId;
 use fluxqueue_workload::{Pod, Uid};
 
-/// How far a look at the pods of a job has come: there may be more of them than are looked at in one go.
+/// How far a look at the pods of a job has come: there may be more of them than are looked at in
+/// one go.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Seen {
     /// The last of those that count as alive.
@@ -22,14 +24,22 @@ pub(super) struct Seen {
 }
 
 impl Core {
-    /// Looks at a job from where the last look has come to, at no more than `pods` of its pods, and makes it anew if it contradicts
-    /// itself. How many pods were looked at, and where the next look goes on, if there is more to see.
-    pub(super) fn mend_contradiction(&mut self, id: JobId, mut seen: Seen, pods: usize) -> (usize, Option<Seen>) {
+    /// Looks at a job from where the last look has come to, at no more than `pods` of its pods, and
+    /// makes it anew if it contradicts itself. How many pods were looked at, and where the next
+    /// look goes on, if there is more to see.
+    pub(super) fn mend_contradiction(
+        &mut self,
+        id: JobId,
+        mut seen: Seen,
+        pods: usize,
+    ) -> (usize, Option<Seen>) {
         let Some(job) = self.jobs.all.get(&id) else { return (0, None) };
         let is_begun = seen != Seen::default();
         let mut left = pods;
         let of_job = if is_begun { None } else { self.contradiction_of_job(job) };
-        let Some(contradiction) = of_job.or_else(|| self.contradiction_of_pods(job, &mut seen, &mut left)) else {
+        let Some(contradiction) =
+            of_job.or_else(|| self.contradiction_of_pods(job, &mut seen, &mut left))
+        else {
             return (pods - left, (left == 0).then_some(seen));
         };
         tracing::error!(job = %job.key, %contradiction, "a job contradicts itself, and is made anew");
@@ -43,7 +53,8 @@ impl Core {
     #[cfg(test)]
     pub(super) fn contradiction(&self, job: &Job) -> Option<String> {
         let (mut seen, mut all) = (Seen::default(), usize::MAX);
-        self.contradiction_of_job(job).or_else(|| self.contradiction_of_pods(job, &mut seen, &mut all))
+        self.contradiction_of_job(job)
+            .or_else(|| self.contradiction_of_pods(job, &mut seen, &mut all))
     }
 
     /// The first thing about a job as such that cannot be.
@@ -65,8 +76,14 @@ impl Core {
         None
     }
 
-    /// The first thing about pods of a job that cannot be, of so many of them as are left to look at.
-    pub(super) fn contradiction_of_pods(&self, job: &Job, seen: &mut Seen, left: &mut usize) -> Option<String> {
+    /// The first thing about pods of a job that cannot be, of so many of them as are left to look
+    /// at.
+    pub(super) fn contradiction_of_pods(
+        &self,
+        job: &Job,
+        seen: &mut Seen,
+        left: &mut usize,
+    ) -> Option<String> {
         if !seen.has_seen_alive {
             let from = seen.alive.take().map_or(Bound::Unbounded, Bound::Excluded);
             for (order, uid) in job.live.range((from, Bound::Unbounded)).take(*left) {
@@ -90,7 +107,9 @@ impl Core {
     }
 
     fn contradiction_of_pod(&self, job: &Job, uid: &Uid) -> Option<String> {
-        let Some(member) = self.jobs.members.get(uid) else { return Some(format!("pod {uid} is not known")) };
+        let Some(member) = self.jobs.members.get(uid) else {
+            return Some(format!("pod {uid} is not known"));
+        };
         let about = &member.pod.id;
         if member.job != job.id {
             return Some(format!("pod {about} belongs to another job"));
@@ -110,18 +129,20 @@ impl Core {
         (!sits).then(|| format!("pod {about} has a seat that another pod has"))
     }
 
-    /// Forgets all that was worked out about a job, and finds it again. Bindings that are on their way are waited for: the next
-    /// look does it then.
+    /// Forgets all that was worked out about a job, and finds it again. Bindings that are on their
+    /// way are waited for: the next look does it then.
     pub(super) fn make_anew(&mut self, id: JobId) {
         let Some(job) = self.jobs.all.get(&id) else { return };
-        let its_own = |uid: &&Uid| self.jobs.members.get(*uid).is_some_and(|member| member.job == id);
+        let its_own =
+            |uid: &&Uid| self.jobs.members.get(*uid).is_some_and(|member| member.job == id);
         let uids: Vec<Uid> = job.members.iter().filter(its_own).cloned().collect();
         let is_sent = |uid: &Uid| matches!(self.jobs.members[uid].stage, Stage::Binding(_));
         if uids.iter().any(is_sent) {
             return;
         }
         let Some(job) = self.jobs.all.get_mut(&id) else { return };
-        let (pending, retained) = (std::mem::take(&mut job.pending), std::mem::take(&mut job.retained));
+        let (pending, retained) =
+            (std::mem::take(&mut job.pending), std::mem::take(&mut job.retained));
         for pending in &pending {
             self.queue.remove(pending);
         }

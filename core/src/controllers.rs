@@ -1,8 +1,8 @@
 //! The objects that make pods, and which of them made a pod.
 //!
-//! An owner reference is a claim: anybody who may create a pod may write any uid into it. It is believed where the object is in the
-//! pod's namespace and has the kind and the name that the reference says. Owners never cross namespaces, as for the garbage collector
-//! of Kubernetes.
+//! An owner reference is a claim: anybody who may create a pod may write any uid into it. It is
+//! believed where the object is in the pod's namespace and has the kind and the name that the
+//! reference says. Owners never cross namespaces, as for the garbage collector of Kubernetes.
 
 use std::sync::Arc;
 
@@ -19,7 +19,8 @@ pub(super) struct Controllers {
 /// The object that made another one, as far as that is known.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum MadeBy<'a> {
-    /// No object that is watched: there is no reference to one, or what the reference says is not true.
+    /// No object that is watched: there is no reference to one, or what the reference says is not
+    /// true.
     Nothing,
     /// No object of this uid has been seen.
     Unseen(&'a Owner),
@@ -101,7 +102,10 @@ impl<'a> MadeBy<'a> {
     }
 }
 
-/// True if the object is the one that an owner reference in this namespace describes. The group is a part of the kind here.
+/// True if the object is the one that an owner reference in this namespace describes. The group is
+/// a part of the kind here.
 fn is_named(object: &Controller, namespace: &str, owner: &Owner) -> bool {
-    *object.id.key.namespace == *namespace && object.kind == owner.kind && object.id.key.name == owner.name
+    *object.id.key.namespace == *namespace
+        && object.kind == owner.kind
+        && object.id.key.name == owner.name
 }

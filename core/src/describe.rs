@@ -13,7 +13,8 @@ impl Core {
             .cluster
             .iter()
             .filter_map(|(name, rank)| {
-                let used: BTreeMap<&str, u64> = self.cluster.used(rank)?.iter().map(|(n, a)| (&**n, a)).collect();
+                let used: BTreeMap<&str, u64> =
+                    self.cluster.used(rank)?.iter().map(|(n, a)| (&**n, a)).collect();
                 Some((&**name, serde_json::json!({"rank": rank, "used": used})))
             })
             .collect();

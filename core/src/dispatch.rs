@@ -1,8 +1,9 @@
 //! From a slot to a Binding, and what its outcome means.
 //!
-//! A Binding leaves only if the job's placement is acknowledged (where it is written ahead), the gate is off, and the pod
-//! still fits beside everything that is known of the node. An answer that got lost is asked for again on the same node:
-//! the uid makes that safe, and 409 then means success.
+//! A Binding leaves only if the job's placement is acknowledged (where it is written ahead), the
+//! gate is off, and the pod still fits beside everything that is known of the node. An answer that
+//! got lost is asked for again on the same node: the uid makes that safe, and 409 then means
+//! success.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,7 +17,8 @@ use super::plan::Delay;
 use super::refused;
 use super::setbacks::{FirstPause, Setback, Setbacks};
 use super::{
-    ActionId, ActionKind, BINDINGS_MAX, BindOutcome, Core, EventKind, InFlight, Outcome, Subject, Timer, WriteOutcome,
+    ActionId, ActionKind, BINDINGS_MAX, BindOutcome, Core, EventKind, InFlight, Outcome, Subject,
+    Timer, WriteOutcome,
 };
 use crate::queue::{JobId, PendingRequest};
 use fluxqueue_workload::{Pod, Uid};
@@ -66,7 +68,8 @@ impl Core {
             if job.writes_ahead() && member.seat.is_some_and(|seat| !job.seats.may_leave(seat)) {
                 continue;
             }
-            // After so many failures it queues again; a gang whose placement is written stays where it is.
+            // After so many failures it queues again; a gang whose placement is written stays where
+            // it is.
             let given_up = member.attempts >= ATTEMPTS_MAX && !job.writes_ahead();
             let doubt_until = member.doubt_until;
             if let Some(why) = self.mounting_trouble(&uid) {
@@ -93,7 +96,11 @@ impl Core {
     /// The placement is acknowledged: its pods may leave.
     pub(super) fn release(&mut self, id: JobId) {
         let Some(job) = self.jobs.all.get(&id) else { return };
-        let assigned = self.jobs.live_members(job).into_iter().filter(|member| member.stage == Stage::Assigned);
+        let assigned = self
+            .jobs
+            .live_members(job)
+            .into_iter()
+            .filter(|member| member.stage == Stage::Assigned);
         let assigned: Vec<Uid> = assigned.map(|member| member.pod.id.uid.clone()).collect();
         self.outbox.extend(assigned);
     }
@@ -116,7 +123,9 @@ impl Core {
     /// By the pods that are there, or will be, this one may be on its node.
     fn suits_neighbours(&mut self, uid: &Uid, pod: &Pod) -> bool {
         let allocation = self.jobs.members.get(uid).and_then(|member| member.allocation.as_ref());
-        allocation.is_some_and(|allocation| self.ledger.judge(&mut self.cluster, allocation, pod).is_none())
+        allocation.is_some_and(|allocation| {
+            self.ledger.judge(&mut self.cluster, allocation, pod).is_none()
+        })
     }
 
     fn send(&mut self, uid: &Uid) {
@@ -126,8 +135,10 @@ impl Core {
         }
         let Some(allocation) = &member.allocation else { return };
         let (id, pod, node) = (member.job, member.pod.id.clone(), allocation.node.clone());
-        let queue = self.jobs.all.get(&id).map(|job| Arc::clone(&job.queue.name)).unwrap_or_default();
-        let action = self.actions.ask(ActionKind::Bind { pod, node, queue }, InFlight::Bind(uid.clone()));
+        let queue =
+            self.jobs.all.get(&id).map(|job| Arc::clone(&job.queue.name)).unwrap_or_default();
+        let action =
+            self.actions.ask(ActionKind::Bind { pod, node, queue }, InFlight::Bind(uid.clone()));
         if let Some(member) = self.jobs.members.get_mut(uid) {
             member.stage = Stage::Binding(action);
         }
@@ -143,7 +154,8 @@ impl Core {
         let (pod, resource_version) = (member.pod.id.clone(), member.pod.resource_version.clone());
         let on_its_way = member.ungating;
         let ungate = || ActionKind::Ungate { pod, resource_version, gate: Arc::from(names::GATE) };
-        let action = on_its_way.unwrap_or_else(|| self.actions.ask(ungate(), InFlight::Ungate(uid.clone())));
+        let action =
+            on_its_way.unwrap_or_else(|| self.actions.ask(ungate(), InFlight::Ungate(uid.clone())));
         if let Some(member) = self.jobs.members.get_mut(uid) {
             member.ungating = Some(action);
             member.stage = Stage::Ungating(action);
@@ -170,14 +182,18 @@ impl Core {
 
     pub(super) fn done(&mut self, action: ActionId, outcome: Outcome) {
         match (self.actions.answered(action), outcome) {
-            (Some(InFlight::Bind(uid)), Outcome::Bind(outcome)) => self.bind_done(&uid, action, outcome),
+            (Some(InFlight::Bind(uid)), Outcome::Bind(outcome)) => {
+                self.bind_done(&uid, action, outcome)
+            }
             (Some(InFlight::Volume(uid, claim, version)), Outcome::Write(outcome)) => {
                 self.volume_written(&uid, &claim, version, &outcome);
                 if let Some(text) = outcome.refusal() {
                     refused::claim_refused(self, &uid, &claim, text);
                 }
             }
-            (Some(InFlight::Ungate(uid)), Outcome::Write(outcome)) => self.ungate_done(&uid, action, outcome),
+            (Some(InFlight::Ungate(uid)), Outcome::Write(outcome)) => {
+                self.ungate_done(&uid, action, outcome)
+            }
             (Some(InFlight::Nomination(uid, before)), Outcome::Write(outcome)) => {
                 self.nomination_written(&uid, before, &outcome);
             }
@@ -186,7 +202,9 @@ impl Core {
                     member.telling = None;
                     // It is said again, but not at once.
                     let pause = match outcome {
-                        WriteOutcome::Failed(_) | WriteOutcome::Conflict => Some(super::explain::REPORT_MILLIS),
+                        WriteOutcome::Failed(_) | WriteOutcome::Conflict => {
+                            Some(super::explain::REPORT_MILLIS)
+                        }
                         WriteOutcome::Invalid(_) | WriteOutcome::Refused(_) => {
                             Some(super::setbacks::REFUSED_MAX_MILLIS)
                         }
@@ -201,14 +219,22 @@ impl Core {
                     }
                 }
             }
-            (Some(InFlight::Record(job)), Outcome::Write(outcome)) => self.record_done(job, action, outcome),
-            (Some(InFlight::Job(job)), Outcome::Write(outcome)) => self.job_written(job, action, &outcome),
-            (Some(InFlight::Stray(key)), Outcome::Write(outcome)) => self.stray_done(key, action, outcome),
+            (Some(InFlight::Record(job)), Outcome::Write(outcome)) => {
+                self.record_done(job, action, outcome)
+            }
+            (Some(InFlight::Job(job)), Outcome::Write(outcome)) => {
+                self.job_written(job, action, &outcome)
+            }
+            (Some(InFlight::Stray(key)), Outcome::Write(outcome)) => {
+                self.stray_done(key, action, outcome)
+            }
             (Some(InFlight::Queue(name, uid, status)), Outcome::Write(outcome)) => {
                 self.queue_status_done(&name, &uid, *status, &outcome);
             }
             (None, _) => {}
-            (Some(about), outcome) => tracing::error!(?about, ?outcome, "an outcome of another kind than its action"),
+            (Some(about), outcome) => {
+                tracing::error!(?about, ?outcome, "an outcome of another kind than its action")
+            }
         }
     }
 
@@ -273,7 +299,8 @@ impl Core {
         }
         let Some(member) = self.jobs.members.get(uid) else { return };
         let pod = Arc::clone(&member.pod);
-        let node = member.allocation.as_ref().map(|allocation| &allocation.node).or(pod.node.as_ref());
+        let node =
+            member.allocation.as_ref().map(|allocation| &allocation.node).or(pod.node.as_ref());
         let Some(node) = node.cloned() else { return };
         let text = format!("Successfully assigned {} to {node}", pod.id);
         self.note(
@@ -302,14 +329,19 @@ impl Core {
                 member.deletion_observed = true;
                 self.end(uid, Cause::Deleted);
             }
-            WriteOutcome::Conflict | WriteOutcome::Replaced => self.try_later(uid, "the pod has changed".to_owned()),
-            WriteOutcome::Invalid(text) | WriteOutcome::Refused(text) => refused::pod_refused(self, uid, &text),
+            WriteOutcome::Conflict | WriteOutcome::Replaced => {
+                self.try_later(uid, "the pod has changed".to_owned())
+            }
+            WriteOutcome::Invalid(text) | WriteOutcome::Refused(text) => {
+                refused::pod_refused(self, uid, &text)
+            }
             WriteOutcome::Failed(text) => self.try_later(uid, text),
         }
     }
 
-    /// The write is repeated after a while that doubles each time. After a number of attempts without an answer a pod gives its
-    /// slot back and queues again, and so does a gang of which nothing has begun. What has begun stays where it is.
+    /// The write is repeated after a while that doubles each time. After a number of attempts
+    /// without an answer a pod gives its slot back and queues again, and so does a gang of which
+    /// nothing has begun. What has begun stays where it is.
     fn try_later(&mut self, uid: &Uid, text: String) {
         let now = self.now;
         self.gauges_error(uid);
@@ -324,32 +356,40 @@ impl Core {
             self.block(id, BlockedReason::BindFailed, text.clone());
             refused::no_answer(self, id, text);
         }
-        self.timers.wake(Timer::Pod(uid.clone()), self.jobs.members.get(uid).map_or(now, |member| member.retry_at));
+        self.timers.wake(
+            Timer::Pod(uid.clone()),
+            self.jobs.members.get(uid).map_or(now, |member| member.retry_at),
+        );
         self.touched.insert(id);
     }
 
     fn gauges_error(&mut self, uid: &Uid) {
         let Some(member) = self.jobs.members.get(uid) else { return };
-        if let Some(attempts) = self.gauges.attempts.iter_mut().find(|a| a.profile == member.pod.scheduler) {
+        if let Some(attempts) =
+            self.gauges.attempts.iter_mut().find(|a| a.profile == member.pod.scheduler)
+        {
             attempts.error += 1;
         }
     }
 }
 
-/// The slot of a pod will not do any more: the pod is placed again. If that happens several times in a row, its Binding leaves
-/// after a pause, and the pod is told why.
+/// The slot of a pod will not do any more: the pod is placed again. If that happens several times
+/// in a row, its Binding leaves after a pause, and the pod is told why.
 fn lose_race(core: &mut Core, uid: &Uid) {
     let node = core.jobs.members.get(uid).and_then(|member| member.allocation.as_ref());
     let node = node.map_or_else(|| "its node".to_owned(), |allocation| allocation.node.to_string());
     core.replan(uid);
     let now = core.now;
-    if let Some(member) = core.jobs.members.get_mut(uid).filter(|member| member.stage == Stage::Waiting) {
+    if let Some(member) =
+        core.jobs.members.get_mut(uid).filter(|member| member.stage == Stage::Waiting)
+    {
         let pause = member.setbacks.count(Setback::LostRace, now, FirstPause::None);
         let (id, pod) = (member.job, member.pod.id.clone());
         if pause > 0 {
             tracing::warn!(%pod, node, pause_millis = pause, "a pod does not fit where it was placed, again");
-            let text =
-                format!("pod {pod} does not fit on {node} any more; it is placed again, and bound after a pause");
+            let text = format!(
+                "pod {pod} does not fit on {node} any more; it is placed again, and bound after a pause"
+            );
             core.timers.wake(Timer::Pod(uid.clone()), now.plus_millis(pause));
             core.report_unscheduled(uid, "SchedulerError", &text);
             core.block(id, BlockedReason::PlacementWithdrawn, text);

@@ -10,8 +10,9 @@ use crate::cluster::volumes::StorageNews;
 use crate::queues::{Namespace, QueueObject};
 use fluxqueue_workload::{Controller, NodeName, ObjectRef, Pod, PriorityClass, Quota, Uid};
 
-/// Something happened. Per object, events arrive in the order of its changes, but may be repeated, skipped (only the
-/// newest state is sure to come) and late; between objects there is no order at all.
+/// Something happened. Per object, events arrive in the order of its changes, but may be repeated,
+/// skipped (only the newest state is sure to come) and late; between objects there is no order at
+/// all.
 #[derive(Debug, Clone)]
 pub enum Event {
     /// A node is there, or has changed.
@@ -48,13 +49,14 @@ pub enum Event {
     NamespaceGone(Arc<str>),
     /// News about claims, volumes and what is around them.
     Storage(StorageNews),
-    /// The API server's clock was compared with the core's: so many microseconds are to be added to the core's time. The
-    /// core's own time grows evenly from where the process started, whatever happens to clocks.
+    /// The API server's clock was compared with the core's: so many microseconds are to be added to
+    /// the core's time. The core's own time grows evenly from where the process started, whatever
+    /// happens to clocks.
     ClockOffset(i64),
     /// The first list of every kind has been delivered. Before this the core places nothing.
     Synced,
-    /// An action has ended. Comes exactly once for each action that has an outcome (see [`super::ActionKind`]), unless
-    /// the process dies.
+    /// An action has ended. Comes exactly once for each action that has an outcome (see
+    /// [`super::ActionKind`]), unless the process dies.
     Done(ActionId, Outcome),
 }
 
@@ -80,29 +82,34 @@ pub enum BindOutcome {
     Deleting,
     /// The pod carries scheduling gates.
     Gated,
-    /// The server refuses: by permission, quota, policy or admission, or since the request is invalid. The pod is not bound
-    /// by this Binding. The text is what the server says.
+    /// The server refuses: by permission, quota, policy or admission, or since the request is
+    /// invalid. The pod is not bound by this Binding. The text is what the server says.
     Refused(String),
-    /// There was no answer, or one that leaves open whether the pod is bound. The text is for people.
+    /// There was no answer, or one that leaves open whether the pod is bound. The text is for
+    /// people.
     Failed(String),
 }
 
 /// How a write other than a Binding ended.
 #[derive(Debug, Clone)]
 pub enum WriteOutcome {
-    /// Written. For the creation of a FluxJob and for its status: the object as stored, if the answer had it.
+    /// Written. For the creation of a FluxJob and for its status: the object as stored, if the
+    /// answer had it.
     Written(Option<Arc<FluxJob>>),
     /// There already is an object of that name (creation only).
     Exists,
-    /// The object is not of the version that the write was decided on: nothing was written, and newer news is on its way.
+    /// The object is not of the version that the write was decided on: nothing was written, and
+    /// newer news is on its way.
     Conflict,
     /// Never sent: an urgent write of the same object took its place.
     Replaced,
     /// The object is gone, or has another uid.
     Gone,
-    /// The server says that the content is invalid: nothing was written, and the same content never will be.
+    /// The server says that the content is invalid: nothing was written, and the same content never
+    /// will be.
     Invalid(String),
-    /// The server refuses by permission, quota, policy or admission: nothing was written. The text is what the server says.
+    /// The server refuses by permission, quota, policy or admission: nothing was written. The text
+    /// is what the server says.
     Refused(String),
     /// Anything else; it may have taken effect or not.
     Failed(String),

@@ -1,6 +1,8 @@
-//! Jobs that ask for nodes alone: which pods do, what cannot be honoured, and with whom any pod is on its node.
+//! Jobs that ask for nodes alone: which pods do, what cannot be honoured, and with whom any pod is
+//! on its node.
 //!
-//! That nobody else comes to their nodes, now and later, is the graph's matter; what is booked is checked once more before a Binding.
+//! That nobody else comes to their nodes, now and later, is the graph's matter; what is booked is
+//! checked once more before a Binding.
 
 use std::collections::BTreeMap;
 
@@ -26,7 +28,8 @@ impl Core {
         }
     }
 
-    /// With whom a pod is on its node that is of no job of ours, or of which that is not known yet: then by what it says itself.
+    /// With whom a pod is on its node that is of no job of ours, or of which that is not known yet:
+    /// then by what it says itself.
     pub(super) fn tenancy_of_others(&self, pod: &Pod) -> Tenancy {
         let may_be_ours = self.settings.scheduler_names.contains(&pod.scheduler);
         if pod.stays_on_its_node() {
@@ -48,11 +51,12 @@ impl Core {
         if !self.ledger.has_tenants() {
             return Some(exclusive::refused("this Fluxion library keeps no nodes for one job"));
         }
-        stays_on_its_node.then(|| exclusive::refused("pods of DaemonSets are on nodes with everybody"))
+        stays_on_its_node
+            .then(|| exclusive::refused("pods of DaemonSets are on nodes with everybody"))
     }
 
-    /// What is wrong with what a job asks: its maker says what cannot be read, or honoured, or not all that start together ask for it.
-    /// `live` are those of its pods that have not ended.
+    /// What is wrong with what a job asks: its maker says what cannot be read, or honoured, or not
+    /// all that start together ask for it. `live` are those of its pods that have not ended.
     pub(super) fn bad_exclusive(&self, job: &Job, live: &[&Member]) -> Option<String> {
         let mut made_by = self.jobs.makers(job);
         let by_maker = made_by.find_map(|made_by| {
@@ -61,7 +65,13 @@ impl Core {
                 Ok(Some(true)) => self.no_exclusive(false)?,
                 Ok(_) => return None,
             };
-            Some(format!("{} {}: {}: {}", made_by.kind.as_str(), made_by.id, wrong.field, wrong.message))
+            Some(format!(
+                "{} {}: {}: {}",
+                made_by.kind.as_str(),
+                made_by.id,
+                wrong.field,
+                wrong.message
+            ))
         });
         if by_maker.is_some() || job.style != Style::Gang || job.life != Lifecycle::Waiting {
             return by_maker;
@@ -70,17 +80,22 @@ impl Core {
         let first = pods.next()?;
         let asks = self.jobs.is_exclusive(first);
         // Mostly they are all alike, and who made them need not be asked again.
-        let other = pods.find(|pod| !says_the_same(first, pod) && self.jobs.is_exclusive(pod) != asks)?;
+        let other =
+            pods.find(|pod| !says_the_same(first, pod) && self.jobs.is_exclusive(pod) != asks)?;
         let (who, who_not) = if asks { (first, other) } else { (other, first) };
         let field = exclusive::FIELD;
-        Some(format!("{field}: pod {} asks for nodes alone, and {} of the same gang does not", who.id, who_not.id))
+        Some(format!(
+            "{field}: pod {} asks for nodes alone, and {} of the same gang does not",
+            who.id, who_not.id
+        ))
     }
 }
 
 /// Two pods say the same themselves, and have the same maker.
 fn says_the_same(one: &Pod, other: &Pod) -> bool {
     let (maker, other_maker) = (one.owner.as_ref(), other.owner.as_ref());
-    one.exclusive == other.exclusive && maker.map(|owner| &owner.uid) == other_maker.map(|owner| &owner.uid)
+    one.exclusive == other.exclusive
+        && maker.map(|owner| &owner.uid) == other_maker.map(|owner| &owner.uid)
 }
 
 /// Why a node will not do for whoever asks for it alone, and why not for others.
@@ -115,15 +130,20 @@ impl Apart {
 
     /// Adds them to how many nodes there are for each reason.
     pub(super) fn count(&self, counts: &mut BTreeMap<String, usize>) {
-        let nodes =
-            self.counts.iter().map(|(why, nodes)| (why.to_string(), usize::try_from(*nodes).unwrap_or(usize::MAX)));
+        let nodes = self
+            .counts
+            .iter()
+            .map(|(why, nodes)| (why.to_string(), usize::try_from(*nodes).unwrap_or(usize::MAX)));
         counts.extend(nodes);
     }
 
     /// What there is to say to so many pods; mostly nothing.
     pub(super) fn text(&self, pods: usize) -> String {
         let Apart { used, of, .. } = self;
-        let (ask, is) = (if pods == 1 { "It asks" } else { "They ask" }, if of - used == 1 { "is" } else { "are" });
+        let (ask, is) = (
+            if pods == 1 { "It asks" } else { "They ask" },
+            if of - used == 1 { "is" } else { "are" },
+        );
         match used {
             0 => String::new(),
             _ => format!(" {ask} for nodes alone: {} of {of} {is} used by nobody else.", of - used),

@@ -1,7 +1,8 @@
 //! Why something waits, in words: in its FluxJob, in its pods' conditions, as Events.
 //!
-//! What is decided is decided elsewhere (`plan`): here it is only told. A text about a class of requests is made when its
-//! outcome is another one, and otherwise once a second at most; who waits behind the first of a class is told in turns.
+//! What is decided is decided elsewhere (`plan`): here it is only told. A text about a class of
+//! requests is made when its outcome is another one, and otherwise once a second at most; who waits
+//! behind the first of a class is told in turns.
 
 use std::sync::Arc;
 
@@ -36,7 +37,8 @@ const NAMED_MAX: usize = 3;
 /// They are looked for in the order of names on so many nodes, and then on the others in any.
 const NODES_IN_ORDER: usize = 64;
 
-/// So many reservations are looked at for one that is in the way: there may be thousands, and this is only told.
+/// So many reservations are looked at for one that is in the way: there may be thousands, and this
+/// is only told.
 const RESERVATIONS_LOOKED_AT: usize = 64;
 
 /// So many things are said to be in the way of a job.
@@ -84,13 +86,17 @@ pub(super) struct Report {
 }
 
 impl Core {
-    /// Puts the outcome of an attempt in words, if it is another one than before or the last words are old.
+    /// Puts the outcome of an attempt in words, if it is another one than before or the last words
+    /// are old.
     pub(super) fn explain(&mut self, class: ClassId, head: &PendingRequest, attempt: &mut Attempt) {
         let before = self.queue.last_attempt(class);
-        let same =
-            |before: &&Attempt| std::mem::discriminant(&before.outcome) == std::mem::discriminant(&attempt.outcome);
+        let same = |before: &&Attempt| {
+            std::mem::discriminant(&before.outcome) == std::mem::discriminant(&attempt.outcome)
+        };
         let reported = before.filter(same).and_then(|before| before.reported.clone());
-        if let Some(reported) = reported.filter(|reported| self.now < reported.at.plus_millis(EXPLAIN_MILLIS)) {
+        if let Some(reported) =
+            reported.filter(|reported| self.now < reported.at.plus_millis(EXPLAIN_MILLIS))
+        {
             attempt.reported = Some(reported);
             return;
         }
@@ -98,8 +104,10 @@ impl Core {
             Outcome::Behind { job, .. } => self.queued_behind(*job).into(),
             _ => self.own_reasons(attempt, Some(head)),
         };
-        let told =
-            self.queue.last_attempt(class).filter(|before| before.is_in_doubt && before.outcome == attempt.outcome);
+        let told = self
+            .queue
+            .last_attempt(class)
+            .filter(|before| before.is_in_doubt && before.outcome == attempt.outcome);
         let is_told = told
             .and_then(|before| before.reported.as_ref())
             .is_some_and(|reported| reported.head == *head && reported.blockers == blockers);
@@ -110,11 +118,13 @@ impl Core {
         }
     }
 
-    /// A class whose first has gone, or that has another one ahead of him, is told anew who waits behind whom.
+    /// A class whose first has gone, or that has another one ahead of him, is told anew who waits
+    /// behind whom.
     pub(super) fn report_new_heads(&mut self) {
         for class in self.queue.take_new_heads() {
             let Some(head) = self.queue.head_of(class).cloned() else { continue };
-            let reported = self.queue.last_attempt_mut(class).and_then(|attempt| attempt.reported.as_mut());
+            let reported =
+                self.queue.last_attempt_mut(class).and_then(|attempt| attempt.reported.as_mut());
             if let Some(reported) = reported.filter(|reported| reported.head != head) {
                 Arc::make_mut(reported).head = head;
                 self.reports.push_back(Report { class, from: None });
@@ -126,8 +136,12 @@ impl Core {
     pub(super) fn report_classes(&mut self) {
         let mut left = REPORTED_AT_ONCE;
         while let Some(telling) = self.reports.pop_front() {
-            let places: Vec<Place> =
-                self.queue.of_class(telling.class, telling.from.as_ref()).take(left + 1).cloned().collect();
+            let places: Vec<Place> = self
+                .queue
+                .of_class(telling.class, telling.from.as_ref())
+                .take(left + 1)
+                .cloned()
+                .collect();
             for place in places.iter().take(left) {
                 self.report_request(place.request(), telling.class);
             }
@@ -168,7 +182,12 @@ impl Core {
     }
 
     /// What is in the way of a job, by what was found out about the first of its requests.
-    fn note_blockers(&mut self, first: &PendingRequest, blockers: Blockers, estimate: Option<Time>) {
+    fn note_blockers(
+        &mut self,
+        first: &PendingRequest,
+        blockers: Blockers,
+        estimate: Option<Time>,
+    ) {
         let id = first.job();
         let blockers = self.inherit(id, blockers);
         // Where the plan can be run forward it knows better.
@@ -192,7 +211,11 @@ impl Core {
     /// If another request of a job is the first now, that one's reasons count.
     pub(super) fn look_at_first(&mut self, id: JobId) {
         let known = self.jobs.all.get(&id).and_then(|job| job.blocked_request.as_ref());
-        let Some(first) = self.queue.first_of(id).filter(|first| known.is_some() && known != Some(*first)).cloned()
+        let Some(first) = self
+            .queue
+            .first_of(id)
+            .filter(|first| known.is_some() && known != Some(*first))
+            .cloned()
         else {
             return;
         };
@@ -202,21 +225,30 @@ impl Core {
     }
 
     /// What the pods of a request are told; those who wait behind another are told nothing.
-    fn words_for_pods(&self, pending: &PendingRequest, class: ClassId) -> Option<(&'static str, String)> {
+    fn words_for_pods(
+        &self,
+        pending: &PendingRequest,
+        class: ClassId,
+    ) -> Option<(&'static str, String)> {
         let attempt = self.queue.last_attempt(class)?;
         let reported = attempt.reported.as_ref()?;
-        if matches!(attempt.outcome, Outcome::Behind { .. }) || is_behind_head(attempt, pending, &reported.head) {
+        if matches!(attempt.outcome, Outcome::Behind { .. })
+            || is_behind_head(attempt, pending, &reported.head)
+        {
             return None;
         }
         // Whoever adds nodes to a cluster goes by this word: they would not help against a limit.
         let at_limit = reported.blockers.reason() == BlockedReason::QueueLimit;
         let reason = if at_limit { QUEUE_LIMIT } else { "Unschedulable" };
         let key = &self.jobs.all.get(&pending.job())?.key;
-        Some((reason, reported.blockers.told_to(&self.settings.reader(&key.namespace)).text_for_pods()))
+        Some((
+            reason,
+            reported.blockers.told_to(&self.settings.reader(&key.namespace)).text_for_pods(),
+        ))
     }
 
-    /// What an earlier process said for the same reason still goes: a restart alone is nothing to tell. It goes until this
-    /// process finds something else than it found first.
+    /// What an earlier process said for the same reason still goes: a restart alone is nothing to
+    /// tell. It goes until this process finds something else than it found first.
     fn inherit(&mut self, id: JobId, found: Blockers) -> Blockers {
         let Some(job) = self.jobs.all.get_mut(&id) else { return found };
         let status = job.record.status.as_deref().filter(|_| job.blocker.is_none());
@@ -237,8 +269,12 @@ impl Core {
     /// Pods that have come to wait with others of their job are told why.
     pub(super) fn tell_who_joins(&mut self, pending: &PendingRequest) {
         let mut untold = self.waiting_pods(pending);
-        untold.retain(|uid| self.jobs.members.get(uid).is_some_and(|member| member.reported.is_none()));
-        let Some(class) = self.queue.class_of(pending).filter(|_| !untold.is_empty()) else { return };
+        untold.retain(|uid| {
+            self.jobs.members.get(uid).is_some_and(|member| member.reported.is_none())
+        });
+        let Some(class) = self.queue.class_of(pending).filter(|_| !untold.is_empty()) else {
+            return;
+        };
         let Some((reason, text)) = self.words_for_pods(pending, class) else { return };
         for uid in untold {
             self.report_unscheduled(&uid, reason, &text);
@@ -260,9 +296,13 @@ impl Core {
         queued_behind(self.jobs.all.get(&job).map(|job| &job.key))
     }
 
-    /// What keeps a request back that does not wait behind another one: limits, what is short, what is kept for others, and ends that
-    /// nobody knows.
-    pub(super) fn own_reasons(&mut self, attempt: &Attempt, head: Option<&PendingRequest>) -> Blockers {
+    /// What keeps a request back that does not wait behind another one: limits, what is short, what
+    /// is kept for others, and ends that nobody knows.
+    pub(super) fn own_reasons(
+        &mut self,
+        attempt: &Attempt,
+        head: Option<&PendingRequest>,
+    ) -> Blockers {
         let (first, others) = match &attempt.outcome {
             Outcome::AtLimit(limit) => {
                 let others = limit.others.iter().map(|limit| self.explain_limit(limit)).collect();
@@ -288,8 +328,13 @@ impl Core {
                 others.extend(self.unknown_ends(held, head.map(PendingRequest::job), |_| true));
             }
             Outcome::KeptAway { held } => {
-                let is_in_the_way = |taken: &Holder| attempt.request.is_kept_away_by(taken.pod, &self.cluster);
-                others.extend(self.unknown_ends(held, head.map(PendingRequest::job), is_in_the_way));
+                let is_in_the_way =
+                    |taken: &Holder| attempt.request.is_kept_away_by(taken.pod, &self.cluster);
+                others.extend(self.unknown_ends(
+                    held,
+                    head.map(PendingRequest::job),
+                    is_in_the_way,
+                ));
             }
             _ => {}
         }
@@ -300,12 +345,18 @@ impl Core {
     /// All pods fit now, as far as nodes go.
     fn has_room(&mut self, attempt: &Attempt) -> bool {
         let groups = attempt.request.groups.iter().zip(&*attempt.open);
-        let groups: Vec<_> = groups.map(|(group, open)| group.request(open, &mut self.cluster)).collect();
+        let groups: Vec<_> =
+            groups.map(|(group, open)| group.request(open, &mut self.cluster)).collect();
         self.ledger.forecast(&groups).is_none_or(|forecast| forecast == Forecast::Now)
     }
 
-    /// A reservation of another one, the first of some, that keeps nodes which the request could use, while it would run.
-    fn kept_for_another(&self, attempt: &Attempt, head: Option<&PendingRequest>) -> Option<Blocker> {
+    /// A reservation of another one, the first of some, that keeps nodes which the request could
+    /// use, while it would run.
+    fn kept_for_another(
+        &self,
+        attempt: &Attempt,
+        head: Option<&PendingRequest>,
+    ) -> Option<Blocker> {
         let until = |group: &Group| match group.lifetime {
             Lifetime::Seconds(seconds) => self.now.plus_secs(seconds).seconds(),
             Lifetime::Eventually | Lifetime::Endless => i64::MAX,
@@ -317,14 +368,21 @@ impl Core {
                 && promise.place.start < until
                 && attempt.open.iter().any(|open| nodes.intersects(open))
         };
-        let mut kept: Vec<_> =
-            self.promises.reservations().take(RESERVATIONS_LOOKED_AT).filter(is_in_the_way).collect();
+        let mut kept: Vec<_> = self
+            .promises
+            .reservations()
+            .take(RESERVATIONS_LOOKED_AT)
+            .filter(is_in_the_way)
+            .collect();
         kept.sort_by_key(|(pending, promise)| (promise.place.start, *pending));
         let (pending, promise) = kept.first()?;
         let job = self.jobs.all.get(&pending.job())?;
         let from = micro_time(self.clock().wall(Time::from_seconds(promise.place.start)));
         let kept_for = |job: &str, behind: Option<String>| {
-            let text = format!("nodes are kept for {job} from {} on", from.0.strftime("%Y-%m-%dT%H:%M:%SZ"));
+            let text = format!(
+                "nodes are kept for {job} from {} on",
+                from.0.strftime("%Y-%m-%dT%H:%M:%SZ")
+            );
             let said = BlockedBy::new(BlockedReason::QueuedBehind, text);
             BlockedBy { behind, reserved_from: Some(from.clone()), ..said }
         };
@@ -352,10 +410,16 @@ impl Core {
     }
 
     /// Whose ends nobody knows on these nodes, but one's own: a few of those that count.
-    fn unknown_ends(&self, nodes: &RankSet, but: Option<JobId>, counts: impl Fn(&Holder<'_>) -> bool) -> Vec<Blocker> {
+    fn unknown_ends(
+        &self,
+        nodes: &RankSet,
+        but: Option<JobId>,
+        counts: impl Fn(&Holder<'_>) -> bool,
+    ) -> Vec<Blocker> {
         let mut names: Vec<Named> = Vec::new();
         let mut is_all = true;
-        let others = self.unknown_ends_on(nodes).filter(|holder| but.is_none() || holder.job != but);
+        let others =
+            self.unknown_ends_on(nodes).filter(|holder| but.is_none() || holder.job != but);
         for holder in others.filter(counts) {
             let name = holder.named();
             if names.contains(&name) {
@@ -382,17 +446,20 @@ impl Core {
         names.into_iter().enumerate().map(blocker).collect()
     }
 
-    /// What is taken of these nodes until some second that nobody knows, and by whom: first on the nodes whose names are the first, since
-    /// the order of ranks is another one in the next process.
+    /// What is taken of these nodes until some second that nobody knows, and by whom: first on the
+    /// nodes whose names are the first, since the order of ranks is another one in the next
+    /// process.
     fn unknown_ends_on<'a>(&'a self, nodes: &'a RankSet) -> impl Iterator<Item = Holder<'a>> {
-        let mut ranks: Vec<Rank> = nodes.iter().filter(|rank| self.ledger.unknown_ends(*rank) > 0).collect();
+        let mut ranks: Vec<Rank> =
+            nodes.iter().filter(|rank| self.ledger.unknown_ends(*rank) > 0).collect();
         let name = |rank: &Rank| self.cluster.node(*rank).map(|node| &node.name);
         if ranks.len() > NODES_IN_ORDER {
             ranks.select_nth_unstable_by(NODES_IN_ORDER, |one, other| name(one).cmp(&name(other)));
         }
         let in_order = ranks.len().min(NODES_IN_ORDER);
         ranks[..in_order].sort_unstable_by(|one, other| name(one).cmp(&name(other)));
-        self.holders_on_each(ranks.into_iter()).filter(|holder| holder.allocation.end == End::Eventually)
+        self.holders_on_each(ranks.into_iter())
+            .filter(|holder| holder.allocation.end == End::Eventually)
     }
 
     /// What pods take of these nodes.
@@ -400,7 +467,10 @@ impl Core {
         self.holders_on_each(nodes.iter())
     }
 
-    fn holders_on_each<'a>(&'a self, nodes: impl Iterator<Item = Rank> + 'a) -> impl Iterator<Item = Holder<'a>> {
+    fn holders_on_each<'a>(
+        &'a self,
+        nodes: impl Iterator<Item = Rank> + 'a,
+    ) -> impl Iterator<Item = Holder<'a>> {
         let nodes = nodes.filter_map(|rank| self.cluster.node(rank));
         nodes.flat_map(|node| self.by_node.all(&node.name)).filter_map(|uid| self.holder(&uid))
     }
@@ -417,7 +487,12 @@ impl Core {
         }
         let member = self.jobs.members.get(uid)?;
         let job = self.jobs.all.get(&member.job)?;
-        Some(Holder { job: Some(job.id), key: &job.key, pod: &member.pod, allocation: member.allocation.as_ref()? })
+        Some(Holder {
+            job: Some(job.id),
+            key: &job.key,
+            pod: &member.pod,
+            allocation: member.allocation.as_ref()?,
+        })
     }
 
     /// Writes into a pod's condition, and as an event, why it is not scheduled.
@@ -429,7 +504,8 @@ impl Core {
         }
         if member.telling.is_some() {
             if let Some((_, at)) = member.reported.as_ref().filter(|(text, _)| text != message) {
-                // What is on its way says something else. By then there is an answer, or it is waited for once more.
+                // What is on its way says something else. By then there is an answer, or it is
+                // waited for once more.
                 let at = at.max(&now).plus_millis(REPORT_MILLIS);
                 self.timers.wake(Timer::Untold(uid.clone()), at);
             }
@@ -437,10 +513,14 @@ impl Core {
         }
         if member.nomination.is_being_written() {
             // Of two writes to one version of the pod one would be for nothing.
-            return self.timers.wake(Timer::Untold(uid.clone()), now.plus_millis(nominating::SOON_MILLIS));
+            return self
+                .timers
+                .wake(Timer::Untold(uid.clone()), now.plus_millis(nominating::SOON_MILLIS));
         }
         let recently = |at: Time| now < at.plus_millis(REPORT_MILLIS);
-        if let Some((_, at)) = member.reported.as_ref().filter(|(text, at)| text != message && recently(*at)) {
+        if let Some((_, at)) =
+            member.reported.as_ref().filter(|(text, at)| text != message && recently(*at))
+        {
             // It has been told something else just now.
             let at = at.plus_millis(REPORT_MILLIS);
             return self.timers.wake(Timer::Untold(uid.clone()), at);
@@ -450,7 +530,8 @@ impl Core {
         }
         let pod = Arc::clone(&member.pod);
         let known = pod.scheduled_condition.as_ref();
-        // What an earlier process said for the same reason still goes: a restart alone is nothing to tell.
+        // What an earlier process said for the same reason still goes: a restart alone is nothing
+        // to tell.
         if let Some(known) = known.filter(|known| !known.scheduled && known.reason == reason)
             && (member.reported.is_none() || known.message == message)
         {
@@ -482,7 +563,8 @@ impl Core {
         );
     }
 
-    /// Tells a pod why it waits, after that could not be written, or when it may be told something else.
+    /// Tells a pod why it waits, after that could not be written, or when it may be told something
+    /// else.
     pub(super) fn report_again(&mut self, uid: &Uid) {
         let Some(id) = self.jobs.members.get(uid).map(|member| member.job) else { return };
         if let Some(text) = self.jobs.refusal_of(uid) {
@@ -509,17 +591,29 @@ impl Core {
         }
         job.warnings.insert(warning, text.clone());
         let written = job.record.status.iter().flat_map(|status| &status.conditions);
-        let was_said = written.into_iter().any(|said| said.type_ == warning.as_str() && said.message == text);
+        let was_said =
+            written.into_iter().any(|said| said.type_ == warning.as_str() && said.message == text);
         self.dirty.insert(id);
         if was_said {
             // By an earlier process.
             return;
         }
         let reporter = Arc::clone(&job.reporter);
-        let first = job.members.iter().find_map(|uid| self.jobs.members.get(uid)).filter(|first| !first.pod.stands_in);
+        let first = job
+            .members
+            .iter()
+            .find_map(|uid| self.jobs.members.get(uid))
+            .filter(|first| !first.pod.stands_in);
         let first = first.map(|member| member.pod.id.clone());
         if let Some(pod) = first {
-            self.note(Subject::Pod(pod), EventKind::Warning, warning.as_str(), "Grouping", text, &reporter);
+            self.note(
+                Subject::Pod(pod),
+                EventKind::Warning,
+                warning.as_str(),
+                "Grouping",
+                text,
+                &reporter,
+            );
         }
     }
 }

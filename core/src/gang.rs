@@ -1,4 +1,5 @@
-//! A gang from its placement until it is whole: all of it begins or nothing, and what has begun is completed, or says why not.
+//! A gang from its placement until it is whole: all of it begins or nothing, and what has begun is
+//! completed, or says why not.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -16,8 +17,9 @@ use crate::fluxion::Rank;
 use crate::queue::{JobId, PendingRequest};
 use fluxqueue_workload::{Resources, Uid};
 
-/// Gangs among which a ring is looked for: each may be compared with each, on all nodes that it holds. In a larger cluster of gangs
-/// that have begun and are not whole, some rings show as `StartTimeout`.
+/// Gangs among which a ring is looked for: each may be compared with each, on all nodes that it
+/// holds. In a larger cluster of gangs that have begun and are not whole, some rings show as
+/// `StartTimeout`.
 const RING_JOBS_MAX: usize = 64;
 
 /// Jobs of a ring that are named.
@@ -34,8 +36,9 @@ enum Begin {
 }
 
 impl Core {
-    /// Before the first Binding of a gang leaves, all its members are checked together against everything received so far.
-    /// If all fit, the gang begins; if one does not, none is sent. False if it has to wait.
+    /// Before the first Binding of a gang leaves, all its members are checked together against
+    /// everything received so far. If all fit, the gang begins; if one does not, none is sent.
+    /// False if it has to wait.
     pub(super) fn begin(&mut self, id: JobId) -> bool {
         let checked = match self.may_begin(id) {
             Begin::Now(pods) => pods,
@@ -60,7 +63,8 @@ impl Core {
         true
     }
 
-    /// Whoever would have made this one uneven, or would have drawn it away, may come now that it begins.
+    /// Whoever would have made this one uneven, or would have drawn it away, may come now that it
+    /// begins.
     pub(super) fn let_others_come_after(&mut self, pending: &PendingRequest) {
         self.queue_changed |= self.held_nodes.is_waited_for(pending);
     }
@@ -126,7 +130,8 @@ impl Core {
         if later { Begin::Later } else { Begin::Now(pods) }
     }
 
-    /// Why these pods, which are all of a gang, cannot be where they have their slots, by everything received so far.
+    /// Why these pods, which are all of a gang, cannot be where they have their slots, by
+    /// everything received so far.
     pub(super) fn misfit(&mut self, id: JobId, pods: &[Uid]) -> Option<String> {
         if let Some(why) = self.torn_apart(id, pods) {
             return Some(why);
@@ -146,12 +151,17 @@ impl Core {
 
     /// Somebody else bound a pod of a gang: it has begun, and the others join. The record follows.
     pub(super) fn seat_externally_bound(&mut self, id: JobId) {
-        let Some(job) = self.jobs.all.get(&id).filter(|job| job.style == Style::Gang) else { return };
+        let Some(job) = self.jobs.all.get(&id).filter(|job| job.style == Style::Gang) else {
+            return;
+        };
         let bound = self.jobs.remaining(job).into_iter().filter(|member| member.is_bound());
-        let externally_bound =
-            bound.filter(|member| !job.life.is_placed() || (job.writes_ahead() && member.seat.is_none()));
+        let externally_bound = bound.filter(|member| {
+            !job.life.is_placed() || (job.writes_ahead() && member.seat.is_none())
+        });
         let externally_bound: Vec<_> = externally_bound
-            .filter_map(|m| Some((m.pod.id.uid.clone(), m.pod.node.clone()?, m.pod.completion_index)))
+            .filter_map(|m| {
+                Some((m.pod.id.uid.clone(), m.pod.node.clone()?, m.pod.completion_index))
+            })
             .collect();
         if externally_bound.is_empty() {
             return;
@@ -175,9 +185,12 @@ impl Core {
         }
     }
 
-    /// A pod that was to start alone waits for the others that are wanted by now, unless it was sent.
+    /// A pod that was to start alone waits for the others that are wanted by now, unless it was
+    /// sent.
     pub(super) fn outgrow_start(&mut self, id: JobId) {
-        let alone = |job: &&Job| job.style == Style::Gang && job.life == Lifecycle::Placed && !job.writes_ahead();
+        let alone = |job: &&Job| {
+            job.style == Style::Gang && job.life == Lifecycle::Placed && !job.writes_ahead()
+        };
         let Some(job) = self.jobs.all.get(&id).map(Box::as_ref).filter(alone) else { return };
         if let Some(size) = self.start_size_now(job).filter(|size| *size > 1) {
             self.withdraw_if_unsent(id, &format!("{size} pods start together by now"));
@@ -192,17 +205,21 @@ impl Core {
         }
     }
 
-    /// A gang of which nothing is left starts anew, all or none. So does one of which no Binding had an effect.
+    /// A gang of which nothing is left starts anew, all or none. So does one of which no Binding
+    /// had an effect.
     pub(super) fn forget_empty_start(&mut self, id: JobId) {
         let Some(job) = self.jobs.all.get(&id) else { return };
         if job.style != Style::Gang || !job.life.is_placed() || !self.jobs.is_new_start(job) {
             return;
         }
-        let (unsent, life, has_started) = (self.jobs.unsent(job), job.life, job.started_at.is_some());
+        let (unsent, life, has_started) =
+            (self.jobs.unsent(job), job.life, job.started_at.is_some());
         if !job.retained.is_empty() {
-            // They start in the slots that are retained for them, if all have one and all are there; else where there is room for all.
-            // Those that have slots do not begin without a pod that is yet to come in the place of one that has ended.
-            let is_short = self.jobs.is_short_of(job, self.settings.group_grace_secs, self.now).is_some();
+            // They start in the slots that are retained for them, if all have one and all are
+            // there; else where there is room for all. Those that have slots do not begin without a
+            // pod that is yet to come in the place of one that has ended.
+            let is_short =
+                self.jobs.is_short_of(job, self.settings.group_grace_secs, self.now).is_some();
             let goes_on = if unsent.is_empty() {
                 is_short || self.jobs.have_retained_slots(job)
             } else {
@@ -216,7 +233,8 @@ impl Core {
         if unsent.is_empty() {
             self.jobs.forget_start(id);
         } else if matches!(life, Lifecycle::Starting { .. }) && !has_started {
-            // The pods that were sent are gone: whether the others may begin without them is asked anew.
+            // The pods that were sent are gone: whether the others may begin without them is asked
+            // anew.
             if let Some(job) = self.jobs.all.get_mut(&id) {
                 job.life = Lifecycle::Placed;
             }
@@ -230,15 +248,22 @@ impl Core {
         }
     }
 
-    /// The slots that are kept for the successors of pods that have ended are free: all pods start anew, where there is room for all.
+    /// The slots that are kept for the successors of pods that have ended are free: all pods start
+    /// anew, where there is room for all.
     fn free_retained(&mut self, id: JobId) {
-        let retained = self.jobs.all.get_mut(&id).map(|job| std::mem::take(&mut job.retained)).unwrap_or_default();
+        let retained = self
+            .jobs
+            .all
+            .get_mut(&id)
+            .map(|job| std::mem::take(&mut job.retained))
+            .unwrap_or_default();
         for slot in retained {
             self.free_allocation(Some(slot.allocation));
         }
     }
 
-    /// A pod of which no Binding has left loses its slot. Of a gang that has not begun, all lose theirs.
+    /// A pod of which no Binding has left loses its slot. Of a gang that has not begun, all lose
+    /// theirs.
     pub(super) fn lose_slot(&mut self, uid: &Uid, why: &str) {
         let Some(member) = self.jobs.members.get(uid) else { return };
         let id = member.job;
@@ -249,15 +274,17 @@ impl Core {
         }
     }
 
-    /// A gang of which no Binding has left gives all its slots back and waits at its place in the queue again: whole or not
-    /// at all.
+    /// A gang of which no Binding has left gives all its slots back and waits at its place in the
+    /// queue again: whole or not at all.
     pub(super) fn withdraw_if_unsent(&mut self, id: JobId, why: &str) {
         self.withdraw(id, why, Setback::LostRace);
     }
 
     /// The same after this setback, which decides about the pause that follows.
     pub(super) fn withdraw(&mut self, id: JobId, why: &str, setback: Setback) {
-        let Some(job) = self.jobs.all.get(&id).filter(|job| job.life == Lifecycle::Placed) else { return };
+        let Some(job) = self.jobs.all.get(&id).filter(|job| job.life == Lifecycle::Placed) else {
+            return;
+        };
         for uid in self.jobs.unsent(job) {
             self.unassign(&uid);
         }
@@ -285,12 +312,15 @@ impl Core {
         let Some(job) = self.jobs.all.get(&id) else { return };
         let bound = self.jobs.remaining(job).iter().filter(|member| member.is_bound()).count();
         // A pod that has ended since was bound too. And a Job may want fewer by now.
-        let (wanted, is_group) = (self.jobs.wanted(job), matches!(job.identity, Identity::Group(_)));
+        let (wanted, is_group) =
+            (self.jobs.wanted(job), matches!(job.identity, Identity::Group(_)));
         let start_size = if is_group { job.start_size } else { job.start_size.min(wanted) };
         let reached = bound + job.ended_early;
         let whole = reached >= start_size && bound > 0;
         let now = self.now;
-        let Some(job) = self.jobs.all.get_mut(&id).filter(|job| job.style == Style::Gang) else { return };
+        let Some(job) = self.jobs.all.get_mut(&id).filter(|job| job.style == Style::Gang) else {
+            return;
+        };
         job.life = match job.life {
             Lifecycle::Placed | Lifecycle::Starting { .. } if whole => Lifecycle::Whole,
             // Somebody else bound one of them.
@@ -318,13 +348,19 @@ impl Core {
         let live = self.jobs.live_members(job);
         let bound = live.iter().filter(|member| member.is_bound()).count();
         let (size, namespace) = (job.start_size, Arc::clone(&job.key.namespace));
-        let in_the_way = job.blocker.as_ref().map(|blocker| format!("; {}", blocker.text())).unwrap_or_default();
+        let in_the_way =
+            job.blocker.as_ref().map(|blocker| format!("; {}", blocker.text())).unwrap_or_default();
         let ring = self.ring_of(id);
         let stalled = if ring.is_empty() {
-            Stalled::new(DegradedReason::StartTimeout, format!("{bound} of {size} pods are bound{in_the_way}"))
+            Stalled::new(
+                DegradedReason::StartTimeout,
+                format!("{bound} of {size} pods are bound{in_the_way}"),
+            )
         } else {
             let others = ring.iter().filter_map(|other| self.jobs.all.get(other));
-            let is_told = |job: &Job| job.stalled.as_ref().is_some_and(|it| it.reason == DegradedReason::MutualWait);
+            let is_told = |job: &Job| {
+                job.stalled.as_ref().is_some_and(|it| it.reason == DegradedReason::MutualWait)
+            };
             for other in others.clone().filter(|job| !is_told(job)) {
                 self.timers.wake(Timer::Job(other.id), self.now);
             }
@@ -338,11 +374,13 @@ impl Core {
         }
     }
 
-    /// Other gangs that have begun and are not whole, of which each has something of a node where a missing pod of the one before
-    /// it would have room, the first before this one, and this one before the last. The shortest such ring; empty if there is none.
+    /// Other gangs that have begun and are not whole, of which each has something of a node where a
+    /// missing pod of the one before it would have room, the first before this one, and this one
+    /// before the last. The shortest such ring; empty if there is none.
     fn ring_of(&mut self, id: JobId) -> Vec<JobId> {
         let waits = |job: &&Job| job.id != id && !job.pending.is_empty();
-        let mut unseen: Vec<JobId> = self.jobs.starting().filter(waits).map(|job| job.id).take(RING_JOBS_MAX).collect();
+        let mut unseen: Vec<JobId> =
+            self.jobs.starting().filter(waits).map(|job| job.id).take(RING_JOBS_MAX).collect();
         let mut to_look_at = VecDeque::from([vec![id]]);
         while let Some(chain) = to_look_at.pop_front() {
             let last = chain.last().copied().unwrap_or(id);
@@ -357,25 +395,36 @@ impl Core {
         Vec::new()
     }
 
-    /// A pod of `waiting` that has no slot would fit on a node if `holder` had nothing there, and does not fit there as it is.
+    /// A pod of `waiting` that has no slot would fit on a node if `holder` had nothing there, and
+    /// does not fit there as it is.
     fn is_in_the_way_of(&mut self, holder: JobId, waiting: JobId) -> bool {
-        let (Some(holder), Some(waiting)) = (self.jobs.all.get(&holder), self.jobs.all.get(&waiting)) else {
+        let (Some(holder), Some(waiting)) =
+            (self.jobs.all.get(&holder), self.jobs.all.get(&waiting))
+        else {
             return false;
         };
         let mut held: BTreeMap<Rank, (Resources, Vec<u64>)> = BTreeMap::new();
-        for allocation in self.jobs.live_members(holder).into_iter().filter_map(|member| member.allocation.as_ref()) {
+        for allocation in self
+            .jobs
+            .live_members(holder)
+            .into_iter()
+            .filter_map(|member| member.allocation.as_ref())
+        {
             let (freed, numbers) = held.entry(allocation.rank).or_default();
             freed.add(&allocation.shape.requests);
             numbers.push(allocation.number);
         }
-        let missing = self.jobs.live_members(waiting).into_iter().find(|member| member.is_ready(names::GATE));
-        let Some((pod, tenancy)) = missing.map(|member| (Arc::clone(&member.pod), member.tenancy)) else {
+        let missing =
+            self.jobs.live_members(waiting).into_iter().find(|member| member.is_ready(names::GATE));
+        let Some((pod, tenancy)) = missing.map(|member| (Arc::clone(&member.pod), member.tenancy))
+        else {
             return false;
         };
         held.into_iter().any(|(rank, (freed, numbers))| {
             let (cluster, ledger) = (&mut self.cluster, &self.ledger);
             let fits = |freed: &Resources, gone: &[u64]| {
-                cluster.would_hold(rank, &pod.shape.requests, freed) && ledger.is_open_without(rank, tenancy, gone)
+                cluster.would_hold(rank, &pod.shape.requests, freed)
+                    && ledger.is_open_without(rank, tenancy, gone)
             };
             fits(&freed, &numbers)
                 && !fits(&Resources::new(), &[])

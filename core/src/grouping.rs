@@ -35,8 +35,8 @@ pub(super) enum StartSize {
 
 /// Finds what a pod is a part of; `None` while the object that made it has not been seen.
 ///
-/// In this order: a group label with a size, its Job, its Deployment, ReplicaSet or StatefulSet, itself. A pod whose owner
-/// reference is not true was made by nothing.
+/// In this order: a group label with a size, its Job, its Deployment, ReplicaSet or StatefulSet,
+/// itself. A pod whose owner reference is not true was made by nothing.
 pub(super) fn belonging(pod: &Pod, controllers: &Controllers, orphan: bool) -> Option<Belonging> {
     let namespace = &pod.id.key.namespace;
     let alone = || Belonging {
@@ -52,7 +52,10 @@ pub(super) fn belonging(pod: &Pod, controllers: &Controllers, orphan: bool) -> O
     }
     if let Some(group) = &pod.group {
         return Some(Belonging {
-            identity: Identity::Group(ObjectKey::new(Arc::clone(namespace), Arc::clone(&group.name))),
+            identity: Identity::Group(ObjectKey::new(
+                Arc::clone(namespace),
+                Arc::clone(&group.name),
+            )),
             kind: WorkloadKind::Group,
             style: Style::Gang,
             name: Arc::clone(&group.name),
@@ -65,12 +68,17 @@ pub(super) fn belonging(pod: &Pod, controllers: &Controllers, orphan: bool) -> O
 }
 
 /// The Deployment that made a ReplicaSet: it is what was submitted.
-pub(super) fn deployment_of<'a>(set: &'a Controller, controllers: &'a Controllers) -> Option<&'a Owner> {
-    let is_true = set.kind == OwnerKind::ReplicaSet && !matches!(controllers.above(set), MadeBy::Nothing);
+pub(super) fn deployment_of<'a>(
+    set: &'a Controller,
+    controllers: &'a Controllers,
+) -> Option<&'a Owner> {
+    let is_true =
+        set.kind == OwnerKind::ReplicaSet && !matches!(controllers.above(set), MadeBy::Nothing);
     set.owner.as_ref().filter(|above| is_true && above.kind == OwnerKind::Deployment)
 }
 
-/// What the pods of an object are a part of; `None` for objects of other kinds than those that Kubernetes itself has for that.
+/// What the pods of an object are a part of; `None` for objects of other kinds than those that
+/// Kubernetes itself has for that.
 pub(super) fn of_owner(namespace: &Arc<str>, top: &Owner) -> Option<Belonging> {
     let kind = workload_kind(&top.kind)?;
     let style = if kind == WorkloadKind::Job { Style::Gang } else { Style::Elastic };
@@ -94,8 +102,13 @@ pub(super) fn workload_kind(kind: &OwnerKind) -> Option<WorkloadKind> {
     }
 }
 
-/// The owners of a job's FluxJob: it goes when all of them are gone. Bare pods that form a group own nothing together.
-pub(super) fn owners(pod: &Pod, belonging: &Belonging, controllers: &Controllers) -> Vec<OwnerReference> {
+/// The owners of a job's FluxJob: it goes when all of them are gone. Bare pods that form a group
+/// own nothing together.
+pub(super) fn owners(
+    pod: &Pod,
+    belonging: &Belonging,
+    controllers: &Controllers,
+) -> Vec<OwnerReference> {
     let reference = |api: &str, kind: &str, name: &str, uid: &str| OwnerReference {
         api_version: api.to_owned(),
         kind: kind.to_owned(),
@@ -154,10 +167,11 @@ impl Capacity {
 pub(super) struct Start<'a> {
     pub job: &'a Job,
     pub controllers: &'a Controllers,
-    /// What the objects that make pods of a group can have; `None` if that is not bounded (bare pods).
+    /// What the objects that make pods of a group can have; `None` if that is not bounded (bare
+    /// pods).
     pub capacity: Option<Capacity>,
-    /// How long more than the known objects can make is waited for: a group may be made by several objects, which do not
-    /// appear at the same instant.
+    /// How long more than the known objects can make is waited for: a group may be made by several
+    /// objects, which do not appear at the same instant.
     pub grace_secs: u64,
     /// How much longer that is while pods of an earlier start still stop; else 0.
     pub stopping_secs: u64,
@@ -179,12 +193,16 @@ impl Start<'_> {
                 }
                 None => StartSize::None,
             },
-            Identity::Group(_) => group_size(members).map_or(StartSize::None, |asked| self.group_size(asked)),
+            Identity::Group(_) => {
+                group_size(members).map_or(StartSize::None, |asked| self.group_size(asked))
+            }
         }
     }
 
     fn group_size(&self, asked: usize) -> StartSize {
-        let Some(Capacity { left, in_all }) = self.capacity.filter(|capacity| capacity.left < asked) else {
+        let Some(Capacity { left, in_all }) =
+            self.capacity.filter(|capacity| capacity.left < asked)
+        else {
             return StartSize::Pods(asked);
         };
         if in_all >= asked {
@@ -192,11 +210,16 @@ impl Start<'_> {
             return StartSize::Pods(left.max(1));
         }
         let until = self.others_may_come_until();
-        if self.now < until { StartSize::Until(until) } else { StartSize::Clamped { to: left.max(1), asked } }
+        if self.now < until {
+            StartSize::Until(until)
+        } else {
+            StartSize::Clamped { to: left.max(1), asked }
+        }
     }
 
-    /// Until then objects that make further pods of the group may appear: for some seconds after its last pod has, and after the last pod
-    /// of an earlier start has stopped, since some operators make objects again only then.
+    /// Until then objects that make further pods of the group may appear: for some seconds after
+    /// its last pod has, and after the last pod of an earlier start has stopped, since some
+    /// operators make objects again only then.
     fn others_may_come_until(&self) -> Time {
         let job = self.job;
         job.joined.max(job.left_at).plus_secs(self.grace_secs).plus_secs(self.stopping_secs)
@@ -217,17 +240,23 @@ pub(super) fn group_size(members: &[&Member]) -> Option<usize> {
 
 /// Sizes that members of one group ask for, if they differ.
 pub(super) fn contradiction(members: &[&Member]) -> Option<String> {
-    let sizes: BTreeSet<u32> =
-        members.iter().filter_map(|member| member.pod.group.as_ref()?.size.as_ref().ok().copied()).collect();
+    let sizes: BTreeSet<u32> = members
+        .iter()
+        .filter_map(|member| member.pod.group.as_ref()?.size.as_ref().ok().copied())
+        .collect();
     if sizes.len() < 2 {
         return None;
     }
     let all: Vec<String> = sizes.iter().map(u32::to_string).collect();
     let taken = group_size(members)?;
-    Some(format!("its pods carry different sizes ({}): the oldest pod's, {taken}, counts", all.join(", ")))
+    Some(format!(
+        "its pods carry different sizes ({}): the oldest pod's, {taken}, counts",
+        all.join(", ")
+    ))
 }
 
-/// How many pods a controller still wants at once, given how many of its pods were seen to succeed: its own status lags.
+/// How many pods a controller still wants at once, given how many of its pods were seen to succeed:
+/// its own status lags.
 pub(super) fn wants(made_by: &Controller, succeeded_seen: u32) -> u32 {
     if made_by.finished || made_by.deleting || made_by.wants == 0 {
         return 0;

@@ -67,7 +67,9 @@ impl Actions {
 
     /// The status of this queue is on its way.
     pub(super) fn is_writing_queue(&self, name: &str) -> bool {
-        self.in_flight.values().any(|about| matches!(about, InFlight::Queue(queue, ..) if **queue == *name))
+        self.in_flight
+            .values()
+            .any(|about| matches!(about, InFlight::Queue(queue, ..) if **queue == *name))
     }
 
     /// Bindings that have no outcome yet.

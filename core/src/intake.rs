@@ -1,6 +1,7 @@
 //! Events into state: nodes, pods, their controllers.
 //!
-//! Nothing is decided here; what may matter is marked (`touched`, `queue_changed`, the ledger's changes).
+//! Nothing is decided here; what may matter is marked (`touched`, `queue_changed`, the ledger's
+//! changes).
 
 use std::sync::Arc;
 
@@ -15,8 +16,8 @@ use crate::queue::JobId;
 use fluxqueue_api::{EventReason, names, text};
 use fluxqueue_workload::{Controller, NodeName, ObjectRef, Phase, Pod, Uid, Unsupported};
 
-/// How old a pod of the first lists is that an earlier process has told that our gate on it means nothing: longer than a Lease is
-/// without a leader.
+/// How old a pod of the first lists is that an earlier process has told that our gate on it means
+/// nothing: longer than a Lease is without a leader.
 const TOLD_SECS: u64 = 30;
 
 impl Core {
@@ -25,7 +26,8 @@ impl Core {
     pub(super) fn node(&mut self, node: &Arc<Node>) {
         let is_moved = self.is_moved(node);
         self.lost.is_any = true;
-        let before = self.cluster.rank(&node.name).and_then(|rank| self.cluster.node(rank)).cloned();
+        let before =
+            self.cluster.rank(&node.name).and_then(|rank| self.cluster.node(rank)).cloned();
         match self.ledger.apply_node(&mut self.cluster, node) {
             NodeChange::Added(_) => {
                 self.node_is_new(&node.name);
@@ -41,7 +43,8 @@ impl Core {
                     self.lost.node_has_changed(rank, &before, node);
                 }
                 self.queue_changed = true;
-                // Pods that join those that are there follow them, and a job that has the node alone is charged all of it.
+                // Pods that join those that are there follow them, and a job that has the node
+                // alone is charged all of it.
                 if is_moved || !resized.is_empty() {
                     self.look_at_jobs_on(&node.name);
                 }
@@ -75,14 +78,21 @@ impl Core {
         for uid in self.by_node.listed(name) {
             self.settle(&uid);
         }
-        // Bindings go by name: those that were sent to another node of this name may take effect on this one.
+        // Bindings go by name: those that were sent to another node of this name may take effect on
+        // this one.
         for uid in self.by_node.all(name) {
             let Some(member) = self.jobs.members.get_mut(&uid) else { continue };
-            let sent =
-                member.allocation.take_if(|allocation| allocation.node == *name && !valid(&self.cluster, allocation));
+            let sent = member.allocation.take_if(|allocation| {
+                allocation.node == *name && !valid(&self.cluster, allocation)
+            });
             if let Some(sent) = sent {
                 let pod = Arc::clone(&member.pod);
-                member.allocation = self.ledger.charge(&mut self.cluster, name, &sent.shape, (sent.end, sent.tenancy));
+                member.allocation = self.ledger.charge(
+                    &mut self.cluster,
+                    name,
+                    &sent.shape,
+                    (sent.end, sent.tenancy),
+                );
                 if let Some(allocation) = &member.allocation {
                     self.ledger.house(&mut self.cluster, allocation, &pod);
                 }
@@ -104,7 +114,8 @@ impl Core {
                 continue;
             }
             self.touched.insert(member.job);
-            let sent = member.is_in_doubt(now) || matches!(member.stage, Stage::Binding(_) | Stage::Bound);
+            let sent =
+                member.is_in_doubt(now) || matches!(member.stage, Stage::Binding(_) | Stage::Bound);
             if sent && member.pod.node.is_none() {
                 // The allocation says where to, in case that a node of the name comes.
                 continue;
@@ -172,8 +183,8 @@ impl Core {
         }
     }
 
-    /// What no graph of the library in use has or can hold, and levels that this machine has not, are as unsupported as what
-    /// Fluxqueue itself does not honour.
+    /// What no graph of the library in use has or can hold, and levels that this machine has not,
+    /// are as unsupported as what Fluxqueue itself does not honour.
     pub(super) fn refused_by_machine(&self, pod: Arc<Pod>) -> Arc<Pod> {
         let no_vertex = self.ledger.refuses(&pod.shape.requests).map(|resource| Unsupported {
             field: format!("spec.containers[*].resources.requests[{resource}]"),
@@ -197,7 +208,9 @@ impl Core {
         let known = self.foreign.get_mut(&uid);
         let reported = known.as_ref().is_some_and(|known| known.reported);
         let (old, old_allocation) = match known {
-            Some(known) => (Some(std::mem::replace(&mut known.pod, Arc::clone(&pod))), known.allocation.take()),
+            Some(known) => {
+                (Some(std::mem::replace(&mut known.pod, Arc::clone(&pod))), known.allocation.take())
+            }
             None => {
                 let foreign = Foreign { pod: Arc::clone(&pod), allocation: None, reported: gated };
                 self.foreign.insert(uid.clone(), foreign);
@@ -232,7 +245,12 @@ impl Core {
                 text::quoted(&pod.scheduler),
                 self.served_names(),
             );
-            let reporter = self.settings.scheduler_names.first().cloned().unwrap_or_else(|| Arc::from("fluxqueue"));
+            let reporter = self
+                .settings
+                .scheduler_names
+                .first()
+                .cloned()
+                .unwrap_or_else(|| Arc::from("fluxqueue"));
             self.note(
                 Subject::Pod(pod.id.clone()),
                 EventKind::Warning,
@@ -245,7 +263,12 @@ impl Core {
     }
 
     fn served_names(&self) -> String {
-        self.settings.scheduler_names.iter().map(|name| format!("{name:?}")).collect::<Vec<_>>().join(", ")
+        self.settings
+            .scheduler_names
+            .iter()
+            .map(|name| format!("{name:?}"))
+            .collect::<Vec<_>>()
+            .join(", ")
     }
 
     fn member_changed(&mut self, pod: Arc<Pod>) {
@@ -312,7 +335,8 @@ impl Core {
             Stage::Waiting if asks_otherwise => self.queue_changed = true,
             _ => {}
         }
-        let is_waiting = self.jobs.members.get(&uid).is_some_and(|member| member.stage == Stage::Waiting);
+        let is_waiting =
+            self.jobs.members.get(&uid).is_some_and(|member| member.stage == Stage::Waiting);
         if is_waiting && (old.group != pod.group || old.owner != pod.owner) {
             // It may be a part of something else now.
             self.regroup(&uid);
@@ -365,15 +389,19 @@ impl Core {
     /// The jobs whose size or end depends on this object.
     fn jobs_of(&self, made_by: &Controller) -> Vec<JobId> {
         let uids = [Some(&made_by.id.uid), made_by.owner.as_ref().map(|owner| &owner.uid)];
-        let identity = |uid: &Uid| Identity::Controller(Arc::clone(&made_by.id.key.namespace), uid.clone());
-        let jobs = uids.into_iter().flatten().filter_map(|uid| self.jobs.by_identity.get(&identity(uid)).copied());
+        let identity =
+            |uid: &Uid| Identity::Controller(Arc::clone(&made_by.id.key.namespace), uid.clone());
+        let jobs = uids
+            .into_iter()
+            .flatten()
+            .filter_map(|uid| self.jobs.by_identity.get(&identity(uid)).copied());
         jobs.chain(self.jobs.groups_of(made_by)).collect()
     }
 
     // --- the end of the first lists ---
 
-    /// Everything has been listed: pods find their jobs, jobs their records, gangs their placements. Not before the first step,
-    /// since what has happened up to then counts.
+    /// Everything has been listed: pods find their jobs, jobs their records, gangs their
+    /// placements. Not before the first step, since what has happened up to then counts.
     pub(super) fn sync(&mut self) {
         if self.synced {
             return;
@@ -397,8 +425,9 @@ impl Core {
     }
 }
 
-/// True if a pod asks for something else than before, or is to be placed in another way. What a field means is said here for each,
-/// so that none is forgotten: the others say where it is in its life, or never change.
+/// True if a pod asks for something else than before, or is to be placed in another way. What a
+/// field means is said here for each, so that none is forgotten: the others say where it is in its
+/// life, or never change.
 fn asks_otherwise(old: &Pod, new: &Pod) -> bool {
     let Pod {
         resource_version: _,
@@ -429,13 +458,17 @@ fn asks_otherwise(old: &Pod, new: &Pod) -> bool {
         stands_in: _,
         charged_queue: _,
     } = new;
-    (&old.gates, &old.owner, &old.group, old.completion_index) != (gates, owner, group, *completion_index)
-        || (old.priority, &old.labels, &old.shape, &old.levels) != (*priority, labels, shape, levels)
-        || (old.exclusive, &old.claims, old.lifetime, old.grace_secs) != (*exclusive, claims, *lifetime, *grace_secs)
+    (&old.gates, &old.owner, &old.group, old.completion_index)
+        != (gates, owner, group, *completion_index)
+        || (old.priority, &old.labels, &old.shape, &old.levels)
+            != (*priority, labels, shape, levels)
+        || (old.exclusive, &old.claims, old.lifetime, old.grace_secs)
+            != (*exclusive, claims, *lifetime, *grace_secs)
         || (&old.unsupported, &old.soft_ignored) != (unsupported, soft_ignored)
 }
 
-/// True if the node that a pod was given may not be what it asks for any more, or it may belong to another job.
+/// True if the node that a pod was given may not be what it asks for any more, or it may belong to
+/// another job.
 fn asks_for_another_node(old: &Pod, new: &Pod) -> bool {
     (&old.shape, &old.levels, &old.claims) != (&new.shape, &new.levels, &new.claims)
         || (&old.group, &old.owner, old.exclusive) != (&new.group, &new.owner, new.exclusive)

@@ -28,7 +28,8 @@ use fluxqueue_workload::{ObjectKey, Pod, Time, Uid};
 pub(super) enum Identity {
     /// The same group label, in one namespace.
     Group(ObjectKey),
-    /// The same object makes them: a Job, Deployment, ReplicaSet or StatefulSet of this namespace and uid.
+    /// The same object makes them: a Job, Deployment, ReplicaSet or StatefulSet of this namespace
+    /// and uid.
     Controller(Arc<str>, Uid),
     /// Alone.
     Pod(Uid),
@@ -78,7 +79,8 @@ pub(super) struct Job {
     /// When the last pod was gone that had been deleted while it ran.
     pub left_at: Time,
     pub queued_at: Option<Time>,
-    /// It was in the queue before, or could have been but for a hold, a gate or its queue: it goes around what is promised to others.
+    /// It was in the queue before, or could have been but for a hold, a gate or its queue: it goes
+    /// around what is promised to others.
     pub is_late_entrant: bool,
     pub started_at: Option<Time>,
     pub completed_at: Option<Time>,
@@ -89,10 +91,11 @@ pub(super) struct Job {
     pub start_size: usize,
     /// Placements withdrawn in a row, and the pause that follows.
     pub setbacks: Setbacks,
-    /// A Binding was refused before any took effect: no more are sent, and the placement is about to be withdrawn.
-    /// What the API server says.
+    /// A Binding was refused before any took effect: no more are sent, and the placement is about
+    /// to be withdrawn. What the API server says.
     pub refusal: Option<String>,
-    /// How many of its pods were bound at the same time since it began, or as many as it wanted since then.
+    /// How many of its pods were bound at the same time since it began, or as many as it wanted
+    /// since then.
     pub most_bound: usize,
     /// Pods that have ended on their nodes before all that start together were bound.
     pub ended_early: usize,
@@ -105,7 +108,8 @@ pub(super) struct Job {
     pub retained: Vec<RetainedSlot>,
     /// What has become of our suspension of its Job.
     pub suspended: Suspended,
-    /// How many pods its one stand-in stands for while its Job waits without pods and without a place; else 1.
+    /// How many pods its one stand-in stands for while its Job waits without pods and without a
+    /// place; else 1.
     pub stands_for: usize,
     /// What of it waits in the queue.
     pub pending: BTreeSet<PendingRequest>,
@@ -126,7 +130,8 @@ pub(super) struct Job {
     pub said_at: Time,
     /// That is to be written at once.
     pub must_say: bool,
-    /// What it was promised, until its first Binding leaves: if its placement is withdrawn that was in vain.
+    /// What it was promised, until its first Binding leaves: if its placement is withdrawn that was
+    /// in vain.
     pub promised_before: Option<Kept>,
     pub queue: InQueue,
     pub record: Record,
@@ -159,11 +164,13 @@ pub(super) struct Said {
 /// Where a job is in its life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Lifecycle {
-    /// The pods that start together have no slots. Lone pods and elastic jobs are here until they end.
+    /// The pods that start together have no slots. Lone pods and elastic jobs are here until they
+    /// end.
     Waiting,
     /// They have slots, and no Binding has left yet: the placement can still be withdrawn.
     Placed,
-    /// The first Binding left at this time. From here on the gang is completed, elsewhere if need be.
+    /// The first Binding left at this time. From here on the gang is completed, elsewhere if need
+    /// be.
     Starting { since: Time },
     /// All that it wanted was bound at some time.
     Whole,
@@ -189,7 +196,8 @@ impl Stalled {
         Stalled { reason, message, is_inherited: false, found_first: None }
     }
 
-    /// What goes now. What an earlier process said for the same reason does until this one finds something else than it found first.
+    /// What goes now. What an earlier process said for the same reason does until this one finds
+    /// something else than it found first.
     pub(super) fn after(self, known: Option<Stalled>) -> Stalled {
         let is_kept = |known: &Stalled| {
             let is_no_news = known.found_first.as_ref().is_none_or(|first| *first == self.message);
@@ -222,7 +230,8 @@ pub(super) enum Suspended {
     No,
     /// The Job waits for its place, and others stand in for its pods.
     Waits(JobWrite),
-    /// The Job was released, and was known to be at this time of the core. Others stand in for its pods until all are there.
+    /// The Job was released, and was known to be at this time of the core. Others stand in for its
+    /// pods until all are there.
     Released { since: Time },
     /// That is over: nobody stands in for its pods any more.
     Over,
@@ -276,9 +285,11 @@ pub(super) struct Member {
     pub deletion_observed: bool,
     /// The answer to a Binding got lost, so it may be on a node without our knowing.
     pub maybe_bound: bool,
-    /// Until then the watch may still show it on the node of a Binding whose answer got lost: it keeps that slot.
+    /// Until then the watch may still show it on the node of a Binding whose answer got lost: it
+    /// keeps that slot.
     pub doubt_until: Time,
-    /// The removal of our gate that is on its way: it goes on also when the pod loses its slot meanwhile.
+    /// The removal of our gate that is on its way: it goes on also when the pod loses its slot
+    /// meanwhile.
     pub ungating: Option<ActionId>,
     /// Our gate has been taken off, though the pod as last seen has it.
     pub ungated: bool,
@@ -410,7 +421,11 @@ pub(super) struct PodOrder(u32, Time, CountedName);
 
 impl PodOrder {
     pub(super) fn of(pod: &Pod) -> Self {
-        PodOrder(pod.completion_index.unwrap_or(u32::MAX), pod.created, CountedName(Arc::clone(&pod.id.key.name)))
+        PodOrder(
+            pod.completion_index.unwrap_or(u32::MAX),
+            pod.created,
+            CountedName(Arc::clone(&pod.id.key.name)),
+        )
     }
 }
 
@@ -428,7 +443,8 @@ impl Ord for CountedName {
                 first.cmp(&second)
             } else {
                 (one, two) = (&one[digits.len()..], &two[others.len()..]);
-                let (digits, others) = (digits.trim_start_matches('0'), others.trim_start_matches('0'));
+                let (digits, others) =
+                    (digits.trim_start_matches('0'), others.trim_start_matches('0'));
                 digits.len().cmp(&others.len()).then_with(|| digits.cmp(others))
             };
             if order.is_ne() {
@@ -481,7 +497,8 @@ impl InQueue {
 impl RetainedSlot {
     /// The pod is one that may take it, as far as the pod itself is concerned.
     pub(super) fn is_for(&self, pod: &Pod) -> bool {
-        pod.owner.as_ref().is_some_and(|owner| owner.uid == self.controller) && *self.allocation.shape == *pod.shape
+        pod.owner.as_ref().is_some_and(|owner| owner.uid == self.controller)
+            && *self.allocation.shape == *pod.shape
     }
 }
 
@@ -501,14 +518,18 @@ impl Job {
         if self.pending.is_empty() {
             // What was in the way of a request that is gone is in the way of nothing.
             let blocker = self.blocker.take();
-            let stays = |reason: BlockedReason| reason.is_outside_the_queue() || self.says_until_it_begins(reason);
+            let stays = |reason: BlockedReason| {
+                reason.is_outside_the_queue() || self.says_until_it_begins(reason)
+            };
             self.blocker = blocker.filter(|blocker| stays(blocker.reason()));
         }
     }
 
     /// True if this is why the job has not begun yet, though it is placed again after a lost race.
     pub(super) fn says_until_it_begins(&self, reason: BlockedReason) -> bool {
-        self.style == Style::Gang && self.life == Lifecycle::Placed && reason == BlockedReason::PlacementWithdrawn
+        self.style == Style::Gang
+            && self.life == Lifecycle::Placed
+            && reason == BlockedReason::PlacementWithdrawn
     }
 
     /// What kept it out of the queue is over.
@@ -525,9 +546,10 @@ impl Job {
         self.life.end().is_some()
     }
 
-    /// The placement is written before the first Binding: several pods start together. A placement that is on record is
-    /// followed, or taken back first, even if only one pod is wanted by now; and one that others have joined meanwhile is written
-    /// with them. So is that of a Job of one pod that is released when it is acknowledged.
+    /// The placement is written before the first Binding: several pods start together. A placement
+    /// that is on record is followed, or taken back first, even if only one pod is wanted by now;
+    /// and one that others have joined meanwhile is written with them. So is that of a Job of one
+    /// pod that is released when it is acknowledged.
     pub(super) fn writes_ahead(&self) -> bool {
         let is_gang = self.style == Style::Gang;
         is_gang
@@ -542,7 +564,8 @@ impl Job {
         self.record.refused.is_some() && self.writes_ahead()
     }
 
-    /// What the job asks for is asked for this member. While others stand in for its pods, for these alone.
+    /// What the job asks for is asked for this member. While others stand in for its pods, for
+    /// these alone.
     pub(super) fn counts(&self, member: &Member) -> bool {
         member.pod.stands_in == self.suspended.has_stand_ins()
     }
@@ -560,10 +583,11 @@ mod tests {
     #[test]
     fn numbers_in_names_count_as_numbers() {
         let in_order = [
-            "a", "a-1", "a-1-b", "a-2", "a-10", "a-10-2", "a-010-3", "a-10-10", "a-b", "b0", "b00", "b1", "\u{e4}1",
-            "\u{e4}2",
+            "a", "a-1", "a-1-b", "a-2", "a-10", "a-10-2", "a-010-3", "a-10-10", "a-b", "b0", "b00",
+            "b1", "\u{e4}1", "\u{e4}2",
         ];
-        let mut names: Vec<CountedName> = in_order.iter().rev().map(|name| CountedName(Arc::from(*name))).collect();
+        let mut names: Vec<CountedName> =
+            in_order.iter().rev().map(|name| CountedName(Arc::from(*name))).collect();
         names.sort();
         assert_eq!(names.iter().map(|name| &*name.0).collect::<Vec<_>>(), in_order);
     }

@@ -1,7 +1,8 @@
 //! All jobs and their pods, and the objects that make those.
 //!
-//! The questions that can be answered from these alone are asked here: who of a job is alive, how many it wants. How long it
-//! runs is in `lifetimes`. What of it waits, holds a slot or is on record is others' business.
+//! The questions that can be answered from these alone are asked here: who of a job is alive, how
+//! many it wants. How long it runs is in `lifetimes`. What of it waits, holds a slot or is on
+//! record is others' business.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -21,8 +22,9 @@ use crate::table::Table;
 use fluxqueue_workload::levels::LevelRule;
 use fluxqueue_workload::{Controller, ObjectKey, OwnerKind, Phase, Pod, Time, Uid};
 
-/// While pods of an earlier start still stop, a group waits for as long before it is smaller than it asks for: an operator may make the
-/// other pods only when the old ones are gone. Few need more than ten minutes to stop, and some never do.
+/// While pods of an earlier start still stop, a group waits for as long before it is smaller than
+/// it asks for: an operator may make the other pods only when the old ones are gone. Few need more
+/// than ten minutes to stop, and some never do.
 const STOPPING_SECS_MAX: u64 = 600;
 
 /// A time on record is believed if it is no more than a day before its job was made, or ahead of
@@ -39,9 +41,11 @@ pub(super) struct Jobs {
     pub controllers: Controllers,
     pub by_identity: Table<Identity, JobId>,
     pub by_key: Table<ObjectKey, JobId>,
-    /// Groups by the objects that made pods of them, or own their FluxJobs: what these say concerns the group.
+    /// Groups by the objects that made pods of them, or own their FluxJobs: what these say concerns
+    /// the group.
     groups_of: BTreeMap<Uid, BTreeSet<JobId>>,
-    /// Group -> the objects whose pod templates name it: they make members of it, also those that have made none yet.
+    /// Group -> the objects whose pod templates name it: they make members of it, also those that
+    /// have made none yet.
     makers_of: BTreeMap<ObjectKey, BTreeSet<Uid>>,
     /// Gangs that have begun and are not whole.
     starting: BTreeSet<JobId>,
@@ -83,7 +87,10 @@ impl Clock {
 }
 
 impl Jobs {
-    pub(super) fn new(default_walltime_secs: Option<u64>, (start_slack_secs, end_slack_secs): (u64, u64)) -> Self {
+    pub(super) fn new(
+        default_walltime_secs: Option<u64>,
+        (start_slack_secs, end_slack_secs): (u64, u64),
+    ) -> Self {
         Jobs {
             all: BTreeMap::new(),
             members: Table::default(),
@@ -102,7 +109,8 @@ impl Jobs {
         }
     }
 
-    /// An object has made this pod of the job, or adopted it. A group depends on it from now on, and on the Deployment above.
+    /// An object has made this pod of the job, or adopted it. A group depends on it from now on,
+    /// and on the Deployment above.
     pub(super) fn note_controller(&mut self, id: JobId, pod: &Pod) {
         let made_by = self.controllers.maker(pod);
         let (Some(owner), Some(job)) = (made_by.uid(), self.all.get_mut(&id)) else { return };
@@ -110,13 +118,15 @@ impl Jobs {
         if !matches!(job.identity, Identity::Group(_)) || job.is_finished() {
             return;
         }
-        let deployment = made_by.known().and_then(|set| grouping::deployment_of(set, &self.controllers));
+        let deployment =
+            made_by.known().and_then(|set| grouping::deployment_of(set, &self.controllers));
         for uid in [Some(owner), deployment.map(|above| &above.uid)].into_iter().flatten() {
             self.groups_of.entry(uid.clone()).or_default().insert(id);
         }
     }
 
-    /// The groups that have not ended and depend on this object: it has made pods of them, or its pod template names them.
+    /// The groups that have not ended and depend on this object: it has made pods of them, or its
+    /// pod template names them.
     pub(super) fn groups_of(&self, made_by: &Controller) -> impl Iterator<Item = JobId> {
         let named = made_by.group.as_ref().map(|_| Identity::Group(group_of(made_by)));
         let named = named.and_then(|identity| self.by_identity.get(&identity));
@@ -202,8 +212,11 @@ impl Jobs {
         if self.by_key.get(&job.key) == Some(&id) {
             self.by_key.remove(&job.key);
         }
-        for controller in
-            job.controllers.iter().cloned().chain(job.owners.iter().map(|owner| Uid::from(owner.uid.as_str())))
+        for controller in job
+            .controllers
+            .iter()
+            .cloned()
+            .chain(job.owners.iter().map(|owner| Uid::from(owner.uid.as_str())))
         {
             if let Some(groups) = self.groups_of.get_mut(&controller) {
                 groups.remove(&id);
@@ -214,7 +227,8 @@ impl Jobs {
         }
     }
 
-    /// The pods of a job that have not ended, in the order in which they get seats: completion index, age, name.
+    /// The pods of a job that have not ended, in the order in which they get seats: completion
+    /// index, age, name.
     pub(super) fn live<'a>(&'a self, job: &'a Job) -> impl Iterator<Item = &'a Member> + Clone {
         job.live.values().filter_map(|uid| self.members.get(uid))
     }
@@ -234,23 +248,27 @@ impl Jobs {
         live
     }
 
-    /// The live pods of a job without those of a gang that are on their way out: being deleted, or made by an object that is deleted.
-    /// These still take room, and are no members any more.
+    /// The live pods of a job without those of a gang that are on their way out: being deleted, or
+    /// made by an object that is deleted. These still take room, and are no members any more.
     pub(super) fn remaining<'a>(&'a self, job: &'a Job) -> Vec<&'a Member> {
         let mut members = self.live_members(job);
         if job.style == Style::Gang {
             let namespace = &job.key.namespace;
-            let is_ending = |uid: &Uid| self.controllers.get(namespace, uid).is_some_and(|made_by| made_by.deleting);
+            let is_ending = |uid: &Uid| {
+                self.controllers.get(namespace, uid).is_some_and(|made_by| made_by.deleting)
+            };
             let makers_end = !job.gone_makers.is_empty() || job.controllers.iter().any(is_ending);
             let leaves_with = |uid: &Uid| job.gone_makers.contains(uid) || is_ending(uid);
-            let leaves =
-                |pod: &Pod| pod.deleting || makers_end && pod.owner.iter().any(|owner| leaves_with(&owner.uid));
+            let leaves = |pod: &Pod| {
+                pod.deleting || makers_end && pod.owner.iter().any(|owner| leaves_with(&owner.uid))
+            };
             members.retain(|member| !leaves(&member.pod));
         }
         members
     }
 
-    /// The pods by which a job is described: those that remain. Of a gang that leaves as a whole it is all.
+    /// The pods by which a job is described: those that remain. Of a gang that leaves as a whole it
+    /// is all.
     pub(super) fn counted<'a>(&'a self, job: &'a Job) -> Vec<&'a Member> {
         let remaining = self.remaining(job);
         if remaining.is_empty() { self.live_members(job) } else { remaining }
@@ -259,7 +277,8 @@ impl Jobs {
     /// Nothing that remains of a gang is on a node or on its way there: what comes is a new start.
     ///
     ///   1. Four pods run and are deleted; each takes 20 s to stop.
-    ///   2. Their Job makes four others. None of them will work with one of the old ones: they start together, as the first did.
+    ///   2. Their Job makes four others. None of them will work with one of the old ones: they
+    ///      start together, as the first did.
     pub(super) fn is_new_start(&self, job: &Job) -> bool {
         // A pod that waits again was not bound by what was sent.
         let in_doubt = |member: &Member| member.maybe_bound && member.stage != Stage::Waiting;
@@ -269,7 +288,9 @@ impl Jobs {
             // The answer is waited for.
             false
         } else if remaining.is_empty() {
-            job.started_at.is_none() && job.life != Lifecycle::Placed && !self.live(job).any(Member::is_bound)
+            job.started_at.is_none()
+                && job.life != Lifecycle::Placed
+                && !self.live(job).any(Member::is_bound)
         } else {
             !remaining.into_iter().any(has_begun)
         }
@@ -278,16 +299,24 @@ impl Jobs {
     /// Each of the pods that are ready has a retained slot of its own.
     pub(super) fn have_retained_slots(&self, job: &Job) -> bool {
         let mut slots: Vec<&RetainedSlot> = job.retained.iter().collect();
-        let mut ready = self.remaining(job).into_iter().filter(|member| member.is_ready(names::GATE));
+        let mut ready =
+            self.remaining(job).into_iter().filter(|member| member.is_ready(names::GATE));
         ready.all(|member| {
             let found = slots.iter().position(|slot| slot.is_for(&member.pod));
             found.map(|at| slots.swap_remove(at)).is_some()
         })
     }
 
-    /// Until all pods of a new start are there, none of them takes a retained slot: how many there are, and how many are wanted.
-    pub(super) fn is_short_of(&self, job: &Job, grace_secs: u64, now: Time) -> Option<(usize, usize)> {
-        let (StartSize::Pods(size) | StartSize::Clamped { to: size, .. }) = self.start_size(job, grace_secs, now)
+    /// Until all pods of a new start are there, none of them takes a retained slot: how many there
+    /// are, and how many are wanted.
+    pub(super) fn is_short_of(
+        &self,
+        job: &Job,
+        grace_secs: u64,
+        now: Time,
+    ) -> Option<(usize, usize)> {
+        let (StartSize::Pods(size) | StartSize::Clamped { to: size, .. }) =
+            self.start_size(job, grace_secs, now)
         else {
             return None;
         };
@@ -318,7 +347,8 @@ impl Jobs {
         Start { job, controllers, capacity, grace_secs, stopping_secs, now }.size(&remaining)
     }
 
-    /// How many pods the objects of a group can have at once, by their specs; `None` if some of its pods have no maker that says so.
+    /// How many pods the objects of a group can have at once, by their specs; `None` if some of its
+    /// pods have no maker that says so.
     fn capacity(&self, job: &Job, members: &[&Member]) -> Option<Capacity> {
         let Identity::Group(key) = &job.identity else { return None };
         let get = |uid: &Uid| self.controllers.get(&job.key.namespace, uid);
@@ -336,24 +366,35 @@ impl Jobs {
         }
         let makers = makers.into_iter().filter_map(get);
         // The pods of a Deployment are made by its ReplicaSets.
-        for made_by in makers.filter(|made_by| !made_by.deleting && made_by.kind != OwnerKind::Deployment) {
+        for made_by in
+            makers.filter(|made_by| !made_by.deleting && made_by.kind != OwnerKind::Deployment)
+        {
             let is_seen = |uid: &&Uid| {
                 let pod = self.members.get(*uid).map(|member| &member.pod);
-                pod.is_some_and(|pod| pod.phase == Phase::Succeeded && is_made_by(pod, &made_by.id.uid))
+                pod.is_some_and(|pod| {
+                    pod.phase == Phase::Succeeded && is_made_by(pod, &made_by.id.uid)
+                })
             };
-            let seen = if made_by.completions.is_some() { job.members.iter().filter(is_seen).count() } else { 0 };
+            let seen = if made_by.completions.is_some() {
+                job.members.iter().filter(is_seen).count()
+            } else {
+                0
+            };
             capacity.add(made_by, u32::try_from(seen).unwrap_or(u32::MAX));
         }
         Some(capacity)
     }
 
-    /// The pods of a job that are to run: those that have not ended and are not told to stop. While others stand in for its pods,
-    /// these alone.
+    /// The pods of a job that are to run: those that have not ended and are not told to stop. While
+    /// others stand in for its pods, these alone.
     fn to_run<'a>(&'a self, job: &'a Job) -> impl Iterator<Item = &'a Member> + Clone {
-        self.live(job).filter(|member| !member.pod.deleting && !member.deletion_observed && job.counts(member))
+        self.live(job).filter(|member| {
+            !member.pod.deleting && !member.deletion_observed && job.counts(member)
+        })
     }
 
-    /// False if nothing of a job is to run any more: its pods go, or the object that made them has gone or is going.
+    /// False if nothing of a job is to run any more: its pods go, or the object that made them has
+    /// gone or is going.
     pub(super) fn goes_on(&self, job: &Job) -> bool {
         let is_there = match &job.identity {
             Identity::Controller(namespace, uid) => {
@@ -364,15 +405,20 @@ impl Jobs {
         is_there && self.to_run(job).next().is_some()
     }
 
-    /// Takes the priority of a job from its pods: the lowest, so that no pod lifts the others, and none for longer than it is there.
+    /// Takes the priority of a job from its pods: the lowest, so that no pod lifts the others, and
+    /// none for longer than it is there.
     pub(super) fn note_priority(&mut self, id: JobId) {
-        let lowest = self.all.get(&id).and_then(|job| self.to_run(job).map(|member| member.pod.priority).min());
+        let lowest = self
+            .all
+            .get(&id)
+            .and_then(|job| self.to_run(job).map(|member| member.pod.priority).min());
         if let (Some(job), Some(lowest)) = (self.all.get_mut(&id), lowest) {
             job.pod_priority = Some(lowest);
         }
     }
 
-    /// The priority of a request: that which a person wishes for its job, that of the pod where pods start one by one, else the job's.
+    /// The priority of a request: that which a person wishes for its job, that of the pod where
+    /// pods start one by one, else the job's.
     pub(super) fn priority_of(&self, job: &Job, pending: &PendingRequest) -> i32 {
         let pod = match (job.style, pending) {
             (Style::Elastic, PendingRequest::Member(_, uid)) => self.members.get(uid),
@@ -388,7 +434,9 @@ impl Jobs {
         priorities.sort_unstable();
         priorities.dedup();
         let (lowest, highest) = (priorities.first()?, priorities.last()?);
-        let text = format!("its pods have priorities from {lowest} to {highest}: the lowest, {lowest}, counts");
+        let text = format!(
+            "its pods have priorities from {lowest} to {highest}: the lowest, {lowest}, counts"
+        );
         (job.style == Style::Gang && lowest < highest).then_some(text)
     }
 
@@ -400,7 +448,10 @@ impl Jobs {
 
     /// Those of them that have a slot and of which no Binding has left.
     pub(super) fn unsent(&self, job: &Job) -> Vec<Uid> {
-        self.live(job).filter(|member| member.stage.is_unsent()).map(|member| member.pod.id.uid.clone()).collect()
+        self.live(job)
+            .filter(|member| member.stage.is_unsent())
+            .map(|member| member.pod.id.uid.clone())
+            .collect()
     }
 
     /// How many pods the job wants to run now.
@@ -409,25 +460,32 @@ impl Jobs {
             Identity::Pod(_) => 1,
             _ if job.is_finished() => job.start_size,
             Identity::Controller(namespace, uid) => match self.controllers.get(namespace, uid) {
-                Some(made_by) => {
-                    grouping::wants(made_by, succeeded_of(job, made_by.kind == OwnerKind::Job, job.succeeded)) as usize
-                }
+                Some(made_by) => grouping::wants(
+                    made_by,
+                    succeeded_of(job, made_by.kind == OwnerKind::Job, job.succeeded),
+                ) as usize,
                 None => self.counted(job).len(),
             },
             Identity::Group(_) => {
                 let live = self.counted(job).len();
-                if job.life.is_placed() { live.max(job.retained.len() + live) } else { live.max(job.start_size) }
+                if job.life.is_placed() {
+                    live.max(job.retained.len() + live)
+                } else {
+                    live.max(job.start_size)
+                }
             }
         }
     }
 
-    /// How many pods its workload asks for, those that have ended included; `None` if nobody can say.
+    /// How many pods its workload asks for, those that have ended included; `None` if nobody can
+    /// say.
     pub(super) fn asked(&self, job: &Job) -> Option<usize> {
         match &job.identity {
             _ if job.is_finished() => None,
-            Identity::Controller(namespace, uid) if job.kind == WorkloadKind::Job => {
-                self.controllers.get(namespace, uid).map(|made_by| made_by.can_start_together as usize)
-            }
+            Identity::Controller(namespace, uid) if job.kind == WorkloadKind::Job => self
+                .controllers
+                .get(namespace, uid)
+                .map(|made_by| made_by.can_start_together as usize),
             _ => Some(self.wanted(job)),
         }
     }
@@ -451,12 +509,18 @@ impl Jobs {
         match (bound, on_the_way) {
             (0, true) => ScheduledReason::Starting,
             // Its pods have ended, and whoever made them has not said yet whether more will come.
-            (0, false) if job.live.is_empty() && job.started_at.is_some() => ScheduledReason::Scheduled,
+            (0, false) if job.live.is_empty() && job.started_at.is_some() => {
+                ScheduledReason::Scheduled
+            }
             (0, false) => {
                 let blocker = job.blocker.as_ref();
-                blocker.map_or(ScheduledReason::Queued, |blocker| ScheduledReason::Blocked(blocker.reason()))
+                blocker.map_or(ScheduledReason::Queued, |blocker| {
+                    ScheduledReason::Blocked(blocker.reason())
+                })
             }
-            _ if matches!(job.life, Lifecycle::Placed | Lifecycle::Starting { .. }) => ScheduledReason::Starting,
+            _ if matches!(job.life, Lifecycle::Placed | Lifecycle::Starting { .. }) => {
+                ScheduledReason::Starting
+            }
             _ => ScheduledReason::Scheduled,
         }
     }
@@ -483,18 +547,28 @@ impl Jobs {
 
     /// When a job came to its place in the queue, as its FluxJob says. A time that cannot be true
     /// counts as none: before anything of the job was made, or still to come.
-    pub(super) fn place_on_record(&self, id: JobId, object: &FluxJob, clock: Clock) -> Option<Time> {
+    pub(super) fn place_on_record(
+        &self,
+        id: JobId,
+        object: &FluxJob,
+        clock: Clock,
+    ) -> Option<Time> {
         let job = self.all.get(&id)?;
         let at = Time(object.status.as_ref()?.queued_at.as_ref()?.0.as_microsecond());
         // Without a time by the API server there is nothing to compare with.
         let Some(made) = object.metadata.creation_timestamp.as_ref() else { return Some(at) };
-        let pods = job.members.iter().filter_map(|uid| self.members.get(uid)).map(|member| member.pod.created);
+        let pods = job
+            .members
+            .iter()
+            .filter_map(|uid| self.members.get(uid))
+            .map(|member| member.pod.created);
         let own = if let Identity::Controller(_, uid) = &job.identity { Some(uid) } else { None };
         let makers = job.controllers.iter().chain(own);
         let makers = makers.filter_map(|uid| self.controllers.get(&job.key.namespace, uid));
         let makers = makers.map(|made_by| made_by.created);
         let made = pods.chain(makers).chain([Time(made.0.as_microsecond())]).min()?;
-        let is_true = made <= at.plus_secs(CLOCKS_DIFFER_SECS) && at <= clock.wall_now().plus_secs(CLOCKS_DIFFER_SECS);
+        let is_true = made <= at.plus_secs(CLOCKS_DIFFER_SECS)
+            && at <= clock.wall_now().plus_secs(CLOCKS_DIFFER_SECS);
         if !is_true {
             tracing::warn!(job = %job.key, ?at, ?made, "status.queuedAt cannot be true, and is ignored");
         }
@@ -505,13 +579,16 @@ impl Jobs {
 
     /// What a pod asks of levels: the object that made it says so, else the pod itself.
     pub(super) fn level_rules<'a>(&'a self, pod: &'a Pod) -> Option<&'a Arc<[LevelRule]>> {
-        let of_maker = self.controller(pod).and_then(|made_by| made_by.levels.as_ref().ok()?.as_ref());
+        let of_maker =
+            self.controller(pod).and_then(|made_by| made_by.levels.as_ref().ok()?.as_ref());
         of_maker.or(pod.levels.as_ref())
     }
 
     /// Whether a pod asks for its node alone: the object that made it says so, else the pod itself.
     pub(super) fn is_exclusive(&self, pod: &Pod) -> bool {
-        let of_maker = self.controller(pod).and_then(|made_by| made_by.exclusive.as_ref().ok().copied().flatten());
+        let of_maker = self
+            .controller(pod)
+            .and_then(|made_by| made_by.exclusive.as_ref().ok().copied().flatten());
         of_maker.or(pod.exclusive).unwrap_or(false)
     }
 

@@ -1,5 +1,5 @@
-//! Jobs that wait, by the labels of their pods: whom a term about pods may concern that comes to a node or goes. And those that ask
-//! about other pods themselves.
+//! Jobs that wait, by the labels of their pods: whom a term about pods may concern that comes to a
+//! node or goes. And those that ask about other pods themselves.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -23,7 +23,8 @@ pub(super) struct Labelled {
 
 /// The requirement by which those who meet all of them are found: they have this label.
 pub(super) fn found_by(requirements: &[Requirement]) -> Option<&Requirement> {
-    let by = |operator| requirements.iter().find(move |requirement| requirement.operator == operator);
+    let by =
+        |operator| requirements.iter().find(move |requirement| requirement.operator == operator);
     by(Operator::In).or_else(|| by(Operator::Exists))
 }
 
@@ -83,7 +84,10 @@ impl Labelled {
     }
 
     /// The jobs of which a pod meets this requirement, which [`found_by`] has found.
-    pub(super) fn having<'a>(&'a self, requirement: &'a Requirement) -> impl Iterator<Item = JobId> + 'a {
+    pub(super) fn having<'a>(
+        &'a self,
+        requirement: &'a Requirement,
+    ) -> impl Iterator<Item = JobId> + 'a {
         let values = self.jobs.get(&requirement.key).into_iter();
         let is_any = requirement.operator == Operator::Exists;
         let jobs = values.flat_map(move |values| {
@@ -103,19 +107,27 @@ mod tests {
 
     fn pod(labels: &[(&str, &str)]) -> Pod {
         let id = ObjectRef { key: ObjectKey::new("tests", "pod"), uid: Uid::from("pod") };
-        let labels: Labels = labels.iter().map(|(key, value)| (Arc::from(*key), Arc::from(*value))).collect();
+        let labels: Labels =
+            labels.iter().map(|(key, value)| (Arc::from(*key), Arc::from(*value))).collect();
         Pod {
             labels,
             ..Pod::waiting(
                 id,
                 "fluxqueue".into(),
-                Arc::new(Shape { requests: Resources::default(), constraints: Constraints::default() }),
+                Arc::new(Shape {
+                    requests: Resources::default(),
+                    constraints: Constraints::default(),
+                }),
             )
         }
     }
 
     fn requirement(key: &str, operator: Operator, values: &[&str]) -> Requirement {
-        Requirement { key: key.into(), operator, values: values.iter().map(|value| Arc::from(*value)).collect() }
+        Requirement {
+            key: key.into(),
+            operator,
+            values: values.iter().map(|value| Arc::from(*value)).collect(),
+        }
     }
 
     fn is(values: &[&str]) -> Requirement {
@@ -148,14 +160,20 @@ mod tests {
         assert_eq!(found(&labelled, &is(&["x"])), [1, 2]);
         labelled.note(JobId::from(1), [&y].into_iter());
         labelled.forget(JobId::from(2));
-        assert_eq!((found(&labelled, &is(&["x"])), found(&labelled, &is(&["y"]))), (vec![], vec![1]));
+        assert_eq!(
+            (found(&labelled, &is(&["x"])), found(&labelled, &is(&["y"]))),
+            (vec![], vec![1])
+        );
         labelled.note(JobId::from(1), [&bare].into_iter());
         assert!(labelled.jobs.is_empty() && labelled.labels.is_empty(), "{labelled:?}");
     }
 
     #[test]
     fn whoever_meets_the_requirements_has_the_label_by_which_he_is_found() {
-        let without = [requirement("a", Operator::NotIn, &["x"]), requirement("b", Operator::DoesNotExist, &[])];
+        let without = [
+            requirement("a", Operator::NotIn, &["x"]),
+            requirement("b", Operator::DoesNotExist, &[]),
+        ];
         assert_eq!(found_by(&without), None);
         let exists = [without[0].clone(), requirement("c", Operator::Exists, &[])];
         assert_eq!(found_by(&exists), Some(&exists[1]));

@@ -1,7 +1,7 @@
 //! The state machine: (state, event, now) -> actions. No clock, no network, no randomness.
 //!
-//! [`Core::handle`] takes up what happened; [`Core::step`] decides what follows from it. Between the two nothing is
-//! decided, so a burst of events costs one pass. Where what lives:
+//! [`Core::handle`] takes up what happened; [`Core::step`] decides what follows from it. Between
+//! the two nothing is decided, so a burst of events costs one pass. Where what lives:
 //!
 //! - `grouping`, `attach`: which job a pod belongs to, how many start together
 //! - `jobs`, `by_node`: the jobs and their pods, and where they are
@@ -11,15 +11,18 @@
 //! - `slots`: slots from the decision until they are given back or retained
 //! - `queue`, `plan`: in which order, and who starts, who waits for what, who holds back whom
 //! - `pass`, `under_way`: what follows from the plan, and what happens while one is made
-//! - `labelled`: jobs that wait, by the labels of their pods, and whether any of them ask about others
-//! - `promises`, `promising`: what is promised to those who wait: told, and put back after a restart
-//! - `on_record`, `awaited`: what the API server has of that, in which order it gets what it does not have yet, and for how
-//!   long one record waits for another
+//! - `labelled`: jobs that wait, by the labels of their pods, and whether any of them ask about
+//!   others
+//! - `promises`, `promising`: what is promised to those who wait: told, and put back after a
+//!   restart
+//! - `on_record`, `awaited`: what the API server has of that, in which order it gets what it does
+//!   not have yet, and for how long one record waits for another
 //! - `lost`: what has been lost since the last walk, in words
 //! - `forward`: the plan run forward in virtual time, without pods
 //! - `estimates`: when those who wait are expected to start
 //! - `what_if`: what would come of it if something else was submitted now, on a copy
-//! - `explain`, `blockers`, `cramped`, `positions`: why something waits, and at which place, for people
+//! - `explain`, `blockers`, `cramped`, `positions`: why something waits, and at which place, for
+//!   people
 //! - `readers`: how jobs and pods are called in what is written into a namespace
 //! - `levels`: what jobs ask of racks, zones and other levels of the machine
 //! - `roles`: what pods are in their jobs, and which of them
@@ -27,23 +30,28 @@
 //! - `lifetimes`: for how long pods are planned to take what they ask for
 //! - `mounting`: the volumes of pods that wait, and of those that have a slot, until they are bound
 //! - `nominating`: the node that a pod says it is to go to, until then
-//! - `stand_ins`, `releases`: pods that stand in for those of a suspended Job, its release, and what came of it
+//! - `stand_ins`, `releases`: pods that stand in for those of a suspended Job, its release, and
+//!   what came of it
 //! - `gang`, `seats`: a gang from its placement until it is whole, and where its pods go
 //! - `dispatch`: from a slot to a Binding, and what its outcome means
-//! - `refused`, `setbacks`: writes for a start that the API server refuses, and the pauses after starts that failed
+//! - `refused`, `setbacks`: writes for a start that the API server refuses, and the pauses after
+//!   starts that failed
 //! - `record`, `recording`, `records`, `stored`: the FluxJob
 //! - `wishes`: what people wish of a job
 //! - `queues`, `queueing`: which queue is whose, what that says, and what is on record of it
 //! - `notices`: Events about a job
-//! - `recovery`, `unsorted`: the same jobs again after a restart, and the pods of the first lists until then
+//! - `recovery`, `unsorted`: the same jobs again after a restart, and the pods of the first lists
+//!   until then
 //! - `ledger`, `suspects`: what is taken of the nodes, and which are left alone
-//! - `audit`, `consistency`: whether what is counted as taken is what pods take, and jobs do not contradict themselves
+//! - `audit`, `consistency`: whether what is counted as taken is what pods take, and jobs do not
+//!   contradict themselves
 //! - `table`: maps by hash
 //! - `timers`, `in_flight`: what is due later, and what was asked for and has no answer yet
 //! - `review`: those who wait are looked at once more when nothing has happened for a while
 //! - `describe`, `report`: the state and the numbers, for people and metrics
 //!
-//! The rules that hold after every step are in docs/ARCHITECTURE.md, and are checked by the simulation.
+//! The rules that hold after every step are in docs/ARCHITECTURE.md, and are checked by the
+//! simulation.
 
 mod action;
 mod attach;
@@ -164,11 +172,12 @@ use wishes::PriorityClasses;
 const ROUNDS_MAX: u32 = 4;
 const AGAIN_MILLIS: i64 = 10;
 
-/// Bindings on their way at most. Enough to keep the binder's workers busy; few enough that what is sent was checked
-/// against what was known a moment ago.
+/// Bindings on their way at most. Enough to keep the binder's workers busy; few enough that what is
+/// sent was checked against what was known a moment ago.
 const BINDINGS_MAX: usize = 128;
 
-/// How long what happens to the pods of a job that are being bound is gathered before the job is looked at.
+/// How long what happens to the pods of a job that are being bound is gathered before the job is
+/// looked at.
 const SOON_MILLIS: i64 = 50;
 
 /// The scheduler's state. One task owns it.
@@ -183,14 +192,16 @@ pub struct Core {
     clock_offset: i64,
     /// The first lists are complete.
     listed: bool,
-    /// Pods of ours from these lists: which jobs they belong to is decided when all lists are complete.
+    /// Pods of ours from these lists: which jobs they belong to is decided when all lists are
+    /// complete.
     unsorted: Unsorted,
     /// What they say has been taken up.
     synced: bool,
     /// What was there at the start is looked at for the first time.
     taking_over: bool,
-    /// What a new process found may count in its queue in another way than it did before: pods of which nobody knows yet what they are
-    /// a part of, and slots that may have been given back. Until then nothing is said of queues.
+    /// What a new process found may count in its queue in another way than it did before: pods of
+    /// which nobody knows yet what they are a part of, and slots that may have been given back.
+    /// Until then nothing is said of queues.
     counts_are_sure_from: Time,
     cluster: Cluster,
     ledger: Ledger,
@@ -225,8 +236,8 @@ pub struct Core {
     touched: BTreeSet<JobId>,
     /// Jobs whose record may have to be written.
     dirty: BTreeSet<JobId>,
-    /// Pods with a slot whose Binding may leave, in the order of the decisions. A pod may be in it more than once, or
-    /// have lost its slot: its stage decides.
+    /// Pods with a slot whose Binding may leave, in the order of the decisions. A pod may be in it
+    /// more than once, or have lost its slot: its stage decides.
     outbox: VecDeque<Uid>,
     suspects: Suspects,
     audit: Audit,
@@ -235,7 +246,8 @@ pub struct Core {
     actions: Actions,
     /// The queue has changed in a way that may let others start.
     queue_changed: bool,
-    /// How many walks in a row have moved reservations without news: what they left behind is looked at soon.
+    /// How many walks in a row have moved reservations without news: what they left behind is
+    /// looked at soon.
     unsettled: u32,
     /// They are looked at in this step.
     settles: bool,
@@ -274,8 +286,13 @@ pub enum CoreError {
 // === impl Core ===
 
 impl Core {
-    /// A core that knows nothing yet. `epoch` is the leader's: it goes into every placement that is written.
-    pub fn new(settings: CoreSettings, library: FunctionTable, epoch: i64) -> Result<Self, CoreError> {
+    /// A core that knows nothing yet. `epoch` is the leader's: it goes into every placement that is
+    /// written.
+    pub fn new(
+        settings: CoreSettings,
+        library: FunctionTable,
+        epoch: i64,
+    ) -> Result<Self, CoreError> {
         let graph = settings.graph(library)?;
         if settings.queue_policy != QueuePolicy::Fcfs && !graph.has_reservations() {
             return Err(CoreError::Policy(settings.queue_policy));
@@ -356,7 +373,8 @@ impl Core {
             Event::Queue(queue) => self.queue_object(&queue),
             Event::QueueGone(name) => self.queue_object_gone(&name),
             Event::Namespace(namespace) => {
-                self.queue_changed |= self.cluster.put_namespace(&namespace.name, &namespace.labels);
+                self.queue_changed |=
+                    self.cluster.put_namespace(&namespace.name, &namespace.labels);
                 self.namespace(&namespace);
             }
             Event::NamespaceGone(name) => {
@@ -430,7 +448,9 @@ impl Core {
         let mut gauges = self.gauges.clone();
         for (place, class) in self.queue.iter() {
             let pods = match place.request() {
-                PendingRequest::Start(id) => self.jobs.all.get(id).map_or(1, |job| job.start_size as u64),
+                PendingRequest::Start(id) => {
+                    self.jobs.all.get(id).map_or(1, |job| job.start_size as u64)
+                }
                 PendingRequest::Member(..) => 1,
             };
             if self.queue.last_attempt(class).is_some_and(plan::Attempt::is_hopeless) {
@@ -456,7 +476,8 @@ impl Core {
         gauges.jobs = states.into_iter().collect();
         gauges.nodes = self.cluster.len() as u64;
         let of_jobs = self.jobs.members.len() - stand_ins;
-        gauges.pods = (of_jobs + self.foreign.len() + self.awaiting_owner.len() + self.unsorted.len()) as u64;
+        gauges.pods =
+            (of_jobs + self.foreign.len() + self.awaiting_owner.len() + self.unsorted.len()) as u64;
         gauges.reservations = self.promises.reservations().count() as u64;
         gauges.nodes_drained = self.promises.drained_nodes() as u64;
         gauges.held_idle = self.cluster.free_on(self.held_nodes.nodes());
@@ -478,7 +499,8 @@ impl Core {
         Clock { now: self.now, offset: self.clock_offset }
     }
 
-    /// The present by the API server's clock: what is put on record and what is compared with its times.
+    /// The present by the API server's clock: what is put on record and what is compared with its
+    /// times.
     fn wall_now(&self) -> Time {
         self.clock().wall_now()
     }
@@ -490,14 +512,18 @@ impl Core {
 
     /// How long a pod of the job would take its resources if it started now.
     fn lifetime(&self, pod: &Pod, job: JobId) -> Lifetime {
-        self.jobs.all.get(&job).map_or(pod.lifetime, |job| self.jobs.lifetime(pod, job, self.clock()))
+        self.jobs
+            .all
+            .get(&job)
+            .map_or(pod.lifetime, |job| self.jobs.lifetime(pod, job, self.clock()))
     }
 
     fn walltime(&self, pod: &Pod, job: JobId) -> Lifetime {
         self.jobs.all.get(&job).map_or(pod.lifetime, |job| self.jobs.walltime(pod, job))
     }
 
-    /// How long a pod of the job takes its resources from its start, or from its Binding while it does not run.
+    /// How long a pod of the job takes its resources from its start, or from its Binding while it
+    /// does not run.
     fn occupies(&self, pod: &Pod, job: JobId) -> Lifetime {
         self.jobs.all.get(&job).map_or(pod.lifetime, |job| match pod.phase {
             Phase::Pending => self.jobs.occupies_from_binding(pod, job),
@@ -505,8 +531,9 @@ impl Core {
         })
     }
 
-    /// The API server's clock has been compared with the core's time. Nothing that is under way changes by that, but for
-    /// the planned ends of what runs: they count from starts that are known by that clock.
+    /// The API server's clock has been compared with the core's time. Nothing that is under way
+    /// changes by that, but for the planned ends of what runs: they count from starts that are
+    /// known by that clock.
     fn set_clock_offset(&mut self, micros: i64) {
         let moved = micros.saturating_sub(self.clock_offset);
         self.clock_offset = micros;
@@ -522,8 +549,8 @@ impl Core {
         }
     }
 
-    /// The job is looked at in a moment, together with what else happens to it until then: that another pod of it is
-    /// bound changes what is on record, and nothing else.
+    /// The job is looked at in a moment, together with what else happens to it until then: that
+    /// another pod of it is bound changes what is on record, and nothing else.
     fn touch_soon(&mut self, id: JobId) {
         self.timers.wake(Timer::Job(id), self.now.plus_millis(SOON_MILLIS));
     }
@@ -579,8 +606,14 @@ impl Core {
         reporter: &Arc<str>,
     ) {
         debug_assert!(EventReason::is_known(reason), "{reason} is no reason of an Event");
-        let note =
-            Note { subject, kind, reason, action, note: text::into_message(note), reporter: Arc::clone(reporter) };
+        let note = Note {
+            subject,
+            kind,
+            reason,
+            action,
+            note: text::into_message(note),
+            reporter: Arc::clone(reporter),
+        };
         self.actions.push(ActionKind::Note(note));
     }
 
@@ -612,8 +645,9 @@ fn state_name(state: JobState) -> &'static str {
 }
 
 impl CoreSettings {
-    /// What of nodes' resources counts where a pod would rather be: where the policy leaves the order open or asks for the emptiest
-    /// nodes it is as kube-scheduler has it. Any other order is the operator's, and goes for nodes that are alike to the pod.
+    /// What of nodes' resources counts where a pod would rather be: where the policy leaves the
+    /// order open or asks for the emptiest nodes it is as kube-scheduler has it. Any other order is
+    /// the operator's, and goes for nodes that are alike to the pod.
     fn fill_score(&self) -> FillScore {
         match self.node_policy {
             NodePolicy::First | NodePolicy::Spread => FillScore::LeastAllocated,

@@ -96,10 +96,13 @@ impl Lost {
 
 /// What is less of a node, or may be.
 fn is_less(before: &Node, after: &Node) -> Option<&'static str> {
-    let is_smaller = || before.allocatable.iter().any(|(name, amount)| after.allocatable.get(name) < amount);
+    let is_smaller =
+        || before.allocatable.iter().any(|(name, amount)| after.allocatable.get(name) < amount);
     match () {
         () if after.unschedulable && !before.unschedulable => Some("was cordoned"),
-        () if after.readiness != Readiness::Ready && before.readiness == Readiness::Ready => Some("is not ready"),
+        () if after.readiness != Readiness::Ready && before.readiness == Readiness::Ready => {
+            Some("is not ready")
+        }
         () if is_smaller() => Some("has fewer resources"),
         () if before.taints != after.taints => Some("has other taints"),
         () if before.labels != after.labels => Some("has other labels"),

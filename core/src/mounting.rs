@@ -1,9 +1,12 @@
-//! The volumes of our pods: whether their claims are ready while they wait, and from a slot until every claim is bound.
+//! The volumes of our pods: whether their claims are ready while they wait, and from a slot until
+//! every claim is bound.
 //!
-//! Which volume a claim gets is chosen with the slot (`plan::mounting`). Then it is written: a volume that is there is bound to its
-//! claim from its own side, a claim whose volume has to be made says for which node; the rest is the controllers'. A pod's Binding
-//! leaves when all its claims are bound, and the first of a gang when those of all its pods are. What is written stays if that fails,
-//! so the next plan finds it: a bound volume by its nodes, a claim whose volume is being made by the node that it names.
+//! Which volume a claim gets is chosen with the slot (`plan::mounting`). Then it is written: a
+//! volume that is there is bound to its claim from its own side, a claim whose volume has to be
+//! made says for which node; the rest is the controllers'. A pod's Binding leaves when all its
+//! claims are bound, and the first of a gang when those of all its pods are. What is written stays
+//! if that fails, so the next plan finds it: a bound volume by its nodes, a claim whose volume is
+//! being made by the node that it names.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -67,7 +70,8 @@ impl Core {
         }
     }
 
-    /// A pod has come or changed, or has another node or slot than before: what it uses of storage agrees with that.
+    /// A pod has come or changed, or has another node or slot than before: what it uses of storage
+    /// agrees with that.
     pub(super) fn note_volumes(&mut self, uid: &Uid) {
         let (pod, place) = if let Some(foreign) = self.foreign.get(uid) {
             let there = foreign.pod.node.as_ref().map(|node| (node, Presence::There));
@@ -83,9 +87,10 @@ impl Core {
         if !volumes::concern(pod) {
             return;
         }
-        let (pod, place) = (Arc::clone(pod), place.map(|(node, presence)| (node.clone(), presence)));
-        let has_ended =
-            pod.phase.is_terminal() || self.jobs.members.get(uid).is_some_and(|member| member.stage == Stage::Ended);
+        let (pod, place) =
+            (Arc::clone(pod), place.map(|(node, presence)| (node.clone(), presence)));
+        let has_ended = pod.phase.is_terminal()
+            || self.jobs.members.get(uid).is_some_and(|member| member.stage == Stage::Ended);
         let volumes = self.cluster.volumes_mut();
         let concerned = if has_ended {
             volumes.forget_pod(uid)
@@ -110,13 +115,15 @@ impl Core {
 
     // --- before a slot ---
 
-    /// Looks at what the waiting pods of a job ask of nodes for their volumes, and whether their claims are ready.
+    /// Looks at what the waiting pods of a job ask of nodes for their volumes, and whether their
+    /// claims are ready.
     pub(super) fn look_at_volumes(&mut self, id: JobId) {
         if self.cluster.volumes().is_idle() {
             return;
         }
         let Some(job) = self.jobs.all.get(&id) else { return };
-        let waiting = self.jobs.live(job).filter(|m| m.stage == Stage::Waiting && volumes::concern(&m.pod));
+        let waiting =
+            self.jobs.live(job).filter(|m| m.stage == Stage::Waiting && volumes::concern(&m.pod));
         let waiting: Vec<Arc<Pod>> = waiting.map(|member| Arc::clone(&member.pod)).collect();
         let (is_gang, stands_for) = (job.style == Style::Gang, job.stands_for);
         // Claims that one pod at a time may use, of pods that are to start together.
@@ -124,9 +131,13 @@ impl Core {
         for pod in waiting {
             let mut needs = self.needs_of(&pod);
             let exclusive = self.cluster.volumes().for_one_pod(&pod);
-            if let Some(shared) = exclusive.filter(|_| is_gang).find(|key| !taken.insert(key.clone()) || stands_for > 1)
+            if let Some(shared) = exclusive
+                .filter(|_| is_gang)
+                .find(|key| !taken.insert(key.clone()) || stands_for > 1)
             {
-                let said = "pods that start together mount it, and its access mode is ReadWriteOncePod".to_owned();
+                let said =
+                    "pods that start together mount it, and its access mode is ReadWriteOncePod"
+                        .to_owned();
                 needs = Err(Unready { said, claim: shared.name, is_whole: false });
             }
             let Some(member) = self.jobs.members.get_mut(&pod.id.uid) else { continue };
@@ -155,7 +166,8 @@ impl Core {
         }
     }
 
-    /// Where the volumes of pods that start together are, if not everywhere: some of them, as sentences.
+    /// Where the volumes of pods that start together are, if not everywhere: some of them, as
+    /// sentences.
     pub(super) fn where_volumes_are(&self, request: &Request) -> String {
         let is_alone = request.pods() == 1;
         if is_alone || self.cluster.volumes().is_idle() {
@@ -169,7 +181,8 @@ impl Core {
             }
         }
         let named = tied.iter().take(CLAIMS_NAMED);
-        let claims: Vec<String> = named.map(|(claim, volume)| self.cluster.where_claim_is(claim, volume)).collect();
+        let claims: Vec<String> =
+            named.map(|(claim, volume)| self.cluster.where_claim_is(claim, volume)).collect();
         match tied.len() {
             0 => String::new(),
             1..=CLAIMS_NAMED => format!(" {}.", sentence(&claims)),
@@ -182,14 +195,17 @@ impl Core {
         let Some(job) = self.jobs.all.get(&id) else { return };
         let is_lone = job.style == Style::Lone;
         let waiting = self.jobs.live(job).filter(|member| member.stage == Stage::Waiting);
-        let unready = waiting.filter_map(|member| Some((Arc::clone(&member.pod), member.unready.clone()?)));
+        let unready =
+            waiting.filter_map(|member| Some((Arc::clone(&member.pod), member.unready.clone()?)));
         let unready: Vec<(Arc<Pod>, Unready)> = unready.collect();
         for (pod, unready) in unready {
             let text = match unready.is_whole {
                 // Of many pods it is not asked for which other reasons nodes are closed, too.
                 true if is_lone => self.cluster.unavailable(&pod),
                 // That its affinity names no node is found before its claims are looked at.
-                false if pod.shape.constraints.named_nodes() == NamedNodes::None => self.cluster.unavailable(&pod),
+                false if pod.shape.constraints.named_nodes() == NamedNodes::None => {
+                    self.cluster.unavailable(&pod)
+                }
                 true => unready.said,
                 false => summary::unplaceable(self.cluster.len(), &unready.said),
             };
@@ -199,10 +215,18 @@ impl Core {
 
     // --- from a slot to a Binding ---
 
-    /// A pod has been given this slot: volumes are chosen for it, if that was not done with the slot.
+    /// A pod has been given this slot: volumes are chosen for it, if that was not done with the
+    /// slot.
     pub(super) fn choose_volumes(&mut self, uid: &Uid) {
-        let Some(member) = self.jobs.members.get(uid).filter(|member| volumes::concern(&member.pod)) else { return };
-        let Some(node) = member.allocation.as_ref().map(|allocation| allocation.node.clone()) else { return };
+        let Some(member) =
+            self.jobs.members.get(uid).filter(|member| volumes::concern(&member.pod))
+        else {
+            return;
+        };
+        let Some(node) = member.allocation.as_ref().map(|allocation| allocation.node.clone())
+        else {
+            return;
+        };
         if self.cluster.volumes().choice(uid).is_some_and(|choice| choice.node == node) {
             return;
         }
@@ -220,19 +244,26 @@ impl Core {
     pub(super) fn mounting_trouble(&self, uid: &Uid) -> Option<String> {
         let choice = self.cluster.volumes().choice(uid).filter(|choice| !choice.is_empty())?;
         let node = self.cluster.rank(&choice.node).and_then(|rank| self.cluster.node(rank))?;
-        self.cluster.volumes().progress(choice, node).into_iter().find_map(|(_, progress)| match progress {
-            Progress::Failed(why) => Some(why),
-            _ => None,
+        self.cluster.volumes().progress(choice, node).into_iter().find_map(|(_, progress)| {
+            match progress {
+                Progress::Failed(why) => Some(why),
+                _ => None,
+            }
         })
     }
 
     /// Sees to the volumes that were chosen for a pod with a slot.
     pub(super) fn mount(&mut self, uid: &Uid) -> Mounting {
-        let Some(choice) = self.cluster.volumes().choice(uid).filter(|choice| !choice.is_empty()).cloned() else {
+        let Some(choice) =
+            self.cluster.volumes().choice(uid).filter(|choice| !choice.is_empty()).cloned()
+        else {
             return Mounting::Done;
         };
-        let node = self.cluster.rank(&choice.node).and_then(|rank| self.cluster.node(rank)).cloned();
-        let Some(node) = node else { return Mounting::Failed(format!("node {} is gone", choice.node)) };
+        let node =
+            self.cluster.rank(&choice.node).and_then(|rank| self.cluster.node(rank)).cloned();
+        let Some(node) = node else {
+            return Mounting::Failed(format!("node {} is gone", choice.node));
+        };
         let retry_at = self.jobs.members.get(uid).map_or(self.now, |member| member.retry_at);
         let mut waits_for: Option<ObjectRef> = None;
         for (claim, progress) in self.cluster.volumes().progress(&choice, &node) {
@@ -271,16 +302,27 @@ impl Core {
         let Some(claim) = waits_for else { return Mounting::Done };
         let within = self.settings.volume_bind_timeout_secs;
         let now = self.now;
-        let Some(choice) = self.cluster.volumes_mut().choice_mut(uid) else { return Mounting::Later };
+        let Some(choice) = self.cluster.volumes_mut().choice_mut(uid) else {
+            return Mounting::Later;
+        };
         let due = choice.since.get_or_insert(now).plus_secs(within);
         if now >= due {
-            return Mounting::Failed(format!("persistentvolumeclaim {} was not bound within {within} s", claim.key));
+            return Mounting::Failed(format!(
+                "persistentvolumeclaim {} was not bound within {within} s",
+                claim.key
+            ));
         }
         self.timers.wake(Timer::Pod(uid.clone()), due);
         Mounting::Later
     }
 
-    fn write_volume(&mut self, uid: &Uid, claim: &ObjectRef, kind: ActionKind, version: Option<Arc<str>>) {
+    fn write_volume(
+        &mut self,
+        uid: &Uid,
+        claim: &ObjectRef,
+        kind: ActionKind,
+        version: Option<Arc<str>>,
+    ) {
         self.actions.ask(kind, InFlight::Volume(uid.clone(), claim.clone(), version));
         if let Some(choice) = self.cluster.volumes_mut().choice_mut(uid) {
             choice.written.insert(claim.clone(), Written::Asked);
@@ -296,7 +338,9 @@ impl Core {
     ) {
         if let Some(choice) = self.cluster.volumes_mut().choice_mut(uid) {
             match outcome {
-                WriteOutcome::Written(_) => choice.written.insert(claim.clone(), Written::Done(version)),
+                WriteOutcome::Written(_) => {
+                    choice.written.insert(claim.clone(), Written::Done(version))
+                }
                 _ => choice.written.remove(claim),
             };
         }
@@ -312,7 +356,8 @@ impl Core {
         self.outbox.push_back(uid.clone());
     }
 
-    /// The volumes of a pod cannot be bound on its node: it waits again, for a while that doubles each time.
+    /// The volumes of a pod cannot be bound on its node: it waits again, for a while that doubles
+    /// each time.
     pub(super) fn mounting_failed(&mut self, uid: &Uid, why: String) {
         self.unassign_one(uid);
         let now = self.now;
@@ -328,12 +373,15 @@ impl Core {
     }
 }
 
-/// A node has come or gone: claims that name it may be waiting for another one, or are not any more.
+/// A node has come or gone: claims that name it may be waiting for another one, or are not any
+/// more.
 pub(super) fn note_nodes(core: &mut Core) {
     if core.synced {
         let is_there = |node: &NodeName| core.cluster.rank(node).is_some();
         let claims = core.cluster.volumes().claims_that_name_a_node();
-        let changed = claims.map(|claim| (claim.among(is_there), claim)).filter(|(now, before)| now != *before);
+        let changed = claims
+            .map(|claim| (claim.among(is_there), claim))
+            .filter(|(now, before)| now != *before);
         for claim in changed.map(|(now, _)| now).collect::<Vec<_>>() {
             core.storage(StorageNews::Claim(claim));
         }
@@ -353,7 +401,11 @@ const RETRIES_DOUBLED: u32 = 16;
 
 /// The first pod whose claims are not ready, and what is to be said of its job.
 pub(super) fn not_mountable(live: &[&Member]) -> Option<(BlockedReason, String)> {
-    let (pod, unready) = live.iter().find_map(|member| Some((&member.pod, member.unready.as_ref()?)))?;
+    let (pod, unready) =
+        live.iter().find_map(|member| Some((&member.pod, member.unready.as_ref()?)))?;
     let claim = format!("{}/{}", pod.id.key.namespace, unready.claim);
-    Some((BlockedReason::VolumesNotReady, format!("pod {}, claim {claim}: {}", pod.id, unready.said)))
+    Some((
+        BlockedReason::VolumesNotReady,
+        format!("pod {}, claim {claim}: {}", pod.id, unready.said),
+    ))
 }

@@ -1,16 +1,18 @@
-//! `status.nominatedNodeName` of our pods: said while a pod has a node and cannot be bound to it yet, because claims have to be bound
-//! first, its own or those of other pods of its gang.
+//! `status.nominatedNodeName` of our pods: said while a pod has a node and cannot be bound to it
+//! yet, because claims have to be bound first, its own or those of other pods of its gang.
 //!
-//! As kube-scheduler does it ([KEP-5278](https://kep.k8s.io/5278)), so that an autoscaler does not remove the node, and a scheduler
-//! that takes over tries it first. Nothing rests on it: no Binding waits for it, and where it cannot be written it is left out. A
-//! Binding takes it away (since Kubernetes 1.35). If there is none we do, unless somebody else has written another node by then. What
-//! a process that died has left on a pod stays until the pod is placed again.
+//! As kube-scheduler does it ([KEP-5278](https://kep.k8s.io/5278)), so that an autoscaler does not
+//! remove the node, and a scheduler that takes over tries it first. Nothing rests on it: no Binding
+//! waits for it, and where it cannot be written it is left out. A Binding takes it away (since
+//! Kubernetes 1.35). If there is none we do, unless somebody else has written another node by then.
+//! What a process that died has left on a pod stays until the pod is placed again.
 
 use super::job::Stage;
 use super::{ActionId, ActionKind, Core, InFlight, Timer, WriteOutcome};
 use fluxqueue_workload::{NodeName, Time, Uid};
 
-/// The pause until a write is repeated that was decided on an older version of the pod, or beside another write to it.
+/// The pause until a write is repeated that was decided on an older version of the pod, or beside
+/// another write to it.
 pub(super) const SOON_MILLIS: i64 = 1_000;
 
 /// The pause after a write has failed.
@@ -69,7 +71,8 @@ impl Core {
         if !is_to_be_bound || pod.deleting || pod.stands_in || nomination.writing.is_some() {
             return;
         }
-        let slot = member.allocation.as_ref().filter(|_| nomination.is_due && member.stage.is_unsent());
+        let slot =
+            member.allocation.as_ref().filter(|_| nomination.is_due && member.stage.is_unsent());
         let node = slot.map(|allocation| allocation.node.clone());
         if nomination.said == node {
             return;
@@ -93,11 +96,17 @@ impl Core {
         let before = std::mem::replace(&mut nomination.said, node.clone());
         let (pod, resource_version) = (pod.id.clone(), pod.resource_version.clone());
         let kind = ActionKind::Nominate { pod, resource_version, node };
-        nomination.writing = Some(self.actions.ask(kind, InFlight::Nomination(uid.clone(), before)));
+        nomination.writing =
+            Some(self.actions.ask(kind, InFlight::Nomination(uid.clone(), before)));
     }
 
     /// What came of it. `before` is what was said until then.
-    pub(super) fn nomination_written(&mut self, uid: &Uid, before: Option<NodeName>, outcome: &WriteOutcome) {
+    pub(super) fn nomination_written(
+        &mut self,
+        uid: &Uid,
+        before: Option<NodeName>,
+        outcome: &WriteOutcome,
+    ) {
         let Some(member) = self.jobs.members.get_mut(uid) else { return };
         member.nomination.writing = None;
         match outcome {

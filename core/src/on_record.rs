@@ -1,8 +1,9 @@
 //! What the API server has of promises, and in which order it gets what it does not have yet.
 //!
-//! A successor reads the records, and nothing else. So at every instant they have to go together: no two of them may need the same
-//! room. One that is better now is written a little later than it was made. Until then its old room is taken by its record, whoever
-//! starts there or is promised it by now: his record waits until the other one is written, and so do his Bindings.
+//! A successor reads the records, and nothing else. So at every instant they have to go together:
+//! no two of them may need the same room. One that is better now is written a little later than it
+//! was made. Until then its old room is taken by its record, whoever starts there or is promised it
+//! by now: his record waits until the other one is written, and so do his Bindings.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -35,11 +36,11 @@ pub(super) struct OnRecord {
     written: BTreeMap<JobId, Kept>,
     /// What was sent, and may have arrived: forgotten when a later write has.
     sent: BTreeMap<JobId, Vec<Kept>>,
-    /// Jobs that start, and whose records and Bindings wait until others' reservations are on record as they are now: what these have
-    /// left they take.
+    /// Jobs that start, and whose records and Bindings wait until others' reservations are on
+    /// record as they are now: what these have left they take.
     resting: BTreeMap<JobId, BTreeSet<JobId>>,
-    /// Jobs that are promised what another one has left: their records wait for his. Of several it is the one that is probably
-    /// written last.
+    /// Jobs that are promised what another one has left: their records wait for his. Of several it
+    /// is the one that is probably written last.
     behind: BTreeMap<JobId, JobId>,
     /// Jobs whose broken promise is being taken off record: then they may have another one.
     taken_off: BTreeSet<JobId>,
@@ -89,12 +90,16 @@ impl Owed {
     fn is_in_the_way_of(&self, place: &Place) -> bool {
         let is_at_the_same_time = self.start < place.end && place.start < self.end;
         let share_limits = || self.limited.is_some() && self.limited == place.limited;
-        self.job != place.job && is_at_the_same_time && (share_limits() || self.nodes.intersects(place.nodes))
+        self.job != place.job
+            && is_at_the_same_time
+            && (share_limits() || self.nodes.intersects(place.nodes))
     }
 
     /// True if no job of that namespace waits for the record any more.
     fn is_given_up(&self, awaited: &Awaited, by_namespace: Option<&Arc<str>>) -> bool {
-        by_namespace.is_some_and(|by_namespace| awaited.is_given_up(self.job, &self.namespace, by_namespace))
+        by_namespace.is_some_and(|by_namespace| {
+            awaited.is_given_up(self.job, &self.namespace, by_namespace)
+        })
     }
 }
 
@@ -137,7 +142,8 @@ impl OnRecord {
 
     // --- who waits for whom ---
 
-    /// A job takes what another one has left: its record and its Bindings wait for the other one's record.
+    /// A job takes what another one has left: its record and its Bindings wait for the other one's
+    /// record.
     fn rest(&mut self, job: JobId, on: JobId) {
         self.resting.entry(job).or_default().insert(on);
     }
@@ -149,21 +155,27 @@ impl OnRecord {
 
     /// True if a job waits for the record of this one.
     pub(super) fn is_waited_for(&self, on: JobId) -> bool {
-        self.behind.values().any(|ahead| *ahead == on) || self.resting.values().any(|others| others.contains(&on))
+        self.behind.values().any(|ahead| *ahead == on)
+            || self.resting.values().any(|others| others.contains(&on))
     }
 
     /// Which job waits for the record of which.
     pub(super) fn waits(&self) -> Vec<(JobId, JobId)> {
-        let resting = self.resting.iter().flat_map(|(job, others)| others.iter().map(|other| (*job, *other)));
+        let resting =
+            self.resting.iter().flat_map(|(job, others)| others.iter().map(|other| (*job, *other)));
         self.behind.iter().map(|(job, ahead)| (*job, *ahead)).chain(resting).collect()
     }
 
-    /// A job waits for the record of another one no longer. True if it starts, and waits for no other.
+    /// A job waits for the record of another one no longer. True if it starts, and waits for no
+    /// other.
     pub(super) fn end_wait(&mut self, job: JobId, on: JobId) -> bool {
         if self.behind.get(&job) == Some(&on) {
             self.behind.remove(&job);
         }
-        let is_last = self.resting.get_mut(&job).is_some_and(|others| others.remove(&on) && others.is_empty());
+        let is_last = self
+            .resting
+            .get_mut(&job)
+            .is_some_and(|others| others.remove(&on) && others.is_empty());
         if is_last {
             self.resting.remove(&job);
         }
@@ -178,15 +190,20 @@ impl OnRecord {
         for others in self.resting.values_mut() {
             others.remove(&on);
         }
-        let free: Vec<JobId> =
-            self.resting.iter().filter(|(_, others)| others.is_empty()).map(|(job, _)| *job).collect();
+        let free: Vec<JobId> = self
+            .resting
+            .iter()
+            .filter(|(_, others)| others.is_empty())
+            .map(|(job, _)| *job)
+            .collect();
         self.resting.retain(|_, others| !others.is_empty());
         free
     }
 
     /// The record of a job has changed: those who waited behind it look again.
     pub(super) fn end_turn(&mut self, of: JobId) -> Vec<JobId> {
-        let mut next: Vec<JobId> = self.behind.iter().filter(|(_, ahead)| **ahead == of).map(|(job, _)| *job).collect();
+        let mut next: Vec<JobId> =
+            self.behind.iter().filter(|(_, ahead)| **ahead == of).map(|(job, _)| *job).collect();
         for job in &next {
             self.behind.remove(job);
         }
@@ -233,8 +250,9 @@ impl Promises {
 }
 
 impl Core {
-    /// A promise that was made, or broken, is written at once; one that became better, with others a little later. Neither is
-    /// before what it rests on. `owed` is found out when it is first needed.
+    /// A promise that was made, or broken, is written at once; one that became better, with others
+    /// a little later. Neither is before what it rests on. `owed` is found out when it is first
+    /// needed.
     pub(super) fn note_what_is_promised(&mut self, id: JobId, owed: &mut Option<Vec<Owed>>) {
         let Some(job) = self.jobs.all.get(&id) else { return };
         if job.said.is_none() && job.pending.is_empty() {
@@ -266,16 +284,30 @@ impl Core {
         }
     }
 
-    /// What a job is promised rests on what others have left, and their records do not say so yet: they are called. Two who have come
-    /// to be where the other one was would wait for each other: one of them does not.
-    fn comes_after_others(&mut self, id: JobId, said: &Said, must_say: bool, owed: &mut Option<Vec<Owed>>) -> bool {
+    /// What a job is promised rests on what others have left, and their records do not say so yet:
+    /// they are called. Two who have come to be where the other one was would wait for each other:
+    /// one of them does not.
+    fn comes_after_others(
+        &mut self,
+        id: JobId,
+        said: &Said,
+        must_say: bool,
+        owed: &mut Option<Vec<Owed>>,
+    ) -> bool {
         self.promises.on_record.behind.remove(&id);
-        let Some(job) = self.jobs.all.get(&id).filter(|_| !self.promises.on_record.is_empty()) else { return false };
+        let Some(job) = self.jobs.all.get(&id).filter(|_| !self.promises.on_record.is_empty())
+        else {
+            return false;
+        };
         let written = job.record.status.as_deref().and_then(|status| status.reservation.as_ref());
-        let is_news =
-            written.is_none_or(|written| !is_as_written(said, said.start.map(|at| self.clock().wall(at)), written));
-        let promise = self.queue.first_of(id).and_then(|pending| self.promises.reservation(pending));
-        let Some(promise) = promise.filter(|_| is_news && said.start.is_some()) else { return false };
+        let is_news = written.is_none_or(|written| {
+            !is_as_written(said, said.start.map(|at| self.clock().wall(at)), written)
+        });
+        let promise =
+            self.queue.first_of(id).and_then(|pending| self.promises.reservation(pending));
+        let Some(promise) = promise.filter(|_| is_news && said.start.is_some()) else {
+            return false;
+        };
         let start = promise.place.start;
         let place = Place {
             job: id,
@@ -288,7 +320,9 @@ impl Core {
         let namespace = Arc::clone(&job.key.namespace);
         let owed = owed.get_or_insert_with(|| self.owed());
         let awaited = &self.promises.on_record.awaited;
-        let is_ahead = |owed: &&Owed| owed.is_in_the_way_of(&place) && !owed.is_given_up(awaited, Some(&namespace));
+        let is_ahead = |owed: &&Owed| {
+            owed.is_in_the_way_of(&place) && !owed.is_given_up(awaited, Some(&namespace))
+        };
         let ahead: Vec<&Owed> = owed.iter().filter(is_ahead).collect();
         let last = ahead.iter().filter(|owed| !self.promises.on_record.waits_for(owed.job, id));
         let last = last.max_by_key(|owed| (owed.start, owed.job)).map(|owed| owed.job);
@@ -334,8 +368,8 @@ impl Core {
         Some(Said { start, nodes: written.nodes.clone() })
     }
 
-    /// Until something else may be written, what is written stands. If it is broken it is taken off, so that others can be written;
-    /// when that has been done it is this one's turn again.
+    /// Until something else may be written, what is written stands. If it is broken it is taken
+    /// off, so that others can be written; when that has been done it is this one's turn again.
     fn say_meanwhile(&mut self, id: JobId, said: &Said) {
         let Some(job) = self.jobs.all.get(&id) else { return };
         if self.is_broken(job, said) {
@@ -355,9 +389,10 @@ impl Core {
     fn owed(&self) -> Vec<Owed> {
         let promises = &self.promises;
         let owed = promises.on_record.all().filter_map(|(job, kept)| {
-            let promise = self.queue.first_of(job).and_then(|pending| promises.reservation(pending));
-            // One that is overdue is put back where it can begin. Of whom nothing is promised any more it is not known how long it was
-            // to run.
+            let promise =
+                self.queue.first_of(job).and_then(|pending| promises.reservation(pending));
+            // One that is overdue is put back where it can begin. Of whom nothing is promised any
+            // more it is not known how long it was to run.
             let start = kept.start.max(self.now.seconds());
             let end = || promise.map_or(i64::MAX, |promise| end_of(&promise.request, start));
             let is_owed = kept.is_not(promise) && !self.has_begun(job, kept);
@@ -377,9 +412,13 @@ impl Core {
 
     /// A job has begun where and when its record says that it does.
     fn has_begun(&self, id: JobId, kept: &Kept) -> bool {
-        let Some(job) = self.jobs.all.get(&id).filter(|job| job.pending.is_empty()) else { return false };
+        let Some(job) = self.jobs.all.get(&id).filter(|job| job.pending.is_empty()) else {
+            return false;
+        };
         let mut taken = self.jobs.allocations(job).map(|allocation| allocation.rank).peekable();
-        kept.start <= self.now.seconds() && taken.peek().is_some() && taken.all(|rank| kept.nodes.contains(rank))
+        kept.start <= self.now.seconds()
+            && taken.peek().is_some()
+            && taken.all(|rank| kept.nodes.contains(rank))
     }
 
     /// A status of a job is sent that says this of its promise.
@@ -399,7 +438,8 @@ impl Core {
         let Some(status) = job.record.status.as_deref() else { return };
         let written = status.reservation.as_ref();
         let is_said = written.map_or(job.said.is_none(), |written| self.is_said(job, written));
-        let start = || job.said.as_ref().and_then(|said| said.start).filter(|_| is_said).map(Time::seconds);
+        let start =
+            || job.said.as_ref().and_then(|said| said.start).filter(|_| is_said).map(Time::seconds);
         // By another clock the same start may be another second.
         let kept = written.and_then(|written| self.kept_of(written));
         let kept = kept.map(|kept| Kept { start: start().unwrap_or(kept.start), ..kept });
@@ -444,8 +484,9 @@ impl Core {
         self.promises.on_record.begun.push(begun);
     }
 
-    /// Jobs start. If they take what others were promised by their records, and have left since, that is to be on record before their
-    /// own records and their first Bindings: else a successor could not keep what it reads.
+    /// Jobs start. If they take what others were promised by their records, and have left since,
+    /// that is to be on record before their own records and their first Bindings: else a successor
+    /// could not keep what it reads.
     pub(super) fn rest_on_what_was_promised(&mut self) {
         let all = std::mem::take(&mut self.promises.on_record.begun);
         if all.is_empty() {
@@ -455,12 +496,14 @@ impl Core {
         for begun in all {
             let start = self.now.seconds();
             let limited = self.limited_queue(begun.job);
-            let place = Place { job: begun.job, start, end: begun.end, nodes: &begun.nodes, limited };
+            let place =
+                Place { job: begun.job, start, end: begun.end, nodes: &begun.nodes, limited };
             let namespace = self.jobs.all.get(&begun.job).map(|job| Arc::clone(&job.key.namespace));
             let others = owed.iter().filter(|owed| {
                 owed.job != begun.job
                     && !owed.is_given_up(&self.promises.on_record.awaited, namespace.as_ref())
-                    && (owed.is_in_the_way_of(&place) || is_kept_away(&self.jobs, &mut self.cluster, owed, &begun))
+                    && (owed.is_in_the_way_of(&place)
+                        || is_kept_away(&self.jobs, &mut self.cluster, owed, &begun))
             });
             let others: Vec<JobId> = others.map(|owed| owed.job).collect();
             for other in others {
@@ -481,17 +524,23 @@ impl Core {
     }
 }
 
-/// A successor cannot put back either what pods that have started keep its pods away from, whenever these end.
+/// A successor cannot put back either what pods that have started keep its pods away from, whenever
+/// these end.
 fn is_kept_away(jobs: &Jobs, cluster: &mut Cluster, owed: &Owed, begun: &Begun) -> bool {
-    let Some(other) = jobs.all.get(&owed.job).filter(|_| !begun.repelling.is_empty()) else { return false };
+    let Some(other) = jobs.all.get(&owed.job).filter(|_| !begun.repelling.is_empty()) else {
+        return false;
+    };
     let pods = jobs.live(other).map(|member| &member.pod);
     let mut repelling = begun.repelling.iter().map(|pod| &pod.shape.constraints);
-    repelling.any(|constraints| cluster.out_of_reach(constraints, pods.clone(), &owed.nodes).intersects(&begun.nodes))
+    repelling.any(|constraints| {
+        cluster.out_of_reach(constraints, pods.clone(), &owed.nodes).intersects(&begun.nodes)
+    })
 }
 
 /// When what starts then is planned to have ended.
 fn end_of(request: &Request, start: i64) -> i64 {
-    let lifetime = request.groups.iter().map(|group| group.lifetime).max().unwrap_or(Lifetime::Endless);
+    let lifetime =
+        request.groups.iter().map(|group| group.lifetime).max().unwrap_or(Lifetime::Endless);
     match End::of(lifetime, start) {
         End::At(end) => end,
         End::Eventually | End::Never => i64::MAX,

@@ -8,7 +8,9 @@ use super::estimates::Expected;
 use super::job::{Lifecycle, Member, Seating};
 use super::ledger::{Allocation, Allocations};
 use super::lost::Lost;
-use super::plan::{self, Asking, Decision, HeldNodes, Live, News, Outcome, Pending, Plan, Request, Walking};
+use super::plan::{
+    self, Asking, Decision, HeldNodes, Live, News, Outcome, Pending, Plan, Request, Walking,
+};
 use super::report::Attempts;
 use super::under_way::{Meanwhile, UnderWay};
 use super::{Core, Timer, bounds, record};
@@ -19,7 +21,8 @@ use crate::labelled::found_by;
 use crate::queue::{ClassId, JobId, PendingRequest, Place};
 use fluxqueue_workload::{Shape, Time, Uid};
 
-/// How long after a walk that has moved reservations the next one comes, if nothing else leads to one.
+/// How long after a walk that has moved reservations the next one comes, if nothing else leads to
+/// one.
 const UNSETTLED: Backoff = Backoff { min_millis: 1_000, max_millis: 60_000 };
 
 /// What takes part in a walk.
@@ -48,8 +51,10 @@ impl Core {
         } else if !self.begin_review() {
             return;
         }
-        let is_all_seen =
-            has_arrivals && !changed && self.unsettled == 0 && plan::is_behind(&self.queue, &self.held_nodes);
+        let is_all_seen = has_arrivals
+            && !changed
+            && self.unsettled == 0
+            && plan::is_behind(&self.queue, &self.held_nodes);
         let news = if is_all_seen { News::Arrivals } else { News::Anything };
         self.queue_changed = false;
         self.gauges.passes += 1;
@@ -64,8 +69,12 @@ impl Core {
         let is_anew = self.give_up_what_is_not_on_record();
         let heard = self.put_heard_promises_back(&suspects);
         self.held_nodes.keep_beginning(|pending| match pending {
-            PendingRequest::Start(job) => self.jobs.all.get(job).is_some_and(|job| job.life == Lifecycle::Placed),
-            PendingRequest::Member(_, uid) => self.jobs.members.get(uid).is_some_and(|pod| pod.stage.is_unsent()),
+            PendingRequest::Start(job) => {
+                self.jobs.all.get(job).is_some_and(|job| job.life == Lifecycle::Placed)
+            }
+            PendingRequest::Member(_, uid) => {
+                self.jobs.members.get(uid).is_some_and(|pod| pod.stage.is_unsent())
+            }
         });
         let Parts { queue, mut live, held_nodes, .. } = self.parts(&suspects, self.now);
         live.count_promises();
@@ -97,17 +106,23 @@ impl Core {
             self.under_way = Some(walk);
             return;
         }
-        let UnderWay { walking, changes, was_promised, heard, ahead, arrivals, meanwhile, .. } = *walk;
+        let UnderWay { walking, changes, was_promised, heard, ahead, arrivals, meanwhile, .. } =
+            *walk;
         let plan = walking.end(&mut self.held_nodes);
-        // What was given for ever in this walk was given behind all that waits: nobody there has to be asked again.
+        // What was given for ever in this walk was given behind all that waits: nobody there has to
+        // be asked again.
         self.seen_changes = self.ledger.changes.count();
         self.seen_crowds = self.cluster.crowds_version();
-        // What a reservation has left behind may be of use to those before it: the next walk looks at them.
+        // What a reservation has left behind may be of use to those before it: the next walk looks
+        // at them.
         let has_moved = self.seen_changes != changes && (was_promised || !self.promises.is_empty());
         if has_moved {
-            // Reservations may follow each other in a circle: each look comes later than the one before.
-            self.timers
-                .wake(Timer::Unsettled, self.now.plus_millis(UNSETTLED.doubled(self.unsettled.saturating_sub(1))));
+            // Reservations may follow each other in a circle: each look comes later than the one
+            // before.
+            self.timers.wake(
+                Timer::Unsettled,
+                self.now.plus_millis(UNSETTLED.doubled(self.unsettled.saturating_sub(1))),
+            );
         }
         self.unsettled = if has_moved { self.unsettled.saturating_add(1) } else { 0 };
         self.promises.forget_that_came(&ahead);
@@ -119,7 +134,8 @@ impl Core {
         self.take_up(meanwhile);
     }
 
-    /// What a walk asks, what it goes over, and what it changes. Of these nodes it leaves its hands.
+    /// What a walk asks, what it goes over, and what it changes. Of these nodes it leaves its
+    /// hands.
     pub(super) fn parts<'a>(&'a mut self, suspects: &'a RankSet, now: Time) -> Parts<'a> {
         let clock = Clock { now, ..self.clock() };
         Parts {
@@ -150,10 +166,14 @@ impl Core {
         let mut led = Vec::new();
         for decision in plan.decisions {
             match decision {
-                Decision::Start { pending, slots, .. } if self.knows_not_where(&pending, &mut led) => {
+                Decision::Start { pending, slots, .. }
+                    if self.knows_not_where(&pending, &mut led) =>
+                {
                     self.come_later(&pending, slots);
                 }
-                Decision::Reserved { pending, later, .. } if self.knows_not_where(&pending, &mut led) => {
+                Decision::Reserved { pending, later, .. }
+                    if self.knows_not_where(&pending, &mut led) =>
+                {
                     self.forget_promise(&pending);
                     self.broken(pending.job(), later);
                     self.touched.insert(pending.job());
@@ -181,7 +201,9 @@ impl Core {
         // Of whose pods some have begun, the next says why it waits.
         for id in begun {
             let next = self.queue.first_of(id).cloned();
-            if let Some((next, class)) = next.and_then(|next| Some((next.clone(), self.queue.class_of(&next)?))) {
+            if let Some((next, class)) =
+                next.and_then(|next| Some((next.clone(), self.queue.class_of(&next)?)))
+            {
                 self.report_request(&next, class);
             }
         }
@@ -193,8 +215,9 @@ impl Core {
         Asking { jobs: &self.jobs, queues: &self.queues, clock: self.clock() }
     }
 
-    /// How pods stand to anti-affinity terms of pods on nodes is asked anew when there are others: of those alone whom such a term
-    /// may select. Jobs for which nothing has changed are left alone.
+    /// How pods stand to anti-affinity terms of pods on nodes is asked anew when there are others:
+    /// of those alone whom such a term may select. Jobs for which nothing has changed are left
+    /// alone.
     fn look_at_terms(&mut self) {
         let changed = self.cluster.take_changed_terms();
         if changed.is_none() {
@@ -249,7 +272,9 @@ impl Core {
                     self.look_at_followers(class);
                 }
             }
-            Decision::Reserved { pending, start, later } => self.promised(pending.job(), start, later),
+            Decision::Reserved { pending, start, later } => {
+                self.promised(pending.job(), start, later)
+            }
             Decision::Withdrawn { pending, later } => self.broken(pending.job(), later),
         }
     }
@@ -262,12 +287,18 @@ impl Core {
         self.touched.insert(pending.job());
     }
 
-    pub(super) fn start(&mut self, pending: &PendingRequest, request: &Request, slots: Allocations) {
+    pub(super) fn start(
+        &mut self,
+        pending: &PendingRequest,
+        request: &Request,
+        slots: Allocations,
+    ) {
         let id = pending.job();
         self.queue.remove(pending);
         let kept = self.jobs.all.get(&id).and_then(|job| self.said_before(job));
         if let Some(job) = self.jobs.all.get_mut(&id) {
-            // Of a gang that was placed, and has not begun, other pods may come and start: what it was promised stands until it begins.
+            // Of a gang that was placed, and has not begun, other pods may come and start: what it
+            // was promised stands until it begins.
             job.promised_before = kept.or(job.promised_before.take());
         }
         self.forget_promise(pending);
@@ -301,11 +332,13 @@ impl Core {
         // Seats are given in the order of the pods, not of the nodes.
         let Some(job) = self.jobs.all.get(&id) else { return };
         let live = self.jobs.live_members(job);
-        let pod_sets: Vec<Arc<Shape>> = record::pod_sets(&live).iter().map(|(shape, _)| Arc::clone(shape)).collect();
+        let pod_sets: Vec<Arc<Shape>> =
+            record::pod_sets(&live).iter().map(|(shape, _)| Arc::clone(shape)).collect();
         let order: Vec<Uid> = live.iter().map(|member| member.pod.id.uid.clone()).collect();
         for uid in order {
             if let Some(allocation) = assigned.remove(&uid) {
-                let pod_set = pod_sets.iter().position(|shape| *shape == allocation.shape).unwrap_or(0);
+                let pod_set =
+                    pod_sets.iter().position(|shape| *shape == allocation.shape).unwrap_or(0);
                 self.assign(&uid, allocation, Seating::Free { pod_set });
             }
         }
@@ -319,9 +352,15 @@ impl Core {
         for group in &request.groups {
             let pods = group.wants.iter().map(|want| want.count as u64).sum::<u64>();
             let profile = Arc::clone(&group.sample.scheduler);
-            let known = self.gauges.attempts.iter().position(|attempts| attempts.profile == profile);
+            let known =
+                self.gauges.attempts.iter().position(|attempts| attempts.profile == profile);
             let at = known.unwrap_or_else(|| {
-                self.gauges.attempts.push(Attempts { profile, scheduled: 0, unschedulable: 0, error: 0 });
+                self.gauges.attempts.push(Attempts {
+                    profile,
+                    scheduled: 0,
+                    unschedulable: 0,
+                    error: 0,
+                });
                 self.gauges.attempts.len() - 1
             });
             if scheduled {

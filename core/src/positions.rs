@@ -6,7 +6,8 @@ use super::plan::Pending;
 use crate::queue::{JobId, QueueId};
 use crate::table::Table;
 
-/// What was counted, as of one state of the queues. Many ask one after the other, as after a restart: it is counted for the first of them.
+/// What was counted, as of one state of the queues. Many ask one after the other, as after a
+/// restart: it is counted for the first of them.
 #[derive(Debug, Default)]
 pub(super) struct Positions {
     as_of: u64,
@@ -44,7 +45,10 @@ mod tests {
         let (mut queue, mut positions) = (Pending::default(), Positions::default());
         for (second, job) in (0..).zip(&jobs) {
             let key = RequestKey { queue: QueueId::DEFAULT, counts: None, slots: Vec::new() };
-            queue.put(Place::new(0, Time::from_seconds(second), 0, PendingRequest::Start(*job)), key);
+            queue.put(
+                Place::new(0, Time::from_seconds(second), 0, PendingRequest::Start(*job)),
+                key,
+            );
         }
         let counted = |queue: &Pending, positions: &mut Positions| {
             let all = positions.in_queue(queue, QueueId::DEFAULT);

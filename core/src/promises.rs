@@ -1,4 +1,5 @@
-//! What is promised to those who wait: a start on nodes from some second on, and not to be passed by for ever.
+//! What is promised to those who wait: a start on nodes from some second on, and not to be passed
+//! by for ever.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,10 +15,12 @@ use fluxqueue_workload::Time;
 #[derive(Clone, Default)]
 pub(super) struct Promises {
     reserved: BTreeMap<PendingRequest, Arc<Promise>>,
-    /// Since when those have been passed by that were the first to wait, and of which nobody knows when they can start.
+    /// Since when those have been passed by that were the first to wait, and of which nobody knows
+    /// when they can start.
     passed_by: BTreeMap<PendingRequest, Patience>,
-    /// What an earlier process has put on record of jobs whose pods wait one by one: since when one of these has been passed by, and the
-    /// nodes that were held for it. Of gangs that are not complete, or have not begun: since when they were passed by before.
+    /// What an earlier process has put on record of jobs whose pods wait one by one: since when one
+    /// of these has been passed by, and the nodes that were held for it. Of gangs that are not
+    /// complete, or have not begun: since when they were passed by before.
     inherited: BTreeMap<JobId, (Option<Time>, RankSet)>,
     /// Nodes that are held for those who are passed by no more.
     drained: BTreeMap<PendingRequest, Arc<RankSet>>,
@@ -27,7 +30,8 @@ pub(super) struct Promises {
     pub on_record: OnRecord,
     /// Reservations that an earlier process has written, and that could not be put back.
     lost: BTreeMap<PendingRequest, Late>,
-    /// Reservations that an earlier process has written so late that this one has planned without them.
+    /// Reservations that an earlier process has written so late that this one has planned without
+    /// them.
     heard: BTreeMap<PendingRequest, Kept>,
     /// Those who have come in ahead of others since the last walk, and why they may.
     ahead: BTreeMap<PendingRequest, Delay>,
@@ -85,7 +89,8 @@ pub(super) struct Promise {
     pub inherited: Option<Inherited>,
 }
 
-/// A reservation that was put back: what is on record of it goes as long as it stays where it came to be.
+/// A reservation that was put back: what is on record of it goes as long as it stays where it came
+/// to be.
 #[derive(Clone)]
 pub(super) struct Inherited {
     /// Where it came to be.
@@ -124,7 +129,9 @@ impl Promise {
 impl Kept {
     /// What stands now is something else.
     pub(super) fn is_not(&self, now: Option<&Promise>) -> bool {
-        now.is_none_or(|promise| promise.place.start != self.start || promise.place.nodes != self.nodes)
+        now.is_none_or(|promise| {
+            promise.place.start != self.start || promise.place.nodes != self.nodes
+        })
     }
 }
 
@@ -165,8 +172,8 @@ impl Promises {
         self.reserved.insert(pending.clone(), Arc::new(promise));
     }
 
-    /// Takes all reservations out of a graph that is replaced. The next walk books each in the new graph
-    /// before anything else, like those of an earlier leader.
+    /// Takes all reservations out of a graph that is replaced. The next walk books each in the new
+    /// graph before anything else, like those of an earlier leader.
     pub(super) fn unbook_all(&mut self) {
         for (pending, promise) in std::mem::take(&mut self.reserved) {
             let nodes = promise.nodes_to_say().clone();
@@ -179,17 +186,20 @@ impl Promises {
         self.reserved.remove(pending).map(Arc::unwrap_or_clone)
     }
 
-    /// A reservation was put back, or made anew after that, for the same second on these nodes or fewer of them: that alone is nothing to
-    /// say.
+    /// A reservation was put back, or made anew after that, for the same second on these nodes or
+    /// fewer of them: that alone is nothing to say.
     pub(super) fn inherit(&mut self, pending: &PendingRequest, written: Option<Kept>) {
-        let (Some(promise), Some(written)) = (self.reserved.get_mut(pending), written) else { return };
+        let (Some(promise), Some(written)) = (self.reserved.get_mut(pending), written) else {
+            return;
+        };
         let place = Kept { start: promise.place.start, nodes: promise.place.nodes.clone() };
         if place.start == written.start && place.nodes.is_subset(&written.nodes) {
             Arc::make_mut(promise).inherited = Some(Inherited { place, written: written.nodes });
         }
     }
 
-    /// Somebody takes what is on record of this job's reservation, and is not a part of it any more: what is a part is to be said.
+    /// Somebody takes what is on record of this job's reservation, and is not a part of it any
+    /// more: what is a part is to be said.
     pub(super) fn say_as_it_is(&mut self, job: JobId) {
         for (_, promise) in self.reserved.iter_mut().filter(|(pending, _)| pending.job() == job) {
             Arc::make_mut(promise).inherited = None;
@@ -203,9 +213,11 @@ impl Promises {
 
     // --- passed by ---
 
-    /// It has been passed by for long enough, or may be the one of its job for which an earlier process held nodes.
+    /// It has been passed by for long enough, or may be the one of its job for which an earlier
+    /// process held nodes.
     pub(super) fn is_patience_over(&self, pending: &PendingRequest) -> bool {
-        let may_be_held_for = || self.inherited.get(&pending.job()).is_some_and(|(_, nodes)| !nodes.is_empty());
+        let may_be_held_for =
+            || self.inherited.get(&pending.job()).is_some_and(|(_, nodes)| !nodes.is_empty());
         self.passed_by.get(pending).map_or_else(may_be_held_for, |patience| patience.is_over)
     }
 
@@ -216,7 +228,8 @@ impl Promises {
         place: impl Fn(&PendingRequest) -> Option<K>,
     ) -> Option<Time> {
         let of_job = self.passed_by.iter().filter(|(pending, _)| pending.job() == job);
-        let first = of_job.filter_map(|(pending, patience)| Some((place(pending)?, patience.since)));
+        let first =
+            of_job.filter_map(|(pending, patience)| Some((place(pending)?, patience.since)));
         let first = first.min_by(|(a, _), (b, _)| a.cmp(b)).map(|(_, since)| since);
         first.or_else(|| self.inherited.get(&job)?.0)
     }
@@ -232,7 +245,8 @@ impl Promises {
         first.min_by(|(a, _), (b, _)| a.cmp(b)).map(|(_, nodes)| nodes)
     }
 
-    /// One of a job's requests, nobody knows yet which, was passed by since then, and had these nodes held for it.
+    /// One of a job's requests, nobody knows yet which, was passed by since then, and had these
+    /// nodes held for it.
     pub(super) fn was_passed_by(&mut self, job: JobId, since: Option<Time>, nodes: RankSet) {
         self.inherited.insert(job, (since, nodes));
     }
@@ -247,7 +261,12 @@ impl Promises {
     }
 
     /// It is this one, and may be passed by for so many seconds.
-    pub(super) fn inherit_patience(&mut self, pending: &PendingRequest, now: Time, allowed_secs: u64) {
+    pub(super) fn inherit_patience(
+        &mut self,
+        pending: &PendingRequest,
+        now: Time,
+        allowed_secs: u64,
+    ) {
         let Some((since, nodes)) = self.inherited.remove(&pending.job()) else { return };
         if !nodes.is_empty() {
             self.lose_date(pending, since.unwrap_or(now), nodes);
@@ -257,16 +276,21 @@ impl Promises {
         }
     }
 
-    /// A request is the first to wait. True if it was not known; that instant is never reset while it waits.
+    /// A request is the first to wait. True if it was not known; that instant is never reset while
+    /// it waits.
     pub(super) fn pass_by(&mut self, pending: &PendingRequest, since: Time) -> bool {
         let is_new = !self.passed_by.contains_key(pending);
         self.passed_by.entry(pending.clone()).or_insert(Patience::since(since, false));
         is_new
     }
 
-    /// Nobody is passed by any more for whom the seconds that his queue allows are over, and nodes are held no more for those that hold
-    /// them for so long only. True if that concerns somebody.
-    pub(super) fn end_patience(&mut self, now: Time, allowed: impl Fn(&PendingRequest) -> u64) -> bool {
+    /// Nobody is passed by any more for whom the seconds that his queue allows are over, and nodes
+    /// are held no more for those that hold them for so long only. True if that concerns somebody.
+    pub(super) fn end_patience(
+        &mut self,
+        now: Time,
+        allowed: impl Fn(&PendingRequest) -> u64,
+    ) -> bool {
         let mut is_any = false;
         for (pending, patience) in &mut self.passed_by {
             let allowed_secs = allowed(pending);
@@ -283,11 +307,20 @@ impl Promises {
 
     /// When the next one is passed by no more, or its nodes are held no more.
     pub(super) fn next_patience(&self, allowed: impl Fn(&PendingRequest) -> u64) -> Option<Time> {
-        self.passed_by.iter().filter_map(|(pending, patience)| patience.next(allowed(pending))).min()
+        self.passed_by
+            .iter()
+            .filter_map(|(pending, patience)| patience.next(allowed(pending)))
+            .min()
     }
 
-    /// Nodes are held for a request for as long as it was passed by before, and not to its start. True if that time is over.
-    pub(super) fn has_held_its_time(&mut self, pending: &PendingRequest, now: Time, allowed_secs: u64) -> bool {
+    /// Nodes are held for a request for as long as it was passed by before, and not to its start.
+    /// True if that time is over.
+    pub(super) fn has_held_its_time(
+        &mut self,
+        pending: &PendingRequest,
+        now: Time,
+        allowed_secs: u64,
+    ) -> bool {
         let Some(patience) = self.passed_by.get_mut(pending) else { return false };
         if patience.hold == Hold::ToTheStart {
             let ends = patience.since.plus_secs(allowed_secs).plus_secs(allowed_secs);
@@ -303,7 +336,8 @@ impl Promises {
 
     /// A reservation has no date any more: its nodes are held for the request until it starts.
     pub(super) fn lose_date(&mut self, pending: &PendingRequest, since: Time, nodes: RankSet) {
-        self.passed_by.entry(pending.clone()).or_insert(Patience::since(since, true)).is_over = true;
+        self.passed_by.entry(pending.clone()).or_insert(Patience::since(since, true)).is_over =
+            true;
         self.drained.insert(pending.clone(), Arc::new(nodes));
     }
 
@@ -347,7 +381,8 @@ impl Promises {
         self.lost.insert(pending.clone(), late);
     }
 
-    /// What was promised to a request by an earlier process, and could not be put back: and why, as far as is known.
+    /// What was promised to a request by an earlier process, and could not be put back: and why, as
+    /// far as is known.
     pub(super) fn take_lost(&mut self, pending: &PendingRequest) -> Option<Late> {
         self.lost.remove(pending)
     }
@@ -364,7 +399,8 @@ impl Promises {
 
     // --- ahead of others ---
 
-    /// A request has come in ahead of others: those that it is in the way of are delayed for this cause.
+    /// A request has come in ahead of others: those that it is in the way of are delayed for this
+    /// cause.
     pub(super) fn goes_ahead(&mut self, pending: &PendingRequest, cause: Delay) {
         self.ahead.insert(pending.clone(), cause);
     }
@@ -396,8 +432,8 @@ impl Promises {
         self.inherited.remove(&job);
     }
 
-    /// A request waits no more: its reservation is handed out, to be given up. Since when one was passed by that starts its job stays with
-    /// that until it begins: it may wait again.
+    /// A request waits no more: its reservation is handed out, to be given up. Since when one was
+    /// passed by that starts its job stays with that until it begins: it may wait again.
     pub(super) fn forget(&mut self, pending: &PendingRequest, starts_job: bool) -> Option<Promise> {
         if let Some(patience) = self.passed_by.remove(pending).filter(|_| starts_job) {
             self.inherited.entry(pending.job()).or_insert((Some(patience.since), RankSet::new()));

@@ -50,7 +50,8 @@ impl Core {
         self.dirty.insert(id);
     }
 
-    /// A job that was to begin gave up what it was promised for that, and does not start at all for the moment.
+    /// A job that was to begin gave up what it was promised for that, and does not start at all for
+    /// the moment.
     pub(super) fn start_is_off(&mut self, id: JobId, cause: Delay) {
         let Some(job) = self.jobs.all.get_mut(&id) else { return };
         if let Some(was) = job.promised_before.take() {
@@ -58,18 +59,23 @@ impl Core {
         }
     }
 
-    /// A promise is broken: that is counted, and an Event says for what cause, and who or what is in the way.
+    /// A promise is broken: that is counted, and an Event says for what cause, and who or what is
+    /// in the way.
     fn tell_delay(&mut self, id: JobId, late: &Late, start: Option<i64>) {
-        // Without a change of rules or nodes what its queue may have is later, too, because of who has it.
+        // Without a change of rules or nodes what its queue may have is later, too, because of who
+        // has it.
         let queue = self.limited_queue(id).filter(|_| late.cause == Delay::Walltime);
         let job = self.jobs.all.get(&id).filter(|_| late.cause == Delay::Capacity);
         let missing = job.and_then(|job| self.missing_claim(job));
-        let namespace = self.jobs.all.get(&id).map(|job| Arc::clone(&job.key.namespace)).unwrap_or_default();
+        let namespace =
+            self.jobs.all.get(&id).map(|job| Arc::clone(&job.key.namespace)).unwrap_or_default();
         let reader = self.settings.reader(&namespace);
         let (cause, by, stays) = match late.cause {
             Delay::Capacity if missing.is_some() => (Delay::Capacity, None, None),
             // A pod that should end in this very second does not have to do with it.
-            Delay::Capacity if self.lost.on(&late.was.nodes, &reader).is_some() && self.extended.is_empty() => {
+            Delay::Capacity
+                if self.lost.on(&late.was.nodes, &reader).is_some() && self.extended.is_empty() =>
+            {
                 (Delay::Capacity, None, None)
             }
             Delay::Walltime | Delay::Capacity => match self.who_stays(&late.was, queue, id) {
@@ -79,7 +85,8 @@ impl Core {
                     (Delay::Walltime, None, Some((Arc::clone(&named.key().namespace), text)))
                 }
                 Some(Stays::Retried(pod)) => {
-                    let text = format!("{} takes the place of a pod that failed", reader.pod(&pod.key));
+                    let text =
+                        format!("{} takes the place of a pod that failed", reader.pod(&pod.key));
                     (Delay::Walltime, None, Some((pod.key.namespace, text)))
                 }
                 None => (Delay::Capacity, None, None),
@@ -92,20 +99,28 @@ impl Core {
         }
         let Some(job) = self.jobs.all.get(&id) else { return };
         let by = match cause {
-            Delay::Walltime => stays.map_or_else(|| "a job outlived its planned end".to_owned(), |(_, text)| text),
-            Delay::Capacity => missing.unwrap_or_else(|| self.what_is_lost(&late.was.nodes, queue, &reader)),
+            Delay::Walltime => {
+                stays.map_or_else(|| "a job outlived its planned end".to_owned(), |(_, text)| text)
+            }
+            Delay::Capacity => {
+                missing.unwrap_or_else(|| self.what_is_lost(&late.was.nodes, queue, &reader))
+            }
             Delay::Priority | Delay::Edit => self.who_did_it(cause, by, job, &reader),
         };
         let seconds = start.map(|start| start.saturating_sub(late.was.start));
-        let by_how_much =
-            seconds.map_or("nobody knows when".to_owned(), |seconds| format!("{seconds} s later than promised"));
+        let by_how_much = seconds.map_or("nobody knows when".to_owned(), |seconds| {
+            format!("{seconds} s later than promised")
+        });
         let text = format!("{}: starts {by_how_much}: {by}", cause.as_str());
         tracing::info!(job = %job.key, cause = cause.as_str(), "{text}");
         let reporter = Arc::clone(&job.reporter);
-        let record = job.record.uid().map(|uid| ObjectRef { key: job.key.clone(), uid: uid.clone() });
+        let record =
+            job.record.uid().map(|uid| ObjectRef { key: job.key.clone(), uid: uid.clone() });
         let first = self.jobs.live(job).next().filter(|first| !first.pod.stands_in);
-        let subjects =
-            record.map(Subject::FluxJob).into_iter().chain(first.map(|first| Subject::Pod(first.pod.id.clone())));
+        let subjects = record
+            .map(Subject::FluxJob)
+            .into_iter()
+            .chain(first.map(|first| Subject::Pod(first.pod.id.clone())));
         for subject in subjects.collect::<Vec<_>>() {
             self.note(
                 subject,
@@ -124,22 +139,39 @@ impl Core {
             return text;
         }
         if let Some(queue) = queue {
-            return format!("there is less room within the limits of FluxQueue {}", self.queues.name(queue));
+            return format!(
+                "there is less room within the limits of FluxQueue {}",
+                self.queues.name(queue)
+            );
         }
         let names = self.names_of(nodes);
         self.lost.anywhere(reader).unwrap_or_else(|| {
-            if names.is_empty() { "its nodes are gone".to_owned() } else { format!("there is less room on {names}") }
+            if names.is_empty() {
+                "its nodes are gone".to_owned()
+            } else {
+                format!("there is less room on {names}")
+            }
         })
     }
 
     /// Who came in ahead of a job, or what a person has changed.
-    fn who_did_it(&self, cause: Delay, by: Option<JobId>, job: &Job, reader: &Reader<'_>) -> String {
+    fn who_did_it(
+        &self,
+        cause: Delay,
+        by: Option<JobId>,
+        job: &Job,
+        reader: &Reader<'_>,
+    ) -> String {
         match by.and_then(|by| self.jobs.all.get(&by)) {
-            Some(by) if cause == Delay::Priority => format!("{} came in with higher priority", reader.job(&by.key)),
-            Some(by) => match self.lost.queue(&by.queue.name).filter(|_| !self.extended.contains(&by.id)) {
-                Some(text) => format!("{text}, in which {} is", reader.job(&by.key)),
-                None => format!("{} was changed", reader.job(&by.key)),
-            },
+            Some(by) if cause == Delay::Priority => {
+                format!("{} came in with higher priority", reader.job(&by.key))
+            }
+            Some(by) => {
+                match self.lost.queue(&by.queue.name).filter(|_| !self.extended.contains(&by.id)) {
+                    Some(text) => format!("{text}, in which {} is", reader.job(&by.key)),
+                    None => format!("{} was changed", reader.job(&by.key)),
+                }
+            }
             None => {
                 // Without queues of their own policies nobody may have a reservation any more.
                 let nobody_is_promised = *self.queues.policies() == Policies::FirstComeFirstServed;
@@ -150,32 +182,49 @@ impl Core {
         }
     }
 
-    /// Who stays longer than was planned, so that a promise on these nodes, or within the limits of this queue, is later.
+    /// Who stays longer than was planned, so that a promise on these nodes, or within the limits of
+    /// this queue, is later.
     fn who_stays(&self, was: &Kept, queue: Option<QueueId>, but: JobId) -> Option<Stays> {
         let nodes = &was.nodes;
-        let extended = || self.extended_on(nodes).or_else(|| self.extended_in_queue(queue?)).map(Stays::Extended);
-        let overdue = || self.overdue_on(nodes, but).or_else(|| self.overdue_in_queue(queue?, but)).map(Stays::Overdue);
-        // A pod that follows one that has failed, and is planned to be there for longer than until these nodes were promised.
+        let extended = || {
+            self.extended_on(nodes).or_else(|| self.extended_in_queue(queue?)).map(Stays::Extended)
+        };
+        let overdue = || {
+            self.overdue_on(nodes, but)
+                .or_else(|| self.overdue_in_queue(queue?, but))
+                .map(Stays::Overdue)
+        };
+        // A pod that follows one that has failed, and is planned to be there for longer than until
+        // these nodes were promised.
         let stays = |end: End| end.is_later_than(End::At(was.start));
-        let is_retry = |job: JobId, pod: &Pod| self.jobs.all.get(&job).is_some_and(|job| self.jobs.is_retry(pod, job));
+        let is_retry = |job: JobId, pod: &Pod| {
+            self.jobs.all.get(&job).is_some_and(|job| self.jobs.is_retry(pod, job))
+        };
         let retried = || {
             let mut holders = self.holders_on(nodes).filter(|holder| stays(holder.allocation.end));
-            let retried = holders.find(|holder| holder.job.is_some_and(|job| is_retry(job, holder.pod)))?;
+            let retried =
+                holders.find(|holder| holder.job.is_some_and(|job| is_retry(job, holder.pod)))?;
             Some(Stays::Retried(retried.pod.id.clone()))
         };
         let there = extended().or_else(overdue).or_else(retried);
         if there.is_some() || self.lost.is_any {
             return there;
         }
-        // Where nothing was lost somebody stays, if not there: others make room for whoever waits for him.
+        // Where nothing was lost somebody stays, if not there: others make room for whoever waits
+        // for him.
         let anywhere = self.extended.first().copied().map(Stays::Extended);
         anywhere.or_else(|| self.late_anywhere().map(Stays::Overdue))
     }
 
     /// A job on these nodes that may stay longer than at the last walk, because a person wished so.
     fn extended_on(&self, nodes: &RankSet) -> Option<JobId> {
-        let is_there = |job: &&Job| self.jobs.allocations(job).any(|taken| nodes.contains(taken.rank));
-        self.extended.iter().filter_map(|id| self.jobs.all.get(id).map(Box::as_ref)).find(is_there).map(|job| job.id)
+        let is_there =
+            |job: &&Job| self.jobs.allocations(job).any(|taken| nodes.contains(taken.rank));
+        self.extended
+            .iter()
+            .filter_map(|id| self.jobs.all.get(id).map(Box::as_ref))
+            .find(is_there)
+            .map(|job| job.id)
     }
 
     /// The same of a job that counts against the limits of a queue.
@@ -187,7 +236,8 @@ impl Core {
     fn overdue_on(&self, nodes: &RankSet, but: JobId) -> Option<Named> {
         let mut holders = self.holders_on(nodes);
         let is_late = |allocation: &Allocation| self.is_late(allocation);
-        let overdue = holders.find(|holder| is_late(holder.allocation) && holder.job != Some(but))?;
+        let overdue =
+            holders.find(|holder| is_late(holder.allocation) && holder.job != Some(but))?;
         Some(overdue.named())
     }
 
@@ -198,9 +248,11 @@ impl Core {
 
     /// A job on any node that has outlived its planned end.
     fn late_anywhere(&self) -> Option<Named> {
-        let is_late = |taken: Option<&Allocation>| taken.is_some_and(|allocation| self.is_late(allocation));
+        let is_late =
+            |taken: Option<&Allocation>| taken.is_some_and(|allocation| self.is_late(allocation));
         let foreign = self.foreign.values().find(|foreign| is_late(foreign.allocation.as_ref()));
-        let member = || self.jobs.members.values().find(|member| is_late(member.allocation.as_ref()));
+        let member =
+            || self.jobs.members.values().find(|member| is_late(member.allocation.as_ref()));
         let job = || Some(Named::Job(self.jobs.all.get(&member()?.job)?.key.clone()));
         foreign.map(|foreign| Named::Pod(foreign.pod.id.key.clone())).or_else(job)
     }
@@ -215,11 +267,13 @@ impl Core {
     fn overdue_in_queue(&self, queue: QueueId, but: JobId) -> Option<Named> {
         let counted = self.accounts.counted(queue).filter(|job| *job != but);
         let mut counted = counted.filter_map(|job| self.jobs.all.get(&job));
-        let overdue = counted.find(|job| self.jobs.allocations(job).any(|allocation| self.is_late(allocation)))?;
+        let overdue = counted
+            .find(|job| self.jobs.allocations(job).any(|allocation| self.is_late(allocation)))?;
         Some(Named::Job(overdue.key.clone()))
     }
 
-    /// Those of these nodes that are still there, as a hostlist. Ranks are another process's own, so it is by name.
+    /// Those of these nodes that are still there, as a hostlist. Ranks are another process's own,
+    /// so it is by name.
     pub(super) fn names_of(&self, nodes: &RankSet) -> String {
         let nodes = nodes.iter().filter_map(|rank| self.cluster.node(rank));
         fluxqueue_api::hostlist::encode_set(nodes.map(|node| &*node.name))
@@ -252,7 +306,8 @@ impl Core {
         }
     }
 
-    /// Watches the planned end of what a pod has of a node. Without anything, there is no end to watch.
+    /// Watches the planned end of what a pod has of a node. Without anything, there is no end to
+    /// watch.
     pub(super) fn watch_end_of(&mut self, uid: &Uid, allocation: Option<&Allocation>) {
         match allocation {
             Some(allocation) => self.watch_end(uid, allocation.end),
@@ -260,7 +315,8 @@ impl Core {
         }
     }
 
-    /// A request that was the first to wait is passed by from now on, for as long as the settings allow.
+    /// A request that was the first to wait is passed by from now on, for as long as the settings
+    /// allow.
     pub(super) fn pass_by(&mut self, pending: &PendingRequest) {
         if self.promises.pass_by(pending, self.now) {
             self.dirty.insert(pending.job());
@@ -279,7 +335,8 @@ impl Core {
         }
     }
 
-    /// A request is taken back that was promised a start: whoever changed its job broke that promise, if it does not miss its claims.
+    /// A request is taken back that was promised a start: whoever changed its job broke that
+    /// promise, if it does not miss its claims.
     pub(super) fn tell_own_delay(&mut self, pending: &PendingRequest) {
         let Some(was) = self.promises.kept(pending) else { return };
         let job = self.jobs.all.get(&pending.job()).map(Box::as_ref);
@@ -311,10 +368,12 @@ impl Core {
         }
     }
 
-    /// What has come due leads to a walk: a reservation may start, or somebody is passed by no more.
+    /// What has come due leads to a walk: a reservation may start, or somebody is passed by no
+    /// more.
     pub(super) fn keep_promises(&mut self) {
         let is_over = self.end_patience();
-        let is_due = self.promises.next_start().is_some_and(|start| Time::from_seconds(start) <= self.now);
+        let is_due =
+            self.promises.next_start().is_some_and(|start| Time::from_seconds(start) <= self.now);
         if is_over || is_due {
             self.queue_changed = true;
         } else {
@@ -322,7 +381,8 @@ impl Core {
         }
     }
 
-    /// Nobody is passed by any more for whom the seconds that his queue allows are over. True if that concerns somebody.
+    /// Nobody is passed by any more for whom the seconds that his queue allows are over. True if
+    /// that concerns somebody.
     fn end_patience(&mut self) -> bool {
         let (queue, queues) = (&self.queue, &self.queues);
         self.promises.end_patience(self.now, |pending| queues.bypass_secs(queue.queue_of(pending)))
@@ -340,11 +400,16 @@ impl Core {
     pub(super) fn passed_by_since(&self, job: &Job) -> Option<Time> {
         let place = |pending: &PendingRequest| self.queue.place_of(pending).map(|(place, _)| place);
         let may_wait_again = job.style != Style::Elastic && job.life == Lifecycle::Waiting;
-        self.promises.passed_by_since_of(job.id, place).filter(|_| !job.pending.is_empty() || may_wait_again)
+        self.promises
+            .passed_by_since_of(job.id, place)
+            .filter(|_| !job.pending.is_empty() || may_wait_again)
     }
 
-    /// What those are promised whose jobs start by it, which their records say; and who else is promised something.
-    pub(super) fn promised_by_records(&self) -> (BTreeMap<PendingRequest, Kept>, Vec<PendingRequest>) {
+    /// What those are promised whose jobs start by it, which their records say; and who else is
+    /// promised something.
+    pub(super) fn promised_by_records(
+        &self,
+    ) -> (BTreeMap<PendingRequest, Kept>, Vec<PendingRequest>) {
         let (mut on_record, mut others) = (BTreeMap::new(), Vec::new());
         for (pending, promise) in self.promises.reservations() {
             if self.jobs.all.get(&pending.job()).is_some_and(|job| starts_job(job, pending)) {
@@ -357,11 +422,13 @@ impl Core {
         (on_record, others)
     }
 
-    /// What a job is promised now. Where pods start one by one, the first of them may have nodes held for it; when it starts is not
-    /// when the job does.
+    /// What a job is promised now. Where pods start one by one, the first of them may have nodes
+    /// held for it; when it starts is not when the job does.
     pub(super) fn promise_of(&self, job: &Job) -> Option<Said> {
         let pending = self.queue.first_of(job.id)?;
-        if let Some(promise) = self.promises.reservation(pending).filter(|_| starts_job(job, pending)) {
+        if let Some(promise) =
+            self.promises.reservation(pending).filter(|_| starts_job(job, pending))
+        {
             let start = Some(Time::from_seconds(promise.place.start));
             return Some(Said { start, nodes: self.names_of(promise.nodes_to_say()) });
         }
@@ -375,7 +442,8 @@ impl Core {
         self.promises.drained_of(job.id, place)
     }
 
-    /// What is said of a promise, by the API server's clock. That this clock has moved a little against ours is nothing to say.
+    /// What is said of a promise, by the API server's clock. That this clock has moved a little
+    /// against ours is nothing to say.
     pub(super) fn said_by_wall(&self, job: &Job, said: &Said) -> Said {
         let start = said.start.map(|at| self.clock().wall(at));
         let written = job.record.status.as_deref().and_then(|status| status.reservation.as_ref());
@@ -395,7 +463,8 @@ impl Core {
         Some(Kept { start, nodes: self.nodes_of(&written.nodes) })
     }
 
-    /// What an earlier process has promised by its records is promised again, in the order of the queue, before anything starts.
+    /// What an earlier process has promised by its records is promised again, in the order of the
+    /// queue, before anything starts.
     pub(super) fn put_promises_back(&mut self, suspects: &RankSet) {
         let mut written = Vec::new();
         let mut order: Vec<_> = self.queue.iter().collect();
@@ -414,7 +483,9 @@ impl Core {
         }
         for (pending, class, since, reservation) in written {
             if self.jobs.all.get(&pending.job()).is_some_and(|job| !starts_job(job, &pending)) {
-                let nodes = reservation.map(|reservation| self.nodes_of(&reservation.nodes)).unwrap_or_default();
+                let nodes = reservation
+                    .map(|reservation| self.nodes_of(&reservation.nodes))
+                    .unwrap_or_default();
                 self.promises.was_passed_by(pending.job(), since, nodes);
                 continue;
             }
@@ -436,10 +507,13 @@ impl Core {
         self.end_patience();
     }
 
-    /// Jobs that do not wait now, since they are not complete or held, have been passed by all the same when they did.
+    /// Jobs that do not wait now, since they are not complete or held, have been passed by all the
+    /// same when they did.
     fn restore_patience(&mut self) {
         let not_now = self.jobs.all.values().filter(|job| {
-            job.style != Style::Elastic && job.life == Lifecycle::Waiting && self.queue.first_of(job.id).is_none()
+            job.style != Style::Elastic
+                && job.life == Lifecycle::Waiting
+                && self.queue.first_of(job.id).is_none()
         });
         let since = |job: &Job| job.record.status.as_deref()?.passed_by_since.as_ref().map(time_of);
         let known = not_now.filter_map(|job| Some((job.id, self.core_time(since(job)?))));
@@ -448,24 +522,33 @@ impl Core {
         }
     }
 
-    /// A write of an earlier leader took effect while this one works. If it holds a promise, that is put back in the next pass, or broken.
+    /// A write of an earlier leader took effect while this one works. If it holds a promise, that
+    /// is put back in the next pass, or broken.
     pub(super) fn heed_promise(&mut self, id: JobId, status: &FluxJobStatus) {
         let Some(written) = &status.reservation else { return };
-        let Some(job) = self.jobs.all.get(&id).filter(|job| self.synced && !job.record.is_own) else { return };
+        let Some(job) = self.jobs.all.get(&id).filter(|job| self.synced && !job.record.is_own)
+        else {
+            return;
+        };
         // What was just sent may be seen before it is answered.
         let is_sent = matches!(&job.record.stored, Stored::Writing { write, .. } if write.status.reservation.as_ref() == Some(written));
         if is_sent || self.is_said(job, written) {
             return;
         }
-        let Some(pending) = self.queue.first_of(id).filter(|pending| starts_job(job, pending)).cloned() else { return };
+        let Some(pending) =
+            self.queue.first_of(id).filter(|pending| starts_job(job, pending)).cloned()
+        else {
+            return;
+        };
         if let Some(was) = self.kept_of(written) {
             self.promises.hear(&pending, was);
             self.queue_changed = true;
         }
     }
 
-    /// What an earlier leader turns out to have promised is promised again, if there is room for it around all that was promised since.
-    /// Returns for whom that was tried: where the walk finds nothing either, it is to be said.
+    /// What an earlier leader turns out to have promised is promised again, if there is room for it
+    /// around all that was promised since. Returns for whom that was tried: where the walk finds
+    /// nothing either, it is to be said.
     pub(super) fn put_heard_promises_back(&mut self, suspects: &RankSet) -> Vec<PendingRequest> {
         let slack = i64::try_from(self.settings.start_slack_secs).unwrap_or(i64::MAX);
         let mut tried = Vec::new();
@@ -477,7 +560,11 @@ impl Core {
                     tried.push(pending);
                 }
                 Some(start) if start > was.start.saturating_add(slack) => {
-                    self.tell_delay(pending.job(), &Late { cause: Delay::Capacity, was, by: None }, Some(start));
+                    self.tell_delay(
+                        pending.job(),
+                        &Late { cause: Delay::Capacity, was, by: None },
+                        Some(start),
+                    );
                 }
                 Some(_) => {}
             }
@@ -494,7 +581,12 @@ impl Core {
         }
     }
 
-    fn put_back(&mut self, (pending, class): (&PendingRequest, ClassId), was: Kept, suspects: &RankSet) {
+    fn put_back(
+        &mut self,
+        (pending, class): (&PendingRequest, ClassId),
+        was: Kept,
+        suspects: &RankSet,
+    ) {
         let Parts { asking, mut live, .. } = self.parts(suspects, self.now);
         let Some(request) = asking.request(pending) else { return };
         let booking = live.reserve_again((pending, class), &request, &was);
@@ -502,8 +594,11 @@ impl Core {
         match booking {
             Booking::Now(slots) => self.start(pending, &request, slots),
             // Planned ends are counted by another clock now, which may show the next second.
-            Booking::At(at) if at <= was.start.saturating_add(slack) => self.promises.inherit(pending, Some(was)),
-            // Made anew elsewhere in the walk that follows; what is written is broken by then, or better.
+            Booking::At(at) if at <= was.start.saturating_add(slack) => {
+                self.promises.inherit(pending, Some(was))
+            }
+            // Made anew elsewhere in the walk that follows; what is written is broken by then, or
+            // better.
             Booking::At(_) | Booking::Never => {
                 if let Some(promise) = self.promises.take(pending) {
                     self.ledger.give_up(&promise.place);
@@ -515,8 +610,9 @@ impl Core {
         }
     }
 
-    /// A job there is planned to run beyond a start that an earlier process has promised, and a person has wished a walltime for it: that
-    /// was after the promise, which had been made behind the job.
+    /// A job there is planned to run beyond a start that an earlier process has promised, and a
+    /// person has wished a walltime for it: that was after the promise, which had been made behind
+    /// the job.
     fn stays_by_wish(&self, was: &Kept) -> Option<JobId> {
         let stays = |end: End| end.is_later_than(End::At(was.start));
         let mut holders = self.holders_on(&was.nodes).filter(|holder| stays(holder.allocation.end));

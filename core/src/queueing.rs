@@ -1,4 +1,5 @@
-//! A job and its queue: which one it is in, what that means for it, and what is on record of queues.
+//! A job and its queue: which one it is in, what that means for it, and what is on record of
+//! queues.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,7 +9,9 @@ use fluxqueue_api::{BlockedBy, BlockedReason, EventReason, FluxQueueStatus, JobS
 use super::job::{InQueue, Job, Style};
 use super::ledger::Allocation;
 use super::plan::Policies;
-use super::queues::{AccountId, AtLimit, Counted, FOR_EVER, Life, Member, Namespace, QueueObject, Standing};
+use super::queues::{
+    AccountId, AtLimit, Counted, FOR_EVER, Life, Member, Namespace, QueueObject, Standing,
+};
 use super::record::quantity;
 use super::{ActionKind, Core, EventKind, InFlight, Subject, Timer, WriteOutcome};
 use crate::cluster::Cluster;
@@ -16,7 +19,8 @@ use crate::fluxion::{End, Rank, RankSet, Tenancy};
 use crate::queue::{JobId, QueueId};
 use fluxqueue_workload::{Lifetime, Resources, Uid};
 
-/// The status of a queue is written so much after it has changed, with all that has changed until then.
+/// The status of a queue is written so much after it has changed, with all that has changed until
+/// then.
 const STATUS_MILLIS: i64 = 2_000;
 
 /// It is tried again so much after a failure.
@@ -34,7 +38,8 @@ impl Core {
         }
         if self.queues.put(queue) {
             self.lost.queue_has_changed(&queue.name);
-            // The first one makes queues of what was one, and that of services takes these from others.
+            // The first one makes queues of what was one, and that of services takes these from
+            // others.
             let concerns_all = is_first || *queue.name == *names::QUEUE_SERVICES;
             self.look_at_jobs(|job| concerns_all || job.queue.is(&queue.name));
         }
@@ -72,7 +77,8 @@ impl Core {
         let Some(job) = self.jobs.all.get(&id) else { return };
         let namespace = &*job.key.namespace;
         let said = self.said_queue(job);
-        let on_record = || job.record.status.as_deref().and_then(|status| status.queue_name.as_deref());
+        let on_record =
+            || job.record.status.as_deref().and_then(|status| status.queue_name.as_deref());
         // Without pods nobody says any more where it belongs.
         let has_pods = self.jobs.live(job).next().is_some();
         let last = || Some(&*job.queue.name).filter(|name| !name.is_empty()).or_else(on_record);
@@ -83,16 +89,20 @@ impl Core {
         let name = name.unwrap_or_else(|| {
             let services = Some(names::QUEUE_SERVICES).filter(|services| {
                 let standing = self.queues.standing(services, namespace, job.kind);
-                matches!(standing, Standing::Open | Standing::Stopped | Standing::Invalid) && self.is_service(job)
+                matches!(standing, Standing::Open | Standing::Stopped | Standing::Invalid)
+                    && self.is_service(job)
             });
             services.unwrap_or_else(|| self.queues.default_of(namespace))
         });
-        let (standing, walltimes) = (self.queues.standing(name, namespace, job.kind), self.queues.walltimes(name));
+        let (standing, walltimes) =
+            (self.queues.standing(name, namespace, job.kind), self.queues.walltimes(name));
         // A place in the queue is kept over a restart, and when the queue goes.
         let had_place = job.queue.had_place && *job.queue.name == *name
             || job.queue.name.is_empty() && job.queued_at.is_some() && on_record() == Some(name);
-        let had_place = had_place || matches!(standing, Standing::Open | Standing::Stopped | Standing::Invalid);
-        let name = if *job.queue.name == *name { Arc::clone(&job.queue.name) } else { Arc::from(name) };
+        let had_place =
+            had_place || matches!(standing, Standing::Open | Standing::Stopped | Standing::Invalid);
+        let name =
+            if *job.queue.name == *name { Arc::clone(&job.queue.name) } else { Arc::from(name) };
         let id_of_queue = if had_place { self.queues.number(&name) } else { QueueId::DEFAULT };
         let Some(job) = self.jobs.all.get(&id) else { return };
         let has_new_ends = job.queue.walltimes != walltimes && !job.queue.name.is_empty();
@@ -104,8 +114,8 @@ impl Core {
         }
     }
 
-    /// What runs of a job is planned by another walltime now, because a person wished so. Who was promised a start behind it is
-    /// told that this is why, if it ends later by that.
+    /// What runs of a job is planned by another walltime now, because a person wished so. Who was
+    /// promised a start behind it is told that this is why, if it ends later by that.
     pub(super) fn plan_ends_of(&mut self, id: JobId) {
         let Some(job) = self.jobs.all.get(&id) else { return };
         let live: Vec<Uid> = job.live.values().cloned().collect();
@@ -125,7 +135,8 @@ impl Core {
         }
     }
 
-    /// Until when a pod of ours takes what it has of a node, as far as was known when that was booked.
+    /// Until when a pod of ours takes what it has of a node, as far as was known when that was
+    /// booked.
     fn booked_end(&self, uid: &Uid) -> Option<End> {
         Some(self.jobs.members.get(uid)?.allocation.as_ref()?.end)
     }
@@ -133,13 +144,24 @@ impl Core {
     /// Nobody ends it: a Deployment, ReplicaSet or StatefulSet, or a pod that says so.
     fn is_service(&self, job: &Job) -> bool {
         let Some(first) = self.jobs.live(job).next() else { return job.style == Style::Elastic };
-        job.record.overrides.walltime_seconds.is_none() && self.jobs.said_walltime(&first.pod) == Lifetime::Endless
+        job.record.overrides.walltime_seconds.is_none()
+            && self.jobs.said_walltime(&first.pod) == Lifetime::Endless
     }
 
-    /// The queue that the workload names: the label of its pods, else of what made them, or of what made that.
+    /// The queue that the workload names: the label of its pods, else of what made them, or of what
+    /// made that.
     fn said_queue(&self, job: &Job) -> Option<Arc<str>> {
         let Some(first) = self.jobs.live(job).next() else {
-            let on_record = || job.record.status.as_deref()?.workload.as_ref()?.queue_name.as_deref().map(Arc::from);
+            let on_record = || {
+                job.record
+                    .status
+                    .as_deref()?
+                    .workload
+                    .as_ref()?
+                    .queue_name
+                    .as_deref()
+                    .map(Arc::from)
+            };
             return job.queue.said.clone().or_else(on_record);
         };
         if let Some(named) = first.pod.label(names::QUEUE_NAME).filter(|named| !named.is_empty()) {
@@ -157,7 +179,10 @@ impl Core {
         match standing {
             Standing::Open => {}
             Standing::OtherKinds => {
-                let text = format!("FluxQueue {name} takes no {}: see its spec.workloadKinds", job.kind.as_str());
+                let text = format!(
+                    "FluxQueue {name} takes no {}: see its spec.workloadKinds",
+                    job.kind.as_str()
+                );
                 return Some((BlockedReason::QueueNotUsable, text));
             }
             Standing::Stopped => {
@@ -169,7 +194,10 @@ impl Core {
             Standing::Invalid => {
                 let trouble = self.queues.object(name).and_then(|queue| queue.trouble.as_deref());
                 let trouble = trouble.unwrap_or("its spec cannot be read");
-                return Some((BlockedReason::QueueInvalid, format!("FluxQueue {name} cannot be used: {trouble}")));
+                return Some((
+                    BlockedReason::QueueInvalid,
+                    format!("FluxQueue {name} cannot be used: {trouble}"),
+                ));
             }
             Standing::Missing if *had_place => {
                 return Some((
@@ -178,7 +206,10 @@ impl Core {
                 ));
             }
             Standing::Missing => {
-                return Some((BlockedReason::QueueNotUsable, format!("there is no FluxQueue {name}")));
+                return Some((
+                    BlockedReason::QueueNotUsable,
+                    format!("there is no FluxQueue {name}"),
+                ));
             }
             Standing::Closed => {
                 let text = format!(
@@ -189,13 +220,16 @@ impl Core {
             }
         }
         walltimes.max_secs?;
-        let longest = self.jobs.live(job).map(|member| self.jobs.walltime(&member.pod, job)).max()?;
+        let longest =
+            self.jobs.live(job).map(|member| self.jobs.walltime(&member.pod, job)).max()?;
         let max = walltimes.exceeded_by(longest)?;
         let asked = match longest {
             Lifetime::Seconds(seconds) => format!("a walltime of {seconds} s"),
             Lifetime::Eventually | Lifetime::Endless => "no end, as a service,".to_owned(),
         };
-        let text = format!("it asks for {asked} and FluxQueue {name} has {max} s at most (spec.maxWalltimeSeconds)");
+        let text = format!(
+            "it asks for {asked} and FluxQueue {name} has {max} s at most (spec.maxWalltimeSeconds)"
+        );
         Some((BlockedReason::WalltimeTooLong, text))
     }
 
@@ -204,18 +238,30 @@ impl Core {
     /// Counts a job where it is now.
     pub(super) fn count_in_queue(&mut self, id: JobId) {
         let Some(job) = self.jobs.all.get(&id) else { return };
-        let is_outside = job.blocker.as_ref().is_some_and(|blocker| blocker.reason() == BlockedReason::QueueFull);
+        let is_outside = job
+            .blocker
+            .as_ref()
+            .is_some_and(|blocker| blocker.reason() == BlockedReason::QueueFull);
         let life = match self.jobs.state(job) {
             // When there are queues again, it is looked at again, if it is still there.
             _ if !self.queues.is_any_object() => None,
-            // Of which there is no pod, that waits for nothing. Another process may not even know of it.
-            JobState::Pending | JobState::Held | JobState::Unsatisfiable if job.live.is_empty() => None,
+            // Of which there is no pod, that waits for nothing. Another process may not even know
+            // of it.
+            JobState::Pending | JobState::Held | JobState::Unsatisfiable if job.live.is_empty() => {
+                None
+            }
             // Nor does it run.
-            JobState::Starting | JobState::Running if job.live.is_empty() && job.retained.is_empty() => None,
+            JobState::Starting | JobState::Running
+                if job.live.is_empty() && job.retained.is_empty() =>
+            {
+                None
+            }
             JobState::Pending if is_outside => Some(Life::IsOutside),
             JobState::Pending | JobState::Held | JobState::Unsatisfiable => Some(Life::Waits),
             JobState::Starting | JobState::Running => Some(Life::Runs(self.has(job))),
-            JobState::Incomplete | JobState::Refused | JobState::Completed | JobState::Failed => None,
+            JobState::Incomplete | JobState::Refused | JobState::Completed | JobState::Failed => {
+                None
+            }
         };
         let (queue, namespace) = (Arc::clone(&job.queue.name), Arc::clone(&job.key.namespace));
         let left = self.queues.tally.note(id, life.map(|life| Member { queue, namespace, life }));
@@ -265,14 +311,17 @@ impl Core {
             return;
         };
         let nodes = limits.running.iter().map(|limit| limit.nodes.as_ref());
-        let nodes: Vec<Option<RankSet>> =
-            nodes.map(|nodes| nodes.map(|nodes| self.cluster.class(nodes).lasting.clone())).collect();
+        let nodes: Vec<Option<RankSet>> = nodes
+            .map(|nodes| nodes.map(|nodes| self.cluster.class(nodes).lasting.clone()))
+            .collect();
         let charges = charges_of(self.jobs.allocations(job), &self.cluster);
         let mut running: BTreeMap<(AccountId, i64), u128> = BTreeMap::new();
         for (at, (limit, nodes)) in limits.running.iter().zip(&nodes).enumerate() {
             let namespace = limit.per_namespace.then(|| Arc::clone(&job.key.namespace));
             let account = AccountId { queue: job.queue.id, limit: at, namespace };
-            let counted = charges.iter().filter(|it| nodes.as_ref().is_none_or(|nodes| nodes.contains(it.rank)));
+            let counted = charges
+                .iter()
+                .filter(|it| nodes.as_ref().is_none_or(|nodes| nodes.contains(it.rank)));
             match &limit.what {
                 Counted::Jobs => {
                     let last = counted.map(|charge| charge.end).max();
@@ -289,7 +338,8 @@ impl Core {
                 }
             }
         }
-        let running = running.into_iter().map(|((account, end), amount)| (account, end, amount)).collect();
+        let running =
+            running.into_iter().map(|((account, end), amount)| (account, end, amount)).collect();
         self.accounts.set_running(id, running);
     }
 
@@ -303,16 +353,23 @@ impl Core {
     /// What a person reads of a limit that a job is at.
     pub(super) fn explain_limit(&self, at: &AtLimit) -> BlockedBy {
         let AtLimit { account, asked, used, most, never, .. } = at;
-        let limit = self.queues.limits(account.queue).and_then(|limits| limits.running.get(account.limit));
-        let Some(limit) = limit else { return BlockedBy::new(BlockedReason::QueueLimit, "a limit that has changed") };
+        let limit =
+            self.queues.limits(account.queue).and_then(|limits| limits.running.get(account.limit));
+        let Some(limit) = limit else {
+            return BlockedBy::new(BlockedReason::QueueLimit, "a limit that has changed");
+        };
         let resource = match &limit.what {
             Counted::Jobs => None,
             Counted::Resource(name) => Some(name.to_string()),
         };
-        let text = |amount: u128| resource.as_deref().map_or_else(|| amount.to_string(), |name| quantity(name, amount));
+        let text = |amount: u128| {
+            resource.as_deref().map_or_else(|| amount.to_string(), |name| quantity(name, amount))
+        };
         let what = resource.as_deref().unwrap_or("jobs that run");
-        let of_whom =
-            account.namespace.as_ref().map_or(String::new(), |namespace| format!(" by namespace {namespace}"));
+        let of_whom = account
+            .namespace
+            .as_ref()
+            .map_or(String::new(), |namespace| format!(" by namespace {namespace}"));
         let name = self.queues.name(account.queue);
         let mut message = format!(
             "{} {what} asked for, {} of {} used{of_whom}: {} of FluxQueue {name}.",
@@ -358,15 +415,19 @@ impl Core {
             if status == queue.status || self.actions.is_writing_queue(&name) {
                 continue;
             }
-            let (uid, news, status) = (queue.uid.clone(), news_of_spec(queue, &status), Box::new(status));
+            let (uid, news, status) =
+                (queue.uid.clone(), news_of_spec(queue, &status), Box::new(status));
             if let Some((kind, reason, text)) = news {
                 let subject = Subject::FluxQueue { name: Arc::clone(&name), uid: uid.clone() };
                 let reporter = self.settings.scheduler_names.first().cloned();
                 let reporter = reporter.unwrap_or_else(|| Arc::from(names::SCHEDULER_NAME));
                 self.note(subject, kind, reason.as_str(), "Reading", text, &reporter);
             }
-            let kind =
-                ActionKind::WriteQueueStatus { queue: Arc::clone(&name), uid: uid.clone(), status: status.clone() };
+            let kind = ActionKind::WriteQueueStatus {
+                queue: Arc::clone(&name),
+                uid: uid.clone(),
+                status: status.clone(),
+            };
             self.actions.ask(kind, InFlight::Queue(name, uid, status));
         }
     }
@@ -389,7 +450,11 @@ impl Core {
                 STATUS_MILLIS
             }
             // Its successor, if it has one, comes with the watch, or has come.
-            WriteOutcome::Gone if self.queues.object(name).is_none_or(|queue| queue.uid == *uid) => return,
+            WriteOutcome::Gone
+                if self.queues.object(name).is_none_or(|queue| queue.uid == *uid) =>
+            {
+                return;
+            }
             WriteOutcome::Gone => STATUS_MILLIS,
             _ => STATUS_RETRY_MILLIS,
         };
@@ -400,7 +465,10 @@ impl Core {
 }
 
 /// What an Event tells about the spec of a queue, if that is news against what is on record.
-fn news_of_spec(queue: &QueueObject, status: &FluxQueueStatus) -> Option<(EventKind, EventReason, String)> {
+fn news_of_spec(
+    queue: &QueueObject,
+    status: &FluxQueueStatus,
+) -> Option<(EventKind, EventReason, String)> {
     let (before, now) = (queue.status.conditions.first(), status.conditions.first()?);
     match queue.trouble {
         Some(_) if before.is_none_or(|before| before.message != now.message) => {
@@ -423,7 +491,10 @@ struct NodeCharge<'a> {
 
 /// What a job is charged for what it has of nodes: what its pods request, and of each node that it
 /// has alone all that is allocatable there, once. No one else can use the rest of such a node.
-fn charges_of<'a>(allocations: impl Iterator<Item = &'a Allocation>, cluster: &'a Cluster) -> Vec<NodeCharge<'a>> {
+fn charges_of<'a>(
+    allocations: impl Iterator<Item = &'a Allocation>,
+    cluster: &'a Cluster,
+) -> Vec<NodeCharge<'a>> {
     let (mut charges, mut alone) = (Vec::new(), BTreeMap::new());
     for allocation in allocations {
         let (rank, end) = (allocation.rank, second_of(allocation.end));

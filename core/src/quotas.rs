@@ -1,9 +1,10 @@
 //! ResourceQuotas: a release that is known to fail is not tried.
 //!
-//! The API server refuses pods beyond a quota when they are made. Nodes would be idle for a Job that waits without pods until
-//! its pods have not come, so it waits without a claim where a quota is known to leave too little for them. That is a
-//! forecast, and only of pods that do not exist: a quota with scopes, or what admission adds to pods, is left to the API
-//! server (`releases`), and pods that exist have passed their quotas.
+//! The API server refuses pods beyond a quota when they are made. Nodes would be idle for a Job
+//! that waits without pods until its pods have not come, so it waits without a claim where a quota
+//! is known to leave too little for them. That is a forecast, and only of pods that do not exist: a
+//! quota with scopes, or what admission adds to pods, is left to the API server (`releases`), and
+//! pods that exist have passed their quotas.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,10 +17,12 @@ use super::record;
 use super::{Core, Timer};
 use crate::queue::JobId;
 
-/// How long after its pods are there a job counts beside what a quota says is used: that comes with a watch, once a second.
+/// How long after its pods are there a job counts beside what a quota says is used: that comes with
+/// a watch, once a second.
 const USE_SEEN_MILLIS: i64 = 2_000;
 
-/// When a job is looked at again for which too little is left beside others whose pods are about to be there.
+/// When a job is looked at again for which too little is left beside others whose pods are about to
+/// be there.
 const LOOK_AGAIN_MILLIS: i64 = 5_000;
 
 /// The quotas that there are, and the jobs that depend on them, by namespace.
@@ -84,7 +87,10 @@ pub(super) fn note_coming(core: &mut Core, id: JobId) {
     let Some(job) = core.jobs.all.get(&id) else { return };
     let namespace = Arc::clone(&job.key.namespace);
     if core.jobs.releases.quotas.known.contains_key(&namespace) {
-        let coming = Coming { requests: core.jobs.asked_of_quotas(job), until: core.now.plus_millis(USE_SEEN_MILLIS) };
+        let coming = Coming {
+            requests: core.jobs.asked_of_quotas(job),
+            until: core.now.plus_millis(USE_SEEN_MILLIS),
+        };
         core.jobs.releases.quotas.coming.entry(namespace).or_default().insert(id, coming);
     }
 }
@@ -96,12 +102,19 @@ pub(super) fn shortage(jobs: &Jobs, job: &Job, now: Time) -> Option<String> {
     let asked = jobs.asked_of_quotas(job);
     let mut requests = asked.clone();
     for (id, coming) in quotas.coming.get(&job.key.namespace).into_iter().flatten() {
-        if *id != job.id && (coming.until > now || jobs.all.get(id).is_some_and(|job| is_to_have_pods(job))) {
+        if *id != job.id
+            && (coming.until > now || jobs.all.get(id).is_some_and(|job| is_to_have_pods(job)))
+        {
             requests.add(&coming.requests);
         }
     }
-    let (quota, left) = known.values().find_map(|quota| Some((quota, quota.exceeded_by(&requests)?)))?;
-    let beside = if quota.exceeded_by(&asked).is_none() { " beside those of Jobs that were just released" } else { "" };
+    let (quota, left) =
+        known.values().find_map(|quota| Some((quota, quota.exceeded_by(&requests)?)))?;
+    let beside = if quota.exceeded_by(&asked).is_none() {
+        " beside those of Jobs that were just released"
+    } else {
+        ""
+    };
     let amount = |amount| record::quantity(&left.resource, amount);
     Some(format!(
         "resourcequota {} leaves {} of {}, and its pods ask for {}{beside}",
@@ -121,7 +134,8 @@ pub(super) fn wait(core: &mut Core, id: JobId) {
         None => false,
         Some(coming) => {
             coming.retain(|id, coming| {
-                coming.until > core.now || core.jobs.all.get(id).is_some_and(|job| is_to_have_pods(job))
+                coming.until > core.now
+                    || core.jobs.all.get(id).is_some_and(|job| is_to_have_pods(job))
             });
             !coming.is_empty()
         }
@@ -146,7 +160,8 @@ impl Jobs {
     fn asked_of_quotas(&self, job: &Job) -> Resources {
         let stand_ins = || self.live(job).filter(|member| member.pod.stands_in);
         let pods = stand_ins().count().max(job.stands_for);
-        let requests = stand_ins().next().map(|member| member.pod.shape.requests.times(pods as u64));
+        let requests =
+            stand_ins().next().map(|member| member.pod.shape.requests.times(pods as u64));
         requests.unwrap_or_default()
     }
 }

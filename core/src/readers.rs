@@ -1,7 +1,8 @@
 //! How jobs and pods are called in what is written into a namespace.
 //!
-//! Who may read a namespace need not be told which jobs there are in others: their names say what somebody works on. A setting
-//! (`namesAcrossNamespaces`) says that all namespaces belong to people who may know.
+//! Who may read a namespace need not be told which jobs there are in others: their names say what
+//! somebody works on. A setting (`namesAcrossNamespaces`) says that all namespaces belong to people
+//! who may know.
 
 use fluxqueue_workload::ObjectKey;
 

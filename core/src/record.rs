@@ -7,9 +7,9 @@ use fluxqueue_api::fluxjob::POD_SETS_MAX;
 use fluxqueue_api::hostlist;
 use fluxqueue_api::placement::compress;
 use fluxqueue_api::{
-    BlockedBy, ConditionType, DegradedReason, EstimatedStart, FinishedReason, FluxJob, FluxJobSpec, FluxJobStatus,
-    JobState, ObservedWorkload, Overrides, PlacementRange, PodSet, Reservation, ScheduledReason, WorkloadKind,
-    WorkloadRef, names, text,
+    BlockedBy, ConditionType, DegradedReason, EstimatedStart, FinishedReason, FluxJob, FluxJobSpec,
+    FluxJobStatus, JobState, ObservedWorkload, Overrides, PlacementRange, PodSet, Reservation,
+    ScheduledReason, WorkloadKind, WorkloadRef, names, text,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, MicroTime, Time as MetaTime};
@@ -34,7 +34,8 @@ pub(super) struct Snapshot<'a> {
     /// How many pods its workload asks for; `None` if nobody can say any more.
     pub asked: Option<usize>,
     pub scheduled: ScheduledReason,
-    /// What its workload says about how long it runs, and what counts; `None` if none of its pods is left.
+    /// What its workload says about how long it runs, and what counts; `None` if none of its pods
+    /// is left.
     pub walltimes: Option<(Lifetime, Lifetime)>,
     pub position: Option<usize>,
     /// When it is expected to start.
@@ -88,7 +89,8 @@ impl Snapshot<'_> {
         }
     }
 
-    /// The whole status, with the names of nodes where it says which: they are made compact when it is written.
+    /// The whole status, with the names of nodes where it says which: they are made compact when it
+    /// is written.
     pub(super) fn status(&self) -> FluxJobStatus {
         let job = self.job;
         let bound = self.live.iter().filter(|member| member.is_bound()).count();
@@ -97,12 +99,16 @@ impl Snapshot<'_> {
         let placement = self.placement();
         // Whoever wrote a placement first has placed it, also if it was found anew since.
         let known = written.map(|written| (&written.placement, written.epoch));
-        let known = known.or(job.record.placed.as_ref().map(|(placement, epoch)| (placement, *epoch)));
-        let placed_by = known.filter(|(written, _)| **written == placement).and_then(|(_, epoch)| epoch);
-        let conditions = self.conditions(bound, written.map_or(&[], |status| status.conditions.as_slice()));
+        let known =
+            known.or(job.record.placed.as_ref().map(|(placement, epoch)| (placement, *epoch)));
+        let placed_by =
+            known.filter(|(written, _)| **written == placement).and_then(|(_, epoch)| epoch);
+        let conditions =
+            self.conditions(bound, written.map_or(&[], |status| status.conditions.as_slice()));
         let state = JobState::from_conditions(&conditions);
         let workload = self.workload();
-        // Of what has ended what is on record stays: ended pods that a new process finds may be another group's of the name.
+        // Of what has ended what is on record stays: ended pods that a new process finds may be
+        // another group's of the name.
         let priority = written.filter(|_| job.is_finished()).and_then(|written| written.priority);
         let said = self.said.as_ref();
         let reservation = said.map(|said| Reservation {
@@ -138,7 +144,12 @@ impl Snapshot<'_> {
             bound: number(bound),
             total: number(self.wanted),
             size: Some(format!("{bound}/{}", self.wanted)),
-            blocked_by: job.blocker.as_ref().filter(|_| waits(state)).map(Blockers::list).unwrap_or_default(),
+            blocked_by: job
+                .blocker
+                .as_ref()
+                .filter(|_| waits(state))
+                .map(Blockers::list)
+                .unwrap_or_default(),
         })
     }
 
@@ -178,10 +189,12 @@ impl Snapshot<'_> {
         }
     }
 
-    /// Of a gang that was placed the sets stay as the placement names them. With its pods they would come and go.
+    /// Of a gang that was placed the sets stay as the placement names them. With its pods they
+    /// would come and go.
     fn pod_sets(&self, written: &[PodSet]) -> Vec<PodSet> {
         let job = self.job;
-        let stay = !written.is_empty() && (self.live.is_empty() || (job.style == Style::Gang && job.life.is_placed()));
+        let stay = !written.is_empty()
+            && (self.live.is_empty() || (job.style == Style::Gang && job.life.is_placed()));
         let mut sets: Vec<PodSet> = if stay { written.to_vec() } else { self.sets_of_pods() };
         // Pods that are still to come are like the first.
         if let ([set], Some(asked)) = (sets.as_mut_slice(), self.asked) {
@@ -197,7 +210,9 @@ impl Snapshot<'_> {
         let pod_sets = pod_sets(&self.live);
         let min_count = match (&self.job.identity, self.job.style) {
             (_, Style::Elastic) => Some(1),
-            (Identity::Group(_), _) if pod_sets.len() == 1 => grouping::group_size(&self.live).map(number),
+            (Identity::Group(_), _) if pod_sets.len() == 1 => {
+                grouping::group_size(&self.live).map(number)
+            }
             _ => None,
         };
         let set = |(at, (shape, count)): (usize, &(&Arc<Shape>, usize))| PodSet {
@@ -213,8 +228,11 @@ impl Snapshot<'_> {
 
     /// The nodes its pods are on, or go to.
     fn node_list(&self) -> Option<String> {
-        let nodes: BTreeSet<&str> =
-            self.live.iter().filter_map(|member| Some(&*member.allocation.as_ref()?.node)).collect();
+        let nodes: BTreeSet<&str> = self
+            .live
+            .iter()
+            .filter_map(|member| Some(&*member.allocation.as_ref()?.node))
+            .collect();
         if nodes.is_empty() {
             return self.job.record.status.as_deref().and_then(|status| status.nodes.clone());
         }
@@ -242,19 +260,30 @@ impl Snapshot<'_> {
             let missing = had.saturating_sub(bound);
             let (status, reason, message) = if let Some(stalled) = &job.stalled {
                 ("True", stalled.reason, stalled.message.clone())
-            } else if missing > 0 && !job.is_finished() && self.scheduled == ScheduledReason::Scheduled {
+            } else if missing > 0
+                && !job.is_finished()
+                && self.scheduled == ScheduledReason::Scheduled
+            {
                 ("True", DegradedReason::MemberLost, self.loss(missing, had, written))
             } else {
                 ("False", DegradedReason::Whole, String::new())
             };
-            out.push(self.condition(ConditionType::Degraded, (status, reason.as_str(), message), written));
+            out.push(self.condition(
+                ConditionType::Degraded,
+                (status, reason.as_str(), message),
+                written,
+            ));
         }
         if let Some(end) = job.life.end() {
             let message = match end {
                 FinishedReason::Succeeded => String::new(),
                 FinishedReason::Failed => self.failures(written),
             };
-            out.push(self.condition(ConditionType::Finished, ("True", end.as_str(), message), written));
+            out.push(self.condition(
+                ConditionType::Finished,
+                ("True", end.as_str(), message),
+                written,
+            ));
         }
         for (type_, message) in &job.warnings {
             out.push(self.condition(*type_, ("True", type_.as_str(), message.clone()), written));
@@ -265,12 +294,16 @@ impl Snapshot<'_> {
     /// How many pods are missing of those that it had, and until when.
     fn loss(&self, missing: usize, had: usize, written: &[Condition]) -> String {
         let lost = format!("{missing} of {had} pods are missing");
-        let Some((start, nodes)) = self.next_pod.as_ref().and_then(|next| Some((next.start?, &next.nodes))) else {
+        let Some((start, nodes)) =
+            self.next_pod.as_ref().and_then(|next| Some((next.start?, &next.nodes)))
+        else {
             return lost;
         };
         let lost = format!("{lost}; the next one has a place from ");
         let said = fluxqueue_api::conditions::of_type(written, ConditionType::Degraded);
-        let said = said.and_then(|said| said.message.strip_prefix(&lost)?.split(' ').next()?.parse::<Timestamp>().ok());
+        let said = said.and_then(|said| {
+            said.message.strip_prefix(&lost)?.split(' ').next()?.parse::<Timestamp>().ok()
+        });
         let start = timestamp(Time::from_seconds(start.seconds()));
         // That the API server's clock has moved a little is nothing to say.
         let is_same = |said: &Timestamp| said.as_second().abs_diff(start.as_second()) <= 1;
@@ -282,11 +315,19 @@ impl Snapshot<'_> {
             ScheduledReason::Scheduled => "its pods have been bound".to_owned(),
             ScheduledReason::Starting => format!("{bound} of {} pods are bound", self.wanted),
             ScheduledReason::Queued => String::new(),
-            ScheduledReason::NeverScheduled => "it has ended, and no pod of it was bound".to_owned(),
-            ScheduledReason::Blocked(_) => self.job.blocker.as_ref().map(Blockers::text).unwrap_or_default(),
+            ScheduledReason::NeverScheduled => {
+                "it has ended, and no pod of it was bound".to_owned()
+            }
+            ScheduledReason::Blocked(_) => {
+                self.job.blocker.as_ref().map(Blockers::text).unwrap_or_default()
+            }
         };
         let status = if self.scheduled == ScheduledReason::Scheduled { "True" } else { "False" };
-        self.condition(ConditionType::Scheduled, (status, &self.scheduled.to_string(), message), written)
+        self.condition(
+            ConditionType::Scheduled,
+            (status, &self.scheduled.to_string(), message),
+            written,
+        )
     }
 
     /// How many pods failed: of some that an earlier process counted nothing may be left.
@@ -308,9 +349,12 @@ impl Snapshot<'_> {
         (status, reason, message): (&str, &str, String),
         written: &[Condition],
     ) -> Condition {
-        let old = fluxqueue_api::conditions::of_type(written, type_).filter(|condition| condition.status == status);
-        let since =
-            old.map_or_else(|| MetaTime(timestamp(self.now)), |condition| condition.last_transition_time.clone());
+        let old = fluxqueue_api::conditions::of_type(written, type_)
+            .filter(|condition| condition.status == status);
+        let since = old.map_or_else(
+            || MetaTime(timestamp(self.now)),
+            |condition| condition.last_transition_time.clone(),
+        );
         Condition {
             type_: type_.as_str().to_owned(),
             status: status.to_owned(),
@@ -357,7 +401,9 @@ fn api_version(kind: WorkloadKind) -> Option<&'static str> {
     match kind {
         WorkloadKind::Pod => Some("v1"),
         WorkloadKind::Job => Some("batch/v1"),
-        WorkloadKind::Deployment | WorkloadKind::ReplicaSet | WorkloadKind::StatefulSet => Some("apps/v1"),
+        WorkloadKind::Deployment | WorkloadKind::ReplicaSet | WorkloadKind::StatefulSet => {
+            Some("apps/v1")
+        }
         WorkloadKind::Group => None,
     }
 }
@@ -374,11 +420,12 @@ fn seconds(lifetime: Lifetime) -> Option<i64> {
     }
 }
 
-/// How many pods a gang had at once, as the conditions say that it has lost some. Nothing else that is on
-/// record tells a pod that was lost from one that has not been bound yet.
+/// How many pods a gang had at once, as the conditions say that it has lost some. Nothing else that
+/// is on record tells a pod that was lost from one that has not been bound yet.
 pub(super) fn most_bound(conditions: &[Condition]) -> Option<usize> {
     let degraded = fluxqueue_api::conditions::of_type(conditions, ConditionType::Degraded)?;
-    let lost = Some(degraded).filter(|it| it.status == "True" && it.reason == DegradedReason::MemberLost.as_str())?;
+    let lost = Some(degraded)
+        .filter(|it| it.status == "True" && it.reason == DegradedReason::MemberLost.as_str())?;
     let (_, of) = lost.message.split_once(" of ")?;
     of.split(' ').next()?.parse().ok()
 }
@@ -400,7 +447,8 @@ fn waits(state: JobState) -> bool {
     )
 }
 
-/// The front of the queue exactly, then tens, then hundreds: what lies far back changes with every departure.
+/// The front of the queue exactly, then tens, then hundreds: what lies far back changes with every
+/// departure.
 fn coarse_position(at: usize) -> Option<usize> {
     match at {
         0 => None,
@@ -410,7 +458,8 @@ fn coarse_position(at: usize) -> Option<usize> {
     }
 }
 
-/// Amounts as Kubernetes quantities: millicores as `100m` or whole cores, everything else as plain integers.
+/// Amounts as Kubernetes quantities: millicores as `100m` or whole cores, everything else as plain
+/// integers.
 pub(super) fn quantities(requests: &Resources) -> BTreeMap<String, String> {
     requests
         .sums()
@@ -425,9 +474,14 @@ pub(super) fn quantity(resource: &str, amount: impl Into<u128>) -> String {
         [(1 << 60, "Ei"), (1 << 50, "Pi"), (1 << 30, "Gi"), (1 << 20, "Mi"), (1 << 10, "Ki")];
     let amount: u128 = amount.into();
     if resource == "cpu" {
-        return if amount.is_multiple_of(1000) { (amount / 1000).to_string() } else { format!("{amount}m") };
+        return if amount.is_multiple_of(1000) {
+            (amount / 1000).to_string()
+        } else {
+            format!("{amount}m")
+        };
     }
-    if resource == "memory" || resource == "ephemeral-storage" || resource.starts_with("hugepages-") {
+    if resource == "memory" || resource == "ephemeral-storage" || resource.starts_with("hugepages-")
+    {
         for (size, unit) in UNITS {
             if amount >= size && amount.is_multiple_of(size) {
                 return format!("{}{unit}", amount / size);
@@ -437,7 +491,8 @@ pub(super) fn quantity(resource: &str, amount: impl Into<u128>) -> String {
     amount.to_string()
 }
 
-/// The instant as it is written; the last second of the year 9999, nearly, for what is later than can be written.
+/// The instant as it is written; the last second of the year 9999, nearly, for what is later than
+/// can be written.
 pub(super) fn timestamp(at: Time) -> Timestamp {
     let (first, last) = (Timestamp::MIN.as_microsecond(), Timestamp::MAX.as_microsecond());
     Timestamp::from_microsecond(at.0.clamp(first, last)).unwrap_or(Timestamp::MAX)

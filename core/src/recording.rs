@@ -23,7 +23,8 @@ use fluxqueue_workload::{ObjectKey, ObjectRef, OwnerKind, Time, Uid};
 /// How long the pods of a group may be apart for its record to wait for them.
 const SETTLING_MILLIS: i64 = 2_000;
 
-/// How long a lone pod waits before it is on record, unless all are. Until then nobody has had time to ask why it waits.
+/// How long a lone pod waits before it is on record, unless all are. Until then nobody has had time
+/// to ask why it waits.
 const LONE_POD_WAIT_MILLIS: i64 = 1_000;
 
 /// How long an object that is said to exist may take to show up.
@@ -34,11 +35,18 @@ impl Core {
 
     pub(super) fn write_records(&mut self) {
         awaited::give_up_due(self);
-        let (mut dirty, mut called, mut owed) = (std::mem::take(&mut self.dirty), BTreeSet::new(), None);
+        let (mut dirty, mut called, mut owed) =
+            (std::mem::take(&mut self.dirty), BTreeSet::new(), None);
         while let Some(id) = dirty.pop_first() {
             self.write_record(id, &mut owed);
             // Once is enough: for how many ever wait for it.
-            dirty.extend(self.promises.on_record.take_called().into_iter().filter(|other| called.insert(*other)));
+            dirty.extend(
+                self.promises
+                    .on_record
+                    .take_called()
+                    .into_iter()
+                    .filter(|other| called.insert(*other)),
+            );
         }
     }
 
@@ -74,7 +82,10 @@ impl Core {
                 self.write_status(id, uid);
                 self.note_overtaken(id, trailing);
             }
-            Stored::Creating(..) | Stored::Writing { .. } | Stored::Deleting { .. } | Stored::Deleted => {
+            Stored::Creating(..)
+            | Stored::Writing { .. }
+            | Stored::Deleting { .. }
+            | Stored::Deleted => {
                 if let Some(job) = self.jobs.all.get_mut(&id) {
                     job.record.is_marked_again = true;
                 }
@@ -90,7 +101,8 @@ impl Core {
         }
     }
 
-    /// If another write was asked for, the trailing one is not the one whose outcome counts any more.
+    /// If another write was asked for, the trailing one is not the one whose outcome counts any
+    /// more.
     fn note_overtaken(&mut self, id: JobId, trailing: ActionId) {
         let Some(job) = self.jobs.all.get_mut(&id) else { return };
         if job.record.stored.action() != Some(trailing) {
@@ -130,15 +142,16 @@ impl Core {
             return None;
         }
         match job.style {
-            // Its pods are still appearing. If they are there soon and find room, the record begins with the placement.
+            // Its pods are still appearing. If they are there soon and find room, the record begins
+            // with the placement.
             Style::Gang if !job.life.is_placed() && job.pending.is_empty() => Some(settled_at(job)),
             Style::Gang | Style::Elastic => Some(self.now),
             Style::Lone => self.lone_pod_recorded_from(job),
         }
     }
 
-    /// A lone pod that was just given a node is bound first and recorded after, or not at all; of one that is gone, or about to
-    /// go, there is nothing to record.
+    /// A lone pod that was just given a node is bound first and recorded after, or not at all; of
+    /// one that is gone, or about to go, there is nothing to record.
     fn lone_pod_recorded_from(&self, job: &Job) -> Option<Time> {
         let member = job.members.first().and_then(|uid| self.jobs.members.get(uid))?;
         let has_waited = !member.stage.is_on_the_way() || member.attempts > 0;
@@ -154,7 +167,8 @@ impl Core {
 
     /// What made its pods was deleted: a record would be removed with it at once, again and again.
     fn owners_are_gone(&self, job: &Job) -> bool {
-        let made_by_controller = !matches!(job.identity, Identity::Pod(_)) && !job.owners.is_empty();
+        let made_by_controller =
+            !matches!(job.identity, Identity::Pod(_)) && !job.owners.is_empty();
         made_by_controller && !job.owners.iter().any(|owner| self.may_be_there(owner, job))
     }
 
@@ -172,7 +186,9 @@ impl Core {
     /// False only between the arrival of a pod and the first pass.
     fn was_tried(&self, job: &Job) -> bool {
         let asking = self.asking();
-        job.pending.iter().all(|pending| self.queue.last_attempt_of(pending).is_some() || asking.is_put_off(pending))
+        job.pending.iter().all(|pending| {
+            self.queue.last_attempt_of(pending).is_some() || asking.is_put_off(pending)
+        })
     }
 
     fn write_status(&mut self, id: JobId, uid: Uid) {
@@ -181,7 +197,8 @@ impl Core {
             // Its record says so already: that its pods have ended is on its way.
             return;
         }
-        let is_waiting = job.life == Lifecycle::Waiting && job.started_at.is_none() && !job.pending.is_empty();
+        let is_waiting =
+            job.life == Lifecycle::Waiting && job.started_at.is_none() && !job.pending.is_empty();
         let is_reduced = job.record.reduction == Reduction::Next && is_waiting;
         let status = self.snapshot(job).status();
         let status = if is_reduced { record::reduced(status) } else { self.ration(id, status) };
@@ -191,12 +208,14 @@ impl Core {
         if job.record.status.as_deref().is_some_and(|written| record::same(written, &status)) {
             self.note_on_record(id);
             // The API server has this placement already.
-            if let Some(job) = self.jobs.all.get_mut(&id).filter(|job| !job.seats.is_acknowledged()) {
+            if let Some(job) = self.jobs.all.get_mut(&id).filter(|job| !job.seats.is_acknowledged())
+            {
                 job.seats.acknowledge(version);
                 self.release(id);
                 self.timers.wake(Timer::Again, self.now);
             }
-            // That it cannot be written is all it says, and is on record: whether it still cannot is not known.
+            // That it cannot be written is all it says, and is on record: whether it still cannot
+            // is not known.
             let refused = self.jobs.all.get_mut(&id).and_then(|job| job.record.refused.take());
             if let Some(text) = refused {
                 self.queue_changed = true;
@@ -211,7 +230,12 @@ impl Core {
         let urgency = urgency(job);
         let resource_version = job.record.resource_version.clone();
         let based_on = resource_version.clone();
-        let kind = ActionKind::WriteStatus { job: reference, resource_version, status: Arc::clone(&status), urgency };
+        let kind = ActionKind::WriteStatus {
+            job: reference,
+            resource_version,
+            status: Arc::clone(&status),
+            urgency,
+        };
         let action = self.actions.ask(kind, InFlight::Record(id));
         if let Some(job) = self.jobs.all.get_mut(&id) {
             job.seats.note_on_record(job.seats.is_on_record() || !status.placement.is_empty());
@@ -226,11 +250,17 @@ impl Core {
         let live = self.jobs.counted(job);
         let walltimes = live.first().map(|member| self.jobs.recorded_walltimes(&member.pod, job));
         let waits = !job.pending.is_empty();
-        // Of a job whose FluxJob cannot be written nothing is claimed, so nothing is promised either.
+        // Of a job whose FluxJob cannot be written nothing is claimed, so nothing is promised
+        // either.
         let is_promised = waits && !job.lacks_record();
-        let said = job.said.as_ref().filter(|_| is_promised).map(|said| self.said_by_wall(job, said));
-        let estimated_start = if waits { estimates::to_say(job, said.as_ref(), self.clock()) } else { None };
-        let next = self.queue.first_of(job.id).filter(|_| job.style == Style::Gang && job.life.is_placed());
+        let said =
+            job.said.as_ref().filter(|_| is_promised).map(|said| self.said_by_wall(job, said));
+        let estimated_start =
+            if waits { estimates::to_say(job, said.as_ref(), self.clock()) } else { None };
+        let next = self
+            .queue
+            .first_of(job.id)
+            .filter(|_| job.style == Style::Gang && job.life.is_placed());
         let next_pod = next.and_then(|next| self.promises.reservation(next)).map(|promise| {
             let start = self.clock().wall(Time::from_seconds(promise.place.start));
             Said { start: Some(start), nodes: self.names_of(promise.nodes_to_say()) }
@@ -254,8 +284,10 @@ impl Core {
     pub(super) fn record_done(&mut self, id: JobId, action: ActionId, outcome: WriteOutcome) {
         let now = self.now;
         let Some(job) = self.jobs.all.get_mut(&id) else { return };
-        let is_status = matches!(&job.record.stored, Stored::Writing { write, .. } if write.action == action);
-        let says_all = is_status && matches!(outcome, WriteOutcome::Written(_)) && !job.record.is_marked_again;
+        let is_status =
+            matches!(&job.record.stored, Stored::Writing { write, .. } if write.action == action);
+        let says_all =
+            is_status && matches!(outcome, WriteOutcome::Written(_)) && !job.record.is_marked_again;
         if !says_all {
             self.dirty.insert(id);
         }
@@ -277,7 +309,8 @@ impl Core {
         let was_refused = job.record.refused.clone();
         self.queue_changed |= job.record.note_outcome(&outcome, now);
         let refusal = job.record.refused.clone();
-        let (is_refused, is_written) = (outcome.refusal().is_some(), matches!(outcome, WriteOutcome::Written(_)));
+        let (is_refused, is_written) =
+            (outcome.refusal().is_some(), matches!(outcome, WriteOutcome::Written(_)));
         match (stored, outcome) {
             (Stored::Creating(..), WriteOutcome::Written(object)) => {
                 job.record.stored = Stored::Unseen;
@@ -320,7 +353,8 @@ impl Core {
                 job.record.stored = Stored::Present { uid };
             }
             (Stored::Writing { uid, .. }, _) => {
-                // It may have taken effect. Also if it conflicts: with itself, when its first answer was lost.
+                // It may have taken effect. Also if it conflicts: with itself, when its first
+                // answer was lost.
                 job.record.status = None;
                 job.record.stored = Stored::Present { uid };
             }
@@ -366,7 +400,9 @@ impl Core {
             return;
         };
         let Some(job) = self.jobs.all.get_mut(&id) else { return };
-        if object.metadata.deletion_timestamp.is_some() || job.record.gone.as_ref() == Some(&reference.uid) {
+        if object.metadata.deletion_timestamp.is_some()
+            || job.record.gone.as_ref() == Some(&reference.uid)
+        {
             return;
         }
         if job.record.knows(&object) {
@@ -375,7 +411,9 @@ impl Core {
         }
         match &job.record.stored {
             // A deletion that conflicts with what was just seen is decided again on that.
-            Stored::Present { uid } | Stored::Writing { uid, .. } | Stored::Deleting { uid, .. }
+            Stored::Present { uid }
+            | Stored::Writing { uid, .. }
+            | Stored::Deleting { uid, .. }
                 if *uid == reference.uid => {}
             Stored::Deleting { .. } => return,
             Stored::Present { .. } | Stored::Writing { .. } => {
@@ -384,7 +422,8 @@ impl Core {
                 job.seats.forget_acknowledgements();
                 job.record.stored = Stored::Present { uid: reference.uid.clone() };
             }
-            // Of a deleted one: a creation that nobody answered took effect late. It is finished like the first.
+            // Of a deleted one: a creation that nobody answered took effect late. It is finished
+            // like the first.
             Stored::Absent | Stored::Creating(..) | Stored::Unseen | Stored::Deleted => {
                 job.record.stored = Stored::Present { uid: reference.uid.clone() };
             }
@@ -423,8 +462,8 @@ impl Core {
         }
     }
 
-    /// The FluxJob was deleted. A job that waits goes to the end of the queue; one that runs is written again, if it
-    /// would have one now.
+    /// The FluxJob was deleted. A job that waits goes to the end of the queue; one that runs is
+    /// written again, if it would have one now.
     fn record_vanished(&mut self, id: JobId, gone: &ObjectRef) {
         let (wall, now) = (self.wall_now(), self.now);
         let Some(job) = self.jobs.all.get_mut(&id) else { return };
@@ -442,7 +481,8 @@ impl Core {
         job.record.stored = Stored::Absent;
         job.record.note_deletion(now);
         job.seats.forget_acknowledgements();
-        // Until there is a record nothing of it can begin, and nodes are not kept from others for that.
+        // Until there is a record nothing of it can begin, and nodes are not kept from others for
+        // that.
         self.withdraw(id, "its FluxJob was deleted", Setback::Refused);
         let Some(job) = self.jobs.all.get_mut(&id) else { return };
         if !job.pending.is_empty() && !job.life.is_placed() && job.started_at.is_none() {
@@ -470,7 +510,8 @@ impl Core {
         self.now >= self.kept_until(job)
     }
 
-    /// A job that has ended: its FluxJob is removed when its time is over, and it is forgotten with its last pod.
+    /// A job that has ended: its FluxJob is removed when its time is over, and it is forgotten with
+    /// its last pod.
     pub(super) fn finalize(&mut self, id: JobId) {
         self.dirty.insert(id);
         let Some(job) = self.jobs.all.get(&id) else { return };
@@ -479,12 +520,17 @@ impl Core {
         let over = self.now >= due || (job.owners.is_empty() && job.members.is_empty());
         let retry_at = job.record.retry_at;
         match &job.record.stored {
-            Stored::Present { .. } if over && retry_at > self.now => self.timers.wake(Timer::Job(id), retry_at),
+            Stored::Present { .. } if over && retry_at > self.now => {
+                self.timers.wake(Timer::Job(id), retry_at)
+            }
             Stored::Present { uid } if over && job.record.overtaken.is_none() => {
                 let reference = ObjectRef { key: job.key.clone(), uid: uid.clone() };
                 let uid = uid.clone();
                 let based_on = job.record.resource_version.clone();
-                let kind = ActionKind::DeleteFluxJob { job: reference, resource_version: based_on.clone() };
+                let kind = ActionKind::DeleteFluxJob {
+                    job: reference,
+                    resource_version: based_on.clone(),
+                };
                 let action = self.actions.ask(kind, InFlight::Record(id));
                 if let Some(job) = self.jobs.all.get_mut(&id) {
                     job.record.stored = Stored::Deleting { uid, action, based_on };
@@ -492,13 +538,16 @@ impl Core {
             }
             Stored::Absent | Stored::Deleted if job.members.is_empty() => self.forget(id),
             // The API server removes it with its owner; unless that is a part of another job now.
-            Stored::Present { .. } | Stored::Unseen if job.members.is_empty() && job.kind == WorkloadKind::Pod => {
+            Stored::Present { .. } | Stored::Unseen
+                if job.members.is_empty() && job.kind == WorkloadKind::Pod =>
+            {
                 let key = job.key.clone();
                 self.forget(id);
                 self.consider_stray(&key);
             }
             _ if due > self.now => self.timers.wake(Timer::Job(id), due),
-            // Over, but a write is on its way or a pod is still there: what ends that touches the job again.
+            // Over, but a write is on its way or a pod is still there: what ends that touches the
+            // job again.
             _ => {}
         }
     }
@@ -521,14 +570,15 @@ fn settled_at(job: &Job) -> Time {
     job.joined.plus_millis(SETTLING_MILLIS)
 }
 
-/// Bindings wait for the record of a placement that has not been acknowledged; and what is promised is on record at once.
+/// Bindings wait for the record of a placement that has not been acknowledged; and what is promised
+/// is on record at once.
 fn urgency(job: &Job) -> Urgency {
     let is_waited_for = (job.writes_ahead() && !job.seats.is_acknowledged()) || job.must_say;
     if is_waited_for { Urgency::Urgent } else { Urgency::Trailing }
 }
 
-/// True for a FluxJob that has the name of the record of its workload. Any other one is no job's record, whatever it says. Of a
-/// group the record may be named after a pod that is gone.
+/// True for a FluxJob that has the name of the record of its workload. Any other one is no job's
+/// record, whatever it says. Of a group the record may be named after a pod that is gone.
 fn is_of_its_workload(object: &FluxJob, key: &ObjectKey) -> bool {
     let WorkloadRef { kind, name, uid, .. } = &object.spec.workload_ref;
     *kind == WorkloadKind::Group || names::fluxjob_name(name, *kind, uid) == *key.name

@@ -13,9 +13,11 @@ use super::stored::is_old_news;
 #[derive(Debug, Default)]
 pub(super) struct Records {
     all: BTreeMap<ObjectKey, Arc<FluxJob>>,
-    /// Those of groups, by the group's namespace and name: a group has no uid of its own by which to find its FluxJob.
+    /// Those of groups, by the group's namespace and name: a group has no uid of its own by which
+    /// to find its FluxJob.
     of_groups: BTreeMap<ObjectKey, BTreeSet<ObjectKey>>,
-    /// Removals of those that belonged to nobody, on their way: a job that comes for one meanwhile waits for the outcome.
+    /// Removals of those that belonged to nobody, on their way: a job that comes for one meanwhile
+    /// waits for the outcome.
     removals: BTreeMap<ObjectKey, (Uid, ActionId)>,
 }
 
@@ -30,11 +32,14 @@ impl Records {
 
     /// A newer version of an object that is known was answered to a write.
     pub(super) fn see(&mut self, object: &Arc<FluxJob>) {
-        let (Some(namespace), Some(name)) = (&object.metadata.namespace, &object.metadata.name) else { return };
+        let (Some(namespace), Some(name)) = (&object.metadata.namespace, &object.metadata.name)
+        else {
+            return;
+        };
         let known = self.all.get_mut(&ObjectKey::new(namespace.as_str(), name.as_str()));
-        if let Some(known) =
-            known.filter(|known| known.metadata.uid == object.metadata.uid && !is_old_news(object, known))
-        {
+        if let Some(known) = known.filter(|known| {
+            known.metadata.uid == object.metadata.uid && !is_old_news(object, known)
+        }) {
             *known = Arc::clone(object);
         }
     }
@@ -63,7 +68,10 @@ impl Records {
 
     /// The removal of this object that is on its way.
     pub(super) fn removal(&self, object: &ObjectRef) -> Option<ActionId> {
-        self.removals.get(&object.key).filter(|(uid, _)| *uid == object.uid).map(|(_, action)| *action)
+        self.removals
+            .get(&object.key)
+            .filter(|(uid, _)| *uid == object.uid)
+            .map(|(_, action)| *action)
     }
 
     /// The removal has ended.

@@ -1,4 +1,5 @@
-//! What of a job waits, what it keeps, whether it has ended: computed anew whenever anything about it has changed.
+//! What of a job waits, what it keeps, whether it has ended: computed anew whenever anything about
+//! it has changed.
 //!
 //! Idempotent: it reads the job and its members, and makes the queue and the state agree with them.
 
@@ -74,7 +75,8 @@ impl Core {
         self.dirty.insert(id);
     }
 
-    /// An annotation of the object that made the pods cannot be read: it counts as absent, and that is said.
+    /// An annotation of the object that made the pods cannot be read: it counts as absent, and that
+    /// is said.
     fn warn_of_bad_walltime(&mut self, id: JobId) {
         let Some(job) = self.jobs.all.get(&id) else { return };
         let Identity::Controller(namespace, uid) = &job.identity else { return };
@@ -89,14 +91,20 @@ impl Core {
         }
     }
 
-    /// Pods that start together and contradict each other: what counts is said for as long as they do.
+    /// Pods that start together and contradict each other: what counts is said for as long as they
+    /// do.
     fn warn_of_contradictions(&mut self, id: JobId) {
-        let Some(job) = self.jobs.all.get(&id).filter(|job| job.style == Style::Gang && !job.live.is_empty()) else {
+        let Some(job) =
+            self.jobs.all.get(&id).filter(|job| job.style == Style::Gang && !job.live.is_empty())
+        else {
             return;
         };
         let sizes = grouping::contradiction(&self.jobs.live_members(job));
         let priorities = self.jobs.contradicting_priorities(job);
-        let said = [(ConditionType::SizeContradiction, sizes), (ConditionType::PriorityContradiction, priorities)];
+        let said = [
+            (ConditionType::SizeContradiction, sizes),
+            (ConditionType::PriorityContradiction, priorities),
+        ];
         for (warning, text) in said {
             match (text, self.jobs.all.get_mut(&id)) {
                 (Some(text), _) => self.warn_once(id, warning, text),
@@ -114,12 +122,16 @@ impl Core {
         if waiting().next().is_none() {
             return;
         }
-        let by_queue = self.kept_out_by_queue(job).filter(|(reason, _)| reason.state() == JobState::Refused);
+        let by_queue =
+            self.kept_out_by_queue(job).filter(|(reason, _)| reason.state() == JobState::Refused);
         let for_all = refused_for_all(self, job, &live);
         let for_all = for_all.or(by_queue.map(|(_, text)| text));
         let refused: Vec<(Uid, String)> = waiting()
             .filter_map(|member| {
-                Some((member.pod.id.uid.clone(), refusal(&[member]).map(|(_, text)| text).or_else(|| for_all.clone())?))
+                Some((
+                    member.pod.id.uid.clone(),
+                    refusal(&[member]).map(|(_, text)| text).or_else(|| for_all.clone())?,
+                ))
             })
             .collect();
         for (uid, text) in refused {
@@ -157,8 +169,10 @@ impl Core {
             self.block(id, BlockedReason::QuotaExceeded, message);
             return Vec::new();
         }
-        // A pod that goes before it has a node asks for nothing any more, however long it takes to go.
-        let to_stay: Vec<&Member> = live.iter().copied().filter(|member| !member.goes_unbound()).collect();
+        // A pod that goes before it has a node asks for nothing any more, however long it takes to
+        // go.
+        let to_stay: Vec<&Member> =
+            live.iter().copied().filter(|member| !member.goes_unbound()).collect();
         if let Some((reason, message)) = refusal(&to_stay).or_else(|| not_mountable(&to_stay))
             && (job.style != Style::Elastic || ready.is_empty())
             && !job.life.is_placed()
@@ -196,7 +210,9 @@ impl Core {
         let live = self.jobs.remaining(job);
         let gated = live
             .iter()
-            .filter(|m| m.stage == Stage::Waiting && m.pod.gates.iter().any(|g| **g != *names::GATE))
+            .filter(|m| {
+                m.stage == Stage::Waiting && m.pod.gates.iter().any(|g| **g != *names::GATE)
+            })
             .count();
         let size = self.jobs.start_size(job, self.settings.group_grace_secs, self.now);
         let (size, clamped) = match size {
@@ -204,7 +220,10 @@ impl Core {
             StartSize::Clamped { to, asked } => (to, Some(asked)),
             StartSize::Until(at) => {
                 self.timers.wake(Timer::Job(id), at);
-                let text = format!("{} pods are there; more than their makers can have are asked for", ready.len());
+                let text = format!(
+                    "{} pods are there; more than their makers can have are asked for",
+                    ready.len()
+                );
                 self.block(id, BlockedReason::Incomplete, text);
                 return Vec::new();
             }
@@ -216,7 +235,9 @@ impl Core {
             }
         };
         if let Some(asked) = clamped {
-            let text = format!("size {asked} is asked for, but only {size} pods can appear: {size} start together");
+            let text = format!(
+                "size {asked} is asked for, but only {size} pods can appear: {size} start together"
+            );
             self.warn_once(id, ConditionType::SizeClamped, text);
         }
         let place = self.new_place(&ready);
@@ -243,8 +264,13 @@ impl Core {
     /// Pods of a gang that runs: they take retained slots at once, or queue at the job's place.
     fn wanted_joiners(&mut self, id: JobId, ready: Vec<Uid>) -> Vec<(PendingRequest, Time, u32)> {
         let (mut pending, now) = (Vec::new(), self.wall_now());
-        let job = self.jobs.all.get(&id).filter(|job| !job.retained.is_empty() && self.jobs.is_new_start(job));
-        let short = job.and_then(|job| self.jobs.is_short_of(job, self.settings.group_grace_secs, self.now));
+        let job = self
+            .jobs
+            .all
+            .get(&id)
+            .filter(|job| !job.retained.is_empty() && self.jobs.is_new_start(job));
+        let short = job
+            .and_then(|job| self.jobs.is_short_of(job, self.settings.group_grace_secs, self.now));
         if let Some((there, size)) = short {
             self.block(id, BlockedReason::Incomplete, format!("{there} of {size} pods are there"));
             return pending;
@@ -256,7 +282,11 @@ impl Core {
         for (index, uid) in self.without_followers(id, &left).into_iter().enumerate() {
             let Some(job) = self.jobs.all.get_mut(&id) else { return pending };
             let at = *job.queued_at.get_or_insert(now);
-            pending.push((PendingRequest::Member(id, uid), at, u32::try_from(index).unwrap_or(u32::MAX)));
+            pending.push((
+                PendingRequest::Member(id, uid),
+                at,
+                u32::try_from(index).unwrap_or(u32::MAX),
+            ));
         }
         pending
     }
@@ -265,7 +295,11 @@ impl Core {
         let mut pending = Vec::new();
         let Some(job) = self.jobs.all.get(&id) else { return pending };
         let lone = job.style == Style::Lone;
-        let first = ready.iter().filter_map(|uid| self.jobs.members.get(uid)).map(|member| member.pod.created).min();
+        let first = ready
+            .iter()
+            .filter_map(|uid| self.jobs.members.get(uid))
+            .map(|member| member.pod.created)
+            .min();
         let queued_at = match (job.queued_at, lone) {
             (Some(at), true) => Some(at),
             // A pod that waited behind a gate first could be placed only now.
@@ -275,7 +309,11 @@ impl Core {
         for (index, uid) in self.without_followers(id, ready).iter().enumerate() {
             let Some(member) = self.jobs.members.get(uid) else { continue };
             let at = if lone { queued_at.unwrap_or(self.wall_now()) } else { member.pod.created };
-            pending.push((PendingRequest::Member(id, uid.clone()), at, u32::try_from(index).unwrap_or(u32::MAX)));
+            pending.push((
+                PendingRequest::Member(id, uid.clone()),
+                at,
+                u32::try_from(index).unwrap_or(u32::MAX),
+            ));
         }
         if let Some(job) = self.jobs.all.get_mut(&id) {
             if queued_at.is_some() {
@@ -308,7 +346,8 @@ impl Core {
         let name = job.key.clone();
         let (in_queue, queue_priority) = (job.queue.id, self.queues.priority(job.queue.id));
         let before = job.pending.clone();
-        let after: BTreeSet<PendingRequest> = wanted.iter().map(|(pending, ..)| pending.clone()).collect();
+        let after: BTreeSet<PendingRequest> =
+            wanted.iter().map(|(pending, ..)| pending.clone()).collect();
         for gone in before.difference(&after) {
             self.forget_request(gone);
         }
@@ -316,8 +355,12 @@ impl Core {
         let mut waiting: Vec<Arc<Pod>> = Vec::new();
         for (pending, at, index) in wanted {
             let joins = matches!(pending, PendingRequest::Member(..));
-            let pods: Vec<Arc<Pod>> =
-                self.asking().pods(&pending).into_iter().map(|member| Arc::clone(&member.pod)).collect();
+            let pods: Vec<Arc<Pod>> = self
+                .asking()
+                .pods(&pending)
+                .into_iter()
+                .map(|member| Arc::clone(&member.pod))
+                .collect();
             for pod in pods {
                 let levels = self.level_wants(id, &pod, joins, &mut asked);
                 let (tenancy, stance) = (self.tenancy(&pod, id), self.cluster.stance(&pod));
@@ -327,11 +370,13 @@ impl Core {
                 waiting.push(pod);
             }
             let key = self.asking().key(&pending);
-            let priority = self.jobs.all.get(&id).map_or(0, |job| self.jobs.priority_of(job, &pending));
+            let priority =
+                self.jobs.all.get(&id).map_or(0, |job| self.jobs.priority_of(job, &pending));
             let place = Place::new(priority, at, index, pending.clone()).named(name.clone());
             let place = place.in_queue(in_queue, queue_priority);
             let before = self.queue.place_of(&pending).map(|(place, class)| (place.clone(), class));
-            let is_edited = !self.queue.key_of(&pending).is_some_and(|known| known.differs_by_who_repels(&key));
+            let is_edited =
+                !self.queue.key_of(&pending).is_some_and(|known| known.differs_by_who_repels(&key));
             let is_new = self.queue.put(place.clone(), key);
             self.note_who_comes(&pending, &place, before, is_edited);
             if !is_new {
@@ -344,9 +389,10 @@ impl Core {
         }
     }
 
-    /// A job that comes for the first time goes ahead of those with less priority; one whose request a person has changed goes ahead
-    /// of all behind it. A late entrant delays nobody: it could have come earlier, but for a gate, a hold or the limits of its queue,
-    /// or it was there before and a pod of it had to be replaced. Nor does one that others keep away since.
+    /// A job that comes for the first time goes ahead of those with less priority; one whose
+    /// request a person has changed goes ahead of all behind it. A late entrant delays nobody: it
+    /// could have come earlier, but for a gate, a hold or the limits of its queue, or it was there
+    /// before and a pod of it had to be replaced. Nor does one that others keep away since.
     fn note_who_comes(
         &mut self,
         pending: &PendingRequest,
@@ -357,9 +403,14 @@ impl Core {
         let Some(job) = self.jobs.all.get_mut(&pending.job()) else { return };
         let cause = match before {
             None if job.is_late_entrant || job.life.is_placed() => return,
-            // It had come before this process did, and what was promised since was promised beside it.
+            // It had come before this process did, and what was promised since was promised beside
+            // it.
             None if self.taking_over
-                && job.record.status.as_deref().is_some_and(|status| status.queued_at.is_some()) =>
+                && job
+                    .record
+                    .status
+                    .as_deref()
+                    .is_some_and(|status| status.queued_at.is_some()) =>
             {
                 return;
             }
@@ -369,11 +420,14 @@ impl Core {
                 Delay::Priority
             }
             Some((before, class)) => {
-                let has_same_priority =
-                    !before.has_lower_priority_than(place) && !place.has_lower_priority_than(&before);
-                // How long the slot of a pod that joins is held gets shorter with each pod of its Job that succeeds.
+                let has_same_priority = !before.has_lower_priority_than(place)
+                    && !place.has_lower_priority_than(&before);
+                // How long the slot of a pod that joins is held gets shorter with each pod of its
+                // Job that succeeds.
                 let joins = job.style == Style::Gang && job.life.is_placed();
-                if has_same_priority && (joins || !is_edited || self.queue.class_of(pending) == Some(class)) {
+                if has_same_priority
+                    && (joins || !is_edited || self.queue.class_of(pending) == Some(class))
+                {
                     return;
                 }
                 Delay::Edit
@@ -384,12 +438,13 @@ impl Core {
 
     // --- holds ---
 
-    /// A job that is held, or whose queue is, gives back slots of which nobody has been sent to his yet. A gang of which one has is
-    /// finished.
+    /// A job that is held, or whose queue is, gives back slots of which nobody has been sent to his
+    /// yet. A gang of which one has is finished.
     fn obey_hold(&mut self, id: JobId) {
         let is_held = |job: &&Job| job.record.overrides.is_held() || job.queue.is_held();
         let Some(job) = self.jobs.all.get(&id).map(Box::as_ref).filter(is_held) else { return };
-        let sent = |m: &&Member| m.maybe_bound || matches!(m.stage, Stage::Binding(_) | Stage::Bound);
+        let sent =
+            |m: &&Member| m.maybe_bound || matches!(m.stage, Stage::Binding(_) | Stage::Bound);
         if job.style == Style::Gang && self.jobs.live(job).any(|member| sent(&member)) {
             return;
         }
@@ -422,24 +477,37 @@ impl Core {
             _ => job.failed > 0,
         };
         let failed = failed || self.was_given_up(job);
-        let retained = self.jobs.all.get_mut(&id).map(|job| std::mem::take(&mut job.retained)).unwrap_or_default();
+        let retained = self
+            .jobs
+            .all
+            .get_mut(&id)
+            .map(|job| std::mem::take(&mut job.retained))
+            .unwrap_or_default();
         for slot in retained {
             self.free_allocation(Some(slot.allocation));
         }
         self.set_requests(id, Vec::new());
         let wall = self.wall_now();
         if let Some(job) = self.jobs.all.get_mut(&id) {
-            job.life = Lifecycle::Finished(if failed { FinishedReason::Failed } else { FinishedReason::Succeeded });
+            job.life = Lifecycle::Finished(if failed {
+                FinishedReason::Failed
+            } else {
+                FinishedReason::Succeeded
+            });
             // A restart does not change when it ended, nor how long its record is kept.
-            job.completed_at = job.completed_at.or(job.last_end.filter(|at| *at <= wall)).or(Some(wall));
+            job.completed_at =
+                job.completed_at.or(job.last_end.filter(|at| *at <= wall)).or(Some(wall));
             job.blocker = None;
             if self.taking_over && matches!(job.record.stored, Stored::Absent) {
-                // It ended too fast for a record, or somebody has removed that: nobody asks for one any more.
+                // It ended too fast for a record, or somebody has removed that: nobody asks for one
+                // any more.
                 job.record.stored = Stored::Deleted;
             }
             // Pods of the same group that come later are a new job.
             let identity = job.identity.clone();
-            if matches!(identity, Identity::Group(_)) && self.jobs.by_identity.get(&identity) == Some(&id) {
+            if matches!(identity, Identity::Group(_))
+                && self.jobs.by_identity.get(&identity) == Some(&id)
+            {
                 self.jobs.by_identity.remove(&identity);
             }
         }
@@ -449,7 +517,9 @@ impl Core {
     /// It ended before a pod of it was bound, and not because its workload was complete.
     fn was_given_up(&self, job: &Job) -> bool {
         let is_complete = match &job.identity {
-            Identity::Controller(namespace, uid) => self.jobs.controllers.get(namespace, uid).is_some(),
+            Identity::Controller(namespace, uid) => {
+                self.jobs.controllers.get(namespace, uid).is_some()
+            }
             Identity::Group(_) | Identity::Pod(_) => false,
         };
         let never_ran = job.started_at.is_none() && job.succeeded == 0;
@@ -458,7 +528,9 @@ impl Core {
 
     fn nobody_makes_more(&self, job: &Job) -> bool {
         let namespace = &job.key.namespace;
-        let done = |uid: &Uid| self.jobs.controllers.get(namespace, uid).is_none_or(|made_by| made_by.finished);
+        let done = |uid: &Uid| {
+            self.jobs.controllers.get(namespace, uid).is_none_or(|made_by| made_by.finished)
+        };
         match &job.identity {
             Identity::Pod(_) => true,
             Identity::Controller(_, uid) => done(uid),
@@ -483,7 +555,10 @@ impl Core {
                     | BlockedReason::QueueFull
             );
             job.is_late_entrant |= is_of_queue
-                || matches!(reason, BlockedReason::Held | BlockedReason::Gated | BlockedReason::QuotaExceeded);
+                || matches!(
+                    reason,
+                    BlockedReason::Held | BlockedReason::Gated | BlockedReason::QuotaExceeded
+                );
             let queue = is_of_queue.then(|| job.queue.name.to_string());
             // What an earlier process said for what was found first is not said any more.
             job.found_first = None;
@@ -494,7 +569,8 @@ impl Core {
 
 /// Why none of these pods can be placed, whatever each of them asks for by itself.
 fn refused_for_all(core: &Core, job: &Job, live: &[&Member]) -> Option<String> {
-    let of_gang = || if job.style == Style::Gang { bounds::unrecordable(live, &core.cluster) } else { None };
+    let of_gang =
+        || if job.style == Style::Gang { bounds::unrecordable(live, &core.cluster) } else { None };
     core.bad_levels(job).or_else(|| core.bad_exclusive(job, live)).or_else(of_gang)
 }
 
@@ -503,10 +579,13 @@ fn refusal(live: &[&Member]) -> Option<(BlockedReason, String)> {
     live.iter().find_map(|member| {
         let pod = &member.pod;
         Some(match pod.refusals().next()? {
-            Refusal::GroupSize(error) => (BlockedReason::InvalidRequest, format!("pod {}: {error}", pod.id)),
-            Refusal::Unsupported(Unsupported { field, message }) => {
-                (BlockedReason::UnsupportedConstraint, format!("pod {}: {field}: {message}", pod.id))
+            Refusal::GroupSize(error) => {
+                (BlockedReason::InvalidRequest, format!("pod {}: {error}", pod.id))
             }
+            Refusal::Unsupported(Unsupported { field, message }) => (
+                BlockedReason::UnsupportedConstraint,
+                format!("pod {}: {field}: {message}", pod.id),
+            ),
         })
     })
 }

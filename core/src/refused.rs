@@ -1,8 +1,10 @@
-//! Writes for a start that the API server refuses, or does not answer: who gives its nodes back, and what is said of that.
+//! Writes for a start that the API server refuses, or does not answer: who gives its nodes back,
+//! and what is said of that.
 //!
-//! Before the first Binding of a gang has taken effect, its whole placement is withdrawn and nothing is claimed until the next
-//! attempt (`setbacks`). From then on the gang is completed: a refused pod keeps its seat for `gangStartTimeout`, and gives it
-//! back after that. A pod that starts alone gives its slot back at once.
+//! Before the first Binding of a gang has taken effect, its whole placement is withdrawn and
+//! nothing is claimed until the next attempt (`setbacks`). From then on the gang is completed: a
+//! refused pod keeps its seat for `gangStartTimeout`, and gives it back after that. A pod that
+//! starts alone gives its slot back at once.
 
 use fluxqueue_api::BlockedReason;
 
@@ -13,7 +15,8 @@ use super::{Core, Timer};
 use crate::queue::JobId;
 use fluxqueue_workload::{ObjectRef, Time, Uid};
 
-/// A write for a pod with a slot was refused: its Binding, the removal of its gate, or what gets a claim its volume.
+/// A write for a pod with a slot was refused: its Binding, the removal of its gate, or what gets a
+/// claim its volume.
 pub(super) fn pod_refused(core: &mut Core, uid: &Uid, text: &str) {
     let now = core.now;
     let member = core.jobs.members.get_mut(uid).map(|member| {
@@ -30,11 +33,13 @@ pub(super) fn pod_refused(core: &mut Core, uid: &Uid, text: &str) {
     if !is_gang && !is_in_doubt {
         give_slot_back(core, uid, &text);
     } else if !is_gang {
-        // An earlier Binding may still take effect: until that is known no other pod gets the place.
+        // An earlier Binding may still take effect: until that is known no other pod gets the
+        // place.
         keep_seat(core, uid, text);
     } else if is_begun(core, id) {
         let keeps_for = core.settings.gang_start_timeout_secs;
-        let refused_since = core.jobs.members.get(uid).and_then(|member| member.setbacks.first_refusal());
+        let refused_since =
+            core.jobs.members.get(uid).and_then(|member| member.setbacks.first_refusal());
         if !is_in_doubt && refused_since.is_some_and(|since| now >= since.plus_secs(keeps_for)) {
             give_slot_back(core, uid, &text);
         } else {
@@ -49,14 +54,17 @@ pub(super) fn pod_refused(core: &mut Core, uid: &Uid, text: &str) {
 pub(super) fn claim_refused(core: &mut Core, uid: &Uid, claim: &ObjectRef, text: &str) {
     if core.jobs.members.get(uid).is_some_and(|member| member.stage == Stage::Assigned) {
         let lost = core.cluster.volumes().claim(claim).and_then(|claim| claim.lost_node.clone());
-        let lost = lost.map(|node| format!(", which names node {node:?} that is not there,")).unwrap_or_default();
-        let text = format!("persistentvolumeclaim {}{lost} cannot be given its volume: {text}", claim.key);
+        let lost = lost
+            .map(|node| format!(", which names node {node:?} that is not there,"))
+            .unwrap_or_default();
+        let text =
+            format!("persistentvolumeclaim {}{lost} cannot be given its volume: {text}", claim.key);
         pod_refused(core, uid, &text);
     }
 }
 
-/// A gang whose Bindings have been refused, or not answered, sends no more: when it is known that none has taken effect, its
-/// placement is withdrawn.
+/// A gang whose Bindings have been refused, or not answered, sends no more: when it is known that
+/// none has taken effect, its placement is withdrawn.
 pub(super) fn stop_start(core: &mut Core, id: JobId, text: String) {
     if let Some(job) = core.jobs.all.get_mut(&id) {
         job.refusal.get_or_insert(text);
@@ -64,15 +72,18 @@ pub(super) fn stop_start(core: &mut Core, id: JobId, text: String) {
     settle(core, id);
 }
 
-/// Several writes for a pod in a row have had no answer: a gang of which nothing has begun sends no more.
+/// Several writes for a pod in a row have had no answer: a gang of which nothing has begun sends no
+/// more.
 pub(super) fn no_answer(core: &mut Core, id: JobId, text: String) {
-    let is_gang = core.jobs.all.get(&id).is_some_and(|job| job.style == Style::Gang && job.life.is_placed());
+    let is_gang =
+        core.jobs.all.get(&id).is_some_and(|job| job.style == Style::Gang && job.life.is_placed());
     if is_gang && !is_begun(core, id) {
         stop_start(core, id, text);
     }
 }
 
-/// Looks at a gang that sends no more Bindings. It goes on if one of them has taken effect, and is withdrawn if none has.
+/// Looks at a gang that sends no more Bindings. It goes on if one of them has taken effect, and is
+/// withdrawn if none has.
 pub(super) fn settle(core: &mut Core, id: JobId) {
     let now = core.now;
     let job = core.jobs.all.get(&id).map(Box::as_ref);
@@ -93,8 +104,8 @@ pub(super) fn settle(core: &mut Core, id: JobId) {
     }
 }
 
-/// The FluxJob of a job cannot be written: a gang that has not begun, and waits for that, gives its nodes back, and so do pods
-/// that have come to a gang since and have no seat on record.
+/// The FluxJob of a job cannot be written: a gang that has not begun, and waits for that, gives its
+/// nodes back, and so do pods that have come to a gang since and have no seat on record.
 pub(super) fn record_refused(core: &mut Core, id: JobId, text: &str) {
     let text = unwritable(text);
     let job = core.jobs.all.get(&id).map(Box::as_ref).filter(|job| job.writes_ahead());
@@ -103,11 +114,13 @@ pub(super) fn record_refused(core: &mut Core, id: JobId, text: &str) {
         return;
     }
     let pods = |is: &dyn Fn(&Job, &Member) -> bool| -> Vec<Uid> {
-        let of_job = job.into_iter().flat_map(|job| core.jobs.live(job).filter(move |pod| is(job, pod)));
+        let of_job =
+            job.into_iter().flat_map(|job| core.jobs.live(job).filter(move |pod| is(job, pod)));
         of_job.map(|member| member.pod.id.uid.clone()).collect()
     };
-    let unrecorded =
-        pods(&|job, member| member.stage.is_unsent() && member.seat.is_some_and(|seat| !job.seats.may_leave(seat)));
+    let unrecorded = pods(&|job, member| {
+        member.stage.is_unsent() && member.seat.is_some_and(|seat| !job.seats.may_leave(seat))
+    });
     let waiting = pods(&|_, member| member.stage == Stage::Waiting);
     for uid in &unrecorded {
         give_slot_back(core, uid, &text);
@@ -118,11 +131,13 @@ pub(super) fn record_refused(core: &mut Core, id: JobId, text: &str) {
     }
 }
 
-/// The FluxJob of a job is written again: what else is in the way of its pods is said again, as it was found out last.
+/// The FluxJob of a job is written again: what else is in the way of its pods is said again, as it
+/// was found out last.
 pub(super) fn record_taken(core: &mut Core, id: JobId, text: &str) {
     let Some(job) = core.jobs.all.get_mut(&id) else { return };
-    let is_told =
-        |blocker: &mut Blockers| blocker.reason() == BlockedReason::BindFailed && blocker.text() == unwritable(text);
+    let is_told = |blocker: &mut Blockers| {
+        blocker.reason() == BlockedReason::BindFailed && blocker.text() == unwritable(text)
+    };
     if job.blocker.take_if(is_told).is_none() {
         return;
     }
@@ -147,7 +162,8 @@ fn withdraw(core: &mut Core, id: JobId, text: &str) {
             job.life = Lifecycle::Placed;
         }
     }
-    let pods: Vec<Uid> = core.jobs.all.get(&id).map(|job| core.jobs.unsent(job)).unwrap_or_default();
+    let pods: Vec<Uid> =
+        core.jobs.all.get(&id).map(|job| core.jobs.unsent(job)).unwrap_or_default();
     for uid in &pods {
         // The pause is the gang's.
         if let Some(member) = core.jobs.members.get_mut(uid) {
@@ -158,7 +174,8 @@ fn withdraw(core: &mut Core, id: JobId, text: &str) {
     tell(core, &pods, text);
 }
 
-/// A pod that does not begin with others gives its slot back, and waits for a while without a claim.
+/// A pod that does not begin with others gives its slot back, and waits for a while without a
+/// claim.
 fn give_slot_back(core: &mut Core, uid: &Uid, text: &str) {
     let now = core.now;
     core.unassign_one(uid);
@@ -192,8 +209,8 @@ fn tell(core: &mut Core, pods: &[Uid], text: &str) {
     }
 }
 
-/// True if a Binding of a gang has taken effect, or if it was whole before. What comes after all pods of an earlier start have ended is
-/// a new start.
+/// True if a Binding of a gang has taken effect, or if it was whole before. What comes after all
+/// pods of an earlier start have ended is a new start.
 fn is_begun(core: &Core, id: JobId) -> bool {
     core.jobs.all.get(&id).is_some_and(|job| {
         let was_begun = job.life == Lifecycle::Whole || job.started_at.is_some();
@@ -220,6 +237,7 @@ fn open_bindings(live: &[&Member], now: Time) -> Open {
     if live.iter().any(|member| matches!(member.stage, Stage::Binding(_))) {
         return Open::Unanswered;
     }
-    let in_doubt = live.iter().filter(|member| member.is_in_doubt(now)).map(|member| member.doubt_until);
+    let in_doubt =
+        live.iter().filter(|member| member.is_in_doubt(now)).map(|member| member.doubt_until);
     in_doubt.max().map_or(Open::None, Open::Until)
 }

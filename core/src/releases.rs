@@ -5,8 +5,8 @@
 //! release, and longer each time.
 //!
 //! The pauses are not on record. A new process counts the Jobs that it still sees; those that are
-//! gone are forgotten. No tenant can restart the scheduler, and what a tenant gains if somebody else
-//! does is that the pauses begin with a minute again.
+//! gone are forgotten. No tenant can restart the scheduler, and what a tenant gains if somebody
+//! else does is that the pauses begin with a minute again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -61,7 +61,11 @@ impl Releases {
         }
         let min_millis = i64::try_from(first_pause_secs).unwrap_or(i64::MAX).saturating_mul(1_000);
         let pauses = Backoff { min_millis, max_millis: min_millis.saturating_mul(PAUSES_MAX) };
-        let failed = self.failed.entry(Arc::clone(namespace)).or_insert(Failed { times: 0, pods, until: at });
+        let failed = self.failed.entry(Arc::clone(namespace)).or_insert(Failed {
+            times: 0,
+            pods,
+            until: at,
+        });
         failed.pods = failed.pods.max(pods);
         failed.until = failed.until.max(at.plus_millis(pauses.doubled(failed.times)));
         failed.times = failed.times.saturating_add(1);
@@ -72,7 +76,8 @@ impl Releases {
         self.counted.insert(job.clone())
     }
 
-    /// Remembers that the author of a Job was told that its mark counts for nothing. True if that is new.
+    /// Remembers that the author of a Job was told that its mark counts for nothing. True if that
+    /// is new.
     pub(super) fn ignore_mark(&mut self, job: &Uid) -> bool {
         self.ignored_marks.insert(job.clone())
     }
@@ -94,8 +99,8 @@ impl Releases {
         }
     }
 
-    /// How many releases of this namespace have failed, and until when there is no other one; `None`
-    /// if there may be one now.
+    /// How many releases of this namespace have failed, and until when there is no other one;
+    /// `None` if there may be one now.
     pub(super) fn paused(&self, namespace: &str, now: Time) -> Option<(u32, Time)> {
         let failed = self.failed.get(namespace).filter(|failed| failed.until > now)?;
         Some((failed.times, failed.until))

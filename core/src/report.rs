@@ -58,11 +58,13 @@ pub struct Gauges {
     pub reservations: u64,
     /// Nodes that are held for those who were passed by for long enough.
     pub nodes_drained: u64,
-    /// What is free of the nodes that waiting jobs hold without a date, whatever the policy: what stands idle for them.
+    /// What is free of the nodes that waiting jobs hold without a date, whatever the policy: what
+    /// stands idle for them.
     pub held_idle: Resources,
     /// Placements of gangs that were withdrawn before their first Binding.
     pub placements_withdrawn: u64,
-    /// Times that other jobs stopped waiting for the write of a FluxJob, which had no answer for 10 s or was refused.
+    /// Times that other jobs stopped waiting for the write of a FluxJob, which had no answer for 10
+    /// s or was refused.
     pub records_given_up: u64,
     /// Jobs that waited without pods, were released, and whose pods did not all come in time.
     pub releases_failed: u64,
@@ -87,7 +89,8 @@ pub struct Gauges {
 impl Gauges {
     /// A promised start was delayed by a pod of this namespace that has outlived its planned end.
     pub(super) fn count_overrun(&mut self, namespace: &Arc<str>) {
-        let is_named = self.overruns.len() < NAMESPACES_MAX || self.overruns.contains_key(namespace);
+        let is_named =
+            self.overruns.len() < NAMESPACES_MAX || self.overruns.contains_key(namespace);
         let name = if is_named { Arc::clone(namespace) } else { Arc::default() };
         *self.overruns.entry(name).or_default() += 1;
     }
@@ -142,7 +145,8 @@ impl DurationCounts {
         self.sum_micros = self.sum_micros.saturating_add(micros);
     }
 
-    /// Bucket bounds in seconds (the last is infinite) with the number of durations in each bucket, not accumulated.
+    /// Bucket bounds in seconds (the last is infinite) with the number of durations in each bucket,
+    /// not accumulated.
     pub fn buckets(&self) -> impl Iterator<Item = (f64, u64)> {
         self.counts.iter().enumerate().map(|(at, count)| {
             let bound = if at < BOUNDS { seconds(Self::bound_micros(at)) } else { f64::INFINITY };
@@ -165,7 +169,10 @@ impl DurationCounts {
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "sums of durations stay far below 2^53 microseconds")]
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "sums of durations stay far below 2^53 microseconds"
+)]
 fn seconds(micros: u64) -> f64 {
     micros as f64 / 1e6
 }

@@ -1,12 +1,14 @@
 //! The review: once nothing has happened for a while, those who wait are looked at once more.
 //!
-//! An attempt stands until something changes that its outcome rests on, and its words until it is made again. So what is said of a
-//! request may go by what is different by now, though that lets nobody start: a number, or which of several reasons comes first. When the
-//! queue was left alone for a while after a walk, all attempts are made again, some classes at a time. Then what is on record is what a
-//! process would find that begins now.
+//! An attempt stands until something changes that its outcome rests on, and its words until it is
+//! made again. So what is said of a request may go by what is different by now, though that lets
+//! nobody start: a number, or which of several reasons comes first. When the queue was left alone
+//! for a while after a walk, all attempts are made again, some classes at a time. Then what is on
+//! record is what a process would find that begins now.
 //!
-//! So it is with what is promised. A job says on its record when it starts, and that is a promise. What pods of one job are promised that
-//! wait one by one is not on record, and no process knows what the last one has kept for them: it is made anew, around all that is.
+//! So it is with what is promised. A job says on its record when it starts, and that is a promise.
+//! What pods of one job are promised that wait one by one is not on record, and no process knows
+//! what the last one has kept for them: it is made anew, around all that is.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -32,16 +34,18 @@ pub(super) struct Review {
     is_due: bool,
     /// The walk that follows is the first of the review.
     is_begin: bool,
-    /// What was promised by records when all else was last promised anew, if nothing has happened since but what follows from that.
+    /// What was promised by records when all else was last promised anew, if nothing has happened
+    /// since but what follows from that.
     on_record: Option<BTreeMap<PendingRequest, Kept>>,
 }
 
 impl Core {
-    /// The queue is walked since something has happened, or the last walk has moved reservations: it is looked at again when nothing has
-    /// for a while.
+    /// The queue is walked since something has happened, or the last walk has moved reservations:
+    /// it is looked at again when nothing has for a while.
     pub(super) fn review_later(&mut self, has_happened: bool) {
         let on_record = self.review.on_record.take().filter(|_| !has_happened);
-        self.review = Review { walked_at: self.now, last: None, is_due: false, is_begin: false, on_record };
+        self.review =
+            Review { walked_at: self.now, last: None, is_due: false, is_begin: false, on_record };
         if !self.queue.is_empty() {
             self.timers.wake(Timer::Review, self.now.plus_millis(CALM_MILLIS));
         }
@@ -57,12 +61,14 @@ impl Core {
         }
     }
 
-    /// Whether the queue is to be walked for a review: then what was found out about some classes is in doubt.
+    /// Whether the queue is to be walked for a review: then what was found out about some classes
+    /// is in doubt.
     pub(super) fn begin_review(&mut self) -> bool {
         if !std::mem::take(&mut self.review.is_due) {
             return false;
         }
-        let classes: Vec<ClassId> = self.queue.classes_after(self.review.last).take(AT_ONCE).collect();
+        let classes: Vec<ClassId> =
+            self.queue.classes_after(self.review.last).take(AT_ONCE).collect();
         for class in &classes {
             if let Some(attempt) = self.queue.last_attempt_mut(*class) {
                 attempt.is_in_doubt = true;
@@ -77,8 +83,9 @@ impl Core {
         !classes.is_empty()
     }
 
-    /// What is promised to pods that wait one by one is given up at the beginning of a review, for the walk that follows to promise it
-    /// anew. Where what is on record stands as it did when that was done last, it would come to the same. Returns whether anything was.
+    /// What is promised to pods that wait one by one is given up at the beginning of a review, for
+    /// the walk that follows to promise it anew. Where what is on record stands as it did when that
+    /// was done last, it would come to the same. Returns whether anything was.
     pub(super) fn give_up_what_is_not_on_record(&mut self) -> bool {
         if !std::mem::take(&mut self.review.is_begin) {
             return false;
@@ -95,7 +102,8 @@ impl Core {
         }
         for id in jobs {
             let Some(job) = self.jobs.all.get(&id) else { continue };
-            let (since, nodes) = (self.passed_by_since(job), self.held_for(job).cloned().unwrap_or_default());
+            let (since, nodes) =
+                (self.passed_by_since(job), self.held_for(job).cloned().unwrap_or_default());
             self.promises.leave_patience(id, since, nodes);
         }
         self.review.on_record = Some(on_record);

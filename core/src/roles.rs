@@ -1,5 +1,5 @@
-//! What a pod is in its job, a launcher or a worker, and which of them: rules about levels may be for each role by itself, and slices
-//! are cut out of the pods of one.
+//! What a pod is in its job, a launcher or a worker, and which of them: rules about levels may be
+//! for each role by itself, and slices are cut out of the pods of one.
 
 use std::sync::Arc;
 
@@ -38,7 +38,8 @@ impl Jobs {
         Some(Role::MadeBy(above.map_or(owner, |above| &above.uid).clone()))
     }
 
-    /// The slice that a pod is of, of those with so many pods; of one without a number nobody knows it.
+    /// The slice that a pod is of, of those with so many pods; of one without a number nobody knows
+    /// it.
     pub(crate) fn slice_of(&self, pod: &Pod, size: u32) -> Option<u32> {
         self.number(pod).map(|number| number / size)
     }
@@ -48,14 +49,17 @@ impl Jobs {
         pod.number(|| Some(self.controller(pod)?.can_start_together))
     }
 
-    /// Two pods of a job under one rule are among those whose places count together. Of pods without a number nobody knows the slice later.
+    /// Two pods of a job under one rule are among those whose places count together. Of pods
+    /// without a number nobody knows the slice later.
     pub(crate) fn are_together(&self, of: &RuleScope, job: &Job, pod: &Pod, other: &Pod) -> bool {
         match of {
             RuleScope::Job | RuleScope::Group(_) => true,
             RuleScope::Role => self.have_one_role(job, pod, other),
             RuleScope::Slice(size) => {
                 let slice = self.slice_of(pod, *size);
-                slice.is_some() && slice == self.slice_of(other, *size) && self.have_one_role(job, pod, other)
+                slice.is_some()
+                    && slice == self.slice_of(other, *size)
+                    && self.have_one_role(job, pod, other)
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Which pod of a gang goes to which node, and how much of that the API server has acknowledged.
 //!
-//! A seat is a pod index of the placement and its node. It keeps its index as long as the placement stands: a pod that takes
-//! the place of another one takes its seat.
+//! A seat is a pod index of the placement and its node. It keeps its index as long as the placement
+//! stands: a pod that takes the place of another one takes its seat.
 
 use fluxqueue_workload::{NodeName, Uid};
 
@@ -89,12 +89,18 @@ impl Seats {
 
     // --- who sits where ---
 
-    /// Gives a pod this seat, on this node: one that was there or, at the end, a new one. If that is another node than it
-    /// was, the pod is sent there once a placement that says so is acknowledged.
+    /// Gives a pod this seat, on this node: one that was there or, at the end, a new one. If that
+    /// is another node than it was, the pod is sent there once a placement that says so is
+    /// acknowledged.
     pub(super) fn take(&mut self, index: PodIndex, pod_set: usize, node: &NodeName, pod: &Uid) {
         if index.0 == self.all.len() {
             self.version += 1;
-            self.all.push(Seat { pod_set, node: node.clone(), occupant: None, version: self.version });
+            self.all.push(Seat {
+                pod_set,
+                node: node.clone(),
+                occupant: None,
+                version: self.version,
+            });
         }
         self.follow(index, node);
         if let Some(seat) = self.all.get_mut(index.0) {
@@ -104,7 +110,9 @@ impl Seats {
 
     /// A seat is on this node from now on.
     pub(super) fn follow(&mut self, index: PodIndex, node: &NodeName) {
-        let Some(seat) = self.all.get_mut(index.0).filter(|seat| seat.node != *node) else { return };
+        let Some(seat) = self.all.get_mut(index.0).filter(|seat| seat.node != *node) else {
+            return;
+        };
         self.version += 1;
         seat.node = node.clone();
         seat.version = self.version;
@@ -117,16 +125,26 @@ impl Seats {
         }
     }
 
-    /// The seat for a pod of this pod set: its own number if it has one and that seat is free, else the lowest free one, else a new
-    /// one. Seats in `retained` are not free.
-    pub(super) fn next_free(&self, pod_set: usize, own: Option<u32>, retained: &[PodIndex]) -> PodIndex {
+    /// The seat for a pod of this pod set: its own number if it has one and that seat is free, else
+    /// the lowest free one, else a new one. Seats in `retained` are not free.
+    pub(super) fn next_free(
+        &self,
+        pod_set: usize,
+        own: Option<u32>,
+        retained: &[PodIndex],
+    ) -> PodIndex {
         let will_do = |seat: Option<&Seat>| seat.is_none_or(|seat| seat.pod_set == pod_set);
         self.own_or_lowest(own, retained, will_do)
     }
 
-    /// The seat for a pod that is on this node already: its own number if that seat is there and free, else the lowest free one
-    /// there, else a new one.
-    pub(super) fn next_free_on(&self, node: &NodeName, own: Option<u32>, retained: &[PodIndex]) -> PodIndex {
+    /// The seat for a pod that is on this node already: its own number if that seat is there and
+    /// free, else the lowest free one there, else a new one.
+    pub(super) fn next_free_on(
+        &self,
+        node: &NodeName,
+        own: Option<u32>,
+        retained: &[PodIndex],
+    ) -> PodIndex {
         let will_do = |seat: Option<&Seat>| seat.is_some_and(|seat| seat.node == *node);
         self.own_or_lowest(own, retained, will_do)
     }
@@ -143,7 +161,8 @@ impl Seats {
             seat.is_none_or(Seat::is_empty) && !retained.contains(&PodIndex(*at)) && will_do(seat)
         };
         let new = self.all.len();
-        let own = own.and_then(|at| usize::try_from(at).ok()).filter(|at| *at <= new).filter(is_free);
+        let own =
+            own.and_then(|at| usize::try_from(at).ok()).filter(|at| *at <= new).filter(is_free);
         PodIndex(own.or_else(|| (0..new).find(is_free)).unwrap_or(new))
     }
 
@@ -160,8 +179,10 @@ impl Seats {
     /// The placement as its FluxJob has it: pod set and node of each seat.
     pub(super) fn restore(&mut self, seats: impl IntoIterator<Item = (usize, NodeName)>) {
         (self.version, self.acked, self.on_record) = (1, 1, true);
-        self.all =
-            seats.into_iter().map(|(pod_set, node)| Seat { pod_set, node, occupant: None, version: 1 }).collect();
+        self.all = seats
+            .into_iter()
+            .map(|(pod_set, node)| Seat { pod_set, node, occupant: None, version: 1 })
+            .collect();
     }
 
     /// This leader has placed it.
@@ -230,7 +251,9 @@ mod tests {
         let written = seats.version();
         seats.take(seats.next_free(0, None, &[]), 0, &b, &"q".into());
         seats.acknowledge(written);
-        assert!(seats.may_leave(PodIndex(0)) && !seats.may_leave(PodIndex(1)) && !seats.may_all_leave());
+        assert!(
+            seats.may_leave(PodIndex(0)) && !seats.may_leave(PodIndex(1)) && !seats.may_all_leave()
+        );
         seats.acknowledge(seats.version());
         assert!(seats.may_all_leave() && seats.is_acknowledged());
         seats.follow(PodIndex(0), &b);

@@ -1,9 +1,10 @@
 //! Starts that failed before any Binding took effect, and the pauses that follow.
 //!
-//! A *lost race* means that a node was taken, or has changed, between the decision and the Binding. The request keeps its
-//! claim: it is placed again at once, so that no later request overtakes it, and its Bindings leave after a pause. A *refusal*
-//! means that the API server does not let the start be written. The request claims nothing until the pause is over, so that no
-//! node is idle because of it.
+//! A *lost race* means that a node was taken, or has changed, between the decision and the Binding.
+//! The request keeps its claim: it is placed again at once, so that no later request overtakes it,
+//! and its Bindings leave after a pause. A *refusal* means that the API server does not let the
+//! start be written. The request claims nothing until the pause is over, so that no node is idle
+//! because of it.
 
 use super::backoff::Backoff;
 use fluxqueue_workload::Time;
@@ -11,14 +12,15 @@ use fluxqueue_workload::Time;
 /// The pause after a lost race.
 const LOST_RACE: Backoff = Backoff { min_millis: 1_000, max_millis: 30_000 };
 
-/// The pause after a refusal. What refuses is mostly a quota or a policy, which a person changes: five minutes are soon enough.
+/// The pause after a refusal. What refuses is mostly a quota or a policy, which a person changes:
+/// five minutes are soon enough.
 const REFUSED: Backoff = Backoff { min_millis: 1_000, max_millis: REFUSED_MAX_MILLIS };
 
 /// The longest of these pauses, in milliseconds.
 pub(super) const REFUSED_MAX_MILLIS: i64 = 300_000;
 
-/// How long a request keeps its claim from the first of several lost races in a row. A request that loses races for longer
-/// would hold back others without end.
+/// How long a request keeps its claim from the first of several lost races in a row. A request that
+/// loses races for longer would hold back others without end.
 const CLAIM_MILLIS: i64 = 30_000;
 
 /// Why a placement is withdrawn, or a slot given back.
@@ -46,7 +48,8 @@ pub(super) struct Setbacks {
 }
 
 impl Setbacks {
-    /// Counts a setback, and returns the pause that follows, in milliseconds. The first lost race is followed by `first_pause`.
+    /// Counts a setback, and returns the pause that follows, in milliseconds. The first lost race
+    /// is followed by `first_pause`.
     pub(super) fn count(&mut self, setback: Setback, now: Time, first_pause: FirstPause) -> i64 {
         match setback {
             Setback::Changed => 0,
@@ -100,7 +103,8 @@ pub(super) enum FirstPause {
     OneSecond,
 }
 
-/// The pause in milliseconds after this many refused writes of a FluxJob in a row, of which there is at least one.
+/// The pause in milliseconds after this many refused writes of a FluxJob in a row, of which there
+/// is at least one.
 pub(super) fn pause_of_refused_writes(refused: u32) -> i64 {
     REFUSED.doubled(refused.saturating_sub(1))
 }

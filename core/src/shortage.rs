@@ -1,4 +1,5 @@
-//! Why no node will do, in kube-scheduler's words, and what is short: of which resource, how much is asked for, how much is free.
+//! Why no node will do, in kube-scheduler's words, and what is short: of which resource, how much
+//! is asked for, how much is free.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -27,12 +28,14 @@ struct Shortage<'a> {
 }
 
 impl Core {
-    /// In kube-scheduler's words why no node will do, with the resource that is short most; and the others that are short in all.
+    /// In kube-scheduler's words why no node will do, with the resource that is short most; and the
+    /// others that are short in all.
     pub(super) fn short_of(&mut self, attempt: &Attempt) -> (BlockedBy, Vec<BlockedBy>) {
         let mut closed = Closed::default();
         let mut shortages: Vec<Shortage> = Vec::new();
         let (outcome, groups) = (&attempt.outcome, &attempt.request.groups);
-        let mut cramped = Cramped::cut(&attempt.request, &attempt.open, &self.ledger, &self.cluster);
+        let mut cramped =
+            Cramped::cut(&attempt.request, &attempt.open, &self.ledger, &self.cluster);
         let mut apart = Apart::default();
         let mut with_levels: Vec<GroupRequest> = Vec::new();
         let pods: usize = groups.iter().flat_map(|group| &group.wants).map(|want| want.count).sum();
@@ -48,7 +51,9 @@ impl Core {
                 let (levels, explanation) = (slice.levels.clone(), self.ledger.explain(&[slice]));
                 for shape in explanation.iter().flat_map(|explanation| &explanation.shapes) {
                     let supply = if *outcome == Outcome::Never { &shape.idle } else { &shape.now };
-                    cramped = cramped.or_else(|| Cramped::of(&levels, shape, supply, *outcome == Outcome::Never));
+                    cramped = cramped.or_else(|| {
+                        Cramped::of(&levels, shape, supply, *outcome == Outcome::Never)
+                    });
                 }
             }
             let request = request.unsliced();
@@ -63,7 +68,8 @@ impl Core {
             for shape in &explanation.shapes {
                 // Of what never fits, what the idle cluster lacks counts.
                 let supply = if *outcome == Outcome::Never { &shape.idle } else { &shape.now };
-                cramped = cramped.or_else(|| Cramped::of(&levels, shape, supply, *outcome == Outcome::Never));
+                cramped = cramped
+                    .or_else(|| Cramped::of(&levels, shape, supply, *outcome == Outcome::Never));
                 for pool in &supply.pools {
                     closed.note_short(pool);
                     Shortage::add(&mut shortages, pool, shape.wanted, open);
@@ -71,20 +77,26 @@ impl Core {
             }
         }
         // Each shape may fit where all together do not.
-        if cramped.is_none() && with_levels.iter().map(|request| request.wants.len()).sum::<usize>() > 1 {
+        if cramped.is_none()
+            && with_levels.iter().map(|request| request.wants.len()).sum::<usize>() > 1
+        {
             let all = self.ledger.explain(&with_levels);
-            cramped = all.and_then(|all| Cramped::together(&all.shapes, *outcome == Outcome::Never));
+            cramped =
+                all.and_then(|all| Cramped::together(&all.shapes, *outcome == Outcome::Never));
         }
         // The first of those that are equally short.
-        let worst = (0..shortages.len())
-            .reduce(|worst, at| if shortages[at].is_worse_than(&shortages[worst]) { at } else { worst });
+        let worst = (0..shortages.len()).reduce(|worst, at| {
+            if shortages[at].is_worse_than(&shortages[worst]) { at } else { worst }
+        });
         let worst = worst.map(|at| shortages.remove(at));
         let mut message = self.unavailable(attempt, pods, &closed, &apart);
         if let Some(worst) = worst.as_ref().filter(|_| pods > 1) {
             let idle = if *outcome == Outcome::Never { "in all" } else { "free" };
             let (requested, free) = worst.amounts();
             let who = match worst.pods {
-                asking if asking < pods as u64 => format!("{asking} of the {pods} pods that start together"),
+                asking if asking < pods as u64 => {
+                    format!("{asking} of the {pods} pods that start together")
+                }
                 _ => format!("{pods} pods start together and"),
             };
             let _ = write!(
@@ -95,7 +107,10 @@ impl Core {
         }
         message += &apart.text(pods);
         if let Some((needed, open)) = attempt.nodes_for_each(&mut self.cluster) {
-            let _ = write!(message, " By their own anti-affinity they need {needed} nodes, and may use {open}.");
+            let _ = write!(
+                message,
+                " By their own anti-affinity they need {needed} nodes, and may use {open}."
+            );
         }
         if let Some((port, pods, open)) = attempt.short_of_port().filter(|(_, pods, _)| *pods > 1) {
             let (number, protocol) = (port.port, &port.protocol);
@@ -108,18 +123,22 @@ impl Core {
         let reason = reason_of(outcome);
         message += &more_about(attempt);
         let mut said: BTreeSet<String> = worst.iter().map(|worst| worst.resource.clone()).collect();
-        let others = shortages.into_iter().filter(|shortage| shortage.is_on_nodes && shortage.is_short_in_all());
-        let others = others.filter(|shortage| said.insert(shortage.resource.clone())).map(|shortage| {
-            let (requested, free) = shortage.amounts();
-            let message = format!("{requested} {} asked for, {free} free", shortage.resource);
-            shortage.of(BlockedBy::new(reason, message))
-        });
+        let others = shortages
+            .into_iter()
+            .filter(|shortage| shortage.is_on_nodes && shortage.is_short_in_all());
+        let others =
+            others.filter(|shortage| said.insert(shortage.resource.clone())).map(|shortage| {
+                let (requested, free) = shortage.amounts();
+                let message = format!("{requested} {} asked for, {free} free", shortage.resource);
+                shortage.of(BlockedBy::new(reason, message))
+            });
         let is_short_in_all = worst.as_ref().is_some_and(Shortage::is_short_in_all);
         let of_resources = BlockedBy::new(reason, message);
         let of_resources = worst.map_or(of_resources.clone(), |worst| worst.of(of_resources));
         let mut all: Vec<BlockedBy> = std::iter::once(of_resources).chain(others).collect();
         if let Some(cramped) = cramped {
-            // Where there is enough in all, the level is what matters most. That it can never start matters more.
+            // Where there is enough in all, the level is what matters most. That it can never start
+            // matters more.
             let at = usize::from(is_short_in_all || reason != BlockedReason::InsufficientResources);
             all.insert(at, cramped.into());
         }
@@ -128,7 +147,13 @@ impl Core {
     }
 
     /// How many nodes are closed for each reason, in kube-scheduler's words.
-    fn unavailable(&mut self, attempt: &Attempt, pods: usize, closed: &Closed, apart: &Apart) -> String {
+    fn unavailable(
+        &mut self,
+        attempt: &Attempt,
+        pods: usize,
+        closed: &Closed,
+        apart: &Apart,
+    ) -> String {
         let alone = match attempt.request.groups.as_slice() {
             [group] if pods == 1 => Some(self.closed_to_one(group, &attempt.open[0])),
             _ => None,
@@ -140,7 +165,8 @@ impl Core {
     }
 }
 
-/// What else is to be said of an outcome: that no domain has room for all, or why jobs behind it are not held back.
+/// What else is to be said of an outcome: that no domain has room for all, or why jobs behind it
+/// are not held back.
 fn more_about(attempt: &Attempt) -> String {
     match attempt.outcome {
         Outcome::Scattered { .. } if attempt.request.is_to_be_near() => {
@@ -175,7 +201,8 @@ fn reason_of(outcome: &Outcome) -> BlockedReason {
 impl<'a> Shortage<'a> {
     /// So many pods ask for what there is of it on these nodes, besides those that are known to.
     fn add(all: &mut Vec<Self>, pool: &PoolSupply, pods: u64, nodes: &'a RankSet) {
-        let (requested, is_on_nodes) = (u128::from(pool.per_slot) * u128::from(pods), !pool.short.is_empty());
+        let (requested, is_on_nodes) =
+            (u128::from(pool.per_slot) * u128::from(pods), !pool.short.is_empty());
         match all.iter_mut().find(|known| known.resource == pool.resource && known.nodes == nodes) {
             Some(known) => {
                 known.pods += pods;
@@ -196,7 +223,10 @@ impl<'a> Shortage<'a> {
     /// As people have them: what is asked for, and what is free.
     fn amounts(&self) -> (String, String) {
         let resource = &self.resource;
-        (super::record::quantity(resource, self.requested), super::record::quantity(resource, self.free))
+        (
+            super::record::quantity(resource, self.requested),
+            super::record::quantity(resource, self.free),
+        )
     }
 
     /// All the nodes together have too little.
@@ -207,7 +237,12 @@ impl<'a> Shortage<'a> {
     /// The same, with these numbers.
     fn of(self, blocker: BlockedBy) -> BlockedBy {
         let (requested, available) = self.amounts();
-        BlockedBy { requested: Some(requested), available: Some(available), resource: Some(self.resource), ..blocker }
+        BlockedBy {
+            requested: Some(requested),
+            available: Some(available),
+            resource: Some(self.resource),
+            ..blocker
+        }
     }
 
     /// Less of what is asked for is there.

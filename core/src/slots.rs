@@ -1,6 +1,8 @@
-//! A slot from the decision until it is given back: to a pod that waits, where the pod is, until when, retained for the next.
+//! A slot from the decision until it is given back: to a pod that waits, where the pod is, until
+//! when, retained for the next.
 //!
-//! Stage, allocation and seat of a pod change here, together; `dispatch` moves it on between slot and node.
+//! Stage, allocation and seat of a pod change here, together; `dispatch` moves it on between slot
+//! and node.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -45,12 +47,15 @@ impl Core {
         let index = member.pod.completion_index;
         self.choose_volumes(uid);
         self.note_volumes(uid);
-        // A seat that is not acknowledged is passed over when its turn comes, and comes again with the acknowledgement.
+        // A seat that is not acknowledged is passed over when its turn comes, and comes again with
+        // the acknowledgement.
         self.outbox.push_back(uid.clone());
         let Some(job) = self.jobs.all.get_mut(&id).filter(|job| job.writes_ahead()) else { return };
         let (at, pod_set) = match seating {
             Seating::At(at) => (at, 0),
-            Seating::Free { pod_set } => (job.seats.next_free(pod_set, index, &job.retained_seats()), pod_set),
+            Seating::Free { pod_set } => {
+                (job.seats.next_free(pod_set, index, &job.retained_seats()), pod_set)
+            }
         };
         let before = job.seats.version();
         job.seats.take(at, pod_set, &node, uid);
@@ -128,7 +133,8 @@ impl Core {
         self.note_volumes(uid);
         match before {
             Stage::Bound if !had_nothing => {}
-            // Somebody else has bound it: it waits no more. Or its node has come after it: that counts in its queue.
+            // Somebody else has bound it: it waits no more. Or its node has come after it: that
+            // counts in its queue.
             Stage::Bound | Stage::Waiting => drop(self.touched.insert(id)),
             _ => self.touch_soon(id),
         }
@@ -163,9 +169,10 @@ impl Core {
 
     /// The allocation of a pod that is on a node, or nominated to one, by others.
     ///
-    /// One that is nominated counts whatever its priority. kube-scheduler gives room that is kept for a pod of lower priority away, and
-    /// can, since it decides anew about that pod too. Here the other scheduler knows nothing of what is decided: it would bind its pod
-    /// all the same, and the kubelet would refuse one of the two.
+    /// One that is nominated counts whatever its priority. kube-scheduler gives room that is kept
+    /// for a pod of lower priority away, and can, since it decides anew about that pod too. Here
+    /// the other scheduler knows nothing of what is decided: it would bind its pod all the same,
+    /// and the kubelet would refuse one of the two.
     pub(super) fn allocation_in_place(
         &mut self,
         pod: &Arc<Pod>,
@@ -173,7 +180,11 @@ impl Core {
         planned: PlannedEnd,
         tenancy: Tenancy,
     ) -> Option<Allocation> {
-        let place = if pod.phase.is_terminal() { None } else { pod.node.as_ref().or(pod.nominated.as_ref()) };
+        let place = if pod.phase.is_terminal() {
+            None
+        } else {
+            pod.node.as_ref().or(pod.nominated.as_ref())
+        };
         let Some(place) = place else {
             self.free_allocation(allocation);
             return None;
@@ -207,8 +218,8 @@ impl Core {
         allocation
     }
 
-    /// Room was taken that nobody had planned: what was promised there has to be looked at, and what was promised to those whom the pod
-    /// keeps away around it.
+    /// Room was taken that nobody had planned: what was promised there has to be looked at, and
+    /// what was promised to those whom the pod keeps away around it.
     fn note_unplanned(&mut self, charged: Option<&Allocation>, pod: &Pod) {
         let Some(allocation) = charged else { return };
         self.lost.is_any = true;
@@ -216,9 +227,12 @@ impl Core {
         if self.synced && !self.taking_over {
             self.lost.took_room(pod, allocation);
         }
-        let (rank, constraints, cluster) = (allocation.rank, &pod.shape.constraints, &mut self.cluster);
+        let (rank, constraints, cluster) =
+            (allocation.rank, &pod.shape.constraints, &mut self.cluster);
         let mut is_kept_off = |promise: &Promise| {
-            cluster.out_of_reach(constraints, promise.request.all_pods(), &promise.place.nodes).contains(rank)
+            cluster
+                .out_of_reach(constraints, promise.request.all_pods(), &promise.place.nodes)
+                .contains(rank)
         };
         self.queue_changed = self.queue_changed
             || self.promises.is_any_on(rank)
@@ -245,13 +259,22 @@ impl Core {
     fn suspect(&mut self, node: &NodeName) {
         let (until, refusals) = self.suspects.add(node, self.now);
         self.timers.wake(Timer::Suspect(node.clone()), until);
-        let uid = self.cluster.rank(node).and_then(|rank| self.cluster.node(rank)).map(|node| node.uid.clone());
+        let uid = self
+            .cluster
+            .rank(node)
+            .and_then(|rank| self.cluster.node(rank))
+            .map(|node| node.uid.clone());
         if let Some(uid) = uid.filter(|_| refusals == REFUSALS_TOLD) {
             let text = format!(
                 "its kubelet has refused {refusals} pods in a row: Fluxqueue leaves the node alone for longer after each refusal, until a \
                  pod runs there"
             );
-            let reporter = self.settings.scheduler_names.first().cloned().unwrap_or_else(|| Arc::from("fluxqueue"));
+            let reporter = self
+                .settings
+                .scheduler_names
+                .first()
+                .cloned()
+                .unwrap_or_else(|| Arc::from("fluxqueue"));
             let subject = Subject::Node { name: node.clone(), uid };
             let reason = EventReason::NodeRefusesPods.as_str();
             self.note(subject, EventKind::Warning, reason, "Scheduling", text, &reporter);
@@ -260,10 +283,11 @@ impl Core {
 
     // --- until when ---
 
-    /// When a bound pod of ours ends, as far as is known: its walltime counts from its own start once it runs.
+    /// When a bound pod of ours ends, as far as is known: its walltime counts from its own start
+    /// once it runs.
     pub(super) fn member_end(&self, pod: &Pod, job: JobId) -> PlannedEnd {
-        // By a clock that was set back since it may be still to come. That counts all the same, as for whoever ends pods by their
-        // deadlines: "now" would be another end for each process.
+        // By a clock that was set back since it may be still to come. That counts all the same, as
+        // for whoever ends pods by their deadlines: "now" would be another end for each process.
         let started = pod.started.map_or(self.now, |at| self.core_time(at));
         let mut planned = End::of(self.occupies(pod, job), started.seconds());
         if let (End::At(own), Some(last)) = (planned, self.jobs.last_wave(pod, job)) {
@@ -279,31 +303,42 @@ impl Core {
     /// Whoever has outlived his planned end ends at a time that nobody knows.
     fn unless_past(&self, end: End) -> PlannedEnd {
         match end {
-            End::At(at) if at < self.now.seconds() => PlannedEnd { end: End::Eventually, is_over: true },
+            End::At(at) if at < self.now.seconds() => {
+                PlannedEnd { end: End::Eventually, is_over: true }
+            }
             end => PlannedEnd { end, is_over: false },
         }
     }
 
     /// Books a running pod with the end that is known of it now, if that is another one.
     pub(super) fn plan_end_anew(&mut self, uid: &Uid) {
-        let Some(member) = self.jobs.members.get(uid).filter(|member| member.stage == Stage::Bound) else { return };
+        let Some(member) = self.jobs.members.get(uid).filter(|member| member.stage == Stage::Bound)
+        else {
+            return;
+        };
         let (pod, id) = (Arc::clone(&member.pod), member.job);
         self.jobs.note_wave(&pod, id);
         let PlannedEnd { end, is_over } = self.member_end(&pod, id);
         let slack = i64::try_from(self.settings.start_slack_secs).unwrap_or(i64::MAX);
         let Some(member) = self.jobs.members.get_mut(uid) else { return };
-        // That it is about to start a little later than it was bound is no news: that much was planned for.
+        // That it is about to start a little later than it was bound is no news: that much was
+        // planned for.
         let is_later_by_slack = |booked: End| match (booked, end) {
             (End::At(booked), End::At(end)) => end > booked && end <= booked.saturating_add(slack),
             _ => false,
         };
-        let is_planned_for = |booked: End| member.pod.phase == Phase::Pending && is_later_by_slack(booked);
-        if let Some(allocation) = member.allocation.as_ref().filter(|allocation| is_planned_for(allocation.end)) {
+        let is_planned_for =
+            |booked: End| member.pod.phase == Phase::Pending && is_later_by_slack(booked);
+        if let Some(allocation) =
+            member.allocation.as_ref().filter(|allocation| is_planned_for(allocation.end))
+        {
             let booked = allocation.end;
             self.watch_end(uid, booked);
             return;
         }
-        if let Some(allocation) = member.allocation.as_mut().filter(|allocation| allocation.end != end) {
+        if let Some(allocation) =
+            member.allocation.as_mut().filter(|allocation| allocation.end != end)
+        {
             self.ledger.set_end(&mut self.cluster, allocation, end);
             allocation.is_overdue = is_over;
             let id = member.job;
@@ -314,17 +349,22 @@ impl Core {
 
     /// The same for a pod of another scheduler.
     pub(super) fn plan_foreign_end_anew(&mut self, uid: &Uid) {
-        let Some(pod) = self.foreign.get(uid).map(|foreign| Arc::clone(&foreign.pod)) else { return };
+        let Some(pod) = self.foreign.get(uid).map(|foreign| Arc::clone(&foreign.pod)) else {
+            return;
+        };
         let PlannedEnd { end, is_over } = self.pod_end(&pod);
         let allocation = self.foreign.get_mut(uid).and_then(|foreign| foreign.allocation.as_mut());
-        let Some(allocation) = allocation.filter(|allocation| allocation.end != end) else { return };
+        let Some(allocation) = allocation.filter(|allocation| allocation.end != end) else {
+            return;
+        };
         self.ledger.set_end(&mut self.cluster, allocation, end);
         allocation.is_overdue = is_over;
         self.watch_end(uid, end);
     }
 
-    /// When a pod of another scheduler ends, as far as is known: its walltime counts from its start, or from its creation
-    /// if that is not known. When one begins that is only nominated, nobody knows.
+    /// When a pod of another scheduler ends, as far as is known: its walltime counts from its
+    /// start, or from its creation if that is not known. When one begins that is only nominated,
+    /// nobody knows.
     pub(super) fn pod_end(&self, pod: &Pod) -> PlannedEnd {
         if let (None, Lifetime::Seconds(_)) = (&pod.node, pod.lifetime) {
             return PlannedEnd { end: End::Eventually, is_over: false };
@@ -335,7 +375,8 @@ impl Core {
 
     // --- the end of a pod ---
 
-    /// A pod uses nothing any more, or will never be placed: its slot is retained for a successor, or given back.
+    /// A pod uses nothing any more, or will never be placed: its slot is retained for a successor,
+    /// or given back.
     pub(super) fn end(&mut self, uid: &Uid, cause: Cause) {
         let Some(member) = self.jobs.members.get_mut(uid) else { return };
         if member.stage == Stage::Ended {
@@ -372,7 +413,10 @@ impl Core {
             Cause::Deleted => {}
         }
         job.last_end = job.last_end.max(pod.ended);
-        if cause != Cause::Deleted && pod.node.is_some() && matches!(job.life, Lifecycle::Starting { .. }) {
+        if cause != Cause::Deleted
+            && pod.node.is_some()
+            && matches!(job.life, Lifecycle::Starting { .. })
+        {
             job.ended_early += 1;
         }
         if pod.deleting && was_bound {
@@ -384,11 +428,16 @@ impl Core {
         let (is_gang, failed_before, life, writes_ahead) =
             (job.style == Style::Gang, job.failed.saturating_sub(1), job.life, job.writes_ahead());
         // Those that are stopped together are followed by a new start.
-        let others_run =
-            || self.jobs.all.get(&id).is_some_and(|job| self.jobs.remaining(job).into_iter().any(Member::is_bound));
+        let others_run = || {
+            self.jobs
+                .all
+                .get(&id)
+                .is_some_and(|job| self.jobs.remaining(job).into_iter().any(Member::is_bound))
+        };
         let goes_on = !pod.deleting || others_run();
         let made_by = pod.owner.as_ref().filter(|_| is_gang && goes_on);
-        let is_of_unknown_kind = made_by.is_some_and(|owner| matches!(owner.kind, OwnerKind::Other(_)));
+        let is_of_unknown_kind =
+            made_by.is_some_and(|owner| matches!(owner.kind, OwnerKind::Other(_)));
         let has_successor = match cause {
             Cause::Succeeded => !is_of_unknown_kind,
             Cause::Failed => true,
@@ -399,13 +448,20 @@ impl Core {
             Cause::Refused | Cause::Disrupted => false,
         };
         match (allocation, made_by.map(|owner| owner.uid.clone())) {
-            (Some(allocation), Some(controller)) if has_successor && valid(&self.cluster, &allocation) => {
+            (Some(allocation), Some(controller))
+                if has_successor && valid(&self.cluster, &allocation) =>
+            {
                 let keep_secs = match cause {
-                    Cause::Failed if !is_of_unknown_kind => self.settings.slot_keep_secs_after(failed_before),
+                    Cause::Failed if !is_of_unknown_kind => {
+                        self.settings.slot_keep_secs_after(failed_before)
+                    }
                     _ => self.settings.slot_keep_secs,
                 };
                 let until = self.now.plus_secs(keep_secs);
-                self.retain_slot(id, RetainedSlot { allocation, seat, controller, is_of_unknown_kind, until });
+                self.retain_slot(
+                    id,
+                    RetainedSlot { allocation, seat, controller, is_of_unknown_kind, until },
+                );
             }
             (allocation, _) => self.free_allocation(allocation),
         }
@@ -416,7 +472,8 @@ impl Core {
 
     // --- retained ---
 
-    /// Gives back slots that are retained for nobody: too long, or more than the controller still wants.
+    /// Gives back slots that are retained for nobody: too long, or more than the controller still
+    /// wants.
     pub(super) fn trim_retained(&mut self, id: JobId) {
         let now = self.now;
         let Some(job) = self.jobs.all.get_mut(&id) else { return };
@@ -442,9 +499,14 @@ impl Core {
             let made_by = self.jobs.controllers.get(&job.key.namespace, &slot.controller);
             *entry = made_by.map_or(unknown, |made_by| {
                 // A pod that waits is the one that may take a retained slot.
-                let holds = |m: &&Member| m.stage != Stage::Waiting && jobs::is_made_by(&m.pod, &made_by.id.uid);
+                let holds = |m: &&Member| {
+                    m.stage != Stage::Waiting && jobs::is_made_by(&m.pod, &made_by.id.uid)
+                };
                 let live = self.jobs.remaining(job).iter().filter(|m| holds(m)).count();
-                (grouping::wants(made_by, jobs::succeeded_of(job, made_by.kind == OwnerKind::Job, succeeded)) as usize)
+                (grouping::wants(
+                    made_by,
+                    jobs::succeeded_of(job, made_by.kind == OwnerKind::Job, succeeded),
+                ) as usize)
                     .saturating_sub(live)
             });
         }
@@ -462,7 +524,9 @@ impl Core {
         for allocation in surplus {
             self.free_allocation(Some(allocation));
         }
-        if let Some(next) = self.jobs.all.get(&id).and_then(|job| job.retained.iter().map(|slot| slot.until).min()) {
+        if let Some(next) =
+            self.jobs.all.get(&id).and_then(|job| job.retained.iter().map(|slot| slot.until).min())
+        {
             self.timers.wake(Timer::Job(id), next);
         }
     }
@@ -483,17 +547,20 @@ impl Core {
         let Some(member) = self.jobs.members.get(uid) else { return false };
         let pod = Arc::clone(&member.pod);
         let Some(job) = self.jobs.all.get(&id) else { return false };
-        let found = job
-            .retained
-            .iter()
-            .position(|slot| slot.is_for(&pod) && self.cluster.judge_neighbours(slot.allocation.rank, &pod).is_none());
+        let found = job.retained.iter().position(|slot| {
+            slot.is_for(&pod) && self.cluster.judge_neighbours(slot.allocation.rank, &pod).is_none()
+        });
         let Some(at) = found else { return false };
         let Some(job) = self.jobs.all.get_mut(&id) else { return false };
         let mut slot = job.retained.remove(at);
         self.gauges.slots_passed_on += 1;
         // It has its own time, also where it follows one that was to end earlier.
         let own = self.jobs.all.get(&id).map_or(pod.lifetime, |job| {
-            ended_by(self.jobs.deadline(&pod, self.clock()), self.jobs.occupies_from_binding(&pod, job), self.now)
+            ended_by(
+                self.jobs.deadline(&pod, self.clock()),
+                self.jobs.occupies_from_binding(&pod, job),
+                self.now,
+            )
         });
         let planned = End::of(own, self.now.seconds());
         if planned.is_later_than(slot.allocation.end) {

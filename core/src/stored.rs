@@ -1,7 +1,7 @@
 //! How far the writing of a FluxJob has come, and what people have changed in it.
 //!
-//! At most one write per FluxJob is on its way, and one urgent one that overtakes it. What changes in the meantime is written
-//! with the next one, so the backlog is bounded by the number of jobs.
+//! At most one write per FluxJob is on its way, and one urgent one that overtakes it. What changes
+//! in the meantime is written with the next one, so the backlog is bounded by the number of jobs.
 
 use std::sync::Arc;
 
@@ -15,11 +15,12 @@ use fluxqueue_workload::{Time, Uid};
 /// The pause after a failed write of a FluxJob.
 pub(super) const RETRY: Backoff = Backoff { min_millis: 250, max_millis: 30_000 };
 
-/// Writes in a row without an answer, or that conflicted, after which a record counts as one that cannot be written: about 8 s,
-/// and the time for which the API server was silent.
+/// Writes in a row without an answer, or that conflicted, after which a record counts as one that
+/// cannot be written: about 8 s, and the time for which the API server was silent.
 const UNWRITTEN_MAX: u32 = 6;
 
-/// Conflicts in a row that are repeated at once where what they conflict with is known: a person edits now and then.
+/// Conflicts in a row that are repeated at once where what they conflict with is known: a person
+/// edits now and then.
 const CONFLICTS_AT_ONCE: u32 = 2;
 
 /// How long a FluxJob that was deleted stays away.
@@ -33,15 +34,17 @@ pub(super) struct Record {
     pub overrides: Overrides,
     /// The value of the PriorityClass that they wish for, if there is one.
     pub wished_priority: Option<i32>,
-    /// The status as the API server has it, as far as we know, without the conditions that are others'.
+    /// The status as the API server has it, as far as we know, without the conditions that are
+    /// others'.
     pub status: Option<Arc<FluxJobStatus>>,
-    /// The placement of the version that the next write is decided on, and who placed: known also after a write of which
-    /// nobody knows whether it took effect.
+    /// The placement of the version that the next write is decided on, and who placed: known also
+    /// after a write of which nobody knows whether it took effect.
     pub placed: Option<(Vec<PlacementRange>, Option<i64>)>,
     pub generation: Option<i64>,
     /// The newest version of the object that is known: the next write is decided on it.
     pub resource_version: Option<Arc<str>>,
-    /// This process has written its status: nothing that an earlier leader sent can take effect any more.
+    /// This process has written its status: nothing that an earlier leader sent can take effect any
+    /// more.
     pub is_own: bool,
     /// The FluxJob of this uid is gone: late news of it are no news.
     pub gone: Option<Uid>,
@@ -54,10 +57,11 @@ pub(super) struct Record {
     /// Not before this, after a failure.
     pub retry_at: Time,
     pub attempts: u32,
-    /// Why it cannot be written, by the last attempt: the API server refuses it, or has not answered several times, or it changes
-    /// all the time.
+    /// Why it cannot be written, by the last attempt: the API server refuses it, or has not
+    /// answered several times, or it changes all the time.
     pub refused: Option<String>,
-    /// Whether the status is left out but for a few words, since the API server does not take all of it.
+    /// Whether the status is left out but for a few words, since the API server does not take all
+    /// of it.
     pub reduction: Reduction,
 }
 
@@ -119,7 +123,8 @@ pub(super) struct StatusWrite {
 }
 
 impl Record {
-    /// Takes up an object as the API server has it, from the watch or the answer to a write. Old news changes nothing.
+    /// Takes up an object as the API server has it, from the watch or the answer to a write. Old
+    /// news changes nothing.
     pub(super) fn observe(&mut self, object: &FluxJob) {
         let version = object.metadata.resource_version.as_deref();
         if is_older(version, self.resource_version.as_deref()) {
@@ -131,13 +136,15 @@ impl Record {
         self.placed = object.status.as_ref().map(|status| (status.placement.clone(), status.epoch));
     }
 
-    /// A status without the conditions that are others'. Mostly it is the one that was sent, which is not copied again.
+    /// A status without the conditions that are others'. Mostly it is the one that was sent, which
+    /// is not copied again.
     fn own_part(&self, status: &FluxJobStatus) -> Arc<FluxJobStatus> {
         let sent = match &self.stored {
             Stored::Writing { write, .. } => Some(&write.status),
             _ => None,
         };
-        if let Some(known) = sent.into_iter().chain(&self.status).find(|known| ***known == *status) {
+        if let Some(known) = sent.into_iter().chain(&self.status).find(|known| ***known == *status)
+        {
             return Arc::clone(known);
         }
         let mut own = status.clone();
@@ -147,7 +154,8 @@ impl Record {
 
     /// This very version of the object has been taken up.
     pub(super) fn knows(&self, object: &FluxJob) -> bool {
-        let (of, version) = (object.metadata.uid.as_deref(), object.metadata.resource_version.as_deref());
+        let (of, version) =
+            (object.metadata.uid.as_deref(), object.metadata.resource_version.as_deref());
         version.is_some()
             && version == self.resource_version.as_deref()
             && of == self.uid().map(|uid| &**uid)
@@ -172,19 +180,24 @@ impl Record {
         self.is_own = false;
     }
 
-    /// Takes up how the write has ended whose outcome counts. True if the record can be written again that could not.
+    /// Takes up how the write has ended whose outcome counts. True if the record can be written
+    /// again that could not.
     pub(super) fn note_outcome(&mut self, outcome: &WriteOutcome, now: Time) -> bool {
         let (is_status, is_reduced) = match &self.stored {
             Stored::Writing { write, .. } => (true, write.is_reduced),
             _ => (false, false),
         };
-        if let WriteOutcome::Failed(text) | WriteOutcome::Invalid(text) | WriteOutcome::Refused(text) = outcome {
+        if let WriteOutcome::Failed(text)
+        | WriteOutcome::Invalid(text)
+        | WriteOutcome::Refused(text) = outcome
+        {
             self.attempts += 1;
             let is_refused = outcome.refusal().is_some();
             if is_refused || self.attempts >= UNWRITTEN_MAX {
                 self.refused = Some(text.clone());
             }
-            let is_followed = is_status && matches!(outcome, WriteOutcome::Invalid(_)) && !is_reduced;
+            let is_followed =
+                is_status && matches!(outcome, WriteOutcome::Invalid(_)) && !is_reduced;
             self.reduction = match self.reduction {
                 Reduction::None if is_followed => Reduction::Next,
                 Reduction::Written => Reduction::Written,
@@ -206,8 +219,11 @@ impl Record {
                 }
                 // What it conflicts with comes with the watch, if it is not known by now.
                 let is_known = self.has_changed_since(&self.stored);
-                let pause =
-                    if is_known && self.attempts <= CONFLICTS_AT_ONCE { 0 } else { RETRY.doubled(self.attempts) };
+                let pause = if is_known && self.attempts <= CONFLICTS_AT_ONCE {
+                    0
+                } else {
+                    RETRY.doubled(self.attempts)
+                };
                 self.retry_at = now.plus_millis(pause);
                 false
             }
@@ -227,8 +243,9 @@ impl Record {
         }
     }
 
-    /// Somebody has deleted the FluxJob of a job that goes on. It is made again, but not in a loop with whoever deletes it: after 1 s,
-    /// and after twice as long each time, up to 5 min. One that has been there for that long begins with 1 s again.
+    /// Somebody has deleted the FluxJob of a job that goes on. It is made again, but not in a loop
+    /// with whoever deletes it: after 1 s, and after twice as long each time, up to 5 min. One that
+    /// has been there for that long begins with 1 s again.
     pub(super) fn note_deletion(&mut self, now: Time) {
         let (times, last) = self.deletions;
         let was_there_from = last.plus_millis(REMAKE.doubled(times.saturating_sub(1)));
@@ -251,7 +268,9 @@ impl Record {
 
     pub(super) fn uid(&self) -> Option<&Uid> {
         match &self.stored {
-            Stored::Present { uid } | Stored::Writing { uid, .. } | Stored::Deleting { uid, .. } => Some(uid),
+            Stored::Present { uid }
+            | Stored::Writing { uid, .. }
+            | Stored::Deleting { uid, .. } => Some(uid),
             _ => None,
         }
     }
@@ -263,7 +282,8 @@ pub(super) fn is_old_news(object: &FluxJob, known: &FluxJob) -> bool {
     new.uid == old.uid && is_older(new.resource_version.as_deref(), old.resource_version.as_deref())
 }
 
-/// Versions are compared as numbers, which they are in every API server (KEP-5504). What is no number is never old.
+/// Versions are compared as numbers, which they are in every API server (KEP-5504). What is no
+/// number is never old.
 fn is_older(version: Option<&str>, known: Option<&str>) -> bool {
     let number = |version: Option<&str>| version?.parse::<u64>().ok();
     match (number(version), number(known)) {

@@ -7,9 +7,9 @@ use crate::cluster::Cluster;
 use crate::fluxion::RankSet;
 use fluxqueue_workload::{NodeName, Time};
 
-/// For how long no further pod goes to a node whose kubelet has just refused one: our view of the node is stale until the watch catches up.
-/// A node that refuses one pod after the other, while it runs none, is left alone longer each time: each refusal costs a Job one of its
-/// retries.
+/// For how long no further pod goes to a node whose kubelet has just refused one: our view of the
+/// node is stale until the watch catches up. A node that refuses one pod after the other, while it
+/// runs none, is left alone longer each time: each refusal costs a Job one of its retries.
 const PAUSE: Backoff = Backoff { min_millis: 2_000, max_millis: 60_000 };
 
 /// After how many refusals in a row an Event names the node.
@@ -25,7 +25,8 @@ pub(super) struct Suspects {
 }
 
 impl Suspects {
-    /// Leaves a node alone from now on. Says until when, and how many pods in a row its kubelet has refused.
+    /// Leaves a node alone from now on. Says until when, and how many pods in a row its kubelet has
+    /// refused.
     pub(super) fn add(&mut self, node: &NodeName, now: Time) -> (Time, u32) {
         let refusals = self.refusals.entry(node.clone()).or_default();
         let until = now.plus_millis(PAUSE.doubled(*refusals));

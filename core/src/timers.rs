@@ -14,7 +14,8 @@ pub(super) enum Timer {
     Pod(Uid),
     /// A pod whose controller has not been seen is not waited for any longer.
     AwaitingPod(Uid),
-    /// A pod is told why it waits: its condition could not be written, or it had been told something else just before.
+    /// A pod is told why it waits: its condition could not be written, or it had been told
+    /// something else just before.
     Untold(Uid),
     /// For which node a pod is meant could not be written, or taken away.
     Nomination(Uid),
@@ -33,7 +34,8 @@ pub(super) enum Timer {
     Positions,
     /// What is on record of queues is brought up to date.
     Queues,
-    /// The pause after a withdrawn placement is over, or a lost answer to a Binding of the job counts as none.
+    /// The pause after a withdrawn placement is over, or a lost answer to a Binding of the job
+    /// counts as none.
     Backoff(JobId),
     /// A FluxJob that belongs to no job is removed.
     Stray(ObjectKey),
@@ -51,8 +53,8 @@ pub(super) struct Timers {
 }
 
 impl Timers {
-    /// Looks at something again then, or earlier if that was asked for: whoever needs a later time asks again when the
-    /// earlier one has come.
+    /// Looks at something again then, or earlier if that was asked for: whoever needs a later time
+    /// asks again when the earlier one has come.
     pub(super) fn wake(&mut self, timer: Timer, at: Time) {
         self.due.push_increase(timer, Reverse(at));
     }
@@ -64,7 +66,8 @@ impl Timers {
 
     /// Forgets everything about a pod that is gone.
     pub(super) fn forget_pod(&mut self, uid: &Uid) {
-        let about = [Timer::Pod, Timer::AwaitingPod, Timer::Untold, Timer::Nomination, Timer::Overdue];
+        let about =
+            [Timer::Pod, Timer::AwaitingPod, Timer::Untold, Timer::Nomination, Timer::Overdue];
         for timer in about {
             self.forget(&timer(uid.clone()));
         }
@@ -119,7 +122,8 @@ mod tests {
         let mut timers = Timers::default();
         let (gone, stays) = (Uid::from("gone"), Uid::from("stays"));
         for uid in [&gone, &stays] {
-            let about = [Timer::Pod, Timer::AwaitingPod, Timer::Untold, Timer::Nomination, Timer::Overdue];
+            let about =
+                [Timer::Pod, Timer::AwaitingPod, Timer::Untold, Timer::Nomination, Timer::Overdue];
             for timer in about {
                 timers.wake(timer(uid.clone()), Time(1));
             }

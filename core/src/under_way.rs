@@ -1,11 +1,14 @@
 //! A pass that takes long is left now and then, for lone pods that have come meanwhile.
 //!
-//! Many reservations take a while to be made anew. Until all are, what else happens waits to be taken up, so that the walk sees one
-//! state of the cluster from its beginning to its end: its plan is that of a walk in one go. Only a pod that has just come, and is a job
-//! of its own, need not wait for that. Between two requests of a walk all promises stand: where it fits beside them it starts.
+//! Many reservations take a while to be made anew. Until all are, what else happens waits to be
+//! taken up, so that the walk sees one state of the cluster from its beginning to its end: its plan
+//! is that of a walk in one go. Only a pod that has just come, and is a job of its own, need not
+//! wait for that. Between two requests of a walk all promises stand: where it fits beside them it
+//! starts.
 //!
-//! It goes to no node of which there is news that waits, and starts only where nothing but nodes is to be asked: where its queue has
-//! limits, or nobody overtakes in it, it is for the next walk to say.
+//! It goes to no node of which there is news that waits, and starts only where nothing but nodes is
+//! to be asked: where its queue has limits, or nobody overtakes in it, it is for the next walk to
+//! say.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -35,8 +38,8 @@ pub(super) struct UnderWay {
     pub changes: u64,
     /// There were promises.
     pub was_promised: bool,
-    /// Nobody starts beside it: it is the first of this process, or what is not on record is promised anew in it, and until it is over not
-    /// everything is kept for whom it will be.
+    /// Nobody starts beside it: it is the first of this process, or what is not on record is
+    /// promised anew in it, and until it is over not everything is kept for whom it will be.
     pub is_for_nobody_else: bool,
     /// Those whose promises by an earlier leader were heard of since the last walk.
     pub heard: Vec<PendingRequest>,
@@ -82,7 +85,8 @@ impl Core {
         Effort::questions(self.settings.questions_per_slice)
     }
 
-    /// Something has happened. If it cannot be taken up before the walk under way is over, it is kept until then.
+    /// Something has happened. If it cannot be taken up before the walk under way is over, it is
+    /// kept until then.
     pub(super) fn keep_for_later(&mut self, event: Event) -> Option<Event> {
         let Some(mut walk) = self.under_way.take() else { return Some(event) };
         let to_take_up = match &event {
@@ -129,7 +133,8 @@ impl Core {
         }
     }
 
-    /// A pod that has just come, is a job of its own of which nothing is known, and asks for nothing but a node.
+    /// A pod that has just come, is a job of its own of which nothing is known, and asks for
+    /// nothing but a node.
     fn comes_alone(&self, pod: &Pod, meanwhile: &Meanwhile) -> bool {
         let (uid, constraints) = (&pod.id.uid, &pod.shape.constraints);
         let is_alone = self.settings.scheduler_names.contains(&pod.scheduler)
@@ -162,10 +167,13 @@ impl Core {
         };
         let node = pod.node.as_ref().or(pod.nominated.as_ref())?;
         let uid = &pod.id.uid;
-        let member = self.jobs.members.get(uid).map(|member| (&member.pod, member.allocation.as_ref()));
-        let foreign = || self.foreign.get(uid).map(|foreign| (&foreign.pod, foreign.allocation.as_ref()));
+        let member =
+            self.jobs.members.get(uid).map(|member| (&member.pod, member.allocation.as_ref()));
+        let foreign =
+            || self.foreign.get(uid).map(|foreign| (&foreign.pod, foreign.allocation.as_ref()));
         let is_counted = member.or_else(foreign).is_some_and(|(known, allocation)| {
-            known.shape == pod.shape && allocation.is_some_and(|allocation| allocation.node == *node)
+            known.shape == pod.shape
+                && allocation.is_some_and(|allocation| allocation.node == *node)
         });
         (!is_counted).then(|| node.clone())
     }
@@ -177,8 +185,8 @@ impl Core {
             return false;
         }
         self.refresh_those(&came);
-        // What else is to leave or to be written waits until the walk is over: there may be news of it, and what it is promised may be
-        // something else by then.
+        // What else is to leave or to be written waits until the walk is over: there may be news of
+        // it, and what it is promised may be something else by then.
         let (outbox, dirty) = (std::mem::take(&mut self.outbox), std::mem::take(&mut self.dirty));
         let (from, slice) = (self.ledger.questions, self.slice(walk));
         let mut begun = Vec::new();
@@ -205,8 +213,9 @@ impl Core {
         let pending = PendingRequest::Member(job.id, uid.clone());
         let (place, class) = self.queue.place_of(&pending)?;
         let meanwhile = &walk.meanwhile;
-        let is_in_question =
-            meanwhile.concerns_all || meanwhile.pods.contains(uid) || meanwhile.records.contains(&job.key);
+        let is_in_question = meanwhile.concerns_all
+            || meanwhile.pods.contains(uid)
+            || meanwhile.records.contains(&job.key);
         let is_known = meanwhile.tried.contains(&class) || self.queue.last_attempt(class).is_some();
         let is_for_the_walk = walk.is_for_nobody_else
             || walk.walking.has_started(&pending)
@@ -219,7 +228,9 @@ impl Core {
         let (news, suspects): (RankSet, _) = (ranks.collect(), self.suspects.ranks(&self.cluster));
         let mut parts = self.parts(&suspects, walk.now);
         let request = parts.asking.request(&pending)?;
-        let Some(slots) = walk.walking.place_beside(&request, &mut parts.live, parts.held_nodes, &news) else {
+        let Some(slots) =
+            walk.walking.place_beside(&request, &mut parts.live, parts.held_nodes, &news)
+        else {
             walk.meanwhile.tried.insert(class);
             return None;
         };
@@ -240,8 +251,12 @@ impl Meanwhile {
             Event::Pod(pod) => drop(self.pods.insert(pod.id.uid.clone())),
             Event::PodGone(id) => drop(self.pods.insert(id.uid.clone())),
             Event::FluxJob(object) => {
-                let (namespace, name) = (object.metadata.namespace.as_deref(), object.metadata.name.as_deref());
-                self.records.insert(ObjectKey::new(namespace.unwrap_or_default(), name.unwrap_or_default()));
+                let (namespace, name) =
+                    (object.metadata.namespace.as_deref(), object.metadata.name.as_deref());
+                self.records.insert(ObjectKey::new(
+                    namespace.unwrap_or_default(),
+                    name.unwrap_or_default(),
+                ));
             }
             Event::Node(_)
             | Event::NodeGone(..)

@@ -1,11 +1,13 @@
-//! Pods of the first lists, until all lists are complete and it can be said which jobs they belong to.
+//! Pods of the first lists, until all lists are complete and it can be said which jobs they belong
+//! to.
 
 use std::sync::Arc;
 
 use crate::table::Table;
 use fluxqueue_workload::{Pod, Uid};
 
-/// Pods in the order in which they came: a list has one of its own, and what is almost sorted is soon sorted.
+/// Pods in the order in which they came: a list has one of its own, and what is almost sorted is
+/// soon sorted.
 #[derive(Debug, Default)]
 pub(super) struct Unsorted {
     pods: Vec<Option<Arc<Pod>>>,

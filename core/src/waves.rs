@@ -1,7 +1,9 @@
-//! How long a Job holds its slots that needs more pods than it has at once: each slot passes from pod to pod, in waves.
+//! How long a Job holds its slots that needs more pods than it has at once: each slot passes from
+//! pod to pod, in waves.
 //!
-//! What others are promised behind such a Job has to be behind its last wave. Pods that take their walltimes at most keep to that end in
-//! whatever order they end, since each of them begins when a slot is free.
+//! What others are promised behind such a Job has to be behind its last wave. Pods that take their
+//! walltimes at most keep to that end in whatever order they end, since each of them begins when a
+//! slot is free.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,8 +16,8 @@ use fluxqueue_workload::{Controller, Lifetime, OwnerKind, Pod, Uid};
 /// The pods of a job that one object has made.
 type PodsOf = (JobId, Uid);
 
-/// When the last waves end. They are planned once a step for all pods of a Job: planning them for each pod that changes would cost the
-/// square of a Job's pods.
+/// When the last waves end. They are planned once a step for all pods of a Job: planning them for
+/// each pod that changes would cost the square of a Job's pods.
 #[derive(Debug, Default)]
 pub(super) struct Waves {
     /// Of whom pods have begun or ended since they were planned.
@@ -46,17 +48,21 @@ pub(super) fn plan_due(core: &mut Core) {
 }
 
 impl Jobs {
-    /// How long the slot of a pod is held if the pod starts now: its own time, once for each wave of its Job that is still to come.
+    /// How long the slot of a pod is held if the pod starts now: its own time, once for each wave
+    /// of its Job that is still to come.
     pub(super) fn holds_from_binding(&self, pod: &Pod, job: &Job) -> Lifetime {
         times(self.occupies_from_binding(pod, job), self.waves(pod, job))
     }
 
     fn waves(&self, pod: &Pod, job: &Job) -> u64 {
-        let left = self.controller(pod).and_then(|made_by| Some((left_of(made_by, job)?, made_by.parallelism.max(1))));
+        let left = self
+            .controller(pod)
+            .and_then(|made_by| Some((left_of(made_by, job)?, made_by.parallelism.max(1))));
         left.map_or(1, |(left, parallelism)| u64::from(left.div_ceil(parallelism).max(1)))
     }
 
-    /// A pod has begun, has ended, or is planned otherwise: so is the last wave of its Job, if waves are to come.
+    /// A pod has begun, has ended, or is planned otherwise: so is the last wave of its Job, if
+    /// waves are to come.
     pub(super) fn note_wave(&mut self, pod: &Pod, id: JobId) {
         let made_by = self.controller(pod).map(|made_by| made_by.id.uid.clone());
         if let Some(uid) = made_by {
@@ -87,9 +93,15 @@ impl Jobs {
         self.controllers.get(namespace, uid).map(|made_by| &**made_by)
     }
 
-    /// The second of the core's time at which the last wave of a Job has ended; `None` if no pod follows those that run, or if
-    /// nothing says when these end. `start` says when a pod has started, in the core's time.
-    fn end_of_waves(&self, made_by: &Controller, job: &Job, start: impl Fn(&Pod) -> i64) -> Option<i64> {
+    /// The second of the core's time at which the last wave of a Job has ended; `None` if no pod
+    /// follows those that run, or if nothing says when these end. `start` says when a pod has
+    /// started, in the core's time.
+    fn end_of_waves(
+        &self,
+        made_by: &Controller,
+        job: &Job,
+        start: impl Fn(&Pod) -> i64,
+    ) -> Option<i64> {
         if !has_waves(made_by, job) {
             return None;
         }
@@ -123,14 +135,19 @@ impl Jobs {
         bound.map(|member| member.pod.id.uid.clone()).collect()
     }
 
-    /// The pod takes the place of one of its Job that has failed, so that the Job takes longer than was planned.
+    /// The pod takes the place of one of its Job that has failed, so that the Job takes longer than
+    /// was planned.
     pub(super) fn is_retry(&self, pod: &Pod, job: &Job) -> bool {
         let came_later = job.started_at.is_some_and(|started| pod.created > started);
-        job.failed > 0 && came_later && job.life != Lifecycle::Waiting && self.controller(pod).is_some()
+        job.failed > 0
+            && came_later
+            && job.life != Lifecycle::Waiting
+            && self.controller(pod).is_some()
     }
 }
 
-/// True if more pods of a Job are to succeed than can run at once: a slot that becomes free is taken again.
+/// True if more pods of a Job are to succeed than can run at once: a slot that becomes free is
+/// taken again.
 fn has_waves(made_by: &Controller, job: &Job) -> bool {
     left_of(made_by, job).is_some_and(|left| left > made_by.parallelism.max(1))
 }
@@ -148,18 +165,20 @@ fn times(lifetime: Lifetime, waves: u64) -> Lifetime {
     }
 }
 
-/// When the last of `follow` pods ends that take slots one after the other, each the next that is free, for `each` seconds. The slots are
-/// free at `ends`. `None` without such pods.
+/// When the last of `follow` pods ends that take slots one after the other, each the next that is
+/// free, for `each` seconds. The slots are free at `ends`. `None` without such pods.
 fn last_end(ends: &mut [i64], follow: usize, each: i64) -> Option<i64> {
     if follow == 0 || ends.is_empty() {
         return None;
     }
     // Of ends that are no further apart than `each`, as many pods as there are slots take one each.
     let (rounds, rest) = (follow / ends.len(), follow % ends.len());
-    let after =
-        |end: i64, pods: usize| end.saturating_add(each.saturating_mul(i64::try_from(pods).unwrap_or(i64::MAX)));
+    let after = |end: i64, pods: usize| {
+        end.saturating_add(each.saturating_mul(i64::try_from(pods).unwrap_or(i64::MAX)))
+    };
     let latest = ends.iter().copied().max().map(|end| after(end, rounds));
-    let in_last_round = rest.checked_sub(1).map(|at| after(*ends.select_nth_unstable(at).1, rounds + 1));
+    let in_last_round =
+        rest.checked_sub(1).map(|at| after(*ends.select_nth_unstable(at).1, rounds + 1));
     latest.max(in_last_round)
 }
 
@@ -182,7 +201,8 @@ mod tests {
         assert_eq!(last_end(&mut [], 3, 100), None);
         for slots in 1..6_usize {
             for follow in 1..14 {
-                let ends: Vec<i64> = (0..slots).map(|at| i64::try_from(at * 37 % 90).expect("small")).collect();
+                let ends: Vec<i64> =
+                    (0..slots).map(|at| i64::try_from(at * 37 % 90).expect("small")).collect();
                 assert_eq!(
                     last_end(&mut ends.clone(), follow, 100),
                     Some(one_by_one(ends.clone(), follow, 100)),

@@ -1,8 +1,10 @@
-//! What would come of it if something else was submitted now: when would it start, and whom would it delay?
+//! What would come of it if something else was submitted now: when would it start, and whom would
+//! it delay?
 //!
-//! The core hands out a [`Preview`], and goes on. There what is submitted passes through the same code as what is submitted to a
-//! cluster: events, grouping, queue, refusals, limits. Only what follows from a plan does not happen. Then the plan is run forward
-//! twice, with it and without it, and starts are compared. Both go from one instant at which something is planned to the next, for
+//! The core hands out a [`Preview`], and goes on. There what is submitted passes through the same
+//! code as what is submitted to a cluster: events, grouping, queue, refusals, limits. Only what
+//! follows from a plan does not happen. Then the plan is run forward twice, with it and without it,
+//! and starts are compared. Both go from one instant at which something is planned to the next, for
 //! as long as somebody asks them to: who has a clock decides how long that is.
 
 use std::cmp::Reverse;
@@ -130,7 +132,8 @@ struct Waiting {
     names: BTreeMap<JobId, ObjectKey>,
 }
 
-/// What is asked for; per group when it is ended whatever it does, if it is, and how long it would go on otherwise.
+/// What is asked for; per group when it is ended whatever it does, if it is, and how long it would
+/// go on otherwise.
 struct Asked {
     request: Request,
     deadlines: Vec<Option<(Time, Lifetime)>>,
@@ -163,8 +166,8 @@ struct Everybody<'a> {
 // === impl Core ===
 
 impl Core {
-    /// A copy of all that decides who starts when. `None` before everything has been listed, and where the library does not copy
-    /// graphs.
+    /// A copy of all that decides who starts when. `None` before everything has been listed, and
+    /// where the library does not copy graphs.
     pub fn preview(&mut self, now: Time) -> Option<Preview> {
         // Where nothing happens it has not heard the time for long.
         self.advance(now);
@@ -229,7 +232,8 @@ impl Preview {
         // Both runs need that.
         projection.look_at_all_nodes();
         let (cluster, queue, promises) = projection.parts();
-        (stage.cluster, stage.queue, stage.promises) = (cluster.clone(), queue.clone(), promises.clone());
+        (stage.cluster, stage.queue, stage.promises) =
+            (cluster.clone(), queue.clone(), promises.clone());
         let promised = promises.reservations().map(|(pending, _)| pending.job()).collect();
         let now = stage.now;
         for event in events {
@@ -237,17 +241,33 @@ impl Preview {
         }
         stage.refresh_touched();
         let submitted: Vec<JobId> = stage.jobs.all.keys().copied().collect();
-        let requests: Vec<PendingRequest> = stage.jobs.all.values().flat_map(|job| &job.pending).cloned().collect();
-        let position =
-            |job: &Job| (!job.pending.is_empty()).then(|| (job.id, stage.queue.position_of(job.id, job.queue.id)));
+        let requests: Vec<PendingRequest> =
+            stage.jobs.all.values().flat_map(|job| &job.pending).cloned().collect();
+        let position = |job: &Job| {
+            (!job.pending.is_empty())
+                .then(|| (job.id, stage.queue.position_of(job.id, job.queue.id)))
+        };
         let positions = stage.jobs.all.values().map(Box::as_ref).filter_map(position).collect();
         let mut with = projection.copy()?;
-        let changed =
-            (std::mem::take(&mut stage.cluster), std::mem::take(&mut stage.queue), std::mem::take(&mut stage.promises));
+        let changed = (
+            std::mem::take(&mut stage.cluster),
+            std::mem::take(&mut stage.queue),
+            std::mem::take(&mut stage.promises),
+        );
         with.replace(changed, requests);
         let (with, without) = (Run::new(with), Run::new(projection));
         let (reasons, as_of) = (BTreeMap::new(), now);
-        let mut what_if = WhatIf { stage, waiting, submitted, positions, reasons, promised, as_of, with, without };
+        let mut what_if = WhatIf {
+            stage,
+            waiting,
+            submitted,
+            positions,
+            reasons,
+            promised,
+            as_of,
+            with,
+            without,
+        };
         what_if.look_now();
         Some(what_if)
     }
@@ -262,22 +282,28 @@ impl WhatIf {
         self.without.look_now(&everybody);
         for id in &self.submitted {
             let Some(job) = self.stage.jobs.all.get(id) else { continue };
-            let Some(first) = job.pending.iter().find(|pending| !self.with.starts.contains_key(pending)).cloned()
+            let Some(first) =
+                job.pending.iter().find(|pending| !self.with.starts.contains_key(pending)).cloned()
             else {
                 self.reasons.extend(job.blocker.clone().map(|blocker| (*id, blocker)));
                 continue;
             };
             let namespace = Arc::clone(&job.key.namespace);
-            let Some(attempt) = self.with.projection.last_attempt(&first).cloned() else { continue };
+            let Some(attempt) = self.with.projection.last_attempt(&first).cloned() else {
+                continue;
+            };
             let reason = match &attempt.outcome {
-                Outcome::Behind { job, .. } => Blockers::from(queued_behind(self.waiting.names.get(job))),
+                Outcome::Behind { job, .. } => {
+                    Blockers::from(queued_behind(self.waiting.names.get(job)))
+                }
                 _ => explain(&mut self.stage, &mut self.with.projection, &attempt),
             };
             self.reasons.insert(*id, reason.told_to(&self.stage.settings.reader(&namespace)));
         }
     }
 
-    /// Looks at the next instant at which something is planned, or goes on with one. False: there is none.
+    /// Looks at the next instant at which something is planned, or goes on with one. False: there
+    /// is none.
     pub fn advance(&mut self) -> bool {
         let everybody = Everybody { stage: &self.stage, waiting: &self.waiting };
         // First when it starts, then whom it delays: neither looks farther than the other.
@@ -300,9 +326,14 @@ impl WhatIf {
 
     /// What has been found out.
     pub fn answer(&mut self) -> Answer {
-        let (errors_with, errors_without) = (self.with.projection.take_errors(), self.without.projection.take_errors());
+        let (errors_with, errors_without) =
+            (self.with.projection.take_errors(), self.without.projection.take_errors());
         if errors_with + errors_without > 0 {
-            tracing::error!(errors_with, errors_without, "the resource graph failed while the plan was run forward");
+            tracing::error!(
+                errors_with,
+                errors_without,
+                "the resource graph failed while the plan was run forward"
+            );
         }
         let wall = |at: Time| self.stage.clock().wall(at);
         let submitted = self.submitted.iter().filter_map(|id| self.stage.jobs.all.get(id));
@@ -326,9 +357,10 @@ impl WhatIf {
         let are_all_found = starts().count() == job.pending.len();
         let verdict = match starts().min() {
             _ if job.pending.is_empty() => Verdict::KeptOut(self.stage.jobs.state(job)),
-            Some(first) => {
-                Verdict::Starts { first: wall(first), all: starts().max().filter(|_| are_all_found).map(wall) }
-            }
+            Some(first) => Verdict::Starts {
+                first: wall(first),
+                all: starts().max().filter(|_| are_all_found).map(wall),
+            },
             None if self.with.state == Looking::Over => Verdict::NoDate,
             None => Verdict::NotBy(wall(&self.with.projection.now())),
         };
@@ -337,7 +369,11 @@ impl WhatIf {
             workload: ObjectKey::new(job.key.namespace.clone(), job.name.clone()),
             queue: job.queue.name.to_string(),
             priority: job.priority(),
-            position: self.positions.get(&job.id).copied().filter(|_| !matches!(verdict, Verdict::KeptOut(_))),
+            position: self
+                .positions
+                .get(&job.id)
+                .copied()
+                .filter(|_| !matches!(verdict, Verdict::KeptOut(_))),
             verdict,
             blocked_by: self.reasons.get(&job.id).map(Blockers::list).unwrap_or_default(),
         }
@@ -356,7 +392,8 @@ impl WhatIf {
                 None if looked_until.seconds() < from.seconds() => return None,
                 None => Later::NotBy(wall(looked_until)),
             };
-            let (job, is_promised) = (self.waiting.names.get(id)?.clone(), self.promised.contains(id));
+            let (job, is_promised) =
+                (self.waiting.names.get(id)?.clone(), self.promised.contains(id));
             Some(Delayed { job, from: wall(*from), to, is_promised })
         };
         let mut delayed: Vec<Delayed> = without.iter().filter_map(later).collect();
@@ -370,7 +407,9 @@ impl Delayed {
     /// By how much, at least: `None` where nobody can say any more when it starts.
     pub fn by_secs(&self) -> Option<i64> {
         match self.to {
-            Later::At(to) | Later::NotBy(to) => Some(to.seconds().saturating_sub(self.from.seconds())),
+            Later::At(to) | Later::NotBy(to) => {
+                Some(to.seconds().saturating_sub(self.from.seconds()))
+            }
             Later::NoDate => None,
         }
     }

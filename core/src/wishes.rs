@@ -1,4 +1,5 @@
-//! What people wish of a job, in its FluxJob, and what a wish for another priority means: the value of a PriorityClass.
+//! What people wish of a job, in its FluxJob, and what a wish for another priority means: the value
+//! of a PriorityClass.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -27,9 +28,11 @@ impl PriorityClasses {
         self.0.get(name).map(|known| known.value)
     }
 
-    /// The priority that the API server gives pods that name this class, or none. Of several defaults the least counts.
+    /// The priority that the API server gives pods that name this class, or none. Of several
+    /// defaults the least counts.
     pub(super) fn of_pods(&self, class: Option<&str>) -> i32 {
-        let default = || self.0.values().filter(|known| known.is_default).map(|known| known.value).min();
+        let default =
+            || self.0.values().filter(|known| known.is_default).map(|known| known.value).min();
         class.map_or_else(default, |class| self.value(class)).unwrap_or(0)
     }
 
@@ -41,7 +44,8 @@ impl PriorityClasses {
 }
 
 impl Core {
-    /// A PriorityClass is there. Its value never changes, but another one of the name may have another.
+    /// A PriorityClass is there. Its value never changes, but another one of the name may have
+    /// another.
     pub(super) fn priority_class(&mut self, class: &PriorityClass) {
         if self.priority_classes.put(class) {
             self.weigh_wishes_for(&class.name);
@@ -85,14 +89,19 @@ impl Core {
         self.touched.insert(id);
     }
 
-    /// A PriorityClass is wished for that does not exist: the workload's priority counts, and that is said.
+    /// A PriorityClass is wished for that does not exist: the workload's priority counts, and that
+    /// is said.
     pub(super) fn warn_of_unknown_class(&mut self, id: JobId) {
         // Of what has ended nothing counts any more.
-        let Some(job) = self.jobs.all.get_mut(&id).filter(|job| job.ended_as.is_none()) else { return };
+        let Some(job) = self.jobs.all.get_mut(&id).filter(|job| job.ended_as.is_none()) else {
+            return;
+        };
         match job.record.overrides.priority_class_name.clone() {
             Some(class) if job.record.wished_priority.is_none() => {
-                let text =
-                    format!("spec.overrides.priorityClassName: there is no PriorityClass {}", text::quoted(&class));
+                let text = format!(
+                    "spec.overrides.priorityClassName: there is no PriorityClass {}",
+                    text::quoted(&class)
+                );
                 self.warn_once(id, ConditionType::UnknownPriorityClass, text);
             }
             _ => drop(job.warnings.remove(&ConditionType::UnknownPriorityClass)),

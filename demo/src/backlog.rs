@@ -9,8 +9,8 @@ use fluxqueue_api::{FluxJob, FluxJobStatus, JobState, hostlist, placement};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 
-/// A start is on time that is seen so much after it was promised: between a decision and a kubelet's start lie some moments, and
-/// clocks show whole seconds.
+/// A start is on time that is seen so much after it was promised: between a decision and a
+/// kubelet's start lie some moments, and clocks show whole seconds.
 const LATE_SECONDS: i64 = 2;
 
 /// Jobs, by the order of their names.
@@ -40,7 +40,9 @@ impl Backlog {
             let entry = self.jobs.entry(job.spec.workload_ref.name.clone()).or_default();
             entry.walltime = status.walltime_seconds.or(entry.walltime);
             entry.queued = status.queued_at.as_ref().map(at).or(entry.queued);
-            if let Some(start) = status.reservation.as_ref().and_then(|reservation| reservation.start.as_ref()) {
+            if let Some(start) =
+                status.reservation.as_ref().and_then(|reservation| reservation.start.as_ref())
+            {
                 let first = entry.promised.map_or(at(start), |(first, _)| first);
                 entry.promised = Some((first, at(start)));
             }
@@ -63,10 +65,13 @@ impl Backlog {
         [self.jobs.len(), self.jobs.len() - started, started.saturating_sub(ended), ended]
     }
 
-    /// What was promised beside what was observed, in seconds since the first job came; and how many broke a promise or failed.
+    /// What was promised beside what was observed, in seconds since the first job came; and how
+    /// many broke a promise or failed.
     pub(crate) fn table(&self) -> (String, usize) {
         let Some(zero) = self.zero() else { return ("No job came.\n".to_owned(), 1) };
-        let seconds = |at: Option<Timestamp>| at.map_or("-".to_owned(), |at| format!("{} s", since(zero, at)));
+        let seconds = |at: Option<Timestamp>| {
+            at.map_or("-".to_owned(), |at| format!("{} s", since(zero, at)))
+        };
         let mut text = String::new();
         let heads = ["NODES", "WALLTIME", "PROMISED", "AT LAST", "STARTED", "ENDED"];
         let _ = writeln!(text, "{:<12} {}  RESULT", "JOB", columns(heads));
@@ -96,15 +101,28 @@ impl Backlog {
         let mut names: Vec<&String> = self.jobs.values().flat_map(|job| &job.nodes).collect();
         names.sort();
         names.dedup();
-        let number = |name: &String| names.binary_search(&name).ok().and_then(|at| u32::try_from(at).ok());
+        let number =
+            |name: &String| names.binary_search(&name).ok().and_then(|at| u32::try_from(at).ok());
         let positive = |at: Timestamp| u64::try_from(since(zero, at)).unwrap_or(0);
         let mut ran = Vec::new();
         for (name, job) in &self.jobs {
-            let (Some(start), Some(end)) = (job.started.map(positive), job.ended.map(positive)) else { continue };
-            let nodes = job.nodes.iter().filter_map(number).map(|node| node..=node).collect::<Vec<_>>();
-            let node_seconds = seconds_of(end.saturating_sub(start)) * seconds_of(nodes.len() as u64);
+            let (Some(start), Some(end)) = (job.started.map(positive), job.ended.map(positive))
+            else {
+                continue;
+            };
+            let nodes =
+                job.nodes.iter().filter_map(number).map(|node| node..=node).collect::<Vec<_>>();
+            let node_seconds =
+                seconds_of(end.saturating_sub(start)) * seconds_of(nodes.len() as u64);
             let submit = job.queued.map_or(0, positive).min(start);
-            ran.push(Ran { job: Arc::from(name.as_str()), submit, start, end: end.max(start), nodes, node_seconds });
+            ran.push(Ran {
+                job: Arc::from(name.as_str()),
+                submit,
+                start,
+                end: end.max(start),
+                nodes,
+                node_seconds,
+            });
         }
         ran.sort_by_key(|job| (job.start, Arc::clone(&job.job)));
         Outcome {
@@ -132,14 +150,20 @@ impl Entry {
             (None, Some(_)) if self.waited() => Ok("in a gap"),
             (None, Some(_)) => Ok("at once"),
             (Some((_, last)), Some(started)) if since(last, started) > LATE_SECONDS => Err("LATE"),
-            (Some((first, last)), Some(_)) if since(first, last) > LATE_SECONDS => Err("promised later than first"),
-            (Some((_, last)), Some(started)) if since(started, last) > LATE_SECONDS => Ok("earlier than promised"),
+            (Some((first, last)), Some(_)) if since(first, last) > LATE_SECONDS => {
+                Err("promised later than first")
+            }
+            (Some((_, last)), Some(started)) if since(started, last) > LATE_SECONDS => {
+                Ok("earlier than promised")
+            }
             (Some(_), Some(_)) => Ok("as promised"),
         }
     }
 
     fn waited(&self) -> bool {
-        self.queued.zip(self.started).is_some_and(|(queued, started)| since(queued, started) > LATE_SECONDS)
+        self.queued
+            .zip(self.started)
+            .is_some_and(|(queued, started)| since(queued, started) > LATE_SECONDS)
     }
 }
 
@@ -188,7 +212,8 @@ mod tests {
             name: name.to_owned(),
             uid: format!("uid-{name}"),
         };
-        let spec = FluxJobSpec { workload_ref, scheduler_name: None, overrides: Overrides::default() };
+        let spec =
+            FluxJobSpec { workload_ref, scheduler_name: None, overrides: Overrides::default() };
         let mut job = FluxJob::new(name, spec);
         let mut status = FluxJobStatus { queued_at: Some(time(0)), ..FluxJobStatus::default() };
         change(&mut status);
@@ -198,8 +223,11 @@ mod tests {
 
     fn promised(start: i64) -> impl FnOnce(&mut FluxJobStatus) {
         move |status| {
-            status.reservation =
-                Some(Reservation { start: Some(time(start)), nodes: "n[1-2]".to_owned(), ..Reservation::default() });
+            status.reservation = Some(Reservation {
+                start: Some(time(start)),
+                nodes: "n[1-2]".to_owned(),
+                ..Reservation::default()
+            });
         }
     }
 
@@ -244,7 +272,11 @@ mod tests {
         let mut backlog = Backlog::default();
         backlog.take([&flux_job("b", ran(8, 20, "n[2-3]")), &flux_job("a", ran(1, 9, "n[1,3]"))]);
         let outcome = backlog.outcome();
-        let drawn: Vec<_> = outcome.ran.iter().map(|ran| (&*ran.job, ran.start, ran.end, ran.node_count())).collect();
+        let drawn: Vec<_> = outcome
+            .ran
+            .iter()
+            .map(|ran| (&*ran.job, ran.start, ran.end, ran.node_count()))
+            .collect();
         assert_eq!((drawn, outcome.nodes), (vec![("a", 1, 9, 2), ("b", 8, 20, 2)], 3));
         assert_eq!(outcome.ran[0].nodes, [0..=0, 2..=2]);
     }

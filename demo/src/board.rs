@@ -76,12 +76,21 @@ impl Board {
         let groups = stamps_of_groups(pods.values());
         for job in &mut self.jobs {
             job.pods = pods.remove(&job.name).unwrap_or_default();
-            let stamps = job.pods.group.as_ref().and_then(|group| groups.get(group)).unwrap_or(&job.pods.stamps);
+            let stamps = job
+                .pods
+                .group
+                .as_ref()
+                .and_then(|group| groups.get(group))
+                .unwrap_or(&job.pods.stamps);
             job.scheduled = stamps.iter().min().copied().zip(stamps.iter().max().copied());
             job.settle(end_of(look, &job.name), record_of(look, job), now);
         }
-        let waited: BTreeSet<String> =
-            self.jobs.iter().filter(|job| job.waited_for.is_some()).map(|job| job.name.clone()).collect();
+        let waited: BTreeSet<String> = self
+            .jobs
+            .iter()
+            .filter(|job| job.waited_for.is_some())
+            .map(|job| job.name.clone())
+            .collect();
         for job in &mut self.jobs {
             job.has_to_wait = match &job.expected.waits {
                 None => false,
@@ -100,7 +109,8 @@ impl Board {
 
     /// Every job is what its manifest says, or has ended otherwise.
     pub(crate) fn is_settled(&self) -> bool {
-        !self.jobs.is_empty() && self.jobs.iter().all(|job| job.phase.is_over() || job.differences().is_empty())
+        !self.jobs.is_empty()
+            && self.jobs.iter().all(|job| job.phase.is_over() || job.differences().is_empty())
     }
 }
 
@@ -129,10 +139,14 @@ impl Job {
         let state = record.and_then(|record| record.state);
         (self.phase, self.end) = match (end, state) {
             (Some((phase, end)), _) => (phase, Some(end)),
-            _ if self.pods.running > 0 => (Phase::Running, Some(format!("Running: {}", self.pods.running))),
+            _ if self.pods.running > 0 => {
+                (Phase::Running, Some(format!("Running: {}", self.pods.running)))
+            }
             _ if self.pods.ended > 0 => (Phase::Running, None),
             _ if self.pods.bound > 0 => (Phase::Placed, None),
-            (None, Some(JobState::Unsatisfiable)) => (Phase::Unsatisfiable, Some("Unsatisfiable".to_owned())),
+            (None, Some(JobState::Unsatisfiable)) => {
+                (Phase::Unsatisfiable, Some("Unsatisfiable".to_owned()))
+            }
             (None, Some(JobState::Refused)) => (Phase::Refused, Some("Refused".to_owned())),
             (None, _) => (Phase::Waiting, None),
         };
@@ -148,8 +162,12 @@ impl Job {
 
     /// What about it is not as its manifest says.
     pub(crate) fn differences(&self) -> Vec<String> {
-        let mut differences: Vec<String> =
-            self.expected.unknown.iter().map(|part| format!("{part:?} cannot be checked")).collect();
+        let mut differences: Vec<String> = self
+            .expected
+            .unknown
+            .iter()
+            .map(|part| format!("{part:?} cannot be checked"))
+            .collect();
         if self.end.as_deref() != Some(&self.expected.end) {
             differences.push(format!("not {}", self.expected.end));
         }
@@ -162,19 +180,23 @@ impl Job {
         differences
     }
 
-    /// The same, about who reported the event Scheduled of its pods; `events` are pods and reporters.
+    /// The same, about who reported the event Scheduled of its pods; `events` are pods and
+    /// reporters.
     pub(crate) fn wrong_reporters(&self, events: &[(String, String)]) -> Vec<String> {
         let Some(by) = &self.expected.by else { return Vec::new() };
-        let mut reporters = events.iter().filter(|(pod, _)| self.pods.names.contains(pod)).peekable();
+        let mut reporters =
+            events.iter().filter(|(pod, _)| self.pods.names.contains(pod)).peekable();
         if reporters.peek().is_none() {
             return vec!["by nobody".to_owned()];
         }
-        let wrong: BTreeSet<&String> = reporters.map(|(_, reporter)| reporter).filter(|it| *it != by).collect();
+        let wrong: BTreeSet<&String> =
+            reporters.map(|(_, reporter)| reporter).filter(|it| *it != by).collect();
         wrong.into_iter().map(|reporter| format!("by {reporter}")).collect()
     }
 
     fn is_together(&self) -> bool {
-        self.scheduled.is_some_and(|(first, last)| last.as_second() - first.as_second() <= TOGETHER_SECONDS)
+        self.scheduled
+            .is_some_and(|(first, last)| last.as_second() - first.as_second() <= TOGETHER_SECONDS)
     }
 }
 
@@ -204,12 +226,19 @@ impl Phase {
 /// Pods by the job they belong to: their own, their maker's, or that of the Deployment above.
 fn pods_of_jobs(look: &Look) -> BTreeMap<String, Pods> {
     let above = |name: &String| {
-        let made = look.workloads.iter().find(|workload| workload.name == *name && workload.owner.is_some());
+        let made = look
+            .workloads
+            .iter()
+            .find(|workload| workload.name == *name && workload.owner.is_some());
         made.and_then(|workload| workload.owner.clone()).unwrap_or_else(|| name.clone())
     };
     let mut jobs: BTreeMap<String, Pods> = BTreeMap::new();
     for pod in &look.pods {
-        let job = if pod.expected.is_some() { Some(pod.name.clone()) } else { pod.owner.as_ref().map(above) };
+        let job = if pod.expected.is_some() {
+            Some(pod.name.clone())
+        } else {
+            pod.owner.as_ref().map(above)
+        };
         let Some(job) = job else { continue };
         jobs.entry(job).or_default().add(pod);
     }
@@ -248,7 +277,8 @@ fn end_of(look: &Look, name: &str) -> Option<(Phase, String)> {
         }
         workload.conditions.get("Complete").map(|_| (Phase::Done, "Complete".to_owned()))
     };
-    let workload = look.workloads.iter().find(|workload| workload.name == name && workload.owner.is_none());
+    let workload =
+        look.workloads.iter().find(|workload| workload.name == name && workload.owner.is_none());
     let pod = look.pods.iter().find(|pod| pod.name == name && pod.expected.is_some());
     match (workload, pod.map(|pod| (pod.phase.as_str(), &pod.reason))) {
         (Some(workload), _) => of_conditions(workload),
@@ -271,7 +301,8 @@ mod tests {
     const NOW: Duration = Duration::from_secs(3);
 
     fn job(name: &str, expected: &str, conditions: &[(&str, &str)]) -> Workload {
-        let conditions = conditions.iter().map(|(kind, reason)| ((*kind).to_owned(), (*reason).to_owned()));
+        let conditions =
+            conditions.iter().map(|(kind, reason)| ((*kind).to_owned(), (*reason).to_owned()));
         Workload {
             name: name.to_owned(),
             owner: None,
@@ -304,7 +335,8 @@ mod tests {
     #[test]
     fn a_job_that_waited_and_is_complete_did_what_its_manifest_says() {
         let mut board = Board::default();
-        let mut look = Look { workloads: vec![job("j", "Complete, waits", &[])], ..Look::default() };
+        let mut look =
+            Look { workloads: vec![job("j", "Complete, waits", &[])], ..Look::default() };
         look.records.insert("j".to_owned(), waits("no room"));
         board.take(&look, Duration::ZERO);
         assert_eq!((board.jobs[0].phase, board.is_settled()), (Phase::Waiting, false));
@@ -315,14 +347,17 @@ mod tests {
         assert!(board.is_settled());
         let job = &board.jobs[0];
         assert_eq!((job.differences(), job.waited_for.as_deref()), (Vec::new(), Some("no room")));
-        assert_eq!((job.seen_at, job.started_at, job.ended_at), (Duration::ZERO, Some(NOW), Some(NOW)));
+        assert_eq!(
+            (job.seen_at, job.started_at, job.ended_at),
+            (Duration::ZERO, Some(NOW), Some(NOW))
+        );
     }
 
     #[test]
     fn of_two_of_whom_one_waits_either_may() {
         for first in ["a", "b"] {
-            let workloads =
-                [("a", "b"), ("b", "a")].map(|(name, other)| job(name, &format!("Complete, it or {other} waits"), &[]));
+            let workloads = [("a", "b"), ("b", "a")]
+                .map(|(name, other)| job(name, &format!("Complete, it or {other} waits"), &[]));
             let mut look = Look { workloads: workloads.to_vec(), ..Look::default() };
             let mut board = Board::default();
             board.take(&look, Duration::ZERO);
@@ -332,11 +367,14 @@ mod tests {
             for workload in &mut look.workloads {
                 workload.conditions.insert("Complete".to_owned(), "Done".to_owned());
             }
-            look.workloads.iter_mut().filter(|job| job.name == first).for_each(|job| job.conditions.clear());
-            board.take(&look, NOW);
             look.workloads
                 .iter_mut()
-                .for_each(|job| drop(job.conditions.insert("Complete".to_owned(), "Done".to_owned())));
+                .filter(|job| job.name == first)
+                .for_each(|job| job.conditions.clear());
+            board.take(&look, NOW);
+            look.workloads.iter_mut().for_each(|job| {
+                drop(job.conditions.insert("Complete".to_owned(), "Done".to_owned()))
+            });
             board.take(&look, NOW);
             assert!(board.is_settled(), "{first} waits: {:?}", board.jobs);
         }
@@ -345,13 +383,18 @@ mod tests {
     #[test]
     fn what_is_not_as_it_should_be_is_named() {
         let look = Look {
-            workloads: vec![job("j", "Complete, together, waits, later", &[("Failed", "BackoffLimitExceeded")])],
+            workloads: vec![job(
+                "j",
+                "Complete, together, waits, later",
+                &[("Failed", "BackoffLimitExceeded")],
+            )],
             pods: vec![pod("j-0", "j", "Failed", Some(5)), pod("j-1", "j", "Running", Some(8))],
             ..Look::default()
         };
         let job = only(&look);
         assert_eq!(job.end.as_deref(), Some("Failed: BackoffLimitExceeded"));
-        let expected = ["\"later\" cannot be checked", "not Complete", "never waited", "not together"];
+        let expected =
+            ["\"later\" cannot be checked", "not Complete", "never waited", "not together"];
         assert_eq!(job.differences(), expected);
     }
 
@@ -360,7 +403,11 @@ mod tests {
         let mut set = job("web-1", "Running: 1", &[]);
         set.owner = Some("web".to_owned());
         let workloads = vec![job("web", "Running: 1", &[]), set];
-        let look = Look { workloads, pods: vec![pod("web-1-a", "web-1", "Running", Some(1))], ..Look::default() };
+        let look = Look {
+            workloads,
+            pods: vec![pod("web-1-a", "web-1", "Running", Some(1))],
+            ..Look::default()
+        };
         let job = only(&look);
         assert_eq!((job.name.as_str(), job.pods.bound, job.differences()), ("web", 1, Vec::new()));
     }
@@ -373,8 +420,10 @@ mod tests {
         };
         let jobs = ["a", "b"].map(|name| job(name, "Running: 1, together", &[]));
         let mut look = Look { workloads: jobs.to_vec(), ..Look::default() };
-        look.pods =
-            vec![of_group(pod("a-0", "a", "Running", Some(10))), of_group(pod("b-0", "b", "Running", Some(12)))];
+        look.pods = vec![
+            of_group(pod("a-0", "a", "Running", Some(10))),
+            of_group(pod("b-0", "b", "Running", Some(12))),
+        ];
         assert_eq!(only(&look).differences(), Vec::<String>::new());
         look.pods[1].scheduled = Some(Timestamp::from_second(13).expect("a time"));
         assert_eq!(only(&look).differences(), ["not together"]);
@@ -388,8 +437,10 @@ mod tests {
             phase: "Pending".to_owned(),
             ..SeenPod::default()
         };
-        let record = Record { state: Some(JobState::Refused), blocked_by: Some("a claim".to_owned()) };
-        let look = Look { pods: vec![pod], records: [("p".to_owned(), record)].into(), ..Look::default() };
+        let record =
+            Record { state: Some(JobState::Refused), blocked_by: Some("a claim".to_owned()) };
+        let look =
+            Look { pods: vec![pod], records: [("p".to_owned(), record)].into(), ..Look::default() };
         let job = only(&look);
         assert_eq!((job.differences(), job.waited_for.as_deref()), (Vec::new(), Some("a claim")));
     }
@@ -405,6 +456,9 @@ mod tests {
         let event = |by: &str| ("j-0".to_owned(), by.to_owned());
         assert_eq!(job.wrong_reporters(&[]), ["by nobody"]);
         assert_eq!(job.wrong_reporters(&[event("fluence")]), Vec::<String>::new());
-        assert_eq!(job.wrong_reporters(&[event("fluence"), event("default-scheduler")]), ["by default-scheduler"]);
+        assert_eq!(
+            job.wrong_reporters(&[event("fluence"), event("default-scheduler")]),
+            ["by default-scheduler"]
+        );
     }
 }

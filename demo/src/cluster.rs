@@ -42,8 +42,11 @@ impl Cluster {
             Some(path) => Kubeconfig::read_from(path),
             None => Kubeconfig::read(),
         };
-        let options = KubeConfigOptions { context: place.context.clone(), ..KubeConfigOptions::default() };
-        let config = Config::from_custom_kubeconfig(file.context("reading the kubeconfig")?, &options).await?;
+        let options =
+            KubeConfigOptions { context: place.context.clone(), ..KubeConfigOptions::default() };
+        let config =
+            Config::from_custom_kubeconfig(file.context("reading the kubeconfig")?, &options)
+                .await?;
         Ok(Cluster { client: Client::try_from(config)?, namespace: place.namespace.clone() })
     }
 
@@ -58,7 +61,8 @@ impl Cluster {
     /// Looks once.
     pub(crate) async fn look(&self) -> kube::Result<Look> {
         let all = ListParams::default();
-        let (jobs, deployments, sets) = (self.api::<Job>(), self.api::<Deployment>(), self.api::<ReplicaSet>());
+        let (jobs, deployments, sets) =
+            (self.api::<Job>(), self.api::<Deployment>(), self.api::<ReplicaSet>());
         let (stateful, pods) = (self.api::<StatefulSet>(), self.api::<Pod>());
         let (jobs, deployments, sets, stateful, pods, records) = futures::try_join!(
             jobs.list(&all),
@@ -70,13 +74,21 @@ impl Cluster {
         )?;
         let mut look = Look::default();
         for job in jobs {
-            let conditions = job.status.as_ref().and_then(|status| status.conditions.as_ref()).into_iter().flatten();
+            let conditions = job
+                .status
+                .as_ref()
+                .and_then(|status| status.conditions.as_ref())
+                .into_iter()
+                .flatten();
             let conditions = conditions.filter(|it| it.status == "True");
-            let conditions = conditions.map(|it| (it.type_.clone(), it.reason.clone().unwrap_or_default()));
+            let conditions =
+                conditions.map(|it| (it.type_.clone(), it.reason.clone().unwrap_or_default()));
             look.workloads.push(Workload::new(&job.metadata, conditions));
         }
         let elastic = deployments.iter().map(|it| &it.metadata);
-        let elastic = elastic.chain(sets.iter().map(|it| &it.metadata)).chain(stateful.iter().map(|it| &it.metadata));
+        let elastic = elastic
+            .chain(sets.iter().map(|it| &it.metadata))
+            .chain(stateful.iter().map(|it| &it.metadata));
         look.workloads.extend(elastic.map(|meta| Workload::new(meta, [])));
         let mut shapes = ShapeInterner::new();
         look.pods = pods.iter().map(|pod| SeenPod::new(pod, &mut shapes)).collect();
@@ -96,7 +108,8 @@ impl Cluster {
 
     /// Pods, and who reported the event Scheduled of them.
     pub(crate) async fn scheduled(&self) -> kube::Result<Vec<(String, String)>> {
-        let events = self.api::<Event>().list(&ListParams::default().fields("reason=Scheduled")).await?;
+        let events =
+            self.api::<Event>().list(&ListParams::default().fields("reason=Scheduled")).await?;
         let of = |event: &Event| {
             let pod = event.regarding.as_ref()?.name.clone()?;
             Some((pod, event.reporting_controller.clone().unwrap_or_else(|| event.name_any())))

@@ -78,9 +78,15 @@ mod tests {
         assert_eq!(all.waits, Some(Waits::It));
         assert_eq!(all.by.as_deref(), Some("fluence"));
         let plain = Expectation::parse("Running: 2");
-        assert_eq!((plain.end.as_str(), plain.together, plain.waits, plain.by), ("Running: 2", false, None, None));
+        assert_eq!(
+            (plain.end.as_str(), plain.together, plain.waits, plain.by),
+            ("Running: 2", false, None, None)
+        );
         let either = Expectation::parse("Complete, it or other-1 waits");
-        assert_eq!((either.waits, either.unknown), (Some(Waits::ItOr("other-1".to_owned())), Vec::new()));
+        assert_eq!(
+            (either.waits, either.unknown),
+            (Some(Waits::ItOr("other-1".to_owned())), Vec::new())
+        );
     }
 
     #[test]

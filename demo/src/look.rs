@@ -59,7 +59,10 @@ pub(crate) struct Record {
 
 impl Workload {
     /// From an object, and the types and reasons of its conditions that are true.
-    pub(crate) fn new(meta: &ObjectMeta, conditions: impl IntoIterator<Item = (String, String)>) -> Self {
+    pub(crate) fn new(
+        meta: &ObjectMeta,
+        conditions: impl IntoIterator<Item = (String, String)>,
+    ) -> Self {
         Workload {
             name: meta.name.clone().unwrap_or_default(),
             owner: owner(meta),
@@ -72,7 +75,11 @@ impl Workload {
 impl SeenPod {
     pub(crate) fn new(pod: &KubePod, shapes: &mut ShapeInterner) -> Self {
         let status = pod.status.clone().unwrap_or_default();
-        let scheduled = status.conditions.iter().flatten().find(|it| it.type_ == "PodScheduled" && it.status == "True");
+        let scheduled = status
+            .conditions
+            .iter()
+            .flatten()
+            .find(|it| it.type_ == "PodScheduled" && it.status == "True");
         let group = Pod::from_kubernetes(pod, shapes).ok().and_then(|pod| pod.group);
         SeenPod {
             name: pod.metadata.name.clone().unwrap_or_default(),
@@ -91,8 +98,10 @@ impl Record {
     /// What a FluxJob says, and of which workload.
     pub(crate) fn of(job: &FluxJob) -> (String, Self) {
         let status = job.status.clone().unwrap_or_default();
-        let record =
-            Record { state: status.state, blocked_by: status.blocked_by.into_iter().next().map(|first| first.message) };
+        let record = Record {
+            state: status.state,
+            blocked_by: status.blocked_by.into_iter().next().map(|first| first.message),
+        };
         (job.spec.workload_ref.name.clone(), record)
     }
 }

@@ -45,7 +45,8 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Each job with the annotation fluxqueue-demo/expect: where it is, and whether it did what that says
+    /// Each job with the annotation fluxqueue-demo/expect: where it is, and whether it did what
+    /// that says
     Examples,
     /// Jobs with walltimes: what each was promised, beside when it started
     Backlog {
@@ -70,7 +71,9 @@ async fn main() -> ExitCode {
 }
 
 async fn run(arguments: &Arguments) -> anyhow::Result<bool> {
-    let cluster = Cluster::connect(&arguments.place).await.context("finding out how to reach the API server")?;
+    let cluster = Cluster::connect(&arguments.place)
+        .await
+        .context("finding out how to reach the API server")?;
     let end = Duration::from_secs(arguments.seconds_max);
     match &arguments.command {
         Command::Examples => watch_examples(&cluster, end).await,
@@ -114,7 +117,10 @@ async fn watch_backlog(cluster: &Cluster, end: Duration, chart: &Path) -> anyhow
         }
         let counts @ [_, waiting, running, ended] = backlog.counts();
         if counts != said {
-            println!("{:>4} s  {waiting} wait, {running} run, {ended} have ended", begun.elapsed().as_secs());
+            println!(
+                "{:>4} s  {waiting} wait, {running} run, {ended} have ended",
+                begun.elapsed().as_secs()
+            );
             said = counts;
         }
         tokio::time::sleep(PAUSE).await;

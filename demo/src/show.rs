@@ -1,4 +1,5 @@
-//! How the board looks: on a terminal the whole of it again and again, else a line for each change; and the table at the end.
+//! How the board looks: on a terminal the whole of it again and again, else a line for each change;
+//! and the table at the end.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -23,7 +24,8 @@ impl Screen {
     /// Shows the board as it is so long after the submission.
     pub(crate) fn show(&mut self, board: &Board, now: Duration) {
         let mut out = std::io::stdout();
-        let text = if out.is_terminal() { drawn(board, now, size()) } else { self.changes(board, now) };
+        let text =
+            if out.is_terminal() { drawn(board, now, size()) } else { self.changes(board, now) };
         // Whoever has closed the pipe wants to see no more.
         let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
     }
@@ -62,8 +64,8 @@ fn row(job: &Job) -> String {
     format!("{:<20} {:<13} {bound:>5}  {why}", job.name, job.phase.as_str())
 }
 
-/// The table at the end, and how many jobs are not what their manifests say. `events` are pods, and who reported the event
-/// Scheduled of them.
+/// The table at the end, and how many jobs are not what their manifests say. `events` are pods, and
+/// who reported the event Scheduled of them.
 pub(crate) fn verdicts(board: &Board, events: &[(String, String)]) -> (String, usize) {
     let mut text = String::new();
     let mut wrong = 0;
@@ -73,8 +75,12 @@ pub(crate) fn verdicts(board: &Board, events: &[(String, String)]) -> (String, u
         let differences = [job.differences(), job.wrong_reporters(events)].concat();
         wrong += usize::from(!differences.is_empty());
         let end = job.end.as_deref().unwrap_or(job.phase.as_str());
-        let found = std::iter::once(end).chain(differences.iter().map(String::as_str)).collect::<Vec<_>>().join(", ");
-        let seconds = |from: Duration, to: Duration| format!("{} s", to.saturating_sub(from).as_secs());
+        let found = std::iter::once(end)
+            .chain(differences.iter().map(String::as_str))
+            .collect::<Vec<_>>()
+            .join(", ");
+        let seconds =
+            |from: Duration, to: Duration| format!("{} s", to.saturating_sub(from).as_secs());
         let waited = job.started_at.map_or("-".to_owned(), |at| seconds(job.seen_at, at));
         let ran = match (job.started_at, job.ended_at) {
             (Some(from), Some(to)) => seconds(from, to),
@@ -93,7 +99,12 @@ pub(crate) fn verdicts(board: &Board, events: &[(String, String)]) -> (String, u
         ];
         let _ = writeln!(text, "{:<20} {}", job.name, columns(fields));
     }
-    let _ = writeln!(text, "\n{} of {} jobs did what their manifests say.", board.jobs.len() - wrong, board.jobs.len());
+    let _ = writeln!(
+        text,
+        "\n{} of {} jobs did what their manifests say.",
+        board.jobs.len() - wrong,
+        board.jobs.len()
+    );
     (text, wrong)
 }
 
@@ -123,7 +134,8 @@ mod tests {
             ..Workload::default()
         };
         let record = Record { state: Some(state), blocked_by: Some("too large".to_owned()) };
-        let mut look = Look { workloads: vec![workload("first"), workload("second")], ..Look::default() };
+        let mut look =
+            Look { workloads: vec![workload("first"), workload("second")], ..Look::default() };
         look.records.insert("first".to_owned(), record);
         let mut board = Board::default();
         board.take(&look, Duration::from_secs(1));
@@ -145,8 +157,14 @@ mod tests {
     fn the_screen_shows_what_is_not_ready_as_far_as_there_is_room() {
         let text = drawn(&board(JobState::Unsatisfiable), Duration::from_secs(7), (30, 50));
         assert!(text.contains("1 of 2 jobs"), "{text}");
-        assert!(text.lines().skip(2).all(|line| line.starts_with("second") && line.len() <= 30), "{text}");
-        assert_eq!(drawn(&board(JobState::Pending), Duration::ZERO, (80, FRAME_LINES + 1)).lines().count(), 3);
+        assert!(
+            text.lines().skip(2).all(|line| line.starts_with("second") && line.len() <= 30),
+            "{text}"
+        );
+        assert_eq!(
+            drawn(&board(JobState::Pending), Duration::ZERO, (80, FRAME_LINES + 1)).lines().count(),
+            3
+        );
     }
 
     #[test]
@@ -154,6 +172,9 @@ mod tests {
         let (text, wrong) = verdicts(&board(JobState::Unsatisfiable), &[]);
         assert_eq!(wrong, 1);
         assert!(text.contains("1 of 2 jobs did"), "{text}");
-        assert!(text.contains("waiting, not Unsatisfiable") && text.contains("too large"), "{text}");
+        assert!(
+            text.contains("waiting, not Unsatisfiable") && text.contains("too large"),
+            "{text}"
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! Which nodes a constraint admits, remembered for the constraints that were asked last: jobs of one kind come in a row.
+//! Which nodes a constraint admits, remembered for the constraints that were asked last: jobs of
+//! one kind come in a row.
 
 use std::cell::RefCell;
 use std::sync::Arc;

@@ -44,7 +44,8 @@ impl Bits {
         if last >= self.0.len() {
             self.0.resize(last + 1, 0);
         }
-        let (head, tail) = (u64::MAX << (range.start % 64), u64::MAX >> (63 - (range.end - 1) % 64));
+        let (head, tail) =
+            (u64::MAX << (range.start % 64), u64::MAX >> (63 - (range.end - 1) % 64));
         if first == last {
             self.0[first] |= head & tail;
             return;
@@ -97,7 +98,8 @@ impl Bits {
     pub(crate) fn first_from(&self, at: usize) -> Option<usize> {
         let first = *self.0.get(at / 64)? & (u64::MAX << (at % 64));
         let rest = self.0[at / 64 + 1..].iter().copied();
-        let (word, bits) = (at / 64..).zip(std::iter::once(first).chain(rest)).find(|(_, bits)| *bits != 0)?;
+        let (word, bits) =
+            (at / 64..).zip(std::iter::once(first).chain(rest)).find(|(_, bits)| *bits != 0)?;
         Some(word * 64 + bits.trailing_zeros() as usize)
     }
 
@@ -105,7 +107,11 @@ impl Bits {
     pub(crate) fn last_to(&self, at: usize) -> Option<usize> {
         let end = self.0.len().min(at / 64 + 1);
         (0..end).rev().find_map(|word| {
-            let bits = if word == at / 64 { self.0[word] & (u64::MAX >> (63 - at % 64)) } else { self.0[word] };
+            let bits = if word == at / 64 {
+                self.0[word] & (u64::MAX >> (63 - at % 64))
+            } else {
+                self.0[word]
+            };
             (bits != 0).then(|| word * 64 + 63 - bits.leading_zeros() as usize)
         })
     }
@@ -223,7 +229,9 @@ mod tests {
 
     #[test]
     fn ranges_are_inserted_whole() {
-        for (from, to) in [(0, 0), (3, 3), (3, 4), (0, 64), (63, 65), (5, 200), (64, 128), (127, 129)] {
+        for (from, to) in
+            [(0, 0), (3, 3), (3, 4), (0, 64), (63, 65), (5, 200), (64, 128), (127, 129)]
+        {
             let mut bits = Bits::empty(10);
             bits.insert_range(from..to);
             assert_eq!(bits.iter().collect::<Vec<_>>(), (from..to).collect::<Vec<_>>());
@@ -240,9 +248,18 @@ mod tests {
             }
         }
         assert_eq!(bits.iter().collect::<Vec<_>>(), [0, 43, 86, 129]);
-        assert_eq!([bits.first_from(0), bits.first_from(1), bits.first_from(130)], [Some(0), Some(43), None]);
-        assert_eq!([bits.last_to(129), bits.last_to(128), bits.last_to(42)], [Some(129), Some(86), Some(0)]);
-        assert_eq!([bits.contains(86), bits.contains(87), bits.contains(1_000)], [true, false, false]);
+        assert_eq!(
+            [bits.first_from(0), bits.first_from(1), bits.first_from(130)],
+            [Some(0), Some(43), None]
+        );
+        assert_eq!(
+            [bits.last_to(129), bits.last_to(128), bits.last_to(42)],
+            [Some(129), Some(86), Some(0)]
+        );
+        assert_eq!(
+            [bits.contains(86), bits.contains(87), bits.contains(1_000)],
+            [true, false, false]
+        );
         assert_eq!(bits.iter().rev().collect::<Vec<_>>(), [129, 86, 43, 0]);
     }
 }

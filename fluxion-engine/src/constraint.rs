@@ -46,9 +46,9 @@ impl Constraint {
 
     pub(crate) fn admits(&self, node: &Subject<'_>) -> bool {
         match self {
-            Constraint::Properties(wanted) => wanted
-                .iter()
-                .all(|property| node.properties.iter().any(|(name, _)| *name == property.name) != property.absent),
+            Constraint::Properties(wanted) => wanted.iter().all(|property| {
+                node.properties.iter().any(|(name, _)| *name == property.name) != property.absent
+            }),
             Constraint::Hosts(names) => names.contains(&*node.name),
             Constraint::Ranks(ranges) => node.rank.is_some_and(|rank| holds(ranges, rank)),
             Constraint::And(all) => all.iter().all(|one| one.admits(node)),
@@ -77,26 +77,39 @@ fn read(value: &Node<'_>, depth: usize, hosts: &mut hostlist::Budget) -> Result<
     };
     let operands = operands.list().ok_or_else(|| wrong(&format!("{operator}: not a list")))?;
     let texts = || {
-        let texts = operands.iter().map(|operand| Some((operand, operand.text()?))).collect::<Option<Vec<_>>>();
+        let texts = operands
+            .iter()
+            .map(|operand| Some((operand, operand.text()?)))
+            .collect::<Option<Vec<_>>>();
         texts.ok_or_else(|| wrong(&format!("{operator}: holds something else than strings")))
     };
     let at = |operand: &Node<'_>, error: Error| {
-        crate::tree::wrong(operand, "attributes.system.constraints", format!("{operator}: {}", error.text))
+        crate::tree::wrong(
+            operand,
+            "attributes.system.constraints",
+            format!("{operator}: {}", error.text),
+        )
     };
     let nested = |hosts: &mut hostlist::Budget| {
-        operands.iter().map(|operand| read(operand, depth + 1, hosts)).collect::<Result<Vec<_>, _>>()
+        operands
+            .iter()
+            .map(|operand| read(operand, depth + 1, hosts))
+            .collect::<Result<Vec<_>, _>>()
     };
     Ok(match operator {
         "properties" => {
-            // A plain scalar of YAML may be meant as a number or a truth value: a name is written in quotes.
+            // A plain scalar of YAML may be meant as a number or a truth value: a name is written
+            // in quotes.
             let texts = operands.iter().map(Node::quoted).collect::<Option<Vec<_>>>();
-            let texts = texts.ok_or_else(|| wrong("properties: holds something else than strings in quotes"))?;
+            let texts = texts
+                .ok_or_else(|| wrong("properties: holds something else than strings in quotes"))?;
             Constraint::Properties(texts.into_iter().map(property).collect::<Result<_, _>>()?)
         }
         "hostlist" => {
             let mut names = HashSet::new();
             for (operand, text) in texts()? {
-                let more = hostlist::expand_within(&text, hosts).map_err(|error| at(operand, error))?;
+                let more =
+                    hostlist::expand_within(&text, hosts).map_err(|error| at(operand, error))?;
                 names.extend(more.into_iter().map(Into::into));
             }
             Constraint::Hosts(names)
@@ -118,7 +131,9 @@ fn read(value: &Node<'_>, depth: usize, hosts: &mut hostlist::Budget) -> Result<
 fn property(text: &str) -> Result<Property, Error> {
     let (absent, name) = text.strip_prefix('^').map_or((false, text), |rest| (true, rest));
     if name.is_empty() || name.contains(['!', '&', '\'', '"', '^', '`', '|', '(', ')']) {
-        return Err(Error::invalid(format!("attributes.system.constraints: properties: {text:?} is no property name")));
+        return Err(Error::invalid(format!(
+            "attributes.system.constraints: properties: {text:?} is no property name"
+        )));
     }
     Ok(Property { name: name.into(), absent })
 }
@@ -145,7 +160,8 @@ mod tests {
 
     fn admits(text: &str, name: &str, rank: u32, properties: &[&str]) -> bool {
         let constraint = Constraint::read(&Node::read(text).unwrap()).unwrap();
-        let properties: Vec<_> = properties.iter().map(|name| (Box::from(*name), Box::from(""))).collect();
+        let properties: Vec<_> =
+            properties.iter().map(|name| (Box::from(*name), Box::from(""))).collect();
         constraint.admits(&Subject { name: name.into(), rank: Some(rank), properties: &properties })
     }
 

@@ -22,7 +22,8 @@ impl Default for Budget {
 }
 
 impl Budget {
-    /// Spends the bytes that `names` names grow to. `None`: there are not as many left, or not as many names.
+    /// Spends the bytes that `names` names grow to. `None`: there are not as many left, or not as
+    /// many names.
     fn grow(&mut self, names: usize, bytes: usize) -> Option<()> {
         self.hosts.checked_sub(names)?;
         self.bytes = self.bytes.checked_sub(names.checked_mul(bytes)?)?;
@@ -60,13 +61,16 @@ pub(crate) fn expand_within(text: &str, budget: &mut Budget) -> Result<Vec<Strin
             let numbers = Numbers::read(&rest[open + 1..close]).ok_or_else(wrong)?;
             let prefix = &rest[..open];
             // Each name grows by what is written before the bracket, and by a number.
-            let longest = names.iter().map(String::len).max().unwrap_or(0) + prefix.len() + numbers.digits;
+            let longest =
+                names.iter().map(String::len).max().unwrap_or(0) + prefix.len() + numbers.digits;
             let more = numbers.count.checked_mul(names.len()).ok_or_else(too_much)?;
             budget.grow(more, longest).ok_or_else(too_much)?;
             let numbers = numbers.written();
             names = names
                 .iter()
-                .flat_map(|name| numbers.iter().map(move |number| format!("{name}{prefix}{number}")))
+                .flat_map(|name| {
+                    numbers.iter().map(move |number| format!("{name}{prefix}{number}"))
+                })
                 .collect();
             rest = &rest[close + 1..];
         }
@@ -91,7 +95,9 @@ pub(crate) fn write<'a>(out: &mut String, names: impl IntoIterator<Item = &'a st
         let mut ranges = vec![(first.number, first.number)];
         while let Some(next) = names.next_if(|next| first.joins(next)) {
             match ranges.last_mut() {
-                Some(open) if open.1.and_then(|last| last.checked_add(1)) == next.number => open.1 = next.number,
+                Some(open) if open.1.and_then(|last| last.checked_add(1)) == next.number => {
+                    open.1 = next.number
+                }
                 _ => ranges.push((next.number, next.number)),
             }
         }
@@ -139,7 +145,9 @@ impl<'a> Host<'a> {
             let separator = if at == 0 { "" } else { "," };
             // Writing into a String cannot fail.
             let _ = match (first, last) {
-                (Some(first), Some(last)) if first != last => write!(out, "{separator}{first:0width$}-{last:0width$}"),
+                (Some(first), Some(last)) if first != last => {
+                    write!(out, "{separator}{first:0width$}-{last:0width$}")
+                }
                 (Some(first), _) => write!(out, "{separator}{first:0width$}"),
                 (None, _) => Ok(()),
             };
@@ -198,7 +206,10 @@ impl Numbers {
 
     /// Each number as text, padded as written.
     fn written(&self) -> Vec<String> {
-        let numbers = self.ranges.iter().flat_map(|(from, to, width)| (*from..=*to).map(move |n| (n, *width)));
+        let numbers = self
+            .ranges
+            .iter()
+            .flat_map(|(from, to, width)| (*from..=*to).map(move |n| (n, *width)));
         numbers.map(|(number, width)| format!("{number:0width$}")).collect()
     }
 }
@@ -227,7 +238,9 @@ mod tests {
         assert!(expand(&format!("n[{}1]", "0".repeat(HOST_DIGITS_MAX))).is_err());
         // Few names, each long; many names; brackets that multiply.
         let long = "x".repeat(10_000);
-        for text in [format!("{long}[0-9999]"), format!("n[0-9999]{long}"), "n[0-1048576]".to_owned()] {
+        for text in
+            [format!("{long}[0-9999]"), format!("n[0-9999]{long}"), "n[0-1048576]".to_owned()]
+        {
             assert!(says(&text).contains("more than 1048576 hosts"), "{}", text.len());
         }
         assert!(says("a[0-999]b[0-999]c[0-999]").contains("more than"));

@@ -1,11 +1,13 @@
-//! A resource graph with the semantics of Fluxion: what there is, who holds it and until when, and where a request fits.
+//! A resource graph with the semantics of Fluxion: what there is, who holds it and until when, and
+//! where a request fits.
 //!
-//! Pure computation: no I/O, no clock (time is told with [`Engine::set_time`]), no knowledge of Kubernetes. The C ABI over
-//! it is the crate fluxion-sys; nobody else should call it.
+//! Pure computation: no I/O, no clock (time is told with [`Engine::set_time`]), no knowledge of
+//! Kubernetes. The C ABI over it is the crate fluxion-sys; nobody else should call it.
 //!
-//! Two kinds of vertices hold resources. A *whole* vertex (a core, a GPU, a node) is handed out entirely or not at all, as
-//! upstream does it. A *pool* (`pool_types` in the options) hands out any number of its units; pools live in columns, one per
-//! type, ordered by rank, so that a request is matched by walking a few dense arrays ([`pools`]).
+//! Two kinds of vertices hold resources. A *whole* vertex (a core, a GPU, a node) is handed out
+//! entirely or not at all, as upstream does it. A *pool* (`pool_types` in the options) hands out
+//! any number of its units; pools live in columns, one per type, ordered by rank, so that a request
+//! is matched by walking a few dense arrays ([`pools`]).
 //!
 //! Each place uses those above it only:
 //!
@@ -45,8 +47,9 @@ mod vertex;
 mod writer;
 
 pub use engine::{
-    Engine, EvenSupply, Explanation, Grant, JobInfo, JobMode, Later, LevelReport, LevelSupply, MatchOp, Moved,
-    NodeUsage, Options, PartReport, PoolSupply, PoolUsage, ShapeReport, Supply, TogetherSupply, UpdateReader, Updated,
+    Engine, EvenSupply, Explanation, Grant, JobInfo, JobMode, Later, LevelReport, LevelSupply,
+    MatchOp, Moved, NodeUsage, Options, PartReport, PoolSupply, PoolUsage, ShapeReport, Supply,
+    TogetherSupply, UpdateReader, Updated,
 };
 pub use error::{Error, Reason};
 pub use policy::Policy;

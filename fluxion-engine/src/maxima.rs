@@ -1,7 +1,9 @@
-//! The greatest of each column over ranges of rows, so that the next row that could do is found without a look at the others.
+//! The greatest of each column over ranges of rows, so that the next row that could do is found
+//! without a look at the others.
 //!
-//! Sixteen rows share a row one level up, which has the maxima of their columns; sixteen of those share one above them. A
-//! condition that says "at least so much in these columns" fails for all sixteen where it fails for their maxima.
+//! Sixteen rows share a row one level up, which has the maxima of their columns; sixteen of those
+//! share one above them. A condition that says "at least so much in these columns" fails for all
+//! sixteen where it fails for their maxima.
 
 /// How many rows share one above them.
 const FAN: usize = 16;
@@ -71,9 +73,14 @@ impl Tree {
         }
     }
 
-    /// The first row from `from` on that `may`, or, with `down`, the last up to `from`. What holds for a row must hold for
-    /// every row that has at least as much in each column.
-    pub(crate) fn next(&self, from: usize, down: bool, may: &impl Fn(&[i64]) -> bool) -> Option<usize> {
+    /// The first row from `from` on that `may`, or, with `down`, the last up to `from`. What holds
+    /// for a row must hold for every row that has at least as much in each column.
+    pub(crate) fn next(
+        &self,
+        from: usize,
+        down: bool,
+        may: &impl Fn(&[i64]) -> bool,
+    ) -> Option<usize> {
         let level = self.levels.len().checked_sub(1)?;
         if self.levels[level].is_empty() {
             return None;
@@ -81,7 +88,13 @@ impl Tree {
         self.find(level, 0, From { row: from, down }, may)
     }
 
-    fn find(&self, level: usize, at: usize, from: From, may: &impl Fn(&[i64]) -> bool) -> Option<usize> {
+    fn find(
+        &self,
+        level: usize,
+        at: usize,
+        from: From,
+        may: &impl Fn(&[i64]) -> bool,
+    ) -> Option<usize> {
         if !may(self.at(level, at)) {
             return None;
         }

@@ -2,8 +2,9 @@
 
 /// In which order vertices are taken, and how.
 ///
-/// For pools: `low` and whatever prefers low scores fills the lowest ranks first, `high` and its like the highest. `first`
-/// promises no more than to be the cheapest. `binpack` and `spread` go by how full a node is, and are for pools alone.
+/// For pools: `low` and whatever prefers low scores fills the lowest ranks first, `high` and its
+/// like the highest. `first` promises no more than to be the cheapest. `binpack` and `spread` go by
+/// how full a node is, and are for pools alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Policy {
     order: Order,
@@ -64,7 +65,8 @@ impl Policy {
     pub const BINPACK: Policy =
         Policy { fill: Some(ByFill::Fullest), ..Policy::plain(Order::Descending, false, false) };
     /// The emptiest node first (least allocated). For slots of pool units only.
-    pub const SPREAD: Policy = Policy { fill: Some(ByFill::Emptiest), ..Policy::plain(Order::Ascending, false, false) };
+    pub const SPREAD: Policy =
+        Policy { fill: Some(ByFill::Emptiest), ..Policy::plain(Order::Ascending, false, false) };
 
     const fn plain(order: Order, node_centric: bool, node_exclusive: bool) -> Self {
         Policy { order, node_centric, node_exclusive, stop_early: false, first: false, fill: None }
@@ -109,7 +111,14 @@ impl Policy {
             }
         }
         let [node_centric, node_exclusive, stop_early] = flags;
-        order.map(|order| Policy { order, node_centric, node_exclusive, stop_early, first: false, fill: None })
+        order.map(|order| Policy {
+            order,
+            node_centric,
+            node_exclusive,
+            stop_early,
+            first: false,
+            fill: None,
+        })
     }
 
     /// For pools: highest ranks first.

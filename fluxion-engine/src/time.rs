@@ -1,10 +1,12 @@
 //! Ends of jobs and the instants a request is tried at.
 
-/// Stands for "once everything that has an end has ended" where an instant is answered. Far beyond any real instant.
+/// Stands for "once everything that has an end has ended" where an instant is answered. Far beyond
+/// any real instant.
 pub const EVENTUALLY: i64 = i64::MAX / 2;
 
-/// The last instant that the present can be: half of [`EVENTUALLY`]. Beyond it ends, windows and the next second would meet the
-/// end of all numbers, where a window is empty and what is held seems free; and the present never goes back.
+/// The last instant that the present can be: half of [`EVENTUALLY`]. Beyond it ends, windows and
+/// the next second would meet the end of all numbers, where a window is empty and what is held
+/// seems free; and the present never goes back.
 pub const NOW_MAX: i64 = EVENTUALLY / 2;
 
 /// The end of Fluxion's graph window, 100 years: the end of what has none.
@@ -46,8 +48,8 @@ impl End {
         if let End::At(end) = self { End::At(end.saturating_add(seconds)) } else { self }
     }
 
-    /// Whether what ends so is over at instant `at`. What is past its end still holds its resources now, and is taken to
-    /// end in the next second.
+    /// Whether what ends so is over at instant `at`. What is past its end still holds its resources
+    /// now, and is taken to end in the next second.
     pub(crate) fn over_at(self, at: i64, now: i64) -> bool {
         match self {
             End::At(end) => end.max(now + 1) <= at,

@@ -12,7 +12,8 @@ pub struct VertexId(u32);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TypeId(u16);
 
-/// The vertex types of a graph, in order of appearance. They are never forgotten: their number is bounded.
+/// The vertex types of a graph, in order of appearance. They are never forgotten: their number is
+/// bounded.
 #[derive(Debug, Clone, Default)]
 pub struct Types {
     names: Vec<Box<str>>,
@@ -97,9 +98,9 @@ impl Types {
         if let Some(id) = self.ids.get(name) {
             return Ok(*id);
         }
-        let id = u16::try_from(self.names.len())
-            .map(TypeId)
-            .map_err(|_| Error::invalid(format!("type {name:?}: there are more than 65536 vertex types")))?;
+        let id = u16::try_from(self.names.len()).map(TypeId).map_err(|_| {
+            Error::invalid(format!("type {name:?}: there are more than 65536 vertex types"))
+        })?;
         self.names.push(name.into());
         self.ids.insert(name.into(), id);
         Ok(id)

@@ -1,5 +1,6 @@
-//! Facts about upstream's answers that no other test would miss: what contradictory requests come to, how much a jobspec may say
-//! that nobody reads, and what `update` takes of a document. Each was seen with upstream's 0.54.
+//! Facts about upstream's answers that no other test would miss: what contradictory requests come
+//! to, how much a jobspec may say that nobody reads, and what `update` takes of a document. Each
+//! was seen with upstream's 0.54.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::fmt::Write as _;
@@ -41,14 +42,17 @@ fn document(has_rack: bool) -> String {
 }
 
 fn engine(has_rack: bool, policy: &str) -> Engine {
-    let options = format!(r#"{{"load_format":"jgf","matcher_policy":"{policy}","match_format":"simple"}}"#);
+    let options =
+        format!(r#"{{"load_format":"jgf","matcher_policy":"{policy}","match_format":"simple"}}"#);
     Engine::new(&document(has_rack), &options).unwrap()
 }
 
 const TASKS: &str = r#"[{"command":["a"],"slot":"s","count":{"per_slot":1}}]"#;
 
 fn spec(resources: &str, tasks: &str, attributes: &str) -> String {
-    format!(r#"{{"version":1,"resources":[{resources}],"tasks":{tasks},"attributes":{attributes}}}"#)
+    format!(
+        r#"{{"version":1,"resources":[{resources}],"tasks":{tasks},"attributes":{attributes}}}"#
+    )
 }
 
 fn slot(count: u32, with: &str) -> String {
@@ -70,7 +74,11 @@ fn what_is_shared_within_a_slot_fits_nowhere_and_is_no_malformed_request() {
         (MatchOp::Satisfiability, Reason::Unsatisfiable),
     ] {
         let error = engine.match_next(op, &text).unwrap_err();
-        assert_eq!((error.reason, error.text.contains("exclusive")), (reason, true), "{op:?}: {error}");
+        assert_eq!(
+            (error.reason, error.text.contains("exclusive")),
+            (reason, true),
+            "{op:?}: {error}"
+        );
     }
 }
 
@@ -78,7 +86,9 @@ fn what_is_shared_within_a_slot_fits_nowhere_and_is_no_malformed_request() {
 fn slots_side_by_side_are_refused_on_top_and_the_last_is_formed_in_a_node() {
     let mut engine = engine(false, "low");
     let both = format!("{},{}", slot(1, CORE), slot(1, GPU));
-    for siblings in [both.clone(), format!("{},{CORE}", slot(1, GPU)), format!("{CORE},{}", slot(1, GPU))] {
+    for siblings in
+        [both.clone(), format!("{},{CORE}", slot(1, GPU)), format!("{CORE},{}", slot(1, GPU))]
+    {
         let answer = engine.match_next(MatchOp::WithoutAllocating, &spec(&siblings, TASKS, "null"));
         let error = answer.map(|grant| grant.r).unwrap_err();
         assert_eq!(error.reason, Reason::Busy, "{siblings}: {error}");
@@ -95,7 +105,8 @@ fn nobody_reads_more_of_tasks_and_attributes_than_their_form() {
         let text = spec(&slot(1, CORE), tasks, attributes);
         engine.match_next(MatchOp::WithoutAllocating, &text).is_ok()
     };
-    let task = |more: &str| format!(r#"[{{"command":["a"],"slot":"s","count":{{"per_slot":1}}{more}}}]"#);
+    let task =
+        |more: &str| format!(r#"[{{"command":["a"],"slot":"s","count":{{"per_slot":1}}{more}}}]"#);
     assert!(fits(&task(r#","colour":{},"with":[]"#), "null"));
     assert!(!fits(&task(r#","a":1,"b":1,"c":1"#), "null"));
     assert!(!fits(&task(r#","distribution":[]"#), "null"));
@@ -118,7 +129,8 @@ const R: &str = r#"{"version":1,"execution":{"R_lite":[{"rank":"0","children":{"
 
 #[test]
 fn r_names_nodes_directly_below_the_root() {
-    let update = |engine: &mut Engine| engine.update(7, R, UpdateReader::Rv1exec, 0, 60, JobMode::Allocated);
+    let update =
+        |engine: &mut Engine| engine.update(7, R, UpdateReader::Rv1exec, 0, 60, JobMode::Allocated);
     assert!(update(&mut engine(false, "low")).is_ok());
     assert_eq!(update(&mut engine(true, "low")).unwrap_err().reason, Reason::NotFound);
 }
@@ -126,8 +138,13 @@ fn r_names_nodes_directly_below_the_root() {
 #[test]
 fn where_nodes_are_taken_whole_an_update_shows_all_of_one_and_holds_what_it_names() {
     let mut engine = engine(false, "lonodex");
-    let grant = engine.update(7, R, UpdateReader::Rv1exec, 0, 60, JobMode::Allocated).unwrap().grant;
-    assert!(grant.r.contains("core1[1:x]") && grant.r.contains("gpu0[1:x]") && grant.r.contains("node0[1:x]"));
+    let grant =
+        engine.update(7, R, UpdateReader::Rv1exec, 0, 60, JobMode::Allocated).unwrap().grant;
+    assert!(
+        grant.r.contains("core1[1:x]")
+            && grant.r.contains("gpu0[1:x]")
+            && grant.r.contains("node0[1:x]")
+    );
     let held = engine.find("sched-now=allocated", MatchFormat::Simple, false).unwrap().unwrap();
     assert!(held.contains("core0") && !held.contains("core1"), "{held}");
     let both = spec(&slot(1, r#"{"type":"node","count":2}"#), TASKS, "null");
@@ -139,7 +156,9 @@ fn where_nodes_are_taken_whole_an_update_shows_all_of_one_and_holds_what_it_name
 #[test]
 fn r_that_cannot_be_read_is_refused_without_a_word_and_what_it_names_and_is_not_there_with_one() {
     let mut engine = engine(false, "low");
-    let mut update = |r: &str| engine.update(7, r, UpdateReader::Rv1exec, 0, 60, JobMode::Allocated).unwrap_err();
+    let mut update = |r: &str| {
+        engine.update(7, r, UpdateReader::Rv1exec, 0, 60, JobMode::Allocated).unwrap_err()
+    };
     for (from, to) in [
         (r#""version":1"#, r#""version":2"#),
         (r#""rank":"0""#, r#""rank":"x""#),
@@ -151,7 +170,9 @@ fn r_that_cannot_be_read_is_refused_without_a_word_and_what_it_names_and_is_not_
         let error = update(&R.replace(from, to));
         assert_eq!((error.reason, &*error.text), (Reason::Invalid, ""), "{to}");
     }
-    for (from, to) in [(r#""core":"0""#, r#""core":"9""#), (r#"{"core":"0"}"#, "{}"), ("node0", "other0")] {
+    for (from, to) in
+        [(r#""core":"0""#, r#""core":"9""#), (r#"{"core":"0"}"#, "{}"), ("node0", "other0")]
+    {
         assert_ne!(update(&R.replace(from, to)).text, "", "{to}");
     }
 }
@@ -164,7 +185,8 @@ fn what_is_taken_is_refused_as_wrong_and_an_end_is_told_as_it_was_asked_for() {
     let grant = engine.update_allocate(7, &r).unwrap();
     assert!(grant.r.contains(r#""starttime": 10, "expiration": 3153600010"#), "{}", grant.r);
     let mut taken = |r: &str| engine.update_allocate(8, r).unwrap_err();
-    let whole = document(false).replace(r#""type":"core","id":0"#, r#""type":"core","exclusive":true,"id":0"#);
+    let whole = document(false)
+        .replace(r#""type":"core","id":0"#, r#""type":"core","exclusive":true,"id":0"#);
     assert_eq!(taken(&whole).reason, Reason::Invalid);
     assert_eq!(taken(&r).reason, Reason::Invalid);
 }
@@ -184,7 +206,11 @@ fn a_match_without_anything_exclusive_says_so_and_uses_up_no_id_where_nothing_ca
 #[test]
 fn of_a_vertex_nothing_is_null() {
     for field in ["name", "basename", "size", "status", "unit", "properties", "exclusive"] {
-        let text = document(false).replacen(r#""type":"core","#, &format!(r#""type":"core","{field}":null,"#), 1);
+        let text = document(false).replacen(
+            r#""type":"core","#,
+            &format!(r#""type":"core","{field}":null,"#),
+            1,
+        );
         assert!(Engine::new(&text, r#"{"load_format":"jgf"}"#).is_err(), "{field}");
     }
 }
@@ -192,7 +218,8 @@ fn of_a_vertex_nothing_is_null() {
 #[test]
 fn of_several_wishes_for_counts_the_last_one_holds() {
     let mut engine = engine(false, "low");
-    let mut find = |criteria: &str| engine.find(criteria, MatchFormat::Jgf, true).unwrap().unwrap_or_default();
+    let mut find =
+        |criteria: &str| engine.find(criteria, MatchFormat::Jgf, true).unwrap().unwrap_or_default();
     assert!(find("agfilter=false or agfilter=true").contains("agfilter"));
     assert!(!find("agfilter=true or agfilter=false").contains("agfilter"));
 }
@@ -202,7 +229,10 @@ fn of_what_would_only_fit_when_the_window_ends_that_instant_is_told() {
     let mut engine = engine(false, "low");
     let all = spec(&slot(2, r#"{"type":"node","count":1}"#), TASKS, "null");
     engine.match_next(MatchOp::Allocate, &all).unwrap();
-    assert_eq!(engine.match_next(MatchOp::AllocateOrElseReserve, &all).unwrap_err().reason, Reason::Busy);
+    assert_eq!(
+        engine.match_next(MatchOp::AllocateOrElseReserve, &all).unwrap_err().reason,
+        Reason::Busy
+    );
     assert_eq!(engine.refused_at(), WINDOW_SECONDS);
     assert_eq!(engine.match_next(MatchOp::Allocate, &all).unwrap_err().reason, Reason::Busy);
     assert_eq!(engine.refused_at(), 0);
@@ -211,10 +241,13 @@ fn of_what_would_only_fit_when_the_window_ends_that_instant_is_told() {
 #[test]
 fn a_slot_that_holds_nothing_is_understood_and_fits_nowhere() {
     let mut engine = engine(false, "low");
-    let of_nodes = |count: u32| format!(r#"{{"type":"node","count":{count},"with":[{}]}}"#, slot(1, ""));
-    for (resources, later) in
-        [(slot(1, ""), Reason::Unsatisfiable), (of_nodes(1), Reason::Unsatisfiable), (of_nodes(9), Reason::Busy)]
-    {
+    let of_nodes =
+        |count: u32| format!(r#"{{"type":"node","count":{count},"with":[{}]}}"#, slot(1, ""));
+    for (resources, later) in [
+        (slot(1, ""), Reason::Unsatisfiable),
+        (of_nodes(1), Reason::Unsatisfiable),
+        (of_nodes(9), Reason::Busy),
+    ] {
         let text = spec(&resources, TASKS, "null");
         for (op, reason) in [
             (MatchOp::Allocate, Reason::Busy),
@@ -223,7 +256,11 @@ fn a_slot_that_holds_nothing_is_understood_and_fits_nowhere() {
             (MatchOp::WithoutAllocatingFuture, later),
             (MatchOp::Satisfiability, Reason::Unsatisfiable),
         ] {
-            assert_eq!(engine.match_next(op, &text).unwrap_err().reason, reason, "{resources} {op:?}");
+            assert_eq!(
+                engine.match_next(op, &text).unwrap_err().reason,
+                reason,
+                "{resources} {op:?}"
+            );
         }
     }
 }
@@ -232,9 +269,13 @@ fn a_slot_that_holds_nothing_is_understood_and_fits_nowhere() {
 fn a_queue_stands_in_what_is_written_only_once_a_request_that_names_it_was_granted() {
     let options = r#"{"load_format":"jgf","matcher_policy":"low","match_format":"rv1"}"#;
     let mut engine = Engine::new(&document(false), options).unwrap();
-    let ask = |cores: u32, queue: &str| spec(&slot(cores, CORE), TASKS, &format!(r#"{{"system":{{{queue}}}}}"#));
+    let ask = |cores: u32, queue: &str| {
+        spec(&slot(cores, CORE), TASKS, &format!(r#"{{"system":{{{queue}}}}}"#))
+    };
     let mut names_it = |cores: u32, queue: &str| {
-        engine.match_next(MatchOp::Allocate, &ask(cores, queue)).map(|grant| grant.r.contains("debug"))
+        engine
+            .match_next(MatchOp::Allocate, &ask(cores, queue))
+            .map(|grant| grant.r.contains("debug"))
     };
     let debug = r#""queue":"debug""#;
     assert!(names_it(9, debug).is_err());
@@ -245,8 +286,7 @@ fn a_queue_stands_in_what_is_written_only_once_a_request_that_names_it_was_grant
 
 #[test]
 fn the_flexible_traverser_takes_parts_of_one_type_one_after_the_other() {
-    let options =
-        r#"{"load_format":"jgf","matcher_policy":"low","match_format":"simple","traverser_policy":"flexible"}"#;
+    let options = r#"{"load_format":"jgf","matcher_policy":"low","match_format":"simple","traverser_policy":"flexible"}"#;
     let mut engine = Engine::new(&document(false), options).unwrap();
     let mut cores = |resources: &str| {
         let answer = engine.match_next(MatchOp::WithoutAllocating, &spec(resources, TASKS, "null"));

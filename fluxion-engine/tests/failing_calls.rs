@@ -1,7 +1,8 @@
-//! A call that fails changes nothing: random sequences of calls, many of them wrong, and the whole book before and after each
-//! that fails.
+//! A call that fails changes nothing: random sequences of calls, many of them wrong, and the whole
+//! book before and after each that fails.
 //!
-//! `FLUXION_FAILING_SEEDS=1000 cargo test -p fluxion-engine --test failing_calls` runs as many seeds; the default is fewer.
+//! `FLUXION_FAILING_SEEDS=1000 cargo test -p fluxion-engine --test failing_calls` runs as many
+//! seeds; the default is fewer.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::collections::BTreeMap;
@@ -57,7 +58,14 @@ fn document(ranks: std::ops::Range<u32>) -> String {
         let (first, node) = (1 + 4 * rank, format!("/cluster0/node{rank}"));
         add(first, Some(0), "node", rank, rank.into(), &node);
         for core in 0..2 {
-            add(first + 1 + core, Some(first), "core", core, rank.into(), &format!("{node}/core{core}"));
+            add(
+                first + 1 + core,
+                Some(first),
+                "core",
+                core,
+                rank.into(),
+                &format!("{node}/core{core}"),
+            );
         }
         add(first + 3, Some(first), "memory", 0, rank.into(), &format!("{node}/memory0"));
     }
@@ -73,17 +81,29 @@ fn jobspec(resources: &str, duration: u32) -> String {
 /// All that can be seen of an engine. It is asked of a copy, so that asking leaves no trace.
 fn book(engine: &Engine) -> String {
     let mut copy = engine.fork();
-    let mut book =
-        format!("{:?} {} {} {}\n", engine.jobs(), engine.now(), engine.graph().len(), engine.graph().edges());
-    for criteria in ["status=up or status=down", "status=down", "sched-now=allocated", "sched-future=reserved"] {
+    let mut book = format!(
+        "{:?} {} {} {}\n",
+        engine.jobs(),
+        engine.now(),
+        engine.graph().len(),
+        engine.graph().edges()
+    );
+    for criteria in
+        ["status=up or status=down", "status=down", "sched-now=allocated", "sched-future=reserved"]
+    {
         writeln!(book, "{:?}", copy.find(criteria, MatchFormat::Jgf, true)).unwrap();
     }
     for (id, _) in engine.jobs() {
-        writeln!(book, "{:?}", copy.find(&format!("jobid-alloc={id} or jobid-reserved={id}"), MatchFormat::Jgf, true))
-            .unwrap();
+        writeln!(
+            book,
+            "{:?}",
+            copy.find(&format!("jobid-alloc={id} or jobid-reserved={id}"), MatchFormat::Jgf, true)
+        )
+        .unwrap();
     }
     for rank in 0..RANKS + 2 {
-        writeln!(book, "{:?} {:?}", engine.usage(rank), engine.rank_status(&rank.to_string())).unwrap();
+        writeln!(book, "{:?} {:?}", engine.usage(rank), engine.rank_status(&rank.to_string()))
+            .unwrap();
         writeln!(book, "{:?}", engine.properties(&format!("/cluster0/node{rank}"))).unwrap();
     }
     writeln!(book, "{:?}", engine.level("rack")).unwrap();
@@ -123,10 +143,14 @@ impl Run {
         let kind = self.random.one(&["core", "memory", "memory", "node", "gpu"]);
         let count = 1 + self.random.below(3);
         let slots = 1 + self.random.below(5);
-        let slot = format!(r#"{{"type":"slot","label":"s","count":{slots},"with":[{}]}}"#, part(kind, count));
+        let slot = format!(
+            r#"{{"type":"slot","label":"s","count":{slots},"with":[{}]}}"#,
+            part(kind, count)
+        );
         let slot = match self.random.below(4) {
             0 => format!(r#"{{"type":"node","count":{count},"with":[{slot}]}}"#),
-            1 => slot.replace(r#""count":1"#, r#""count":{"min":1,"max":3,"operator":"+","operand":1}"#),
+            1 => slot
+                .replace(r#""count":1"#, r#""count":{"min":1,"max":3,"operator":"+","operand":1}"#),
             _ => slot,
         };
         let duration = self.random.one(&[0, 5, 20, 60]);
@@ -135,7 +159,8 @@ impl Run {
     }
 
     fn r(&mut self) -> String {
-        let r = if self.granted.is_empty() { "{}".to_owned() } else { self.random.one(&self.granted) };
+        let r =
+            if self.granted.is_empty() { "{}".to_owned() } else { self.random.one(&self.granted) };
         self.random.spoilt(&r)
     }
 
@@ -155,8 +180,10 @@ impl Run {
                     MatchOp::WithoutAllocatingFuture,
                 ]);
                 let spec = self.spec();
-                // An id of a job that lives is not noticed without pools: that job is forgotten, as upstream forgets it.
-                let id = if self.engine.info(id).is_ok() { self.engine.next_job() + 100 } else { id };
+                // An id of a job that lives is not noticed without pools: that job is forgotten, as
+                // upstream forgets it.
+                let id =
+                    if self.engine.info(id).is_ok() { self.engine.next_job() + 100 } else { id };
                 let answer = self.engine.match_job(op, &spec, id);
                 ("match", answer.map(|grant| self.granted.push(grant.r)))
             }
@@ -179,7 +206,11 @@ impl Run {
                 let path = self.path();
                 // The machine is to last.
                 let rare = self.random.below(3) == 0 || !path.starts_with("/cluster0/");
-                if rare { ("remove_subgraph", self.engine.remove_subgraph(&path)) } else { ("status", Ok(())) }
+                if rare {
+                    ("remove_subgraph", self.engine.remove_subgraph(&path))
+                } else {
+                    ("status", Ok(()))
+                }
             }
             10 => {
                 let (path, up) = (self.path(), self.random.below(3) > 0);
@@ -196,7 +227,9 @@ impl Run {
                 ("resize", self.engine.resize(rank, kind, size))
             }
             13 => {
-                let charge = format!(r#"{{"label":"s","rank":{rank},"count":2,"with":{{"memory":2}},"end":40}}"#);
+                let charge = format!(
+                    r#"{{"label":"s","rank":{rank},"count":2,"with":{{"memory":2}},"end":40}}"#
+                );
                 let charge = self.random.spoilt(&charge);
                 ("charge", self.engine.charge(id, &charge))
             }
@@ -205,7 +238,8 @@ impl Run {
                 ("release", self.engine.release(id, rank, "s", count))
             }
             15 => {
-                let (ranks, part) = (self.random.one(&["0-1", "2", "x", ""]), self.random.one(&["a", "b", ""]));
+                let (ranks, part) =
+                    (self.random.one(&["0-1", "2", "x", ""]), self.random.one(&["a", "b", ""]));
                 let level = self.random.one(&["rack", ""]);
                 ("set_part", self.engine.set_part(level, ranks, part))
             }
@@ -230,7 +264,13 @@ impl Run {
     }
 }
 
-fn run(seed: u64, policy: &str, format: &str, pools: &str, failed: &mut BTreeMap<&'static str, u32>) {
+fn run(
+    seed: u64,
+    policy: &str,
+    format: &str,
+    pools: &str,
+    failed: &mut BTreeMap<&'static str, u32>,
+) {
     let options = format!(
         r#"{{"load_format":"jgf","matcher_policy":"{policy}","match_format":"{format}","pool_types":[{pools}]}}"#
     );
@@ -243,12 +283,16 @@ fn run(seed: u64, policy: &str, format: &str, pools: &str, failed: &mut BTreeMap
         let after = book(&run.engine);
         if let Err(error) = answer {
             *run.failed.entry(name).or_default() += 1;
-            // A grant that cannot be written is taken all the same, as upstream takes it: the header says so.
+            // A grant that cannot be written is taken all the same, as upstream takes it: the
+            // header says so.
             if error.text.contains("match writer emit") {
                 before = after;
                 continue;
             }
-            assert_eq!(before, after, "seed {seed}, {policy}, {format}, [{pools}], step {step}: {name}: {error}");
+            assert_eq!(
+                before, after,
+                "seed {seed}, {policy}, {format}, [{pools}], step {step}: {name}: {error}"
+            );
         }
         before = after;
     }
@@ -259,7 +303,10 @@ fn run(seed: u64, policy: &str, format: &str, pools: &str, failed: &mut BTreeMap
 
 #[test]
 fn a_call_that_fails_changes_nothing() {
-    let seeds = std::env::var("FLUXION_FAILING_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(60_u64);
+    let seeds = std::env::var("FLUXION_FAILING_SEEDS")
+        .ok()
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(60_u64);
     let mut failed = BTreeMap::new();
     for seed in 0..seeds {
         for (policy, format, pools) in [

@@ -1,8 +1,9 @@
 //! How long a large graph takes to load, and what it occupies afterwards.
 //!
-//! `cargo bench -p fluxion-sys --bench loading`. Memory is what the context has allocated and not freed once it is made; the
-//! text of the graph, which is the caller's, is not counted. With `FLUXION_LIBRARY=/path/to/libreapi_cli.so` the graphs without
-//! pools are loaded there too, once each: what is resident before and after stands for its memory, which we cannot count.
+//! `cargo bench -p fluxion-sys --bench loading`. Memory is what the context has allocated and not
+//! freed once it is made; the text of the graph, which is the caller's, is not counted. With
+//! `FLUXION_LIBRARY=/path/to/libreapi_cli.so` the graphs without pools are loaded there too, once
+//! each: what is resident before and after stands for its memory, which we cannot count.
 #![allow(unsafe_code, reason = "an allocator that counts")]
 #![allow(clippy::unwrap_used, reason = "a bench may panic")]
 
@@ -65,13 +66,19 @@ fn load(graph: &Graph) {
     let aim = |aim: Option<f64>| aim.map_or_else(String::new, |aim| format!("{aim}"));
     #[expect(clippy::cast_precision_loss, reason = "megabytes to one digit")]
     let (live, peak) = (live as f64 / MB, peak as f64 / MB);
-    print!("| {name} | {} | {:.3} | {} | {live:.1} | {peak:.1} |", aim(seconds), times[RUNS / 2], aim(megabytes));
+    print!(
+        "| {name} | {} | {:.3} | {} | {live:.1} | {peak:.1} |",
+        aim(seconds),
+        times[RUNS / 2],
+        aim(megabytes)
+    );
     if machine::upstream().is_some() && !more.is_empty() {
         // Upstream has no pools.
         print!(" | |");
     } else if machine::upstream().is_some() {
         // In a process of its own: what is resident there is not what was freed here.
-        let there = Command::new(std::env::current_exe().unwrap()).args([THERE, name]).output().unwrap();
+        let there =
+            Command::new(std::env::current_exe().unwrap()).args([THERE, name]).output().unwrap();
         assert!(there.status.success(), "{}", String::from_utf8_lossy(&there.stderr));
         print!("{}", String::from_utf8_lossy(&there.stdout));
     }
@@ -134,7 +141,8 @@ fn main() {
         return load_there(graph.format, &(graph.text)());
     }
     let there = machine::upstream().is_some();
-    let (head, line) = if there { (" FLUXION_LIBRARY (s) | after (MB) |", "---|---|") } else { ("", "") };
+    let (head, line) =
+        if there { (" FLUXION_LIBRARY (s) | after (MB) |", "---|---|") } else { ("", "") };
     println!(
         "| graph | must be under (s) | median (s) | must be under (MB) | after (MB) | at most meanwhile (MB) |{head}"
     );

@@ -1,10 +1,12 @@
-//! What a plan asks of the graph: matches beside standing reservations, reservations, moving them, trials.
+//! What a plan asks of the graph: matches beside standing reservations, reservations, moving them,
+//! trials.
 //!
-//! `cargo bench -p fluxion-sys --bench planning [-- NODES]`. Through the C ABI, `placement` format, pools of cpu, memory, pods
-//! and gpu. Busy: 70 % of the cpu and every GPU is taken, by 25,000 running slots with 1,250 different ends. Requests have a rank
-//! set of 32 ranges. Reserved pods ask for 18 of 32 cpus, those of gangs for 7.5 cpus and 2 of 8 GPUs: neither fits now, which is
-//! asserted. Medians of requests that were not made before: what varies is their duration, by a second; beside them, of one
-//! that is made again and again.
+//! `cargo bench -p fluxion-sys --bench planning [-- NODES]`. Through the C ABI, `placement` format,
+//! pools of cpu, memory, pods and gpu. Busy: 70 % of the cpu and every GPU is taken, by 25,000
+//! running slots with 1,250 different ends. Requests have a rank set of 32 ranges. Reserved pods
+//! ask for 18 of 32 cpus, those of gangs for 7.5 cpus and 2 of 8 GPUs: neither fits now, which is
+//! asserted. Medians of requests that were not made before: what varies is their duration, by a
+//! second; beside them, of one that is made again and again.
 #![allow(clippy::unwrap_used, reason = "a bench may panic")]
 
 mod machine;
@@ -29,9 +31,11 @@ struct Wish {
     levels: &'static str,
 }
 
-const SMALL: &str = r#"{"type":"cpu","count":200},{"type":"memory","count":1073741824},{"type":"pods","count":1}"#;
+const SMALL: &str =
+    r#"{"type":"cpu","count":200},{"type":"memory","count":1073741824},{"type":"pods","count":1}"#;
 const LARGE: &str = r#"{"type":"cpu","count":18000},{"type":"memory","count":1073741824},{"type":"pods","count":1}"#;
-const GANG: &str = r#"{"type":"cpu","count":7500},{"type":"gpu","count":2},{"type":"pods","count":1}"#;
+const GANG: &str =
+    r#"{"type":"cpu","count":7500},{"type":"gpu","count":2},{"type":"pods","count":1}"#;
 const NODE: &str = r#"{"type":"cpu","count":32000},{"type":"pods","count":1}"#;
 
 const ONE_LARGE: Wish = Wish { slots: 1, needs: LARGE, policy: "first", levels: "" };
@@ -43,8 +47,9 @@ impl Wish {
         let Wish { slots, needs, policy, levels } = self;
         // All nodes but the last of each of 32 parts.
         let part = nodes.div_ceil(32);
-        let ranges: Vec<String> =
-            (0..32).map(|at| format!("{}-{}", at * part, (at * part + part - 2).min(nodes - 1))).collect();
+        let ranges: Vec<String> = (0..32)
+            .map(|at| format!("{}-{}", at * part, (at * part + part - 2).min(nodes - 1)))
+            .collect();
         let ranks = ranges.join(",");
         CString::new(format!(
             r#"{{"version":1,"resources":[{{"type":"slot","count":{slots},"label":"0","with":[{needs}]}}],"tasks":[{{"command":["a"],"slot":"0","count":{{"per_slot":1}}}}],"attributes":{{"system":{{"duration":{seconds},"constraints":{{"ranks":["{ranks}"]}},"fluxion":{{"policy":"{policy}","levels":[{levels}]}}}}}}}}"#
@@ -61,14 +66,26 @@ struct Table {
 
 impl Table {
     /// What is not the same twice.
-    fn row(&self, what: &str, targets: Option<[f64; 3]>, times: usize, mut once: impl FnMut(u64) -> Duration) {
+    fn row(
+        &self,
+        what: &str,
+        targets: Option<[f64; 3]>,
+        times: usize,
+        mut once: impl FnMut(u64) -> Duration,
+    ) {
         // The first one makes what is kept.
         once(0);
         self.print(what, targets, median((1..=times as u64).map(once)), None);
     }
 
     /// Requests that were not made before, and beside them one that is repeated.
-    fn both(&self, what: &str, targets: Option<[f64; 3]>, times: usize, mut once: impl FnMut(u64) -> Duration) {
+    fn both(
+        &self,
+        what: &str,
+        targets: Option<[f64; 3]>,
+        times: usize,
+        mut once: impl FnMut(u64) -> Duration,
+    ) {
         once(0);
         let new = median((1..=times as u64).map(&mut once));
         let repeated = median((1..=times as u64).map(|_| once(0)));
@@ -142,7 +159,8 @@ fn machine(nodes: u64, size: usize) {
     table.later(&mut context, "reserve 64 pods", [300.0, 1_000.0, 3_000.0], &GANG_OF_64);
     let half = Wish { slots: nodes / 2, needs: NODE, policy: "first", levels: "" };
     table.later(&mut context, "reserve half of the machine", [1_000.0, 5_000.0, 15_000.0], &half);
-    let huge = Wish { slots: 1, needs: r#"{"type":"cpu","count":64000}"#, policy: "first", levels: "" };
+    let huge =
+        Wish { slots: 1, needs: r#"{"type":"cpu","count":64000}"#, policy: "first", levels: "" };
     table.both("a refusal explained", Some([100.0, 300.0, 1_000.0]), 100, |nth| {
         let spec = huge.jobspec(nodes, HOUR + nth);
         let started = Instant::now();
@@ -151,7 +169,13 @@ fn machine(nodes: u64, size: usize) {
     });
     for policy in ["first", "binpack", "spread"] {
         let pod = Wish { slots: 1, needs: SMALL, policy, levels: "" };
-        table.now(&mut context, &format!("one pod now, no reservation, {policy}"), [10.0, 12.0, 15.0], &pod, LONG);
+        table.now(
+            &mut context,
+            &format!("one pod now, no reservation, {policy}"),
+            [10.0, 12.0, 15.0],
+            &pod,
+            LONG,
+        );
     }
     racks(&table, &mut context);
     let mut jobs = Vec::new();
@@ -165,7 +189,8 @@ fn machine(nodes: u64, size: usize) {
         let pod = Wish { slots: 1, needs: SMALL, policy, levels: "" };
         let what = format!("one pod now, 1,000 reservations standing that it outlasts, {policy}");
         table.now(&mut context, &what, [10.0, 12.0, 15.0], &pod, LONG);
-        let what = format!("one pod now, 1,000 reservations standing, some before it ends, {policy}");
+        let what =
+            format!("one pod now, 1,000 reservations standing, some before it ends, {policy}");
         table.now(&mut context, &what, [10.0, 12.0, 15.0], &pod, 2 * HOUR);
     }
     let targets = [100_000.0, 250_000.0, 600_000.0];
@@ -175,7 +200,9 @@ fn machine(nodes: u64, size: usize) {
         jobs.retain(|job| context.move_job(*job) > 0);
         started.elapsed()
     };
-    table.row("1,000 reservations moved, nothing has changed", Some(targets), 5, |_| move_all(&mut context));
+    table.row("1,000 reservations moved, nothing has changed", Some(targets), 5, |_| {
+        move_all(&mut context)
+    });
     // Those that end first are the ones that most reservations wait for.
     let mut ended = (0..running).filter(|slot| slot * 7_919 % ENDS < 40).map(|slot| slot + 1);
     table.row("1,000 reservations moved after one job has ended", Some(targets), 5, |_| {
@@ -221,7 +248,12 @@ fn racks(table: &Table, context: &mut Context) {
         table.now(context, &what, [30.0, 50.0, 100.0], &gang, HOUR);
     }
     let gang = Wish { slots: 32, needs: GANG, policy: "first", levels: ONE_RACK };
-    table.later(context, "gang of 32 within one rack of 32, reserved", [300.0, 1_000.0, 3_000.0], &gang);
+    table.later(
+        context,
+        "gang of 32 within one rack of 32, reserved",
+        [300.0, 1_000.0, 3_000.0],
+        &gang,
+    );
     let spread = r#"{"level":"rack","max_skew":1}"#;
     let gang = Wish { slots: 32, needs: SMALL, policy: "first", levels: spread };
     table.both("gang of 32 spread over all racks, now", None, 100, |nth| {
@@ -243,13 +275,16 @@ fn racks(table: &Table, context: &mut Context) {
     });
 }
 
-/// A leader on any node but those of one half, and workers on the other nodes, one of either to a node.
+/// A leader on any node but those of one half, and workers on the other nodes, one of either to a
+/// node.
 fn two_shapes(nodes: u64, seconds: u64) -> CString {
-    let slot =
-        |label: &str, count: u64| format!(r#"{{"type":"slot","count":{count},"label":"{label}","with":[{SMALL}]}}"#);
+    let slot = |label: &str, count: u64| {
+        format!(r#"{{"type":"slot","count":{count},"label":"{label}","with":[{SMALL}]}}"#)
+    };
     let part = nodes.div_ceil(32);
     let set = |skip: u64| -> String {
-        let range = |at: u64| format!("{}-{}", at * part, (at * part + part - 1 - skip).min(nodes - 1));
+        let range =
+            |at: u64| format!("{}-{}", at * part, (at * part + part - 1 - skip).min(nodes - 1));
         (0..32).map(range).collect::<Vec<_>>().join(",")
     };
     CString::new(format!(
@@ -269,7 +304,10 @@ fn packed(table: &Table) {
     let free = nodes - nodes / 10;
     for rank in (0..nodes).filter(|rank| *rank != free) {
         let with = r#""cpu":31900,"pods":1"#;
-        context.charge(1, &format!(r#"{{"label":"r","rank":{rank},"count":1,"with":{{{with}}},"end":"never"}}"#));
+        context.charge(
+            1,
+            &format!(r#"{{"label":"r","rank":{rank},"count":1,"with":{{{with}}},"end":"never"}}"#),
+        );
     }
     for policy in ["first", "binpack", "spread"] {
         let pod = Wish { slots: 1, needs: SMALL, policy, levels: "" };
@@ -280,7 +318,9 @@ fn packed(table: &Table) {
 
 fn main() {
     let only = std::env::args().skip(1).find(|argument| !argument.starts_with('-'));
-    println!("| work | must be under (us) | median of new requests (us) | of one repeated |\n|---|---|---|---|");
+    println!(
+        "| work | must be under (us) | median of new requests (us) | of one repeated |\n|---|---|---|---|"
+    );
     for (size, nodes) in [1_000, 5_000, 16_384].into_iter().enumerate() {
         if only.as_ref().is_none_or(|only| *only == nodes.to_string()) {
             machine(nodes, size);

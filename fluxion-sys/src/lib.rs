@@ -1,8 +1,10 @@
-//! The `reapi_cli` C ABI of Fluxion: `include/reapi_cli.h` as Rust sees it, and the libraries behind it.
+//! The `reapi_cli` C ABI of Fluxion: `include/reapi_cli.h` as Rust sees it, and the libraries
+//! behind it.
 //!
-//! [`FunctionTable`] holds one function pointer per C function. [`FunctionTable::builtin`] is the library that is linked in:
-//! fluxion-engine behind the same C functions, which are also exported under their C names. [`FunctionTable::open`] is any
-//! other `libreapi_cli.so`, behind a barrier (see [`system`]). The safe wrapper is not here but in the scheduler.
+//! [`FunctionTable`] holds one function pointer per C function. [`FunctionTable::builtin`] is the
+//! library that is linked in: fluxion-engine behind the same C functions, which are also exported
+//! under their C names. [`FunctionTable::open`] is any other `libreapi_cli.so`, behind a barrier
+//! (see [`system`]). The safe wrapper is not here but in the scheduler.
 //!
 //! ```
 //! use fluxion_sys::FunctionTable;
@@ -24,7 +26,9 @@ pub mod system;
 mod table;
 
 #[cfg(not(panic = "unwind"))]
-compile_error!("a panic must not cross into C, and can only be caught where it unwinds: build with panic = \"unwind\"");
+compile_error!(
+    "a panic must not cross into C, and can only be caught where it unwinds: build with panic = \"unwind\""
+);
 
 pub use bindings::{match_op_t, reapi_cli_ctx_t, reapi_cli_status_t};
 pub use table::{Extensions, FunctionTable};
@@ -53,7 +57,8 @@ pub mod match_op {
     /// Now, or EBUSY.
     pub const ALLOCATE: c::match_op_t = c::match_op_t_MATCH_ALLOCATE;
     /// Now, or EBUSY, or ENODEV if it could never be.
-    pub const ALLOCATE_W_SATISFIABILITY: c::match_op_t = c::match_op_t_MATCH_ALLOCATE_W_SATISFIABILITY;
+    pub const ALLOCATE_W_SATISFIABILITY: c::match_op_t =
+        c::match_op_t_MATCH_ALLOCATE_W_SATISFIABILITY;
     /// Now, or reserved at the earliest instant.
     pub const ALLOCATE_ORELSE_RESERVE: c::match_op_t = c::match_op_t_MATCH_ALLOCATE_ORELSE_RESERVE;
     /// Only tell whether it could ever be.
@@ -61,7 +66,8 @@ pub mod match_op {
     /// As [`ALLOCATE`], but take nothing.
     pub const WITHOUT_ALLOCATING: c::match_op_t = c::match_op_t_MATCH_WITHOUT_ALLOCATING;
     /// As [`ALLOCATE_ORELSE_RESERVE`], but take nothing.
-    pub const WITHOUT_ALLOCATING_FUTURE: c::match_op_t = c::match_op_t_MATCH_WITHOUT_ALLOCATING_FUTURE;
+    pub const WITHOUT_ALLOCATING_FUTURE: c::match_op_t =
+        c::match_op_t_MATCH_WITHOUT_ALLOCATING_FUTURE;
 }
 
 /// Values of [`reapi_cli_status_t`].

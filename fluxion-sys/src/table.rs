@@ -1,4 +1,5 @@
-//! One function pointer per C function, so that the caller does not care which library is behind them.
+//! One function pointer per C function, so that the caller does not care which library is behind
+//! them.
 
 use std::ffi::{c_char, c_int};
 
@@ -9,7 +10,8 @@ type Ctx = *mut reapi_cli_ctx_t;
 type Text = *const c_char;
 type TextOut = *mut *mut c_char;
 
-/// The functions of a library. Fields that are `Option` came to upstream later than 0.30, and may be absent.
+/// The functions of a library. Fields that are `Option` came to upstream later than 0.30, and may
+/// be absent.
 ///
 /// All are documented in `include/reapi_cli.h`.
 #[derive(Debug, Clone, Copy)]
@@ -18,17 +20,45 @@ pub struct FunctionTable {
     pub new: unsafe extern "C" fn() -> Ctx,
     pub destroy: unsafe extern "C" fn(Ctx),
     pub initialize: unsafe extern "C" fn(Ctx, Text, Text) -> c_int,
-    pub match_allocate:
-        unsafe extern "C" fn(Ctx, bool, Text, *mut u64, *mut bool, TextOut, *mut i64, *mut f64) -> c_int,
-    pub update_allocate: unsafe extern "C" fn(Ctx, u64, Text, *mut i64, *mut f64, *mut *const c_char) -> c_int,
+    pub match_allocate: unsafe extern "C" fn(
+        Ctx,
+        bool,
+        Text,
+        *mut u64,
+        *mut bool,
+        TextOut,
+        *mut i64,
+        *mut f64,
+    ) -> c_int,
+    pub update_allocate:
+        unsafe extern "C" fn(Ctx, u64, Text, *mut i64, *mut f64, *mut *const c_char) -> c_int,
     pub cancel: unsafe extern "C" fn(Ctx, u64, bool) -> c_int,
     pub info: unsafe extern "C" fn(Ctx, u64, TextOut, *mut bool, *mut i64, *mut f64) -> c_int,
-    pub stat: unsafe extern "C" fn(Ctx, *mut i64, *mut i64, *mut i64, *mut f64, *mut f64, *mut f64, *mut f64) -> c_int,
+    pub stat: unsafe extern "C" fn(
+        Ctx,
+        *mut i64,
+        *mut i64,
+        *mut i64,
+        *mut f64,
+        *mut f64,
+        *mut f64,
+        *mut f64,
+    ) -> c_int,
     pub get_err_msg: unsafe extern "C" fn(Ctx) -> *mut c_char,
     pub clear_err_msg: unsafe extern "C" fn(Ctx),
     /// `reapi_cli_match`, since 0.33.
-    pub match_op:
-        Option<unsafe extern "C" fn(Ctx, match_op_t, Text, *mut u64, *mut bool, TextOut, *mut i64, *mut f64) -> c_int>,
+    pub match_op: Option<
+        unsafe extern "C" fn(
+            Ctx,
+            match_op_t,
+            Text,
+            *mut u64,
+            *mut bool,
+            TextOut,
+            *mut i64,
+            *mut f64,
+        ) -> c_int,
+    >,
     /// Since 0.33.
     pub match_satisfy: Option<unsafe extern "C" fn(Ctx, Text, *mut bool, *mut f64) -> c_int>,
     /// Since 0.36.1.
@@ -36,8 +66,18 @@ pub struct FunctionTable {
     /// Since 0.52.
     pub clone: Option<unsafe extern "C" fn(Ctx) -> Ctx>,
     /// Since 0.52.
-    pub match_with_jobid:
-        Option<unsafe extern "C" fn(Ctx, match_op_t, Text, u64, *mut bool, TextOut, *mut i64, *mut f64) -> c_int>,
+    pub match_with_jobid: Option<
+        unsafe extern "C" fn(
+            Ctx,
+            match_op_t,
+            Text,
+            u64,
+            *mut bool,
+            TextOut,
+            *mut i64,
+            *mut f64,
+        ) -> c_int,
+    >,
     /// Since 0.53.
     pub find: Option<unsafe extern "C" fn(Ctx, Text, Text, TextOut) -> c_int>,
     /// Since 0.53.
@@ -125,7 +165,8 @@ mod tests {
     use super::*;
     use crate::bindings as c;
 
-    /// Compiles only if the table has the header's signatures; the names resolve to the exported functions.
+    /// Compiles only if the table has the header's signatures; the names resolve to the exported
+    /// functions.
     #[test]
     fn the_table_has_the_signatures_of_the_header() {
         let of_the_header = FunctionTable {
@@ -167,6 +208,9 @@ mod tests {
                 usage: c::fluxion_ext_usage,
             }),
         };
-        assert_eq!(of_the_header.new as *const () as usize, FunctionTable::builtin().new as *const () as usize);
+        assert_eq!(
+            of_the_header.new as *const () as usize,
+            FunctionTable::builtin().new as *const () as usize
+        );
     }
 }

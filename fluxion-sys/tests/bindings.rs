@@ -16,7 +16,9 @@ fn bindings_are_those_of_the_header() {
             .merge_extern_blocks(true)
             .layout_tests(false)
             .generate_comments(false)
-            .rust_target(bindgen::RustTarget::stable(85, 0).unwrap_or_else(|_| panic!("a known version")))
+            .rust_target(
+                bindgen::RustTarget::stable(85, 0).unwrap_or_else(|_| panic!("a known version")),
+            )
             .rust_edition(bindgen::RustEdition::Edition2024)
             .disable_header_comment()
             .raw_line("// Made by bindgen from include/reapi_cli.h: see tests/bindings.rs.")
@@ -28,7 +30,9 @@ fn bindings_are_those_of_the_header() {
         Err(panic) => {
             let why = panic.downcast_ref::<String>().map_or("", String::as_str);
             assert!(why.contains("libclang"), "bindgen failed: {why}");
-            eprintln!("NOT CHECKED: libclang is missing, so the bindings were not compared with the header.");
+            eprintln!(
+                "NOT CHECKED: libclang is missing, so the bindings were not compared with the header."
+            );
             eprintln!("             On Debian: apt-get install libclang-dev");
             return;
         }
@@ -38,5 +42,8 @@ fn bindings_are_those_of_the_header() {
         std::fs::write(&path, &made).expect("src/bindings.rs can be written");
     }
     let kept = std::fs::read_to_string(&path).expect("src/bindings.rs can be read");
-    assert!(kept == made, "src/bindings.rs is not what bindgen makes: set FLUXION_SYS_REGENERATE=1 to rewrite it");
+    assert!(
+        kept == made,
+        "src/bindings.rs is not what bindgen makes: set FLUXION_SYS_REGENERATE=1 to rewrite it"
+    );
 }

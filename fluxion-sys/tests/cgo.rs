@@ -1,7 +1,9 @@
-//! The header and the shared library serve a Go program, which reaches them through cgo: cgo/main.go.
+//! The header and the shared library serve a Go program, which reaches them through cgo:
+//! cgo/main.go.
 //!
-//! cgo sees no header but this one, takes names and widths of types from it, and reads errno behind each call. The program
-//! writes one machine with the edges of its graph down, and both ways with and without names: the answers are the same.
+//! cgo sees no header but this one, takes names and widths of types from it, and reads errno behind
+//! each call. The program writes one machine with the edges of its graph down, and both ways with
+//! and without names: the answers are the same.
 
 mod programs;
 
@@ -13,11 +15,16 @@ fn a_go_program_uses_the_library_whichever_way_edges_are_written() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cgo");
     std::fs::create_dir_all(&folder).expect("it can be made");
-    // The header lies beside the program: Go's build cache does not notice when one elsewhere changes.
-    for file in ["tests/cgo/go.mod", "tests/cgo/main.go", "include/reapi_cli.h"].map(|file| root.join(file)) {
-        std::fs::copy(&file, folder.join(file.file_name().expect("a file"))).expect("it can be copied");
+    // The header lies beside the program: Go's build cache does not notice when one elsewhere
+    // changes.
+    for file in
+        ["tests/cgo/go.mod", "tests/cgo/main.go", "include/reapi_cli.h"].map(|file| root.join(file))
+    {
+        std::fs::copy(&file, folder.join(file.file_name().expect("a file")))
+            .expect("it can be copied");
     }
-    std::fs::copy(programs::shared_library(), folder.join("libreapi_cli.so")).expect("it can be copied");
+    std::fs::copy(programs::shared_library(), folder.join("libreapi_cli.so"))
+        .expect("it can be copied");
     let run = Command::new("go")
         .args(["run", "."])
         .current_dir(&folder)

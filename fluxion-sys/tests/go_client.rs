@@ -1,9 +1,11 @@
-//! The Go client of Fluxion builds with our header, and its own tests print with our library what they print with upstream's.
+//! The Go client of Fluxion builds with our header, and its own tests print with our library what
+//! they print with upstream's.
 //!
-//! The client is not ours to keep. It comes from the folder that the environment variable `FLUXION_GO_CLIENT` names (a checkout
-//! of flux-framework/fluxion-go), else through Go's module proxy; where neither has it, the test says so and does nothing.
-//! Its tests are given `"load_format": "jgf"`, which upstream's 0.54 wants as well. `go_client.txt` has what they print with
-//! that, but for texts of errors, addresses and times: with either library two of them fail.
+//! The client is not ours to keep. It comes from the folder that the environment variable
+//! `FLUXION_GO_CLIENT` names (a checkout of flux-framework/fluxion-go), else through Go's module
+//! proxy; where neither has it, the test says so and does nothing. Its tests are given
+//! `"load_format": "jgf"`, which upstream's 0.54 wants as well. `go_client.txt` has what they print
+//! with that, but for texts of errors, addresses and times: with either library two of them fail.
 
 mod programs;
 
@@ -15,8 +17,16 @@ use std::process::Command;
 const MODULE: &str = "github.com/flux-framework/fluxion-go@a77ba46f0b7c";
 const PACKAGES: [&str; 2] = ["./pkg/fluxcli", "./pkg/types"];
 /// What is printed of an answer, and how a test ended.
-const LINES: [&str; 8] =
-    ["jobid: ", "reserved: ", "allocated: ", "at: ", "error: ", "satisfied: ", "--- PASS: ", "--- FAIL: "];
+const LINES: [&str; 8] = [
+    "jobid: ",
+    "reserved: ",
+    "allocated: ",
+    "at: ",
+    "error: ",
+    "satisfied: ",
+    "--- PASS: ",
+    "--- FAIL: ",
+];
 
 #[test]
 fn the_go_client_prints_what_it_prints_with_upstreams_library() {
@@ -31,7 +41,8 @@ fn the_go_client_prints_what_it_prints_with_upstreams_library() {
     copy(&source, &client);
     let test = client.join("pkg/fluxcli/reapi_cli_test.go");
     let text = std::fs::read_to_string(&test).expect("the client has tests");
-    let with_format = text.replace(r#""{\"prune-filters\""#, r#""{\"load_format\": \"jgf\", \"prune-filters\""#);
+    let with_format =
+        text.replace(r#""{\"prune-filters\""#, r#""{\"load_format\": \"jgf\", \"prune-filters\""#);
     assert_ne!(text, with_format, "the client's tests have other options than they had");
     std::fs::write(&test, with_format).expect("it can be written");
 
@@ -43,7 +54,8 @@ fn the_go_client_prints_what_it_prints_with_upstreams_library() {
     // Go's cache of what it has built knows the flags, but no header outside of a package.
     let mut digest = DefaultHasher::new();
     header.hash(&mut digest);
-    std::fs::copy(programs::shared_library(), library.join("libreapi_cli.so")).expect("it can be copied");
+    std::fs::copy(programs::shared_library(), library.join("libreapi_cli.so"))
+        .expect("it can be copied");
     let run = Command::new("go")
         // Vet refuses formats that the client has.
         .args(["test", "-vet=off", "-count=1", "-v"])
@@ -81,7 +93,11 @@ fn source() -> Option<PathBuf> {
     if let Some(named) = std::env::var_os("FLUXION_GO_CLIENT") {
         return Some(named.into());
     }
-    let fetched = Command::new("go").args(["mod", "download", "-json", MODULE]).current_dir("/").output().ok()?;
+    let fetched = Command::new("go")
+        .args(["mod", "download", "-json", MODULE])
+        .current_dir("/")
+        .output()
+        .ok()?;
     let answer: serde_json::Value = serde_json::from_slice(&fetched.stdout).ok()?;
     Some(answer["Dir"].as_str()?.into())
 }
@@ -95,7 +111,8 @@ fn copy(from: &Path, to: &Path) {
         if path.is_dir() {
             copy(&path, &target);
         } else {
-            std::fs::write(&target, std::fs::read(&path).expect("it can be read")).expect("it can be written");
+            std::fs::write(&target, std::fs::read(&path).expect("it can be read"))
+                .expect("it can be written");
         }
     }
 }

@@ -1,13 +1,16 @@
-//! Every function of the built-in library, called as C would: who owns what, what NULL does, what is freed when.
+//! Every function of the built-in library, called as C would: who owns what, what NULL does, what
+//! is freed when.
 //!
-//! Runs with the others, and is made small so that it also runs under Miri, which sees use after free, leaks and foreign
-//! memory: `cargo +nightly miri test -p fluxion-sys --test memory`.
+//! Runs with the others, and is made small so that it also runs under Miri, which sees use after
+//! free, leaks and foreign memory: `cargo +nightly miri test -p fluxion-sys --test memory`.
 #![allow(unsafe_code, reason = "calls the C functions")]
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::ptr;
 
-use fluxion_sys::{Extensions, FunctionTable, errno, match_op, match_op_t, reapi_cli_ctx_t, status};
+use fluxion_sys::{
+    Extensions, FunctionTable, errno, match_op, match_op_t, reapi_cli_ctx_t, status,
+};
 
 unsafe extern "C" {
     fn free(pointer: *mut c_void);
@@ -101,7 +104,11 @@ impl Session {
     }
 
     /// One of the functions that take a text and return nothing else.
-    fn say(&self, function: Option<unsafe extern "C" fn(*mut reapi_cli_ctx_t, *const c_char) -> c_int>, what: &str) {
+    fn say(
+        &self,
+        function: Option<unsafe extern "C" fn(*mut reapi_cli_ctx_t, *const c_char) -> c_int>,
+        what: &str,
+    ) {
         let what = text(what);
         // SAFETY: our context, a string that lives through the call.
         let rc = unsafe { function.expect("the built-in library has it")(self.ctx, what.as_ptr()) };
@@ -111,7 +118,11 @@ impl Session {
     /// One of the extensions that answer with a text.
     fn ask(
         &self,
-        function: unsafe extern "C" fn(*mut reapi_cli_ctx_t, *const c_char, *mut *mut c_char) -> c_int,
+        function: unsafe extern "C" fn(
+            *mut reapi_cli_ctx_t,
+            *const c_char,
+            *mut *mut c_char,
+        ) -> c_int,
         what: &str,
     ) -> String {
         let what = text(what);
@@ -151,8 +162,7 @@ fn jobspec(kind: &str, count: u64, seconds: u64) -> String {
     )
 }
 
-const WHOLE: &str =
-    r#"{"load_format":"jgf","matcher_name":"CA","matcher_policy":"lonode","match_format":"rv1_nosched"}"#;
+const WHOLE: &str = r#"{"load_format":"jgf","matcher_name":"CA","matcher_policy":"lonode","match_format":"rv1_nosched"}"#;
 
 #[test]
 fn jobs_come_and_go() {
@@ -169,8 +179,16 @@ fn jobs_come_and_go() {
     let table = session.table;
     let (mut mode, mut reserved, mut at, mut ov) = (ptr::null_mut(), false, 0, 0.0);
     // SAFETY: our context, places for the answer.
-    let rc =
-        unsafe { (table.info)(session.ctx, second.jobid, &raw mut mode, &raw mut reserved, &raw mut at, &raw mut ov) };
+    let rc = unsafe {
+        (table.info)(
+            session.ctx,
+            second.jobid,
+            &raw mut mode,
+            &raw mut reserved,
+            &raw mut at,
+            &raw mut ov,
+        )
+    };
     assert_eq!(rc, 0);
     // SAFETY: it succeeded, so the text is ours.
     assert_eq!(unsafe { taken(mode) }.as_deref(), Some("RESERVED"));
@@ -178,7 +196,10 @@ fn jobs_come_and_go() {
     let (found, criteria) = (table.find.expect("it is there"), text("sched-now=allocated"));
     let mut list = ptr::null_mut();
     // SAFETY: our context, strings that live through the call, a place for the answer.
-    assert_eq!(unsafe { found(session.ctx, criteria.as_ptr(), c"rlite".as_ptr(), &raw mut list) }, 0);
+    assert_eq!(
+        unsafe { found(session.ctx, criteria.as_ptr(), c"rlite".as_ptr(), &raw mut list) },
+        0
+    );
     // SAFETY: it succeeded, so the text is ours.
     assert!(unsafe { taken(list) }.is_some_and(|list| list.contains("core")));
 
@@ -202,7 +223,14 @@ fn jobs_come_and_go() {
     let mut again = ptr::null();
     // SAFETY: our context, a string that lives through the call, places for the answer.
     let rc = unsafe {
-        (table.update_allocate)(session.ctx, 7, text_of_r.as_ptr(), &raw mut at, &raw mut ov, &raw mut again)
+        (table.update_allocate)(
+            session.ctx,
+            7,
+            text_of_r.as_ptr(),
+            &raw mut at,
+            &raw mut ov,
+            &raw mut again,
+        )
     };
     assert_eq!(rc, 0, "{}", session.message());
     // SAFETY: it succeeded, so the text is ours.
@@ -214,8 +242,14 @@ fn the_graph_grows_and_shrinks() {
     let session = Session::new(GRAPH, WHOLE);
     let table = session.table;
     session.say(table.add_subgraph, MORE);
-    assert_eq!(session.matched(match_op::ALLOCATE, &jobspec("core", 1, 0)).rc, 0, "{}", session.message());
-    let (set, get) = (table.set_status.expect("it is there"), table.get_status.expect("it is there"));
+    assert_eq!(
+        session.matched(match_op::ALLOCATE, &jobspec("core", 1, 0)).rc,
+        0,
+        "{}",
+        session.message()
+    );
+    let (set, get) =
+        (table.set_status.expect("it is there"), table.get_status.expect("it is there"));
     let (set_rank, get_rank) =
         (table.set_rank_status.expect("it is there"), table.get_rank_status.expect("it is there"));
     let (path, mut is) = (c"/c0/node1".as_ptr(), status::UP);
@@ -277,8 +311,16 @@ fn a_reservation_is_moved_and_a_trial_is_taken_back() {
     let moved = |job: u64| {
         let (mut at, mut reserved, mut later, mut r) = (-1, false, -1, ptr::null_mut());
         // SAFETY: our context, places for the answers.
-        let rc =
-            unsafe { (ext.move_job)(session.ctx, job, &raw mut at, &raw mut reserved, &raw mut r, &raw mut later) };
+        let rc = unsafe {
+            (ext.move_job)(
+                session.ctx,
+                job,
+                &raw mut at,
+                &raw mut reserved,
+                &raw mut r,
+                &raw mut later,
+            )
+        };
         // SAFETY: the text is ours if it succeeded.
         let r = if rc == 0 { unsafe { taken(r) } } else { None };
         (rc, at, reserved, later, r.map(|r| r.is_empty()))
@@ -323,14 +365,43 @@ fn null_is_refused_and_touches_nothing() {
         assert_eq!((table.initialize)(none, ptr::null(), ptr::null()), -1);
         assert_eq!((table.cancel)(none, 1, true), -1);
         assert_eq!(
-            function(session.ctx, match_op::ALLOCATE, ptr::null(), jobid, reserved, ptr::null_mut(), at, ov),
+            function(
+                session.ctx,
+                match_op::ALLOCATE,
+                ptr::null(),
+                jobid,
+                reserved,
+                ptr::null_mut(),
+                at,
+                ov
+            ),
             -1
         );
         assert_eq!(errno::get(), errno::EINVAL);
         let (null, mut r) = (ptr::null_mut(), ptr::null_mut());
-        assert_eq!(function(session.ctx, match_op::ALLOCATE, spec.as_ptr(), null, reserved, &raw mut r, at, ov), -1);
+        assert_eq!(
+            function(
+                session.ctx,
+                match_op::ALLOCATE,
+                spec.as_ptr(),
+                null,
+                reserved,
+                &raw mut r,
+                at,
+                ov
+            ),
+            -1
+        );
         assert!(r.is_null(), "set on success only");
-        assert_eq!(table.find.expect("it is there")(session.ctx, ptr::null(), ptr::null(), ptr::null_mut()), -1);
+        assert_eq!(
+            table.find.expect("it is there")(
+                session.ctx,
+                ptr::null(),
+                ptr::null(),
+                ptr::null_mut()
+            ),
+            -1
+        );
         assert_eq!(table.add_subgraph.expect("it is there")(session.ctx, ptr::null()), -1);
     }
     // Without a graph every argument is wrong, also one that would have its own errno.
@@ -342,5 +413,10 @@ fn null_is_refused_and_touches_nothing() {
         (table.destroy)(empty);
     }
     // Nothing was taken by what failed.
-    assert_eq!(session.matched(match_op::ALLOCATE, &jobspec("core", 2, 0)).rc, 0, "{}", session.message());
+    assert_eq!(
+        session.matched(match_op::ALLOCATE, &jobspec("core", 2, 0)).rc,
+        0,
+        "{}",
+        session.message()
+    );
 }

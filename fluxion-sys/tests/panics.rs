@@ -1,7 +1,8 @@
 //! No panic leaves the library, as it is shipped: a shared one, in the release profile.
 //!
-//! A panic is provoked inside every function in turn. The hook for that is compiled in with `--cfg fluxion_defects` alone, and
-//! the library that has it lies in a directory of its own. `make panics` runs this; it takes about a minute to build.
+//! A panic is provoked inside every function in turn. The hook for that is compiled in with
+//! `--cfg fluxion_defects` alone, and the library that has it lies in a directory of its own.
+//! `make panics` runs this; it takes about a minute to build.
 
 mod programs;
 
@@ -15,9 +16,15 @@ fn no_panic_leaves_the_shared_library() {
     let run = programs::run("panics", &library());
     let said = String::from_utf8_lossy(&run.stderr);
     assert!(run.status.success(), "{:?}: {said}", run.status);
-    assert_eq!(String::from_utf8_lossy(&run.stdout).trim(), format!("{} functions", FUNCTIONS.len()));
+    assert_eq!(
+        String::from_utf8_lossy(&run.stdout).trim(),
+        format!("{} functions", FUNCTIONS.len())
+    );
     for function in FUNCTIONS {
-        assert!(said.contains(&format!("{function}: a defect, as wanted")), "nothing has panicked in {function}");
+        assert!(
+            said.contains(&format!("{function}: a defect, as wanted")),
+            "nothing has panicked in {function}"
+        );
     }
 }
 

@@ -128,7 +128,8 @@ impl Calls<'_> {
             if id != u64::MAX {
                 self.jobs.insert(id);
             }
-            // Upstream takes such ids as well, and no function knows them any more. Of two jobs of one id a part stays.
+            // Upstream takes such ids as well, and no function knows them any more. Of two jobs of
+            // one id a part stays.
             self.places[at].has_lost |= i64::try_from(given).is_err() || is_known;
             return Ok(());
         }

@@ -1,9 +1,11 @@
-//! Sequences of calls through the function table, as a C program makes them that gets much wrong: any order, several contexts
-//! and clones, contexts without a graph, NULL for everything, texts that are none.
+//! Sequences of calls through the function table, as a C program makes them that gets much wrong:
+//! any order, several contexts and clones, contexts without a graph, NULL for everything, texts
+//! that are none.
 //!
-//! After each call: errno is one that the header has for this function, nothing was handed out by a failure, and a failure
-//! left the state as it was, as far as the functions that look can see. In the end all that is left is cancelled, and all is
-//! free. Panics, foreign memory and leaks are for the sanitizer.
+//! After each call: errno is one that the header has for this function, nothing was handed out by a
+//! failure, and a failure left the state as it was, as far as the functions that look can see. In
+//! the end all that is left is cancelled, and all is free. Panics, foreign memory and leaks are for
+//! the sanitizer.
 
 mod functions;
 mod texts;
@@ -29,8 +31,8 @@ const HANDED_OUT_MAX: usize = 6;
 /// A place of a context, and what is known of it.
 struct Place {
     ctx: *mut reapi_cli_ctx_t,
-    /// Something stays taken that no job has: a grant that could not be written, a part of two jobs of one id,
-    /// or of one that was given back by ranks.
+    /// Something stays taken that no job has: a grant that could not be written, a part of two jobs
+    /// of one id, or of one that was given back by ranks.
     has_lost: bool,
 }
 
@@ -141,7 +143,8 @@ impl Calls<'_> {
                 }
                 return None;
             }
-            // Something was left out of a shorthand once: that is said ever after, also if that could not be written.
+            // Something was left out of a shorthand once: that is said ever after, also if that
+            // could not be written.
             all.push(copied(text).unwrap_or_default().replace(r#","writer":"fluxion:jgf_shorthand""#, ""));
         }
         for id in self.jobs.iter().copied().chain([1, 2, 3]) {

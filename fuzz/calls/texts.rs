@@ -1,4 +1,5 @@
-//! Arguments: NULL, texts that are good, what the library itself handed out, and all of these with a few bytes changed.
+//! Arguments: NULL, texts that are good, what the library itself handed out, and all of these with
+//! a few bytes changed.
 
 use std::ffi::{CString, c_char};
 use std::ptr;

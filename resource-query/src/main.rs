@@ -1,11 +1,14 @@
-//! `resource-query`: loads a resource graph and takes commands on standard input, as Fluxion's program of this name does.
+//! `resource-query`: loads a resource graph and takes commands on standard input, as Fluxion's
+//! program of this name does.
 //!
-//! Commands, options and the form of what is printed are upstream's, so that its users and its tests find what they know:
-//! `resource-query -L graph.json -f jgf -P lonode`, then `match allocate job.yaml`. What upstream does not end well ends
-//! here: the end of input ends the session, and what is wrong is a text on standard error.
+//! Commands, options and the form of what is printed are upstream's, so that its users and its
+//! tests find what they know: `resource-query -L graph.json -f jgf -P lonode`, then
+//! `match allocate job.yaml`. What upstream does not end well ends here: the end of input ends the
+//! session, and what is wrong is a text on standard error.
 //!
-//! Nothing of scheduling is decided here; that is fluxion-engine. [`options`] reads the command line, [`session`] holds the
-//! graph and where answers go, [`commands`] has one function per command.
+//! Nothing of scheduling is decided here; that is fluxion-engine. [`options`] reads the command
+//! line, [`session`] holds the graph and where answers go, [`commands`] has one function per
+//! command.
 
 mod commands;
 mod options;
@@ -53,8 +56,11 @@ fn run(options: Options) -> io::Result<()> {
             session.flush()?;
         }
         line.clear();
-        // A line that is not UTF-8 names no file or path that there could be: it is an error of its command.
-        if input.read_until(b'\n', &mut line)? == 0 || !commands::run(&mut session, &String::from_utf8_lossy(&line))? {
+        // A line that is not UTF-8 names no file or path that there could be: it is an error of its
+        // command.
+        if input.read_until(b'\n', &mut line)? == 0
+            || !commands::run(&mut session, &String::from_utf8_lossy(&line))?
+        {
             break;
         }
     }

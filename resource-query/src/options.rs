@@ -104,11 +104,17 @@ pub(crate) fn read(arguments: impl IntoIterator<Item = String>) -> Result<Wanted
         match option {
             'h' => return Ok(Wanted::Help),
             'L' => all.load_file = value.into(),
-            'f' => all.load_format = Format::parse(&value).ok_or_else(|| unknown("load-format", &value))?,
+            'f' => {
+                all.load_format =
+                    Format::parse(&value).ok_or_else(|| unknown("load-format", &value))?
+            }
             'S' if value.eq_ignore_ascii_case("CA") => {}
             'S' => return Err(format!("--match-subsystems: {value}: only CA is offered")),
             'P' => all.policy = value,
-            'F' => all.match_format = MatchFormat::parse(&value).ok_or_else(|| unknown("match-format", &value))?,
+            'F' => {
+                all.match_format =
+                    MatchFormat::parse(&value).ok_or_else(|| unknown("match-format", &value))?
+            }
             'T' => {
                 all.traverser = match &*value {
                     "simple" => Traverser::Simple,
@@ -150,21 +156,27 @@ fn split(arguments: impl IntoIterator<Item = String>) -> Result<Vec<(char, Strin
     let mut arguments = arguments.into_iter();
     while let Some(argument) = arguments.next() {
         let (name, given) = match argument.split_once('=') {
-            Some((name, value)) if name.starts_with("--") => (name.to_owned(), Some(value.to_owned())),
+            Some((name, value)) if name.starts_with("--") => {
+                (name.to_owned(), Some(value.to_owned()))
+            }
             _ => (argument, None),
         };
         if let Some(long) = name.strip_prefix("--").filter(|long| !long.is_empty()) {
             let (_, short, takes_value) = by_long_name(long)?;
             let value = match (takes_value, given) {
                 (true, Some(value)) => value,
-                (true, None) => arguments.next().ok_or_else(|| format!("--{long}: its value is missing"))?,
+                (true, None) => {
+                    arguments.next().ok_or_else(|| format!("--{long}: its value is missing"))?
+                }
                 (false, None) => String::new(),
                 (false, Some(_)) => return Err(format!("--{long}: takes no value")),
             };
             options.push((short, value));
             continue;
         }
-        let Some(letters) = name.strip_prefix('-').filter(|letters| !letters.is_empty() && name != "--") else {
+        let Some(letters) =
+            name.strip_prefix('-').filter(|letters| !letters.is_empty() && name != "--")
+        else {
             return Err(format!("{name}: not an option"));
         };
         let mut rest = letters.chars();
@@ -201,7 +213,9 @@ fn by_long_name(name: &str) -> Result<(&'static str, char, bool), String> {
 /// As C's atoi reads it; what is no number is 0.
 fn reserve(value: &str) -> Result<(), String> {
     let digits = value.trim_start();
-    let length = digits.char_indices().find(|(at, c)| !(c.is_ascii_digit() || (*at == 0 && matches!(c, '+' | '-'))));
+    let length = digits
+        .char_indices()
+        .find(|(at, c)| !(c.is_ascii_digit() || (*at == 0 && matches!(c, '+' | '-'))));
     let number: i64 = digits[..length.map_or(digits.len(), |(at, _)| at)].parse().unwrap_or(0);
     if (0..=RESERVE_MAX).contains(&number) {
         return Ok(());
@@ -211,7 +225,9 @@ fn reserve(value: &str) -> Result<(), String> {
 
 fn loadable(path: &Path) -> Result<(), String> {
     match std::fs::metadata(path) {
-        Ok(there) if there.is_dir() => Err(format!("--load-file: {}: is a directory", path.display())),
+        Ok(there) if there.is_dir() => {
+            Err(format!("--load-file: {}: is a directory", path.display()))
+        }
         Ok(_) => Ok(()),
         Err(error) => Err(format!("--load-file: {}: {error}", path.display())),
     }
@@ -240,11 +256,22 @@ mod tests {
 
     #[test]
     fn reads_as_getopt_does() {
-        let options =
-            of(&["-Plonode", "-edFrv1", "--traverser=flexible", "--test-output", "out", "-p", "ALL:gpu", "-pnode:x"])
-                .unwrap();
+        let options = of(&[
+            "-Plonode",
+            "-edFrv1",
+            "--traverser=flexible",
+            "--test-output",
+            "out",
+            "-p",
+            "ALL:gpu",
+            "-pnode:x",
+        ])
+        .unwrap();
         assert_eq!((&*options.policy, options.match_format), ("lonode", MatchFormat::Rv1));
-        assert_eq!((options.elapse_time, options.disable_prompt, options.traverser), (true, true, Traverser::Flexible));
+        assert_eq!(
+            (options.elapse_time, options.disable_prompt, options.traverser),
+            (true, true, Traverser::Flexible)
+        );
         assert_eq!(options.test_output.as_deref(), Some(Path::new("out")));
         assert_eq!(options.prune_filters, "ALL:gpu,node:x");
         assert_eq!(of(&["-h"]).unwrap_err(), "help");

@@ -36,7 +36,8 @@ fn graphml(graph: &Graph, out: &mut impl Write) -> io::Result<()> {
     for vertex in graph.vertices() {
         let (id, name, path) = (graph.uniq_id(vertex), graph.name(vertex), graph.path(vertex));
         write!(out, r#"    <node id="n{id}">"#)?;
-        for (key, value) in [("name", &*name), ("type", graph.kind_name(vertex)), ("path", &*path)] {
+        for (key, value) in [("name", &*name), ("type", graph.kind_name(vertex)), ("path", &*path)]
+        {
             write!(out, r#"<data key="{key}">{}</data>"#, escaped(value))?;
         }
         writeln!(out, "</node>")?;

@@ -51,7 +51,8 @@ impl Session {
         let policy = options::policy(&options.policy).map_err(io::Error::other)?;
         let text = std::fs::read_to_string(&options.load_file)?;
         let started = Instant::now();
-        let graph = readers::read(options.load_format, &text, PoolTypes::default()).map_err(io::Error::other)?;
+        let graph = readers::read(options.load_format, &text, PoolTypes::default())
+            .map_err(io::Error::other)?;
         let settings = fluxion_engine::Options {
             load_format: options.load_format,
             policy,
@@ -110,7 +111,8 @@ impl Session {
         self.engine.info(id).is_ok_and(|info| info.mode != JobMode::Canceled)
     }
 
-    /// An id is used: the next job gets the one after it, as upstream does, also where that was used before.
+    /// An id is used: the next job gets the one after it, as upstream does, also where that was
+    /// used before.
     pub(crate) fn took_id(&mut self, id: u64) {
         self.next_job = id.saturating_add(1);
     }

@@ -3,8 +3,8 @@
 use anyhow::Context;
 use tracing_subscriber::EnvFilter;
 
-/// Whoever sends a request reports its failure, with what it was for; the client's own lines would only repeat it. A filter
-/// on the command line overrides this.
+/// Whoever sends a request reports its failure, with what it was for; the client's own lines would
+/// only repeat it. A filter on the command line overrides this.
 const QUIET: &str = "kube_client::client::builder=off,kube_runtime::watcher=error";
 
 /// The format of log lines.
@@ -16,9 +16,11 @@ pub(super) enum Format {
     Json,
 }
 
-/// Sends the process' logs to stderr. `level` is a level, or a filter per module such as `info,fluxqueue::kube=debug`.
+/// Sends the process' logs to stderr. `level` is a level, or a filter per module such as
+/// `info,fluxqueue::kube=debug`.
 pub(super) fn start(format: Format, level: &str) -> anyhow::Result<()> {
-    let filter = EnvFilter::try_new(format!("{QUIET},{level}")).with_context(|| format!("--log-level {level:?}"))?;
+    let filter = EnvFilter::try_new(format!("{QUIET},{level}"))
+        .with_context(|| format!("--log-level {level:?}"))?;
     let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     match format {
         Format::Text => lines.with_ansi(false).try_init(),

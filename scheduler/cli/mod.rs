@@ -25,10 +25,11 @@ const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("FLUXQUEUE_C
 enum Command {
     /// Schedules the pods of a cluster.
     Run(Box<run::RunArgs>),
-    /// Runs a trace of jobs in virtual time, with the same core, and reports the outcome; or asks a cluster's Fluxqueue when a job would
-    /// start.
+    /// Runs a trace of jobs in virtual time, with the same core, and reports the outcome; or asks a
+    /// cluster's Fluxqueue when a job would start.
     Simulate(Box<simulate::SimulateArgs>),
-    /// Answers the API server's questions: gives pods to Fluxqueue, and refuses at once what the scheduler would refuse.
+    /// Answers the API server's questions: gives pods to Fluxqueue, and refuses at once what the
+    /// scheduler would refuse.
     Webhook(Box<webhook::WebhookArgs>),
     /// Prints the custom resource definitions, for `kubectl apply -f -`.
     Crds,
@@ -71,7 +72,9 @@ mod tests {
             "--config=/y",
         ];
         Cli::try_parse_from(["fluxqueue", "run"].into_iter().chain(flags)).unwrap();
-        assert!(Cli::try_parse_from(["fluxqueue", "run", "--leader-elect-retry-period=never"]).is_err());
+        assert!(
+            Cli::try_parse_from(["fluxqueue", "run", "--leader-elect-retry-period=never"]).is_err()
+        );
         // A successor waits for no longer than the longest write.
         assert!(Cli::try_parse_from(["fluxqueue", "run", "--bind-timeout=10s"]).is_ok());
         assert!(Cli::try_parse_from(["fluxqueue", "run", "--bind-timeout=11s"]).is_err());

@@ -152,7 +152,10 @@ impl RunArgs {
         } = self;
         logs::start(log_format, &log_level)?;
         let file = config.as_deref().map(FluxqueueConfiguration::read).transpose()?;
-        let settings = Settings::resolve(file, Overrides { scheduler_names, policy, queue_policy, bind_concurrency })?;
+        let settings = Settings::resolve(
+            file,
+            Overrides { scheduler_names, policy, queue_policy, bind_concurrency },
+        )?;
         let identity = identity();
         let lease = LeaseSettings {
             namespace: leader_elect_resource_namespace,
@@ -170,7 +173,11 @@ impl RunArgs {
         let shell = ShellSettings {
             kubeconfig,
             serve_on: metrics_bind_address,
-            exposure: exposure(metrics_bind_address, metrics_insecure, tls_cert_file.zip(tls_private_key_file)),
+            exposure: exposure(
+                metrics_bind_address,
+                metrics_insecure,
+                tls_cert_file.zip(tls_private_key_file),
+            ),
             probes_on: health_bind_address,
             lease: leader_elect.then_some(lease),
             executors: ExecutorSettings {
@@ -181,7 +188,10 @@ impl RunArgs {
         };
         let core = settings.core;
         let runtime = tokio::runtime::Runtime::new().context("starting the runtime")?;
-        let ended = runtime.block_on(shell::run(shell, Box::new(move |epoch| Ok(Core::new(core, library, epoch)?))));
+        let ended = runtime.block_on(shell::run(
+            shell,
+            Box::new(move |epoch| Ok(Core::new(core, library, epoch)?)),
+        ));
         // What is left over (a core in the middle of a pass, a stuck request) must not hold up the
         // end.
         runtime.shutdown_background();
@@ -192,7 +202,11 @@ impl RunArgs {
 /// The loopback address is for whoever is on this machine, unless a certificate was given.
 fn exposure(address: ListenAddress, insecure: bool, files: Option<(PathBuf, PathBuf)>) -> Exposure {
     let files = files.map(|(certificate, key)| CertificateFiles { certificate, key });
-    if insecure || (address.is_loopback() && files.is_none()) { Exposure::Open } else { Exposure::Secured(files) }
+    if insecure || (address.is_loopback() && files.is_none()) {
+        Exposure::Open
+    } else {
+        Exposure::Secured(files)
+    }
 }
 
 /// The Fluxion library to be used.
@@ -230,7 +244,10 @@ fn identity() -> String {
 fn write_timeout(text: &str) -> Result<Duration, String> {
     let timeout = positive_duration(text)?;
     if timeout > WRITE_TIMEOUT_MAX {
-        return Err(format!("must be {} s at most: a successor waits for so long", WRITE_TIMEOUT_MAX.as_secs()));
+        return Err(format!(
+            "must be {} s at most: a successor waits for so long",
+            WRITE_TIMEOUT_MAX.as_secs()
+        ));
     }
     Ok(timeout)
 }

@@ -1,4 +1,5 @@
-//! `fluxqueue simulate`: a trace of jobs, or manifests, in virtual time; or when a job would start on a cluster (`what_if`).
+//! `fluxqueue simulate`: a trace of jobs, or manifests, in virtual time; or when a job would start
+//! on a cluster (`what_if`).
 
 use std::fs::File;
 use std::io::{BufReader, Write};
@@ -22,7 +23,8 @@ pub(super) struct SimulateArgs {
     #[arg(long, value_name = "FILE", required_unless_present_any = ["workload", "from_cluster"], conflicts_with = "workload")]
     trace: Option<PathBuf>,
 
-    /// How many nodes there are, all alike; a processor of the trace is a node [default: MaxProcs of the trace's header, else MaxNodes]
+    /// How many nodes there are, all alike; a processor of the trace is a node [default: MaxProcs
+    /// of the trace's header, else MaxNodes]
     #[arg(long, value_name = "COUNT", conflicts_with = "workload", value_parser = clap::value_parser!(u32).range(1..))]
     nodes: Option<u32>,
 
@@ -30,8 +32,9 @@ pub(super) struct SimulateArgs {
     #[arg(long, value_name = "FILE", requires = "workload")]
     cluster: Option<PathBuf>,
 
-    /// Manifests of Pods, Jobs, Deployments, ReplicaSets and StatefulSets, instead of a trace. The annotations
-    /// fluxqueue/simulated-submit and fluxqueue/simulated-run say when each is submitted, and how long it runs
+    /// Manifests of Pods, Jobs, Deployments, ReplicaSets and StatefulSets, instead of a trace. The
+    /// annotations fluxqueue/simulated-submit and fluxqueue/simulated-run say when each is
+    /// submitted, and how long it runs
     #[arg(long, value_name = "FILE", requires = "cluster")]
     workload: Option<PathBuf>,
 
@@ -56,7 +59,16 @@ pub(super) struct SimulateArgs {
 impl SimulateArgs {
     /// Simulates, and shows the outcome.
     pub(super) fn run(self) -> anyhow::Result<()> {
-        let SimulateArgs { trace, nodes, cluster, workload, policy, reservation_depth, output, what_if } = self;
+        let SimulateArgs {
+            trace,
+            nodes,
+            cluster,
+            workload,
+            policy,
+            reservation_depth,
+            output,
+            what_if,
+        } = self;
         if what_if.is_asked() {
             return what_if.run(output);
         }
@@ -74,7 +86,9 @@ impl SimulateArgs {
             eprint!("{}", output::left_out(&outcome));
         }
         let mut out = std::io::BufWriter::new(std::io::stdout().lock());
-        output::write(&outcome, output, &mut out).and_then(|()| out.flush()).context("writing the outcome")
+        output::write(&outcome, output, &mut out)
+            .and_then(|()| out.flush())
+            .context("writing the outcome")
     }
 }
 
@@ -83,7 +97,10 @@ fn settings(policy: QueuePolicy, reservation_depth: Option<u32>) -> anyhow::Resu
     if let Some(depth) = reservation_depth
         && policy != QueuePolicy::Hybrid
     {
-        eprintln!("--reservation-depth {depth}: is for --policy hybrid; {} has its own", policy.as_str());
+        eprintln!(
+            "--reservation-depth {depth}: is for --policy hybrid; {} has its own",
+            policy.as_str()
+        );
     }
     let reservation_depth = reservation_depth.map(usize::try_from).transpose()?;
     Ok(simulate::settings(policy, reservation_depth))
@@ -96,13 +113,17 @@ fn policy(name: &str) -> Result<QueuePolicy, String> {
 
 fn of_trace(path: &Path, nodes: Option<u32>, settings: &CoreSettings) -> anyhow::Result<Outcome> {
     let file = path.display().to_string();
-    let input = File::open(path).map_err(|source| TraceError::Unreadable { file: file.clone(), source })?;
+    let input =
+        File::open(path).map_err(|source| TraceError::Unreadable { file: file.clone(), source })?;
     let trace = Trace::read(&file, BufReader::new(input))?;
     // Whoever says how many nodes there are needs no header that can be read.
     let nodes = if nodes.is_some() { nodes } else { trace.processors(&file)? };
-    let Some(nodes) = nodes else { bail!("--nodes is needed: the header of {file} has no MaxProcs") };
+    let Some(nodes) = nodes else {
+        bail!("--nodes is needed: the header of {file} has no MaxProcs")
+    };
     let (jobs, skipped): (_, Vec<Skipped>) = machine::jobs_for(&trace, nodes);
-    let ran = machine::run(&jobs, nodes, settings, FunctionTable::builtin(), &mut Progress::on_stderr())?;
+    let ran =
+        machine::run(&jobs, nodes, settings, FunctionTable::builtin(), &mut Progress::on_stderr())?;
     let title = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
     let remarks = (trace.parts > 0).then(|| {
         format!(

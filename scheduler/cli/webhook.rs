@@ -26,7 +26,9 @@ use crate::kube::reviews::Reviews;
 use crate::kube::signals::Signals;
 use crate::kube::tasks::Tasks;
 use crate::serve::probes::{self, Pulse};
-use crate::serve::{CertificateFiles, Counters, Gatekeeper, ListenAddress, PREFIX, listen, metrics_router, registry};
+use crate::serve::{
+    CertificateFiles, Counters, Gatekeeper, ListenAddress, PREFIX, listen, metrics_router, registry,
+};
 
 /// How long questions are answered after a signal: until then nobody has been told everywhere that
 /// this process is going away.
@@ -40,7 +42,12 @@ pub(super) struct WebhookArgs {
     scheduler_names: Vec<String>,
 
     /// Fluxqueue's own namespace: nothing in it is ever changed or refused
-    #[arg(long, value_name = "NAMESPACE", env = "POD_NAMESPACE", default_value = "fluxqueue-system")]
+    #[arg(
+        long,
+        value_name = "NAMESPACE",
+        env = "POD_NAMESPACE",
+        default_value = "fluxqueue-system"
+    )]
     namespace: String,
 
     /// The address that serves the API server's questions, /livez and /readyz, over TLS; :PORT
@@ -199,7 +206,8 @@ impl Answering {
             serve_probes(address, Arc::clone(&readiness), &mut tasks).await?;
         }
         let clients = self.client_ca_file.as_deref().map(|path| {
-            let authorities = std::fs::read(path).with_context(|| format!("reading {}", path.display()))?;
+            let authorities =
+                std::fs::read(path).with_context(|| format!("reading {}", path.display()))?;
             clients_of(&authorities).with_context(|| format!("--client-ca-file {}", path.display()))
         });
         let clients = clients.transpose()?;
@@ -212,11 +220,15 @@ impl Answering {
             }
             Certificates::Own(settings) => {
                 let client = client(self.kubeconfig.as_deref()).await?;
-                tasks.spawn("certificates", Keeper::new(client, settings, Arc::clone(&serving)).keep());
+                tasks.spawn(
+                    "certificates",
+                    Keeper::new(client, settings, Arc::clone(&serving)).keep(),
+                );
             }
         }
         let routes = router(self.admission, metrics, Arc::clone(&readiness));
-        let server = serve(listener, Some(serving.configuration(clients)?), self.connections, routes);
+        let server =
+            serve(listener, Some(serving.configuration(clients)?), self.connections, routes);
         tasks.spawn_telling("http server", async { match server.await {} });
         tracing::info!(serving = %address, "answering the API server");
         tokio::select! {
@@ -238,8 +250,11 @@ impl Answering {
         tasks: &mut Tasks,
     ) -> anyhow::Result<()> {
         let is_open = address.is_loopback();
-        let gatekeeper: Option<Arc<dyn Gatekeeper>> =
-            if is_open { None } else { Some(Arc::new(Reviews::new(client(self.kubeconfig.as_deref()).await?))) };
+        let gatekeeper: Option<Arc<dyn Gatekeeper>> = if is_open {
+            None
+        } else {
+            Some(Arc::new(Reviews::new(client(self.kubeconfig.as_deref()).await?)))
+        };
         let routes = metrics_router(Arc::new(Counters { registry, gatekeeper }));
         let (listener, address) = listen(address).await?;
         tracing::info!(metrics = %address, "serving metrics");
@@ -251,13 +266,23 @@ impl Answering {
 }
 
 /// Probes for kubelets.
-async fn serve_probes(address: ListenAddress, readiness: Arc<Readiness>, tasks: &mut Tasks) -> anyhow::Result<()> {
+async fn serve_probes(
+    address: ListenAddress,
+    readiness: Arc<Readiness>,
+    tasks: &mut Tasks,
+) -> anyhow::Result<()> {
     let pulse = Arc::new(Pulse::default());
     tasks.spawn("pulse", Arc::clone(&pulse).beat());
     let live = async move || {
-        if pulse.beats() { (StatusCode::OK, "ok") } else { (StatusCode::INTERNAL_SERVER_ERROR, "the process is stuck") }
+        if pulse.beats() {
+            (StatusCode::OK, "ok")
+        } else {
+            (StatusCode::INTERNAL_SERVER_ERROR, "the process is stuck")
+        }
     };
-    let routes = Router::new().route("/livez", get(live)).route("/readyz", get(async move || readiness.answer()));
+    let routes = Router::new()
+        .route("/livez", get(live))
+        .route("/readyz", get(async move || readiness.answer()));
     let (listener, address) = listen(address).await?;
     let ended = probes::serve(listener, routes)?;
     tasks.spawn("probes", async { drop(ended.await) });

@@ -1,4 +1,5 @@
-//! `fluxqueue simulate --from-cluster --submit`: when this would start if it was submitted now, asked of the process that leads.
+//! `fluxqueue simulate --from-cluster --submit`: when this would start if it was submitted now,
+//! asked of the process that leads.
 
 use std::fmt::Write as _;
 use std::io::{Read, Write};
@@ -18,11 +19,13 @@ use crate::submission;
 #[derive(Debug, Args)]
 #[command(next_help_heading = "With --from-cluster")]
 pub(super) struct WhatIfArgs {
-    /// Asks the cluster's Fluxqueue when the given objects would start if you submitted them now, and which jobs they would delay
+    /// Asks the cluster's Fluxqueue when the given objects would start if you submitted them now,
+    /// and which jobs they would delay
     #[arg(long, requires = "submit", conflicts_with_all = ["trace", "nodes", "cluster", "workload", "reservation_depth"])]
     from_cluster: bool,
 
-    /// Manifests of the objects to be submitted: Jobs, Pods, Deployments, ReplicaSets, StatefulSets; - is stdin
+    /// Manifests of the objects to be submitted: Jobs, Pods, Deployments, ReplicaSets,
+    /// StatefulSets; - is stdin
     #[arg(long, value_name = "FILE", requires = "from_cluster")]
     submit: Option<PathBuf>,
 
@@ -39,12 +42,18 @@ pub(super) struct WhatIfArgs {
     #[arg(long, value_name = "TOKEN", hide_env_values = true, env = "FLUXQUEUE_TOKEN")]
     token: Option<String>,
 
-    /// How long the answer may take; 10s at most. A longer time looks further ahead [default: 0.15s]
+    /// How long the answer may take; 10s at most. A longer time looks further ahead [default:
+    /// 0.15s]
     #[arg(long, value_name = "DURATION", requires = "from_cluster", value_parser = parse_duration)]
     within: Option<Duration>,
 
     /// The namespace of Fluxqueue and of its Lease
-    #[arg(long, value_name = "NAMESPACE", requires = "from_cluster", default_value = "fluxqueue-system")]
+    #[arg(
+        long,
+        value_name = "NAMESPACE",
+        requires = "from_cluster",
+        default_value = "fluxqueue-system"
+    )]
     leader_namespace: String,
 
     /// Name of the Lease
@@ -55,7 +64,8 @@ pub(super) struct WhatIfArgs {
     #[arg(long, value_name = "PORT", requires = "from_cluster", default_value_t = 10259)]
     leader_port: u16,
 
-    /// Asks this address, such as https://127.0.0.1:10259 of a kubectl port-forward, instead of the leader that the API server knows
+    /// Asks this address, such as https://127.0.0.1:10259 of a kubectl port-forward, instead of the
+    /// leader that the API server knows
     #[arg(long, value_name = "URL", requires = "from_cluster")]
     leader: Option<http::Uri>,
 
@@ -95,10 +105,21 @@ impl WhatIfArgs {
         }
         let objects = objects(&submit.context("--submit is missing")?)?;
         let leader = match leader {
-            Some(url) => Leader::At { url, authority: leader_ca, is_trusted: insecure_skip_tls_verify },
-            None => Leader::OfLease { namespace: leader_namespace, lease: leader_lease, port: leader_port },
+            Some(url) => {
+                Leader::At { url, authority: leader_ca, is_trusted: insecure_skip_tls_verify }
+            }
+            None => Leader::OfLease {
+                namespace: leader_namespace,
+                lease: leader_lease,
+                port: leader_port,
+            },
         };
-        let settings = AskSettings { kubeconfig, token, leader, within: within.unwrap_or(WITHIN).min(WITHIN_MAX) };
+        let settings = AskSettings {
+            kubeconfig,
+            token,
+            leader,
+            within: within.unwrap_or(WITHIN).min(WITHIN_MAX),
+        };
         let runtime = tokio::runtime::Runtime::new().context("starting the runtime")?;
         let answer = runtime.block_on(ask(settings, objects, namespace))?;
         let text = match format {
@@ -174,11 +195,15 @@ fn lead(answer: &Answer) -> &'static str {
 }
 
 fn outcome(job: &Submitted, answer: &Answer) -> String {
-    let place = job.position.map_or(String::new(), |position| format!(", place {position} in queue {}", job.queue));
+    let place = job
+        .position
+        .map_or(String::new(), |position| format!(", place {position} in queue {}", job.queue));
     let till = |at: &MicroTime| at.0.as_second() - answer.as_of.0.as_second();
     match (job.outcome, &job.start, &job.not_by) {
         (Outcome::Starts, Some(start), _) if till(start) <= 0 => match &job.all_start {
-            Some(all) if till(all) > 0 => format!("would start at once, all of it at {}", clock(all)),
+            Some(all) if till(all) > 0 => {
+                format!("would start at once, all of it at {}", clock(all))
+            }
             _ => format!("would start at once, in queue {}", job.queue),
         },
         (Outcome::Starts, Some(start), _) => {
@@ -187,9 +212,14 @@ fn outcome(job: &Submitted, answer: &Answer) -> String {
             format!("would start at {}, in {}{all}{place}", clock(start), duration(till(start)))
         }
         (Outcome::NotFound, _, Some(not_by)) => {
-            format!("would not start before {}; later times were not looked at{place}", clock(not_by))
+            format!(
+                "would not start before {}; later times were not looked at{place}",
+                clock(not_by)
+            )
         }
-        (Outcome::KeptOut, ..) => job.state.map_or("would not wait".to_owned(), |state| format!("would be {state:?}")),
+        (Outcome::KeptOut, ..) => {
+            job.state.map_or("would not wait".to_owned(), |state| format!("would be {state:?}"))
+        }
         _ => format!("its start would have no known date{place}"),
     }
 }
@@ -214,5 +244,9 @@ fn clock(at: &MicroTime) -> String {
 /// `1:02:03`, as the reports of simulations have it.
 fn duration(seconds: i64) -> String {
     let (hours, minutes, seconds) = (seconds / 3_600, seconds / 60 % 60, seconds % 60);
-    if hours > 0 { format!("{hours}:{minutes:02}:{seconds:02}") } else { format!("{minutes}:{seconds:02}") }
+    if hours > 0 {
+        format!("{hours}:{minutes:02}:{seconds:02}")
+    } else {
+        format!("{minutes}:{seconds:02}")
+    }
 }

@@ -37,7 +37,10 @@ impl AdmissionObjects {
 }
 
 impl AdmissionSource for AdmissionObjects {
-    fn limit_ranges<'a>(&'a self, namespace: &'a str) -> BoxFuture<'a, Result<Vec<LimitRange>, String>> {
+    fn limit_ranges<'a>(
+        &'a self,
+        namespace: &'a str,
+    ) -> BoxFuture<'a, Result<Vec<LimitRange>, String>> {
         async move {
             let list: Option<List<LimitRange>> =
                 self.read(format!("/api/v1/namespaces/{namespace}/limitranges")).await?;
@@ -46,7 +49,10 @@ impl AdmissionSource for AdmissionObjects {
         .boxed()
     }
 
-    fn runtime_class<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Option<RuntimeClass>, String>> {
+    fn runtime_class<'a>(
+        &'a self,
+        name: &'a str,
+    ) -> BoxFuture<'a, Result<Option<RuntimeClass>, String>> {
         self.read(format!("/apis/node.k8s.io/v1/runtimeclasses/{name}")).boxed()
     }
 }

@@ -1,8 +1,9 @@
 //! Asks the process that leads what would come of it if something was submitted now.
 //!
-//! From wherever kubectl works: the Lease says which pod leads, and the API server passes the question on to it (`pods/proxy`). The
-//! token of the kubeconfig goes along, so that the leader can ask the API server whose it is. A client certificate cannot be passed
-//! on: who has one gives a token.
+//! From wherever kubectl works: the Lease says which pod leads, and the API server passes the
+//! question on to it (`pods/proxy`). The token of the kubeconfig goes along, so that the leader can
+//! ask the API server whose it is. A client certificate cannot be passed on: who has one gives a
+//! token.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -19,7 +20,8 @@ use super::client::{ConnectError, configuration};
 use super::error_chain::error_chain;
 use crate::serve::{TOKEN_HEADER, what_if};
 
-/// How much longer than it may look ahead the leader may take to answer: it copies, and others may be before us.
+/// How much longer than it may look ahead the leader may take to answer: it copies, and others may
+/// be before us.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 
 /// How often it is asked while others ask, and the pause between.
@@ -150,7 +152,8 @@ struct Way {
     whom: String,
 }
 
-/// What would come of these objects. Those without a namespace are taken to be of the kubeconfig's, or of `namespace`.
+/// What would come of these objects. Those without a namespace are taken to be of the kubeconfig's,
+/// or of `namespace`.
 pub async fn ask(
     settings: AskSettings,
     mut objects: Vec<serde_json::Value>,
@@ -161,11 +164,15 @@ pub async fn ask(
         Leader::OfLease { namespace, lease, port } => {
             let config = configuration(kubeconfig.as_deref()).await?;
             let default_namespace = config.default_namespace.clone();
-            (through_the_api_server(config, token, (&namespace, &lease, port)).await?, default_namespace)
+            (
+                through_the_api_server(config, token, (&namespace, &lease, port)).await?,
+                default_namespace,
+            )
         }
         Leader::At { url, authority, is_trusted } => {
             let config = configuration(kubeconfig.as_deref()).await.ok();
-            let default_namespace = config.as_ref().map_or("default".to_owned(), |it| it.default_namespace.clone());
+            let default_namespace =
+                config.as_ref().map_or("default".to_owned(), |it| it.default_namespace.clone());
             // Without TLS there may be nobody who asks for one.
             let token = match (token, config) {
                 (Some(token), _) => Some(token),
@@ -183,10 +190,13 @@ pub async fn ask(
             }
         }
     }
-    let list = serde_json::json!({ "apiVersion": "v1", "kind": "List", "items": objects }).to_string();
+    let list =
+        serde_json::json!({ "apiVersion": "v1", "kind": "List", "items": objects }).to_string();
     for attempt in 1.. {
         match way.post(&list, within).await {
-            Err(AskError::Refused { status: StatusCode::TOO_MANY_REQUESTS, .. }) if attempt < ATTEMPTS => {
+            Err(AskError::Refused { status: StatusCode::TOO_MANY_REQUESTS, .. })
+                if attempt < ATTEMPTS =>
+            {
                 tokio::time::sleep(PAUSE).await;
             }
             answer => return answer,
@@ -205,13 +215,19 @@ async fn through_the_api_server(
         None => token_of(&config).await?.ok_or(AskError::NoToken)?,
     };
     let url = config.cluster_url.to_string();
-    let client = Client::try_from(config).map_err(|source| ConnectError::Client { url, source: Box::new(source) })?;
+    let client = Client::try_from(config)
+        .map_err(|source| ConnectError::Client { url, source: Box::new(source) })?;
     let name = format!("{namespace}/{lease}");
     let leases: Api<Lease> = Api::namespaced(client.clone(), namespace);
-    let lease = leases.get(lease).await.map_err(|source| AskError::Lease { name: name.clone(), source })?;
+    let lease =
+        leases.get(lease).await.map_err(|source| AskError::Lease { name: name.clone(), source })?;
     let holder = lease.spec.and_then(|spec| spec.holder_identity).unwrap_or_default();
     // It begins with the name of the machine, which is that of the pod.
-    let pod = holder.split('_').next().filter(|pod| !pod.is_empty()).ok_or(AskError::NobodyLeads(name))?;
+    let pod = holder
+        .split('_')
+        .next()
+        .filter(|pod| !pod.is_empty())
+        .ok_or(AskError::NobodyLeads(name))?;
     let prefix = format!("/api/v1/namespaces/{namespace}/pods/https:{pod}:{port}/proxy");
     let whom = format!("pod {namespace}/{pod}, through the API server");
     Ok(Way { client, prefix, token: Some(token), whom })
@@ -226,9 +242,11 @@ fn straight(
     let mut config = Config::new(url.clone());
     config.accept_invalid_certs = is_trusted;
     if let Some(path) = authority {
-        let pem = std::fs::read(&path).map_err(|source| AskError::Authority { path: path.clone(), source })?;
+        let pem = std::fs::read(&path)
+            .map_err(|source| AskError::Authority { path: path.clone(), source })?;
         let authorities: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&pem).collect();
-        let authorities = authorities.ok().filter(|all| !all.is_empty()).ok_or(AskError::NoAuthority(path))?;
+        let authorities =
+            authorities.ok().filter(|all| !all.is_empty()).ok_or(AskError::NoAuthority(path))?;
         config.root_cert = Some(authorities.iter().map(|der| der.to_vec()).collect());
     }
     let whom = url.to_string();
@@ -240,14 +258,20 @@ fn straight(
 /// The token with which a configuration says who asks; none if it says that in another way.
 async fn token_of(config: &Config) -> Result<Option<String>, AskError> {
     let unusable = |error: &dyn std::fmt::Display| AskError::Token(error.to_string());
-    let Some(layer) = config.auth_layer().map_err(|error| unusable(&error))? else { return Ok(None) };
+    let Some(layer) = config.auth_layer().map_err(|error| unusable(&error))? else {
+        return Ok(None);
+    };
     // What would be sent is sent back: a plugin is asked for it, or a file read.
     let echo = service_fn(|request: Request<Body>| async move {
         let mut response = Response::new(Body::empty());
         response.headers_mut().extend(request.headers().clone());
         Ok::<_, BoxError>(response)
     });
-    let sent = layer.layer(echo).oneshot(Request::new(Body::empty())).await.map_err(|error| unusable(&error))?;
+    let sent = layer
+        .layer(echo)
+        .oneshot(Request::new(Body::empty()))
+        .await
+        .map_err(|error| unusable(&error))?;
     let value = sent.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
     let token = value.and_then(|value| value.strip_prefix("Bearer "));
     Ok(token.map(str::to_owned))
@@ -266,7 +290,8 @@ impl Way {
             .body(Body::from(body.as_bytes().to_vec()))
             .map_err(|error| no_reply(kube::Error::HttpError(error)))?;
         if let Some(token) = &self.token {
-            let mut value = HeaderValue::from_str(token).map_err(|error| AskError::Token(error.to_string()))?;
+            let mut value =
+                HeaderValue::from_str(token).map_err(|error| AskError::Token(error.to_string()))?;
             value.set_sensitive(true);
             request.headers_mut().insert(TOKEN_HEADER, value);
         }
@@ -277,12 +302,14 @@ impl Way {
         };
         let patience = within + ANSWER_WITHIN;
         let answer = tokio::time::timeout(patience, exchange).await;
-        let (status, body) =
-            answer.map_err(|_| AskError::Late { whom: whom(), within: patience })?.map_err(no_reply)?;
+        let (status, body) = answer
+            .map_err(|_| AskError::Late { whom: whom(), within: patience })?
+            .map_err(no_reply)?;
         if !status.is_success() {
             return Err(AskError::Refused { whom: whom(), status, text: said(&body) });
         }
-        serde_json::from_slice(&body).map_err(|source| AskError::Unreadable { whom: whom(), source })
+        serde_json::from_slice(&body)
+            .map_err(|source| AskError::Unreadable { whom: whom(), source })
     }
 }
 

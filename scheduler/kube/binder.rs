@@ -1,7 +1,7 @@
 //! Binds pods: a pool of workers that POST Bindings.
 //!
-//! This is the hot path of the process. A Binding is one small request whose answer is only read when it is not 201. What to
-//! bind, and what follows from the outcome, is the core's matter.
+//! This is the hot path of the process. A Binding is one small request whose answer is only read
+//! when it is not 201. What to bind, and what follows from the outcome, is the core's matter.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -46,7 +46,8 @@ pub struct Binder {
     pub metrics: Arc<Metrics>,
 }
 
-/// The body of a Binding. Names and uids are borrowed: nothing is copied but into the request itself.
+/// The body of a Binding. Names and uids are borrowed: nothing is copied but into the request
+/// itself.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Binding<'a> {
@@ -121,7 +122,8 @@ impl Binder {
     /// Writes one Binding and says how that ended, within the timeout.
     pub async fn bind(&self, pod: &ObjectRef, node: &NodeName, queue: &str) -> BindOutcome {
         let begun = Instant::now();
-        let path = format!("/api/v1/namespaces/{}/pods/{}/binding", pod.key.namespace, pod.key.name);
+        let path =
+            format!("/api/v1/namespaces/{}/pods/{}/binding", pod.key.namespace, pod.key.name);
         let body = match serde_json::to_vec(&Binding::new(pod, node, queue)) {
             Ok(body) => body,
             Err(error) => return BindOutcome::Failed(error.to_string()),
@@ -136,17 +138,31 @@ impl Binder {
         }
     }
 
-    async fn judge(&self, reply: &Reply, pod: &ObjectRef, node: &NodeName, within: Duration) -> BindOutcome {
+    async fn judge(
+        &self,
+        reply: &Reply,
+        pod: &ObjectRef,
+        node: &NodeName,
+        within: Duration,
+    ) -> BindOutcome {
         match reply.code {
             404 => BindOutcome::Gone,
-            409 => self.look(pod, node, within).await.unwrap_or_else(|| BindOutcome::Failed(reply.explain())),
+            409 => self
+                .look(pod, node, within)
+                .await
+                .unwrap_or_else(|| BindOutcome::Failed(reply.explain())),
             _ if reply.refusal().is_some() => BindOutcome::Refused(reply.explain()),
             _ => BindOutcome::Failed(reply.explain()),
         }
     }
 
     /// Reads the pod to see what a conflict was about; `None` if that does not show.
-    async fn look(&self, pod: &ObjectRef, node: &NodeName, within: Duration) -> Option<BindOutcome> {
+    async fn look(
+        &self,
+        pod: &ObjectRef,
+        node: &NodeName,
+        within: Duration,
+    ) -> Option<BindOutcome> {
         let path = format!("/api/v1/namespaces/{}/pods/{}", pod.key.namespace, pod.key.name);
         match self.client.get::<PodNow>(&path, within).await {
             Ok(Ok(now)) => now.outcome(pod, node),

@@ -41,9 +41,10 @@ pub enum ConnectError {
 
 /// Clients for the parts of the process, so that one cannot fill the queue of another.
 ///
-/// None has a rate limit of its own: the API server's priority and fairness decides. Each keeps as many connections as it
-/// has requests in flight. That kube-client leaves Nagle's algorithm on costs nothing: a request is written in one piece,
-/// on a connection whose last answer has arrived, so there is never anything to hold it back for.
+/// None has a rate limit of its own: the API server's priority and fairness decides. Each keeps as
+/// many connections as it has requests in flight. That kube-client leaves Nagle's algorithm on
+/// costs nothing: a request is written in one piece, on a connection whose last answer has arrived,
+/// so there is never anything to hold it back for.
 #[derive(Clone)]
 pub struct Clients {
     /// Watches.
@@ -60,7 +61,9 @@ pub async fn configuration(kubeconfig: Option<&Path>) -> Result<Config, ConnectE
         Some(path) => {
             let failed = |source| ConnectError::Kubeconfig { path: path.to_owned(), source };
             let file = Kubeconfig::read_from(path).map_err(failed)?;
-            Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await.map_err(failed)?
+            Config::from_custom_kubeconfig(file, &KubeConfigOptions::default())
+                .await
+                .map_err(failed)?
         }
         None => Config::infer().await.map_err(ConnectError::Infer)?,
     };
@@ -70,14 +73,22 @@ pub async fn configuration(kubeconfig: Option<&Path>) -> Result<Config, ConnectE
 
 /// Clients of one configuration.
 pub fn connect(config: &Config) -> Result<Clients, ConnectError> {
-    let failed = |source| ConnectError::Client { url: config.cluster_url.to_string(), source: Box::new(source) };
-    // Before a write is repeated somebody has to ask whether this process still leads: see `fenced`.
+    let failed = |source| ConnectError::Client {
+        url: config.cluster_url.to_string(),
+        source: Box::new(source),
+    };
+    // Before a write is repeated somebody has to ask whether this process still leads: see
+    // `fenced`.
     let writing = || {
         let mut config = config.clone();
         config.default_retry = false;
         Client::try_from(config).map_err(failed)
     };
-    Ok(Clients { watch: watching(config.clone()).map_err(failed)?, bind: writing()?, write: writing()? })
+    Ok(Clients {
+        watch: watching(config.clone()).map_err(failed)?,
+        bind: writing()?,
+        write: writing()?,
+    })
 }
 
 /// A client for watches.
@@ -85,13 +96,15 @@ fn watching(config: Config) -> Result<Client, kube::Error> {
     Ok(ClientBuilder::try_from(config)?.with_layer(&MapRequestLayer::new(up_to_now)).build())
 }
 
-/// A list that is streamed shows at least all that was there when it was asked for, as a paged one does. kube-client asks
-/// for what the server happens to have in its cache (`resourceVersion=0`), which may lack the last leader's placements.
+/// A list that is streamed shows at least all that was there when it was asked for, as a paged one
+/// does. kube-client asks for what the server happens to have in its cache (`resourceVersion=0`),
+/// which may lack the last leader's placements.
 fn up_to_now(mut request: Request<Body>) -> Request<Body> {
     let uri = request.uri();
     let query = uri.query().unwrap_or_default();
     if query.split('&').any(|part| part == "sendInitialEvents=true") {
-        let kept: Vec<&str> = query.split('&').filter(|part| *part != "resourceVersion=0").collect();
+        let kept: Vec<&str> =
+            query.split('&').filter(|part| *part != "resourceVersion=0").collect();
         let mut parts = uri.clone().into_parts();
         parts.path_and_query = format!("{}?{}", uri.path(), kept.join("&")).parse().ok();
         if let Ok(uri) = Uri::from_parts(parts) {

@@ -1,8 +1,9 @@
 //! The core's time, and how far the API server's clock is from it.
 //!
-//! The core's time is the wall clock as read once at the start, plus the monotonic time since then: durations in it are
-//! right, whatever somebody does to a clock. Timestamps of objects are by the API server's clock. That is compared with the
-//! core's time every minute, by the Date header of a cheap request, and the core is told the difference.
+//! The core's time is the wall clock as read once at the start, plus the monotonic time since then:
+//! durations in it are right, whatever somebody does to a clock. Timestamps of objects are by the
+//! API server's clock. That is compared with the core's time every minute, by the Date header of a
+//! cheap request, and the core is told the difference.
 
 use std::time::{Duration, Instant};
 
@@ -25,7 +26,8 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 /// What a Date header leaves open: it has whole seconds, rounded down.
 const DATE_MICROS: i64 = 1_000_000;
 
-/// The known difference stays as long as it is no further than this outside of what a comparison allows.
+/// The known difference stays as long as it is no further than this outside of what a comparison
+/// allows.
 const TOLERANCE_MICROS: i64 = 500_000;
 
 /// A difference that moves further is no drift: somebody has set a clock.
@@ -82,7 +84,8 @@ impl ServerClock {
         ServerClock { client, clock, known: None, from_server: false }
     }
 
-    /// Compares the clocks every minute, and tells the core when the difference has moved. Ends when nobody listens.
+    /// Compares the clocks every minute, and tells the core when the difference has moved. Ends
+    /// when nobody listens.
     pub async fn keep_comparing(mut self, batches: mpsc::Sender<Vec<Event>>) -> String {
         loop {
             tokio::time::sleep(COMPARE_EVERY).await;
@@ -94,7 +97,8 @@ impl ServerClock {
         }
     }
 
-    /// Compares the clocks once. What the core is to be told: the first difference, and each that has moved.
+    /// Compares the clocks once. What the core is to be told: the first difference, and each that
+    /// has moved.
     pub async fn compare(&mut self) -> Option<Event> {
         let reading = match tokio::time::timeout(ANSWER_WITHIN, self.read()).await {
             Ok(Ok(reading)) => {
@@ -102,12 +106,14 @@ impl ServerClock {
                 reading
             }
             failed => {
-                let why = failed.map_or_else(|_| "no answer".to_owned(), |read| read.err().unwrap_or_default());
+                let why = failed
+                    .map_or_else(|_| "no answer".to_owned(), |read| read.err().unwrap_or_default());
                 tracing::debug!(error = %why, "the API server's clock cannot be read");
                 if self.from_server {
                     return None;
                 }
-                // As long as the server has never said what time it is, the local wall clock is the best guess.
+                // As long as the server has never said what time it is, the local wall clock is the
+                // best guess.
                 let difference = wall().0.saturating_sub(self.clock.now().0);
                 Reading { least: difference - DATE_MICROS / 2, most: difference + DATE_MICROS / 2 }
             }
@@ -116,11 +122,20 @@ impl ServerClock {
     }
 
     async fn read(&self) -> Result<Reading, String> {
-        let request = Request::get("/version").body(Body::empty()).map_err(|error| error.to_string())?;
+        let request =
+            Request::get("/version").body(Body::empty()).map_err(|error| error.to_string())?;
         let before = self.clock.now();
-        let response = self.client.send(request).await.map_err(|error| super::error_chain::error_chain(&error))?;
+        let response = self
+            .client
+            .send(request)
+            .await
+            .map_err(|error| super::error_chain::error_chain(&error))?;
         let after = self.clock.now();
-        let date = response.headers().get(header::DATE).and_then(|date| date.to_str().ok()).map(str::to_owned);
+        let date = response
+            .headers()
+            .get(header::DATE)
+            .and_then(|date| date.to_str().ok())
+            .map(str::to_owned);
         // Read to its end, so that the connection can be used again.
         let _ = response.into_body().collect_bytes().await;
         let date = date.ok_or("the answer has no Date")?;
@@ -151,14 +166,18 @@ impl ServerClock {
 
 impl std::fmt::Debug for ServerClock {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ServerClock").field("clock", &self.clock).field("known", &self.known).finish_non_exhaustive()
+        f.debug_struct("ServerClock")
+            .field("clock", &self.clock)
+            .field("known", &self.known)
+            .finish_non_exhaustive()
     }
 }
 
 // === impl Reading ===
 
 impl Reading {
-    /// The server wrote `date`, rounded down to seconds, at some moment between `before` and `after`.
+    /// The server wrote `date`, rounded down to seconds, at some moment between `before` and
+    /// `after`.
     fn of(date: Time, before: Time, after: Time) -> Self {
         Reading { least: date.0 - after.0, most: date.0 + DATE_MICROS - before.0 }
     }
@@ -167,7 +186,8 @@ impl Reading {
         self.least.midpoint(self.most)
     }
 
-    /// Two comparisons of the same clocks always allow each other's middle; so what is refused has moved by more than 1 s.
+    /// Two comparisons of the same clocks always allow each other's middle; so what is refused has
+    /// moved by more than 1 s.
     fn allows(self, difference: i64) -> bool {
         (self.least - TOLERANCE_MICROS..=self.most + TOLERANCE_MICROS).contains(&difference)
     }
@@ -182,7 +202,8 @@ fn parse_date(text: &str) -> Option<Time> {
 mod tests {
     use super::*;
 
-    /// What is read when the server's clock is `difference` ahead, at this instant, with an answer that takes this long.
+    /// What is read when the server's clock is `difference` ahead, at this instant, with an answer
+    /// that takes this long.
     fn reading(difference: i64, at: i64, took: i64) -> Reading {
         let server = at + took / 2 + difference;
         Reading::of(Time(server - server.rem_euclid(DATE_MICROS)), Time(at), Time(at + took))
@@ -202,7 +223,11 @@ mod tests {
                 assert!(told.abs_diff(difference) <= 510_000, "{told} for {difference}");
                 for minute in 1..50 {
                     let at = start + minute * 60_083_000;
-                    assert_eq!(clock.judge(reading(difference, at, 20_000)), None, "{difference} {start} {minute}");
+                    assert_eq!(
+                        clock.judge(reading(difference, at, 20_000)),
+                        None,
+                        "{difference} {start} {minute}"
+                    );
                 }
             }
         }
@@ -223,7 +248,9 @@ mod tests {
     #[tokio::test]
     async fn the_local_clock_serves_only_until_the_server_has_answered() {
         let mut clock = server_clock();
-        let Some(Event::ClockOffset(micros)) = clock.compare().await else { panic!("told nothing") };
+        let Some(Event::ClockOffset(micros)) = clock.compare().await else {
+            panic!("told nothing")
+        };
         assert!(micros.abs() < 1_000_000, "{micros}");
         clock.from_server = true;
         clock.known = Some(-7_000_000);
@@ -233,8 +260,10 @@ mod tests {
 
     #[test]
     fn time_goes_on_from_where_it_started_whatever_the_wall_clock_says() {
-        let clock =
-            Clock { wall: Time(5_000_000), origin: Instant::now().checked_sub(Duration::from_secs(3)).unwrap() };
+        let clock = Clock {
+            wall: Time(5_000_000),
+            origin: Instant::now().checked_sub(Duration::from_secs(3)).unwrap(),
+        };
         let now = clock.now();
         assert!((8_000_000..9_000_000).contains(&now.0), "{now:?}");
         assert!(clock.now() >= now);

@@ -18,7 +18,9 @@ use fluxqueue_core::queues::{Namespace, QueueObject};
 use fluxqueue_workload::{Controller, Pod, PriorityClass, Quota, ShapeInterner, metadata};
 
 /// A watched kind: how its objects become what the core knows.
-pub trait Watched: kube::Resource + Clone + std::fmt::Debug + DeserializeOwned + Send + 'static {
+pub trait Watched:
+    kube::Resource + Clone + std::fmt::Debug + DeserializeOwned + Send + 'static
+{
     /// What the core knows of an object.
     type Value: Known;
     /// What is remembered from one conversion to the next.
@@ -107,7 +109,8 @@ impl Watched for scheduling_v1::PriorityClass {
     const KIND: &'static str = "PriorityClass";
 
     fn convert(self, (): &mut ()) -> Result<PriorityClass, String> {
-        let (name, uid) = metadata::name_and_uid(Self::KIND, &self.metadata).map_err(|error| error.to_string())?;
+        let (name, uid) = metadata::name_and_uid(Self::KIND, &self.metadata)
+            .map_err(|error| error.to_string())?;
         Ok(PriorityClass {
             name,
             uid,
@@ -125,7 +128,8 @@ impl Watched for LooseFluxJob {
     fn convert(self, (): &mut ()) -> Result<FluxJob, String> {
         let (mut metadata, spec, mut status): (_, _, Option<FluxJobStatus>) = read(self)?;
         if let Some(Err(error)) = status.as_mut().map(placement::spell_out) {
-            // What it names stays without names: the core says that it cannot be read, and places pods that wait anew.
+            // What it names stays without names: the core says that it cannot be read, and places
+            // pods that wait anew.
             tracing::warn!(%error, "the nodes of a FluxJob cannot be read");
         }
         // None of them is read here, and they belong to others, 256 KiB of them to a FluxJob.
@@ -140,7 +144,8 @@ impl Watched for LooseFluxQueue {
     const KIND: &'static str = "FluxQueue";
 
     fn convert(self, (): &mut ()) -> Result<QueueObject, String> {
-        // One that cannot be read is there all the same, and says so. What is wrong with its status is put right by the next write.
+        // One that cannot be read is there all the same, and says so. What is wrong with its status
+        // is put right by the next write.
         let spec = serde_json::from_value(self.spec).map_err(|error| unreadable("spec", &error));
         let status = serde_json::from_value(self.status).unwrap_or_default();
         QueueObject::from_parts(&self.metadata, spec, status)
@@ -158,11 +163,15 @@ impl Watched for Lean<core_v1::Namespace> {
 }
 
 /// Reads what was left open of an object of ours.
-fn read<K, S: DeserializeOwned, T: DeserializeOwned>(object: Loose<K>) -> Result<(ObjectMeta, S, Option<T>), String> {
+fn read<K, S: DeserializeOwned, T: DeserializeOwned>(
+    object: Loose<K>,
+) -> Result<(ObjectMeta, S, Option<T>), String> {
     let spec = serde_json::from_value(object.spec).map_err(|error| unreadable("spec", &error))?;
     let status = match object.status {
         serde_json::Value::Null => None,
-        status => Some(serde_json::from_value(status).map_err(|error| unreadable("status", &error))?),
+        status => {
+            Some(serde_json::from_value(status).map_err(|error| unreadable("status", &error))?)
+        }
     };
     Ok((object.metadata, spec, status))
 }

@@ -1,7 +1,7 @@
 //! Drives the core: tells it what happened, lets it decide, and passes on what it wants done.
 //!
-//! One thread owns the core and does nothing else, so a long pass holds up no request. Nothing here decides anything about
-//! jobs, and nothing in the core knows the time or the network.
+//! One thread owns the core and does nothing else, so a long pass holds up no request. Nothing here
+//! decides anything about jobs, and nothing in the core knows the time or the network.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,7 +15,9 @@ use super::executors::Executors;
 use super::writer::{Write, WriteRequest};
 use crate::serve::{Copied, Health, Metrics, Question};
 use fluxqueue_core::report::Gauges;
-use fluxqueue_core::{Action, ActionId, ActionKind, BindOutcome, Core, Event, Outcome, Preview, WriteOutcome};
+use fluxqueue_core::{
+    Action, ActionId, ActionKind, BindOutcome, Core, Event, Outcome, Preview, WriteOutcome,
+};
 use fluxqueue_workload::Time;
 
 /// What the driver turns. The core implements it; tests of the shell use a smaller one.
@@ -41,16 +43,19 @@ pub trait Machine: Send + 'static {
 /// The loop turns at least this often, so that a probe can tell an idle core from a stuck one.
 const TURN_AT_LEAST: Duration = Duration::from_secs(1);
 
-/// The least pause between two passes, so that a core that wants to be woken at once, again and again, does not spin.
+/// The least pause between two passes, so that a core that wants to be woken at once, again and
+/// again, does not spin.
 const PACE_AT_LEAST: Duration = Duration::from_millis(1);
 
-/// No pass is put off for longer than this: a lone pod that fits is to start within 20 ms, and the slice that it comes in takes its share.
+/// No pass is put off for longer than this: a lone pod that fits is to start within 20 ms, and the
+/// slice that it comes in takes its share.
 const PACE_AT_MOST: Duration = Duration::from_millis(10);
 
 /// After a copy of the core there is none for so many times as long as it took.
 const COPY_SHARE: u32 = 9;
 
-/// Batches or outcomes taken in at once, so that a flood of events cannot put off a decision for ever.
+/// Batches or outcomes taken in at once, so that a flood of events cannot put off a decision for
+/// ever.
 const TAKE_AT_ONCE: usize = 256;
 
 /// How the driver ends, step by step.
@@ -88,7 +93,8 @@ pub struct Driver<M> {
     stirred: bool,
     /// The next copy may be made then: copies take a small share of the time.
     copy_from: Instant,
-    /// The next step may come now. After a pass there is a pause as long as the pass, within bounds, so that the next one finds more to do.
+    /// The next step may come now. After a pass there is a pause as long as the pass, within
+    /// bounds, so that the next one finds more to do.
     step_from: Instant,
     /// How long the pass under way has taken so far.
     passing: Duration,
@@ -151,7 +157,8 @@ impl<M: Machine> Driver<M> {
         }
     }
 
-    /// Turns until it is told to stop, then takes in outcomes, without deciding anything any more, until the end.
+    /// Turns until it is told to stop, then takes in outcomes, without deciding anything any more,
+    /// until the end.
     pub async fn run(mut self, ending: Ending) {
         if self.turn_until(&ending.stop).await {
             ending.stopped.cancel();
@@ -159,7 +166,8 @@ impl<M: Machine> Driver<M> {
         }
     }
 
-    /// False if nobody talks to the driver any more: whoever watches the tasks then ends the process.
+    /// False if nobody talks to the driver any more: whoever watches the tasks then ends the
+    /// process.
     async fn turn_until(&mut self, stop: &CancellationToken) -> bool {
         let (mut batches, mut outcomes) = (Vec::new(), Vec::new());
         while !stop.is_cancelled() {
@@ -198,7 +206,11 @@ impl<M: Machine> Driver<M> {
     }
 
     /// Takes what else has arrived by now, of both kinds, so that neither waits for the other.
-    fn take_more(&mut self, outcomes: &mut Vec<(ActionId, Outcome)>, batches: &mut Vec<Vec<Event>>) {
+    fn take_more(
+        &mut self,
+        outcomes: &mut Vec<(ActionId, Outcome)>,
+        batches: &mut Vec<Vec<Event>>,
+    ) {
         while outcomes.len() < TAKE_AT_ONCE
             && let Ok(outcome) = self.inbox.outcomes.try_recv()
         {
@@ -262,7 +274,10 @@ impl<M: Machine> Driver<M> {
             other => {
                 if let Some((write, urgency)) = Write::from_action(other) {
                     let queued = self.executors.write(WriteRequest::new(id, write), urgency);
-                    queued.replaced.into_iter().for_each(|id| self.tell(id, Outcome::Write(WriteOutcome::Replaced)));
+                    queued
+                        .replaced
+                        .into_iter()
+                        .for_each(|id| self.tell(id, Outcome::Write(WriteOutcome::Replaced)));
                     queued.refused.into_iter().for_each(|id| self.tell(id, write_refused()));
                 }
             }
@@ -296,7 +311,8 @@ impl<M: Machine> Driver<M> {
         preview.map_or(Copied::Impossible, |preview| Copied::Preview(Box::new(preview)))
     }
 
-    /// Workers wait for room in the channel of outcomes, so someone has to take them until the last worker is done.
+    /// Workers wait for room in the channel of outcomes, so someone has to take them until the last
+    /// worker is done.
     async fn drain(&mut self, end: &CancellationToken) {
         loop {
             tokio::select! {

@@ -1,8 +1,9 @@
 //! Edits of one object, of which one a second is told.
 //!
-//! An author may edit a pod or a Job as often as the API server answers, and each edit that is read costs the core work that
-//! others wait for. The first is told at once. Those that follow within a second replace each other, and the last of them is
-//! told when the second is over. So there is at most one edit held for each object, and none without an object.
+//! An author may edit a pod or a Job as often as the API server answers, and each edit that is read
+//! costs the core work that others wait for. The first is told at once. Those that follow within a
+//! second replace each other, and the last of them is told when the second is over. So there is at
+//! most one edit held for each object, and none without an object.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
@@ -17,7 +18,8 @@ pub(super) const PERIOD: Duration = Duration::from_secs(1);
 /// The edits of one kind that are held.
 #[derive(Debug)]
 pub(super) struct Edits<T> {
-    /// The objects of which an edit was told within the last second, each with the edit that follows.
+    /// The objects of which an edit was told within the last second, each with the edit that
+    /// follows.
     resting: HashMap<ObjectKey, Option<T>>,
     /// When the second of each of these is over, the first one first.
     ends: VecDeque<(Instant, ObjectKey)>,

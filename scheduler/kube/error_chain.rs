@@ -1,7 +1,7 @@
 //! An error and its causes as one line.
 //!
-//! `kube::Error` says "client error (Connect)" and leaves "connection refused" to its sources; of what the API server
-//! answered it prints the whole structure.
+//! `kube::Error` says "client error (Connect)" and leaves "connection refused" to its sources; of
+//! what the API server answered it prints the whole structure.
 
 use std::error::Error;
 
@@ -10,7 +10,10 @@ use fluxqueue_api::text;
 /// The error and its sources, each said once, as long as a message may be.
 pub(super) fn error_chain(error: &(dyn Error + 'static)) -> String {
     if let Some(kube::Error::Api(status)) = error.downcast_ref() {
-        return text::into_message(format!("{} {}: {}", status.code, status.reason, status.message));
+        return text::into_message(format!(
+            "{} {}: {}",
+            status.code, status.reason, status.message
+        ));
     }
     let mut text = error.to_string();
     let mut source = error.source();
@@ -48,6 +51,9 @@ mod tests {
     #[test]
     fn what_the_api_server_answered_is_said_in_its_own_words() {
         let status = kube::core::Status::failure("pods is forbidden", "Forbidden").with_code(403);
-        assert_eq!(error_chain(&kube::Error::Api(status.boxed())), "403 Forbidden: pods is forbidden");
+        assert_eq!(
+            error_chain(&kube::Error::Api(status.boxed())),
+            "403 Forbidden: pods is forbidden"
+        );
     }
 }

@@ -1,7 +1,7 @@
 //! Writes Kubernetes Events (events.k8s.io/v1).
 //!
-//! They are for people: they trail, they may be dropped (which is counted), and what only repeats itself within some minutes
-//! becomes a series of one Event instead of a row of them.
+//! They are for people: they trail, they may be dropped (which is counted), and what only repeats
+//! itself within some minutes becomes a series of one Event instead of a row of them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -25,8 +25,9 @@ const SERIES_FOR: Duration = Duration::from_mins(6);
 /// A series is written again at most this often; in between it is only counted.
 const SERIES_EVERY: Duration = Duration::from_mins(1);
 
-/// How many notes are remembered. Beyond, all that are older than [`SERIES_FOR`] are forgotten, and if none is, all:
-/// the price is that a repetition shows as a new Event. Each has at most [`text::MESSAGE_BYTES_MAX`] bytes, so that all are 10 MiB.
+/// How many notes are remembered. Beyond, all that are older than [`SERIES_FOR`] are forgotten, and
+/// if none is, all: the price is that a repetition shows as a new Event. Each has at most
+/// [`text::MESSAGE_BYTES_MAX`] bytes, so that all are 10 MiB.
 const REMEMBERED: usize = 10_000;
 
 /// What the workers share.
@@ -109,7 +110,8 @@ impl Announcer {
             reason: note.reason,
             note: text::message(&note.note).into_owned(),
         };
-        // Workers look things up here all the time, and rarely the same: no lock is held across an await, or two at once.
+        // Workers look things up here all the time, and rarely the same: no lock is held across an
+        // await, or two at once.
         if let Some(mut series) = self.recent.get_mut(&sighting)
             && now.duration_since(series.last_seen) < SERIES_FOR
         {
@@ -128,7 +130,10 @@ impl Announcer {
             self.recent.clear();
         }
         let name = self.name(&note.subject);
-        self.recent.insert(sighting, Series { name: name.clone(), count: 1, last_seen: now, last_written: now });
+        self.recent.insert(
+            sighting,
+            Series { name: name.clone(), count: 1, last_seen: now, last_written: now },
+        );
         Plan::Create { name }
     }
 
@@ -152,7 +157,13 @@ impl Announcer {
         self.write(Method::PATCH, path, Content::MergePatch, &body).await
     }
 
-    async fn write(&self, method: Method, path: String, content: Content, body: &Value) -> Result<(), Refusal> {
+    async fn write(
+        &self,
+        method: Method,
+        path: String,
+        content: Content,
+        body: &Value,
+    ) -> Result<(), Refusal> {
         let body = body.to_string().into_bytes();
         match self.client.write(method, &path, content, &body, WRITE_TIMEOUT_MAX).await {
             Ok(reply) if reply.succeeded() => Ok(()),
@@ -197,7 +208,9 @@ fn regarding(subject: &Subject) -> Value {
     };
     match subject {
         Subject::Pod(id) => object("v1", "Pod", id),
-        Subject::FluxJob(id) => object(&format!("{}/v1alpha1", fluxqueue_api::names::GROUP), "FluxJob", id),
+        Subject::FluxJob(id) => {
+            object(&format!("{}/v1alpha1", fluxqueue_api::names::GROUP), "FluxJob", id)
+        }
         Subject::Job(id) => object("batch/v1", "Job", id),
         Subject::FluxQueue { name, uid } => json!({
             "apiVersion": format!("{}/v1alpha1", fluxqueue_api::names::GROUP), "kind": "FluxQueue",
@@ -250,7 +263,8 @@ mod tests {
 
     fn announcer() -> Announcer {
         // Never used.
-        let clients = crate::kube::client::plain("http://127.0.0.1:9").expect("a plain URL needs no files");
+        let clients =
+            crate::kube::client::plain("http://127.0.0.1:9").expect("a plain URL needs no files");
         let client = FencedClient::new(clients.write, crate::kube::fence::Fence::open());
         Announcer::new(client, Arc::new(Metrics::new("0", "0")), "host-1".to_owned())
     }
@@ -259,14 +273,18 @@ mod tests {
     async fn repetitions_become_a_series() {
         let announcer = announcer();
         let start = Instant::now();
-        let Plan::Create { name } = announcer.plan(&note("no room"), start) else { panic!("first note") };
+        let Plan::Create { name } = announcer.plan(&note("no room"), start) else {
+            panic!("first note")
+        };
         assert!(name.starts_with("pod-1."));
         assert_eq!(announcer.plan(&note("no room"), start + Duration::from_secs(5)), Plan::Skip);
         let extended = announcer.plan(&note("no room"), start + Duration::from_secs(61));
         assert_eq!(extended, Plan::Extend { name: name.clone(), count: 3 });
         assert!(matches!(announcer.plan(&note("other"), start), Plan::Create { .. }));
         let later = start + Duration::from_secs(61) + SERIES_FOR;
-        let Plan::Create { name: fresh } = announcer.plan(&note("no room"), later) else { panic!("a new series") };
+        let Plan::Create { name: fresh } = announcer.plan(&note("no room"), later) else {
+            panic!("a new series")
+        };
         assert_ne!(fresh, name);
     }
 
@@ -285,7 +303,11 @@ mod tests {
 
     #[tokio::test]
     async fn long_notes_are_cut_between_characters() {
-        let event = announcer().event(&note(&format!("a{}", "ü".repeat(600))), "pod-1.1", Timestamp::UNIX_EPOCH);
+        let event = announcer().event(
+            &note(&format!("a{}", "ü".repeat(600))),
+            "pod-1.1",
+            Timestamp::UNIX_EPOCH,
+        );
         let cut = event["note"].as_str().unwrap();
         assert!((1000..=text::MESSAGE_BYTES_MAX).contains(&cut.len()), "{}", cut.len());
         assert!(cut.starts_with("aüü") && cut.ends_with(" more bytes)"), "{cut}");

@@ -1,4 +1,5 @@
-//! The executors: pools of workers that carry out what the core decides, and the bounded queues they work from.
+//! The executors: pools of workers that carry out what the core decides, and the bounded queues
+//! they work from.
 
 use std::sync::Arc;
 
@@ -17,18 +18,19 @@ use super::writer::{WriteRequest, Writer};
 use crate::serve::{DepthSource, Metrics};
 use fluxqueue_core::{ActionId, Note, Outcome, Urgency};
 
-/// Bindings that may wait. The core has at most one per pod under way, so this is a number of pods, above what a cluster
-/// holds (150,000); a request takes about 100 bytes.
+/// Bindings that may wait. The core has at most one per pod under way, so this is a number of pods,
+/// above what a cluster holds (150,000); a request takes about 100 bytes.
 const BIND_WAITING: usize = 200_000;
 
-/// Writes that may wait, per queue. The core has at most two per FluxJob (one urgent, one trailing) and one per pod under way.
+/// Writes that may wait, per queue. The core has at most two per FluxJob (one urgent, one trailing)
+/// and one per pod under way.
 const WRITES_WAITING: usize = 300_000;
 
 /// Events that may wait; more are dropped and counted.
 const NOTES_WAITING: usize = 10_000;
 
-/// Urgent writes in flight. Bindings of whole gangs wait for each. More than [`TRAILING_IN_FLIGHT`]: each of those can make
-/// one of these wait.
+/// Urgent writes in flight. Bindings of whole gangs wait for each. More than
+/// [`TRAILING_IN_FLIGHT`]: each of those can make one of these wait.
 const URGENT_IN_FLIGHT: usize = 16;
 
 /// Trailing writes in flight while no Binding is.
@@ -37,7 +39,8 @@ const TRAILING_IN_FLIGHT: usize = 8;
 /// Events in flight while no Binding is.
 const NOTES_IN_FLIGHT: usize = 4;
 
-/// Outcomes on their way to the core. Workers wait when it is full, and the core takes outcomes before anything else.
+/// Outcomes on their way to the core. Workers wait when it is full, and the core takes outcomes
+/// before anything else.
 pub const OUTCOMES: usize = 1024;
 
 /// The work queues of all pools.
@@ -114,13 +117,15 @@ impl Executors {
             metrics: Arc::clone(&self.metrics),
         });
         for _ in 0..URGENT_IN_FLIGHT {
-            tasks.spawn("urgent writer", work_urgent(Arc::clone(&self.urgent), Arc::clone(&writer)));
+            tasks
+                .spawn("urgent writer", work_urgent(Arc::clone(&self.urgent), Arc::clone(&writer)));
         }
         for number in 0..TRAILING_IN_FLIGHT {
             let queues = (Arc::clone(&self.trailing), Arc::clone(&self.bindings));
             tasks.spawn("trailing writer", work_trailing(number, queues, Arc::clone(&writer)));
         }
-        let announcer = Arc::new(Announcer::new(writes, Arc::clone(&self.metrics), settings.instance.clone()));
+        let announcer =
+            Arc::new(Announcer::new(writes, Arc::clone(&self.metrics), settings.instance.clone()));
         for number in 0..NOTES_IN_FLIGHT {
             let queues = (Arc::clone(&self.notes), Arc::clone(&self.bindings));
             tasks.spawn("announcer", work_notes(number, queues, Arc::clone(&announcer)));
@@ -140,9 +145,11 @@ impl Executors {
         }
     }
 
-    /// A trailing write of the same status gives way: it is taken out if it still waits, and waited for if it was sent.
+    /// A trailing write of the same status gives way: it is taken out if it still waits, and waited
+    /// for if it was sent.
     fn write_urgent(&self, mut request: WriteRequest) -> Queued {
-        let trailing = request.status_of().and_then(|job| Some((job.clone(), self.statuses.of(job)?)));
+        let trailing =
+            request.status_of().and_then(|job| Some((job.clone(), self.statuses.of(job)?)));
         let mut replaced = None;
         if let Some((job, id)) = trailing {
             if self.trailing.take_out(|waiting| waiting.id == id).is_some() {
@@ -173,8 +180,8 @@ impl Executors {
         }
     }
 
-    /// Drops Bindings that have not been sent, and resolves when the others have their answers. Whoever leads next decides
-    /// anew about the dropped ones: of a gang, by its placement.
+    /// Drops Bindings that have not been sent, and resolves when the others have their answers.
+    /// Whoever leads next decides anew about the dropped ones: of a gang, by its placement.
     pub async fn finish_bindings(&self) {
         let dropped = self.bindings.discard();
         tracing::info!(dropped, in_flight = self.bindings.outstanding(), "finishing Bindings");
@@ -218,7 +225,11 @@ async fn work_urgent(queue: Arc<WorkQueue<WriteRequest>>, writer: Arc<Writer>) {
 
 type Queues<T> = (Arc<WorkQueue<T>>, Arc<WorkQueue<BindRequest>>);
 
-async fn work_trailing(number: usize, (queue, bindings): Queues<WriteRequest>, writer: Arc<Writer>) {
+async fn work_trailing(
+    number: usize,
+    (queue, bindings): Queues<WriteRequest>,
+    writer: Arc<Writer>,
+) {
     loop {
         wait_for_turn(number, &queue, &bindings).await;
         let Some(request) = queue.pop().await else { return };

@@ -66,7 +66,8 @@ impl Fence {
     pub fn renewed(&self, sent: Instant) {
         if let Some(term) = &self.0 {
             let millis = sent.saturating_duration_since(term.origin).as_millis();
-            term.renewed_millis.fetch_max(u64::try_from(millis).unwrap_or(u64::MAX), Ordering::AcqRel);
+            term.renewed_millis
+                .fetch_max(u64::try_from(millis).unwrap_or(u64::MAX), Ordering::AcqRel);
         }
     }
 
@@ -82,8 +83,13 @@ impl Fence {
         if let Some(term) = &self.0 {
             let mut silence = term.silence.lock().unwrap_or_else(PoisonError::into_inner);
             let last = Instant::now();
-            let before = silence.take().filter(|before| last.duration_since(before.last) < SILENCE_PAUSE);
-            *silence = Some(Silence { first: before.map_or(last, |before| before.first), last, why: why.to_owned() });
+            let before =
+                silence.take().filter(|before| last.duration_since(before.last) < SILENCE_PAUSE);
+            *silence = Some(Silence {
+                first: before.map_or(last, |before| before.first),
+                last,
+                why: why.to_owned(),
+            });
         }
     }
 
@@ -105,7 +111,8 @@ impl Fence {
     pub fn holds(&self) -> bool {
         self.0.as_ref().is_none_or(|term| {
             let renewed = Duration::from_millis(term.renewed_millis.load(Ordering::Acquire));
-            !term.fallen.load(Ordering::Acquire) && term.origin.elapsed() < renewed.saturating_add(term.length)
+            !term.fallen.load(Ordering::Acquire)
+                && term.origin.elapsed() < renewed.saturating_add(term.length)
         })
     }
 }

@@ -73,10 +73,15 @@ impl FencedClient {
                 if !self.fence.holds() {
                     return Err(NotWritten::NotLeading);
                 }
-                let reply = send(&self.client, method.clone(), path, content, body.to_vec(), within).await?;
+                let reply =
+                    send(&self.client, method.clone(), path, content, body.to_vec(), within)
+                        .await?;
                 attempts += 1;
                 let wait = reply.retry_after.unwrap_or(pause);
-                if !is_busy(&reply) || attempts == ATTEMPTS_MAX || begun.elapsed().saturating_add(wait) >= within {
+                if !is_busy(&reply)
+                    || attempts == ATTEMPTS_MAX
+                    || begun.elapsed().saturating_add(wait) >= within
+                {
                     return Ok(reply);
                 }
                 tokio::time::sleep(wait).await;

@@ -1,7 +1,7 @@
 //! Objects as they come over the wire, without what nobody here reads.
 //!
-//! `metadata.managedFields` is often half of an object, and parsing it costs as much as the rest. It is skipped while
-//! reading, so it is never built.
+//! `metadata.managedFields` is often half of an object, and parsing it costs as much as the rest.
+//! It is skipped while reading, so it is never built.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -9,26 +9,28 @@ use std::marker::PhantomData;
 
 use fluxqueue_api::{FluxJob, FluxQueue};
 use k8s_openapi::api::apps::v1::{
-    Deployment, DeploymentSpec, DeploymentStatus, ReplicaSet, ReplicaSetSpec, ReplicaSetStatus, StatefulSet,
-    StatefulSetSpec, StatefulSetStatus,
+    Deployment, DeploymentSpec, DeploymentStatus, ReplicaSet, ReplicaSetSpec, ReplicaSetStatus,
+    StatefulSet, StatefulSetSpec, StatefulSetStatus,
 };
 use k8s_openapi::api::batch::v1::{Job, JobSpec, JobStatus};
 use k8s_openapi::api::core::v1::{
-    Namespace, NamespaceSpec, NamespaceStatus, Node, NodeSpec, NodeStatus, PersistentVolume, PersistentVolumeClaim,
-    PersistentVolumeClaimSpec, PersistentVolumeClaimStatus, PersistentVolumeSpec, PersistentVolumeStatus, Pod, PodSpec,
-    PodStatus, ResourceQuota, ResourceQuotaSpec, ResourceQuotaStatus,
+    Namespace, NamespaceSpec, NamespaceStatus, Node, NodeSpec, NodeStatus, PersistentVolume,
+    PersistentVolumeClaim, PersistentVolumeClaimSpec, PersistentVolumeClaimStatus,
+    PersistentVolumeSpec, PersistentVolumeStatus, Pod, PodSpec, PodStatus, ResourceQuota,
+    ResourceQuotaSpec, ResourceQuotaStatus,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference, Time};
 use kube::Resource;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 
-/// An object of which everything but `metadata.managedFields`, `spec` and `status` was skipped while reading it.
+/// An object of which everything but `metadata.managedFields`, `spec` and `status` was skipped
+/// while reading it.
 #[derive(Debug, Clone)]
 pub struct Lean<K>(pub K);
 
-/// An object of ours whose metadata could be read, and the rest perhaps not: people can write to FluxJobs, and a CRD of another
-/// version may be installed.
+/// An object of ours whose metadata could be read, and the rest perhaps not: people can write to
+/// FluxJobs, and a CRD of another version may be installed.
 #[derive(Debug, Clone)]
 pub struct Loose<K> {
     /// Its metadata.
@@ -54,7 +56,11 @@ pub trait Parts: Resource {
     type Status: DeserializeOwned;
 
     /// Puts it together.
-    fn from_parts(metadata: ObjectMeta, spec: Option<Self::Spec>, status: Option<Self::Status>) -> Self;
+    fn from_parts(
+        metadata: ObjectMeta,
+        spec: Option<Self::Spec>,
+        status: Option<Self::Status>,
+    ) -> Self;
 }
 
 #[derive(Deserialize)]

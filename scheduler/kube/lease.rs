@@ -45,7 +45,9 @@ pub enum LeaseSettingsError {
     #[error("leader-elect-renew-deadline must be longer than leader-elect-retry-period")]
     DeadlineNotAboveRetry,
     /// Leases count in whole seconds.
-    #[error("leader-elect-lease-duration and leader-elect-retry-period must be at least 1 s and 1 ms")]
+    #[error(
+        "leader-elect-lease-duration and leader-elect-retry-period must be at least 1 s and 1 ms"
+    )]
     TooShort,
 }
 
@@ -126,7 +128,9 @@ impl LeaseSettings {
         if self.renew_deadline <= self.retry_period {
             return Err(LeaseSettingsError::DeadlineNotAboveRetry);
         }
-        if self.lease_duration < Duration::from_secs(1) || self.retry_period < Duration::from_millis(1) {
+        if self.lease_duration < Duration::from_secs(1)
+            || self.retry_period < Duration::from_millis(1)
+        {
             return Err(LeaseSettingsError::TooShort);
         }
         Ok(())
@@ -138,7 +142,12 @@ impl LeaseSettings {
 impl Candidate {
     /// Nothing is asked or written yet.
     pub fn new(client: Client, settings: LeaseSettings) -> Self {
-        Candidate { api: Api::namespaced(client, &settings.namespace), settings, observed: None, unclean: false }
+        Candidate {
+            api: Api::namespaced(client, &settings.namespace),
+            settings,
+            observed: None,
+            unclean: false,
+        }
     }
 
     /// Waits until the Lease is ours. Errors are logged and tried again for ever: a standby has
@@ -147,7 +156,9 @@ impl Candidate {
         let mut last_holder = None;
         loop {
             match tokio::time::timeout(self.settings.renew_deadline, self.try_acquire()).await {
-                Ok(Ok(Attempt::Won { lease, sent, wait_first })) => return self.lead(*lease, sent, wait_first),
+                Ok(Ok(Attempt::Won { lease, sent, wait_first })) => {
+                    return self.lead(*lease, sent, wait_first);
+                }
                 Ok(Ok(Attempt::HeldBy(holder))) => {
                     if last_holder.as_ref() != Some(&holder) {
                         tracing::info!(lease = %self.full_name(), %holder, "standing by");
@@ -157,7 +168,9 @@ impl Candidate {
                 Ok(Err(error)) => {
                     tracing::warn!(lease = %self.full_name(), error = error_chain(&error), "trying to become the leader");
                 }
-                Err(_) => tracing::warn!(lease = %self.full_name(), "no answer while trying to become the leader"),
+                Err(_) => {
+                    tracing::warn!(lease = %self.full_name(), "no answer while trying to become the leader")
+                }
             }
             tokio::time::sleep(self.pause()).await;
         }
@@ -170,7 +183,8 @@ impl Candidate {
         };
         let spec = lease.spec.clone().unwrap_or_default();
         let holder = spec.holder_identity.clone().unwrap_or_default();
-        if !holder.is_empty() && holder != self.settings.identity && !self.has_expired(&lease, sent) {
+        if !holder.is_empty() && holder != self.settings.identity && !self.has_expired(&lease, sent)
+        {
             return Ok(Attempt::HeldBy(holder));
         }
         // A holder that released the Lease has ended its writes first.
@@ -178,10 +192,12 @@ impl Candidate {
         let mut next = lease;
         next.spec = Some(self.claim(&spec, &holder));
         let sent = Instant::now();
-        let lease = Box::new(self.api.replace(&self.settings.name, &PostParams::default(), &next).await?);
+        let lease =
+            Box::new(self.api.replace(&self.settings.name, &PostParams::default(), &next).await?);
         // The holder has been silent for a lease duration already: longer than it may go on
         // sending.
-        let wait_first = if self.unclean { self.settings.write_timeout_max } else { Duration::ZERO };
+        let wait_first =
+            if self.unclean { self.settings.write_timeout_max } else { Duration::ZERO };
         Ok(Attempt::Won { lease, sent, wait_first })
     }
 
@@ -193,13 +209,20 @@ impl Candidate {
         let spec = before.unwrap_or_default();
         let holder = if self.unclean { "" } else { self.settings.identity.as_str() };
         let lease = Lease {
-            metadata: ObjectMeta { name: Some(self.settings.name.clone()), ..ObjectMeta::default() },
+            metadata: ObjectMeta {
+                name: Some(self.settings.name.clone()),
+                ..ObjectMeta::default()
+            },
             spec: Some(self.claim(&spec, holder)),
         };
         let sent = Instant::now();
         let lease = Box::new(self.api.create(&PostParams::default(), &lease).await?);
         let silent = self.settings.renew_deadline + self.settings.write_timeout_max;
-        Ok(Attempt::Won { lease, sent, wait_first: if self.unclean { silent } else { Duration::ZERO } })
+        Ok(Attempt::Won {
+            lease,
+            sent,
+            wait_first: if self.unclean { silent } else { Duration::ZERO },
+        })
     }
 
     /// The holder has not renewed for a whole lease duration of our clock: clocks of others prove
@@ -223,8 +246,14 @@ impl Candidate {
         let transitions = spec.lease_transitions.unwrap_or(0);
         LeaseSpec {
             holder_identity: Some(self.settings.identity.clone()),
-            lease_duration_seconds: Some(i32::try_from(self.settings.lease_duration.as_secs()).unwrap_or(i32::MAX)),
-            acquire_time: if same { spec.acquire_time.clone().or(Some(now.clone())) } else { Some(now.clone()) },
+            lease_duration_seconds: Some(
+                i32::try_from(self.settings.lease_duration.as_secs()).unwrap_or(i32::MAX),
+            ),
+            acquire_time: if same {
+                spec.acquire_time.clone().or(Some(now.clone()))
+            } else {
+                Some(now.clone())
+            },
             renew_time: Some(now),
             lease_transitions: Some(if same { transitions } else { transitions.saturating_add(1) }),
             ..spec.clone()
@@ -278,13 +307,19 @@ impl Leadership {
                     self.fence.renewed(sent);
                     continue;
                 }
-                Ok(Ok(Some(holder))) => return LeaseLost::Taken { name: self.candidate.full_name(), holder },
+                Ok(Ok(Some(holder))) => {
+                    return LeaseLost::Taken { name: self.candidate.full_name(), holder };
+                }
                 Ok(Err(error)) => last_error = error_chain(&error),
                 Err(_) => {}
             }
             if confirmed.elapsed() >= self.candidate.settings.renew_deadline {
                 let deadline = self.candidate.settings.renew_deadline;
-                return LeaseLost::Expired { name: self.candidate.full_name(), deadline, last_error };
+                return LeaseLost::Expired {
+                    name: self.candidate.full_name(),
+                    deadline,
+                    last_error,
+                };
             }
             tracing::warn!(lease = %self.candidate.full_name(), error = %last_error, "renewing the lease");
         }
@@ -301,7 +336,8 @@ impl Leadership {
         let Some(lease) = self.candidate.api.get_opt(&self.candidate.settings.name).await? else {
             return Ok(Some("nobody: it was deleted".to_owned()));
         };
-        let holder = lease.spec.as_ref().and_then(|spec| spec.holder_identity.clone()).unwrap_or_default();
+        let holder =
+            lease.spec.as_ref().and_then(|spec| spec.holder_identity.clone()).unwrap_or_default();
         if holder != self.candidate.settings.identity {
             return Ok(Some(holder));
         }
@@ -312,7 +348,8 @@ impl Leadership {
     async fn replace(&mut self) -> Result<(), kube::Error> {
         let identity = self.candidate.settings.identity.clone();
         let spec = self.lease.spec.clone().unwrap_or_default();
-        let next = Lease { spec: Some(self.candidate.claim(&spec, &identity)), ..self.lease.clone() };
+        let next =
+            Lease { spec: Some(self.candidate.claim(&spec, &identity)), ..self.lease.clone() };
         let name = &self.candidate.settings.name;
         self.lease = self.candidate.api.replace(name, &PostParams::default(), &next).await?;
         Ok(())
@@ -340,7 +377,9 @@ impl Leadership {
             Ok(Err(error)) => {
                 tracing::warn!(lease = %self.candidate.full_name(), error = error_chain(&error), "releasing the lease");
             }
-            Err(_) => tracing::warn!(lease = %self.candidate.full_name(), "no answer while releasing the lease"),
+            Err(_) => {
+                tracing::warn!(lease = %self.candidate.full_name(), "no answer while releasing the lease")
+            }
         }
     }
 }

@@ -8,8 +8,8 @@ use kube::runtime::watcher;
 /// The first pause.
 const FIRST: Duration = Duration::from_millis(250);
 
-/// The longest. Seven watches that knock every five seconds are no load, and a scheduler that notices only half a minute
-/// later that the API server is back helps nobody.
+/// The longest. Seven watches that knock every five seconds are no load, and a scheduler that
+/// notices only half a minute later that the API server is back helps nobody.
 const LONGEST: Duration = Duration::from_secs(5);
 
 /// After this long without an error the next pause is a first one again.
@@ -17,8 +17,8 @@ const FORGET_AFTER: Duration = Duration::from_secs(30);
 
 /// Pauses after each error of a watch. The error itself comes after the pause.
 ///
-/// Only time makes pauses short again. A watch says something between any two errors (that a list begins, say), so if that
-/// did, one whose lists fail would knock as fast as it can.
+/// Only time makes pauses short again. A watch says something between any two errors (that a list
+/// begins, say), so if that did, one whose lists fail would knock as fast as it can.
 pub(super) fn paced<K>(
     changes: impl Stream<Item = Result<watcher::Event<K>, watcher::Error>>,
 ) -> impl Stream<Item = Result<watcher::Event<K>, watcher::Error>> {
@@ -51,7 +51,8 @@ impl Default for Pauses {
 
 impl Pauses {
     fn after(&mut self, error: &watcher::Error, now: Instant) -> Duration {
-        // The server answers and asks for a new list: no reason to wait, unless it says nothing else.
+        // The server answers and asks for a new list: no reason to wait, unless it says nothing
+        // else.
         let expired = matches!(error, watcher::Error::WatchError(status) if status.code == 410);
         if expired && !std::mem::replace(&mut self.last_was_expiry, true) {
             return Duration::ZERO;
@@ -79,7 +80,8 @@ mod tests {
     fn pauses_grow_to_a_bound_and_a_quiet_time_starts_over() {
         let mut pauses = Pauses::default();
         let now = Instant::now();
-        let millis: Vec<u128> = (0..7).map(|_| pauses.after(&failure(500), now).as_millis()).collect();
+        let millis: Vec<u128> =
+            (0..7).map(|_| pauses.after(&failure(500), now).as_millis()).collect();
         assert_eq!(millis, [250, 500, 1000, 2000, 4000, 5000, 5000]);
         assert_eq!(pauses.after(&failure(500), now + FORGET_AFTER), LONGEST);
         assert_eq!(pauses.after(&failure(500), now + FORGET_AFTER * 3), FIRST);

@@ -1,7 +1,8 @@
-//! One request to the API server, with a time limit that covers everything. Writes are repeated in [`super::fenced`].
+//! One request to the API server, with a time limit that covers everything. Writes are repeated in
+//! [`super::fenced`].
 //!
-//! `kube::Api` parses every answer into a typed object. Most of our writes need only the status code, and one of them is
-//! sent thousands of times in a row, so they are built and read here.
+//! `kube::Api` parses every answer into a typed object. Most of our writes need only the status
+//! code, and one of them is sent thousands of times in a row, so they are built and read here.
 
 use std::time::Duration;
 
@@ -70,8 +71,10 @@ pub(super) async fn send(
     let exchange = async {
         let response = client.send(request).await?;
         let code = response.status().as_u16();
-        let retry_after = response.headers().get(header::RETRY_AFTER).and_then(|seconds| seconds.to_str().ok());
-        let retry_after = retry_after.and_then(|seconds| seconds.parse().ok()).map(Duration::from_secs);
+        let retry_after =
+            response.headers().get(header::RETRY_AFTER).and_then(|seconds| seconds.to_str().ok());
+        let retry_after =
+            retry_after.and_then(|seconds| seconds.parse().ok()).map(Duration::from_secs);
         let body = response.into_body().collect_bytes().await?;
         Ok(Reply { code, retry_after, body: body.into() })
     };
@@ -126,10 +129,12 @@ impl Reply {
         self.parse::<Status>().is_ok_and(|status| status.is_already_exists())
     }
 
-    /// Why the server will not do what was asked, if nothing was written: no permission, a quota, a policy, admission, or
-    /// content that it does not accept. An answer that leaves open whether something was written is no refusal.
+    /// Why the server will not do what was asked, if nothing was written: no permission, a quota, a
+    /// policy, admission, or content that it does not accept. An answer that leaves open whether
+    /// something was written is no refusal.
     pub(super) fn refusal(&self) -> Option<Refusal> {
-        /// An admission webhook did not answer, and counts as one that denies. Admission comes before anything is stored.
+        /// An admission webhook did not answer, and counts as one that denies. Admission comes
+        /// before anything is stored.
         const UNANSWERED_ADMISSION: &str = "failed calling webhook";
         /// What etcd says of an object beyond its limit.
         const TOO_LARGE: &str = "request is too large";
@@ -153,7 +158,9 @@ impl Reply {
         const SHOWN_BYTES: usize = 200;
         let text = match self.parse::<Status>() {
             Ok(status) if !status.message.is_empty() => status.message,
-            _ => String::from_utf8_lossy(&self.body[..self.body.len().min(SHOWN_BYTES)]).into_owned(),
+            _ => {
+                String::from_utf8_lossy(&self.body[..self.body.len().min(SHOWN_BYTES)]).into_owned()
+            }
         };
         // What a policy or a webhook says is as long as somebody likes.
         format!("{}: {}", self.code, text::bounded(text.trim(), text::VALUE_BYTES_MAX))
@@ -171,7 +178,8 @@ mod tests {
 
     #[test]
     fn a_refusal_is_an_answer_by_which_nothing_was_written() {
-        let unanswered = "Internal error occurred: failed calling webhook \"a.b\": context deadline exceeded";
+        let unanswered =
+            "Internal error occurred: failed calling webhook \"a.b\": context deadline exceeded";
         let cases = [
             (reply(403, "exceeded quota"), Some(Refusal::Request)),
             (reply(422, "Too many: 1025"), Some(Refusal::Content)),

@@ -125,7 +125,8 @@ impl Reviews {
         };
         let _turn = if is_known {
             let turn = tokio::time::timeout(ANSWER_WITHIN, self.known_turns.acquire()).await;
-            turn.map_err(|_| "too many other questions are under way".to_owned())?.map_err(|error| error.to_string())?
+            turn.map_err(|_| "too many other questions are under way".to_owned())?
+                .map_err(|error| error.to_string())?
         } else {
             let Ok(turn) = self.stranger_turns.try_acquire() else { return Ok(Verdict::TooMany) };
             if !self.memory().may_ask_about_a_stranger() {
@@ -151,9 +152,9 @@ impl Reviews {
 
     /// The holder of a token, if the API server knows it.
     async fn ask_who(&self, token: &str) -> Result<Option<Value>, String> {
-        let question =
-            json!({ "apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": { "token": token } });
-        let who: Review<TokenStatus> = self.post("/apis/authentication.k8s.io/v1/tokenreviews", &question).await?;
+        let question = json!({ "apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": { "token": token } });
+        let who: Review<TokenStatus> =
+            self.post("/apis/authentication.k8s.io/v1/tokenreviews", &question).await?;
         Ok(Some(who.status.user).filter(|_| who.status.authenticated))
     }
 
@@ -166,7 +167,9 @@ impl Reviews {
         });
         let (attributes, asked) = match deed {
             Deed::Get(path) => ("nonResourceAttributes", json!({ "path": path, "verb": "get" })),
-            Deed::Post(path) => ("nonResourceAttributes", json!({ "path": path, "verb": "create" })),
+            Deed::Post(path) => {
+                ("nonResourceAttributes", json!({ "path": path, "verb": "create" }))
+            }
             Deed::Create { group, resource, namespace } => {
                 let object = json!({ "group": group, "resource": resource, "namespace": namespace, "verb": "create" });
                 ("resourceAttributes", object)
@@ -183,9 +186,14 @@ impl Reviews {
         Ok(may.status.allowed)
     }
 
-    async fn post<T: serde::de::DeserializeOwned>(&self, path: &str, question: &Value) -> Result<T, String> {
+    async fn post<T: serde::de::DeserializeOwned>(
+        &self,
+        path: &str,
+        question: &Value,
+    ) -> Result<T, String> {
         let body = question.to_string().into_bytes();
-        let reply = send(&self.client, Method::POST, path, Content::Json, body, ANSWER_WITHIN).await;
+        let reply =
+            send(&self.client, Method::POST, path, Content::Json, body, ANSWER_WITHIN).await;
         let reply = reply.map_err(|error| error.to_string())?;
         if !reply.succeeded() {
             return Err(reply.explain());
@@ -229,16 +237,25 @@ fn verdict(user: &Value, is_allowed: bool) -> Verdict {
 impl Memory {
     /// What the API server has said about this, if that still counts; else what is to be asked.
     fn recall(&mut self, token: &str, deed: &Deed) -> Result<Verdict, ToAsk> {
-        let is_known = self.known.get(token).is_some_and(|bearer| bearer.used.elapsed() < KNOWN_FOR);
+        let is_known =
+            self.known.get(token).is_some_and(|bearer| bearer.used.elapsed() < KNOWN_FOR);
         let of_token = if is_known { &mut self.known } else { &mut self.strangers };
-        let Some(bearer) = of_token.get_mut(token) else { return Err(ToAsk { user: None, is_known }) };
+        let Some(bearer) = of_token.get_mut(token) else {
+            return Err(ToAsk { user: None, is_known });
+        };
         bearer.used = Instant::now();
         let is_fresh = bearer.reviewed.elapsed() < REMEMBERED_FOR;
         let Some(user) = bearer.user.as_ref().filter(|_| is_fresh) else {
-            return if is_fresh { Ok(Verdict::Unknown) } else { Err(ToAsk { user: None, is_known }) };
+            return if is_fresh {
+                Ok(Verdict::Unknown)
+            } else {
+                Err(ToAsk { user: None, is_known })
+            };
         };
         match bearer.deeds.get(deed) {
-            Some((at, is_allowed)) if at.elapsed() < REMEMBERED_FOR => Ok(verdict(user, *is_allowed)),
+            Some((at, is_allowed)) if at.elapsed() < REMEMBERED_FOR => {
+                Ok(verdict(user, *is_allowed))
+            }
             _ => Err(ToAsk { user: Some(user.clone()), is_known }),
         }
     }
@@ -247,7 +264,8 @@ impl Memory {
     fn may_ask_about_a_stranger(&mut self) -> bool {
         let now = Instant::now();
         if self.asked.len() == STRANGERS_PER_SECOND {
-            if self.asked.front().is_some_and(|at| now.duration_since(*at) < Duration::from_secs(1)) {
+            if self.asked.front().is_some_and(|at| now.duration_since(*at) < Duration::from_secs(1))
+            {
                 return false;
             }
             self.asked.pop_front();
@@ -261,7 +279,8 @@ impl Memory {
         let now = Instant::now();
         self.strangers.retain(|_, bearer| bearer.reviewed.elapsed() < REMEMBERED_FOR);
         let before = self.known.remove(token);
-        let is_known = user.is_some() && (before.is_some() || deed.is_some_and(|(_, is_allowed)| is_allowed));
+        let is_known =
+            user.is_some() && (before.is_some() || deed.is_some_and(|(_, is_allowed)| is_allowed));
         let before = before.or_else(|| self.strangers.remove(token));
         let mut deeds = before.map(|bearer| bearer.deeds).unwrap_or_default();
         deeds.retain(|_, (at, _)| at.elapsed() < REMEMBERED_FOR);
@@ -271,7 +290,11 @@ impl Memory {
         let bearer = Bearer { user, reviewed: now, used: now, deeds };
         if is_known {
             if self.known.len() >= KNOWN_MAX {
-                let oldest = self.known.iter().min_by_key(|(_, bearer)| bearer.used).map(|(token, _)| token.clone());
+                let oldest = self
+                    .known
+                    .iter()
+                    .min_by_key(|(_, bearer)| bearer.used)
+                    .map(|(token, _)| token.clone());
                 oldest.map(|token| self.known.remove(&token));
             }
             self.known.insert(token.to_owned(), bearer);

@@ -1,7 +1,8 @@
 //! What has been received of one kind, so that the core is told changes and nothing else.
 //!
-//! Pure: fed with the watch's events, it answers with the core's. It turns a relist into the difference to what was known,
-//! notices that a name has passed on to another object, drops changes of fields that the core does not know, and paces edits.
+//! Pure: fed with the watch's events, it answers with the core's. It turns a relist into the
+//! difference to what was known, notices that a name has passed on to another object, drops changes
+//! of fields that the core does not know, and paces edits.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -11,7 +12,9 @@ use fluxqueue_api::FluxJob;
 use fluxqueue_core::Event;
 use fluxqueue_core::cluster::Node;
 use fluxqueue_core::queues::{Namespace, QueueObject};
-use fluxqueue_workload::{Controller, ObjectKey, ObjectRef, Pod, PriorityClass, Quota, SuspensionPhase, Time};
+use fluxqueue_workload::{
+    Controller, ObjectKey, ObjectRef, Pod, PriorityClass, Quota, SuspensionPhase, Time,
+};
 use tokio::time::Instant;
 
 use super::edits::Edits;
@@ -26,9 +29,10 @@ pub trait Known: PartialEq + Send + Sync + 'static {
     fn there(self: Arc<Self>) -> Event;
     /// It is gone.
     fn gone(&self) -> Event;
-    /// True if all that has changed since `known` is what the author of the object may write, as often as the author likes, and
-    /// something that is read is among that. Such changes are paced. What a server writes says how the object fares, and is told
-    /// at once, and so is a version alone, on which a write is decided.
+    /// True if all that has changed since `known` is what the author of the object may write, as
+    /// often as the author likes, and something that is read is among that. Such changes are paced.
+    /// What a server writes says how the object fares, and is told at once, and so is a version
+    /// alone, on which a write is decided.
     fn is_edit_of(&self, known: &Self) -> bool;
 }
 
@@ -50,7 +54,8 @@ impl<T> Default for Seen<T> {
 }
 
 impl<T: Known> Seen<T> {
-    /// A list begins. What an earlier list showed that did not end is forgotten: this one shows everything again.
+    /// A list begins. What an earlier list showed that did not end is forgotten: this one shows
+    /// everything again.
     pub fn list_begins(&mut self) {
         self.listed = Some(HashSet::new());
     }
@@ -104,7 +109,8 @@ impl<T: Known> Seen<T> {
         }
     }
 
-    /// An object was deleted. A late word about one whose name has passed on says nothing about its successor.
+    /// An object was deleted. A late word about one whose name has passed on says nothing about its
+    /// successor.
     pub fn delete(&mut self, key: &ObjectKey, uid: &str, events: &mut Vec<Event>) {
         if self.known.get(key).is_some_and(|known| known.uid() == uid)
             && let Some(known) = self.known.remove(key)
@@ -219,7 +225,10 @@ fn unversioned(controller: &Controller) -> Controller {
 impl Known for FluxJob {
     fn key(&self) -> ObjectKey {
         let metadata = &self.metadata;
-        ObjectKey::new(metadata.namespace.as_deref().unwrap_or_default(), metadata.name.as_deref().unwrap_or_default())
+        ObjectKey::new(
+            metadata.namespace.as_deref().unwrap_or_default(),
+            metadata.name.as_deref().unwrap_or_default(),
+        )
     }
     fn uid(&self) -> &str {
         self.metadata.uid.as_deref().unwrap_or_default()
@@ -420,7 +429,11 @@ mod tests {
             seen.apply(pod(&[labelled(value)]), at(millis), &mut events);
             seen.tell_due(at(millis), &mut events);
         }
-        assert_eq!(told_of_pods(&mut events), [r#""a" Pending"#, r#""b" Pending"#], "new, and the first edit");
+        assert_eq!(
+            told_of_pods(&mut events),
+            [r#""a" Pending"#, r#""b" Pending"#],
+            "new, and the first edit"
+        );
         assert_eq!(seen.next_due(), Some(at(1000)));
         seen.tell_due(at(1000), &mut events);
         assert_eq!(told_of_pods(&mut events), [r#""e" Pending"#]);
@@ -474,7 +487,12 @@ mod tests {
         ];
         let parse = |text: &str| serde_json::from_str::<serde_json::Value>(text).expect("JSON");
         let is_edit = |text: &&&str| pod(&[parse(text)]).is_edit_of(&pod(&[]));
-        assert_eq!(edits.iter().filter(is_edit).count(), edits.len(), "{:?}", edits.iter().find(|text| !is_edit(text)));
+        assert_eq!(
+            edits.iter().filter(is_edit).count(),
+            edits.len(),
+            "{:?}",
+            edits.iter().find(|text| !is_edit(text))
+        );
         assert_eq!(not_edits.iter().find(is_edit), None);
         // Where both have changed, it is no edit: the server's part is told at once.
         let both = pod(&[parse(edits[0]), parse(not_edits[6])]);

@@ -1,8 +1,9 @@
-//! Whether the API server keeps all that this process writes into FluxJobs, and all that people write into FluxQueues: their
-//! CustomResourceDefinitions may be older.
+//! Whether the API server keeps all that this process writes into FluxJobs, and all that people
+//! write into FluxQueues: their CustomResourceDefinitions may be older.
 //!
-//! Asked before this process tries to lead. An older definition drops placements without a word, so nothing is decided on
-//! one. It is asked for again until it will do: who upgrades needs to apply it, and to restart nothing.
+//! Asked before this process tries to lead. An older definition drops placements without a word, so
+//! nothing is decided on one. It is asked for again until it will do: who upgrades needs to apply
+//! it, and to restart nothing.
 
 use std::time::Duration;
 
@@ -34,7 +35,8 @@ enum Found {
     NoAnswer(String),
 }
 
-/// Returns once the definitions that are installed have all that this process needs, or may not be looked at.
+/// Returns once the definitions that are installed have all that this process needs, or may not be
+/// looked at.
 pub(super) async fn wait_until_they_will_do(client: &Client, health: &Health) {
     for definition in Definition::ALL {
         wait_for(definition, client, health).await;

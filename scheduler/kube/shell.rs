@@ -8,9 +8,13 @@ use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::batch::v1::Job;
-use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, ResourceQuota};
+use k8s_openapi::api::core::v1::{
+    Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, ResourceQuota,
+};
 use k8s_openapi::api::scheduling::v1::PriorityClass;
-use k8s_openapi::api::storage::v1::{CSIDriver, CSINode, CSIStorageCapacity, StorageClass, VolumeAttachment};
+use k8s_openapi::api::storage::v1::{
+    CSIDriver, CSINode, CSIStorageCapacity, StorageClass, VolumeAttachment,
+};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
@@ -31,8 +35,8 @@ use super::tasks::{TaskEnded, Tasks};
 use super::watch::{BATCHES, Watches};
 use crate::serve::probes::{self, ProbesError};
 use crate::serve::{
-    Connections, DepthSource, Exposure, Facts, Health, Leading, ListenAddress, ListenError, Metrics, Question,
-    TlsError, listen, probe_router, serve, tls_configuration, what_if,
+    Connections, DepthSource, Exposure, Facts, Health, Leading, ListenAddress, ListenError,
+    Metrics, Question, TlsError, listen, probe_router, serve, tls_configuration, what_if,
 };
 use fluxqueue_core::Event;
 
@@ -106,7 +110,10 @@ pub enum ShellError {
 }
 
 /// Runs until a signal ends it well, or something goes wrong.
-pub async fn run<M: Machine>(settings: ShellSettings, make: MakeMachine<M>) -> Result<(), ShellError> {
+pub async fn run<M: Machine>(
+    settings: ShellSettings,
+    make: MakeMachine<M>,
+) -> Result<(), ShellError> {
     let (signals, end) = (Signals::listen()?, CancellationToken::new());
     let mut tasks = Tasks::default();
     tasks.spawn("signals", signals.obey(end.clone()));
@@ -197,9 +204,11 @@ pub(super) async fn run_until<M: Machine>(
 /// What this process has not been able to do for at least this long, if another would do better as
 /// the leader.
 fn unfit(connections: &Connections, fence: &Fence, at_least: Duration) -> Option<String> {
-    let longer = |(lasts, why): (Duration, String)| (lasts >= at_least).then_some((lasts.as_secs(), why));
+    let longer =
+        |(lasts, why): (Duration, String)| (lasts >= at_least).then_some((lasts.as_secs(), why));
     let deaf = connections.deaf_for().and_then(longer);
-    let deaf = deaf.map(|(secs, why)| format!("no connection could be accepted for {secs} s: {why}"));
+    let deaf =
+        deaf.map(|(secs, why)| format!("no connection could be accepted for {secs} s: {why}"));
     deaf.or_else(|| {
         let (secs, why) = fence.unanswered_for().and_then(longer)?;
         Some(format!("no write was answered for {secs} s: {why}"))
@@ -235,12 +244,19 @@ enum End {
 
 impl Run {
     /// Leads until asked to end, then ends in order.
-    async fn lead<M: Machine>(mut self, term: Term, make: MakeMachine<M>) -> Result<End, ShellError> {
+    async fn lead<M: Machine>(
+        mut self,
+        term: Term,
+        make: MakeMachine<M>,
+    ) -> Result<End, ShellError> {
         let Term { epoch, wait_first, fence } = term;
         self.facts.metrics.leader.set(1);
         self.facts.health.set_leads();
         if !wait_first.is_zero() {
-            tracing::info!(secs = wait_first.as_secs(), "waiting until the last leader's writes must have ended");
+            tracing::info!(
+                secs = wait_first.as_secs(),
+                "waiting until the last leader's writes must have ended"
+            );
             tokio::select! {
                 () = tokio::time::sleep(wait_first) => {}
                 ended = self.tasks.ended() => return Err(ended.into()),
@@ -295,7 +311,11 @@ impl Run {
 
     /// The core has a thread of its own. It uses the runtime's timers and channels, but none of its
     /// worker threads.
-    fn start_driver<M: Machine>(&mut self, driver: Driver<M>, ending: Ending) -> Result<(), ShellError> {
+    fn start_driver<M: Machine>(
+        &mut self,
+        driver: Driver<M>,
+        ending: Ending,
+    ) -> Result<(), ShellError> {
         let runtime = tokio::runtime::Handle::current();
         let (ended_in, ended) = oneshot::channel::<()>();
         let thread = std::thread::Builder::new().name("core".to_owned()).spawn(move || {
@@ -336,8 +356,9 @@ impl Run {
                 "quotas may not be read: a Job that waits without pods is released whatever they leave"
             );
         }
-        let kinds =
-            KINDS + if refusal.is_none() { storage::KINDS } else { 0 } + usize::from(refusal_of_quotas.is_none());
+        let kinds = KINDS
+            + if refusal.is_none() { storage::KINDS } else { 0 }
+            + usize::from(refusal_of_quotas.is_none());
         let watches = Watches {
             client: self.clients.watch.clone(),
             batches,
@@ -394,7 +415,9 @@ impl Run {
         let within = self.executors.bind_timeout + Duration::from_secs(1);
         let finished = tokio::time::timeout(within, executors.finish_bindings()).await;
         if tokio::time::timeout(FLUSH_WITHIN, executors.flush()).await.is_err() {
-            tracing::warn!("some records or events were not written; the next leader writes the records again");
+            tracing::warn!(
+                "some records or events were not written; the next leader writes the records again"
+            );
         }
         match finished {
             Ok(()) => End::NothingInFlight,

@@ -20,7 +20,10 @@ pub(crate) struct Signals {
 impl Signals {
     /// From now on signals no longer end the process by themselves.
     pub(crate) fn listen() -> Result<Self, SignalError> {
-        Ok(Signals { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
+        Ok(Signals {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+        })
     }
 
     /// Cancels `end` at the first signal, and exits with status 1 at the second.

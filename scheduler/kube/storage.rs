@@ -1,6 +1,8 @@
-//! Storage: the kinds that are watched for it, if all of them may be read, and what becomes of their objects.
+//! Storage: the kinds that are watched for it, if all of them may be read, and what becomes of
+//! their objects.
 //!
-//! A process that may not read one of them says so, and goes on without: pods with claims wait then, and are told why.
+//! A process that may not read one of them says so, and goes on without: pods with claims wait
+//! then, and are told why.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,7 +39,8 @@ const LISTS: [&str; KINDS] = [
 /// How long one question may take.
 const ASK_WITHIN: Duration = Duration::from_secs(5);
 
-/// Why storage may not be read; `None` if it may, or if that could not be found out: then the watches will tell.
+/// Why storage may not be read; `None` if it may, or if that could not be found out: then the
+/// watches will tell.
 pub(super) async fn refusal(client: &Client) -> Option<String> {
     for list in LISTS {
         if let Some(refusal) = refusal_to_list(client, list).await {
@@ -51,14 +54,17 @@ pub(super) async fn refusal(client: &Client) -> Option<String> {
 pub(super) async fn refusal_to_list(client: &Client, list: &str) -> Option<String> {
     let path = format!("{list}?limit=1");
     match get::<serde_json::Value>(client, &path, ASK_WITHIN).await {
-        Ok(Err(reply)) if reply.is_refused() => Some(format!("listing {list}: {}", reply.explain())),
+        Ok(Err(reply)) if reply.is_refused() => {
+            Some(format!("listing {list}: {}", reply.explain()))
+        }
         _ => None,
     }
 }
 
 /// What the core is told when storage may not be read.
 pub(super) fn hidden(why: &str) -> Event {
-    let text = format!("fluxqueue may not read claims and volumes ({why}); it is restarted once it may");
+    let text =
+        format!("fluxqueue may not read claims and volumes ({why}); it is restarted once it may");
     Event::Storage(StorageNews::Hidden(text.into()))
 }
 

@@ -1,4 +1,5 @@
-//! The tasks of the process, each with a name and each watched: none of them is meant to end by itself.
+//! The tasks of the process, each with a name and each watched: none of them is meant to end by
+//! itself.
 
 use std::future::Future;
 
@@ -31,7 +32,11 @@ impl Tasks {
     }
 
     /// Starts a task that says why, should it ever end.
-    pub fn spawn_telling(&mut self, name: &'static str, task: impl Future<Output = String> + Send + 'static) {
+    pub fn spawn_telling(
+        &mut self,
+        name: &'static str,
+        task: impl Future<Output = String> + Send + 'static,
+    ) {
         let handle = self.set.spawn(task);
         self.names.insert(handle.id(), name);
     }

@@ -1,8 +1,9 @@
 //! The background throttle: records and Events give way to Bindings.
 //!
-//! On a busy API server every request takes time from the others. While Bindings are under way, only one worker of each
-//! background queue works, and that one slowly; once the Bindings are done, all of them do. The delay is bounded: when the
-//! first item of a queue has waited for [`DELAY_MAX`], the queue gets all of its workers, whatever the Bindings do.
+//! On a busy API server every request takes time from the others. While Bindings are under way,
+//! only one worker of each background queue works, and that one slowly; once the Bindings are done,
+//! all of them do. The delay is bounded: when the first item of a queue has waited for
+//! [`DELAY_MAX`], the queue gets all of its workers, whatever the Bindings do.
 
 use std::time::Duration;
 
@@ -18,12 +19,16 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// The workers of each queue that are never held back for long.
 const TRICKLE: usize = 1;
 
-/// How long these pause before each item while Bindings are under way: people see that something happens, and the
-/// Bindings lose a few percent at most.
+/// How long these pause before each item while Bindings are under way: people see that something
+/// happens, and the Bindings lose a few percent at most.
 pub(super) const TRICKLE_EVERY: Duration = Duration::from_millis(250);
 
 /// Waits until worker number `worker` of `queue` may take something.
-pub(super) async fn wait_for_turn<T>(worker: usize, queue: &WorkQueue<T>, bindings: &WorkQueue<BindRequest>) {
+pub(super) async fn wait_for_turn<T>(
+    worker: usize,
+    queue: &WorkQueue<T>,
+    bindings: &WorkQueue<BindRequest>,
+) {
     if worker < TRICKLE {
         if bindings.outstanding() > 0 && queue.head_age().is_none_or(|age| age < DELAY_MAX) {
             let _ = tokio::time::timeout(TRICKLE_EVERY, bindings.idle()).await;

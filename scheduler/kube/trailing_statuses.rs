@@ -1,8 +1,9 @@
 //! Which trailing status writes have no outcome yet, by FluxJob.
 //!
-//! A placement is written by an urgent write, and must not wait until a trailing write of the same FluxJob has had its turn
-//! behind Bindings. Before it was sent, the trailing one is taken out of its queue. Once it was sent it is waited for, so
-//! that the two do not overtake each other needlessly, but not for long: in the end the version that each names decides.
+//! A placement is written by an urgent write, and must not wait until a trailing write of the same
+//! FluxJob has had its turn behind Bindings. Before it was sent, the trailing one is taken out of
+//! its queue. Once it was sent it is waited for, so that the two do not overtake each other
+//! needlessly, but not for long: in the end the version that each names decides.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};

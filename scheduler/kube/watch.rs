@@ -1,10 +1,11 @@
 //! Watches: what the API server says becomes events of the core, in batches.
 //!
-//! One task per kind. The first list comes through the watch itself, object by object: each is converted as it arrives, while
-//! the server writes the next, and the large ones are dropped at once. A server that cannot do that is asked for pages. Pods and
-//! nodes, of which there are many, come as protobuf where the server has that.
-//! Whatever goes wrong (429, 500, a closed connection, an expired version) is logged, counted and tried again with growing
-//! pauses; what was missed meanwhile shows in the next list.
+//! One task per kind. The first list comes through the watch itself, object by object: each is
+//! converted as it arrives, while the server writes the next, and the large ones are dropped at
+//! once. A server that cannot do that is asked for pages. Pods and nodes, of which there are many,
+//! come as protobuf where the server has that. Whatever goes wrong (429, 500, a closed connection,
+//! an expired version) is logged, counted and tried again with growing pauses; what was missed
+//! meanwhile shows in the next list.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -25,11 +26,13 @@ use crate::serve::Metrics;
 use fluxqueue_core::Event;
 use fluxqueue_workload::ObjectKey;
 
-/// Changes that are handed on together: all that have arrived while the last were handled, up to this many.
+/// Changes that are handed on together: all that have arrived while the last were handled, up to
+/// this many.
 const BATCH_EVENTS: usize = 512;
 
-/// Batches on their way to the core, of all kinds together. With the batches' size this bounds what waits to 32,768 changes;
-/// when the core falls behind further, the watches stop reading, and the API server keeps what is to come.
+/// Batches on their way to the core, of all kinds together. With the batches' size this bounds what
+/// waits to 32,768 changes; when the core falls behind further, the watches stop reading, and the
+/// API server keeps what is to come.
 pub const BATCHES: usize = 64;
 
 /// What the tasks of all kinds share.
@@ -76,16 +79,29 @@ impl Watches {
         K: Watched,
         K::DynamicType: Default,
     {
-        let mut reading = Reading::<K> { seen: Seen::default(), memory: K::Memory::default(), listed: false };
+        let mut reading =
+            Reading::<K> { seen: Seen::default(), memory: K::Memory::default(), listed: false };
         let api: Api<K> = Api::all(self.client.clone());
         if let Some(decode) = K::DECODE {
-            self.follow(protobuf::watch::watch(self.client.clone(), decode), IfRefused::Return, &mut reading).await?;
-            tracing::info!(kind = K::KIND, "the API server does not stream lists as protobuf, so JSON is tried");
+            self.follow(
+                protobuf::watch::watch(self.client.clone(), decode),
+                IfRefused::Return,
+                &mut reading,
+            )
+            .await?;
+            tracing::info!(
+                kind = K::KIND,
+                "the API server does not stream lists as protobuf, so JSON is tried"
+            );
         }
         let streamed = watcher(api.clone(), watcher::Config::default().streaming_lists());
         self.follow(streamed, IfRefused::Return, &mut reading).await?;
-        tracing::info!(kind = K::KIND, "the API server does not stream lists, so it is asked for pages");
-        self.follow(watcher(api, watcher::Config::default()), IfRefused::TryAgain, &mut reading).await
+        tracing::info!(
+            kind = K::KIND,
+            "the API server does not stream lists, so it is asked for pages"
+        );
+        self.follow(watcher(api, watcher::Config::default()), IfRefused::TryAgain, &mut reading)
+            .await
     }
 
     /// Tells what one kind of watch says.
@@ -114,7 +130,11 @@ impl Watches {
                         list_ended |= matches!(change, watcher::Event::InitDone);
                         self.take_in(change, reading, &mut events);
                     }
-                    Err(error) if if_refused == IfRefused::Return && !reading.listed && is_refusal(&error) => {
+                    Err(error)
+                        if if_refused == IfRefused::Return
+                            && !reading.listed
+                            && is_refusal(&error) =>
+                    {
                         return Ok(());
                     }
                     Err(error) => self.complain::<K>(&error),
@@ -125,7 +145,8 @@ impl Watches {
             if list_ended && !reading.listed {
                 reading.listed = true;
                 tracing::debug!(kind = K::KIND, "listed");
-                // Only after the objects themselves: whoever comes last knows that those of all kinds are in the channel.
+                // Only after the objects themselves: whoever comes last knows that those of all
+                // kinds are in the channel.
                 if self.unlisted.fetch_sub(1, Ordering::AcqRel) == 1 {
                     self.hand_on::<K>(vec![Event::Synced]).await?;
                 }
@@ -133,7 +154,12 @@ impl Watches {
         }
     }
 
-    fn take_in<K: Watched>(&self, change: watcher::Event<K>, reading: &mut Reading<K>, events: &mut Vec<Event>) {
+    fn take_in<K: Watched>(
+        &self,
+        change: watcher::Event<K>,
+        reading: &mut Reading<K>,
+        events: &mut Vec<Event>,
+    ) {
         let Reading { seen, memory, .. } = reading;
         match change {
             watcher::Event::Init => seen.list_begins(),
@@ -161,10 +187,17 @@ impl Watches {
     fn complain<K: Watched>(&self, error: &watcher::Error) {
         self.metrics.watch_errors.get_or_create(&[("kind", K::KIND)]).inc();
         let hint = match error {
-            watcher::Error::InitialListFailed(cause) | watcher::Error::WatchStartFailed(cause) => hint(cause),
+            watcher::Error::InitialListFailed(cause) | watcher::Error::WatchStartFailed(cause) => {
+                hint(cause)
+            }
             _ => None,
         };
-        tracing::warn!(kind = K::KIND, error = said(error), hint, "watch failed and is tried again");
+        tracing::warn!(
+            kind = K::KIND,
+            error = said(error),
+            hint,
+            "watch failed and is tried again"
+        );
     }
 
     async fn hand_on<K: Watched>(&self, events: Vec<Event>) -> Result<(), NobodyListens> {
@@ -175,17 +208,20 @@ impl Watches {
     }
 }
 
-/// The gate WatchList is off, or the server older than it: it calls the request invalid. Or it has no such encoding.
+/// The gate WatchList is off, or the server older than it: it calls the request invalid. Or it has
+/// no such encoding.
 fn is_refusal(error: &watcher::Error) -> bool {
     matches!(error, watcher::Error::WatchStartFailed(kube::Error::Api(status)) if matches!(status.code, 400 | 406 | 415 | 422))
 }
 
 fn hint(error: &kube::Error) -> Option<&'static str> {
     match error {
-        kube::Error::Api(status) if status.is_not_found() => {
-            Some("the API server does not know this kind: is the custom resource definition installed?")
+        kube::Error::Api(status) if status.is_not_found() => Some(
+            "the API server does not know this kind: is the custom resource definition installed?",
+        ),
+        kube::Error::Api(status) if status.is_forbidden() => {
+            Some("not allowed: is the cluster role bound?")
         }
-        kube::Error::Api(status) if status.is_forbidden() => Some("not allowed: is the cluster role bound?"),
         _ => None,
     }
 }
@@ -193,16 +229,22 @@ fn hint(error: &kube::Error) -> Option<&'static str> {
 fn said(error: &watcher::Error) -> String {
     match error {
         watcher::Error::InitialListFailed(cause) => format!("listing: {}", error_chain(cause)),
-        watcher::Error::WatchStartFailed(cause) => format!("beginning to watch: {}", error_chain(cause)),
-        watcher::Error::WatchFailed(cause) => format!("watching: {}", error_chain(cause)),
-        watcher::Error::WatchError(status) => {
-            text::into_message(format!("watching: {} {}: {}", status.code, status.reason, status.message))
+        watcher::Error::WatchStartFailed(cause) => {
+            format!("beginning to watch: {}", error_chain(cause))
         }
+        watcher::Error::WatchFailed(cause) => format!("watching: {}", error_chain(cause)),
+        watcher::Error::WatchError(status) => text::into_message(format!(
+            "watching: {} {}: {}",
+            status.code, status.reason, status.message
+        )),
         watcher::Error::NoResourceVersion => error.to_string(),
     }
 }
 
 fn key_of<K: Resource>(object: &K) -> ObjectKey {
     let metadata = object.meta();
-    ObjectKey::new(metadata.namespace.as_deref().unwrap_or_default(), metadata.name.as_deref().unwrap_or_default())
+    ObjectKey::new(
+        metadata.namespace.as_deref().unwrap_or_default(),
+        metadata.name.as_deref().unwrap_or_default(),
+    )
 }

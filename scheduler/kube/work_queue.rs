@@ -1,7 +1,8 @@
-//! A bounded queue of work for a pool of workers, which also knows how much of the work is still under way.
+//! A bounded queue of work for a pool of workers, which also knows how much of the work is still
+//! under way.
 //!
-//! Pushing never waits, so the network cannot hold up the core. An item that does not fit is returned, and the caller says
-//! what that means.
+//! Pushing never waits, so the network cannot hold up the core. An item that does not fit is
+//! returned, and the caller says what that means.
 
 use std::collections::VecDeque;
 use std::ops::Deref;

@@ -1,7 +1,9 @@
-//! Writes everything but Bindings and Events: FluxJobs, their status, the pods' gates, conditions and nominated nodes, and suspended Jobs.
+//! Writes everything but Bindings and Events: FluxJobs, their status, the pods' gates, conditions
+//! and nominated nodes, and suspended Jobs.
 //!
-//! There are two work queues. Bindings wait for the urgent writes. The trailing ones run in the background: while Bindings
-//! are under way they get little of the API server's time (see `throttle`).
+//! There are two work queues. Bindings wait for the urgent writes. The trailing ones run in the
+//! background: while Bindings are under way they get little of the API server's time (see
+//! `throttle`).
 
 use std::sync::Arc;
 
@@ -27,7 +29,8 @@ pub struct WriteRequest {
     pub id: ActionId,
     /// What to write.
     pub write: Write,
-    /// A trailing write of the same FluxJob that was sent before, and that this urgent one waits for.
+    /// A trailing write of the same FluxJob that was sent before, and that this urgent one waits
+    /// for.
     pub after: Option<ActionId>,
 }
 
@@ -90,7 +93,8 @@ pub struct Writer {
     pub trailing: Arc<TrailingStatuses>,
 }
 
-/// The status, applied by our field manager. Whatever of ours somebody else has written is put right: `force`.
+/// The status, applied by our field manager. Whatever of ours somebody else has written is put
+/// right: `force`.
 const STATUS_BY_APPLY: &str = "/status?fieldManager=fluxqueue&force=true";
 
 #[derive(Deserialize)]
@@ -139,9 +143,10 @@ impl Write {
             ActionKind::Ungate { pod, resource_version, gate } => {
                 (Write::Ungate(pod, resource_version, gate), Urgency::Urgent)
             }
-            ActionKind::SetPodScheduled { pod, resource_version, reason, message, newly } => {
-                (Write::Unscheduled { pod, resource_version, reason, message, newly }, Urgency::Trailing)
-            }
+            ActionKind::SetPodScheduled { pod, resource_version, reason, message, newly } => (
+                Write::Unscheduled { pod, resource_version, reason, message, newly },
+                Urgency::Trailing,
+            ),
             ActionKind::Nominate { pod, resource_version, node } => {
                 (Write::Nominate(pod, resource_version, node), Urgency::Trailing)
             }
@@ -191,7 +196,10 @@ impl Writer {
             self.trailing.end(job, request.id);
         }
         self.metrics.count_write(request.write.operation(), outcome.result());
-        if let WriteOutcome::Failed(reason) | WriteOutcome::Refused(reason) | WriteOutcome::Invalid(reason) = &outcome {
+        if let WriteOutcome::Failed(reason)
+        | WriteOutcome::Refused(reason)
+        | WriteOutcome::Invalid(reason) = &outcome
+        {
             tracing::warn!(operation = request.write.operation(), error = %reason, "write failed");
         }
         self.outcomes.send((request.id, Outcome::Write(outcome))).await.is_ok()
@@ -208,8 +216,8 @@ impl Writer {
                 self.queue_status(&id, status).await
             }
             Write::Ungate(pod, version, gate) => {
-                // Deleting by the merge key touches no other gate, wherever it stands in the list, and is no error if it
-                // has gone already.
+                // Deleting by the merge key touches no other gate, wherever it stands in the list,
+                // and is no error if it has gone already.
                 let body = json!({
                     "metadata": identity(pod, version.as_deref()),
                     "spec": { "schedulingGates": [{ "$patch": "delete", "name": &**gate }] },
@@ -220,8 +228,10 @@ impl Writer {
             Write::SelectNode(claim, version, node) => {
                 let mut metadata = identity(claim, version.as_deref());
                 metadata["annotations"] = json!({ SELECTED_NODE: &**node });
-                let path =
-                    format!("/api/v1/namespaces/{}/persistentvolumeclaims/{}", claim.key.namespace, claim.key.name);
+                let path = format!(
+                    "/api/v1/namespaces/{}/persistentvolumeclaims/{}",
+                    claim.key.namespace, claim.key.name
+                );
                 let body = json!({ "metadata": metadata });
                 done(self.patch(&path, "", Content::MergePatch, &body, claim).await)
             }
@@ -243,25 +253,37 @@ impl Writer {
                 done(self.patch(&path, "", Content::MergePatch, &body, volume).await)
             }
             Write::ReleaseJob(job, version, at) => {
-                // With the version, and in one write: whoever suspends the Job from now on does so himself, and is left alone.
+                // With the version, and in one write: whoever suspends the Job from now on does so
+                // himself, and is left alone.
                 let mut metadata = identity(job, version.as_deref());
-                let at = Timestamp::from_microsecond(at.0).unwrap_or(Timestamp::UNIX_EPOCH).to_string();
+                let at =
+                    Timestamp::from_microsecond(at.0).unwrap_or(Timestamp::UNIX_EPOCH).to_string();
                 metadata["annotations"] = json!({ names::SUSPENDED: null, names::RELEASED_AT: at });
-                self.patch_job(job, &json!({ "metadata": metadata, "spec": { "suspend": false } })).await
+                self.patch_job(job, &json!({ "metadata": metadata, "spec": { "suspend": false } }))
+                    .await
             }
             Write::SuspendJob(job, version) => {
                 let metadata = identity(job, version.as_deref());
-                self.patch_job(job, &json!({ "metadata": metadata, "spec": { "suspend": true } })).await
+                self.patch_job(job, &json!({ "metadata": metadata, "spec": { "suspend": true } }))
+                    .await
             }
             Write::Nominate(pod, version, node) => {
                 let metadata = identity(pod, version.as_deref());
                 let body = json!({ "metadata": metadata, "status": { "nominatedNodeName": node.as_deref() } });
-                done(self.patch(&pod_path(&pod.key), "/status", Content::StrategicMergePatch, &body, pod).await)
+                done(
+                    self.patch(
+                        &pod_path(&pod.key),
+                        "/status",
+                        Content::StrategicMergePatch,
+                        &body,
+                        pod,
+                    )
+                    .await,
+                )
             }
             Write::Unscheduled { pod, resource_version, reason, message, newly } => {
                 // Merged by type: what is left out stays as it is.
-                let mut condition =
-                    json!({ "type": "PodScheduled", "status": "False", "reason": reason, "message": message });
+                let mut condition = json!({ "type": "PodScheduled", "status": "False", "reason": reason, "message": message });
                 if *newly {
                     condition["lastTransitionTime"] = whole_seconds(Timestamp::now()).into();
                 }
@@ -287,11 +309,14 @@ impl Writer {
             Err(error) => return WriteOutcome::Invalid(error.to_string()),
         };
         let path = jobs_path(namespace);
-        match self.client.write(Method::POST, &path, Content::Json, &body, WRITE_TIMEOUT_MAX).await {
+        match self.client.write(Method::POST, &path, Content::Json, &body, WRITE_TIMEOUT_MAX).await
+        {
             Ok(reply) if reply.succeeded() => match reply.parse::<FluxJob>() {
                 Ok(job) => WriteOutcome::Written(Some(stored(job))),
                 // It is there all the same; the watch will tell how the server stored it.
-                Err(error) => WriteOutcome::Failed(format!("reading the FluxJob as stored: {error}")),
+                Err(error) => {
+                    WriteOutcome::Failed(format!("reading the FluxJob as stored: {error}"))
+                }
             },
             Ok(reply) if reply.code == 409 && reply.is_already_exists() => WriteOutcome::Exists,
             Ok(reply) => refused(&reply),
@@ -305,8 +330,9 @@ impl Writer {
         version: Option<&str>,
         status: &fluxqueue_api::FluxJobStatus,
     ) -> WriteOutcome {
-        // Server-side apply: what we said and say no longer goes, conditions of others stay. A version that is set has to be
-        // the object's, or the server answers 409; an object that is gone is not made by a write of its status.
+        // Server-side apply: what we said and say no longer goes, conditions of others stay. A
+        // version that is set has to be the object's, or the server answers 409; an object that is
+        // gone is not made by a write of its status.
         let mut metadata = identity(id, version);
         metadata["namespace"] = (*id.key.namespace).into();
         let mut written = status.clone();
@@ -320,7 +346,11 @@ impl Writer {
         }
     }
 
-    async fn queue_status(&self, id: &ObjectRef, status: &fluxqueue_api::FluxQueueStatus) -> WriteOutcome {
+    async fn queue_status(
+        &self,
+        id: &ObjectRef,
+        status: &fluxqueue_api::FluxQueueStatus,
+    ) -> WriteOutcome {
         let body = applied("FluxQueue", identity(id, None), id, &json!(status));
         let path = format!("/apis/{}/v1alpha1/fluxqueues/{}", names::GROUP, id.key.name);
         done(self.patch(&path, STATUS_BY_APPLY, Content::Apply, &body, id).await)
@@ -335,7 +365,11 @@ impl Writer {
         });
         let path = job_path(&id.key);
         let body = body.to_string().into_bytes();
-        match self.client.write(Method::DELETE, &path, Content::Json, &body, WRITE_TIMEOUT_MAX).await {
+        match self
+            .client
+            .write(Method::DELETE, &path, Content::Json, &body, WRITE_TIMEOUT_MAX)
+            .await
+        {
             Ok(reply) if reply.succeeded() => WriteOutcome::Written(None),
             Ok(reply) => self.refusal(&reply, &path, id).await,
             Err(error) => failed(&error),
@@ -359,7 +393,8 @@ impl Writer {
         }
     }
 
-    /// A failed precondition shows as 409 or as 422, and so do other things: what the object is now decides.
+    /// A failed precondition shows as 409 or as 422, and so do other things: what the object is now
+    /// decides.
     async fn refusal(&self, reply: &Reply, object: &str, id: &ObjectRef) -> WriteOutcome {
         if matches!(reply.code, 409 | 422) {
             match self.client.get::<Identity>(object, WRITE_TIMEOUT_MAX).await {
@@ -388,7 +423,8 @@ fn applied(
     json!({ "apiVersion": version, "kind": kind, "metadata": metadata, "status": status })
 }
 
-/// Uid and version of what is written: the server refuses to change another object, or another version of it.
+/// Uid and version of what is written: the server refuses to change another object, or another
+/// version of it.
 fn identity(id: &ObjectRef, version: Option<&str>) -> serde_json::Value {
     match version {
         Some(version) => json!({ "uid": &*id.uid, "resourceVersion": version }),

@@ -1,6 +1,8 @@
-//! docs/reference.md: every flag, setting, label, metric, condition, reason and Event, made from the code that has it.
+//! docs/reference.md: every flag, setting, label, metric, condition, reason and Event, made from
+//! the code that has it.
 //!
-//! `UPDATE_GOLDEN=1 cargo test reference` (`make reference`) writes the page anew; without it the test fails if the page is old.
+//! `UPDATE_GOLDEN=1 cargo test reference` (`make reference`) writes the page anew; without it the
+//! test fails if the page is old.
 
 mod source;
 
@@ -49,13 +51,20 @@ fn the_chart_takes_the_settings_that_there_are() {
     let schema = include_str!("../../manifests/chart/values.schema.json");
     let schema: serde_json::Value = serde_json::from_str(schema).unwrap();
     let settings = &schema["properties"]["settings"]["properties"];
-    let in_chart: BTreeSet<&str> = settings.as_object().unwrap().keys().map(String::as_str).collect();
+    let in_chart: BTreeSet<&str> =
+        settings.as_object().unwrap().keys().map(String::as_str).collect();
     let fields = source::members(SETTINGS, "FluxqueueConfiguration");
     let fields: BTreeSet<&str> = fields.iter().map(|field| field.name.as_str()).collect();
     let of_the_file = BTreeSet::from(["apiVersion", "kind"]);
     assert_eq!(in_chart, fields.difference(&of_the_file).copied().collect());
-    assert_eq!(settings["policy"]["enum"], serde_json::json!(NodePolicy::ALL.map(NodePolicy::as_str)));
-    assert_eq!(settings["queuePolicy"]["enum"], serde_json::json!(QueuePolicy::ALL.map(QueuePolicy::as_str)));
+    assert_eq!(
+        settings["policy"]["enum"],
+        serde_json::json!(NodePolicy::ALL.map(NodePolicy::as_str))
+    );
+    assert_eq!(
+        settings["queuePolicy"]["enum"],
+        serde_json::json!(QueuePolicy::ALL.map(QueuePolicy::as_str))
+    );
 }
 
 fn page() -> String {
@@ -69,7 +78,13 @@ fn page() -> String {
     page
 }
 
-fn section(page: &mut String, title: &str, lead: &str, columns: &[&str], rows: impl IntoIterator<Item = Vec<String>>) {
+fn section(
+    page: &mut String,
+    title: &str,
+    lead: &str,
+    columns: &[&str],
+    rows: impl IntoIterator<Item = Vec<String>>,
+) {
     let _ = write!(page, "\n## {title}\n\n");
     if !lead.is_empty() {
         let _ = write!(page, "{lead}\n\n");
@@ -95,7 +110,8 @@ fn flags(page: &mut String) {
         for flag in command.get_arguments().filter(|flag| !flag.is_hide_set()) {
             let Some(long) = flag.get_long() else { continue };
             let variable = flag.get_env().map(|name| code(&format!("${}", name.to_string_lossy())));
-            let defaults = flag.get_default_values().iter().map(|value| code(&value.to_string_lossy()));
+            let defaults =
+                flag.get_default_values().iter().map(|value| code(&value.to_string_lossy()));
             let defaults: Vec<String> = variable.into_iter().chain(defaults).collect();
             let help = flag.get_help().map(ToString::to_string).unwrap_or_default();
             rows.push(vec![code(&format!("--{long}")), defaults.join(", else "), one_line(&help)]);
@@ -117,7 +133,13 @@ fn one_line(text: &str) -> String {
 fn settings(page: &mut String) {
     let fields = source::members(SETTINGS, "FluxqueueConfiguration");
     let public = |line: &&str| line.starts_with("    pub ") && line.ends_with(',');
-    let body = SETTINGS.split_once("pub struct FluxqueueConfiguration {").unwrap().1.split_once("\n}").unwrap().0;
+    let body = SETTINGS
+        .split_once("pub struct FluxqueueConfiguration {")
+        .unwrap()
+        .1
+        .split_once("\n}")
+        .unwrap()
+        .0;
     assert_eq!(fields.len(), body.lines().filter(public).count(), "a setting has no doc comment");
     let lead = "The fields of the file that `--config` names ([settings.md](settings.md)).";
     section(page, "Settings", lead, &["field", ""], fields.into_iter().map(named));
@@ -130,9 +152,14 @@ fn named(it: Documented) -> Vec<String> {
 fn labels(page: &mut String) {
     let all = source::constants(NAMES);
     // Where a doc comment names another constant, people want to know what that says.
-    let said = |doc: String| all.iter().fold(doc, |doc, it| doc.replace(&code(&it.name), &code(&it.value)));
-    let ours: Vec<Documented> = all.iter().filter(|it| it.value.starts_with("fluxqueue/")).cloned().collect();
-    let in_source = NAMES.lines().filter(|line| line.starts_with("pub const ") && line.contains("= \"fluxqueue/"));
+    let said = |doc: String| {
+        all.iter().fold(doc, |doc, it| doc.replace(&code(&it.name), &code(&it.value)))
+    };
+    let ours: Vec<Documented> =
+        all.iter().filter(|it| it.value.starts_with("fluxqueue/")).cloned().collect();
+    let in_source = NAMES
+        .lines()
+        .filter(|line| line.starts_with("pub const ") && line.contains("= \"fluxqueue/"));
     assert_eq!(ours.len(), in_source.count(), "a label has no doc comment");
     let lead = "[fluxjob.md](fluxjob.md#to-find-it-from-its-workload-and-back) has the aliases of the systems that Fluxqueue continues.";
     let rows = ours.into_iter().map(|it| vec![code(&it.value), said(it.doc)]);
@@ -145,15 +172,23 @@ fn conditions(page: &mut String) {
     let scheduled = source::members(CONDITIONS, "ScheduledReason");
     assert!(!scheduled.is_empty());
     let blocked = all_of(FLUX_JOB, "BlockedReason", BlockedReason::ALL.map(BlockedReason::as_str));
-    let degraded = all_of(CONDITIONS, "DegradedReason", DegradedReason::ALL.map(DegradedReason::as_str));
-    let finished = all_of(CONDITIONS, "FinishedReason", FinishedReason::ALL.map(FinishedReason::as_str));
+    let degraded =
+        all_of(CONDITIONS, "DegradedReason", DegradedReason::ALL.map(DegradedReason::as_str));
+    let finished =
+        all_of(CONDITIONS, "FinishedReason", FinishedReason::ALL.map(FinishedReason::as_str));
     let of = |type_: &str, reasons: Vec<Documented>| {
         let type_ = code(type_);
-        reasons.into_iter().map(move |it| vec![type_.clone(), code(&it.name), it.doc]).collect::<Vec<_>>()
+        reasons
+            .into_iter()
+            .map(move |it| vec![type_.clone(), code(&it.name), it.doc])
+            .collect::<Vec<_>>()
     };
     let rows = [
         of("Scheduled", scheduled),
-        of("Scheduled", blocked.into_iter().map(|it| Documented { doc: falsely(&it.doc), ..it }).collect()),
+        of(
+            "Scheduled",
+            blocked.into_iter().map(|it| Documented { doc: falsely(&it.doc), ..it }).collect(),
+        ),
         of("Degraded", degraded),
         of("Finished", finished),
     ];
@@ -199,7 +234,8 @@ struct Metric {
 fn metrics(page: &mut String) {
     let rows = |metrics: BTreeMap<String, Metric>| {
         metrics.into_iter().map(|(name, metric)| {
-            let labels = metric.labels.iter().map(|label| code(label)).collect::<Vec<_>>().join(", ");
+            let labels =
+                metric.labels.iter().map(|label| code(label)).collect::<Vec<_>>().join(", ");
             vec![code(&name), metric.kind, labels, metric.help]
         })
     };
@@ -250,7 +286,8 @@ fn read(text: &str) -> BTreeMap<String, Metric> {
 
 /// The labels of a sample belong to the metric whose name it begins with.
 fn note_sample(all: &mut BTreeMap<String, Metric>, line: &str) {
-    let (name, rest) = line.split_once('{').unwrap_or((line.split(' ').next().unwrap_or_default(), ""));
+    let (name, rest) =
+        line.split_once('{').unwrap_or((line.split(' ').next().unwrap_or_default(), ""));
     let of = all.iter_mut().filter(|(metric, _)| name.starts_with(metric.as_str()));
     let Some((_, metric)) = of.max_by_key(|(metric, _)| metric.len()) else { return };
     for pair in rest.split("\",").filter_map(|pair| pair.split_once("=\"")) {

@@ -1,6 +1,7 @@
 //! What the source says of itself: doc comments, and what they stand before.
 //!
-//! It reads code as rustfmt leaves it, not all of Rust. Whoever uses it counts what comes of it against the code.
+//! It reads code as rustfmt leaves it, not all of Rust. Whoever uses it counts what comes of it
+//! against the code.
 
 use std::fmt::Write as _;
 
@@ -27,7 +28,8 @@ pub(super) fn members(source: &str, of: &str) -> Vec<Documented> {
         let rest = line.strip_prefix("pub enum ").or_else(|| line.strip_prefix("pub struct "));
         rest.is_some_and(|rest| rest.strip_suffix(" {") == Some(of))
     };
-    let body = source.lines().skip_while(|line| !opens(line)).skip(1).take_while(|line| *line != "}");
+    let body =
+        source.lines().skip_while(|line| !opens(line)).skip(1).take_while(|line| *line != "}");
     documented(body.map(|line| line.strip_prefix("    ").unwrap_or(line)), |line| {
         let line = line.trim_end_matches(',');
         if let Some(field) = line.strip_prefix("pub ") {
@@ -76,10 +78,12 @@ fn camel_case(name: &str) -> String {
 #[test]
 fn constants_variants_and_fields_are_found_with_their_docs() {
     let source = "/// Not this: it is no text.\npub const N: usize = 3;\n\n/// Says\n/// this of [`X`].\npub const X: &str = \"a/b\";\n";
-    let expected = Documented { name: "X".into(), value: "a/b".into(), doc: "Says this of `X`.".into() };
+    let expected =
+        Documented { name: "X".into(), value: "a/b".into(), doc: "Says this of `X`.".into() };
     assert_eq!(constants(source), [expected]);
     let source = "/// Outside.\npub enum E {\n    /// One.\n    #[default]\n    First,\n    /// Other.\n    Other(u8),\n}\npub enum F {\n    /// Two.\n    Second,\n}\n";
-    let names = |of| members(source, of).into_iter().map(|it| (it.name, it.doc)).collect::<Vec<_>>();
+    let names =
+        |of| members(source, of).into_iter().map(|it| (it.name, it.doc)).collect::<Vec<_>>();
     assert_eq!(names("E"), [("First".to_owned(), "One.".to_owned())]);
     assert_eq!(names("F"), [("Second".to_owned(), "Two.".to_owned())]);
     let source = "pub struct S {\n    /// A field.\n    #[serde(default)]\n    pub two_words: Option<u8>,\n}\n";

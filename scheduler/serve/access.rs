@@ -67,11 +67,18 @@ pub(super) async fn admit(
     };
     match gatekeeper.judge(token, deed).await {
         Verdict::Allowed => Ok(()),
-        Verdict::Unknown => refuse(StatusCode::UNAUTHORIZED, "the API server does not know this token\n".to_owned()),
-        Verdict::Forbidden(user) => refuse(StatusCode::FORBIDDEN, format!("{user:?} may not {deed}\n")),
+        Verdict::Unknown => {
+            refuse(StatusCode::UNAUTHORIZED, "the API server does not know this token\n".to_owned())
+        }
+        Verdict::Forbidden(user) => {
+            refuse(StatusCode::FORBIDDEN, format!("{user:?} may not {deed}\n"))
+        }
         Verdict::NoAnswer(error) => {
             tracing::warn!(%deed, %error, "asking who may do this");
-            refuse(StatusCode::SERVICE_UNAVAILABLE, "the API server could not be asked\n".to_owned())
+            refuse(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "the API server could not be asked\n".to_owned(),
+            )
         }
         Verdict::TooMany => {
             let text = "too many clients ask with tokens that are not known here yet\n";
@@ -83,7 +90,11 @@ pub(super) async fn admit(
 
 /// True if the client may do this. Without a gatekeeper every client may; where the API server
 /// cannot be asked, none may.
-pub(super) async fn may(gatekeeper: Option<&dyn Gatekeeper>, headers: &HeaderMap, deed: &Deed) -> bool {
+pub(super) async fn may(
+    gatekeeper: Option<&dyn Gatekeeper>,
+    headers: &HeaderMap,
+    deed: &Deed,
+) -> bool {
     match (gatekeeper, token_of(headers)) {
         (None, _) => true,
         (Some(gatekeeper), Some(token)) => gatekeeper.judge(token, deed).await == Verdict::Allowed,
@@ -104,7 +115,9 @@ impl fmt::Display for Deed {
                 let dot = if group.is_empty() { "" } else { "." };
                 write!(f, "create {resource}{dot}{group} in namespace {namespace}")
             }
-            Deed::ListFluxJobs(Some(namespace)) => write!(f, "list fluxjobs in namespace {namespace}"),
+            Deed::ListFluxJobs(Some(namespace)) => {
+                write!(f, "list fluxjobs in namespace {namespace}")
+            }
             Deed::ListFluxJobs(None) => write!(f, "list fluxjobs in all namespaces"),
         }
     }

@@ -57,8 +57,9 @@ impl FromStr for ListenAddress {
             let port = port.parse().map_err(|_| format!("{port:?} is no port"))?;
             return Ok(ListenAddress { ip: None, port });
         }
-        let address: SocketAddr =
-            text.parse().map_err(|_| "expected for example :10259, 127.0.0.1:10259 or [::1]:10259".to_owned())?;
+        let address: SocketAddr = text.parse().map_err(|_| {
+            "expected for example :10259, 127.0.0.1:10259 or [::1]:10259".to_owned()
+        })?;
         Ok(ListenAddress { ip: Some(address.ip()), port: address.port() })
     }
 }
@@ -78,9 +79,13 @@ mod tests {
 
     #[test]
     fn addresses_of_both_families_are_read_and_written_alike() {
-        for (text, is_loopback) in
-            [(":10259", false), ("127.0.0.1:1", true), ("[::1]:1", true), ("0.0.0.0:1", false), ("[::]:1", false)]
-        {
+        for (text, is_loopback) in [
+            (":10259", false),
+            ("127.0.0.1:1", true),
+            ("[::1]:1", true),
+            ("0.0.0.0:1", false),
+            ("[::]:1", false),
+        ] {
             let address: ListenAddress = text.parse().unwrap();
             assert_eq!((address.to_string().as_str(), address.is_loopback()), (text, is_loopback));
         }
@@ -93,9 +98,13 @@ mod tests {
     async fn all_addresses_are_those_of_the_families_that_there_are() {
         let (_listener, address) = listen(":0".parse().unwrap()).await.unwrap();
         // IPv4 always, be it on a socket for both.
-        assert!(tokio::net::TcpStream::connect((Ipv4Addr::LOCALHOST, address.port())).await.is_ok());
+        assert!(
+            tokio::net::TcpStream::connect((Ipv4Addr::LOCALHOST, address.port())).await.is_ok()
+        );
         if address.is_ipv6() {
-            assert!(tokio::net::TcpStream::connect((Ipv6Addr::LOCALHOST, address.port())).await.is_ok());
+            assert!(
+                tokio::net::TcpStream::connect((Ipv6Addr::LOCALHOST, address.port())).await.is_ok()
+            );
         }
         let taken = format!(":{}", address.port()).parse().unwrap();
         assert!(listen(taken).await.is_err());

@@ -91,9 +91,14 @@ impl Health {
 
     /// Runs the checks of a probe.
     pub fn report(&self, probe: Probe) -> Report {
-        let mut checks = vec![("ping", true), ("runtime-turns", self.pulse.beats()), ("core-turns", self.core_turns())];
+        let mut checks = vec![
+            ("ping", true),
+            ("runtime-turns", self.pulse.beats()),
+            ("core-turns", self.core_turns()),
+        ];
         if probe == Probe::Ready {
-            let waits_for_lists = self.leads.load(Ordering::Relaxed) && !self.synced.load(Ordering::Relaxed);
+            let waits_for_lists =
+                self.leads.load(Ordering::Relaxed) && !self.synced.load(Ordering::Relaxed);
             checks.push(("lists-received", !waits_for_lists));
             checks.push(("crd-is-new-enough", !self.definition_lacks.load(Ordering::Relaxed)));
             checks.push(("not-shutting-down", !self.stopping.load(Ordering::Relaxed)));

@@ -80,16 +80,44 @@ impl Metrics {
         let snapshot = Arc::new(Snapshot::default());
         registry.register_collector(Box::new(Arc::clone(&snapshot)));
         Metrics {
-            binding_duration: seconds(registry, "binding_duration", "Duration of a Binding request"),
+            binding_duration: seconds(
+                registry,
+                "binding_duration",
+                "Duration of a Binding request",
+            ),
             bindings: family(registry, "bindings", "Bindings, by result"),
-            writes: family(registry, "writes", "Writes other than Bindings, by operation and result"),
-            watch_errors: family(registry, "watch_errors", "Errors of watches, by kind; each is retried"),
-            invalid_objects: family(registry, "invalid_objects", "Objects that could not be read, by kind"),
+            writes: family(
+                registry,
+                "writes",
+                "Writes other than Bindings, by operation and result",
+            ),
+            watch_errors: family(
+                registry,
+                "watch_errors",
+                "Errors of watches, by kind; each is retried",
+            ),
+            invalid_objects: family(
+                registry,
+                "invalid_objects",
+                "Objects that could not be read, by kind",
+            ),
             changes: family(registry, "watch_changes", "Changes received from watches, by kind"),
             notes_sent: counter(registry, "events_sent", "Kubernetes Events written"),
-            notes_dropped: counter(registry, "events_dropped", "Kubernetes Events that were dropped"),
-            notes_repeated: counter(registry, "events_repeated", "Kubernetes Events that repeated an earlier one"),
-            algorithm_duration: seconds(registry, "scheduling_algorithm_duration", "Duration of a scheduling pass"),
+            notes_dropped: counter(
+                registry,
+                "events_dropped",
+                "Kubernetes Events that were dropped",
+            ),
+            notes_repeated: counter(
+                registry,
+                "events_repeated",
+                "Kubernetes Events that repeated an earlier one",
+            ),
+            algorithm_duration: seconds(
+                registry,
+                "scheduling_algorithm_duration",
+                "Duration of a scheduling pass",
+            ),
             attempt_duration: seconds(
                 registry,
                 "scheduling_attempt_duration",
@@ -106,7 +134,11 @@ impl Metrics {
     }
 
     /// The text of a scrape. `core` is absent while this process does not lead.
-    pub fn render(&self, core: Option<Gauges>, depths: Vec<(&'static str, usize)>) -> Result<String, fmt::Error> {
+    pub fn render(
+        &self,
+        core: Option<Gauges>,
+        depths: Vec<(&'static str, usize)>,
+    ) -> Result<String, fmt::Error> {
         *self.snapshot.0.lock().unwrap_or_else(PoisonError::into_inner) = Scrape { core, depths };
         render(&self.registry)
     }
@@ -147,7 +179,11 @@ fn seconds(registry: &mut Registry, name: &str, help: &str) -> Histogram {
     histogram
 }
 
-fn family<const N: usize>(registry: &mut Registry, name: &str, help: &str) -> Family<Labels<N>, Counter> {
+fn family<const N: usize>(
+    registry: &mut Registry,
+    name: &str,
+    help: &str,
+) -> Family<Labels<N>, Counter> {
     let family = Family::default();
     registry.register(name, help, family.clone());
     family
@@ -165,7 +201,13 @@ impl Collector for Snapshot {
     fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), fmt::Error> {
         let scrape = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let depths = scrape.depths.iter().map(|(lane, depth)| (*lane, *depth as u64));
-        gauges(&mut encoder, "lane_outstanding", "Requests waiting or in flight, by lane", "lane", depths)?;
+        gauges(
+            &mut encoder,
+            "lane_outstanding",
+            "Requests waiting or in flight, by lane",
+            "lane",
+            depths,
+        )?;
         match &scrape.core {
             Some(core) => encode_core(&mut encoder, core),
             None => Ok(()),
@@ -183,7 +225,13 @@ fn encode_core(encoder: &mut DescriptorEncoder, core: &Gauges) -> Result<(), fmt
     ];
     gauges(encoder, "pending_pods", "Waiting pods, by why they wait", "queue", queues)?;
     let cached = [("nodes", core.nodes), ("pods", core.pods), ("assumed_pods", core.assumed_pods)];
-    gauges(encoder, "scheduler_cache_size", "Objects in the scheduler's view of the cluster, by type", "type", cached)?;
+    gauges(
+        encoder,
+        "scheduler_cache_size",
+        "Objects in the scheduler's view of the cluster, by type",
+        "type",
+        cached,
+    )?;
     gauges(encoder, "jobs", "FluxJobs, by state", "state", core.jobs.iter().copied())?;
     gauge(encoder, "synced", "1 once the first lists have been received", u64::from(core.synced))?;
     gauge(encoder, "reservations", "Promised starts", core.reservations)?;
@@ -191,17 +239,21 @@ fn encode_core(encoder: &mut DescriptorEncoder, core: &Gauges) -> Result<(), fmt
     gauge(encoder, "nodes_held_without_a_date", help, core.nodes_drained)?;
     encode_held_idle(encoder, &core.held_idle)?;
     let help = "Promised starts that were delayed, by cause";
-    let mut delayed = encoder.encode_descriptor("reservations_delayed", help, None, MetricType::Counter)?;
+    let mut delayed =
+        encoder.encode_descriptor("reservations_delayed", help, None, MetricType::Counter)?;
     for cause in DELAY_CAUSES {
         let count = ConstCounter::new(core.reservations_delayed.get(cause).copied().unwrap_or(0));
         count.encode(delayed.encode_family(&[("cause", cause)])?)?;
     }
     let help = "Promised starts that were delayed by pods that outlived their planned ends, by namespace of the pod; \
                 of the first 256 namespaces, and of all others together under an empty name";
-    let mut overruns = encoder.encode_descriptor("walltime_overruns", help, None, MetricType::Counter)?;
+    let mut overruns =
+        encoder.encode_descriptor("walltime_overruns", help, None, MetricType::Counter)?;
     let all_others = core.overruns.get("").copied().unwrap_or(0);
     let named = core.overruns.iter().filter(|(namespace, _)| !namespace.is_empty());
-    for (namespace, count) in named.map(|(namespace, count)| (&**namespace, *count)).chain([("", all_others)]) {
+    for (namespace, count) in
+        named.map(|(namespace, count)| (&**namespace, *count)).chain([("", all_others)])
+    {
         ConstCounter::new(count).encode(overruns.encode_family(&[("namespace", namespace)])?)?;
     }
     encode_attempts(encoder, core)?;
@@ -209,8 +261,16 @@ fn encode_core(encoder: &mut DescriptorEncoder, core: &Gauges) -> Result<(), fmt
     encode_starts(encoder, core)?;
     let totals = [
         ("pods_bound", "Pods bound by this process", core.pods_bound),
-        ("kubelet_refusals", "Placed pods that a kubelet refused or evicted", core.kubelet_refusals),
-        ("bound_elsewhere", "Pods that ended up on another node than planned", core.bound_elsewhere),
+        (
+            "kubelet_refusals",
+            "Placed pods that a kubelet refused or evicted",
+            core.kubelet_refusals,
+        ),
+        (
+            "bound_elsewhere",
+            "Pods that ended up on another node than planned",
+            core.bound_elsewhere,
+        ),
         (
             "placements_withdrawn",
             "Placements of gangs that were withdrawn before their first Binding",
@@ -238,7 +298,11 @@ fn encode_core(encoder: &mut DescriptorEncoder, core: &Gauges) -> Result<(), fmt
             "Differences between an account of nodes and what pods take, found by the audit",
             core.audit_differences,
         ),
-        ("jobs_made_anew", "Jobs whose state contradicted itself, and which were made anew", core.jobs_made_anew),
+        (
+            "jobs_made_anew",
+            "Jobs whose state contradicted itself, and which were made anew",
+            core.jobs_made_anew,
+        ),
         ("passes", "Scheduling passes", core.passes),
         ("jobs_looked_at", "Times that a job was evaluated again", core.jobs_looked_at),
     ];
@@ -251,10 +315,14 @@ fn encode_core(encoder: &mut DescriptorEncoder, core: &Gauges) -> Result<(), fmt
 
 fn encode_attempts(encoder: &mut DescriptorEncoder, core: &Gauges) -> Result<(), fmt::Error> {
     let help = "Attempts to place a pod, by result and scheduler name";
-    let mut family = encoder.encode_descriptor("schedule_attempts", help, None, MetricType::Counter)?;
+    let mut family =
+        encoder.encode_descriptor("schedule_attempts", help, None, MetricType::Counter)?;
     for attempts in &core.attempts {
-        let results =
-            [("scheduled", attempts.scheduled), ("unschedulable", attempts.unschedulable), ("error", attempts.error)];
+        let results = [
+            ("scheduled", attempts.scheduled),
+            ("unschedulable", attempts.unschedulable),
+            ("error", attempts.error),
+        ];
         for (result, value) in results {
             let labels = [("result", result), ("profile", &*attempts.profile)];
             ConstCounter::new(value).encode(family.encode_family(&labels)?)?;
@@ -268,7 +336,8 @@ fn encode_sli(encoder: &mut DescriptorEncoder, core: &Gauges) -> Result<(), fmt:
     let sli = &core.scheduling_sli;
     let buckets: Vec<(f64, u64)> = sli.buckets().collect();
     let name = "pod_scheduling_sli_duration";
-    let mut metric = encoder.encode_descriptor(name, help, Some(&Unit::Seconds), MetricType::Histogram)?;
+    let mut metric =
+        encoder.encode_descriptor(name, help, Some(&Unit::Seconds), MetricType::Histogram)?;
     metric.encode_histogram::<NoLabelSet>(sli.sum_seconds(), sli.count(), &buckets, None)
 }
 
@@ -277,12 +346,15 @@ fn encode_sli(encoder: &mut DescriptorEncoder, core: &Gauges) -> Result<(), fmt:
 fn encode_starts(encoder: &mut DescriptorEncoder, core: &Gauges) -> Result<(), fmt::Error> {
     let help = "Time from when a job could first have been placed to its first Binding, by queue";
     let unit = Some(&Unit::Seconds);
-    let mut waits = encoder.encode_descriptor("job_wait_duration", help, unit, MetricType::Histogram)?;
+    let mut waits =
+        encoder.encode_descriptor("job_wait_duration", help, unit, MetricType::Histogram)?;
     for (queue, hours) in core.waits.iter() {
         encode_hours(waits.encode_family(&[("queue", queue)])?, hours)?;
     }
-    let help = "By how much jobs started later or earlier than estimated, by estimate, kind and direction";
-    let mut errors = encoder.encode_descriptor("job_start_estimate_error", help, unit, MetricType::Histogram)?;
+    let help =
+        "By how much jobs started later or earlier than estimated, by estimate, kind and direction";
+    let mut errors =
+        encoder.encode_descriptor("job_start_estimate_error", help, unit, MetricType::Histogram)?;
     for (said, direction, hours) in core.start_estimates.iter() {
         let (estimate, kind) = said.labels();
         let labels = [("estimate", estimate), ("kind", kind), ("direction", direction)];
@@ -299,11 +371,15 @@ fn encode_hours(mut metric: MetricEncoder<'_>, hours: &Hours) -> Result<(), fmt:
 /// In cores, bytes and devices, as Kubernetes' own metrics of resources.
 #[expect(clippy::cast_precision_loss, reason = "amounts stay below 2^53")]
 fn encode_held_idle(encoder: &mut DescriptorEncoder, idle: &Resources) -> Result<(), fmt::Error> {
-    let help = "Idle resources of nodes that are held for jobs whose start has no date, by resource";
-    let mut family = encoder.encode_descriptor("held_idle_resources", help, None, MetricType::Gauge)?;
+    let help =
+        "Idle resources of nodes that are held for jobs whose start has no date, by resource";
+    let mut family =
+        encoder.encode_descriptor("held_idle_resources", help, None, MetricType::Gauge)?;
     // CPU is always there, so that an alert finds the metric also where nothing is held.
     let others = idle.iter().filter(|(name, _)| ***name != *"cpu");
-    for (resource, amount) in others.map(|(name, amount)| (&**name, amount as f64)).chain([("cpu", cores(idle))]) {
+    for (resource, amount) in
+        others.map(|(name, amount)| (&**name, amount as f64)).chain([("cpu", cores(idle))])
+    {
         ConstGauge::new(amount).encode(family.encode_family(&[("resource", resource)])?)?;
     }
     Ok(())
@@ -314,7 +390,12 @@ fn cores(of: &Resources) -> f64 {
     of.get("cpu") as f64 / 1000.0
 }
 
-fn gauge(encoder: &mut DescriptorEncoder, name: &str, help: &str, value: u64) -> Result<(), fmt::Error> {
+fn gauge(
+    encoder: &mut DescriptorEncoder,
+    name: &str,
+    help: &str,
+    value: u64,
+) -> Result<(), fmt::Error> {
     ConstGauge::new(value).encode(encoder.encode_descriptor(name, help, None, MetricType::Gauge)?)
 }
 
@@ -344,7 +425,12 @@ mod tests {
         let mut core = Gauges {
             held_idle: [("cpu", 2500), ("memory", 64)].into_iter().collect(),
             pending_pods: PendingPods { active: 7, ..PendingPods::default() },
-            attempts: vec![Attempts { profile: "fluxqueue".into(), scheduled: 5, unschedulable: 2, error: 0 }],
+            attempts: vec![Attempts {
+                profile: "fluxqueue".into(),
+                scheduled: 5,
+                unschedulable: 2,
+                error: 0,
+            }],
             ..Gauges::default()
         };
         core.scheduling_sli.observe_micros(15_000);

@@ -174,7 +174,9 @@ async fn readyz(State(facts): State<Arc<Facts>>, RawQuery(query): RawQuery) -> R
 fn probe_answer(probe: Probe, health: &Health, query: Option<&str>) -> Response {
     // As the API server does: `?verbose` and `?verbose=true` list the checks, and a failure always
     // does.
-    let verbose = query.is_some_and(|query| query.split('&').any(|part| part.split('=').next() == Some("verbose")));
+    let verbose = query.is_some_and(|query| {
+        query.split('&').any(|part| part.split('=').next() == Some("verbose"))
+    });
     let report = health.report(probe);
     let status = if report.passed() { StatusCode::OK } else { StatusCode::INTERNAL_SERVER_ERROR };
     let text = if verbose || !report.passed() { report.to_string() } else { "ok".to_owned() };
@@ -182,7 +184,9 @@ fn probe_answer(probe: Probe, health: &Health, query: Option<&str>) -> Response 
 }
 
 async fn metrics_text(State(facts): State<Arc<Facts>>, headers: HeaderMap) -> Response {
-    if let Err(refused) = access::admit(facts.gatekeeper.as_deref(), &headers, &Deed::Get("/metrics")).await {
+    if let Err(refused) =
+        access::admit(facts.gatekeeper.as_deref(), &headers, &Deed::Get("/metrics")).await
+    {
         return *refused;
     }
     let mut core = None;
@@ -205,7 +209,9 @@ fn scraped(text: Result<String, fmt::Error>) -> Response {
 }
 
 async fn state(State(facts): State<Arc<Facts>>, headers: HeaderMap) -> Response {
-    if let Err(refused) = access::admit(facts.gatekeeper.as_deref(), &headers, &Deed::Get("/debug/state")).await {
+    if let Err(refused) =
+        access::admit(facts.gatekeeper.as_deref(), &headers, &Deed::Get("/debug/state")).await
+    {
         return *refused;
     }
     let Some(leading) = facts.leading.get() else {
@@ -213,7 +219,9 @@ async fn state(State(facts): State<Arc<Facts>>, headers: HeaderMap) -> Response 
     };
     match ask(&leading.questions, Question::State).await {
         Some(state) => axum::Json(state).into_response(),
-        None => (StatusCode::SERVICE_UNAVAILABLE, "the core did not answer in time\n").into_response(),
+        None => {
+            (StatusCode::SERVICE_UNAVAILABLE, "the core did not answer in time\n").into_response()
+        }
     }
 }
 

@@ -32,19 +32,32 @@ impl Collector for ProcessCollector {
     fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), fmt::Error> {
         if let Some(cpu) = cpu_seconds() {
             let counter = ConstCounter::new(cpu);
-            let descriptor =
-                encoder.encode_descriptor("process_cpu_seconds", "CPU time used", None, counter.metric_type())?;
+            let descriptor = encoder.encode_descriptor(
+                "process_cpu_seconds",
+                "CPU time used",
+                None,
+                counter.metric_type(),
+            )?;
             counter.encode(descriptor)?;
         }
         let gauges = [
             ("process_resident_memory_bytes", "Resident memory", resident_bytes()),
             ("process_open_fds", "Open file descriptors", open_fds()),
-            ("process_start_time_seconds", "Start of the process since the epoch", Some(self.started_seconds)),
+            (
+                "process_start_time_seconds",
+                "Start of the process since the epoch",
+                Some(self.started_seconds),
+            ),
         ];
         for (name, help, value) in gauges {
             if let Some(value) = value {
                 let gauge = ConstGauge::new(value);
-                gauge.encode(encoder.encode_descriptor(name, help, None, gauge.metric_type())?)?;
+                gauge.encode(encoder.encode_descriptor(
+                    name,
+                    help,
+                    None,
+                    gauge.metric_type(),
+                )?)?;
             }
         }
         Ok(())
@@ -66,7 +79,8 @@ fn cpu_seconds() -> Option<f64> {
 fn resident_bytes() -> Option<f64> {
     // Not `statm`, which counts pages: their size is another one on other machines.
     let status = fs::read_to_string("/proc/self/status").ok()?;
-    let kibibytes = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?.trim().strip_suffix(" kB")?;
+    let kibibytes =
+        status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?.trim().strip_suffix(" kB")?;
     Some((kibibytes.parse::<u64>().ok()? * 1024) as f64)
 }
 

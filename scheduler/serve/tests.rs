@@ -64,7 +64,10 @@ async fn a_leader_is_ready_once_it_has_its_lists_and_until_it_ends() {
     facts.health.set_synced();
     let (code, text) = get(address, "/readyz?verbose").await;
     assert_eq!(code, 200);
-    assert!(text.contains("[+]lists-received ok") && text.contains("readyz check passed"), "{text}");
+    assert!(
+        text.contains("[+]lists-received ok") && text.contains("readyz check passed"),
+        "{text}"
+    );
     facts.health.set_stopping();
     assert_eq!(get(address, "/readyz").await.0, 500);
     assert_eq!(get(address, "/livez").await.0, 200);
@@ -96,10 +99,18 @@ async fn the_core_is_asked_for_metrics_and_state() {
 pub(super) struct Strict;
 
 impl Gatekeeper for Strict {
-    fn judge<'a>(&'a self, token: &'a str, deed: &'a Deed) -> futures::future::BoxFuture<'a, Verdict> {
+    fn judge<'a>(
+        &'a self,
+        token: &'a str,
+        deed: &'a Deed,
+    ) -> futures::future::BoxFuture<'a, Verdict> {
         let verdict = match (token, deed) {
-            ("good", Deed::Get("/metrics") | Deed::Post(what_if::PATH)) | ("all-seeing", _) => Verdict::Allowed,
-            ("good", Deed::Create { resource: "jobs", namespace, .. }) if namespace == "lab" => Verdict::Allowed,
+            ("good", Deed::Get("/metrics") | Deed::Post(what_if::PATH)) | ("all-seeing", _) => {
+                Verdict::Allowed
+            }
+            ("good", Deed::Create { resource: "jobs", namespace, .. }) if namespace == "lab" => {
+                Verdict::Allowed
+            }
             ("good", Deed::ListFluxJobs(Some(namespace))) if namespace == "lab" => Verdict::Allowed,
             ("good" | "poor", _) => Verdict::Forbidden(token.to_owned()),
             ("lost", _) => Verdict::NoAnswer("nobody there".to_owned()),
@@ -132,17 +143,28 @@ async fn start_tls() -> (SocketAddr, tokio_rustls::TlsConnector) {
     let mut roots = rustls::RootCertStore::empty();
     roots.add(made.cert.der().clone()).unwrap();
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let client = rustls::ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+    let client = rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap();
     let client = client.with_root_certificates(roots).with_no_client_auth();
     (address, Arc::new(client).into())
 }
 
 /// The status code of an answer over TLS.
-async fn code(address: SocketAddr, tls: &tokio_rustls::TlsConnector, path: &str, authorization: &str) -> u16 {
+async fn code(
+    address: SocketAddr,
+    tls: &tokio_rustls::TlsConnector,
+    path: &str,
+    authorization: &str,
+) -> u16 {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     let stream = tokio::net::TcpStream::connect(address).await.unwrap();
     let mut stream = tls.connect("localhost".try_into().unwrap(), stream).await.unwrap();
-    let header = if authorization.is_empty() { String::new() } else { format!("Authorization: {authorization}\r\n") };
+    let header = if authorization.is_empty() {
+        String::new()
+    } else {
+        format!("Authorization: {authorization}\r\n")
+    };
     stream.write_all(format!("GET {path} HTTP/1.0\r\n{header}\r\n").as_bytes()).await.unwrap();
     let mut text = vec![0; 12];
     stream.read_exact(&mut text).await.unwrap();
@@ -167,14 +189,19 @@ async fn over_tls_metrics_and_state_are_for_those_who_may_and_probes_for_all() {
         ("/debug/state", "Bearer good", 403),
     ];
     for (path, authorization, expected) in cases {
-        assert_eq!(code(address, &tls, path, authorization).await, expected, "{path} {authorization:?}");
+        assert_eq!(
+            code(address, &tls, path, authorization).await,
+            expected,
+            "{path} {authorization:?}"
+        );
     }
 }
 
 #[tokio::test]
 async fn a_process_without_a_certificate_makes_one() {
     assert!(tls_configuration(None).is_ok());
-    let absent = CertificateFiles { certificate: "/nowhere/tls.crt".into(), key: "/nowhere/tls.key".into() };
+    let absent =
+        CertificateFiles { certificate: "/nowhere/tls.crt".into(), key: "/nowhere/tls.key".into() };
     let error = tls_configuration(Some(&absent)).unwrap_err();
     assert_eq!(error.to_string(), "reading /nowhere/tls.crt");
 }
@@ -197,7 +224,10 @@ fn probes_have_a_thread_of_their_own() {
         stream.write_all(format!("GET {path} HTTP/1.0\r\n\r\n").as_bytes()).unwrap();
         let mut text = String::new();
         stream.read_to_string(&mut text).unwrap();
-        assert!(text.starts_with("HTTP/1.0 200") && begun.elapsed() < Duration::from_secs(1), "{text}");
+        assert!(
+            text.starts_with("HTTP/1.0 200") && begun.elapsed() < Duration::from_secs(1),
+            "{text}"
+        );
     }
     // Nothing but probes is answered there.
     let mut stream = TcpStream::connect(address).unwrap();

@@ -35,8 +35,14 @@ pub fn configuration(from: Option<&CertificateFiles>) -> Result<Arc<ServerConfig
         // They are read at the start only.
         Some(from) => drop(files::open(from.clone(), Arc::clone(&serving))?),
         None => {
-            let made = rcgen::generate_simple_self_signed(["localhost".to_owned(), "fluxqueue".to_owned()])?;
-            serving.set(certified(made.cert.pem().as_bytes(), made.signing_key.serialize_pem().as_bytes())?);
+            let made = rcgen::generate_simple_self_signed([
+                "localhost".to_owned(),
+                "fluxqueue".to_owned(),
+            ])?;
+            serving.set(certified(
+                made.cert.pem().as_bytes(),
+                made.signing_key.serialize_pem().as_bytes(),
+            )?);
         }
     }
     Ok(serving.configuration(None)?)

@@ -186,7 +186,8 @@ pub(super) async fn answer(
     let within = options.within.map_or(WITHIN, Duration::from_millis).min(WITHIN_MAX);
     let asked = async {
         let (documents, place) = documents(&facts, &head.headers, body).await?;
-        let mut answer = foretell(&facts, documents, place, within).await.map_err(Refused::into_box)?;
+        let mut answer =
+            foretell(&facts, documents, place, within).await.map_err(Refused::into_box)?;
         veil(&facts, &head.headers, &mut answer).await;
         Ok::<_, Box<Response>>(answer)
     };
@@ -207,18 +208,25 @@ async fn documents(
     if facts.leading.get().is_none() {
         return Err(refuse(StatusCode::SERVICE_UNAVAILABLE, "this process does not lead"));
     }
-    let too_large =
-        || Refused(StatusCode::PAYLOAD_TOO_LARGE, format!("more than {BODY_BYTES} bytes are not read")).into_box();
-    let said = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
+    let too_large = || {
+        Refused(StatusCode::PAYLOAD_TOO_LARGE, format!("more than {BODY_BYTES} bytes are not read"))
+            .into_box()
+    };
+    let said = headers
+        .get(header::CONTENT_LENGTH)
+        .and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
     if said.is_some_and(|length| length > BODY_BYTES) {
         return Err(too_large());
     }
-    let place = Arc::clone(&facts.places.0).try_acquire_owned().map_err(|_| Refused::busy().into_box())?;
+    let place =
+        Arc::clone(&facts.places.0).try_acquire_owned().map_err(|_| Refused::busy().into_box())?;
     let body = match tokio::time::timeout(BODY_WITHIN, to_bytes(body, BODY_BYTES)).await {
         Ok(Ok(body)) => body,
         // Nothing else can be wrong about a body whose client is still there to be answered.
         Ok(Err(_)) => return Err(too_large()),
-        Err(_) => return Err(refuse(StatusCode::REQUEST_TIMEOUT, "the body did not arrive in time")),
+        Err(_) => {
+            return Err(refuse(StatusCode::REQUEST_TIMEOUT, "the body did not arrive in time"));
+        }
     };
     let failed = |_| refuse(StatusCode::INTERNAL_SERVER_ERROR, "reading the body failed");
     let objects = tokio::task::spawn_blocking(move || objects(&body)).await.map_err(failed)?;
@@ -238,10 +246,14 @@ async fn documents(
 /// Takes away the names of jobs in namespaces of which the client may not list FluxJobs.
 async fn veil(facts: &Facts, headers: &HeaderMap, answer: &mut Answer) {
     let gatekeeper = facts.gatekeeper.as_deref();
-    if !answer.delayed.is_empty() && !access::may(gatekeeper, headers, &Deed::ListFluxJobs(None)).await {
+    if !answer.delayed.is_empty()
+        && !access::may(gatekeeper, headers, &Deed::ListFluxJobs(None)).await
+    {
         let mut namespaces: Vec<&str> = Vec::new();
         for job in &answer.delayed {
-            if namespaces.len() < NAMESPACES_ASKED_MAX && !namespaces.contains(&job.namespace.as_str()) {
+            if namespaces.len() < NAMESPACES_ASKED_MAX
+                && !namespaces.contains(&job.namespace.as_str())
+            {
                 namespaces.push(&job.namespace);
             }
         }
@@ -249,7 +261,8 @@ async fn veil(facts: &Facts, headers: &HeaderMap, answer: &mut Answer) {
             let deed = Deed::ListFluxJobs(Some(namespace.to_owned()));
             access::may(gatekeeper, headers, &deed).await.then(|| namespace.to_owned())
         });
-        let shown: BTreeSet<String> = futures::future::join_all(questions).await.into_iter().flatten().collect();
+        let shown: BTreeSet<String> =
+            futures::future::join_all(questions).await.into_iter().flatten().collect();
         answer.delayed.retain(|job| shown.contains(&job.namespace));
     }
     answer.delayed.truncate(DELAYED_MAX);
@@ -262,27 +275,35 @@ async fn foretell(
     within: Duration,
 ) -> Result<Answer, Refused> {
     let Some(leading) = facts.leading.get() else {
-        return Err(Refused(StatusCode::SERVICE_UNAVAILABLE, "this process does not lead".to_owned()));
+        return Err(Refused(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "this process does not lead".to_owned(),
+        ));
     };
-    let additions = admission::additions(&*facts.admission, &documents).await.map_err(|unknown| match unknown {
-        Unknown::Unreadable(text) => Refused(StatusCode::UNPROCESSABLE_ENTITY, text),
-        Unknown::NoAnswer(error) => {
-            tracing::warn!(%error, "asking what admission adds to pods");
-            let text = format!("the API server could not be asked what its admission adds: {error}");
-            Refused(StatusCode::SERVICE_UNAVAILABLE, text)
-        }
-    })?;
+    let additions = admission::additions(&*facts.admission, &documents).await.map_err(
+        |unknown| match unknown {
+            Unknown::Unreadable(text) => Refused(StatusCode::UNPROCESSABLE_ENTITY, text),
+            Unknown::NoAnswer(error) => {
+                tracing::warn!(%error, "asking what admission adds to pods");
+                let text =
+                    format!("the API server could not be asked what its admission adds: {error}");
+                Refused(StatusCode::SERVICE_UNAVAILABLE, text)
+            }
+        },
+    )?;
     let asked = Instant::now();
     let preview = match ask(&leading.questions, Question::Preview).await {
         Some(Copied::Preview(preview)) => preview,
         Some(Copied::TooSoon) => return Err(Refused::busy()),
         Some(Copied::Impossible) => {
-            let text =
-                "not everything has been listed yet, or the resource graph of this Fluxion library cannot be copied";
+            let text = "not everything has been listed yet, or the resource graph of this Fluxion library cannot be copied";
             return Err(Refused(StatusCode::SERVICE_UNAVAILABLE, text.to_owned()));
         }
         None => {
-            return Err(Refused(StatusCode::SERVICE_UNAVAILABLE, "the core did not answer in time".to_owned()));
+            return Err(Refused(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "the core did not answer in time".to_owned(),
+            ));
         }
     };
     let until = looks_until(asked, Instant::now(), within);
@@ -313,18 +334,28 @@ pub fn looks_until(asked: Instant, copied: Instant, within: Duration) -> Instant
 }
 
 /// The plan with what is asked about and without it, as things are.
-fn submitted(preview: Preview, documents: &[Value], additions: &Additions) -> Result<WhatIf, Refused> {
+fn submitted(
+    preview: Preview,
+    documents: &[Value],
+    additions: &Additions,
+) -> Result<WhatIf, Refused> {
     let unreadable = |text| Refused(StatusCode::UNPROCESSABLE_ENTITY, text);
     let events = events(&preview, documents, additions).map_err(unreadable)?;
-    let failed = || Refused(StatusCode::INTERNAL_SERVER_ERROR, "the resource graph cannot be copied".to_owned());
+    let failed = || {
+        Refused(StatusCode::INTERNAL_SERVER_ERROR, "the resource graph cannot be copied".to_owned())
+    };
     preview.submit(events).ok_or_else(failed)
 }
 
 /// The objects that are asked about, and what is to be allowed for each.
 fn objects(body: &Bytes) -> Result<Vec<(Value, Deed)>, Refused> {
     let bad = |text: String| Refused(StatusCode::BAD_REQUEST, text);
-    let too_many =
-        |what: String| Err(Refused(StatusCode::UNPROCESSABLE_ENTITY, format!("more than {what} are not looked at")));
+    let too_many = |what: String| {
+        Err(Refused(
+            StatusCode::UNPROCESSABLE_ENTITY,
+            format!("more than {what} are not looked at"),
+        ))
+    };
     let text = std::str::from_utf8(body).map_err(|error| bad(error.to_string()))?;
     if !text.trim_start().starts_with('{') {
         return Err(bad("the body is no JSON object".to_owned()));
@@ -348,10 +379,17 @@ fn objects(body: &Bytes) -> Result<Vec<(Value, Deed)>, Refused> {
         };
         let version = of("/apiVersion").unwrap_or_default();
         if version.rsplit_once('/').map_or("", |(group, _)| group) != *group {
-            return Err(bad(format!("{}: apiVersion {version:?} is of another group", submission::name_of(&document))));
+            return Err(bad(format!(
+                "{}: apiVersion {version:?} is of another group",
+                submission::name_of(&document)
+            )));
         }
-        let Some(namespace) = of("/metadata/namespace").filter(|namespace| !namespace.is_empty()) else {
-            return Err(bad(format!("{}: metadata.namespace is missing", submission::name_of(&document))));
+        let Some(namespace) = of("/metadata/namespace").filter(|namespace| !namespace.is_empty())
+        else {
+            return Err(bad(format!(
+                "{}: metadata.namespace is missing",
+                submission::name_of(&document)
+            )));
         };
         let deed = Deed::Create { group, resource, namespace: namespace.to_owned() };
         Ok((document, deed))
@@ -360,7 +398,11 @@ fn objects(body: &Bytes) -> Result<Vec<(Value, Deed)>, Refused> {
 }
 
 /// What the core would be told of them, and of the pods that they make.
-fn events(preview: &Preview, documents: &[Value], additions: &Additions) -> Result<Vec<Event>, String> {
+fn events(
+    preview: &Preview,
+    documents: &[Value],
+    additions: &Additions,
+) -> Result<Vec<Event>, String> {
     let (mut shapes, mut events, mut pods) = (ShapeInterner::default(), Vec::new(), 0);
     let names = preview.scheduler_names();
     let priority_of = |class: Option<&str>| match class {
@@ -371,12 +413,16 @@ fn events(preview: &Preview, documents: &[Value], additions: &Additions) -> Resu
         },
     };
     let scheduler = names.first().map_or("", |name| name);
-    let defaults = Defaults { scheduler, namespace: "default", priority_of: &priority_of, additions };
+    let defaults =
+        Defaults { scheduler, namespace: "default", priority_of: &priority_of, additions };
     for document in documents {
         let problem = |text: String| format!("{}: {text}", submission::name_of(document));
         let submission = submission::read(document, &defaults, &mut shapes).map_err(problem)?;
         if !names.contains(&submission.pod.scheduler) {
-            return Err(problem(format!("spec.schedulerName {:?} is not served here", submission.pod.scheduler)));
+            return Err(problem(format!(
+                "spec.schedulerName {:?} is not served here",
+                submission.pod.scheduler
+            )));
         }
         let count = submission.controllers.first().map_or(1, |made_by| made_by.wants as usize);
         if count == 0 {
@@ -405,7 +451,10 @@ fn submit(submission: Submission, count: usize, now: Time, events: &mut Vec<Even
         let key = &pod.id.key;
         let name = if is_alone { key.name.to_string() } else { format!("{}-{at}", key.name) };
         let uid = format!("Pod/{}/{name}", key.namespace);
-        pod.id = ObjectRef { key: ObjectKey::new(Arc::clone(&key.namespace), name), uid: uid.as_str().into() };
+        pod.id = ObjectRef {
+            key: ObjectKey::new(Arc::clone(&key.namespace), name),
+            uid: uid.as_str().into(),
+        };
         pod.completion_index = is_indexed.then(|| u32::try_from(at).unwrap_or(u32::MAX));
         pod.created = now;
         events.push(Event::Pod(Arc::new(pod)));
@@ -505,7 +554,9 @@ impl IntoResponse for Refused {
         let Refused(status, text) = self;
         let mut response = (status, text + "\n").into_response();
         if status == StatusCode::TOO_MANY_REQUESTS {
-            response.headers_mut().insert(header::RETRY_AFTER, header::HeaderValue::from_static("1"));
+            response
+                .headers_mut()
+                .insert(header::RETRY_AFTER, header::HeaderValue::from_static("1"));
         }
         response
     }

@@ -1,9 +1,10 @@
-//! A Gantt chart, as SVG: time to the right, nodes downwards, a box for each job on each run of its nodes; below, how many
-//! jobs wait.
+//! A Gantt chart, as SVG: time to the right, nodes downwards, a box for each job on each run of its
+//! nodes; below, how many jobs wait.
 //!
-//! It is to be read with 50 jobs and with 5,000: jobs have colours that differ from their neighbours', boxes that are large enough
-//! carry the job's number, and every box tells which job it is when it is pointed at. Nothing is drawn smaller than can be seen:
-//! the nodes of a job that are less than that apart are one box.
+//! It is to be read with 50 jobs and with 5,000: jobs have colours that differ from their
+//! neighbours', boxes that are large enough carry the job's number, and every box tells which job
+//! it is when it is pointed at. Nothing is drawn smaller than can be seen: the nodes of a job that
+//! are less than that apart are one box.
 #![allow(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
@@ -68,7 +69,8 @@ impl Frame {
             first,
             span: (last - first).max(1) as f64,
             nodes: outcome.nodes.max(1),
-            height: (f64::from(outcome.nodes) * NODE_HEIGHT_MAX).clamp(NODE_HEIGHT_MAX, CHART_HEIGHT),
+            height: (f64::from(outcome.nodes) * NODE_HEIGHT_MAX)
+                .clamp(NODE_HEIGHT_MAX, CHART_HEIGHT),
             width: WIDTH - LEFT - RIGHT,
         }
     }
@@ -97,7 +99,8 @@ impl Frame {
 
 fn title(outcome: &Outcome, out: &mut impl Write) -> io::Result<()> {
     let report = report::Report::of(outcome);
-    let title = escape(&format!("{} · {} · {} nodes", outcome.title, outcome.policy, outcome.nodes));
+    let title =
+        escape(&format!("{} · {} · {} nodes", outcome.title, outcome.policy, outcome.nodes));
     writeln!(out, r#"<text x="{LEFT}" y="18" font-size="15" font-weight="bold">{title}</text>"#)?;
     let numbers = format!(
         "{} jobs · mean wait {} · mean bounded slowdown {:.2} · utilisation {:.1} % · makespan {}",
@@ -118,16 +121,28 @@ fn axes(frame: &Frame, out: &mut impl Write) -> io::Result<()> {
         let x = LEFT + (seconds - frame.first as f64) / frame.span * frame.width;
         writeln!(out, r##"<path d="M{x:.1} {TOP}V{queue_bottom:.1}" stroke="#ddd"/>"##)?;
         let label = duration(seconds);
-        writeln!(out, r#"<text x="{x:.1}" y="{:.1}" text-anchor="middle">{label}</text>"#, bottom + 16.0)?;
+        writeln!(
+            out,
+            r#"<text x="{x:.1}" y="{:.1}" text-anchor="middle">{label}</text>"#,
+            bottom + 16.0
+        )?;
     }
     for node in ticks(0.0, f64::from(frame.nodes), &[]) {
         let y = TOP + node / f64::from(frame.nodes) * frame.height;
         writeln!(out, r##"<path d="M{LEFT} {y:.1}H{right:.1}" stroke="#eee"/>"##)?;
-        writeln!(out, r#"<text x="{:.1}" y="{:.1}" text-anchor="end">{node}</text>"#, LEFT - 6.0, y + 4.0)?;
+        writeln!(
+            out,
+            r#"<text x="{:.1}" y="{:.1}" text-anchor="end">{node}</text>"#,
+            LEFT - 6.0,
+            y + 4.0
+        )?;
     }
     let (middle, queue_middle) = (TOP + frame.height / 2.0, bottom + GAP + QUEUE_HEIGHT / 2.0);
     for (text, y) in [("node", middle), ("waiting", queue_middle)] {
-        writeln!(out, r#"<text transform="translate(14 {y:.1}) rotate(-90)" text-anchor="middle">{text}</text>"#)?;
+        writeln!(
+            out,
+            r#"<text transform="translate(14 {y:.1}) rotate(-90)" text-anchor="middle">{text}</text>"#
+        )?;
     }
     writeln!(
         out,
@@ -148,7 +163,8 @@ fn draw(job: &Ran, colour: &str, frame: &Frame, out: &mut impl Write) -> io::Res
     // A line around what is small would be all that is seen.
     let highest = boxes.iter().copied().max_by(|a, b| (a.1 - a.0).total_cmp(&(b.1 - b.0)));
     let height = highest.map_or(0.0, |(top, bottom)| bottom - top);
-    let stroke = if width > 4.0 && height > 4.0 { r##" stroke="#fff" stroke-width="0.6""## } else { "" };
+    let stroke =
+        if width > 4.0 && height > 4.0 { r##" stroke="#fff" stroke-width="0.6""## } else { "" };
     let name = escape(&job.job);
     writeln!(
         out,
@@ -159,9 +175,14 @@ fn draw(job: &Ran, colour: &str, frame: &Frame, out: &mut impl Write) -> io::Res
         job.end,
     )?;
     let needs = CHARACTER_WIDTH * job.job.chars().count() as f64 + 2.0;
-    let Some((top, bottom)) = highest.filter(|_| height >= LABEL_HEIGHT && width >= needs) else { return Ok(()) };
+    let Some((top, bottom)) = highest.filter(|_| height >= LABEL_HEIGHT && width >= needs) else {
+        return Ok(());
+    };
     let (x, y) = (left + width / 2.0, f64::midpoint(top, bottom) + 4.0);
-    writeln!(out, r#"<text x="{x:.1}" y="{y:.1}" text-anchor="middle" pointer-events="none">{name}</text>"#)
+    writeln!(
+        out,
+        r#"<text x="{x:.1}" y="{y:.1}" text-anchor="middle" pointer-events="none">{name}</text>"#
+    )
 }
 
 /// How many wait, under the chart and on its axis.
@@ -185,7 +206,11 @@ fn queue(outcome: &Outcome, frame: &Frame, out: &mut impl Write) -> io::Result<(
     writeln!(out, r##"<path d="{path}H{right:.1}V{bottom:.1}z" fill="#9db4c8"/>"##)?;
     for waiting in [0, most] {
         let y = y(waiting) + 4.0;
-        writeln!(out, r#"<text x="{:.1}" y="{y:.1}" text-anchor="end">{waiting}</text>"#, LEFT - 6.0)?;
+        writeln!(
+            out,
+            r#"<text x="{:.1}" y="{y:.1}" text-anchor="end">{waiting}</text>"#,
+            LEFT - 6.0
+        )?;
     }
     let top = bottom - QUEUE_HEIGHT;
     writeln!(
@@ -232,7 +257,8 @@ fn ticks(first: f64, span: f64, steps: &[f64]) -> Vec<f64> {
     let least = span / TICKS;
     let decade = 10_f64.powf(least.log10().floor().max(0.0));
     let round = [1.0, 2.0, 5.0, 10.0].map(|factor| factor * decade);
-    let step = steps.iter().chain(&round).copied().find(|step| *step >= least).unwrap_or(decade * 10.0);
+    let step =
+        steps.iter().chain(&round).copied().find(|step| *step >= least).unwrap_or(decade * 10.0);
     let (from, to) = ((first / step).ceil() as u64, ((first + span) / step).floor() as u64);
     (from..=to).map(|at| at as f64 * step).collect()
 }
@@ -246,14 +272,28 @@ mod tests {
     use super::*;
 
     fn ran(job: usize, start: u64, nodes: Vec<std::ops::RangeInclusive<u32>>) -> Ran {
-        Ran { job: job.to_string().into(), submit: 0, start, end: start + 60, nodes, node_seconds: 60.0 }
+        Ran {
+            job: job.to_string().into(),
+            submit: 0,
+            start,
+            end: start + 60,
+            nodes,
+            node_seconds: 60.0,
+        }
     }
 
     fn drawn(nodes: u32, ran: Vec<Ran>) -> String {
         let (title, policy) = ("<a> & b".to_owned(), "easy".to_owned());
         let mut out = Vec::new();
-        let outcome =
-            Outcome { title, policy, nodes, node_names: Vec::new(), ran, skipped: Vec::new(), remarks: Vec::new() };
+        let outcome = Outcome {
+            title,
+            policy,
+            nodes,
+            node_names: Vec::new(),
+            ran,
+            skipped: Vec::new(),
+            remarks: Vec::new(),
+        };
         write(&outcome, &mut out).unwrap();
         String::from_utf8(out).unwrap()
     }
@@ -262,7 +302,11 @@ mod tests {
     fn a_few_jobs_carry_their_numbers() {
         let svg = drawn(4, vec![ran(1, 0, vec![0..=1]), ran(2, 60, vec![0..=0, 2..=3])]);
         assert!(svg.contains("&lt;a&gt; &amp; b"));
-        assert!(svg.contains(">2</text>") && svg.contains("<title>2: 3 nodes, came 0, 60 to 120</title>"), "{svg}");
+        assert!(
+            svg.contains(">2</text>")
+                && svg.contains("<title>2: 3 nodes, came 0, 60 to 120</title>"),
+            "{svg}"
+        );
         // Two boxes of the second.
         let boxes = svg.lines().find(|line| line.contains("<title>2:")).unwrap();
         assert_eq!(boxes.matches('M').count(), 2);
@@ -284,9 +328,15 @@ mod tests {
 
     #[test]
     fn ticks_are_round() {
-        assert_eq!(ticks(0.0, 100.0, &[]), (0..=10).map(|n| f64::from(n) * 10.0).collect::<Vec<_>>());
+        assert_eq!(
+            ticks(0.0, 100.0, &[]),
+            (0..=10).map(|n| f64::from(n) * 10.0).collect::<Vec<_>>()
+        );
         assert_eq!(ticks(0.0, 4.0, &[]), [0.0, 1.0, 2.0, 3.0, 4.0]);
-        assert_eq!(ticks(87.0, 7_000.0, &TIME_STEPS), (1..=11).map(|n| f64::from(n) * 600.0).collect::<Vec<_>>());
+        assert_eq!(
+            ticks(87.0, 7_000.0, &TIME_STEPS),
+            (1..=11).map(|n| f64::from(n) * 600.0).collect::<Vec<_>>()
+        );
         assert_eq!(ticks(0.0, 1.0, &TIME_STEPS), [0.0, 1.0]);
     }
 }

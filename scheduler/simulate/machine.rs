@@ -1,7 +1,8 @@
 //! Runs the jobs of a trace: nodes alike, each job on so many whole ones.
 //!
-//! A node has one unit, which a pod takes whole. At each instant at which a job ends or comes, completions are taken up first,
-//! then arrivals, then there is one sweep over the queue. Arrivals are in order of submit time, job number and line.
+//! A node has one unit, which a pod takes whole. At each instant at which a job ends or comes,
+//! completions are taken up first, then arrivals, then there is one sweep over the queue. Arrivals
+//! are in order of submit time, job number and line.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -13,7 +14,9 @@ use fluxqueue_core::forward::{Ask, Began, Forward};
 use fluxqueue_core::queue::JobId;
 use fluxqueue_core::{CoreError, CoreSettings};
 use fluxqueue_workload::constraints::Constraints;
-use fluxqueue_workload::{Lifetime, NodeName, ObjectKey, ObjectRef, Pod, Resources, Shape, Time, Uid};
+use fluxqueue_workload::{
+    Lifetime, NodeName, ObjectKey, ObjectRef, Pod, Resources, Shape, Time, Uid,
+};
 
 use super::progress::Progress;
 use super::swf::Trace;
@@ -72,15 +75,18 @@ pub fn jobs_for(trace: &Trace, nodes: u32) -> (Vec<Job>, Vec<Skipped>) {
             continue;
         };
         match u32::try_from(size).ok().filter(|size| *size <= nodes) {
-            Some(size) => jobs.push(Job { number: line.number, submit, nodes: size, walltime, run }),
+            Some(size) => {
+                jobs.push(Job { number: line.number, submit, nodes: size, walltime, run })
+            }
             None => skip(format!("it is larger than {nodes} nodes")),
         }
     }
     (jobs, skipped)
 }
 
-/// Runs jobs on so many nodes until all have ended. They must fit, and run for a while. What ran is in the order of the job
-/// numbers; jobs of the same number stay in the order in which they are given, and so they do if they come at the same time.
+/// Runs jobs on so many nodes until all have ended. They must fit, and run for a while. What ran is
+/// in the order of the job numbers; jobs of the same number stay in the order in which they are
+/// given, and so they do if they come at the same time.
 pub fn run(
     jobs: &[Job],
     nodes: u32,
@@ -99,7 +105,9 @@ pub fn run(
         let arrival = order.get(next).map(|(_, job)| job.submit);
         let end = ends.peek().map(|Reverse((at, _))| *at);
         let Some(now) = arrival.into_iter().chain(end).min() else { break };
-        while let Some(Reverse((_, at))) = ends.peek().copied().filter(|Reverse((end, _))| *end == now) {
+        while let Some(Reverse((_, at))) =
+            ends.peek().copied().filter(|Reverse((end, _))| *end == now)
+        {
             core.end(id(at));
             ends.pop();
         }
@@ -157,6 +165,7 @@ fn node(number: u32) -> Node {
 fn pod(settings: &CoreSettings) -> Pod {
     let requests: Resources = [(WHOLE, 1)].into_iter().collect();
     let id = ObjectRef { key: ObjectKey::new("simulation", "pod"), uid: Uid::from("pod") };
-    let scheduler = settings.scheduler_names.first().cloned().unwrap_or_else(|| Arc::from("fluxqueue"));
+    let scheduler =
+        settings.scheduler_names.first().cloned().unwrap_or_else(|| Arc::from("fluxqueue"));
     Pod::waiting(id, scheduler, Arc::new(Shape { requests, constraints: Constraints::default() }))
 }

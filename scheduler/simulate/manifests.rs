@@ -1,7 +1,8 @@
 //! Nodes and workload from Kubernetes manifests: what is submitted when, and how long its pods run.
 //!
-//! Two annotations say what no manifest does, [`SUBMIT`] and [`RUN`]. They stand on the object that is submitted: a Pod, Job, Deployment,
-//! ReplicaSet or StatefulSet. What it makes is read by [`crate::submission`].
+//! Two annotations say what no manifest does, [`SUBMIT`] and [`RUN`]. They stand on the object that
+//! is submitted: a Pod, Job, Deployment, ReplicaSet or StatefulSet. What it makes is read by
+//! [`crate::submission`].
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,9 +13,12 @@ use k8s_openapi::api::core::v1::Node as KubeNode;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::Value;
 
-use crate::submission::{self, Additions, Defaults, Submission, complete, expect_kind, name_of, parse};
+use crate::submission::{
+    self, Additions, Defaults, Submission, complete, expect_kind, name_of, parse,
+};
 
-/// Annotation: when the object is submitted, as a duration from the beginning; at once if it is not there.
+/// Annotation: when the object is submitted, as a duration from the beginning; at once if it is not
+/// there.
 pub(super) const SUBMIT: &str = "fluxqueue/simulated-submit";
 
 /// Annotation: how long each of its pods runs; for as long as its walltime if it is not there.
@@ -83,7 +87,8 @@ pub(super) fn nodes(path: &Path) -> Result<Vec<Node>, ManifestError> {
                 expect_kind(&document, &["Node"])?;
                 let mut node: KubeNode = parse(&document)?;
                 complete(&mut node.metadata, "Node", None);
-                let (node, unread) = Node::from_kubernetes(&node).map_err(|error| error.to_string())?;
+                let (node, unread) =
+                    Node::from_kubernetes(&node).map_err(|error| error.to_string())?;
                 unread.first().map_or(Ok(node), |error| Err(error.to_string()))
             };
             read().map_err(|problem| ManifestError::Object { file: file.clone(), object, problem })
@@ -92,7 +97,11 @@ pub(super) fn nodes(path: &Path) -> Result<Vec<Node>, ManifestError> {
 }
 
 /// What the files submit, in their order; pods that name no scheduler are taken to name this one.
-pub(super) fn items(path: &Path, scheduler: &str, shapes: &mut ShapeInterner) -> Result<Vec<Item>, ManifestError> {
+pub(super) fn items(
+    path: &Path,
+    scheduler: &str,
+    shapes: &mut ShapeInterner,
+) -> Result<Vec<Item>, ManifestError> {
     let file = path.display().to_string();
     let mut items = Vec::new();
     for document in documents(path)? {
@@ -109,21 +118,31 @@ pub(super) fn items(path: &Path, scheduler: &str, shapes: &mut ShapeInterner) ->
 /// The documents of a file.
 fn documents(path: &Path) -> Result<Vec<Value>, ManifestError> {
     let file = path.display().to_string();
-    let text =
-        std::fs::read_to_string(path).map_err(|source| ManifestError::Unreadable { file: file.clone(), source })?;
+    let text = std::fs::read_to_string(path)
+        .map_err(|source| ManifestError::Unreadable { file: file.clone(), source })?;
     submission::documents(&text).map_err(|problem| ManifestError::Malformed { file, problem })
 }
 
 fn item(document: &Value, scheduler: &str, shapes: &mut ShapeInterner) -> Result<Item, String> {
     let additions = Additions::default();
-    let defaults = Defaults { scheduler, namespace: "default", priority_of: &|_| Ok(None), additions: &additions };
-    let Submission { kind, metadata, controllers, pod, is_indexed } = submission::read(document, &defaults, shapes)?;
+    let defaults = Defaults {
+        scheduler,
+        namespace: "default",
+        priority_of: &|_| Ok(None),
+        additions: &additions,
+    };
+    let Submission { kind, metadata, controllers, pod, is_indexed } =
+        submission::read(document, &defaults, shapes)?;
     if controllers.first().is_some_and(|made_by| made_by.deadline_secs.is_some()) {
-        return Err("spec.activeDeadlineSeconds of a Job is not simulated: annotate fluxqueue/walltime".into());
+        return Err(
+            "spec.activeDeadlineSeconds of a Job is not simulated: annotate fluxqueue/walltime"
+                .into(),
+        );
     }
     let submit = duration(&metadata, SUBMIT)?.unwrap_or(0);
     let (at_once, in_all) = controllers.first().map_or((1, Some(1)), |made_by| {
-        let in_all = (made_by.kind == OwnerKind::Job).then(|| made_by.completions.unwrap_or(made_by.parallelism));
+        let in_all = (made_by.kind == OwnerKind::Job)
+            .then(|| made_by.completions.unwrap_or(made_by.parallelism));
         (made_by.can_start_together.max(made_by.wants) as usize, in_all.map(|count| count as usize))
     });
     let walltime = match controllers.first().and_then(|made_by| made_by.walltime.clone()) {
@@ -134,10 +153,14 @@ fn item(document: &Value, scheduler: &str, shapes: &mut ShapeInterner) -> Result
         (Some(run), _) => Some(run),
         (None, Lifetime::Seconds(seconds)) => Some(seconds),
         (None, Lifetime::Endless) => None,
-        (None, Lifetime::Eventually) => return Err(format!("says neither {RUN} nor fluxqueue/walltime")),
+        (None, Lifetime::Eventually) => {
+            return Err(format!("says neither {RUN} nor fluxqueue/walltime"));
+        }
     };
     let group = pod.group.as_ref().map(|group| format!("group/{}", group.name));
-    let name = group.unwrap_or_else(|| format!("{}/{}", kind.to_lowercase(), metadata.name.unwrap_or_default()));
+    let name = group.unwrap_or_else(|| {
+        format!("{}/{}", kind.to_lowercase(), metadata.name.unwrap_or_default())
+    });
     Ok(Item { name: name.into(), submit, run, controllers, pod, at_once, in_all, is_indexed })
 }
 

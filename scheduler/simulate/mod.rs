@@ -1,8 +1,9 @@
 //! `fluxqueue simulate`: the same core in virtual time.
 //!
-//! A trace of jobs ([`swf`]), or manifests, are run on nodes that do not exist, and what came of it is shown: as a [`report`], as a table of
-//! starts and ends, as a [`gantt`] chart. Who starts when, and where, is the core's decision; what is
-//! added here is the time, which passes at once where nothing happens.
+//! A trace of jobs ([`swf`]), or manifests, are run on nodes that do not exist, and what came of it
+//! is shown: as a [`report`], as a table of starts and ends, as a [`gantt`] chart. Who starts when,
+//! and where, is the core's decision; what is added here is the time, which passes at once where
+//! nothing happens.
 //!
 //! - [`swf`]: reads a trace
 //! - [`machine`]: runs the jobs of a trace, each on so many whole nodes
@@ -27,8 +28,8 @@ use std::sync::Arc;
 use fluxqueue_core::{CoreSettings, NodePolicy, QueuePolicy};
 use fluxqueue_workload::NodeName;
 
-/// What the core is told: it takes the lowest-numbered nodes that will do, only the number of reservations is limited, and what is
-/// decided has its effect at once.
+/// What the core is told: it takes the lowest-numbered nodes that will do, only the number of
+/// reservations is limited, and what is decided has its effect at once.
 pub fn settings(policy: QueuePolicy, reservation_depth: Option<usize>) -> CoreSettings {
     let default = CoreSettings::default();
     CoreSettings {

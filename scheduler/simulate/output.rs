@@ -48,7 +48,11 @@ fn csv(outcome: &Outcome, out: &mut impl Write) -> io::Result<()> {
 
 /// As RFC 4180 has it: names may hold what separates fields.
 fn quoted(text: &str) -> String {
-    if text.contains([',', '"', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.to_owned() }
+    if text.contains([',', '"', '\n', '\r']) {
+        format!("\"{}\"", text.replace('"', "\"\""))
+    } else {
+        text.to_owned()
+    }
 }
 
 /// An outcome as JSON.
@@ -93,7 +97,11 @@ fn json(outcome: &Outcome, out: &mut impl Write) -> io::Result<()> {
         nodes: outcome.nodes,
         report: Report::of(outcome),
         jobs: jobs.collect(),
-        skipped: outcome.skipped.iter().map(|job| NotRun { job: &job.job, reason: &job.reason }).collect(),
+        skipped: outcome
+            .skipped
+            .iter()
+            .map(|job| NotRun { job: &job.job, reason: &job.reason })
+            .collect(),
         remarks: &outcome.remarks,
     };
     serde_json::to_writer_pretty(&mut *out, &document)?;
@@ -117,25 +125,50 @@ impl fmt::Display for Table<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let outcome = self.0;
         let report = Report::of(outcome);
-        writeln!(f, "{}: {} jobs on {} nodes, {}", outcome.title, report.jobs, outcome.nodes, outcome.policy)?;
+        writeln!(
+            f,
+            "{}: {} jobs on {} nodes, {}",
+            outcome.title, report.jobs, outcome.nodes, outcome.policy
+        )?;
         writeln!(f)?;
         writeln!(f, "{:<28}{:>14}{:>14}{:>14}{:>14}", "", "mean", "median", "95th", "most")?;
         spread(f, "wait", report.wait, |value| duration(value.round()))?;
-        spread(f, &format!("bounded slowdown ({SLOWDOWN_BOUND} s)"), report.bounded_slowdown, |v| format!("{v:.2}"))?;
+        spread(
+            f,
+            &format!("bounded slowdown ({SLOWDOWN_BOUND} s)"),
+            report.bounded_slowdown,
+            |v| format!("{v:.2}"),
+        )?;
         writeln!(f)?;
         writeln!(f, "{:<28}{:>14}", "utilisation", format!("{:.1} %", 100.0 * report.utilisation))?;
         let (makespan, bound) = (report.makespan as f64, report.makespan_lower_bound as f64);
         writeln!(f, "{:<28}{:>14}", "makespan", duration(makespan))?;
         let times = if bound > 0.0 { makespan / bound } else { 1.0 };
-        writeln!(f, "{:<28}{:>14}   makespan is {times:.3} times that", "  its lower bound", duration(bound))?;
+        writeln!(
+            f,
+            "{:<28}{:>14}   makespan is {times:.3} times that",
+            "  its lower bound",
+            duration(bound)
+        )?;
         let queue = report.queue_length;
-        writeln!(f, "{:<28}{:>14}{:>14} at most", "queue length", format!("{:.1}", queue.mean), queue.max)?;
+        writeln!(
+            f,
+            "{:<28}{:>14}{:>14} at most",
+            "queue length",
+            format!("{:.1}", queue.mean),
+            queue.max
+        )?;
         let left_out = left_out(outcome);
         if left_out.is_empty() { Ok(()) } else { write!(f, "\n{left_out}") }
     }
 }
 
-fn spread(f: &mut fmt::Formatter<'_>, name: &str, of: Spread, text: impl Fn(f64) -> String) -> fmt::Result {
+fn spread(
+    f: &mut fmt::Formatter<'_>,
+    name: &str,
+    of: Spread,
+    text: impl Fn(f64) -> String,
+) -> fmt::Result {
     let (mean, median, p95, max) = (text(of.mean), text(of.median), text(of.p95), text(of.max));
     writeln!(f, "{name:<28}{mean:>14}{median:>14}{p95:>14}{max:>14}")
 }
@@ -164,7 +197,8 @@ pub fn left_out(outcome: &Outcome) -> String {
 /// `1d 02:03:04`; short ones without what is 0.
 pub(super) fn duration(seconds: f64) -> String {
     let seconds = seconds as u64;
-    let (days, hours, minutes, rest) = (seconds / 86_400, seconds / 3_600 % 24, seconds / 60 % 60, seconds % 60);
+    let (days, hours, minutes, rest) =
+        (seconds / 86_400, seconds / 3_600 % 24, seconds / 60 % 60, seconds % 60);
     match (days, hours, minutes) {
         (0, 0, 0) => format!("{rest} s"),
         (0, 0, _) => format!("{minutes}:{rest:02}"),
@@ -193,7 +227,10 @@ mod tests {
             node_names: Vec::new(),
             ran: vec![ran("1", 0, 0, 3_600, 0..=1), ran("2", 5, 3_600, 100_000, 0..=3)],
             skipped: ["7", "9"]
-                .map(|job| Skipped { job: job.into(), reason: "it is larger than 4 nodes".to_owned() })
+                .map(|job| Skipped {
+                    job: job.into(),
+                    reason: "it is larger than 4 nodes".to_owned(),
+                })
                 .into(),
             remarks: vec!["a remark".to_owned()],
         }
@@ -216,7 +253,10 @@ mod tests {
         let json: serde_json::Value = serde_json::from_str(&text(Format::Json)).unwrap();
         assert_eq!(json["report"]["makespan"], 100_000);
         assert_eq!(json["jobs"][1]["nodes"], "0-3");
-        assert_eq!(json["skipped"][0], serde_json::json!({"job": "7", "reason": "it is larger than 4 nodes"}));
+        assert_eq!(
+            json["skipped"][0],
+            serde_json::json!({"job": "7", "reason": "it is larger than 4 nodes"})
+        );
     }
 
     #[test]

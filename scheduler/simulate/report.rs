@@ -10,8 +10,8 @@ use serde::Serialize;
 
 use super::Outcome;
 
-/// A job that ran for less is taken to have run for so long where its wait is compared with that, in seconds: otherwise
-/// jobs of a second decide the mean.
+/// A job that ran for less is taken to have run for so long where its wait is compared with that,
+/// in seconds: otherwise jobs of a second decide the mean.
 pub const SLOWDOWN_BOUND: u64 = 10;
 
 /// The numbers. Times are seconds.
@@ -26,12 +26,13 @@ pub struct Report {
     pub wait: Spread,
     /// (wait + run) / run, where run is at least [`SLOWDOWN_BOUND`]; at least 1.
     pub bounded_slowdown: Spread,
-    /// Node seconds that jobs had, of those that there were from the first submit time to the last end.
+    /// Node seconds that jobs had, of those that there were from the first submit time to the last
+    /// end.
     pub utilisation: f64,
     /// From the first submit time to the last end.
     pub makespan: u64,
-    /// No order of these jobs could end earlier: the longest of what each needs from its submit time on, and of what all
-    /// that come from some instant on need of the machine.
+    /// No order of these jobs could end earlier: the longest of what each needs from its submit
+    /// time on, and of what all that come from some instant on need of the machine.
     pub makespan_lower_bound: u64,
     /// Jobs that wait, over the makespan.
     pub queue_length: QueueLength,
@@ -106,13 +107,15 @@ impl Spread {
 
 impl QueueLength {
     fn of(steps: &[(u64, usize)], makespan: u64) -> Self {
-        let area: f64 = steps.windows(2).map(|pair| (pair[1].0 - pair[0].0) as f64 * pair[0].1 as f64).sum();
+        let area: f64 =
+            steps.windows(2).map(|pair| (pair[1].0 - pair[0].0) as f64 * pair[0].1 as f64).sum();
         let max = steps.iter().map(|(_, waiting)| *waiting).max().unwrap_or(0);
         QueueLength { mean: if makespan > 0 { area / makespan as f64 } else { 0.0 }, max }
     }
 }
 
-/// How many jobs wait, from each instant on at which that changes. Whoever starts at once does not count.
+/// How many jobs wait, from each instant on at which that changes. Whoever starts at once does not
+/// count.
 pub(super) fn queue(outcome: &Outcome) -> Vec<(u64, usize)> {
     let came = outcome.ran.iter().map(|job| (job.submit, 1_i64));
     let started = outcome.ran.iter().map(|job| (job.start, -1_i64));

@@ -1,6 +1,8 @@
-//! A perfect API server, with perfect controllers and kubelets behind it: it does what is asked at once, and says so.
+//! A perfect API server, with perfect controllers and kubelets behind it: it does what is asked at
+//! once, and says so.
 //!
-//! It holds the objects, answers the core's actions, and tells what changed by that as the watches would.
+//! It holds the objects, answers the core's actions, and tells what changed by that as the watches
+//! would.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,7 +12,8 @@ use fluxqueue_core::cluster::Node;
 use fluxqueue_core::queues::QueueObject;
 use fluxqueue_core::{Action, ActionKind, BindOutcome, Event, Outcome, WriteOutcome};
 use fluxqueue_workload::{
-    Controller, NodeName, ObjectKey, ObjectRef, OwnerKind, Phase, Pod, ScheduledCondition, ShapeInterner, Time, Uid,
+    Controller, NodeName, ObjectKey, ObjectRef, OwnerKind, Phase, Pod, ScheduledCondition,
+    ShapeInterner, Time, Uid,
 };
 
 /// All objects.
@@ -101,7 +104,10 @@ impl Server {
         }
         let mut events = Vec::new();
         for (uid, count) in ended {
-            let Some(job) = self.controllers.get(&uid).filter(|it| it.kind == OwnerKind::Job) else { continue };
+            let Some(job) = self.controllers.get(&uid).filter(|it| it.kind == OwnerKind::Job)
+            else {
+                continue;
+            };
             let mut job = Controller::clone(job);
             job.succeeded += count;
             let left = job.completions.unwrap_or(u32::MAX).saturating_sub(job.succeeded);
@@ -119,28 +125,43 @@ impl Server {
         let mut events = Vec::with_capacity(actions.len());
         for Action { id, kind } in actions {
             let outcome = match kind {
-                ActionKind::Bind { pod, node, queue } => Outcome::Bind(self.bind(&pod, &node, queue, &mut events)),
-                ActionKind::Ungate { pod, gate, .. } => {
-                    Outcome::Write(self.change(&pod, &mut events, |pod| pod.gates.retain(|held| *held != gate)))
+                ActionKind::Bind { pod, node, queue } => {
+                    Outcome::Bind(self.bind(&pod, &node, queue, &mut events))
                 }
+                ActionKind::Ungate { pod, gate, .. } => Outcome::Write(self.change(
+                    &pod,
+                    &mut events,
+                    |pod| pod.gates.retain(|held| *held != gate),
+                )),
                 ActionKind::SetPodScheduled { pod, reason, message, .. } => {
-                    let condition = ScheduledCondition { scheduled: false, reason: reason.to_owned(), message };
-                    Outcome::Write(self.change(&pod, &mut events, |pod| pod.scheduled_condition = Some(condition)))
+                    let condition =
+                        ScheduledCondition { scheduled: false, reason: reason.to_owned(), message };
+                    Outcome::Write(
+                        self.change(&pod, &mut events, |pod| {
+                            pod.scheduled_condition = Some(condition)
+                        }),
+                    )
                 }
                 ActionKind::Nominate { pod, node, .. } => {
                     Outcome::Write(self.change(&pod, &mut events, |pod| pod.nominated = node))
                 }
-                ActionKind::CreateFluxJob { job, .. } => Outcome::Write(self.create(*job, &mut events)),
-                ActionKind::WriteStatus { job, status, .. } => {
-                    Outcome::Write(self.write_status(&job, Arc::unwrap_or_clone(status), &mut events))
+                ActionKind::CreateFluxJob { job, .. } => {
+                    Outcome::Write(self.create(*job, &mut events))
                 }
-                ActionKind::DeleteFluxJob { job, .. } => Outcome::Write(match self.flux_jobs.remove(&job.key) {
-                    Some(_) => {
-                        events.push(Event::FluxJobGone(job));
-                        WriteOutcome::Written(None)
-                    }
-                    None => WriteOutcome::Gone,
-                }),
+                ActionKind::WriteStatus { job, status, .. } => Outcome::Write(self.write_status(
+                    &job,
+                    Arc::unwrap_or_clone(status),
+                    &mut events,
+                )),
+                ActionKind::DeleteFluxJob { job, .. } => {
+                    Outcome::Write(match self.flux_jobs.remove(&job.key) {
+                        Some(_) => {
+                            events.push(Event::FluxJobGone(job));
+                            WriteOutcome::Written(None)
+                        }
+                        None => WriteOutcome::Gone,
+                    })
+                }
                 ActionKind::WriteQueueStatus { queue, status, .. } => {
                     Outcome::Write(match self.queues.get_mut(&queue) {
                         Some(stored) => {
@@ -163,10 +184,22 @@ impl Server {
     }
 
     /// The watch shows the pod on its node, and then that it runs.
-    fn bind(&mut self, id: &ObjectRef, node: &NodeName, queue: Arc<str>, events: &mut Vec<Event>) -> BindOutcome {
-        let Some(pod) = self.pods.get(&id.key).filter(|pod| pod.id.uid == id.uid) else { return BindOutcome::Gone };
+    fn bind(
+        &mut self,
+        id: &ObjectRef,
+        node: &NodeName,
+        queue: Arc<str>,
+        events: &mut Vec<Event>,
+    ) -> BindOutcome {
+        let Some(pod) = self.pods.get(&id.key).filter(|pod| pod.id.uid == id.uid) else {
+            return BindOutcome::Gone;
+        };
         if let Some(bound) = &pod.node {
-            return if bound == node { BindOutcome::Bound } else { BindOutcome::BoundElsewhere(bound.clone()) };
+            return if bound == node {
+                BindOutcome::Bound
+            } else {
+                BindOutcome::BoundElsewhere(bound.clone())
+            };
         }
         let mut pod = Pod::clone(pod);
         pod.node = Some(node.clone());
@@ -180,8 +213,15 @@ impl Server {
         BindOutcome::Bound
     }
 
-    fn change(&mut self, id: &ObjectRef, events: &mut Vec<Event>, change: impl FnOnce(&mut Pod)) -> WriteOutcome {
-        let Some(pod) = self.pods.get(&id.key).filter(|pod| pod.id.uid == id.uid) else { return WriteOutcome::Gone };
+    fn change(
+        &mut self,
+        id: &ObjectRef,
+        events: &mut Vec<Event>,
+        change: impl FnOnce(&mut Pod),
+    ) -> WriteOutcome {
+        let Some(pod) = self.pods.get(&id.key).filter(|pod| pod.id.uid == id.uid) else {
+            return WriteOutcome::Gone;
+        };
         let mut pod = Pod::clone(pod);
         change(&mut pod);
         events.push(self.put_pod(pod));
@@ -201,7 +241,12 @@ impl Server {
         WriteOutcome::Written(Some(job))
     }
 
-    fn write_status(&mut self, id: &ObjectRef, status: FluxJobStatus, events: &mut Vec<Event>) -> WriteOutcome {
+    fn write_status(
+        &mut self,
+        id: &ObjectRef,
+        status: FluxJobStatus,
+        events: &mut Vec<Event>,
+    ) -> WriteOutcome {
         let Some(job) = self.flux_jobs.get_mut(&id.key) else { return WriteOutcome::Gone };
         let mut written = FluxJob::clone(job);
         written.status = Some(status);
@@ -218,5 +263,8 @@ pub fn scheduled() -> ScheduledCondition {
 
 fn key_of(job: &FluxJob) -> ObjectKey {
     let metadata = &job.metadata;
-    ObjectKey::new(metadata.namespace.as_deref().unwrap_or_default(), metadata.name.as_deref().unwrap_or_default())
+    ObjectKey::new(
+        metadata.namespace.as_deref().unwrap_or_default(),
+        metadata.name.as_deref().unwrap_or_default(),
+    )
 }

@@ -1,12 +1,14 @@
 //! The Standard Workload Format, version 2.2: a trace of jobs, one a line, as 18 numbers.
 //!
-//! Lines that begin with `;` are comments; of these the ones at the top of the form `; Label: text` are header fields.
-//! -1 stands for what is not known. A job that was swapped out has a line for the whole of it, and others with status 2, 3 or 4
-//! for its parts, which are no jobs. Traces that have only the parts exist; there each part is a job.
+//! Lines that begin with `;` are comments; of these the ones at the top of the form `; Label: text`
+//! are header fields. -1 stands for what is not known. A job that was swapped out has a line for
+//! the whole of it, and others with status 2, 3 or 4 for its parts, which are no jobs. Traces that
+//! have only the parts exist; there each part is a job.
 //!
-//! What archives hold is read wherever it has one meaning: comments in any encoding, times with decimals, more fields than 18,
-//! several jobs of one number, any line ends, a byte order mark. The rest is an error that names the line: a number that is written with
-//! separators has two meanings, and a file that is compressed or in UTF-16 would seem to have no jobs.
+//! What archives hold is read wherever it has one meaning: comments in any encoding, times with
+//! decimals, more fields than 18, several jobs of one number, any line ends, a byte order mark. The
+//! rest is an error that names the line: a number that is written with separators has two meanings,
+//! and a file that is compressed or in UTF-16 would seem to have no jobs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, BufRead};
@@ -35,8 +37,8 @@ const FIELDS: [&str; 18] = [
     "think time",
 ];
 
-/// The longest time that is believed, in seconds: 100 years, which is as far as the graph plans. More is another unit, or a
-/// mistake; but as a walltime it says "no limit".
+/// The longest time that is believed, in seconds: 100 years, which is as far as the graph plans.
+/// More is another unit, or a mistake; but as a walltime it says "no limit".
 const SECONDS_MAX: i64 = 100 * 365 * 24 * 3600;
 /// Up to here every whole number is exact as a decimal.
 const DECIMAL_MAX: f64 = 9_007_199_254_740_992.0;
@@ -62,7 +64,8 @@ const MACHINE_SIZES: [&str; 2] = ["MaxProcs", "MaxNodes"];
 /// What a trace says.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Trace {
-    /// Header fields by their labels: `MaxProcs`, `Computer` and others. Where one is repeated, its texts in order, each with its line.
+    /// Header fields by their labels: `MaxProcs`, `Computer` and others. Where one is repeated, its
+    /// texts in order, each with its line.
     pub header: BTreeMap<String, Vec<(usize, String)>>,
     /// Jobs in the order of their lines. Several may have the same number.
     pub jobs: Vec<TraceJob>,
@@ -106,7 +109,9 @@ pub enum TraceError {
         what: &'static str,
     },
     /// A header field that says how large the machine was cannot be read.
-    #[error("{file}:{line}: header field {label}: {text} is no whole number: correct it, or give --nodes")]
+    #[error(
+        "{file}:{line}: header field {label}: {text} is no whole number: correct it, or give --nodes"
+    )]
     Header {
         /// The file.
         file: String,
@@ -199,7 +204,8 @@ impl Trace {
 
     /// Leaves out parts of jobs that have a line of their own.
     fn keep_jobs(&mut self, lines: &[(TraceJob, bool)]) {
-        let whole: BTreeSet<u64> = lines.iter().filter(|(_, is_part)| !is_part).map(|(job, _)| job.number).collect();
+        let whole: BTreeSet<u64> =
+            lines.iter().filter(|(_, is_part)| !is_part).map(|(job, _)| job.number).collect();
         let jobs = lines.iter().filter(|(job, is_part)| !(*is_part && whole.contains(&job.number)));
         self.jobs = jobs.map(|(job, _)| *job).collect();
         self.parts = lines.len() - self.jobs.len();
@@ -214,11 +220,14 @@ impl Trace {
         }
     }
 
-    /// How many processors the machine had, by the header; nodes, if it does not tell processors from nodes. `None` if it says neither.
-    /// What it says and cannot be read is an error: a field that counts less may be of another machine. `file` is for the message.
+    /// How many processors the machine had, by the header; nodes, if it does not tell processors
+    /// from nodes. `None` if it says neither. What it says and cannot be read is an error: a field
+    /// that counts less may be of another machine. `file` is for the message.
     pub fn processors(&self, file: &str) -> Result<Option<u32>, TraceError> {
         for label in MACHINE_SIZES {
-            let Some((line, said)) = self.header.get(label).and_then(|said| said.first()) else { continue };
+            let Some((line, said)) = self.header.get(label).and_then(|said| said.first()) else {
+                continue;
+            };
             // "128 (64 thin, 64 wide)" is usual.
             let number = said.split_whitespace().next().unwrap_or_default();
             match number.parse::<i64>().map(|number| (number, u32::try_from(number))) {
@@ -248,7 +257,9 @@ impl<'a> Fields<'a> {
         for (at, field) in read.texts.iter().take(FIELDS.len()).enumerate() {
             // What C and Rust take for numbers besides, such as `nan` and `inf`, is none.
             if !field.parse::<f64>().is_ok_and(f64::is_finite) {
-                return Err(read.wrong(at + 1, format!("{} is no number{}", quoted(field), hint(field))));
+                return Err(
+                    read.wrong(at + 1, format!("{} is no number{}", quoted(field), hint(field)))
+                );
             }
         }
         match FIELDS.get(read.texts.len()) {
@@ -273,7 +284,10 @@ impl<'a> Fields<'a> {
             number: self.number()?,
             submit: u64::try_from(submit).ok(),
             size: self.positive(8, i64::MAX)?.or(self.positive(5, i64::MAX)?),
-            walltime: self.positive(9, i64::MAX)?.map(|walltime| walltime.min(SECONDS_MAX.unsigned_abs())).or(run),
+            walltime: self
+                .positive(9, i64::MAX)?
+                .map(|walltime| walltime.min(SECONDS_MAX.unsigned_abs()))
+                .or(run),
             run,
         })
     }
@@ -284,7 +298,8 @@ impl<'a> Fields<'a> {
         u64::try_from(number).map_err(|_| self.wrong(1, format!("{number} is less than 0")))
     }
 
-    /// What may be unknown: -1, or 0 where nothing makes no sense. A part of a second or processor counts as a whole one.
+    /// What may be unknown: -1, or 0 where nothing makes no sense. A part of a second or processor
+    /// counts as a whole one.
     fn positive(&self, field: usize, most: i64) -> Result<Option<u64>, TraceError> {
         let number = self.at_most(field, most, Round::Up)?;
         Ok(u64::try_from(number).ok().filter(|number| *number > 0))
@@ -328,8 +343,12 @@ impl<'a> Fields<'a> {
 fn hint(field: &str) -> &'static str {
     match field {
         _ if field.starts_with('#') => ": a comment begins with `;`",
-        _ if field.contains(',') => ": fields are separated by spaces, and numbers have no separators",
-        _ if field.contains('\0') => ": the file has bytes that are 0, as in UTF-16 or after a crash of the machine",
+        _ if field.contains(',') => {
+            ": fields are separated by spaces, and numbers have no separators"
+        }
+        _ if field.contains('\0') => {
+            ": the file has bytes that are 0, as in UTF-16 or after a crash of the machine"
+        }
         _ => "",
     }
 }
@@ -343,7 +362,13 @@ mod tests {
     }
 
     fn job(number: u64, submit: u64, size: u64, walltime: u64, run: u64) -> TraceJob {
-        TraceJob { number, submit: Some(submit), size: Some(size), walltime: Some(walltime), run: Some(run) }
+        TraceJob {
+            number,
+            submit: Some(submit),
+            size: Some(size),
+            walltime: Some(walltime),
+            run: Some(run),
+        }
     }
 
     #[test]
@@ -356,7 +381,8 @@ mod tests {
              3 7 5 -1 -1 -1 -1 0 0 -1 5 1 1 1 1 1 -1 -1\n",
         )
         .unwrap();
-        let unknown = TraceJob { number: 3, submit: Some(7), size: None, walltime: None, run: None };
+        let unknown =
+            TraceJob { number: 3, submit: Some(7), size: None, walltime: None, run: None };
         assert_eq!(trace.jobs, [job(1, 0, 8, 200, 100), job(2, 7, 4, 100, 100), unknown]);
         assert_eq!(trace.header["Computer"], [(1, "a small one".to_owned())]);
         assert_eq!(trace.header["Note"], [(3, "this".to_owned()), (4, "and that".to_owned())]);
@@ -384,7 +410,10 @@ mod tests {
         )
         .unwrap();
         let last = TraceJob { submit: None, ..job(1, 0, 8, 200, 40) };
-        assert_eq!((trace.jobs, trace.parts), (vec![job(1, 0, 8, 200, 60), last, job(2, 0, 8, 200, 100)], 1));
+        assert_eq!(
+            (trace.jobs, trace.parts),
+            (vec![job(1, 0, 8, 200, 60), last, job(2, 0, 8, 200, 100)], 1)
+        );
     }
 
     #[test]
@@ -394,7 +423,10 @@ mod tests {
         let error = Trace::read("a.swf", &text[..]).unwrap_err().to_string();
         assert_eq!(error, "a.swf:3: field 18 (think time): \"-1\u{fffd}\" is no number");
         let trace = Trace::read("a.swf", &text[..text.len() - 1]).unwrap();
-        assert_eq!((trace.processors("a.swf").unwrap(), trace.jobs), (Some(64), vec![job(1, 0, 8, 200, 100)]));
+        assert_eq!(
+            (trace.processors("a.swf").unwrap(), trace.jobs),
+            (Some(64), vec![job(1, 0, 8, 200, 100)])
+        );
     }
 
     /// A job of less than a second runs, and none is ended earlier than it asked for.
@@ -406,7 +438,8 @@ mod tests {
              3 -0.5 5 -0.5 -1 -1 -1 -1 1e2 -1 1 1 1 1 1 1 -1 -1\n",
         )
         .unwrap();
-        let unknown = TraceJob { number: 3, submit: None, size: None, walltime: Some(100), run: None };
+        let unknown =
+            TraceJob { number: 3, submit: None, size: None, walltime: Some(100), run: None };
         assert_eq!(trace.jobs, [job(1, 7, 8, 200, 1), job(2, 7, 8, 100, 100), unknown]);
     }
 
@@ -430,14 +463,26 @@ mod tests {
     fn what_is_wrong_is_named_with_file_line_and_field() {
         let cases = [
             ("1 0 5\n", "a.swf:1: has 3 fields, and should have 18: field 4 (run time) is missing"),
-            ("\n1 0 5 ten 4 -1 -1 8 200 -1 1 1 1 1 1 1 -1 -1\n", "a.swf:2: field 4 (run time): \"ten\" is no number"),
+            (
+                "\n1 0 5 ten 4 -1 -1 8 200 -1 1 1 1 1 1 1 -1 -1\n",
+                "a.swf:2: field 4 (run time): \"ten\" is no number",
+            ),
             (
                 "1.5 0 5 9 4 -1 -1 8 200 -1 1 1 1 1 1 1 -1 -1\n",
                 "a.swf:1: field 1 (job number): \"1.5\" is no whole number",
             ),
-            ("-1 0 5 9 4 -1 -1 8 200 -1 1 1 1 1 1 1 -1 -1\n", "a.swf:1: field 1 (job number): -1 is less than 0"),
-            ("1 0 5 9 4 -1 -1 8 nan -1 1 1 1 1 1 1 -1 -1\n", "a.swf:1: field 9 (requested time): \"nan\" is no number"),
-            ("1 0 inf 9 4 -1 -1 8 200 -1 1 1 1 1 1 1 -1 -1\n", "a.swf:1: field 3 (wait time): \"inf\" is no number"),
+            (
+                "-1 0 5 9 4 -1 -1 8 200 -1 1 1 1 1 1 1 -1 -1\n",
+                "a.swf:1: field 1 (job number): -1 is less than 0",
+            ),
+            (
+                "1 0 5 9 4 -1 -1 8 nan -1 1 1 1 1 1 1 -1 -1\n",
+                "a.swf:1: field 9 (requested time): \"nan\" is no number",
+            ),
+            (
+                "1 0 inf 9 4 -1 -1 8 200 -1 1 1 1 1 1 1 -1 -1\n",
+                "a.swf:1: field 3 (wait time): \"inf\" is no number",
+            ),
             (
                 "1 0 5 9 4 -1 -1 8 1e17 -1 1 1 1 1 1 1 -1 -1\n",
                 "a.swf:1: field 9 (requested time): \"1e17\" is out of range",
@@ -447,7 +492,10 @@ mod tests {
                 "a.swf:1: field 8 (requested number of processors): \"9,216\" is no number: fields are separated by spaces, and \
                  numbers have no separators",
             ),
-            ("# MaxProcs: 8\n", "a.swf:1: field 1 (job number): \"#\" is no number: a comment begins with `;`"),
+            (
+                "# MaxProcs: 8\n",
+                "a.swf:1: field 1 (job number): \"#\" is no number: a comment begins with `;`",
+            ),
             (
                 "1 5000000000 5 9 4 -1 -1 8 200 -1 1 1 1 1 1 1 -1 -1\n",
                 "a.swf:1: field 2 (submit time): 5000000000 is more than 3153600000",
@@ -484,30 +532,43 @@ mod tests {
             "a.swf:1: this is no plain text but gzip: unpack it first, as with `gzip -d`"
         );
         let text = "; MaxProcs: 8\n1 0 5";
-        let utf16: Vec<u8> = [0xfeff].into_iter().chain(text.encode_utf16()).flat_map(u16::to_le_bytes).collect();
+        let utf16: Vec<u8> =
+            [0xfeff].into_iter().chain(text.encode_utf16()).flat_map(u16::to_le_bytes).collect();
         assert!(
             told(&utf16).starts_with("a.swf:1: this is no plain text but UTF-16: convert it first"),
             "{}",
             told(&utf16)
         );
-        // Without its mark it has the comment character at least, and no jobs that would be left out silently.
-        assert!(told(&utf16[2..]).contains("the file has bytes that are 0, as in UTF-16"), "{}", told(&utf16[2..]));
+        // Without its mark it has the comment character at least, and no jobs that would be left
+        // out silently.
+        assert!(
+            told(&utf16[2..]).contains("the file has bytes that are 0, as in UTF-16"),
+            "{}",
+            told(&utf16[2..])
+        );
         let hole = told(&[0; 4096]);
         assert!(hole.starts_with("a.swf:1: field 1 (job number)") && hole.len() < 500, "{hole}");
     }
 
     #[test]
     fn the_size_of_the_machine_is_read_or_an_error() {
-        let size = |header: &str| read(header).unwrap().processors("a.swf").map_err(|error| error.to_string());
+        let size = |header: &str| {
+            read(header).unwrap().processors("a.swf").map_err(|error| error.to_string())
+        };
         assert_eq!(size("; MaxNodes: 4\n; MaxProcs: 8\n"), Ok(Some(8)));
         assert_eq!(size("; MaxNodes: 4\n; MaxProcs: -1\n"), Ok(Some(4)), "that is unknown");
         assert_eq!(size("; MaxNodes: -1\n; Max Procs: 4\n"), Ok(None));
-        for (number, quoted) in
-            [("9,216", "9,216"), ("8+8", "8+8"), ("", ""), ("4294967296", "4294967296"), ("8.5 x", "8.5 x")]
-        {
+        for (number, quoted) in [
+            ("9,216", "9,216"),
+            ("8+8", "8+8"),
+            ("", ""),
+            ("4294967296", "4294967296"),
+            ("8.5 x", "8.5 x"),
+        ] {
             let error = size(&format!("; MaxNodes: 4\n; MaxProcs: {number}\n")).unwrap_err();
-            let expected =
-                format!("a.swf:2: header field MaxProcs: \"{quoted}\" is no whole number: correct it, or give --nodes");
+            let expected = format!(
+                "a.swf:2: header field MaxProcs: \"{quoted}\" is no whole number: correct it, or give --nodes"
+            );
             assert_eq!(error, expected);
         }
     }

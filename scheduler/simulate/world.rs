@@ -1,8 +1,10 @@
-//! Runs manifests: the whole core, pods, records and Bindings included, against a perfect API server in virtual time.
+//! Runs manifests: the whole core, pods, records and Bindings included, against a perfect API
+//! server in virtual time.
 //!
-//! At each instant the ends of pods come first, then what is submitted, and all of it is one piece of news to the core. Then it
-//! and the server talk until it wants nothing more. Timers of the core that are due within the same second belong to it; later
-//! ones are waited for as long as anything waits.
+//! At each instant the ends of pods come first, then what is submitted, and all of it is one piece
+//! of news to the core. Then it and the server talk until it wants nothing more. Timers of the core
+//! that are due within the same second belong to it; later ones are waited for as long as anything
+//! waits.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
@@ -19,11 +21,13 @@ use super::progress::Progress;
 use super::server::Server;
 use super::{Outcome, Ran, Skipped, policy_name, ranges};
 
-/// The second at which it begins, by the clocks that there are not: times on record have to be times.
+/// The second at which it begins, by the clocks that there are not: times on record have to be
+/// times.
 const BEGIN: i64 = 1_700_000_000;
 /// Turns of the core and the server within one instant.
 const TURNS_MAX: usize = 1_000_000;
-/// Nothing ends or comes any more: what still waits then is waited for so long, since others may be passed by for a time.
+/// Nothing ends or comes any more: what still waits then is waited for so long, since others may be
+/// passed by for a time.
 const LAST_WAIT_SECS: u64 = 3_600;
 
 /// Why manifests cannot be simulated.
@@ -95,14 +99,16 @@ pub fn run(
         nodes,
     };
     world.run(progress)?;
-    let name = |path: &Path| path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
+    let name =
+        |path: &Path| path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
     Ok(world.outcome(format!("{} on {}", name(workload), name(cluster)), policy_name(settings)))
 }
 
 impl World {
     fn run(&mut self, progress: &mut Progress) -> Result<(), WorldError> {
         let nodes = self.nodes.clone();
-        let mut events: Vec<Event> = nodes.into_iter().map(|node| self.server.put_node(node)).collect();
+        let mut events: Vec<Event> =
+            nodes.into_iter().map(|node| self.server.put_node(node)).collect();
         events.push(Event::Synced);
         self.settle(events)?;
         let mut order: Vec<usize> = (0..self.items.len()).collect();
@@ -118,13 +124,17 @@ impl World {
             let timer = self.next_timer().filter(|at| *at <= until && self.somebody_waits());
             let Some(second) = next.into_iter().chain(timer).min() else { break };
             self.second = second;
-            self.now = self.now.max(Time::from_seconds(BEGIN + i64::try_from(second).unwrap_or(i64::MAX)));
+            self.now =
+                self.now.max(Time::from_seconds(BEGIN + i64::try_from(second).unwrap_or(i64::MAX)));
             let mut events = self.end_pods();
             while let Some(at) = order.next_if(|at| self.items[*at].submit == second) {
                 events.extend(self.submit(at));
             }
             self.settle(events)?;
-            progress.show(self.rows.values().filter(|row| row.start.is_some()).count(), self.items.len());
+            progress.show(
+                self.rows.values().filter(|row| row.start.is_some()).count(),
+                self.items.len(),
+            );
         }
         progress.clear();
         self.end_services();
@@ -134,7 +144,8 @@ impl World {
     /// The second at which the core wants to be woken.
     fn next_timer(&self) -> Option<u64> {
         let at = self.core.next_wake()?;
-        let second = at.seconds().saturating_sub(BEGIN).saturating_add(i64::from(at.0 % 1_000_000 != 0));
+        let second =
+            at.seconds().saturating_sub(BEGIN).saturating_add(i64::from(at.0 % 1_000_000 != 0));
         Some(u64::try_from(second).unwrap_or(0).max(self.second + 1))
     }
 
@@ -154,7 +165,10 @@ impl World {
                 self.note_starts(&events);
                 continue;
             }
-            let due = self.core.next_wake().filter(|at| at.seconds() == self.now.seconds() || *at < self.now);
+            let due = self
+                .core
+                .next_wake()
+                .filter(|at| at.seconds() == self.now.seconds() || *at < self.now);
             let Some(due) = due else { return Ok(()) };
             let later = due.max(self.now.plus_millis(1));
             if later.seconds() != self.now.seconds() {
@@ -175,7 +189,8 @@ impl World {
     fn submit(&mut self, item: usize) -> Vec<Event> {
         self.row(item);
         let controllers = self.items[item].controllers.clone();
-        let mut events: Vec<Event> = controllers.into_iter().map(|it| self.server.put_controller(it)).collect();
+        let mut events: Vec<Event> =
+            controllers.into_iter().map(|it| self.server.put_controller(it)).collect();
         for _ in 0..self.items[item].at_once {
             events.push(self.make_pod(item));
         }
@@ -187,10 +202,14 @@ impl World {
         let mut pod = item.pod.clone();
         if !item.controllers.is_empty() {
             let name = format!("{}-{}", pod.id.key.name, self.made[at]);
-            pod.id = ObjectRef { key: ObjectKey::new(Arc::clone(&pod.id.key.namespace), name), uid: pod.id.uid };
+            pod.id = ObjectRef {
+                key: ObjectKey::new(Arc::clone(&pod.id.key.namespace), name),
+                uid: pod.id.uid,
+            };
         }
         pod.id.uid = self.server.new_uid();
-        pod.completion_index = item.is_indexed.then(|| u32::try_from(self.made[at]).unwrap_or(u32::MAX));
+        pod.completion_index =
+            item.is_indexed.then(|| u32::try_from(self.made[at]).unwrap_or(u32::MAX));
         pod.created = self.now;
         self.made[at] += 1;
         self.made_for.insert(pod.id.key.clone(), at);
@@ -206,7 +225,8 @@ impl World {
                 continue;
             }
             let Some(item) = self.made_for.get(&pod.id.key).copied() else { continue };
-            let (second, rank) = (self.second, pod.node.as_ref().and_then(|node| self.ranks.get(node)).copied());
+            let (second, rank) =
+                (self.second, pod.node.as_ref().and_then(|node| self.ranks.get(node)).copied());
             let end = self.items[item].run.map(|run| second + run);
             self.ends.extend(end.map(|end| Reverse((end, pod.id.key.clone()))));
             let share = self.share(pod);
@@ -226,7 +246,9 @@ impl World {
     /// How much of its node a pod takes: of the resource of which it takes most.
     #[allow(clippy::cast_precision_loss, reason = "for the report alone")]
     fn share(&self, pod: &Pod) -> f64 {
-        let Some(node) = pod.node.as_ref().and_then(|node| self.server.nodes.get(node)) else { return 0.0 };
+        let Some(node) = pod.node.as_ref().and_then(|node| self.server.nodes.get(node)) else {
+            return 0.0;
+        };
         let shares = pod.shape.requests.iter().map(|(resource, amount)| {
             let has = node.allocatable.get(resource);
             if has == 0 { 0.0 } else { amount as f64 / has as f64 }
@@ -237,7 +259,9 @@ impl World {
     /// Kubelets and controllers: pods whose time is over, and those that come in their place.
     fn end_pods(&mut self) -> Vec<Event> {
         let mut keys = Vec::new();
-        while let Some(Reverse((_, key))) = self.ends.peek().filter(|Reverse((at, _))| *at == self.second) {
+        while let Some(Reverse((_, key))) =
+            self.ends.peek().filter(|Reverse((at, _))| *at == self.second)
+        {
             keys.push(key.clone());
             self.ends.pop();
         }
@@ -256,7 +280,8 @@ impl World {
 
     /// What never ends runs until all else is over.
     fn end_services(&mut self) {
-        let last = self.rows.values().map(|row| row.end.max(row.start.unwrap_or(0))).max().unwrap_or(0);
+        let last =
+            self.rows.values().map(|row| row.end.max(row.start.unwrap_or(0))).max().unwrap_or(0);
         let services: Vec<(usize, f64)> = self
             .made_for
             .iter()
@@ -299,6 +324,10 @@ impl World {
         let said = pods.find_map(|(key, _)| self.server.pods.get(key)?.scheduled_condition.clone());
         let said = said.map(|condition| condition.message).unwrap_or_default();
         let said = said.trim_end_matches('.');
-        if said.is_empty() { "it never started".to_owned() } else { format!("it never started ({said})") }
+        if said.is_empty() {
+            "it never started".to_owned()
+        } else {
+            format!("it never started ({said})")
+        }
     }
 }

@@ -1,7 +1,9 @@
-//! What the API server's admission adds to a pod when it comes: what the LimitRanges of its namespace give containers that ask for
-//! nothing, and what its RuntimeClass says of overhead and nodes.
+//! What the API server's admission adds to a pod when it comes: what the LimitRanges of its
+//! namespace give containers that ask for nothing, and what its RuntimeClass says of overhead and
+//! nodes.
 //!
-//! As its plugins LimitRanger and RuntimeClass do it. What LimitRanges forbid is not looked at here, nor what webhooks change.
+//! As its plugins LimitRanger and RuntimeClass do it. What LimitRanges forbid is not looked at
+//! here, nor what webhooks change.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +19,8 @@ type Amounts = BTreeMap<String, KubeQuantity>;
 pub(crate) struct Additions {
     /// By namespace.
     pub limit_ranges: BTreeMap<String, Vec<LimitRange>>,
-    /// By name; those that are asked for and are not here do not exist. `None`: nobody has looked, and they are left alone.
+    /// By name; those that are asked for and are not here do not exist. `None`: nobody has looked,
+    /// and they are left alone.
     pub runtime_classes: Option<BTreeMap<String, RuntimeClass>>,
 }
 
@@ -30,7 +33,9 @@ impl Additions {
         for limit_range in limit_ranges {
             give_requests(limit_range, spec);
         }
-        let (Some(name), Some(classes)) = (&spec.runtime_class_name, &self.runtime_classes) else { return Ok(()) };
+        let (Some(name), Some(classes)) = (&spec.runtime_class_name, &self.runtime_classes) else {
+            return Ok(());
+        };
         match classes.get(name) {
             Some(class) => run_by(&class.clone(), spec),
             None => Err(format!("spec.runtimeClassName: there is no RuntimeClass {name:?}")),
@@ -38,10 +43,16 @@ impl Additions {
     }
 }
 
-/// Containers that say neither how much they request of a resource nor their limit request what the LimitRange says.
+/// Containers that say neither how much they request of a resource nor their limit request what the
+/// LimitRange says.
 fn give_requests(limit_range: &LimitRange, spec: &mut PodSpec) {
-    let items = limit_range.spec.iter().flat_map(|spec| &spec.limits).filter(|item| item.type_ == "Container");
-    let defaults: Amounts = items.filter_map(|item| item.default_request.clone()).flatten().collect();
+    let items = limit_range
+        .spec
+        .iter()
+        .flat_map(|spec| &spec.limits)
+        .filter(|item| item.type_ == "Container");
+    let defaults: Amounts =
+        items.filter_map(|item| item.default_request.clone()).flatten().collect();
     let containers = spec.containers.iter_mut().chain(spec.init_containers.iter_mut().flatten());
     for container in containers.filter(|_| !defaults.is_empty()) {
         give_container(&defaults, container);
@@ -53,7 +64,9 @@ fn give_container(defaults: &Amounts, container: &mut Container) {
     // What has a limit requests that much: so it was completed before.
     let limits = resources.limits.clone().unwrap_or_default();
     let requests = resources.requests.get_or_insert_default();
-    for (resource, amount) in defaults.iter().filter(|(resource, _)| !limits.contains_key(*resource)) {
+    for (resource, amount) in
+        defaults.iter().filter(|(resource, _)| !limits.contains_key(*resource))
+    {
         requests.entry(resource.clone()).or_insert_with(|| amount.clone());
     }
 }
@@ -72,7 +85,9 @@ fn run_by(class: &RuntimeClass, spec: &mut PodSpec) -> Result<(), String> {
     for (key, value) in scheduling.node_selector.iter().flatten() {
         let own = selector.entry(key.clone()).or_insert_with(|| value.clone());
         if own != value {
-            return Err(format!("spec.nodeSelector: {key} is {own:?}, and {value:?} for the pod's RuntimeClass"));
+            return Err(format!(
+                "spec.nodeSelector: {key} is {own:?}, and {value:?} for the pod's RuntimeClass"
+            ));
         }
     }
     let tolerations = spec.tolerations.get_or_insert_default();
@@ -88,7 +103,9 @@ fn run_by(class: &RuntimeClass, spec: &mut PodSpec) -> Result<(), String> {
 fn is_same(one: &Amounts, other: &Amounts) -> bool {
     let amount = |quantity: &KubeQuantity| Quantity::parse(&quantity.0).ok();
     let is_in_other = |(resource, own): (&String, &KubeQuantity)| {
-        other.get(resource).is_some_and(|other| amount(other).is_some() && amount(other) == amount(own))
+        other
+            .get(resource)
+            .is_some_and(|other| amount(other).is_some() && amount(other) == amount(own))
     };
     one.len() == other.len() && one.iter().all(is_in_other)
 }
@@ -100,7 +117,8 @@ mod tests {
     use super::*;
 
     fn limit_range(items: &Value) -> LimitRange {
-        serde_json::from_value(json!({"metadata": {"name": "l"}, "spec": {"limits": items}})).unwrap()
+        serde_json::from_value(json!({"metadata": {"name": "l"}, "spec": {"limits": items}}))
+            .unwrap()
     }
 
     fn of_class(class: &Value) -> Additions {
@@ -121,10 +139,14 @@ mod tests {
             {"type": "Pod", "defaultRequest": {"cpu": "9"}},
             {"type": "Container", "defaultRequest": {"cpu": "3", "memory": "1Gi"}},
         ]);
-        let second = json!([{"type": "Container", "defaultRequest": {"cpu": "5", "example.com/gpu": "1"}}]);
+        let second =
+            json!([{"type": "Container", "defaultRequest": {"cpu": "5", "example.com/gpu": "1"}}]);
         let limit_ranges = BTreeMap::from([
             ("lab".to_owned(), vec![limit_range(&first), limit_range(&second)]),
-            ("office".to_owned(), vec![limit_range(&json!([{"type": "Container", "defaultRequest": {"disk": "1"}}]))]),
+            (
+                "office".to_owned(),
+                vec![limit_range(&json!([{"type": "Container", "defaultRequest": {"disk": "1"}}]))],
+            ),
         ]);
         let additions = Additions { limit_ranges, ..Additions::default() };
         let spec = json!({
@@ -137,7 +159,8 @@ mod tests {
         });
         let spec = completed(&additions, &spec).unwrap();
         let all = spec.containers.iter().chain(spec.init_containers.iter().flatten());
-        let requests = all.map(|it| serde_json::to_value(&it.resources.as_ref().unwrap().requests).unwrap());
+        let requests =
+            all.map(|it| serde_json::to_value(&it.resources.as_ref().unwrap().requests).unwrap());
         let given = |cpu: &str| json!({"cpu": cpu, "memory": "1Gi", "example.com/gpu": "1"});
         // Of what has a limit that is the request.
         let limited = json!({"memory": "1Gi", "example.com/gpu": "1"});
@@ -158,7 +181,11 @@ mod tests {
         let spec = serde_json::to_value(spec).unwrap();
         assert_eq!(spec["overhead"], json!({"cpu": "250m"}));
         assert_eq!(spec["nodeSelector"], json!({"runtime": "sandbox", "zone": "a"}));
-        assert_eq!(spec["tolerations"], json!([{"key": "sandbox", "operator": "Exists"}]), "it has that already");
+        assert_eq!(
+            spec["tolerations"],
+            json!([{"key": "sandbox", "operator": "Exists"}]),
+            "it has that already"
+        );
     }
 
     #[test]
@@ -170,7 +197,10 @@ mod tests {
         let cases = [
             (json!({"runtimeClassName": "lost"}), "there is no RuntimeClass \"lost\""),
             (json!({"runtimeClassName": "sandbox", "overhead": {"cpu": "2"}}), "spec.overhead"),
-            (json!({"runtimeClassName": "sandbox", "nodeSelector": {"runtime": "bare"}}), "runtime is \"bare\""),
+            (
+                json!({"runtimeClassName": "sandbox", "nodeSelector": {"runtime": "bare"}}),
+                "runtime is \"bare\"",
+            ),
         ];
         for (mut spec, said) in cases {
             spec["containers"] = json!([]);
@@ -178,6 +208,12 @@ mod tests {
             assert!(refused.contains(said), "{refused}");
         }
         // Where nobody has looked there is nothing to say.
-        assert!(completed(&Additions::default(), &json!({"runtimeClassName": "lost", "containers": []})).is_ok());
+        assert!(
+            completed(
+                &Additions::default(),
+                &json!({"runtimeClassName": "lost", "containers": []})
+            )
+            .is_ok()
+        );
     }
 }

@@ -12,8 +12,8 @@ const CHUNK_MIN: usize = CHUNK_MAX / 4;
 /// A sorted map. Copies share what has not changed since.
 #[derive(Debug, Clone)]
 pub struct SharedMap<K, V> {
-    /// For each chunk: none of its keys is less, and all keys of the chunk before are. They lie apart from the chunks, so that one is
-    /// found without a look into others.
+    /// For each chunk: none of its keys is less, and all keys of the chunk before are. They lie
+    /// apart from the chunks, so that one is found without a look into others.
     bounds: Vec<K>,
     /// Never empty ones, ascending.
     chunks: Vec<Arc<Vec<(K, V)>>>,
@@ -57,12 +57,15 @@ impl<K, V> SharedMap<K, V> {
         self.chunks.first()?.first().map(entry)
     }
 
-    /// The entries in order, without those at the beginning whose keys `are_before`. That must not hold for a key behind one for
-    /// which it does not.
+    /// The entries in order, without those at the beginning whose keys `are_before`. That must not
+    /// hold for a key behind one for which it does not.
     pub fn from(&self, are_before: impl Fn(&K) -> bool) -> impl Iterator<Item = (&K, &V)> {
         // What is to be left out may end within the chunk before.
         let first = self.bounds.partition_point(&are_before).saturating_sub(1);
-        let skipped = self.chunks.get(first).map_or(0, |chunk| chunk.partition_point(|(key, _)| are_before(key)));
+        let skipped = self
+            .chunks
+            .get(first)
+            .map_or(0, |chunk| chunk.partition_point(|(key, _)| are_before(key)));
         self.chunks[first..].iter().flat_map(|chunk| chunk.iter()).skip(skipped).map(entry)
     }
 }
@@ -98,7 +101,8 @@ impl<K: Ord, V> SharedMap<K, V> {
         K: Borrow<Q>,
     {
         let chunk = self.chunk_of(key);
-        let at = self.chunks.get(chunk)?.binary_search_by(|(other, _)| other.borrow().cmp(key)).ok()?;
+        let at =
+            self.chunks.get(chunk)?.binary_search_by(|(other, _)| other.borrow().cmp(key)).ok()?;
         Some((chunk, at))
     }
 }
@@ -125,7 +129,9 @@ impl<K: Ord + Clone, V: Clone> SharedMap<K, V> {
     /// Gives a key a value. Returns the one that it had.
     pub fn insert(&mut self, key: K, value: V) -> Option<V> {
         match self.find(&key) {
-            Some((chunk, at)) => Some(std::mem::replace(&mut Arc::make_mut(&mut self.chunks[chunk])[at].1, value)),
+            Some((chunk, at)) => {
+                Some(std::mem::replace(&mut Arc::make_mut(&mut self.chunks[chunk])[at].1, value))
+            }
             None => {
                 self.insert_new(key, value);
                 None
@@ -147,7 +153,10 @@ impl<K: Ord + Clone, V: Clone> SharedMap<K, V> {
             self.chunks.remove(at_chunk);
             self.bounds.remove(at_chunk);
         } else if length < CHUNK_MIN
-            && self.chunks.get(at_chunk + 1).is_some_and(|next| length + next.len() <= CHUNK_MAX / 2)
+            && self
+                .chunks
+                .get(at_chunk + 1)
+                .is_some_and(|next| length + next.len() <= CHUNK_MAX / 2)
         {
             let next = Arc::unwrap_or_clone(self.chunks.remove(at_chunk + 1));
             self.bounds.remove(at_chunk + 1);
@@ -259,11 +268,17 @@ mod tests {
 
     fn check(map: &SharedMap<u16, u8>, known: &BTreeMap<u16, u8>) {
         assert!(map.iter().eq(known), "{map:?} is not {known:?}");
-        assert_eq!((map.len(), map.is_empty(), map.first()), (known.len(), known.is_empty(), known.first_key_value()));
+        assert_eq!(
+            (map.len(), map.is_empty(), map.first()),
+            (known.len(), known.is_empty(), known.first_key_value())
+        );
         for key in (0..420).step_by(7) {
             assert_eq!(map.get(&key), known.get(&key));
             assert!(map.from(|other| *other < key).eq(known.range(key..)));
-            assert!(map.from(|other| *other <= key).eq(known.range(key..).filter(|(other, _)| **other != key)));
+            assert!(
+                map.from(|other| *other <= key)
+                    .eq(known.range(key..).filter(|(other, _)| **other != key))
+            );
         }
         assert!(map.chunks.iter().all(|chunk| !chunk.is_empty() && chunk.len() <= CHUNK_MAX));
     }
@@ -308,8 +323,16 @@ mod tests {
         let original: SharedMap<u32, u32> = (0..1_000).map(|key| (key, 0)).collect();
         let mut copy = original.clone();
         *copy.get_mut(&500).unwrap() = 1;
-        let shared = original.chunks.iter().zip(&copy.chunks).filter(|(one, other)| Arc::ptr_eq(one, other)).count();
-        assert_eq!((shared, original.chunks.len()), (original.chunks.len() - 1, 1_000_usize.div_ceil(CHUNK_MAX)));
+        let shared = original
+            .chunks
+            .iter()
+            .zip(&copy.chunks)
+            .filter(|(one, other)| Arc::ptr_eq(one, other))
+            .count();
+        assert_eq!(
+            (shared, original.chunks.len()),
+            (original.chunks.len() - 1, 1_000_usize.div_ceil(CHUNK_MAX))
+        );
         assert_eq!((original[&500], copy[&500]), (0, 1));
     }
 }

@@ -43,7 +43,8 @@ impl<T> SharedRows<T> {
 impl<T: Clone> SharedRows<T> {
     /// A row, to be changed.
     pub fn get_mut(&mut self, at: usize) -> Option<&mut T> {
-        let chunk = self.chunks.get_mut(at / CHUNK_MAX).filter(|chunk| at % CHUNK_MAX < chunk.len())?;
+        let chunk =
+            self.chunks.get_mut(at / CHUNK_MAX).filter(|chunk| at % CHUNK_MAX < chunk.len())?;
         Arc::make_mut(chunk).get_mut(at % CHUNK_MAX)
     }
 

@@ -33,10 +33,14 @@ fn a_what_if_request_names_no_waiting_job_of_another_namespace() {
     theirs.apply(&timed("runs", 4, 300, 300.0));
     theirs.running(4);
     theirs.apply(&timed("secret-project", 4, 300, 300.0));
-    theirs.flux_job("secret-project", "is promised", |job| job["status"]["reservation"] != Value::Null);
+    theirs.flux_job("secret-project", "is promised", |job| {
+        job["status"]["reservation"] != Value::Null
+    });
     plane.kubectl(&["create", "priorityclass", "urgent", "--value=1000"]);
-    let urgent = timed("urgent", 4, 300, 300.0)
-        .replace("schedulerName: fluxqueue", "schedulerName: fluxqueue\n      priorityClassName: urgent");
+    let urgent = timed("urgent", 4, 300, 300.0).replace(
+        "schedulerName: fluxqueue",
+        "schedulerName: fluxqueue\n      priorityClassName: urgent",
+    );
     // Whoever may create the job may not ask yet.
     let (ok, text) = asking.ask(&urgent, "json");
     assert!(!ok && text.contains("may not create /what-if"), "{text}");

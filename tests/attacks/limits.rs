@@ -26,7 +26,10 @@ fn with(job: &str, metadata: &str) -> String {
 #[test]
 #[ignore = "an attempt on a control plane of its own: make attacks"]
 fn a_tenant_reaches_no_other_namespace_by_itself() {
-    let tenants = Tenants::start("groups: [{namePrefix: n-, count: 2, cpu: '4', memory: 16Gi, pods: 110}]", &[]);
+    let tenants = Tenants::start(
+        "groups: [{namePrefix: n-, count: 2, cpu: '4', memory: 16Gi, pods: 110}]",
+        &[],
+    );
     let (alice, bob) = (tenants.alice(), tenants.bob());
     bob.create(&job("work", 2, "1", "infinity"));
     bob.seen_by_admin().running(2);
@@ -46,7 +49,9 @@ fn a_running_job_does_not_leave_the_queue_whose_limit_it_uses() {
     let admin = tenants.alice().seen_by_admin();
     admin.apply(&queue("gpu", "{limits: {perNamespace: {runningJobs: 1}}}"));
     admin.apply(&queue("other", "{}"));
-    let labelled = |name: &str| with(&job(name, 1, "100m", "infinity"), "{labels: {fluxqueue/queue-name: gpu}}");
+    let labelled = |name: &str| {
+        with(&job(name, 1, "100m", "infinity"), "{labels: {fluxqueue/queue-name: gpu}}")
+    };
     tenants.alice().create(&labelled("one"));
     admin.state("one", "Running");
     tenants.alice().create(&labelled("two"));
@@ -61,7 +66,8 @@ fn a_running_job_does_not_leave_the_queue_whose_limit_it_uses() {
     let one = admin.state("one", "Running");
     let name = one["metadata"]["name"].as_str().expect("a name");
     let wish = crate::harness::overrides(r#""queueName": "other""#);
-    let (ok, _, error) = tenants.alice().try_kubectl(&["patch", "fluxjob", name, "--type=merge", "-p", &wish], "");
+    let (ok, _, error) =
+        tenants.alice().try_kubectl(&["patch", "fluxjob", name, "--type=merge", "-p", &wish], "");
     assert!(ok, "{error}");
     std::thread::sleep(std::time::Duration::from_secs(3));
     let admin_sees = |tenants: &Tenants| {
@@ -96,16 +102,21 @@ fn nodes_alone_are_not_had_for_the_price_of_small_pods() {
     );
     let squat = with(&squat, "{labels: {app: squat}, annotations: {fluxqueue/exclusive: 'true'}}");
     tenants.alice().create(&squat);
-    let blocked =
-        admin.flux_job("squat", "is at the limit", |job| job["status"]["blockedBy"][0]["reason"] == "QueueLimit");
+    let blocked = admin.flux_job("squat", "is at the limit", |job| {
+        job["status"]["blockedBy"][0]["reason"] == "QueueLimit"
+    });
     let message = blocked["status"]["blockedBy"][0]["message"].as_str().expect("a message");
     assert!(message.contains("12 cpu asked for"), "{message}");
     // One node alone is what alice may have.
-    let one = |name: &str| with(&job(name, 1, "1m", "infinity"), "{annotations: {fluxqueue/exclusive: 'true'}}");
+    let one = |name: &str| {
+        with(&job(name, 1, "1m", "infinity"), "{annotations: {fluxqueue/exclusive: 'true'}}")
+    };
     tenants.alice().create(&one("one"));
     admin.state("one", "Running");
     tenants.alice().create(&one("two"));
-    admin.flux_job("two", "is at the limit", |job| job["status"]["blockedBy"][0]["reason"] == "QueueLimit");
+    admin.flux_job("two", "is at the limit", |job| {
+        job["status"]["blockedBy"][0]["reason"] == "QueueLimit"
+    });
     tenants.bob().create(&job("victim", 2, "2", "infinity"));
     tenants.bob().seen_by_admin().running(2);
 }
@@ -123,11 +134,17 @@ fn batch_work_does_not_get_into_the_queue_of_services() {
     });
     admin.apply(&documented.expect("the queue of services in docs/queues.md"));
     tenants.plane.kubectl(&["label", "namespace", "team-a", "services=allowed"]);
-    until("the queue to be there", || admin.plane.try_kubectl(&["get", "fluxqueue", "services"], "").0.then_some(()));
-    let jumper = with(&job("jumper", 1, "100m", "infinity"), "{annotations: {fluxqueue/walltime: unlimited}}");
+    until("the queue to be there", || {
+        admin.plane.try_kubectl(&["get", "fluxqueue", "services"], "").0.then_some(())
+    });
+    let jumper = with(
+        &job("jumper", 1, "100m", "infinity"),
+        "{annotations: {fluxqueue/walltime: unlimited}}",
+    );
     alice.create(&jumper);
     assert_eq!(admin.state("jumper", "Running")["status"]["queueName"], "default");
-    alice.create(&with(&job("named", 1, "100m", "1"), "{labels: {fluxqueue/queue-name: services}}"));
+    alice
+        .create(&with(&job("named", 1, "100m", "1"), "{labels: {fluxqueue/queue-name: services}}"));
     let refused = admin.state("named", "Refused");
     let message = refused["status"]["blockedBy"][0]["message"].as_str().expect("a message");
     assert!(message.contains("takes no Job"), "{message}");
@@ -152,7 +169,8 @@ spec:
     );
     tenants.alice().seen_by_admin().apply(quota);
     until("the quota to count", || {
-        let (ok, _, error) = tenants.alice().try_kubectl(&["create", "--dry-run=server", "-f", "-"], &hermit);
+        let (ok, _, error) =
+            tenants.alice().try_kubectl(&["create", "--dry-run=server", "-f", "-"], &hermit);
         (!ok && error.contains("exceeded quota: no-cross-namespace")).then_some(())
     });
     tenants.alice().create(&pod("usual", "1m", "infinity", ""));

@@ -47,7 +47,14 @@ fn name_of(pod: &Value) -> String {
 
 /// Takes the finalizer off.
 fn let_go(ns: &Namespace, pod: &str) {
-    ns.kubectl(&["patch", "pod", pod, "--type=merge", "-p", r#"{"metadata": {"finalizers": null}}"#]);
+    ns.kubectl(&[
+        "patch",
+        "pod",
+        pod,
+        "--type=merge",
+        "-p",
+        r#"{"metadata": {"finalizers": null}}"#,
+    ]);
 }
 
 /// How many pods that are not told to stop have a node, of how many.
@@ -56,12 +63,14 @@ fn begun(ns: &Namespace) -> (usize, usize) {
     (pods.iter().filter(|pod| pod["spec"]["nodeName"].is_string()).count(), pods.len())
 }
 
-/// The old pods go one by one. While node n-0 is not to be had, no new pod begins; then all do. It was cordoned before new pods came:
-/// old ones that have stopped leave their room to them, whether they are gone or not.
+/// The old pods go one by one. While node n-0 is not to be had, no new pod begins; then all do. It
+/// was cordoned before new pods came: old ones that have stopped leave their room to them, whether
+/// they are gone or not.
 fn starts_whole_or_not_at_all(ns: &Namespace) {
     let new = || ns.list("pods").into_iter().filter(|pod| !is_stopping(pod)).count();
     until("four new pods", || (new() == 4).then_some(()));
-    let old: Vec<String> = ns.list("pods").iter().filter(|pod| is_stopping(pod)).map(name_of).collect();
+    let old: Vec<String> =
+        ns.list("pods").iter().filter(|pod| is_stopping(pod)).map(name_of).collect();
     for pod in &old {
         let_go(ns, pod);
         for _ in 0..5 {
@@ -101,8 +110,12 @@ fn a_group_that_is_made_again_under_its_name_does_not_start_by_halves() {
     ns.running(4);
     ns.plane.kubectl(&["cordon", "n-0"]);
     ns.kubectl(&["delete", "job", "gang", "--wait=false"]);
-    until("the name is free", || bob.try_kubectl(&["create", "-f", "-"], &labelled).0.then_some(()));
-    until("the old pods stop", || (ns.list("pods").iter().filter(|pod| is_stopping(pod)).count() == 4).then_some(()));
+    until("the name is free", || {
+        bob.try_kubectl(&["create", "-f", "-"], &labelled).0.then_some(())
+    });
+    until("the old pods stop", || {
+        (ns.list("pods").iter().filter(|pod| is_stopping(pod)).count() == 4).then_some(())
+    });
     starts_whole_or_not_at_all(&ns);
     drop(tenants.fluxqueue);
 }
@@ -114,8 +127,12 @@ fn the_last_pod_of_a_labelled_job_does_not_wait_for_those_that_have_succeeded() 
     let tenants = Tenants::start(NODES, &[]);
     let (bob, ns) = (tenants.bob(), tenants.bob().seen_by_admin());
     let labels = "fluxqueue/pod-group: tail, fluxqueue/group-size: '2'";
-    let tail = slow_job(labels).replace("parallelism: 4", "parallelism: 2").replace("completions: 4", "completions: 3");
-    let tail = tail.replace("sleep, infinity", "sleep, '8'").replace(&format!("finalizers: [{FINALIZER}]"), "");
+    let tail = slow_job(labels)
+        .replace("parallelism: 4", "parallelism: 2")
+        .replace("completions: 4", "completions: 3");
+    let tail = tail
+        .replace("sleep, infinity", "sleep, '8'")
+        .replace(&format!("finalizers: [{FINALIZER}]"), "");
     bob.create(&tail);
     ns.succeeded(2);
     ns.running(1);

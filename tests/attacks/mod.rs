@@ -1,8 +1,9 @@
 //! What a tenant may try against others, on a real control plane: `make attacks`.
 //!
-//! Each test is one attempt, with its variants. Its name says what does *not* happen. docs/security.md
-//! lists the attempts, what stops each, and its test. They take their time, so `make test` leaves them
-//! out; each fault that an attempt once found has a scenario or unit test there as well.
+//! Each test is one attempt, with its variants. Its name says what does *not* happen.
+//! docs/security.md lists the attempts, what stops each, and its test. They take their time, so
+//! `make test` leaves them out; each fault that an attempt once found has a scenario or unit test
+//! there as well.
 
 /// The two tenants, and what an administrator has given them.
 mod tenants;

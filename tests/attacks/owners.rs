@@ -9,7 +9,11 @@ use crate::harness::{job, pod, until};
 const NODES: &str = "groups: [{namePrefix: n-, count: 2, cpu: '4', memory: 16Gi, pods: 110}]";
 
 /// A pod of 10m CPU whose owner is said to be this object, and which stays when it is deleted.
-fn intruder(name: &str, annotations: &str, (kind, api, owner, uid): (&str, &str, &str, &str)) -> String {
+fn intruder(
+    name: &str,
+    annotations: &str,
+    (kind, api, owner, uid): (&str, &str, &str, &str),
+) -> String {
     let more = format!(
         "  finalizers: [team-a.example/stay]
   annotations: {{{annotations}}}
@@ -51,10 +55,15 @@ fn a_pod_does_not_become_a_part_of_a_workload_of_another_namespace() {
     bob.create(&job("victim", 3, "4", "infinity"));
     let (victim, uid) = uid_of(bob, "jobs");
     bob.seen_by_admin().state("victim", "Unsatisfiable");
-    alice.create(&intruder("intruder", "fluxqueue/walltime: 'no duration'", ("Job", "batch/v1", &victim, &uid)));
+    alice.create(&intruder(
+        "intruder",
+        "fluxqueue/walltime: 'no duration'",
+        ("Job", "batch/v1", &victim, &uid),
+    ));
     std::thread::sleep(std::time::Duration::from_secs(5));
     bob.seen_by_admin().state("victim", "Unsatisfiable");
-    let of_others: Vec<String> = recorded(alice).into_iter().filter(|of| !of.starts_with("Pod ")).collect();
+    let of_others: Vec<String> =
+        recorded(alice).into_iter().filter(|of| !of.starts_with("Pod ")).collect();
     assert_eq!(of_others, [] as [String; 0]);
     let (ok, _, error) = bob.try_kubectl(&["scale", "deployment", "web", "--replicas=1"], "");
     assert!(ok, "{error}");
@@ -74,7 +83,8 @@ fn a_small_pod_with_a_high_priority_does_not_lift_its_gang() {
     for name in ["w-0", "w-1"] {
         alice.create(&pod(name, "1", "infinity", labels));
     }
-    let spark = pod("spark", "1m", "infinity", labels).replace("spec:", "spec:\n  priorityClassName: urgent");
+    let spark = pod("spark", "1m", "infinity", labels)
+        .replace("spec:", "spec:\n  priorityClassName: urgent");
     alice.create(&spark);
     let has_warning = |record: &Value| {
         let conditions = record["status"]["conditions"].as_array();
@@ -98,7 +108,9 @@ fn a_job_that_waits_is_not_told_the_names_of_jobs_of_other_namespaces() {
     bob.seen_by_admin().running(2);
     alice.create(&job("mine", 2, "2", "infinity"));
     let seen = alice.seen_by_admin();
-    let is_told = |record: &Value| record["status"]["blockedBy"].as_array().is_some_and(|list| list.len() > 1);
+    let is_told = |record: &Value| {
+        record["status"]["blockedBy"].as_array().is_some_and(|list| list.len() > 1)
+    };
     let record = seen.flux_job("mine", "says what is in its way", is_told).to_string();
     let events = Value::from(seen.list("events")).to_string();
     for said in [&record, &events] {

@@ -32,7 +32,15 @@ fn waiting(tenants: &Tenants) -> String {
 
 /// Alice gets every permission in her namespace.
 fn own_the_namespace(tenants: &Tenants) {
-    let role = ["create", "rolebinding", "owner", "--clusterrole=cluster-admin", "--user=alice", "-n", "team-a"];
+    let role = [
+        "create",
+        "rolebinding",
+        "owner",
+        "--clusterrole=cluster-admin",
+        "--user=alice",
+        "-n",
+        "team-a",
+    ];
     tenants.plane.kubectl(&role);
     let may = ["auth", "can-i", "update", "fluxjobs", "--subresource=status"];
     until("the role to count", || tenants.alice().try_kubectl(&may, "").0.then_some(()));
@@ -73,11 +81,21 @@ fn a_tenant_lifts_no_hold_of_an_administrator() {
     allowed(alice, &["patch", "fluxjob", &name, "--type=json", "-p", entry], "");
     alice.seen_by_admin().state("vast", "Held");
     // Who may release does.
-    let role = ["create", "rolebinding", "release", "--clusterrole=fluxqueue-release-holds", "--user=alice"];
+    let role = [
+        "create",
+        "rolebinding",
+        "release",
+        "--clusterrole=fluxqueue-release-holds",
+        "--user=alice",
+    ];
     alice.seen_by_admin().kubectl(&role);
     let lift = wish(r#""holds": null"#);
-    until("the permission to count", || alice.try_kubectl(&[&patch[..], &[&lift]].concat(), "").0.then_some(()));
-    alice.seen_by_admin().flux_job("vast", "is held no more", |job| job["status"]["state"] != "Held");
+    until("the permission to count", || {
+        alice.try_kubectl(&[&patch[..], &[&lift]].concat(), "").0.then_some(())
+    });
+    alice
+        .seen_by_admin()
+        .flux_job("vast", "is held no more", |job| job["status"]["state"] != "Held");
 }
 
 #[test]
@@ -89,7 +107,9 @@ fn a_held_job_goes_with_its_workload() {
     let who = tenants.plane.kubectl(&["auth", "whoami", "-o=jsonpath={.status.userInfo.username}"]);
     alice.seen_by_admin().wish(&name, &format!(r#""holds": [{{"by": "{who}"}}]"#));
     allowed(alice, &["delete", "job", "vast"], "");
-    until("the FluxJob to be gone", || alice.seen_by_admin().list("fluxjobs").is_empty().then_some(()));
+    until("the FluxJob to be gone", || {
+        alice.seen_by_admin().list("fluxjobs").is_empty().then_some(())
+    });
 }
 
 #[test]
@@ -105,7 +125,12 @@ fn the_owner_of_a_namespace_writes_no_records() {
         r#"{"status": {"workload": {"priority": 2000000000}}}"#,
         r#"{"status": {"placement": [{"podSet": "set-0", "podIndexes": "0-9", "nodes": "n-0", "podsPerNode": 9}]}}"#,
     ] {
-        refused(alice, "status is written by Fluxqueue alone", &[&status[..], &[forged]].concat(), "");
+        refused(
+            alice,
+            "status is written by Fluxqueue alone",
+            &[&status[..], &[forged]].concat(),
+            "",
+        );
     }
     let forged = "
 apiVersion: jobs.converged-computing.org/v1alpha1
@@ -115,7 +140,12 @@ spec: {workloadRef: {kind: Group, name: g, uid: u}, overrides: {priorityClassNam
 ";
     refused(alice, "denied request", &["create", "-f", "-"], forged);
     // Nor the queue that a pod is charged to: not with the pod, not later, not with a Binding.
-    let pod = crate::harness::pod("charged", "100m", "1", "  annotations: {fluxqueue/charged-queue: other}");
+    let pod = crate::harness::pod(
+        "charged",
+        "100m",
+        "1",
+        "  annotations: {fluxqueue/charged-queue: other}",
+    );
     refused(alice, "written by Fluxqueue alone", &["create", "-f", "-"], &pod);
     tenants.bob().seen_by_admin().running(2);
     // An administrator repairs a record as a member of the group that is excepted.
@@ -135,23 +165,30 @@ fn fluxqueue_itself_is_confined_to_the_fields_that_it_changes() {
         tenants.plane.try_kubectl(&all, "")
     };
     // Two policies refuse the second patch, and the API server says what one of them says.
-    let (nothing, queue) = ("Fluxqueue changes nothing there", "written by Fluxqueue alone, when it binds");
+    let (nothing, queue) =
+        ("Fluxqueue changes nothing there", "written by Fluxqueue alone, when it binds");
     for (patch, words) in [
         (r#"{"metadata": {"labels": {"a": "b"}}}"#, [nothing, nothing]),
         (r#"{"metadata": {"annotations": {"fluxqueue/charged-queue": "b"}}}"#, [nothing, queue]),
-        (r#"{"spec": {"activeDeadlineSeconds": 5}}"#, ["Fluxqueue changes schedulingGates alone"; 2]),
+        (
+            r#"{"spec": {"activeDeadlineSeconds": 5}}"#,
+            ["Fluxqueue changes schedulingGates alone"; 2],
+        ),
     ] {
         let (ok, _, error) = as_fluxqueue(&["patch", "pod", "held", "--type=merge", "-p", patch]);
         assert!(!ok && words.iter().any(|words| error.contains(words)), "{patch}: {error}");
         // To be in the group that is excepted elsewhere does not help.
-        let group = ["patch", "pod", "held", "--type=merge", "-p", patch, "--as-group=system:masters"];
+        let group =
+            ["patch", "pod", "held", "--type=merge", "-p", patch, "--as-group=system:masters"];
         assert!(!as_fluxqueue(&group).0, "{patch}");
     }
     // What it does all the time, it may.
     alice.create(&job("works", 2, "1", "infinity"));
     alice.seen_by_admin().running(2);
     let pods: Vec<Value> = alice.seen_by_admin().list("pods");
-    let charged = pods.iter().filter(|pod| pod["metadata"]["annotations"]["fluxqueue/charged-queue"] == "default");
+    let charged = pods
+        .iter()
+        .filter(|pod| pod["metadata"]["annotations"]["fluxqueue/charged-queue"] == "default");
     assert_eq!(charged.count(), 2, "the Binding brings the queue into the pod");
 }
 
@@ -161,24 +198,43 @@ fn a_namespace_that_requires_fluxqueue_is_not_left() {
     let tenants = Tenants::start(NODES, &[]);
     let (alice, plane) = (tenants.alice(), &tenants.plane);
     own_the_namespace(&tenants);
-    plane.kubectl(&["label", "namespace", "team-a", "fluxqueue/required=enabled", "fluxqueue/admission=enabled"]);
-    let plain = crate::harness::pod("plain", "100m", "1", "  labels: {fluxqueue/admission: disabled}");
+    plane.kubectl(&[
+        "label",
+        "namespace",
+        "team-a",
+        "fluxqueue/required=enabled",
+        "fluxqueue/admission=enabled",
+    ]);
+    let plain =
+        crate::harness::pod("plain", "100m", "1", "  labels: {fluxqueue/admission: disabled}");
     let other = plain.replace("schedulerName: fluxqueue", "schedulerName: default-scheduler");
     let words = "this namespace requires fluxqueue";
     until("the label to count", || {
         (!alice.try_kubectl(&["create", "--dry-run=server", "-f", "-"], &other).0).then_some(())
     });
     refused(alice, words, &["create", "-f", "-"], &other);
-    refused(alice, words, &["create", "-f", "-"], &plain.replace("schedulerName: fluxqueue", "schedulerName: another"));
-    let on_node = plain.replace("schedulerName: fluxqueue", "schedulerName: fluxqueue\n  nodeName: n-0");
+    refused(
+        alice,
+        words,
+        &["create", "-f", "-"],
+        &plain.replace("schedulerName: fluxqueue", "schedulerName: another"),
+    );
+    let on_node =
+        plain.replace("schedulerName: fluxqueue", "schedulerName: fluxqueue\n  nodeName: n-0");
     refused(alice, "chooses the node", &["create", "-f", "-"], &on_node);
-    let mirror = other.replace("  labels:", "  annotations: {kubernetes.io/config.mirror: x}\n  labels:");
+    let mirror =
+        other.replace("  labels:", "  annotations: {kubernetes.io/config.mirror: x}\n  labels:");
     let mirror = mirror.replace("default-scheduler", "default-scheduler\n  nodeName: n-0");
     refused(alice, words, &["create", "-f", "-"], &mirror);
     for kind in ["job", "deployment"] {
         refused(alice, words, &["create", kind, "x", "--image=busybox"], "");
     }
-    refused(alice, words, &["create", "cronjob", "x", "--image=busybox", "--schedule=* * * * *"], "");
+    refused(
+        alice,
+        words,
+        &["create", "cronjob", "x", "--image=busybox", "--schedule=* * * * *"],
+        "",
+    );
     // A pod of Fluxqueue is bound by nobody else.
     let half = "  labels: {fluxqueue/pod-group: g, fluxqueue/group-size: '2'}";
     alice.create(&crate::harness::pod("vast", "100m", "1", half));
@@ -187,8 +243,18 @@ fn a_namespace_that_requires_fluxqueue_is_not_left() {
     let raw = ["create", "--raw", "/api/v1/namespaces/team-a/pods/vast/binding", "-f", "-"];
     refused(alice, "requires that Fluxqueue binds pods", &raw, binding);
     // Her role includes the Namespace object itself, and not what is said there of Fluxqueue.
-    refused(alice, "in the whole cluster", &["label", "namespace", "team-a", "fluxqueue/required-"], "");
-    refused(alice, "in the whole cluster", &["label", "namespace", "team-a", "fluxqueue/daemonsets=enabled"], "");
+    refused(
+        alice,
+        "in the whole cluster",
+        &["label", "namespace", "team-a", "fluxqueue/required-"],
+        "",
+    );
+    refused(
+        alice,
+        "in the whole cluster",
+        &["label", "namespace", "team-a", "fluxqueue/daemonsets=enabled"],
+        "",
+    );
     // DaemonSets are excepted where a label says so; a pod that only says that it is one's is not.
     let set = "
 apiVersion: apps/v1
@@ -200,8 +266,7 @@ spec: {selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, s
     refused(alice, words, &["create", "-f", "-"], set);
     plane.kubectl(&["label", "namespace", "team-a", "fluxqueue/daemonsets=enabled"]);
     until("the label to count", || alice.try_kubectl(&["create", "-f", "-"], set).0.then_some(()));
-    let owner =
-        "  ownerReferences: [{apiVersion: apps/v1, kind: DaemonSet, name: agent, uid: u, controller: true}]\n  labels:";
+    let owner = "  ownerReferences: [{apiVersion: apps/v1, kind: DaemonSet, name: agent, uid: u, controller: true}]\n  labels:";
     refused(alice, words, &["create", "-f", "-"], &other.replace("  labels:", owner));
     alice.seen_by_admin().pods(2, "of the DaemonSet", |pod| pod["metadata"]["labels"]["a"] == "b");
 }
@@ -216,19 +281,38 @@ fn nobody_changes_a_walltime_without_the_permission() {
     let name = name["metadata"]["name"].as_str().expect("a name").to_owned();
     // A role that changes pods, Jobs and FluxJobs, and not walltimes.
     let resources = "--resource=pods,pods/status,jobs.batch,fluxjobs.jobs.converged-computing.org";
-    alice.seen_by_admin().kubectl(&["create", "role", "changer", "--verb=get,list,patch,update", resources]);
-    alice.seen_by_admin().kubectl(&["create", "rolebinding", "hugo", "--role=changer", "--user=hugo"]);
-    let as_hugo = |args: &[&str]| plane.try_kubectl(&[args, &["-n", "team-a", "--as", "hugo"]].concat(), "");
+    alice.seen_by_admin().kubectl(&[
+        "create",
+        "role",
+        "changer",
+        "--verb=get,list,patch,update",
+        resources,
+    ]);
+    alice.seen_by_admin().kubectl(&[
+        "create",
+        "rolebinding",
+        "hugo",
+        "--role=changer",
+        "--user=hugo",
+    ]);
+    let as_hugo =
+        |args: &[&str]| plane.try_kubectl(&[args, &["-n", "team-a", "--as", "hugo"]].concat(), "");
     until("the role to count", || as_hugo(&["get", "pods"]).0.then_some(()));
     let needs = "needs verb update on fluxjobs/walltime";
     let annotation = r#"{"metadata": {"annotations": {"fluxqueue/walltime": "1s"}}}"#;
     let wish = overrides(r#""walltimeSeconds": 1"#);
-    let pod = alice.seen_by_admin().running(1)[0]["metadata"]["name"].as_str().expect("a name").to_owned();
-    for (kind, name, patch) in [("pod", &*pod, annotation), ("job", "runs", annotation), ("fluxjob", &name, &wish)] {
+    let pod = alice.seen_by_admin().running(1)[0]["metadata"]["name"]
+        .as_str()
+        .expect("a name")
+        .to_owned();
+    for (kind, name, patch) in
+        [("pod", &*pod, annotation), ("job", "runs", annotation), ("fluxjob", &name, &wish)]
+    {
         let (ok, _, error) = as_hugo(&["patch", kind, name, "--type=merge", "-p", patch]);
         assert!(!ok && error.contains(needs), "{kind}: {error}");
     }
-    let by_status = ["patch", "pod", &pod, "--subresource=status", "--type=merge", "-p", annotation];
+    let by_status =
+        ["patch", "pod", &pod, "--subresource=status", "--type=merge", "-p", annotation];
     let (ok, _, error) = as_hugo(&by_status);
     assert!(!ok && error.contains(needs), "{error}");
     assert!(as_hugo(&["annotate", "pod", &pod, "note=mine"]).0, "other annotations are free");

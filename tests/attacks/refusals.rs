@@ -13,8 +13,8 @@ const NODES: &str = "groups: [{namePrefix: n-, count: 2, cpu: '4', memory: 16Gi,
 /// What the policy of the administrator says.
 const WORDS: &str = "the namespace is not approved for this cluster";
 
-/// How long a refused job may take from the end of the refusals to its start: an attempt was made a moment before them, and the
-/// pause before the next one had doubled several times.
+/// How long a refused job may take from the end of the refusals to its start: an attempt was made a
+/// moment before them, and the pause before the next one had doubled several times.
 const NEXT_ATTEMPT: Duration = Duration::from_secs(200);
 
 /// A policy that denies one operation in `team-a`, as a security product does.
@@ -70,7 +70,8 @@ fn the_victim_runs(tenants: &Tenants) {
 fn runs_in_the_end(tenants: &Tenants, pods: usize) {
     let seen = tenants.alice().seen_by_admin();
     within(NEXT_ATTEMPT, "the refused pods run", || {
-        let running = seen.list("pods").into_iter().filter(|pod| pod["status"]["phase"] == "Running").count();
+        let running =
+            seen.list("pods").into_iter().filter(|pod| pod["status"]["phase"] == "Running").count();
         (running == pods).then_some(())
     });
 }
@@ -88,10 +89,13 @@ fn a_gang_whose_bindings_are_denied_holds_no_nodes() {
     alice.create(&job("denied", 2, "2", "infinity"));
     pods_are_told(alice, 2, WORDS);
     the_victim_runs(&tenants);
-    let said = alice
-        .seen_by_admin()
-        .flux_job("denied", "says BindFailed", |job| job["status"]["blockedBy"][0]["reason"] == "BindFailed");
-    assert!(said["status"]["blockedBy"][0]["message"].as_str().unwrap_or("").contains(WORDS), "{said}");
+    let said = alice.seen_by_admin().flux_job("denied", "says BindFailed", |job| {
+        job["status"]["blockedBy"][0]["reason"] == "BindFailed"
+    });
+    assert!(
+        said["status"]["blockedBy"][0]["message"].as_str().unwrap_or("").contains(WORDS),
+        "{said}"
+    );
     end_policy(&tenants);
     runs_in_the_end(&tenants, 2);
 }
@@ -125,15 +129,25 @@ metadata: {name: records, namespace: team-a}
 spec: {hard: {count/fluxjobs.jobs.converged-computing.org: '1'}}
 ",
     );
-    // Until its controller has found out that there are FluxJobs, which it looks for twice a minute, the quota refuses all of them. It
-    // counts them then, at the next change of the quota.
+    // Until its controller has found out that there are FluxJobs, which it looks for twice a
+    // minute, the quota refuses all of them. It counts them then, at the next change of the quota.
     let mut services = 0;
     within(Duration::from_mins(2), "the quota is in force", || {
         services += 1;
         let change = format!(r#"{{"spec": {{"hard": {{"services": "{services}"}}}}}}"#);
-        tenants.plane.kubectl(&["patch", "resourcequota", "records", "-n", "team-a", "--type=merge", "-p", &change]);
+        tenants.plane.kubectl(&[
+            "patch",
+            "resourcequota",
+            "records",
+            "-n",
+            "team-a",
+            "--type=merge",
+            "-p",
+            &change,
+        ]);
         std::thread::sleep(Duration::from_secs(1));
-        let used = ["get", "resourcequota", "records", "-n", "team-a", "-o", "jsonpath={.status.used}"];
+        let used =
+            ["get", "resourcequota", "records", "-n", "team-a", "-o", "jsonpath={.status.used}"];
         tenants.plane.kubectl(&used).contains("fluxjobs").then_some(())
     });
     alice.create(&job("first", 2, "1", "1"));
@@ -143,7 +157,8 @@ spec: {hard: {count/fluxjobs.jobs.converged-computing.org: '1'}}
     alice.seen_by_admin().pods(2, "of the second job", waiting);
     within(Duration::from_mins(1), "an Event names the quota", || {
         let events = alice.seen_by_admin().list("events.events.k8s.io");
-        let names_quota = |event: &Value| event["note"].as_str().unwrap_or("").contains("exceeded quota");
+        let names_quota =
+            |event: &Value| event["note"].as_str().unwrap_or("").contains("exceeded quota");
         events.iter().any(names_quota).then_some(())
     });
     the_victim_runs(&tenants);
@@ -155,7 +170,10 @@ spec: {hard: {count/fluxjobs.jobs.converged-computing.org: '1'}}
 #[ignore = "an attempt on a control plane of its own: make attacks"]
 fn a_job_whose_status_is_invalid_holds_no_nodes() {
     let tenants = Tenants::start(NODES, &[]);
-    create_as_admin(&tenants, &policy("jobs.converged-computing.org", "v1alpha1", "fluxjobs/status", "UPDATE"));
+    create_as_admin(
+        &tenants,
+        &policy("jobs.converged-computing.org", "v1alpha1", "fluxjobs/status", "UPDATE"),
+    );
     let alice = tenants.alice();
     alice.create(&job("denied", 2, "2", "infinity"));
     pods_are_told(alice, 2, WORDS);

@@ -20,7 +20,10 @@ const HELD: Duration = Duration::from_mins(1);
 fn marked(name: &str, pods: u32, cpu: &str) -> String {
     let annotations = "annotations: {fluxqueue/suspended: 'true', fluxqueue/walltime: 10m}";
     job(name, pods, cpu, "1")
-        .replace(&format!("metadata: {{name: {name}}}"), &format!("metadata: {{name: {name}, {annotations}}}"))
+        .replace(
+            &format!("metadata: {{name: {name}}}"),
+            &format!("metadata: {{name: {name}, {annotations}}}"),
+        )
         .replacen("\nspec:", "\nspec:\n  suspend: true", 1)
 }
 
@@ -34,7 +37,8 @@ fn start_of_a_pod(bob: Tenant<'_>, name: &str) -> Duration {
     let begun = Instant::now();
     bob.create(&pod(name, "100m", "infinity", ""));
     until("the pod to run", || {
-        let (ok, phase, _) = bob.try_kubectl(&["get", "pod", name, "-o=jsonpath={.status.phase}"], "");
+        let (ok, phase, _) =
+            bob.try_kubectl(&["get", "pod", name, "-o=jsonpath={.status.phase}"], "");
         (ok && phase == "Running").then_some(())
     });
     begun.elapsed()
@@ -42,16 +46,20 @@ fn start_of_a_pod(bob: Tenant<'_>, name: &str) -> Duration {
 
 fn released(alice: Tenant<'_>) -> usize {
     let jobs = alice.seen_by_admin().list("jobs");
-    jobs.iter().filter(|job| job["metadata"]["annotations"]["fluxqueue/released-at"].is_string()).count()
+    jobs.iter()
+        .filter(|job| job["metadata"]["annotations"]["fluxqueue/released-at"].is_string())
+        .count()
 }
 
-/// Thirteen Jobs of 100,000 pods each: what does not exist costs next to nothing, to a successor too, and delays no pod of others.
+/// Thirteen Jobs of 100,000 pods each: what does not exist costs next to nothing, to a successor
+/// too, and delays no pod of others.
 #[test]
 #[ignore = "an attempt on a control plane of its own: make attacks"]
 fn jobs_of_many_pods_that_do_not_exist_cost_nothing() {
     const JOBS: usize = 13;
     let mut tenants = Tenants::start(NODES, &[]);
-    let mut before: Vec<Duration> = (0..5).map(|at| start_of_a_pod(tenants.bob(), &format!("before-{at}"))).collect();
+    let mut before: Vec<Duration> =
+        (0..5).map(|at| start_of_a_pod(tenants.bob(), &format!("before-{at}"))).collect();
     before.sort();
     let start_within = (before[2] * 3).max(Duration::from_secs(2));
     let at_rest = tenants.fluxqueue.resident_kib();
@@ -63,7 +71,8 @@ fn jobs_of_many_pods_that_do_not_exist_cost_nothing() {
     });
     assert_eq!(tenants.alice().seen_by_admin().list("fluxjobs"), [] as [Value; 0]);
     let_alice_suspend(&tenants);
-    let floods: Vec<String> = (1..JOBS).map(|at| marked(&format!("flood-{at}"), 100_000, "1m")).collect();
+    let floods: Vec<String> =
+        (1..JOBS).map(|at| marked(&format!("flood-{at}"), 100_000, "1m")).collect();
     tenants.alice().create(&floods.concat());
     let all_wait = |tenants: &Tenants| {
         until("all are on record", || {
@@ -75,7 +84,8 @@ fn jobs_of_many_pods_that_do_not_exist_cost_nothing() {
     all_wait(&tenants);
     for at in 0..20 {
         let note = format!("note={at}");
-        let (ok, _, error) = tenants.alice().try_kubectl(&["annotate", "job", "flood-1", &note, "--overwrite"], "");
+        let (ok, _, error) =
+            tenants.alice().try_kubectl(&["annotate", "job", "flood-1", &note, "--overwrite"], "");
         assert!(ok, "{error}");
         if at % 5 == 0 {
             let took = start_of_a_pod(tenants.bob(), &format!("during-{at}"));
@@ -88,11 +98,16 @@ fn jobs_of_many_pods_that_do_not_exist_cost_nothing() {
     tenants.fluxqueue = tenants.plane.fluxqueue(&[]);
     start_of_a_pod(tenants.bob(), "after");
     all_wait(&tenants);
-    assert!(grown(&tenants) < GROWTH_KIB_MAX, "{} KiB more than {at_rest}, of a successor", grown(&tenants));
+    assert!(
+        grown(&tenants) < GROWTH_KIB_MAX,
+        "{} KiB more than {at_rest}, of a successor",
+        grown(&tenants)
+    );
     assert_eq!(released(tenants.alice()), 0);
 }
 
-/// Jobs that take the whole machine, of which no quota lets a pod exist: not one after the other stands in the way of others.
+/// Jobs that take the whole machine, of which no quota lets a pod exist: not one after the other
+/// stands in the way of others.
 #[test]
 #[ignore = "an attempt on a control plane of its own: make attacks"]
 fn jobs_beyond_their_quota_do_not_empty_the_machine_again_and_again() {

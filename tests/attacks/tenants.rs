@@ -36,8 +36,11 @@ impl Tenants {
             let role = ["create", "rolebinding", user, "--clusterrole=edit", "-n", namespace];
             plane.kubectl(&[&role[..], &[&format!("--user={user}")]].concat());
             let tenant = Tenant { plane: &plane, namespace, user };
-            // The role has its parts only once they are aggregated, and pods need the service account.
-            until("the role of the tenant", || tenant.try_kubectl(&["get", "fluxjobs"], "").0.then_some(()));
+            // The role has its parts only once they are aggregated, and pods need the service
+            // account.
+            until("the role of the tenant", || {
+                tenant.try_kubectl(&["get", "fluxjobs"], "").0.then_some(())
+            });
             let account = ["get", "serviceaccount", "default"];
             until("the service account", || tenant.try_kubectl(&account, "").0.then_some(()));
         }

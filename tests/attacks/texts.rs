@@ -18,15 +18,18 @@ fn longest(value: &Value) -> usize {
     }
 }
 
-/// A Job with an annotation of 200 KiB starts, says that the text cannot be read, and keeps nothing from others.
+/// A Job with an annotation of 200 KiB starts, says that the text cannot be read, and keeps nothing
+/// from others.
 #[test]
 #[ignore = "an attempt on a control plane of its own: make attacks"]
 fn a_long_annotation_keeps_no_nodes_and_makes_no_long_texts() {
     let tenants = Tenants::start(TWO, &[]);
     let (alice, bob) = (tenants.alice(), tenants.bob());
     for (name, text) in [("controls", "\\x7f".repeat(5_440)), ("long", "x".repeat(200_000))] {
-        let annotated = format!("metadata: {{name: {name}, annotations: {{fluxqueue/walltime: \"{text}\"}}}}");
-        let manifest = job(name, 2, "1", "infinity").replace(&format!("metadata: {{name: {name}}}"), &annotated);
+        let annotated =
+            format!("metadata: {{name: {name}, annotations: {{fluxqueue/walltime: \"{text}\"}}}}");
+        let manifest = job(name, 2, "1", "infinity")
+            .replace(&format!("metadata: {{name: {name}}}"), &annotated);
         assert!(manifest.len() > text.len(), "the annotation is in the manifest");
         alice.create(&manifest);
         let record = alice.seen_by_admin().state(name, "Running");
@@ -44,21 +47,29 @@ fn a_long_annotation_keeps_no_nodes_and_makes_no_long_texts() {
 #[test]
 #[ignore = "an attempt on a control plane of its own: make attacks"]
 fn a_group_of_too_many_shapes_takes_nothing_from_others() {
-    let tenants = Tenants::start("groups: [{namePrefix: n-, count: 2, cpu: '4', memory: 16Gi, pods: 1100}]", &[]);
+    let tenants = Tenants::start(
+        "groups: [{namePrefix: n-, count: 2, cpu: '4', memory: 16Gi, pods: 1100}]",
+        &[],
+    );
     let labels = "  labels: {fluxqueue/pod-group: many, fluxqueue/group-size: '1025'}";
-    let pods: Vec<String> =
-        (1..=1025).map(|at| pod(&format!("p{at}"), &format!("{at}m"), "infinity", labels)).collect();
+    let pods: Vec<String> = (1..=1025)
+        .map(|at| pod(&format!("p{at}"), &format!("{at}m"), "infinity", labels))
+        .collect();
     // A tenant with a larger quota than alice has.
     tenants.bob().create(&pods.concat());
     let refused = tenants.bob().seen_by_admin().state("many", "Refused");
     let message = refused["status"]["blockedBy"][0]["message"].as_str().unwrap_or_default();
-    assert!(message.contains("1025 different requests") && message.contains("status.workload.podSets"), "{message}");
+    assert!(
+        message.contains("1025 different requests") && message.contains("status.workload.podSets"),
+        "{message}"
+    );
     tenants.alice().create(&job("after", 2, "2", "infinity"));
     tenants.alice().seen_by_admin().running(2);
     drop(tenants.fluxqueue);
 }
 
-/// A typing error in a FluxQueue is refused by the API server or named in its conditions, and the queue goes on by its last spec.
+/// A typing error in a FluxQueue is refused by the API server or named in its conditions, and the
+/// queue goes on by its last spec.
 #[test]
 #[ignore = "an attempt on a control plane of its own: make attacks"]
 fn a_typing_error_does_not_take_a_queue_away() {
@@ -68,10 +79,21 @@ fn a_typing_error_does_not_take_a_queue_away() {
         tenants.plane.try_kubectl(&["apply", "-f", "-"], &format!("{head}{spec}\n"))
     };
     let accepted = || {
-        let queue: Value =
-            serde_json::from_str(&tenants.plane.kubectl(&["get", "fluxqueue", "gpu", "-o", "json"])).ok()?;
-        let condition = queue["status"]["conditions"].as_array()?.iter().find(|it| it["type"] == "Accepted")?.clone();
-        (condition["observedGeneration"] == queue["metadata"]["generation"]).then_some((condition, queue))
+        let queue: Value = serde_json::from_str(&tenants.plane.kubectl(&[
+            "get",
+            "fluxqueue",
+            "gpu",
+            "-o",
+            "json",
+        ]))
+        .ok()?;
+        let condition = queue["status"]["conditions"]
+            .as_array()?
+            .iter()
+            .find(|it| it["type"] == "Accepted")?
+            .clone();
+        (condition["observedGeneration"] == queue["metadata"]["generation"])
+            .then_some((condition, queue))
     };
     assert!(queue("{limits: {resources: {cpu: '2'}}}").0);
     until("the queue is accepted", || accepted().filter(|(it, _)| it["status"] == "True"));
@@ -80,21 +102,28 @@ fn a_typing_error_does_not_take_a_queue_away() {
         ("{limits: {resources: {cpu: 2e3m}}}", "cpu"),
         ("{limits: {resources: {cpu: -1}}}", "cpu"),
         ("{limits: {resources: {cpu: '-1'}}}", "cpu"),
-        ("{namespaceSelector: {matchExpressions: [{key: a, operator: Like, values: [b]}]}}", "operator"),
+        (
+            "{namespaceSelector: {matchExpressions: [{key: a, operator: Like, values: [b]}]}}",
+            "operator",
+        ),
         ("{namespaceSelector: {matchExpressions: [{key: a, operator: In}]}}", "values"),
     ] {
         let (ok, _, error) = queue(bad);
         assert!(!ok && error.contains(field), "{bad}: {error}");
     }
     for good in ["1E", "10P", "0.1", "1e3", "7Ei", "9223372036854775807"] {
-        let (ok, _, error) = queue(&format!("{{limits: {{resources: {{cpu: '2', memory: '{good}'}}}}}}"));
+        let (ok, _, error) =
+            queue(&format!("{{limits: {{resources: {{cpu: '2', memory: '{good}'}}}}}}"));
         assert!(ok, "{good}: {error}");
     }
     // What only Fluxqueue can see.
     assert!(queue("{limits: {resources: {memroy: 1Gi}}}").0);
-    let (condition, stored) = until("the error is named", || accepted().filter(|(it, _)| it["status"] == "False"));
+    let (condition, stored) =
+        until("the error is named", || accepted().filter(|(it, _)| it["status"] == "False"));
     assert!(
-        condition["message"].as_str().is_some_and(|text| text.contains("spec.limits.resources[memroy]")),
+        condition["message"]
+            .as_str()
+            .is_some_and(|text| text.contains("spec.limits.resources[memroy]")),
         "{condition}"
     );
     assert_eq!(stored["status"]["acceptedSpec"]["limits"]["resources"]["cpu"], "2");
@@ -107,10 +136,9 @@ fn a_typing_error_does_not_take_a_queue_away() {
         1,
     );
     tenants.bob().create(&in_queue);
-    let waits = tenants
-        .bob()
-        .seen_by_admin()
-        .flux_job("limited", "waits for the limit", |job| job["status"]["blockedBy"][0]["reason"] == "QueueLimit");
+    let waits = tenants.bob().seen_by_admin().flux_job("limited", "waits for the limit", |job| {
+        job["status"]["blockedBy"][0]["reason"] == "QueueLimit"
+    });
     assert_eq!(waits["status"]["blockedBy"][0]["limit"], "2", "{waits}");
     drop(tenants.fluxqueue);
 }
@@ -137,7 +165,12 @@ fn hostile_strings_are_harmless() {
     .into_iter()
     .enumerate()
     {
-        alice.create(&pod(&format!("odd-{number}"), "10m", "infinity", &format!("  {place}: \"{text}\"}}")));
+        alice.create(&pod(
+            &format!("odd-{number}"),
+            "10m",
+            "infinity",
+            &format!("  {place}: \"{text}\"}}"),
+        ));
     }
     bob.create(&job("honest", 2, "2", "1"));
     bob.seen_by_admin().succeeded(2);

@@ -19,7 +19,11 @@ fn plane() -> ControlPlane {
 }
 
 /// A namespace with these labels, such as `fluxqueue/admission=enabled`.
-pub(crate) fn labelled<'a>(plane: &'a ControlPlane, prefix: &str, labels: &[&str]) -> Namespace<'a> {
+pub(crate) fn labelled<'a>(
+    plane: &'a ControlPlane,
+    prefix: &str,
+    labels: &[&str],
+) -> Namespace<'a> {
     let ns = plane.namespace(prefix);
     plane.kubectl(&[&["label", "namespace", &ns.name], labels].concat());
     ns
@@ -45,11 +49,13 @@ fn given(ns: &Namespace<'_>) -> String {
 
 /// Waits until new pods of this namespace go to this scheduler.
 fn goes_to(ns: &Namespace<'_>, scheduler: &str) {
-    until(&format!("pods of {} to go to {scheduler}", ns.name), || (given(ns) == scheduler).then_some(()));
+    until(&format!("pods of {} to go to {scheduler}", ns.name), || {
+        (given(ns) == scheduler).then_some(())
+    });
 }
 
-/// Manifests of the shapes of the seeds' examples, none of which names our scheduler: a pod, Jobs of one and several pods with and without
-/// labels for groups, and each kind of service.
+/// Manifests of the shapes of the seeds' examples, none of which names our scheduler: a pod, Jobs
+/// of one and several pods with and without labels for groups, and each kind of service.
 fn seeds_examples() -> String {
     let service = |kind: &str, replicas: u32, more: &str| {
         let name = format!("{}-{replicas}", kind.to_lowercase());
@@ -98,7 +104,8 @@ fn the_seeds_examples_go_to_fluxqueue_unchanged() {
     seeds_examples_run(&plane);
 }
 
-/// Everything of the seeds' goes to Fluxqueue in a namespace that is labelled, and services are made once.
+/// Everything of the seeds' goes to Fluxqueue in a namespace that is labelled, and services are
+/// made once.
 fn seeds_examples_run(plane: &ControlPlane) {
     let _fluxqueue = plane.fluxqueue(&[]);
     let ns = labelled(plane, "seeds", &["fluxqueue/admission=enabled"]);
@@ -108,7 +115,10 @@ fn seeds_examples_run(plane: &ControlPlane) {
     assert!(pods.iter().all(|pod| scheduler_of(pod) == "fluxqueue"));
     for kind in ["jobs", "deployments", "replicasets", "statefulsets"] {
         for object in ns.list(kind) {
-            assert_eq!(object["spec"]["template"]["spec"]["schedulerName"], "fluxqueue", "{object}");
+            assert_eq!(
+                object["spec"]["template"]["spec"]["schedulerName"], "fluxqueue",
+                "{object}"
+            );
         }
     }
     // A Deployment finds its ReplicaSet again: it has one, and one only.
@@ -128,13 +138,17 @@ fn each_is_given_to_whom_it_asks_for() {
 
 /// By labels of namespaces and of objects, and by what an object is.
 fn each_gets_what_it_asks_for(plane: &ControlPlane) {
-    let (plain, ours) = (plane.namespace("plain"), labelled(plane, "ours", &["fluxqueue/admission=enabled"]));
+    let (plain, ours) =
+        (plane.namespace("plain"), labelled(plane, "ours", &["fluxqueue/admission=enabled"]));
     goes_to(&ours, "fluxqueue");
     assert_eq!(given(&plain), "default-scheduler");
     let labels = |value: &str| format!("  labels: {{fluxqueue/admission: {value}}}");
     plain.apply(&unnamed(&pod("asks", "100m", "1", &labels("enabled"))));
     ours.apply(&unnamed(&pod("declines", "100m", "1", &labels("disabled"))));
-    ours.apply(&pod("elsewhere", "100m", "1", "").replace("schedulerName: fluxqueue", "schedulerName: volcano"));
+    ours.apply(
+        &pod("elsewhere", "100m", "1", "")
+            .replace("schedulerName: fluxqueue", "schedulerName: volcano"),
+    );
     ours.apply(&unnamed(&pod("x", "100m", "1", "")).replace("name: x", "generateName: made-"));
     let daemons = "
 apiVersion: apps/v1
@@ -181,9 +195,24 @@ spec:
         pod["metadata"]["labels"]["app"] == "d" && scheduler_of(pod) == "default-scheduler"
     });
     // Fluxqueue's own namespace is left alone, whatever it is labelled with.
-    plane.kubectl(&["label", "namespace", "fluxqueue-system", "kube-system", "fluxqueue/admission=enabled"]);
+    plane.kubectl(&[
+        "label",
+        "namespace",
+        "fluxqueue-system",
+        "kube-system",
+        "fluxqueue/admission=enabled",
+    ]);
     for name in ["fluxqueue-system", "kube-system"] {
-        let args = ["create", "-n", name, "--dry-run=server", "-o", "jsonpath={.spec.schedulerName}", "-f", "-"];
+        let args = [
+            "create",
+            "-n",
+            name,
+            "--dry-run=server",
+            "-o",
+            "jsonpath={.spec.schedulerName}",
+            "-f",
+            "-",
+        ];
         let confined = "
 apiVersion: v1
 kind: Pod
@@ -217,9 +246,13 @@ fn pods_are_gated(plane: &ControlPlane) {
     goes_to(&ns, "fluxqueue");
     ns.apply(&unnamed(&pod("nobodys", "100m", "infinity", "")));
     ns.apply(&pod("named", "100m", "infinity", ""));
-    ns.apply(&pod("elsewhere", "100m", "1", "").replace("schedulerName: fluxqueue", "schedulerName: volcano"));
+    ns.apply(
+        &pod("elsewhere", "100m", "1", "")
+            .replace("schedulerName: fluxqueue", "schedulerName: volcano"),
+    );
     ns.apply(&unnamed(&job("job", 2, "100m", "infinity")));
-    let gated = ns.pods(4, "gated", |pod| pod["spec"]["schedulingGates"] == json!([{"name": "fluxqueue"}]));
+    let gated =
+        ns.pods(4, "gated", |pod| pod["spec"]["schedulingGates"] == json!([{"name": "fluxqueue"}]));
     assert!(gated.iter().all(|pod| scheduler_of(pod) == "fluxqueue"));
     // Who gates them takes the gates off again.
     let _fluxqueue = plane.fluxqueue(&[]);
@@ -230,20 +263,25 @@ fn pods_are_gated(plane: &ControlPlane) {
 fn a_strict_namespace_refuses_at_once_what_would_be_refused_later() {
     let plane = plane();
     let _webhook = Webhook::start(&plane, &[]);
-    let ns = labelled(&plane, "strict", &["fluxqueue/admission=enabled", "fluxqueue/strict=enabled"]);
+    let ns =
+        labelled(&plane, "strict", &["fluxqueue/admission=enabled", "fluxqueue/strict=enabled"]);
     goes_to(&ns, "fluxqueue");
-    let create = |manifest: &str| plane.try_kubectl(&["create", "-n", &ns.name, "-f", "-"], manifest);
+    let create =
+        |manifest: &str| plane.try_kubectl(&["create", "-n", &ns.name, "-f", "-"], manifest);
     let claim = "spec:\n  resourceClaims: [{name: gpu, resourceClaimName: g}]";
     let claims = unnamed(&pod("claims", "100m", "1", "")).replace("spec:", claim);
     until("it to be strict", || (!create(&claims).0).then_some(()));
     let walltime = "  annotations: {fluxqueue/walltime: soon}";
     let size = "  labels: {fluxqueue.pod-group: g, fluxqueue.group-size: three}";
     let half = "  labels: {fluxqueue/pod-group: g}";
-    let in_template =
-        unnamed(&job("job", 2, "100m", "1")).replace("    spec:", &format!("    {}", claim.replace('\n', "\n    ")));
+    let in_template = unnamed(&job("job", 2, "100m", "1"))
+        .replace("    spec:", &format!("    {}", claim.replace('\n', "\n    ")));
     let refused = [
         (claims.clone(), "spec.resourceClaims"),
-        (unnamed(&pod("walltime", "100m", "1", walltime)), "metadata.annotations[fluxqueue/walltime]"),
+        (
+            unnamed(&pod("walltime", "100m", "1", walltime)),
+            "metadata.annotations[fluxqueue/walltime]",
+        ),
         (unnamed(&pod("size", "100m", "1", size)), "label fluxqueue.group-size"),
         (unnamed(&pod("half", "100m", "1", half)), "label fluxqueue/group-size is missing"),
         (in_template, "spec.template.spec.resourceClaims"),
@@ -257,16 +295,19 @@ fn a_strict_namespace_refuses_at_once_what_would_be_refused_later() {
     let lenient = labelled(&plane, "lenient", &["fluxqueue/admission=enabled"]);
     lenient.apply(&claims);
     let record = lenient.state("claims", "Refused");
-    let message = record["status"]["blockedBy"][0]["message"].as_str().unwrap_or_default().to_owned();
+    let message =
+        record["status"]["blockedBy"][0]["message"].as_str().unwrap_or_default().to_owned();
     let (_, _, refusal) = create(&claims);
     let (_, words) = message.split_once("spec.resourceClaims: ").expect("the field");
     assert!(refusal.contains(words), "{words:?} in {refusal:?}");
     // kube-scheduler's pods are not ours to judge, and what is well runs.
-    let declined = claims.replace("  name: claims", "  name: claims\n  labels: {fluxqueue/admission: disabled}");
+    let declined = claims
+        .replace("  name: claims", "  name: claims\n  labels: {fluxqueue/admission: disabled}");
     assert!(create(&declined).0);
     ns.apply(&unnamed(&pod("fine", "100m", "infinity", "")));
     ns.running(1);
-    let (ok, _, err) = plane.try_kubectl(&["label", "pod", "fine", "-n", &ns.name, "fluxqueue/pod-group=g"], "");
+    let (ok, _, err) =
+        plane.try_kubectl(&["label", "pod", "fine", "-n", &ns.name, "fluxqueue/pod-group=g"], "");
     assert!(ok, "a pod that has its node is nobody's to judge: {err}");
 }
 
@@ -284,7 +325,11 @@ fn policies_do_without_a_server_what_the_webhook_does() {
     each_gets_what_it_asks_for(&plane);
     pods_are_gated(&plane);
     for kind in ["mutatingadmissionpolicies", "validatingadmissionpolicies"] {
-        let warnings = plane.kubectl(&["get", kind, "-o=jsonpath={.items[*].status.typeChecking.expressionWarnings}"]);
+        let warnings = plane.kubectl(&[
+            "get",
+            kind,
+            "-o=jsonpath={.items[*].status.typeChecking.expressionWarnings}",
+        ]);
         assert_eq!(warnings, "", "{kind}");
     }
 }
@@ -292,7 +337,8 @@ fn policies_do_without_a_server_what_the_webhook_does() {
 #[test]
 fn policies_and_the_webhook_refuse_the_same() {
     let plane = plane();
-    let ns = labelled(&plane, "alike", &["fluxqueue/admission=enabled", "fluxqueue/strict=enabled"]);
+    let ns =
+        labelled(&plane, "alike", &["fluxqueue/admission=enabled", "fluxqueue/strict=enabled"]);
     // What each says of a pod, and of a Job of such pods.
     let lines = |key: &str, value: &str| format!("  {key}: {{{value}}}");
     let walltime = |text: &str| lines("annotations", &format!("fluxqueue/walltime: '{text}'"));
@@ -361,7 +407,8 @@ fn a_dead_webhook_blocks_nothing() {
     ns.apply(&unnamed(&pod("refused-connection", "100m", "1", "")));
     assert!(begun.elapsed() < Duration::from_secs(10));
     assert_eq!(scheduler_of(&ns.list("pods")[0]), "default-scheduler");
-    // A process that takes connections and says nothing costs a second per question, and nothing else.
+    // A process that takes connections and says nothing costs a second per question, and nothing
+    // else.
     webhook.process = process(&plane, webhook.port, &[]);
     goes_to(&ns, "fluxqueue");
     webhook.process.signal("-STOP");
@@ -374,9 +421,11 @@ fn a_dead_webhook_blocks_nothing() {
 #[test]
 fn certificates_of_its_own_are_rotated_without_a_gap() {
     let plane = plane();
-    let _webhook = Webhook::start(&plane, &["--certificate-lifetime=12s", "--authority-lifetime=40s"]);
+    let _webhook =
+        Webhook::start(&plane, &["--certificate-lifetime=12s", "--authority-lifetime=40s"]);
     // Another replica shares them.
-    let _other = process(&plane, free_port(), &["--certificate-lifetime=12s", "--authority-lifetime=40s"]);
+    let _other =
+        process(&plane, free_port(), &["--certificate-lifetime=12s", "--authority-lifetime=40s"]);
     let ns = labelled(&plane, "rotation", &["fluxqueue/admission=enabled"]);
     goes_to(&ns, "fluxqueue");
     let secret = |key: &str| {
@@ -405,20 +454,41 @@ fn whom_the_api_server_trusts_is_put_back_when_somebody_else_changes_it() {
     let _webhook = Webhook::start(&plane, &[]);
     let ns = labelled(&plane, "put-back", &["fluxqueue/admission=enabled"]);
     goes_to(&ns, "fluxqueue");
-    let nonsense = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate").cert.pem();
+    let nonsense = rcgen::generate_simple_self_signed(["localhost".to_owned()])
+        .expect("a certificate")
+        .cert
+        .pem();
     let operation = json!([{
         "op": "replace", "path": "/webhooks/0/clientConfig/caBundle",
         "value": k8s_openapi::ByteString(nonsense.into_bytes()),
     }]);
     let patch = operation.to_string();
-    plane.kubectl(&["patch", "mutatingwebhookconfiguration", "fluxqueue", "--type=json", "-p", &patch]);
+    plane.kubectl(&[
+        "patch",
+        "mutatingwebhookconfiguration",
+        "fluxqueue",
+        "--type=json",
+        "-p",
+        &patch,
+    ]);
     // It looks by itself once a minute: this is its watch.
-    within(Duration::from_secs(20), "the right authority to be back", || (!trusted(&plane).is_empty()).then_some(()));
+    within(Duration::from_secs(20), "the right authority to be back", || {
+        (!trusted(&plane).is_empty()).then_some(())
+    });
     goes_to(&ns, "fluxqueue");
     // A Secret that was emptied is filled again, and what is in it is trusted.
     let before = trusted(&plane);
     let empty = r#"[{"op": "remove", "path": "/data"}]"#;
-    plane.kubectl(&["patch", "secret", "fluxqueue-webhook", "-n", "fluxqueue-system", "--type=json", "-p", empty]);
+    plane.kubectl(&[
+        "patch",
+        "secret",
+        "fluxqueue-webhook",
+        "-n",
+        "fluxqueue-system",
+        "--type=json",
+        "-p",
+        empty,
+    ]);
     within(Duration::from_secs(20), "another authority", || {
         let now = trusted(&plane);
         (!now.is_empty() && now != before).then_some(())
@@ -428,8 +498,12 @@ fn whom_the_api_server_trusts_is_put_back_when_somebody_else_changes_it() {
     assert!(!log.contains("WARN"), "{log}");
 }
 
-/// A certificate for localhost by this authority, that is valid for so many days from now, which may be fewer than none.
-fn signed(authority: &rcgen::Issuer<'_, rcgen::KeyPair>, days: i64) -> (rcgen::Certificate, rcgen::KeyPair) {
+/// A certificate for localhost by this authority, that is valid for so many days from now, which
+/// may be fewer than none.
+fn signed(
+    authority: &rcgen::Issuer<'_, rcgen::KeyPair>,
+    days: i64,
+) -> (rcgen::Certificate, rcgen::KeyPair) {
     let mut params = rcgen::CertificateParams::new(["localhost".to_owned()]).expect("a name");
     let now = time::OffsetDateTime::now_utc();
     params.not_before = now - time::Duration::days(10);
@@ -452,7 +526,8 @@ fn certificates_of_others_are_read_again_and_wrong_ones_block_nothing() {
     let plane = plane();
     let ((trusted, right), (_, wrong)) = (authority(), authority());
     let (files, port) = (Files::in_dir(&plane), free_port());
-    let put = |(certificate, key): (rcgen::Certificate, rcgen::KeyPair)| files.write(&certificate, &key);
+    let put =
+        |(certificate, key): (rcgen::Certificate, rcgen::KeyPair)| files.write(&certificate, &key);
     put(signed(&right, -1));
     install_trusting(&plane, port, &trusted);
     let flags = files.flags();
@@ -467,7 +542,8 @@ fn certificates_of_others_are_read_again_and_wrong_ones_block_nothing() {
     given_for("expired", 3, "default-scheduler");
     put(signed(&right, 10));
     goes_to(&ns, "fluxqueue");
-    // Connections stand, so the next certificate is looked at when the API server makes another one.
+    // Connections stand, so the next certificate is looked at when the API server makes another
+    // one.
     put(signed(&wrong, 10));
     std::thread::sleep(Duration::from_secs(6));
     plane.testbed(&["restart", "kube-apiserver"]);
@@ -482,8 +558,8 @@ fn percentile(times: &[Duration], of: usize) -> Duration {
     times[(times.len() * of / 100).saturating_sub(1)]
 }
 
-/// What a question may cost where a creation of which nobody is asked takes a millisecond. Where it takes longer, as on a machine
-/// that others use, a question may cost twice as much as it.
+/// What a question may cost where a creation of which nobody is asked takes a millisecond. Where it
+/// takes longer, as on a machine that others use, a question may cost twice as much as it.
 const QUESTION: Duration = Duration::from_millis(2);
 
 /// Percentiles of the creations in a namespace: of its seconds the one that was disturbed least.
@@ -502,7 +578,8 @@ impl Creations {
         self.most = self.most.min(percentile(&times, 95));
     }
 
-    /// The slowest take far longer than most: others have the machine, and what the slowest take is theirs.
+    /// The slowest take far longer than most: others have the machine, and what the slowest take is
+    /// theirs.
     fn are_disturbed(&self) -> bool {
         self.most > self.median * 2
     }
@@ -514,21 +591,29 @@ async fn a_hundred_creations_a_second_cost_little() {
     let _webhook = Webhook::start(&plane, &[]);
     let unasked = plane.namespace("unasked");
     let asked = labelled(&plane, "asked", &["fluxqueue/admission=enabled"]);
-    let strict = labelled(&plane, "asked-twice", &["fluxqueue/admission=enabled", "fluxqueue/strict=enabled"]);
+    let strict = labelled(
+        &plane,
+        "asked-twice",
+        &["fluxqueue/admission=enabled", "fluxqueue/strict=enabled"],
+    );
     goes_to(&strict, "fluxqueue");
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let file = kube::config::Kubeconfig::read_from(plane.dir.join("admin.kubeconfig")).expect("a kubeconfig");
-    let config =
-        kube::Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await.expect("a configuration");
+    let file = kube::config::Kubeconfig::read_from(plane.dir.join("admin.kubeconfig"))
+        .expect("a kubeconfig");
+    let config = kube::Config::from_custom_kubeconfig(file, &KubeConfigOptions::default())
+        .await
+        .expect("a configuration");
     let client = kube::Client::try_from(config).expect("a client");
-    let pods = [&unasked, &asked, &strict].map(|ns| Api::<Pod>::namespaced(client.clone(), &ns.name));
+    let pods =
+        [&unasked, &asked, &strict].map(|ns| Api::<Pod>::namespaced(client.clone(), &ns.name));
     let body: Pod = serde_json::from_value(json!({
         "metadata": {"generateName": "p-"},
         "spec": {"containers": [{"name": "main", "image": "busybox", "resources": {"requests": {"cpu": "1m"}}}]},
     }))
     .expect("a pod");
-    // A second of each in turn, so that whatever else the machine does costs all the same. The first of each warms up connections.
-    // A machine that others use has few quiet seconds, so it goes on for up to a minute.
+    // A second of each in turn, so that whatever else the machine does costs all the same. The
+    // first of each warms up connections. A machine that others use has few quiet seconds, so it
+    // goes on for up to a minute.
     let mut best = [Creations::NONE; 3];
     let costs = |best: [Creations; 3], of: fn(&Creations) -> Duration| {
         let [unasked, asked, strict] = best.map(|creations| of(&creations));
@@ -543,18 +628,24 @@ async fn a_hundred_creations_a_second_cost_little() {
         if round >= 3 {
             best[round % 3].add(times);
         }
-        if round >= 11 && round % 3 == 2 && costs(best, |creations| creations.most).iter().all(|cost| *cost < QUESTION)
+        if round >= 11
+            && round % 3 == 2
+            && costs(best, |creations| creations.most).iter().all(|cost| *cost < QUESTION)
         {
             break;
         }
     }
-    // The control plane ends with this test, so its thousands of pods need not be deleted one by one.
+    // The control plane ends with this test, so its thousands of pods need not be deleted one by
+    // one.
     [unasked, asked, strict].into_iter().for_each(std::mem::forget);
     println!("100 creations a second, unasked, asked, asked in a strict namespace: {best:?}");
     println!("a question costs {:?}, median", costs(best, |creations| creations.median));
     println!("a question costs {:?}, 95th percentile", costs(best, |creations| creations.most));
     assert!(is_little(best, |creations| creations.median), "{best:?}");
-    assert!(best.iter().any(Creations::are_disturbed) || is_little(best, |creations| creations.most), "{best:?}");
+    assert!(
+        best.iter().any(Creations::are_disturbed) || is_little(best, |creations| creations.most),
+        "{best:?}"
+    );
 }
 
 /// What each of a hundred creations took, one begun every 10 ms.

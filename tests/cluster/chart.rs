@@ -1,4 +1,5 @@
-//! The Helm chart: it gives what the kustomizations give, refuses values that make no sense, and is installed, upgraded and uninstalled.
+//! The Helm chart: it gives what the kustomizations give, refuses values that make no sense, and is
+//! installed, upgraded and uninstalled.
 //!
 //! Needs Helm's binary besides the testbed's (`make helm`).
 
@@ -24,7 +25,11 @@ fn chart() -> PathBuf {
 /// Runs helm; says whether it succeeded, and what it printed on stdout and stderr.
 fn try_helm(args: &[&str], values: &str) -> (bool, String, String) {
     let path = root().join("tests/helm/bin/helm");
-    assert!(path.exists(), "helm is not built: run `make helm` first ({} is missing)", path.display());
+    assert!(
+        path.exists(),
+        "helm is not built: run `make helm` first ({} is missing)",
+        path.display()
+    );
     let mut helm = Command::new(path);
     helm.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = helm.spawn().expect("helm starts");
@@ -36,7 +41,10 @@ fn try_helm(args: &[&str], values: &str) -> (bool, String, String) {
 
 fn try_template(values: &str) -> (bool, String, String) {
     let chart = chart();
-    try_helm(&["template", "fluxqueue", chart.to_str().expect("a path"), "-n", NAMESPACE, "-f", "-"], values)
+    try_helm(
+        &["template", "fluxqueue", chart.to_str().expect("a path"), "-n", NAMESPACE, "-f", "-"],
+        values,
+    )
 }
 
 /// What the chart gives with these values.
@@ -62,7 +70,11 @@ fn kustomized(folders: &[&str]) -> Objects {
     let mut all = Objects::new();
     for folder in folders {
         let path = root().join("manifests").join(folder);
-        let out = Command::new(testbed()).args(["kubectl", "kustomize"]).arg(path).output().expect("kubectl runs");
+        let out = Command::new(testbed())
+            .args(["kubectl", "kustomize"])
+            .arg(path)
+            .output()
+            .expect("kubectl runs");
         assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
         all.extend(objects(std::str::from_utf8(&out.stdout).expect("text")));
     }
@@ -82,14 +94,21 @@ fn the_chart_gives_what_the_kustomizations_give() {
     let cases: [(&str, &[&str]); 4] = [
         ("", &["crds", "base"]),
         ("webhook: {enabled: true}", &["crds", "base", "webhook"]),
-        ("webhook: {enabled: true, certManager: {enabled: true}}", &["crds", "base", "overlays/webhook-cert-manager"]),
-        ("{admissionPolicies: {enabled: true}, crds: {enabled: false}}", &["base", "admission-policies"]),
+        (
+            "webhook: {enabled: true, certManager: {enabled: true}}",
+            &["crds", "base", "overlays/webhook-cert-manager"],
+        ),
+        (
+            "{admissionPolicies: {enabled: true}, crds: {enabled: false}}",
+            &["base", "admission-policies"],
+        ),
     ];
     for (values, folders) in cases {
         let (mut chart, kustomizations) = (templated(values), kustomized(folders));
         for ((kind, name), object) in &mut chart {
             if kind == "CustomResourceDefinition" {
-                let annotations = object["metadata"].as_object_mut().expect("metadata").remove("annotations");
+                let annotations =
+                    object["metadata"].as_object_mut().expect("metadata").remove("annotations");
                 assert_eq!(annotations, Some(json!({"helm.sh/resource-policy": "keep"})), "{name}");
             }
         }
@@ -103,22 +122,40 @@ fn the_chart_gives_what_the_kustomizations_give() {
 
 #[test]
 fn every_value_goes_where_it_belongs() {
-    let each = |values: &str| format!("{{scheduler: {values}, webhook: {{enabled: true, {}", &values[1..]) + "}";
+    let each = |values: &str| {
+        format!("{{scheduler: {values}, webhook: {{enabled: true, {}", &values[1..]) + "}"
+    };
     let (pod, container) = ("/spec/template/spec", "/spec/template/spec/containers/0");
     let of_deployments = [
         ("{replicas: 3}", "/spec/replicas".to_owned(), json!(3)),
-        ("{resources: {requests: {cpu: 2}}}", format!("{container}/resources/requests/cpu"), json!(2)),
+        (
+            "{resources: {requests: {cpu: 2}}}",
+            format!("{container}/resources/requests/cpu"),
+            json!(2),
+        ),
         ("{priorityClassName: ''}", format!("{pod}/priorityClassName"), Value::Null),
         ("{nodeSelector: {role: infra}}", format!("{pod}/nodeSelector"), json!({"role": "infra"})),
-        ("{tolerations: [{operator: Exists}]}", format!("{pod}/tolerations"), json!([{"operator": "Exists"}])),
+        (
+            "{tolerations: [{operator: Exists}]}",
+            format!("{pod}/tolerations"),
+            json!([{"operator": "Exists"}]),
+        ),
         ("{affinity: {nodeAffinity: {}}}", format!("{pod}/affinity"), json!({"nodeAffinity": {}})),
         (
             "{topologySpreadConstraints: [{maxSkew: 1}]}",
             format!("{pod}/topologySpreadConstraints"),
             json!([{"maxSkew": 1}]),
         ),
-        ("{podLabels: {team: hpc}}", "/spec/template/metadata/labels/team".to_owned(), json!("hpc")),
-        ("{podAnnotations: {note: x}}", "/spec/template/metadata/annotations/note".to_owned(), json!("x")),
+        (
+            "{podLabels: {team: hpc}}",
+            "/spec/template/metadata/labels/team".to_owned(),
+            json!("hpc"),
+        ),
+        (
+            "{podAnnotations: {note: x}}",
+            "/spec/template/metadata/annotations/note".to_owned(),
+            json!("x"),
+        ),
     ];
     for (values, pointer, expected) in of_deployments {
         let objects = templated(&each(values));
@@ -162,20 +199,29 @@ crds: {{keep: false}}
         let container = at("Deployment", name, container);
         assert_eq!(container["image"], format!("registry.example.com/fluxqueue@{digest}"));
         assert_eq!(container["imagePullPolicy"], "Always");
-        assert!(container["args"].as_array().expect("args").contains(&json!("--log-level=debug")), "{container}");
-        assert_eq!(at("Deployment", name, &format!("{pod}/imagePullSecrets")), json!([{"name": "s"}]));
+        assert!(
+            container["args"].as_array().expect("args").contains(&json!("--log-level=debug")),
+            "{container}"
+        );
+        assert_eq!(
+            at("Deployment", name, &format!("{pod}/imagePullSecrets")),
+            json!([{"name": "s"}])
+        );
     }
     let args = at("Deployment", "fluxqueue-webhook", &format!("{container}/args"));
     let names = ["--scheduler-name=hpc", "--scheduler-name=fluence"].map(Value::from);
     assert!(names.iter().all(|name| args.as_array().expect("args").contains(name)), "{args}");
     let settings = at("ConfigMap", "fluxqueue", "/data/config.yaml");
     for line in ["queueDepth: 1000000", "recordLonePods: true", "kind: FluxqueueConfiguration"] {
-        assert!(settings.as_str().expect("a text").lines().any(|other| other == line), "{line} in {settings}");
+        assert!(
+            settings.as_str().expect("a text").lines().any(|other| other == line),
+            "{line} in {settings}"
+        );
     }
     let other = templated("settings: {queueDepth: 2}");
     let checksum = |objects: &Objects| {
-        objects[&("Deployment".to_owned(), "fluxqueue".to_owned())]["spec"]["template"]["metadata"]["annotations"]
-            ["checksum/settings"]
+        objects[&("Deployment".to_owned(), "fluxqueue".to_owned())]["spec"]["template"]["metadata"]
+            ["annotations"]["checksum/settings"]
             .clone()
     };
     assert_ne!(checksum(&objects), checksum(&other), "other settings restart the replicas");
@@ -183,7 +229,10 @@ crds: {{keep: false}}
         at("Certificate", "fluxqueue-webhook", "/spec/issuerRef"),
         json!({"kind": "ClusterIssuer", "name": "ca"})
     );
-    assert_eq!(at("ClusterRoleBinding", "fluxqueue-metrics-reader", "/subjects/0/name"), "prometheus");
+    assert_eq!(
+        at("ClusterRoleBinding", "fluxqueue-metrics-reader", "/subjects/0/name"),
+        "prometheus"
+    );
     assert_eq!(at("ServiceMonitor", "fluxqueue", "/metadata/labels/release"), "prometheus");
     assert_eq!(at("ServiceMonitor", "fluxqueue", "/spec/endpoints/0/interval"), "10s");
     let port = at("ServiceMonitor", "fluxqueue", "/spec/endpoints/0/port");
@@ -199,7 +248,11 @@ crds: {{keep: false}}
         assert!(!objects.keys().any(|(kind, _)| kind == gone), "{gone}");
     }
     assert_eq!(
-        at("CustomResourceDefinition", "fluxjobs.jobs.converged-computing.org", "/metadata/annotations"),
+        at(
+            "CustomResourceDefinition",
+            "fluxjobs.jobs.converged-computing.org",
+            "/metadata/annotations"
+        ),
         Value::Null
     );
 }
@@ -226,8 +279,15 @@ networkPolicy:
     for (name, rule, port, cidr) in clients {
         let spec = &policies[&("NetworkPolicy".to_owned(), name.to_owned())]["spec"];
         let rule = &spec["ingress"][rule];
-        assert_eq!((&rule["from"], &rule["ports"][0]["port"]), (&block(cidr), &json!(port)), "{name}");
-        assert_eq!(spec["egress"], json!([{"to": block("192.0.2.4/32"), "ports": [{"port": 6443}]}]));
+        assert_eq!(
+            (&rule["from"], &rule["ports"][0]["port"]),
+            (&block(cidr), &json!(port)),
+            "{name}"
+        );
+        assert_eq!(
+            spec["egress"],
+            json!([{"to": block("192.0.2.4/32"), "ports": [{"port": 6443}]}])
+        );
         assert_eq!(spec["policyTypes"], json!(["Ingress", "Egress"]));
     }
 }
@@ -236,11 +296,21 @@ networkPolicy:
 #[test]
 fn the_chart_goes_where_it_is_told() {
     let chart = chart();
-    let args = ["template", "fluxqueue", chart.to_str().expect("a path"), "-n", "hpc", "--set", "webhook.enabled=true"];
+    let args = [
+        "template",
+        "fluxqueue",
+        chart.to_str().expect("a path"),
+        "-n",
+        "hpc",
+        "--set",
+        "webhook.enabled=true",
+    ];
     let (ok, out, err) = try_helm(&args, "");
     assert!(ok, "{err}");
     assert!(!out.contains(NAMESPACE), "{out}");
-    for object in objects(&out).values().filter(|object| object["kind"].as_str() == Some("Deployment")) {
+    for object in
+        objects(&out).values().filter(|object| object["kind"].as_str() == Some("Deployment"))
+    {
         assert_eq!(object["metadata"]["namespace"], "hpc");
     }
 }
@@ -254,7 +324,10 @@ fn values_that_make_no_sense_are_refused() {
         ("scheduler: {replicas: '2'}", "/scheduler/replicas"),
         ("scheduler: {extraArgs: [log-level=debug]}", "/scheduler/extraArgs/0"),
         ("webhook: {enabled: 'yes'}", "/webhook/enabled"),
-        ("webhook: {certManager: {issuerRef: {kind: Vault, name: x}}}", "/webhook/certManager/issuerRef"),
+        (
+            "webhook: {certManager: {issuerRef: {kind: Vault, name: x}}}",
+            "/webhook/certManager/issuerRef",
+        ),
         ("image: {tag: 1.0}", "/image/tag"),
         ("image: {digest: latest}", "/image/digest"),
         ("settings: {queuePolicy: fifo}", "/settings/queuePolicy"),
@@ -265,7 +338,10 @@ fn values_that_make_no_sense_are_refused() {
         ("metrics: {readers: [prometheus]}", "/metrics/readers/0"),
         // Without a name, a list of clients would admit all of them.
         ("networkPolicy: {clients: {webhook: []}}", "/networkPolicy/clients/webhook"),
-        ("networkPolicy: {clients: {scheduler: [{cidr: 10.0.0.0/8}]}}", "/networkPolicy/clients/scheduler/0"),
+        (
+            "networkPolicy: {clients: {scheduler: [{cidr: 10.0.0.0/8}]}}",
+            "/networkPolicy/clients/scheduler/0",
+        ),
         ("networkPolicy: {egress: []}", "/networkPolicy/egress"),
         ("policies: {breakGlassGroup: \"it's\"}", "/policies/breakGlassGroup"),
     ];
@@ -276,12 +352,20 @@ fn values_that_make_no_sense_are_refused() {
     // As a part of another chart it is given what all of them share.
     assert!(try_template("global: {imageRegistry: registry.example.com}").0);
     let chart = chart();
-    let old = ["template", "fluxqueue", chart.to_str().expect("a path"), "--kube-version=1.35.0", "-f", "-"];
+    let old = [
+        "template",
+        "fluxqueue",
+        chart.to_str().expect("a path"),
+        "--kube-version=1.35.0",
+        "-f",
+        "-",
+    ];
     let (ok, _, err) = try_helm(&old, "admissionPolicies: {enabled: true}");
     assert!(!ok && err.contains("admissionPolicies.enabled: needs Kubernetes 1.36"), "{err}");
 }
 
-/// What the simulated kubelets run has no programs in it: ours would end at once, and never be available.
+/// What the simulated kubelets run has no programs in it: ours would end at once, and never be
+/// available.
 const LASTING: &str = "podAnnotations: {testbed/run-seconds: '100000'}";
 
 /// Helm as the admin of a control plane.
@@ -290,7 +374,8 @@ struct Release<'a>(&'a ControlPlane);
 impl Release<'_> {
     fn attempt(&self, command: &str, more: &[&str], values: &str) -> (bool, String, String) {
         let kubeconfig = self.0.dir.join("admin.kubeconfig");
-        let own = ["-n", NAMESPACE, "--timeout=2m", "--kubeconfig", kubeconfig.to_str().expect("a path")];
+        let own =
+            ["-n", NAMESPACE, "--timeout=2m", "--kubeconfig", kubeconfig.to_str().expect("a path")];
         try_helm(&[&[command, "fluxqueue"], more, &own].concat(), values)
     }
 
@@ -319,7 +404,10 @@ fn older_chart(plane: &ControlPlane) -> PathBuf {
     let text = std::fs::read_to_string(&path).expect("the definition");
     let mut definition: Value = serde_saphyr::from_str(&text).expect("YAML");
     let status = "/spec/versions/0/schema/openAPIV3Schema/properties/status/properties";
-    let status = definition.pointer_mut(status).and_then(Value::as_object_mut).expect("the schema of the status");
+    let status = definition
+        .pointer_mut(status)
+        .and_then(Value::as_object_mut)
+        .expect("the schema of the status");
     status.remove("estimatedStart").expect("the field");
     std::fs::write(path, definition.to_string()).expect("it is written");
     copy
@@ -330,7 +418,12 @@ fn secret(plane: &ControlPlane) -> String {
 }
 
 fn leader(plane: &ControlPlane) -> String {
-    plane.try_kubectl(&["get", "lease", "fluxqueue", "-n", NAMESPACE, "-o=jsonpath={.spec.holderIdentity}"], "").1
+    plane
+        .try_kubectl(
+            &["get", "lease", "fluxqueue", "-n", NAMESPACE, "-o=jsonpath={.spec.holderIdentity}"],
+            "",
+        )
+        .1
 }
 
 #[test]
@@ -359,7 +452,8 @@ fn the_chart_is_installed_upgraded_uninstalled_and_installed_again() {
     assert!(ok, "{err}");
     until("a leader", || (!leader(&plane).is_empty()).then_some(()));
     assert_eq!((trusted(&plane), secret(&plane)), (authority, certificate));
-    let replicas = ["get", "deployment", "fluxqueue", "-n", NAMESPACE, "-o=jsonpath={.spec.replicas}"];
+    let replicas =
+        ["get", "deployment", "fluxqueue", "-n", NAMESPACE, "-o=jsonpath={.spec.replicas}"];
     assert_eq!(plane.kubectl(&replicas), "1");
 
     // What cannot be meant changes nothing.
@@ -370,7 +464,14 @@ fn the_chart_is_installed_upgraded_uninstalled_and_installed_again() {
     // The settings are read as they were written.
     fluxqueue.terminate();
     let file = plane.dir.join("settings.yaml");
-    let text = plane.kubectl(&["get", "configmap", "fluxqueue", "-n", NAMESPACE, "-o=jsonpath={.data.config\\.yaml}"]);
+    let text = plane.kubectl(&[
+        "get",
+        "configmap",
+        "fluxqueue",
+        "-n",
+        NAMESPACE,
+        "-o=jsonpath={.data.config\\.yaml}",
+    ]);
     std::fs::write(&file, text).expect("it is written");
     let config = format!("--config={}", file.display());
     let mut fluxqueue = plane.fluxqueue(&[&config]);
@@ -379,17 +480,25 @@ fn the_chart_is_installed_upgraded_uninstalled_and_installed_again() {
     ns.apply(&job("solve", 2, "3", "infinity"));
     ns.running(3);
     ns.apply(&job("waits", 3, "3", "1"));
-    let before = [ns.state("lone", "Running"), ns.state("solve", "Running"), ns.state("waits", "Pending")];
+    let before =
+        [ns.state("lone", "Running"), ns.state("solve", "Running"), ns.state("waits", "Pending")];
     fluxqueue.terminate();
     drop(webhook);
 
     // What is uninstalled leaves what runs, and the order of the queue.
     release.run("uninstall", &["--wait"], "");
-    for object in ["clusterrole/fluxqueue", "clusterrole/fluxqueue-view", "mutatingwebhookconfiguration/fluxqueue"] {
+    for object in [
+        "clusterrole/fluxqueue",
+        "clusterrole/fluxqueue-view",
+        "mutatingwebhookconfiguration/fluxqueue",
+    ] {
         assert!(!plane.try_kubectl(&["get", object], "").0, "{object} is still there");
     }
     assert!(
-        plane.kubectl(&["get", "deployments,configmaps", "-n", NAMESPACE, "-o=name"]).lines().all(is_kubernetes_own)
+        plane
+            .kubectl(&["get", "deployments,configmaps", "-n", NAMESPACE, "-o=name"])
+            .lines()
+            .all(is_kubernetes_own)
     );
     ns.running(3);
     assert_eq!(identities(&ns).len(), 3);

@@ -1,4 +1,5 @@
-//! Required affinity and anti-affinity between pods, and required spread, as the API server stores them.
+//! Required affinity and anti-affinity between pods, and required spread, as the API server stores
+//! them.
 
 use std::collections::BTreeMap;
 
@@ -67,7 +68,8 @@ fn gangs_are_spread_kept_apart_and_kept_together() {
     assert_eq!(counts, [2, 2, 2]);
     // Of six zones there are three.
     ns.apply(&asking("never", 4, "500m", &term("podAntiAffinity", "never", "zone")));
-    let record = ns.flux_job("never", "to say why it waits", |job| job["status"]["blockedBy"].is_array());
+    let record =
+        ns.flux_job("never", "to say why it waits", |job| job["status"]["blockedBy"].is_array());
     let text = record["status"]["blockedBy"][0]["message"].as_str().unwrap_or_default();
     assert!(text.contains("No placement of all of them together was found"), "{text}");
     ns.apply(&asking("later", 2, "500m", ""));

@@ -40,9 +40,9 @@ const STATUS: &str = r#"{"status": {
 type Objects<T> = BTreeMap<(Option<String>, Option<String>), T>;
 
 fn answer(client: &Client, path: &str, accept: &str) -> Bytes {
-    let query =
-        "watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&timeoutSeconds=1";
-    let request = Request::get(format!("{path}?{query}")).header(header::ACCEPT, accept).body(Body::empty());
+    let query = "watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&timeoutSeconds=1";
+    let request =
+        Request::get(format!("{path}?{query}")).header(header::ACCEPT, accept).body(Body::empty());
     let (client, request) = (client.clone(), request.expect("a request"));
     let exchange = async move { client.send(request).await?.into_body().collect_bytes().await };
     tokio::runtime::Handle::current().block_on(exchange).expect("the API server answers")
@@ -51,7 +51,8 @@ fn answer(client: &Client, path: &str, accept: &str) -> Bytes {
 fn from_json<K: DeserializeOwned + kube::Resource>(answer: &Bytes) -> Objects<K> {
     let lines = answer.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
     let events = lines.map(|line| serde_json::from_slice::<Value>(line).expect("JSON"));
-    let objects = events.filter(|event| event["type"] != "BOOKMARK").map(|mut event| event["object"].take());
+    let objects =
+        events.filter(|event| event["type"] != "BOOKMARK").map(|mut event| event["object"].take());
     objects.map(|object| keyed(serde_json::from_value(object).expect("an object"))).collect()
 }
 
@@ -81,10 +82,13 @@ fn both<K: DeserializeOwned + kube::Resource>(
 ) -> ([Bytes; 2], Vec<(K, K)>) {
     until("two answers about the same objects", || {
         let answers = [answer(client, path, "application/json"), answer(client, path, PROTOBUF)];
-        let (json, mut protobuf) = (from_json::<K>(&answers[0]), from_protobuf(&answers[1], decode));
+        let (json, mut protobuf) =
+            (from_json::<K>(&answers[0]), from_protobuf(&answers[1], decode));
         let all = json.len().max(protobuf.len());
-        let pairs: Vec<_> =
-            json.into_iter().filter_map(|(key, object)| Some((object, protobuf.remove(&key)?))).collect();
+        let pairs: Vec<_> = json
+            .into_iter()
+            .filter_map(|(key, object)| Some((object, protobuf.remove(&key)?)))
+            .collect();
         (pairs.len() == all).then_some((answers, pairs))
     })
 }
@@ -95,16 +99,26 @@ fn keep(name: &str, [json, protobuf]: &[Bytes; 2]) {
         let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("scheduler/kube/tests/answers");
         std::fs::create_dir_all(&directory).expect("a directory");
         std::fs::write(directory.join(format!("{name}.json")), json).expect("it is written");
-        std::fs::write(directory.join(format!("{name}.protobuf")), protobuf).expect("it is written");
+        std::fs::write(directory.join(format!("{name}.protobuf")), protobuf)
+            .expect("it is written");
     }
 }
 
 fn make_pods(ns: &Namespace<'_>) {
     let features = r#"{"status": {"declaredFeatures": ["SomeFeature"]}}"#;
-    ns.plane.kubectl(&["patch", "node", "small-3", "--subresource=status", "--type=merge", "-p", features]);
+    ns.plane.kubectl(&[
+        "patch",
+        "node",
+        "small-3",
+        "--subresource=status",
+        "--type=merge",
+        "-p",
+        features,
+    ]);
     ns.plane.kubectl(&["cordon", "closed-0"]);
     let account: Value =
-        serde_json::from_str(&ns.kubectl(&["get", "serviceaccount", "default", "-o", "json"])).expect("JSON");
+        serde_json::from_str(&ns.kubectl(&["get", "serviceaccount", "default", "-o", "json"]))
+            .expect("JSON");
     let owner = account["metadata"]["uid"].as_str().expect("a uid");
     ns.apply(&RICH.replace("NAMESPACE", &ns.name).replace("OWNER", owner));
     ns.apply(&pod("runs", "100m", "infinity", ""));
@@ -132,7 +146,8 @@ fn pods_and_nodes_read_the_same_from_both_encodings() {
     keep("pods", &answers);
     assert_eq!(pods.len(), 6);
     for (json, protobuf) in pods {
-        let read = |pod: &Lean<core_v1::Pod>| Pod::from_kubernetes(&pod.0, &mut ShapeInterner::default());
+        let read =
+            |pod: &Lean<core_v1::Pod>| Pod::from_kubernetes(&pod.0, &mut ShapeInterner::default());
         assert_eq!(read(&json).expect("a pod"), read(&protobuf).expect("a pod"));
     }
     let (answers, nodes) = both::<Lean<core_v1::Node>>(&client, "/api/v1/nodes", protobuf::node);
@@ -142,5 +157,12 @@ fn pods_and_nodes_read_the_same_from_both_encodings() {
         assert_eq!(read(&json), read(&protobuf));
     }
     plane.kubectl(&["uncordon", "closed-0"]);
-    ns.kubectl(&["patch", "pod", "leaving", "--type=merge", "-p", r#"{"metadata": {"finalizers": null}}"#]);
+    ns.kubectl(&[
+        "patch",
+        "pod",
+        "leaving",
+        "--type=merge",
+        "-p",
+        r#"{"metadata": {"finalizers": null}}"#,
+    ]);
 }

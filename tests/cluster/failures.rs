@@ -21,7 +21,10 @@ fn a_gang_of_200_survives_kill_9_at_any_moment() {
         fluxqueue = plane.fluxqueue(&[]);
         let pods = ns.running(200);
         let after = bound(&pods);
-        assert!(before.iter().all(|(pod, node)| after.get(pod) == Some(node)), "a bound pod has moved");
+        assert!(
+            before.iter().all(|(pod, node)| after.get(pod) == Some(node)),
+            "a bound pod has moved"
+        );
         let record = ns.state("gang", "Running");
         let mut nodes = BTreeMap::new();
         for node in after.into_values() {
@@ -33,7 +36,9 @@ fn a_gang_of_200_survives_kill_9_at_any_moment() {
         ns.flux_job("extra", "waits", |job| job["status"]["blockedBy"].is_array());
         ns.kubectl(&["delete", "job", "gang", "--wait=false"]);
         ns.kubectl(&["delete", "pods", "--all", "--grace-period=0", "--force"]);
-        until("nothing to be left", || (ns.list("pods").is_empty() && ns.list("fluxjobs").is_empty()).then_some(()));
+        until("nothing to be left", || {
+            (ns.list("pods").is_empty() && ns.list("fluxjobs").is_empty()).then_some(())
+        });
     }
     assert_eq!(plane.testbed(&["refusals"]).trim(), "0", "a kubelet refused a pod");
 }
@@ -45,7 +50,10 @@ fn bound(pods: &[Value]) -> BTreeMap<String, String> {
 
 #[test]
 fn the_queue_keeps_its_order_over_a_restart() {
-    let plane = ControlPlane::start("groups:\n- {namePrefix: n-, count: 1, cpu: '2', memory: 16Gi, pods: 110}\n", &[]);
+    let plane = ControlPlane::start(
+        "groups:\n- {namePrefix: n-, count: 1, cpu: '2', memory: 16Gi, pods: 110}\n",
+        &[],
+    );
     let mut fluxqueue = plane.fluxqueue(&[]);
     let ns = plane.namespace("order");
     ns.apply(&job("running", 1, "2", "infinity"));
@@ -60,7 +68,12 @@ fn the_queue_keeps_its_order_over_a_restart() {
         let mut all: Vec<(String, String)> = ns
             .list("fluxjobs")
             .iter()
-            .map(|job| (job["status"]["queuedAt"].to_string(), job["spec"]["workloadRef"]["name"].to_string()))
+            .map(|job| {
+                (
+                    job["status"]["queuedAt"].to_string(),
+                    job["spec"]["workloadRef"]["name"].to_string(),
+                )
+            })
             .collect();
         all.sort();
         all
@@ -96,19 +109,25 @@ fn the_queue_keeps_its_order_over_a_restart() {
 
 #[test]
 fn a_node_deleted_under_a_gang_is_replaced() {
-    let plane = ControlPlane::start("groups:\n- {namePrefix: n-, count: 5, cpu: '4', memory: 16Gi, pods: 110}\n", &[]);
+    let plane = ControlPlane::start(
+        "groups:\n- {namePrefix: n-, count: 5, cpu: '4', memory: 16Gi, pods: 110}\n",
+        &[],
+    );
     let _fluxqueue = plane.fluxqueue(&[]);
     let ns = plane.namespace("lost");
     ns.apply(&job("gang", 8, "1", "infinity"));
     let pods = ns.running(8);
     let node = node_of(&pods[0]).to_owned();
     plane.kubectl(&["delete", "node", &node]);
-    // The pods of a node that is gone are removed by the pod garbage collector, which takes its time.
+    // The pods of a node that is gone are removed by the pod garbage collector, which takes its
+    // time.
     within(Duration::from_mins(3), "8 pods running elsewhere", || {
         let elsewhere = |pod: &&Value| pod["status"]["phase"] == "Running" && node_of(pod) != node;
         (ns.list("pods").iter().filter(elsewhere).count() == 8).then_some(())
     });
-    ns.flux_job("gang", "is whole again", |job| job["status"]["size"] == "8/8" && job["status"]["state"] == "Running");
+    ns.flux_job("gang", "is whole again", |job| {
+        job["status"]["size"] == "8/8" && job["status"]["state"] == "Running"
+    });
 }
 
 #[test]
@@ -137,7 +156,10 @@ fn two_replicas_are_safe_and_the_second_takes_over() {
     ];
     let mut first = plane.fluxqueue(&quick);
     until("a leader", || {
-        plane.try_kubectl(&["get", "lease", "-n", "fluxqueue-system", "fluxqueue"], "").0.then_some(())
+        plane
+            .try_kubectl(&["get", "lease", "-n", "fluxqueue-system", "fluxqueue"], "")
+            .0
+            .then_some(())
     });
     let mut second = plane.fluxqueue(&quick);
     let ns = plane.namespace("replicas");
@@ -150,7 +172,8 @@ fn two_replicas_are_safe_and_the_second_takes_over() {
     assert_eq!(second.terminate(), Some(0), "SIGTERM ends it cleanly");
 }
 
-/// As `kubectl rollout restart` does it: one replica after the other is told to end, and a new one comes.
+/// As `kubectl rollout restart` does it: one replica after the other is told to end, and a new one
+/// comes.
 #[test]
 fn an_upgrade_while_a_gang_of_200_is_bound_moves_nobody() {
     let plane = ControlPlane::start(FIFTY, &[]);
@@ -167,7 +190,10 @@ fn an_upgrade_while_a_gang_of_200_is_bound_moves_nobody() {
             *replica_to_end = replica();
         }
         let after = bound(&ns.running(200));
-        assert!(before.iter().all(|(pod, node)| after.get(pod) == Some(node)), "a bound pod has moved");
+        assert!(
+            before.iter().all(|(pod, node)| after.get(pod) == Some(node)),
+            "a bound pod has moved"
+        );
         let mut nodes = BTreeMap::new();
         for node in after.into_values() {
             *nodes.entry(node).or_default() += 1;
@@ -179,7 +205,9 @@ fn an_upgrade_while_a_gang_of_200_is_bound_moves_nobody() {
         );
         ns.kubectl(&["delete", "job", "gang", "--wait=false"]);
         ns.kubectl(&["delete", "pods", "--all", "--grace-period=0", "--force"]);
-        until("nothing to be left", || (ns.list("pods").is_empty() && ns.list("fluxjobs").is_empty()).then_some(()));
+        until("nothing to be left", || {
+            (ns.list("pods").is_empty() && ns.list("fluxjobs").is_empty()).then_some(())
+        });
     }
     assert_eq!(plane.testbed(&["refusals"]).trim(), "0", "a kubelet refused a pod");
 }
@@ -193,7 +221,9 @@ fn deleting_the_owner_at_any_stage_leaves_nothing() {
         ns.apply(&job("gang", 100, "2", "infinity"));
         std::thread::sleep(Duration::from_millis(pause));
         ns.kubectl(&["delete", "job", "gang", "--wait=false"]);
-        until("nothing to be left", || (ns.list("pods").is_empty() && ns.list("fluxjobs").is_empty()).then_some(()));
+        until("nothing to be left", || {
+            (ns.list("pods").is_empty() && ns.list("fluxjobs").is_empty()).then_some(())
+        });
     }
     // All of it is free again.
     ns.apply(&job("whole", 50, "4", "1"));

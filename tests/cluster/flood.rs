@@ -51,13 +51,21 @@ struct Target {
 }
 
 impl Target {
-    fn new(port: u16, certificate: &rcgen::Certificate, path: &str, requests: Vec<Vec<u8>>) -> Arc<Self> {
+    fn new(
+        port: u16,
+        certificate: &rcgen::Certificate,
+        path: &str,
+        requests: Vec<Vec<u8>>,
+    ) -> Arc<Self> {
         let mut roots = rustls::RootCertStore::empty();
         roots.add(certificate.der().clone()).expect("a certificate");
         let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let client = rustls::ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
-        let client = client.expect("versions of TLS").with_root_certificates(roots).with_no_client_auth();
-        let slow_body = format!("POST {path} HTTP/1.1\r\nhost: x\r\ncontent-length: 3000000\r\n\r\n");
+        let client = rustls::ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions();
+        let client =
+            client.expect("versions of TLS").with_root_certificates(roots).with_no_client_auth();
+        let slow_body =
+            format!("POST {path} HTTP/1.1\r\nhost: x\r\ncontent-length: 3000000\r\n\r\n");
         let tls = Arc::new(client).into();
         Arc::new(Target { port, tls, slow_body, requests, answered: AtomicUsize::new(0) })
     }
@@ -71,7 +79,8 @@ impl Target {
     async fn slow(self: Arc<Self>, in_body: bool) {
         loop {
             if let Ok(mut stream) = self.connect().await {
-                let head = if in_body { self.slow_body.as_str() } else { "GET /livez HTTP/1.1\r\nx: " };
+                let head =
+                    if in_body { self.slow_body.as_str() } else { "GET /livez HTTP/1.1\r\nx: " };
                 let mut sent = stream.write_all(head.as_bytes()).await;
                 while sent.is_ok() {
                     sleep(Duration::from_secs(1)).await;
@@ -99,7 +108,8 @@ impl Target {
 
     /// Sends one request after the other.
     async fn flood(self: Arc<Self>, first: usize) {
-        let mut turns = interval(Duration::from_secs(1) * u32::try_from(FLOODING).expect("few") / 200);
+        let mut turns =
+            interval(Duration::from_secs(1) * u32::try_from(FLOODING).expect("few") / 200);
         let (mut stream, mut next) = (None, first);
         loop {
             turns.tick().await;
@@ -140,9 +150,15 @@ async fn exchange(stream: &mut TlsStream<TcpStream>, request: &[u8]) -> std::io:
         }
         let text = String::from_utf8_lossy(&answer);
         let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
-        let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")?.parse::<usize>().ok());
+        let length = head
+            .lines()
+            .find_map(|line| line.strip_prefix("content-length: ")?.parse::<usize>().ok());
         if body.len() >= length.unwrap_or_default() {
-            return Ok(head.split(' ').nth(1).and_then(|code| code.parse().ok()).unwrap_or_default());
+            return Ok(head
+                .split(' ')
+                .nth(1)
+                .and_then(|code| code.parse().ok())
+                .unwrap_or_default());
         }
     }
 }
@@ -150,7 +166,10 @@ async fn exchange(stream: &mut TlsStream<TcpStream>, request: &[u8]) -> std::io:
 /// A request; without a token, unless one is among the headers.
 fn request(method: &str, path: &str, headers: &str, body: &str) -> Vec<u8> {
     let length = body.len();
-    format!("{method} {path} HTTP/1.1\r\nhost: x\r\n{headers}content-length: {length}\r\n\r\n{body}").into_bytes()
+    format!(
+        "{method} {path} HTTP/1.1\r\nhost: x\r\n{headers}content-length: {length}\r\n\r\n{body}"
+    )
+    .into_bytes()
 }
 
 /// JSON of this size that takes a hundred times as much when it is decoded.
@@ -190,7 +209,8 @@ fn start_of_a_job(ns: &Namespace<'_>, name: &str) -> Duration {
     ns.apply(&job(name, 1, "100m", "infinity"));
     until("the job to start", || {
         let selector = format!("job-name={name}");
-        let phase = ns.kubectl(&["get", "pods", "-l", &selector, "-o=jsonpath={.items[*].status.phase}"]);
+        let phase =
+            ns.kubectl(&["get", "pods", "-l", &selector, "-o=jsonpath={.items[*].status.phase}"]);
         (phase == "Running").then_some(())
     });
     begun.elapsed()
@@ -207,11 +227,19 @@ pub(crate) fn servers_hold_out(lasts: Duration) {
     ns.kubectl(&["create", "serviceaccount", "prometheus"]);
     let token = ns.kubectl(&["create", "token", "prometheus"]).trim().to_owned();
     let who = format!("--serviceaccount={}:prometheus", ns.name);
-    plane.kubectl(&["create", "clusterrolebinding", "prometheus", "--clusterrole=fluxqueue-metrics-reader", &who]);
+    plane.kubectl(&[
+        "create",
+        "clusterrolebinding",
+        "prometheus",
+        "--clusterrole=fluxqueue-metrics-reader",
+        &who,
+    ]);
 
     let what_if = request("POST", "/what-if", "", &format!(r#"{{"items":{}}}"#, bomb(1 << 20)));
     let mut requests: Vec<Vec<u8>> = (0..20_000)
-        .map(|number| request("GET", "/metrics", &format!("authorization: Bearer made-up-{number}\r\n"), ""))
+        .map(|number| {
+            request("GET", "/metrics", &format!("authorization: Bearer made-up-{number}\r\n"), "")
+        })
         .collect();
     for number in (0..requests.len()).step_by(25) {
         requests[number].clone_from(&what_if);
@@ -222,8 +250,11 @@ pub(crate) fn servers_hold_out(lasts: Duration) {
     requests[0] = request("POST", "/validate", "", &review(&bomb(1 << 20)));
     let admission = Target::new(webhook_port, &webhook_certificate, "/validate", requests);
 
-    let runtime =
-        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .expect("a runtime");
     let metrics = request("GET", "/metrics", &format!("authorization: Bearer {token}\r\n"), "");
     // A client that is served before the load comes, and is to be served under it.
     let ask = |target: &Arc<Target>, request: &[u8]| {
@@ -233,7 +264,8 @@ pub(crate) fn servers_hold_out(lasts: Duration) {
         (status, begun.elapsed())
     };
     until("the role to count", || (ask(&scheduler, &metrics).0 == 200).then_some(()));
-    let mut before: Vec<Duration> = (0..5).map(|number| start_of_a_job(&ns, &format!("before-{number}"))).collect();
+    let mut before: Vec<Duration> =
+        (0..5).map(|number| start_of_a_job(&ns, &format!("before-{number}"))).collect();
     before.sort();
     let start_within = (before[2] * 3).max(Duration::from_secs(2));
     let at_rest = [fluxqueue.resident_kib(), webhook.resident_kib()];
@@ -265,13 +297,19 @@ pub(crate) fn servers_hold_out(lasts: Duration) {
         assert!(answered > all / 10, "{answered} answers: there was no flood");
     }
     runtime.shutdown_background();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    let question = request("POST", "/validate", "", &review(&format!("\"{}\"", "x".repeat(10 << 10))));
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let question =
+        request("POST", "/validate", "", &review(&format!("\"{}\"", "x".repeat(10 << 10))));
     std::thread::sleep(Duration::from_secs(1));
     let begun = Instant::now();
     let asked = async { exchange(&mut admission.connect().await?, &question).await };
     let status = runtime.block_on(asked).expect("an answer");
-    assert!(status == 200 && begun.elapsed() < ANSWER_WITHIN, "{status} after {:?}", begun.elapsed());
+    assert!(
+        status == 200 && begun.elapsed() < ANSWER_WITHIN,
+        "{status} after {:?}",
+        begun.elapsed()
+    );
 }
 
 /// A webhook with a certificate that is known here.

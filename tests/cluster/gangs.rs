@@ -21,18 +21,31 @@ fn member(name: &str, size: usize, cpu: &str, nodes: &str) -> String {
 }
 
 fn bound(ns: &Namespace<'_>) -> Vec<String> {
-    ns.list("pods").iter().map(|pod| node_of(pod).to_owned()).filter(|node| !node.is_empty()).collect()
+    ns.list("pods")
+        .iter()
+        .map(|pod| node_of(pod).to_owned())
+        .filter(|node| !node.is_empty())
+        .collect()
 }
 
 #[test]
 fn two_roles_that_fit_in_one_way_only_start_at_once() {
-    let plane = ControlPlane::start("groups:\n- {namePrefix: n-, count: 4, cpu: '4', memory: 16Gi, pods: 110}\n", &[]);
+    let plane = ControlPlane::start(
+        "groups:\n- {namePrefix: n-, count: 4, cpu: '4', memory: 16Gi, pods: 110}\n",
+        &[],
+    );
     let _fluxqueue = plane.fluxqueue(&[]);
     let ns = plane.namespace("roles");
-    // A node holds one of them. Whoever takes n-0 and n-1 for one role leaves the other a single node.
+    // A node holds one of them. Whoever takes n-0 and n-1 for one role leaves the other a single
+    // node.
     let manifest: String = (0..4)
         .map(|number| {
-            member(&format!("m-{number}"), 4, "3", if number < 2 { "n-0, n-1, n-2" } else { "n-0, n-1, n-3" })
+            member(
+                &format!("m-{number}"),
+                4,
+                "3",
+                if number < 2 { "n-0, n-1, n-2" } else { "n-0, n-1, n-3" },
+            )
         })
         .collect();
     ns.apply(&manifest);
@@ -42,10 +55,15 @@ fn two_roles_that_fit_in_one_way_only_start_at_once() {
 
 #[test]
 fn two_roles_with_the_same_host_port_start_on_two_nodes() {
-    let plane = ControlPlane::start("groups:\n- {namePrefix: n-, count: 3, cpu: '4', memory: 16Gi, pods: 110}\n", &[]);
+    let plane = ControlPlane::start(
+        "groups:\n- {namePrefix: n-, count: 3, cpu: '4', memory: 16Gi, pods: 110}\n",
+        &[],
+    );
     let _fluxqueue = plane.fluxqueue(&[]);
     let ns = plane.namespace("roles");
-    let port = |text: String| text.replace("name: main,", "name: main, ports: [{containerPort: 80, hostPort: 8080}],");
+    let port = |text: String| {
+        text.replace("name: main,", "name: main, ports: [{containerPort: 80, hostPort: 8080}],")
+    };
     ns.apply(&(port(member("a", 2, "1", "n-0, n-1")) + &port(member("b", 2, "1", "n-0, n-2"))));
     within(AT_ONCE, "both to be bound", || (bound(&ns).len() == 2).then_some(()));
     assert_eq!(bound(&ns).into_iter().collect::<BTreeSet<_>>().len(), 2);
@@ -59,9 +77,10 @@ struct Order {
 
 impl Order {
     fn watch(ns: &Namespace<'_>) -> Self {
-        let fields =
-            r#"jsonpath={.metadata.uid} {.spec.schedulerName} {.metadata.resourceVersion} {.spec.nodeName}{"\n"}"#;
-        let mut watch = ns.plane.kubectl_in_background(&["get", "pods", "-n", &ns.name, "--watch", "-o", fields]);
+        let fields = r#"jsonpath={.metadata.uid} {.spec.schedulerName} {.metadata.resourceVersion} {.spec.nodeName}{"\n"}"#;
+        let mut watch = ns
+            .plane
+            .kubectl_in_background(&["get", "pods", "-n", &ns.name, "--watch", "-o", fields]);
         let lines = BufReader::new(watch.stdout.take().expect("stdout is piped")).lines();
         // Read as they come: the watch stands still when the pipe is full.
         let lines = std::thread::spawn(|| lines.map_while(Result::ok).collect());
@@ -96,7 +115,9 @@ fn a_gang_whose_nodes_are_taken_before_its_first_binding_does_not_start() {
         let order = Order::watch(&ns);
         let intruders: String = (0..3)
             .map(|number| pod(&format!("intruder-{number}"), "3", "infinity", ""))
-            .map(|text| text.replace("schedulerName: fluxqueue", "schedulerName: default-scheduler"))
+            .map(|text| {
+                text.replace("schedulerName: fluxqueue", "schedulerName: default-scheduler")
+            })
             .collect();
         // Both at once, so that kubectl's own start does not decide who comes first.
         std::thread::scope(|threads| {
@@ -107,7 +128,8 @@ fn a_gang_whose_nodes_are_taken_before_its_first_binding_does_not_start() {
         // Until nothing moves any more.
         std::thread::sleep(Duration::from_secs(6));
         let order = order.end();
-        let ours: Vec<u64> = order.iter().filter(|(ours, _)| *ours).map(|(_, version)| *version).collect();
+        let ours: Vec<u64> =
+            order.iter().filter(|(ours, _)| *ours).map(|(_, version)| *version).collect();
         let first = ours.iter().min().copied().unwrap_or(u64::MAX);
         let taken_later = order.iter().any(|(ours, version)| !ours && *version > first);
         eprintln!("round {round}: {} of the gang, {} others", ours.len(), order.len() - ours.len());
@@ -118,6 +140,8 @@ fn a_gang_whose_nodes_are_taken_before_its_first_binding_does_not_start() {
         );
         ns.kubectl(&["delete", "job", "gang", "--wait=false"]);
         ns.kubectl(&["delete", "pods", "--all", "--grace-period=0", "--force"]);
-        within(Duration::from_mins(1), "nothing to be left", || ns.list("pods").is_empty().then_some(()));
+        within(Duration::from_mins(1), "nothing to be left", || {
+            ns.list("pods").is_empty().then_some(())
+        });
     }
 }

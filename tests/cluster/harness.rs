@@ -52,7 +52,11 @@ pub(crate) fn root() -> &'static Path {
 
 pub(crate) fn testbed() -> PathBuf {
     let path = root().join("tests/testbed/bin/testbed");
-    assert!(path.exists(), "the testbed is not built: run `make testbed` first ({} is missing)", path.display());
+    assert!(
+        path.exists(),
+        "the testbed is not built: run `make testbed` first ({} is missing)",
+        path.display()
+    );
     path
 }
 
@@ -61,8 +65,8 @@ pub(crate) fn shared() -> &'static ControlPlane {
     static SHARED: OnceLock<(ControlPlane, Mutex<Fluxqueue>)> = OnceLock::new();
     let (plane, _) = SHARED.get_or_init(|| {
         let plane = ControlPlane::start(NODES, &[]);
-        let names =
-            ["fluxqueue", "FluxionScheduler", "fluxnetes", "fluence"].map(|name| format!("--scheduler-name={name}"));
+        let names = ["fluxqueue", "FluxionScheduler", "fluxnetes", "fluence"]
+            .map(|name| format!("--scheduler-name={name}"));
         let fluxqueue = plane.fluxqueue(&names.each_ref().map(String::as_str));
         (plane, Mutex::new(fluxqueue))
     });
@@ -118,10 +122,14 @@ impl ControlPlane {
         .map(|name| format!("base/{name}.yaml"));
         let definitions = ["fluxjobs", "fluxqueues"];
         let files = definitions.map(|name| format!("crds/{name}.yaml")).into_iter().chain(base);
-        let files: Vec<String> = files.map(|file| root().join("manifests").join(file).display().to_string()).collect();
-        let apply = ["apply", "--server-side"].into_iter().chain(files.iter().flat_map(|file| ["-f", file]));
+        let files: Vec<String> =
+            files.map(|file| root().join("manifests").join(file).display().to_string()).collect();
+        let apply = ["apply", "--server-side"]
+            .into_iter()
+            .chain(files.iter().flat_map(|file| ["-f", file]));
         self.kubectl(&apply.collect::<Vec<_>>());
-        let definitions = definitions.map(|name| format!("crd/{name}.jobs.converged-computing.org"));
+        let definitions =
+            definitions.map(|name| format!("crd/{name}.jobs.converged-computing.org"));
         self.kubectl(&["wait", "--for=condition=Established", &definitions[0], &definitions[1]]);
     }
 
@@ -129,7 +137,9 @@ impl ControlPlane {
     pub(crate) fn fluxqueue(&self, flags: &[&str]) -> Fluxqueue {
         let kubeconfig = self.account("fluxqueue");
         let mut command = Command::new(env!("CARGO_BIN_EXE_fluxqueue"));
-        command.args(["run", "--metrics-bind-address=127.0.0.1:0", "--kubeconfig"]).arg(&kubeconfig);
+        command
+            .args(["run", "--metrics-bind-address=127.0.0.1:0", "--kubeconfig"])
+            .arg(&kubeconfig);
         if !flags.iter().any(|flag| flag.starts_with("--leader-elect=")) {
             command.arg("--leader-elect=false");
         }
@@ -144,8 +154,10 @@ impl ControlPlane {
         let (certificate, key) = (self.certificate(), self.dir.join("fluxqueue.key"));
         std::fs::write(&certificate, made.cert.pem()).expect("it is written");
         std::fs::write(&key, made.signing_key.serialize_pem()).expect("it is written");
-        let files =
-            [format!("--tls-cert-file={}", certificate.display()), format!("--tls-private-key-file={}", key.display())];
+        let files = [
+            format!("--tls-cert-file={}", certificate.display()),
+            format!("--tls-private-key-file={}", key.display()),
+        ];
         let fluxqueue = self.fluxqueue(&[&files.each_ref().map(String::as_str), flags].concat());
         let port = until("its port", || {
             let log = std::fs::read_to_string(self.dir.join("fluxqueue.log")).ok()?;
@@ -164,7 +176,8 @@ impl ControlPlane {
     pub(crate) fn account(&self, name: &str) -> PathBuf {
         let kubeconfig = self.dir.join(format!("{name}.kubeconfig"));
         let output = kubeconfig.display().to_string();
-        let account = ["--namespace", "fluxqueue-system", "--serviceaccount", name, "--output", &output];
+        let account =
+            ["--namespace", "fluxqueue-system", "--serviceaccount", name, "--output", &output];
         self.testbed(&[&["kubeconfig"], &account[..]].concat());
         kubeconfig
     }
@@ -172,7 +185,11 @@ impl ControlPlane {
     /// Starts kubectl as the admin; its standard output is to be read.
     pub(crate) fn kubectl_in_background(&self, args: &[&str]) -> Child {
         let mut command = Command::new(testbed());
-        command.arg("kubectl").arg("--kubeconfig").arg(self.dir.join("admin.kubeconfig")).args(args);
+        command
+            .arg("kubectl")
+            .arg("--kubeconfig")
+            .arg(self.dir.join("admin.kubeconfig"))
+            .args(args);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().expect("kubectl starts")
     }
 
@@ -195,7 +212,12 @@ impl ControlPlane {
             .stderr(Stdio::piped())
             .spawn()
             .expect("kubectl starts");
-        child.stdin.take().expect("stdin is piped").write_all(stdin.as_bytes()).expect("kubectl reads");
+        child
+            .stdin
+            .take()
+            .expect("stdin is piped")
+            .write_all(stdin.as_bytes())
+            .expect("kubectl reads");
         let out = child.wait_with_output().expect("kubectl ends");
         let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
         (out.status.success(), text(out.stdout), text(out.stderr))
@@ -204,7 +226,13 @@ impl ControlPlane {
     /// Runs a command of the testbed itself.
     pub(crate) fn testbed(&self, args: &[&str]) -> String {
         let mut command = Command::new(testbed());
-        let out = command.arg(args[0]).arg("--dir").arg(&self.dir).args(&args[1..]).output().expect("the testbed runs");
+        let out = command
+            .arg(args[0])
+            .arg("--dir")
+            .arg(&self.dir)
+            .args(&args[1..])
+            .output()
+            .expect("the testbed runs");
         assert!(out.status.success(), "testbed {args:?}: {}", String::from_utf8_lossy(&out.stderr));
         String::from_utf8_lossy(&out.stdout).into_owned()
     }
@@ -224,7 +252,8 @@ impl ControlPlane {
 
 impl Drop for ControlPlane {
     fn drop(&mut self) {
-        // Closing its stdin and a TERM both end it; the latter is awaited, so that the next test has the machine.
+        // Closing its stdin and a TERM both end it; the latter is awaited, so that the next test
+        // has the machine.
         let _ = Command::new("kill").arg(self.up.id().to_string()).status();
         let _ = self.up.wait();
         if !std::thread::panicking() {
@@ -234,14 +263,23 @@ impl Drop for ControlPlane {
 }
 
 impl Fluxqueue {
-    /// Starts a command of the binary, which ends with this process; what it says is added to a file.
+    /// Starts a command of the binary, which ends with this process; what it says is added to a
+    /// file.
     pub(crate) fn guarded(command: Command, log: &Path) -> Self {
-        let said = std::fs::OpenOptions::new().create(true).append(true).open(log).expect("a log file");
+        let said =
+            std::fs::OpenOptions::new().create(true).append(true).open(log).expect("a log file");
         let mut guard = Command::new("sh");
         guard.args(["-c", GUARD, "guard"]).arg(command.get_program()).args(command.get_args());
-        let mut guard = guard.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(said).spawn().expect("sh starts");
+        let mut guard = guard
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(said)
+            .spawn()
+            .expect("sh starts");
         let mut line = String::new();
-        BufReader::new(guard.stdout.take().expect("stdout is piped")).read_line(&mut line).expect("sh prints");
+        BufReader::new(guard.stdout.take().expect("stdout is piped"))
+            .read_line(&mut line)
+            .expect("sh prints");
         Fluxqueue { pid: line.trim().to_owned(), guard, log: log.to_owned() }
     }
 
@@ -274,15 +312,22 @@ impl Fluxqueue {
 
     /// The memory that it has now.
     pub(crate) fn resident_kib(&self) -> u64 {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid)).expect("it runs");
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("the kernel counts it");
+        let status =
+            std::fs::read_to_string(format!("/proc/{}/status", self.pid)).expect("it runs");
+        let line = status
+            .lines()
+            .find_map(|line| line.strip_prefix("VmRSS:"))
+            .expect("the kernel counts it");
         line.trim().trim_end_matches(" kB").parse().expect("a number")
     }
 
-    /// What helps whoever reads that a test has failed: how it had ended, if it had, and what it said last.
+    /// What helps whoever reads that a test has failed: how it had ended, if it had, and what it
+    /// said last.
     fn report(&mut self) {
         if let Ok(Some(status)) = self.guard.try_wait() {
-            eprintln!("this Fluxqueue had ended: {status} (128 and more: by the signal that is left)");
+            eprintln!(
+                "this Fluxqueue had ended: {status} (128 and more: by the signal that is left)"
+            );
         }
         let log = std::fs::read_to_string(&self.log).unwrap_or_default();
         let lines: Vec<&str> = log.lines().collect();
@@ -317,7 +362,8 @@ impl Namespace<'_> {
 
     /// Applies a manifest.
     pub(crate) fn apply(&self, manifest: &str) {
-        let (ok, _, err) = self.plane.try_kubectl(&["create", "-n", &self.name, "-f", "-"], manifest);
+        let (ok, _, err) =
+            self.plane.try_kubectl(&["create", "-n", &self.name, "-f", "-"], manifest);
         assert!(ok, "kubectl create: {err}\n{manifest}");
     }
 
@@ -351,10 +397,16 @@ impl Namespace<'_> {
     }
 
     /// The one FluxJob of this workload, once it satisfies a condition.
-    pub(crate) fn flux_job(&self, workload: &str, what: &str, is: impl Fn(&Value) -> bool) -> Value {
+    pub(crate) fn flux_job(
+        &self,
+        workload: &str,
+        what: &str,
+        is: impl Fn(&Value) -> bool,
+    ) -> Value {
         until(&format!("FluxJob of {workload} {what}"), || {
             let jobs = self.list("fluxjobs");
-            let mut of_it = jobs.into_iter().filter(|job| job["spec"]["workloadRef"]["name"] == workload);
+            let mut of_it =
+                jobs.into_iter().filter(|job| job["spec"]["workloadRef"]["name"] == workload);
             of_it.next().filter(|job| is(job))
         })
     }
@@ -372,9 +424,11 @@ impl Namespace<'_> {
 
 impl Drop for Namespace<'_> {
     fn drop(&mut self) {
-        // What runs here must not stand in the way of the next test; failed tests leave it to be looked at.
+        // What runs here must not stand in the way of the next test; failed tests leave it to be
+        // looked at.
         if !std::thread::panicking() {
-            let _ = self.plane.try_kubectl(&["delete", "namespace", &self.name, "--wait=false"], "");
+            let _ =
+                self.plane.try_kubectl(&["delete", "namespace", &self.name, "--wait=false"], "");
             let _ = self.plane.try_kubectl(
                 &[
                     "delete",
@@ -397,7 +451,11 @@ pub(crate) fn until<T>(what: &str, answer: impl FnMut() -> Option<T>) -> T {
 }
 
 /// Waits so long for an answer; panics if there is none.
-pub(crate) fn within<T>(patience: Duration, what: &str, mut answer: impl FnMut() -> Option<T>) -> T {
+pub(crate) fn within<T>(
+    patience: Duration,
+    what: &str,
+    mut answer: impl FnMut() -> Option<T>,
+) -> T {
     let end = Instant::now() + patience;
     loop {
         if let Some(found) = answer() {
@@ -412,7 +470,8 @@ pub(crate) fn within<T>(patience: Duration, what: &str, mut answer: impl FnMut()
 pub(crate) fn planned(record: &Value) -> BTreeMap<String, usize> {
     let status = spelt_out(&record["status"]);
     let mut nodes = BTreeMap::new();
-    for (_, _, node) in fluxqueue_api::placement::expand(&status.placement).expect("it can be read") {
+    for (_, _, node) in fluxqueue_api::placement::expand(&status.placement).expect("it can be read")
+    {
         *nodes.entry(node.to_string()).or_default() += 1;
     }
     nodes

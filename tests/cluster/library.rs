@@ -1,5 +1,5 @@
-//! Fluxqueue on a shared library of Fluxion's interface: the project's own, with its extensions and with them hidden, and
-//! upstream's, where the environment variable `FLUXION_LIBRARY` names one.
+//! Fluxqueue on a shared library of Fluxion's interface: the project's own, with its extensions and
+//! with them hidden, and upstream's, where the environment variable `FLUXION_LIBRARY` names one.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -16,8 +16,9 @@ fn library() -> PathBuf {
     path
 }
 
-/// A copy in which no extension is to be found: the linker's hash of a changed name does not match it. Made once: a
-/// file that is written again under a process that has it mapped kills that process.
+/// A copy in which no extension is to be found: the linker's hash of a changed name does not match
+/// it. Made once: a file that is written again under a process that has it mapped kills that
+/// process.
 fn plain_library() -> &'static Path {
     static COPY: LazyLock<PathBuf> = LazyLock::new(copy_without_extensions);
     &COPY
@@ -33,12 +34,14 @@ fn copy_without_extensions() -> PathBuf {
         }
         at += 1;
     }
-    let copy = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("plain-{}.so", std::process::id()));
+    let copy =
+        PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("plain-{}.so", std::process::id()));
     std::fs::write(&copy, bytes).expect("it can be written");
     copy
 }
 
-/// What is said where there is none. Not by a macro: what those print is shown of failed tests alone.
+/// What is said where there is none. Not by a macro: what those print is shown of failed tests
+/// alone.
 const NOT_RUN: &[u8] = b"NOT RUN: FLUXION_LIBRARY names no libreapi_cli.so of upstream's.\n";
 
 #[test]
@@ -58,13 +61,19 @@ fn upstreams_library_places_whole_cores_and_refuses_the_rest() {
 }
 
 fn places_whole_cores(library: &Path) {
-    let plane = ControlPlane::start("groups:\n- {namePrefix: n-, count: 2, cpu: '4', memory: 16Gi, pods: 110}\n", &[]);
+    let plane = ControlPlane::start(
+        "groups:\n- {namePrefix: n-, count: 2, cpu: '4', memory: 16Gi, pods: 110}\n",
+        &[],
+    );
     let flag = format!("--fluxion-library={}", library.display());
     let mut fluxqueue = plane.fluxqueue(&[&flag, "--queue-policy=fcfs"]);
     let ns = plane.namespace("library");
     // A daemon of 200m takes a core of its node; what is left is seven.
     let daemon = pod("daemon", "200m", "infinity", "");
-    ns.apply(&daemon.replace("schedulerName: fluxqueue", "schedulerName: somebody-else\n  nodeName: n-0"));
+    ns.apply(
+        &daemon
+            .replace("schedulerName: fluxqueue", "schedulerName: somebody-else\n  nodeName: n-0"),
+    );
     ns.running(1);
     // Five would fit by the amounts, but each takes two whole cores.
     ns.apply(&job("gang", 5, "1500m", "infinity"));
@@ -80,7 +89,10 @@ fn places_whole_cores(library: &Path) {
     ns.apply(&pod("odd", "1", "1", "").replace("cpu: '1'", "cpu: '1', ephemeral-storage: 1Gi"));
     let record = ns.state("odd", "Refused");
     let message = record["status"]["blockedBy"][0]["message"].as_str().unwrap_or("").to_owned();
-    assert!(message.contains("requests[ephemeral-storage]: the Fluxion library in use"), "{message}");
+    assert!(
+        message.contains("requests[ephemeral-storage]: the Fluxion library in use"),
+        "{message}"
+    );
     ns.succeeded(1);
     ns.running(5);
     // Everything is found again, and nothing is given twice.
@@ -96,23 +108,34 @@ fn places_whole_cores(library: &Path) {
 
 #[test]
 fn a_library_with_extensions_is_as_good_as_the_built_in_one() {
-    let plane = ControlPlane::start("groups:\n- {namePrefix: n-, count: 1, cpu: '4', memory: 16Gi, pods: 110}\n", &[]);
+    let plane = ControlPlane::start(
+        "groups:\n- {namePrefix: n-, count: 1, cpu: '4', memory: 16Gi, pods: 110}\n",
+        &[],
+    );
     let _fluxqueue = plane.fluxqueue(&[&format!("--fluxion-library={}", library().display())]);
     let ns = plane.namespace("extended");
     ns.apply(&job("gang", 8, "500m", "infinity"));
     ns.running(8);
 }
 
-/// At the start, with the reason: the queue's policies that need reservations, and orders of nodes that it does not know.
+/// At the start, with the reason: the queue's policies that need reservations, and orders of nodes
+/// that it does not know.
 fn refuses_other_policies(library: &Path) {
     let flag = format!("--fluxion-library={}", library.display());
     for (more, expected) in [
         (&[][..], "queuePolicy easy: this Fluxion library keeps no"),
         (&["--queue-policy=hybrid"], "queuePolicy hybrid: this Fluxion library keeps no"),
-        (&["--queue-policy=conservative"], "queuePolicy conservative: this Fluxion library keeps no"),
-        (&["--queue-policy=fcfs", "--policy=binpack"], "policy binpack: this Fluxion library does not know it"),
+        (
+            &["--queue-policy=conservative"],
+            "queuePolicy conservative: this Fluxion library keeps no",
+        ),
+        (
+            &["--queue-policy=fcfs", "--policy=binpack"],
+            "policy binpack: this Fluxion library does not know it",
+        ),
     ] {
-        let out = Command::new(env!("CARGO_BIN_EXE_fluxqueue")).args(["run", &flag]).args(more).output();
+        let out =
+            Command::new(env!("CARGO_BIN_EXE_fluxqueue")).args(["run", &flag]).args(more).output();
         let out = out.expect("it runs");
         let message = String::from_utf8_lossy(&out.stderr).into_owned();
         assert!(!out.status.success() && message.contains(expected), "{more:?}: {message}");
@@ -121,9 +144,14 @@ fn refuses_other_policies(library: &Path) {
 
 #[test]
 fn a_library_that_cannot_be_used_is_said_at_the_start() {
-    for (path, expected) in [("/nowhere/libreapi_cli.so", "opening /nowhere/libreapi_cli.so"), ("libc.so.6", "lacks")] {
+    for (path, expected) in
+        [("/nowhere/libreapi_cli.so", "opening /nowhere/libreapi_cli.so"), ("libc.so.6", "lacks")]
+    {
         let flag = format!("--fluxion-library={path}");
-        let out = Command::new(env!("CARGO_BIN_EXE_fluxqueue")).args(["run", &flag]).output().expect("it runs");
+        let out = Command::new(env!("CARGO_BIN_EXE_fluxqueue"))
+            .args(["run", &flag])
+            .output()
+            .expect("it runs");
         let message = String::from_utf8_lossy(&out.stderr).into_owned();
         assert!(!out.status.success() && message.contains(expected), "{path}: {message}");
         assert!(message.contains("--fluxion-library"), "{message}");

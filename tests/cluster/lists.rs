@@ -1,6 +1,7 @@
 //! Lists of objects, which tests ask for again and again while they wait.
 //!
-//! They come from the API server itself: a kubectl for each of them would take more of the CPU than all that is tested.
+//! They come from the API server itself: a kubectl for each of them would take more of the CPU than
+//! all that is tested.
 
 use std::path::Path;
 use std::sync::{LazyLock, OnceLock};
@@ -22,7 +23,8 @@ const PATHS: [(&str, &str); 6] = [
     ("fluxjobs", "/apis/jobs.converged-computing.org/v1alpha1"),
 ];
 
-/// How often a list is asked for, if there is no answer: a connection of before the API server was restarted has none.
+/// How often a list is asked for, if there is no answer: a connection of before the API server was
+/// restarted has none.
 const ATTEMPTS: u32 = 3;
 
 static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| Runtime::new().expect("a runtime"));
@@ -34,9 +36,11 @@ pub(crate) struct Lists {
 }
 
 impl Lists {
-    /// Lists the objects of these kinds, such as `fluxjobs,pods`, in order of names; `None` if one is listed by kubectl only.
+    /// Lists the objects of these kinds, such as `fluxjobs,pods`, in order of names; `None` if one
+    /// is listed by kubectl only.
     pub(crate) fn of(&self, kubeconfig: &Path, namespace: &str, kinds: &str) -> Option<Vec<Value>> {
-        let paths: Option<Vec<String>> = kinds.split(',').map(|kind| path(namespace, kind)).collect();
+        let paths: Option<Vec<String>> =
+            kinds.split(',').map(|kind| path(namespace, kind)).collect();
         let client = self.client.get_or_init(|| RUNTIME.block_on(client(kubeconfig)));
         Some(paths?.iter().flat_map(|path| RUNTIME.block_on(list(client, path))).collect())
     }
@@ -50,8 +54,9 @@ fn path(namespace: &str, kind: &str) -> Option<String> {
 
 async fn client(kubeconfig: &Path) -> Client {
     let kubeconfig = Kubeconfig::read_from(kubeconfig).expect("a kubeconfig");
-    let config =
-        Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.expect("a configuration");
+    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
+        .await
+        .expect("a configuration");
     Client::try_from(config).expect("a client")
 }
 
@@ -67,7 +72,8 @@ async fn list(client: &Client, path: &str) -> Vec<Value> {
         tokio::time::sleep(Duration::from_millis(500)).await;
     };
     // Items of Kubernetes' own kinds do not say what they are.
-    let kind = list["kind"].as_str().map_or(Value::Null, |kind| kind.trim_end_matches("List").into());
+    let kind =
+        list["kind"].as_str().map_or(Value::Null, |kind| kind.trim_end_matches("List").into());
     let api_version = list["apiVersion"].clone();
     let mut items = match list["items"].take() {
         Value::Array(items) => items,

@@ -1,7 +1,9 @@
-//! Fluxqueue against a real control plane: etcd, API server and controllers of Kubernetes, with simulated nodes.
+//! Fluxqueue against a real control plane: etcd, API server and controllers of Kubernetes, with
+//! simulated nodes.
 //!
-//! Needs the testbed's binary (`make testbed`); without it every test says so and fails. Each test has a namespace of
-//! its own; those that break the control plane or need special nodes have a control plane of their own.
+//! Needs the testbed's binary (`make testbed`); without it every test says so and fails. Each test
+//! has a namespace of its own; those that break the control plane or need special nodes have a
+//! control plane of their own.
 
 mod harness;
 

@@ -10,7 +10,8 @@ use crate::harness::{ControlPlane, Fluxqueue, Namespace, job, node_of, planned, 
 const NAMES: [&str; 2] = ["alpha", "beta"];
 
 fn start(plane: &ControlPlane, name: &str) -> Fluxqueue {
-    let (served, lease) = (format!("--scheduler-name={name}"), format!("--leader-elect-resource-name={name}"));
+    let (served, lease) =
+        (format!("--scheduler-name={name}"), format!("--leader-elect-resource-name={name}"));
     plane.fluxqueue(&["--leader-elect=true", &served, &lease])
 }
 
@@ -37,28 +38,44 @@ fn each_fluxqueue_has_its_own_jobs_and_leaves_the_others_alone() {
     let nodes = "groups:\n- {namePrefix: n-, count: 20, cpu: '4', memory: 16Gi, pods: 110}\n";
     let plane = ControlPlane::start(nodes, &[]);
     // The manifests allow the Lease of the default name only.
-    let role = ["--verb=get,update,patch", "--resource=leases.coordination.k8s.io", "-n", "fluxqueue-system"];
+    let role = [
+        "--verb=get,update,patch",
+        "--resource=leases.coordination.k8s.io",
+        "-n",
+        "fluxqueue-system",
+    ];
     plane.kubectl(&[&["create", "role", "other-leases"], &role[..]].concat());
-    let account = ["--role=other-leases", "--serviceaccount=fluxqueue-system:fluxqueue", "-n", "fluxqueue-system"];
+    let account = [
+        "--role=other-leases",
+        "--serviceaccount=fluxqueue-system:fluxqueue",
+        "-n",
+        "fluxqueue-system",
+    ];
     plane.kubectl(&[&["create", "rolebinding", "other-leases"], &account[..]].concat());
     let [mut alpha, _beta] = NAMES.map(|name| start(&plane, name));
     let ns = plane.namespace("neighbours");
     let mut known: BTreeMap<String, Value> = BTreeMap::new();
     for number in 0..12_usize {
         let scheduler = NAMES[number % 2];
-        let own = |text: String| text.replace("schedulerName: fluxqueue", &format!("schedulerName: {scheduler}"));
+        let own = |text: String| {
+            text.replace("schedulerName: fluxqueue", &format!("schedulerName: {scheduler}"))
+        };
         let name = format!("{}-{number}", if number % 4 < 2 { "job" } else { "group" });
         if number % 4 < 2 {
             ns.apply(&own(job(&name, 3, "1", "infinity")));
         } else {
-            let labels = format!("  labels: {{fluxqueue.pod-group: {name}, fluxqueue.group-size: '3'}}");
-            ns.apply(&own((0..3).map(|member| pod(&format!("{name}-{member}"), "1", "infinity", &labels)).collect()));
+            let labels =
+                format!("  labels: {{fluxqueue.pod-group: {name}, fluxqueue.group-size: '3'}}");
+            ns.apply(&own((0..3)
+                .map(|member| pod(&format!("{name}-{member}"), "1", "infinity", &labels))
+                .collect()));
         }
         // One after the other, so that none is refused by a node that both fill at once.
         ns.running(3 * (number + 1));
         until(&format!("a right placement of {name}"), || {
             let record = records(&ns).remove(&name)?;
-            let is_right = record["status"]["placement"].is_array() && planned(&record) == nodes_of(&ns, &name);
+            let is_right = record["status"]["placement"].is_array()
+                && planned(&record) == nodes_of(&ns, &name);
             is_right.then(|| drop(known.insert(name.clone(), record)))
         });
         check(&ns, &known);
@@ -78,8 +95,14 @@ fn check(ns: &Namespace<'_>, known: &BTreeMap<String, Value>) {
     let now = records(ns);
     assert_eq!(now.keys().collect::<Vec<_>>(), known.keys().collect::<Vec<_>>());
     for (name, record) in &now {
-        assert_eq!(record["metadata"]["uid"], known[name]["metadata"]["uid"], "{name} was deleted and made anew");
-        assert_eq!(record["status"]["placement"], known[name]["status"]["placement"], "{name} was rewritten");
+        assert_eq!(
+            record["metadata"]["uid"], known[name]["metadata"]["uid"],
+            "{name} was deleted and made anew"
+        );
+        assert_eq!(
+            record["status"]["placement"], known[name]["status"]["placement"],
+            "{name} was rewritten"
+        );
         assert_eq!(planned(record), nodes_of(ns, name), "{name}");
     }
 }

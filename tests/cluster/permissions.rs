@@ -1,4 +1,5 @@
-//! What ordinary users may do: with the cluster's own roles view and edit, and what each wish needs besides.
+//! What ordinary users may do: with the cluster's own roles view and edit, and what each wish needs
+//! besides.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -16,7 +17,13 @@ fn as_user(ns: &Namespace<'_>, user: &str, args: &[&str]) -> (bool, String) {
 
 /// Gives a user one of the cluster's roles in this namespace, and waits until it has its parts.
 fn give_role(ns: &Namespace<'_>, user: &str, role: &str) {
-    ns.kubectl(&["create", "rolebinding", user, &format!("--clusterrole={role}"), &format!("--user={user}")]);
+    ns.kubectl(&[
+        "create",
+        "rolebinding",
+        user,
+        &format!("--clusterrole={role}"),
+        &format!("--user={user}"),
+    ]);
     until("the role to be complete", || as_user(ns, user, &["get", "fluxjobs"]).0.then_some(()));
 }
 
@@ -29,7 +36,8 @@ fn wish(ns: &Namespace<'_>, user: &str, job: &str, wish: &str) -> (bool, String)
 fn waiting(prefix: &str) -> (Namespace<'static>, String) {
     let ns = shared().namespace(prefix);
     ns.apply(&job("vast", 2, "300", "1"));
-    let name = ns.state("vast", "Unsatisfiable")["metadata"]["name"].as_str().expect("a name").to_owned();
+    let name =
+        ns.state("vast", "Unsatisfiable")["metadata"]["name"].as_str().expect("a name").to_owned();
     (ns, name)
 }
 
@@ -47,7 +55,13 @@ fn a_viewer_sees_flux_jobs_and_changes_none() {
     assert!(!ok && text.contains("cannot delete"), "{text}");
     let (ok, text) = as_user(&ns, "vera", &["get", "nodes"]);
     assert!(!ok, "{text}");
-    let who = ["create", "clusterrolebinding", "vera", "--clusterrole=fluxqueue-cluster-reader", "--user=vera"];
+    let who = [
+        "create",
+        "clusterrolebinding",
+        "vera",
+        "--clusterrole=fluxqueue-cluster-reader",
+        "--user=vera",
+    ];
     ns.plane.kubectl(&who);
     until("the nodes to be shown", || as_user(&ns, "vera", &["get", "nodes"]).0.then_some(()));
 }
@@ -63,8 +77,11 @@ fn an_editor_wishes_what_could_have_been_submitted() {
     ns.state("vast", "Held");
     // What is scheduled where is not hers to say.
     let status = r#"{"status": {"position": 1}}"#;
-    let (ok, text) =
-        as_user(&ns, "edith", &["patch", "fluxjob", &name, "--subresource=status", "--type=merge", "-p", status]);
+    let (ok, text) = as_user(
+        &ns,
+        "edith",
+        &["patch", "fluxjob", &name, "--subresource=status", "--type=merge", "-p", status],
+    );
     assert!(!ok && text.contains("cannot patch"), "{text}");
     assert!(as_user(&ns, "edith", &["delete", "fluxjob", &name]).0);
 }
@@ -91,7 +108,13 @@ rules:
 - {{apiGroups: [scheduling.k8s.io], resources: [priorityclasses], resourceNames: [{modest}], verbs: [use]}}
 "
     ));
-    ns.plane.kubectl(&["create", "clusterrolebinding", &role, &format!("--clusterrole={role}"), "--user=paul"]);
+    ns.plane.kubectl(&[
+        "create",
+        "clusterrolebinding",
+        &role,
+        &format!("--clusterrole={role}"),
+        "--user=paul",
+    ]);
     until("the permission to count", || {
         wish(&ns, "paul", &name, &format!(r#""priorityClassName": "{modest}""#)).0.then_some(())
     });
@@ -111,8 +134,11 @@ fn each_wish_has_a_permission_of_its_own() {
     ns.kubectl(&["create", "role", "changer", "--verb=get,list,patch,update", resources]);
     ns.kubectl(&["create", "rolebinding", "hugo", "--role=changer", "--user=hugo"]);
     until("the role to count", || as_user(&ns, "hugo", &["get", "fluxjobs"]).0.then_some(()));
-    let wishes =
-        [("hold", r#""hold": true"#), ("walltime", r#""walltimeSeconds": 60"#), ("queue", r#""queueName": "gpu""#)];
+    let wishes = [
+        ("hold", r#""hold": true"#),
+        ("walltime", r#""walltimeSeconds": 60"#),
+        ("queue", r#""queueName": "gpu""#),
+    ];
     for (part, wished) in wishes {
         let (ok, text) = wish(&ns, "hugo", &name, wished);
         assert!(!ok && text.contains(&format!("needs verb update on fluxjobs/{part}")), "{text}");
@@ -147,8 +173,11 @@ fn an_editor_lifts_no_hold_of_somebody_else() {
     let forged = overrides(r#""holds": [{"by": "somebody"}]"#);
     refused(&ns, "edith", "under that name, and no other", &[&patch[..], &[&forged]].concat(), "");
     for (op, at) in [("add", "-"), ("remove", "1")] {
-        let patch = format!(r#"[{{"op": "{op}", "path": "/spec/overrides/holds/{at}", "value": {{"by": "edith"}}}}]"#);
-        let (ok, text) = as_user(&ns, "edith", &["patch", "fluxjob", &name, "--type=json", "-p", &patch]);
+        let patch = format!(
+            r#"[{{"op": "{op}", "path": "/spec/overrides/holds/{at}", "value": {{"by": "edith"}}}}]"#
+        );
+        let (ok, text) =
+            as_user(&ns, "edith", &["patch", "fluxjob", &name, "--type=json", "-p", &patch]);
         assert!(ok, "her own hold: {text}");
     }
     ns.state("vast", "Held");
@@ -159,8 +188,15 @@ fn who_owns_a_namespace_writes_no_records_there() {
     let (ns, name) = waiting("owner");
     give_role(&ns, "olga", "cluster-admin");
     let status = ["patch", "fluxjob", &name, "--subresource=status", "--type=merge", "-p"];
-    let forged = r#"{"status": {"queuedAt": "1970-01-01T00:00:00.000000Z", "priority": 2000000000}}"#;
-    refused(&ns, "olga", "status is written by Fluxqueue alone", &[&status[..], &[forged]].concat(), "");
+    let forged =
+        r#"{"status": {"queuedAt": "1970-01-01T00:00:00.000000Z", "priority": 2000000000}}"#;
+    refused(
+        &ns,
+        "olga",
+        "status is written by Fluxqueue alone",
+        &[&status[..], &[forged]].concat(),
+        "",
+    );
     let charged = pod("charged", "100m", "1", "  annotations: {fluxqueue/charged-queue: other}");
     refused(&ns, "olga", "written by Fluxqueue alone", &["create", "-f", "-"], &charged);
     let forged = "{apiVersion: jobs.converged-computing.org/v1alpha1, kind: FluxJob, metadata: {name: forged},
@@ -179,24 +215,38 @@ fn a_namespace_that_requires_fluxqueue_takes_no_pod_past_it() {
     until("the label to count", || (!ns.plane.try_kubectl(&dry_run, &other).0).then_some(()));
     let words = "this namespace requires fluxqueue";
     refused(&ns, "rita", words, &["create", "-f", "-"], &other);
-    let on_node = plain.replace("schedulerName: fluxqueue", "schedulerName: fluxqueue\n  nodeName: n-0");
+    let on_node =
+        plain.replace("schedulerName: fluxqueue", "schedulerName: fluxqueue\n  nodeName: n-0");
     refused(&ns, "rita", "chooses the node", &["create", "-f", "-"], &on_node);
     refused(&ns, "rita", words, &["create", "deployment", "x", "--image=busybox"], "");
     ns.apply(&plain);
     ns.succeeded(1);
 }
 
-/// Who may not extend a walltime may not change it by an annotation either; and Fluxqueue itself changes no such thing.
+/// Who may not extend a walltime may not change it by an annotation either; and Fluxqueue itself
+/// changes no such thing.
 #[test]
 fn annotations_of_a_running_pod_are_changed_by_who_may() {
     let ns = shared().namespace("annotated");
     ns.apply(&pod("runs", "100m", "infinity", "  annotations: {fluxqueue/walltime: 1h}"));
     ns.running(1);
-    ns.kubectl(&["create", "role", "patcher", "--verb=get,list,patch,update", "--resource=pods,fluxjobs"]);
+    ns.kubectl(&[
+        "create",
+        "role",
+        "patcher",
+        "--verb=get,list,patch,update",
+        "--resource=pods,fluxjobs",
+    ]);
     ns.kubectl(&["create", "rolebinding", "hugo", "--role=patcher", "--user=hugo"]);
     until("the role to count", || as_user(&ns, "hugo", &["get", "pods"]).0.then_some(()));
     let needs = "needs verb update on fluxjobs/walltime";
-    refused(&ns, "hugo", needs, &["annotate", "pod", "runs", "--overwrite", "fluxqueue/walltime=1s"], "");
+    refused(
+        &ns,
+        "hugo",
+        needs,
+        &["annotate", "pod", "runs", "--overwrite", "fluxqueue/walltime=1s"],
+        "",
+    );
     refused(&ns, "hugo", needs, &["annotate", "pod", "runs", "fluxqueue/walltime-"], "");
     let fluxqueue = "system:serviceaccount:fluxqueue-system:fluxqueue";
     let relabel = ["label", "pod", "runs", "fluxqueue/queue-name=other"];
@@ -204,17 +254,25 @@ fn annotations_of_a_running_pod_are_changed_by_who_may() {
 }
 
 /// The status code and the answer over TLS; only this certificate is trusted.
-fn get(certificate: &rcgen::Certificate, port: u16, path: &str, token: Option<&str>) -> (u16, String) {
+fn get(
+    certificate: &rcgen::Certificate,
+    port: u16,
+    path: &str,
+    token: Option<&str>,
+) -> (u16, String) {
     let mut roots = rustls::RootCertStore::empty();
     roots.add(certificate.der().clone()).expect("a certificate");
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let client = rustls::ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
-    let client = client.expect("versions of TLS").with_root_certificates(roots).with_no_client_auth();
+    let client =
+        rustls::ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    let client =
+        client.expect("versions of TLS").with_root_certificates(roots).with_no_client_auth();
     let name = "localhost".try_into().expect("a name");
     let connection = rustls::ClientConnection::new(Arc::new(client), name).expect("a connection");
     let socket = TcpStream::connect(("127.0.0.1", port)).expect("it listens");
     let mut stream = rustls::StreamOwned::new(connection, socket);
-    let header = token.map(|token| format!("Authorization: Bearer {token}\r\n")).unwrap_or_default();
+    let header =
+        token.map(|token| format!("Authorization: Bearer {token}\r\n")).unwrap_or_default();
     stream.write_all(format!("GET {path} HTTP/1.0\r\n{header}\r\n").as_bytes()).expect("it reads");
     let mut answer = Vec::new();
     // Not everybody says goodbye as TLS wants it; what came before is the answer.
@@ -245,7 +303,10 @@ fn account_with_token(ns: &Namespace<'_>, name: &str) -> String {
 
 #[test]
 fn the_webhook_counts_what_it_is_asked_and_says_so_to_whom_the_api_server_allows() {
-    let plane = ControlPlane::start("groups:\n- {namePrefix: n-, count: 1, cpu: '4', memory: 16Gi, pods: 110}\n", &[]);
+    let plane = ControlPlane::start(
+        "groups:\n- {namePrefix: n-, count: 1, cpu: '4', memory: 16Gi, pods: 110}\n",
+        &[],
+    );
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
     let files = Files::in_dir(&plane);
     files.write(&made.cert, &made.signing_key);
@@ -261,7 +322,13 @@ fn the_webhook_counts_what_it_is_asked_and_says_so_to_whom_the_api_server_allows
     let status = |path, token: Option<&str>| status_of(&made.cert, port, path, token);
     assert_eq!((status("/metrics", None), status("/metrics", Some(&token))), (401, 403));
     let who = format!("--serviceaccount={}:prometheus", ns.name);
-    plane.kubectl(&["create", "clusterrolebinding", "prometheus", "--clusterrole=fluxqueue-metrics-reader", &who]);
+    plane.kubectl(&[
+        "create",
+        "clusterrolebinding",
+        "prometheus",
+        "--clusterrole=fluxqueue-metrics-reader",
+        &who,
+    ]);
     until("the role to count", || (status("/metrics", Some(&token)) == 200).then_some(()));
     let value = |of: &str| {
         let text = get(&made.cert, port, "/metrics", Some(&token)).1;
@@ -270,10 +337,17 @@ fn the_webhook_counts_what_it_is_asked_and_says_so_to_whom_the_api_server_allows
     };
     let refused = r#"fluxqueue_webhook_requests_total{question="validate",answer="refused"}"#;
     assert_eq!(value(refused), 0);
-    plane.kubectl(&["label", "namespace", &ns.name, "fluxqueue/admission=enabled", "fluxqueue/strict=enabled"]);
+    plane.kubectl(&[
+        "label",
+        "namespace",
+        &ns.name,
+        "fluxqueue/admission=enabled",
+        "fluxqueue/strict=enabled",
+    ]);
     let half = pod("half", "100m", "1", "  labels: {fluxqueue/pod-group: g}");
     until("a refusal", || {
-        let (ok, _, _) = plane.try_kubectl(&["create", "-n", &ns.name, "--dry-run=server", "-f", "-"], &half);
+        let (ok, _, _) =
+            plane.try_kubectl(&["create", "-n", &ns.name, "--dry-run=server", "-f", "-"], &half);
         (!ok).then_some(())
     });
     assert_eq!(value(refused), 1);
@@ -282,15 +356,27 @@ fn the_webhook_counts_what_it_is_asked_and_says_so_to_whom_the_api_server_allows
 
 #[test]
 fn metrics_are_for_whom_the_api_server_allows() {
-    let plane = ControlPlane::start("groups:\n- {namePrefix: n-, count: 1, cpu: '4', memory: 16Gi, pods: 110}\n", &[]);
+    let plane = ControlPlane::start(
+        "groups:\n- {namePrefix: n-, count: 1, cpu: '4', memory: 16Gi, pods: 110}\n",
+        &[],
+    );
     let (_fluxqueue, certificate, port) = plane.secured_fluxqueue(&[]);
     let ns = plane.namespace("metrics");
     let token = account_with_token(&ns, "prometheus");
     let status = |path, token: Option<&str>| status_of(&certificate, port, path, token);
     assert_eq!((status("/livez", None), status("/metrics", None)), (200, 401));
-    assert_eq!((status("/metrics", Some("nonsense")), status("/metrics", Some(&token))), (401, 403));
+    assert_eq!(
+        (status("/metrics", Some("nonsense")), status("/metrics", Some(&token))),
+        (401, 403)
+    );
     let who = format!("--serviceaccount={}:prometheus", ns.name);
-    plane.kubectl(&["create", "clusterrolebinding", "prometheus", "--clusterrole=fluxqueue-metrics-reader", &who]);
+    plane.kubectl(&[
+        "create",
+        "clusterrolebinding",
+        "prometheus",
+        "--clusterrole=fluxqueue-metrics-reader",
+        &who,
+    ]);
     until("the role to count", || (status("/metrics", Some(&token)) == 200).then_some(()));
     assert_eq!(status("/debug/state", Some(&token)), 403, "it shows every namespace");
 }

@@ -1,4 +1,5 @@
-//! What FluxJobs were promised, as it was written: a watch that forgets nothing, and a table of promised and observed starts.
+//! What FluxJobs were promised, as it was written: a watch that forgets nothing, and a table of
+//! promised and observed starts.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -12,7 +13,8 @@ use crate::harness::{Namespace, job, reserved, within};
 /// Seconds since 1970, as FluxJobs have them.
 pub(crate) type Seconds = f64;
 
-/// How much later than promised a start may be seen: the last pod has to be seen to end, and the first to be bound.
+/// How much later than promised a start may be seen: the last pod has to be seen to end, and the
+/// first to be bound.
 pub(crate) const SLACK: Seconds = 2.0;
 
 /// A reservation as it was written.
@@ -47,10 +49,13 @@ impl Recorder {
         let histories = Arc::new(Mutex::new(BTreeMap::<String, History>::new()));
         let shared = Arc::clone(&histories);
         std::thread::spawn(move || {
-            for job in serde_json::Deserializer::from_reader(std::io::BufReader::new(text)).into_iter::<Value>() {
+            for job in serde_json::Deserializer::from_reader(std::io::BufReader::new(text))
+                .into_iter::<Value>()
+            {
                 // The watch is killed in the middle of an object, perhaps.
                 let Ok(job) = job else { return };
-                let name = job["spec"]["workloadRef"]["name"].as_str().unwrap_or_default().to_owned();
+                let name =
+                    job["spec"]["workloadRef"]["name"].as_str().unwrap_or_default().to_owned();
                 shared.lock().expect("nobody panicked").entry(name).or_default().note(&job);
             }
         });
@@ -63,7 +68,12 @@ impl Recorder {
     }
 
     /// One workload's history, once it satisfies a condition.
-    pub(crate) fn until(&self, workload: &str, what: &str, is: impl Fn(&History) -> bool) -> History {
+    pub(crate) fn until(
+        &self,
+        workload: &str,
+        what: &str,
+        is: impl Fn(&History) -> bool,
+    ) -> History {
         within(crate::harness::PATIENCE, &format!("{workload} {what}"), || {
             self.histories().remove(workload).filter(|history| is(history))
         })
@@ -71,7 +81,8 @@ impl Recorder {
 
     /// One workload's history, once it has been promised a start.
     pub(crate) fn promised(&self, workload: &str) -> (History, Seconds) {
-        let history = self.until(workload, "is promised a start", |history| history.last_start().is_some());
+        let history =
+            self.until(workload, "is promised a start", |history| history.last_start().is_some());
         let start = history.last_start().expect("it has one");
         (history, start)
     }
@@ -110,7 +121,8 @@ impl History {
         self.promises.last()?.start
     }
 
-    /// The earliest start that was ever written: nothing but a delay that is said makes it start later.
+    /// The earliest start that was ever written: nothing but a delay that is said makes it start
+    /// later.
     pub(crate) fn best(&self) -> Option<Seconds> {
         self.promises.iter().filter_map(|promise| promise.start).reduce(f64::min)
     }
@@ -123,7 +135,10 @@ pub(crate) fn seconds(text: &str) -> Seconds {
 }
 
 /// What Events of ReservationDelayed say, by the workload of the FluxJob that they are about.
-pub(crate) fn delays(ns: &Namespace<'_>, histories: &BTreeMap<String, History>) -> BTreeMap<String, Vec<String>> {
+pub(crate) fn delays(
+    ns: &Namespace<'_>,
+    histories: &BTreeMap<String, History>,
+) -> BTreeMap<String, Vec<String>> {
     let mut delays = BTreeMap::<String, Vec<String>>::new();
     for event in ns.list("events.events.k8s.io") {
         let about = &event["regarding"];
@@ -132,13 +147,20 @@ pub(crate) fn delays(ns: &Namespace<'_>, histories: &BTreeMap<String, History>) 
         }
         let workload = histories.iter().find(|(_, history)| about["name"] == history.record);
         let (workload, _) = workload.expect("the Event is about one of them");
-        delays.entry(workload.clone()).or_default().push(event["note"].as_str().unwrap_or_default().to_owned());
+        delays
+            .entry(workload.clone())
+            .or_default()
+            .push(event["note"].as_str().unwrap_or_default().to_owned());
     }
     delays
 }
 
-/// Whether each promise was kept; what was not, as text. A promise that is broken has an Event of that job.
-pub(crate) fn broken(histories: &BTreeMap<String, History>, delays: &BTreeMap<String, Vec<String>>) -> Vec<String> {
+/// Whether each promise was kept; what was not, as text. A promise that is broken has an Event of
+/// that job.
+pub(crate) fn broken(
+    histories: &BTreeMap<String, History>,
+    delays: &BTreeMap<String, Vec<String>>,
+) -> Vec<String> {
     let mut broken = Vec::new();
     for (name, history) in histories.iter().filter(|(name, _)| !delays.contains_key(*name)) {
         if history.promises.iter().any(|promise| promise.start.is_none()) {
@@ -148,8 +170,10 @@ pub(crate) fn broken(histories: &BTreeMap<String, History>, delays: &BTreeMap<St
             if let (Some(before), Some(after)) = (pair[0].start, pair[1].start)
                 && after > before + SLACK
             {
-                broken
-                    .push(format!("{name} was promised a start {:.1} s later, and no Event says why", after - before));
+                broken.push(format!(
+                    "{name} was promised a start {:.1} s later, and no Event says why",
+                    after - before
+                ));
             }
         }
         if let (Some(best), Some(started)) = (history.best(), history.started)
@@ -162,13 +186,20 @@ pub(crate) fn broken(histories: &BTreeMap<String, History>, delays: &BTreeMap<St
 }
 
 /// Promised and observed starts side by side, in seconds since the first was queued.
-pub(crate) fn table(histories: &BTreeMap<String, History>, delays: &BTreeMap<String, Vec<String>>) -> String {
+pub(crate) fn table(
+    histories: &BTreeMap<String, History>,
+    delays: &BTreeMap<String, Vec<String>>,
+) -> String {
     let first = histories.values().filter_map(|history| history.queued).fold(f64::MAX, f64::min);
     let since = |at: Option<Seconds>| at.map_or("-".to_owned(), |at| format!("{:.1}", at - first));
     let mut rows: Vec<(&String, &History)> = histories.iter().collect();
-    rows.sort_by(|(_, one), (_, other)| one.started.partial_cmp(&other.started).expect("they are numbers"));
-    let mut table =
-        format!("{:<12}{:>8}{:>8}{:>8}{:>8}{:>8}  delayed\n", "job", "written", "first", "best", "last", "start");
+    rows.sort_by(|(_, one), (_, other)| {
+        one.started.partial_cmp(&other.started).expect("they are numbers")
+    });
+    let mut table = format!(
+        "{:<12}{:>8}{:>8}{:>8}{:>8}{:>8}  delayed\n",
+        "job", "written", "first", "best", "last", "start"
+    );
     for (name, history) in rows {
         let start_of = |promise: Option<&Promise>| since(promise.and_then(|promise| promise.start));
         let _ = writeln!(
@@ -187,15 +218,27 @@ pub(crate) fn table(histories: &BTreeMap<String, History>, delays: &BTreeMap<Str
 
 /// The largest number of jobs that waited at one instant.
 pub(crate) fn waiting_at_once(histories: &BTreeMap<String, History>) -> usize {
-    let waits = |history: &History, at| history.queued.is_some_and(|from| from <= at) && history.started > Some(at);
+    let waits = |history: &History, at| {
+        history.queued.is_some_and(|from| from <= at) && history.started > Some(at)
+    };
     let instants = histories.values().filter_map(|history| history.queued);
-    instants.map(|at| histories.values().filter(|history| waits(history, at)).count()).max().unwrap_or(0)
+    instants
+        .map(|at| histories.values().filter(|history| waits(history, at)).count())
+        .max()
+        .unwrap_or(0)
 }
 
-/// A Job with a pod on each of so many nodes of four cores, all of it. Pods get three seconds to end in when they are to, so that
-/// one that ends by itself when its walltime is over is not late for what a busy machine takes to see it.
+/// A Job with a pod on each of so many nodes of four cores, all of it. Pods get three seconds to
+/// end in when they are to, so that one that ends by itself when its walltime is over is not late
+/// for what a busy machine takes to see it.
 pub(crate) fn timed(name: &str, nodes: u32, walltime: u32, seconds: f64) -> String {
     job(name, nodes, "4", &seconds.to_string())
-        .replace("metadata: {name: ", &format!("metadata: {{annotations: {{fluxqueue/walltime: {walltime}s}}, name: "))
-        .replace("restartPolicy: Never", "restartPolicy: Never\n      terminationGracePeriodSeconds: 3")
+        .replace(
+            "metadata: {name: ",
+            &format!("metadata: {{annotations: {{fluxqueue/walltime: {walltime}s}}, name: "),
+        )
+        .replace(
+            "restartPolicy: Never",
+            "restartPolicy: Never\n      terminationGracePeriodSeconds: 3",
+        )
 }

@@ -17,14 +17,16 @@ fn queue(name: &str, spec: &str) -> String {
 
 /// A Job whose pods name a queue.
 fn job_of(queue: &str, name: &str, pods: u32, seconds: &str) -> String {
-    let labels = format!("    metadata:\n      labels: {{fluxqueue/queue-name: {queue}}}\n    spec:");
+    let labels =
+        format!("    metadata:\n      labels: {{fluxqueue/queue-name: {queue}}}\n    spec:");
     job(name, pods, "100m", seconds).replace("    spec:", &labels)
 }
 
 /// What the columns of a queue show: waiting and running.
 fn counts(ns: &Namespace<'_>, queue: &str) -> (Value, Value) {
     let shown: Value =
-        serde_json::from_str(&ns.plane.kubectl(&["get", "fluxqueue", queue, "-o", "json"])).expect("JSON");
+        serde_json::from_str(&ns.plane.kubectl(&["get", "fluxqueue", queue, "-o", "json"]))
+            .expect("JSON");
     (shown["status"]["waiting"].clone(), shown["status"]["running"].clone())
 }
 
@@ -37,20 +39,35 @@ fn a_queue_is_made_used_stopped_and_deleted() {
     assert_eq!(refused["status"]["blockedBy"][0]["reason"], "QueueNotUsable", "{refused}");
     ns.apply(&queue(
         &name,
-        &format!("namespaceSelector: {{matchLabels: {{kubernetes.io/metadata.name: {}}}}}", ns.name),
+        &format!(
+            "namespaceSelector: {{matchLabels: {{kubernetes.io/metadata.name: {}}}}}",
+            ns.name
+        ),
     ));
     ns.running(2);
     assert_eq!(ns.state("first", "Running")["status"]["queueName"], *name);
-    ns.kubectl(&["patch", "fluxqueue", &name, "--type=merge", "-p", r#"{"spec": {"stopPolicy": "Hold"}}"#]);
+    ns.kubectl(&[
+        "patch",
+        "fluxqueue",
+        &name,
+        "--type=merge",
+        "-p",
+        r#"{"spec": {"stopPolicy": "Hold"}}"#,
+    ]);
     ns.apply(&job_of(&name, "second", 1, "1"));
     let held = ns.state("second", "Held");
-    assert!(held["status"]["blockedBy"][0]["message"].as_str().is_some_and(|text| text.contains(&name)), "{held}");
+    assert!(
+        held["status"]["blockedBy"][0]["message"].as_str().is_some_and(|text| text.contains(&name)),
+        "{held}"
+    );
     until("the columns", || (counts(&ns, &name) == (1.into(), 1.into())).then_some(()));
     let table = ns.plane.kubectl(&["get", "fluxqueues"]);
     assert!(table.lines().any(|line| line.starts_with(&name) && line.contains("Hold")), "{table}");
     ns.plane.kubectl(&["delete", "fluxqueue", &name]);
     ns.flux_job("second", "is told", |job| {
-        job["status"]["blockedBy"][0]["message"].as_str().is_some_and(|text| text.contains("was deleted"))
+        job["status"]["blockedBy"][0]["message"]
+            .as_str()
+            .is_some_and(|text| text.contains("was deleted"))
     });
     let told = |event: &Value| event["reason"] == "Held" && event["regarding"]["kind"] == "FluxJob";
     until("an Event", || ns.list("events.events.k8s.io").iter().any(told).then_some(()));
@@ -81,14 +98,19 @@ fn the_jobs_of_a_namespace_are_in_its_queue() {
 
 /// A Job of whole nodes with a true walltime, in this queue.
 fn timed_in(queue: &str, name: &str, nodes: u32, seconds: u32) -> String {
-    let labels = format!("    metadata:\n      labels: {{fluxqueue/queue-name: {queue}}}\n    spec:");
+    let labels =
+        format!("    metadata:\n      labels: {{fluxqueue/queue-name: {queue}}}\n    spec:");
     timed(name, nodes, seconds, f64::from(seconds)).replace("    spec:", &labels)
 }
 
-/// Eight nodes; queue `gold` goes first and may have four of them, `line` is in order and may have five, `bulk` may have two jobs.
+/// Eight nodes; queue `gold` goes first and may have four of them, `line` is in order and may have
+/// five, `bulk` may have two jobs.
 #[test]
 fn three_queues_with_limits_start_as_promised_and_within_them() {
-    let plane = ControlPlane::start("groups:\n- {namePrefix: n-, count: 8, cpu: '4', memory: 16Gi, pods: 110}\n", &[]);
+    let plane = ControlPlane::start(
+        "groups:\n- {namePrefix: n-, count: 8, cpu: '4', memory: 16Gi, pods: 110}\n",
+        &[],
+    );
     let _fluxqueue = plane.fluxqueue(&["--queue-policy=conservative"]);
     let ns = plane.namespace("three");
     ns.apply(&queue("gold", "priority: 10, policy: conservative, limits: {resources: {cpu: 16}}"));
@@ -96,8 +118,9 @@ fn three_queues_with_limits_start_as_promised_and_within_them() {
     ns.apply(&queue("bulk", "policy: conservative, limits: {perNamespace: {runningJobs: 2}}"));
     until("the queues to be known", || {
         ns.apply(&job_of("bulk", "probe", 1, "1"));
-        let known =
-            ns.flux_job("probe", "is seen", |job| !job["status"]["state"].is_null())["status"]["state"] != "Refused";
+        let known = ns.flux_job("probe", "is seen", |job| !job["status"]["state"].is_null())["status"]
+            ["state"]
+            != "Refused";
         ns.kubectl(&["delete", "job", "probe"]);
         known.then_some(())
     });
@@ -107,18 +130,24 @@ fn three_queues_with_limits_start_as_promised_and_within_them() {
     for number in 0..24 {
         let of = ["gold", "line", "bulk"][number % 3];
         let name = format!("{of}-{number:02}");
-        let _ = write!(text, "{}", timed_in(of, &name, sizes[number % 6], walltimes[number / 2 % 3]));
+        let _ =
+            write!(text, "{}", timed_in(of, &name, sizes[number % 6], walltimes[number / 2 % 3]));
     }
     ns.apply(&text);
     let mut most = std::collections::BTreeMap::<String, (usize, usize)>::new();
     within(Duration::from_mins(3), "all jobs to complete", || {
         // What the API server shows at one instant: pods that have a node and have not ended.
         let pods = ns.list("pods");
-        let mut jobs = std::collections::BTreeMap::<String, std::collections::BTreeSet<String>>::new();
+        let mut jobs =
+            std::collections::BTreeMap::<String, std::collections::BTreeSet<String>>::new();
         let mut nodes = std::collections::BTreeMap::<String, usize>::new();
-        let has_ended = |pod: &Value| matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed"));
-        for pod in pods.iter().filter(|pod| pod["spec"]["nodeName"].is_string() && !has_ended(pod)) {
-            let label = |name: &str| pod["metadata"]["labels"][name].as_str().unwrap_or_default().to_owned();
+        let has_ended =
+            |pod: &Value| matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed"));
+        for pod in pods.iter().filter(|pod| pod["spec"]["nodeName"].is_string() && !has_ended(pod))
+        {
+            let label = |name: &str| {
+                pod["metadata"]["labels"][name].as_str().unwrap_or_default().to_owned()
+            };
             let queue = label("fluxqueue/queue-name");
             *nodes.entry(queue.clone()).or_default() += 1;
             jobs.entry(queue).or_default().insert(label("batch.kubernetes.io/job-name"));
@@ -128,7 +157,10 @@ fn three_queues_with_limits_start_as_promised_and_within_them() {
             *seen = (seen.0.max(count), seen.1.max(jobs[&queue].len()));
         }
         let histories = recorder.histories();
-        let done = histories.iter().filter(|(name, it)| *name != "probe" && it.state == "Completed").count();
+        let done = histories
+            .iter()
+            .filter(|(name, it)| *name != "probe" && it.state == "Completed")
+            .count();
         (done == 24).then_some(())
     });
     let mut histories = recorder.histories();
@@ -141,7 +173,8 @@ fn three_queues_with_limits_start_as_promised_and_within_them() {
     assert!(promised >= 12, "{promised} were promised a start");
     assert_eq!(broken(&histories, &delays), Vec::<String>::new());
     // In the line nobody starts before one who was ahead of him.
-    let mut line: Vec<_> = histories.iter().filter(|(name, _)| name.starts_with("line")).map(|(_, it)| it).collect();
+    let mut line: Vec<_> =
+        histories.iter().filter(|(name, _)| name.starts_with("line")).map(|(_, it)| it).collect();
     line.sort_by(|one, other| one.queued.partial_cmp(&other.queued).expect("they are numbers"));
     let starts: Vec<f64> = line.iter().filter_map(|it| it.started).collect();
     assert!(starts.windows(2).all(|pair| pair[0] <= pair[1] + SLACK), "{starts:?}");

@@ -1,4 +1,5 @@
-//! Two schedulers on the same nodes, which are full, and pods that say nothing of how long they run.
+//! Two schedulers on the same nodes, which are full, and pods that say nothing of how long they
+//! run.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::{Child, Command, Stdio};
@@ -15,7 +16,8 @@ const NODES: &str = "groups:\n- {namePrefix: n-, count: 24, cpu: '8', memory: 64
 /// Pods for each scheduler: so many that some of each size are left when they are counted.
 const PODS: usize = 450;
 
-/// When they are counted, from the first that is bound: by then the nodes have been full several times over.
+/// When they are counted, from the first that is bound: by then the nodes have been full several
+/// times over.
 const COUNTED_AFTER: Duration = Duration::from_mins(1);
 
 /// How long the first may take.
@@ -49,9 +51,14 @@ impl InItsPlace {
             kubeconfig.display()
         );
         std::fs::write(&config, text).expect("it is written");
-        let mut command = Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/testbed/bin/testbed"));
-        command.arg("kube-scheduler").arg(format!("--config={}", config.display())).arg("--secure-port=0");
-        let log = std::fs::File::create(plane.dir.join("second-kube-scheduler.log")).expect("a log file");
+        let mut command =
+            Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/testbed/bin/testbed"));
+        command
+            .arg("kube-scheduler")
+            .arg(format!("--config={}", config.display()))
+            .arg("--secure-port=0");
+        let log =
+            std::fs::File::create(plane.dir.join("second-kube-scheduler.log")).expect("a log file");
         let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn();
         InItsPlace(child.expect("kube-scheduler starts"))
     }
@@ -68,7 +75,8 @@ impl Drop for InItsPlace {
 fn pods(count: usize) -> String {
     let mut manifest = String::new();
     for number in 0..count {
-        let (cpu, seconds) = (["500m", "1", "6", "2", "500m"][number % 5], ["12", "30", "18"][number % 3]);
+        let (cpu, seconds) =
+            (["500m", "1", "6", "2", "500m"][number % 5], ["12", "30", "18"][number % 3]);
         manifest += &pod(&format!("ours-{number}"), cpu, seconds, "");
         manifest += &pod(&format!("theirs-{number}"), cpu, seconds, "")
             .replace("schedulerName: fluxqueue", "schedulerName: default-scheduler");
@@ -91,8 +99,9 @@ fn count(namespace: &Namespace<'_>) -> Bound {
     }
 }
 
-/// What is bound in the same time. Kubelets end the pods when their time has come, so on a computer that does nothing else this says how
-/// well the nodes are used: where one scheduler leaves them idle though its pods could use them, it has bound less.
+/// What is bound in the same time. Kubelets end the pods when their time has come, so on a computer
+/// that does nothing else this says how well the nodes are used: where one scheduler leaves them
+/// idle though its pods could use them, it has bound less.
 fn bound(plane: &ControlPlane) -> Bound {
     let namespace = plane.namespace("shared-machine");
     let manifest = pods(PODS);
@@ -111,8 +120,9 @@ fn bound(plane: &ControlPlane) -> Bound {
     bound
 }
 
-/// Three times on a computer that did nothing else Fluxqueue bound 1.05, 1.16 and 1.08 of what the second kube-scheduler did, such as 283 pods where
-/// that bound 261; and fewer pods were refused by kubelets, of which there are many where two schedulers do not know of each other.
+/// Three times on a computer that did nothing else Fluxqueue bound 1.05, 1.16 and 1.08 of what the
+/// second kube-scheduler did, such as 283 pods where that bound 261; and fewer pods were refused by
+/// kubelets, of which there are many where two schedulers do not know of each other.
 #[test]
 #[ignore = "what is bound in a minute differs by more than a tenth from run to run where the computer is busy"]
 fn beside_kube_scheduler_it_binds_what_another_kube_scheduler_would() {
@@ -139,7 +149,8 @@ fn beside_kube_scheduler_it_binds_what_another_kube_scheduler_would() {
 
 const EIGHT: &str = "groups:\n- {namePrefix: n-, count: 8, cpu: '8', memory: 64Gi, pods: 110}\n";
 
-/// For so long others may go ahead of a pod that waits for an end that nobody knows; and how much later that may be seen.
+/// For so long others may go ahead of a pod that waits for an end that nobody knows; and how much
+/// later that may be seen.
 const BYPASS_SECONDS: f64 = 5.0;
 const SEEN_LATE: f64 = 5.0;
 
@@ -156,10 +167,13 @@ struct Look {
 }
 
 impl Look {
-    /// Lists records and then pods with one command: where the computer is busy, each command takes long.
+    /// Lists records and then pods with one command: where the computer is busy, each command takes
+    /// long.
     fn take(namespace: &Namespace<'_>) -> Look {
-        let (records, pods): (Vec<Value>, Vec<Value>) =
-            namespace.list("fluxjobs,pods").into_iter().partition(|object| object["kind"] == "FluxJob");
+        let (records, pods): (Vec<Value>, Vec<Value>) = namespace
+            .list("fluxjobs,pods")
+            .into_iter()
+            .partition(|object| object["kind"] == "FluxJob");
         Look { held: held(&records), places: places(&pods), starving: starving(&records, now()) }
     }
 }
@@ -174,14 +188,17 @@ fn held(records: &[Value]) -> Held {
     records.iter().filter_map(of_record).collect()
 }
 
-/// Jobs that wait, and for which nothing is held though they have been passed by for longer than the rule says.
+/// Jobs that wait, and for which nothing is held though they have been passed by for longer than
+/// the rule says.
 fn starving(records: &[Value], now: f64) -> Vec<String> {
     let is_starving = |record: &&Value| {
         let since = record["status"]["passedBySince"].as_str().map(seconds);
-        let waits = record["status"]["state"] == "Pending" && record["status"]["reservation"].is_null();
+        let waits =
+            record["status"]["state"] == "Pending" && record["status"]["reservation"].is_null();
         waits && since.is_some_and(|since| now > since + BYPASS_SECONDS + SEEN_LATE)
     };
-    let names = records.iter().filter(is_starving).map(|record| record["metadata"]["name"].to_string());
+    let names =
+        records.iter().filter(is_starving).map(|record| record["metadata"]["name"].to_string());
     names.collect()
 }
 
@@ -191,8 +208,13 @@ fn now() -> f64 {
 
 /// The nodes of Fluxqueue's pods.
 fn places(pods: &[Value]) -> BTreeMap<String, String> {
-    let ours = pods.iter().filter(|pod| pod["spec"]["schedulerName"] == "fluxqueue" && !node_of(pod).is_empty());
-    ours.map(|pod| (pod["metadata"]["name"].as_str().expect("a name").to_owned(), node_of(pod).to_owned())).collect()
+    let ours = pods
+        .iter()
+        .filter(|pod| pod["spec"]["schedulerName"] == "fluxqueue" && !node_of(pod).is_empty());
+    ours.map(|pod| {
+        (pod["metadata"]["name"].as_str().expect("a name").to_owned(), node_of(pod).to_owned())
+    })
+    .collect()
 }
 
 /// Nodes were held often enough, and looked at often enough meanwhile, to say something.
@@ -200,8 +222,9 @@ fn is_enough(holds: usize, judged: usize) -> bool {
     holds >= 2 && judged >= 6
 }
 
-/// Sees that what left between the second look and the third went to no node that was held for another all the while, and counts what was
-/// held. It was held in the first already, for what leaves may have been decided on before the second.
+/// Sees that what left between the second look and the third went to no node that was held for
+/// another all the while, and counts what was held. It was held in the first already, for what
+/// leaves may have been decided on before the second.
 fn judge(looks: &[Look; 3], now: &Look) -> usize {
     let [long_before, before, then] = looks;
     let stands = |(holder, nodes): &(&String, &BTreeSet<String>)| {
@@ -210,15 +233,19 @@ fn judge(looks: &[Look; 3], now: &Look) -> usize {
     let mut judged = 0;
     for (holder, nodes) in long_before.held.iter().filter(stands) {
         judged += 1;
-        for (pod, node) in then.places.iter().filter(|(pod, _)| !before.places.contains_key(*pod) && *pod != holder) {
+        for (pod, node) in then
+            .places
+            .iter()
+            .filter(|(pod, _)| !before.places.contains_key(*pod) && *pod != holder)
+        {
             assert!(!nodes.contains(node), "{pod} went to {node}, which is held for {holder}");
         }
     }
     judged
 }
 
-/// Where nobody knows what ends when, large pods wait for as long as the rule says, and then nodes are held for them: none of ours goes
-/// there any more, whatever kube-scheduler does.
+/// Where nobody knows what ends when, large pods wait for as long as the rule says, and then nodes
+/// are held for them: none of ours goes there any more, whatever kube-scheduler does.
 #[test]
 fn no_pod_is_passed_by_for_longer_than_the_rule_says() {
     let plane = ControlPlane::start(EIGHT, &["--kube-scheduler"]);
@@ -235,8 +262,11 @@ fn no_pod_is_passed_by_for_longer_than_the_rule_says() {
         // The last ones, the oldest first.
         let mut looks = [Look::default(), Look::default(), Look::default()];
         let begin = Instant::now();
-        // Where the computer is busy, a look takes long, and what is held for short is seen less often.
-        while begin.elapsed() < COUNTED_AFTER || (!is_enough(holds, judged) && begin.elapsed() < PATIENCE) {
+        // Where the computer is busy, a look takes long, and what is held for short is seen less
+        // often.
+        while begin.elapsed() < COUNTED_AFTER
+            || (!is_enough(holds, judged) && begin.elapsed() < PATIENCE)
+        {
             std::thread::sleep(Duration::from_millis(250));
             let now = Look::take(&namespace);
             assert_eq!(now.starving, Vec::<String>::new(), "nothing is held for them");
@@ -247,6 +277,9 @@ fn no_pod_is_passed_by_for_longer_than_the_rule_says() {
         }
     });
     println!("nodes were held {holds} times; looked at them in {judged} rounds");
-    assert!(is_enough(holds, judged), "hardly anything was held: {holds} times, seen in {judged} rounds");
+    assert!(
+        is_enough(holds, judged),
+        "hardly anything was held: {holds} times, seen in {judged} rounds"
+    );
     std::mem::forget(namespace);
 }

@@ -5,7 +5,10 @@ use crate::harness::{ControlPlane, job, node_of, pod, shared};
 #[test]
 fn taints_selectors_and_extended_resources_are_honoured() {
     let ns = shared().namespace("where");
-    ns.apply(&pod("selected", "100m", "infinity", "").replace("spec:", "spec:\n  nodeSelector: {accelerator: a100}"));
+    ns.apply(
+        &pod("selected", "100m", "infinity", "")
+            .replace("spec:", "spec:\n  nodeSelector: {accelerator: a100}"),
+    );
     ns.apply(&pod("gpu", "100m", "infinity", "").replace(
         "requests: {cpu: '100m'}",
         "requests: {cpu: '100m', nvidia.com/gpu: '2'}, limits: {nvidia.com/gpu: '2'}",
@@ -43,16 +46,24 @@ fn host_ports_keep_pods_of_a_gang_apart() {
 
 #[test]
 fn pods_of_other_schedulers_are_counted_and_those_without_end_are_passed_by() {
-    let plane = ControlPlane::start("groups:\n- {namePrefix: n-, count: 1, cpu: '4', memory: 16Gi, pods: 110}\n", &[]);
+    let plane = ControlPlane::start(
+        "groups:\n- {namePrefix: n-, count: 1, cpu: '4', memory: 16Gi, pods: 110}\n",
+        &[],
+    );
     let _fluxqueue = plane.fluxqueue(&[]);
     let ns = plane.namespace("foreign");
     let placed = "schedulerName: somebody-else\n  nodeName: n-0";
-    let service = pod("service", "3", "infinity", "").replace("restartPolicy: Never", "restartPolicy: Always");
+    let service = pod("service", "3", "infinity", "")
+        .replace("restartPolicy: Never", "restartPolicy: Always");
     ns.apply(&service.replace("schedulerName: fluxqueue", placed));
     ns.running(1);
     ns.apply(&pod("large", "2", "infinity", ""));
     let record = ns.state("large", "Pending");
-    assert!(record["status"]["blockedBy"][0]["message"].as_str().is_some_and(|text| text.contains("Insufficient cpu")));
+    assert!(
+        record["status"]["blockedBy"][0]["message"]
+            .as_str()
+            .is_some_and(|text| text.contains("Insufficient cpu"))
+    );
     // The service never ends, so the large one must not hold back what fits beside it.
     ns.apply(&pod("small", "1", "infinity", ""));
     ns.running(2);
@@ -74,10 +85,13 @@ fn two_schedulers_on_the_same_nodes_double_book_nothing() {
         manifest += &theirs.replace("schedulerName: fluxqueue", "schedulerName: default-scheduler");
     }
     ns.apply(&manifest);
-    // All 80 fit, four to a node; a race that is lost shows as a refused pod, never as a node with more than it has.
+    // All 80 fit, four to a node; a race that is lost shows as a refused pod, never as a node with
+    // more than it has.
     let phase = |pod: &Value| pod["status"]["phase"].as_str().unwrap_or("").to_owned();
-    let settled = ns.pods(80, "running or refused", |pod| ["Running", "Failed"].contains(&&*phase(pod)));
-    let (failed, running): (Vec<_>, Vec<_>) = settled.into_iter().partition(|pod| phase(pod) == "Failed");
+    let settled =
+        ns.pods(80, "running or refused", |pod| ["Running", "Failed"].contains(&&*phase(pod)));
+    let (failed, running): (Vec<_>, Vec<_>) =
+        settled.into_iter().partition(|pod| phase(pod) == "Failed");
     let mut per_node = std::collections::BTreeMap::<String, usize>::new();
     for pod in &running {
         *per_node.entry(node_of(pod).to_owned()).or_default() += 1;
@@ -88,7 +102,10 @@ fn two_schedulers_on_the_same_nodes_double_book_nothing() {
 
 #[test]
 fn a_cordoned_node_gets_nothing_new() {
-    let plane = ControlPlane::start("groups:\n- {namePrefix: n-, count: 2, cpu: '4', memory: 16Gi, pods: 110}\n", &[]);
+    let plane = ControlPlane::start(
+        "groups:\n- {namePrefix: n-, count: 2, cpu: '4', memory: 16Gi, pods: 110}\n",
+        &[],
+    );
     let _fluxqueue = plane.fluxqueue(&[]);
     let ns = plane.namespace("cordon");
     plane.kubectl(&["cordon", "n-0"]);

@@ -1,4 +1,5 @@
-//! Jobs that are suspended while they wait: no pods before they have a place, and everybody else's suspensions left alone.
+//! Jobs that are suspended while they wait: no pods before they have a place, and everybody else's
+//! suspensions left alone.
 
 use std::time::Duration;
 
@@ -67,16 +68,19 @@ fn a_job_waits_without_pods_and_starts_whole_where_it_was_placed() {
     let_go(&ns, "first");
     assert!(is_suspended(&ns, "first"));
     for change in ["fluxqueue/suspended-", "fluxqueue/released-at=2026-01-01T00:00:00Z"] {
-        let (ok, _, err) = plane.try_kubectl(&["annotate", "job", "first", change, "-n", &ns.name, "--as=sue"], "");
+        let (ok, _, err) = plane
+            .try_kubectl(&["annotate", "job", "first", change, "-n", &ns.name, "--as=sue"], "");
         assert!(!ok && err.contains("are changed by Fluxqueue alone"), "{err}");
     }
     // Who is held back waits for that.
-    let second = ns.state("second", "Pending")["metadata"]["name"].as_str().expect("a name").to_owned();
+    let second =
+        ns.state("second", "Pending")["metadata"]["name"].as_str().expect("a name").to_owned();
     ns.wish(&second, r#""hold": true"#);
     ns.state("second", "Held");
 
     // Suspensions of others stay theirs.
-    let theirs = unnamed(&job("theirs", 1, "1", "1")).replace("\nspec:", "\nspec:\n  suspend: true");
+    let theirs =
+        unnamed(&job("theirs", 1, "1", "1")).replace("\nspec:", "\nspec:\n  suspend: true");
     ns.apply(&theirs);
     let queued = "{name: kueues, labels: {kueue.x-k8s.io/queue-name: q}}";
     ns.apply(&unnamed(&job("kueues", 1, "1", "1")).replace("{name: kueues}", queued));
@@ -91,10 +95,18 @@ fn a_job_waits_without_pods_and_starts_whole_where_it_was_placed() {
     let pods = pods_of(&ns, "first");
     assert_eq!(pods.len(), 2);
     for node in planned(&placed).keys() {
-        assert_eq!(pods.iter().filter(|pod| node_of(pod) == node).count(), planned(&placed)[node], "{node}: {pods:?}");
+        assert_eq!(
+            pods.iter().filter(|pod| node_of(pod) == node).count(),
+            planned(&placed)[node],
+            "{node}: {pods:?}"
+        );
     }
     let first = job_of(&ns, "first");
-    assert!(mark(&first).is_null() && first["metadata"]["annotations"]["fluxqueue/released-at"].is_string(), "{first}");
+    assert!(
+        mark(&first).is_null()
+            && first["metadata"]["annotations"]["fluxqueue/released-at"].is_string(),
+        "{first}"
+    );
     assert!(is_suspended(&ns, "second") && is_suspended(&ns, "theirs"), "held, and another's");
     ns.wish(&second, r#""hold": false"#);
     ns.state("second", "Completed");
@@ -111,10 +123,15 @@ fn three_hundred_jobs_wait_without_a_pod() {
     let ns = suspending(&plane, "backlog");
     ns.apply(&unnamed(&job("busy", 2, "4", "infinity")));
     ns.running(2);
-    let backlog: Vec<String> = (0..JOBS).map(|n| unnamed(&job(&format!("waits-{n}"), 2, "3", "1"))).collect();
+    let backlog: Vec<String> =
+        (0..JOBS).map(|n| unnamed(&job(&format!("waits-{n}"), 2, "3", "1"))).collect();
     ns.apply(&backlog.concat());
     within(Duration::from_mins(2), "all of them to be on record", || {
-        let waiting = ns.list("fluxjobs").into_iter().filter(|job| job["status"]["state"] == "Pending").count();
+        let waiting = ns
+            .list("fluxjobs")
+            .into_iter()
+            .filter(|job| job["status"]["state"] == "Pending")
+            .count();
         (waiting == JOBS).then_some(())
     });
     assert_eq!(ns.list("pods").len(), 2, "those of the one that runs");
@@ -152,7 +169,8 @@ fn pods_that_ask_for_more_than_the_template_are_placed_anew_before_they_start() 
     let _webhook = Webhook::start(&plane, &[]);
     let _fluxqueue = plane.fluxqueue(&[]);
     let ns = suspending(&plane, "larger");
-    // What the template does not ask for, the namespace gives each pod: two do not fit on one node then.
+    // What the template does not ask for, the namespace gives each pod: two do not fit on one node
+    // then.
     ns.apply(
         "
 apiVersion: v1
@@ -161,7 +179,9 @@ metadata: {name: defaults}
 spec: {limits: [{type: Container, defaultRequest: {cpu: '3'}}]}
 ",
     );
-    ns.apply(&unnamed(&job("small", 2, "1", "5")).replace(", resources: {requests: {cpu: '1'}}", ""));
+    ns.apply(
+        &unnamed(&job("small", 2, "1", "5")).replace(", resources: {requests: {cpu: '1'}}", ""),
+    );
     let pods = ns.running(2);
     assert_ne!(node_of(&pods[0]), node_of(&pods[1]));
     let record = ns.state("small", "Running");
@@ -173,13 +193,13 @@ fn a_place_is_held_for_a_time_also_by_a_successor() {
     let plane = ControlPlane::start(NODES, &[]);
     let _webhook = Webhook::start(&plane, &[]);
     let settings = plane.dir.join("settings.yaml");
-    let text =
-        "apiVersion: config.converged-computing.org/v1alpha1\nkind: FluxqueueConfiguration\nsuspendHoldSeconds: 20\n";
+    let text = "apiVersion: config.converged-computing.org/v1alpha1\nkind: FluxqueueConfiguration\nsuspendHoldSeconds: 20\n";
     std::fs::write(&settings, text).expect("it is written");
     let flags = [&*format!("--config={}", settings.display())];
     let mut fluxqueue = plane.fluxqueue(&flags);
     let ns = suspending(&plane, "late");
-    // Only one of its two pods can be made. What a quota with scopes counts is left to the API server, so the job is let go.
+    // Only one of its two pods can be made. What a quota with scopes counts is left to the API
+    // server, so the job is let go.
     ns.kubectl(&["create", "quota", "pods", "--hard=pods=1", "--scopes=NotBestEffort"]);
     ns.apply(&unnamed(&job("late", 2, "3", "1")));
     until("its first pod", || (pods_of(&ns, "late").len() == 1).then_some(()));

@@ -24,7 +24,15 @@ const PODS: usize = 150;
 
 /// Who leads, by the Lease.
 fn holder(plane: &ControlPlane) -> Option<String> {
-    let path = ["get", "lease", "-n", "fluxqueue-system", "fluxqueue", "-o", "jsonpath={.spec.holderIdentity}"];
+    let path = [
+        "get",
+        "lease",
+        "-n",
+        "fluxqueue-system",
+        "fluxqueue",
+        "-o",
+        "jsonpath={.spec.holderIdentity}",
+    ];
     let (found, holder, _) = plane.try_kubectl(&path, "");
     (found && !holder.is_empty()).then_some(holder)
 }
@@ -63,7 +71,8 @@ impl<'a> Lookout<'a> {
         Lookout { ns, moment, watch, lines }
     }
 
-    /// Returns when the moment has come. A watch may end before: then there is another one, which begins with a list.
+    /// Returns when the moment has come. A watch may end before: then there is another one, which
+    /// begins with a list.
     fn wait(mut self) {
         for _ in 0..WATCHES {
             let has_come = self.lines.any(|line| line.is_ok_and(|field| !field.is_empty()));
@@ -104,7 +113,8 @@ fn settled(ns: &Namespace<'_>) -> Value {
     })
 }
 
-/// Stops `first` at that moment, lets `second` take over and finish, lets `first` go on, and looks what it undoes.
+/// Stops `first` at that moment, lets `second` take over and finish, lets `first` go on, and looks
+/// what it undoes.
 fn round(plane: &ControlPlane, first: &mut Fluxqueue, moment: &Moment, meanwhile: impl FnOnce()) {
     let leader = until("a leader", || holder(plane));
     let ns = plane.namespace("takeover");
@@ -116,7 +126,9 @@ fn round(plane: &ControlPlane, first: &mut Fluxqueue, moment: &Moment, meanwhile
     eprintln!("stopped with {} of {PODS} bound", before.len());
     meanwhile();
     until("another leader", || holder(plane).filter(|now| *now != leader));
-    within(Duration::from_mins(2), "the successor to bind the whole gang", || (bound(&ns).len() == PODS).then_some(()));
+    within(Duration::from_mins(2), "the successor to bind the whole gang", || {
+        (bound(&ns).len() == PODS).then_some(())
+    });
     let (record, after) = (settled(&ns), bound(&ns));
     assert!(before.iter().all(|(pod, node)| after.get(pod) == Some(node)), "a bound pod has moved");
     assert_eq!(planned(&record), per_node(&after), "pods are not where the placement says");
@@ -126,12 +138,17 @@ fn round(plane: &ControlPlane, first: &mut Fluxqueue, moment: &Moment, meanwhile
     std::thread::sleep(Duration::from_secs(2));
     assert_eq!(bound(&ns), after, "the old leader has bound or undone something");
     let now = ns.state("gang", "Running");
-    assert_eq!(now["status"], record["status"], "the old leader has written over its successor's status");
+    assert_eq!(
+        now["status"], record["status"],
+        "the old leader has written over its successor's status"
+    );
     assert_eq!(now["metadata"]["uid"], record["metadata"]["uid"]);
     assert_eq!(plane.testbed(&["refusals"]).trim(), "0", "a kubelet refused a pod");
     ns.kubectl(&["delete", "job", "gang", "--wait=false"]);
     ns.kubectl(&["delete", "pods", "--all", "--grace-period=0", "--force"]);
-    until("nothing to be left", || (ns.list("pods").is_empty() && ns.list("fluxjobs").is_empty()).then_some(()));
+    until("nothing to be left", || {
+        (ns.list("pods").is_empty() && ns.list("fluxjobs").is_empty()).then_some(())
+    });
 }
 
 #[test]
@@ -158,7 +175,8 @@ fn a_leader_stopped_while_it_writes_a_placement_overwrites_nothing_when_it_goes_
         let pause = Duration::from_millis(pause);
         let writes = Moment { kind: "fluxjobs", field: ".metadata.uid", pause };
         // If the placement was not written, the successor has to decide otherwise.
-        let cordon = || (0..5).for_each(|node| drop(plane.kubectl(&["cordon", &format!("n-{node}")])));
+        let cordon =
+            || (0..5).for_each(|node| drop(plane.kubectl(&["cordon", &format!("n-{node}")])));
         round(&plane, &mut leader, &writes, cordon);
         (0..5).for_each(|node| drop(plane.kubectl(&["uncordon", &format!("n-{node}")])));
         leader = second;

@@ -1,4 +1,5 @@
-//! Promised starts on a real control plane: kept when walltimes are true, and broken for a cause that an Event says.
+//! Promised starts on a real control plane: kept when walltimes are true, and broken for a cause
+//! that an Event says.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -9,18 +10,21 @@ use crate::promised::{Recorder, SLACK, broken, delays, table, timed, waiting_at_
 const EIGHT: &str = "groups:\n- {namePrefix: n-, count: 8, cpu: '4', memory: 16Gi, pods: 110}\n";
 const FOUR: &str = "groups:\n- {namePrefix: n-, count: 4, cpu: '4', memory: 16Gi, pods: 110}\n";
 
-/// Forty jobs: nodes, and walltime in seconds. Most are small, as in any queue; some need every node.
+/// Forty jobs: nodes, and walltime in seconds. Most are small, as in any queue; some need every
+/// node.
 fn forty() -> Vec<(String, u32, u32)> {
     let sizes = [1, 3, 1, 8, 2, 1, 1, 5, 1, 2];
     let walltimes = [2, 4, 3];
-    let one = |number: usize| (format!("job-{number:02}"), sizes[number % 10], walltimes[number % 3]);
+    let one =
+        |number: usize| (format!("job-{number:02}"), sizes[number % 10], walltimes[number % 3]);
     (0..40).map(one).collect()
 }
 
 fn completed(recorder: &Recorder, count: usize) {
     within(Duration::from_mins(3), "all jobs to complete", || {
         let histories = recorder.histories();
-        let is_done = histories.len() == count && histories.values().all(|history| history.state == "Completed");
+        let is_done = histories.len() == count
+            && histories.values().all(|history| history.state == "Completed");
         is_done.then_some(())
     });
 }
@@ -30,8 +34,9 @@ fn ended(recorder: &Recorder) -> usize {
     recorder.histories().values().filter(|history| history.state == "Completed").count()
 }
 
-/// Forty jobs with true walltimes, and what they were promised. At least so many are to have been promised something. If the process is
-/// killed once so many have ended, another one takes over at once.
+/// Forty jobs with true walltimes, and what they were promised. At least so many are to have been
+/// promised something. If the process is killed once so many have ended, another one takes over at
+/// once.
 fn forty_jobs(policy: &str, promised_at_least: usize, killed_after: Option<usize>) {
     let plane = ControlPlane::start(EIGHT, &[]);
     let flag = format!("--queue-policy={policy}");
@@ -47,7 +52,9 @@ fn forty_jobs(policy: &str, promised_at_least: usize, killed_after: Option<usize
     });
     ns.apply(&text);
     if let Some(count) = killed_after {
-        within(Duration::from_mins(2), "some jobs to complete", || (ended(&recorder) >= count).then_some(()));
+        within(Duration::from_mins(2), "some jobs to complete", || {
+            (ended(&recorder) >= count).then_some(())
+        });
         fluxqueue.kill();
         fluxqueue = plane.fluxqueue(&[&flag]);
     }
@@ -60,7 +67,8 @@ fn forty_jobs(policy: &str, promised_at_least: usize, killed_after: Option<usize
     let promised = histories.values().filter(|history| !history.promises.is_empty()).count();
     assert!(promised >= promised_at_least, "{promised} were promised a start");
     assert_eq!(broken(&histories, &delays), Vec::<String>::new());
-    // All walltimes are true, and nothing goes: what is delayed is so by pods that a busy machine started or saw to end late.
+    // All walltimes are true, and nothing goes: what is delayed is so by pods that a busy machine
+    // started or saw to end late.
     assert!(delays.len() <= 4, "{} of 40 were delayed though all walltimes are true", delays.len());
     assert_eq!(plane.testbed(&["refusals"]).trim(), "0", "a kubelet refused a pod");
 }
@@ -75,7 +83,8 @@ fn forty_jobs_start_as_promised_with_conservative() {
     forty_jobs("conservative", 25, None);
 }
 
-/// While it is away pods end and starts come due: pods have three seconds to end in that they do not use.
+/// While it is away pods end and starts come due: pods have three seconds to end in that they do
+/// not use.
 #[test]
 fn forty_jobs_start_as_promised_though_the_process_is_killed_in_their_midst() {
     forty_jobs("conservative", 25, Some(10));
@@ -91,10 +100,16 @@ fn promises_on_record_stand_over_kill_9() {
     ns.apply(&timed("job-first", 8, 15, 15.0));
     recorder.started("job-first");
     let jobs = &forty()[..16];
-    ns.apply(&jobs.iter().map(|(name, nodes, time)| timed(name, *nodes, *time, f64::from(*time))).collect::<String>());
+    ns.apply(
+        &jobs
+            .iter()
+            .map(|(name, nodes, time)| timed(name, *nodes, *time, f64::from(*time)))
+            .collect::<String>(),
+    );
     until("sixteen promises", || {
         let promised = |history: &crate::promised::History| history.last_start().is_some();
-        (recorder.histories().values().filter(|history| promised(history)).count() == jobs.len()).then_some(())
+        (recorder.histories().values().filter(|history| promised(history)).count() == jobs.len())
+            .then_some(())
     });
     let before = recorder.histories();
     fluxqueue.kill();
@@ -103,7 +118,11 @@ fn promises_on_record_stand_over_kill_9() {
     let histories = recorder.histories();
     let delays = delays(&ns, &histories);
     println!("{}", table(&histories, &delays));
-    assert!(before.values().all(|history| history.started.is_none() || history.record == before["job-first"].record));
+    assert!(
+        before.values().all(
+            |history| history.started.is_none() || history.record == before["job-first"].record
+        )
+    );
     assert_eq!(broken(&histories, &delays), Vec::<String>::new());
     assert!(delays.is_empty(), "{delays:?}");
     assert_eq!(plane.testbed(&["refusals"]).trim(), "0", "a kubelet refused a pod");
@@ -117,25 +136,43 @@ fn a_job_that_ends_early_or_is_deleted_lets_the_next_start_at_once() {
     let recorder = Recorder::start(&ns);
     ns.apply(&timed("early", 4, 60, 5.0));
     let early = recorder.started("early");
-    // Its walltime, the three seconds that its pods have to end in, and what it takes to start one and to see it end.
+    // Its walltime, the three seconds that its pods have to end in, and what it takes to start one
+    // and to see it end.
     ns.apply(&timed("deleted", 3, 120, 100.0));
     let (_, start) = recorder.promised("deleted");
-    assert!((62.0..=67.0).contains(&(start - early)), "promised {:.1} s after the first started", start - early);
+    assert!(
+        (62.0..=67.0).contains(&(start - early)),
+        "promised {:.1} s after the first started",
+        start - early
+    );
     let deleted = recorder.started("deleted");
-    assert!(deleted - early <= 5.0 + 2.0 * SLACK, "started {:.1} s after one that ran for 5 s", deleted - early);
+    assert!(
+        deleted - early <= 5.0 + 2.0 * SLACK,
+        "started {:.1} s after one that ran for 5 s",
+        deleted - early
+    );
     ns.apply(&timed("last", 4, 2, 2.0));
     let (_, start) = recorder.promised("last");
-    assert!((122.0..=127.0).contains(&(start - deleted)), "promised {:.1} s after the second started", start - deleted);
+    assert!(
+        (122.0..=127.0).contains(&(start - deleted)),
+        "promised {:.1} s after the second started",
+        start - deleted
+    );
     ns.kubectl(&["delete", "job", "deleted", "--wait=false"]);
     let last = recorder.started("last");
-    assert!(last < deleted + 30.0, "started {:.1} s after one that was deleted at once", last - deleted);
+    assert!(
+        last < deleted + 30.0,
+        "started {:.1} s after one that was deleted at once",
+        last - deleted
+    );
     assert_eq!(delays(&ns, &recorder.histories()).len(), 0);
 }
 
 /// The one delay of a job, once there is an Event of it.
 fn delayed(ns: &Namespace<'_>, recorder: &Recorder, workload: &str) -> String {
-    let mut notes =
-        until(&format!("an Event that {workload} is delayed"), || delays(ns, &recorder.histories()).remove(workload));
+    let mut notes = until(&format!("an Event that {workload} is delayed"), || {
+        delays(ns, &recorder.histories()).remove(workload)
+    });
     assert_eq!(notes.len(), 1, "{notes:?}");
     notes.remove(0)
 }
@@ -181,8 +218,9 @@ fn a_node_that_leaves_delays_for_capacity() {
     plane.kubectl(&["delete", "node", &leaves]);
     let note = delayed(&ns, &recorder, "large");
     assert!(note.starts_with("capacity: "), "{note}");
-    let again =
-        recorder.until("large", "is promised another start", |history| history.last_start() > Some(promised + SLACK));
+    let again = recorder.until("large", "is promised another start", |history| {
+        history.last_start() > Some(promised + SLACK)
+    });
     let (start, started) = (again.last_start().expect("it has one"), recorder.started("large"));
     println!("{}\n{note}", table(&recorder.histories(), &delays(&ns, &recorder.histories())));
     assert!(started <= start + SLACK, "started {:.1} s after the second promise", started - start);

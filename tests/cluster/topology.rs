@@ -47,7 +47,12 @@ fn a_gang_starts_in_one_rack_says_what_is_short_and_stays_there() {
         "message": "No rack would have room for 4 pods: the largest, a/r2, would have room for 3.",
     });
     assert_eq!(*of_level, expected, "{record:#}");
-    ns.apply(&asking("three", 3, "infinity", "kueue.x-k8s.io/podset-required-topology: topology.kubernetes.io/rack"));
+    ns.apply(&asking(
+        "three",
+        3,
+        "infinity",
+        "kueue.x-k8s.io/podset-required-topology: topology.kubernetes.io/rack",
+    ));
     ns.state("three", "Running");
     assert_eq!(racks(&ns, "three"), BTreeSet::from(["a2".to_owned()]));
     // A new process knows as well where the nodes are, and where the gang is.
@@ -58,19 +63,33 @@ fn a_gang_starts_in_one_rack_says_what_is_short_and_stays_there() {
     assert_eq!(racks(&ns, "two").len(), 1);
     let full = racks(&ns, "two").pop_first().unwrap_or_default();
     let left = if full == "a1" { "b1" } else { "a1" };
-    // A pod of the gang of three is lost with its node: its successor has to be in rack a/r2, where there is no room until a node of
-    // the other rack is carried there.
+    // A pod of the gang of three is lost with its node: its successor has to be in rack a/r2, where
+    // there is no room until a node of the other rack is carried there.
     let pods = ns.list("pods");
-    let lost = pods.iter().find(|pod| node_of(pod) == "a2-0").expect("each node of the rack has one");
+    let lost =
+        pods.iter().find(|pod| node_of(pod) == "a2-0").expect("each node of the rack has one");
     plane.kubectl(&["delete", "node", "a2-0"]);
-    ns.kubectl(&["delete", "pod", lost["metadata"]["name"].as_str().expect("a name"), "--grace-period=0", "--force"]);
+    ns.kubectl(&[
+        "delete",
+        "pod",
+        lost["metadata"]["name"].as_str().expect("a name"),
+        "--grace-period=0",
+        "--force",
+    ]);
     ns.pods(1, "that wait for room in the rack", |pod| {
         let said = pod["status"]["conditions"].as_array().into_iter().flatten();
         let mut said = said.filter_map(|condition| condition["message"].as_str());
-        said.any(|text| text.contains("The rest of its job is in rack a/r2, which has no room for 1 pod more."))
+        said.any(|text| {
+            text.contains("The rest of its job is in rack a/r2, which has no room for 1 pod more.")
+        })
     });
-    assert_eq!(racks(&ns, "three"), BTreeSet::from(["a2".to_owned()]), "there is room in {left} alone");
-    let (node, labels) = (format!("{left}-0"), ["topology.kubernetes.io/zone=a", "topology.kubernetes.io/rack=r2"]);
+    assert_eq!(
+        racks(&ns, "three"),
+        BTreeSet::from(["a2".to_owned()]),
+        "there is room in {left} alone"
+    );
+    let (node, labels) =
+        (format!("{left}-0"), ["topology.kubernetes.io/zone=a", "topology.kubernetes.io/rack=r2"]);
     plane.kubectl(&[&["label", "node", &node, "--overwrite"], &labels[..]].concat());
     ns.flux_job("three", "is whole again", |record| record["status"]["size"] == "3/3");
     assert_eq!(racks(&ns, "three"), BTreeSet::from(["a2".to_owned(), left.to_owned()]));
@@ -88,8 +107,7 @@ fn what_names_no_level_is_refused_and_others_can_be_named() {
     ns.apply(&asking("rack", 2, "infinity", "fluxqueue/required-level: rack"));
     let record = ns.state("rack", "Refused");
     let message = record["status"]["blockedBy"][0]["message"].as_str().unwrap_or_default();
-    let text =
-        "metadata.annotations[fluxqueue/required-level]: \"rack\" is no level of this machine; there are: cabinet";
+    let text = "metadata.annotations[fluxqueue/required-level]: \"rack\" is no level of this machine; there are: cabinet";
     assert!(message.ends_with(text), "{message}");
     // Without zones, racks of one name are one.
     ns.apply(&asking("cabinet", 4, "infinity", "fluxqueue/required-level: cabinet"));
@@ -103,7 +121,12 @@ fn slices_of_the_examples_are_each_in_a_rack_and_spread_over_racks() {
     let _fluxqueue = plane.fluxqueue(&[]);
     let ns = plane.namespace("slices");
     for (name, manifest, counts, are_apart) in [
-        ("slices-over-racks", include_str!("../../manifests/examples/36-slices-over-racks.yaml"), &[2, 2][..], true),
+        (
+            "slices-over-racks",
+            include_str!("../../manifests/examples/36-slices-over-racks.yaml"),
+            &[2, 2][..],
+            true,
+        ),
         (
             "slices-even-over-racks",
             include_str!("../../manifests/examples/37-slices-even-over-racks.yaml"),
@@ -115,16 +138,27 @@ fn slices_of_the_examples_are_each_in_a_rack_and_spread_over_racks() {
         ns.state(name, "Running");
         let mut by_rack: BTreeMap<String, Vec<u64>> = BTreeMap::new();
         let mut nodes: BTreeSet<String> = BTreeSet::new();
-        for pod in ns.list("pods").iter().filter(|pod| pod["metadata"]["labels"]["job-name"] == name) {
-            let index = pod["metadata"]["annotations"]["batch.kubernetes.io/job-completion-index"].as_str();
-            let slice = index.and_then(|index| index.parse::<u64>().ok()).expect("the Job is indexed") / 2;
+        for pod in
+            ns.list("pods").iter().filter(|pod| pod["metadata"]["labels"]["job-name"] == name)
+        {
+            let index =
+                pod["metadata"]["annotations"]["batch.kubernetes.io/job-completion-index"].as_str();
+            let slice =
+                index.and_then(|index| index.parse::<u64>().ok()).expect("the Job is indexed") / 2;
             let rack = node_of(pod).split_once('-').expect("it runs").0;
             by_rack.entry(rack.to_owned()).or_default().push(slice);
             let is_new = nodes.insert(node_of(pod).to_owned());
             assert!(is_new || !are_apart, "{name}: {} has two", node_of(pod));
         }
-        assert!(by_rack.values().all(|slices| slices.iter().all(|slice| *slice == slices[0])), "{name}: {by_rack:?}");
-        assert_eq!(by_rack.values().map(Vec::len).collect::<Vec<_>>(), counts, "{name}: {by_rack:?}");
+        assert!(
+            by_rack.values().all(|slices| slices.iter().all(|slice| *slice == slices[0])),
+            "{name}: {by_rack:?}"
+        );
+        assert_eq!(
+            by_rack.values().map(Vec::len).collect::<Vec<_>>(),
+            counts,
+            "{name}: {by_rack:?}"
+        );
     }
 }
 

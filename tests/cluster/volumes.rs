@@ -1,4 +1,5 @@
-//! Pods that mount volumes, with Kubernetes' own controllers and a provisioner that does what a claim tells it to.
+//! Pods that mount volumes, with Kubernetes' own controllers and a provisioner that does what a
+//! claim tells it to.
 
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -10,8 +11,9 @@ use crate::harness::{ControlPlane, Fluxqueue, NODES, Namespace, node_of, pod, ro
 
 const PROVISIONER: &str = "example.com/disk";
 
-/// Classes whose volumes wait for a pod: one that our provisioner serves, one of volumes that people make, and one of a driver that says
-/// where it has room. The volumes of another class do not wait. Two nodes attach one volume each of another driver.
+/// Classes whose volumes wait for a pod: one that our provisioner serves, one of volumes that
+/// people make, and one of a driver that says where it has room. The volumes of another class do
+/// not wait. Two nodes attach one volume each of another driver.
 const STORAGE: &str = "
 apiVersion: storage.k8s.io/v1
 kind: StorageClass
@@ -63,7 +65,15 @@ fn plane() -> &'static ControlPlane {
         let (ok, _, err) = plane.try_kubectl(&["create", "-f", "-"], STORAGE);
         assert!(ok, "{err}");
         plane.kubectl(&["label", "nodes", "small-0", "small-1", &format!("{ZONE}=west")]);
-        plane.kubectl(&["label", "nodes", "small-2", "small-3", "gpu-0", "closed-0", &format!("{ZONE}=east")]);
+        plane.kubectl(&[
+            "label",
+            "nodes",
+            "small-2",
+            "small-3",
+            "gpu-0",
+            "closed-0",
+            &format!("{ZONE}=east"),
+        ]);
         let provisioner = provisioner(&plane, PROVISIONER);
         let fluxqueue = plane.fluxqueue(&[]);
         (plane, Mutex::new((fluxqueue, provisioner)))
@@ -132,7 +142,9 @@ fn member(name: &str, size: usize, cpu: &str, claim: &str) -> String {
 }
 
 fn mounting(pod: &str, claim: &str) -> String {
-    let volumes = format!("spec:\n  volumes: [{{name: data, persistentVolumeClaim: {{claimName: {claim}}}}}]");
+    let volumes = format!(
+        "spec:\n  volumes: [{{name: data, persistentVolumeClaim: {{claimName: {claim}}}}}]"
+    );
     pod.replacen("spec:", &volumes, 1)
 }
 
@@ -157,8 +169,8 @@ fn end(ns: &Namespace<'_>, pod: &str) {
     ns.kubectl(&["delete", "pod", pod, "--grace-period=0", "--force"]);
 }
 
-/// Creates claims that are bound without a pod, and waits until they are: pods that come earlier are told so, and something else only
-/// half a minute later.
+/// Creates claims that are bound without a pod, and waits until they are: pods that come earlier
+/// are told so, and something else only half a minute later.
 fn bound_first(ns: &Namespace<'_>, claims: &str) {
     ns.apply(claims);
     until("all claims to be bound", || ns.list("pvc").iter().all(is_bound).then_some(()));
@@ -171,8 +183,12 @@ fn is_bound(claim: &Value) -> bool {
 /// Waits until so many pods have nodes; nobody has one before all claims are bound.
 fn bound_after_claims(ns: &Namespace<'_>, pods: usize) -> Vec<String> {
     until("all pods to have nodes", || {
-        let placed: Vec<String> =
-            ns.list("pods").iter().map(|pod| node_of(pod).to_owned()).filter(|node| !node.is_empty()).collect();
+        let placed: Vec<String> = ns
+            .list("pods")
+            .iter()
+            .map(|pod| node_of(pod).to_owned())
+            .filter(|node| !node.is_empty())
+            .collect();
         let claims = ns.list("pvc");
         assert!(placed.is_empty() || claims.iter().all(is_bound), "{placed:?} before {claims:#?}");
         (placed.len() == pods).then_some(placed)
@@ -212,16 +228,21 @@ spec:
 #[test]
 fn a_gang_gets_volumes_that_are_there_each_of_its_own() {
     let ns = plane().namespace("static");
-    let volumes: String =
-        ["small-0", "small-1", "small-2"].map(|node| local_volume(&format!("disk-{node}"), node)).concat();
+    let volumes: String = ["small-0", "small-1", "small-2"]
+        .map(|node| local_volume(&format!("disk-{node}"), node))
+        .concat();
     ns.apply(&volumes);
     let claims: String = (0..3).map(|at| claim(&format!("c{at}"), "local", "")).collect();
-    let members: String = (0..3).map(|at| member(&format!("m{at}"), 3, "1", &format!("c{at}"))).collect();
+    let members: String =
+        (0..3).map(|at| member(&format!("m{at}"), 3, "1", &format!("c{at}"))).collect();
     ns.apply(&(claims + &members));
     let nodes: BTreeSet<String> = bound_after_claims(&ns, 3).into_iter().collect();
     assert_eq!(nodes.into_iter().collect::<Vec<_>>(), ["small-0", "small-1", "small-2"]);
-    let volumes: BTreeSet<String> =
-        ns.list("pvc").iter().map(|claim| claim["spec"]["volumeName"].as_str().unwrap_or("").to_owned()).collect();
+    let volumes: BTreeSet<String> = ns
+        .list("pvc")
+        .iter()
+        .map(|claim| claim["spec"]["volumeName"].as_str().unwrap_or("").to_owned())
+        .collect();
     assert_eq!(volumes.len(), 3, "{volumes:?}");
 }
 
@@ -229,9 +250,16 @@ fn a_gang_gets_volumes_that_are_there_each_of_its_own() {
 fn a_volume_that_cannot_be_made_is_named_and_one_that_can_starts_the_gang() {
     let ns = plane().namespace("fails");
     let fails = claim("bad", "made", "testbed/provision: fail, testbed/provision-seconds: '1'");
-    ns.apply(&(claim("good", "made", "") + &fails + &member("a", 2, "1", "good") + &member("b", 2, "1", "bad")));
+    ns.apply(
+        &(claim("good", "made", "")
+            + &fails
+            + &member("a", 2, "1", "good")
+            + &member("b", 2, "1", "bad")),
+    );
     let record = ns.flux_job("g", "names the claim", |job| {
-        job["status"]["blockedBy"][0]["message"].as_str().is_some_and(|text| text.contains(&format!("{}/bad", ns.name)))
+        job["status"]["blockedBy"][0]["message"]
+            .as_str()
+            .is_some_and(|text| text.contains(&format!("{}/bad", ns.name)))
     });
     assert_eq!(record["status"]["blockedBy"][0]["reason"], "PlacementWithdrawn", "{record:#}");
     assert!(ns.list("pods").iter().all(|pod| node_of(pod).is_empty()), "a gang starts as a whole");
@@ -242,9 +270,13 @@ fn a_volume_that_cannot_be_made_is_named_and_one_that_can_starts_the_gang() {
 #[test]
 fn a_gang_on_several_nodes_shares_a_volume_that_is_still_to_be_made() {
     let ns = plane().namespace("shared");
-    let shared = claim("shared", "made", "testbed/provision: anywhere, testbed/provision-seconds: '1'")
-        .replace("ReadWriteOnce", "ReadWriteMany");
-    ns.apply(&(shared + &(0..3).map(|at| member(&format!("m{at}"), 3, "3", "shared")).collect::<String>()));
+    let shared =
+        claim("shared", "made", "testbed/provision: anywhere, testbed/provision-seconds: '1'")
+            .replace("ReadWriteOnce", "ReadWriteMany");
+    ns.apply(
+        &(shared
+            + &(0..3).map(|at| member(&format!("m{at}"), 3, "3", "shared")).collect::<String>()),
+    );
     let nodes: BTreeSet<String> = bound_after_claims(&ns, 3).into_iter().collect();
     assert!(nodes.len() > 1, "no node has room for three of them: {nodes:?}");
 }
@@ -253,7 +285,8 @@ fn a_gang_on_several_nodes_shares_a_volume_that_is_still_to_be_made() {
 fn a_pod_follows_a_volume_that_was_made_elsewhere() {
     let ns = plane().namespace("elsewhere");
     ns.apply(
-        &(claim("data", "made", "testbed/provision: small-3") + &mounting(&pod("p", "1", "infinity", ""), "data")),
+        &(claim("data", "made", "testbed/provision: small-3")
+            + &mounting(&pod("p", "1", "infinity", ""), "data")),
     );
     assert_eq!(bound_after_claims(&ns, 1), ["small-3"]);
 }
@@ -271,15 +304,21 @@ fn a_claim_that_is_missing_or_not_bound_is_waited_for() {
     };
     said("not found");
     let pods = ns.pods(1, "told why", |pod| {
-        pod["status"]["conditions"].as_array().is_some_and(|all| all.iter().any(|one| one["type"] == "PodScheduled"))
+        pod["status"]["conditions"]
+            .as_array()
+            .is_some_and(|all| all.iter().any(|one| one["type"] == "PodScheduled"))
     });
-    let condition =
-        pods[0]["status"]["conditions"].as_array().unwrap().iter().find(|one| one["type"] == "PodScheduled");
+    let condition = pods[0]["status"]["conditions"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|one| one["type"] == "PodScheduled");
     let message = condition.unwrap()["message"].as_str().unwrap();
     assert_eq!(message, r#"0/6 nodes are available: persistentvolumeclaim "data" not found."#);
     ns.apply(&claim("data", "at-once", ""));
     said("unbound immediate");
-    let volume = local_volume("late", "small-2").replace("storageClassName: local", "storageClassName: at-once");
+    let volume = local_volume("late", "small-2")
+        .replace("storageClassName: local", "storageClassName: at-once");
     ns.apply(&volume);
     assert_eq!(bound_after_claims(&ns, 1), ["small-2"]);
 }
@@ -291,13 +330,15 @@ fn a_node_attaches_as_many_volumes_as_its_csi_node_says() {
     let disk = |name| format!("csi: {{driver: attached.example.com, volumeHandle: disk-{name}}}");
     bound_first(&ns, &names.map(|name| claim_with_volume(&ns, name, "", &disk(name))).concat());
     let in_the_west = format!("spec:\n  nodeSelector: {{{ZONE}: west}}");
-    let pod = |name| mounting(&pod(name, "10m", "infinity", "").replace("spec:", &in_the_west), name);
+    let pod =
+        |name| mounting(&pod(name, "10m", "infinity", "").replace("spec:", &in_the_west), name);
     ns.apply(&names.map(pod).concat());
     let there = ns.pods(2, "with nodes", |pod| !node_of(pod).is_empty());
     let nodes: BTreeSet<&str> = there.iter().map(node_of).collect();
     assert_eq!(nodes, ["small-0", "small-1"].into());
     let name = |pod: &Value| pod["metadata"]["name"].as_str().unwrap_or("").to_owned();
-    let waiting = ns.list("pods").iter().map(name).find(|it| there.iter().all(|pod| name(pod) != *it));
+    let waiting =
+        ns.list("pods").iter().map(name).find(|it| there.iter().all(|pod| name(pod) != *it));
     let waiting = waiting.expect("one that waits");
     told(&ns, &waiting, "2 node(s) exceed max volume count");
     end(&ns, &name(&there[0]));
@@ -325,9 +366,18 @@ capacity: {capacity}
     ns.apply(&(room("small-1", "512Mi") + &room("small-2", "4Gi") + &large));
     ns.apply(&mounting(&pod("none", "10m", "infinity", ""), "large"));
     told(&ns, "none", "5 node(s) did not have enough free storage");
-    ns.apply(&(claim("data", "measured", "") + &mounting(&pod("some", "10m", "infinity", ""), "data")));
+    ns.apply(
+        &(claim("data", "measured", "") + &mounting(&pod("some", "10m", "infinity", ""), "data")),
+    );
     assert_eq!(placed(&ns, "some"), "small-2");
-    ns.kubectl(&["patch", "csistoragecapacity", "small-1", "--type=merge", "-p", r#"{"capacity": "16Gi"}"#]);
+    ns.kubectl(&[
+        "patch",
+        "csistoragecapacity",
+        "small-1",
+        "--type=merge",
+        "-p",
+        r#"{"capacity": "16Gi"}"#,
+    ]);
     assert_eq!(placed(&ns, "none"), "small-1");
 }
 
@@ -338,8 +388,14 @@ fn a_claim_that_is_for_one_pod_is_had_by_one_after_the_other() {
     ns.apply(&(alone("data") + &mounting(&pod("first", "10m", "infinity", ""), "data")));
     placed(&ns, "first");
     ns.apply(&mounting(&pod("second", "10m", "infinity", ""), "data"));
-    ns.apply(&(alone("shared") + &member("a", 2, "10m", "shared") + &member("b", 2, "10m", "shared")));
-    told(&ns, "second", "unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use");
+    ns.apply(
+        &(alone("shared") + &member("a", 2, "10m", "shared") + &member("b", 2, "10m", "shared")),
+    );
+    told(
+        &ns,
+        "second",
+        "unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use",
+    );
     let record = ns.flux_job("g", "is told why", |job| !job["status"]["blockedBy"][0].is_null());
     let blocked = &record["status"]["blockedBy"][0];
     assert_eq!(blocked["reason"], "VolumesNotReady", "{record:#}");
@@ -356,12 +412,17 @@ fn a_pod_starts_in_the_zone_of_its_volume() {
     let ns = plane().namespace("zones");
     let disk = "hostPath: {path: /disk}";
     let west = format!("{{matchExpressions: [{{key: {ZONE}, operator: In, values: [west]}}]}}");
-    let by_affinity = format!("nodeAffinity: {{required: {{nodeSelectorTerms: [{west}]}}}}\n  {disk}");
+    let by_affinity =
+        format!("nodeAffinity: {{required: {{nodeSelectorTerms: [{west}]}}}}\n  {disk}");
     let claims = claim_with_volume(&ns, "labelled", &format!("{ZONE}: west"), disk)
         + &claim_with_volume(&ns, "tied", "", &by_affinity)
         + &claim_with_volume(&ns, "north", &format!("{ZONE}: north"), disk);
     bound_first(&ns, &claims);
-    ns.apply(&["labelled", "tied", "north"].map(|name| mounting(&pod(name, "10m", "infinity", ""), name)).concat());
+    ns.apply(
+        &["labelled", "tied", "north"]
+            .map(|name| mounting(&pod(name, "10m", "infinity", ""), name))
+            .concat(),
+    );
     for name in ["labelled", "tied"] {
         let node = placed(&ns, name);
         assert!(["small-0", "small-1"].contains(&&*node), "{name} is on {node}");
@@ -377,18 +438,25 @@ fn a_successor_finds_what_was_written_and_goes_on() {
     let mut first = plane.fluxqueue(&[]);
     let ns = plane.namespace("successor");
     let claims: String = (0..2).map(|at| claim(&format!("c{at}"), "made", "")).collect();
-    let members: String = (0..2).map(|at| member(&format!("m{at}"), 2, "3", &format!("c{at}"))).collect();
+    let members: String =
+        (0..2).map(|at| member(&format!("m{at}"), 2, "3", &format!("c{at}"))).collect();
     ns.apply(&(claims + &members));
     let selected = |ns: &Namespace<'_>| -> Vec<String> {
         let node = |claim: &Value| {
-            claim["metadata"]["annotations"]["volume.kubernetes.io/selected-node"].as_str().map(str::to_owned)
+            claim["metadata"]["annotations"]["volume.kubernetes.io/selected-node"]
+                .as_str()
+                .map(str::to_owned)
         };
         ns.list("pvc").iter().filter_map(node).collect()
     };
-    let before = until("both claims to name their nodes", || Some(selected(&ns)).filter(|nodes| nodes.len() == 2));
+    let before = until("both claims to name their nodes", || {
+        Some(selected(&ns)).filter(|nodes| nodes.len() == 2)
+    });
     let meant = |ns: &Namespace<'_>| -> Vec<String> {
         let pods = ns.list("pods");
-        pods.iter().filter_map(|pod| pod["status"]["nominatedNodeName"].as_str().map(str::to_owned)).collect()
+        pods.iter()
+            .filter_map(|pod| pod["status"]["nominatedNodeName"].as_str().map(str::to_owned))
+            .collect()
     };
     until("both pods to say where they are meant to be", || (meant(&ns) == before).then_some(()));
     first.kill();

@@ -18,10 +18,14 @@ pub(crate) struct Webhook {
 
 /// A port that was free a moment ago.
 pub(crate) fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a free port").port()
+    TcpListener::bind("127.0.0.1:0")
+        .and_then(|listener| listener.local_addr())
+        .expect("a free port")
+        .port()
 }
 
-/// The manifests of a kustomization, with the API server sent to this port: it is in no cluster network here.
+/// The manifests of a kustomization, with the API server sent to this port: it is in no cluster
+/// network here.
 fn manifests(plane: &ControlPlane, kustomization: &str, port: u16) -> String {
     let path = root().join("manifests").join(kustomization);
     let text = plane.kubectl(&["kustomize", &path.display().to_string()]);
@@ -30,8 +34,10 @@ fn manifests(plane: &ControlPlane, kustomization: &str, port: u16) -> String {
     objects.retain(|object| object["kind"] != "Deployment");
     for object in &mut objects {
         for webhook in webhooks_of(object) {
-            let path = webhook["clientConfig"]["service"]["path"].as_str().expect("a path").to_owned();
-            webhook["clientConfig"] = serde_json::json!({"url": format!("https://localhost:{port}{path}")});
+            let path =
+                webhook["clientConfig"]["service"]["path"].as_str().expect("a path").to_owned();
+            webhook["clientConfig"] =
+                serde_json::json!({"url": format!("https://localhost:{port}{path}")});
         }
     }
     serde_json::json!({"apiVersion": "v1", "kind": "List", "items": objects}).to_string()
@@ -48,10 +54,13 @@ fn install(plane: &ControlPlane, manifests: &str) {
     assert!(ok, "kubectl apply: {err}");
 }
 
-/// Installs `manifests/webhook`, and fills in whom the API server is to trust, as PEM: as cert-manager does.
+/// Installs `manifests/webhook`, and fills in whom the API server is to trust, as PEM: as
+/// cert-manager does.
 pub(crate) fn install_trusting(plane: &ControlPlane, port: u16, trusted: &str) {
-    let bundle = serde_json::to_value(k8s_openapi::ByteString(trusted.as_bytes().to_vec())).expect("text");
-    let mut objects: Value = serde_json::from_str(&manifests(plane, "webhook", port)).expect("JSON");
+    let bundle =
+        serde_json::to_value(k8s_openapi::ByteString(trusted.as_bytes().to_vec())).expect("text");
+    let mut objects: Value =
+        serde_json::from_str(&manifests(plane, "webhook", port)).expect("JSON");
     for object in objects["items"].as_array_mut().expect("a list") {
         for webhook in webhooks_of(object) {
             webhook["clientConfig"]["caBundle"] = bundle.clone();
@@ -61,7 +70,8 @@ pub(crate) fn install_trusting(plane: &ControlPlane, port: u16, trusted: &str) {
 }
 
 impl Webhook {
-    /// Installs `manifests/webhook` and starts a process with its rights; returns when the API server trusts it.
+    /// Installs `manifests/webhook` and starts a process with its rights; returns when the API
+    /// server trusts it.
     pub(crate) fn start(plane: &ControlPlane, flags: &[&str]) -> Self {
         let port = free_port();
         install(plane, &manifests(plane, "webhook", port));
@@ -87,7 +97,11 @@ pub(crate) fn process(plane: &ControlPlane, port: u16, flags: &[&str]) -> Fluxqu
 /// What the API server trusts, as PEM: of every webhook, which all say the same.
 pub(crate) fn trusted(plane: &ControlPlane) -> String {
     let path = "-o=jsonpath={.items[*].webhooks[*].clientConfig.caBundle}";
-    let text = plane.kubectl(&["get", "mutatingwebhookconfigurations,validatingwebhookconfigurations", path]);
+    let text = plane.kubectl(&[
+        "get",
+        "mutatingwebhookconfigurations,validatingwebhookconfigurations",
+        path,
+    ]);
     let mut bundles: Vec<&str> = text.split_whitespace().collect();
     let of_each = bundles.len();
     bundles.dedup();

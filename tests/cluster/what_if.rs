@@ -9,7 +9,8 @@ use crate::harness::{ControlPlane, Namespace, until};
 use crate::promised::{Recorder, SLACK, seconds, timed};
 
 /// Four nodes of four cores.
-pub(crate) const FOUR: &str = "groups:\n- {namePrefix: n-, count: 4, cpu: '4', memory: 16Gi, pods: 110}\n";
+pub(crate) const FOUR: &str =
+    "groups:\n- {namePrefix: n-, count: 4, cpu: '4', memory: 16Gi, pods: 110}\n";
 
 /// Somebody who asks.
 pub(crate) struct Asking<'a> {
@@ -22,13 +23,27 @@ impl Asking<'_> {
     /// What the command says: whether it succeeded, and its output.
     pub(crate) fn ask(&self, manifest: &str, form: &str) -> (bool, String) {
         let mut command = Command::new(env!("CARGO_BIN_EXE_fluxqueue"));
-        command.args(["simulate", "--from-cluster", "--submit", "-", "--within", "3s", "--output", form]);
+        command.args([
+            "simulate",
+            "--from-cluster",
+            "--submit",
+            "-",
+            "--within",
+            "3s",
+            "--output",
+            form,
+        ]);
         command.args(["--namespace", &self.ns.name, "--token", &self.token]);
         command.arg(format!("--leader=https://127.0.0.1:{}", self.port)).arg("--leader-ca");
         command.arg(self.ns.plane.certificate()).env_remove("KUBECONFIG").env_remove("HOME");
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("it starts");
-        child.stdin.take().expect("stdin is piped").write_all(manifest.as_bytes()).expect("it reads");
+        child
+            .stdin
+            .take()
+            .expect("stdin is piped")
+            .write_all(manifest.as_bytes())
+            .expect("it reads");
         let out = child.wait_with_output().expect("it ends");
         let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
         (out.status.success(), text(out.stdout) + &text(out.stderr))
@@ -37,7 +52,13 @@ impl Asking<'_> {
     /// Gives alice the right to ask at all.
     pub(crate) fn may_ask(&self) {
         let who = format!("--serviceaccount={}:alice", self.ns.name);
-        self.ns.plane.kubectl(&["create", "clusterrolebinding", "alice", "--clusterrole=fluxqueue-what-if", &who]);
+        self.ns.plane.kubectl(&[
+            "create",
+            "clusterrolebinding",
+            "alice",
+            "--clusterrole=fluxqueue-what-if",
+            &who,
+        ]);
     }
 
     fn answer(&self, manifest: &str) -> Value {
@@ -50,7 +71,11 @@ impl Asking<'_> {
     fn start(&self, manifest: &str) -> f64 {
         let answer = self.answer(manifest);
         let of_it = &answer["submitted"][0];
-        assert_eq!((&of_it["outcome"], &of_it["start"]), (&"Starts".into(), &of_it["allStart"]), "{answer}");
+        assert_eq!(
+            (&of_it["outcome"], &of_it["start"]),
+            (&"Starts".into(), &of_it["allStart"]),
+            "{answer}"
+        );
         seconds(of_it["start"].as_str().expect("an instant"))
     }
 }
@@ -65,7 +90,8 @@ fn a_job_starts_when_it_was_foretold_and_delays_whom_it_was_to_delay() {
     let asking = Asking { ns: &ns, port, token };
     let recorder = Recorder::start(&ns);
 
-    // The right to ask is one of its own, and nothing is told that could not be found out by creating the object.
+    // The right to ask is one of its own, and nothing is told that could not be found out by
+    // creating the object.
     let idle = timed("idle", 1, 5, 8.0);
     let (ok, text) = asking.ask(&idle, "json");
     assert!(!ok && text.contains("may not create /what-if"), "{text}");
@@ -91,7 +117,8 @@ fn a_job_starts_when_it_was_foretold_and_delays_whom_it_was_to_delay() {
     near("idle", foretold, 0.0);
     until("idle to end", || (recorder.histories()["idle"].state == "Completed").then_some(()));
 
-    // Behind one that runs; it runs for as long as is planned, and takes all the time that it has to stop in.
+    // Behind one that runs; it runs for as long as is planned, and takes all the time that it has
+    // to stop in.
     ns.apply(&timed("runs", 4, 8, 11.0));
     recorder.started("runs");
     let first = timed("first", 4, 4, 7.0);
@@ -107,26 +134,34 @@ fn a_job_starts_when_it_was_foretold_and_delays_whom_it_was_to_delay() {
     // One of higher priority would delay both, the promised one too. It is not submitted.
     plane.kubectl(&["create", "priorityclass", "urgent", "--value=1000"]);
     let urgent = timed("urgent", 4, 20, 23.0);
-    let urgent =
-        urgent.replace("schedulerName: fluxqueue", "schedulerName: fluxqueue\n      priorityClassName: urgent");
+    let urgent = urgent.replace(
+        "schedulerName: fluxqueue",
+        "schedulerName: fluxqueue\n      priorityClassName: urgent",
+    );
     let answer = until("the class to be known", || {
         let (ok, text) = asking.ask(&urgent, "json");
         ok.then(|| serde_json::from_str::<Value>(&text).expect("JSON"))
     });
     let delayed = answer["delayed"].as_array().expect("a list");
     assert_eq!(delayed.len(), 2, "{answer}");
-    assert!(delayed.iter().all(|job| job["seconds"].as_i64().is_some_and(|seconds| seconds >= 20)), "{answer}");
+    assert!(
+        delayed.iter().all(|job| job["seconds"].as_i64().is_some_and(|seconds| seconds >= 20)),
+        "{answer}"
+    );
     assert_eq!(delayed.iter().filter(|job| job["promised"] == true).count(), 1, "{answer}");
     let (ok, text) = asking.ask(&urgent, "table");
     assert!(ok && text.contains("It would delay 2 jobs") && text.contains(", promised"), "{text}");
 
     near("first", foretold, 0.0);
-    // Of each that has not begun it is planned that it begins two seconds late, and is seen to end a second late.
+    // Of each that has not begun it is planned that it begins two seconds late, and is seen to end
+    // a second late.
     near("second", foretold_second, 3.0);
 
     // What would be refused says why.
-    let lost = timed("lost", 1, 5, 5.0)
-        .replace("template:\n", "template:\n    metadata: {labels: {fluxqueue/queue-name: nowhere}}\n");
+    let lost = timed("lost", 1, 5, 5.0).replace(
+        "template:\n",
+        "template:\n    metadata: {labels: {fluxqueue/queue-name: nowhere}}\n",
+    );
     let answer = asking.answer(&lost);
     assert_eq!(
         (&answer["submitted"][0]["outcome"], &answer["submitted"][0]["state"]),
@@ -151,14 +186,16 @@ fn what_admission_adds_to_pods_is_foretold() {
     ]);
     let asking = Asking { ns: &ns, port, token };
     asking.may_ask();
-    let silent = |name: &str| timed(name, 4, 5, 4.0).replace(", resources: {requests: {cpu: '4'}}", "");
-    let heavy =
-        silent("heavy").replace("restartPolicy: Never", "restartPolicy: Never\n      runtimeClassName: sandbox");
+    let silent =
+        |name: &str| timed(name, 4, 5, 4.0).replace(", resources: {requests: {cpu: '4'}}", "");
+    let heavy = silent("heavy")
+        .replace("restartPolicy: Never", "restartPolicy: Never\n      runtimeClassName: sandbox");
     assert!(!silent("light").contains("cpu") && heavy.contains("runtimeClassName"), "{heavy}");
     until("the role to count", || asking.ask(&silent("light"), "json").0.then_some(()));
     let (ok, text) = asking.ask(&heavy, "json");
     assert!(!ok && text.contains("there is no RuntimeClass"), "{text}");
-    // Four pods of three cores each fit on four nodes of four; with two more for each to run at all they do not.
+    // Four pods of three cores each fit on four nodes of four; with two more for each to run at all
+    // they do not.
     ns.apply(
         "
 apiVersion: v1
@@ -174,7 +211,9 @@ overhead: {podFixed: {cpu: '2'}}
 ",
     );
     let outcome = |manifest: &str| asking.answer(manifest)["submitted"][0]["outcome"].clone();
-    let five = silent("five").replace("parallelism: 4", "parallelism: 5").replace("completions: 4", "completions: 5");
+    let five = silent("five")
+        .replace("parallelism: 4", "parallelism: 5")
+        .replace("completions: 4", "completions: 5");
     assert_eq!((outcome(&silent("light")), outcome(&five)), ("Starts".into(), "NoDate".into()));
     assert_eq!(outcome(&heavy), "NoDate");
     // And so it is.
@@ -195,8 +234,22 @@ fn the_way_to_the_leader_is_a_role_of_its_own() {
         ns.plane.try_kubectl(&ask, "").0
     };
     assert!(!may("get", "leases/fluxqueue", "") && !may("create", "pods", "proxy"));
-    let role = ["create", "rolebinding", "wanda", "--role=fluxqueue-what-if", "--user=wanda", "-n", "fluxqueue-system"];
+    let role = [
+        "create",
+        "rolebinding",
+        "wanda",
+        "--role=fluxqueue-what-if",
+        "--user=wanda",
+        "-n",
+        "fluxqueue-system",
+    ];
     ns.plane.kubectl(&role);
-    until("the role to count", || (may("get", "leases/fluxqueue", "") && may("create", "pods", "proxy")).then_some(()));
-    assert!(!may("get", "leases/other", "") && !may("get", "pods", "") && !may("create", "pods", "exec"));
+    until("the role to count", || {
+        (may("get", "leases/fluxqueue", "") && may("create", "pods", "proxy")).then_some(())
+    });
+    assert!(
+        !may("get", "leases/other", "")
+            && !may("get", "pods", "")
+            && !may("create", "pods", "exec")
+    );
 }

@@ -15,12 +15,15 @@ fn a_lone_pod_that_starts_at_once_costs_a_binding_and_an_event() {
     let pods = ns.running(1);
     assert!(!node_of(&pods[0]).is_empty());
     until("the event Scheduled", || {
-        let events: Value = serde_json::from_str(&ns.kubectl(&["get", "events.events.k8s.io", "-o", "json"])).ok()?;
+        let events: Value =
+            serde_json::from_str(&ns.kubectl(&["get", "events.events.k8s.io", "-o", "json"]))
+                .ok()?;
         let all = events["items"].as_array()?.clone();
         all.into_iter().find(|event| {
             event["reason"] == "Scheduled"
                 && event["reportingController"] == "fluxqueue"
-                && event["note"] == format!("Successfully assigned {}/one to {}", ns.name, node_of(&pods[0]))
+                && event["note"]
+                    == format!("Successfully assigned {}/one to {}", ns.name, node_of(&pods[0]))
         })
     });
     // Later than any record of it would have been written.
@@ -30,7 +33,10 @@ fn a_lone_pod_that_starts_at_once_costs_a_binding_and_an_event() {
 
 #[test]
 fn a_lone_pod_that_waits_has_its_flux_job_also_when_it_runs() {
-    let plane = ControlPlane::start("groups:\n- {namePrefix: n-, count: 1, cpu: '2', memory: 16Gi, pods: 110}\n", &[]);
+    let plane = ControlPlane::start(
+        "groups:\n- {namePrefix: n-, count: 1, cpu: '2', memory: 16Gi, pods: 110}\n",
+        &[],
+    );
     let mut fluxqueue = plane.fluxqueue(&[]);
     let ns = plane.namespace("waits");
     ns.apply(&pod("first", "2", "infinity", ""));
@@ -42,7 +48,8 @@ fn a_lone_pod_that_waits_has_its_flux_job_also_when_it_runs() {
     assert_eq!(record["status"]["size"], "1/1");
     assert_eq!(record["metadata"]["ownerReferences"][0]["kind"], "Pod");
     assert_eq!(ns.list("fluxjobs").len(), 1);
-    // One that runs without a FluxJob gets none from a new process, but where the settings say that all have one.
+    // One that runs without a FluxJob gets none from a new process, but where the settings say that
+    // all have one.
     ns.kubectl(&["delete", "pod", "second", "--grace-period=0", "--force"]);
     until("its FluxJob to go with it", || ns.list("fluxjobs").is_empty().then_some(()));
     ns.apply(&pod("third", "1", "infinity", ""));
@@ -55,8 +62,7 @@ fn a_lone_pod_that_waits_has_its_flux_job_also_when_it_runs() {
     assert!(ns.list("fluxjobs").is_empty());
     drop(fluxqueue);
     let settings = plane.dir.join("settings.yaml");
-    let text =
-        "apiVersion: config.converged-computing.org/v1alpha1\nkind: FluxqueueConfiguration\nrecordLonePods: true\n";
+    let text = "apiVersion: config.converged-computing.org/v1alpha1\nkind: FluxqueueConfiguration\nrecordLonePods: true\n";
     std::fs::write(&settings, text).expect("it is written");
     let _fluxqueue = plane.fluxqueue(&[&format!("--config={}", settings.display())]);
     ns.state("third", "Running");
@@ -73,9 +79,13 @@ fn the_schedulers_of_the_seeds_are_served_under_their_own_names() {
     }
     ns.running(3);
     until("events by each name", || {
-        let events: Value = serde_json::from_str(&ns.kubectl(&["get", "events.events.k8s.io", "-o", "json"])).ok()?;
+        let events: Value =
+            serde_json::from_str(&ns.kubectl(&["get", "events.events.k8s.io", "-o", "json"]))
+                .ok()?;
         let all = events["items"].as_array()?.clone();
-        let reported = |name: &str| all.iter().any(|e| e["reason"] == "Scheduled" && e["reportingController"] == name);
+        let reported = |name: &str| {
+            all.iter().any(|e| e["reason"] == "Scheduled" && e["reportingController"] == name)
+        };
         ["FluxionScheduler", "fluxnetes", "fluence"].into_iter().all(reported).then_some(())
     });
 }
@@ -83,7 +93,10 @@ fn the_schedulers_of_the_seeds_are_served_under_their_own_names() {
 #[test]
 fn a_gated_pod_is_ungated_and_bound() {
     let ns = shared().namespace("gated");
-    ns.apply(&pod("gated", "100m", "infinity", "").replace("spec:", "spec:\n  schedulingGates: [{name: fluxqueue}]"));
+    ns.apply(
+        &pod("gated", "100m", "infinity", "")
+            .replace("spec:", "spec:\n  schedulingGates: [{name: fluxqueue}]"),
+    );
     let pods = ns.running(1);
     assert!(pods[0]["spec"]["schedulingGates"].is_null());
 }
@@ -91,12 +104,10 @@ fn a_gated_pod_is_ungated_and_bound() {
 #[test]
 fn the_gate_of_another_schedulers_pod_is_left_alone() {
     let ns = shared().namespace("other-gate");
-    ns.apply(
-        &pod("other", "100m", "infinity", "").replace(
-            "schedulerName: fluxqueue",
-            "schedulerName: somebody-else\n  schedulingGates: [{name: fluxqueue}]",
-        ),
-    );
+    ns.apply(&pod("other", "100m", "infinity", "").replace(
+        "schedulerName: fluxqueue",
+        "schedulerName: somebody-else\n  schedulingGates: [{name: fluxqueue}]",
+    ));
     until("an event that says why", || {
         let events = ns.kubectl(&["get", "events.events.k8s.io", "-o", "json"]);
         events.contains("GateIgnored").then_some(())
@@ -112,7 +123,10 @@ fn a_job_completes_and_its_record_says_so() {
     let record = ns.state("work", "Completed");
     assert_eq!(record["metadata"]["ownerReferences"][0]["kind"], "Job");
     assert_eq!(record["spec"]["workloadRef"]["kind"], "Job");
-    assert!(record["status"]["placement"].as_array().is_some_and(|ranges| !ranges.is_empty()), "{record}");
+    assert!(
+        record["status"]["placement"].as_array().is_some_and(|ranges| !ranges.is_empty()),
+        "{record}"
+    );
     ns.kubectl(&["delete", "job", "work"]);
     until("its FluxJob to go with it", || ns.list("fluxjobs").is_empty().then_some(()));
 }
@@ -120,7 +134,10 @@ fn a_job_completes_and_its_record_says_so() {
 #[test]
 fn a_gang_starts_as_a_whole_or_not_at_all() {
     // Eight cores in all.
-    let plane = ControlPlane::start("groups:\n- {namePrefix: n-, count: 2, cpu: '4', memory: 16Gi, pods: 110}\n", &[]);
+    let plane = ControlPlane::start(
+        "groups:\n- {namePrefix: n-, count: 2, cpu: '4', memory: 16Gi, pods: 110}\n",
+        &[],
+    );
     let _fluxqueue = plane.fluxqueue(&["--queue-policy=fcfs"]);
     let ns = plane.namespace("gang");
     ns.apply(&job("first", 3, "2", "6"));
@@ -139,10 +156,13 @@ fn a_gang_starts_as_a_whole_or_not_at_all() {
         .filter(|p| p["metadata"]["labels"]["job-name"] == "second" && !node_of(p).is_empty())
         .count();
     assert_eq!(bound, 0, "part of a gang was started");
-    // A small one that came later could run in the gap, but would take the place that the second waits for.
+    // A small one that came later could run in the gap, but would take the place that the second
+    // waits for.
     ns.apply(&job("third", 1, "1", "infinity"));
     ns.flux_job("third", "waits behind the second", |job| {
-        job["status"]["blockedBy"][0]["behind"].as_str().is_some_and(|name| name.contains("/second-job"))
+        job["status"]["blockedBy"][0]["behind"]
+            .as_str()
+            .is_some_and(|name| name.contains("/second-job"))
     });
     ns.state("second", "Completed");
     ns.state("third", "Running");
@@ -159,10 +179,14 @@ fn what_can_never_fit_says_so_and_holds_nobody_back() {
     ns.apply(&job("small", 1, "100m", "1"));
     ns.state("small", "Completed");
     let pods = ns.list("pods");
-    let of_huge = pods.iter().find(|pod| pod["metadata"]["labels"]["job-name"] == "huge").expect("it is there");
+    let of_huge = pods
+        .iter()
+        .find(|pod| pod["metadata"]["labels"]["job-name"] == "huge")
+        .expect("it is there");
     let condition = until("the condition PodScheduled", || {
         let pods = ns.list("pods");
-        let pod = pods.iter().find(|pod| pod["metadata"]["name"] == of_huge["metadata"]["name"])?.clone();
+        let pod =
+            pods.iter().find(|pod| pod["metadata"]["name"] == of_huge["metadata"]["name"])?.clone();
         let conditions = pod["status"]["conditions"].as_array()?.clone();
         conditions.into_iter().find(|c| c["type"] == "PodScheduled" && c["status"] == "False")
     });
@@ -171,7 +195,10 @@ fn what_can_never_fit_says_so_and_holds_nobody_back() {
 
 #[test]
 fn an_unsatisfiable_job_starts_when_a_node_is_added() {
-    let plane = ControlPlane::start("groups:\n- {namePrefix: n-, count: 1, cpu: '2', memory: 16Gi, pods: 110}\n", &[]);
+    let plane = ControlPlane::start(
+        "groups:\n- {namePrefix: n-, count: 1, cpu: '2', memory: 16Gi, pods: 110}\n",
+        &[],
+    );
     let _fluxqueue = plane.fluxqueue(&[]);
     let ns = plane.namespace("grow");
     ns.apply(&pod("large", "4", "infinity", ""));
@@ -183,7 +210,9 @@ fn an_unsatisfiable_job_starts_when_a_node_is_added() {
     for field in ["allocatable", "capacity"] {
         node["status"][field]["cpu"] = "8".into();
     }
-    let patch = serde_json::json!({"status": {"allocatable": {"cpu": "8"}, "capacity": {"cpu": "8"}}}).to_string();
+    let patch =
+        serde_json::json!({"status": {"allocatable": {"cpu": "8"}, "capacity": {"cpu": "8"}}})
+            .to_string();
     plane.kubectl(&["patch", "node", &name, "--subresource=status", "--type=merge", "-p", &patch]);
     ns.running(1);
 }
@@ -203,7 +232,9 @@ fn pods_of_one_group_label_start_together() {
     let ranges = record["status"]["placement"].as_array().map_or(0, Vec::len);
     assert_eq!(ranges, 3, "one role for each of three pods that differ: {record}");
     ns.kubectl(&["delete", "pods", "--all", "--grace-period=0", "--force"]);
-    until("the FluxJob of the group to go with its last pod", || ns.list("fluxjobs").is_empty().then_some(()));
+    until("the FluxJob of the group to go with its last pod", || {
+        ns.list("fluxjobs").is_empty().then_some(())
+    });
 }
 
 /// As a Ray operator makes them: the pods belong to an object that the scheduler does not know.
@@ -224,7 +255,9 @@ fn pods_of_an_operator_with_group_labels_start_together_and_go_with_its_object()
     ns.running(2);
     ns.state("ray", "Running");
     ns.kubectl(&["delete", "configmap", "cluster"]);
-    until("nothing to be left", || (ns.list("pods").is_empty() && ns.list("fluxjobs").is_empty()).then_some(()));
+    until("nothing to be left", || {
+        (ns.list("pods").is_empty() && ns.list("fluxjobs").is_empty()).then_some(())
+    });
     // Nothing comes back, either.
     std::thread::sleep(Duration::from_secs(3));
     assert!(ns.list("fluxjobs").is_empty());
@@ -233,7 +266,9 @@ fn pods_of_an_operator_with_group_labels_start_together_and_go_with_its_object()
 #[test]
 fn services_start_one_by_one_and_are_replaced() {
     let ns = shared().namespace("service");
-    for (kind, more) in [("Deployment", ""), ("ReplicaSet", ""), ("StatefulSet", "serviceName: none\n  ")] {
+    for (kind, more) in
+        [("Deployment", ""), ("ReplicaSet", ""), ("StatefulSet", "serviceName: none\n  ")]
+    {
         ns.apply(&format!(
             "
 apiVersion: apps/v1
@@ -275,7 +310,10 @@ fn a_job_with_more_completions_than_parallelism_passes_its_slots_on() {
 
 #[test]
 fn a_finished_rank_gives_back_its_share_and_no_more() {
-    let plane = ControlPlane::start("groups:\n- {namePrefix: n-, count: 1, cpu: '4', memory: 16Gi, pods: 110}\n", &[]);
+    let plane = ControlPlane::start(
+        "groups:\n- {namePrefix: n-, count: 1, cpu: '4', memory: 16Gi, pods: 110}\n",
+        &[],
+    );
     let _fluxqueue = plane.fluxqueue(&[]);
     let ns = plane.namespace("share");
     let labels = "  labels: {fluxqueue.pod-group: duo, fluxqueue.group-size: '2'}";

@@ -1,4 +1,5 @@
-//! How news travels: per object in order, but late, repeated, and with states left out; between objects in any order.
+//! How news travels: per object in order, but late, repeated, and with states left out; between
+//! objects in any order.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -10,7 +11,8 @@ use crate::objects::{NAMESPACE, suspending};
 use crate::rng::Rng;
 use crate::server::{PRIORITY_CLASSES, Server, flux_job_key};
 
-/// What keeps its order: all objects that ever had one name (a watch tells of the end of one before its successor).
+/// What keeps its order: all objects that ever had one name (a watch tells of the end of one before
+/// its successor).
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Stream {
     Clock,
@@ -55,8 +57,12 @@ impl Channel {
         server.flux_jobs.values().for_each(|job| self.push(Event::FluxJob(Arc::clone(job))));
         server.queues.values().for_each(|queue| self.push(Event::Queue(Arc::clone(queue))));
         for (name, value) in PRIORITY_CLASSES {
-            let class =
-                PriorityClass { name: name.into(), uid: format!("class-{name}").into(), value, is_default: false };
+            let class = PriorityClass {
+                name: name.into(),
+                uid: format!("class-{name}").into(),
+                value,
+                is_default: false,
+            };
             self.push(Event::PriorityClass(Arc::new(class)));
         }
         self.push(Event::Namespace(Arc::new(suspending(NAMESPACE))));
@@ -129,6 +135,10 @@ fn stream_of(event: &Event) -> Option<Stream> {
         Event::NamespaceGone(name) => Stream::Namespace(Arc::clone(name)),
         Event::ClockOffset(_) => Stream::Clock,
         // The simulation has no storage and no quotas.
-        Event::Storage(_) | Event::Quota(_) | Event::QuotaGone(_) | Event::Synced | Event::Done(..) => return None,
+        Event::Storage(_)
+        | Event::Quota(_)
+        | Event::QuotaGone(_)
+        | Event::Synced
+        | Event::Done(..) => return None,
     })
 }

@@ -1,9 +1,11 @@
-//! The rules that hold after every step, whatever went wrong before: judged for each action at the moment it is asked for.
+//! The rules that hold after every step, whatever went wrong before: judged for each action at the
+//! moment it is asked for.
 
 use std::sync::Arc;
 
 use fluxqueue_api::{
-    ConditionType, FluxJob, FluxJobSpec, FluxJobStatus, JobState, PlacementRange, WorkloadKind, names,
+    ConditionType, FluxJob, FluxJobSpec, FluxJobStatus, JobState, PlacementRange, WorkloadKind,
+    names,
 };
 use fluxqueue_core::{Action, ActionId, ActionKind, Urgency};
 use fluxqueue_workload::{NodeName, ObjectKey, ObjectRef, OwnerKind, Phase, Pod, Time};
@@ -30,7 +32,8 @@ pub(crate) fn broken<T>(rule: &'static str, text: impl Into<String>) -> Result<T
     Err(Violation { rule, text: text.into() })
 }
 
-/// Judges actions, in the order in which the core gave them. `view` learns of each after it was judged.
+/// Judges actions, in the order in which the core gave them. `view` learns of each after it was
+/// judged.
 pub(crate) fn judge(
     view: &mut View,
     server: &Server,
@@ -40,15 +43,24 @@ pub(crate) fn judge(
 ) -> Result<(), Violation> {
     let bound = 100 + 8 * (view.pods.len() + view.flux_jobs.len());
     if actions.len() > bound {
-        return broken("the actions of a step are bounded", format!("{} actions in one step", actions.len()));
+        return broken(
+            "the actions of a step are bounded",
+            format!("{} actions in one step", actions.len()),
+        );
     }
     for action in actions {
         if last_id.is_some_and(|last| action.id <= last) {
-            return broken("an action id is never used again", format!("{action:?} after {last_id:?}"));
+            return broken(
+                "an action id is never used again",
+                format!("{action:?} after {last_id:?}"),
+            );
         }
         *last_id = Some(action.id);
         if !view.synced && !matches!(action.kind, ActionKind::Note(_)) {
-            return broken("nothing is decided before the first lists are complete", format!("{action:?}"));
+            return broken(
+                "nothing is decided before the first lists are complete",
+                format!("{action:?}"),
+            );
         }
         match &action.kind {
             ActionKind::Bind { pod, node, .. } => judge_binding(view, server, now, pod, node)?,
@@ -71,7 +83,13 @@ pub(crate) fn judge(
     Ok(())
 }
 
-fn judge_binding(view: &View, server: &Server, now: Time, id: &ObjectRef, node: &NodeName) -> Result<(), Violation> {
+fn judge_binding(
+    view: &View,
+    server: &Server,
+    now: Time,
+    id: &ObjectRef,
+    node: &NodeName,
+) -> Result<(), Violation> {
     let about = format!("Binding of pod {id} ({}) to {node}", id.uid);
     let Some(pod) = view.pods.get(&id.uid) else {
         return broken("only pods that exist are bound", format!("{about}: unknown or gone"));
@@ -84,22 +102,36 @@ fn judge_binding(view: &View, server: &Server, now: Time, id: &ObjectRef, node: 
         return broken("pods go to nodes that are there", format!("{about}: no such node"));
     };
     if let Some(why) = room::barred(target, pod) {
-        return broken("a node that does not want a pod does not get it", format!("{about}: {why}"));
+        return broken(
+            "a node that does not want a pod does not get it",
+            format!("{about}: {why}"),
+        );
     }
     let others = view.charged(node, now).filter(|other| other.id.uid != id.uid);
     if let Some(what) = room::shortage(target, others.clone(), pod) {
-        let there: Vec<String> = others.map(|it| format!("{} {:?}", it.id, it.shape.requests)).collect();
-        let text = format!("{about}: {what}: {:?} beside {there:?} in {:?}", pod.shape.requests, target.allocatable);
+        let there: Vec<String> =
+            others.map(|it| format!("{} {:?}", it.id, it.shape.requests)).collect();
+        let text = format!(
+            "{about}: {what}: {:?} beside {there:?} in {:?}",
+            pod.shape.requests, target.allocatable
+        );
         return broken("what is bound fits beside all that is known to be there", text);
     }
     if let Some(other) = room::stranger(view.charged(node, now), pod) {
-        let text = format!("{about}: {} is there ({:?}, {:?})", other.id, pod.exclusive, other.exclusive);
+        let text =
+            format!("{about}: {} is there ({:?}, {:?})", other.id, pod.exclusive, other.exclusive);
         return broken("no two jobs share a node of an exclusive one", text);
     }
-    if let Some(other) =
-        room::repeller(&view.nodes, view.placed(now).filter(|(_, it)| it.id.uid != pod.id.uid), target, pod)
-    {
-        let text = format!("{about}: {} there keeps it away: {:?}", other.id, other.shape.constraints.repels);
+    if let Some(other) = room::repeller(
+        &view.nodes,
+        view.placed(now).filter(|(_, it)| it.id.uid != pod.id.uid),
+        target,
+        pod,
+    ) {
+        let text = format!(
+            "{about}: {} there keeps it away: {:?}",
+            other.id, other.shape.constraints.repels
+        );
         return broken("no pod goes where another keeps it away", text);
     }
     if let Some(other) = room::avoided(&view.nodes, view.placed(now), target, pod) {
@@ -113,8 +145,8 @@ fn judge_binding(view: &View, server: &Server, now: Time, id: &ObjectRef, node: 
     judge_placement(view, server, now, pod, node, &about)
 }
 
-/// Pods that follow a gang of which nothing runs any more, though old pods of it still stop, start together: the first of them is not
-/// sent before all are there.
+/// Pods that follow a gang of which nothing runs any more, though old pods of it still stop, start
+/// together: the first of them is not sent before all are there.
 fn judge_start(view: &View, pod: &Pod, now: Time, about: &str) -> Result<(), Violation> {
     if leaves_with_its_maker(view, pod) {
         // What it belongs to has begun before its maker was deleted.
@@ -126,7 +158,10 @@ fn judge_start(view: &View, pod: &Pod, now: Time, about: &str) -> Result<(), Vio
     if others().any(|other| view.node_of(other).is_some()) {
         return Ok(());
     }
-    if is_sent_again(view, pod) || is_starting(view, &unit) || follows_one_that_succeeded(view, &unit, now) {
+    if is_sent_again(view, pod)
+        || is_starting(view, &unit)
+        || follows_one_that_succeeded(view, &unit, now)
+    {
         // Those that left with it, or ran before it, may have ended since.
         return Ok(());
     }
@@ -137,19 +172,26 @@ fn judge_start(view: &View, pod: &Pod, now: Time, about: &str) -> Result<(), Vio
     let placed = gangs::slots(view, &unit).filter(|_| is_scaled);
     let wanted = placed.map_or(wanted, |slots| wanted.min(slots.len()));
     if there < wanted {
-        return broken("a gang starts whole or not at all", format!("{about}: {there} of {wanted} pods are there"));
+        return broken(
+            "a gang starts whole or not at all",
+            format!("{about}: {there} of {wanted} pods are there"),
+        );
     }
     Ok(())
 }
 
 /// Its Binding was asked for before, and has failed.
 fn is_sent_again(view: &View, pod: &Pod) -> bool {
-    view.bindings.get(&pod.id.uid).is_some_and(|binding| matches!(binding.state, BindingState::Unsure(_)))
+    view.bindings
+        .get(&pod.id.uid)
+        .is_some_and(|binding| matches!(binding.state, BindingState::Unsure(_)))
 }
 
-/// Pods of it have succeeded, and the slot that one has left is kept for the next: its pods come one by one.
+/// Pods of it have succeeded, and the slot that one has left is kept for the next: its pods come
+/// one by one.
 fn follows_one_that_succeeded(view: &View, unit: &Unit, now: Time) -> bool {
-    let has_succeeded = |other: &Arc<Pod>| other.phase == Phase::Succeeded && Unit::of(other) == *unit;
+    let has_succeeded =
+        |other: &Arc<Pod>| other.phase == Phase::Succeeded && Unit::of(other) == *unit;
     is_slot_kept(view, unit, now) && view.pods.values().any(has_succeeded)
 }
 
@@ -175,14 +217,18 @@ fn leaves_with_its_maker(view: &View, pod: &Pod) -> bool {
 fn seen_to_succeed(view: &View, pod: &Pod) -> u32 {
     let (Some(owner), None) = (&pod.owner, &pod.group) else { return 0 };
     let counted = view.controllers.get(&owner.uid).map_or(0, |made_by| made_by.succeeded);
-    let is_one = |other: &&Arc<Pod>| other.owner.as_ref() == Some(owner) && other.phase == Phase::Succeeded;
-    u32::try_from(view.pods.values().filter(is_one).count()).unwrap_or(u32::MAX).saturating_sub(counted)
+    let is_one =
+        |other: &&Arc<Pod>| other.owner.as_ref() == Some(owner) && other.phase == Phase::Succeeded;
+    u32::try_from(view.pods.values().filter(is_one).count())
+        .unwrap_or(u32::MAX)
+        .saturating_sub(counted)
 }
 
 /// A placement of its job was decided on before, with what went for its queue then.
 fn is_decided(view: &View, pod: &Pod) -> bool {
     let unit = Unit::of(pod);
-    matches!(unit, Unit::Group(..) | Unit::Job(_)) && !jobs::records(&unit, &view.flux_jobs).is_empty()
+    matches!(unit, Unit::Group(..) | Unit::Job(_))
+        && !jobs::records(&unit, &view.flux_jobs).is_empty()
 }
 
 /// The pod may be bound at all.
@@ -197,7 +243,9 @@ fn judge_pod(view: &View, pod: &Pod, about: &str) -> Result<(), Violation> {
             say(&format!("{:?} {:?} deleting {}", pod.node, pod.phase, pod.deleting)),
         );
     }
-    if let Some(gate) = pod.gates.iter().find(|gate| ***gate != *names::GATE || !view.ungated.contains(&pod.id.uid)) {
+    if let Some(gate) =
+        pod.gates.iter().find(|gate| ***gate != *names::GATE || !view.ungated.contains(&pod.id.uid))
+    {
         return broken("gated pods are not bound", say(gate));
     }
     if !pod.unsupported.is_empty() {
@@ -227,11 +275,16 @@ fn judge_placement_hold(view: &View, write: &ActionKind) -> Result<(), Violation
     let ActionKind::WriteStatus { job: id, status, .. } = write else { return Ok(()) };
     let Some(job) = view.flux_jobs.get(&id.key) else { return Ok(()) };
     if status.start_time.is_some() {
-        // It began before it was held; its FluxJob may be a new one, made after the first was deleted.
+        // It began before it was held; its FluxJob may be a new one, made after the first was
+        // deleted.
         return Ok(());
     }
-    let mut units = view.pods.values().map(|pod| Unit::of(pod)).filter(|unit| unit.is_recorded_by(job));
-    if !status.placement.is_empty() && is_held(view, job) && !units.any(|unit| has_begun(view, &unit)) {
+    let mut units =
+        view.pods.values().map(|pod| Unit::of(pod)).filter(|unit| unit.is_recorded_by(job));
+    if !status.placement.is_empty()
+        && is_held(view, job)
+        && !units.any(|unit| has_begun(view, &unit))
+    {
         return broken("a held job is not started", format!("held: {}", trace::kind(write)));
     }
     Ok(())
@@ -244,7 +297,10 @@ fn has_begun(view: &View, unit: &Unit) -> bool {
 
 /// A person holds it, and no placement of it was decided before.
 fn is_held(view: &View, job: &FluxJob) -> bool {
-    let placed = view.acknowledged.get(job.metadata.uid.as_deref().unwrap_or("")).is_some_and(|it| !it.is_empty());
+    let placed = view
+        .acknowledged
+        .get(job.metadata.uid.as_deref().unwrap_or(""))
+        .is_some_and(|it| !it.is_empty());
     let writing = view.open.values().any(|open| is_placement_of(open, job).is_some());
     job.spec.overrides.hold && !placed && !writing
 }
@@ -265,17 +321,23 @@ fn judge_placement(
     let unit = Unit::of(pod);
     let mut records = jobs::records(&unit, &server.flux_jobs);
     // A record that somebody deleted still counts until the core has been told.
-    records.extend(jobs::records(&unit, &view.flux_jobs).into_iter().filter(|job| !is_stored(server, job)));
+    records.extend(
+        jobs::records(&unit, &view.flux_jobs).into_iter().filter(|job| !is_stored(server, job)),
+    );
     records.retain(|job| !has_ended(view, job));
     let placed = records.iter().any(|job| {
         let known = job.metadata.uid.as_deref().and_then(|uid| view.placements.get(uid));
-        let known_or_deleted = stored(view, server, &flux_job_ref(job)).is_some() || !is_stored(server, job);
-        let in_status = job.status.as_ref().is_some_and(|status| !status.placement.is_empty()) && known_or_deleted;
+        let known_or_deleted =
+            stored(view, server, &flux_job_ref(job)).is_some() || !is_stored(server, job);
+        let in_status = job.status.as_ref().is_some_and(|status| !status.placement.is_empty())
+            && known_or_deleted;
         in_status || known.is_some_and(|(_, placement)| !placement.is_empty())
     });
     // A job that began with one pod has no placement; those that come later join it one by one.
     let of_unit = |it: &&Arc<Pod>| Unit::of(it) == unit;
-    let sent = |it: &Arc<Pod>| !it.deleting && (view.node_of(it).is_some() || view.ungated.contains(&it.id.uid));
+    let sent = |it: &Arc<Pod>| {
+        !it.deleting && (view.node_of(it).is_some() || view.ungated.contains(&it.id.uid))
+    };
     // It may have lost that one since: then its slot is kept.
     let begun = is_slot_kept(view, &unit, now) || view.pods.values().filter(of_unit).any(sent);
     let together = expected_together(view, pod);
@@ -293,14 +355,27 @@ fn judge_placement(
     broken(rule, why)
 }
 
-fn covers(view: &View, server: &Server, now: Time, job: &FluxJob, pod: &Pod, node: &NodeName) -> Result<(), String> {
+fn covers(
+    view: &View,
+    server: &Server,
+    now: Time,
+    job: &FluxJob,
+    pod: &Pod,
+    node: &NodeName,
+) -> Result<(), String> {
     let unit = Unit::of(pod);
     // Where somebody else put a pod, there may be one too many.
-    let other = |it: &&Pod| it.id.uid != pod.id.uid && !it.deleting && !server.bound_by_others.contains(&it.id.uid);
+    let other = |it: &&Pod| {
+        it.id.uid != pod.id.uid && !it.deleting && !server.bound_by_others.contains(&it.id.uid)
+    };
     let there = view.charged(node, now).filter(|it| Unit::of(it) == unit).filter(other).count();
     let enough = |placement: &[PlacementRange]| -> Result<(), String> {
         let slots = jobs::slots(placement)?.get(&**node).copied().unwrap_or(0);
-        if there < slots { Ok(()) } else { Err(format!("{there} members there, {slots} slots by {placement:?}")) }
+        if there < slots {
+            Ok(())
+        } else {
+            Err(format!("{there} members there, {slots} slots by {placement:?}"))
+        }
     };
     if stored(view, server, &flux_job_ref(job)).is_some() {
         let placement = job.status.as_ref().map_or(&[][..], |status| &status.placement);
@@ -319,11 +394,15 @@ fn covers(view: &View, server: &Server, now: Time, job: &FluxJob, pod: &Pod, nod
     Err(format!("no acknowledged placement has room: {acknowledged:?}"))
 }
 
-/// The object as it is stored. What a paused leader wrote last does not count until the core has been told.
+/// The object as it is stored. What a paused leader wrote last does not count until the core has
+/// been told.
 fn stored<'a>(view: &View, server: &'a Server, id: &ObjectRef) -> Option<&'a Arc<FluxJob>> {
     let told = view.placements.get(&id.uid).map_or(0, |(version, _)| *version);
     let is_told = |job: &FluxJob| {
-        job.metadata.resource_version.as_ref().is_some_and(|it| it.parse().is_ok_and(|it: u64| it <= told))
+        job.metadata
+            .resource_version
+            .as_ref()
+            .is_some_and(|it| it.parse().is_ok_and(|it: u64| it <= told))
     };
     server.flux_job(id).filter(|job| !server.was_written_late(job) || is_told(job))
 }
@@ -348,7 +427,10 @@ fn is_placement_of<'a>(action: &'a ActionKind, job: &FluxJob) -> Option<&'a [Pla
 
 /// Pods of the unit that have not ended, by what the core knows.
 pub(crate) fn members<'a>(view: &'a View, unit: &'a Unit) -> impl Iterator<Item = &'a Pod> {
-    view.pods.values().map(|pod| &**pod).filter(move |pod| !pod.phase.is_terminal() && Unit::of(pod) == *unit)
+    view.pods
+        .values()
+        .map(|pod| &**pod)
+        .filter(move |pod| !pod.phase.is_terminal() && Unit::of(pod) == *unit)
 }
 
 /// How many pods of this pod's job start together, as far as that is beyond doubt; else 1.
@@ -356,7 +438,11 @@ pub(crate) fn expected_together(view: &View, pod: &Pod) -> u32 {
     match (&pod.group, &pod.owner) {
         (Some(group), None) => {
             let same = |it: &Pod| it.group.as_ref().is_some_and(|other| other.size == group.size);
-            if members(view, &Unit::of(pod)).all(same) { group.size.clone().unwrap_or(1) } else { 1 }
+            if members(view, &Unit::of(pod)).all(same) {
+                group.size.clone().unwrap_or(1)
+            } else {
+                1
+            }
         }
         (None, Some(owner)) => {
             let made_by = view.controllers.get(&owner.uid);
@@ -373,7 +459,9 @@ fn judge_owner(view: &View, server: &Server, write: &ActionKind) -> Result<(), V
         ActionKind::WriteStatus { job, .. } | ActionKind::DeleteFluxJob { job, .. } => {
             server.flux_job(job).is_none_or(|stored| jobs::is_of(stored, &view.scheduler))
         }
-        ActionKind::Ungate { pod, .. } | ActionKind::SetPodScheduled { pod, .. } | ActionKind::Nominate { pod, .. } => {
+        ActionKind::Ungate { pod, .. }
+        | ActionKind::SetPodScheduled { pod, .. }
+        | ActionKind::Nominate { pod, .. } => {
             view.pods.get(&pod.uid).is_none_or(|pod| pod.scheduler == view.scheduler)
         }
         // Queues are everybody's, and so are claims and volumes.
@@ -388,7 +476,10 @@ fn judge_owner(view: &View, server: &Server, write: &ActionKind) -> Result<(), V
     if is_own {
         return Ok(());
     }
-    broken("what is another scheduler's is left alone", format!("{} does {}", view.scheduler, trace::kind(write)))
+    broken(
+        "what is another scheduler's is left alone",
+        format!("{} does {}", view.scheduler, trace::kind(write)),
+    )
 }
 
 /// A lone pod that got its node without waiting costs no FluxJob, unless all of them do.
@@ -406,7 +497,8 @@ fn judge_record(view: &View, write: &ActionKind) -> Result<(), Violation> {
     Ok(())
 }
 
-/// A write without a version would overwrite whatever is there, and so would one of others' conditions.
+/// A write without a version would overwrite whatever is there, and so would one of others'
+/// conditions.
 fn judge_version(write: &ActionKind) -> Result<(), Violation> {
     match write {
         ActionKind::WriteStatus { status, .. }
@@ -427,20 +519,39 @@ fn judge_version(write: &ActionKind) -> Result<(), Violation> {
 }
 
 /// Instants that are written are the server's, and none lies ahead.
-fn judge_times(view: &View, server: &Server, now: Time, write: &ActionKind) -> Result<(), Violation> {
+fn judge_times(
+    view: &View,
+    server: &Server,
+    now: Time,
+    write: &ActionKind,
+) -> Result<(), Violation> {
     let ActionKind::WriteStatus { job, status, .. } = write else { return Ok(()) };
     let Some(stored) = server.flux_job(job) else { return Ok(()) };
     let times = |status: &FluxJobStatus| {
         [&status.queued_at, &status.start_time, &status.completion_time]
             .map(|at| at.as_ref().map(|at| at.0.as_microsecond()))
     };
-    let known = stored.status.as_ref().map_or_else(|| [view.places.get(&job.key).copied(), None, None], times);
+    let known = stored
+        .status
+        .as_ref()
+        .map_or_else(|| [view.places.get(&job.key).copied(), None, None], times);
     let latest = now.0 + view.offset_max.unwrap_or(0);
-    let ahead = times(status).into_iter().zip(known).any(|(at, known)| at != known && at.is_some_and(|at| at > latest));
+    let ahead = times(status)
+        .into_iter()
+        .zip(known)
+        .any(|(at, known)| at != known && at.is_some_and(|at| at > latest));
     // Of a pod that was made, or started, before a jump back it may be true.
-    let newest = view.pods.values().map(|pod| pod.created.max(pod.started.unwrap_or(pod.created)).0).max().unwrap_or(0);
+    let newest = view
+        .pods
+        .values()
+        .map(|pod| pod.created.max(pod.started.unwrap_or(pod.created)).0)
+        .max()
+        .unwrap_or(0);
     if ahead && newest <= latest {
-        return broken("no instant is written that lies ahead", format!("{} at {latest}", trace::kind(write)));
+        return broken(
+            "no instant is written that lies ahead",
+            format!("{} at {latest}", trace::kind(write)),
+        );
     }
     Ok(())
 }
@@ -448,7 +559,9 @@ fn judge_times(view: &View, server: &Server, now: Time, write: &ActionKind) -> R
 /// Whoever placed a job stays on record as long as the placement does.
 fn judge_epoch(view: &View, server: &Server, write: &ActionKind) -> Result<(), Violation> {
     let ActionKind::WriteStatus { job, status, .. } = write else { return Ok(()) };
-    let Some(stored) = stored(view, server, job).and_then(|stored| stored.status.as_ref()) else { return Ok(()) };
+    let Some(stored) = stored(view, server, job).and_then(|stored| stored.status.as_ref()) else {
+        return Ok(());
+    };
     let kept = !status.placement.is_empty() && status.placement == stored.placement;
     if kept && stored.epoch.is_some() && status.epoch != stored.epoch {
         let text = format!("{:?} over {:?}: {}", status.epoch, stored.epoch, trace::kind(write));
@@ -460,13 +573,17 @@ fn judge_epoch(view: &View, server: &Server, write: &ActionKind) -> Result<(), V
 /// At most one write for each object at a time.
 fn judge_write(view: &View, write: &ActionKind) -> Result<(), Violation> {
     let key = target(write);
-    // A creation whose object the watch has shown is over, whatever its answer will be; so is a write to one that is gone.
+    // A creation whose object the watch has shown is over, whatever its answer will be; so is a
+    // write to one that is gone.
     let is_over = |id: &ActionId, open: &ActionKind| match open {
         ActionKind::CreateFluxJob { .. } => view.shown.contains(id),
-        ActionKind::WriteStatus { job, .. } | ActionKind::DeleteFluxJob { job, .. } => view.gone.contains(&job.uid),
+        ActionKind::WriteStatus { job, .. } | ActionKind::DeleteFluxJob { job, .. } => {
+            view.gone.contains(&job.uid)
+        }
         _ => false,
     };
-    let mut others = view.open.iter().filter(|(id, open)| target(open) == key && !is_over(id, open));
+    let mut others =
+        view.open.iter().filter(|(id, open)| target(open) == key && !is_over(id, open));
     if let Some((_, other)) = others.next()
         && !(is_urgent(write) && is_trailing(other) && others.next().is_none())
     {
@@ -489,7 +606,9 @@ fn is_trailing(write: &ActionKind) -> bool {
 
 fn urgency(write: &ActionKind) -> Option<Urgency> {
     match write {
-        ActionKind::CreateFluxJob { urgency, .. } | ActionKind::WriteStatus { urgency, .. } => Some(*urgency),
+        ActionKind::CreateFluxJob { urgency, .. } | ActionKind::WriteStatus { urgency, .. } => {
+            Some(*urgency)
+        }
         _ => None,
     }
 }
@@ -508,8 +627,9 @@ fn has_ended(view: &View, job: &FluxJob) -> bool {
         .is_some_and(|status| matches!(status.state, Some(JobState::Completed | JobState::Failed)))
 }
 
-/// Each job that has a place in the queue keeps it, also over a restart. (Sets queue pod by pod, each at its own age.) A Job that waits
-/// without pods gives it up while the releases of its namespace are paused, and then comes back behind those that wait.
+/// Each job that has a place in the queue keeps it, also over a restart. (Sets queue pod by pod,
+/// each at its own age.) A Job that waits without pods gives it up while the releases of its
+/// namespace are paused, and then comes back behind those that wait.
 fn judge_place(view: &View, server: &Server, write: &ActionKind) -> Result<(), Violation> {
     let ActionKind::WriteStatus { job, status, .. } = write else { return Ok(()) };
     let Some(stored) = stored(view, server, job) else { return Ok(()) };
@@ -521,7 +641,10 @@ fn judge_place(view: &View, server: &Server, write: &ActionKind) -> Result<(), V
         (Some(before), Some(now)) => now == before || suspended::may_be_paused(view, &stored.spec),
     };
     if queues_as_one(&stored.spec) && !is_kept {
-        return broken("a place in the queue is kept", format!("{} over {queued_at:?}", trace::kind(write)));
+        return broken(
+            "a place in the queue is kept",
+            format!("{} over {queued_at:?}", trace::kind(write)),
+        );
     }
     Ok(())
 }
@@ -532,26 +655,33 @@ fn judge_end(view: &View, server: &Server, write: &ActionKind) -> Result<(), Vio
     let Some(job) = stored(view, server, job) else { return Ok(()) };
     let Some(stored) = &job.status else { return Ok(()) };
     // A set whose Deployment was deleted may make one more pod before it goes itself.
-    let ended = matches!(stored.state, Some(JobState::Completed | JobState::Failed)) && queues_as_one(&job.spec);
+    let ended = matches!(stored.state, Some(JobState::Completed | JobState::Failed))
+        && queues_as_one(&job.spec);
     if ended && (status.state != stored.state || status.completion_time != stored.completion_time) {
-        let text = format!("{} over {:?} {:?}", trace::kind(write), stored.state, stored.completion_time);
+        let text =
+            format!("{} over {:?} {:?}", trace::kind(write), stored.state, stored.completion_time);
         return broken("what has ended stays ended", text);
     }
     Ok(())
 }
 
-/// What the action writes to: a `FluxJob` by its name, since it may not exist yet; a pod by its uid.
+/// What the action writes to: a `FluxJob` by its name, since it may not exist yet; a pod by its
+/// uid.
 fn target(action: &ActionKind) -> (&'static str, Arc<str>) {
     let named = |key: &ObjectKey| Arc::from(key.to_string());
     match action {
         ActionKind::CreateFluxJob { job, .. } => ("FluxJob", named(&flux_job_key(job))),
-        ActionKind::WriteStatus { job, .. } | ActionKind::DeleteFluxJob { job, .. } => ("FluxJob", named(&job.key)),
+        ActionKind::WriteStatus { job, .. } | ActionKind::DeleteFluxJob { job, .. } => {
+            ("FluxJob", named(&job.key))
+        }
         ActionKind::Ungate { pod, .. } => ("gate", (*pod.uid).into()),
         ActionKind::SetPodScheduled { pod, .. } => ("condition", (*pod.uid).into()),
         ActionKind::Nominate { pod, .. } => ("nomination", (*pod.uid).into()),
         ActionKind::SelectNode { claim, .. } => ("claim", (*claim.uid).into()),
         ActionKind::ClaimVolume { volume, .. } => ("volume", (*volume.uid).into()),
-        ActionKind::ReleaseJob { job, .. } | ActionKind::SuspendJob { job, .. } => ("job", (*job.uid).into()),
+        ActionKind::ReleaseJob { job, .. } | ActionKind::SuspendJob { job, .. } => {
+            ("job", (*job.uid).into())
+        }
         ActionKind::WriteQueueStatus { queue, .. } => ("FluxQueue", Arc::clone(queue)),
         ActionKind::Bind { pod, .. } => ("binding", (*pod.uid).into()),
         ActionKind::Note(note) => ("note", named(&note.subject.key())),

@@ -1,10 +1,12 @@
-//! The controllers that make and replace pods: Jobs, `ReplicaSets`, `StatefulSets`, and the garbage collector of what their
-//! deletion leaves behind.
+//! The controllers that make and replace pods: Jobs, `ReplicaSets`, `StatefulSets`, and the garbage
+//! collector of what their deletion leaves behind.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use fluxqueue_workload::{Controller, ObjectRef, Owner, OwnerKind, Phase, Pod, Suspension, SuspensionPhase, Time, Uid};
+use fluxqueue_workload::{
+    Controller, ObjectRef, Owner, OwnerKind, Phase, Pod, Suspension, SuspensionPhase, Time, Uid,
+};
 
 use crate::objects::{Run, Template};
 use crate::rng::Rng;
@@ -72,7 +74,12 @@ enum JobEnd {
 }
 
 impl JobPlan {
-    pub(crate) fn new(parallelism: u32, completions: Option<u32>, indexed: bool, backoff_limit: usize) -> Self {
+    pub(crate) fn new(
+        parallelism: u32,
+        completions: Option<u32>,
+        indexed: bool,
+        backoff_limit: usize,
+    ) -> Self {
         JobPlan {
             parallelism,
             completions,
@@ -100,7 +107,9 @@ impl JobPlan {
             return 0;
         }
         match self.completions {
-            Some(completions) => self.parallelism.min(completions.saturating_sub(self.succeeded_count())),
+            Some(completions) => {
+                self.parallelism.min(completions.saturating_sub(self.succeeded_count()))
+            }
             // Without completions, the first success is the sign to make no more.
             None if self.succeeded.is_empty() => self.parallelism,
             None => 0,
@@ -109,7 +118,8 @@ impl JobPlan {
 
     /// How many pods it can have now.
     fn may_have(&self, now: Time) -> u32 {
-        let missing = self.short.filter(|(_, until)| now < *until).map_or(0, |(missing, _)| missing);
+        let missing =
+            self.short.filter(|(_, until)| now < *until).map_or(0, |(missing, _)| missing);
         self.wants().saturating_sub(missing)
     }
 
@@ -131,13 +141,20 @@ impl Controllers {
     ) {
         let uid = id.uid.clone();
         let is_marked = matches!(&plan, Plan::Job(JobPlan { marked: Some(_), .. }));
-        let phase = is_marked.then_some(SuspensionPhase::Marked { resource_version: None, is_suspended: true });
+        let phase = is_marked
+            .then_some(SuspensionPhase::Marked { resource_version: None, is_suspended: true });
         self.workloads.insert(uid.clone(), Workload { template, plan, created: now, pods_made: 0 });
         server.put_controller(self.describe(&id, owner, &uid, phase));
     }
 
     /// The object as the scheduler sees it.
-    fn describe(&self, id: &ObjectRef, owner: Option<Owner>, uid: &Uid, phase: Option<SuspensionPhase>) -> Controller {
+    fn describe(
+        &self,
+        id: &ObjectRef,
+        owner: Option<Owner>,
+        uid: &Uid,
+        phase: Option<SuspensionPhase>,
+    ) -> Controller {
         let Workload { template, plan, created, .. } = &self.workloads[uid];
         let (kind, wants, together) = match plan {
             Plan::Job(job) => {
@@ -145,9 +162,11 @@ impl Controllers {
                 (OwnerKind::Job, job.wants(), together)
             }
             Plan::Replicas(replicas) => (OwnerKind::ReplicaSet, *replicas, *replicas),
-            Plan::Stateful { replicas, ordered } => {
-                (OwnerKind::StatefulSet, *replicas, if *ordered { (*replicas).min(1) } else { *replicas })
-            }
+            Plan::Stateful { replicas, ordered } => (
+                OwnerKind::StatefulSet,
+                *replicas,
+                if *ordered { (*replicas).min(1) } else { *replicas },
+            ),
             Plan::Deployment { replicas } => (OwnerKind::Deployment, *replicas, *replicas),
         };
         let job = if let Plan::Job(job) = plan { Some(job) } else { None };
@@ -183,7 +202,10 @@ impl Controllers {
         if let Some(old) = server.controllers.get(uid).cloned() {
             let deleting = old.deleting;
             let phase = old.suspension.as_ref().map(|it| it.phase.clone());
-            server.put_controller(Controller { deleting, ..self.describe(&old.id, old.owner.clone(), uid, phase) });
+            server.put_controller(Controller {
+                deleting,
+                ..self.describe(&old.id, old.owner.clone(), uid, phase)
+            });
         }
     }
 
@@ -200,7 +222,8 @@ impl Controllers {
         self.sync_one(server, &uid, now, rng, stats).1
     }
 
-    /// Does the next thing that this controller has to do. Whether there was one, and the pod that was made.
+    /// Does the next thing that this controller has to do. Whether there was one, and the pod that
+    /// was made.
     pub(crate) fn sync_one(
         &mut self,
         server: &mut Server,
@@ -214,7 +237,8 @@ impl Controllers {
             return (delete_foreground(server, &controller), None);
         }
         let pods: Vec<Arc<Pod>> = owned(server, &controller.id);
-        let active: Vec<&Arc<Pod>> = pods.iter().filter(|pod| !pod.phase.is_terminal() && !pod.deleting).collect();
+        let active: Vec<&Arc<Pod>> =
+            pods.iter().filter(|pod| !pod.phase.is_terminal() && !pod.deleting).collect();
         let Some(workload) = self.workloads.get_mut(uid) else { return (false, None) };
         let (wants, ready) = match &mut workload.plan {
             Plan::Deployment { .. } => return (false, None),
@@ -246,7 +270,10 @@ impl Controllers {
             return (false, None);
         }
         let made = workload.make_pod(server, &controller, &pods, now, rng);
-        if made.is_some() && pods.iter().any(|pod| pod.phase.is_terminal()) && !matches!(workload.plan, Plan::Job(_)) {
+        if made.is_some()
+            && pods.iter().any(|pod| pod.phase.is_terminal())
+            && !matches!(workload.plan, Plan::Job(_))
+        {
             stats.count("service pod replaced");
         }
         (made.is_some(), made)
@@ -258,23 +285,26 @@ impl Controllers {
             .pods
             .values()
             .filter(|pod| !pod.deleting || pod.phase.is_terminal())
-            .filter(|pod| pod.owner.as_ref().is_some_and(|owner| !server.controllers.contains_key(&owner.uid)))
+            .filter(|pod| {
+                pod.owner.as_ref().is_some_and(|owner| !server.controllers.contains_key(&owner.uid))
+            })
             .map(|pod| pod.id.key.clone())
             .collect();
         let sets: Vec<Uid> = server
             .controllers
             .values()
-            .filter(|it| it.owner.as_ref().is_some_and(|owner| !server.controllers.contains_key(&owner.uid)))
+            .filter(|it| {
+                it.owner.as_ref().is_some_and(|owner| !server.controllers.contains_key(&owner.uid))
+            })
             .map(|it| it.id.uid.clone())
             .collect();
         let jobs: Vec<_> = server
             .flux_jobs
             .values()
             .filter(|job| {
-                job.metadata
-                    .owner_references
-                    .as_ref()
-                    .is_some_and(|owners| !owners.is_empty() && owners.iter().all(|owner| !exists(server, &owner.uid)))
+                job.metadata.owner_references.as_ref().is_some_and(|owners| {
+                    !owners.is_empty() && owners.iter().all(|owner| !exists(server, &owner.uid))
+                })
             })
             .map(|job| flux_job_key(job))
             .collect();
@@ -309,9 +339,17 @@ impl Workload {
     /// A Job of the same name and kind from its beginning, unless it waits without pods.
     pub(crate) fn again(self) -> Option<(Template, JobPlan)> {
         match self.plan {
-            Plan::Job(JobPlan { parallelism, completions, indexed, backoff_limit, marked: None, .. }) => {
-                Some((self.template, JobPlan::new(parallelism, completions, indexed, backoff_limit)))
-            }
+            Plan::Job(JobPlan {
+                parallelism,
+                completions,
+                indexed,
+                backoff_limit,
+                marked: None,
+                ..
+            }) => Some((
+                self.template,
+                JobPlan::new(parallelism, completions, indexed, backoff_limit),
+            )),
             _ => None,
         }
     }
@@ -333,7 +371,9 @@ impl Workload {
                 .find(|name| pods.iter().all(|pod| *pod.id.key.name != **name))?,
             Plan::Job(job) if job.indexed => {
                 let taken = |n: &u32| {
-                    let has = |pod: &&Arc<Pod>| pod.completion_index == Some(*n) && !pod.phase.is_terminal();
+                    let has = |pod: &&Arc<Pod>| {
+                        pod.completion_index == Some(*n) && !pod.phase.is_terminal()
+                    };
                     job.indexes_done.contains(n) || pods.iter().any(|pod| has(&pod))
                 };
                 let free = (0..job.completions.unwrap_or(0)).find(|n| !taken(n))?;
@@ -355,14 +395,24 @@ impl Workload {
 }
 
 /// What the object says of a Job that is to wait without pods.
-fn suspension(job: &JobPlan, template: &Template, id: &ObjectRef, created: Time, phase: SuspensionPhase) -> Suspension {
+fn suspension(
+    job: &JobPlan,
+    template: &Template,
+    id: &ObjectRef,
+    created: Time,
+    phase: SuspensionPhase,
+) -> Suspension {
     let owner = Owner {
         kind: OwnerKind::Job,
         name: Arc::clone(&id.key.name),
         uid: id.uid.clone(),
         api_version: Arc::from("batch/v1"),
     };
-    let sample = Pod { gates: Vec::new(), stands_in: true, ..template.pod(id.clone(), created, Some(owner), None) };
+    let sample = Pod {
+        gates: Vec::new(),
+        stands_in: true,
+        ..template.pod(id.clone(), created, Some(owner), None)
+    };
     Suspension { phase, sample, priority_class: job.marked.clone(), is_indexed: job.indexed }
 }
 
@@ -429,7 +479,8 @@ fn delete_foreground(server: &mut Server, controller: &Controller) -> bool {
 /// The pods of an object: those of its namespace that name it as their owner.
 fn owned(server: &Server, of: &ObjectRef) -> Vec<Arc<Pod>> {
     let is_of = |pod: &&Arc<Pod>| {
-        pod.id.key.namespace == of.key.namespace && pod.owner.as_ref().is_some_and(|owner| owner.uid == of.uid)
+        pod.id.key.namespace == of.key.namespace
+            && pod.owner.as_ref().is_some_and(|owner| owner.uid == of.uid)
     };
     server.pods.values().filter(is_of).cloned().collect()
 }

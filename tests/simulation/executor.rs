@@ -1,8 +1,11 @@
-//! What becomes of the actions: carried out late and in any order, failing with and without effect, answered later still.
+//! What becomes of the actions: carried out late and in any order, failing with and without effect,
+//! answered later still.
 
 use std::collections::BTreeMap;
 
-use fluxqueue_core::{Action, ActionId, ActionKind, BindOutcome, Event, Outcome, Urgency, WriteOutcome};
+use fluxqueue_core::{
+    Action, ActionId, ActionKind, BindOutcome, Event, Outcome, Urgency, WriteOutcome,
+};
 use fluxqueue_workload::{NodeName, ObjectKey, Time};
 
 use crate::rng::Rng;
@@ -30,7 +33,8 @@ impl Executor {
     pub(crate) fn ask(&mut self, action: &Action, rng: &mut Rng) {
         // An urgent write takes the place of a trailing one of its object that was not sent yet.
         if let Some((key, Urgency::Urgent)) = record_write(&action.kind) {
-            let trails = |kind: &ActionKind| record_write(kind) == Some((key.clone(), Urgency::Trailing));
+            let trails =
+                |kind: &ActionKind| record_write(kind) == Some((key.clone(), Urgency::Trailing));
             let waiting = self.asked.iter().find(|(_, kind)| trails(kind)).map(|(id, _)| *id);
             if let Some(id) = waiting.filter(|_| rng.chance(50)) {
                 self.asked.remove(&id);
@@ -47,7 +51,8 @@ impl Executor {
         self.asked.len()
     }
 
-    /// Carries out one action, chosen at random. Returns the node to which a pod may have been bound.
+    /// Carries out one action, chosen at random. Returns the node to which a pod may have been
+    /// bound.
     pub(crate) fn execute(
         &mut self,
         server: &mut Server,
@@ -81,7 +86,8 @@ impl Executor {
                 refusal(&kind, "403: exceeded quota")
             }
             _ => {
-                // Sent twice by a client that lost its connection: the second answer is the one that arrives.
+                // Sent twice by a client that lost its connection: the second answer is the one
+                // that arrives.
                 server.apply(&kind, now);
                 stats.count("request sent twice");
                 server.apply(&kind, now)
@@ -97,15 +103,22 @@ impl Executor {
         rng.take(&mut self.answers).map(|(id, outcome)| Event::Done(id, outcome))
     }
 
-    /// The process is paused for so long that it leads no more: what it has sent is on its way, and nobody hears the answers.
+    /// The process is paused for so long that it leads no more: what it has sent is on its way, and
+    /// nobody hears the answers.
     pub(crate) fn pause(&mut self) -> Vec<ActionKind> {
         self.answers.clear();
         std::mem::take(&mut self.asked).into_values().collect()
     }
 
-    /// The process died: of what it sent some still takes effect, the rest is lost, and nobody hears the answers. Returns
-    /// the nodes to which pods may have been bound.
-    pub(crate) fn crash(&mut self, server: &mut Server, now: Time, rng: &mut Rng, stats: &mut Stats) -> Vec<NodeName> {
+    /// The process died: of what it sent some still takes effect, the rest is lost, and nobody
+    /// hears the answers. Returns the nodes to which pods may have been bound.
+    pub(crate) fn crash(
+        &mut self,
+        server: &mut Server,
+        now: Time,
+        rng: &mut Rng,
+        stats: &mut Stats,
+    ) -> Vec<NodeName> {
         self.answers.clear();
         let effective = rng.below(101);
         let mut nodes = Vec::new();

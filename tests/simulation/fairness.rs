@@ -1,7 +1,9 @@
-//! First come, first served, judged at rest: nobody waits who could start, unless an earlier job holds the place.
+//! First come, first served, judged at rest: nobody waits who could start, unless an earlier job
+//! holds the place.
 //!
-//! Where the answer is not certain (groups whose labels contradict each other, or that are larger than their size and of
-//! several shapes), the waiting job is not claimed to start, and is accepted as an excuse for those behind it.
+//! Where the answer is not certain (groups whose labels contradict each other, or that are larger
+//! than their size and of several shapes), the waiting job is not claimed to start, and is accepted
+//! as an excuse for those behind it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -57,7 +59,8 @@ impl Waiting<'_> {
     }
 }
 
-/// No job of this scheduler waits that could start, with no earlier one of it that may hold it back.
+/// No job of this scheduler waits that could start, with no earlier one of it that may hold it
+/// back.
 pub(crate) fn judge(sim: &mut Simulation, scheduler: &str) -> Result<(), Violation> {
     let mut claims = 0;
     let calm = unhindered(&sim.server.nodes);
@@ -72,9 +75,9 @@ pub(crate) fn judge(sim: &mut Simulation, scheduler: &str) -> Result<(), Violati
         if !fits(sim, job) {
             continue;
         }
-        let excuse = waiting
-            .iter()
-            .find(|other| other.unit != job.unit && may_go_ahead(other, job) && holds(sim, &calm, other, job));
+        let excuse = waiting.iter().find(|other| {
+            other.unit != job.unit && may_go_ahead(other, job) && holds(sim, &calm, other, job)
+        });
         if excuse.is_none() {
             let rule = if job.alike { HEAD_STARTS } else { GANG_AT_HEAD_STARTS };
             return broken(rule, describe(sim, job, &waiting));
@@ -86,14 +89,16 @@ pub(crate) fn judge(sim: &mut Simulation, scheduler: &str) -> Result<(), Violati
     Ok(())
 }
 
-/// A gang of several shapes is called Unsatisfiable if, and only if, the idle cluster has no room for all of it.
+/// A gang of several shapes is called Unsatisfiable if, and only if, the idle cluster has no room
+/// for all of it.
 fn judge_satisfiable(sim: &Simulation, calm: &Nodes, job: &Waiting) -> Result<(), Violation> {
     let records = jobs::records(&job.unit, &sim.server.flux_jobs);
     let [record] = records.as_slice() else { return Ok(()) };
     if job.alike || !job.complete || !job.joint {
         return Ok(());
     }
-    let said = record.status.as_ref().is_some_and(|status| status.state == Some(JobState::Unsatisfiable));
+    let said =
+        record.status.as_ref().is_some_and(|status| status.state == Some(JobState::Unsatisfiable));
     if said == could_ever_start(calm, job) {
         let text = format!("said: {said}, {}", describe(sim, job, &[]));
         return broken("Unsatisfiable is what does not fit the idle cluster", text);
@@ -113,9 +118,17 @@ fn describe(sim: &Simulation, job: &Waiting, waiting: &[Waiting]) -> String {
 }
 
 /// `stand_ins` are pods that suspended Jobs will have.
-fn waiting<'a>(sim: &'a Simulation<'_>, scheduler: &str, stand_ins: &'a [Arc<Pod>]) -> Vec<Waiting<'a>> {
+fn waiting<'a>(
+    sim: &'a Simulation<'_>,
+    scheduler: &str,
+    stand_ins: &'a [Arc<Pod>],
+) -> Vec<Waiting<'a>> {
     let mut units: BTreeMap<Unit, Vec<&Arc<Pod>>> = BTreeMap::new();
-    let pods = sim.server.pods.values().filter(|pod| *pod.scheduler == *scheduler && !pod.phase.is_terminal());
+    let pods = sim
+        .server
+        .pods
+        .values()
+        .filter(|pod| *pod.scheduler == *scheduler && !pod.phase.is_terminal());
     for pod in pods.chain(stand_ins) {
         units.entry(Unit::of(pod)).or_default().push(pod);
     }
@@ -127,13 +140,20 @@ fn waiting<'a>(sim: &'a Simulation<'_>, scheduler: &str, stand_ins: &'a [Arc<Pod
         }
         // The others of its job may be started without one that cannot be; it depends.
         let barred = members.iter().any(|pod| is_barred(pod));
-        let pods: Vec<_> =
-            members.iter().filter(|pod| pod.node.is_none() && !pod.deleting && !is_barred(pod)).copied().collect();
+        let pods: Vec<_> = members
+            .iter()
+            .filter(|pod| pod.node.is_none() && !pod.deleting && !is_barred(pod))
+            .copied()
+            .collect();
         let Some(first) = pods.first() else { continue };
         let record = if let [record] = records.as_slice() { Some(record) } else { None };
         let queued_at = record.and_then(|job| queued_at(job));
-        let of_set =
-            || sim.server.flux_jobs.values().find(|job| owners(sim, &members).iter().any(|uid| jobs::is_for(job, uid)));
+        let of_set = || {
+            sim.server
+                .flux_jobs
+                .values()
+                .find(|job| owners(sim, &members).iter().any(|uid| jobs::is_for(job, uid)))
+        };
         let counts = |job: &Arc<FluxJob>| job.status.as_ref()?.priority;
         let priority = record.copied().or_else(of_set).and_then(counts).unwrap_or(first.priority);
         // Pods of different priorities in one group: which of them counts is not beyond doubt.
@@ -141,25 +161,46 @@ fn waiting<'a>(sim: &'a Simulation<'_>, scheduler: &str, stand_ins: &'a [Arc<Pod
         let mixed = !single_priority(all_of_it.map(|pod| pod.priority));
         let priority = if mixed { i32::MAX } else { priority };
         // Where these may go depends on others, and nobody is held up for them.
-        let asks = |pod: &Pod| pod.shape.constraints.asks_about_pods() || objects::is_bound_to_others(pod);
-        // Of groups that share a name some may ask for nodes alone, and others not: such a gang is refused.
+        let asks =
+            |pod: &Pod| pod.shape.constraints.asks_about_pods() || objects::is_bound_to_others(pod);
+        // Of groups that share a name some may ask for nodes alone, and others not: such a gang is
+        // refused.
         let asks = pods.iter().any(|pod| asks(pod) || pod.exclusive != first.exclusive);
-        let alike = !mixed && !barred && !asks && pods.iter().all(|pod| seating::are_alike(pod, first));
+        let alike =
+            !mixed && !barred && !asks && pods.iter().all(|pod| seating::are_alike(pod, first));
         let single = matches!(unit, Unit::Single(_));
         // Pods of a job that has begun join it one by one.
         let begun = members.iter().any(|pod| pod.node.is_some());
         let size = if begun || single { Some(1) } else { start_size(sim, &unit, &members) };
-        let claim =
-            !mixed && !barred && !asks && (single || record.is_some()) && size.is_some_and(|size| size <= pods.len());
-        let complete = claim && !begun && size == Some(members.len()) && pods.len() == members.len();
+        let claim = !mixed
+            && !barred
+            && !asks
+            && (single || record.is_some())
+            && size.is_some_and(|size| size <= pods.len());
+        let complete =
+            claim && !begun && size == Some(members.len()) && pods.len() == members.len();
         let together = size.unwrap_or(pods.len()).min(pods.len());
         let own_place = first.owner.is_none() || !single;
         let queued_at = queued_at.filter(|_| own_place);
-        let reserved = record.is_some_and(|job| job.status.as_ref().is_some_and(|status| status.reservation.is_some()));
+        let reserved = record.is_some_and(|job| {
+            job.status.as_ref().is_some_and(|status| status.reservation.is_some())
+        });
         let sized = size.is_some();
         // A library without extensions places pods of several shapes one after the other.
         let joint = !sim.rng.whole_amounts;
-        all.push(Waiting { unit, pods, priority, queued_at, together, sized, alike, complete, claim, joint, reserved });
+        all.push(Waiting {
+            unit,
+            pods,
+            priority,
+            queued_at,
+            together,
+            sized,
+            alike,
+            complete,
+            claim,
+            joint,
+            reserved,
+        });
     }
     all
 }
@@ -207,9 +248,12 @@ fn start_size(sim: &Simulation, unit: &Unit, members: &[&Arc<Pod>]) -> Option<us
             (!job.finished && !job.deleting && active == job.wants as usize).then_some(active)
         }),
         Unit::Group(..) => {
-            let size_of = |pod: &Arc<Pod>| pod.group.as_ref().and_then(|group| group.size.clone().ok());
+            let size_of =
+                |pod: &Arc<Pod>| pod.group.as_ref().and_then(|group| group.size.clone().ok());
             let size = size_of(members[0])?;
-            let alike = |pod: &&Arc<Pod>| pod.owner.is_none() && !pod.deleting && size_of(pod) == Some(size);
+            let alike = |pod: &&Arc<Pod>| {
+                pod.owner.is_none() && !pod.deleting && size_of(pod) == Some(size)
+            };
             members.iter().all(alike).then_some(size as usize)
         }
     }
@@ -228,11 +272,13 @@ fn is_later(other: &Waiting, job: &Waiting) -> bool {
     matches!((other.queued_at, job.queued_at), (Some(a), Some(b)) if a > b)
 }
 
-/// `other`, if it is earlier, may hold `job` back: it could start one day, and on nodes that `job` could use too.
+/// `other`, if it is earlier, may hold `job` back: it could start one day, and on nodes that `job`
+/// could use too.
 fn holds(sim: &Simulation, calm: &Nodes, other: &Waiting, job: &Waiting) -> bool {
     let shared = sim.server.nodes.values().any(|node| {
         let usable = |pod: &Arc<Pod>| room::barred(&calm[&node.name], pod).is_none();
-        other.pods.iter().any(|pod| usable(pod)) && job.pods.iter().any(|pod| room::barred(node, pod).is_none())
+        other.pods.iter().any(|pod| usable(pod))
+            && job.pods.iter().any(|pod| room::barred(node, pod).is_none())
     });
     let certain = (other.alike && other.sized) || (other.joint && other.complete);
     shared && (!certain || could_start(sim, calm, other))
@@ -240,7 +286,11 @@ fn holds(sim: &Simulation, calm: &Nodes, other: &Waiting, job: &Waiting) -> bool
 
 /// The nodes without what keeps pods away for a while only.
 fn unhindered(nodes: &Nodes) -> Nodes {
-    let calm = |node: &Arc<Node>| Node { unschedulable: false, readiness: Readiness::Ready, ..Node::clone(node) };
+    let calm = |node: &Arc<Node>| Node {
+        unschedulable: false,
+        readiness: Readiness::Ready,
+        ..Node::clone(node)
+    };
     nodes.iter().map(|(name, node)| (name.clone(), Arc::new(calm(node)))).collect()
 }
 
@@ -260,7 +310,8 @@ fn could_ever_start(calm: &Nodes, job: &Waiting) -> bool {
     Seating::new(calm, std::iter::empty()).fits(&job.starters())
 }
 
-/// Pods that take up room, with their nodes. Another scheduler counts on the room of a nominated node.
+/// Pods that take up room, with their nodes. Another scheduler counts on the room of a nominated
+/// node.
 fn placed<'a>(sim: &'a Simulation<'_>) -> impl Iterator<Item = (&'a NodeName, &'a Pod)> {
     let alive = sim.server.pods.values().filter(|pod| !pod.phase.is_terminal());
     alive.filter_map(|pod| Some((pod.node.as_ref().or(pod.nominated.as_ref())?, &**pod)))

@@ -1,4 +1,5 @@
-//! The other scheduler on the same nodes: it binds its own pods by its own, late, view, so that real races happen.
+//! The other scheduler on the same nodes: it binds its own pods by its own, late, view, so that
+//! real races happen.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -68,11 +69,17 @@ impl Foreign {
         let waiting: Vec<&Arc<Pod>> = server
             .pods
             .values()
-            .filter(|pod| &*pod.scheduler == FOREIGN && pod.node.is_none() && !pod.phase.is_terminal())
+            .filter(|pod| {
+                &*pod.scheduler == FOREIGN && pod.node.is_none() && !pod.phase.is_terminal()
+            })
             .collect();
         let pod = rng.pick(&waiting)?;
-        let fitting: Vec<&NodeName> =
-            server.nodes.values().filter(|node| self.fits(server, node, pod)).map(|node| &node.name).collect();
+        let fitting: Vec<&NodeName> = server
+            .nodes
+            .values()
+            .filter(|node| self.fits(server, node, pod))
+            .map(|node| &node.name)
+            .collect();
         let node = NodeName::clone(rng.pick(&fitting)?);
         let mut pod = Pod::clone(pod);
         pod.node = Some(node.clone());
@@ -86,14 +93,18 @@ impl Foreign {
 
     /// By what it last saw, the node takes the pod: it keeps nobody away there, and nobody it.
     fn fits(&self, server: &Server, node: &Node, pod: &Pod) -> bool {
-        let beside = self.seen.get(&node.name).map_or(&[][..], Vec::as_slice).iter().map(|it| &**it);
-        let there = || self.seen.iter().flat_map(|(name, pods)| pods.iter().map(move |pod| (name, &**pod)));
+        let beside =
+            self.seen.get(&node.name).map_or(&[][..], Vec::as_slice).iter().map(|it| &**it);
+        let there =
+            || self.seen.iter().flat_map(|(name, pods)| pods.iter().map(move |pod| (name, &**pod)));
         let repels_some = || {
             let mut others = there();
             let alone = || [(&node.name, pod)].into_iter();
             others.any(|(place, other)| {
                 let place = server.nodes.get(place);
-                place.is_some_and(|place| room::repeller(&server.nodes, alone(), place, other).is_some())
+                place.is_some_and(|place| {
+                    room::repeller(&server.nodes, alone(), place, other).is_some()
+                })
             })
         };
         room::barred(node, pod).is_none()
@@ -105,22 +116,45 @@ impl Foreign {
 
 /// The other scheduler makes room for one of its pods and says where, or thinks better of it.
 pub(crate) fn nominate(server: &mut Server, rng: &mut Rng, stats: &mut Stats) {
-    let waits = |pod: &&Arc<Pod>| &*pod.scheduler == FOREIGN && pod.node.is_none() && !pod.phase.is_terminal();
+    let waits = |pod: &&Arc<Pod>| {
+        &*pod.scheduler == FOREIGN && pod.node.is_none() && !pod.phase.is_terminal()
+    };
     let waiting: Vec<&Arc<Pod>> = server.pods.values().filter(waits).collect();
     let Some(pod) = rng.pick(&waiting) else { return };
-    let names: Vec<&NodeName> =
-        server.nodes.values().filter(|node| room::barred(node, pod).is_none()).map(|node| &node.name).collect();
+    let names: Vec<&NodeName> = server
+        .nodes
+        .values()
+        .filter(|node| room::barred(node, pod).is_none())
+        .map(|node| &node.name)
+        .collect();
     let mut pod = Pod::clone(pod);
-    pod.nominated = if pod.nominated.is_some() && rng.chance(50) { None } else { rng.pick(&names).copied().cloned() };
-    stats.count(if pod.nominated.is_some() { "foreign pod nominated" } else { "nomination taken back" });
+    pod.nominated = if pod.nominated.is_some() && rng.chance(50) {
+        None
+    } else {
+        rng.pick(&names).copied().cloned()
+    };
+    stats.count(if pod.nominated.is_some() {
+        "foreign pod nominated"
+    } else {
+        "nomination taken back"
+    });
     server.put_pod(pod);
 }
 
 /// Somebody binds one of our pods by hand. Returns the node.
-pub(crate) fn meddle(server: &mut Server, wall: Time, rng: &mut Rng, stats: &mut Stats) -> Option<NodeName> {
+pub(crate) fn meddle(
+    server: &mut Server,
+    wall: Time,
+    rng: &mut Rng,
+    stats: &mut Stats,
+) -> Option<NodeName> {
     let ours = |pod: &&Arc<Pod>| is_ours(pod) && pod.node.is_none() && pod.gates.is_empty();
-    let waiting: Vec<&Arc<Pod>> =
-        server.pods.values().filter(ours).filter(|pod| !pod.deleting && !pod.phase.is_terminal()).collect();
+    let waiting: Vec<&Arc<Pod>> = server
+        .pods
+        .values()
+        .filter(ours)
+        .filter(|pod| !pod.deleting && !pod.phase.is_terminal())
+        .collect();
     let pod = rng.pick(&waiting)?;
     let names: Vec<&NodeName> = server.nodes.keys().collect();
     let node = NodeName::clone(rng.pick(&names)?);

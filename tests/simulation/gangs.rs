@@ -1,8 +1,9 @@
-//! No gang starts that does not fit whole: judged at the first Binding of its placement, by everything received until then.
+//! No gang starts that does not fit whole: judged at the first Binding of its placement, by
+//! everything received until then.
 //!
-//! Which member takes which slot is only known of those whose Bindings leave in the same step. For the others it is enough
-//! that there is some way to seat them: so the rule asks for less than a scheduler does, and is independent of how it
-//! numbers seats and roles.
+//! Which member takes which slot is only known of those whose Bindings leave in the same step. For
+//! the others it is enough that there is some way to seat them: so the rule asks for less than a
+//! scheduler does, and is independent of how it numbers seats and roles.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -44,9 +45,16 @@ pub(crate) fn judge(view: &View, now: Time, actions: &[Action]) -> Result<(), Vi
     Ok(())
 }
 
-fn judge_start(view: &View, now: Time, unit: &Unit, before: &[Binding], rest: &[Binding]) -> Result<(), Violation> {
+fn judge_start(
+    view: &View,
+    now: Time,
+    unit: &Unit,
+    before: &[Binding],
+    rest: &[Binding],
+) -> Result<(), Violation> {
     let Some(slots) = slots(view, unit) else { return Ok(()) };
-    let own: Vec<Binding> = rest.iter().filter(|(_, pod)| Unit::of(pod) == *unit).copied().collect();
+    let own: Vec<Binding> =
+        rest.iter().filter(|(_, pod)| Unit::of(pod) == *unit).copied().collect();
     let ready: Vec<&Pod> = checks::members(view, unit).filter(|pod| is_ready(pod)).collect();
     let start = Start {
         view,
@@ -73,8 +81,10 @@ fn judge_start(view: &View, now: Time, unit: &Unit, before: &[Binding], rest: &[
     if let Some(text) = start.is_uneven(if ready.len() > slots.len() { &bound } else { &ready }) {
         return broken("a gang that is to be spread over a level is", text);
     }
-    let open: Vec<&Pod> =
-        ready.into_iter().filter(|pod| pod.gates.is_empty() || view.ungated.contains(&pod.id.uid)).collect();
+    let open: Vec<&Pod> = ready
+        .into_iter()
+        .filter(|pod| pod.gates.is_empty() || view.ungated.contains(&pod.id.uid))
+        .collect();
     if !start.fits(&open) {
         return broken("no gang starts before its gates are off", start.describe(unit, &open));
     }
@@ -97,7 +107,8 @@ struct Start<'a> {
 impl Start<'_> {
     /// There is a way to seat these members in the slots, those that are bound now where they go.
     fn fits(&self, members: &[&Pod]) -> bool {
-        // A Binding that is asked for again, since nobody knows whether it took effect, is on its node already.
+        // A Binding that is asked for again, since nobody knows whether it took effect, is on its
+        // node already.
         let again = |pod: &Pod| self.before.iter().any(|(_, other)| other.id.uid == pod.id.uid);
         let others = self.view.placed(self.now).filter(|(_, pod)| !again(pod));
         let there = others.chain(self.before.iter().copied());
@@ -120,12 +131,14 @@ impl Start<'_> {
         seating.fill(&slots, &others, self.slots.len() - self.size)
     }
 
-    /// The zones in which it would be, of a gang that is to be in one. Who takes which slot is known of those who are bound now; if all
-    /// ask for it, it goes for all slots.
+    /// The zones in which it would be, of a gang that is to be in one. Who takes which slot is
+    /// known of those who are bound now; if all ask for it, it goes for all slots.
     fn is_torn(&self, members: &[&Pod]) -> Option<String> {
         let all_ask = members.iter().all(|pod| objects::is_to_be_in_one(pod));
-        let bound = self.own.iter().filter(|(_, pod)| objects::is_to_be_in_one(pod)).map(|(node, _)| *node);
-        let nodes: Vec<&NodeName> = if all_ask { self.slots.iter().collect() } else { bound.collect() };
+        let bound =
+            self.own.iter().filter(|(_, pod)| objects::is_to_be_in_one(pod)).map(|(node, _)| *node);
+        let nodes: Vec<&NodeName> =
+            if all_ask { self.slots.iter().collect() } else { bound.collect() };
         let zone = |node: &&NodeName| self.view.nodes.get(*node).and_then(|node| node.label(ZONE));
         let zones: BTreeSet<Option<&str>> = nodes.iter().map(zone).collect();
         let is_torn = zones.len() > 1 || zones.contains(&None);
@@ -141,7 +154,11 @@ impl Start<'_> {
     }
 
     /// The zones in which such would be that are to be in one together, of those who are bound now.
-    fn is_parted(&self, asks: impl Fn(&Pod) -> bool, are_together: impl Fn(&Pod, &Pod) -> bool) -> Option<String> {
+    fn is_parted(
+        &self,
+        asks: impl Fn(&Pod) -> bool,
+        are_together: impl Fn(&Pod, &Pod) -> bool,
+    ) -> Option<String> {
         let mut parties: Vec<(&Pod, BTreeSet<Option<&str>>)> = Vec::new();
         for (node, pod) in self.own.iter().filter(|(_, pod)| asks(pod)) {
             let zone = self.view.nodes.get(*node).and_then(|node| node.label(ZONE));
@@ -150,18 +167,20 @@ impl Start<'_> {
                 None => parties.push((pod, BTreeSet::from([zone]))),
             }
         }
-        let parted = parties.into_iter().find(|(_, zones)| zones.len() > 1 || zones.contains(&None));
+        let parted =
+            parties.into_iter().find(|(_, zones)| zones.len() > 1 || zones.contains(&None));
         parted.map(|(pod, zones)| format!("{zones:?} of those with {}", pod.id))
     }
 
-    /// How many are in which zone, of a gang of which all ask to be spread, and are not. Zones count that have a node which one of them
-    /// may use now; more than these may count.
+    /// How many are in which zone, of a gang of which all ask to be spread, and are not. Zones
+    /// count that have a node which one of them may use now; more than these may count.
     fn is_uneven(&self, members: &[&Pod]) -> Option<String> {
         let spread = members.first().and_then(|pod| objects::spread_of(pod))?;
         if members.iter().any(|pod| objects::spread_of(pod) != Some(spread)) {
             return None;
         }
-        let may_use = |node: &&Arc<Node>| members.iter().any(|pod| room::barred(node, pod).is_none());
+        let may_use =
+            |node: &&Arc<Node>| members.iter().any(|pod| room::barred(node, pod).is_none());
         let zones = self.view.nodes.values().filter(may_use).filter_map(|node| node.label(ZONE));
         let mut counts: BTreeMap<&str, u32> = zones.map(|zone| (zone, 0)).collect();
         for slot in self.slots {
@@ -172,7 +191,8 @@ impl Start<'_> {
         }
         let (least, most) = (counts.values().min()?, counts.values().max()?);
         let is_too_many = |bound: Option<u32>, count: u32| bound.is_some_and(|bound| count > bound);
-        let is_broken = is_too_many(spread.max_per_part, *most) || is_too_many(spread.max_skew, most - least);
+        let is_broken =
+            is_too_many(spread.max_per_part, *most) || is_too_many(spread.max_skew, most - least);
         is_broken.then(|| format!("{counts:?}, of {spread:?}"))
     }
 
@@ -180,29 +200,45 @@ impl Start<'_> {
         let named = |(node, pod): &Binding| format!("{} to {node}", pod.id.key.name);
         let members: Vec<_> = members.iter().map(|pod| &*pod.id.key.name).collect();
         let own: Vec<_> = self.own.iter().map(named).collect();
-        format!("{unit:?}: {own:?} bound now, placement {:?}, {} of {members:?}", self.slots, self.size)
+        format!(
+            "{unit:?}: {own:?} bound now, placement {:?}, {} of {members:?}",
+            self.slots, self.size
+        )
     }
 }
 
 /// A pod of the unit is or was on a node, or may be.
 fn has_begun(view: &View, unit: &Unit) -> bool {
-    let on_a_node = view.pods.values().filter(|pod| Unit::of(pod) == *unit).any(|pod| view.node_of(pod).is_some());
+    let on_a_node = view
+        .pods
+        .values()
+        .filter(|pod| Unit::of(pod) == *unit)
+        .any(|pod| view.node_of(pod).is_some());
     let says_so = |job: &FluxJob| {
         let status = job.status.as_ref();
-        status.is_some_and(|status| status.bound > 0 || status.start_time.is_some() || status.completion_time.is_some())
+        status.is_some_and(|status| {
+            status.bound > 0 || status.start_time.is_some() || status.completion_time.is_some()
+        })
     };
     on_a_node
         || view.left.contains_key(unit)
-        || jobs::records(unit, &view.flux_jobs).into_iter().filter(|job| job.status.is_some()).all(|job| says_so(job))
+        || jobs::records(unit, &view.flux_jobs)
+            .into_iter()
+            .filter(|job| job.status.is_some())
+            .all(|job| says_so(job))
 }
 
 /// The slots of the placement that the core was told of last, if there are several.
 pub(crate) fn slots(view: &View, unit: &Unit) -> Option<Vec<NodeName>> {
     let records = jobs::records(unit, &view.flux_jobs);
-    let mut placed = records.iter().filter_map(|job| view.placements.get(job.metadata.uid.as_deref()?));
+    let mut placed =
+        records.iter().filter_map(|job| view.placements.get(job.metadata.uid.as_deref()?));
     let (Some((_, ranges)), None) = (placed.next(), placed.next()) else { return None };
-    let slots: Vec<NodeName> =
-        placement::expand(ranges).ok()?.into_iter().map(|(_, _, node)| NodeName::from(node)).collect();
+    let slots: Vec<NodeName> = placement::expand(ranges)
+        .ok()?
+        .into_iter()
+        .map(|(_, _, node)| NodeName::from(node))
+        .collect();
     (slots.len() > 1).then_some(slots)
 }
 
@@ -214,5 +250,7 @@ fn size(view: &View, pod: &Pod, slots: usize) -> usize {
 
 fn is_ready(pod: &Pod) -> bool {
     let ours = pod.gates.iter().all(|gate| **gate == *names::GATE);
-    ours && !pod.deleting && pod.unsupported.is_empty() && pod.group.as_ref().is_none_or(|group| group.size.is_ok())
+    ours && !pod.deleting
+        && pod.unsupported.is_empty()
+        && pod.group.as_ref().is_none_or(|group| group.size.is_ok())
 }

@@ -63,7 +63,10 @@ impl Instance {
     pub(crate) fn judge_accounts(&self) -> Result<(), Violation> {
         match self.core.audit_differences() {
             0 => Ok(()),
-            found => checks::broken("what is counted as taken is what pods take", format!("{found} differences")),
+            found => checks::broken(
+                "what is counted as taken is what pods take",
+                format!("{found} differences"),
+            ),
         }
     }
 
@@ -78,7 +81,12 @@ impl Instance {
     }
 
     /// Judges each action at the moment it is asked for; `view` learns of it.
-    pub(crate) fn judge(&mut self, server: &Server, now: Time, actions: &[Action]) -> Result<(), Violation> {
+    pub(crate) fn judge(
+        &mut self,
+        server: &Server,
+        now: Time,
+        actions: &[Action],
+    ) -> Result<(), Violation> {
         gangs::judge(&self.view, now, actions)?;
         self.succession.judge(&self.view, now, actions)?;
         self.promises.judge(&self.view, now, actions)?;

@@ -1,5 +1,5 @@
-//! What happens to a gang between its write-ahead and its first Binding, when it hurts most: somebody takes room on one of
-//! its nodes, changes or removes one, or deletes a member.
+//! What happens to a gang between its write-ahead and its first Binding, when it hurts most:
+//! somebody takes room on one of its nodes, changes or removes one, or deletes a member.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -39,7 +39,9 @@ impl Intruders {
     /// The core asks for this.
     pub(crate) fn note(&mut self, action: &Action) {
         match &action.kind {
-            ActionKind::WriteStatus { job, status, .. } if status.bound == 0 && !status.placement.is_empty() => {
+            ActionKind::WriteStatus { job, status, .. }
+                if status.bound == 0 && !status.placement.is_empty() =>
+            {
                 let slots = jobs::slots(&status.placement).unwrap_or_default();
                 self.gangs.insert(job.key.clone(), slots.into_keys().map(NodeName::from).collect());
             }
@@ -82,7 +84,8 @@ impl Intruders {
         }
     }
 
-    /// Another scheduler binds a pod of its own to the node: at best it takes all that is left there.
+    /// Another scheduler binds a pod of its own to the node: at best it takes all that is left
+    /// there.
     fn take_room(
         &mut self,
         server: &mut Server,
@@ -92,7 +95,8 @@ impl Intruders {
         stats: &mut Stats,
     ) -> Option<Intrusion> {
         let node = server.nodes.get(name)?;
-        let there: Vec<&Pod> = server.pods.values().map(|pod| &**pod).filter(|pod| is_on(pod, name)).collect();
+        let there: Vec<&Pod> =
+            server.pods.values().map(|pod| &**pod).filter(|pod| is_on(pod, name)).collect();
         let mut template = Template::foreign(rng);
         let used: u64 = there.iter().map(|pod| pod.shape.requests.get("cpu")).sum();
         let shape = Arc::make_mut(&mut template.shape);

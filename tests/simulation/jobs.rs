@@ -1,4 +1,5 @@
-//! Which pods belong together, and which `FluxJob` is theirs: once more, apart from the code under test.
+//! Which pods belong together, and which `FluxJob` is theirs: once more, apart from the code under
+//! test.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -58,8 +59,12 @@ pub(crate) fn workload_uid(job: &FluxJob) -> &str {
     &job.spec.workload_ref.uid
 }
 
-/// `FluxJob`s that can be the record of this unit; two of one name can stand for a group that ended and its successor.
-pub(crate) fn records<'a>(unit: &Unit, among: &'a BTreeMap<ObjectKey, Arc<FluxJob>>) -> Vec<&'a Arc<FluxJob>> {
+/// `FluxJob`s that can be the record of this unit; two of one name can stand for a group that ended
+/// and its successor.
+pub(crate) fn records<'a>(
+    unit: &Unit,
+    among: &'a BTreeMap<ObjectKey, Arc<FluxJob>>,
+) -> Vec<&'a Arc<FluxJob>> {
     among.values().filter(|job| unit.is_recorded_by(job)).collect()
 }
 

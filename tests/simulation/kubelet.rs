@@ -1,5 +1,6 @@
-//! The kubelets: each admits or refuses the pods bound to its node by what is truly there, runs them, and lets them end.
-//! Also the nodes' own fate, and the garbage collector of pods whose node is gone.
+//! The kubelets: each admits or refuses the pods bound to its node by what is truly there, runs
+//! them, and lets them end. Also the nodes' own fate, and the garbage collector of pods whose node
+//! is gone.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -43,8 +44,11 @@ impl Kubelets {
         rng: &mut Rng,
         stats: &mut Stats,
     ) -> Option<Refusal> {
-        let new: Vec<&Arc<Pod>> =
-            server.pods.values().filter(|pod| self.is_new(pod) && live_node(server, pod).is_some()).collect();
+        let new: Vec<&Arc<Pod>> = server
+            .pods
+            .values()
+            .filter(|pod| self.is_new(pod) && live_node(server, pod).is_some())
+            .collect();
         let pod = Arc::clone(rng.pick(&new)?);
         let node = Arc::clone(live_node(server, &pod)?);
         let there = server
@@ -57,14 +61,24 @@ impl Kubelets {
         let mut changed = Pod::clone(&pod);
         if let Some(reason) = refusal {
             let ours = objects::is_ours(&pod);
-            stats.count(if ours { "our pod refused by its kubelet" } else { "foreign pod refused by its kubelet" });
+            stats.count(if ours {
+                "our pod refused by its kubelet"
+            } else {
+                "foreign pod refused by its kubelet"
+            });
             changed.phase = Phase::Refused { reason: Arc::from(reason.as_str()) };
             changed.ended = Some(wall);
             server.put_pod(changed);
-            return ours.then(|| Refusal { pod: pod.id.uid.clone(), node: node.name.clone(), reason });
+            return ours.then(|| Refusal {
+                pod: pod.id.uid.clone(),
+                node: node.name.clone(),
+                reason,
+            });
         }
         let run = run_of(&pod.id.uid);
-        let end = run.seconds.map(|seconds| now.plus_millis(i64::try_from(seconds * 1000).expect("minutes")));
+        let end = run
+            .seconds
+            .map(|seconds| now.plus_millis(i64::try_from(seconds * 1000).expect("minutes")));
         self.admitted.insert(pod.id.uid.clone(), end);
         changed.phase = Phase::Running;
         changed.started = Some(wall);
@@ -73,7 +87,10 @@ impl Kubelets {
     }
 
     fn is_new(&self, pod: &Pod) -> bool {
-        pod.node.is_some() && !pod.deleting && !pod.phase.is_terminal() && !self.admitted.contains_key(&pod.id.uid)
+        pod.node.is_some()
+            && !pod.deleting
+            && !pod.phase.is_terminal()
+            && !self.admitted.contains_key(&pod.id.uid)
     }
 
     /// Pods whose time is over end.
@@ -90,7 +107,9 @@ impl Kubelets {
             .pods
             .values()
             .filter(|pod| !pod.phase.is_terminal() && live_node(server, pod).is_some())
-            .filter(|pod| self.admitted.get(&pod.id.uid).is_some_and(|end| end.is_some_and(|end| end <= now)))
+            .filter(|pod| {
+                self.admitted.get(&pod.id.uid).is_some_and(|end| end.is_some_and(|end| end <= now))
+            })
             .cloned()
             .collect();
         for pod in over {
@@ -105,7 +124,10 @@ impl Kubelets {
 
     /// When the next pod ends.
     pub(crate) fn next_end(&self, server: &Server) -> Option<Time> {
-        let running = server.pods.values().filter(|pod| !pod.phase.is_terminal() && live_node(server, pod).is_some());
+        let running = server
+            .pods
+            .values()
+            .filter(|pod| !pod.phase.is_terminal() && live_node(server, pod).is_some());
         running.filter_map(|pod| *self.admitted.get(&pod.id.uid)?).min()
     }
 
@@ -115,7 +137,10 @@ impl Kubelets {
             .pods
             .values()
             .filter(|pod| match &pod.node {
-                Some(name) => pod.deleting && live_node(server, pod).is_some() || !server.nodes.contains_key(name),
+                Some(name) => {
+                    pod.deleting && live_node(server, pod).is_some()
+                        || !server.nodes.contains_key(name)
+                }
                 None => pod.deleting,
             })
             // The finalizer of a Job's pod takes a while.
@@ -149,8 +174,10 @@ impl Kubelets {
             return;
         }
         // Names are used again: a node that comes back is another node.
-        let unused: Vec<String> =
-            (0..NODES_MAX).map(|n| format!("node-{n}")).filter(|name| !server.nodes.contains_key(&**name)).collect();
+        let unused: Vec<String> = (0..NODES_MAX)
+            .map(|n| format!("node-{n}"))
+            .filter(|name| !server.nodes.contains_key(&**name))
+            .collect();
         if let Some(name) = rng.pick(&unused) {
             self.nodes_made += 1;
             let uid = server.new_uid();
@@ -161,14 +188,16 @@ impl Kubelets {
 
     /// Forgets pods that are no more.
     pub(crate) fn tidy(&mut self, server: &Server) {
-        let there: std::collections::BTreeSet<&Uid> = server.pods.values().map(|pod| &pod.id.uid).collect();
+        let there: std::collections::BTreeSet<&Uid> =
+            server.pods.values().map(|pod| &pod.id.uid).collect();
         self.admitted.retain(|uid, _| there.contains(uid));
     }
 }
 
 /// A pod is evicted by its kubelet.
 pub(crate) fn evict(server: &mut Server, wall: Time, rng: &mut Rng, stats: &mut Stats) {
-    let running: Vec<&Arc<Pod>> = server.pods.values().filter(|pod| pod.phase == Phase::Running).collect();
+    let running: Vec<&Arc<Pod>> =
+        server.pods.values().filter(|pod| pod.phase == Phase::Running).collect();
     if let Some(pod) = rng.pick(&running) {
         let mut pod = Pod::clone(pod);
         pod.phase = Phase::Refused { reason: Arc::from("Evicted") };
@@ -197,7 +226,11 @@ pub(crate) fn change(server: &mut Server, name: &NodeName, rng: &mut Rng, stats:
             "node cordoned"
         }
         1 => {
-            node.readiness = if node.readiness == Readiness::Ready { Readiness::NotReady } else { Readiness::Ready };
+            node.readiness = if node.readiness == Readiness::Ready {
+                Readiness::NotReady
+            } else {
+                Readiness::Ready
+            };
             "node not ready"
         }
         2 => {
@@ -207,7 +240,11 @@ pub(crate) fn change(server: &mut Server, name: &NodeName, rng: &mut Rng, stats:
         3 => {
             if node.taints.pop().is_none() {
                 let effect = if rng.chance(70) { "NoSchedule" } else { "NoExecute" };
-                node.taints.push(Taint { key: Arc::from(TAINT), value: Arc::from(""), effect: Arc::from(effect) });
+                node.taints.push(Taint {
+                    key: Arc::from(TAINT),
+                    value: Arc::from(""),
+                    effect: Arc::from(effect),
+                });
             }
             "node tainted"
         }
@@ -229,14 +266,20 @@ pub(crate) fn change(server: &mut Server, name: &NodeName, rng: &mut Rng, stats:
 pub(crate) fn heal(server: &mut Server) {
     let nodes: Vec<Arc<Node>> = server.nodes.values().cloned().collect();
     for node in nodes {
-        let well = Node { unschedulable: false, readiness: Readiness::Ready, taints: Vec::new(), ..Node::clone(&node) };
+        let well = Node {
+            unschedulable: false,
+            readiness: Readiness::Ready,
+            taints: Vec::new(),
+            ..Node::clone(&node)
+        };
         if well != *node {
             server.put_node(well);
         }
     }
 }
 
-/// Pods of some sizes need long to stop. No chance is in which, so that all else that follows from a seed stays as it is.
+/// Pods of some sizes need long to stop. No chance is in which, so that all else that follows from
+/// a seed stays as it is.
 fn stops_slowly(pod: &Pod) -> bool {
     pod.node.is_some() && pod.shape.requests.get("cpu").is_multiple_of(1000)
 }

@@ -1,5 +1,6 @@
-//! Writes of a leader that was paused after its last look at the lease: they reach the server late, while its successor
-//! works. What takes effect is news to the successor; what was decided on an older state takes none.
+//! Writes of a leader that was paused after its last look at the lease: they reach the server late,
+//! while its successor works. What takes effect is news to the successor; what was decided on an
+//! older state takes none.
 
 use fluxqueue_core::{ActionKind, BindOutcome, Outcome, WriteOutcome};
 use fluxqueue_workload::{NodeName, ObjectRef, Time};
@@ -52,8 +53,7 @@ impl Late {
             return Ok(Landed::default());
         }
         let is_stale = is_stale(server, &write);
-        let waited =
-            matches!(&write, ActionKind::Bind { pod, .. } if server.pod(pod).is_some_and(|it| it.node.is_none()));
+        let waited = matches!(&write, ActionKind::Bind { pod, .. } if server.pod(pod).is_some_and(|it| it.node.is_none()));
         let outcome = server.apply(&write, wall);
         let line = Some(format!("{}: {outcome:?}", trace::kind(&write)));
         match (&write, outcome) {
@@ -82,11 +82,12 @@ impl Late {
 
 /// The object is not of the version that the write was decided on.
 fn is_stale(server: &Server, write: &ActionKind) -> bool {
-    let (ActionKind::WriteStatus { job, resource_version, .. } | ActionKind::DeleteFluxJob { job, resource_version }) =
-        write
+    let (ActionKind::WriteStatus { job, resource_version, .. }
+    | ActionKind::DeleteFluxJob { job, resource_version }) = write
     else {
         return false;
     };
-    let stored = server.flux_job(job).and_then(|stored| stored.metadata.resource_version.as_deref());
+    let stored =
+        server.flux_job(job).and_then(|stored| stored.metadata.resource_version.as_deref());
     stored.is_some() && stored != resource_version.as_deref()
 }

@@ -9,11 +9,18 @@ use fluxion_sys::{Extensions, FunctionTable, reapi_cli_ctx_t};
 pub(crate) fn library() -> FunctionTable {
     let real = FunctionTable::builtin();
     // One for each start of a core; they are few and small.
-    let leaky =
-        |extensions: &Extensions| -> &'static Extensions { Box::leak(Box::new(Extensions { release, ..*extensions })) };
+    let leaky = |extensions: &Extensions| -> &'static Extensions {
+        Box::leak(Box::new(Extensions { release, ..*extensions }))
+    };
     FunctionTable { extensions: real.extensions.map(leaky), ..real }
 }
 
-unsafe extern "C" fn release(_: *mut reapi_cli_ctx_t, _: u64, _: u32, _: *const c_char, _: u64) -> c_int {
+unsafe extern "C" fn release(
+    _: *mut reapi_cli_ctx_t,
+    _: u64,
+    _: u32,
+    _: *const c_char,
+    _: u64,
+) -> c_int {
     0
 }

@@ -23,7 +23,8 @@ pub(crate) trait Machine {
     fn audit_differences(&self) -> u64;
 }
 
-/// How long the core keeps the slot of a pod that has ended, and that of one whose Job waits longer before it replaces it.
+/// How long the core keeps the slot of a pod that has ended, and that of one whose Job waits longer
+/// before it replaces it.
 pub(crate) const SLOT_KEEP_SECONDS: u64 = 15;
 pub(crate) const SLOT_KEEP_MAX_SECONDS: u64 = 40;
 
@@ -71,7 +72,8 @@ pub(crate) const BYPASS_SECONDS: u64 = 300;
 /// Makes a machine for a process that starts.
 pub(crate) type Factory = dyn Fn(&Start) -> Box<dyn Machine> + Sync;
 
-/// In the runs of this seed there are FluxQueues. Not beside a second instance, with which it would share their status.
+/// In the runs of this seed there are FluxQueues. Not beside a second instance, with which it would
+/// share their status.
 pub(crate) fn has_queues(seed: u64) -> bool {
     seed < WHOLE && seed % 6 == 4
 }
@@ -95,8 +97,8 @@ pub(crate) fn of_seed(seed: u64) -> &'static Factory {
     }
 }
 
-/// After how many questions to the resource graph a pass is left in the runs of this seed: in half of them after each. Beside what else goes
-/// by the number.
+/// After how many questions to the resource graph a pass is left in the runs of this seed: in half
+/// of them after each. Beside what else goes by the number.
 pub(crate) fn questions_per_slice(seed: u64) -> u64 {
     if (seed / 24).is_multiple_of(2) { 1 } else { u64::MAX }
 }
@@ -124,10 +126,14 @@ pub(crate) fn core_on(library: FunctionTable, start: &Start) -> Box<dyn Machine>
         questions_per_slice: start.questions_per_slice,
         start_slack_secs: 0,
         end_slack_secs: 0,
-        topology: Arc::new(Topology::new(vec![vec![zone]]).expect("one level with a name and a label")),
+        topology: Arc::new(
+            Topology::new(vec![vec![zone]]).expect("one level with a name and a label"),
+        ),
         ..CoreSettings::default()
     };
-    Box::new(Core::new(settings, library, start.epoch).expect("the built-in library is always there"))
+    Box::new(
+        Core::new(settings, library, start.epoch).expect("the built-in library is always there"),
+    )
 }
 
 impl Machine for Core {

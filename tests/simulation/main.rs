@@ -1,18 +1,23 @@
-//! The simulation: the sans-IO core against a small model of the API server, of nodes, of users and of other schedulers.
+//! The simulation: the sans-IO core against a small model of the API server, of nodes, of users and
+//! of other schedulers.
 //!
-//! Everything follows from a seed: news arrive late, repeated and out of order across objects; writes fail, or take
-//! effect without an answer; the process dies between any two actions. After every step the rules of
-//! docs/ARCHITECTURE.md that apply are checked ([`checks`]); every few hundred steps the system is brought to rest, and
-//! it is checked that what could happen did ([`quiescence`], [`fairness`]).
+//! Everything follows from a seed: news arrive late, repeated and out of order across objects;
+//! writes fail, or take effect without an answer; the process dies between any two actions. After
+//! every step the rules of docs/ARCHITECTURE.md that apply are checked ([`checks`]); every few
+//! hundred steps the system is brought to rest, and it is checked that what could happen did
+//! ([`quiescence`], [`fairness`]).
 //!
-//! In worlds where nothing goes wrong on the way ([`punctual`]), a naive planner says exactly what must be promised, to whom, and for which
-//! cause later ([`timely`]); and nobody starves beside small jobs that come without end ([`streams`]). Worlds that run twice, with an
-//! adversary and without, show that a tenant changes nothing for others ([`adversary`]).
+//! In worlds where nothing goes wrong on the way ([`punctual`]), a naive planner says exactly what
+//! must be promised, to whom, and for which cause later ([`timely`]); and nobody starves beside
+//! small jobs that come without end ([`streams`]). Worlds that run twice, with an adversary and
+//! without, show that a tenant changes nothing for others ([`adversary`]).
 //!
-//! A failure prints its seed. `FLUXQUEUE_SIM_SEED=7 FLUXQUEUE_SIM_STEPS=5000 FLUXQUEUE_SIM_TRACE=1` replays it, and shows what
-//! happened last. `FLUXQUEUE_SIM_SABOTAGE=BindTwice` tries one saboteur. `FLUXQUEUE_SIM_QUEUES=1` runs nothing but worlds with queues,
-//! as many as `FLUXQUEUE_SIM_SEEDS` says, from `FLUXQUEUE_SIM_FROM` on, of `FLUXQUEUE_SIM_STEPS` each, and `FLUXQUEUE_SIM_ADVERSARY=1`
-//! nothing but worlds with an adversary: `make simulation`. `make digests` prints a digest of each run.
+//! A failure prints its seed. `FLUXQUEUE_SIM_SEED=7 FLUXQUEUE_SIM_STEPS=5000 FLUXQUEUE_SIM_TRACE=1`
+//! replays it, and shows what happened last. `FLUXQUEUE_SIM_SABOTAGE=BindTwice` tries one saboteur.
+//! `FLUXQUEUE_SIM_QUEUES=1` runs nothing but worlds with queues, as many as `FLUXQUEUE_SIM_SEEDS`
+//! says, from `FLUXQUEUE_SIM_FROM` on, of `FLUXQUEUE_SIM_STEPS` each, and
+//! `FLUXQUEUE_SIM_ADVERSARY=1` nothing but worlds with an adversary: `make simulation`.
+//! `make digests` prints a digest of each run.
 
 mod adversary;
 mod channel;
@@ -129,29 +134,52 @@ pub(crate) fn run(seed: u64, steps: u64, factory: &Factory, traced: bool) -> Run
         let broken = what_broke(|| adversarial.run(steps.min(ADVERSARY_STEPS)));
         let trace = if traced { adversarial.describe() } else { Vec::new() };
         let world = adversarial.into_world();
-        let failure = broken.map(|(rule, text)| Failure { seed, step: world.steps, rule, text, trace });
+        let failure =
+            broken.map(|(rule, text)| Failure { seed, step: world.steps, rule, text, trace });
         return of_world(world, failure);
     }
     if seed >= STREAMS {
         let mut streams = Streams::new(seed, factory, traced);
         let broken = what_broke(|| streams.run(steps.min(STREAM_STEPS)));
         let trace = || if traced { streams.describe() } else { Vec::new() };
-        let failure =
-            broken.map(|(rule, text)| Failure { seed, step: streams.world.steps, rule, text, trace: trace() });
+        let failure = broken.map(|(rule, text)| Failure {
+            seed,
+            step: streams.world.steps,
+            rule,
+            text,
+            trace: trace(),
+        });
         return of_world(streams.world, failure);
     }
     if seed >= TIMELY {
         let mut timely = Timely::new(seed, factory, traced);
         let broken = what_broke(|| timely.run(steps.min(TIMELY_STEPS)));
         let trace = || if traced { timely.describe() } else { Vec::new() };
-        let failure = broken.map(|(rule, text)| Failure { seed, step: timely.world.steps, rule, text, trace: trace() });
+        let failure = broken.map(|(rule, text)| Failure {
+            seed,
+            step: timely.world.steps,
+            rule,
+            text,
+            trace: trace(),
+        });
         return of_world(timely.world, failure);
     }
     let mut simulation = Simulation::new(seed, factory, traced);
     let broken = what_broke(|| simulation.run(steps));
     let trace = || simulation.trace.lines().map(str::to_string).collect();
-    let failure = broken.map(|(rule, text)| Failure { seed, step: simulation.steps, rule, text, trace: trace() });
-    Run { digest: simulation.trace.digest(), steps: simulation.steps, stats: simulation.stats, failure }
+    let failure = broken.map(|(rule, text)| Failure {
+        seed,
+        step: simulation.steps,
+        rule,
+        text,
+        trace: trace(),
+    });
+    Run {
+        digest: simulation.trace.digest(),
+        steps: simulation.steps,
+        stats: simulation.stats,
+        failure,
+    }
 }
 
 fn of_world(world: Punctual, failure: Option<Failure>) -> Run {
@@ -165,7 +193,9 @@ fn what_broke(run: impl FnOnce() -> Result<(), Violation>) -> Option<(String, St
         Ok(Err(violation)) => Some((violation.rule.to_string(), violation.text)),
         Err(panic) => {
             let text = panic.downcast_ref::<String>().cloned();
-            let text = text.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string)).unwrap_or_default();
+            let text = text
+                .or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string))
+                .unwrap_or_default();
             Some(("nothing panics".to_string(), text))
         }
     }
@@ -234,20 +264,27 @@ fn replay(seed: u64, steps: u64) -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// Prints a digest of everything that happens in each run. Two versions of the program that do the same print the same.
+/// Prints a digest of everything that happens in each run. Two versions of the program that do the
+/// same print the same.
 fn print_digests(of_each_kind: u64) -> ExitCode {
     let steps = number("FLUXQUEUE_SIM_STEPS").unwrap_or(STEPS);
     let kinds = [0, WHOLE, TIMELY, STREAMS, ADVERSARY];
-    let seeds: Vec<u64> = kinds.into_iter().flat_map(|first| first + 1..=first + of_each_kind).collect();
+    let seeds: Vec<u64> =
+        kinds.into_iter().flat_map(|first| first + 1..=first + of_each_kind).collect();
     let (next, digests) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
     std::thread::scope(|scope| {
         for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
             scope.spawn(|| {
                 while let Some(&seed) = seeds.get(next.fetch_add(1, Ordering::Relaxed)) {
                     let run = run(seed, steps, machine::of_seed(seed), true);
-                    let broken = run.failure.map_or_else(String::new, |failure| format!(" broken: {}", failure.rule));
+                    let broken = run
+                        .failure
+                        .map_or_else(String::new, |failure| format!(" broken: {}", failure.rule));
                     let line = format!("{seed} {} steps {:016x}{broken}", run.steps, run.digest);
-                    digests.lock().expect("no thread panics while it holds the lock").insert(seed, line);
+                    digests
+                        .lock()
+                        .expect("no thread panics while it holds the lock")
+                        .insert(seed, line);
                 }
             });
         }
@@ -271,7 +308,8 @@ fn describe(failure: &Failure) -> String {
 
 /// The variables that a replay needs to see the same run, in the form of a shell.
 fn environment() -> String {
-    std::env::var(machine::POLICY).map_or_else(|_| String::new(), |policy| format!("{}={policy} ", machine::POLICY))
+    std::env::var(machine::POLICY)
+        .map_or_else(|_| String::new(), |policy| format!("{}={policy} ", machine::POLICY))
 }
 
 /// The main test: many seeds, all rules, and nothing that should be met is missed.
@@ -316,11 +354,13 @@ fn nobody_is_hurt_by_a_tenant() -> Result<(), String> {
     }
 }
 
-/// Worlds in which administrators make, change, stop and delete queues with limits, which is one of six otherwise.
+/// Worlds in which administrators make, change, stop and delete queues with limits, which is one of
+/// six otherwise.
 fn every_rule_holds_with_queues() -> Result<(), String> {
     let from = number(FROM).unwrap_or(1);
     let with_queues = (from..WHOLE).filter(|seed| machine::has_queues(*seed));
-    let stats = every_rule_holds(with_queues.take(usize::try_from(seeds(SEEDS)).expect("so many fit")))?;
+    let stats =
+        every_rule_holds(with_queues.take(usize::try_from(seeds(SEEDS)).expect("so many fit")))?;
     match stats.missing(&queues::MUST_HAPPEN).as_slice() {
         [] => Ok(()),
         missing => Err(format!("never happened: {missing:?}")),
@@ -360,7 +400,8 @@ fn every_rule_holds(seeds: impl Iterator<Item = u64>) -> Result<Stats, String> {
             });
         }
     });
-    let (stats, mut failures, steps) = gathered.into_inner().expect("nobody panicked while holding it");
+    let (stats, mut failures, steps) =
+        gathered.into_inner().expect("nobody panicked while holding it");
     stats.lines().for_each(|line| println!("{line}"));
     println!("{steps} steps of {} seeds in {:.1} s", seeds.len(), begin.elapsed().as_secs_f64());
     failures.sort_by_key(|failure| failure.seed);
@@ -378,9 +419,12 @@ fn summarize(failures: &[Failure]) -> String {
     }
     let mut lines = Vec::new();
     for (rule, failures) in by_rule {
-        let seeds: Vec<String> = failures.iter().map(|it| format!("{} (step {})", it.seed, it.step)).collect();
+        let seeds: Vec<String> =
+            failures.iter().map(|it| format!("{} (step {})", it.seed, it.step)).collect();
         lines.push(format!("{} seeds broke: {rule}: {}", failures.len(), seeds.join(", ")));
-        lines.extend(failures.iter().min_by_key(|failure| failure.step).map(|failure| describe(failure)));
+        lines.extend(
+            failures.iter().min_by_key(|failure| failure.step).map(|failure| describe(failure)),
+        );
     }
     lines.join("\n")
 }

@@ -6,13 +6,14 @@ use fluxqueue_api::names;
 use fluxqueue_core::cluster::{Node, Readiness};
 use fluxqueue_core::queues::Namespace;
 use fluxqueue_workload::constraints::{
-    Constraints, Disk, HostPort, NamespaceScope, NodeSelectorTerm, Operator, PodSelector, PodTerm, Requirement,
-    SpreadConstraint, Toleration,
+    Constraints, Disk, HostPort, NamespaceScope, NodeSelectorTerm, Operator, PodSelector, PodTerm,
+    Requirement, SpreadConstraint, Toleration,
 };
 use fluxqueue_workload::levels::{LevelBound, LevelRule, LevelRules, RuleScope, Spread};
 use fluxqueue_workload::metadata::Labels;
 use fluxqueue_workload::{
-    GroupLabels, Lifetime, NodeName, ObjectRef, Owner, Pod, Resources, Shape, Time, Uid, Unsupported,
+    GroupLabels, Lifetime, NodeName, ObjectRef, Owner, Pod, Resources, Shape, Time, Uid,
+    Unsupported,
 };
 
 use crate::rng::Rng;
@@ -75,7 +76,13 @@ pub(crate) struct Run {
 
 impl Template {
     /// A pod of this template.
-    pub(crate) fn pod(&self, id: ObjectRef, created: Time, owner: Option<Owner>, completion_index: Option<u32>) -> Pod {
+    pub(crate) fn pod(
+        &self,
+        id: ObjectRef,
+        created: Time,
+        owner: Option<Owner>,
+        completion_index: Option<u32>,
+    ) -> Pod {
         Pod {
             gates: self.gates.clone(),
             owner,
@@ -164,8 +171,8 @@ impl Template {
     }
 }
 
-/// How long a pod says that it runs, and how long it does. Most batch work has a walltime, which a few overrun: nobody
-/// ends them for an annotation.
+/// How long a pod says that it runs, and how long it does. Most batch work has a walltime, which a
+/// few overrun: nobody ends them for an annotation.
 pub(crate) fn lifetime(rng: &mut Rng) -> (Lifetime, Option<u64>) {
     match rng.weighted(&[12, 4, 4]) {
         0 => {
@@ -224,8 +231,10 @@ pub(crate) fn shape(rng: &mut Rng) -> Shape {
     }
     if rng.chance(8) {
         let operator = if rng.chance(50) { Operator::In } else { Operator::NotIn };
-        let requirement = Requirement { key: Arc::from(ZONE), operator, values: vec![Arc::from(zone(rng))] };
-        constraints.required = Some(vec![NodeSelectorTerm { labels: vec![requirement], fields: Vec::new() }]);
+        let requirement =
+            Requirement { key: Arc::from(ZONE), operator, values: vec![Arc::from(zone(rng))] };
+        constraints.required =
+            Some(vec![NodeSelectorTerm { labels: vec![requirement], fields: Vec::new() }]);
     }
     if rng.chance(15) {
         constraints.tolerations.push(Toleration {
@@ -239,15 +248,16 @@ pub(crate) fn shape(rng: &mut Rng) -> Shape {
         constraints.host_ports.push(host_port(rng));
     }
     if rng.chance(6) {
-        let iqn = if rng.chance(50) { "iqn.2001-04.com.example:a" } else { "iqn.2001-04.com.example:b" };
+        let iqn =
+            if rng.chance(50) { "iqn.2001-04.com.example:a" } else { "iqn.2001-04.com.example:b" };
         constraints.disks.push(Disk::Iscsi { iqn: Arc::from(iqn), read_only: rng.chance(50) });
     }
     prefer(&requests, &mut constraints);
     Shape { requests, constraints }
 }
 
-/// Pods of some sizes would rather be apart from some and near to others, or spread. No chance is in it, so that all else that
-/// follows from a seed stays as it is.
+/// Pods of some sizes would rather be apart from some and near to others, or spread. No chance is
+/// in it, so that all else that follows from a seed stays as it is.
 fn prefer(requests: &Resources, constraints: &mut Constraints) {
     match requests.get("memory") {
         GIB => constraints.preferred_pods = vec![(-80, term("a", HOST)), (30, term("b", ZONE))],
@@ -270,33 +280,42 @@ fn term(app: &str, key: &str) -> PodTerm {
 
 /// Pods that have a label.
 pub(crate) fn pods_with((key, value): (&str, &str)) -> PodSelector {
-    let has_label = Requirement { key: Arc::from(key), operator: Operator::In, values: vec![Arc::from(value)] };
+    let has_label =
+        Requirement { key: Arc::from(key), operator: Operator::In, values: vec![Arc::from(value)] };
     let namespaces = NamespaceScope { named: vec![Arc::from(NAMESPACE)], selected: None };
     PodSelector { namespaces, labels: Some(vec![has_label]) }
 }
 
-/// Pods of some sizes are in slices of two, each in one zone, and keep those of an app away. No chance is in it, as above.
+/// Pods of some sizes are in slices of two, each in one zone, and keep those of an app away. No
+/// chance is in it, as above.
 fn is_in_slices(requests: &Resources) -> bool {
     requests.get("memory") == GIB / 2 && requests.get("cpu") != 1000
 }
 
-/// Pods of some sizes ask for their nodes alone. No chance is in it, as above; where amounts are whole, nobody does, since a library
-/// without extensions cannot keep nodes for one job.
+/// Pods of some sizes ask for their nodes alone. No chance is in it, as above; where amounts are
+/// whole, nobody does, since a library without extensions cannot keep nodes for one job.
 fn is_exclusive(requests: &Resources) -> bool {
     requests.get("memory") == 3 * GIB / 2 && matches!(requests.get("cpu"), 500 | 1000 | 2000)
 }
 
-/// All pods of a job in one zone, or in as few as possible; most say nothing. Of these, pods of some sizes are to be spread, in which
-/// no chance is, as above.
+/// All pods of a job in one zone, or in as few as possible; most say nothing. Of these, pods of
+/// some sizes are to be spread, in which no chance is, as above.
 fn levels(rng: &mut Rng, requests: &Resources) -> LevelRules {
     let bound = if rng.chance(70) { LevelBound::Required } else { LevelBound::Preferred };
     let is_spread = requests.get("cpu") == 1000 && requests.get("memory") == GIB / 2;
     let bound = if rng.chance(15) { Some(bound) } else { is_spread.then_some(SPREAD) };
-    let of_zone = |bound, of| LevelRule { level: Arc::from(ZONE), bound, of, annotation: "fluxqueue/required-level" };
-    let of_slices = is_in_slices(requests).then(|| of_zone(LevelBound::Required, RuleScope::Slice(2)));
+    let of_zone = |bound, of| LevelRule {
+        level: Arc::from(ZONE),
+        bound,
+        of,
+        annotation: "fluxqueue/required-level",
+    };
+    let of_slices =
+        is_in_slices(requests).then(|| of_zone(LevelBound::Required, RuleScope::Slice(2)));
     // Each role by itself, or all together.
     let of = if requests.get("cpu") == 500 { RuleScope::Role } else { RuleScope::Job };
-    let rules: Arc<[LevelRule]> = bound.map(|bound| of_zone(bound, of)).into_iter().chain(of_slices).collect();
+    let rules: Arc<[LevelRule]> =
+        bound.map(|bound| of_zone(bound, of)).into_iter().chain(of_slices).collect();
     (!rules.is_empty()).then_some(rules)
 }
 
@@ -321,15 +340,19 @@ pub(crate) fn is_to_be_with_its_role(pod: &Pod) -> bool {
     rules.any(|rule| rule.bound == LevelBound::Required && rule.of == RuleScope::Role)
 }
 
-/// Two pods have the same role in their job: here nothing but who made them says it, or what they ask for.
+/// Two pods have the same role in their job: here nothing but who made them says it, or what they
+/// ask for.
 pub(crate) fn have_one_role(pod: &Pod, other: &Pod) -> bool {
     match (&pod.owner, &other.owner) {
         (None, None) => pod.shape == other.shape,
-        (owner, other) => owner.as_ref().map(|owner| &owner.uid) == other.as_ref().map(|owner| &owner.uid),
+        (owner, other) => {
+            owner.as_ref().map(|owner| &owner.uid) == other.as_ref().map(|owner| &owner.uid)
+        }
     }
 }
 
-/// The slice of its Job that is to be in one part of a level with this pod, where that is known by its index.
+/// The slice of its Job that is to be in one part of a level with this pod, where that is known by
+/// its index.
 pub(crate) fn slice_of(pod: &Pod) -> Option<u32> {
     let size = pod.levels.iter().flat_map(|rules| rules.iter()).find_map(|rule| match rule.of {
         RuleScope::Slice(size) => Some(size),

@@ -24,7 +24,8 @@ const SAME_START_MICROS: i64 = 2_000_000;
 /// What a process has promised, and which of it it said that it breaks.
 #[derive(Debug, Default)]
 pub(crate) struct Promises {
-    /// By the FluxJob, what was written last: nothing, or a start in the time of the core, if it has one.
+    /// By the FluxJob, what was written last: nothing, or a start in the time of the core, if it
+    /// has one.
     said: BTreeMap<Uid, Said>,
     /// What is to be added to that for a time by the server's clock, in microseconds.
     pub(crate) offset: i64,
@@ -32,8 +33,9 @@ pub(crate) struct Promises {
     delayed: BTreeSet<Uid>,
     /// How many breaks there were.
     pub(crate) broken: u64,
-    /// FluxJobs that are to say where their pods go, and when the first of these places is planned to be free again: a place is taken
-    /// from the decision on, however long it takes to put that on record.
+    /// FluxJobs that are to say where their pods go, and when the first of these places is planned
+    /// to be free again: a place is taken from the decision on, however long it takes to put that
+    /// on record.
     decided: Decided,
 }
 
@@ -57,7 +59,12 @@ impl Promises {
     }
 
     /// Judges the actions of a step. `view` has not learned of them yet.
-    pub(crate) fn judge(&mut self, view: &View, now: Time, actions: &[Action]) -> Result<(), Violation> {
+    pub(crate) fn judge(
+        &mut self,
+        view: &View,
+        now: Time,
+        actions: &[Action],
+    ) -> Result<(), Violation> {
         for action in actions {
             match &action.kind {
                 ActionKind::Note(Note {
@@ -78,8 +85,12 @@ impl Promises {
                     self.note_decision(flux_job_key(job), planned_end(view, now, job));
                 }
                 ActionKind::WriteStatus { job, status, .. } => {
-                    let known = view.flux_jobs.get(&job.key).filter(|_| !status.placement.is_empty());
-                    self.note_decision(job.key.clone(), known.and_then(|known| planned_end(view, now, known)));
+                    let known =
+                        view.flux_jobs.get(&job.key).filter(|_| !status.placement.is_empty());
+                    self.note_decision(
+                        job.key.clone(),
+                        known.and_then(|known| planned_end(view, now, known)),
+                    );
                     judge_estimate(job, status)?;
                     self.judge_status(view, job, status)?;
                 }
@@ -89,11 +100,18 @@ impl Promises {
         Ok(())
     }
 
-    fn judge_status(&mut self, view: &View, job: &ObjectRef, status: &FluxJobStatus) -> Result<(), Violation> {
+    fn judge_status(
+        &mut self,
+        view: &View,
+        job: &ObjectRef,
+        status: &FluxJobStatus,
+    ) -> Result<(), Violation> {
         let of_status = |status: &FluxJobStatus| match &status.reservation {
             None => Said::Nothing,
             Some(Reservation { start: None, .. }) => Said::Nodes,
-            Some(Reservation { start: Some(at), .. }) => Said::Start(Time(at.0.as_microsecond() - self.offset)),
+            Some(Reservation { start: Some(at), .. }) => {
+                Said::Start(Time(at.0.as_microsecond() - self.offset))
+            }
         };
         let stored = || {
             let known = view.flux_jobs.get(&job.key).and_then(|known| known.status.as_ref());
@@ -115,7 +133,10 @@ impl Promises {
         self.said.insert(job.uid.clone(), now);
         let is_said = self.delayed.remove(&job.uid);
         if is_broken && !is_said {
-            return broken(RULE, format!("FluxJob {job}: {before:?}, then {now:?}, {:?}", status.blocked_by));
+            return broken(
+                RULE,
+                format!("FluxJob {job}: {before:?}, then {now:?}, {:?}", status.blocked_by),
+            );
         }
         Ok(())
     }
@@ -129,23 +150,33 @@ impl Promises {
     }
 }
 
-/// An estimate of kind Reserved is the promise beside it, and there is no promise without one; a Projected one does not lie before
-/// the time at which it was found out.
+/// An estimate of kind Reserved is the promise beside it, and there is no promise without one; a
+/// Projected one does not lie before the time at which it was found out.
 fn judge_estimate(job: &ObjectRef, status: &FluxJobStatus) -> Result<(), Violation> {
     let promised = status.reservation.as_ref().and_then(|kept| kept.start.as_ref());
     let is_true = match &status.estimated_start {
-        Some(estimate) if estimate.kind == EstimateKind::Reserved => Some(&estimate.time) == promised,
+        Some(estimate) if estimate.kind == EstimateKind::Reserved => {
+            Some(&estimate.time) == promised
+        }
         Some(estimate) => promised.is_none() && estimate.time.0 >= estimate.as_of.0,
         None => promised.is_none(),
     };
     if is_true {
         return Ok(());
     }
-    broken(RULE_OF_ESTIMATES, format!("FluxJob {job}: {:?}, promised {promised:?}", status.estimated_start))
+    broken(
+        RULE_OF_ESTIMATES,
+        format!("FluxJob {job}: {:?}, promised {promised:?}", status.estimated_start),
+    )
 }
 
 /// There was such a cause, by what the process has received.
-fn judge_cause(view: &View, decided: &Decided, now: Time, (job, note): (&ObjectRef, &str)) -> Result<(), Violation> {
+fn judge_cause(
+    view: &View,
+    decided: &Decided,
+    now: Time,
+    (job, note): (&ObjectRef, &str),
+) -> Result<(), Violation> {
     let is_true = match note.split(':').next() {
         Some("walltime") if note.ends_with(RETRIED) => is_retry(view, note),
         Some("walltime") if !is_name_known(view, note) => false,
@@ -158,51 +189,65 @@ fn judge_cause(view: &View, decided: &Decided, now: Time, (job, note): (&ObjectR
                 let is_bound = pod.node.is_some() || view.bindings.contains_key(&pod.id.uid);
                 // For how long it is planned may also be said by what made it.
                 let made_by = pod.owner.as_ref().and_then(|owner| view.controllers.get(&owner.uid));
-                let annotated = made_by.and_then(|made_by| made_by.walltime.as_ref()?.as_ref().ok().copied());
+                let annotated =
+                    made_by.and_then(|made_by| made_by.walltime.as_ref()?.as_ref().ok().copied());
                 let is_late = |lifetime: Lifetime| match lifetime {
-                    Lifetime::Seconds(seconds) => is_over(pod.started.unwrap_or(pod.created), seconds),
+                    Lifetime::Seconds(seconds) => {
+                        is_over(pod.started.unwrap_or(pod.created), seconds)
+                    }
                     Lifetime::Eventually | Lifetime::Endless => is_edited(view),
                 };
-                let is_past_deadline =
-                    made_by.and_then(|made_by| made_by.deadline).is_some_and(|deadline| is_over(deadline, 0));
-                is_bound && (is_past_deadline || is_late(pod.lifetime) || annotated.is_some_and(is_late))
+                let is_past_deadline = made_by
+                    .and_then(|made_by| made_by.deadline)
+                    .is_some_and(|deadline| is_over(deadline, 0));
+                is_bound
+                    && (is_past_deadline || is_late(pod.lifetime) || annotated.is_some_and(is_late))
             });
-            // A place is planned to be free again at some time, also if its pods have not come to it by then.
+            // A place is planned to be free again at some time, also if its pods have not come to
+            // it by then.
             let was_held = || {
                 let mut known = view.flux_jobs.values().filter_map(|job| job.status.as_ref());
                 known.any(|status| {
                     let queued = status.queued_at.as_ref().map(|at| Time(at.0.as_microsecond()));
-                    let seconds = status.walltime_seconds.and_then(|seconds| u64::try_from(seconds).ok());
+                    let seconds =
+                        status.walltime_seconds.and_then(|seconds| u64::try_from(seconds).ok());
                     !status.placement.is_empty()
                         && status.start_time.is_none()
-                        && queued.zip(seconds).is_some_and(|(queued, seconds)| is_over(queued, seconds))
+                        && queued
+                            .zip(seconds)
+                            .is_some_and(|(queued, seconds)| is_over(queued, seconds))
                 })
             };
             let was_decided = || {
-                let is_named = |key: &ObjectKey| note.split_whitespace().any(|word| word == key.to_string());
+                let is_named =
+                    |key: &ObjectKey| note.split_whitespace().any(|word| word == key.to_string());
                 decided.iter().any(|(key, end)| *end <= now && is_named(key))
             };
             ran || was_held() || was_decided()
         }
         Some("priority") => {
-            let known = view.flux_jobs.get(&job.key).and_then(|known| known.status.as_ref()?.priority);
+            let known =
+                view.flux_jobs.get(&job.key).and_then(|known| known.status.as_ref()?.priority);
             let pods = view.pods.values().map(|pod| pod.priority);
             // Jobs wait without pods, too.
-            let stand_ins =
-                view.controllers.values().filter_map(|job| job.suspension.as_ref().map(suspended::priority));
+            let stand_ins = view
+                .controllers
+                .values()
+                .filter_map(|job| job.suspension.as_ref().map(suspended::priority));
             pods.chain(stand_ins).any(|priority| known.is_none_or(|own| priority > own))
                 || view.queues.have_priorities()
                 || is_edited(view)
         }
-        // A person may have changed the job itself, and what is changed of nodes cannot be told apart from them any more.
+        // A person may have changed the job itself, and what is changed of nodes cannot be told
+        // apart from them any more.
         Some("capacity" | "edit") => true,
         _ => false,
     };
     if is_true { Ok(()) } else { broken(RULE_OF_CAUSES, format!("FluxJob {job}: {note}")) }
 }
 
-/// The pod that is named is there, and another one that the same object has made has failed. It may have a place of which nothing is
-/// on record yet.
+/// The pod that is named is there, and another one that the same object has made has failed. It may
+/// have a place of which nothing is on record yet.
 fn is_retry(view: &View, note: &str) -> bool {
     let named = note.strip_suffix(RETRIED).and_then(|rest| rest.rsplit(' ').next());
     let pod = view.pods.values().find(|pod| named == Some(pod.id.key.to_string().as_str()));
@@ -211,16 +256,26 @@ fn is_retry(view: &View, note: &str) -> bool {
 
 /// What is said to have outlived its planned end is a job or pod that is known, or no name is said.
 fn is_name_known(view: &View, note: &str) -> bool {
-    let Some(named) = note.strip_suffix(" outlived its planned end").and_then(|rest| rest.rsplit(": ").next()) else {
+    let Some(named) =
+        note.strip_suffix(" outlived its planned end").and_then(|rest| rest.rsplit(": ").next())
+    else {
         return true;
     };
     let begins = |key: &ObjectKey| named.starts_with(&key.to_string());
-    let of_group = |group: &str| named.split_once('/').is_some_and(|(_, name)| name.starts_with(group));
+    let of_group =
+        |group: &str| named.split_once('/').is_some_and(|(_, name)| name.starts_with(group));
     named == "a job"
         || view.flux_jobs.keys().any(begins)
         || view.controllers.values().any(|made_by| begins(&made_by.id.key))
-        || view.pods.values().any(|pod| begins(&pod.id.key) || pod.group.iter().any(|group| of_group(&group.name)))
-        || view.pods.values().filter_map(|pod| pod.owner.as_ref()).any(|owner| of_group(&owner.name))
+        || view
+            .pods
+            .values()
+            .any(|pod| begins(&pod.id.key) || pod.group.iter().any(|group| of_group(&group.name)))
+        || view
+            .pods
+            .values()
+            .filter_map(|pod| pod.owner.as_ref())
+            .any(|owner| of_group(&owner.name))
 }
 
 /// Somebody wishes another walltime or priority for some job.
@@ -231,7 +286,8 @@ fn is_edited(view: &View) -> bool {
     })
 }
 
-/// When the first of the pods that this FluxJob stands for would end if they started now, if any has an end.
+/// When the first of the pods that this FluxJob stands for would end if they started now, if any
+/// has an end.
 fn planned_end(view: &View, now: Time, job: &FluxJob) -> Option<Time> {
     let pods = view.pods.values().filter(|pod| Unit::of(pod).is_recorded_by(job));
     let seconds = pods.filter_map(|pod| match pod.lifetime {

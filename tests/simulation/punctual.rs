@@ -1,4 +1,5 @@
-//! Worlds where nothing is late or lost, and all happens at whole seconds: in each, everything that is on its way arrives.
+//! Worlds where nothing is late or lost, and all happens at whole seconds: in each, everything that
+//! is on its way arrives.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -76,14 +77,24 @@ impl<'a> Punctual<'a> {
         let records = server.flux_jobs.values().map(|job| Event::FluxJob(Arc::clone(job)));
         let queues = server.queues.values().map(|queue| Event::Queue(Arc::clone(queue)));
         let classes = PRIORITY_CLASSES.map(|(name, value)| {
-            let class =
-                PriorityClass { name: name.into(), uid: format!("class-{name}").into(), value, is_default: false };
+            let class = PriorityClass {
+                name: name.into(),
+                uid: format!("class-{name}").into(),
+                value,
+                is_default: false,
+            };
             Event::PriorityClass(Arc::new(class))
         });
         let makers = server.controllers.values().map(|maker| Event::Controller(Arc::clone(maker)));
         let namespaces = adversary::NAMESPACES.into_iter().chain([NAMESPACE]);
         let namespaces = namespaces.map(|name| Event::Namespace(Arc::new(suspending(name))));
-        let all = nodes.chain(pods).chain(makers).chain(records).chain(queues).chain(classes).chain(namespaces);
+        let all = nodes
+            .chain(pods)
+            .chain(makers)
+            .chain(records)
+            .chain(queues)
+            .chain(classes)
+            .chain(namespaces);
         let all: Vec<Event> = all.collect();
         for event in all {
             self.tell(event);
@@ -104,7 +115,8 @@ impl<'a> Punctual<'a> {
         self.core.handle(event, Time::from_seconds(now));
     }
 
-    /// What is on its way arrives: what the process does about it, `None` if nothing moves any more.
+    /// What is on its way arrives: what the process does about it, `None` if nothing moves any
+    /// more.
     pub(crate) fn round(&mut self) -> Option<Vec<Action>> {
         let changes = self.server.take_changes();
         let has_news = !changes.is_empty();

@@ -1,4 +1,5 @@
-//! Queues: administrators make, change, stop and delete them; and what must hold for whoever starts from one.
+//! Queues: administrators make, change, stop and delete them; and what must hold for whoever starts
+//! from one.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -53,8 +54,13 @@ pub(crate) fn edit(server: &mut Server, rng: &mut Rng, stats: &mut Stats) {
     let mut rules = known.rules.clone();
     match rng.weighted(&[3, 3, 2, 2, 2]) {
         0 => {
-            rules.stop = if rules.stop == StopPolicy::Hold { StopPolicy::None } else { StopPolicy::Hold };
-            stats.count(if rules.stop == StopPolicy::Hold { "queue stopped" } else { "queue opened" });
+            rules.stop =
+                if rules.stop == StopPolicy::Hold { StopPolicy::None } else { StopPolicy::Hold };
+            stats.count(if rules.stop == StopPolicy::Hold {
+                "queue stopped"
+            } else {
+                "queue opened"
+            });
         }
         1 => {
             rules.limits = limits(rng);
@@ -99,7 +105,13 @@ fn policy(rng: &mut Rng) -> Option<QueuePolicy> {
 
 /// Some CPU, or some jobs, or nothing is limited.
 fn limits(rng: &mut Rng) -> Limits {
-    let limit = |what, most| Limit { per_namespace: false, nodes: None, what, most, path: Arc::from("spec.limits") };
+    let limit = |what, most| Limit {
+        per_namespace: false,
+        nodes: None,
+        what,
+        most,
+        path: Arc::from("spec.limits"),
+    };
     let mut limits = Limits::default();
     if rng.chance(85) {
         limits.running.push(limit(Counted::Resource(Arc::from("cpu")), 1_000 * rng.between(1, 4)));

@@ -1,5 +1,5 @@
-//! What must be true once nothing is under way any more: whoever could run, runs; whoever ended, is recorded as ended;
-//! and where everything was deleted, nothing is left.
+//! What must be true once nothing is under way any more: whoever could run, runs; whoever ended, is
+//! recorded as ended; and where everything was deleted, nothing is left.
 
 use std::sync::Arc;
 
@@ -40,7 +40,8 @@ enum Pods {
     Ending,
 }
 
-/// Brings the system to rest and judges it. Pods that run go on running meanwhile, so that what waits, waits.
+/// Brings the system to rest and judges it. Pods that run go on running meanwhile, so that what
+/// waits, waits.
 pub(crate) fn rest(sim: &mut Simulation) -> Result<(), Violation> {
     let wall = sim.wall();
     sim.world.complete_groups(&mut sim.server, wall, &mut sim.rng);
@@ -67,56 +68,73 @@ pub(crate) fn rest(sim: &mut Simulation) -> Result<(), Violation> {
     if sim.rng.chance(30) { restart(sim) } else { Ok(()) }
 }
 
-/// New processes take over while all is quiet: there is nothing for them to write, so nobody to place whom the last ones have not.
+/// New processes take over while all is quiet: there is nothing for them to write, so nobody to
+/// place whom the last ones have not.
 fn restart(sim: &mut Simulation) -> Result<(), Violation> {
     let waits = |pod: &Arc<Pod>| is_ours(pod) && pod.node.is_none() && !pod.phase.is_terminal();
     if sim.instances.iter().any(|instance| instance.executor.waiting() > 0) {
-        // A planned end has passed while it was watched how quiet it is: what was decided for that is to be on record first.
+        // A planned end has passed while it was watched how quiet it is: what was decided for that
+        // is to be on record first.
         settle(sim, Pods::Frozen, CALM_MILLIS)?;
     }
-    let is_at_rest =
-        !sim.server.pods.values().any(waits) && !sim.server.controllers.values().any(|it| waits_without_pods(it));
+    let is_at_rest = !sim.server.pods.values().any(waits)
+        && !sim.server.controllers.values().any(|it| waits_without_pods(it));
     for who in sim.everyone() {
         sim.restart(who);
-        // Who waits because no place was found may get one by a search that begins anew, and that is written.
-        let may_start =
-            is_at_rest || !(may_find_a_place(sim) || has_failed_release(sim) || holds_for_one_of_several(sim));
+        // Who waits because no place was found may get one by a search that begins anew, and that
+        // is written.
+        let may_start = is_at_rest
+            || !(may_find_a_place(sim) || has_failed_release(sim) || holds_for_one_of_several(sim));
         let is_judged = !has_passed_a_planned_end(sim) && may_start;
         sim.quiet_by = is_judged.then_some(WRITES_NOTHING);
         settle(sim, Pods::Frozen, CALM_MILLIS)?;
         // Something may have happened meanwhile.
         if sim.quiet_by.take().is_some() {
-            sim.stats.count(if is_at_rest { "quiet restart" } else { "quiet restart beside jobs that wait" });
+            sim.stats.count(if is_at_rest {
+                "quiet restart"
+            } else {
+                "quiet restart beside jobs that wait"
+            });
         }
     }
     Ok(())
 }
 
-/// A gang that runs holds nodes for one of several pods that are to join it: for which of them is not on record, and a new process asks
-/// the first of them first.
+/// A gang that runs holds nodes for one of several pods that are to join it: for which of them is
+/// not on record, and a new process asks the first of them first.
 fn holds_for_one_of_several(sim: &Simulation) -> bool {
     sim.server.flux_jobs.values().filter_map(|job| job.status.as_ref()).any(|status| {
-        let is_dateless = status.reservation.as_ref().is_some_and(|reservation| reservation.start.is_none());
+        let is_dateless =
+            status.reservation.as_ref().is_some_and(|reservation| reservation.start.is_none());
         is_dateless && !status.placement.is_empty() && status.total - status.bound > 1
     })
 }
 
-/// A Job was released, and its pods have not all come: a new process counts that, and puts others of the namespace off anew.
+/// A Job was released, and its pods have not all come: a new process counts that, and puts others
+/// of the namespace off anew.
 fn has_failed_release(sim: &Simulation) -> bool {
     sim.server.controllers.values().any(|made_by| {
         let phase = made_by.suspension.as_ref().map(|suspension| &suspension.phase);
         let pods = || {
-            sim.server.pods.values().filter(|pod| pod.owner.as_ref().is_some_and(|owner| owner.uid == made_by.id.uid))
+            sim.server
+                .pods
+                .values()
+                .filter(|pod| pod.owner.as_ref().is_some_and(|owner| owner.uid == made_by.id.uid))
         };
-        matches!(phase, Some(SuspensionPhase::Released { .. })) && pods().count() < made_by.parallelism as usize
+        matches!(phase, Some(SuspensionPhase::Released { .. }))
+            && pods().count() < made_by.parallelism as usize
     })
 }
 
-/// Whether a gang fits may rest on what was tried first: where no place was found and none proved impossible, and without extensions,
-/// where gangs of several shapes are placed pod by pod.
+/// Whether a gang fits may rest on what was tried first: where no place was found and none proved
+/// impossible, and without extensions, where gangs of several shapes are placed pod by pod.
 fn may_find_a_place(sim: &Simulation) -> bool {
-    let blockers = sim.server.flux_jobs.values().filter_map(|job| job.status.as_ref()?.blocked_by.first());
-    sim.rng.whole_amounts || blockers.into_iter().any(|blocker| blocker.message.contains("none was proved impossible"))
+    let blockers =
+        sim.server.flux_jobs.values().filter_map(|job| job.status.as_ref()?.blocked_by.first());
+    sim.rng.whole_amounts
+        || blockers
+            .into_iter()
+            .any(|blocker| blocker.message.contains("none was proved impossible"))
 }
 
 /// Lets everything end, deletes what is left, and sees that the cluster is as if nothing had been.
@@ -163,7 +181,10 @@ fn settle(sim: &mut Simulation, pods: Pods, calm_millis: i64) -> Result<(), Viol
         }
         let timers = [
             sim.next_wake(),
-            sim.world.controllers.next_retry(&sim.server, sim.wall()).map(|at| Time(at.0 - sim.offset)),
+            sim.world
+                .controllers
+                .next_retry(&sim.server, sim.wall())
+                .map(|at| Time(at.0 - sim.offset)),
             if pods == Pods::Ending { sim.kubelets.next_end(&sim.server) } else { None },
             Some(until),
         ];
@@ -232,7 +253,8 @@ fn stay_quiet(sim: &mut Simulation) -> Result<(), Violation> {
         let next = sim.next_wake().unwrap_or(end).min(end);
         sim.now = next.max(sim.now.plus_millis(1));
         wakes += 1;
-        // That a pod outlives its planned end is news, and what follows from it may be told half a minute later.
+        // That a pod outlives its planned end is news, and what follows from it may be told half a
+        // minute later.
         let is_at_rest = !has_passed_a_planned_end(sim);
         sim.quiet_by = is_at_rest.then_some("the core becomes quiet");
         for who in sim.everyone() {
@@ -246,14 +268,18 @@ fn stay_quiet(sim: &mut Simulation) -> Result<(), Violation> {
     Ok(())
 }
 
-/// A pod that runs has come to its planned end a while ago, by some clock, or somebody has been passed by for long enough.
+/// A pod that runs has come to its planned end a while ago, by some clock, or somebody has been
+/// passed by for long enough.
 fn has_passed_a_planned_end(sim: &Simulation) -> bool {
     // The processes may have compared their clock with the server's before that jumped.
     let known = sim.instances.iter().map(|instance| instance.promises.offset);
-    let walls: Vec<Time> = known.chain([sim.offset]).map(|offset| Time(sim.now.0 + offset)).collect();
+    let walls: Vec<Time> =
+        known.chain([sim.offset]).map(|offset| Time(sim.now.0 + offset)).collect();
     let is_near = |end: Time| {
-        let near =
-            |wall: &Time| wall.plus_millis(-PLANNED_END_MILLIS) <= end && end <= wall.plus_millis(PLANNED_END_MILLIS);
+        let near = |wall: &Time| {
+            wall.plus_millis(-PLANNED_END_MILLIS) <= end
+                && end <= wall.plus_millis(PLANNED_END_MILLIS)
+        };
         walls.iter().any(near)
     };
     // One that is nominated takes the node, too.
@@ -262,30 +288,49 @@ fn has_passed_a_planned_end(sim: &Simulation) -> bool {
     // A Job with more completions than parallelism is planned until its last wave ends.
     let waves = |pod: &Pod| {
         let job = pod.owner.as_ref().and_then(|owner| sim.server.controllers.get(&owner.uid));
-        job.and_then(|job| Some(u64::from(job.completions?.div_ceil(job.parallelism.max(1))))).unwrap_or(1).max(1)
+        job.and_then(|job| Some(u64::from(job.completions?.div_ceil(job.parallelism.max(1)))))
+            .unwrap_or(1)
+            .max(1)
     };
     let mut ends = runs.flat_map(|pod| {
         let from = pod.started.unwrap_or(pod.created);
-        let after = |seconds: u64| (1..=waves(pod)).map(move |wave| from.plus_secs(seconds.saturating_mul(wave)));
-        let seconds = if let Lifetime::Seconds(seconds) = pod.lifetime { Some(seconds) } else { None };
+        let after = |seconds: u64| {
+            (1..=waves(pod)).map(move |wave| from.plus_secs(seconds.saturating_mul(wave)))
+        };
+        let seconds =
+            if let Lifetime::Seconds(seconds) = pod.lifetime { Some(seconds) } else { None };
         seconds.into_iter().flat_map(after).collect::<Vec<Time>>()
     });
-    let mut deadlines = sim.server.controllers.values().filter_map(|controller| controller.deadline);
-    let passed_by = sim.server.flux_jobs.values().filter_map(|job| job.status.as_ref()?.passed_by_since.as_ref());
-    let mut patience = passed_by.map(|since| Time(since.0.as_microsecond()).plus_secs(BYPASS_SECONDS));
-    let mut annotated = sim.server.controllers.values().filter(|controller| controller.walltime.is_some());
-    ends.any(is_near) || patience.any(is_near) || deadlines.any(is_near) || annotated.next().is_some()
+    let mut deadlines =
+        sim.server.controllers.values().filter_map(|controller| controller.deadline);
+    let passed_by = sim
+        .server
+        .flux_jobs
+        .values()
+        .filter_map(|job| job.status.as_ref()?.passed_by_since.as_ref());
+    let mut patience =
+        passed_by.map(|since| Time(since.0.as_microsecond()).plus_secs(BYPASS_SECONDS));
+    let mut annotated =
+        sim.server.controllers.values().filter(|controller| controller.walltime.is_some());
+    ends.any(is_near)
+        || patience.any(is_near)
+        || deadlines.any(is_near)
+        || annotated.next().is_some()
 }
 
-/// Each thing that was submitted has its record, unless it is a lone pod that did not wait; and what has ended says so.
+/// Each thing that was submitted has its record, unless it is a lone pod that did not wait; and
+/// what has ended says so.
 fn judge_records(sim: &mut Simulation) -> Result<(), Violation> {
     for pod in sim.server.pods.values().filter(|pod| is_ours(pod) && pod.owner.is_none()) {
         let unit = Unit::of(pod);
         let records = jobs::records(&unit, &sim.server.flux_jobs);
         // One that is being deleted is given none any more, if somebody has deleted his.
         let owed = !pod.deleting
-            && (pod.node.is_none() || sim.instances.iter().all(|instance| instance.start.record_lone_pods));
-        if let (Unit::Single(_), false, true, []) = (&unit, pod.phase.is_terminal(), owed, records.as_slice()) {
+            && (pod.node.is_none()
+                || sim.instances.iter().all(|instance| instance.start.record_lone_pods));
+        if let (Unit::Single(_), false, true, []) =
+            (&unit, pod.phase.is_terminal(), owed, records.as_slice())
+        {
             return broken(
                 "everything submitted is recorded",
                 format!("no FluxJob for pod {} ({})", pod.id, pod.id.uid),
@@ -311,7 +356,8 @@ fn judge_records(sim: &mut Simulation) -> Result<(), Violation> {
     }
     for controller in sim.server.controllers.values().filter(|it| it.finished) {
         let running = |pod: &Arc<Pod>| {
-            !pod.phase.is_terminal() && pod.owner.as_ref().is_some_and(|owner| owner.uid == controller.id.uid)
+            !pod.phase.is_terminal()
+                && pod.owner.as_ref().is_some_and(|owner| owner.uid == controller.id.uid)
         };
         if sim.server.pods.values().any(running) {
             continue;
@@ -321,7 +367,12 @@ fn judge_records(sim: &mut Simulation) -> Result<(), Violation> {
             let state = job.status.as_ref().and_then(|status| status.state);
             let expected = if controller.failed { JobState::Failed } else { JobState::Completed };
             if state != Some(expected) {
-                let text = format!("Job {} failed: {}, {}", controller.id, controller.failed, trace::flux_job(job));
+                let text = format!(
+                    "Job {} failed: {}, {}",
+                    controller.id,
+                    controller.failed,
+                    trace::flux_job(job)
+                );
                 return broken("finished jobs say how they ended", text);
             }
         }
@@ -329,7 +380,8 @@ fn judge_records(sim: &mut Simulation) -> Result<(), Violation> {
     Ok(())
 }
 
-/// A pod that needs all of a node is bound to each of them: so nothing is charged for pods that are gone.
+/// A pod that needs all of a node is bound to each of them: so nothing is charged for pods that are
+/// gone.
 fn fill_nodes(sim: &mut Simulation) -> Result<(), Violation> {
     kubelet::heal(&mut sim.server);
     let nodes: Vec<_> = sim.server.nodes.values().cloned().collect();
@@ -339,7 +391,10 @@ fn fill_nodes(sim: &mut Simulation) -> Result<(), Violation> {
             requests: node.allocatable.clone(),
             constraints: fluxqueue_workload::constraints::Constraints::default(),
         };
-        shape.constraints.node_selector.push((Arc::from(crate::objects::HOST), Arc::from(&*node.name)));
+        shape
+            .constraints
+            .node_selector
+            .push((Arc::from(crate::objects::HOST), Arc::from(&*node.name)));
         let template = Template {
             scheduler: Arc::from(OURS),
             shape: Arc::new(shape),
@@ -362,8 +417,13 @@ fn fill_nodes(sim: &mut Simulation) -> Result<(), Violation> {
     for key in keys {
         let pod = &sim.server.pods[&key];
         if pod.phase != Phase::Running {
-            let record = jobs::records(&Unit::of(pod), &sim.server.flux_jobs).first().map(|job| job.status.clone());
-            let text = format!("pod {key} asks for all of an empty node and is {:?}: {record:?}", pod.phase);
+            let record = jobs::records(&Unit::of(pod), &sim.server.flux_jobs)
+                .first()
+                .map(|job| job.status.clone());
+            let text = format!(
+                "pod {key} asks for all of an empty node and is {:?}: {record:?}",
+                pod.phase
+            );
             return broken("nothing is charged for pods that are gone", text);
         }
         sim.stats.count("whole node filled again");

@@ -1,6 +1,8 @@
-//! Refusals by the API server: for a time, some writes into one namespace are denied by a policy, or by a quota.
+//! Refusals by the API server: for a time, some writes into one namespace are denied by a policy,
+//! or by a quota.
 //!
-//! A refused write has no effect, and the answer says so: 403 of a policy, a quota or a webhook, 422 of a validation.
+//! A refused write has no effect, and the answer says so: 403 of a policy, a quota or a webhook,
+//! 422 of a validation.
 
 use fluxqueue_core::{ActionKind, BindOutcome, Outcome, WriteOutcome};
 use fluxqueue_workload::ObjectKey;
@@ -26,7 +28,9 @@ impl Refusal {
         let is_refused = match action {
             ActionKind::Bind { .. } => self.bindings,
             ActionKind::CreateFluxJob { .. } | ActionKind::WriteStatus { .. } => self.records,
-            ActionKind::DeleteFluxJob { .. } | ActionKind::WriteQueueStatus { .. } | ActionKind::Note(_) => false,
+            ActionKind::DeleteFluxJob { .. }
+            | ActionKind::WriteQueueStatus { .. }
+            | ActionKind::Note(_) => false,
             ActionKind::Ungate { .. }
             | ActionKind::SetPodScheduled { .. }
             | ActionKind::Nominate { .. }
@@ -43,7 +47,8 @@ impl Refusal {
     }
 }
 
-const FORBIDDEN: &str = "403: admission webhook \"policy.example.com\" denied the request: not in this namespace";
+const FORBIDDEN: &str =
+    "403: admission webhook \"policy.example.com\" denied the request: not in this namespace";
 const INVALID: &str = "422: status: Invalid value: not in this namespace";
 
 /// The object that an action writes to, if it has a namespace.
@@ -58,7 +63,9 @@ pub(crate) fn object_of(action: &ActionKind) -> Option<ObjectKey> {
         | ActionKind::DeleteFluxJob { job, .. }
         | ActionKind::ReleaseJob { job, .. }
         | ActionKind::SuspendJob { job, .. } => job.key.clone(),
-        ActionKind::SelectNode { claim, .. } | ActionKind::ClaimVolume { claim, .. } => claim.key.clone(),
+        ActionKind::SelectNode { claim, .. } | ActionKind::ClaimVolume { claim, .. } => {
+            claim.key.clone()
+        }
         ActionKind::Note(note) => note.subject.key(),
         ActionKind::WriteQueueStatus { .. } => return None,
     })

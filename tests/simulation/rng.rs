@@ -24,7 +24,11 @@ impl Rng {
 
     /// A number from 0 to `bound` - 1; 0 if `bound` is 0.
     pub(crate) fn below(&mut self, bound: usize) -> usize {
-        if bound == 0 { 0 } else { usize::try_from(self.next() >> 16).expect("64-bit machine") % bound }
+        if bound == 0 {
+            0
+        } else {
+            usize::try_from(self.next() >> 16).expect("64-bit machine") % bound
+        }
     }
 
     /// A number between both, both included.

@@ -1,5 +1,5 @@
-//! Whether a pod may go to a node, and whether there is room: written once more, simply, and apart from the code under
-//! test, for what the simulation generates.
+//! Whether a pod may go to a node, and whether there is room: written once more, simply, and apart
+//! from the code under test, for what the simulation generates.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,7 +21,9 @@ pub(crate) fn barred(node: &Node, pod: &Pod) -> Option<String> {
     if node.readiness != Readiness::Ready {
         return Some(format!("node {} is not ready", node.name));
     }
-    if let Some(taint) = node.taints.iter().find(|taint| taint.effect.starts_with("No") && !tolerates(pod, taint)) {
+    if let Some(taint) =
+        node.taints.iter().find(|taint| taint.effect.starts_with("No") && !tolerates(pod, taint))
+    {
         return Some(format!("node {} has the taint {}", node.name, taint.key));
     }
     unselected(node, pod)
@@ -35,9 +37,14 @@ pub(crate) fn refused(node: &Node, pod: &Pod) -> Option<String> {
     unselected(node, pod).map(|_| "NodeAffinity".into())
 }
 
-/// What is missing for the pod beside those that are there: `OutOf...` or `NodePorts`, as the kubelet says it. One that cannot
-/// have its disk would wait for it for ever: here it is refused, so that it shows.
-pub(crate) fn shortage<'a>(node: &Node, there: impl Iterator<Item = &'a Pod> + Clone, pod: &Pod) -> Option<String> {
+/// What is missing for the pod beside those that are there: `OutOf...` or `NodePorts`, as the
+/// kubelet says it. One that cannot have its disk would wait for it for ever: here it is refused,
+/// so that it shows.
+pub(crate) fn shortage<'a>(
+    node: &Node,
+    there: impl Iterator<Item = &'a Pod> + Clone,
+    pod: &Pod,
+) -> Option<String> {
     for (name, amount) in pod.shape.requests.iter() {
         let used: u64 = there.clone().map(|other| other.shape.requests.get(name)).sum();
         if used + amount > node.allocatable.get(name) {
@@ -51,7 +58,9 @@ pub(crate) fn shortage<'a>(node: &Node, there: impl Iterator<Item = &'a Pod> + C
     }
     let wanted: Vec<(&str, bool)> = pod.shape.constraints.disks.iter().filter_map(target).collect();
     let mut used = there.flat_map(|other| &other.shape.constraints.disks).filter_map(target);
-    let clash = used.any(|(used, reads)| wanted.iter().any(|(wanted, only)| *wanted == used && !(reads && *only)));
+    let clash = used.any(|(used, reads)| {
+        wanted.iter().any(|(wanted, only)| *wanted == used && !(reads && *only))
+    });
     clash.then(|| "DiskInUse".to_string())
 }
 
@@ -63,15 +72,17 @@ fn target(disk: &Disk) -> Option<(&str, bool)> {
     }
 }
 
-/// A pod among those on a node beside which this one must not be, since one of the two asks for the node alone and they are not of one
-/// job all of which does. Pods that stay on their nodes are beside everybody, and what another scheduler's pods ask for is nothing to
-/// this one's.
+/// A pod among those on a node beside which this one must not be, since one of the two asks for the
+/// node alone and they are not of one job all of which does. Pods that stay on their nodes are
+/// beside everybody, and what another scheduler's pods ask for is nothing to this one's.
 pub(crate) fn stranger<'a>(there: impl Iterator<Item = &'a Pod>, pod: &Pod) -> Option<&'a Pod> {
     let asks = |asking: &Pod| asking.exclusive == Some(true) && asking.scheduler == pod.scheduler;
     let mut others = there.filter(|other| other.id.uid != pod.id.uid);
     others.find(|other| {
-        // A gang of which some ask is refused. Of one that somebody else began, each pod goes by what it says itself.
-        let may_share = if asks(pod) { asks(other) && are_of_one_job(pod, other) } else { !asks(other) };
+        // A gang of which some ask is refused. Of one that somebody else began, each pod goes by
+        // what it says itself.
+        let may_share =
+            if asks(pod) { asks(other) && are_of_one_job(pod, other) } else { !asks(other) };
         !may_share && !pod.stays_on_its_node() && !other.stays_on_its_node()
     })
 }
@@ -79,10 +90,12 @@ pub(crate) fn stranger<'a>(there: impl Iterator<Item = &'a Pod>, pod: &Pod) -> O
 /// Pods that one object makes are of one job, and those of one group.
 fn are_of_one_job(pod: &Pod, other: &Pod) -> bool {
     let maker = |pod: &Pod| pod.owner.as_ref().map(|owner| owner.uid.clone());
-    Unit::of(pod) == Unit::of(other) || pod.group.is_none() && maker(pod).is_some() && maker(pod) == maker(other)
+    Unit::of(pod) == Unit::of(other)
+        || pod.group.is_none() && maker(pod).is_some() && maker(pod) == maker(other)
 }
 
-/// The pod among those there, each with its node, whose anti-affinity keeps this pod away from the node.
+/// The pod among those there, each with its node, whose anti-affinity keeps this pod away from the
+/// node.
 pub(crate) fn repeller<'a>(
     nodes: &Nodes,
     there: impl Iterator<Item = (&'a NodeName, &'a Pod)>,
@@ -96,7 +109,8 @@ pub(crate) fn repeller<'a>(
     there.into_iter().find(|(place, other)| repels(place, other)).map(|(_, other)| other)
 }
 
-/// A pod among those there, each with its node, from which this pod is to be kept away by its own anti-affinity.
+/// A pod among those there, each with its node, from which this pod is to be kept away by its own
+/// anti-affinity.
 pub(crate) fn avoided<'a>(
     nodes: &Nodes,
     there: impl Iterator<Item = (&'a NodeName, &'a Pod)>,
@@ -105,32 +119,46 @@ pub(crate) fn avoided<'a>(
 ) -> Option<&'a Pod> {
     let is_avoided = |place: &NodeName, other: &Pod| {
         let mut terms = pod.shape.constraints.repels.iter().filter(|term| is_selected(term, other));
-        other.id.uid != pod.id.uid && terms.any(|term| is_in_domain(nodes, node, (place, other), term))
+        other.id.uid != pod.id.uid
+            && terms.any(|term| is_in_domain(nodes, node, (place, other), term))
     };
     there.into_iter().find(|(place, other)| is_avoided(place, other)).map(|(_, other)| other)
 }
 
-/// A pod is in the node's domain, by the label of a term. One that is only nominated may yet go elsewhere in it: it counts on its node alone.
-fn is_in_domain(nodes: &Nodes, node: &Node, (place, other): (&NodeName, &Pod), term: &PodTerm) -> bool {
+/// A pod is in the node's domain, by the label of a term. One that is only nominated may yet go
+/// elsewhere in it: it counts on its node alone.
+fn is_in_domain(
+    nodes: &Nodes,
+    node: &Node,
+    (place, other): (&NodeName, &Pod),
+    term: &PodTerm,
+) -> bool {
     let is_nominated = other.node.is_none() && other.nominated.as_ref() == Some(place);
     let domain = nodes.get(place).and_then(|place| label(place, &term.topology_key));
-    domain.is_some() && domain == label(node, &term.topology_key) && (!is_nominated || *place == node.name)
+    domain.is_some()
+        && domain == label(node, &term.topology_key)
+        && (!is_nominated || *place == node.name)
 }
 
 /// The term speaks of this pod.
 pub(crate) fn is_selected(term: &PodTerm, pod: &Pod) -> bool {
     let value = |key: &str| pod.labels.iter().find(|(k, _)| **k == *key).map(|(_, value)| &**value);
-    term.pods.labels.iter().flatten().all(|requirement| meets_value(value(&requirement.key), requirement))
+    term.pods
+        .labels
+        .iter()
+        .flatten()
+        .all(|requirement| meets_value(value(&requirement.key), requirement))
 }
 
 fn unselected(node: &Node, pod: &Pod) -> Option<String> {
     let constraints = &pod.shape.constraints;
-    let selector_matches = constraints.node_selector.iter().all(|(key, value)| label(node, key) == Some(&**value));
-    let terms_match = constraints
-        .required
-        .as_ref()
-        .is_none_or(|terms| terms.iter().any(|term| term.labels.iter().all(|requirement| meets(node, requirement))));
-    (!selector_matches || !terms_match).then(|| format!("node {} does not match the selector", node.name))
+    let selector_matches =
+        constraints.node_selector.iter().all(|(key, value)| label(node, key) == Some(&**value));
+    let terms_match = constraints.required.as_ref().is_none_or(|terms| {
+        terms.iter().any(|term| term.labels.iter().all(|requirement| meets(node, requirement)))
+    });
+    (!selector_matches || !terms_match)
+        .then(|| format!("node {} does not match the selector", node.name))
 }
 
 fn meets(node: &Node, requirement: &Requirement) -> bool {

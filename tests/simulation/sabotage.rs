@@ -1,4 +1,5 @@
-//! Proof that the checks can fail: a saboteur between the world and the core breaks one rule, and is caught by that rule.
+//! Proof that the checks can fail: a saboteur between the world and the core breaks one rule, and
+//! is caught by that rule.
 
 mod mislaying;
 mod saboteur;
@@ -96,7 +97,10 @@ const ALL: [(Sabotage, &[&str]); 55] = [
     (Sabotage::ReleaseEarly, &[suspended::RELEASED_WHEN_PLACED]),
     (Sabotage::ResumeOthers, &[suspended::LEFT_ALONE]),
     (Sabotage::IgnoreMarks, &[suspended::NOT_STARTED, suspended::WITHOUT_PODS]),
-    (Sabotage::HoldPlaces, &[suspended::GIVEN_BACK, "who could start at the head of the queue starts"]),
+    (
+        Sabotage::HoldPlaces,
+        &[suspended::GIVEN_BACK, "who could start at the head of the queue starts"],
+    ),
     (Sabotage::PlanLonger, &["a promise is for the earliest second around all others"]),
     (Sabotage::PromiseFewer, &["whoever may be promised a start is"]),
     (Sabotage::ExcuseDelays, &["the cause for which a promise is broken is one that there was"]),
@@ -111,7 +115,10 @@ const ALL: [(Sabotage, &[&str]); 55] = [
     ),
     (Sabotage::PassGangsByForEver, &[streams::PASSED_BY]),
     (Sabotage::CrowdUnannounced, &[streams::PASSED_BY]),
-    (Sabotage::IgnoreLevels, &["a gang that requires a level starts in one part of it", SPREAD_GANGS, SLICED_GANGS]),
+    (
+        Sabotage::IgnoreLevels,
+        &["a gang that requires a level starts in one part of it", SPREAD_GANGS, SLICED_GANGS],
+    ),
     (Sabotage::IgnoreSpreads, &[SPREAD_GANGS]),
     (Sabotage::IgnoreSlices, &[SLICED_GANGS]),
     (Sabotage::IgnoreExclusive, &["no two jobs share a node of an exclusive one", WHOLE_GANGS]),
@@ -146,7 +153,10 @@ const ALL: [(Sabotage, &[&str]); 55] = [
     (Sabotage::IgnoreGates, &["gated pods are not bound", WHOLE_GANGS]),
     (Sabotage::IgnoreHolds, &["a held job is not started"]),
     (Sabotage::IgnoreWhatIsUnsupported, &["what cannot be honoured is refused", WHOLE_GANGS]),
-    (Sabotage::ForgetToFree, &["who could start at the head of the queue starts", "finished jobs say how they ended"]),
+    (
+        Sabotage::ForgetToFree,
+        &["who could start at the head of the queue starts", "finished jobs say how they ended"],
+    ),
     (
         Sabotage::ForgetPlacements,
         &[
@@ -212,11 +222,17 @@ const ALL: [(Sabotage, &[&str]); 55] = [
     ),
     (
         Sabotage::MislayMembers,
-        &["a gang of several shapes starts if it fits", "Unsatisfiable is what does not fit the idle cluster"],
+        &[
+            "a gang of several shapes starts if it fits",
+            "Unsatisfiable is what does not fit the idle cluster",
+        ],
     ),
     (Sabotage::GreetOnRestart, &[WRITES_NOTHING]),
     // By a clock of its own it also tells what follows from planned ends when these are not near.
-    (Sabotage::ForgetTheClock, &["no instant is written that lies ahead", "the core becomes quiet"]),
+    (
+        Sabotage::ForgetTheClock,
+        &["no instant is written that lies ahead", "the core becomes quiet"],
+    ),
     (Sabotage::RecordEverything, &["a lone pod that has its node is given no FluxJob"]),
     (Sabotage::LeakSlots, &["what is counted as taken is what pods take"]),
 ];
@@ -224,7 +240,8 @@ const ALL: [(Sabotage, &[&str]); 55] = [
 const EPOCHS: &str = "the epoch is that of the leader that placed";
 /// The rule of gangs that ask to be spread over a level.
 const SPREAD_GANGS: &str = "a gang that is to be spread over a level is";
-/// The rule that a gang breaks first which starts though something is wrong with one of its members.
+/// The rule that a gang breaks first which starts though something is wrong with one of its
+/// members.
 const WHOLE_GANGS: &str = "no gang starts that does not fit whole";
 
 impl Sabotage {
@@ -239,9 +256,10 @@ impl Sabotage {
             Sabotage::BelieveOwners => adversary::has_foreign_owners(seed),
             Sabotage::RaiseMembers => adversary::has_lies(seed),
             Sabotage::KeepRefused => adversary::has_refused_bindings(seed),
-            Sabotage::ReleaseEarly | Sabotage::ResumeOthers | Sabotage::IgnoreMarks | Sabotage::HoldPlaces => {
-                machine::has_suspended(seed)
-            }
+            Sabotage::ReleaseEarly
+            | Sabotage::ResumeOthers
+            | Sabotage::IgnoreMarks
+            | Sabotage::HoldPlaces => machine::has_suspended(seed),
             _ => true,
         }
     }
@@ -250,13 +268,15 @@ impl Sabotage {
     fn seeds_max(self) -> usize {
         match self {
             Sabotage::HoldPlaces => SEEDS_OF_SHORT_JOBS_MAX,
-            Sabotage::IgnoreSpreads | Sabotage::IgnoreSlices | Sabotage::MislayMembers => SEEDS_OF_FEW_MAX,
+            Sabotage::IgnoreSpreads | Sabotage::IgnoreSlices | Sabotage::MislayMembers => {
+                SEEDS_OF_FEW_MAX
+            }
             _ => SEEDS_MAX,
         }
     }
 
-    /// The first seed of the worlds in which what it breaks is judged: where a naive planner is exact, small jobs
-    /// come without end, or one tenant means ill.
+    /// The first seed of the worlds in which what it breaks is judged: where a naive planner is
+    /// exact, small jobs come without end, or one tenant means ill.
     fn first_seed(self) -> u64 {
         match self {
             Sabotage::PlanLonger
@@ -290,25 +310,39 @@ pub(crate) fn each_is_caught() -> Result<(), String> {
         if only.as_ref().is_some_and(|only| *only != format!("{sabotage:?}")) {
             continue;
         }
-        let factory = move |start: &Start| -> Box<dyn Machine> { Box::new(Saboteur::new(sabotage, start)) };
-        let mut seeds =
-            (sabotage.first_seed()..).filter(|seed| sabotage.has_a_chance(*seed)).take(sabotage.seeds_max());
-        // What is wrong for whatever cause shows as soon as a new process begins, and says nothing of the rule that is to catch it.
-        // A place that is kept for longer than a run is looked ahead at again and again, so that there is no end of that.
-        let is_endless =
-            |failure: &Failure| sabotage == Sabotage::HoldPlaces && failure.rule == "the core becomes quiet";
-        let says_something = |failure: &Failure| {
-            rules.contains(&&*failure.rule) || (failure.rule != WRITES_NOTHING && !is_endless(failure))
+        let factory =
+            move |start: &Start| -> Box<dyn Machine> { Box::new(Saboteur::new(sabotage, start)) };
+        let mut seeds = (sabotage.first_seed()..)
+            .filter(|seed| sabotage.has_a_chance(*seed))
+            .take(sabotage.seeds_max());
+        // What is wrong for whatever cause shows as soon as a new process begins, and says nothing
+        // of the rule that is to catch it. A place that is kept for longer than a run is looked
+        // ahead at again and again, so that there is no end of that.
+        let is_endless = |failure: &Failure| {
+            sabotage == Sabotage::HoldPlaces && failure.rule == "the core becomes quiet"
         };
-        let found = seeds.find_map(|seed| run(seed, STEPS, &factory, false).failure.filter(says_something));
+        let says_something = |failure: &Failure| {
+            rules.contains(&&*failure.rule)
+                || (failure.rule != WRITES_NOTHING && !is_endless(failure))
+        };
+        let found =
+            seeds.find_map(|seed| run(seed, STEPS, &factory, false).failure.filter(says_something));
         let Some(failure) = found else {
-            return Err(format!("{sabotage:?} is not caught within {} seeds", sabotage.seeds_max()));
+            return Err(format!(
+                "{sabotage:?} is not caught within {} seeds",
+                sabotage.seeds_max()
+            ));
         };
         if !rules.contains(&&*failure.rule) {
             let Failure { seed, step, rule, text, .. } = failure;
-            return Err(format!("{sabotage:?} is caught by another rule, by seed {seed}, step {step}: {rule}: {text}"));
+            return Err(format!(
+                "{sabotage:?} is caught by another rule, by seed {seed}, step {step}: {rule}: {text}"
+            ));
         }
-        println!("{sabotage:?} is caught by seed {}, step {}: {}", failure.seed, failure.step, failure.rule);
+        println!(
+            "{sabotage:?} is caught by seed {}, step {}: {}",
+            failure.seed, failure.step, failure.rule
+        );
     }
     Ok(())
 }

@@ -1,4 +1,5 @@
-//! Whether pods fit together: every way of seating them is tried, which is affordable since there are few.
+//! Whether pods fit together: every way of seating them is tried, which is affordable since there
+//! are few.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +16,10 @@ pub(crate) struct Seating<'a> {
 
 impl<'a> Seating<'a> {
     /// These pods are there, with their nodes.
-    pub(crate) fn new(nodes: &'a Nodes, placed: impl Iterator<Item = (&'a NodeName, &'a Pod)>) -> Self {
+    pub(crate) fn new(
+        nodes: &'a Nodes,
+        placed: impl Iterator<Item = (&'a NodeName, &'a Pod)>,
+    ) -> Self {
         let mut there: BTreeMap<&NodeName, Vec<&Pod>> = BTreeMap::new();
         for (node, pod) in placed {
             there.entry(node).or_default().push(pod);
@@ -30,8 +34,15 @@ impl<'a> Seating<'a> {
         self.fits_from(pods, &open, 0, alike)
     }
 
-    /// `first` is the node from which on to look: pods that are alike take nodes in order, so that no way is tried twice.
-    fn fits_from(&mut self, pods: &[&'a Pod], open: &[Vec<&'a Node>], first: usize, alike: bool) -> bool {
+    /// `first` is the node from which on to look: pods that are alike take nodes in order, so that
+    /// no way is tried twice.
+    fn fits_from(
+        &mut self,
+        pods: &[&'a Pod],
+        open: &[Vec<&'a Node>],
+        first: usize,
+        alike: bool,
+    ) -> bool {
         let Some(pod) = pods.first() else { return true };
         for (at, node) in open[0].iter().enumerate().skip(first) {
             if !self.has_room(node, pod) {
@@ -51,7 +62,8 @@ impl<'a> Seating<'a> {
         false
     }
 
-    /// Each of the slots but `spare` finds a pod of its own that may take it, with all of them there.
+    /// Each of the slots but `spare` finds a pod of its own that may take it, with all of them
+    /// there.
     pub(crate) fn fill(&mut self, slots: &[&'a NodeName], pods: &[&'a Pod], spare: usize) -> bool {
         let Some((name, slots)) = slots.split_first() else { return true };
         for (at, pod) in pods.iter().enumerate() {
@@ -62,7 +74,8 @@ impl<'a> Seating<'a> {
             if !self.take(name, pod) {
                 continue;
             }
-            let others: Vec<&Pod> = pods.iter().enumerate().filter(|(n, _)| *n != at).map(|(_, pod)| *pod).collect();
+            let others: Vec<&Pod> =
+                pods.iter().enumerate().filter(|(n, _)| *n != at).map(|(_, pod)| *pod).collect();
             if self.fill(slots, &others, spare) {
                 return true;
             }
@@ -73,7 +86,10 @@ impl<'a> Seating<'a> {
 
     /// The pod takes this node, if it may and there is room.
     pub(crate) fn take(&mut self, name: &'a NodeName, pod: &'a Pod) -> bool {
-        let takes = self.nodes.get(name).is_some_and(|node| self.is_open(node, pod) && self.has_room(node, pod));
+        let takes = self
+            .nodes
+            .get(name)
+            .is_some_and(|node| self.is_open(node, pod) && self.has_room(node, pod));
         if takes {
             self.sit(name, pod);
         }
@@ -86,7 +102,8 @@ impl<'a> Seating<'a> {
     }
 
     fn is_open(&self, node: &Node, pod: &Pod) -> bool {
-        let there = self.there.iter().flat_map(|(name, pods)| pods.iter().map(move |pod| (*name, *pod)));
+        let there =
+            self.there.iter().flat_map(|(name, pods)| pods.iter().map(move |pod| (*name, *pod)));
         room::barred(node, pod).is_none() && room::repeller(self.nodes, there, node, pod).is_none()
     }
 

@@ -1,6 +1,8 @@
-//! A small model of the API server: the objects as they truly are, and the rules by which it changes them.
+//! A small model of the API server: the objects as they truly are, and the rules by which it
+//! changes them.
 //!
-//! What changed is handed to the [`crate::channel`]; nothing here decides who learns of it, or when.
+//! What changed is handed to the [`crate::channel`]; nothing here decides who learns of it, or
+//! when.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,7 +12,8 @@ use fluxqueue_core::cluster::Node;
 use fluxqueue_core::queues::QueueObject;
 use fluxqueue_core::{ActionKind, BindOutcome, Event, Outcome, WriteOutcome};
 use fluxqueue_workload::{
-    Controller, NodeName, ObjectKey, ObjectRef, OwnerKind, Pod, ScheduledCondition, SuspensionPhase, Time, Uid,
+    Controller, NodeName, ObjectKey, ObjectRef, OwnerKind, Pod, ScheduledCondition,
+    SuspensionPhase, Time, Uid,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1 as meta;
 use k8s_openapi::jiff::Timestamp;
@@ -19,7 +22,8 @@ use crate::objects::{NAMESPACE, SECOND, SECOND_UID};
 use crate::refusals::{self, Refusal};
 
 /// The PriorityClasses that are there, always.
-pub(crate) const PRIORITY_CLASSES: [(&str, i32); 4] = [("low", -10), ("none", 0), ("raised", 5), ("high", 50)];
+pub(crate) const PRIORITY_CLASSES: [(&str, i32); 4] =
+    [("low", -10), ("none", 0), ("raised", 5), ("high", 50)];
 
 /// All objects, and what changed since the changes were last taken.
 #[derive(Debug, Default)]
@@ -31,7 +35,8 @@ pub(crate) struct Server {
     pub(crate) queues: BTreeMap<Arc<str>, Arc<QueueObject>>,
     /// Pods of ours that somebody else bound.
     pub(crate) bound_by_others: BTreeSet<Uid>,
-    /// Versions of `FluxJob`s that a leader wrote after its successor had taken over, by their uids.
+    /// Versions of `FluxJob`s that a leader wrote after its successor had taken over, by their
+    /// uids.
     late_writes: BTreeMap<Uid, String>,
     changes: Vec<Event>,
     uids: u64,
@@ -49,16 +54,23 @@ impl Server {
         Uid::from(format!("uid-{:06}", self.uids))
     }
 
-    /// A uid that no object had before, and that does not depend on what other streams have asked for.
+    /// A uid that no object had before, and that does not depend on what other streams have asked
+    /// for.
     pub(crate) fn new_uid_of(&mut self, stream: &str) -> Uid {
         let made = self.uids_of.entry(Arc::from(stream)).or_default();
         *made += 1;
         Uid::from(format!("{stream}.{made:04}"))
     }
 
-    /// Key and a new uid for an object of this name. In any other than the usual namespace its uid depends on its name alone, and on
-    /// how many objects have had the name, so that it is the same whatever happens elsewhere.
-    pub(crate) fn new_ref_in(&mut self, namespace: &Arc<str>, scheduler: &str, name: &str) -> ObjectRef {
+    /// Key and a new uid for an object of this name. In any other than the usual namespace its uid
+    /// depends on its name alone, and on how many objects have had the name, so that it is the same
+    /// whatever happens elsewhere.
+    pub(crate) fn new_ref_in(
+        &mut self,
+        namespace: &Arc<str>,
+        scheduler: &str,
+        name: &str,
+    ) -> ObjectRef {
         if **namespace == *NAMESPACE {
             return self.new_ref_for(scheduler, name);
         }
@@ -71,8 +83,8 @@ impl Server {
         ObjectRef { key: ObjectKey::new(NAMESPACE, name), uid: self.new_uid() }
     }
 
-    /// The same for an object that is this scheduler's business: its uid tells, so that whoever reads it in a `FluxJob`
-    /// sees whose pods that is made of.
+    /// The same for an object that is this scheduler's business: its uid tells, so that whoever
+    /// reads it in a `FluxJob` sees whose pods that is made of.
     pub(crate) fn new_ref_for(&mut self, scheduler: &str, name: &str) -> ObjectRef {
         let prefix = if scheduler == SECOND { SECOND_UID } else { "" };
         let id = self.new_ref(name);
@@ -81,14 +93,17 @@ impl Server {
 
     /// What is stored now was written by a leader whose successor knows nothing of it yet.
     pub(crate) fn note_late_write(&mut self, job: &ObjectRef) {
-        let version = self.flux_job(job).and_then(|stored| stored.metadata.resource_version.clone());
+        let version =
+            self.flux_job(job).and_then(|stored| stored.metadata.resource_version.clone());
         self.late_writes.extend(version.map(|version| (job.uid.clone(), version)));
     }
 
     /// The last one to write this object was such a leader.
     pub(crate) fn was_written_late(&self, job: &FluxJob) -> bool {
         let uid = job.metadata.uid.as_deref().unwrap_or("");
-        self.late_writes.get(uid).is_some_and(|version| job.metadata.resource_version.as_ref() == Some(version))
+        self.late_writes
+            .get(uid)
+            .is_some_and(|version| job.metadata.resource_version.as_ref() == Some(version))
     }
 
     /// What changed since the last call.
@@ -128,8 +143,8 @@ impl Server {
         }
     }
 
-    /// Asks for the pod's deletion: one that is on a node goes when its kubelet lets go of it, a Job's when its controller
-    /// has counted it.
+    /// Asks for the pod's deletion: one that is on a node goes when its kubelet lets go of it, a
+    /// Job's when its controller has counted it.
     pub(crate) fn delete_pod(&mut self, key: &ObjectKey) {
         let Some(pod) = self.pods.get(key) else { return };
         let of_job = pod.owner.as_ref().is_some_and(|owner| owner.kind == OwnerKind::Job);
@@ -151,7 +166,9 @@ impl Server {
     pub(crate) fn put_controller(&mut self, mut controller: Controller) {
         if let Some(old) = self.controllers.get(&controller.id.uid) {
             let mut known = Controller::clone(old);
-            if let (Some(version), Some(known)) = (version_of(&mut controller), version_of(&mut known)) {
+            if let (Some(version), Some(known)) =
+                (version_of(&mut controller), version_of(&mut known))
+            {
                 version.clone_from(known);
             }
             if **old == controller {
@@ -214,7 +231,9 @@ impl Server {
             return refused;
         }
         match action {
-            ActionKind::Bind { pod, node, queue } => Outcome::Bind(self.bind(pod, node, queue, now)),
+            ActionKind::Bind { pod, node, queue } => {
+                Outcome::Bind(self.bind(pod, node, queue, now))
+            }
             ActionKind::Ungate { pod, resource_version, gate } => {
                 let version = resource_version.as_deref();
                 Outcome::Write(self.change_pod(pod, version, |pod| pod.gates.retain(|g| g != gate)))
@@ -237,14 +256,18 @@ impl Server {
             ActionKind::WriteStatus { job, resource_version, status, .. } => {
                 Outcome::Write(self.write_status(job, resource_version.as_deref(), status))
             }
-            ActionKind::DeleteFluxJob { job, resource_version } => Outcome::Write(match self.flux_job(job) {
-                Some(stored) if !is_version(stored, resource_version.as_deref()) => WriteOutcome::Conflict,
-                Some(_) => {
-                    self.remove_flux_job(&job.key);
-                    WriteOutcome::Written(None)
-                }
-                None => WriteOutcome::Gone,
-            }),
+            ActionKind::DeleteFluxJob { job, resource_version } => {
+                Outcome::Write(match self.flux_job(job) {
+                    Some(stored) if !is_version(stored, resource_version.as_deref()) => {
+                        WriteOutcome::Conflict
+                    }
+                    Some(_) => {
+                        self.remove_flux_job(&job.key);
+                        WriteOutcome::Written(None)
+                    }
+                    None => WriteOutcome::Gone,
+                })
+            }
             ActionKind::ReleaseJob { job, resource_version, at } => {
                 let phase = SuspensionPhase::Released { at: *at };
                 Outcome::Write(self.change_suspension(&job.uid, resource_version.as_deref(), phase))
@@ -254,15 +277,19 @@ impl Server {
                 Outcome::Write(self.change_suspension(&job.uid, resource_version.as_deref(), phase))
             }
             // There is no storage here.
-            ActionKind::SelectNode { .. } | ActionKind::ClaimVolume { .. } => Outcome::Write(WriteOutcome::Gone),
-            ActionKind::WriteQueueStatus { queue, uid, status } => Outcome::Write(match self.queues.get(queue) {
-                Some(stored) if stored.uid == *uid => {
-                    let status = FluxQueueStatus::clone(status);
-                    self.put_queue(QueueObject { status, ..QueueObject::clone(stored) });
-                    WriteOutcome::Written(None)
-                }
-                _ => WriteOutcome::Gone,
-            }),
+            ActionKind::SelectNode { .. } | ActionKind::ClaimVolume { .. } => {
+                Outcome::Write(WriteOutcome::Gone)
+            }
+            ActionKind::WriteQueueStatus { queue, uid, status } => {
+                Outcome::Write(match self.queues.get(queue) {
+                    Some(stored) if stored.uid == *uid => {
+                        let status = FluxQueueStatus::clone(status);
+                        self.put_queue(QueueObject { status, ..QueueObject::clone(stored) });
+                        WriteOutcome::Written(None)
+                    }
+                    _ => WriteOutcome::Gone,
+                })
+            }
             ActionKind::Note(_) => Outcome::Write(WriteOutcome::Written(None)),
         }
     }
@@ -272,10 +299,20 @@ impl Server {
         refusal.of(action)
     }
 
-    fn bind(&mut self, id: &ObjectRef, node: &NodeName, queue: &Arc<str>, now: Time) -> BindOutcome {
+    fn bind(
+        &mut self,
+        id: &ObjectRef,
+        node: &NodeName,
+        queue: &Arc<str>,
+        now: Time,
+    ) -> BindOutcome {
         let Some(pod) = self.pod(id) else { return BindOutcome::Gone };
         if let Some(bound) = &pod.node {
-            return if bound == node { BindOutcome::Bound } else { BindOutcome::BoundElsewhere(bound.clone()) };
+            return if bound == node {
+                BindOutcome::Bound
+            } else {
+                BindOutcome::BoundElsewhere(bound.clone())
+            };
         }
         if pod.deleting {
             return BindOutcome::Deleting;
@@ -289,13 +326,21 @@ impl Server {
         pod.charged_queue = Some(Arc::clone(queue));
         pod.started = Some(now);
         pod.nominated = None;
-        pod.scheduled_condition =
-            Some(ScheduledCondition { scheduled: true, reason: String::new(), message: String::new() });
+        pod.scheduled_condition = Some(ScheduledCondition {
+            scheduled: true,
+            reason: String::new(),
+            message: String::new(),
+        });
         self.put_pod(pod);
         BindOutcome::Bound
     }
 
-    fn change_pod(&mut self, id: &ObjectRef, version: Option<&str>, change: impl FnOnce(&mut Pod)) -> WriteOutcome {
+    fn change_pod(
+        &mut self,
+        id: &ObjectRef,
+        version: Option<&str>,
+        change: impl FnOnce(&mut Pod),
+    ) -> WriteOutcome {
         let Some(pod) = self.pod(id) else { return WriteOutcome::Gone };
         if version.is_some() && pod.resource_version.as_deref() != version {
             return WriteOutcome::Conflict;
@@ -307,7 +352,12 @@ impl Server {
     }
 
     /// A Job is of this version, and of this phase from now on.
-    fn change_suspension(&mut self, uid: &Uid, version: Option<&str>, phase: SuspensionPhase) -> WriteOutcome {
+    fn change_suspension(
+        &mut self,
+        uid: &Uid,
+        version: Option<&str>,
+        phase: SuspensionPhase,
+    ) -> WriteOutcome {
         let Some(job) = self.controllers.get(uid) else { return WriteOutcome::Gone };
         let mut job = Controller::clone(job);
         if version_of(&mut job).and_then(|known| known.as_deref()) != version {
@@ -324,7 +374,9 @@ impl Server {
     pub(crate) fn let_go(&mut self, uid: &Uid) {
         let Some(job) = self.controllers.get(uid) else { return };
         let mut job = Controller::clone(job);
-        if let Some(SuspensionPhase::Marked { is_suspended, .. }) = job.suspension.as_mut().map(|it| &mut it.phase) {
+        if let Some(SuspensionPhase::Marked { is_suspended, .. }) =
+            job.suspension.as_mut().map(|it| &mut it.phase)
+        {
             *is_suspended = false;
         }
         self.put_controller(job);
@@ -336,20 +388,27 @@ impl Server {
             return WriteOutcome::Exists;
         }
         let key = flux_job_key(&job);
-        // Where there are several namespaces, what happens in one does not change the uids in another.
+        // Where there are several namespaces, what happens in one does not change the uids in
+        // another.
         let uid = match &*key.namespace {
             NAMESPACE => self.new_uid(),
             namespace => self.new_uid_of(&format!("{namespace}.fluxjob.{}", key.name)),
         };
         job.metadata.uid = Some(uid.to_string());
         job.metadata.generation = Some(1);
-        job.metadata.creation_timestamp = Timestamp::from_second(now.seconds()).ok().map(meta::Time);
+        job.metadata.creation_timestamp =
+            Timestamp::from_second(now.seconds()).ok().map(meta::Time);
         job.status = None;
         self.put_flux_job(job);
         WriteOutcome::Written(self.flux_jobs.get(&key).cloned())
     }
 
-    fn write_status(&mut self, id: &ObjectRef, version: Option<&str>, status: &FluxJobStatus) -> WriteOutcome {
+    fn write_status(
+        &mut self,
+        id: &ObjectRef,
+        version: Option<&str>,
+        status: &FluxJobStatus,
+    ) -> WriteOutcome {
         let Some(job) = self.flux_job(id) else { return WriteOutcome::Gone };
         if !is_version(job, version) {
             return WriteOutcome::Conflict;
@@ -357,7 +416,8 @@ impl Server {
         // Applied: conditions of others stay.
         let mut status = status.clone();
         let conditions = job.status.iter().flat_map(|stored| &stored.conditions);
-        let of_others = conditions.filter(|condition| ConditionType::from_name(&condition.type_).is_none());
+        let of_others =
+            conditions.filter(|condition| ConditionType::from_name(&condition.type_).is_none());
         status.conditions.extend(of_others.cloned());
         if job.status.as_ref() != Some(&status) {
             let mut job = FluxJob::clone(job);
@@ -376,14 +436,18 @@ fn version_of(controller: &mut Controller) -> Option<&mut Option<Arc<str>>> {
     }
 }
 
-/// Whether the stored object is of the version that a write was decided on; without one any will do.
+/// Whether the stored object is of the version that a write was decided on; without one any will
+/// do.
 pub(crate) fn is_version(job: &FluxJob, version: Option<&str>) -> bool {
     version.is_none() || job.metadata.resource_version.as_deref() == version
 }
 
 /// Namespace and name of a `FluxJob`.
 pub(crate) fn flux_job_key(job: &FluxJob) -> ObjectKey {
-    ObjectKey::new(job.metadata.namespace.as_deref().unwrap_or(""), job.metadata.name.as_deref().unwrap_or(""))
+    ObjectKey::new(
+        job.metadata.namespace.as_deref().unwrap_or(""),
+        job.metadata.name.as_deref().unwrap_or(""),
+    )
 }
 
 /// Key and uid of a stored `FluxJob`.

@@ -39,7 +39,8 @@ pub(crate) struct Simulation<'a> {
     pub(crate) kubelets: Kubelets,
     foreign: Foreign,
     intruders: Intruders,
-    /// When our Bindings were decided, by pod; for the question who is to blame if a kubelet refuses.
+    /// When our Bindings were decided, by pod; for the question who is to blame if a kubelet
+    /// refuses.
     decided: BTreeMap<Uid, Decision>,
     /// When something was last changed on a node, by whom.
     disturbed: BTreeMap<(NodeName, Who), u64>,
@@ -75,9 +76,11 @@ impl<'a> Simulation<'a> {
     /// A cluster of a few nodes and a core that knows nothing yet.
     pub(crate) fn new(seed: u64, factory: &'a Factory, traced: bool) -> Self {
         let second = seed.is_multiple_of(SECOND_EVERY);
-        let schedulers: &[&str] = if second { &[objects::OURS, objects::SECOND] } else { &[objects::OURS] };
+        let schedulers: &[&str] =
+            if second { &[objects::OURS, objects::SECOND] } else { &[objects::OURS] };
         let schedulers: Vec<Arc<str>> = schedulers.iter().map(|name| Arc::from(*name)).collect();
-        let (record_lone_pods, queue_policy) = (machine::records_lone_pods(seed), machine::queue_policy_of(seed));
+        let (record_lone_pods, queue_policy) =
+            (machine::records_lone_pods(seed), machine::queue_policy_of(seed));
         let start = |scheduler: &Arc<str>| Start {
             scheduler: Arc::clone(scheduler),
             epoch: 1,
@@ -96,7 +99,10 @@ impl<'a> Simulation<'a> {
             offset,
             offset_max: offset,
             server: Server::default(),
-            instances: schedulers.iter().map(|scheduler| Instance::new(start(scheduler), factory)).collect(),
+            instances: schedulers
+                .iter()
+                .map(|scheduler| Instance::new(start(scheduler), factory))
+                .collect(),
             late: Late::default(),
             world: World::new(schedulers, machine::has_queues(seed), machine::has_suspended(seed)),
             kubelets: Kubelets::default(),
@@ -110,7 +116,11 @@ impl<'a> Simulation<'a> {
             trace: Trace::new(traced),
         };
         for _ in 0..4 {
-            simulation.kubelets.join(&mut simulation.server, &mut simulation.rng, &mut simulation.stats);
+            simulation.kubelets.join(
+                &mut simulation.server,
+                &mut simulation.rng,
+                &mut simulation.stats,
+            );
         }
         simulation.server.take_changes();
         for instance in &mut simulation.instances {
@@ -202,7 +212,8 @@ impl<'a> Simulation<'a> {
 
     fn tell(&mut self, who: Who, event: Event) {
         let (steps, now) = (self.steps, self.now);
-        self.trace.add(|| format!("{steps:>6} {} {}-> {}", now.0, name_of(who), trace::event(&event)));
+        self.trace
+            .add(|| format!("{steps:>6} {} {}-> {}", now.0, name_of(who), trace::event(&event)));
         self.instances[who].tell(event, now);
     }
 
@@ -210,7 +221,8 @@ impl<'a> Simulation<'a> {
     pub(crate) fn execute(&mut self, who: Who, weather: Weather) {
         let wall = self.wall();
         let executor = &mut self.instances[who].executor;
-        let bound = executor.execute(&mut self.server, wall, weather, &mut self.rng, &mut self.stats);
+        let bound =
+            executor.execute(&mut self.server, wall, weather, &mut self.rng, &mut self.stats);
         if let Some(node) = bound {
             self.disturb(node, who);
         }
@@ -247,7 +259,15 @@ impl<'a> Simulation<'a> {
     pub(crate) fn decide(&mut self, who: Who) -> Result<Vec<Action>, Violation> {
         let mut actions = self.instances[who].step(self.now);
         for action in &actions {
-            let line = || format!("{:>6} {} {}<- {}", self.steps, self.now.0, name_of(who), trace::action(action));
+            let line = || {
+                format!(
+                    "{:>6} {} {}<- {}",
+                    self.steps,
+                    self.now.0,
+                    name_of(who),
+                    trace::action(action)
+                )
+            };
             self.trace.add(line);
         }
         self.instances[who].judge(&self.server, self.now, &actions)?;
@@ -262,7 +282,9 @@ impl<'a> Simulation<'a> {
                     self.stats.count("gang placement written");
                 }
                 ActionKind::ReleaseJob { .. } => self.stats.count("release of a Job asked for"),
-                ActionKind::SuspendJob { .. } => self.stats.count("Job that was let go suspended again"),
+                ActionKind::SuspendJob { .. } => {
+                    self.stats.count("Job that was let go suspended again")
+                }
                 ActionKind::Note(note) => self.stats.count(note.reason),
                 _ => {}
             }
@@ -286,18 +308,24 @@ impl<'a> Simulation<'a> {
 
     fn note_decision(&mut self, who: Who, pod: &Uid, node: &NodeName) {
         let view = &self.instances[who].view;
-        let truly_there = self.server.pods.values().filter(|it| it.node.as_ref() == Some(node) && it.uses_node());
+        let truly_there =
+            self.server.pods.values().filter(|it| it.node.as_ref() == Some(node) && it.uses_node());
         let informed = self.server.nodes.get(node) == view.nodes.get(node)
-            && truly_there.into_iter().all(|it| view.charged(node, self.now).any(|known| known.id.uid == it.id.uid));
+            && truly_there
+                .into_iter()
+                .all(|it| view.charged(node, self.now).any(|known| known.id.uid == it.id.uid));
         let decision = Decision { step: self.steps, by: who, node: node.clone(), informed };
         self.decided.insert(pod.clone(), decision);
     }
 
-    /// Somebody may interfere with a gang that is about to start; the core learns of it at once, or too late.
+    /// Somebody may interfere with a gang that is about to start; the core learns of it at once, or
+    /// too late.
     fn intrude(&mut self) {
         let wall = self.wall();
         let (server, rng, stats) = (&mut self.server, &mut self.rng, &mut self.stats);
-        let Some(Intrusion { node, made }) = self.intruders.act(server, wall, rng, stats) else { return };
+        let Some(Intrusion { node, made }) = self.intruders.act(server, wall, rng, stats) else {
+            return;
+        };
         if let Some(node) = node {
             self.disturb(node, SOMEBODY_ELSE);
         }
@@ -310,21 +338,45 @@ impl<'a> Simulation<'a> {
         }
     }
 
-    /// A kubelet looks at a pod; if it refuses one of ours, that must be somebody else's doing. Whether it looked.
+    /// A kubelet looks at a pod; if it refuses one of ours, that must be somebody else's doing.
+    /// Whether it looked.
     pub(crate) fn admit(&mut self) -> Result<bool, Violation> {
-        let before = self.server.pods.values().filter(|pod| pod.phase == fluxqueue_workload::Phase::Pending).count();
+        let before = self
+            .server
+            .pods
+            .values()
+            .filter(|pod| pod.phase == fluxqueue_workload::Phase::Pending)
+            .count();
         let (runs, wall) = (&self.world.runs, self.wall());
         let run_of = |uid: &Uid| World::run_of(runs, uid);
-        let refusal = self.kubelets.admit(&mut self.server, self.now, wall, run_of, &mut self.rng, &mut self.stats);
-        let after = self.server.pods.values().filter(|pod| pod.phase == fluxqueue_workload::Phase::Pending).count();
+        let refusal = self.kubelets.admit(
+            &mut self.server,
+            self.now,
+            wall,
+            run_of,
+            &mut self.rng,
+            &mut self.stats,
+        );
+        let after = self
+            .server
+            .pods
+            .values()
+            .filter(|pod| pod.phase == fluxqueue_workload::Phase::Pending)
+            .count();
         let Some(Refusal { pod, node, reason }) = refusal else { return Ok(before != after) };
         // Without a decision of ours its author chose the node.
         if let Some(decision) = self.decided.get(&pod) {
             let since = |(_, step): (&(NodeName, Who), &u64)| *step >= decision.step;
             let of_node = (node.clone(), 0)..=(node.clone(), SOMEBODY_ELSE);
-            let disturbed = self.disturbed.range(of_node).filter(|((_, who), _)| *who != decision.by).any(since);
+            let disturbed = self
+                .disturbed
+                .range(of_node)
+                .filter(|((_, who), _)| *who != decision.by)
+                .any(since);
             if decision.node == node && decision.informed && !disturbed {
-                let text = format!("pod {pod} on {node}: {reason}, though nobody else changed anything there");
+                let text = format!(
+                    "pod {pod} on {node}: {reason}, though nobody else changed anything there"
+                );
                 return broken("no node is booked twice", text);
             }
             self.stats.count("race lost to somebody else");
@@ -353,7 +405,8 @@ impl<'a> Simulation<'a> {
         let wall = self.wall();
         match self.rng.weighted(&[40, 60, 120, 3, 12]) {
             0 => {
-                let run = self.foreign.submit(&mut self.server, wall, &mut self.rng, &mut self.stats);
+                let run =
+                    self.foreign.submit(&mut self.server, wall, &mut self.rng, &mut self.stats);
                 if let Some((id, run)) = run {
                     if let Some(node) = self.server.pods[&id.key].node.clone() {
                         self.disturb(node, SOMEBODY_ELSE);
@@ -364,12 +417,16 @@ impl<'a> Simulation<'a> {
             1 => self.foreign.look(&self.server),
             4 => foreign::nominate(&mut self.server, &mut self.rng, &mut self.stats),
             3 => {
-                if let Some(node) = foreign::meddle(&mut self.server, wall, &mut self.rng, &mut self.stats) {
+                if let Some(node) =
+                    foreign::meddle(&mut self.server, wall, &mut self.rng, &mut self.stats)
+                {
                     self.disturb(node, SOMEBODY_ELSE);
                 }
             }
             _ => {
-                if let Some(node) = self.foreign.bind(&mut self.server, wall, &mut self.rng, &mut self.stats) {
+                if let Some(node) =
+                    self.foreign.bind(&mut self.server, wall, &mut self.rng, &mut self.stats)
+                {
                     self.disturb(node, SOMEBODY_ELSE);
                 }
             }
@@ -411,7 +468,9 @@ impl<'a> Simulation<'a> {
         let wall = self.wall();
         match self.rng.weighted(&[6, 3, 2]) {
             0 => {
-                if let Some(node) = kubelet::trouble(&mut self.server, &mut self.rng, &mut self.stats) {
+                if let Some(node) =
+                    kubelet::trouble(&mut self.server, &mut self.rng, &mut self.stats)
+                {
                     self.disturb(node, SOMEBODY_ELSE);
                 }
             }
@@ -420,8 +479,9 @@ impl<'a> Simulation<'a> {
         }
     }
 
-    /// A process dies between two actions, or is paused for so long that another takes over: after the last Binding of the
-    /// old one has had its time, or while its last writes are still on their way.
+    /// A process dies between two actions, or is paused for so long that another takes over: after
+    /// the last Binding of the old one has had its time, or while its last writes are still on
+    /// their way.
     fn crash(&mut self, who: Who) {
         self.stats.count("crash");
         if self.half_bound_gang() {
@@ -447,14 +507,19 @@ impl<'a> Simulation<'a> {
         }
         self.publish();
         self.restart(who);
-        self.stats.add("half-bound gang left to a successor", self.instances[who].succession.len() as u64);
+        self.stats.add(
+            "half-bound gang left to a successor",
+            self.instances[who].succession.len() as u64,
+        );
     }
 
     /// A new process takes over from one of which nothing is on its way any more.
     pub(crate) fn restart(&mut self, who: Who) {
         self.instances[who].succeed(self.factory, &self.server, self.offset);
         let epoch = self.instances[who].start.epoch;
-        self.trace.add(|| format!("{:>6} {} {}restart: epoch {epoch}", self.steps, self.now.0, name_of(who)));
+        self.trace.add(|| {
+            format!("{:>6} {} {}restart: epoch {epoch}", self.steps, self.now.0, name_of(who))
+        });
         self.intruders.forget();
     }
 
@@ -468,7 +533,9 @@ impl<'a> Simulation<'a> {
                     .filter(|pod| objects::is_ours(pod) && !pod.phase.is_terminal())
                     .filter(|pod| jobs::Unit::of(pod).is_recorded_by(job))
             };
-            placed && members().any(|pod| pod.node.is_some()) && members().any(|pod| pod.node.is_none())
+            placed
+                && members().any(|pod| pod.node.is_some())
+                && members().any(|pod| pod.node.is_none())
         })
     }
 
@@ -482,7 +549,8 @@ impl<'a> Simulation<'a> {
         if self.steps.is_multiple_of(64) {
             self.world.tidy(&self.server);
             self.kubelets.tidy(&self.server);
-            let there: std::collections::BTreeSet<&Uid> = self.server.pods.values().map(|pod| &pod.id.uid).collect();
+            let there: std::collections::BTreeSet<&Uid> =
+                self.server.pods.values().map(|pod| &pod.id.uid).collect();
             self.decided.retain(|uid, _| there.contains(uid));
         }
     }

@@ -1,8 +1,11 @@
-//! Worlds in which small jobs come without end, beside gangs and pods that ask about other pods: whoever is first in the queue starts.
+//! Worlds in which small jobs come without end, beside gangs and pods that ask about other pods:
+//! whoever is first in the queue starts.
 //!
-//! Nothing is late or lost here, and the machine is always full. Our pods end after some seconds, whatever they say of that; services take a
-//! part of it for ever. Many pods of the stream have the label of which the gangs ask, and are in their way by that. When a gang can
-//! start is not foretold: whether it ever could is tried, every way of placing its pods on the machine as it is without the stream.
+//! Nothing is late or lost here, and the machine is always full. Our pods end after some seconds,
+//! whatever they say of that; services take a part of it for ever. Many pods of the stream have the
+//! label of which the gangs ask, and are in their way by that. When a gang can start is not
+//! foretold: whether it ever could is tried, every way of placing its pods on the machine as it is
+//! without the stream.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,7 +15,9 @@ use fluxqueue_core::{ActionKind, QueuePolicy};
 use fluxqueue_workload::constraints::{Constraints, PodTerm, SpreadConstraint};
 use fluxqueue_workload::levels::{LevelBound, LevelRule, LevelRules, RuleScope, Spread};
 use fluxqueue_workload::metadata::Labels;
-use fluxqueue_workload::{GroupLabels, Lifetime, NodeName, ObjectKey, Phase, Pod, Resources, Shape};
+use fluxqueue_workload::{
+    GroupLabels, Lifetime, NodeName, ObjectKey, Phase, Pod, Resources, Shape,
+};
 
 use crate::checks::{Violation, broken};
 use crate::jobs::{self, Unit};
@@ -42,7 +47,8 @@ pub(crate) const MUST_HAPPEN: [&str; 14] = [
     "restart beside a gang that waits",
 ];
 
-pub(crate) const PASSED_BY: &str = "whoever is first in the queue starts when what was there has ended";
+pub(crate) const PASSED_BY: &str =
+    "whoever is first in the queue starts when what was there has ended";
 
 /// The pod label that gangs ask about.
 const LIKE: (&str, &str) = ("app", "mpi");
@@ -53,7 +59,8 @@ const CORE: u64 = 1_000;
 const BYPASS_SECONDS: u64 = 60;
 /// How long a pod runs at most.
 const RUN_SECONDS_MAX: u64 = 40;
-/// By when whoever is first has started: he is passed by, what was promised on his nodes starts and ends, and as much again.
+/// By when whoever is first has started: he is passed by, what was promised on his nodes starts and
+/// ends, and as much again.
 const FIRST_SECONDS_MAX: i64 = 240;
 /// Pods of the stream that wait, at least.
 const BACKLOG: usize = 4;
@@ -168,7 +175,9 @@ impl<'a> Streams<'a> {
     fn settle(&mut self) -> Result<(), Violation> {
         for _ in 0..ROUNDS_MAX {
             let Some(actions) = self.world.round() else { return Ok(()) };
-            for action in actions.iter().filter(|action| !matches!(action.kind, ActionKind::Note(_))) {
+            for action in
+                actions.iter().filter(|action| !matches!(action.kind, ActionKind::Note(_)))
+            {
                 self.world.carry_out(action);
             }
             self.world.run_pods();
@@ -188,7 +197,14 @@ impl<'a> Streams<'a> {
         let pod = Pod::waiting(id, Arc::from(FOREIGN), Arc::new(shape(cores, &Asks::default())));
         let (labels, started) = (labels(DATABASE), Some(self.world.time()));
         let lifetime = Lifetime::Endless;
-        self.world.server.put_pod(Pod { node, started, labels, phase: Phase::Running, lifetime, ..pod });
+        self.world.server.put_pod(Pod {
+            node,
+            started,
+            labels,
+            phase: Phase::Running,
+            lifetime,
+            ..pod
+        });
     }
 
     /// Now and then a node is cordoned for some seconds.
@@ -211,7 +227,8 @@ impl<'a> Streams<'a> {
 
     /// The stream goes on, and now and then a gang comes.
     fn submit(&mut self) {
-        let (gangs, lone): (Vec<&Job>, Vec<&Job>) = self.waiting().map(|(_, job)| job).partition(|job| job.is_gang());
+        let (gangs, lone): (Vec<&Job>, Vec<&Job>) =
+            self.waiting().map(|(_, job)| job).partition(|job| job.is_gang());
         let (gangs, lone) = (gangs.len(), lone.len());
         if gangs < GANGS_MAX && self.rng.chance(4) {
             self.submit_gang();
@@ -243,7 +260,11 @@ impl<'a> Streams<'a> {
         }
         if self.rng.chance(25) {
             let spread = Spread { max_per_part: Some(2), max_skew: Some(1) };
-            asks.level = Some(if self.rng.chance(60) { LevelBound::Required } else { LevelBound::Spread(spread) });
+            asks.level = Some(if self.rng.chance(60) {
+                LevelBound::Required
+            } else {
+                LevelBound::Spread(spread)
+            });
         }
         let (pods, cores) = (self.rng.between(2, 4), self.rng.between(1, 4));
         let has_launcher = self.rng.chance(25);
@@ -259,30 +280,45 @@ impl<'a> Streams<'a> {
         };
         let run = match lifetime {
             // Most end early or on time, a few later.
-            Lifetime::Seconds(seconds) if self.rng.chance(80) => self.rng.between(seconds.div_ceil(2), seconds),
+            Lifetime::Seconds(seconds) if self.rng.chance(80) => {
+                self.rng.between(seconds.div_ceil(2), seconds)
+            }
             _ => self.rng.between(5, RUN_SECONDS_MAX),
         };
         // A launcher is small, and asks nothing of others.
-        let (worker, launcher) = (Arc::new(shape(cores, &asks)), Arc::new(shape(1, &Asks::default())));
+        let (worker, launcher) =
+            (Arc::new(shape(cores, &asks)), Arc::new(shape(1, &Asks::default())));
         let labels = if is_like { labels(LIKE) } else { Labels::default() };
         let mut pods = Vec::new();
         for at in 0..count {
             let id = self.world.server.new_ref_for(OURS, &format!("{name}-{at}"));
             let size = u32::try_from(count).expect("a few");
-            let group = (count > 1).then(|| GroupLabels { name: Arc::clone(&name), size: Ok(size) });
+            let group =
+                (count > 1).then(|| GroupLabels { name: Arc::clone(&name), size: Ok(size) });
             self.world.runs.insert(id.uid.clone(), i64::try_from(run).expect("seconds"));
             pods.push(id.key.clone());
             let shape = if has_launcher && at == 0 { &launcher } else { &worker };
             let pod = Pod::waiting(id, Arc::from(OURS), Arc::clone(shape));
             let (labels, levels) = (Arc::clone(&labels), level_rules(&asks));
             let (exclusive, created) = (asks.exclusive.then_some(true), self.world.time());
-            self.world.server.put_pod(Pod { group, lifetime, labels, levels, exclusive, created, ..pod });
+            self.world.server.put_pod(Pod {
+                group,
+                lifetime,
+                labels,
+                levels,
+                exclusive,
+                created,
+                ..pod
+            });
         }
         let unit = Unit::of(&self.world.server.pods[&pods[0]]);
         let submitted = self.world.now;
-        let mut job = Job { unit, pods, cores, asks, submitted, is_possible: false, first_since: None };
+        let mut job =
+            Job { unit, pods, cores, asks, submitted, is_possible: false, first_since: None };
         let orders = if has_launcher { vec![0, job.pods.len() - 1] } else { vec![usize::MAX] };
-        job.is_possible = orders.into_iter().any(|launcher_at| self.could_start(&job, launcher_at, &mut Vec::new()));
+        job.is_possible = orders
+            .into_iter()
+            .any(|launcher_at| self.could_start(&job, launcher_at, &mut Vec::new()));
         if job.is_possible && has_launcher {
             self.world.stats.count("gang with a launcher");
         }
@@ -305,7 +341,8 @@ impl<'a> Streams<'a> {
 
     fn judge(&mut self) -> Result<(), Violation> {
         let waiting: Vec<Arc<str>> = self.waiting().map(|(name, _)| Arc::clone(name)).collect();
-        // To be near to others who are there may be possible now, and be waited for, where it is not without them.
+        // To be near to others who are there may be possible now, and be waited for, where it is
+        // not without them.
         let may_be_ahead = |job: &&Job| job.is_possible || job.asks.near;
         let ahead = waiting.iter().map(|name| &self.jobs[name]).filter(may_be_ahead);
         let first = ahead.map(|job| job.submitted).min();
@@ -315,12 +352,17 @@ impl<'a> Streams<'a> {
             if job.is_possible && Some(job.submitted) == first && self.closed_until.is_none() {
                 let since = (*job.first_since.get_or_insert(now)).max(self.opened_at);
                 if now - since > FIRST_SECONDS_MAX {
-                    return broken(PASSED_BY, format!("{name} is first since {since}, now {now}: {:?}", job.asks));
+                    return broken(
+                        PASSED_BY,
+                        format!("{name} is first since {since}, now {now}: {:?}", job.asks),
+                    );
                 }
             }
             let held = || {
                 let records = jobs::records(&self.jobs[name].unit, &self.world.server.flux_jobs);
-                let mut kept = records.iter().filter_map(|record| record.status.as_ref()?.reservation.as_ref());
+                let mut kept = records
+                    .iter()
+                    .filter_map(|record| record.status.as_ref()?.reservation.as_ref());
                 kept.any(|kept| kept.start.is_none())
             };
             if self.jobs[name].is_gang() && held() {
@@ -334,7 +376,9 @@ impl<'a> Streams<'a> {
     /// Forgets who has started, and gangs that nobody can wait for, after a while.
     fn tidy(&mut self, waiting: &[Arc<str>]) {
         let now = self.world.now;
-        let is_given_up = |job: &Job| job.is_gang() && !job.is_possible && now - job.submitted > FIRST_SECONDS_MAX;
+        let is_given_up = |job: &Job| {
+            job.is_gang() && !job.is_possible && now - job.submitted > FIRST_SECONDS_MAX
+        };
         let (stay, go): (Vec<_>, Vec<_>) = std::mem::take(&mut self.jobs)
             .into_iter()
             .partition(|(name, job)| waiting.contains(name) && !is_given_up(job));
@@ -355,25 +399,36 @@ impl<'a> Streams<'a> {
     }
 
     fn waiting(&self) -> impl Iterator<Item = (&Arc<str>, &Job)> {
-        let waits = |key: &ObjectKey| self.world.server.pods.get(key).is_some_and(|pod| pod.node.is_none());
+        let waits =
+            |key: &ObjectKey| self.world.server.pods.get(key).is_some_and(|pod| pod.node.is_none());
         self.jobs.iter().filter(move |(_, job)| job.pods.iter().all(waits))
     }
 
-    /// There is a way to place the pods that are left, beside services and those of the job that have these nodes. The launcher comes as
-    /// this one of them.
-    fn could_start(&self, job: &Job, launcher_at: usize, placed: &mut Vec<(NodeName, u64)>) -> bool {
+    /// There is a way to place the pods that are left, beside services and those of the job that
+    /// have these nodes. The launcher comes as this one of them.
+    fn could_start(
+        &self,
+        job: &Job,
+        launcher_at: usize,
+        placed: &mut Vec<(NodeName, u64)>,
+    ) -> bool {
         let on: Vec<NodeName> = placed.iter().map(|(node, _)| node.clone()).collect();
         if on.len() == job.pods.len() {
             // That others came after it leaves no pod without its like near to it.
             let is_near = |at: usize| at == launcher_at || self.beside(&on[at], ZONE, &on) > 1;
-            return self.is_within_level(job, &on) && (!job.asks.near || (0..on.len()).all(is_near));
+            return self.is_within_level(job, &on)
+                && (!job.asks.near || (0..on.len()).all(is_near));
         }
         let is_launcher = on.len() == launcher_at;
         let cores = if is_launcher { 1 } else { job.cores };
         let nodes: Vec<NodeName> = self.world.server.nodes.keys().cloned().collect();
         nodes.into_iter().any(|node| {
             // Whoever is to be apart from it keeps it away as well.
-            let asks = if is_launcher { Asks { apart: job.asks.apart, ..Asks::default() } } else { job.asks.clone() };
+            let asks = if is_launcher {
+                Asks { apart: job.asks.apart, ..Asks::default() }
+            } else {
+                job.asks.clone()
+            };
             if !self.is_allowed(&asks, &node, &on) || !self.is_free(job, &node, cores, placed) {
                 return false;
             }
@@ -389,11 +444,14 @@ impl<'a> Streams<'a> {
     }
 
     fn is_free(&self, job: &Job, node: &NodeName, cores: u64, placed: &[(NodeName, u64)]) -> bool {
-        let there: Vec<&Arc<Pod>> = self.services().filter(|pod| pod.node.as_ref() == Some(node)).collect();
-        let own: u64 = placed.iter().filter(|(other, _)| other == node).map(|(_, cores)| cores).sum();
+        let there: Vec<&Arc<Pod>> =
+            self.services().filter(|pod| pod.node.as_ref() == Some(node)).collect();
+        let own: u64 =
+            placed.iter().filter(|(other, _)| other == node).map(|(_, cores)| cores).sum();
         let taken: u64 = there.iter().map(|pod| pod.shape.requests.get("cpu")).sum();
         let is_to_itself = !job.asks.exclusive || there.is_empty();
-        is_to_itself && taken + (own + cores) * CORE <= self.world.server.nodes[node].allocatable.get("cpu")
+        is_to_itself
+            && taken + (own + cores) * CORE <= self.world.server.nodes[node].allocatable.get("cpu")
     }
 
     fn domain(&self, node: &NodeName, key: &str) -> Option<&Arc<str>> {
@@ -409,7 +467,8 @@ impl<'a> Streams<'a> {
     /// Another pod of the job may be on this node, beside those that have these.
     fn is_allowed(&self, asks: &Asks, node: &NodeName, placed: &[NodeName]) -> bool {
         let is_even = |(key, skew): (&str, u32)| {
-            let least = self.world.server.nodes.keys().map(|node| self.beside(node, key, placed)).min();
+            let least =
+                self.world.server.nodes.keys().map(|node| self.beside(node, key, placed)).min();
             self.beside(node, key, placed) < least.unwrap_or(0) + skew as usize
         };
         let services: Vec<NodeName> = self.services().filter_map(|pod| pod.node.clone()).collect();
@@ -457,7 +516,10 @@ impl<'a> Streams<'a> {
         }
         for pod in self.world.server.pods.values().filter(|pod| pod.uses_node()) {
             let (cpu, labels) = (pod.shape.requests.get("cpu"), &pod.labels);
-            lines.push(format!("pod {} on {:?}: {cpu} {labels:?} {:?}", pod.id, pod.node, pod.lifetime));
+            lines.push(format!(
+                "pod {} on {:?}: {cpu} {labels:?} {:?}",
+                pod.id, pod.node, pod.lifetime
+            ));
         }
         lines.extend(self.who_waits());
         lines
@@ -491,7 +553,12 @@ fn labels((key, value): (&str, &str)) -> Labels {
 /// What its pods ask of the zones in which others of their job are.
 fn level_rules(asks: &Asks) -> LevelRules {
     let bound = asks.level?;
-    let rule = LevelRule { level: Arc::from(ZONE), bound, of: RuleScope::Job, annotation: "fluxqueue/required-level" };
+    let rule = LevelRule {
+        level: Arc::from(ZONE),
+        bound,
+        of: RuleScope::Job,
+        annotation: "fluxqueue/required-level",
+    };
     Some(Arc::from([rule]))
 }
 
@@ -500,7 +567,8 @@ fn shape(cores: u64, asks: &Asks) -> Shape {
     requests.set("pods", 1);
     requests.set("cpu", CORE * cores);
     let mut constraints = Constraints::default();
-    let term = |label, key: &str| PodTerm { pods: objects::pods_with(label), topology_key: key.into() };
+    let term =
+        |label, key: &str| PodTerm { pods: objects::pods_with(label), topology_key: key.into() };
     constraints.near.extend(asks.near.then(|| term(LIKE, ZONE)));
     constraints.near.extend(asks.near_database.then(|| term(DATABASE, ZONE)));
     constraints.repels.extend(asks.apart.map(|key| term(LIKE, key)));

@@ -1,4 +1,5 @@
-//! What a successor owes a gang that it finds half bound: to finish it where its placement says, if it still fits there.
+//! What a successor owes a gang that it finds half bound: to finish it where its placement says, if
+//! it still fits there.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -30,7 +31,8 @@ struct HalfBound {
     free: BTreeMap<NodeName, usize>,
     /// Pods that waited.
     waiting: BTreeSet<Uid>,
-    /// Pods that were on their nodes: with the first that ends, its slot is free too, and anybody's.
+    /// Pods that were on their nodes: with the first that ends, its slot is free too, and
+    /// anybody's.
     bound: BTreeSet<Uid>,
 }
 
@@ -38,7 +40,11 @@ impl Succession {
     /// Looks at what the dead process left.
     pub(crate) fn of(server: &Server, scheduler: &str) -> Self {
         let mut members: BTreeMap<Unit, Vec<&Arc<Pod>>> = BTreeMap::new();
-        for pod in server.pods.values().filter(|pod| *pod.scheduler == *scheduler && !pod.phase.is_terminal()) {
+        for pod in server
+            .pods
+            .values()
+            .filter(|pod| *pod.scheduler == *scheduler && !pod.phase.is_terminal())
+        {
             members.entry(Unit::of(pod)).or_default().push(pod);
         }
         let gangs = members.into_iter().filter_map(|(unit, pods)| {
@@ -54,13 +60,21 @@ impl Succession {
     }
 
     /// Judges Bindings of pods that waited then, before the core is known to have asked for them.
-    pub(crate) fn judge(&mut self, view: &View, now: Time, actions: &[Action]) -> Result<(), Violation> {
+    pub(crate) fn judge(
+        &mut self,
+        view: &View,
+        now: Time,
+        actions: &[Action],
+    ) -> Result<(), Violation> {
         if view.synced {
             // Once it does not fit where it was meant to go, it may go anywhere.
             self.gangs.retain(|_, gang| {
                 let pod = gang.waiting.iter().find_map(|uid| view.pods.get(uid));
-                let runs = |uid: &Uid| view.pods.get(uid).is_some_and(|pod| !pod.phase.is_terminal() && !pod.deleting);
-                pod.is_some_and(|pod| gang.still_fits(view, pod, now)) && gang.bound.iter().all(runs)
+                let runs = |uid: &Uid| {
+                    view.pods.get(uid).is_some_and(|pod| !pod.phase.is_terminal() && !pod.deleting)
+                };
+                pod.is_some_and(|pod| gang.still_fits(view, pod, now))
+                    && gang.bound.iter().all(runs)
             });
         }
         for action in actions {
@@ -86,7 +100,8 @@ impl Succession {
         Ok(())
     }
 
-    /// A paused leader has placed a gang anew after all: its successor may have been told of that first, or not.
+    /// A paused leader has placed a gang anew after all: its successor may have been told of that
+    /// first, or not.
     pub(crate) fn note_late_write(&mut self, server: &Server, job: &ObjectRef) {
         let stored = server.flux_job(job).and_then(|stored| stored.status.as_ref());
         let placement = stored.map_or(&[][..], |status| &status.placement);
@@ -104,13 +119,18 @@ impl HalfBound {
         let records = jobs::records(unit, &server.flux_jobs);
         let [record] = records.as_slice() else { return None };
         let conditions = &record.status.as_ref()?.conditions;
-        if conditions::of_type(conditions, ConditionType::Scheduled).is_some_and(|it| it.status == "True") {
+        if conditions::of_type(conditions, ConditionType::Scheduled)
+            .is_some_and(|it| it.status == "True")
+        {
             // It was whole: whoever joins it waits in the queue.
             return None;
         }
-        let is_stalled = |it: &Condition| it.status == "True" && it.reason != DegradedReason::MemberLost.as_str();
+        let is_stalled = |it: &Condition| {
+            it.status == "True" && it.reason != DegradedReason::MemberLost.as_str()
+        };
         if conditions::of_type(conditions, ConditionType::Degraded).is_some_and(is_stalled) {
-            // It has said that it does not become whole: who is missing waits for something, in the queue, and goes anywhere.
+            // It has said that it does not become whole: who is missing waits for something, in the
+            // queue, and goes anywhere.
             return None;
         }
         let mut free: BTreeMap<NodeName, usize> = BTreeMap::new();
@@ -118,27 +138,34 @@ impl HalfBound {
         for (node, count) in jobs::slots(placement).ok()? {
             free.insert(NodeName::from(node), count);
         }
-        let is_plain = |pod: &Pod| pod.gates.is_empty() && !pod.deleting && !pod.shape.constraints.asks_about_pods();
+        let is_plain = |pod: &Pod| {
+            pod.gates.is_empty() && !pod.deleting && !pod.shape.constraints.asks_about_pods()
+        };
         let alike = pods.iter().all(|pod| seating::are_alike(pod, pods[0]) && is_plain(pod));
         for node in pods.iter().filter_map(|pod| pod.node.as_ref()) {
             *free.get_mut(node)? = free.get(node)?.checked_sub(1)?;
         }
         let (bound, waiting): (Vec<_>, Vec<_>) = pods.iter().partition(|pod| pod.node.is_some());
-        let uids = |pods: Vec<&&Arc<Pod>>| pods.iter().map(|pod| pod.id.uid.clone()).collect::<BTreeSet<Uid>>();
+        let uids = |pods: Vec<&&Arc<Pod>>| {
+            pods.iter().map(|pod| pod.id.uid.clone()).collect::<BTreeSet<Uid>>()
+        };
         let (bound, waiting) = (uids(bound), uids(waiting));
         let open: usize = free.values().sum();
         let total = usize::try_from(record.status.as_ref()?.total).unwrap_or(0);
         if bound.len() >= total {
-            // All whom it had by then are bound: it is whole with them, and whoever has come since waits in the queue.
+            // All whom it had by then are bound: it is whole with them, and whoever has come since
+            // waits in the queue.
             return None;
         }
-        (alike && !bound.is_empty() && !waiting.is_empty() && open == waiting.len()).then_some(HalfBound {
-            record: flux_job_ref(record),
-            placement: placement.clone(),
-            free,
-            waiting,
-            bound,
-        })
+        (alike && !bound.is_empty() && !waiting.is_empty() && open == waiting.len()).then_some(
+            HalfBound {
+                record: flux_job_ref(record),
+                placement: placement.clone(),
+                free,
+                waiting,
+                bound,
+            },
+        )
     }
 
     /// All slots that are left could be taken, by what the core knows.

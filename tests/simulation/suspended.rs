@@ -13,7 +13,8 @@ use crate::server::{PRIORITY_CLASSES, Server};
 use crate::trace;
 use crate::view::View;
 
-pub(crate) const RELEASED_WHEN_PLACED: &str = "a Job is released when its placement is acknowledged";
+pub(crate) const RELEASED_WHEN_PLACED: &str =
+    "a Job is released when its placement is acknowledged";
 pub(crate) const LEFT_ALONE: &str = "a suspension without the mark is left alone";
 pub(crate) const NOT_STARTED: &str = "no pod starts while its Job is to wait without pods";
 pub(crate) const WITHOUT_PODS: &str = "a Job that waits without pods has none";
@@ -21,7 +22,9 @@ pub(crate) const GIVEN_BACK: &str = "the place of a released Job is held for a b
 
 /// Judges what is written into Jobs, by what the core knows.
 pub(crate) fn judge(view: &View, server: &Server, write: &ActionKind) -> Result<(), Violation> {
-    let (ActionKind::ReleaseJob { job, .. } | ActionKind::SuspendJob { job, .. }) = write else { return Ok(()) };
+    let (ActionKind::ReleaseJob { job, .. } | ActionKind::SuspendJob { job, .. }) = write else {
+        return Ok(());
+    };
     if !view.controllers.get(&job.uid).is_some_and(|job| is_marked(job)) {
         return broken(LEFT_ALONE, trace::kind(write));
     }
@@ -29,7 +32,8 @@ pub(crate) fn judge(view: &View, server: &Server, write: &ActionKind) -> Result<
     let unit = Unit::Job(job.uid.clone());
     let records = [&server.flux_jobs, &view.flux_jobs].map(|known| jobs::records(&unit, known));
     let mut uids = records.iter().flatten().filter_map(|job| job.metadata.uid.as_deref());
-    let is_placed = uids.any(|uid| view.acknowledged.get(uid).is_some_and(|known| !known.is_empty()));
+    let is_placed =
+        uids.any(|uid| view.acknowledged.get(uid).is_some_and(|known| !known.is_empty()));
     if matches!(write, ActionKind::ReleaseJob { .. }) && !is_placed {
         return broken(RELEASED_WHEN_PLACED, trace::kind(write));
     }
@@ -45,9 +49,15 @@ pub(crate) fn judge_binding(view: &View, pod: &Pod, about: &str) -> Result<(), V
     Ok(())
 }
 
-/// The status of a Job that waits without pods says that no Job of its namespace is released for a while.
+/// The status of a Job that waits without pods says that no Job of its namespace is released for a
+/// while.
 pub(crate) fn is_paused(view: &View, spec: &FluxJobSpec, status: &FluxJobStatus) -> bool {
-    let says_so = || status.blocked_by.first().is_some_and(|blocker| blocker.reason == BlockedReason::ReleasePaused);
+    let says_so = || {
+        status
+            .blocked_by
+            .first()
+            .is_some_and(|blocker| blocker.reason == BlockedReason::ReleasePaused)
+    };
     may_be_paused(view, spec) && says_so()
 }
 
@@ -68,7 +78,8 @@ pub(crate) fn priority(suspension: &Suspension) -> i32 {
 
 /// The pods that Jobs will have which wait without them now, as their templates say.
 pub(crate) fn stand_ins(server: &Server, scheduler: &str) -> Vec<Arc<Pod>> {
-    let suspended = server.controllers.values().filter(|job| waits_without_pods(job) && !job.deleting);
+    let suspended =
+        server.controllers.values().filter(|job| waits_without_pods(job) && !job.deleting);
     let pods = suspended.flat_map(|job| {
         let suspension = job.suspension.as_ref().expect("it is suspended");
         let priority = priority(suspension);
@@ -77,7 +88,8 @@ pub(crate) fn stand_ins(server: &Server, scheduler: &str) -> Vec<Arc<Pod>> {
     pods.filter(|pod| *pod.scheduler == *scheduler).collect()
 }
 
-/// Where nothing is under way, whoever waits without pods has none, and nobody holds a place for pods that do not come.
+/// Where nothing is under way, whoever waits without pods has none, and nobody holds a place for
+/// pods that do not come.
 pub(crate) fn judge_at_rest(server: &Server) -> Result<(), Violation> {
     for job in server.controllers.values().filter(|job| !job.deleting) {
         let Some(suspension) = &job.suspension else { continue };
@@ -86,13 +98,16 @@ pub(crate) fn judge_at_rest(server: &Server) -> Result<(), Violation> {
         let records = jobs::records(&Unit::Job(job.id.uid.clone()), &server.flux_jobs);
         match suspension.phase {
             SuspensionPhase::Marked { .. } => {
-                if let Some(pod) = pods.next().filter(|pod| !server.bound_by_others.contains(&pod.id.uid)) {
+                if let Some(pod) =
+                    pods.next().filter(|pod| !server.bound_by_others.contains(&pod.id.uid))
+                {
                     return broken(WITHOUT_PODS, format!("{}: {}", job.id, trace::pod(pod)));
                 }
             }
             SuspensionPhase::Released { .. } => {
                 let holds = records.iter().filter_map(|job| job.status.as_ref());
-                let mut holds = holds.filter(|status| !status.placement.is_empty() && status.start_time.is_none());
+                let mut holds = holds
+                    .filter(|status| !status.placement.is_empty() && status.start_time.is_none());
                 if let (Some(status), true) = (holds.next(), pods.count() < job.wants as usize) {
                     return broken(GIVEN_BACK, format!("{}: {:?}", job.id, status.placement));
                 }

@@ -1,4 +1,5 @@
-//! The last things that happened, for the reader of a failure, and a digest of all of them, to compare runs by.
+//! The last things that happened, for the reader of a failure, and a digest of all of them, to
+//! compare runs by.
 
 use std::collections::VecDeque;
 
@@ -20,7 +21,8 @@ pub(crate) struct Trace {
     digest: Digest,
 }
 
-/// A digest of lines: FNV-1a with 64 bits. The hasher of the standard library may be another one in its next version.
+/// A digest of lines: FNV-1a with 64 bits. The hasher of the standard library may be another one in
+/// its next version.
 #[derive(Debug)]
 struct Digest(u64);
 
@@ -76,10 +78,21 @@ impl Trace {
 pub(crate) fn event(event: &Event) -> String {
     match event {
         Event::Node(node) => {
-            let trouble = [(node.unschedulable, "cordoned"), (node.readiness != Readiness::Ready, "not ready")];
-            let trouble: Vec<&str> = trouble.into_iter().filter(|(is, _)| *is).map(|(_, what)| what).collect();
-            let has: Vec<String> = node.allocatable.iter().map(|(name, amount)| format!("{name}={amount}")).collect();
-            format!("node {} ({}) {} {trouble:?} taints {}", node.name, node.uid, has.join(" "), node.taints.len())
+            let trouble = [
+                (node.unschedulable, "cordoned"),
+                (node.readiness != Readiness::Ready, "not ready"),
+            ];
+            let trouble: Vec<&str> =
+                trouble.into_iter().filter(|(is, _)| *is).map(|(_, what)| what).collect();
+            let has: Vec<String> =
+                node.allocatable.iter().map(|(name, amount)| format!("{name}={amount}")).collect();
+            format!(
+                "node {} ({}) {} {trouble:?} taints {}",
+                node.name,
+                node.uid,
+                has.join(" "),
+                node.taints.len()
+            )
         }
         Event::NodeGone(name, uid) => format!("node {name} ({uid}) gone"),
         Event::Pod(pod) => self::pod(pod),
@@ -90,7 +103,9 @@ pub(crate) fn event(event: &Event) -> String {
         Event::FluxJobGone(id) => format!("FluxJob {id} ({}) gone", id.uid),
         Event::Queue(queue) => format!("FluxQueue {} {:?}", queue.name, queue.rules),
         Event::QueueGone(name) => format!("FluxQueue {name} gone"),
-        Event::Namespace(namespace) => format!("Namespace {} {:?}", namespace.name, namespace.queue),
+        Event::Namespace(namespace) => {
+            format!("Namespace {} {:?}", namespace.name, namespace.queue)
+        }
         Event::NamespaceGone(name) => format!("Namespace {name} gone"),
         Event::PriorityClass(class) => format!("PriorityClass {} {}", class.name, class.value),
         Event::PriorityClassGone(name) => format!("PriorityClass {name} gone"),
@@ -100,7 +115,10 @@ pub(crate) fn event(event: &Event) -> String {
         Event::Synced => "synced".to_string(),
         Event::Done(id, Outcome::Bind(outcome)) => format!("outcome of {id}: {outcome:?}"),
         Event::Done(id, Outcome::Write(WriteOutcome::Written(stored))) => {
-            format!("outcome of {id}: written {}", stored.as_ref().map_or(String::new(), |job| flux_job(job)))
+            format!(
+                "outcome of {id}: written {}",
+                stored.as_ref().map_or(String::new(), |job| flux_job(job))
+            )
         }
         Event::ClockOffset(micros) => format!("clock offset {micros}"),
         Event::Done(id, Outcome::Write(outcome)) => format!("outcome of {id}: {outcome:?}"),
@@ -116,30 +134,47 @@ pub(crate) fn action(action: &Action) -> String {
 pub(crate) fn kind(kind: &ActionKind) -> String {
     match kind {
         ActionKind::Bind { pod, node, .. } => format!("bind pod {pod} ({}) to {node}", pod.uid),
-        ActionKind::Ungate { pod, gate, .. } => format!("take gate {gate} off pod {pod} ({})", pod.uid),
+        ActionKind::Ungate { pod, gate, .. } => {
+            format!("take gate {gate} off pod {pod} ({})", pod.uid)
+        }
         ActionKind::SetPodScheduled { pod, reason, message, .. } => {
             format!("tell pod {pod} ({}) {reason}: {message}", pod.uid)
         }
-        ActionKind::Nominate { pod, node, .. } => format!("nominate pod {pod} ({}) to {node:?}", pod.uid),
-        ActionKind::CreateFluxJob { job, urgency } => format!("create {urgency:?} {}", flux_job(job)),
+        ActionKind::Nominate { pod, node, .. } => {
+            format!("nominate pod {pod} ({}) to {node:?}", pod.uid)
+        }
+        ActionKind::CreateFluxJob { job, urgency } => {
+            format!("create {urgency:?} {}", flux_job(job))
+        }
         ActionKind::WriteStatus { job, status, urgency, .. } => {
             format!("write {urgency:?} FluxJob {job} ({}) {}", job.uid, self::status(status))
         }
         ActionKind::DeleteFluxJob { job, .. } => format!("delete FluxJob {job} ({})", job.uid),
-        ActionKind::WriteQueueStatus { queue, status, .. } => format!("write FluxQueue {queue} {status:?}"),
-        ActionKind::SelectNode { claim, node, .. } => format!("select {node} for claim {claim} ({})", claim.uid),
+        ActionKind::WriteQueueStatus { queue, status, .. } => {
+            format!("write FluxQueue {queue} {status:?}")
+        }
+        ActionKind::SelectNode { claim, node, .. } => {
+            format!("select {node} for claim {claim} ({})", claim.uid)
+        }
         ActionKind::ReleaseJob { job, .. } => format!("release {job} ({})", job.uid),
         ActionKind::SuspendJob { job, .. } => format!("suspend {job} ({})", job.uid),
-        ActionKind::ClaimVolume { volume, claim, .. } => format!("claim volume {volume} for {claim} ({})", claim.uid),
-        ActionKind::Note(note) => format!("note {} {}: {}", note.subject.key(), note.reason, note.note),
+        ActionKind::ClaimVolume { volume, claim, .. } => {
+            format!("claim volume {volume} for {claim} ({})", claim.uid)
+        }
+        ActionKind::Note(note) => {
+            format!("note {} {}: {}", note.subject.key(), note.reason, note.note)
+        }
     }
 }
 
 /// A pod in a line.
 pub(crate) fn pod(pod: &Pod) -> String {
-    let asks: Vec<String> = pod.shape.requests.iter().map(|(name, amount)| format!("{name}={amount}")).collect();
-    let owner = pod.owner.as_ref().map_or(String::new(), |it| format!(" of {:?} {}", it.kind, it.uid));
-    let group = pod.group.as_ref().map_or(String::new(), |it| format!(" group {} {:?}", it.name, it.size));
+    let asks: Vec<String> =
+        pod.shape.requests.iter().map(|(name, amount)| format!("{name}={amount}")).collect();
+    let owner =
+        pod.owner.as_ref().map_or(String::new(), |it| format!(" of {:?} {}", it.kind, it.uid));
+    let group =
+        pod.group.as_ref().map_or(String::new(), |it| format!(" group {} {:?}", it.name, it.size));
     let deleting = if pod.deleting { " deleting" } else { "" };
     format!(
         "pod {} ({}) {:?} on {:?}{deleting} gates {:?}{owner}{group} {} {:?} priority {} by {}",
@@ -160,22 +195,35 @@ fn controller(it: &Controller) -> String {
     let flags: Vec<&str> = flags.into_iter().filter(|(is, _)| *is).map(|(_, what)| what).collect();
     format!(
         "{:?} {} ({}) wants {} together {} succeeded {} of {:?} at {} {flags:?}",
-        it.kind, it.id, it.id.uid, it.wants, it.can_start_together, it.succeeded, it.completions, it.parallelism
+        it.kind,
+        it.id,
+        it.id.uid,
+        it.wants,
+        it.can_start_together,
+        it.succeeded,
+        it.completions,
+        it.parallelism
     )
 }
 
 /// What a status says that the stored one does not.
 pub(crate) fn news(server: &Server, write: &ActionKind) -> String {
     if let ActionKind::WriteQueueStatus { queue, .. } = write {
-        return server.queues.get(queue).map_or_else(String::new, |queue| format!("after {:?}", queue.status));
+        return server
+            .queues
+            .get(queue)
+            .map_or_else(String::new, |queue| format!("after {:?}", queue.status));
     }
     let ActionKind::WriteStatus { job, status, .. } = write else { return String::new() };
     let stored = server.flux_job(job).and_then(|stored| stored.status.clone()).unwrap_or_default();
     let fields = |status: &FluxJobStatus| serde_json::to_value(status).unwrap_or_default();
     let (before, after) = (fields(&stored), fields(status));
-    let names = before.as_object().into_iter().chain(after.as_object()).flat_map(serde_json::Map::keys);
-    let names: std::collections::BTreeSet<&String> = names.filter(|name| before[*name] != after[*name]).collect();
-    let lines = names.into_iter().map(|name| format!("{name}: {} -> {}", before[name], after[name]));
+    let names =
+        before.as_object().into_iter().chain(after.as_object()).flat_map(serde_json::Map::keys);
+    let names: std::collections::BTreeSet<&String> =
+        names.filter(|name| before[*name] != after[*name]).collect();
+    let lines =
+        names.into_iter().map(|name| format!("{name}: {} -> {}", before[name], after[name]));
     lines.collect::<Vec<_>>().join("\n  ")
 }
 
@@ -184,7 +232,8 @@ pub(crate) fn flux_job(job: &FluxJob) -> String {
     let meta = &job.metadata;
     let name = meta.name.as_deref().unwrap_or("");
     let uid = meta.uid.as_deref().unwrap_or("new");
-    let owners: Vec<&str> = meta.owner_references.iter().flatten().map(|owner| &*owner.uid).collect();
+    let owners: Vec<&str> =
+        meta.owner_references.iter().flatten().map(|owner| &*owner.uid).collect();
     let (of, wishes) = (&job.spec.workload_ref, &job.spec.overrides);
     format!(
         "FluxJob {name} ({uid}) gen {:?} for {} ({}) owners {owners:?} wishes {wishes:?} {}",
@@ -196,7 +245,9 @@ pub(crate) fn flux_job(job: &FluxJob) -> String {
 }
 
 fn status(status: &FluxJobStatus) -> String {
-    let place = |it: &PlacementRange| format!("{}[{}]={}x{}", it.pod_set, it.pod_indexes, it.nodes, it.pods_per_node);
+    let place = |it: &PlacementRange| {
+        format!("{}[{}]={}x{}", it.pod_set, it.pod_indexes, it.nodes, it.pods_per_node)
+    };
     let placement: Vec<String> = status.placement.iter().map(place).collect();
     format!(
         "{:?} priority {:?} queued {:?} {} placement [{}] promised {:?} passed by since {:?} blocked {:?} conditions {:?}",
@@ -205,9 +256,16 @@ fn status(status: &FluxJobStatus) -> String {
         status.queued_at.as_ref().map(|at| at.0.as_microsecond()),
         status.size.as_deref().unwrap_or(""),
         placement.join(" "),
-        status.reservation.as_ref().map(|it| (it.start.as_ref().map(|at| at.0.as_microsecond()), &it.nodes)),
+        status
+            .reservation
+            .as_ref()
+            .map(|it| (it.start.as_ref().map(|at| at.0.as_microsecond()), &it.nodes)),
         status.passed_by_since.as_ref().map(|at| at.0.as_microsecond()),
         status.blocked_by.first().map(|it| format!("{}: {}", it.reason, it.message)),
-        status.conditions.iter().map(|it| format!("{}={} {}", it.type_, it.status, it.reason)).collect::<Vec<_>>()
+        status
+            .conditions
+            .iter()
+            .map(|it| format!("{}={} {}", it.type_, it.status, it.reason))
+            .collect::<Vec<_>>()
     )
 }

@@ -1,5 +1,5 @@
-//! What the core knows: everything it was told, and everything it asked for since its process started. The rules about a
-//! Binding are judged by this, not by the truth, which nobody can know.
+//! What the core knows: everything it was told, and everything it asked for since its process
+//! started. The rules about a Binding are judged by this, not by the truth, which nobody can know.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -35,7 +35,8 @@ pub(crate) struct View {
     /// Those of them that have come to want more pods at once.
     pub(crate) scaled_up: BTreeSet<Uid>,
     pub(crate) flux_jobs: BTreeMap<ObjectKey, Arc<FluxJob>>,
-    /// Since when each job is in the queue, as its `FluxJob` said last: one that is deleted is made again with that.
+    /// Since when each job is in the queue, as its `FluxJob` said last: one that is deleted is made
+    /// again with that.
     pub(crate) places: BTreeMap<ObjectKey, i64>,
     pub(crate) queues: Known,
     /// Open creations whose `FluxJob` the watch has shown.
@@ -132,14 +133,19 @@ impl View {
                 self.note_placement(job);
                 let key = flux_job_key(job);
                 let creates = |kind: &ActionKind| matches!(kind, ActionKind::CreateFluxJob { job, .. } if flux_job_key(job) == key);
-                self.shown.extend(self.open.iter().filter(|(_, kind)| creates(kind)).map(|(id, _)| *id));
+                self.shown
+                    .extend(self.open.iter().filter(|(_, kind)| creates(kind)).map(|(id, _)| *id));
                 let queued_at = job.status.as_ref().and_then(|status| status.queued_at.as_ref());
                 self.places.extend(queued_at.map(|at| (key.clone(), at.0.as_microsecond())));
                 self.flux_jobs.insert(key, Arc::clone(job));
             }
             Event::FluxJobGone(id) => {
                 self.gone.insert(id.uid.clone());
-                if self.flux_jobs.get(&id.key).is_some_and(|job| job.metadata.uid.as_deref() == Some(&*id.uid)) {
+                if self
+                    .flux_jobs
+                    .get(&id.key)
+                    .is_some_and(|job| job.metadata.uid.as_deref() == Some(&*id.uid))
+                {
                     self.flux_jobs.remove(&id.key);
                 }
             }
@@ -169,7 +175,12 @@ impl View {
         let (Some(uid), Some(status)) = (&job.metadata.uid, &job.status) else { return };
         let uid = Uid::from(uid.as_str());
         self.acknowledge(&uid, &status.placement);
-        let version = job.metadata.resource_version.as_ref().and_then(|version| version.parse().ok()).unwrap_or(0);
+        let version = job
+            .metadata
+            .resource_version
+            .as_ref()
+            .and_then(|version| version.parse().ok())
+            .unwrap_or(0);
         if self.placements.get(&uid).is_none_or(|(known, _)| *known <= version) {
             self.placements.insert(uid, (version, status.placement.clone()));
         }
@@ -193,24 +204,36 @@ impl View {
                         *binding = Binding { node: node.clone(), state: BindingState::Sure };
                     }
                     BindOutcome::Failed(_) => binding.state = BindingState::Unsure(now),
-                    BindOutcome::Gone | BindOutcome::Deleting | BindOutcome::Gated | BindOutcome::Refused(_) => {
+                    BindOutcome::Gone
+                    | BindOutcome::Deleting
+                    | BindOutcome::Gated
+                    | BindOutcome::Refused(_) => {
                         self.bindings.remove(&pod.uid);
                     }
                 }
             }
-            (Some(ActionKind::WriteStatus { job, status, .. }), Outcome::Write(WriteOutcome::Written(stored))) => {
+            (
+                Some(ActionKind::WriteStatus { job, status, .. }),
+                Outcome::Write(WriteOutcome::Written(stored)),
+            ) => {
                 self.acknowledge(&job.uid, &status.placement);
                 if let Some(stored) = stored {
                     self.note_placement(stored);
                 }
             }
-            (Some(ActionKind::CreateFluxJob { .. }), Outcome::Write(WriteOutcome::Written(Some(job)))) => {
+            (
+                Some(ActionKind::CreateFluxJob { .. }),
+                Outcome::Write(WriteOutcome::Written(Some(job))),
+            ) => {
                 // One that it has overtaken is over too.
                 let same = |it: &ActionKind| matches!(it, ActionKind::CreateFluxJob { job: other, .. } if flux_job_key(other) == flux_job_key(job));
                 self.shown.extend(self.open.iter().filter(|(_, it)| same(it)).map(|(id, _)| *id));
                 self.note_placement(job);
             }
-            (Some(ActionKind::ReleaseJob { job, .. }), Outcome::Write(WriteOutcome::Written(_))) => {
+            (
+                Some(ActionKind::ReleaseJob { job, .. }),
+                Outcome::Write(WriteOutcome::Written(_)),
+            ) => {
                 self.released.insert(job.uid);
             }
             (Some(ActionKind::Ungate { pod, .. }), Outcome::Write(WriteOutcome::Written(_))) => {
@@ -241,14 +264,15 @@ impl View {
         pod.node.as_ref().or_else(|| Some(&self.bindings.get(&pod.id.uid)?.node))
     }
 
-    /// Where the pod takes up room, or will: another scheduler counts on the room of its nominated node.
+    /// Where the pod takes up room, or will: another scheduler counts on the room of its nominated
+    /// node.
     fn place_of<'a>(&'a self, pod: &'a Pod) -> Option<&'a NodeName> {
         let nominated = || pod.nominated.as_ref().filter(|_| pod.scheduler != self.scheduler);
         self.node_of(pod).or_else(nominated)
     }
 
-    /// All pods that are or may be on a node, and have not ended, with their nodes. A Binding that failed and has not
-    /// shown for a while had no effect.
+    /// All pods that are or may be on a node, and have not ended, with their nodes. A Binding that
+    /// failed and has not shown for a while had no effect.
     pub(crate) fn placed(&self, now: Time) -> impl Iterator<Item = (&NodeName, &Pod)> + Clone {
         let given_up = move |pod: &Pod| {
             let binding = self.bindings.get(&pod.id.uid).filter(|_| pod.node.is_none());
@@ -263,7 +287,11 @@ impl View {
     }
 
     /// Those of them that are or may be on this node.
-    pub(crate) fn charged<'a>(&'a self, node: &'a NodeName, now: Time) -> impl Iterator<Item = &'a Pod> + Clone {
+    pub(crate) fn charged<'a>(
+        &'a self,
+        node: &'a NodeName,
+        now: Time,
+    ) -> impl Iterator<Item = &'a Pod> + Clone {
         self.placed(now).filter(move |(place, _)| *place == node).map(|(_, pod)| pod)
     }
 }

@@ -1,4 +1,5 @@
-//! The users: they submit all that people submit, change their minds, and edit what they should leave alone.
+//! The users: they submit all that people submit, change their minds, and edit what they should
+//! leave alone.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -48,8 +49,13 @@ impl World {
             queues::edit(server, rng, stats);
             return;
         }
-        let alive = server.pods.values().filter(|pod| is_ours(pod) && !pod.phase.is_terminal()).count();
-        let without_pods = server.controllers.values().filter(|it| waits_without_pods(it)).map(|it| it.wants as usize);
+        let alive =
+            server.pods.values().filter(|pod| is_ours(pod) && !pod.phase.is_terminal()).count();
+        let without_pods = server
+            .controllers
+            .values()
+            .filter(|it| waits_without_pods(it))
+            .map(|it| it.wants as usize);
         let crowded = alive + self.coming.len() + without_pods.sum::<usize>() >= PODS_MAX;
         if !crowded && rng.chance(45) {
             self.submit(server, now, rng, stats);
@@ -81,7 +87,8 @@ impl World {
 
     /// Forgets pods that are no more.
     pub(crate) fn tidy(&mut self, server: &Server) {
-        let there: std::collections::BTreeSet<&Uid> = server.pods.values().map(|pod| &pod.id.uid).collect();
+        let there: std::collections::BTreeSet<&Uid> =
+            server.pods.values().map(|pod| &pod.id.uid).collect();
         self.runs.retain(|uid, _| there.contains(uid));
         self.controllers.workloads.retain(|uid, _| server.controllers.contains_key(uid));
     }
@@ -92,7 +99,11 @@ impl World {
         match rng.weighted(&[6, 5, 6, 2, 2]) {
             0 => {
                 // Names are used again, once they are free.
-                let name = if rng.chance(30) { format!("pod-{}", rng.below(4)) } else { format!("lone-{number}") };
+                let name = if rng.chance(30) {
+                    format!("pod-{}", rng.below(4))
+                } else {
+                    format!("lone-{number}")
+                };
                 let template = self.template(rng);
                 self.submit_pod(server, &name, template, now, stats);
                 stats.count("lone pod submitted");
@@ -129,7 +140,14 @@ impl World {
         template
     }
 
-    fn submit_pod(&mut self, server: &mut Server, name: &str, template: Template, now: Time, stats: &mut Stats) {
+    fn submit_pod(
+        &mut self,
+        server: &mut Server,
+        name: &str,
+        template: Template,
+        now: Time,
+        stats: &mut Stats,
+    ) {
         if template.exclusive {
             stats.count("pod that asks for its node alone submitted");
         }
@@ -151,10 +169,17 @@ impl World {
     fn submit_group(&mut self, rng: &mut Rng, stats: &mut Stats) {
         let number = self.submitted;
         let members = rng.between(2, 6);
-        let name: Arc<str> =
-            Arc::from(if rng.chance(25) { format!("gang-{}", rng.below(2)) } else { format!("gang-{number}") });
+        let name: Arc<str> = Arc::from(if rng.chance(25) {
+            format!("gang-{}", rng.below(2))
+        } else {
+            format!("gang-{number}")
+        });
         let base = self.template(rng);
-        let queue = base.labels.iter().find(|(name, _)| **name == *QUEUE_NAME).map(|(_, queue)| Arc::clone(queue));
+        let queue = base
+            .labels
+            .iter()
+            .find(|(name, _)| **name == *QUEUE_NAME)
+            .map(|(_, queue)| Arc::clone(queue));
         let mut templates = group_templates(base, members, rng, stats);
         for template in &mut templates {
             template.labels = queues::named(&template.labels, queue.as_deref());
@@ -202,7 +227,8 @@ impl World {
         let name = format!("job-{}", self.submitted);
         if rng.chance(10) {
             let size = u64::from(parallelism) + rng.between(0, 2);
-            template.group = Some(GroupLabels { name: Arc::from(name.as_str()), size: Ok(count(size)) });
+            template.group =
+                Some(GroupLabels { name: Arc::from(name.as_str()), size: Ok(count(size)) });
             stats.count("Job with group labels submitted");
         }
         if self.has_suspended && template.group.is_none() && rng.chance(60) {
@@ -225,7 +251,14 @@ impl World {
         let mut owner = None;
         if rng.chance(70) {
             let id = server.new_ref_for(&template.scheduler, &name);
-            self.controllers.add(server, id.clone(), None, template.clone(), Plan::Deployment { replicas }, now);
+            self.controllers.add(
+                server,
+                id.clone(),
+                None,
+                template.clone(),
+                Plan::Deployment { replicas },
+                now,
+            );
             let deployment = &server.controllers[&id.uid];
             owner = Some(owner_of(deployment));
         }
@@ -235,7 +268,14 @@ impl World {
     }
 
     /// Somebody changes, deletes or edits something.
-    fn change(&mut self, server: &mut Server, now: Time, rng: &mut Rng, stats: &mut Stats, crowded: bool) {
+    fn change(
+        &mut self,
+        server: &mut Server,
+        now: Time,
+        rng: &mut Rng,
+        stats: &mut Stats,
+        crowded: bool,
+    ) {
         match rng.weighted(&[5, if crowded { 9 } else { 3 }, 3, 2, 3, 3, 6]) {
             0 => delete_pod(server, rng, stats),
             1 => self.delete_owner(server, now, rng, stats),
@@ -272,14 +312,18 @@ impl World {
         let wanted = count(rng.between(0, 5));
         match &mut self.controllers.workloads.get_mut(uid).expect("just listed").plan {
             Plan::Job(job) => job.parallelism = wanted.max(1),
-            Plan::Replicas(replicas) | Plan::Stateful { replicas, .. } | Plan::Deployment { replicas } => {
+            Plan::Replicas(replicas)
+            | Plan::Stateful { replicas, .. }
+            | Plan::Deployment { replicas } => {
                 *replicas = wanted;
             }
         }
         stats.count("controller scaled");
         self.controllers.refresh(server, uid);
         // What is asked of a Deployment, its ReplicaSet does.
-        let owned = |it: &&Arc<Controller>| it.owner.as_ref().is_some_and(|owner: &Owner| owner.uid == *uid);
+        let owned = |it: &&Arc<Controller>| {
+            it.owner.as_ref().is_some_and(|owner: &Owner| owner.uid == *uid)
+        };
         if let Some(set) = server.controllers.values().find(owned).map(|set| set.id.uid.clone()) {
             if let Some(workload) = self.controllers.workloads.get_mut(&set) {
                 workload.plan = Plan::Replicas(wanted);
@@ -289,7 +333,8 @@ impl World {
     }
 
     fn suspend(&mut self, server: &mut Server, rng: &mut Rng, stats: &mut Stats) {
-        let jobs = self.controllers.workloads.iter().filter(|(_, it)| matches!(it.plan, Plan::Job(_)));
+        let jobs =
+            self.controllers.workloads.iter().filter(|(_, it)| matches!(it.plan, Plan::Job(_)));
         let uids: Vec<Uid> = jobs.map(|(uid, _)| uid.clone()).collect();
         let Some(uid) = rng.pick(&uids) else { return };
         let suspension = server.controllers.get(uid).and_then(|job| job.suspension.as_ref());
@@ -301,7 +346,9 @@ impl World {
             }
             return;
         }
-        if let Plan::Job(job) = &mut self.controllers.workloads.get_mut(uid).expect("just listed").plan {
+        if let Plan::Job(job) =
+            &mut self.controllers.workloads.get_mut(uid).expect("just listed").plan
+        {
             job.suspended = !job.suspended;
             stats.count(if job.suspended { "Job suspended" } else { "Job resumed" });
         }
@@ -312,12 +359,15 @@ impl World {
     pub(crate) fn release_everything(&mut self, server: &mut Server) {
         let uids: Vec<Uid> = self.controllers.workloads.keys().cloned().collect();
         for uid in uids {
-            if let Plan::Job(job) = &mut self.controllers.workloads.get_mut(&uid).expect("just listed").plan {
+            if let Plan::Job(job) =
+                &mut self.controllers.workloads.get_mut(&uid).expect("just listed").plan
+            {
                 job.suspended = false;
             }
             self.controllers.refresh(server, &uid);
         }
-        let gated: Vec<Arc<Pod>> = server.pods.values().filter(|pod| has_foreign_gate(pod)).cloned().collect();
+        let gated: Vec<Arc<Pod>> =
+            server.pods.values().filter(|pod| has_foreign_gate(pod)).cloned().collect();
         for pod in &gated {
             ungate(server, pod);
         }
@@ -332,8 +382,15 @@ impl World {
     }
 }
 
-/// The Job is to wait without pods. These may come out other than the template says, and not all of them may come.
-fn wait_without_pods(plan: &mut JobPlan, template: &mut Template, now: Time, rng: &mut Rng, stats: &mut Stats) {
+/// The Job is to wait without pods. These may come out other than the template says, and not all of
+/// them may come.
+fn wait_without_pods(
+    plan: &mut JobPlan,
+    template: &mut Template,
+    now: Time,
+    rng: &mut Rng,
+    stats: &mut Stats,
+) {
     let (class, priority) = *rng.pick(&PRIORITY_CLASSES).expect("there are some");
     (plan.suspended, plan.deadline, plan.marked) = (false, None, Some(Arc::from(class)));
     template.priority = priority;
@@ -357,8 +414,14 @@ fn count(number: u64) -> u32 {
     u32::try_from(number).expect("a few")
 }
 
-/// The templates of a group's members: all alike, or with a launcher of another shape, or of several roles.
-fn group_templates(base: Template, members: u64, rng: &mut Rng, stats: &mut Stats) -> Vec<Template> {
+/// The templates of a group's members: all alike, or with a launcher of another shape, or of
+/// several roles.
+fn group_templates(
+    base: Template,
+    members: u64,
+    rng: &mut Rng,
+    stats: &mut Stats,
+) -> Vec<Template> {
     if rng.chance(35) {
         stats.count("group of several roles submitted");
         return roles::several(&base, members, rng);
@@ -372,7 +435,8 @@ fn group_templates(base: Template, members: u64, rng: &mut Rng, stats: &mut Stat
 }
 
 fn delete_pod(server: &mut Server, rng: &mut Rng, stats: &mut Stats) {
-    let keys: Vec<&ObjectKey> = server.pods.iter().filter(|(_, pod)| !pod.deleting).map(|(key, _)| key).collect();
+    let keys: Vec<&ObjectKey> =
+        server.pods.iter().filter(|(_, pod)| !pod.deleting).map(|(key, _)| key).collect();
     if let Some(key) = rng.pick(&keys).map(|key| ObjectKey::clone(key)) {
         stats.count("pod deleted by its user");
         server.delete_pod(&key);
@@ -382,7 +446,8 @@ fn delete_pod(server: &mut Server, rng: &mut Rng, stats: &mut Stats) {
 /// People clear away bare pods that have ended.
 fn clear_ended_pod(server: &mut Server, rng: &mut Rng) {
     let ended = server.pods.values().filter(|pod| pod.phase.is_terminal());
-    let ended: Vec<ObjectKey> = ended.filter(|pod| !of_job(pod)).map(|pod| pod.id.key.clone()).collect();
+    let ended: Vec<ObjectKey> =
+        ended.filter(|pod| !of_job(pod)).map(|pod| pod.id.key.clone()).collect();
     if let Some(key) = rng.pick(&ended) {
         server.remove_pod(key);
     }
@@ -403,7 +468,8 @@ fn ungate(server: &mut Server, pod: &Pod) {
 }
 
 fn remove_foreign_gate(server: &mut Server, rng: &mut Rng, stats: &mut Stats) {
-    let gated: Vec<Arc<Pod>> = server.pods.values().filter(|pod| has_foreign_gate(pod)).cloned().collect();
+    let gated: Vec<Arc<Pod>> =
+        server.pods.values().filter(|pod| has_foreign_gate(pod)).cloned().collect();
     if let Some(pod) = rng.pick(&gated) {
         stats.count("foreign gate removed");
         ungate(server, pod);
@@ -412,7 +478,9 @@ fn remove_foreign_gate(server: &mut Server, rng: &mut Rng, stats: &mut Stats) {
 
 fn edit_flux_job(server: &mut Server, rng: &mut Rng, stats: &mut Stats) {
     // Most care for what waits.
-    let waits = |job: &FluxJob| job.status.as_ref().is_some_and(|status| status.state == Some(JobState::Pending));
+    let waits = |job: &FluxJob| {
+        job.status.as_ref().is_some_and(|status| status.state == Some(JobState::Pending))
+    };
     let only_waiting = rng.chance(60);
     let jobs = server.flux_jobs.iter().filter(|(_, job)| !only_waiting || waits(job));
     let keys: Vec<ObjectKey> = jobs.map(|(key, _)| key.clone()).collect();
@@ -421,7 +489,11 @@ fn edit_flux_job(server: &mut Server, rng: &mut Rng, stats: &mut Stats) {
     match rng.weighted(&[3, 3, 2]) {
         0 => {
             job.spec.overrides.hold = !job.spec.overrides.hold;
-            stats.count(if job.spec.overrides.hold { "FluxJob held by hand" } else { "FluxJob released by hand" });
+            stats.count(if job.spec.overrides.hold {
+                "FluxJob held by hand"
+            } else {
+                "FluxJob released by hand"
+            });
             // Another controller notes that.
             if let Some(status) = &mut job.status {
                 note_by_another(status);

@@ -22,7 +22,11 @@ fn compare_large(policy: Policy, settings: &CoreSettings, seeds: Range<u64>) {
     compare_all(policy, settings, seeds.map(|seed| (seed, random::large_trace(seed))));
 }
 
-fn compare_all(policy: Policy, settings: &CoreSettings, traces: impl Iterator<Item = (u64, (Vec<plain::Job>, usize))>) {
+fn compare_all(
+    policy: Policy,
+    settings: &CoreSettings,
+    traces: impl Iterator<Item = (u64, (Vec<plain::Job>, usize))>,
+) {
     for (seed, (jobs, nodes)) in traces {
         let expected = plain::run(&jobs, nodes, policy);
         let jobs: Vec<machine::Job> = jobs
@@ -36,13 +40,23 @@ fn compare_all(policy: Policy, settings: &CoreSettings, traces: impl Iterator<It
             })
             .collect();
         let nodes = u32::try_from(nodes).unwrap();
-        let ran = machine::run(&jobs, nodes, settings, FunctionTable::builtin(), &mut Progress::none()).unwrap();
+        let ran =
+            machine::run(&jobs, nodes, settings, FunctionTable::builtin(), &mut Progress::none())
+                .unwrap();
         assert_eq!(ran.len(), expected.len(), "seed {seed}");
         for (is, (number, expected)) in ran.iter().zip(&expected) {
             assert_eq!(*is.job, *number.to_string());
-            assert_eq!((is.start, is.end), (expected.start, expected.end), "seed {seed}, {policy:?}: job {number}");
-            let on: Vec<usize> = is.nodes.iter().cloned().flatten().map(|node| node as usize).collect();
-            assert!(on.iter().eq(&expected.nodes), "seed {seed}, {policy:?}: job {number}: {on:?}, {expected:?}");
+            assert_eq!(
+                (is.start, is.end),
+                (expected.start, expected.end),
+                "seed {seed}, {policy:?}: job {number}"
+            );
+            let on: Vec<usize> =
+                is.nodes.iter().cloned().flatten().map(|node| node as usize).collect();
+            assert!(
+                on.iter().eq(&expected.nodes),
+                "seed {seed}, {policy:?}: job {number}: {on:?}, {expected:?}"
+            );
         }
     }
 }

@@ -22,7 +22,8 @@ impl Scratch {
     pub(crate) fn new(name: &str, text: impl AsRef<[u8]>) -> Self {
         static NUMBER: AtomicUsize = AtomicUsize::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let path = std::env::temp_dir().join(format!("fluxqueue-{}-{number}-{name}", std::process::id()));
+        let path =
+            std::env::temp_dir().join(format!("fluxqueue-{}-{number}-{name}", std::process::id()));
         std::fs::write(&path, text).unwrap();
         Scratch(path)
     }
@@ -38,13 +39,17 @@ impl Drop for Scratch {
     }
 }
 
-/// A line of a trace, with the size where requests stand or where allocations do, and with a walltime or without.
+/// A line of a trace, with the size where requests stand or where allocations do, and with a
+/// walltime or without.
 fn line(job: &Job) -> String {
     let Job { number, submit, nodes, walltime, run } = job;
-    let (allocated, requested) = if number % 2 == 0 { (-1, i64::try_from(*nodes).unwrap()) } else { (3, -1) };
+    let (allocated, requested) =
+        if number % 2 == 0 { (-1, i64::try_from(*nodes).unwrap()) } else { (3, -1) };
     let allocated = if requested == -1 { i64::try_from(*nodes).unwrap() } else { allocated };
     let walltime = if walltime == run { "-1".to_owned() } else { walltime.to_string() };
-    format!("{number} {submit} -1 {run} {allocated} -1 -1 {requested} {walltime} -1 1 -1 -1 -1 -1 -1 -1 -1\n")
+    format!(
+        "{number} {submit} -1 {run} {allocated} -1 -1 {requested} {walltime} -1 1 -1 -1 -1 -1 -1 -1 -1\n"
+    )
 }
 
 #[test]
@@ -65,7 +70,11 @@ fn csv_is_what_the_plain_simulator_says() {
         let ran = run(&jobs, nodes, policy);
         let lines = ran.iter().map(|(number, ran)| format!("{number},{},{}\n", ran.start, ran.end));
         let expected: String = std::iter::once("job,start,end\n".to_owned()).chain(lines).collect();
-        assert_eq!((text(&said.stdout), text(&said.stderr)), (expected, String::new()), "{options:?}");
+        assert_eq!(
+            (text(&said.stdout), text(&said.stderr)),
+            (expected, String::new()),
+            "{options:?}"
+        );
     }
 }
 
@@ -90,10 +99,15 @@ lines left out because they tell of parts of jobs that have a line for the whole
 ";
     assert_eq!(text(&said.stderr), listed);
     let said = simulate(&["--trace", file.path(), "--nodes", "4"]);
-    assert!(text(&said.stdout).ends_with(listed) && said.stderr.is_empty(), "{}", text(&said.stdout));
+    assert!(
+        text(&said.stdout).ends_with(listed) && said.stderr.is_empty(),
+        "{}",
+        text(&said.stdout)
+    );
 }
 
-/// As archives have it: a name in Latin-1, parts without a whole, decimals, fields of a site's own, a number that repeats.
+/// As archives have it: a name in Latin-1, parts without a whole, decimals, fields of a site's own,
+/// a number that repeats.
 #[test]
 fn what_archives_hold_is_run() {
     let trace = b"; Installation: Universit\xe9 de X; MaxProcs: 4\n\
@@ -109,7 +123,8 @@ fn what_archives_hold_is_run() {
 
 #[test]
 fn what_is_wrong_is_said_and_nothing_else() {
-    let bad = Scratch::new("bad.swf", "; MaxProcs: 4\n1 0 -1 soon 2 -1 -1 2 20 -1 1 1 1 1 1 1 -1 -1\n");
+    let bad =
+        Scratch::new("bad.swf", "; MaxProcs: 4\n1 0 -1 soon 2 -1 -1 2 20 -1 1 1 1 1 1 1 -1 -1\n");
     let bare = Scratch::new("bare.swf", "1 0 -1 1 2 -1 -1 2 20 -1 1 1 1 1 1 1 -1 -1\n");
     let cases: [(&[&str], &str); 4] = [
         (&["--trace", bad.path()], ":2: field 4 (run time): \"soon\" is no number"),
@@ -118,7 +133,10 @@ fn what_is_wrong_is_said_and_nothing_else() {
             &["--trace", bare.path(), "--nodes", "4", "--policy", "sjf"],
             "is not known; there are fcfs, easy, hybrid, conservative",
         ),
-        (&["--trace", "/does/not/exist.swf", "--nodes", "4"], "/does/not/exist.swf: cannot be read"),
+        (
+            &["--trace", "/does/not/exist.swf", "--nodes", "4"],
+            "/does/not/exist.swf: cannot be read",
+        ),
     ];
     for (arguments, expected) in cases {
         let said = simulate(arguments);
@@ -130,7 +148,9 @@ fn what_is_wrong_is_said_and_nothing_else() {
 /// The trace of the guide, and what the guide says of it.
 #[test]
 fn the_guide_tells_the_truth() {
-    let guide = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/simulate.md")).unwrap();
+    let guide =
+        std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/simulate.md"))
+            .unwrap();
     let mut blocks = guide.split("```");
     let mut checked = 0;
     while let Some(block) = blocks.nth(1) {

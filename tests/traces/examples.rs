@@ -23,17 +23,22 @@ fn starts(rows: &[(u64, usize, u64, u64)], nodes: usize, policy: Policy) -> Vec<
     run(&jobs(rows), nodes, policy).into_values().map(|ran: Ran| ran.start).collect()
 }
 
-/// The sweep keeps what it promised: two nodes, of which one is promised to be free at 10 and one at 4. The one becomes free
-/// at 3, the other at 4 as planned.
+/// The sweep keeps what it promised: two nodes, of which one is promised to be free at 10 and one
+/// at 4. The one becomes free at 3, the other at 4 as planned.
 #[test]
 fn a_reservation_moves_only_to_earlier_times() {
     let rows = [(0, 1, 10, 3), (0, 1, 4, 4), (0, 2, 5, 5), (0, 1, 6, 6)];
     let ran = run(&jobs(&rows), 2, CONSERVATIVE);
-    assert_eq!(ran[&3].promised, [10, 10, 9], "it moves to 9 with the sweep after the one in which the other began");
+    assert_eq!(
+        ran[&3].promised,
+        [10, 10, 9],
+        "it moves to 9 with the sweep after the one in which the other began"
+    );
     assert_eq!(ran[&4].promised, [4]);
     assert_eq!((ran[&3].start, ran[&4].start), (9, 3));
     assert_eq!(starts(&rows, 2, Policy::Backfill(2)), [0, 0, 9, 3]);
-    // With one reservation the small job has nothing to rely on, and has to be out of the large one's way.
+    // With one reservation the small job has nothing to rely on, and has to be out of the large
+    // one's way.
     assert_eq!(starts(&rows, 2, EASY), [0, 0, 4, 9]);
     assert_eq!(starts(&rows, 2, Policy::Fcfs), [0, 0, 4, 9]);
 }
@@ -62,15 +67,16 @@ fn who_is_done_by_then_starts_before_a_reservation() {
 
 #[test]
 fn a_node_that_the_reservation_does_not_need_may_be_taken_for_long() {
-    // Nodes 0 and 1 run till 10, 2 and 3 are free. The reservation of three is for 0 to 2, so 3 is left for whoever wants one.
+    // Nodes 0 and 1 run till 10, 2 and 3 are free. The reservation of three is for 0 to 2, so 3 is
+    // left for whoever wants one.
     let rows = [(0, 2, 10, 10), (1, 3, 5, 5), (2, 1, 100, 100), (3, 1, 100, 100)];
     assert_eq!(starts(&rows, 4, EASY), [0, 10, 2, 15]);
 }
 
 #[test]
 fn a_reservation_is_for_the_lowest_numbered_nodes_though_others_would_be_in_nobodys_way() {
-    // Nodes 0 and 1 are free from 2 on, 2 and 3 from 10. The large job is to have 0 to 2 then. The small one outlasts that, and
-    // though 1 to 3 would do as well it waits for node 3.
+    // Nodes 0 and 1 are free from 2 on, 2 and 3 from 10. The large job is to have 0 to 2 then. The
+    // small one outlasts that, and though 1 to 3 would do as well it waits for node 3.
     let rows = |walltime| [(0, 2, 2, 2), (0, 2, 10, 10), (1, 3, 5, 5), (2, 1, walltime, walltime)];
     assert_eq!(starts(&rows(100), 4, EASY), [0, 0, 10, 10]);
     assert_eq!(starts(&rows(8), 4, EASY), [0, 0, 10, 2]);
@@ -85,7 +91,8 @@ fn early_ends_are_used_at_once_and_overlong_runs_are_cut() {
 
 #[test]
 fn completions_come_before_arrivals_and_both_before_the_sweep() {
-    // At 10 one ends and a large and a small job come: the large one is first, and there is room for it.
+    // At 10 one ends and a large and a small job come: the large one is first, and there is room
+    // for it.
     let rows = [(0, 2, 10, 10), (10, 2, 5, 5), (10, 1, 5, 5)];
     for policy in [Policy::Fcfs, EASY, CONSERVATIVE] {
         assert_eq!(starts(&rows, 2, policy), [0, 10, 15]);
@@ -94,20 +101,23 @@ fn completions_come_before_arrivals_and_both_before_the_sweep() {
 
 #[test]
 fn the_number_of_reservations_says_who_is_safe_from_whom() {
-    // Four nodes. Job 1 has 0 to 2 until 2. Job 2 is to have 0 and 1 from 2 to 10, and job 3 after it 0 to 2. All but job 1 wait.
+    // Four nodes. Job 1 has 0 to 2 until 2. Job 2 is to have 0 and 1 from 2 to 10, and job 3 after
+    // it 0 to 2. All but job 1 wait.
     let rows = [(0, 3, 2, 2), (0, 2, 8, 8), (0, 3, 4, 4), (0, 2, 3, 3), (0, 1, 6, 6), (0, 1, 5, 5)];
     // Job 5 takes node 3 at once and job 6 node 2 at 2, so job 4 has both only when job 6 ends.
     assert_eq!(starts(&rows, 4, EASY), [0, 2, 10, 7, 0, 2]);
-    // Job 4 is the second that is blocked from 2 on, and holds 2 and 3 from when job 5 ends. Job 6 would run into that.
+    // Job 4 is the second that is blocked from 2 on, and holds 2 and 3 from when job 5 ends. Job 6
+    // would run into that.
     assert_eq!(starts(&rows, 4, Policy::Backfill(2)), [0, 2, 10, 6, 0, 9]);
-    // Job 4 holds 2 and 3 from 2 to 5 at once, so job 5 cannot have node 3 before. Both of the last go behind it.
+    // Job 4 holds 2 and 3 from 2 to 5 at once, so job 5 cannot have node 3 before. Both of the last
+    // go behind it.
     assert_eq!(starts(&rows, 4, CONSERVATIVE), [0, 2, 10, 2, 5, 5]);
 }
 
 #[test]
 fn a_gap_before_a_reservation_is_found_behind_and_ahead() {
-    // Node 0 is taken until 10, node 1 until 2. Job 3 holds both from 10 on; job 4 fits into node 1 from 2 to 10, and holds that;
-    // job 5, just as long, has to go behind job 3.
+    // Node 0 is taken until 10, node 1 until 2. Job 3 holds both from 10 on; job 4 fits into node 1
+    // from 2 to 10, and holds that; job 5, just as long, has to go behind job 3.
     let rows = [(0, 1, 10, 10), (0, 1, 2, 2), (0, 2, 5, 5), (0, 1, 8, 8), (0, 1, 8, 8)];
     let ran = run(&jobs(&rows), 2, CONSERVATIVE);
     assert_eq!(ran[&4].promised, [2]);
@@ -135,19 +145,29 @@ fn nodes_are_never_shared_and_promises_are_kept() {
             assert_eq!(ran.len(), jobs.len());
             for job in &jobs {
                 let is = &ran[&job.number];
-                assert!(is.start >= job.submit && is.nodes.len() == job.nodes, "seed {seed}: {job:?}");
+                assert!(
+                    is.start >= job.submit && is.nodes.len() == job.nodes,
+                    "seed {seed}: {job:?}"
+                );
                 assert!(is.nodes.iter().all(|node| *node < nodes));
-                // One promise after the other is no later, and the start is no later than the last. EASY's is no exception.
+                // One promise after the other is no later, and the start is no later than the last.
+                // EASY's is no exception.
                 let mut kept = is.promised.clone();
                 kept.push(is.start);
-                assert!(kept.is_sorted_by(|a, b| a >= b), "seed {seed}, {policy:?}: {job:?}: {kept:?}");
+                assert!(
+                    kept.is_sorted_by(|a, b| a >= b),
+                    "seed {seed}, {policy:?}: {job:?}: {kept:?}"
+                );
                 promises += is.promised.len();
             }
             let all: Vec<&Ran> = ran.values().collect();
             for (at, one) in all.iter().enumerate() {
                 for other in &all[at + 1..] {
                     let meet = one.start < other.end && other.start < one.end;
-                    assert!(!meet || one.nodes.is_disjoint(&other.nodes), "seed {seed}, {policy:?}");
+                    assert!(
+                        !meet || one.nodes.is_disjoint(&other.nodes),
+                        "seed {seed}, {policy:?}"
+                    );
                 }
             }
         }
@@ -155,8 +175,8 @@ fn nodes_are_never_shared_and_promises_are_kept() {
     assert!(promises > 10_000, "{promises}");
 }
 
-/// If every walltime is the run time, conservative backfill gives each job what it was promised first, or less: and with nothing
-/// that ends early there is nothing to move for.
+/// If every walltime is the run time, conservative backfill gives each job what it was promised
+/// first, or less: and with nothing that ends early there is nothing to move for.
 #[test]
 fn true_walltimes_make_first_promises_come_true() {
     for seed in 0..200 {

@@ -1,4 +1,5 @@
-//! Traces as manifests: what the whole core does with pods, records and Bindings is what the plain simulator says, too.
+//! Traces as manifests: what the whole core does with pods, records and Bindings is what the plain
+//! simulator says, too.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -45,7 +46,9 @@ fn workload(jobs: &[Job]) -> String {
             continue;
         }
         for pod in 0..*nodes {
-            let labels = format!("{{fluxqueue.pod-group: \"{number:04}\", fluxqueue.group-size: \"{nodes}\"}}");
+            let labels = format!(
+                "{{fluxqueue.pod-group: \"{number:04}\", fluxqueue.group-size: \"{nodes}\"}}"
+            );
             let _ = write!(
                 text,
                 "---\napiVersion: v1\nkind: Pod\nmetadata: {{name: pod-{number:04}-{pod}, labels: {labels}, annotations: {annotations}}}\n\
@@ -75,7 +78,8 @@ fn compare(policy: Policy, settings: &CoreSettings, seeds: std::ops::Range<u64>)
             .collect();
         starts.sort_unstable();
         let expected = plain::run(&jobs, nodes, policy).into_iter();
-        let expected: Vec<(u64, u64, u64)> = expected.map(|(number, ran)| (number, ran.start, ran.end)).collect();
+        let expected: Vec<(u64, u64, u64)> =
+            expected.map(|(number, ran)| (number, ran.start, ran.end)).collect();
         assert_eq!(starts, expected, "seed {seed}, {policy:?}");
     }
 }
@@ -103,7 +107,12 @@ fn conservative() {
 /// What the guide shows of it is compared in [`crate::command`].
 #[test]
 fn what_never_starts_is_listed_with_the_reason() {
-    let said = simulate(&["--cluster", "tests/traces/cluster.yaml", "--workload", "tests/traces/workload.yaml"]);
+    let said = simulate(&[
+        "--cluster",
+        "tests/traces/cluster.yaml",
+        "--workload",
+        "tests/traces/workload.yaml",
+    ]);
     let listed = "1 job is skipped: it never started (0/3 nodes are available: 3 Insufficient nvidia.com/gpu): pod/too-many-gpus";
     assert!(text(&said.stdout).contains(listed), "{}{}", text(&said.stdout), text(&said.stderr));
 }
@@ -111,10 +120,12 @@ fn what_never_starts_is_listed_with_the_reason() {
 #[test]
 fn what_is_wrong_with_manifests_is_said() {
     let cluster = Scratch::new("wrong-cluster.yaml", cluster(1));
-    let job =
-        "apiVersion: batch/v1\nkind: Job\nmetadata: {name: a}\nspec: {template: {spec: {restartPolicy: Never}}}\n";
+    let job = "apiVersion: batch/v1\nkind: Job\nmetadata: {name: a}\nspec: {template: {spec: {restartPolicy: Never}}}\n";
     let cases = [
-        ("kind: ConfigMap\nmetadata: {name: a}\n", "ConfigMap a: is not of kind Pod, Job, Deployment"),
+        (
+            "kind: ConfigMap\nmetadata: {name: a}\n",
+            "ConfigMap a: is not of kind Pod, Job, Deployment",
+        ),
         (job, "Job a: says neither fluxqueue/simulated-run nor fluxqueue/walltime"),
         (
             "kind: Pod\nmetadata: {name: a, annotations: {fluxqueue/simulated-run: soon}}\nspec: {}\n",

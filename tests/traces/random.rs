@@ -29,13 +29,16 @@ struct Scale {
     longest: u64,
 }
 
-const SMALL: Scale = Scale { nodes: (1, 12), jobs: (1, 40), last_submits: [0, 10, 60, 300], longest: 30 };
+const SMALL: Scale =
+    Scale { nodes: (1, 12), jobs: (1, 40), last_submits: [0, 10, 60, 300], longest: 30 };
 
 /// More nodes than there are bits in a word.
-const LARGE: Scale = Scale { nodes: (60, 130), jobs: (60, 120), last_submits: [0, 500, 2_000, 6_000], longest: 500 };
+const LARGE: Scale =
+    Scale { nodes: (60, 130), jobs: (60, 120), last_submits: [0, 500, 2_000, 6_000], longest: 500 };
 
-/// Jobs, and nodes on which each of them fits. Traces differ in kind: many jobs at the same instant or few, small jobs or such as
-/// want the whole machine, walltimes that are true, far too long, or passed.
+/// Jobs, and nodes on which each of them fits. Traces differ in kind: many jobs at the same instant
+/// or few, small jobs or such as want the whole machine, walltimes that are true, far too long, or
+/// passed.
 pub(crate) fn trace(seed: u64) -> (Vec<Job>, usize) {
     made(seed, &SMALL)
 }

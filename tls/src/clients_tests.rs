@@ -24,28 +24,45 @@ fn authority() -> (Issuer<'static, KeyPair>, String) {
 /// A certificate for localhost with its key, both as PEM.
 fn issued_by(authority: &Issuer<'_, KeyPair>) -> (String, String) {
     let key = KeyPair::generate().unwrap();
-    let certificate = CertificateParams::new(["localhost".to_owned()]).unwrap().signed_by(&key, authority).unwrap();
+    let certificate = CertificateParams::new(["localhost".to_owned()])
+        .unwrap()
+        .signed_by(&key, authority)
+        .unwrap();
     (certificate.pem(), key.serialize_pem())
 }
 
 /// What a client is answered that shows this certificate, if any; `None` if it is not served.
-async fn answer(address: SocketAddr, trusted: &str, shown: Option<(String, String)>) -> Option<String> {
+async fn answer(
+    address: SocketAddr,
+    trusted: &str,
+    shown: Option<(String, String)>,
+) -> Option<String> {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_slice(trusted.as_bytes()).unwrap()).unwrap();
     let builder = rustls::ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
-    let builder = builder.with_safe_default_protocol_versions().unwrap().with_root_certificates(roots);
+    let builder =
+        builder.with_safe_default_protocol_versions().unwrap().with_root_certificates(roots);
     let config = match shown {
         Some((certificate, key)) => {
             let chain = vec![CertificateDer::from_pem_slice(certificate.as_bytes()).unwrap()];
-            builder.with_client_auth_cert(chain, PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap()).unwrap()
+            builder
+                .with_client_auth_cert(
+                    chain,
+                    PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap(),
+                )
+                .unwrap()
         }
         None => builder.with_no_client_auth(),
     };
     let stream = TcpStream::connect(address).await.unwrap();
     let name = ServerName::try_from("localhost").unwrap();
-    // In TLS 1.3 a client believes that it is connected before the server has looked at its certificate.
+    // In TLS 1.3 a client believes that it is connected before the server has looked at its
+    // certificate.
     let mut stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await.ok()?;
-    stream.write_all(b"GET / HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").await.ok()?;
+    stream
+        .write_all(b"GET / HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
+        .await
+        .ok()?;
     let mut text = String::new();
     stream.read_to_string(&mut text).await.ok()?;
     Some(text)

@@ -199,7 +199,8 @@ impl Place {
     pub(crate) fn answer(self: &Arc<Self>) -> Answering {
         let mut state = self.state();
         if let State::Waiting(number, _) = *state {
-            *state = if self.shared.table().end_wait(number) { State::Answered } else { State::Left };
+            *state =
+                if self.shared.table().end_wait(number) { State::Answered } else { State::Left };
         }
         drop(state);
         Answering(Arc::clone(self))

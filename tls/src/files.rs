@@ -75,7 +75,9 @@ impl Followed {
                     tracing::info!(certificate = %self.files.certificate.display(), "a new certificate is served");
                 }
                 Err(error) => {
-                    let cause = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
+                    let cause = std::error::Error::source(&error)
+                        .map(ToString::to_string)
+                        .unwrap_or_default();
                     tracing::warn!(%error, cause, "the certificate stays as it was");
                 }
             }
@@ -97,7 +99,9 @@ impl Followed {
 
 impl CertificateFiles {
     fn read(&self) -> Result<Content, FilesError> {
-        let read = |path: &Path| fs::read(path).map_err(|source| FilesError::Read { path: path.to_owned(), source });
+        let read = |path: &Path| {
+            fs::read(path).map_err(|source| FilesError::Read { path: path.to_owned(), source })
+        };
         Ok(Content(read(&self.certificate)?, read(&self.key)?))
     }
 
@@ -154,7 +158,10 @@ mod tests {
 
     #[test]
     fn what_is_wrong_at_the_beginning_is_said() {
-        let files = CertificateFiles { certificate: "/nowhere/tls.crt".into(), key: "/nowhere/tls.key".into() };
+        let files = CertificateFiles {
+            certificate: "/nowhere/tls.crt".into(),
+            key: "/nowhere/tls.key".into(),
+        };
         let error = open(files, Arc::default()).unwrap_err();
         assert_eq!(error.to_string(), "reading /nowhere/tls.crt");
     }

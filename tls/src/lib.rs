@@ -79,7 +79,8 @@ impl Serving {
             Some(clients) => builder.with_client_cert_verifier(clients),
             None => builder.with_no_client_auth(),
         };
-        let mut config = builder.with_cert_resolver(Arc::clone(self) as Arc<dyn ResolvesServerCert>);
+        let mut config =
+            builder.with_cert_resolver(Arc::clone(self) as Arc<dyn ResolvesServerCert>);
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         Ok(Arc::new(config))
     }
@@ -107,7 +108,9 @@ pub fn certified(chain: &[u8], key: &[u8]) -> Result<CertifiedKey, CertificateEr
 pub fn clients_of(authorities: &[u8]) -> Result<Arc<dyn ClientCertVerifier>, CertificateError> {
     let mut roots = RootCertStore::empty();
     for authority in CertificateDer::pem_slice_iter(authorities) {
-        roots.add(authority.map_err(|source| CertificateError::Pem { what: "certificate", source })?)?;
+        roots.add(
+            authority.map_err(|source| CertificateError::Pem { what: "certificate", source })?,
+        )?;
     }
     let provider = Arc::new(ring::default_provider());
     Ok(WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build()?)

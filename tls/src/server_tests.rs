@@ -16,7 +16,9 @@ async fn start(places: usize, routes: Router) -> (SocketAddr, Connections) {
 }
 
 fn routes() -> Router {
-    Router::new().route("/livez", get(async || "ok")).route("/deaf", post(async || StatusCode::UNAUTHORIZED))
+    Router::new()
+        .route("/livez", get(async || "ok"))
+        .route("/deaf", post(async || StatusCode::UNAUTHORIZED))
 }
 
 async fn connect(address: SocketAddr) -> TcpStream {
@@ -101,7 +103,8 @@ async fn an_answer_arrives_although_its_client_is_still_sending() {
 async fn a_head_that_is_too_long_is_refused() {
     let (address, _) = start(8, routes()).await;
     let mut stream = connect(address).await;
-    let head = format!("GET /livez HTTP/1.1\r\nhost: x\r\nx: {}\r\n\r\n", "y".repeat(2 * HEAD_BYTES_MAX));
+    let head =
+        format!("GET /livez HTTP/1.1\r\nhost: x\r\nx: {}\r\n\r\n", "y".repeat(2 * HEAD_BYTES_MAX));
     let _ = stream.write_all(head.as_bytes()).await;
     let answer = read_all(&mut stream).await;
     assert!(answer.starts_with("HTTP/1.1 431"), "{answer}");

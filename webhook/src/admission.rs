@@ -34,7 +34,10 @@ pub struct NoSchedulerName;
 
 impl Admission {
     /// Gives pods to the first of these schedulers, and never touches what is in this namespace.
-    pub fn new(scheduler_names: Vec<String>, own_namespace: String) -> Result<Self, NoSchedulerName> {
+    pub fn new(
+        scheduler_names: Vec<String>,
+        own_namespace: String,
+    ) -> Result<Self, NoSchedulerName> {
         if scheduler_names.is_empty() || scheduler_names.iter().any(|name| is_nobodys(name)) {
             return Err(NoSchedulerName);
         }
@@ -59,8 +62,13 @@ impl Admission {
     /// the others out already; whoever writes one of his own must not be able to lock the cluster
     /// out of its own namespaces.
     pub(crate) fn kind_of(&self, request: &Request<'_>) -> Option<Kind> {
-        let is_protected = request.namespace == SYSTEM_NAMESPACE || request.namespace == self.own_namespace;
-        if is_protected || !request.sub_resource.is_empty() { None } else { Kind::of(&request.kind) }
+        let is_protected =
+            request.namespace == SYSTEM_NAMESPACE || request.namespace == self.own_namespace;
+        if is_protected || !request.sub_resource.is_empty() {
+            None
+        } else {
+            Kind::of(&request.kind)
+        }
     }
 }
 

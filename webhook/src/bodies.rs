@@ -62,15 +62,22 @@ impl Default for Bodies {
 
 impl Bodies {
     /// Reads a body as a whole, if there is memory for it.
-    pub(crate) async fn read(&self, headers: &HeaderMap, body: Body) -> Result<(Bytes, Held), NotRead> {
-        let said = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
+    pub(crate) async fn read(
+        &self,
+        headers: &HeaderMap,
+        body: Body,
+    ) -> Result<(Bytes, Held), NotRead> {
+        let said = headers
+            .get(header::CONTENT_LENGTH)
+            .and_then(|length| length.to_str().ok()?.parse().ok());
         // A body that does not say how long it is may become as long as any.
         let length: usize = said.unwrap_or(REVIEW_BYTES_MAX);
         if length > REVIEW_BYTES_MAX {
             return Err(NotRead::TooLarge);
         }
         let held = self.hold(length).ok_or(NotRead::NoMemory)?;
-        let arrived = tokio::time::timeout(ARRIVES_WITHIN, arrive(body, said.unwrap_or_default())).await;
+        let arrived =
+            tokio::time::timeout(ARRIVES_WITHIN, arrive(body, said.unwrap_or_default())).await;
         let body = arrived.map_err(|_| NotRead::NotArrived)??;
         Ok((body, held))
     }
@@ -111,7 +118,9 @@ impl NotRead {
     pub(crate) fn answer(self) -> (StatusCode, &'static str) {
         match self {
             NotRead::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "the question is too large\n"),
-            NotRead::NoMemory => (StatusCode::SERVICE_UNAVAILABLE, "too many questions are being answered\n"),
+            NotRead::NoMemory => {
+                (StatusCode::SERVICE_UNAVAILABLE, "too many questions are being answered\n")
+            }
             NotRead::NotArrived => (StatusCode::REQUEST_TIMEOUT, "the question did not arrive\n"),
         }
     }
@@ -159,7 +168,8 @@ mod tests {
     async fn a_question_that_is_too_large_is_not_read_whether_it_says_so_or_not() {
         let bodies = Bodies::default();
         let said_so = bodies.read(&said(REVIEW_BYTES_MAX + 1), silent()).await.unwrap_err();
-        let body = stream::repeat_with(|| Ok::<_, std::io::Error>(Bytes::from(vec![b' '; 1 << 20])));
+        let body =
+            stream::repeat_with(|| Ok::<_, std::io::Error>(Bytes::from(vec![b' '; 1 << 20])));
         let sent = bodies.read(&HeaderMap::new(), Body::from_stream(body)).await.unwrap_err();
         assert_eq!((said_so, sent), (NotRead::TooLarge, NotRead::TooLarge));
         assert_eq!(*bodies.free.lock().unwrap(), BYTES_MAX);

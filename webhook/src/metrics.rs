@@ -47,7 +47,8 @@ pub struct Metrics {
 }
 
 impl Question {
-    const ALL: [Question; 4] = [Question::Mutate, Question::MutateGated, Question::Suspend, Question::Validate];
+    const ALL: [Question; 4] =
+        [Question::Mutate, Question::MutateGated, Question::Suspend, Question::Validate];
 
     fn as_str(self) -> &'static str {
         match self {
@@ -64,7 +65,9 @@ impl Question {
             Question::Mutate | Question::MutateGated | Question::Suspend => {
                 &[Answer::Unchanged, Answer::Changed, Answer::Unreadable, Answer::TurnedAway]
             }
-            Question::Validate => &[Answer::Accepted, Answer::Refused, Answer::Unreadable, Answer::TurnedAway],
+            Question::Validate => {
+                &[Answer::Accepted, Answer::Refused, Answer::Unreadable, Answer::TurnedAway]
+            }
         }
     }
 }
@@ -109,7 +112,9 @@ impl Metrics {
 
     pub(crate) fn count(&self, question: Question, answer: Answer, took: Duration) {
         self.requests.get_or_create(&labels(question, answer)).inc();
-        self.durations.get_or_create(&[("question", question.as_str())]).observe(took.as_secs_f64());
+        self.durations
+            .get_or_create(&[("question", question.as_str())])
+            .observe(took.as_secs_f64());
     }
 }
 

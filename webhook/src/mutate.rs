@@ -45,7 +45,8 @@ impl Admission {
     ) -> Option<Vec<PatchOperation>> {
         // A pod keeps its scheduler for life, and loses gates only. Those of a DaemonSet have one
         // node each to go to.
-        let is_anothers = part.has_node() || objects::controller(&pod.metadata) == Some("DaemonSet");
+        let is_anothers =
+            part.has_node() || objects::controller(&pod.metadata) == Some("DaemonSet");
         if request.operation != Operation::Create || is_anothers {
             return None;
         }

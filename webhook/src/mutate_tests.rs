@@ -15,12 +15,17 @@ pub(crate) fn request(kind: &str, object: Value, old: Option<Value>) -> Request<
         "userInfo": {}, "object": object, "oldObject": old,
     });
     // A test is short: its questions may stay.
-    let review: &'static str = Box::leak(json!({ "request": request }).to_string().into_boxed_str());
+    let review: &'static str =
+        Box::leak(json!({ "request": request }).to_string().into_boxed_str());
     Request::read(review.as_bytes()).unwrap()
 }
 
 pub(crate) fn admission() -> Admission {
-    Admission::new(vec!["fluxqueue".to_owned(), "fluence".to_owned()], "fluxqueue-system".to_owned()).unwrap()
+    Admission::new(
+        vec!["fluxqueue".to_owned(), "fluence".to_owned()],
+        "fluxqueue-system".to_owned(),
+    )
+    .unwrap()
 }
 
 fn patch_of(request: &Request<'_>, gating: Gating) -> Value {
@@ -49,16 +54,22 @@ const NOTHING: [u8; 0] = [];
 #[test]
 fn whoever_names_no_scheduler_gets_ours() {
     let name = json!([{"op": "add", "path": "/spec/schedulerName", "value": "fluxqueue"}]);
-    for spec in [json!({}), json!({"schedulerName": ""}), json!({"schedulerName": "default-scheduler"})] {
+    for spec in
+        [json!({}), json!({"schedulerName": ""}), json!({"schedulerName": "default-scheduler"})]
+    {
         assert_eq!(ungated("Pod", pod(spec), None), name);
     }
-    let in_template = json!([{"op": "add", "path": "/spec/template/spec/schedulerName", "value": "fluxqueue"}]);
+    let in_template =
+        json!([{"op": "add", "path": "/spec/template/spec/schedulerName", "value": "fluxqueue"}]);
     for kind in ["Job", "Deployment", "ReplicaSet", "StatefulSet"] {
         assert_eq!(ungated(kind, with_template(template("default-scheduler")), None), in_template);
     }
     let cron_job = json!({"metadata": {"name": "c"}, "spec": {"jobTemplate": {"spec": {"template": {"spec": {}}}}}});
     let path = "/spec/jobTemplate/spec/template/spec/schedulerName";
-    assert_eq!(ungated("CronJob", cron_job, None), json!([{"op": "add", "path": path, "value": "fluxqueue"}]));
+    assert_eq!(
+        ungated("CronJob", cron_job, None),
+        json!([{"op": "add", "path": path, "value": "fluxqueue"}])
+    );
 }
 
 #[test]
@@ -94,41 +105,66 @@ fn what_a_controller_made_is_compared_with_what_it_wants_so_only_its_pods_are_ch
 #[test]
 fn an_update_changes_a_template_only_where_its_author_does() {
     let set = |value: &str| json!([{"op": "add", "path": "/spec/template/spec/schedulerName", "value": value}]);
-    let (nobodys, ours) = (with_template(template("default-scheduler")), with_template(template("fluence")));
+    let (nobodys, ours) =
+        (with_template(template("default-scheduler")), with_template(template("fluence")));
     let mut scaled = nobodys.clone();
     scaled["spec"]["replicas"] = json!(3);
     let mut relabelled = nobodys.clone();
     relabelled["spec"]["template"]["metadata"]["labels"]["a"] = json!("c");
     for kind in ["Deployment", "StatefulSet", "ReplicaSet"] {
-        assert_eq!(ungated(kind, scaled.clone(), Some(nobodys.clone())), json!(NOTHING), "all pods would be replaced");
+        assert_eq!(
+            ungated(kind, scaled.clone(), Some(nobodys.clone())),
+            json!(NOTHING),
+            "all pods would be replaced"
+        );
         assert_eq!(ungated(kind, relabelled.clone(), Some(nobodys.clone())), set("fluxqueue"));
-        assert_eq!(ungated(kind, nobodys.clone(), Some(ours.clone())), set("fluence"), "which it had");
+        assert_eq!(
+            ungated(kind, nobodys.clone(), Some(ours.clone())),
+            set("fluence"),
+            "which it had"
+        );
     }
     // The API server refuses another template of a Job.
     assert_eq!(ungated("Job", relabelled, Some(nobodys.clone())), json!(NOTHING));
     assert_eq!(ungated("Job", nobodys.clone(), Some(ours)), set("fluence"));
-    assert_eq!(ungated("Pod", pod(json!({})), Some(pod(json!({})))), json!(NOTHING), "a pod keeps its scheduler");
+    assert_eq!(
+        ungated("Pod", pod(json!({})), Some(pod(json!({})))),
+        json!(NOTHING),
+        "a pod keeps its scheduler"
+    );
 }
 
 #[test]
 fn the_gate_is_for_our_pods_and_comes_once() {
     let gated = |spec: Value| patch_of(&request("Pod", pod(spec), None), Gating::Gated);
     let name = json!({"op": "add", "path": "/spec/schedulerName", "value": "fluxqueue"});
-    let list = json!({"op": "add", "path": "/spec/schedulingGates", "value": [{"name": "fluxqueue"}]});
-    let another = json!({"op": "add", "path": "/spec/schedulingGates/-", "value": {"name": "fluxqueue"}});
+    let list =
+        json!({"op": "add", "path": "/spec/schedulingGates", "value": [{"name": "fluxqueue"}]});
+    let another =
+        json!({"op": "add", "path": "/spec/schedulingGates/-", "value": {"name": "fluxqueue"}});
     assert_eq!(gated(json!({})), json!([name, list]));
     assert_eq!(gated(json!({"schedulerName": "fluence"})), json!([list]));
-    assert_eq!(gated(json!({"schedulerName": "fluence", "schedulingGates": [{"name": "x"}]})), json!([another]));
+    assert_eq!(
+        gated(json!({"schedulerName": "fluence", "schedulingGates": [{"name": "x"}]})),
+        json!([another])
+    );
     assert_eq!(gated(json!({"schedulingGates": [{"name": "fluxqueue"}]})), json!([name]));
     assert_eq!(gated(json!({"schedulerName": "volcano"})), json!(NOTHING));
     let of_template = patch_of(&request("Job", with_template(template("")), None), Gating::Gated);
-    assert_eq!(of_template.as_array().unwrap().len(), 1, "pods get it one by one, when they are created");
+    assert_eq!(
+        of_template.as_array().unwrap().len(),
+        1,
+        "pods get it one by one, when they are created"
+    );
 }
 
 #[test]
 fn a_label_keeps_an_object_as_it_is() {
     let labels = json!({"fluxqueue/admission": "disabled"});
-    assert_eq!(ungated("Pod", json!({"metadata": {"labels": labels}, "spec": {}}), None), json!(NOTHING));
+    assert_eq!(
+        ungated("Pod", json!({"metadata": {"labels": labels}, "spec": {}}), None),
+        json!(NOTHING)
+    );
     let declines = json!({"metadata": {"labels": labels}, "spec": {}});
     assert_eq!(ungated("Job", with_template(declines), None), json!(NOTHING));
     let mut job = with_template(template(""));
@@ -138,21 +174,32 @@ fn a_label_keeps_an_object_as_it_is() {
 
 #[test]
 fn nothing_that_fluxqueue_or_kubernetes_needs_is_changed_whatever_a_configuration_says() {
-    for (namespace, is_changed) in [("team", true), ("kube-system", false), ("fluxqueue-system", false)] {
+    for (namespace, is_changed) in
+        [("team", true), ("kube-system", false), ("fluxqueue-system", false)]
+    {
         let mut request = request("Pod", pod(json!({})), None);
         namespace.clone_into(&mut request.namespace);
-        assert_eq!(!admission().patch(&request, Gating::Gated).is_empty(), is_changed, "{namespace}");
+        assert_eq!(
+            !admission().patch(&request, Gating::Gated).is_empty(),
+            is_changed,
+            "{namespace}"
+        );
         "team".clone_into(&mut request.namespace);
         "status".clone_into(&mut request.sub_resource);
         assert!(admission().patch(&request, Gating::Gated).is_empty());
     }
     assert_eq!(ungated("DaemonSet", with_template(template("")), None), json!(NOTHING));
-    assert_eq!(ungated("Job", json!({"metadata": {}, "spec": {}}), None), json!(NOTHING), "no template at all");
+    assert_eq!(
+        ungated("Job", json!({"metadata": {}, "spec": {}}), None),
+        json!(NOTHING),
+        "no template at all"
+    );
 }
 
 #[test]
 fn a_patch_is_one_that_applies() {
-    let mut object = pod(json!({"schedulerName": "default-scheduler", "schedulingGates": [{"name": "x"}]}));
+    let mut object =
+        pod(json!({"schedulerName": "default-scheduler", "schedulingGates": [{"name": "x"}]}));
     let patch = admission().patch(&request("Pod", object.clone(), None), Gating::Gated);
     json_patch::patch(&mut object, &patch).unwrap();
     let spec = json!({"schedulerName": "fluxqueue", "schedulingGates": [{"name": "x"}, {"name": "fluxqueue"}]});

@@ -36,7 +36,9 @@ impl Kind {
         match self {
             Kind::Pod => &[],
             Kind::CronJob => &["spec", "jobTemplate", "spec", "template"],
-            Kind::Job | Kind::Deployment | Kind::ReplicaSet | Kind::StatefulSet => &["spec", "template"],
+            Kind::Job | Kind::Deployment | Kind::ReplicaSet | Kind::StatefulSet => {
+                &["spec", "template"]
+            }
         }
     }
 

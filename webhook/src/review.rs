@@ -170,8 +170,9 @@ impl<'a> Request<'a> {
         let Asked { uid, kind, operation, name, namespace, sub_resource, object, old_object } =
             serde_json::from_slice::<Review<'a>>(review)?.request;
         let known = Kind::of(&kind);
-        let read =
-            |object: Option<&'a RawValue>| known.zip(object).map(|(kind, raw)| Object::read(kind, raw)).transpose();
+        let read = |object: Option<&'a RawValue>| {
+            known.zip(object).map(|(kind, raw)| Object::read(kind, raw)).transpose()
+        };
         Ok(Request {
             object: read(object)?,
             old_object: read(old_object)?,
@@ -192,8 +193,13 @@ impl<'a> Object<'a> {
     /// there: the API server refuses it.
     fn read(kind: Kind, raw: &'a RawValue) -> Result<Self, serde_json::Error> {
         let Outline { metadata, spec } = serde_json::from_str(raw.get())?;
-        let mut object =
-            Object { metadata: metadata.0, pod: None, template: None, of_jobs: None, job: JobFields::default() };
+        let mut object = Object {
+            metadata: metadata.0,
+            pod: None,
+            template: None,
+            of_jobs: None,
+            job: JobFields::default(),
+        };
         if kind == Kind::Pod {
             object.pod = spec.and_then(|spec| PodPart::read(ObjectMeta::default(), spec));
             return Ok(object);
@@ -201,14 +207,16 @@ impl<'a> Object<'a> {
         let mut maker = spec.and_then(read_part::<MakerSpec<'_>>);
         if kind == Kind::CronJob {
             let of_jobs = maker.and_then(|maker| read_part::<Outline<'_>>(maker.job_template?));
-            let (metadata, spec) = of_jobs.map(|of_jobs| (of_jobs.metadata.0, of_jobs.spec)).unzip();
+            let (metadata, spec) =
+                of_jobs.map(|of_jobs| (of_jobs.metadata.0, of_jobs.spec)).unzip();
             object.of_jobs = metadata;
             maker = spec.flatten().and_then(read_part::<MakerSpec<'_>>);
         }
         let Some(maker) = maker else { return Ok(object) };
         object.template = maker.template;
         let template = maker.template.and_then(read_part::<Outline<'_>>);
-        object.pod = template.and_then(|template| PodPart::read(template.metadata.0, template.spec?));
+        object.pod =
+            template.and_then(|template| PodPart::read(template.metadata.0, template.spec?));
         object.job = JobFields {
             suspend: maker.suspend.unwrap_or_default(),
             managed_by: maker.managed_by,
@@ -226,8 +234,9 @@ impl<'a> Object<'a> {
         // They may only be written differently. Where they are too large for a close look, they
         // count as different.
         let value = |object: &Object<'_>| {
-            let template =
-                object.template.filter(|template| values_at_most(template.get().as_bytes()) <= SPEC_VALUES_MAX)?;
+            let template = object
+                .template
+                .filter(|template| values_at_most(template.get().as_bytes()) <= SPEC_VALUES_MAX)?;
             serde_json::from_str::<serde_json::Value>(template.get()).ok()
         };
         value(self).zip(value(other)).is_none_or(|(one, other)| one != other)
@@ -262,9 +271,12 @@ impl<'de> Deserialize<'de> for Meta {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let raw = <&'de RawValue>::deserialize(deserializer)?;
         if values_at_most(raw.get().as_bytes()) > METADATA_VALUES_MAX {
-            return Err(serde::de::Error::custom(format!("metadata has more than {METADATA_VALUES_MAX} values")));
+            return Err(serde::de::Error::custom(format!(
+                "metadata has more than {METADATA_VALUES_MAX} values"
+            )));
         }
-        let fields: Option<MetaFields> = serde_json::from_str(raw.get()).map_err(serde::de::Error::custom)?;
+        let fields: Option<MetaFields> =
+            serde_json::from_str(raw.get()).map_err(serde::de::Error::custom)?;
         let Some(fields) = fields else { return Ok(Meta::default()) };
         Ok(Meta(ObjectMeta {
             name: fields.name,

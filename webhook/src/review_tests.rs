@@ -5,17 +5,22 @@ use super::*;
 fn review(kind: &str, object: &str) -> String {
     let group = if kind == "Pod" { "" } else { "batch" };
     let kind = json!({"group": group, "version": "v1", "kind": kind});
-    format!(r#"{{"request": {{"uid": "u", "kind": {kind}, "operation": "CREATE", "object": {object}}}}}"#)
+    format!(
+        r#"{{"request": {{"uid": "u", "kind": {kind}, "operation": "CREATE", "object": {object}}}}}"#
+    )
 }
 
 /// An object of which nothing is read costs nothing but its text, whatever is in it.
 #[test]
 fn what_is_not_read_is_not_decoded() {
     let bomb = r#"{"":0},"#.repeat(1_000_000);
-    let object = format!(r#"{{"metadata": {{"name": "x"}}, "status": [{bomb}0], "spec": {{"a": [{bomb}0]}}}}"#);
+    let object = format!(
+        r#"{{"metadata": {{"name": "x"}}, "status": [{bomb}0], "spec": {{"a": [{bomb}0]}}}}"#
+    );
     let text = review("Job", &object);
     let before = resident_kib();
-    let requests: Vec<Request<'_>> = (0..5).map(|_| Request::read(text.as_bytes()).unwrap()).collect();
+    let requests: Vec<Request<'_>> =
+        (0..5).map(|_| Request::read(text.as_bytes()).unwrap()).collect();
     assert!(requests.iter().all(|request| request.object.as_ref().unwrap().pod.is_none()));
     let grown = resident_kib().saturating_sub(before);
     assert!(grown < 64 << 10, "{grown} KiB");
@@ -46,7 +51,11 @@ fn a_spec_with_too_many_values_is_not_decoded() {
 #[test]
 fn metadata_that_cannot_be_read_is_an_error() {
     let owners = format!("[{}]", vec!["{}"; METADATA_VALUES_MAX].join(","));
-    for metadata in [format!(r#"{{"ownerReferences": {owners}}}"#), r#"{"labels": 1}"#.to_owned(), "1".to_owned()] {
+    for metadata in [
+        format!(r#"{{"ownerReferences": {owners}}}"#),
+        r#"{"labels": 1}"#.to_owned(),
+        "1".to_owned(),
+    ] {
         let text = review("Pod", &format!(r#"{{"metadata": {metadata}, "spec": {{}}}}"#));
         assert!(Request::read(text.as_bytes()).is_err(), "{}", &metadata[..20.min(metadata.len())]);
     }
@@ -56,7 +65,9 @@ fn metadata_that_cannot_be_read_is_an_error() {
 
 #[test]
 fn templates_differ_by_what_they_say() {
-    let job = |template: &str| review("Job", &format!(r#"{{"metadata": {{}}, "spec": {{"template": {template}}}}}"#));
+    let job = |template: &str| {
+        review("Job", &format!(r#"{{"metadata": {{}}, "spec": {{"template": {template}}}}}"#))
+    };
     let one = job(r#"{"spec": {"a": 1, "b": [2]}}"#);
     let differs = |other: String| {
         let read = |text: &'static str| Request::read(text.as_bytes()).unwrap().object.unwrap();

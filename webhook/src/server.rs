@@ -64,8 +64,11 @@ struct Shared {
 /// The routes, apart from the socket. Questions are answered until the end.
 pub fn router(admission: Admission, metrics: Metrics, readiness: Arc<Readiness>) -> Router {
     let turns = Arc::new(Semaphore::new(DECODED_MAX));
-    let shared = Arc::new(Shared { admission, metrics, readiness, bodies: Bodies::default(), turns });
-    let asked = |question| post(async move |State(shared), request| Shared::answer(shared, question, request).await);
+    let shared =
+        Arc::new(Shared { admission, metrics, readiness, bodies: Bodies::default(), turns });
+    let asked = |question| {
+        post(async move |State(shared), request| Shared::answer(shared, question, request).await)
+    };
     Router::new()
         .route(Paths::MUTATE, asked(Question::Mutate))
         .route(Paths::MUTATE_GATED, asked(Question::MutateGated))
@@ -105,13 +108,21 @@ impl Readiness {
 
 impl Shared {
     /// Answers a question, and counts it.
-    async fn answer(shared: Arc<Shared>, question: Question, request: extract::Request) -> Response {
+    async fn answer(
+        shared: Arc<Shared>,
+        question: Question,
+        request: extract::Request,
+    ) -> Response {
         let begun = Instant::now();
         let (head, body) = request.into_parts();
         let (body, held) = match shared.bodies.read(&head.headers, body).await {
             Ok(read) => read,
             Err(not_read) => {
-                let answer = if not_read == NotRead::NoMemory { Answer::TurnedAway } else { Answer::Unreadable };
+                let answer = if not_read == NotRead::NoMemory {
+                    Answer::TurnedAway
+                } else {
+                    Answer::Unreadable
+                };
                 shared.metrics.count(question, answer, begun.elapsed());
                 return not_read.answer().into_response();
             }
@@ -129,11 +140,18 @@ impl Shared {
     fn respond(&self, question: Question, review: &[u8]) -> (Response, Answer) {
         let request = match Request::read(review) {
             Ok(request) => request,
-            Err(error) => return ((StatusCode::BAD_REQUEST, error.to_string()).into_response(), Answer::Unreadable),
+            Err(error) => {
+                return (
+                    (StatusCode::BAD_REQUEST, error.to_string()).into_response(),
+                    Answer::Unreadable,
+                );
+            }
         };
         let decided = match question {
             Question::Mutate => patched(&request, self.admission.patch(&request, Gating::Ungated)),
-            Question::MutateGated => patched(&request, self.admission.patch(&request, Gating::Gated)),
+            Question::MutateGated => {
+                patched(&request, self.admission.patch(&request, Gating::Gated))
+            }
             Question::Suspend => patched(&request, self.admission.suspension(&request)),
             Question::Validate => Ok(self.validated(&request)),
         };
@@ -155,11 +173,15 @@ impl Shared {
 /// An answer to this question that lets the object pass as it is.
 fn allowed(request: &Request<'_>) -> AdmissionResponse {
     let mut response = AdmissionResponse::invalid("");
-    (response.uid, response.allowed, response.result) = (request.uid.clone(), true, Status::default());
+    (response.uid, response.allowed, response.result) =
+        (request.uid.clone(), true, Status::default());
     response
 }
 
-fn patched(request: &Request<'_>, patch: Patch) -> Result<(AdmissionResponse, Answer), SerializePatchError> {
+fn patched(
+    request: &Request<'_>,
+    patch: Patch,
+) -> Result<(AdmissionResponse, Answer), SerializePatchError> {
     if patch.is_empty() {
         return Ok((allowed(request), Answer::Unchanged));
     }
@@ -170,14 +192,16 @@ fn patched(request: &Request<'_>, patch: Patch) -> Result<(AdmissionResponse, An
 /// is wrong there.
 fn refuse(request: &Request<'_>, problems: &[Problem]) -> AdmissionResponse {
     let said = &problems[..problems.len().min(PROBLEMS_SAID_MAX)];
-    let texts: Vec<String> = said.iter().map(|problem| format!("{}: {}", problem.field, problem.message)).collect();
+    let texts: Vec<String> =
+        said.iter().map(|problem| format!("{}: {}", problem.field, problem.message)).collect();
     let causes = said.iter().map(|problem| StatusCause {
         reason: "FieldValueNotSupported".to_owned(),
         message: problem.message.clone(),
         field: problem.field.clone(),
     });
     let message = format!("Fluxqueue would refuse this: {}", texts.join("; "));
-    let mut result = Status::failure(&message, "Invalid").with_code(StatusCode::UNPROCESSABLE_ENTITY.as_u16());
+    let mut result =
+        Status::failure(&message, "Invalid").with_code(StatusCode::UNPROCESSABLE_ENTITY.as_u16());
     result.details = Some(StatusDetails {
         name: request.name.clone(),
         group: request.kind.group.clone(),

@@ -13,7 +13,8 @@ fn routes() -> (Router, Arc<Readiness>, Arc<Serving>) {
 }
 
 fn counting_in(registry: &mut Registry) -> (Router, Arc<Readiness>, Arc<Serving>) {
-    let admission = Admission::new(vec!["fluxqueue".to_owned()], "fluxqueue-system".to_owned()).unwrap();
+    let admission =
+        Admission::new(vec!["fluxqueue".to_owned()], "fluxqueue-system".to_owned()).unwrap();
     let serving = Arc::new(Serving::default());
     let readiness = Arc::new(Readiness::new(Arc::clone(&serving)));
     (router(admission, Metrics::new(registry), Arc::clone(&readiness)), readiness, serving)
@@ -24,7 +25,10 @@ async fn post(path: &str, body: String) -> (StatusCode, Value) {
 }
 
 async fn ask(routes: Router, path: &str, body: String) -> (StatusCode, Value) {
-    let request = Request::post(path).header(header::CONTENT_TYPE, "application/json").body(Body::from(body)).unwrap();
+    let request = Request::post(path)
+        .header(header::CONTENT_TYPE, "application/json")
+        .body(Body::from(body))
+        .unwrap();
     let answer = routes.oneshot(request).await.unwrap();
     let status = answer.status();
     let body = answer.into_body().collect().await.unwrap().to_bytes();
@@ -40,26 +44,36 @@ fn review(spec: Value) -> String {
         "userInfo": {"username": "u"}, "oldObject": null, "dryRun": true,
         "object": {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": spec},
     });
-    json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}).to_string()
+    json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request})
+        .to_string()
 }
 
 #[tokio::test]
 async fn an_answer_is_of_the_version_and_uid_of_its_question() {
     let (status, answer) = post(Paths::MUTATE, review(json!({}))).await;
     assert_eq!(status, StatusCode::OK);
-    assert_eq!((&answer["apiVersion"], &answer["kind"]), (&json!("admission.k8s.io/v1"), &json!("AdmissionReview")));
+    assert_eq!(
+        (&answer["apiVersion"], &answer["kind"]),
+        (&json!("admission.k8s.io/v1"), &json!("AdmissionReview"))
+    );
     let response = &answer["response"];
     assert_eq!((&response["uid"], &response["allowed"]), (&json!("705ab4f5"), &json!(true)));
     assert_eq!(response["patchType"], "JSONPatch");
     let (_, answer) = post(Paths::MUTATE, review(json!({"schedulerName": "volcano"}))).await;
-    assert_eq!((&answer["response"]["allowed"], &answer["response"]["patch"]), (&json!(true), &Value::Null));
+    assert_eq!(
+        (&answer["response"]["allowed"], &answer["response"]["patch"]),
+        (&json!(true), &Value::Null)
+    );
 }
 
 #[tokio::test]
 async fn the_gate_is_on_a_path_of_its_own() {
     let length = async |path| {
         let (_, answer) = post(path, review(json!({}))).await;
-        answer["response"]["patch"].as_str().map(str::len).or(answer["response"]["patch"].as_array().map(Vec::len))
+        answer["response"]["patch"]
+            .as_str()
+            .map(str::len)
+            .or(answer["response"]["patch"].as_array().map(Vec::len))
     };
     assert!(length(Paths::MUTATE_GATED).await > length(Paths::MUTATE).await);
 }
@@ -82,9 +96,14 @@ async fn a_refusal_names_each_field() {
 
 #[tokio::test]
 async fn what_is_no_question_is_no_answer() {
-    for body in ["", "{}", "null", r#"{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview"}"#] {
+    for body in
+        ["", "{}", "null", r#"{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview"}"#]
+    {
         let (status, answer) = post(Paths::MUTATE, body.to_owned()).await;
-        assert!(status != StatusCode::OK || answer["response"]["allowed"] == false, "{body:?}: {status} {answer}");
+        assert!(
+            status != StatusCode::OK || answer["response"]["allowed"] == false,
+            "{body:?}: {status} {answer}"
+        );
     }
     let (status, _) = post(Paths::VALIDATE, "x".repeat(crate::bodies::REVIEW_BYTES_MAX + 1)).await;
     assert_eq!(status, StatusCode::PAYLOAD_TOO_LARGE);
@@ -97,13 +116,19 @@ async fn a_process_is_ready_from_its_certificate_until_it_is_about_to_end() {
         let request = Request::get(path).body(Body::empty()).unwrap();
         routes.clone().oneshot(request).await.unwrap().status()
     };
-    assert_eq!((get("/readyz").await, get("/livez").await), (StatusCode::SERVICE_UNAVAILABLE, StatusCode::OK));
+    assert_eq!(
+        (get("/readyz").await, get("/livez").await),
+        (StatusCode::SERVICE_UNAVAILABLE, StatusCode::OK)
+    );
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     let (chain, key) = (made.cert.pem(), made.signing_key.serialize_pem());
     serving.set(fluxqueue_tls::certified(chain.as_bytes(), key.as_bytes()).unwrap());
     assert_eq!((get("/readyz").await, get("/livez").await), (StatusCode::OK, StatusCode::OK));
     readiness.set_stopping();
-    assert_eq!((get("/readyz").await, get("/livez").await), (StatusCode::SERVICE_UNAVAILABLE, StatusCode::OK));
+    assert_eq!(
+        (get("/readyz").await, get("/livez").await),
+        (StatusCode::SERVICE_UNAVAILABLE, StatusCode::OK)
+    );
 }
 
 #[tokio::test]
@@ -123,29 +148,38 @@ async fn each_question_is_counted_by_its_answer() {
         (Paths::SUSPEND, review(json!({}))),
         (Paths::VALIDATE, ours(json!({}))),
         (Paths::VALIDATE, ours(json!({"schedulingGroup": {"podGroupName": "g"}}))),
-        (Paths::VALIDATE, r#"{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview"}"#.to_owned()),
+        (
+            Paths::VALIDATE,
+            r#"{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview"}"#.to_owned(),
+        ),
     ];
     for (path, question) in questions {
         ask(routes.clone(), path, question).await;
     }
     let mut text = String::new();
     encode(&mut text, &registry).unwrap();
-    let counts: Vec<&str> = text.lines().filter(|line| line.starts_with("webhook_requests_total")).collect();
+    let counts: Vec<&str> =
+        text.lines().filter(|line| line.starts_with("webhook_requests_total")).collect();
     let mut expected = Vec::new();
-    for (question, answers) in
-        [("mutate", &["changed", "unchanged", "unreadable"][..]), ("validate", &["accepted", "refused", "unreadable"])]
-    {
+    for (question, answers) in [
+        ("mutate", &["changed", "unchanged", "unreadable"][..]),
+        ("validate", &["accepted", "refused", "unreadable"]),
+    ] {
         for answer in answers {
-            expected.push(format!("webhook_requests_total{{question=\"{question}\",answer=\"{answer}\"}} 1"));
+            expected.push(format!(
+                "webhook_requests_total{{question=\"{question}\",answer=\"{answer}\"}} 1"
+            ));
         }
     }
-    expected.push(r#"webhook_requests_total{question="mutate_gated",answer="changed"} 1"#.to_owned());
+    expected
+        .push(r#"webhook_requests_total{question="mutate_gated",answer="changed"} 1"#.to_owned());
     expected.push(r#"webhook_requests_total{question="suspend",answer="unchanged"} 1"#.to_owned());
     for line in &expected {
         assert!(counts.contains(&line.as_str()), "{line} in {counts:?}");
     }
     for (question, count) in [("mutate", 3), ("mutate_gated", 1), ("validate", 3)] {
-        let line = format!("webhook_request_duration_seconds_count{{question=\"{question}\"}} {count}");
+        let line =
+            format!("webhook_request_duration_seconds_count{{question=\"{question}\"}} {count}");
         assert!(text.lines().any(|other| other == line), "{line} in {text}");
     }
 }

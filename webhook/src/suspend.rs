@@ -41,7 +41,9 @@ impl Admission {
         }
         let suspended = add(&["spec", "suspend"], true.into());
         match request.operation {
-            Operation::Create if may_be_suspended(job, part) => Some(vec![suspended, add_mark(job)]),
+            Operation::Create if may_be_suspended(job, part) => {
+                Some(vec![suspended, add_mark(job)])
+            }
             // Who lets it go has not been told that it waits.
             Operation::Update if is_marked(job) => Some(vec![suspended]),
             _ => None,
@@ -50,7 +52,8 @@ impl Admission {
 }
 
 fn is_marked(job: &Object<'_>) -> bool {
-    let mark = job.metadata.annotations.as_ref().and_then(|annotations| annotations.get(names::SUSPENDED));
+    let mark =
+        job.metadata.annotations.as_ref().and_then(|annotations| annotations.get(names::SUSPENDED));
     mark.is_some_and(|mark| mark == MARKED)
 }
 
@@ -66,20 +69,24 @@ fn may_be_suspended(job: &Object<'_>, part: &PodPart<'_>) -> bool {
     if objects::declines(&job.metadata) || part.declines() || part.has_node() {
         return false;
     }
-    let is_kueues = job.metadata.labels.as_ref().is_some_and(|labels| labels.contains_key(KUEUE_QUEUE));
+    let is_kueues =
+        job.metadata.labels.as_ref().is_some_and(|labels| labels.contains_key(KUEUE_QUEUE));
     let manager = job.job.managed_by.as_deref().unwrap_or(JOB_CONTROLLER);
     // What made it may go by whether it is suspended. A CronJob does not.
-    let is_made_by_others = objects::controller(&job.metadata).is_some_and(|kind| kind != "CronJob");
+    let is_made_by_others =
+        objects::controller(&job.metadata).is_some_and(|kind| kind != "CronJob");
     if is_kueues || manager != JOB_CONTROLLER || is_made_by_others {
         return false;
     }
     let parallelism = job.job.parallelism.unwrap_or(1);
     let pods = parallelism.min(job.job.completions.unwrap_or(parallelism));
-    let has_own_volumes = part.fields.volumes.iter().flatten().any(|volume| volume.ephemeral.is_some());
+    let has_own_volumes =
+        part.fields.volumes.iter().flatten().any(|volume| volume.ephemeral.is_some());
     // Others of its group may wait for its pods, and so may who is to take a gate off them.
     let pod = pod_of(Kind::Job, job, part);
-    let stands_alone =
-        pod.is_some_and(|pod| pod.group.is_none() && pod.gates.iter().all(|gate| **gate == *names::GATE));
+    let stands_alone = pod.is_some_and(|pod| {
+        pod.group.is_none() && pod.gates.iter().all(|gate| **gate == *names::GATE)
+    });
     (1..=u64::from(GROUP_SIZE_MAX)).contains(&pods) && !has_own_volumes && stands_alone
 }
 
@@ -118,12 +125,23 @@ mod tests {
         let mark = json!({"op": "add", "path": "/metadata/annotations", "value": {"fluxqueue/suspended": "true"}});
         assert_eq!(patch(job("fluxqueue"), None), json!([suspended, mark]));
         let mark = json!({"op": "add", "path": "/metadata/annotations/fluxqueue~1suspended", "value": "true"});
-        assert_eq!(patch(with("/metadata/annotations", json!({"a": "b"})), None), json!([suspended, mark]));
-        let owner =
-            |kind: &str| json!([{"apiVersion": "v1", "kind": kind, "name": "o", "uid": "u", "controller": true}]);
+        assert_eq!(
+            patch(with("/metadata/annotations", json!({"a": "b"})), None),
+            json!([suspended, mark])
+        );
+        let owner = |kind: &str| json!([{"apiVersion": "v1", "kind": kind, "name": "o", "uid": "u", "controller": true}]);
         assert_ne!(patch(with("/metadata/ownerReferences", owner("CronJob")), None), json!([]));
-        assert_ne!(patch(with("/spec/managedBy", json!("kubernetes.io/job-controller")), None), json!([]));
-        assert_ne!(patch(with("/spec/template/spec/schedulingGates", json!([{"name": "fluxqueue"}])), None), json!([]));
+        assert_ne!(
+            patch(with("/spec/managedBy", json!("kubernetes.io/job-controller")), None),
+            json!([])
+        );
+        assert_ne!(
+            patch(
+                with("/spec/template/spec/schedulingGates", json!([{"name": "fluxqueue"}])),
+                None
+            ),
+            json!([])
+        );
     }
 
     #[test]
@@ -158,7 +176,8 @@ mod tests {
         let suspended = json!([{"op": "add", "path": "/spec/suspend", "value": true}]);
         assert_eq!(patch(marked.clone(), Some(marked)), suspended);
         // The scheduler takes mark and suspension off together.
-        let released = with("/metadata/annotations", json!({"fluxqueue/released-at": "2026-01-01T00:00:00Z"}));
+        let released =
+            with("/metadata/annotations", json!({"fluxqueue/released-at": "2026-01-01T00:00:00Z"}));
         assert_eq!(patch(released, Some(job("fluxqueue"))), json!([]));
     }
 }

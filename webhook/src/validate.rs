@@ -47,7 +47,8 @@ impl Admission {
 
     fn findings(&self, kind: Kind, object: &Object<'_>) -> Findings {
         let mut findings = Findings::default();
-        let part = object.pod.as_ref().filter(|part| self.is_ours(part.scheduler()) && !part.has_node());
+        let part =
+            object.pod.as_ref().filter(|part| self.is_ours(part.scheduler()) && !part.has_node());
         let Some(part) = part else { return findings };
         // Who made an object from a template that was accepted is not to blame for it; its pods are
         // looked at again.
@@ -55,7 +56,8 @@ impl Admission {
             return findings;
         }
         if part.is_too_large() {
-            let message = format!("has more than {SPEC_VALUES_MAX} values, which are not looked at");
+            let message =
+                format!("has more than {SPEC_VALUES_MAX} values, which are not looked at");
             findings.problems.push(Problem { field: format!("{}spec", kind.prefix()), message });
         }
         if let Some(pod) = pod_of(kind, object, part) {
@@ -64,7 +66,8 @@ impl Admission {
         findings.add_annotations("metadata", Some(&object.metadata).filter(|_| kind != Kind::Pod));
         findings.add_annotations("spec.jobTemplate.metadata", object.of_jobs.as_ref());
         if kind == Kind::CronJob {
-            findings.add_lost_walltime(&object.metadata, object.of_jobs.iter().chain([&part.metadata]));
+            findings
+                .add_lost_walltime(&object.metadata, object.of_jobs.iter().chain([&part.metadata]));
         }
         findings
     }
@@ -77,7 +80,8 @@ impl Findings {
                 Refusal::GroupSize(message) => ("metadata.labels", message),
                 Refusal::Unsupported(refused) => (refused.field.as_str(), refused.message.as_str()),
             };
-            self.problems.push(Problem { field: format!("{prefix}{field}"), message: message.to_owned() });
+            self.problems
+                .push(Problem { field: format!("{prefix}{field}"), message: message.to_owned() });
         }
         // The scheduler starts such pods one by one, and says so; an author who is there to be told
         // can mend it.
@@ -86,8 +90,13 @@ impl Findings {
         }
     }
 
-    /// A walltime that a CronJob says for itself reaches none of its Jobs: it hands on the annotations of its template only.
-    fn add_lost_walltime<'a>(&mut self, metadata: &ObjectMeta, mut of_templates: impl Iterator<Item = &'a ObjectMeta>) {
+    /// A walltime that a CronJob says for itself reaches none of its Jobs: it hands on the
+    /// annotations of its template only.
+    fn add_lost_walltime<'a>(
+        &mut self,
+        metadata: &ObjectMeta,
+        mut of_templates: impl Iterator<Item = &'a ObjectMeta>,
+    ) {
         let says = |metadata: &ObjectMeta| walltime::of_object(metadata).is_some();
         if says(metadata) && !of_templates.any(says) {
             let message = format!(
@@ -95,7 +104,10 @@ impl Findings {
                  spec.jobTemplate.metadata.annotations",
                 names::WALLTIME,
             );
-            self.problems.push(Problem { field: format!("metadata.annotations[{}]", names::WALLTIME), message });
+            self.problems.push(Problem {
+                field: format!("metadata.annotations[{}]", names::WALLTIME),
+                message,
+            });
         }
     }
 
@@ -118,7 +130,8 @@ impl Findings {
 /// The pod, or one of those that the template makes, as the scheduler reads it. `None` if it is too
 /// large, or none that the API server would take.
 pub(crate) fn pod_of(kind: Kind, object: &Object<'_>, part: &PodPart<'_>) -> Option<Pod> {
-    let mut metadata = if kind == Kind::Pod { object.metadata.clone() } else { part.metadata.clone() };
+    let mut metadata =
+        if kind == Kind::Pod { object.metadata.clone() } else { part.metadata.clone() };
     // What the API server gives a pod last. None of it decides whether the pod is refused.
     for identity in [&mut metadata.name, &mut metadata.namespace, &mut metadata.uid] {
         identity.get_or_insert_with(|| "to-be-given".to_owned());

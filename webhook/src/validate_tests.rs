@@ -4,9 +4,14 @@ use super::*;
 use crate::mutate::tests::request;
 
 fn judged(kind: &str, object: Value, old: Option<Value>) -> Vec<String> {
-    let admission = Admission::new(vec!["fluxqueue".to_owned()], "fluxqueue-system".to_owned()).unwrap();
+    let admission =
+        Admission::new(vec!["fluxqueue".to_owned()], "fluxqueue-system".to_owned()).unwrap();
     let findings = admission.judge(&request(kind, object, old));
-    findings.problems.into_iter().map(|problem| format!("{}: {}", problem.field, problem.message)).collect()
+    findings
+        .problems
+        .into_iter()
+        .map(|problem| format!("{}: {}", problem.field, problem.message))
+        .collect()
 }
 
 fn problems(kind: &str, object: Value) -> Vec<String> {
@@ -45,7 +50,11 @@ fn what_the_scheduler_would_refuse_is_refused_with_its_field() {
             "metadata.annotations[fluxqueue/walltime]: annotation fluxqueue/walltime: \"soon\" is not a duration",
         ),
         (
-            pod(json!({"fluxqueue/pod-group": "g", "fluxqueue/group-size": "0"}), none.clone(), none.clone()),
+            pod(
+                json!({"fluxqueue/pod-group": "g", "fluxqueue/group-size": "0"}),
+                none.clone(),
+                none.clone(),
+            ),
             "metadata.labels: label fluxqueue/group-size: \"0\" is not a size",
         ),
         (
@@ -55,9 +64,15 @@ fn what_the_scheduler_would_refuse_is_refused_with_its_field() {
     ];
     for (object, expected) in cases {
         let found = problems("Pod", object.clone());
-        assert!(found.len() == 1 && found[0].starts_with(expected), "{found:?} instead of {expected}");
+        assert!(
+            found.len() == 1 && found[0].starts_with(expected),
+            "{found:?} instead of {expected}"
+        );
         let found = problems("Job", json!({"metadata": {}, "spec": {"template": object}}));
-        assert!(found.len() == 1 && found[0].starts_with(&format!("spec.template.{expected}")), "{found:?}");
+        assert!(
+            found.len() == 1 && found[0].starts_with(&format!("spec.template.{expected}")),
+            "{found:?}"
+        );
     }
     assert_eq!(problems("Pod", pod(none.clone(), none.clone(), none)), [""; 0]);
 }
@@ -67,7 +82,10 @@ fn walltimes_of_what_makes_pods_are_read_too() {
     let walltime = json!({"annotations": {"fluxqueue/walltime": "2 days"}});
     let fine = pod(json!({}), json!({}), json!({}));
     let found = problems("Job", json!({"metadata": walltime, "spec": {"template": fine}}));
-    assert!(found.len() == 1 && found[0].starts_with("metadata.annotations[fluxqueue/walltime]: "), "{found:?}");
+    assert!(
+        found.len() == 1 && found[0].starts_with("metadata.annotations[fluxqueue/walltime]: "),
+        "{found:?}"
+    );
     let job = json!({"metadata": walltime, "spec": {"template": fine}});
     let found = problems("CronJob", json!({"metadata": {}, "spec": {"jobTemplate": job}}));
     let path = "spec.jobTemplate.metadata.annotations[fluxqueue/walltime]: ";
@@ -83,7 +101,10 @@ fn a_walltime_that_a_cron_job_does_not_hand_on_is_a_problem() {
         problems("CronJob", json!({"metadata": walltime, "spec": {"jobTemplate": job}}))
     };
     let found = cron_job(json!({}), fine.clone());
-    assert!(found.len() == 1 && found[0].starts_with("metadata.annotations[fluxqueue/walltime]: "), "{found:?}");
+    assert!(
+        found.len() == 1 && found[0].starts_with("metadata.annotations[fluxqueue/walltime]: "),
+        "{found:?}"
+    );
     assert!(found[0].contains("spec.jobTemplate.metadata.annotations"), "{found:?}");
     assert_eq!(cron_job(walltime.clone(), fine.clone()), [""; 0]);
     let mut template = fine;
@@ -94,7 +115,8 @@ fn a_walltime_that_a_cron_job_does_not_hand_on_is_a_problem() {
 #[test]
 fn who_asks_for_nodes_alone_says_true_or_false() {
     let odd = json!({"annotations": {"fluxqueue/exclusive": "yes"}});
-    let path = "metadata.annotations[fluxqueue/exclusive]: \"yes\" is neither \"true\" nor \"false\"";
+    let path =
+        "metadata.annotations[fluxqueue/exclusive]: \"yes\" is neither \"true\" nor \"false\"";
     let fine = pod(json!({}), json!({}), json!({}));
     assert_eq!(problems("Job", json!({"metadata": odd, "spec": {"template": fine}})), [path]);
     let mut template = fine.clone();
@@ -106,17 +128,24 @@ fn who_asks_for_nodes_alone_says_true_or_false() {
 #[test]
 fn levels_that_contradict_each_other_are_refused_wherever_they_stand() {
     let both = json!({"annotations": {"fluxqueue/required-level": "rack", "fluxqueue/preferred-level": "zone"}});
-    let path = "metadata.annotations[fluxqueue/preferred-level]: fluxqueue/required-level is there too";
+    let path =
+        "metadata.annotations[fluxqueue/preferred-level]: fluxqueue/required-level is there too";
     let fine = pod(json!({}), json!({}), json!({}));
     let found = problems("Job", json!({"metadata": both, "spec": {"template": fine}}));
     assert!(found.len() == 1 && found[0].starts_with(path), "{found:?}");
     let job = json!({"metadata": both, "spec": {"template": fine}});
     let found = problems("CronJob", json!({"metadata": {}, "spec": {"jobTemplate": job}}));
-    assert!(found.len() == 1 && found[0].starts_with(&format!("spec.jobTemplate.{path}")), "{found:?}");
+    assert!(
+        found.len() == 1 && found[0].starts_with(&format!("spec.jobTemplate.{path}")),
+        "{found:?}"
+    );
     let mut template = fine.clone();
     template["metadata"]["annotations"] = both["annotations"].clone();
     let found = problems("Job", json!({"metadata": {}, "spec": {"template": template}}));
-    assert!(found.len() == 1 && found[0].starts_with(&format!("spec.template.{path}")), "{found:?}");
+    assert!(
+        found.len() == 1 && found[0].starts_with(&format!("spec.template.{path}")),
+        "{found:?}"
+    );
 }
 
 #[test]
@@ -138,7 +167,11 @@ fn an_update_answers_only_for_what_it_makes_wrong() {
     changed["metadata"]["annotations"]["fluxqueue/walltime"] = json!("soon");
     assert_eq!(judged("Pod", changed.clone(), Some(stored.clone())).len(), 1);
     changed["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
-    assert_eq!(judged("Pod", changed, Some(stored)), [""; 0], "it only has to get rid of its finalizers");
+    assert_eq!(
+        judged("Pod", changed, Some(stored)),
+        [""; 0],
+        "it only has to get rid of its finalizers"
+    );
 }
 
 #[test]

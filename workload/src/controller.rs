@@ -8,7 +8,10 @@ use k8s_openapi::api::batch::v1::{Job, JobStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::metadata::{self, InvalidObject};
-use super::{Controller, OwnerKind, ShapeInterner, Suspension, Time, exclusive, group, levels, suspension, walltime};
+use super::{
+    Controller, OwnerKind, ShapeInterner, Suspension, Time, exclusive, group, levels, suspension,
+    walltime,
+};
 
 impl Controller {
     /// Reads a Job.
@@ -16,24 +19,32 @@ impl Controller {
         let no_status = JobStatus::default();
         let status = job.status.as_ref().unwrap_or(&no_status);
         let spec = job.spec.as_ref();
-        let has = |name: &str| status.conditions.iter().flatten().any(|c| c.type_ == name && c.status == "True");
+        let has = |name: &str| {
+            status.conditions.iter().flatten().any(|c| c.type_ == name && c.status == "True")
+        };
 
         let parallelism = count(spec.and_then(|spec| spec.parallelism), 1);
-        let completions = spec.and_then(|spec| spec.completions).map(|completions| count(Some(completions), 0));
+        let completions =
+            spec.and_then(|spec| spec.completions).map(|completions| count(Some(completions), 0));
         // An index that has failed for good (backoffLimitPerIndex) needs no success any more.
         let given_up = count_indexes(status.failed_indexes.as_deref().unwrap_or_default());
         let succeeded = count(status.succeeded, 0);
         let finished = has("Complete") || has("Failed");
-        // From these conditions on the Job makes no pods, though it is finished only when the last one has ended.
+        // From these conditions on the Job makes no pods, though it is finished only when the last
+        // one has ended.
         let ending = has("SuccessCriteriaMet") || has("FailureTarget");
         // What is suspended for us wants its pods all the same: we have others stand in for them.
-        let suspended = spec.and_then(|spec| spec.suspend) == Some(true) && !suspension::is_marked(job);
+        let suspended =
+            spec.and_then(|spec| spec.suspend) == Some(true) && !suspension::is_marked(job);
         let wants = if finished || ending || suspended {
             0
         } else {
             match completions {
-                Some(completions) => parallelism.min(completions.saturating_sub(given_up).saturating_sub(succeeded)),
-                // A work queue: after the first success no pod is made any more, those that run go on.
+                Some(completions) => {
+                    parallelism.min(completions.saturating_sub(given_up).saturating_sub(succeeded))
+                }
+                // A work queue: after the first success no pod is made any more, those that run go
+                // on.
                 None if succeeded > 0 => parallelism.min(count(status.active, 0)),
                 None => parallelism,
             }
@@ -45,11 +56,13 @@ impl Controller {
 
         let template = spec.and_then(|spec| spec.template.metadata.as_ref());
         let controller = elastic(OwnerKind::Job, "Job", (&job.metadata, template), 0)?;
-        let suspension = if finished { None } else { Suspension::of_job(job, &controller.id, shapes) };
+        let suspension =
+            if finished { None } else { Suspension::of_job(job, &controller.id, shapes) };
         Ok(Controller {
             wants,
             suspension,
-            can_start_together: completions.map_or(parallelism, |completions| parallelism.min(completions)),
+            can_start_together: completions
+                .map_or(parallelism, |completions| parallelism.min(completions)),
             succeeded,
             completions: completions.map(|completions| completions.saturating_sub(given_up)),
             parallelism,
@@ -82,15 +95,18 @@ impl Controller {
         let spec = set.spec.as_ref();
         let replicas = count(spec.and_then(|spec| spec.replicas), 1);
         let template = spec.and_then(|spec| spec.template.metadata.as_ref());
-        let controller = elastic(OwnerKind::StatefulSet, "StatefulSet", (&set.metadata, template), replicas)?;
+        let controller =
+            elastic(OwnerKind::StatefulSet, "StatefulSet", (&set.metadata, template), replicas)?;
         // Ordered sets make the next pod when the one before is ready.
-        let parallel = spec.and_then(|spec| spec.pod_management_policy.as_deref()) == Some("Parallel");
+        let parallel =
+            spec.and_then(|spec| spec.pod_management_policy.as_deref()) == Some("Parallel");
         let can_start_together = if parallel { replicas } else { replicas.min(1) };
         Ok(Controller { can_start_together, ..controller })
     }
 }
 
-/// A controller that keeps `replicas` pods for ever: its own metadata and those of its pod template.
+/// A controller that keeps `replicas` pods for ever: its own metadata and those of its pod
+/// template.
 fn elastic(
     kind: OwnerKind,
     kind_name: &'static str,
@@ -148,7 +164,8 @@ mod tests {
         spec["template"] = json!({});
         let metadata = json!({"name": "j", "namespace": "ns", "uid": "u"});
         let job = json!({"metadata": metadata, "spec": spec, "status": status});
-        Controller::from_job(&serde_json::from_value(job).unwrap(), &mut ShapeInterner::default()).unwrap()
+        Controller::from_job(&serde_json::from_value(job).unwrap(), &mut ShapeInterner::default())
+            .unwrap()
     }
 
     #[test]
@@ -171,15 +188,30 @@ mod tests {
             (json!({"parallelism": 3}), json!({"active": 2, "succeeded": 1}), 2, 3),
             (json!({"parallelism": 0, "completions": 5}), json!({}), 0, 0),
             (json!({"parallelism": 3, "suspend": true}), json!({}), 0, 3),
-            (json!({"parallelism": 3}), json!({"conditions": [{"type": "Complete", "status": "True"}]}), 0, 3),
-            (json!({"parallelism": 3}), json!({"conditions": [{"type": "Complete", "status": "False"}]}), 3, 3),
+            (
+                json!({"parallelism": 3}),
+                json!({"conditions": [{"type": "Complete", "status": "True"}]}),
+                0,
+                3,
+            ),
+            (
+                json!({"parallelism": 3}),
+                json!({"conditions": [{"type": "Complete", "status": "False"}]}),
+                3,
+                3,
+            ),
             (
                 json!({"parallelism": 3}),
                 json!({"conditions": [{"type": "SuccessCriteriaMet", "status": "True"}]}),
                 0,
                 3,
             ),
-            (json!({"parallelism": 3}), json!({"conditions": [{"type": "FailureTarget", "status": "True"}]}), 0, 3),
+            (
+                json!({"parallelism": 3}),
+                json!({"conditions": [{"type": "FailureTarget", "status": "True"}]}),
+                0,
+                3,
+            ),
         ];
         for (spec, status, wants, together) in cases {
             let read = job(&spec, &status);
@@ -229,14 +261,17 @@ mod tests {
         assert_eq!(read.walltime, Some(Ok(Lifetime::Endless)));
 
         let deployment = object(json!({"selector": selector, "template": {}}));
-        let read = Controller::from_deployment(&serde_json::from_value(deployment).unwrap()).unwrap();
+        let read =
+            Controller::from_deployment(&serde_json::from_value(deployment).unwrap()).unwrap();
         assert_eq!((read.kind, read.wants), (OwnerKind::Deployment, 1));
 
         let stateful = |policy: &str, replicas: i32| {
             let spec = json!({
                 "replicas": replicas, "podManagementPolicy": policy, "selector": selector, "serviceName": "", "template": {},
             });
-            let read = Controller::from_stateful_set(&serde_json::from_value(object(spec)).unwrap()).unwrap();
+            let read =
+                Controller::from_stateful_set(&serde_json::from_value(object(spec)).unwrap())
+                    .unwrap();
             (read.wants, read.can_start_together)
         };
         assert_eq!(stateful("OrderedReady", 4), (4, 1));

@@ -1,4 +1,5 @@
-//! Whether pods ask for their nodes alone, by an annotation on them or on the object that makes them.
+//! Whether pods ask for their nodes alone, by an annotation on them or on the object that makes
+//! them.
 
 use fluxqueue_api::names::EXCLUSIVE;
 use fluxqueue_api::text;
@@ -16,7 +17,9 @@ pub fn of_object(metadata: &ObjectMeta) -> Result<Option<bool>, Unsupported> {
         None => Ok(None),
         Some("true") => Ok(Some(true)),
         Some("false") => Ok(Some(false)),
-        Some(other) => Err(refused(&format!("{} is neither \"true\" nor \"false\"", text::quoted(other)))),
+        Some(other) => {
+            Err(refused(&format!("{} is neither \"true\" nor \"false\"", text::quoted(other))))
+        }
     }
 }
 
@@ -36,7 +39,10 @@ mod tests {
             of_object(&ObjectMeta { annotations, ..ObjectMeta::default() })
         };
         assert_eq!(FIELD, format!("metadata.annotations[{EXCLUSIVE}]"));
-        assert_eq!((read(None), read(Some("true")), read(Some("false"))), (Ok(None), Ok(Some(true)), Ok(Some(false))));
+        assert_eq!(
+            (read(None), read(Some("true")), read(Some("false"))),
+            (Ok(None), Ok(Some(true)), Ok(Some(false)))
+        );
         for value in ["", "True", "yes", "4"] {
             let wrong = read(Some(value)).unwrap_err();
             assert_eq!(wrong.message, format!("{value:?} is neither \"true\" nor \"false\""));

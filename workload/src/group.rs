@@ -15,20 +15,22 @@ pub const GROUP_SIZE_MAX: u32 = 100_000;
 /// The group that labels name: the first pair of [`GROUP_LABELS`] of which both are there.
 pub(super) fn of_labels(labels: Option<&BTreeMap<String, String>>) -> Option<GroupLabels> {
     let labels = labels?;
-    let (name_label, name, size_label, size) = GROUP_LABELS.iter().find_map(|(name_label, size_label)| {
-        Some((name_label, labels.get(*name_label)?, size_label, labels.get(*size_label)?))
-    })?;
+    let (name_label, name, size_label, size) =
+        GROUP_LABELS.iter().find_map(|(name_label, size_label)| {
+            Some((name_label, labels.get(*name_label)?, size_label, labels.get(*size_label)?))
+        })?;
     let size = if name.is_empty() {
         Err(format!("label {name_label} is empty"))
     } else {
-        parse_size(size).map_err(|reason| format!("label {size_label}: {} {reason}", text::quoted(size)))
+        parse_size(size)
+            .map_err(|reason| format!("label {size_label}: {} {reason}", text::quoted(size)))
     };
     Some(GroupLabels { name: label_value(name).into(), size })
 }
 
 impl Pod {
-    /// What is wrong with its group labels, if it has some and they form no pair: it starts by itself, which its author may not
-    /// expect. Does not name the pod.
+    /// What is wrong with its group labels, if it has some and they form no pair: it starts by
+    /// itself, which its author may not expect. Does not name the pod.
     pub fn half_group_label(&self) -> Option<String> {
         // Most pods have none of them, and there are more of these than pods have labels.
         let is_one = |(label, _): &(Arc<str>, Arc<str>)| {
@@ -39,7 +41,8 @@ impl Pod {
         }
         let has = |label: &str| self.label(label).is_some();
         let sizes_of = |name: &str| {
-            let sizes = GROUP_LABELS.iter().filter(|(label, _)| *label == name).map(|(_, size)| *size);
+            let sizes =
+                GROUP_LABELS.iter().filter(|(label, _)| *label == name).map(|(_, size)| *size);
             sizes.collect::<Vec<_>>().join(" or ")
         };
         if let Some((name, _)) = GROUP_LABELS.iter().find(|(name, _)| has(name)) {
@@ -49,7 +52,8 @@ impl Pod {
             ));
         }
         let (_, size) = GROUP_LABELS.iter().find(|(_, size)| has(size))?;
-        let names: Vec<&str> = GROUP_LABELS.iter().filter(|(_, label)| label == size).map(|(name, _)| *name).collect();
+        let names: Vec<&str> =
+            GROUP_LABELS.iter().filter(|(_, label)| label == size).map(|(name, _)| *name).collect();
         let names = names.join(" or ");
         Some(format!(
             "label {size} says how many start together, but label {names} is missing: its pods start one by one"
@@ -81,13 +85,16 @@ mod tests {
     }
 
     fn size(text: &str) -> Result<u32, String> {
-        of_labels(Some(&labels(&[("fluxqueue.pod-group", "g"), ("fluxqueue.group-size", text)]))).unwrap().size
+        of_labels(Some(&labels(&[("fluxqueue.pod-group", "g"), ("fluxqueue.group-size", text)])))
+            .unwrap()
+            .size
     }
 
     #[test]
     fn each_pair_of_the_seeds_forms_a_group() {
         for (name_label, size_label) in GROUP_LABELS {
-            let group = of_labels(Some(&labels(&[(name_label, "ring"), (size_label, "4")]))).unwrap();
+            let group =
+                of_labels(Some(&labels(&[(name_label, "ring"), (size_label, "4")]))).unwrap();
             assert_eq!((&*group.name, group.size), ("ring", Ok(4)));
         }
     }
@@ -98,7 +105,10 @@ mod tests {
         assert_eq!(of_labels(Some(&labels(&[]))), None);
         assert_eq!(of_labels(Some(&labels(&[("fluxqueue.pod-group", "g")]))), None);
         assert_eq!(of_labels(Some(&labels(&[("fluxqueue.group-size", "2")]))), None);
-        assert_eq!(of_labels(Some(&labels(&[("fluxqueue.pod-group", "g"), ("fluence.group-size", "2")]))), None);
+        assert_eq!(
+            of_labels(Some(&labels(&[("fluxqueue.pod-group", "g"), ("fluence.group-size", "2")]))),
+            None
+        );
     }
 
     #[test]
@@ -137,7 +147,9 @@ mod tests {
 
     #[test]
     fn an_empty_name_is_reported_not_shared() {
-        let group = of_labels(Some(&labels(&[("fluxqueue.pod-group", ""), ("fluxqueue.group-size", "2")]))).unwrap();
+        let group =
+            of_labels(Some(&labels(&[("fluxqueue.pod-group", ""), ("fluxqueue.group-size", "2")])))
+                .unwrap();
         assert_eq!(group.size, Err("label fluxqueue.pod-group is empty".to_owned()));
     }
 }

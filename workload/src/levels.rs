@@ -1,12 +1,14 @@
-//! What pods ask of the levels of the machine, by annotations: that all of them are within one rack, say.
+//! What pods ask of the levels of the machine, by annotations: that all of them are within one
+//! rack, say.
 //!
-//! Annotations stand on pods, or on the object that makes them. Which levels there are is not known here: they are named.
-//! Kueue's annotations about topology mean what they mean there.
+//! Annotations stand on pods, or on the object that makes them. Which levels there are is not known
+//! here: they are named. Kueue's annotations about topology mean what they mean there.
 
 use std::sync::Arc;
 
 use fluxqueue_api::names::{
-    LEVEL_SCOPE, MAX_PER_PART, MAX_SKEW, PREFERRED_LEVEL, REQUIRED_LEVEL, SLICE_LEVEL, SLICE_SIZE, SPREAD_LEVEL,
+    LEVEL_SCOPE, MAX_PER_PART, MAX_SKEW, PREFERRED_LEVEL, REQUIRED_LEVEL, SLICE_LEVEL, SLICE_SIZE,
+    SPREAD_LEVEL,
 };
 use fluxqueue_api::text::{self, KEY_BYTES_MAX, NAME_BYTES_MAX};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -14,7 +16,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use super::Unsupported;
 use super::metadata::annotation;
 
-/// Kueue's: all pods of a pod set, which is a role here, within one domain of the level whose node label this is.
+/// Kueue's: all pods of a pod set, which is a role here, within one domain of the level whose node
+/// label this is.
 const KUEUE_REQUIRED: &str = "kueue.x-k8s.io/podset-required-topology";
 /// Kueue's: so if possible.
 const KUEUE_PREFERRED: &str = "kueue.x-k8s.io/podset-preferred-topology";
@@ -56,7 +59,8 @@ pub enum LevelBound {
 pub struct Spread {
     /// No more than so many are in any part.
     pub max_per_part: Option<u32>,
-    /// The numbers of pods in any two parts differ by no more. All parts count that have a node to which the pods are admitted.
+    /// The numbers of pods in any two parts differ by no more. All parts count that have a node to
+    /// which the pods are admitted.
     pub max_skew: Option<u32>,
 }
 
@@ -92,13 +96,19 @@ pub fn of_object(metadata: &ObjectMeta) -> Result<LevelRules, Unsupported> {
     for (name, bound, is_ours) in KNOWN {
         let Some(value) = annotation(metadata, name) else { continue };
         if let Some(other) = found.first() {
-            return Err(refused(name, format!("{} is there too: only one of them can be honoured", other.annotation)));
+            return Err(refused(
+                name,
+                format!("{} is there too: only one of them can be honoured", other.annotation),
+            ));
         }
         check_level(name, value)?;
         let of = match annotation(metadata, KUEUE_GROUP) {
             _ if is_ours => own_scope.clone(),
             Some(group) if group.len() > NAME_BYTES_MAX => {
-                let text = format!("{} is no name: it is longer than {NAME_BYTES_MAX} bytes", text::quoted(group));
+                let text = format!(
+                    "{} is no name: it is longer than {NAME_BYTES_MAX} bytes",
+                    text::quoted(group)
+                );
                 return Err(refused(KUEUE_GROUP, text));
             }
             Some(group) => RuleScope::Group(group.into()),
@@ -107,11 +117,16 @@ pub fn of_object(metadata: &ObjectMeta) -> Result<LevelRules, Unsupported> {
         found.push(LevelRule { level: value.into(), bound, of, annotation: name });
     }
     if annotation(metadata, KUEUE_SLICE_LAYERS).is_some() {
-        return Err(refused(KUEUE_SLICE_LAYERS, "slices of several levels cannot be honoured".to_owned()));
+        return Err(refused(
+            KUEUE_SLICE_LAYERS,
+            "slices of several levels cannot be honoured".to_owned(),
+        ));
     }
     found.extend(slices(metadata, SLICE_LEVEL, SLICE_SIZE)?);
     let of_kueue = slices(metadata, KUEUE_SLICE, KUEUE_SLICE_SIZE)?;
-    if let (Some(of_kueue), Some(other)) = (&of_kueue, found.iter().find(|rule| rule.annotation == SLICE_LEVEL)) {
+    if let (Some(of_kueue), Some(other)) =
+        (&of_kueue, found.iter().find(|rule| rule.annotation == SLICE_LEVEL))
+    {
         let text = format!("{} is there too: only one of them can be honoured", other.annotation);
         return Err(of_kueue.refused(text));
     }
@@ -127,7 +142,10 @@ fn own_scope(metadata: &ObjectMeta) -> Result<RuleScope, Unsupported> {
         Some("job") => RuleScope::Job,
         Some("role") => RuleScope::Role,
         Some(other) => {
-            return Err(refused(LEVEL_SCOPE, format!("{} is neither \"job\" nor \"role\"", text::quoted(other))));
+            return Err(refused(
+                LEVEL_SCOPE,
+                format!("{} is neither \"job\" nor \"role\"", text::quoted(other)),
+            ));
         }
     };
     let asks = [REQUIRED_LEVEL, PREFERRED_LEVEL, SPREAD_LEVEL];
@@ -139,7 +157,11 @@ fn own_scope(metadata: &ObjectMeta) -> Result<RuleScope, Unsupported> {
 }
 
 /// What is asked of slices, by a level and a size.
-fn slices(metadata: &ObjectMeta, level: &'static str, size: &'static str) -> Result<Option<LevelRule>, Unsupported> {
+fn slices(
+    metadata: &ObjectMeta,
+    level: &'static str,
+    size: &'static str,
+) -> Result<Option<LevelRule>, Unsupported> {
     let numbers = [(size, "says how many pods a slice has")];
     let found = level_and_pods(metadata, (level, "asks for slices"), numbers)?;
     Ok(found.and_then(|(value, [pods])| {
@@ -169,7 +191,10 @@ fn check_level(annotation: &'static str, value: &str) -> Result<(), Unsupported>
         0 => Err(refused(annotation, "names no level".to_owned())),
         1..=KEY_BYTES_MAX => Ok(()),
         _ => {
-            let text = format!("{} is no level: it is longer than {KEY_BYTES_MAX} bytes", text::quoted(value));
+            let text = format!(
+                "{} is no level: it is longer than {KEY_BYTES_MAX} bytes",
+                text::quoted(value)
+            );
             Err(refused(annotation, text))
         }
     }
@@ -178,8 +203,8 @@ fn check_level(annotation: &'static str, value: &str) -> Result<(), Unsupported>
 /// What names a level, and numbers of pods that are said beside it.
 type Numbers<'a, const N: usize> = (&'a str, [Option<u32>; N]);
 
-/// A level and numbers of pods, which are nothing without each other: one of the numbers at least has to be there. With each annotation
-/// comes what it says.
+/// A level and numbers of pods, which are nothing without each other: one of the numbers at least
+/// has to be there. With each annotation comes what it says.
 fn level_and_pods<'a, const N: usize>(
     metadata: &'a ObjectMeta,
     (level, asks): (&'static str, &str),
@@ -197,9 +222,9 @@ fn level_and_pods<'a, const N: usize>(
     for ((name, _), found) in numbers.iter().zip(&mut found) {
         let Some(text) = annotation(metadata, name) else { continue };
         let number = text.parse::<u32>().ok().filter(|number| *number > 0);
-        *found = Some(
-            number.ok_or_else(|| refused(name, format!("{} is no number of pods from 1 on", text::quoted(text))))?,
-        );
+        *found = Some(number.ok_or_else(|| {
+            refused(name, format!("{} is no number of pods from 1 on", text::quoted(text)))
+        })?);
     }
     if found.iter().all(Option::is_none) {
         let names = numbers.map(|(name, _)| name).join(" or ");
@@ -224,8 +249,12 @@ mod tests {
     use super::*;
 
     fn read(annotations: &[(&str, &str)]) -> Result<Vec<(String, LevelBound, RuleScope)>, String> {
-        let annotations = annotations.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
-        let rules = of_object(&ObjectMeta { annotations: Some(annotations), ..ObjectMeta::default() });
+        let annotations = annotations
+            .iter()
+            .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+            .collect();
+        let rules =
+            of_object(&ObjectMeta { annotations: Some(annotations), ..ObjectMeta::default() });
         let rules = rules.map_err(|refused| format!("{}: {}", refused.field, refused.message))?;
         let rules = rules.iter().flat_map(|rules| rules.iter());
         Ok(rules.map(|rule| (rule.level.to_string(), rule.bound, rule.of.clone())).collect())
@@ -245,7 +274,10 @@ mod tests {
         let rack = |bound, of| Ok(vec![("example.com/rack".to_owned(), bound, of)]);
         let required = (KUEUE_REQUIRED, "example.com/rack");
         assert_eq!(read(&[required]), rack(LevelBound::Required, RuleScope::Role));
-        assert_eq!(read(&[(KUEUE_PREFERRED, "example.com/rack")]), rack(LevelBound::Preferred, RuleScope::Role));
+        assert_eq!(
+            read(&[(KUEUE_PREFERRED, "example.com/rack")]),
+            rack(LevelBound::Preferred, RuleScope::Role)
+        );
         let group = RuleScope::Group("mpi".into());
         assert_eq!(read(&[required, (KUEUE_GROUP, "mpi")]), rack(LevelBound::Required, group));
         assert_eq!(read(&[("kueue.x-k8s.io/podset-unconstrained-topology", "true")]), Ok(vec![]));
@@ -255,34 +287,53 @@ mod tests {
     fn what_is_ours_is_for_the_job_or_for_each_role() {
         let role = (LEVEL_SCOPE, "role");
         let of_role = |bound| ("rack".to_owned(), bound, RuleScope::Role);
-        assert_eq!(read(&[(REQUIRED_LEVEL, "rack"), role]), Ok(vec![of_role(LevelBound::Required)]));
-        assert_eq!(read(&[(PREFERRED_LEVEL, "rack"), role]), Ok(vec![of_role(LevelBound::Preferred)]));
+        assert_eq!(
+            read(&[(REQUIRED_LEVEL, "rack"), role]),
+            Ok(vec![of_role(LevelBound::Required)])
+        );
+        assert_eq!(
+            read(&[(PREFERRED_LEVEL, "rack"), role]),
+            Ok(vec![of_role(LevelBound::Preferred)])
+        );
         let spread = LevelBound::Spread(Spread { max_per_part: Some(4), max_skew: None });
-        assert_eq!(read(&[(SPREAD_LEVEL, "rack"), (MAX_PER_PART, "4"), role]), Ok(vec![of_role(spread)]));
+        assert_eq!(
+            read(&[(SPREAD_LEVEL, "rack"), (MAX_PER_PART, "4"), role]),
+            Ok(vec![of_role(spread)])
+        );
         let job = read(&[(REQUIRED_LEVEL, "rack"), (LEVEL_SCOPE, "job")]);
         assert_eq!(job, read(&[(REQUIRED_LEVEL, "rack")]));
         for (annotations, expected) in [
-            (&[(REQUIRED_LEVEL, "rack"), (LEVEL_SCOPE, "pod")][..], r#""pod" is neither "job" nor "role""#),
+            (
+                &[(REQUIRED_LEVEL, "rack"), (LEVEL_SCOPE, "pod")][..],
+                r#""pod" is neither "job" nor "role""#,
+            ),
             (
                 &[role, (KUEUE_REQUIRED, "rack")][..],
                 "says for which pods a rule is, but fluxqueue/required-level or fluxqueue/preferred-level or \
                  fluxqueue/spread-level is missing",
             ),
         ] {
-            assert_eq!(read(annotations), Err(format!("metadata.annotations[fluxqueue/level-scope]: {expected}")));
+            assert_eq!(
+                read(annotations),
+                Err(format!("metadata.annotations[fluxqueue/level-scope]: {expected}"))
+            );
         }
     }
 
     #[test]
     fn slices_have_a_level_and_a_size() {
-        let slice = |level: &str, pods| (level.to_owned(), LevelBound::Required, RuleScope::Slice(pods));
+        let slice =
+            |level: &str, pods| (level.to_owned(), LevelBound::Required, RuleScope::Slice(pods));
         assert_eq!(read(&[(SLICE_LEVEL, "rack"), (SLICE_SIZE, "4")]), Ok(vec![slice("rack", 4)]));
         assert_eq!(
             read(&[(KUEUE_SLICE, "example.com/rack"), (KUEUE_SLICE_SIZE, "8")]),
             Ok(vec![slice("example.com/rack", 8)])
         );
         let both = read(&[(REQUIRED_LEVEL, "zone"), (SLICE_LEVEL, "rack"), (SLICE_SIZE, "2")]);
-        assert_eq!(both, Ok(vec![("zone".to_owned(), LevelBound::Required, RuleScope::Job), slice("rack", 2)]));
+        assert_eq!(
+            both,
+            Ok(vec![("zone".to_owned(), LevelBound::Required, RuleScope::Job), slice("rack", 2)])
+        );
         for (annotations, expected) in [
             (
                 &[(SLICE_LEVEL, "rack")][..],
@@ -303,15 +354,21 @@ mod tests {
         ] {
             assert_eq!(read(annotations), Err(format!("metadata.annotations{expected}")));
         }
-        let both = [(SLICE_LEVEL, "rack"), (SLICE_SIZE, "2"), (KUEUE_SLICE, "rack"), (KUEUE_SLICE_SIZE, "2")];
+        let both = [
+            (SLICE_LEVEL, "rack"),
+            (SLICE_SIZE, "2"),
+            (KUEUE_SLICE, "rack"),
+            (KUEUE_SLICE_SIZE, "2"),
+        ];
         assert!(read(&both).unwrap_err().contains("fluxqueue/slice-level is there too"));
     }
 
     #[test]
     fn slices_of_several_levels_are_refused_by_name() {
         let layers = (KUEUE_SLICE_LAYERS, r#"[{"topology":"example.com/rack","size":4}]"#);
-        let expected =
-            format!("metadata.annotations[{KUEUE_SLICE_LAYERS}]: slices of several levels cannot be honoured");
+        let expected = format!(
+            "metadata.annotations[{KUEUE_SLICE_LAYERS}]: slices of several levels cannot be honoured"
+        );
         assert_eq!(read(&[layers]), Err(expected.clone()));
         assert_eq!(read(&[(KUEUE_REQUIRED, "example.com/block"), layers]), Err(expected));
     }
@@ -320,7 +377,11 @@ mod tests {
     fn a_spread_has_a_level_and_a_number() {
         let four = (MAX_PER_PART, "4");
         let spread = |max_per_part, max_skew| {
-            ("rack".to_owned(), LevelBound::Spread(Spread { max_per_part, max_skew }), RuleScope::Job)
+            (
+                "rack".to_owned(),
+                LevelBound::Spread(Spread { max_per_part, max_skew }),
+                RuleScope::Job,
+            )
         };
         assert_eq!(read(&[(SPREAD_LEVEL, "rack"), four]), Ok(vec![spread(Some(4), None)]));
         let skew = (MAX_SKEW, "1");
@@ -371,7 +432,9 @@ mod tests {
         for other in [PREFERRED_LEVEL, KUEUE_REQUIRED, KUEUE_PREFERRED] {
             let error = read(&[(REQUIRED_LEVEL, "rack"), (other, "rack")]).unwrap_err();
             assert!(
-                error.starts_with(&format!("metadata.annotations[{other}]: fluxqueue/required-level is there too")),
+                error.starts_with(&format!(
+                    "metadata.annotations[{other}]: fluxqueue/required-level is there too"
+                )),
                 "{error}"
             );
         }

@@ -1,7 +1,8 @@
 //! What there is to run: pods and the objects that make them, as the core sees them.
 //!
-//! The types here are small, owned and comparable; conversion from Kubernetes objects lives in the submodules and is
-//! pure. What belongs together (a gang, an elastic set) is decided by the core from these facts, not here.
+//! The types here are small, owned and comparable; conversion from Kubernetes objects lives in the
+//! submodules and is pure. What belongs together (a gang, an elastic set) is decided by the core
+//! from these facts, not here.
 
 pub mod constraints;
 mod controller;
@@ -41,7 +42,8 @@ use constraints::Constraints;
 use levels::LevelRules;
 use storage::PodClaim;
 
-/// A UTC instant in microseconds since the Unix epoch. The core never reads a clock: it is always told the time.
+/// A UTC instant in microseconds since the Unix epoch. The core never reads a clock: it is always
+/// told the time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Time(pub i64);
 
@@ -66,8 +68,9 @@ pub struct ObjectRef {
 /// A pod, whoever schedules it, reduced to what placement depends on.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pod {
-    /// `metadata.resourceVersion` of a pod without a node: what is written to it is written to this version. Later nothing is
-    /// written to it any more, and changes of its status alone are no news.
+    /// `metadata.resourceVersion` of a pod without a node: what is written to it is written to this
+    /// version. Later nothing is written to it any more, and changes of its status alone are no
+    /// news.
     pub resource_version: Option<Arc<str>>,
     /// Which pod.
     pub id: ObjectRef,
@@ -85,7 +88,8 @@ pub struct Pod {
     pub gates: Vec<Arc<str>>,
     /// The controller owner, if it has one.
     pub owner: Option<Owner>,
-    /// The group labels of the seeds, if it carries a pair of them (a group name without a size is no group).
+    /// The group labels of the seeds, if it carries a pair of them (a group name without a size is
+    /// no group).
     pub group: Option<GroupLabels>,
     /// `batch.kubernetes.io/job-completion-index`.
     pub completion_index: Option<u32>,
@@ -93,12 +97,14 @@ pub struct Pod {
     pub priority: i32,
     /// `metadata.creationTimestamp`.
     pub created: Time,
-    /// When it began to take its node: `status.startTime`, or when it was bound. `None` while that is not known.
+    /// When it began to take its node: `status.startTime`, or when it was bound. `None` while that
+    /// is not known.
     pub started: Option<Time>,
     /// When the last of its containers ended, of a pod that has ended.
     pub ended: Option<Time>,
-    /// `metadata.labels`, sorted by key: what the anti-affinity of pods already there is matched against. They are not
-    /// part of the shape, since pods of one template differ in them (a Job's completion index, say).
+    /// `metadata.labels`, sorted by key: what the anti-affinity of pods already there is matched
+    /// against. They are not part of the shape, since pods of one template differ in them (a Job's
+    /// completion index, say).
     pub labels: metadata::Labels,
     /// What it asks and where it may go. Pods of one template share one value.
     pub shape: Arc<Shape>,
@@ -106,7 +112,8 @@ pub struct Pod {
     pub levels: LevelRules,
     /// Whether it asks for its node alone, if it says so itself.
     pub exclusive: Option<bool>,
-    /// The claims that it mounts. They are not part of the shape, since pods of one template differ in them.
+    /// The claims that it mounts. They are not part of the shape, since pods of one template differ
+    /// in them.
     pub claims: Vec<PodClaim>,
     /// How long its resources are taken.
     pub lifetime: Lifetime,
@@ -125,8 +132,9 @@ pub struct Pod {
 }
 
 impl Pod {
-    /// A pod that has no node yet, made at the beginning of time, and of which nothing else is to be said: no owner, group, gates,
-    /// labels or priority, an end that nobody knows, and no time to stop.
+    /// A pod that has no node yet, made at the beginning of time, and of which nothing else is to
+    /// be said: no owner, group, gates, labels or priority, an end that nobody knows, and no time
+    /// to stop.
     pub fn waiting(id: ObjectRef, scheduler: Arc<str>, shape: Arc<Shape>) -> Self {
         Pod {
             resource_version: None,
@@ -159,8 +167,8 @@ impl Pod {
         }
     }
 
-    /// It belongs to its node, as the pods of a DaemonSet do and those of which a kubelet knows by itself: wherever a job is, such pods
-    /// are there too.
+    /// It belongs to its node, as the pods of a DaemonSet do and those of which a kubelet knows by
+    /// itself: wherever a job is, such pods are there too.
     pub fn stays_on_its_node(&self) -> bool {
         let kind = self.owner.as_ref().map(|owner| &owner.kind);
         matches!(kind, Some(OwnerKind::Other(kind)) if matches!(&**kind, "DaemonSet" | "Node"))
@@ -178,13 +186,14 @@ pub enum Phase {
     Succeeded,
     /// Failed by itself.
     Failed,
-    /// Failed because the kubelet refused or evicted it; `reason` is `status.reason` (OutOfcpu, Evicted, ...).
+    /// Failed because the kubelet refused or evicted it; `reason` is `status.reason` (OutOfcpu,
+    /// Evicted, ...).
     Refused {
         /// `status.reason`.
         reason: Arc<str>,
     },
-    /// Failed because it was drained, preempted or deleted with its node (condition DisruptionTarget): its kubelet had nothing
-    /// against it.
+    /// Failed because it was drained, preempted or deleted with its node (condition
+    /// DisruptionTarget): its kubelet had nothing against it.
     Disrupted {
         /// The reason of the condition.
         reason: Arc<str>,
@@ -212,8 +221,9 @@ pub enum Lifetime {
 }
 
 impl Lifetime {
-    /// The longest that anything is planned for: twice the longest walltime, 200 years. What lasts longer, as with the largest
-    /// `terminationGracePeriodSeconds`, has no end that can be planned with: dates after the year 9999 cannot even be written.
+    /// The longest that anything is planned for: twice the longest walltime, 200 years. What lasts
+    /// longer, as with the largest `terminationGracePeriodSeconds`, has no end that can be planned
+    /// with: dates after the year 9999 cannot even be written.
     pub const SECS_MAX: u64 = 2 * walltime::WALLTIME_SECS_MAX;
 
     /// As long and so many seconds more, where it is known how long.
@@ -297,11 +307,11 @@ pub struct Controller {
     pub owner: Option<Owner>,
     /// `metadata.creationTimestamp`.
     pub created: Time,
-    /// How many pods it wants at once: min(parallelism, completions - succeeded) of a Job (0 once it is finished or
-    /// suspended), `spec.replicas` of the others.
+    /// How many pods it wants at once: min(parallelism, completions - succeeded) of a Job (0 once
+    /// it is finished or suspended), `spec.replicas` of the others.
     pub wants: u32,
-    /// How many pods it can have at once before any of them is ready: like `wants` at the start (so without what has
-    /// succeeded), but 1 for a StatefulSet with podManagementPolicy OrderedReady.
+    /// How many pods it can have at once before any of them is ready: like `wants` at the start (so
+    /// without what has succeeded), but 1 for a StatefulSet with podManagementPolicy OrderedReady.
     pub can_start_together: u32,
     /// A Job's `status.succeeded`; 0 for the others.
     pub succeeded: u32,
@@ -313,25 +323,29 @@ pub struct Controller {
     pub finished: bool,
     /// The Job has the condition Failed (or FailureTarget).
     pub failed: bool,
-    /// What is known of its end: a Job's `activeDeadlineSeconds` counted from `status.startTime` (an instant).
+    /// What is known of its end: a Job's `activeDeadlineSeconds` counted from `status.startTime`
+    /// (an instant).
     pub deadline: Option<Time>,
     /// A Job's `activeDeadlineSeconds`.
     pub deadline_secs: Option<u64>,
     /// `metadata.deletionTimestamp` is set.
     pub deleting: bool,
-    /// The group that the labels of its pod template name: its pods are members of that group, also those that it has not made yet.
+    /// The group that the labels of its pod template name: its pods are members of that group, also
+    /// those that it has not made yet.
     pub group: Option<GroupLabels>,
     /// The queue that the object's label names.
     pub queue: Option<Arc<str>>,
-    /// The walltime annotation of the object ([`Lifetime::Seconds`], or [`Lifetime::Endless`] for `unlimited`), or why
-    /// its value is no duration (names the annotation).
+    /// The walltime annotation of the object ([`Lifetime::Seconds`], or [`Lifetime::Endless`] for
+    /// `unlimited`), or why its value is no duration (names the annotation).
     pub walltime: Option<Result<Lifetime, String>>,
-    /// What the object's annotations ask of levels of the machine for those of its pods that ask for nothing themselves, or what is
-    /// wrong with them.
+    /// What the object's annotations ask of levels of the machine for those of its pods that ask
+    /// for nothing themselves, or what is wrong with them.
     pub levels: Result<LevelRules, Unsupported>,
-    /// Whether the object asks for nodes alone for its pods, if it says so, or what is wrong with that.
+    /// Whether the object asks for nodes alone for its pods, if it says so, or what is wrong with
+    /// that.
     pub exclusive: Result<Option<bool>, Unsupported>,
-    /// What Fluxqueue's suspension has come to, of a Job that it has had suspended and that has not ended.
+    /// What Fluxqueue's suspension has come to, of a Job that it has had suspended and that has not
+    /// ended.
     pub suspension: Option<Suspension>,
 }
 
@@ -431,7 +445,10 @@ impl fmt::Display for ObjectRef {
 impl Phase {
     /// The pod has ended and uses nothing any more.
     pub fn is_terminal(&self) -> bool {
-        matches!(self, Phase::Succeeded | Phase::Failed | Phase::Refused { .. } | Phase::Disrupted { .. })
+        matches!(
+            self,
+            Phase::Succeeded | Phase::Failed | Phase::Refused { .. } | Phase::Disrupted { .. }
+        )
     }
 }
 

@@ -12,7 +12,8 @@ use super::{ObjectKey, ObjectRef, Owner, OwnerKind, Time, Uid};
 /// Labels, sorted by key.
 pub type Labels = Arc<[(Arc<str>, Arc<str>)]>;
 
-/// An object that lacks what every object from an API server has. It cannot be told from others, so it is left out.
+/// An object that lacks what every object from an API server has. It cannot be told from others, so
+/// it is left out.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{kind} {object}: {field}: {message}")]
 pub struct InvalidObject {
@@ -34,7 +35,10 @@ pub fn object_ref(kind: &'static str, metadata: &ObjectMeta) -> Result<ObjectRef
 }
 
 /// Name and uid of an object.
-pub fn name_and_uid(kind: &'static str, metadata: &ObjectMeta) -> Result<(Arc<str>, Uid), InvalidObject> {
+pub fn name_and_uid(
+    kind: &'static str,
+    metadata: &ObjectMeta,
+) -> Result<(Arc<str>, Uid), InvalidObject> {
     let name = required(kind, metadata, "metadata.name", metadata.name.as_deref())?;
     let uid = required(kind, metadata, "metadata.uid", metadata.uid.as_deref())?;
     Ok((name.into(), uid.into()))
@@ -44,8 +48,12 @@ pub fn name_and_uid(kind: &'static str, metadata: &ObjectMeta) -> Result<(Arc<st
 pub fn owner(metadata: &ObjectMeta) -> Option<Owner> {
     let owners = metadata.owner_references.as_deref().unwrap_or_default();
     let owner = owners.iter().find(|owner| owner.controller == Some(true))?;
-    // The API server asks of a reference only that nothing in it is empty. An object with such a name cannot be.
-    if [&owner.name, &owner.uid, &owner.kind, &owner.api_version].iter().any(|part| part.len() > KEY_BYTES_MAX) {
+    // The API server asks of a reference only that nothing in it is empty. An object with such a
+    // name cannot be.
+    if [&owner.name, &owner.uid, &owner.kind, &owner.api_version]
+        .iter()
+        .any(|part| part.len() > KEY_BYTES_MAX)
+    {
         return None;
     }
     Some(Owner {
@@ -57,11 +65,14 @@ pub fn owner(metadata: &ObjectMeta) -> Option<Owner> {
 }
 
 /// A map of labels, or of a node selector, sorted by key.
-pub fn sorted(map: Option<&BTreeMap<String, String>>) -> impl Iterator<Item = (Arc<str>, Arc<str>)> {
+pub fn sorted(
+    map: Option<&BTreeMap<String, String>>,
+) -> impl Iterator<Item = (Arc<str>, Arc<str>)> {
     map.into_iter().flatten().map(|(key, value)| (key.as_str().into(), label_value(value).into()))
 }
 
-/// The value of a label: the API server takes none of more than 63 bytes, and none is kept that is longer than any name.
+/// The value of a label: the API server takes none of more than 63 bytes, and none is kept that is
+/// longer than any name.
 pub(super) fn label_value(value: &str) -> Cow<'_, str> {
     if value.len() > NAME_BYTES_MAX { text::name(value) } else { Cow::Borrowed(value) }
 }
@@ -88,14 +99,15 @@ fn required<'a>(
     value: Option<&'a str>,
 ) -> Result<&'a str, InvalidObject> {
     value.filter(|value| !value.is_empty()).ok_or_else(|| {
-        let part = |part: &Option<String>| text::name(part.as_deref().unwrap_or_default()).into_owned();
+        let part =
+            |part: &Option<String>| text::name(part.as_deref().unwrap_or_default()).into_owned();
         let object = format!("{}/{}", part(&metadata.namespace), part(&metadata.name));
         InvalidObject { kind, object, field, message: "is empty".to_owned() }
     })
 }
 
-/// The kind that an owner reference names. Versions of one group are the same kind: `apps/v1beta1` is long gone, but a reference may
-/// still say so.
+/// The kind that an owner reference names. Versions of one group are the same kind: `apps/v1beta1`
+/// is long gone, but a reference may still say so.
 pub fn owner_kind(api_version: &str, kind: &str) -> OwnerKind {
     let group = api_version.split_once('/').map_or("", |(group, _)| group);
     match (group, kind) {

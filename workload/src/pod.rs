@@ -1,19 +1,22 @@
 //! Reads a pod: every pod of the cluster, whoever schedules it.
 //!
-//! A pod is never lost over a field that cannot be read. It is kept with what could be read, and an entry in
-//! [`Pod::unsupported`] says what could not: so it is refused while it waits, and counted once it is on a node.
+//! A pod is never lost over a field that cannot be read. It is kept with what could be read, and an
+//! entry in [`Pod::unsupported`] says what could not: so it is refused while it waits, and counted
+//! once it is on a node.
 
 use std::sync::Arc;
 
 use fluxqueue_api::{names, text};
-use k8s_openapi::api::core::v1::{ContainerStatus, Pod as KubePod, PodCondition, PodSpec, PodStatus};
+use k8s_openapi::api::core::v1::{
+    ContainerStatus, Pod as KubePod, PodCondition, PodSpec, PodStatus,
+};
 
 use super::metadata::{self, InvalidObject};
 use super::shape::ShapeInterner;
 use super::walltime;
 use super::{
-    Lifetime, Phase, Pod, ScheduledCondition, Shape, Time, Unsupported, constraints, exclusive, group, levels,
-    requests, storage, unsupported,
+    Lifetime, Phase, Pod, ScheduledCondition, Shape, Time, Unsupported, constraints, exclusive,
+    group, levels, requests, storage, unsupported,
 };
 
 /// The name that the API server gives pods without one.
@@ -24,12 +27,12 @@ const GRACE_SECONDS: u64 = 30;
 
 const COMPLETION_INDEX: &str = "batch.kubernetes.io/job-completion-index";
 
-/// Fields of one pod that are said to be unreadable or unsupported; the first is what its author is told, and admission names 10. The
-/// others come up once these are corrected.
+/// Fields of one pod that are said to be unreadable or unsupported; the first is what its author is
+/// told, and admission names 10. The others come up once these are corrected.
 const UNSUPPORTED_MAX: usize = 16;
 
-/// Reasons in `status.reason` of a Failed pod by which a kubelet refuses or evicts it, besides `OutOf<resource>`.
-/// `DeadlineExceeded` is not among them: that pod had its time.
+/// Reasons in `status.reason` of a Failed pod by which a kubelet refuses or evicts it, besides
+/// `OutOf<resource>`. `DeadlineExceeded` is not among them: that pod had its time.
 const REFUSAL_REASONS: [&str; 23] = [
     "AppArmor",
     "EmptyPodSharedPoolError",
@@ -56,14 +59,17 @@ const REFUSAL_REASONS: [&str; 23] = [
     "VolumeAttachmentLimitExceeded",
 ];
 
-/// Reasons that a kubelet gives when it does not know its own.
-/// The reason of the condition DisruptionTarget where the kubelet ends a pod for the sake of its node.
+/// Reasons that a kubelet gives when it does not know its own. The reason of the condition
+/// DisruptionTarget where the kubelet ends a pod for the sake of its node.
 const DISRUPTED_BY_KUBELET: &str = "TerminationByKubelet";
 const REFUSAL_REASONS_UNKNOWN: [&str; 2] = ["UnexpectedPredicateFailureType", "UnknownReason"];
 
 impl Pod {
     /// Reads a pod. Fails only without a name, namespace or uid.
-    pub fn from_kubernetes(pod: &KubePod, interner: &mut ShapeInterner) -> Result<Pod, InvalidObject> {
+    pub fn from_kubernetes(
+        pod: &KubePod,
+        interner: &mut ShapeInterner,
+    ) -> Result<Pod, InvalidObject> {
         let meta = &pod.metadata;
         let id = metadata::object_ref("Pod", meta)?;
         let no_spec = PodSpec::default();
@@ -99,7 +105,12 @@ impl Pod {
             nominated: non_empty(status.nominated_node_name.as_ref()),
             phase: phase(status),
             deleting: meta.deletion_timestamp.is_some(),
-            gates: spec.scheduling_gates.iter().flatten().map(|gate| gate.name.as_str().into()).collect(),
+            gates: spec
+                .scheduling_gates
+                .iter()
+                .flatten()
+                .map(|gate| gate.name.as_str().into())
+                .collect(),
             owner: metadata::owner(meta),
             group: group::of_labels(meta.labels.as_ref()),
             completion_index: completion_index(pod),
@@ -147,8 +158,12 @@ fn ended(status: &PodStatus) -> Option<Time> {
         return None;
     }
     // One that its kubelet refused has no containers: it ended when it was taken up.
-    let containers = [&status.container_statuses, &status.init_container_statuses].into_iter().flatten().flatten();
-    let at = |status: &ContainerStatus| status.state.as_ref()?.terminated.as_ref()?.finished_at.clone();
+    let containers = [&status.container_statuses, &status.init_container_statuses]
+        .into_iter()
+        .flatten()
+        .flatten();
+    let at =
+        |status: &ContainerStatus| status.state.as_ref()?.terminated.as_ref()?.finished_at.clone();
     containers.filter_map(at).map(|at| metadata::time(Some(&at))).max().or_else(|| started(status))
 }
 
@@ -156,18 +171,26 @@ fn ended(status: &PodStatus) -> Option<Time> {
 fn refusal(status: &PodStatus) -> Option<Phase> {
     let reason = status.reason.as_deref().unwrap_or_default();
     let known = REFUSAL_REASONS.contains(&reason) || REFUSAL_REASONS_UNKNOWN.contains(&reason);
-    (known || reason.starts_with("OutOf")).then(|| Phase::Refused { reason: text::name(reason).into() })
+    (known || reason.starts_with("OutOf"))
+        .then(|| Phase::Refused { reason: text::name(reason).into() })
 }
 
-/// A failed pod that was disrupted, whatever its containers made of that (KEP-3329). The kubelet itself is one of those that do so.
+/// A failed pod that was disrupted, whatever its containers made of that (KEP-3329). The kubelet
+/// itself is one of those that do so.
 fn disruption(status: &PodStatus) -> Option<Phase> {
-    let disrupted = condition(status, "DisruptionTarget").filter(|condition| condition.status == "True")?;
+    let disrupted =
+        condition(status, "DisruptionTarget").filter(|condition| condition.status == "True")?;
     let by = disrupted.reason.as_deref().filter(|by| !by.is_empty()).unwrap_or("DisruptionTarget");
     let reason = Arc::from(&*text::name(by));
-    Some(if by == DISRUPTED_BY_KUBELET { Phase::Refused { reason } } else { Phase::Disrupted { reason } })
+    Some(if by == DISRUPTED_BY_KUBELET {
+        Phase::Refused { reason }
+    } else {
+        Phase::Disrupted { reason }
+    })
 }
 
-/// How long the pod takes its resources: by its annotation, else its deadline, else its restart policy.
+/// How long the pod takes its resources: by its annotation, else its deadline, else its restart
+/// policy.
 fn lifetime(pod: &KubePod, spec: &PodSpec, unsupported: &mut Vec<Unsupported>) -> Lifetime {
     match walltime::of_object(&pod.metadata) {
         Some(Ok(lifetime)) => return lifetime,
@@ -187,13 +210,19 @@ fn lifetime(pod: &KubePod, spec: &PodSpec, unsupported: &mut Vec<Unsupported>) -
 
 /// As a kubelet reads it: what is not said is half a minute.
 fn grace_secs(spec: &PodSpec) -> u64 {
-    let said = spec.termination_grace_period_seconds.and_then(|seconds| u64::try_from(seconds).ok());
+    let said =
+        spec.termination_grace_period_seconds.and_then(|seconds| u64::try_from(seconds).ok());
     said.unwrap_or(GRACE_SECONDS)
 }
 
 /// Jobs set a label since 1.28, and an annotation always.
 fn completion_index(pod: &KubePod) -> Option<u32> {
-    let label = pod.metadata.labels.as_ref().and_then(|labels| labels.get(COMPLETION_INDEX)).map(String::as_str);
+    let label = pod
+        .metadata
+        .labels
+        .as_ref()
+        .and_then(|labels| labels.get(COMPLETION_INDEX))
+        .map(String::as_str);
     label.or_else(|| metadata::annotation(&pod.metadata, COMPLETION_INDEX))?.parse().ok()
 }
 

@@ -1,4 +1,5 @@
-//! Tests of reading pods, apart from what they request (see `requests.rs`) and require of nodes (see `golden.rs`).
+//! Tests of reading pods, apart from what they request (see `requests.rs`) and require of nodes
+//! (see `golden.rs`).
 
 use serde_json::{Value, json};
 
@@ -60,34 +61,50 @@ fn a_plain_pod_is_read_whole() {
     );
     assert_eq!(read.completion_index, Some(7));
     let owner = read.owner.unwrap();
-    assert_eq!((owner.kind, &*owner.name, &*owner.uid, &*owner.api_version), (OwnerKind::Job, "j", "y", "batch/v1"));
+    assert_eq!(
+        (owner.kind, &*owner.name, &*owner.uid, &*owner.api_version),
+        (OwnerKind::Job, "j", "y", "batch/v1")
+    );
     assert_eq!(
         (&*read.scheduler, read.node.as_deref(), read.nominated.as_deref()),
         ("fluxqueue", Some("n1"), Some("n2"))
     );
-    assert_eq!((read.priority, read.phase, read.lifetime), (-5, Phase::Running, Lifetime::Eventually));
+    assert_eq!(
+        (read.priority, read.phase, read.lifetime),
+        (-5, Phase::Running, Lifetime::Eventually)
+    );
     assert_eq!(read.gates.iter().map(|gate| &**gate).collect::<Vec<_>>(), ["fluxqueue", "other"]);
     let condition = read.scheduled_condition.unwrap();
-    assert_eq!((condition.scheduled, &*condition.reason, &*condition.message), (false, "Unschedulable", "no"));
+    assert_eq!(
+        (condition.scheduled, &*condition.reason, &*condition.message),
+        (false, "Unschedulable", "no")
+    );
     assert_eq!((read.unsupported, read.soft_ignored), (vec![], vec![]));
 }
 
 #[test]
 fn absent_fields_have_the_values_that_kubernetes_gives_them() {
-    let read = pod(&json!({"spec": {"nodeName": "", "schedulerName": ""}, "status": {"nominatedNodeName": ""}}));
+    let read = pod(
+        &json!({"spec": {"nodeName": "", "schedulerName": ""}, "status": {"nominatedNodeName": ""}}),
+    );
     assert_eq!((read.node, read.nominated, &*read.scheduler), (None, None, "default-scheduler"));
-    assert_eq!((read.phase, read.priority, read.group, read.owner), (Phase::Pending, 0, None, None));
+    assert_eq!(
+        (read.phase, read.priority, read.group, read.owner),
+        (Phase::Pending, 0, None, None)
+    );
     assert_eq!(read.lifetime, Lifetime::Endless, "the default restart policy is Always");
     assert!(!read.deleting && read.labels.is_empty());
 }
 
 #[test]
 fn a_pod_without_identity_is_refused_by_name() {
-    let object: KubePod = serde_json::from_value(json!({"metadata": {"name": "p", "namespace": "ns"}})).unwrap();
+    let object: KubePod =
+        serde_json::from_value(json!({"metadata": {"name": "p", "namespace": "ns"}})).unwrap();
     let error = Pod::from_kubernetes(&object, &mut ShapeInterner::new()).unwrap_err();
     assert_eq!(error.to_string(), "Pod ns/p: metadata.uid: is empty");
     let object: KubePod =
-        serde_json::from_value(json!({"metadata": {"name": "", "namespace": "ns", "uid": "u"}})).unwrap();
+        serde_json::from_value(json!({"metadata": {"name": "", "namespace": "ns", "uid": "u"}}))
+            .unwrap();
     let error = Pod::from_kubernetes(&object, &mut ShapeInterner::new()).unwrap_err();
     assert_eq!(error.to_string(), "Pod ns/: metadata.name: is empty");
 }
@@ -128,13 +145,23 @@ fn phases_tell_refused_from_failed() {
 fn a_pod_that_was_drained_or_preempted_was_not_refused_by_its_kubelet() {
     let phase = |status: &str, by: &str, reason: &str| {
         let condition = json!({"type": "DisruptionTarget", "status": status, "reason": by});
-        pod(&json!({"status": {"phase": "Failed", "reason": reason, "conditions": [condition]}})).phase
+        pod(&json!({"status": {"phase": "Failed", "reason": reason, "conditions": [condition]}}))
+            .phase
     };
     let disrupted = |by: &str| Phase::Disrupted { reason: by.into() };
     let refused = |reason: &str| Phase::Refused { reason: reason.into() };
-    for by in ["EvictionByEvictionAPI", "PreemptionByScheduler", "DeletionByTaintManager", "DeletionByPodGC"] {
+    for by in [
+        "EvictionByEvictionAPI",
+        "PreemptionByScheduler",
+        "DeletionByTaintManager",
+        "DeletionByPodGC",
+    ] {
         assert_eq!(phase("True", by, ""), disrupted(by));
-        assert_eq!(phase("True", by, "DeadlineExceeded"), disrupted(by), "whatever its containers made of it");
+        assert_eq!(
+            phase("True", by, "DeadlineExceeded"),
+            disrupted(by),
+            "whatever its containers made of it"
+        );
         assert_eq!(phase("False", by, ""), Phase::Failed);
         assert_eq!(phase("True", by, "OutOfcpu"), refused("OutOfcpu"), "it was refused before");
     }
@@ -146,13 +173,20 @@ fn a_pod_that_was_drained_or_preempted_was_not_refused_by_its_kubelet() {
 #[test]
 fn a_pod_ended_with_its_last_container_or_when_it_was_refused() {
     let ended = |status: Value| pod(&json!({"status": status})).ended;
-    let at = |text: &str| Some(metadata::time(Some(&serde_json::from_value(json!(text)).expect("a time"))));
-    let exited = |at: &str| json!({"name": "c", "state": {"terminated": {"exitCode": 0, "finishedAt": at}}});
-    let (start, first, last) = ("2026-01-01T00:00:00Z", "2026-01-01T00:01:00Z", "2026-01-01T00:02:00Z");
+    let at = |text: &str| {
+        Some(metadata::time(Some(&serde_json::from_value(json!(text)).expect("a time"))))
+    };
+    let exited =
+        |at: &str| json!({"name": "c", "state": {"terminated": {"exitCode": 0, "finishedAt": at}}});
+    let (start, first, last) =
+        ("2026-01-01T00:00:00Z", "2026-01-01T00:01:00Z", "2026-01-01T00:02:00Z");
     let containers = json!([exited(first), exited(last)]);
     let whole = json!({"phase": "Succeeded", "startTime": start, "containerStatuses": containers});
     assert_eq!(ended(whole), at(last));
-    assert_eq!(ended(json!({"phase": "Failed", "reason": "OutOfcpu", "startTime": start})), at(start));
+    assert_eq!(
+        ended(json!({"phase": "Failed", "reason": "OutOfcpu", "startTime": start})),
+        at(start)
+    );
     assert_eq!(ended(json!({"phase": "Running", "startTime": start})), None);
 }
 
@@ -181,7 +215,9 @@ fn lifetimes_come_from_annotation_deadline_and_restart_policy_in_this_order() {
 
 #[test]
 fn group_labels_are_read_from_the_pod() {
-    let read = pod(&json!({"metadata": {"labels": {"fluxqueue.pod-group": "g", "fluxqueue.group-size": "3"}}}));
+    let read = pod(
+        &json!({"metadata": {"labels": {"fluxqueue.pod-group": "g", "fluxqueue.group-size": "3"}}}),
+    );
     assert_eq!(read.group, Some(GroupLabels { name: "g".into(), size: Ok(3) }));
 }
 
@@ -216,7 +252,8 @@ fn what_cannot_be_honoured_is_named() {
 
 #[test]
 fn preferences_about_other_pods_are_read_with_their_weights() {
-    let term = |weight: i32, key: &str| json!({"weight": weight, "podAffinityTerm": {"topologyKey": key}});
+    let term =
+        |weight: i32, key: &str| json!({"weight": weight, "podAffinityTerm": {"topologyKey": key}});
     let read = pod(&json!({"spec": {"affinity": {
         "podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [term(3, "zone")]},
         "podAntiAffinity": {
@@ -226,8 +263,11 @@ fn preferences_about_other_pods_are_read_with_their_weights() {
     }}}));
     assert_eq!((read.unsupported, read.soft_ignored), (vec![], vec![]));
     let constraints = &read.shape.constraints;
-    let preferred: Vec<(i32, &str)> =
-        constraints.preferred_pods.iter().map(|(weight, term)| (*weight, &*term.topology_key)).collect();
+    let preferred: Vec<(i32, &str)> = constraints
+        .preferred_pods
+        .iter()
+        .map(|(weight, term)| (*weight, &*term.topology_key))
+        .collect();
     assert_eq!(preferred, [(3, "zone"), (-5, "rack"), (-7, "host")]);
     assert!(constraints.prefers_by_pods() && !constraints.asks_about_pods());
 }
@@ -253,7 +293,8 @@ fn host_ports_are_those_of_running_containers_with_defaults() {
             {"name": "b", "ports": [{"containerPort": 3, "hostPort": 3}, {"containerPort": 4, "hostPort": 4, "hostIP": "10.0.0.1"}]},
         ],
     }}));
-    let ports: Vec<_> = read.shape.constraints.host_ports.iter().map(|p| (&*p.ip, &*p.protocol, p.port)).collect();
+    let ports: Vec<_> =
+        read.shape.constraints.host_ports.iter().map(|p| (&*p.ip, &*p.protocol, p.port)).collect();
     assert_eq!(ports, [("0.0.0.0", "TCP", 3), ("0.0.0.0", "UDP", 2), ("10.0.0.1", "TCP", 4)]);
 }
 
@@ -296,8 +337,12 @@ fn malformed_requirements_are_unknown_and_so_match_nothing() {
 #[test]
 fn terms_are_about_the_named_namespaces_the_selected_ones_or_their_own() {
     let scope = |term: Value| {
-        let affinity = json!({"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}});
-        let scope = pod(&json!({"spec": {"affinity": affinity}})).shape.constraints.repels[0].pods.namespaces.clone();
+        let affinity =
+            json!({"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}});
+        let scope = pod(&json!({"spec": {"affinity": affinity}})).shape.constraints.repels[0]
+            .pods
+            .namespaces
+            .clone();
         (scope.named, scope.selected.map(|selected| selected.len()))
     };
     assert_eq!(scope(json!({"topologyKey": "z"})), (vec!["ns".into()], None));
@@ -311,21 +356,31 @@ fn terms_are_about_the_named_namespaces_the_selected_ones_or_their_own() {
 #[test]
 fn spread_constraints_are_read_with_kube_schedulers_defaults_and_the_pods_own_labels() {
     let spread = |more: Value| {
-        let mut constraint = json!({"maxSkew": 2, "topologyKey": "z", "whenUnsatisfiable": "DoNotSchedule"});
+        let mut constraint =
+            json!({"maxSkew": 2, "topologyKey": "z", "whenUnsatisfiable": "DoNotSchedule"});
         constraint.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         let labels = json!({"app": "a", "hash": "h"});
-        let read = pod(&json!({"metadata": {"labels": labels}, "spec": {"topologySpreadConstraints": [constraint]}}));
+        let read = pod(
+            &json!({"metadata": {"labels": labels}, "spec": {"topologySpreadConstraints": [constraint]}}),
+        );
         assert_eq!(read.unsupported, []);
         read.shape.constraints.spreads[0].clone()
     };
     let plain = spread(json!({}));
-    assert_eq!((plain.max_skew, plain.min_domains, plain.honors_affinity, plain.honors_taints), (2, 1, true, false));
+    assert_eq!(
+        (plain.max_skew, plain.min_domains, plain.honors_affinity, plain.honors_taints),
+        (2, 1, true, false)
+    );
     assert_eq!(plain.pods.labels, None, "no selector selects nothing");
-    let all = spread(json!({"minDomains": 3, "nodeAffinityPolicy": "Ignore", "nodeTaintsPolicy": "Honor"}));
+    let all = spread(
+        json!({"minDomains": 3, "nodeAffinityPolicy": "Ignore", "nodeTaintsPolicy": "Honor"}),
+    );
     assert_eq!((all.min_domains, all.honors_affinity, all.honors_taints), (3, false, true));
-    let keyed =
-        spread(json!({"labelSelector": {"matchLabels": {"hash": "h"}}, "matchLabelKeys": ["hash", "app", "none"]}));
-    let keys: Vec<_> = keyed.pods.labels.unwrap().into_iter().map(|requirement| requirement.key).collect();
+    let keyed = spread(
+        json!({"labelSelector": {"matchLabels": {"hash": "h"}}, "matchLabelKeys": ["hash", "app", "none"]}),
+    );
+    let keys: Vec<_> =
+        keyed.pods.labels.unwrap().into_iter().map(|requirement| requirement.key).collect();
     assert_eq!(keys, ["hash".into(), "app".into()], "each label that the pod has, once");
 }
 

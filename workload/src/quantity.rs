@@ -1,8 +1,8 @@
 //! Kubernetes quantities, read exactly: `100m`, `1.5Gi`, `1e3`.
 //!
-//! A quantity is kept in billionths of its unit, the finest that Kubernetes keeps, so that sums are exact and are
-//! rounded up once, at the end, as kube-scheduler does. What is not a quantity of 0 to 2^63 - 1 units is an error: where
-//! Kubernetes caps or wraps, a scheduler would count wrongly.
+//! A quantity is kept in billionths of its unit, the finest that Kubernetes keeps, so that sums are
+//! exact and are rounded up once, at the end, as kube-scheduler does. What is not a quantity of 0
+//! to 2^63 - 1 units is an error: where Kubernetes caps or wraps, a scheduler would count wrongly.
 
 use fluxqueue_api::text;
 
@@ -12,7 +12,8 @@ const NANOS: u128 = 1_000_000_000;
 /// The largest number of units or thousandths that any Kubernetes component can hold.
 const MAX: u128 = i64::MAX as u128;
 
-/// Digits after the point that are read exactly; the rest only rounds up. Twice what Kubernetes keeps.
+/// Digits after the point that are read exactly; the rest only rounds up. Twice what Kubernetes
+/// keeps.
 const FRACTION_DIGITS_MAX: usize = 18;
 
 /// An amount of 0 to 2^63 - 1 units, in billionths.
@@ -54,8 +55,8 @@ pub fn value(text: &str) -> Result<u64, QuantityError> {
     Quantity::parse(text)?.value().ok_or_else(|| QuantityError::TooLarge(text::quoted(text)))
 }
 
-/// How much `text` allows of a resource, in the unit in which requests of it are counted: rounded down, since a part of a device is no
-/// device, and 2^64 - 1 for whatever is more.
+/// How much `text` allows of a resource, in the unit in which requests of it are counted: rounded
+/// down, since a part of a device is no device, and 2^64 - 1 for whatever is more.
 pub fn allowance(resource: &str, text: &str) -> Result<u64, QuantityError> {
     let unit = if resource == "cpu" { NANOS / 1000 } else { NANOS };
     let amount = nanos_of(text)?.map(|nanos| nanos / unit);
@@ -70,7 +71,8 @@ fn nanos_of(text: &str) -> Result<Option<u128>, QuantityError> {
         Some(b'+') => (false, &text[1..]),
         _ => (false, text),
     };
-    let number_len = unsigned.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(unsigned.len());
+    let number_len =
+        unsigned.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(unsigned.len());
     let (number, suffix) = unsigned.split_at(number_len);
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     if (whole.is_empty() && fraction.is_empty()) || fraction.contains('.') {
@@ -79,7 +81,8 @@ fn nanos_of(text: &str) -> Result<Option<u128>, QuantityError> {
     let scale = Scale::parse(suffix).ok_or_else(malformed)?;
     let kept = &fraction[..fraction.len().min(FRACTION_DIGITS_MAX)];
     let cut_off = fraction[kept.len()..].bytes().any(|digit| digit != b'0');
-    let nanos = digits_value(whole, kept).and_then(|digits| scale.apply(digits, kept.len(), cut_off));
+    let nanos =
+        digits_value(whole, kept).and_then(|digits| scale.apply(digits, kept.len(), cut_off));
     if negative && nanos != Some(0) {
         return Err(QuantityError::Negative(text::quoted(text)));
     }
@@ -147,8 +150,8 @@ impl Scale {
         }
     }
 
-    /// `digits`, of which `places` stand after the point, in billionths and rounded up; `cut_off` says that digits other
-    /// than 0 followed. `None` on overflow.
+    /// `digits`, of which `places` stand after the point, in billionths and rounded up; `cut_off`
+    /// says that digits other than 0 followed. `None` on overflow.
     fn apply(&self, digits: u128, places: usize, cut_off: bool) -> Option<u128> {
         if digits == 0 && !cut_off {
             return Some(0);
@@ -158,9 +161,14 @@ impl Scale {
         let power = |exponent: u64| 10_u128.checked_pow(u32::try_from(exponent).ok()?);
         if shift >= 0 {
             let factor = power(shift.unsigned_abs())?;
-            return scaled.checked_mul(factor)?.checked_add(if cut_off { factor << self.binary } else { 0 });
+            return scaled.checked_mul(factor)?.checked_add(if cut_off {
+                factor << self.binary
+            } else {
+                0
+            });
         }
-        // A power that does not fit is larger than any number of digits that does: the smallest amount is left.
+        // A power that does not fit is larger than any number of digits that does: the smallest
+        // amount is left.
         let Some(divisor) = power(shift.unsigned_abs()) else { return Some(1) };
         let exact = scaled % divisor == 0;
         Some(scaled.div_ceil(divisor) + u128::from(cut_off && exact))
@@ -169,10 +177,9 @@ impl Scale {
 
 /// The digits before and after the point as one number; `None` on overflow.
 fn digits_value(whole: &str, fraction: &str) -> Option<u128> {
-    whole
-        .bytes()
-        .chain(fraction.bytes())
-        .try_fold(0_u128, |value, digit| value.checked_mul(10)?.checked_add(u128::from(digit - b'0')))
+    whole.bytes().chain(fraction.bytes()).try_fold(0_u128, |value, digit| {
+        value.checked_mul(10)?.checked_add(u128::from(digit - b'0'))
+    })
 }
 
 fn bounded(amount: u128) -> Option<u64> {
@@ -235,22 +242,36 @@ mod tests {
         assert_eq!(value("1E"), Ok(1_000_000_000_000_000_000));
         assert_eq!(value("9.223372036854775807E"), Ok(9_223_372_036_854_775_807));
         assert_eq!(millis("9223372036854775.807"), Ok(9_223_372_036_854_775_807));
-        for text in ["9223372036854775808", "8Ei", "1e19", "1e1000000000000", "9223372036854775807.1", "99E"] {
+        for text in [
+            "9223372036854775808",
+            "8Ei",
+            "1e19",
+            "1e1000000000000",
+            "9223372036854775807.1",
+            "99E",
+        ] {
             assert_eq!(value(text), Err(QuantityError::TooLarge(text::quoted(text))));
         }
         let cores = "9223372036854775.808";
         assert_eq!(millis(cores), Err(QuantityError::TooManyMillis(text::quoted(cores))));
         let error = millis("288230376151711744").unwrap_err().to_string();
-        assert_eq!(error, "\"288230376151711744\" is larger than 2^63 - 1 thousandths", "the number itself is not");
+        assert_eq!(
+            error, "\"288230376151711744\" is larger than 2^63 - 1 thousandths",
+            "the number itself is not"
+        );
     }
 
     #[test]
     fn what_is_no_quantity_is_refused_by_name() {
         for text in [
-            "", "1..2", "1.2.3", "abc", "Gi", "+", ".", "1K", "1ki", "1 Gi", " 1", "1e", "1e+", "1e1.5", "1mm", "--1",
-            "1g", "0x10", "1é",
+            "", "1..2", "1.2.3", "abc", "Gi", "+", ".", "1K", "1ki", "1 Gi", " 1", "1e", "1e+",
+            "1e1.5", "1mm", "--1", "1g", "0x10", "1é",
         ] {
-            assert_eq!(Quantity::parse(text), Err(QuantityError::Malformed(text::quoted(text))), "{text:?}");
+            assert_eq!(
+                Quantity::parse(text),
+                Err(QuantityError::Malformed(text::quoted(text))),
+                "{text:?}"
+            );
         }
         for text in ["-1", "-1n", "-1Gi"] {
             assert_eq!(Quantity::parse(text), Err(QuantityError::Negative(text::quoted(text))));
@@ -291,7 +312,10 @@ mod tests {
             assert_eq!(allowance("cpu", text), Err(QuantityError::Negative(text::quoted(text))));
         }
         for text in ["2e3m", "32GB", "", "1e99999999999999999999"] {
-            assert_eq!(allowance("memory", text), Err(QuantityError::Malformed(text::quoted(text))));
+            assert_eq!(
+                allowance("memory", text),
+                Err(QuantityError::Malformed(text::quoted(text)))
+            );
         }
     }
 }

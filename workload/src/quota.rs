@@ -27,23 +27,31 @@ pub struct Left {
 }
 
 impl Quota {
-    /// Reads a quota. What it limits besides the requests and the number of pods is left out, and so is a value that is no
-    /// quantity. A quota with scopes counts some pods only, and leaves all there is.
+    /// Reads a quota. What it limits besides the requests and the number of pods is left out, and
+    /// so is a value that is no quantity. A quota with scopes counts some pods only, and leaves all
+    /// there is.
     pub fn from_kubernetes(quota: &ResourceQuota) -> Result<Quota, InvalidObject> {
         let id = metadata::object_ref("ResourceQuota", &quota.metadata)?;
         let spec = quota.spec.as_ref();
         let has_scopes = spec.is_some_and(|spec| {
-            spec.scopes.as_ref().is_some_and(|scopes| !scopes.is_empty()) || spec.scope_selector.is_some()
+            spec.scopes.as_ref().is_some_and(|scopes| !scopes.is_empty())
+                || spec.scope_selector.is_some()
         });
         let status = quota.status.as_ref().filter(|_| !has_scopes);
-        // Until the controller has seen a quota, its status is empty: the API server does not enforce it before.
+        // Until the controller has seen a quota, its status is empty: the API server does not
+        // enforce it before.
         let hard = status.and_then(|status| status.hard.as_ref()).into_iter().flatten();
         let used = |name| status?.used.as_ref()?.get(name);
         let left = hard.filter_map(|(name, hard)| {
             let resource = counted(name)?;
             let hard = quantity::allowance(resource, &hard.0).ok()?;
-            let used = used(name).map_or(Ok(0), |used| quantity::allowance(resource, &used.0)).ok()?;
-            Some(Left { name: name.as_str().into(), resource: resource.into(), amount: hard.saturating_sub(used) })
+            let used =
+                used(name).map_or(Ok(0), |used| quantity::allowance(resource, &used.0)).ok()?;
+            Some(Left {
+                name: name.as_str().into(),
+                resource: resource.into(),
+                amount: hard.saturating_sub(used),
+            })
         });
         Ok(Quota { id, left: left.collect() })
     }
@@ -76,7 +84,8 @@ mod tests {
             "metadata": {"name": "q", "namespace": "ns", "uid": "1"},
             "spec": spec, "status": {"hard": hard, "used": used},
         });
-        Quota::from_kubernetes(&serde_json::from_value(object).expect("a quota")).expect("it can be read")
+        Quota::from_kubernetes(&serde_json::from_value(object).expect("a quota"))
+            .expect("it can be read")
     }
 
     fn left(quota: &Quota) -> Vec<(&str, &str, u64)> {
@@ -104,13 +113,17 @@ mod tests {
         let asks = |amounts: &[(&str, u64)]| amounts.iter().copied().collect::<Resources>();
         assert_eq!(read.exceeded_by(&asks(&[("cpu", 2500), ("pods", 10)])), None);
         assert_eq!(read.exceeded_by(&asks(&[("cpu", 2501)])).map(|left| &*left.name), Some("cpu"));
-        assert_eq!(read.exceeded_by(&asks(&[("memory", gib)])).map(|left| &*left.name), Some("requests.memory"));
+        assert_eq!(
+            read.exceeded_by(&asks(&[("memory", gib)])).map(|left| &*left.name),
+            Some("requests.memory")
+        );
     }
 
     #[test]
     fn a_quota_that_counts_some_pods_only_or_is_not_in_force_leaves_all() {
         let hard = json!({"cpu": "1"});
-        let selector = json!({"matchExpressions": [{"scopeName": "PriorityClass", "operator": "Exists"}]});
+        let selector =
+            json!({"matchExpressions": [{"scopeName": "PriorityClass", "operator": "Exists"}]});
         for spec in [json!({"scopes": ["BestEffort"]}), json!({"scopeSelector": selector})] {
             assert_eq!(left(&quota(&spec, &hard, &json!({}))), []);
         }

@@ -1,4 +1,5 @@
-//! What keeps a pod from being placed as it is. The scheduler refuses it for this, and admission does before, where it is asked to.
+//! What keeps a pod from being placed as it is. The scheduler refuses it for this, and admission
+//! does before, where it is asked to.
 
 use super::{Pod, Unsupported};
 

@@ -1,8 +1,9 @@
 //! What a pod takes of a node, as kube-scheduler counts it.
 //!
-//! Containers are summed; init containers set a minimum, where those that go on running (restartPolicy Always) count
-//! for all that follow; pod-level requests replace the sum; overhead comes on top (KEP-753, KEP-2837). Once a pod is on a
-//! node, an in-place resize (KEP-1287) makes the larger of what is asked and what is in use count.
+//! Containers are summed; init containers set a minimum, where those that go on running
+//! (restartPolicy Always) count for all that follow; pod-level requests replace the sum; overhead
+//! comes on top (KEP-753, KEP-2837). Once a pod is on a node, an in-place resize (KEP-1287) makes
+//! the larger of what is asked and what is in use count.
 //!
 //! A quantity that cannot be read is reported with its field and left out: the rest still counts.
 
@@ -60,15 +61,23 @@ impl<'a> Reader<'a> {
     fn new(spec: &'a PodSpec, status: Option<&'a PodStatus>) -> Self {
         let bound = spec.node_name.as_deref().is_some_and(|node| !node.is_empty());
         let status = status.filter(|_| bound);
-        let containers = status.and_then(|status| status.container_statuses.as_deref()).unwrap_or_default();
-        let inits = status.and_then(|status| status.init_container_statuses.as_deref()).unwrap_or_default();
-        let pending = status
-            .and_then(|status| status.conditions.as_deref())
-            .and_then(|conditions| conditions.iter().find(|condition| condition.type_ == "PodResizePending"));
+        let containers =
+            status.and_then(|status| status.container_statuses.as_deref()).unwrap_or_default();
+        let inits =
+            status.and_then(|status| status.init_container_statuses.as_deref()).unwrap_or_default();
+        let pending =
+            status.and_then(|status| status.conditions.as_deref()).and_then(|conditions| {
+                conditions.iter().find(|condition| condition.type_ == "PodResizePending")
+            });
         Reader {
-            statuses: containers.iter().chain(inits).map(|status| (status.name.as_str(), status)).collect(),
+            statuses: containers
+                .iter()
+                .chain(inits)
+                .map(|status| (status.name.as_str(), status))
+                .collect(),
             bound,
-            resize_infeasible: pending.is_some_and(|condition| condition.reason.as_deref() == Some("Infeasible")),
+            resize_infeasible: pending
+                .is_some_and(|condition| condition.reason.as_deref() == Some("Infeasible")),
             problems: Vec::new(),
         }
     }
@@ -100,41 +109,69 @@ impl<'a> Reader<'a> {
     }
 
     /// One container; `resizable` if what its status says counts too.
-    fn container(&mut self, container: &'a Container, place: Place, resizable: bool) -> Amounts<'a> {
+    fn container(
+        &mut self,
+        container: &'a Container,
+        place: Place,
+        resizable: bool,
+    ) -> Amounts<'a> {
         let resources = container.resources.as_ref();
         let requests = resources.and_then(|resources| resources.requests.as_ref());
         let mut asked = self.read(requests, || place.spec("requests"));
         // The API server fills in requests from limits; where it has not, they count all the same.
         let limits = resources.and_then(|resources| resources.limits.as_ref());
-        let unrequested =
-            limits.into_iter().flatten().filter(|(name, _)| requests.is_none_or(|r| !r.contains_key(*name)));
+        let unrequested = limits
+            .into_iter()
+            .flatten()
+            .filter(|(name, _)| requests.is_none_or(|r| !r.contains_key(*name)));
         for (name, text) in unrequested {
             self.read_one(&mut asked, name, text, || place.spec("limits"));
         }
-        let Some(status) = self.statuses.get(container.name.as_str()).copied().filter(|_| resizable) else {
+        let Some(status) =
+            self.statuses.get(container.name.as_str()).copied().filter(|_| resizable)
+        else {
             return asked;
         };
         let Some(resources) = &status.resources else { return asked };
         let mut effective = if self.resize_infeasible { Amounts::default() } else { asked };
-        effective.raise_to(&self.read(resources.requests.as_ref(), || place.status("resources.requests")));
-        effective.raise_to(&self.read(status.allocated_resources.as_ref(), || place.status("allocatedResources")));
+        effective.raise_to(
+            &self.read(resources.requests.as_ref(), || place.status("resources.requests")),
+        );
+        effective.raise_to(
+            &self.read(status.allocated_resources.as_ref(), || place.status("allocatedResources")),
+        );
         effective
     }
 
     /// Requests of the pod as a whole replace what its containers sum up to.
-    fn pod_level(&mut self, spec: &'a PodSpec, status: Option<&'a PodStatus>, amounts: &mut Amounts<'a>) {
-        let Some(requests) = spec.resources.as_ref().and_then(|resources| resources.requests.as_ref()) else { return };
+    fn pod_level(
+        &mut self,
+        spec: &'a PodSpec,
+        status: Option<&'a PodStatus>,
+        amounts: &mut Amounts<'a>,
+    ) {
+        let Some(requests) =
+            spec.resources.as_ref().and_then(|resources| resources.requests.as_ref())
+        else {
+            return;
+        };
         let asked = self.read(Some(requests), || "spec.resources.requests".to_owned());
         let status = status.filter(|_| self.bound);
-        let actual = status.and_then(|status| Some((status.resources.as_ref()?, status.allocated_resources.as_ref())));
+        let actual = status.and_then(|status| {
+            Some((status.resources.as_ref()?, status.allocated_resources.as_ref()))
+        });
         let effective = actual.map(|(resources, allocated)| {
-            let mut effective = if self.resize_infeasible { Amounts::default() } else { asked.clone() };
-            effective.raise_to(&self.read(resources.requests.as_ref(), || "status.resources.requests".to_owned()));
+            let mut effective =
+                if self.resize_infeasible { Amounts::default() } else { asked.clone() };
+            effective.raise_to(
+                &self.read(resources.requests.as_ref(), || "status.resources.requests".to_owned()),
+            );
             effective.raise_to(&self.read(allocated, || "status.allocatedResources".to_owned()));
             effective
         });
         for name in asked.0.keys().filter(|name| is_pod_level(name)) {
-            let amount = effective.as_ref().unwrap_or(&asked).0.get(name).copied().unwrap_or_default();
+            let amount =
+                effective.as_ref().unwrap_or(&asked).0.get(name).copied().unwrap_or_default();
             amounts.0.insert(name, amount);
         }
     }
@@ -147,7 +184,13 @@ impl<'a> Reader<'a> {
         amounts
     }
 
-    fn read_one(&mut self, into: &mut Amounts<'a>, name: &'a str, text: &KubeQuantity, path: impl Fn() -> String) {
+    fn read_one(
+        &mut self,
+        into: &mut Amounts<'a>,
+        name: &'a str,
+        text: &KubeQuantity,
+        path: impl Fn() -> String,
+    ) {
         if !is_counted(name) {
             return;
         }
@@ -170,7 +213,10 @@ impl<'a> Reader<'a> {
                 Some(amount) => total.set(*name, amount),
                 None => self.problems.push(Unsupported {
                     field: "spec".to_owned(),
-                    message: format!("the sum of the requests of {name} is larger than 2^63 - 1{}", unit_of_sums(name)),
+                    message: format!(
+                        "the sum of the requests of {name} is larger than 2^63 - 1{}",
+                        unit_of_sums(name)
+                    ),
                 }),
             }
         }
@@ -201,9 +247,11 @@ impl Place {
         format!("spec.{}[{}].resources.{kind}", self.list, self.index)
     }
 
-    /// Statuses are found by name and stand in any order, so the name of the list and the spec's index say which.
+    /// Statuses are found by name and stand in any order, so the name of the list and the spec's
+    /// index say which.
     fn status(self, field: &str) -> String {
-        let list = if self.list == "containers" { "containerStatuses" } else { "initContainerStatuses" };
+        let list =
+            if self.list == "containers" { "containerStatuses" } else { "initContainerStatuses" };
         format!("status.{list}[of {}[{}]].{field}", self.list, self.index)
     }
 }
@@ -219,8 +267,8 @@ fn unit_of_sums(name: &str) -> &'static str {
     if name == "cpu" { " thousandths" } else { "" }
 }
 
-/// Resources that take up a node. Names that Kubernetes does not know as such (it refuses them in pods) are left out,
-/// and so is `pods`, which every pod takes once.
+/// Resources that take up a node. Names that Kubernetes does not know as such (it refuses them in
+/// pods) are left out, and so is `pods`, which every pod takes once.
 pub fn is_counted(name: &str) -> bool {
     matches!(name, "cpu" | "memory" | "ephemeral-storage")
         || name.starts_with("hugepages-")
@@ -255,7 +303,10 @@ mod tests {
 
     #[test]
     fn a_pod_that_asks_for_nothing_takes_one_pod() {
-        assert_eq!(total(json!({"spec": {"containers": [{"name": "a"}]}})), amounts(&[("pods", 1)]));
+        assert_eq!(
+            total(json!({"spec": {"containers": [{"name": "a"}]}})),
+            amounts(&[("pods", 1)])
+        );
         assert_eq!(
             total(
                 json!({"spec": {"containers": [{"name": "a", "resources": {"requests": {"cpu": "0", "x.io/y": "0"}}}]}})
@@ -266,8 +317,7 @@ mod tests {
 
     #[test]
     fn containers_are_summed_exactly_and_rounded_once() {
-        let container =
-            |cpu: &str, memory: &str| json!({"name": "c", "resources": {"requests": {"cpu": cpu, "memory": memory}}});
+        let container = |cpu: &str, memory: &str| json!({"name": "c", "resources": {"requests": {"cpu": cpu, "memory": memory}}});
         assert_eq!(
             total(
                 json!({"spec": {"containers": [container("500u", "100m"), container("500u", "100m"), container("1", "1Ki")]}})
@@ -278,7 +328,8 @@ mod tests {
 
     #[test]
     fn sidecars_count_with_what_follows_them() {
-        // While `big` runs, `side` runs too: 2 + 5. Later, `side` and `main` run: 2 + 1. `first` ran before `side`.
+        // While `big` runs, `side` runs too: 2 + 5. Later, `side` and `main` run: 2 + 1. `first`
+        // ran before `side`.
         let pod = json!({"spec": {
             "initContainers": [
                 {"name": "first", "resources": {"requests": {"cpu": "6"}}},
@@ -305,7 +356,10 @@ mod tests {
             "resources": {"requests": {"cpu": "2", "x.io/gpu": "9"}},
             "overhead": {"cpu": "250m"},
         }});
-        assert_eq!(total(pod), amounts(&[("cpu", 2250), ("memory", 1 << 30), ("pods", 1), ("x.io/gpu", 1)]));
+        assert_eq!(
+            total(pod),
+            amounts(&[("cpu", 2250), ("memory", 1 << 30), ("pods", 1), ("x.io/gpu", 1)])
+        );
     }
 
     #[test]
@@ -341,8 +395,12 @@ mod tests {
             ],
             "overhead": {"cpu": "9223372036854775807"},
         }}));
-        assert_eq!(requests.total, [("cpu", 1000), ("pods", 1), ("x.io/gpu", 1)].into_iter().collect());
-        let problems: Vec<_> = requests.problems.iter().map(|p| format!("{}: {}", p.field, p.message)).collect();
+        assert_eq!(
+            requests.total,
+            [("cpu", 1000), ("pods", 1), ("x.io/gpu", 1)].into_iter().collect()
+        );
+        let problems: Vec<_> =
+            requests.problems.iter().map(|p| format!("{}: {}", p.field, p.message)).collect();
         assert_eq!(
             problems,
             [
@@ -356,10 +414,14 @@ mod tests {
 
     #[test]
     fn a_sum_past_the_bound_is_refused() {
-        let container = json!({"name": "c", "resources": {"requests": {"memory": "9223372036854775807"}}});
+        let container =
+            json!({"name": "c", "resources": {"requests": {"memory": "9223372036854775807"}}});
         let requests = requests(json!({"spec": {"containers": [container, container]}}));
         assert_eq!(requests.total, [("pods", 1)].into_iter().collect());
-        assert_eq!(requests.problems[0].message, "the sum of the requests of memory is larger than 2^63 - 1");
+        assert_eq!(
+            requests.problems[0].message,
+            "the sum of the requests of memory is larger than 2^63 - 1"
+        );
     }
 
     #[test]
@@ -369,7 +431,12 @@ mod tests {
         }}});
         assert_eq!(
             total(json!({"spec": {"containers": [container]}})),
-            amounts(&[("ephemeral-storage", 1), ("hugepages-2Mi", 4 << 20), ("kubernetes.io/batch", 1), ("pods", 1)])
+            amounts(&[
+                ("ephemeral-storage", 1),
+                ("hugepages-2Mi", 4 << 20),
+                ("kubernetes.io/batch", 1),
+                ("pods", 1)
+            ])
         );
     }
 }

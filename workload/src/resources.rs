@@ -1,14 +1,18 @@
-//! Amounts of resources: exact integers, CPU in thousandths of a core, bytes for memory and storage.
+//! Amounts of resources: exact integers, CPU in thousandths of a core, bytes for memory and
+//! storage.
 //!
-//! What one pod asks for fits 64 bits. Sums are kept in 128, so that what is taken away of a sum leaves what was there before, however
-//! much pods ask for: three of them may ask for 7Ei of memory each.
+//! What one pod asks for fits 64 bits. Sums are kept in 128, so that what is taken away of a sum
+//! leaves what was there before, however much pods ask for: three of them may ask for 7Ei of memory
+//! each.
 
 use std::sync::Arc;
 
-/// The name of a resource: `cpu`, `memory`, `ephemeral-storage`, `pods`, `hugepages-2Mi`, `nvidia.com/gpu`, ...
+/// The name of a resource: `cpu`, `memory`, `ephemeral-storage`, `pods`, `hugepages-2Mi`,
+/// `nvidia.com/gpu`, ...
 pub type ResourceName = Arc<str>;
 
-/// An amount per resource name, sorted by name, without zero entries, so that equal amounts are equal values.
+/// An amount per resource name, sorted by name, without zero entries, so that equal amounts are
+/// equal values.
 ///
 /// Units: `cpu` in millicores, everything else in the base unit (bytes, pods, devices).
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default, PartialOrd, Ord)]
@@ -60,7 +64,10 @@ impl Resources {
     #[must_use]
     pub fn times(&self, count: u64) -> Self {
         let all = self.sums().filter(|_| count > 0);
-        Resources(all.map(|(name, amount)| (Arc::clone(name), amount.saturating_mul(u128::from(count)))).collect())
+        Resources(
+            all.map(|(name, amount)| (Arc::clone(name), amount.saturating_mul(u128::from(count))))
+                .collect(),
+        )
     }
 
     /// Adds `other`.

@@ -1,10 +1,13 @@
-//! What a pod is in its job, as far as its labels say so: a launcher, one of the workers, and which of them.
+//! What a pod is in its job, as far as its labels say so: a launcher, one of the workers, and which
+//! of them.
 //!
-//! The labels are those of the controllers that make such jobs, and Kueue's. What they mean in Kueue is its meaning here.
+//! The labels are those of the controllers that make such jobs, and Kueue's. What they mean in
+//! Kueue is its meaning here.
 
 use super::Pod;
 
-/// Labels whose value is a role: of JobSets, of Kubeflow's jobs, of RayClusters. The first that is there counts.
+/// Labels whose value is a role: of JobSets, of Kubeflow's jobs, of RayClusters. The first that is
+/// there counts.
 const ROLES: [&str; 5] = [
     "jobset.sigs.k8s.io/replicatedjob-name",
     "training.kubeflow.org/replica-type",
@@ -32,7 +35,8 @@ const NUMBERS: [&str; 4] = [
 pub enum SaidRole<'a> {
     /// This one.
     Named(&'a str),
-    /// Those that have the same template have the same role: so a leader that asks for what the workers do is one of them.
+    /// Those that have the same template have the same role: so a leader that asks for what the
+    /// workers do is one of them.
     ByShape,
     /// Nothing.
     Unsaid,
@@ -49,8 +53,8 @@ impl Pod {
         }
     }
 
-    /// Its number among the pods of its role, if it has one. Where several Jobs make these, their pods are numbered Job by Job:
-    /// `pods_of_job` is how many each has.
+    /// Its number among the pods of its role, if it has one. Where several Jobs make these, their
+    /// pods are numbered Job by Job: `pods_of_job` is how many each has.
     pub fn number(&self, pods_of_job: impl FnOnce() -> Option<u32>) -> Option<u32> {
         let number = |key: &&str| self.label(key)?.parse::<u32>().ok();
         match (self.completion_index, number(&JOB_INDEX)) {
@@ -85,7 +89,10 @@ mod tests {
             (&[("app", "x")], SaidRole::Unsaid),
             (&[("jobset.sigs.k8s.io/replicatedjob-name", "workers")], named("workers")),
             (
-                &[("training.kubeflow.org/replica-type", "master"), ("training.kubeflow.org/job-role", "x")],
+                &[
+                    ("training.kubeflow.org/replica-type", "master"),
+                    ("training.kubeflow.org/job-role", "x"),
+                ],
                 named("master"),
             ),
             (&[("training.kubeflow.org/job-role", "launcher")], named("launcher")),
@@ -99,13 +106,26 @@ mod tests {
 
     #[test]
     fn a_number_is_one_among_the_pods_of_a_role() {
-        let with = |completion_index, labels: &[(&str, &str)]| Pod { completion_index, ..pod(labels) };
+        let with =
+            |completion_index, labels: &[(&str, &str)]| Pod { completion_index, ..pod(labels) };
         let four = || Some(4);
         assert_eq!(with(None, &[]).number(four), None);
         assert_eq!(with(Some(3), &[]).number(four), Some(3));
-        assert_eq!(with(Some(3), &[(JOB_INDEX, "2")]).number(four), Some(11), "the fourth of the third Job");
-        assert_eq!(with(Some(3), &[(JOB_INDEX, "2")]).number(|| None), None, "nobody knows how many a Job has");
-        assert_eq!(with(None, &[(JOB_INDEX, "2")]).number(four), None, "not which of its Job's pods it is");
+        assert_eq!(
+            with(Some(3), &[(JOB_INDEX, "2")]).number(four),
+            Some(11),
+            "the fourth of the third Job"
+        );
+        assert_eq!(
+            with(Some(3), &[(JOB_INDEX, "2")]).number(|| None),
+            None,
+            "nobody knows how many a Job has"
+        );
+        assert_eq!(
+            with(None, &[(JOB_INDEX, "2")]).number(four),
+            None,
+            "not which of its Job's pods it is"
+        );
         for label in NUMBERS {
             assert_eq!(with(None, &[(label, "7")]).number(four), Some(7), "{label}");
             assert_eq!(with(None, &[(label, "x")]).number(four), None, "{label}");

@@ -1,7 +1,7 @@
 //! One [`Shape`] for all pods of a template.
 //!
-//! Thousands of pods ask for the same: they share one value, which saves memory and lets the core compare shapes by
-//! address first.
+//! Thousands of pods ask for the same: they share one value, which saves memory and lets the core
+//! compare shapes by address first.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -13,13 +13,15 @@ pub const SHAPES_MAX: usize = 10_000;
 
 /// Gives equal shapes as one shared value.
 ///
-/// Bounded: when it is full, shapes that no pod uses any more are forgotten. If those in use fill it still, new ones are
-/// given without being remembered, so they are correct but not shared, until a later sweep finds room.
+/// Bounded: when it is full, shapes that no pod uses any more are forgotten. If those in use fill
+/// it still, new ones are given without being remembered, so they are correct but not shared, until
+/// a later sweep finds room.
 #[derive(Debug)]
 pub struct ShapeInterner {
     shapes: HashSet<Arc<Shape>>,
     capacity: usize,
-    /// Shapes given since the last sweep without being remembered: a sweep walks all shapes, so it must not come for each.
+    /// Shapes given since the last sweep without being remembered: a sweep walks all shapes, so it
+    /// must not come for each.
     passed_by: usize,
 }
 
@@ -57,10 +59,12 @@ impl ShapeInterner {
         self.shapes.is_empty()
     }
 
-    /// Forgets what nobody uses; true if there is room now. Runs once per quarter of the capacity while nothing helps.
+    /// Forgets what nobody uses; true if there is room now. Runs once per quarter of the capacity
+    /// while nothing helps.
     fn sweep(&mut self) -> bool {
         if self.passed_by > 0 {
-            self.passed_by = if self.passed_by > self.capacity / 4 { 0 } else { self.passed_by + 1 };
+            self.passed_by =
+                if self.passed_by > self.capacity / 4 { 0 } else { self.passed_by + 1 };
             return false;
         }
         self.shapes.retain(|shape| Arc::strong_count(shape) > 1);
@@ -84,13 +88,17 @@ mod tests {
     use crate::constraints::Constraints;
 
     fn shape(cpu: u64) -> Shape {
-        Shape { requests: [("cpu", cpu)].into_iter().collect(), constraints: Constraints::default() }
+        Shape {
+            requests: [("cpu", cpu)].into_iter().collect(),
+            constraints: Constraints::default(),
+        }
     }
 
     #[test]
     fn equal_shapes_are_one_value() {
         let mut interner = ShapeInterner::new();
-        let (a, b, c) = (interner.intern(shape(1)), interner.intern(shape(1)), interner.intern(shape(2)));
+        let (a, b, c) =
+            (interner.intern(shape(1)), interner.intern(shape(1)), interner.intern(shape(2)));
         assert!(Arc::ptr_eq(&a, &b) && !Arc::ptr_eq(&a, &c));
         assert_eq!(interner.len(), 2);
     }
@@ -113,7 +121,8 @@ mod tests {
         let (a, b) = (interner.intern(shape(1000)), interner.intern(shape(1000)));
         assert!(a == b && !Arc::ptr_eq(&a, &b) && interner.len() == 100);
         drop(used);
-        // A sweep walks everything, so the next one does not come before a quarter of the capacity has passed by.
+        // A sweep walks everything, so the next one does not come before a quarter of the capacity
+        // has passed by.
         let passed_by = (0..100).take_while(|cpu| {
             interner.intern(shape(2000 + cpu));
             interner.len() == 100

@@ -9,7 +9,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::jiff::Timestamp;
 
 use super::{
-    Lifetime, ObjectRef, Owner, OwnerKind, Pod, ShapeInterner, Suspension, SuspensionPhase, Time, metadata, template,
+    Lifetime, ObjectRef, Owner, OwnerKind, Pod, ShapeInterner, Suspension, SuspensionPhase, Time,
+    metadata, template,
 };
 
 /// Whether a Job carries our mark: then a suspension of it is ours.
@@ -19,7 +20,11 @@ pub(super) fn is_marked(job: &Job) -> bool {
 
 impl Suspension {
     /// What Fluxqueue's suspension of a Job has come to; `None` for a Job that it never suspended.
-    pub(super) fn of_job(job: &Job, id: &ObjectRef, shapes: &mut ShapeInterner) -> Option<Suspension> {
+    pub(super) fn of_job(
+        job: &Job,
+        id: &ObjectRef,
+        shapes: &mut ShapeInterner,
+    ) -> Option<Suspension> {
         let spec = job.spec.as_ref()?;
         let phase = if is_marked(job) {
             SuspensionPhase::Marked {
@@ -27,7 +32,8 @@ impl Suspension {
                 is_suspended: spec.suspend == Some(true),
             }
         } else {
-            let at: Timestamp = metadata::annotation(&job.metadata, names::RELEASED_AT)?.parse().ok()?;
+            let at: Timestamp =
+                metadata::annotation(&job.metadata, names::RELEASED_AT)?.parse().ok()?;
             SuspensionPhase::Released { at: Time(at.as_microsecond()) }
         };
         let of_pods = spec.template.metadata.clone().unwrap_or_default();
@@ -43,13 +49,18 @@ impl Suspension {
         let mut of_pod = spec.template.spec.clone().unwrap_or_default();
         // Gates are taken off the pods, and volumes that are made with a pod are looked at with it.
         of_pod.scheduling_gates = None;
-        of_pod.volumes.iter_mut().for_each(|volumes| volumes.retain(|volume| volume.ephemeral.is_none()));
-        let priority_class = of_pod.priority_class_name.as_deref().filter(|name| !name.is_empty()).map(Arc::from);
+        of_pod
+            .volumes
+            .iter_mut()
+            .for_each(|volumes| volumes.retain(|volume| volume.ephemeral.is_none()));
+        let priority_class =
+            of_pod.priority_class_name.as_deref().filter(|name| !name.is_empty()).map(Arc::from);
         let mut pod = KubePod { metadata, spec: Some(of_pod), status: None };
         template::fill_in(&mut pod);
         let mut sample = Pod::from_kubernetes(&pod, shapes).ok()?;
         sample.stands_in = true;
-        // By itself it is of the Job, whatever its labels say: others of a group may never come without it.
+        // By itself it is of the Job, whatever its labels say: others of a group may never come
+        // without it.
         sample.group = None;
         sample.owner = Some(Owner {
             kind: OwnerKind::Job,
@@ -122,7 +133,8 @@ mod tests {
             "creationTimestamp": "1970-01-01T00:00:10Z",
         });
         let job = json!({"metadata": metadata, "spec": spec});
-        Controller::from_job(&serde_json::from_value(job).unwrap(), &mut ShapeInterner::default()).unwrap()
+        Controller::from_job(&serde_json::from_value(job).unwrap(), &mut ShapeInterner::default())
+            .unwrap()
     }
 
     #[test]
@@ -131,14 +143,28 @@ mod tests {
         assert_eq!(job.wants, 2, "that it is suspended is ours");
         let suspension = job.suspension.expect("it is marked");
         let version = Some(Arc::from("7"));
-        assert_eq!(suspension.phase, SuspensionPhase::Marked { resource_version: version, is_suspended: true });
+        assert_eq!(
+            suspension.phase,
+            SuspensionPhase::Marked { resource_version: version, is_suspended: true }
+        );
         assert_eq!(suspension.priority_class.as_deref(), Some("high"));
         let pod = suspension.stand_in(1, 5);
-        assert_eq!((&*pod.id.key.name, &*pod.id.uid, pod.completion_index), ("j-1", "u/1", Some(1)));
+        assert_eq!(
+            (&*pod.id.key.name, &*pod.id.uid, pod.completion_index),
+            ("j-1", "u/1", Some(1))
+        );
         assert_eq!(pod.owner.as_ref().map(|owner| &*owner.uid), Some("u"));
-        assert_eq!((pod.shape.requests.get("cpu"), pod.label("app"), pod.priority), (2000, Some("a"), 5));
+        assert_eq!(
+            (pod.shape.requests.get("cpu"), pod.label("app"), pod.priority),
+            (2000, Some("a"), 5)
+        );
         assert_eq!((pod.lifetime, pod.created), (Lifetime::Seconds(90), Time::from_seconds(10)));
-        assert!(pod.stands_in && pod.gates.is_empty() && pod.group.is_none() && pod.resource_version.is_none());
+        assert!(
+            pod.stands_in
+                && pod.gates.is_empty()
+                && pod.group.is_none()
+                && pod.resource_version.is_none()
+        );
         assert_eq!(pod.claims.len(), 1, "one is made with each pod");
         let all = suspension.stand_in_for_all(5);
         assert_eq!((&*all.id.uid, all.completion_index, all.priority), ("u/0", None, 5));
@@ -151,7 +177,8 @@ mod tests {
         let term = json!({
             "topologyKey": "host", "labelSelector": {"matchLabels": {"app": "x"}}, "matchLabelKeys": ["job-name"],
         });
-        let apart = json!({"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}});
+        let apart =
+            json!({"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}});
         let template = |job: &str| {
             json!({"template": {
                 "metadata": {"labels": {"app": "x", "job-name": job}},
@@ -163,7 +190,9 @@ mod tests {
             job.suspension.expect("it is marked").stand_in(0, 0)
         };
         let (one, other) = (stand_in("one"), stand_in("other"));
-        let selects = |term: &crate::constraints::PodTerm, pod: &Pod| term.pods.selects("ns", &[], &pod.labels);
+        let selects = |term: &crate::constraints::PodTerm, pod: &Pod| {
+            term.pods.selects("ns", &[], &pod.labels)
+        };
         let term = &one.shape.constraints.repels[0];
         assert!(selects(term, &one) && !selects(term, &other));
     }
@@ -172,8 +201,10 @@ mod tests {
     fn others_suspensions_are_others() {
         let job = read(&json!({}), &json!({}));
         assert_eq!((job.wants, job.suspension), (0, None));
-        let job =
-            read(&json!({"fluxqueue/suspended": "true"}), &json!({"suspend": false, "completionMode": "NonIndexed"}));
+        let job = read(
+            &json!({"fluxqueue/suspended": "true"}),
+            &json!({"suspend": false, "completionMode": "NonIndexed"}),
+        );
         let suspension = job.suspension.expect("it is marked");
         assert!(matches!(suspension.phase, SuspensionPhase::Marked { is_suspended: false, .. }));
         assert_eq!(suspension.stand_in(0, 0).completion_index, None);
@@ -184,7 +215,10 @@ mod tests {
         let released = json!({"fluxqueue/released-at": "1970-01-01T00:01:00.5Z"});
         let job = read(&released, &json!({}));
         assert_eq!(job.wants, 0);
-        assert_eq!(job.suspension.unwrap().phase, SuspensionPhase::Released { at: Time(60_500_000) });
+        assert_eq!(
+            job.suspension.unwrap().phase,
+            SuspensionPhase::Released { at: Time(60_500_000) }
+        );
         assert_eq!(read(&json!({"fluxqueue/released-at": "soon"}), &json!({})).suspension, None);
     }
 }

@@ -1,13 +1,15 @@
-//! What the API server fills in when it makes a pod of a template: where pods are foretold from a template, it has to be done here.
+//! What the API server fills in when it makes a pod of a template: where pods are foretold from a
+//! template, it has to be done here.
 
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{Container, Pod, PodAffinityTerm};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelectorRequirement;
 
-/// Makes a pod that has metadata and spec of a template what it would be once it is created, as far as its place depends on that:
-/// `matchLabelKeys` and `mismatchLabelKeys` of terms about pods become requirements (KEP-3633), and on the node's network each port of a
-/// container is one of the node.
+/// Makes a pod that has metadata and spec of a template what it would be once it is created, as far
+/// as its place depends on that: `matchLabelKeys` and `mismatchLabelKeys` of terms about pods
+/// become requirements (KEP-3633), and on the node's network each port of a container is one of the
+/// node.
 pub fn fill_in(pod: &mut Pod) {
     let labels = pod.metadata.labels.clone().unwrap_or_default();
     let Some(spec) = &mut pod.spec else { return };
@@ -17,14 +19,18 @@ pub fn fill_in(pod: &mut Pod) {
     }
     let Some(affinity) = &mut spec.affinity else { return };
     if let Some(near) = &mut affinity.pod_affinity {
-        let preferred = near.preferred_during_scheduling_ignored_during_execution.iter_mut().flatten();
-        let required = near.required_during_scheduling_ignored_during_execution.iter_mut().flatten();
+        let preferred =
+            near.preferred_during_scheduling_ignored_during_execution.iter_mut().flatten();
+        let required =
+            near.required_during_scheduling_ignored_during_execution.iter_mut().flatten();
         let terms = preferred.map(|preferred| &mut preferred.pod_affinity_term).chain(required);
         terms.for_each(|term| apply_label_keys(term, &labels));
     }
     if let Some(apart) = &mut affinity.pod_anti_affinity {
-        let preferred = apart.preferred_during_scheduling_ignored_during_execution.iter_mut().flatten();
-        let required = apart.required_during_scheduling_ignored_during_execution.iter_mut().flatten();
+        let preferred =
+            apart.preferred_during_scheduling_ignored_during_execution.iter_mut().flatten();
+        let required =
+            apart.required_during_scheduling_ignored_during_execution.iter_mut().flatten();
         let terms = preferred.map(|preferred| &mut preferred.pod_affinity_term).chain(required);
         terms.for_each(|term| apply_label_keys(term, &labels));
     }
@@ -45,7 +51,8 @@ fn apply_label_keys(term: &mut PodAffinityTerm, labels: &BTreeMap<String, String
 }
 
 fn take_ports_of_node(container: &mut Container) {
-    for port in container.ports.iter_mut().flatten().filter(|port| port.host_port.unwrap_or(0) == 0) {
+    for port in container.ports.iter_mut().flatten().filter(|port| port.host_port.unwrap_or(0) == 0)
+    {
         port.host_port = Some(port.container_port);
     }
 }
@@ -78,11 +85,15 @@ mod tests {
         let constraints = &read.shape.constraints;
         let ports: Vec<u16> = constraints.host_ports.iter().map(|port| port.port).collect();
         assert_eq!(ports, [80, 8081]);
-        let said = |labels: &Option<Vec<crate::constraints::Requirement>>| -> Vec<(String, Operator)> {
-            let requirements = labels.iter().flatten();
-            requirements.map(|requirement| (requirement.key.to_string(), requirement.operator)).collect()
-        };
-        let own = |operator| vec![("app".to_owned(), Operator::In), ("job-name".to_owned(), operator)];
+        let said =
+            |labels: &Option<Vec<crate::constraints::Requirement>>| -> Vec<(String, Operator)> {
+                let requirements = labels.iter().flatten();
+                requirements
+                    .map(|requirement| (requirement.key.to_string(), requirement.operator))
+                    .collect()
+            };
+        let own =
+            |operator| vec![("app".to_owned(), Operator::In), ("job-name".to_owned(), operator)];
         assert_eq!(said(&constraints.repels[0].pods.labels), own(Operator::In));
         assert_eq!(said(&constraints.near[0].pods.labels), own(Operator::NotIn));
     }

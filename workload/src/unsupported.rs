@@ -7,14 +7,18 @@ use super::Unsupported;
 /// Required constraints that are not honoured.
 pub(super) fn required(spec: &PodSpec) -> Vec<Unsupported> {
     let mut found = Vec::new();
-    let mut refuse = |field: String, message: &str| found.push(Unsupported { field, message: message.to_owned() });
+    let mut refuse = |field: String, message: &str| {
+        found.push(Unsupported { field, message: message.to_owned() })
+    };
 
     if spec.resource_claims.as_ref().is_some_and(|claims| !claims.is_empty()) {
-        refuse("spec.resourceClaims".to_owned(), "dynamic resource allocation is not supported yet");
+        refuse(
+            "spec.resourceClaims".to_owned(),
+            "dynamic resource allocation is not supported yet",
+        );
     }
     if spec.scheduling_group.is_some() {
-        let message =
-            "scheduling groups are not supported yet: use the labels fluxqueue/pod-group and fluxqueue/group-size";
+        let message = "scheduling groups are not supported yet: use the labels fluxqueue/pod-group and fluxqueue/group-size";
         refuse("spec.schedulingGroup".to_owned(), message);
     }
     found

@@ -1,7 +1,8 @@
 //! The walltime annotation: how long a pod or job runs at most.
 //!
-//! Three spellings are read: a Flux Standard Duration (RFC 23: a number and one of `ms s m h d`, or `inf`), a Kubernetes
-//! duration (`1h30m`, `90s`), and a bare number of seconds. `unlimited` marks a service.
+//! Three spellings are read: a Flux Standard Duration (RFC 23: a number and one of `ms s m h d`, or
+//! `inf`), a Kubernetes duration (`1h30m`, `90s`), and a bare number of seconds. `unlimited` marks
+//! a service.
 
 use fluxqueue_api::names::WALLTIME;
 use fluxqueue_api::text;
@@ -16,10 +17,14 @@ pub const WALLTIME_SECS_MAX: u64 = 100 * 366 * 24 * 3600;
 /// The walltime annotation of an object, or why it is no duration.
 pub fn of_object(metadata: &ObjectMeta) -> Option<Result<Lifetime, String>> {
     let value = annotation(metadata, WALLTIME)?;
-    Some(parse(value).map_err(|reason| format!("annotation {WALLTIME}: {} {reason}", text::quoted(value))))
+    Some(
+        parse(value)
+            .map_err(|reason| format!("annotation {WALLTIME}: {} {reason}", text::quoted(value))),
+    )
 }
 
-/// Reads a walltime. Parts of a second count as a whole one; the error continues a sentence that begins with the text.
+/// Reads a walltime. Parts of a second count as a whole one; the error continues a sentence that
+/// begins with the text.
 pub fn parse(text: &str) -> Result<Lifetime, &'static str> {
     let text = text.trim();
     if ["unlimited", "inf", "infinity"].iter().any(|word| text.eq_ignore_ascii_case(word)) {
@@ -39,7 +44,8 @@ pub fn parse(text: &str) -> Result<Lifetime, &'static str> {
 
 /// One or more numbers with units, added; a number alone is seconds.
 fn parse_micros(text: &str) -> Result<u128, &'static str> {
-    const MALFORMED: &str = "is not a duration: expected for example 90, 1.5h, 1h30m, 2d or `unlimited`";
+    const MALFORMED: &str =
+        "is not a duration: expected for example 90, 1.5h, 1h30m, 2d or `unlimited`";
     let mut rest = text.strip_prefix('+').unwrap_or(text);
     if rest.is_empty() {
         return Err(MALFORMED);
@@ -52,7 +58,8 @@ fn parse_micros(text: &str) -> Result<u128, &'static str> {
         let unit_len = after.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(after.len());
         let (unit, next) = after.split_at(unit_len);
         let unit_micros = match unit {
-            // A number without a unit is seconds only if it is all there is: "1h30" is more likely a mistake.
+            // A number without a unit is seconds only if it is all there is: "1h30" is more likely
+            // a mistake.
             "" if first && next.is_empty() => 1_000_000,
             "us" | "µs" | "μs" => 1,
             "ms" => 1000,
@@ -69,7 +76,8 @@ fn parse_micros(text: &str) -> Result<u128, &'static str> {
     Ok(total)
 }
 
-/// A decimal number times `unit`, rounded up; saturates, so that what is far too long is reported as such.
+/// A decimal number times `unit`, rounded up; saturates, so that what is far too long is reported
+/// as such.
 fn times(number: &str, unit: u128) -> Option<u128> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     let digits = |text: &str| text.bytes().all(|b| b.is_ascii_digit());
@@ -77,7 +85,9 @@ fn times(number: &str, unit: u128) -> Option<u128> {
         return None;
     }
     let value = |text: &str| {
-        text.bytes().fold(0_u128, |value, digit| value.saturating_mul(10).saturating_add(u128::from(digit - b'0')))
+        text.bytes().fold(0_u128, |value, digit| {
+            value.saturating_mul(10).saturating_add(u128::from(digit - b'0'))
+        })
     };
     // Below a microsecond after 18 digits, whatever the unit.
     let fraction = &fraction[..fraction.len().min(18)];
@@ -119,12 +129,21 @@ mod tests {
 
     #[test]
     fn what_is_no_duration_is_refused() {
-        for text in ["", " ", "abc", "1x", "1h30", "h", ".", "1..5h", "1 h", "1h 30m", "s30", "nan", "1e3", "5M"] {
-            assert!(parse(text).is_err_and(|reason| reason.starts_with("is not a duration")), "{text:?}");
+        for text in [
+            "", " ", "abc", "1x", "1h30", "h", ".", "1..5h", "1 h", "1h 30m", "s30", "nan", "1e3",
+            "5M",
+        ] {
+            assert!(
+                parse(text).is_err_and(|reason| reason.starts_with("is not a duration")),
+                "{text:?}"
+            );
         }
         assert_eq!(parse("-5"), Err("is negative"));
         for text in ["0", "0s", "0.0h"] {
-            assert!(parse(text).is_err_and(|reason| reason.starts_with("is not more than 0")), "{text:?}");
+            assert!(
+                parse(text).is_err_and(|reason| reason.starts_with("is not more than 0")),
+                "{text:?}"
+            );
         }
         for text in ["3162240001", "99999999999999999999999999999999999999999999d"] {
             assert!(parse(text).is_err_and(|reason| reason.starts_with("is longer")), "{text:?}");
@@ -138,7 +157,10 @@ mod tests {
             ..ObjectMeta::default()
         };
         let error = of_object(&metadata).unwrap().unwrap_err();
-        assert!(error.starts_with("annotation fluxqueue/walltime: \"soon\" is not a duration"), "{error}");
+        assert!(
+            error.starts_with("annotation fluxqueue/walltime: \"soon\" is not a duration"),
+            "{error}"
+        );
         assert_eq!(of_object(&ObjectMeta::default()), None);
     }
 }

@@ -1,6 +1,8 @@
-//! Pods that keep each other off nodes, or want the same host port or disk: for as long as they are there, or for ever.
+//! Pods that keep each other off nodes, or want the same host port or disk: for as long as they are
+//! there, or for ever.
 //!
-//! A pod that is kept away by pods with an end waits for these, as one does whose nodes are full of them.
+//! A pod that is kept away by pods with an end waits for these, as one does whose nodes are full of
+//! them.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,12 +16,17 @@ use fluxqueue_workload::constraints::{Constraints, PodTerm};
 use fluxqueue_workload::{Pod, Shape};
 
 impl Cluster {
-    /// Nodes that are out of bounds for this pod as in [`Cluster::repelled`], whichever pods with an end have ended by then that keep it
-    /// away, or have a host port or a disk that it needs. As for whom it is to be near to, or spread among, that is as it is now; where that
-    /// closes nodes to a pod that comes alone, these are open that are so when of the others those have left that have an end.
+    /// Nodes that are out of bounds for this pod as in [`Cluster::repelled`], whichever pods with
+    /// an end have ended by then that keep it away, or have a host port or a disk that it needs. As
+    /// for whom it is to be near to, or spread among, that is as it is now; where that closes nodes
+    /// to a pod that comes alone, these are open that are so when of the others those have left
+    /// that have an end.
     pub(crate) fn repelled_for_ever(&mut self, pod: &Pod, company: Company) -> RankSet {
         let closed = self.repelled_beside_others(pod, company);
-        if company == Company::Together || pod.shape.constraints.spreads.is_empty() || closed.is_empty() {
+        if company == Company::Together
+            || pod.shape.constraints.spreads.is_empty()
+            || closed.is_empty()
+        {
             return closed;
         }
         let mut copy = self.without_passing();
@@ -32,20 +39,24 @@ impl Cluster {
         let mut closed = self.ports_for_ever.closed_to(&constraints.host_ports);
         closed.union_with(&self.disks_for_ever.closed_to(&constraints.disks));
         let crowd = self.crowd(pod);
-        for (nodes, _) in self.neighbours.closed(pod, company, crowd, (&self.present, Until::ForEver)) {
+        for (nodes, _) in
+            self.neighbours.closed(pod, company, crowd, (&self.present, Until::ForEver))
+        {
             closed.union_with(&nodes);
         }
         closed
     }
 
-    /// How many pods with an end keep this one off each of these nodes by anti-affinity, theirs or its own.
+    /// How many pods with an end keep this one off each of these nodes by anti-affinity, theirs or
+    /// its own.
     pub(crate) fn passing(&mut self, pod: &Pod, ranks: &[Rank]) -> Vec<u32> {
         let crowd = self.crowd(pod);
         self.neighbours.passing(pod, crowd, ranks)
     }
 
-    /// A copy in which those who have an end keep nobody away, and have no host port or disk. As for whom pods are to be near to, or
-    /// spread among, it is as it is now; and so it is with room.
+    /// A copy in which those who have an end keep nobody away, and have no host port or disk. As
+    /// for whom pods are to be near to, or spread among, it is as it is now; and so it is with
+    /// room.
     pub(crate) fn without_passing(&self) -> Cluster {
         let mut cluster = self.clone();
         cluster.ports = self.ports_for_ever.clone();
@@ -54,7 +65,8 @@ impl Cluster {
         cluster
     }
 
-    /// In a copy: volumes that only pods with an end have are attached nowhere, and their claims are in nobody's use.
+    /// In a copy: volumes that only pods with an end have are attached nowhere, and their claims
+    /// are in nobody's use.
     pub(crate) fn forget_volumes_of_passing(&mut self) {
         self.volumes = Arc::new(self.volumes_for_ever());
     }
@@ -68,7 +80,10 @@ impl Cluster {
     /// Nodes on which the pod could not have its volumes either if whoever has an end had ended.
     pub(crate) fn closed_by_volumes_for_ever(&self, pod: &Pod) -> RankSet {
         let mut closed = self.closed_by_volumes(pod);
-        if closed.iter().any(|(_, why)| matches!(why, Rejection::VolumeLimit | Rejection::ClaimInUse)) {
+        if closed
+            .iter()
+            .any(|(_, why)| matches!(why, Rejection::VolumeLimit | Rejection::ClaimInUse))
+        {
             closed = self.volumes_for_ever().closed_to(pod, self.nodes());
         }
         let mut all = RankSet::new();
@@ -78,7 +93,8 @@ impl Cluster {
         all
     }
 
-    /// Of those whom these pods are to be near to, or spread among, only they count that never end: in a copy.
+    /// Of those whom these pods are to be near to, or spread among, only they count that never end:
+    /// in a copy.
     pub(crate) fn count_only_endless<'a>(&mut self, pods: impl Iterator<Item = &'a Pod>) {
         let crowds: BTreeSet<CrowdId> = pods.filter_map(|pod| self.crowd(pod)).collect();
         for crowd in crowds {
@@ -98,19 +114,22 @@ impl Cluster {
         self.disks_for_ever.give_back(rank, &shape.constraints.disks);
     }
 
-    /// The labels of which one of these pods may not be in a domain with a pod that has these terms of required anti-affinity.
+    /// The labels of which one of these pods may not be in a domain with a pod that has these terms
+    /// of required anti-affinity.
     pub(crate) fn kept_out_of<'a>(
         &mut self,
         terms: &[PodTerm],
         pods: impl Iterator<Item = &'a Arc<Pod>>,
     ) -> Vec<KeyId> {
-        let mut keys: Vec<KeyId> = pods.flat_map(|pod| self.neighbours.kept_out_of(terms, pod)).collect();
+        let mut keys: Vec<KeyId> =
+            pods.flat_map(|pod| self.neighbours.kept_out_of(terms, pod)).collect();
         keys.sort_unstable();
         keys.dedup();
         keys
     }
 
-    /// The nodes in the domains of these on which one of these pods would count for the spread of pods of a class.
+    /// The nodes in the domains of these on which one of these pods would count for the spread of
+    /// pods of a class.
     pub(crate) fn crowded_by<'a>(
         &mut self,
         class: &Constraints,
@@ -120,7 +139,8 @@ impl Cluster {
         self.neighbours.crowded_by(&class.spreads, pods, nodes)
     }
 
-    /// The nodes in other domains than these on which one of these pods would draw pods of a class away, since they are to be near to it.
+    /// The nodes in other domains than these on which one of these pods would draw pods of a class
+    /// away, since they are to be near to it.
     pub(crate) fn drawn_away_by<'a>(
         &mut self,
         class: &Constraints,
@@ -132,10 +152,16 @@ impl Cluster {
 
     /// A pod that is there counts for the spread of another one.
     pub(crate) fn crowds(&self, there: &Pod, other: &Pod) -> bool {
-        other.shape.constraints.spreads.iter().any(|spread| self.neighbours.counts_for(spread, there))
+        other
+            .shape
+            .constraints
+            .spreads
+            .iter()
+            .any(|spread| self.neighbours.counts_for(spread, there))
     }
 
-    /// Two pods may not be near to each other: one is to be apart from the other, or both want the same host port or disk.
+    /// Two pods may not be near to each other: one is to be apart from the other, or both want the
+    /// same host port or disk.
     pub(crate) fn are_apart(&self, one: &Pod, other: &Pod) -> bool {
         one.shape.constraints.exclude(&other.shape.constraints)
             || self.neighbours.repels(one, other)

@@ -85,10 +85,15 @@ impl<T: Exclusive> Taken<T> {
         if wanted.is_empty() {
             return RankSet::new();
         }
-        self.by_rank.iter().filter(|(_, taken)| conflict(wanted, taken)).map(|(rank, _)| *rank).collect()
+        self.by_rank
+            .iter()
+            .filter(|(_, taken)| conflict(wanted, taken))
+            .map(|(rank, _)| *rank)
+            .collect()
     }
 
-    /// A pod that has taken these shares none of them: each is taken on the node exactly once, by itself.
+    /// A pod that has taken these shares none of them: each is taken on the node exactly once, by
+    /// itself.
     pub(super) fn are_its_own(&self, rank: Rank, things: &[T]) -> bool {
         if things.is_empty() {
             return true;

@@ -1,11 +1,12 @@
-//! What is asked of each node of what every node has: kept as plain numbers beside the exact account, so that thousands of nodes
-//! can be compared in a moment.
+//! What is asked of each node of what every node has: kept as plain numbers beside the exact
+//! account, so that thousands of nodes can be compared in a moment.
 
 use super::Node;
 use crate::fluxion::Rank;
 use fluxqueue_workload::Resources;
 
-/// What a pod that asks for no CPU is taken to use where nodes are compared, in thousandths of a core, as in kube-scheduler.
+/// What a pod that asks for no CPU is taken to use where nodes are compared, in thousandths of a
+/// core, as in kube-scheduler.
 const SILENT_MILLI_CPU: u64 = 100;
 
 /// What a pod that asks for no memory is taken to use there, in bytes.
@@ -64,9 +65,11 @@ impl Fills {
     pub(super) fn count(&mut self, rank: Rank, requests: &Resources, comes: bool) {
         let Some(fill) = self.0.get_mut(rank as usize) else { return };
         let wanted = Wanted::of(requests);
-        for (part, amount) in
-            [(&mut fill.cpu, wanted.cpu), (&mut fill.memory, wanted.memory), (&mut fill.pods, wanted.pods)]
-        {
+        for (part, amount) in [
+            (&mut fill.cpu, wanted.cpu),
+            (&mut fill.memory, wanted.memory),
+            (&mut fill.pods, wanted.pods),
+        ] {
             let silent = u64::from(amount == 0);
             if comes {
                 part.used = part.used.saturating_add(amount);
@@ -101,13 +104,20 @@ impl Fill {
         self.cpu.has(wanted.cpu) && self.memory.has(wanted.memory) && self.pods.has(wanted.pods)
     }
 
-    /// What would be used of CPU and memory with one more pod, which counts for something whatever it asks for.
+    /// What would be used of CPU and memory with one more pod, which counts for something whatever
+    /// it asks for.
     pub(super) fn with(&self, wanted: &Wanted) -> [(Part, u64); 2] {
         let counted = |part: Part, amount: u64, silent: u64| {
             let more = if amount == 0 { silent } else { amount };
-            (part, part.used.saturating_add(part.silent.saturating_mul(silent)).saturating_add(more))
+            (
+                part,
+                part.used.saturating_add(part.silent.saturating_mul(silent)).saturating_add(more),
+            )
         };
-        [counted(self.cpu, wanted.cpu, SILENT_MILLI_CPU), counted(self.memory, wanted.memory, SILENT_MEMORY)]
+        [
+            counted(self.cpu, wanted.cpu, SILENT_MILLI_CPU),
+            counted(self.memory, wanted.memory, SILENT_MEMORY),
+        ]
     }
 }
 

@@ -1,16 +1,20 @@
-//! Whether a pod may use a node, by the rules of kube-scheduler's filters, and how much it would like to.
+//! Whether a pod may use a node, by the rules of kube-scheduler's filters, and how much it would
+//! like to.
 //!
-//! [`admit`] looks only at the node and the pod's constraints, so its answer holds for all pods of a class until the node
-//! changes. What depends on the pods that are there is asked apart: host ports and disks
-//! ([`exclude`](fluxqueue_workload::constraints::Constraints::exclude)), affinity, anti-affinity and spread (see `neighbours`), and
-//! room, which the resource graph knows. A pod with `spec.nodeName` passes no filter: it has been placed.
+//! [`admit`] looks only at the node and the pod's constraints, so its answer holds for all pods of
+//! a class until the node changes. What depends on the pods that are there is asked apart: host
+//! ports and disks ([`exclude`](fluxqueue_workload::constraints::Constraints::exclude)), affinity,
+//! anti-affinity and spread (see `neighbours`), and room, which the resource graph knows. A pod
+//! with `spec.nodeName` passes no filter: it has been placed.
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::{Node, Readiness, Taint};
 use fluxqueue_workload::ResourceName;
-use fluxqueue_workload::constraints::{Constraints, NamedNodes, NodeSelectorTerm, Operator, Requirement, Toleration};
+use fluxqueue_workload::constraints::{
+    Constraints, NamedNodes, NodeSelectorTerm, Operator, Requirement, Toleration,
+};
 
 /// Why a node does not take a pod. [`Rejection::reason`] is what kube-scheduler says.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -22,7 +26,8 @@ pub enum Rejection {
         /// The taint's key.
         key: Arc<str>,
     },
-    /// The node's condition Ready is not True, and the pod does not tolerate the taint that says so, or soon will.
+    /// The node's condition Ready is not True, and the pod does not tolerate the taint that says
+    /// so, or soon will.
     NotReady,
     /// Neither `spec.nodeSelector` nor required node affinity lets the pod there.
     NodeAffinity,
@@ -73,8 +78,9 @@ pub enum Rejection {
 pub struct Rejected {
     /// What kube-scheduler would report.
     pub first: Rejection,
-    /// Some filter rejects for good: as long as nobody edits the node's labels, its ordinary taints or its features.
-    /// If not, the node may take such pods again by itself, or when it is uncordoned.
+    /// Some filter rejects for good: as long as nobody edits the node's labels, its ordinary taints
+    /// or its features. If not, the node may take such pods again by itself, or when it is
+    /// uncordoned.
     pub lasting: bool,
 }
 
@@ -97,7 +103,8 @@ pub struct Liking {
     pub taints: i64,
 }
 
-/// What the names of nodes in required node affinity say: kube-scheduler looks at these before it looks at any node.
+/// What the names of nodes in required node affinity say: kube-scheduler looks at these before it
+/// looks at any node.
 pub fn named(node: &Node, constraints: &Constraints) -> Option<Rejection> {
     match constraints.named_nodes() {
         NamedNodes::None => Some(Rejection::ConflictingNames),
@@ -122,8 +129,9 @@ pub fn admit(node: &Node, constraints: &Constraints) -> Result<(), Rejected> {
         let passing = PASSING_TAINTS.iter().any(|prefix| taint.key.starts_with(prefix));
         reject(Rejection::Taint { key: Arc::clone(&taint.key) }, !passing);
     }
-    // kube-scheduler goes by taints alone. The node controller turns the condition into one some time later, and a pod that is bound in
-    // between would sit there: so the taint counts from the moment at which the condition says so.
+    // kube-scheduler goes by taints alone. The node controller turns the condition into one some
+    // time later, and a pod that is bound in between would sit there: so the taint counts from the
+    // moment at which the condition says so.
     if owed_taint(node.readiness).is_some_and(|key| !tolerates_key(key)) {
         reject(Rejection::NotReady, false);
     }
@@ -136,7 +144,8 @@ pub fn admit(node: &Node, constraints: &Constraints) -> Result<(), Rejected> {
     rejected.map_or(Ok(()), Err)
 }
 
-/// The taint that the node controller puts on a node with such a condition, with the effect NoSchedule.
+/// The taint that the node controller puts on a node with such a condition, with the effect
+/// NoSchedule.
 fn owed_taint(readiness: Readiness) -> Option<&'static str> {
     match readiness {
         Readiness::Ready => None,
@@ -149,9 +158,13 @@ fn owed_taint(readiness: Readiness) -> Option<&'static str> {
 pub fn liking(node: &Node, constraints: &Constraints) -> Liking {
     let liked = constraints.preferred.iter().filter(|(_, term)| meets(node, term));
     let disliked = node.taints.iter().filter(|taint| {
-        &*taint.effect == "PreferNoSchedule" && !constraints.tolerations.iter().any(|t| tolerates(t, taint))
+        &*taint.effect == "PreferNoSchedule"
+            && !constraints.tolerations.iter().any(|t| tolerates(t, taint))
     });
-    Liking { weight: liked.map(|(weight, _)| i64::from(*weight)).sum(), taints: disliked.map(|_| 1).sum() }
+    Liking {
+        weight: liked.map(|(weight, _)| i64::from(*weight)).sum(),
+        taints: disliked.map(|_| 1).sum(),
+    }
 }
 
 fn tolerates_no_schedule(tolerations: &[Toleration], key: &str) -> bool {
@@ -164,25 +177,39 @@ fn tolerates_no_schedule(tolerations: &[Toleration], key: &str) -> bool {
 }
 
 /// Taints that keep pods with these tolerations off the node.
-pub(super) fn untolerated<'a>(node: &'a Node, tolerations: &'a [Toleration]) -> impl Iterator<Item = &'a Taint> {
+pub(super) fn untolerated<'a>(
+    node: &'a Node,
+    tolerations: &'a [Toleration],
+) -> impl Iterator<Item = &'a Taint> {
     let keeps_off = |taint: &&Taint| matches!(&*taint.effect, "NoSchedule" | "NoExecute");
-    let is_tolerated = |taint: &Taint| tolerations.iter().any(|toleration| tolerates(toleration, taint));
+    let is_tolerated =
+        |taint: &Taint| tolerations.iter().any(|toleration| tolerates(toleration, taint));
     node.taints.iter().filter(keeps_off).filter(move |taint| !is_tolerated(taint))
 }
 
 /// Node selector and required node affinity let pods with these constraints use the node.
 pub(super) fn matches_node_affinity(node: &Node, constraints: &Constraints) -> bool {
-    let selected = constraints.node_selector.iter().all(|(key, value)| node.label(key) == Some(&**value));
-    selected && constraints.required.as_ref().is_none_or(|terms| terms.iter().any(|term| meets(node, term)))
+    let selected =
+        constraints.node_selector.iter().all(|(key, value)| node.label(key) == Some(&**value));
+    selected
+        && constraints
+            .required
+            .as_ref()
+            .is_none_or(|terms| terms.iter().any(|term| meets(node, term)))
 }
 
 impl Rejection {
     /// There is too little of this resource.
     pub fn insufficient(resource: &ResourceName) -> Self {
-        if &**resource == "pods" { Rejection::TooManyPods } else { Rejection::Insufficient(Arc::clone(resource)) }
+        if &**resource == "pods" {
+            Rejection::TooManyPods
+        } else {
+            Rejection::Insufficient(Arc::clone(resource))
+        }
     }
 
-    /// kube-scheduler's text for one node, as it is counted in "0/5 nodes are available: 3 node(s) ...".
+    /// kube-scheduler's text for one node, as it is counted in "0/5 nodes are available: 3 node(s)
+    /// ...".
     pub fn reason(&self) -> Cow<'static, str> {
         let text = match self {
             Rejection::Unschedulable => "node(s) were unschedulable",
@@ -201,9 +228,13 @@ impl Rejection {
             Rejection::VolumeAffinity => "node(s) didn't match PersistentVolume's node affinity",
             Rejection::NoVolume => "node(s) didn't find available persistent volumes to bind",
             Rejection::TooLittleStorage => "node(s) did not have enough free storage",
-            Rejection::VolumeMissing => "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)",
+            Rejection::VolumeMissing => {
+                "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
+            }
             Rejection::VolumeZone => "node(s) had no available volume zone",
-            Rejection::SpreadLabel => "node(s) didn't match pod topology spread constraints (missing required label)",
+            Rejection::SpreadLabel => {
+                "node(s) didn't match pod topology spread constraints (missing required label)"
+            }
             Rejection::Spread => "node(s) didn't match pod topology spread constraints",
             Rejection::Affinity => "node(s) didn't match pod affinity rules",
             Rejection::OwnAntiAffinity => "node(s) didn't match pod anti-affinity rules",
@@ -227,14 +258,20 @@ fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
 pub(super) fn meets(node: &Node, term: &NodeSelectorTerm) -> bool {
     let field = |key: &str| (key == "metadata.name").then_some(&*node.name);
     // A field that does not exist is empty, unlike a label that does not exist.
-    let fields = || term.fields.iter().all(|field_of| field_of.matches(Some(field(&field_of.key).unwrap_or_default())));
-    let labels = || term.labels.iter().all(|requirement| requirement.matches(node.label(&requirement.key)));
+    let fields = || {
+        term.fields
+            .iter()
+            .all(|field_of| field_of.matches(Some(field(&field_of.key).unwrap_or_default())))
+    };
+    let labels =
+        || term.labels.iter().all(|requirement| requirement.matches(node.label(&requirement.key)));
     means_something(term) && labels() && fields()
 }
 
 /// The same, whatever the term says of fields.
 pub(super) fn meets_by_labels(node: &Node, term: &NodeSelectorTerm) -> bool {
-    means_something(term) && term.labels.iter().all(|requirement| requirement.matches(node.label(&requirement.key)))
+    means_something(term)
+        && term.labels.iter().all(|requirement| requirement.matches(node.label(&requirement.key)))
 }
 
 fn means_something(term: &NodeSelectorTerm) -> bool {

@@ -1,6 +1,7 @@
 //! Our answers against those of Kubernetes' own code, for a few thousand made-up questions.
 //!
-//! Questions and answers are in tests/filters-golden/cases.json; its main.go says how they are written anew.
+//! Questions and answers are in tests/filters-golden/cases.json; its main.go says how they are
+//! written anew.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -94,9 +95,15 @@ fn nodes_take_the_pods_that_kube_schedulers_filters_let_through() {
         let constraints = &read(pod).shape.constraints;
         for (node, expected) in nodes.iter().zip(judgments) {
             let (read_node, _) = Node::from_kubernetes(node).unwrap();
-            let rejected = admit(&read_node, constraints).err().map(|rejected| rejected.first.reason());
-            let question =
-                || format!("{} on {}", serde_json::to_string(&pod).unwrap(), serde_json::to_string(&node).unwrap());
+            let rejected =
+                admit(&read_node, constraints).err().map(|rejected| rejected.first.reason());
+            let question = || {
+                format!(
+                    "{} on {}",
+                    serde_json::to_string(&pod).unwrap(),
+                    serde_json::to_string(&node).unwrap()
+                )
+            };
             assert_eq!(rejected.unwrap_or_default(), expected.rejected, "{}", question());
             let expected = Liking { weight: expected.affinity, taints: expected.intolerable };
             assert_eq!(liking(&read_node, constraints), expected, "{}", question());
@@ -111,12 +118,18 @@ fn anti_affinity_selects_what_label_selectors_select() {
     let cases = cases().repels;
     assert!(cases.len() >= 200);
     for case in cases {
-        let spec = kube::PodSpec { affinity: Some(repelling(case.selector)), ..kube::PodSpec::default() };
+        let spec =
+            kube::PodSpec { affinity: Some(repelling(case.selector)), ..kube::PodSpec::default() };
         let namespace: Arc<str> = "default".into();
         let read = constraints::of_spec(&spec, &namespace, &[]).repels;
         let [term] = read.as_slice() else { panic!("{read:?}") };
         let labels: metadata::Labels = metadata::sorted(Some(&case.labels)).collect();
-        assert_eq!(term.pods.selects("default", &[], &labels), case.matches, "{term:?} on {:?}", case.labels);
+        assert_eq!(
+            term.pods.selects("default", &[], &labels),
+            case.matches,
+            "{term:?} on {:?}",
+            case.labels
+        );
     }
 }
 

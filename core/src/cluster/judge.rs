@@ -1,7 +1,8 @@
 //! One pod and one node: what kube-scheduler's filters would say, all of them, in its order.
 //!
-//! The planner asks per class of pods and lets the graph look after room, because that is fast. This asks again, slowly and
-//! plainly: where a text has to be exact for each node, and where what the planner found is compared with kube-scheduler.
+//! The planner asks per class of pods and lets the graph look after room, because that is fast.
+//! This asks again, slowly and plainly: where a text has to be exact for each node, and where what
+//! the planner found is compared with kube-scheduler.
 
 use std::collections::BTreeMap;
 
@@ -12,8 +13,8 @@ use fluxqueue_workload::Pod;
 use fluxqueue_workload::constraints::NamedNodes;
 
 impl Cluster {
-    /// Why a pod that is not there yet may not use this node: all that the first filter that rejects it says, which may be
-    /// several things. Empty if it may.
+    /// Why a pod that is not there yet may not use this node: all that the first filter that
+    /// rejects it says, which may be several things. Empty if it may.
     pub fn judge(&mut self, rank: Rank, pod: &Pod) -> Vec<Rejection> {
         let Some(node) = self.node(rank).cloned() else { return Vec::new() };
         let constraints = &pod.shape.constraints;
@@ -53,7 +54,10 @@ impl Cluster {
         if lacks_features {
             return vec![Rejection::Features];
         }
-        let second = self.volumes().reject_alone(pod, &node).or_else(|| self.judge_without_nominated(rank, pod));
+        let second = self
+            .volumes()
+            .reject_alone(pod, &node)
+            .or_else(|| self.judge_without_nominated(rank, pod));
         second.into_iter().collect()
     }
 
@@ -67,9 +71,9 @@ impl Cluster {
         summary::unavailable(self.len(), &self.closed_to(pod, &RankSet::new()))
     }
 
-    /// How many nodes are closed to a pod whose claims are ready, by kube-scheduler's text for the reason: what [`Cluster::judge`] says of
-    /// all nodes, without a look at each that is closed to pods of its class. Those of `elsewhere` count only if they are closed to the
-    /// class.
+    /// How many nodes are closed to a pod whose claims are ready, by kube-scheduler's text for the
+    /// reason: what [`Cluster::judge`] says of all nodes, without a look at each that is closed to
+    /// pods of its class. Those of `elsewhere` count only if they are closed to the class.
     pub fn closed_to(&mut self, pod: &Pod, elsewhere: &RankSet) -> BTreeMap<String, usize> {
         let constraints = &pod.shape.constraints;
         let class = self.class(constraints);
@@ -81,7 +85,8 @@ impl Cluster {
         let mut open = class.now.clone();
         open.union_with(&featureless);
         open.subtract(elsewhere);
-        // There it matters which of kube-scheduler's two looks finds something first. There are few of these.
+        // There it matters which of kube-scheduler's two looks finds something first. There are few
+        // of these.
         for rank in self.neighbours.nominated_among(&open) {
             for rejection in self.judge(rank, pod) {
                 *counts.entry(rejection).or_default() += 1;
@@ -97,7 +102,8 @@ impl Cluster {
         open.subtract(&full);
         close(&mut open, (self.closed_by_disks(constraints), Rejection::DiskConflict));
         // A node may be closed for several of these: VolumeBinding says all that it finds.
-        let by_volumes = if volumes::concern(pod) { self.closed_by_volumes(pod) } else { Vec::new() };
+        let by_volumes =
+            if volumes::concern(pod) { self.closed_by_volumes(pod) } else { Vec::new() };
         for (closed, rejection) in &by_volumes {
             close(&mut open.clone(), (closed.clone(), rejection.clone()));
         }

@@ -1,8 +1,10 @@
-//! The levels of the machine, by labels of its nodes: region, zone, block, rack and host, or what the settings name.
+//! The levels of the machine, by labels of its nodes: region, zone, block, rack and host, or what
+//! the settings name.
 //!
-//! A level is a partition of the nodes: a node is in at most one part of it, such as one rack. Levels stand in trees, each from the
-//! widest level to the narrowest. What a part is called has the values of the levels above in it, since two zones may have a
-//! rack of one name. A node that lacks a level's labels is in no part of that level, whatever it says of the others.
+//! A level is a partition of the nodes: a node is in at most one part of it, such as one rack.
+//! Levels stand in trees, each from the widest level to the narrowest. What a part is called has
+//! the values of the levels above in it, since two zones may have a rack of one name. A node that
+//! lacks a level's labels is in no part of that level, whatever it says of the others.
 
 use std::sync::Arc;
 
@@ -59,7 +61,9 @@ impl Topology {
             if topology.levels().take(at).any(|other| other.name == *name) {
                 return Err(TopologyError::Twice(Arc::clone(name)));
             }
-            if level.node_labels.is_empty() || level.node_labels.iter().any(|label| label.is_empty()) {
+            if level.node_labels.is_empty()
+                || level.node_labels.iter().any(|label| label.is_empty())
+            {
                 return Err(TopologyError::Unlabelled(Arc::clone(name)));
             }
         }
@@ -74,7 +78,8 @@ impl Topology {
     /// The level of this name; or the first that this node label makes.
     pub fn find(&self, name_or_label: &str) -> Option<&Level> {
         let is_named = |level: &&Level| *level.name == *name_or_label;
-        let is_made = |level: &&Level| level.node_labels.iter().any(|label| **label == *name_or_label);
+        let is_made =
+            |level: &&Level| level.node_labels.iter().any(|label| **label == *name_or_label);
         self.levels().find(is_named).or_else(|| self.levels().find(is_made))
     }
 
@@ -88,7 +93,10 @@ impl Topology {
     }
 
     /// Each level, and the part of it that a node is in.
-    pub fn parts<'a>(&'a self, node: &'a Node) -> impl Iterator<Item = (&'a Level, Option<String>)> {
+    pub fn parts<'a>(
+        &'a self,
+        node: &'a Node,
+    ) -> impl Iterator<Item = (&'a Level, Option<String>)> {
         self.trees.iter().flat_map(move |levels| {
             let mut path = String::new();
             levels.iter().map(move |level| {
@@ -109,7 +117,9 @@ impl Topology {
 
 impl Level {
     fn value_of<'a>(&self, node: &'a Node) -> Option<&'a str> {
-        self.node_labels.iter().find_map(|label| node.label(label).filter(|value| !value.is_empty()))
+        self.node_labels
+            .iter()
+            .find_map(|label| node.label(label).filter(|value| !value.is_empty()))
     }
 }
 
@@ -124,7 +134,10 @@ impl Default for Topology {
             trees: vec![vec![
                 level("region", &["topology.kubernetes.io/region"]),
                 level("zone", &["topology.kubernetes.io/zone"]),
-                level("block", &["topology.kubernetes.io/block", "cloud.provider.com/topology-block"]),
+                level(
+                    "block",
+                    &["topology.kubernetes.io/block", "cloud.provider.com/topology-block"],
+                ),
                 level("rack", &["topology.kubernetes.io/rack", "cloud.provider.com/topology-rack"]),
                 level("host", &["kubernetes.io/hostname"]),
             ]],
@@ -188,17 +201,23 @@ mod tests {
     #[test]
     fn what_is_not_labelled_is_no_part_and_leaves_its_place_in_the_name() {
         let topology = Topology::default();
-        let in_zone = node(&[("topology.kubernetes.io/zone", "x"), ("topology.kubernetes.io/rack", "r")]);
-        let in_block = node(&[("topology.kubernetes.io/block", "x"), ("topology.kubernetes.io/rack", "r")]);
+        let in_zone =
+            node(&[("topology.kubernetes.io/zone", "x"), ("topology.kubernetes.io/rack", "r")]);
+        let in_block =
+            node(&[("topology.kubernetes.io/block", "x"), ("topology.kubernetes.io/rack", "r")]);
         assert_eq!(topology.part("block", &in_zone), None);
-        let (one, other) = (topology.part("rack", &in_zone).unwrap(), topology.part("rack", &in_block).unwrap());
+        let (one, other) =
+            (topology.part("rack", &in_zone).unwrap(), topology.part("rack", &in_block).unwrap());
         assert_ne!(one, other, "they are different racks");
         assert_eq!((readable(&one), readable(&other)), ("x/r".to_owned(), "x/r".to_owned()));
     }
 
     #[test]
     fn a_level_is_found_by_its_name_or_its_label() {
-        let trees = vec![vec![level("rack", &["a", "b"])], vec![level("leaf", &["switch"]), level("b", &["x"])]];
+        let trees = vec![
+            vec![level("rack", &["a", "b"])],
+            vec![level("leaf", &["switch"]), level("b", &["x"])],
+        ];
         let topology = Topology::new(trees).unwrap();
         let name = |wanted: &str| topology.find(wanted).map(|level| level.name.to_string());
         assert_eq!(name("rack"), Some("rack".to_owned()));
@@ -224,6 +243,10 @@ mod tests {
         assert_eq!(refused(vec![vec![level("rack", &[""])]]), "level \"rack\" has no node label");
         let many = (0..17).map(|at| level(&format!("l{at}"), &["a"])).collect();
         assert_eq!(refused(vec![many]), "17 levels are more than 16");
-        assert_eq!(Topology::new(Vec::new()).unwrap().levels().count(), 0, "a machine may have none");
+        assert_eq!(
+            Topology::new(Vec::new()).unwrap().levels().count(),
+            0,
+            "a machine may have none"
+        );
     }
 }

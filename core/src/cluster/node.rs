@@ -6,7 +6,8 @@ use super::{Node, Readiness, Taint};
 use fluxqueue_workload::metadata::{name_and_uid, sorted};
 use fluxqueue_workload::{InvalidObject, NodeName, Resources, quantity};
 
-/// An amount in a node's `status.allocatable` that cannot be read. The node has none of it until that is repaired.
+/// An amount in a node's `status.allocatable` that cannot be read. The node has none of it until
+/// that is repaired.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("node {node}: {field}: {source}")]
 pub struct InvalidAmount {
@@ -27,7 +28,8 @@ impl Node {
         let (allocatable, invalid) = allocatable(node, &name);
         let taints = spec.and_then(|spec| spec.taints.as_deref()).unwrap_or_default();
         let conditions = status.and_then(|status| status.conditions.as_deref()).unwrap_or_default();
-        let features = status.and_then(|status| status.declared_features.as_deref()).unwrap_or_default();
+        let features =
+            status.and_then(|status| status.declared_features.as_deref()).unwrap_or_default();
         let taint = |taint: &k8s_openapi::api::core::v1::Taint| Taint {
             key: taint.key.as_str().into(),
             value: taint.value.as_deref().unwrap_or_default().into(),
@@ -69,7 +71,8 @@ fn allocatable(node: &KubeNode, name: &NodeName) -> (Resources, Vec<InvalidAmoun
     let mut amounts = Resources::new();
     let mut invalid = Vec::new();
     for (resource, text) in listed.into_iter().flatten() {
-        let amount = if resource == "cpu" { quantity::millis(&text.0) } else { quantity::value(&text.0) };
+        let amount =
+            if resource == "cpu" { quantity::millis(&text.0) } else { quantity::value(&text.0) };
         match amount {
             Ok(amount) => amounts.set(resource.as_str(), amount),
             Err(source) => {
@@ -104,10 +107,22 @@ mod tests {
             },
         }));
         assert_eq!(invalid, []);
-        assert_eq!((&*node.name, &*node.uid, node.unschedulable, node.readiness), ("n", "u", true, Readiness::Ready));
-        assert_eq!(node.allocatable, [("cpu", 3920), ("memory", 16 << 30), ("pods", 110)].into_iter().collect());
-        assert_eq!((node.label("zone"), node.label("arch"), node.label("z")), (Some("a"), Some("arm64"), None));
-        assert_eq!(node.taints, [Taint { key: "k".into(), value: "".into(), effect: "NoSchedule".into() }]);
+        assert_eq!(
+            (&*node.name, &*node.uid, node.unschedulable, node.readiness),
+            ("n", "u", true, Readiness::Ready)
+        );
+        assert_eq!(
+            node.allocatable,
+            [("cpu", 3920), ("memory", 16 << 30), ("pods", 110)].into_iter().collect()
+        );
+        assert_eq!(
+            (node.label("zone"), node.label("arch"), node.label("z")),
+            (Some("a"), Some("arm64"), None)
+        );
+        assert_eq!(
+            node.taints,
+            [Taint { key: "k".into(), value: "".into(), effect: "NoSchedule".into() }]
+        );
         assert_eq!(node.declared_features, ["A".into()]);
     }
 
@@ -118,9 +133,11 @@ mod tests {
                 json!({"metadata": {"name": "n", "uid": "u"}, "status": {"conditions": [{"type": "Ready", "status": status}]}}),
             )
         };
-        for (status, says) in
-            [("True", Readiness::Ready), ("False", Readiness::NotReady), ("Unknown", Readiness::Unreachable)]
-        {
+        for (status, says) in [
+            ("True", Readiness::Ready),
+            ("False", Readiness::NotReady),
+            ("Unknown", Readiness::Unreachable),
+        ] {
             assert_eq!(ready(status).0.readiness, says);
         }
         let (silent, _) = read(json!({"metadata": {"name": "n", "uid": "u"}}));
@@ -147,6 +164,9 @@ mod tests {
     #[test]
     fn a_node_without_uid_is_refused() {
         let node = serde_json::from_value(json!({"metadata": {"name": "n"}})).unwrap();
-        assert_eq!(Node::from_kubernetes(&node).unwrap_err().to_string(), "Node /n: metadata.uid: is empty");
+        assert_eq!(
+            Node::from_kubernetes(&node).unwrap_err().to_string(),
+            "Node /n: metadata.uid: is empty"
+        );
     }
 }

@@ -1,8 +1,10 @@
-//! Where a pod would rather be: kube-scheduler's scores of the nodes that take it, with its default weights.
+//! Where a pod would rather be: kube-scheduler's scores of the nodes that take it, with its default
+//! weights.
 //!
-//! Preferred node affinity, PreferNoSchedule taints, preferred affinity and anti-affinity to pods (its own and that of pods on
-//! nodes) and spread constraints with ScheduleAnyway count as in its plugins; images on nodes are not known here. Pods for which nothing of
-//! this differs are not scored: for these the node policy decides alone.
+//! Preferred node affinity, PreferNoSchedule taints, preferred affinity and anti-affinity to pods
+//! (its own and that of pods on nodes) and spread constraints with ScheduleAnyway count as in its
+//! plugins; images on nodes are not known here. Pods for which nothing of this differs are not
+//! scored: for these the node policy decides alone.
 
 use std::collections::HashMap;
 
@@ -54,11 +56,13 @@ impl Score {
 }
 
 impl Cluster {
-    /// Of these nodes those with room for such a pod, in tiers of falling score, as far as they differ; others come last. `is_alone`: it
-    /// is the only one, so that what it finds on nodes is all that will be there. Then the node that it is nominated to comes first,
-    /// whatever the scores, as kube-scheduler has it.
+    /// Of these nodes those with room for such a pod, in tiers of falling score, as far as they
+    /// differ; others come last. `is_alone`: it is the only one, so that what it finds on nodes is
+    /// all that will be there. Then the node that it is nominated to comes first, whatever the
+    /// scores, as kube-scheduler has it.
     pub(crate) fn tiers(&mut self, pod: &Pod, nodes: &RankSet, is_alone: bool) -> Vec<RankSet> {
-        let nominated = pod.nominated.as_ref().filter(|_| is_alone).and_then(|name| self.rank(name));
+        let nominated =
+            pod.nominated.as_ref().filter(|_| is_alone).and_then(|name| self.rank(name));
         let fill_score = if is_alone { self.fill_score } else { FillScore::None };
         let mut tiers = self.tiers_by_score(pod, nodes, fill_score);
         if let Some(nominated) = nominated.filter(|rank| nodes.contains(*rank)) {
@@ -72,7 +76,12 @@ impl Cluster {
         tiers
     }
 
-    fn tiers_by_score(&mut self, pod: &Pod, nodes: &RankSet, fill_score: FillScore) -> Vec<RankSet> {
+    fn tiers_by_score(
+        &mut self,
+        pod: &Pod,
+        nodes: &RankSet,
+        fill_score: FillScore,
+    ) -> Vec<RankSet> {
         let scores = self.scored(pod, nodes, fill_score);
         let totals = || scores.iter().map(|(_, score)| score.total());
         let (Some(worst), Some(best)) = (totals().min(), totals().max()) else { return Vec::new() };
@@ -89,7 +98,8 @@ impl Cluster {
         tiers
     }
 
-    /// The score of each of these nodes that has room for the pod; empty if nothing is to be said of any.
+    /// The score of each of these nodes that has room for the pod; empty if nothing is to be said
+    /// of any.
     pub fn scores(&mut self, pod: &Pod, nodes: &RankSet) -> Vec<(Rank, Score)> {
         self.scored(pod, nodes, self.fill_score)
     }
@@ -103,15 +113,18 @@ impl Cluster {
             return Vec::new();
         }
         let wanted = Wanted::of(&pod.shape.requests);
-        let ranks: Vec<Rank> = nodes.iter().filter(|rank| self.has_room_for_one(*rank, &wanted, &pod.shape)).collect();
+        let ranks: Vec<Rank> =
+            nodes.iter().filter(|rank| self.has_room_for_one(*rank, &wanted, &pod.shape)).collect();
         let ratings = self.neighbours.rate(pod, crowd, &ranks);
-        let mut scores: Vec<(Rank, Score)> = ranks.into_iter().map(|rank| (rank, Score::default())).collect();
+        let mut scores: Vec<(Rank, Score)> =
+            ranks.into_iter().map(|rank| (rank, Score::default())).collect();
         self.score_likings(pod, &mut scores);
         score_ratings(&ratings, &mut scores);
         if fill_score == FillScore::LeastAllocated {
             for (rank, score) in &mut scores {
                 let fill = self.fills.of(*rank);
-                (score.fit, score.balance) = (least_allocated(&fill, &wanted), balanced(&fill, &wanted));
+                (score.fit, score.balance) =
+                    (least_allocated(&fill, &wanted), balanced(&fill, &wanted));
             }
         }
         scores
@@ -122,7 +135,8 @@ impl Cluster {
         if self.class(&pod.shape.constraints).liking.is_empty() {
             return HashMap::new();
         }
-        let mut scores: Vec<(Rank, Score)> = nodes.iter().map(|rank| (rank, Score::default())).collect();
+        let mut scores: Vec<(Rank, Score)> =
+            nodes.iter().map(|rank| (rank, Score::default())).collect();
         self.score_likings(pod, &mut scores);
         scores.into_iter().map(|(rank, score)| (rank, score.taints + score.node_affinity)).collect()
     }
@@ -155,9 +169,11 @@ fn score_ratings(ratings: &Ratings, scores: &mut [(Rank, Score)]) {
         }
     }
     let crowded = || ratings.crowded.iter().flatten();
-    let (least, most) = (crowded().min().copied().unwrap_or(0), crowded().max().copied().unwrap_or(0));
+    let (least, most) =
+        (crowded().min().copied().unwrap_or(0), crowded().max().copied().unwrap_or(0));
     for ((_, score), crowded) in scores.iter_mut().zip(&ratings.crowded) {
-        let scaled = |crowded: &i64| (BEST * (most + least - crowded)).checked_div(most).unwrap_or(BEST);
+        let scaled =
+            |crowded: &i64| (BEST * (most + least - crowded)).checked_div(most).unwrap_or(BEST);
         score.spread = 2 * crowded.as_ref().map_or(0, scaled);
     }
 }
@@ -192,7 +208,10 @@ fn balanced(fill: &Fill, wanted: &Wanted) -> i64 {
         if fill.cpu.size == 0 || fill.memory.size == 0 {
             return BEST;
         }
-        evenness((fill.cpu.used + cpu, fill.cpu.size), (fill.memory.used + memory, fill.memory.size))
+        evenness(
+            (fill.cpu.used + cpu, fill.cpu.size),
+            (fill.memory.used + memory, fill.memory.size),
+        )
     };
     let (with, without) = (evenness(wanted.cpu, wanted.memory), evenness(0, 0));
     BEST / 2 + (BEST / 2 + with - without) / 2

@@ -1,10 +1,12 @@
-//! Why no node takes a pod, in kube-scheduler's words: people, and the programs that read its messages, know them.
+//! Why no node takes a pod, in kube-scheduler's words: people, and the programs that read its
+//! messages, know them.
 
 use std::collections::BTreeMap;
 
 use super::filters::Rejection;
 
-/// The text for a pod that fits no node: `0/5 nodes are available: 1 node(s) were unschedulable, 4 Insufficient cpu.`
+/// The text for a pod that fits no node: `0/5 nodes are available: 1 node(s) were unschedulable, 4
+/// Insufficient cpu.`
 ///
 /// `reasons` counts nodes by reason; a node short of two resources counts for both.
 pub fn unavailable<R: AsRef<str>>(nodes: usize, reasons: &BTreeMap<R, usize>) -> String {
@@ -20,7 +22,8 @@ pub fn unavailable<R: AsRef<str>>(nodes: usize, reasons: &BTreeMap<R, usize>) ->
     let mut counted: Vec<String> = counted.collect();
     // By text, not by number: so does kube-scheduler.
     counted.sort_unstable();
-    let counted = if counted.is_empty() { String::new() } else { format!(" {}.", counted.join(", ")) };
+    let counted =
+        if counted.is_empty() { String::new() } else { format!(" {}.", counted.join(", ")) };
     format!("0/{nodes} nodes are available:{counted}")
 }
 
@@ -39,7 +42,11 @@ mod tests {
 
     #[test]
     fn reasons_are_counted_and_sorted_as_texts() {
-        let reasons = [("node(s) were unschedulable", 2), ("Insufficient memory", 3), ("Insufficient cpu", 10)];
+        let reasons = [
+            ("node(s) were unschedulable", 2),
+            ("Insufficient memory", 3),
+            ("Insufficient cpu", 10),
+        ];
         assert_eq!(
             unavailable(12, &reasons.into()),
             "0/12 nodes are available: 10 Insufficient cpu, 2 node(s) were unschedulable, 3 Insufficient memory."

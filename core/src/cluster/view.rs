@@ -1,8 +1,10 @@
-//! The nodes as one table: a rank for each, what is used of it, and which nodes a pod of given constraints may use.
+//! The nodes as one table: a rank for each, what is used of it, and which nodes a pod of given
+//! constraints may use.
 //!
-//! Pods with equal [`Constraints`] form a class. The filters run once per class and node; after that a node change costs
-//! one filter run per class, and a pod costs nothing. Usage is kept here a second time beside the graph's own account:
-//! every Binding is checked against it, and an audit compares the two.
+//! Pods with equal [`Constraints`] form a class. The filters run once per class and node; after
+//! that a node change costs one filter run per class, and a pod costs nothing. Usage is kept here a
+//! second time beside the graph's own account: every Binding is checked against it, and an audit
+//! compares the two.
 
 use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
@@ -35,13 +37,15 @@ const CLASSES_PER_PART: usize = 64;
 #[derive(Debug, Clone, Default)]
 pub struct Cluster {
     by_name: SharedMap<NodeName, Rank>,
-    /// Shared with copies of the cluster, in which the plan is run forward, as long as neither changes it.
+    /// Shared with copies of the cluster, in which the plan is run forward, as long as neither
+    /// changes it.
     by_rank: Vec<Option<Arc<Entry>>>,
     free_ranks: BTreeSet<Rank>,
     pub(super) present: RankSet,
     next_generation: u64,
     nodes_version: u64,
-    /// Shared with copies of the cluster, in which the plan is run forward: there may be hundreds, each of which knows of every node.
+    /// Shared with copies of the cluster, in which the plan is run forward: there may be hundreds,
+    /// each of which knows of every node.
     classes: Table<Arc<Constraints>, Arc<Class>>,
     pub(super) ports: Taken<HostPort>,
     pub(super) disks: Taken<Disk>,
@@ -129,7 +133,8 @@ impl Cluster {
         self.entry(rank).map(|entry| &entry.node)
     }
 
-    /// Changes whenever a rank is given to another node: an allocation of an older generation is void.
+    /// Changes whenever a rank is given to another node: an allocation of an older generation is
+    /// void.
     pub fn generation(&self, rank: Rank) -> Option<u64> {
         self.entry(rank).map(|entry| entry.generation)
     }
@@ -208,7 +213,11 @@ impl Cluster {
         });
         self.next_generation += 1;
         self.nodes_version += 1;
-        let entry = Entry { node: Arc::clone(node), generation: self.next_generation, used: Resources::new() };
+        let entry = Entry {
+            node: Arc::clone(node),
+            generation: self.next_generation,
+            used: Resources::new(),
+        };
         self.by_rank[rank as usize] = Some(Arc::new(entry));
         self.by_name.insert(node.name.clone(), rank);
         self.present.insert(rank);
@@ -282,12 +291,20 @@ impl Cluster {
 
     // --- neighbours ---
 
-    /// A pod is on a node, or will be, and perhaps never ends: others are near to it, or apart from it, from now on.
-    pub(crate) fn settle(&mut self, rank: Rank, pod: &Pod, presence: Presence, endless: bool) -> OccupantId {
+    /// A pod is on a node, or will be, and perhaps never ends: others are near to it, or apart from
+    /// it, from now on.
+    pub(crate) fn settle(
+        &mut self,
+        rank: Rank,
+        pod: &Pod,
+        presence: Presence,
+        endless: bool,
+    ) -> OccupantId {
         self.neighbours.settle(rank, pod, presence, endless)
     }
 
-    /// Takes back a [`Cluster::settle`]. The node must not have been removed since, for its pods went with it.
+    /// Takes back a [`Cluster::settle`]. The node must not have been removed since, for its pods
+    /// went with it.
     pub(crate) fn leave(&mut self, occupant: OccupantId) {
         self.neighbours.leave(occupant);
     }
@@ -298,7 +315,13 @@ impl Cluster {
     }
 
     /// The occupant is this pod, as it is now.
-    pub(crate) fn is_settled(&self, occupant: OccupantId, rank: Rank, pod: &Pod, presence: Presence) -> bool {
+    pub(crate) fn is_settled(
+        &self,
+        occupant: OccupantId,
+        rank: Rank,
+        pod: &Pod,
+        presence: Presence,
+    ) -> bool {
         self.neighbours.is(occupant, rank, pod, presence)
     }
 
@@ -320,7 +343,8 @@ impl Cluster {
         self.vacate(rank, shape);
     }
 
-    /// What changes from now on is taken back before [`Cluster::end_trial`]: then nothing has changed.
+    /// What changes from now on is taken back before [`Cluster::end_trial`]: then nothing has
+    /// changed.
     pub(crate) fn begin_trial(&self) -> (Trial, u64, u64) {
         (self.neighbours.begin_trial(), self.ports.version(), self.disks.version())
     }
@@ -331,7 +355,8 @@ impl Cluster {
         self.disks.set_version(disks);
     }
 
-    /// The same for a question about a pod that is on a node: `away` asks it with the pod taken away, and has put it back as it was.
+    /// The same for a question about a pod that is on a node: `away` asks it with the pod taken
+    /// away, and has put it back as it was.
     pub(crate) fn try_without<T>(&mut self, pod: &Pod, away: impl FnOnce(&mut Self) -> T) -> T {
         let terms = &pod.shape.constraints.repels;
         let (ports, disks) = (self.ports.version(), self.disks.version());
@@ -361,8 +386,8 @@ impl Cluster {
         matters
     }
 
-    /// Which of the different terms of pods on nodes have come or gone since they were last taken: whom they select has to be
-    /// asked anew what repels it.
+    /// Which of the different terms of pods on nodes have come or gone since they were last taken:
+    /// whom they select has to be asked anew what repels it.
     pub fn changed_terms(&self) -> &ChangedTerms {
         self.neighbours.changed_terms()
     }
@@ -377,7 +402,8 @@ impl Cluster {
         self.neighbours.repellers_version()
     }
 
-    /// Changes when one of what pods of these constraints want for themselves may be had again, or not any more.
+    /// Changes when one of what pods of these constraints want for themselves may be had again, or
+    /// not any more.
     pub fn exclusive_version(&self, constraints: &Constraints) -> u64 {
         let ports = self.ports.version() + self.ports_for_ever.version();
         let ports = if constraints.host_ports.is_empty() { 0 } else { ports };
@@ -409,13 +435,19 @@ impl Cluster {
         if constraints.asks_about_pods() { self.class(constraints).crowd } else { None }
     }
 
-    /// What counts pods for this one's spread constraints and preferences, until some other class is asked for.
+    /// What counts pods for this one's spread constraints and preferences, until some other class
+    /// is asked for.
     pub(crate) fn crowd_for_scores(&mut self, pod: &Pod) -> Option<CrowdId> {
         self.class(&pod.shape.constraints).crowd
     }
 
     /// How crowded a node's domains of these labels are, by those counts.
-    pub(crate) fn crowding(&self, rank: Rank, crowd: Option<CrowdId>, of: impl Fn(KeyId) -> bool) -> i64 {
+    pub(crate) fn crowding(
+        &self,
+        rank: Rank,
+        crowd: Option<CrowdId>,
+        of: impl Fn(KeyId) -> bool,
+    ) -> i64 {
         crowd.map_or(0, |crowd| self.neighbours.crowding(rank, crowd, of))
     }
 
@@ -430,7 +462,10 @@ impl Cluster {
     }
 
     /// The labels that terms of these constraints name.
-    pub(crate) fn topology_keys<'a>(&mut self, of: impl Iterator<Item = &'a Constraints>) -> Vec<KeyId> {
+    pub(crate) fn topology_keys<'a>(
+        &mut self,
+        of: impl Iterator<Item = &'a Constraints>,
+    ) -> Vec<KeyId> {
         self.neighbours.topology_keys(of)
     }
 
@@ -448,7 +483,9 @@ impl Cluster {
     pub(crate) fn room_beside(&self, rank: Rank, shape: &Shape, used: &Resources) -> u64 {
         let Some(node) = self.node(rank) else { return 0 };
         let asked = shape.requests.iter().filter(|(_, amount)| *amount > 0);
-        let rooms = asked.map(|(name, amount)| node.allocatable.get(name).saturating_sub(used.get(name)) / amount);
+        let rooms = asked.map(|(name, amount)| {
+            node.allocatable.get(name).saturating_sub(used.get(name)) / amount
+        });
         rooms.min().unwrap_or(u64::MAX)
     }
 
@@ -480,13 +517,17 @@ impl Cluster {
     /// The node holds no more than it has, of every resource that `requests` names.
     pub fn holds(&self, rank: Rank, requests: &Resources) -> bool {
         self.entry(rank).is_some_and(|entry| {
-            requests.iter().all(|(name, _)| entry.used.get(name) <= entry.node.allocatable.get(name))
+            requests
+                .iter()
+                .all(|(name, _)| entry.used.get(name) <= entry.node.allocatable.get(name))
         })
     }
 
     /// The node would have room for these requests if what is `freed` were given back.
     pub fn would_hold(&self, rank: Rank, requests: &Resources, freed: &Resources) -> bool {
-        self.takes(rank, requests, |entry, name| entry.used.get(name).saturating_sub(freed.get(name)))
+        self.takes(rank, requests, |entry, name| {
+            entry.used.get(name).saturating_sub(freed.get(name))
+        })
     }
 
     /// The node has room for so much beside what is taken.
@@ -498,17 +539,21 @@ impl Cluster {
     fn takes(&self, rank: Rank, requests: &Resources, used: impl Fn(&Entry, &str) -> u64) -> bool {
         self.entry(rank).is_some_and(|entry| {
             let has = |name: &str| entry.node.allocatable.get(name);
-            requests.iter().all(|(name, amount)| used(entry, name).saturating_add(amount) <= has(name))
+            requests
+                .iter()
+                .all(|(name, amount)| used(entry, name).saturating_add(amount) <= has(name))
         })
     }
 
-    /// The pod shares none of its host ports and disks with another on the node (where it is counted already).
+    /// The pod shares none of its host ports and disks with another on the node (where it is
+    /// counted already).
     pub fn has_its_own(&self, rank: Rank, shape: &Shape) -> bool {
         self.ports.are_its_own(rank, &shape.constraints.host_ports)
             && self.disks.are_its_own(rank, &shape.constraints.disks)
     }
 
-    /// The nodes on which a pod with these constraints would keep one of these pods off some of these nodes.
+    /// The nodes on which a pod with these constraints would keep one of these pods off some of
+    /// these nodes.
     pub(crate) fn out_of_reach<'a>(
         &mut self,
         constraints: &Constraints,
@@ -571,8 +616,9 @@ impl Cluster {
         &self.present
     }
 
-    /// Nodes that are out of bounds for this pod because of what is on them or around them: taken host ports and disks, and
-    /// other pods that it is to be near to, apart from, or spread among, or that keep it away.
+    /// Nodes that are out of bounds for this pod because of what is on them or around them: taken
+    /// host ports and disks, and other pods that it is to be near to, apart from, or spread among,
+    /// or that keep it away.
     pub fn repelled(&mut self, pod: &Pod, company: Company) -> Vec<(RankSet, Rejection)> {
         let constraints = &pod.shape.constraints;
         let mut all = vec![
@@ -592,7 +638,11 @@ impl Cluster {
         self.disks.closed_to(&constraints.disks)
     }
 
-    pub(super) fn closed_by_neighbours(&mut self, pod: &Pod, company: Company) -> Vec<(RankSet, Rejection)> {
+    pub(super) fn closed_by_neighbours(
+        &mut self,
+        pod: &Pod,
+        company: Company,
+    ) -> Vec<(RankSet, Rejection)> {
         let crowd = self.crowd(pod);
         self.neighbours.closed(pod, company, crowd, (&self.present, Until::Now))
     }
@@ -614,14 +664,22 @@ impl Cluster {
 
     /// All of them, in order of rank.
     pub(super) fn nodes(&self) -> impl Iterator<Item = (Rank, &Node)> {
-        self.by_rank.iter().zip(0..).filter_map(|(entry, rank)| Some((rank, &*entry.as_ref()?.node)))
+        self.by_rank
+            .iter()
+            .zip(0..)
+            .filter_map(|(entry, rank)| Some((rank, &*entry.as_ref()?.node)))
     }
 
     /// Which nodes can use the volume of a claim, as people read it.
     pub(crate) fn where_claim_is(&self, claim: &ObjectKey, volume: &PersistentVolume) -> String {
-        let can_use = |rank: Rank| self.node(rank).is_some_and(|node| self.volumes.can_use(volume, node));
-        let names: Vec<&str> =
-            self.by_name.iter().filter(|(_, rank)| can_use(**rank)).map(|(name, _)| &**name).collect();
+        let can_use =
+            |rank: Rank| self.node(rank).is_some_and(|node| self.volumes.can_use(volume, node));
+        let names: Vec<&str> = self
+            .by_name
+            .iter()
+            .filter(|(_, rank)| can_use(**rank))
+            .map(|(name, _)| &**name)
+            .collect();
         let only = match names.as_slice() {
             [] => "no node can use".to_owned(),
             [name] => format!("only {name} can use"),
@@ -632,7 +690,8 @@ impl Cluster {
 
     /// The pod, which has a slot on the node, can still have its volumes there.
     pub fn volumes_suit(&self, rank: Rank, pod: &Pod) -> bool {
-        !volumes::concern(pod) || self.node(rank).is_some_and(|node| self.volumes.still_suit(pod, node))
+        !volumes::concern(pod)
+            || self.node(rank).is_some_and(|node| self.volumes.still_suit(pod, node))
     }
 
     /// A host port of these is taken on the node.
@@ -650,7 +709,11 @@ impl Class {
     fn judge(&mut self, rank: Rank, node: &Node, constraints: &Constraints) {
         let verdict = filters::admit(node, constraints);
         set(&mut self.now, rank, verdict.is_ok());
-        set(&mut self.lasting, rank, verdict.as_ref().err().is_none_or(|rejected| !rejected.lasting));
+        set(
+            &mut self.lasting,
+            rank,
+            verdict.as_ref().err().is_none_or(|rejected| !rejected.lasting),
+        );
         self.reopen(rank);
         if let Err(rejected) = verdict {
             let first = filters::named(node, constraints).unwrap_or(rejected.first);
@@ -703,8 +766,13 @@ fn set(ranks: &mut RankSet, rank: Rank, member: bool) {
 }
 
 fn differing(old: &Resources, new: &Resources) -> Vec<(Arc<str>, u64)> {
-    let mut out: Vec<(Arc<str>, u64)> =
-        new.iter().filter(|(name, size)| old.get(name) != *size).map(|(name, size)| (Arc::clone(name), size)).collect();
-    out.extend(old.iter().filter(|(name, _)| new.get(name) == 0).map(|(name, _)| (Arc::clone(name), 0)));
+    let mut out: Vec<(Arc<str>, u64)> = new
+        .iter()
+        .filter(|(name, size)| old.get(name) != *size)
+        .map(|(name, size)| (Arc::clone(name), size))
+        .collect();
+    out.extend(
+        old.iter().filter(|(name, _)| new.get(name) == 0).map(|(name, _)| (Arc::clone(name), 0)),
+    );
     out
 }

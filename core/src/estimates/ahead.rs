@@ -1,4 +1,5 @@
-//! When the plan is run forward, and what its results are used for: a little at a time, between passes, never while Bindings wait.
+//! When the plan is run forward, and what its results are used for: a little at a time, between
+//! passes, never while Bindings wait.
 
 use std::collections::BTreeSet;
 
@@ -23,8 +24,8 @@ const YIELDS_MAX: u32 = 20;
 /// So long after a pass nothing is copied: what comes of the pass goes first.
 const CALM_MILLIS: i64 = 1_000;
 
-/// From the beginning of one projection to that of the next at least; and for each thing that is copied, so that copies take a small
-/// share of the time however large the cluster is.
+/// From the beginning of one projection to that of the next at least; and for each thing that is
+/// copied, so that copies take a small share of the time however large the cluster is.
 const PAUSE_MILLIS: i64 = 5_000;
 const THINGS_PER_MILLI: usize = 4;
 
@@ -61,17 +62,20 @@ impl Core {
         self.ahead.is_due = true;
     }
 
-    /// How many slices of looking ahead there have been. Each has a step of its own, as far as it can.
+    /// How many slices of looking ahead there have been. Each has a step of its own, as far as it
+    /// can.
     pub fn slices_ahead(&self) -> u64 {
         self.ahead.slices
     }
 
-    /// Looks ahead for a moment, if it is time and nothing waits to be sent: what was decided in a step leaves at its end. True if it did.
+    /// Looks ahead for a moment, if it is time and nothing waits to be sent: what was decided in a
+    /// step leaves at its end. True if it did.
     pub(crate) fn look_ahead(&mut self) -> bool {
         if !std::mem::take(&mut self.ahead.is_due) {
             return false;
         }
-        let gives_way = !self.outbox.is_empty() || (self.actions.has_decided() && self.ahead.yields < YIELDS_MAX);
+        let gives_way = !self.outbox.is_empty()
+            || (self.actions.has_decided() && self.ahead.yields < YIELDS_MAX);
         if gives_way {
             self.ahead.yields = self.ahead.yields.saturating_add(1);
         } else {
@@ -102,11 +106,18 @@ impl Core {
     }
 
     fn wake_to_look_ahead(&mut self) {
-        if self.ahead.projection.is_some() || !self.ahead.remains.is_empty() || !self.outbox.is_empty() {
+        if self.ahead.projection.is_some()
+            || !self.ahead.remains.is_empty()
+            || !self.outbox.is_empty()
+        {
             self.timers.wake(Timer::LookAhead, self.now.plus_millis(SLICE_MILLIS));
         } else if self.ahead.is_stale && !self.queue.is_empty() && self.ledger.can_be_copied() {
-            let things = self.cluster.len() + self.jobs.members.len() + self.foreign.len() + self.queue.len();
-            let pause = PAUSE_MILLIS.max(i64::try_from(things / THINGS_PER_MILLI).unwrap_or(i64::MAX));
+            let things = self.cluster.len()
+                + self.jobs.members.len()
+                + self.foreign.len()
+                + self.queue.len();
+            let pause =
+                PAUSE_MILLIS.max(i64::try_from(things / THINGS_PER_MILLI).unwrap_or(i64::MAX));
             let due = self.ahead.begun.map_or(self.now, |begun| begun.plus_millis(pause));
             self.timers.wake(Timer::LookAhead, due.max(self.now.plus_millis(CALM_MILLIS)));
         }
@@ -125,7 +136,8 @@ impl Core {
         }
     }
 
-    /// A copy of all that the plan rests on, for those who ask when all within the depths of their queues start.
+    /// A copy of all that the plan rests on, for those who ask when all within the depths of their
+    /// queues start.
     pub(crate) fn project_all(&mut self) -> Option<Projection> {
         let wanted = within_depths(&self.queue, &self.queues).cloned().collect();
         self.project(wanted)
@@ -189,7 +201,10 @@ impl Core {
     fn expect(&mut self, pending: &PendingRequest, found: Expected) {
         let id: JobId = pending.job();
         let clock = self.clock();
-        let Some(job) = self.jobs.all.get_mut(&id).filter(|job| job.pending.contains(pending)) else { return };
+        let Some(job) = self.jobs.all.get_mut(&id).filter(|job| job.pending.contains(pending))
+        else {
+            return;
+        };
         let as_of = |expected: Expected| match expected {
             Expected::At { start, as_of } => Some((start, as_of)),
             Expected::Unasked | Expected::NoDate => None,
@@ -204,7 +219,8 @@ impl Core {
             return;
         }
         job.expected = found;
-        let written = job.record.status.as_deref().and_then(|status| status.estimated_start.as_ref());
+        let written =
+            job.record.status.as_deref().and_then(|status| status.estimated_start.as_ref());
         let is_news = match (written, found.projected(clock)) {
             (Some(written), Some(_)) if written.kind == EstimateKind::Reserved => true,
             (Some(written), Some(found)) => has_moved(written, &found, clock.wall_now()),

@@ -1,8 +1,10 @@
 //! When those who wait are expected to start: what is known of it, and what of that is on record.
 //!
-//! A promise is told as it is, with the reservation in the same record (`Reserved`). Whatever else is known comes of things as they are
-//! (`Projected`, by the plan run forward: `ahead`, `projection`), and changes with them: it is told again when it has moved by so much that somebody would plan otherwise, and for all
-//! jobs together at a bounded rate. A write that is due for another reason takes it along.
+//! A promise is told as it is, with the reservation in the same record (`Reserved`). Whatever else
+//! is known comes of things as they are (`Projected`, by the plan run forward: `ahead`,
+//! `projection`), and changes with them: it is told again when it has moved by so much that
+//! somebody would plan otherwise, and for all jobs together at a bounded rate. A write that is due
+//! for another reason takes it along.
 
 mod ahead;
 mod outcome;
@@ -27,7 +29,8 @@ use fluxqueue_workload::Time;
 const WRITES_PER_SECOND: usize = 5;
 const SECOND_MILLIS: i64 = 1_000;
 
-/// An estimate has moved if it did by more than this, and by more than this part of the time that is left.
+/// An estimate has moved if it did by more than this, and by more than this part of the time that
+/// is left.
 const MOVED_MICROS: u64 = 60_000_000;
 const MOVED_PART: u64 = 10;
 
@@ -51,7 +54,8 @@ pub(super) enum Expected {
 /// How estimates come on record.
 #[derive(Debug, Default)]
 pub(super) struct Estimates {
-    /// When the latest writes were that said nothing but another estimate: as many as there may be in a second.
+    /// When the latest writes were that said nothing but another estimate: as many as there may be
+    /// in a second.
     writes: VecDeque<Time>,
     /// Jobs that wait for their turn to say theirs, each once.
     waiting: VecDeque<JobId>,
@@ -72,25 +76,32 @@ impl Expected {
         }
     }
 
-    /// By the API server's clock. One that is due may start at any moment: it is never expected in the past.
+    /// By the API server's clock. One that is due may start at any moment: it is never expected in
+    /// the past.
     fn projected(self, clock: Clock) -> Option<EstimatedStart> {
         let Expected::At { start, as_of } = self else { return None };
-        let (start, as_of) = if start < clock.now { (clock.now, clock.now) } else { (start, as_of) };
+        let (start, as_of) =
+            if start < clock.now { (clock.now, clock.now) } else { (start, as_of) };
         Some(estimate(EstimateKind::Projected, clock.wall(start), clock.wall(as_of)))
     }
 }
 
-/// What the record of a job that waits is to say of its start. `said` is what it is promised, by the API server's clock.
+/// What the record of a job that waits is to say of its start. `said` is what it is promised, by
+/// the API server's clock.
 pub(super) fn to_say(job: &Job, said: Option<&Said>, clock: Clock) -> Option<EstimatedStart> {
     let written = job.record.status.as_deref().and_then(|status| status.estimated_start.as_ref());
     let wanted = match (said.and_then(|said| said.start), job.expected) {
         (Some(start), _) => Some(estimate(EstimateKind::Reserved, start, clock.wall_now())),
         // A promise that is not there any more is not to be read on.
-        (None, Expected::Unasked) => written.filter(|written| written.kind == EstimateKind::Projected).cloned(),
+        (None, Expected::Unasked) => {
+            written.filter(|written| written.kind == EstimateKind::Projected).cloned()
+        }
         (None, expected) => expected.projected(clock),
     };
     match (&wanted, written) {
-        (Some(wanted), Some(written)) if !has_moved(written, wanted, clock.wall_now()) => Some(written.clone()),
+        (Some(wanted), Some(written)) if !has_moved(written, wanted, clock.wall_now()) => {
+            Some(written.clone())
+        }
         _ => wanted,
     }
 }
@@ -110,13 +121,18 @@ fn estimate(kind: EstimateKind, start: Time, as_of: Time) -> EstimatedStart {
 }
 
 impl Core {
-    /// A status that says nothing new but another estimate is written in its turn: until then the estimate stays as it is on record.
+    /// A status that says nothing new but another estimate is written in its turn: until then the
+    /// estimate stays as it is on record.
     pub(super) fn ration(&mut self, id: JobId, mut status: FluxJobStatus) -> FluxJobStatus {
-        let Some(written) = self.jobs.all.get(&id).and_then(|job| job.record.status.as_deref()) else { return status };
+        let Some(written) = self.jobs.all.get(&id).and_then(|job| job.record.status.as_deref())
+        else {
+            return status;
+        };
         if written.estimated_start == status.estimated_start {
             return status;
         }
-        let wanted = std::mem::replace(&mut status.estimated_start, written.estimated_start.clone());
+        let wanted =
+            std::mem::replace(&mut status.estimated_start, written.estimated_start.clone());
         let said = std::mem::replace(&mut status.start_estimates, written.start_estimates.clone());
         let says_more = !record::same(written, &status);
         if says_more || self.estimates.may_write(self.now) {
@@ -158,7 +174,9 @@ impl Estimates {
     /// From when on there may be another one.
     fn next_write(&self) -> Time {
         match self.writes.front() {
-            Some(first) if self.writes.len() >= WRITES_PER_SECOND => first.plus_millis(SECOND_MILLIS),
+            Some(first) if self.writes.len() >= WRITES_PER_SECOND => {
+                first.plus_millis(SECOND_MILLIS)
+            }
             _ => Time(0),
         }
     }
@@ -207,26 +225,34 @@ mod tests {
             (900, 1_000, true),
             (950, 1_000, false),
         ] {
-            let moved = has_moved(&projected(written), &projected(found), Time::from_seconds(1_000));
+            let moved =
+                has_moved(&projected(written), &projected(found), Time::from_seconds(1_000));
             assert_eq!(moved, is_worth, "{written}, then {found}");
         }
     }
 
     #[test]
     fn a_promise_moves_with_every_second() {
-        let reserved = |seconds| EstimatedStart { kind: EstimateKind::Reserved, ..projected(seconds) };
+        let reserved =
+            |seconds| EstimatedStart { kind: EstimateKind::Reserved, ..projected(seconds) };
         let now = Time::from_seconds(0);
         assert!(
-            has_moved(&reserved(7_200), &reserved(7_201), now) && !has_moved(&reserved(7_200), &reserved(7_200), now)
+            has_moved(&reserved(7_200), &reserved(7_201), now)
+                && !has_moved(&reserved(7_200), &reserved(7_200), now)
         );
-        assert!(has_moved(&projected(7_200), &reserved(7_200), now), "a promise is more than an estimate");
+        assert!(
+            has_moved(&projected(7_200), &reserved(7_200), now),
+            "a promise is more than an estimate"
+        );
     }
 
     #[test]
     fn five_in_any_second() {
         let mut estimates = Estimates::default();
-        let granted: Vec<i64> =
-            (0..300).map(|at| at * 10).filter(|at| estimates.may_write(Time(0).plus_millis(*at))).collect();
+        let granted: Vec<i64> = (0..300)
+            .map(|at| at * 10)
+            .filter(|at| estimates.may_write(Time(0).plus_millis(*at)))
+            .collect();
         assert_eq!(granted.len(), 15);
         assert!(granted.windows(6).all(|six| six[5] - six[0] >= 1_000), "{granted:?}");
     }

@@ -9,7 +9,8 @@ use crate::record::time_of;
 use crate::report::EstimateSaid;
 use fluxqueue_workload::Time;
 
-/// What is to be on record of it, after what is: its start as it is told now, and the start that it had.
+/// What is to be on record of it, after what is: its start as it is told now, and the start that it
+/// had.
 pub(crate) fn on_record(
     written: Option<&FluxJobStatus>,
     told: Option<&EstimatedStart>,
@@ -81,11 +82,24 @@ mod tests {
 
     #[test]
     fn the_first_estimate_and_the_last_promise_stay_until_it_starts() {
-        let kept = |seconds| Reservation { start: Some(at(seconds)), nodes: "a".to_owned(), ..Reservation::default() };
+        let kept = |seconds| Reservation {
+            start: Some(at(seconds)),
+            nodes: "a".to_owned(),
+            ..Reservation::default()
+        };
         let first = on_record(None, Some(&told(EstimateKind::Projected, 100)), None, None);
-        let promised = on_record(Some(&written(first)), Some(&told(EstimateKind::Reserved, 90)), Some(&kept(90)), None);
-        let better =
-            on_record(Some(&written(promised)), Some(&told(EstimateKind::Reserved, 80)), Some(&kept(80)), None);
+        let promised = on_record(
+            Some(&written(first)),
+            Some(&told(EstimateKind::Reserved, 90)),
+            Some(&kept(90)),
+            None,
+        );
+        let better = on_record(
+            Some(&written(promised)),
+            Some(&told(EstimateKind::Reserved, 80)),
+            Some(&kept(80)),
+            None,
+        );
         let broken = on_record(Some(&written(better)), None, None, None);
         let started = on_record(Some(&written(broken)), None, None, Some(Time::from_seconds(85)));
         let expected = StartEstimates {
@@ -95,7 +109,8 @@ mod tests {
             later_than_promised_seconds: Some(5),
         };
         assert_eq!(started, Some(expected));
-        let later = on_record(Some(&written(started.clone())), None, None, Some(Time::from_seconds(85)));
+        let later =
+            on_record(Some(&written(started.clone())), None, None, Some(Time::from_seconds(85)));
         assert_eq!(later, started, "what has started does not change");
     }
 

@@ -1,8 +1,10 @@
-//! The plan run forward on a copy of all that it rests on: when do those start who wait, if things go as they are planned?
+//! The plan run forward on a copy of all that it rests on: when do those start who wait, if things
+//! go as they are planned?
 //!
-//! Nothing of the copy is ever put back. It goes from one instant at which something is planned to the next: what has ended by then is
-//! given back, and the queue is walked as a pass would walk it. What those who wait want is asked of [`Wants`]: where these are the jobs
-//! as they are now, who has changed since the copy was made is planned as he is, and who has gone is passed over.
+//! Nothing of the copy is ever put back. It goes from one instant at which something is planned to
+//! the next: what has ended by then is given back, and the queue is walked as a pass would walk it.
+//! What those who wait want is asked of [`Wants`]: where these are the jobs as they are now, who
+//! has changed since the copy was made is planned as he is, and who has gone is passed over.
 
 use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,13 +14,16 @@ use crate::fluxion::{End, Rank, RankSet};
 use crate::forward;
 use crate::jobs::Clock;
 use crate::ledger::{Allocations, Booking, Ledger};
-use crate::plan::{Asking, Attempt, Effort, HeldNodes, Live, News, Pending, Request, Requests, Walking};
+use crate::plan::{
+    Asking, Attempt, Effort, HeldNodes, Live, News, Pending, Request, Requests, Walking,
+};
 use crate::promises::Promises;
 use crate::queue::{PendingRequest, Place, QueueId};
 use crate::queues::{Accounts, Queues};
 use fluxqueue_workload::Time;
 
-/// To begin the walk of an instant takes about as long as to look at so many requests of which what was found out still stands.
+/// To begin the walk of an instant takes about as long as to look at so many requests of which what
+/// was found out still stands.
 const OF_AN_INSTANT: u64 = 256;
 /// To give an allocation back that has ended takes about as long as so many.
 const OF_AN_END: u64 = 8;
@@ -88,15 +93,16 @@ pub(crate) enum Progress {
     TooFar,
 }
 
-/// What is left of a projection that is not needed any more. To throw all of it away at once takes longer than anything else that is
-/// done for it in one go, so it goes part by part.
+/// What is left of a projection that is not needed any more. To throw all of it away at once takes
+/// longer than anything else that is done for it in one go, so it goes part by part.
 pub(super) type Remains = Vec<Box<dyn Any + Send>>;
 
 /// Those who wait, some time ahead: whatever keeps them back for a moment is over by then.
 struct Ahead<'a, W>(&'a W, Time);
 
 impl Projection {
-    /// A copy of everything, to find out when those `wanted` start. `None` if the library does not copy graphs.
+    /// A copy of everything, to find out when those `wanted` start. `None` if the library does not
+    /// copy graphs.
     pub(super) fn new(of: Original<'_>, wanted: BTreeSet<PendingRequest>) -> Option<Self> {
         let ledger = of.ledger.copy()?;
         Some(Projection {
@@ -125,7 +131,17 @@ impl Projection {
     /// Its parts, to be thrown away one by one.
     pub(super) fn into_remains(self) -> Remains {
         let Projection {
-            ledger, cluster, queue, held_nodes, promises, accounts, ends, ending, walking, wanted, ..
+            ledger,
+            cluster,
+            queue,
+            held_nodes,
+            promises,
+            accounts,
+            ends,
+            ending,
+            walking,
+            wanted,
+            ..
         } = self;
         let small = (held_nodes, promises, accounts, ends, ending, walking, wanted);
         let mut remains: Remains = ledger.into_parts();
@@ -153,8 +169,8 @@ impl Projection {
         })
     }
 
-    /// From now on these are the nodes, those who wait, and what they are promised; and the starts of these others are looked for
-    /// too.
+    /// From now on these are the nodes, those who wait, and what they are promised; and the starts
+    /// of these others are looked for too.
     pub(crate) fn replace(
         &mut self,
         (cluster, queue, promises): (Cluster, Pending, Promises),
@@ -256,7 +272,8 @@ impl Projection {
         let end = self.ends.keys().next().copied();
         let start = self.promises.next_start();
         let planned = end.into_iter().chain(start).min().map(Time::from_seconds);
-        let patience = self.promises.next_patience(|pending| queues.bypass_secs(self.queue.queue_of(pending)));
+        let patience =
+            self.promises.next_patience(|pending| queues.bypass_secs(self.queue.queue_of(pending)));
         // What was due by now is taken to come in a second, as the graph takes it.
         let next = planned.into_iter().chain(patience).min()?;
         Some(next.max(self.now.plus_millis(1_000)))
@@ -288,7 +305,8 @@ impl Projection {
         self.promises.end_patience(self.now, |pending| queues.bypass_secs(queue.queue_of(pending)));
     }
 
-    /// Goes on with the instant for so much. When its walk is over, says who starts of those who are looked for.
+    /// Goes on with the instant for so much. When its walk is over, says who starts of those who
+    /// are looked for.
     fn go_on(&mut self, wants: &impl Wants, stint: Effort) -> Option<Vec<PendingRequest>> {
         let queues = wants.queues();
         let before = self.spent();
@@ -318,12 +336,19 @@ impl Projection {
             Box::new(Walking::begin(queues.policies(), &self.queue, &live, News::Anything, last))
         });
         let enough = (stint - begun).counted_from(&live, &mut self.others);
-        if !walking.go_on(queues.policies(), &self.queue, &Ahead(wants, self.now), &mut live, enough) {
+        if !walking.go_on(
+            queues.policies(),
+            &self.queue,
+            &Ahead(wants, self.now),
+            &mut live,
+            enough,
+        ) {
             self.walking = Some(walking);
             return None;
         }
         let plan = walking.end(&mut self.held_nodes);
-        let started = forward::follow(plan, &mut self.queue, &mut self.promises, &mut self.ledger, self.now);
+        let started =
+            forward::follow(plan, &mut self.queue, &mut self.promises, &mut self.ledger, self.now);
         let mut found = Vec::new();
         for (pending, slots) in started {
             for allocation in slots.iter().flatten().flatten() {
@@ -340,8 +365,15 @@ impl Projection {
 }
 
 /// Those within the depths of their queues who are promised nothing.
-pub(super) fn undated(queue: &Pending, promises: &Promises, queues: &Queues) -> BTreeSet<PendingRequest> {
-    within_depths(queue, queues).filter(|pending| promises.reservation(pending).is_none()).cloned().collect()
+pub(super) fn undated(
+    queue: &Pending,
+    promises: &Promises,
+    queues: &Queues,
+) -> BTreeSet<PendingRequest> {
+    within_depths(queue, queues)
+        .filter(|pending| promises.reservation(pending).is_none())
+        .cloned()
+        .collect()
 }
 
 /// Those within the depths of their queues.
@@ -369,6 +401,7 @@ impl Wants for Asking<'_> {
     }
 
     fn request_at(&self, pending: &PendingRequest, now: Time) -> Option<Request> {
-        Asking { jobs: self.jobs, queues: self.queues, clock: Clock { now, ..self.clock } }.request(pending)
+        Asking { jobs: self.jobs, queues: self.queues, clock: Clock { now, ..self.clock } }
+            .request(pending)
     }
 }

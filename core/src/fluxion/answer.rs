@@ -34,7 +34,8 @@ pub struct ShapeReport {
 pub struct Supply {
     /// Nodes that the request may use.
     pub nodes: u64,
-    /// Of these, nodes that others have whom its slots must not be with; nothing else is said of them.
+    /// Of these, nodes that others have whom its slots must not be with; nothing else is said of
+    /// them.
     #[serde(default)]
     pub apart: u64,
     /// How many of its slots fit on them.
@@ -135,7 +136,10 @@ fn ranks<'de, D: Deserializer<'de>>(text: D) -> Result<RankSet, D::Error> {
 impl NodeUsage {
     /// One resource of the node; zeros if it has none.
     pub fn of(&self, resource: &str) -> (u64, u64) {
-        self.pools.iter().find(|pool| pool.resource == resource).map_or((0, 0), |pool| (pool.size, pool.used))
+        self.pools
+            .iter()
+            .find(|pool| pool.resource == resource)
+            .map_or((0, 0), |pool| (pool.size, pool.used))
     }
 }
 
@@ -191,13 +195,17 @@ pub(super) fn placement(text: &str, request: &Request<'_>) -> Result<Placement, 
         let shape = request.shapes.iter().position(|shape| *shape.label == *group.label);
         let shape = shape.ok_or_else(|| format!("slot {:?}: was not asked for", group.label))?;
         let count = group.per_rank;
-        let add = |first: Rank, last: Rank| slots.extend((first..=last).map(|rank| SlotsAt { shape, rank, count }));
-        rankset::parse_ranges(&group.ranks, add).ok_or_else(|| format!("ranks {:?}: not an idset", group.ranks))?;
+        let add = |first: Rank, last: Rank| {
+            slots.extend((first..=last).map(|rank| SlotsAt { shape, rank, count }))
+        };
+        rankset::parse_ranges(&group.ranks, add)
+            .ok_or_else(|| format!("ranks {:?}: not an idset", group.ranks))?;
     }
     Ok(Placement { slots })
 }
 
-/// Reads which whole slots of these vertices an R in JGF grants, by rank. An error says what is wrong with it.
+/// Reads which whole slots of these vertices an R in JGF grants, by rank. An error says what is
+/// wrong with it.
 pub(super) fn vertices(
     text: &str,
     per_slot: &Resources,
@@ -206,16 +214,23 @@ pub(super) fn vertices(
 ) -> Result<Vec<(Rank, u64)>, String> {
     let read: GraphText<'_> = serde_json::from_str(text).map_err(|error| error.to_string())?;
     let mut granted: BTreeMap<Rank, BTreeMap<&str, u64>> = BTreeMap::new();
-    for VertexText { metadata } in read.graph.nodes.iter().filter(|vertex| vertex.metadata.exclusive) {
+    for VertexText { metadata } in
+        read.graph.nodes.iter().filter(|vertex| vertex.metadata.exclusive)
+    {
         let rank = Rank::try_from(metadata.rank).ok().filter(|rank| ranks.contains(*rank));
-        let rank = rank.ok_or_else(|| format!("R has a {} of rank {}", metadata.kind, metadata.rank))?;
+        let rank =
+            rank.ok_or_else(|| format!("R has a {} of rank {}", metadata.kind, metadata.rank))?;
         *granted.entry(rank).or_default().entry(&metadata.kind).or_default() += 1;
     }
     let mut slots = Vec::with_capacity(granted.len());
     for (rank, vertices) in granted {
-        let here = per_slot.iter().map(|(kind, needed)| vertices.get(&**kind).copied().unwrap_or(0) / needed).min();
+        let here = per_slot
+            .iter()
+            .map(|(kind, needed)| vertices.get(&**kind).copied().unwrap_or(0) / needed)
+            .min();
         let here = here.unwrap_or(0);
-        let whole = per_slot.iter().all(|(kind, needed)| vertices.get(&**kind) == Some(&(needed * here)));
+        let whole =
+            per_slot.iter().all(|(kind, needed)| vertices.get(&**kind) == Some(&(needed * here)));
         if !whole || vertices.len() != per_slot.iter().count() {
             return Err(format!("R has no whole slots on rank {rank}"));
         }

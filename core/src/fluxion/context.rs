@@ -35,7 +35,8 @@ pub(super) struct Matched {
     pub(super) at: i64,
 }
 
-// SAFETY: a context may move between threads (see the header); `&mut self` everywhere keeps two from using it at once.
+// SAFETY: a context may move between threads (see the header); `&mut self` everywhere keeps two
+// from using it at once.
 unsafe impl Send for Context {}
 
 impl Drop for Context {
@@ -47,7 +48,11 @@ impl Drop for Context {
 
 impl Context {
     /// A context with the graph of a document, made as the options say.
-    pub(super) fn new(table: FunctionTable, document: String, options: String) -> Result<Self, GraphError> {
+    pub(super) fn new(
+        table: FunctionTable,
+        document: String,
+        options: String,
+    ) -> Result<Self, GraphError> {
         const NEW: &str = "new";
         let document = CString::new(document).map_err(|_| with_nul(NEW))?;
         let options = CString::new(options).map_err(|_| with_nul(NEW))?;
@@ -78,7 +83,8 @@ impl Context {
         operation: &'static str,
         fill: impl FnOnce(&mut String),
     ) -> Result<(), GraphError> {
-        let function = self.table.add_subgraph.ok_or_else(|| lacks(operation, "reapi_cli_add_subgraph"))?;
+        let function =
+            self.table.add_subgraph.ok_or_else(|| lacks(operation, "reapi_cli_add_subgraph"))?;
         let document = self.write(operation, fill)?;
         // SAFETY: our context, a string that ends in NUL and lives through the call.
         let rc = unsafe { function(self.raw(), document) };
@@ -86,8 +92,15 @@ impl Context {
     }
 
     /// Removes what lies at a path and below.
-    pub(super) fn remove_subgraph(&mut self, operation: &'static str, path: &str) -> Result<(), GraphError> {
-        let function = self.table.remove_subgraph.ok_or_else(|| lacks(operation, "reapi_cli_remove_subgraph"))?;
+    pub(super) fn remove_subgraph(
+        &mut self,
+        operation: &'static str,
+        path: &str,
+    ) -> Result<(), GraphError> {
+        let function = self
+            .table
+            .remove_subgraph
+            .ok_or_else(|| lacks(operation, "reapi_cli_remove_subgraph"))?;
         let path = self.write(operation, |out| out.push_str(path))?;
         // SAFETY: our context, a string that ends in NUL and lives through the call.
         let rc = unsafe { function(self.raw(), path) };
@@ -116,14 +129,18 @@ impl Context {
         job: u64,
         fill: impl FnOnce(&mut String),
     ) -> Result<Matched, GraphError> {
-        let function = self.table.match_with_jobid.ok_or_else(|| lacks(operation, "reapi_cli_match_with_jobid"))?;
+        let function = self
+            .table
+            .match_with_jobid
+            .ok_or_else(|| lacks(operation, "reapi_cli_match_with_jobid"))?;
         self.matching(operation, job, fill, |ctx, jobspec, _, reserved, r, at, overhead| {
             // SAFETY: as `matching` promises.
             unsafe { function(ctx, op, jobspec, job, reserved, r, at, overhead) }
         })
     }
 
-    /// `call` gets our context, a string that ends in NUL, and places for the answers, all of which live through it.
+    /// `call` gets our context, a string that ends in NUL, and places for the answers, all of which
+    /// live through it.
     fn matching(
         &mut self,
         operation: &'static str,
@@ -155,12 +172,20 @@ impl Context {
     }
 
     /// Gives back what a job has on the ranks of an R; true if that was all of it.
-    pub(super) fn partial_cancel(&mut self, job: u64, fill: impl FnOnce(&mut String)) -> Result<bool, GraphError> {
+    pub(super) fn partial_cancel(
+        &mut self,
+        job: u64,
+        fill: impl FnOnce(&mut String),
+    ) -> Result<bool, GraphError> {
         const PARTIAL_CANCEL: &str = "partial_cancel";
-        let function = self.table.partial_cancel.ok_or_else(|| lacks(PARTIAL_CANCEL, "reapi_cli_partial_cancel"))?;
+        let function = self
+            .table
+            .partial_cancel
+            .ok_or_else(|| lacks(PARTIAL_CANCEL, "reapi_cli_partial_cancel"))?;
         let r = self.write(PARTIAL_CANCEL, fill)?;
         let mut all = false;
-        // SAFETY: our context, a string that ends in NUL and lives through the call, a place for the answer.
+        // SAFETY: our context, a string that ends in NUL and lives through the call, a place for
+        // the answer.
         let rc = unsafe { function(self.raw(), job, r, false, &raw mut all) };
         self.check(PARTIAL_CANCEL, rc)?;
         Ok(all)
@@ -221,9 +246,17 @@ pub(super) fn take(text: *mut c_char) -> String {
 
 /// The library does not have what is needed.
 pub(super) fn lacks(operation: &'static str, what: &str) -> GraphError {
-    GraphError { operation, errno: errno::ENOSYS, text: format!("the Fluxion library lacks {what}") }
+    GraphError {
+        operation,
+        errno: errno::ENOSYS,
+        text: format!("the Fluxion library lacks {what}"),
+    }
 }
 
 pub(super) fn with_nul(operation: &'static str) -> GraphError {
-    GraphError { operation, errno: errno::EINVAL, text: "an argument holds a NUL character".to_owned() }
+    GraphError {
+        operation,
+        errno: errno::EINVAL,
+        text: "an argument holds a NUL character".to_owned(),
+    }
 }

@@ -5,13 +5,16 @@ use fluxion_sys::FunctionTable;
 use super::answer::{Explanation, NodeUsage};
 use super::pools::PoolGraph;
 use super::vertices::VertexGraph;
-use super::{Booking, End, Fit, Forecast, GraphError, Moved, Policy, Rank, RankSet, Request, Tenancy};
+use super::{
+    Booking, End, Fit, Forecast, GraphError, Moved, Policy, Rank, RankSet, Request, Tenancy,
+};
 use fluxqueue_workload::Resources;
 
 /// A resource graph of nodes. Calls that fail change nothing.
 ///
-/// In a library with the extensions of fluxion-sys a node is pools of units, and all of it is the library's. In any other a
-/// node is whole vertices: the library chooses them, and what it cannot say (ends, charges, why not) is kept here.
+/// In a library with the extensions of fluxion-sys a node is pools of units, and all of it is the
+/// library's. In any other a node is whole vertices: the library chooses them, and what it cannot
+/// say (ends, charges, why not) is kept here.
 #[derive(Debug)]
 pub struct Graph(Kind);
 
@@ -34,7 +37,8 @@ macro_rules! either {
 impl Graph {
     /// A graph without nodes, in the library behind the table.
     ///
-    /// ENOSYS: it lacks a function that is needed. ENOTSUP: without the extensions it does not know this policy.
+    /// ENOSYS: it lacks a function that is needed. ENOTSUP: without the extensions it does not know
+    /// this policy.
     pub fn new(table: FunctionTable, policy: Policy) -> Result<Self, GraphError> {
         Ok(Graph(match table.extensions {
             Some(extensions) => Kind::Pools(Box::new(PoolGraph::new(table, extensions, policy)?)),
@@ -58,7 +62,8 @@ impl Graph {
         }
     }
 
-    /// A copy with all that is taken, to try things on. No node of it may be added, changed or removed.
+    /// A copy with all that is taken, to try things on. No node of it may be added, changed or
+    /// removed.
     ///
     /// ENOSYS: the library makes none.
     pub fn copy(&mut self) -> Result<Self, GraphError> {
@@ -80,7 +85,12 @@ impl Graph {
     }
 
     /// Adds a node that is up; its rank must be new. Amounts beyond 2^63 - 1 count as that.
-    pub fn add_node(&mut self, rank: Rank, name: &str, pools: &Resources) -> Result<(), GraphError> {
+    pub fn add_node(
+        &mut self,
+        rank: Rank,
+        name: &str,
+        pools: &Resources,
+    ) -> Result<(), GraphError> {
         either!(&mut self.0, graph => graph.add_node(rank, name, pools))
     }
 
@@ -94,10 +104,16 @@ impl Graph {
         matches!(self.0, Kind::Pools(_))
     }
 
-    /// Puts a node into a part of a level, and out of the one that it is in; `None`: into none. Jobs keep what they have.
+    /// Puts a node into a part of a level, and out of the one that it is in; `None`: into none.
+    /// Jobs keep what they have.
     ///
     /// ENOSYS: the library has no levels.
-    pub fn set_part(&mut self, level: &str, rank: Rank, part: Option<&str>) -> Result<(), GraphError> {
+    pub fn set_part(
+        &mut self,
+        level: &str,
+        rank: Rank,
+        part: Option<&str>,
+    ) -> Result<(), GraphError> {
         match &mut self.0 {
             Kind::Pools(graph) => graph.set_part(level, rank, part),
             Kind::Vertices(_) => Err(super::context::lacks("set_part", "levels")),
@@ -129,7 +145,8 @@ impl Graph {
         matches!(self.0, Kind::Pools(_))
     }
 
-    /// Takes a place for all slots of a request, now or at the earliest second at which there is one. The job must be new.
+    /// Takes a place for all slots of a request, now or at the earliest second at which there is
+    /// one. The job must be new.
     ///
     /// ENOSYS: the library has no reservations that last.
     pub fn reserve(&mut self, job: u64, request: &Request<'_>) -> Result<Booking, GraphError> {
@@ -139,7 +156,8 @@ impl Graph {
         }
     }
 
-    /// Withdraws a reservation and makes it anew at the earliest second around all others; `request` is what it was made for.
+    /// Withdraws a reservation and makes it anew at the earliest second around all others;
+    /// `request` is what it was made for.
     pub fn remake(&mut self, job: u64, request: &Request<'_>) -> Result<Option<Moved>, GraphError> {
         match &mut self.0 {
             Kind::Pools(graph) => graph.remake(job, request),
@@ -160,7 +178,8 @@ impl Graph {
         either!(&mut self.0, graph => graph.forecast(request))
     }
 
-    /// The ranks on which at least one slot of some shape fits once everything that has an end has ended.
+    /// The ranks on which at least one slot of some shape fits once everything that has an end has
+    /// ended.
     pub fn eligible(&mut self, request: &Request<'_>) -> Result<RankSet, GraphError> {
         either!(&mut self.0, graph => graph.eligible(request))
     }
@@ -181,12 +200,15 @@ impl Graph {
         end: End,
     ) -> Result<(), GraphError> {
         match &mut self.0 {
-            Kind::Pools(graph) => graph.charge(job, rank, label, requests, count, (end, Tenancy::Shared)),
+            Kind::Pools(graph) => {
+                graph.charge(job, rank, label, requests, count, (end, Tenancy::Shared))
+            }
             Kind::Vertices(graph) => graph.charge(job, rank, label, requests, count, end),
         }
     }
 
-    /// The same for one slot, that is there with whom it says. In a library without tenants all share.
+    /// The same for one slot, that is there with whom it says. In a library without tenants all
+    /// share.
     pub fn charge_beside(
         &mut self,
         job: u64,
@@ -202,8 +224,15 @@ impl Graph {
         }
     }
 
-    /// Gives back `count` slots of a label that a job has on a node. With its last slot the job ends.
-    pub fn release(&mut self, job: u64, rank: Rank, label: &str, count: u64) -> Result<(), GraphError> {
+    /// Gives back `count` slots of a label that a job has on a node. With its last slot the job
+    /// ends.
+    pub fn release(
+        &mut self,
+        job: u64,
+        rank: Rank,
+        label: &str,
+        count: u64,
+    ) -> Result<(), GraphError> {
         either!(&mut self.0, graph => graph.release(job, rank, label, count))
     }
 

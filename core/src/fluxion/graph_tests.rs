@@ -50,12 +50,20 @@ fn requests_keep_to_their_ranks_tiers_and_limits() {
     let mut graph = graph();
     let pod = amounts(1000, 0);
     let (allowed, liked) = ("1-2".parse().unwrap(), ["2".parse().unwrap()]);
-    let shapes = [SlotShape { ranks: Some(&allowed), prefer: &liked, ..SlotShape::of(POD, 3, &pod) }];
-    assert_eq!(graph.allocate(1, &Request::of(&shapes)).unwrap().placed().unwrap().slots, [at(2, 3)]);
+    let shapes =
+        [SlotShape { ranks: Some(&allowed), prefer: &liked, ..SlotShape::of(POD, 3, &pod) }];
+    assert_eq!(
+        graph.allocate(1, &Request::of(&shapes)).unwrap().placed().unwrap().slots,
+        [at(2, 3)]
+    );
     let one_each = [(vec![POD.to_owned()], 1)];
     let shapes = [SlotShape::of(POD, 3, &pod)];
-    let spread = Request { max_per_node: &one_each, policy: Some(Policy::Hinode), ..Request::of(&shapes) };
-    assert_eq!(graph.allocate(2, &spread).unwrap().placed().unwrap().slots, [at(0, 1), at(1, 1), at(2, 1)]);
+    let spread =
+        Request { max_per_node: &one_each, policy: Some(Policy::Hinode), ..Request::of(&shapes) };
+    assert_eq!(
+        graph.allocate(2, &spread).unwrap().placed().unwrap().slots,
+        [at(0, 1), at(1, 1), at(2, 1)]
+    );
     let shapes = [SlotShape { ranks: Some(&allowed), ..shapes[0] }];
     let too_many = Request { shapes: &shapes, ..spread };
     assert_eq!(graph.allocate(3, &too_many).unwrap(), Fit::NotNow);
@@ -69,10 +77,16 @@ fn nodes_can_go_by_how_full_they_are() {
     graph.charge(1, 1, POD, &pod, 2, End::Never).unwrap();
     let shapes = [SlotShape::of(POD, 3, &pod)];
     let by = |policy| Request { policy: Some(policy), ..Request::of(&shapes) };
-    assert_eq!(graph.allocate(2, &by(Policy::Binpack)).unwrap().placed().unwrap().slots, [at(1, 2), at(0, 1)]);
+    assert_eq!(
+        graph.allocate(2, &by(Policy::Binpack)).unwrap().placed().unwrap().slots,
+        [at(1, 2), at(0, 1)]
+    );
     graph.cancel(2).unwrap();
     // Node 2 has idle GPUs, so that it stays the emptier one with a pod.
-    assert_eq!(graph.allocate(3, &by(Policy::Spread)).unwrap().placed().unwrap().slots, [at(2, 2), at(0, 1)]);
+    assert_eq!(
+        graph.allocate(3, &by(Policy::Spread)).unwrap().placed().unwrap().slots,
+        [at(2, 2), at(0, 1)]
+    );
 }
 
 #[test]
@@ -93,7 +107,9 @@ fn charges_always_succeed_and_fill_the_node() {
     graph.charge(9, 0, "other", &amounts(3000, 1), 2, End::Never).unwrap();
     assert_eq!(graph.usage(0).unwrap().of("cpu"), (4000, 6000));
     assert_eq!(graph.usage(0).unwrap().of("nvidia.com/gpu"), (0, 2));
-    slots(POD, 9, &amounts(1000, 0), |request| assert_eq!(graph.allocate(1, request).unwrap(), Fit::NotNow));
+    slots(POD, 9, &amounts(1000, 0), |request| {
+        assert_eq!(graph.allocate(1, request).unwrap(), Fit::NotNow)
+    });
     // The pool that was charged before it was there counts as it comes.
     graph.resize(0, "nvidia.com/gpu", 3).unwrap();
     graph.resize(0, "cpu", 7000).unwrap();
@@ -113,12 +129,21 @@ fn forecasts_tell_known_ends_from_unknown_ones() {
     graph.set_time(1000).unwrap();
     let pod = amounts(4000, 0);
     let one = [SlotShape::of(POD, 1, &pod)];
-    for (job, end) in [(1, Lifetime::Seconds(50)), (2, Lifetime::Eventually), (3, Lifetime::Endless)] {
-        graph.allocate(job, &Request::of(&[SlotShape { end, ..one[0] }])).unwrap().placed().unwrap();
-    }
-    for (count, forecast) in
-        [(1, Forecast::At(1050)), (2, Forecast::Eventually), (3, Forecast::Blocked), (4, Forecast::Never)]
+    for (job, end) in
+        [(1, Lifetime::Seconds(50)), (2, Lifetime::Eventually), (3, Lifetime::Endless)]
     {
+        graph
+            .allocate(job, &Request::of(&[SlotShape { end, ..one[0] }]))
+            .unwrap()
+            .placed()
+            .unwrap();
+    }
+    for (count, forecast) in [
+        (1, Forecast::At(1050)),
+        (2, Forecast::Eventually),
+        (3, Forecast::Blocked),
+        (4, Forecast::Never),
+    ] {
         slots(POD, count, &pod, |request| assert_eq!(graph.forecast(request).unwrap(), forecast));
     }
     // Past its end a job still has its place, and may leave at any moment.
@@ -175,7 +200,9 @@ fn refusals_are_explained_with_numbers() {
 fn huge_and_unknown_amounts_never_fit() {
     let mut graph = graph();
     for pod in [amounts(u64::MAX, 0), [("example.com/none", 1_u64)].into_iter().collect()] {
-        slots(POD, 1, &pod, |request| assert_eq!(graph.forecast(request).unwrap(), Forecast::Never));
+        slots(POD, 1, &pod, |request| {
+            assert_eq!(graph.forecast(request).unwrap(), Forecast::Never)
+        });
         // As often as one likes: sums do not overflow.
         for job in [5, 6] {
             graph.charge(job, 0, POD, &pod, 3, End::Eventually).unwrap();

@@ -1,4 +1,5 @@
-//! What is asked of the graph, as JSON: written straight into a buffer that is used again and again.
+//! What is asked of the graph, as JSON: written straight into a buffer that is used again and
+//! again.
 
 use std::fmt::Write as _;
 
@@ -64,8 +65,8 @@ pub(super) fn node_path(name: &str) -> String {
     format!("{ROOT}/{name}")
 }
 
-/// Nodes with whole vertices, below the root: rank, name, and how many of each type. `next` is the id of the next vertex:
-/// upstream tells vertices apart by it, also those of other documents.
+/// Nodes with whole vertices, below the root: rank, name, and how many of each type. `next` is the
+/// id of the next vertex: upstream tells vertices apart by it, also those of other documents.
 pub(super) fn nodes_of_vertices<'a>(
     out: &mut String,
     next: &mut u64,
@@ -89,7 +90,15 @@ pub(super) fn nodes_of_vertices<'a>(
     let _ = write!(out, r#"],"edges":[{edges}]}}}}"#);
 }
 
-fn vertex(out: &mut String, next: &mut u64, kind: &str, rank: Rank, id: u64, name: Option<&str>, path: &str) {
+fn vertex(
+    out: &mut String,
+    next: &mut u64,
+    kind: &str,
+    rank: Rank,
+    id: u64,
+    name: Option<&str>,
+    path: &str,
+) {
     let _ = write!(out, r#",{{"id":"{next}","metadata":{{"type":"#);
     *next += 1;
     string(out, kind);
@@ -154,9 +163,15 @@ fn duration(out: &mut String, end: Lifetime) {
 /// What upstream does not know; `common` stands for all shapes that are alike.
 fn extras(out: &mut String, request: &Request<'_>, common: Option<&SlotShape<'_>>) {
     let Request { shapes, max_per_node, policy, not_before, levels, tenancy } = request;
-    let plain = common.is_some_and(|shape| shape.prefer.is_empty() && shape.end != Lifetime::Eventually);
+    let plain =
+        common.is_some_and(|shape| shape.prefer.is_empty() && shape.end != Lifetime::Eventually);
     let plain = plain && *tenancy == Tenancy::Shared;
-    if plain && max_per_node.is_empty() && policy.is_none() && not_before.is_none() && levels.is_empty() {
+    if plain
+        && max_per_node.is_empty()
+        && policy.is_none()
+        && not_before.is_none()
+        && levels.is_empty()
+    {
         return;
     }
     out.push_str(r#""fluxion":{"#);

@@ -1,7 +1,9 @@
-//! The resource graph, safely: what the core asks of Fluxion, through the C functions of fluxion-sys.
+//! The resource graph, safely: what the core asks of Fluxion, through the C functions of
+//! fluxion-sys.
 //!
-//! [`Graph`] owns a context of whatever library the table leads to; every call crosses the C boundary. Which pods belong
-//! together, and which nodes suit them, is decided by the caller: here there are only ranks, shapes and amounts.
+//! [`Graph`] owns a context of whatever library the table leads to; every call crosses the C
+//! boundary. Which pods belong together, and which nodes suit them, is decided by the caller: here
+//! there are only ranks, shapes and amounts.
 //!
 //! ```
 //! use fluxion_sys::FunctionTable;
@@ -31,7 +33,8 @@ mod rankset;
 mod vertices;
 
 pub use answer::{
-    EvenSupply, Explanation, LevelSupply, NodeUsage, PoolSupply, PoolUsage, ShapeReport, Supply, TogetherSupply,
+    EvenSupply, Explanation, LevelSupply, NodeUsage, PoolSupply, PoolUsage, ShapeReport, Supply,
+    TogetherSupply,
 };
 pub use graph::Graph;
 pub use rankset::{ParseRankSetError, RankSet};
@@ -45,7 +48,8 @@ use fluxion_sys::errno;
 use fluxqueue_workload::levels::Spread;
 use fluxqueue_workload::{Lifetime, Resources};
 
-/// What stands for a node in the graph. Never reused for another node while the graph knows the first.
+/// What stands for a node in the graph. Never reused for another node while the graph knows the
+/// first.
 pub type Rank = u32;
 
 /// In which order nodes are taken.
@@ -79,7 +83,9 @@ impl End {
     /// When slots are given back that are taken from this second of the epoch on.
     pub fn of(lifetime: Lifetime, from: i64) -> Self {
         match lifetime {
-            Lifetime::Seconds(seconds) => End::At(from.saturating_add(i64::try_from(seconds).unwrap_or(i64::MAX))),
+            Lifetime::Seconds(seconds) => {
+                End::At(from.saturating_add(i64::try_from(seconds).unwrap_or(i64::MAX)))
+            }
             Lifetime::Eventually => End::Eventually,
             Lifetime::Endless => End::Never,
         }
@@ -122,7 +128,8 @@ pub struct SlotShape<'a> {
     pub ranks: Option<&'a RankSet>,
     /// Tiers of ranks, best first; the others come last.
     pub prefer: &'a [RankSet],
-    /// Ranks whose parts of levels count besides those that may be used, where parts may differ by so much only.
+    /// Ranks whose parts of levels count besides those that may be used, where parts may differ by
+    /// so much only.
     pub counted: Option<&'a RankSet>,
 }
 
@@ -152,7 +159,8 @@ pub struct LevelRule {
     pub labels: Vec<String>,
     /// What of it.
     pub within: Within,
-    /// They are one of several slices: in which part they are does not say which parts count for a skew.
+    /// They are one of several slices: in which part they are does not say which parts count for a
+    /// skew.
     pub is_slice: bool,
 }
 
@@ -167,8 +175,8 @@ pub enum Within {
     Part(Arc<str>),
     /// Spread over several.
     Spread(Spread),
-    /// So too, counting others that are in these parts already, so many in each. No library is asked for it; of parts that may have no
-    /// more the nodes are left out.
+    /// So too, counting others that are in these parts already, so many in each. No library is
+    /// asked for it; of parts that may have no more the nodes are left out.
     Beside(Spread, Arc<[(String, u32)]>),
 }
 
@@ -243,7 +251,8 @@ pub enum Forecast {
     At(i64),
     /// Once everything that has an end has ended.
     Eventually,
-    /// It would fit on the idle machine, but what never ends, or nodes that are down, stand in the way.
+    /// It would fit on the idle machine, but what never ends, or nodes that are down, stand in the
+    /// way.
     Blocked,
     /// Not even on the idle machine.
     Never,
@@ -294,19 +303,35 @@ impl Tenancy {
 impl<'a> SlotShape<'a> {
     /// Slots anywhere, for ever.
     pub fn of(label: &'a str, count: u64, requests: &'a Resources) -> Self {
-        SlotShape { label, count, requests, end: Lifetime::Endless, ranks: None, prefer: &[], counted: None }
+        SlotShape {
+            label,
+            count,
+            requests,
+            end: Lifetime::Endless,
+            ranks: None,
+            prefer: &[],
+            counted: None,
+        }
     }
 
     /// Whether the slots of both may use the same nodes in the same order, and for as long.
     pub(crate) fn goes_with(&self, other: &Self) -> bool {
-        (self.end, self.ranks, self.prefer, self.counted) == (other.end, other.ranks, other.prefer, other.counted)
+        (self.end, self.ranks, self.prefer, self.counted)
+            == (other.end, other.ranks, other.prefer, other.counted)
     }
 }
 
 impl<'a> Request<'a> {
     /// These shapes, in the graph's own order.
     pub fn of(shapes: &'a [SlotShape<'a>]) -> Self {
-        Request { shapes, max_per_node: &[], policy: None, not_before: None, levels: &[], tenancy: Tenancy::Shared }
+        Request {
+            shapes,
+            max_per_node: &[],
+            policy: None,
+            not_before: None,
+            levels: &[],
+            tenancy: Tenancy::Shared,
+        }
     }
 }
 

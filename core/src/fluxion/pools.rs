@@ -1,17 +1,20 @@
-//! A graph whose nodes are pools of units: what the core asks, in a library that has the extensions.
+//! A graph whose nodes are pools of units: what the core asks, in a library that has the
+//! extensions.
 #![allow(unsafe_code, reason = "calls the extensions of fluxion-sys")]
 
 use std::ffi::{CString, c_char, c_int};
 use std::ptr;
 
 use fluxion_sys::{
-    Extensions, FLUXION_EXT_EVENTUALLY, FunctionTable, errno, later, match_op, match_op_t, reapi_cli_ctx_t, status,
+    Extensions, FLUXION_EXT_EVENTUALLY, FunctionTable, errno, later, match_op, match_op_t,
+    reapi_cli_ctx_t, status,
 };
 
 use super::answer::{self, Explanation, NodeUsage};
 use super::context::{Context, lacks, take, with_nul};
 use super::{
-    Booking, End, Fit, Forecast, GraphError, Later, Moved, Placement, Policy, Rank, RankSet, Request, Tenancy, json,
+    Booking, End, Fit, Forecast, GraphError, Later, Moved, Placement, Policy, Rank, RankSet,
+    Request, Tenancy, json,
 };
 use fluxqueue_workload::Resources;
 
@@ -20,7 +23,8 @@ use fluxqueue_workload::Resources;
 pub(super) struct PoolGraph {
     context: Context,
     extensions: &'static Extensions,
-    /// The nodes that were added, since the library takes one that is there for an addition of nothing.
+    /// The nodes that were added, since the library takes one that is there for an addition of
+    /// nothing.
     nodes: RankSet,
     /// The present as it was told, to know an answer that means now.
     now: i64,
@@ -51,8 +55,8 @@ impl PoolGraph {
     /// A copy with all that is taken, which stays without effect on this graph.
     pub(super) fn copy(&mut self) -> Result<Self, GraphError> {
         let mut context = self.context.copy()?;
-        // Else a job that is cancelled in the copy would show as cancelled here: both share its record. The copy of a copy goes on
-        // with the trial of that.
+        // Else a job that is cancelled in the copy would show as cancelled here: both share its
+        // record. The copy of a copy goes on with the trial of that.
         if !self.is_copy {
             // SAFETY: our context.
             let rc = unsafe { (self.extensions.begin_trial)(context.raw()) };
@@ -72,7 +76,12 @@ impl PoolGraph {
     }
 
     /// Adds a node that is up; its rank must be new. Amounts beyond 2^63 - 1 count as that.
-    pub(super) fn add_node(&mut self, rank: Rank, name: &str, pools: &Resources) -> Result<(), GraphError> {
+    pub(super) fn add_node(
+        &mut self,
+        rank: Rank,
+        name: &str,
+        pools: &Resources,
+    ) -> Result<(), GraphError> {
         if self.nodes.contains(rank) {
             let text = format!("rank {rank}: another node has it");
             return Err(GraphError { operation: "add_node", errno: errno::EEXIST, text });
@@ -83,19 +92,30 @@ impl PoolGraph {
     }
 
     /// Puts a node into a part of a level, and out of the one that it is in; `None`: into none.
-    pub(super) fn set_part(&mut self, level: &str, rank: Rank, part: Option<&str>) -> Result<(), GraphError> {
+    pub(super) fn set_part(
+        &mut self,
+        level: &str,
+        rank: Rank,
+        part: Option<&str>,
+    ) -> Result<(), GraphError> {
         const SET_PART: &str = "set_part";
         let text = |text: &str| CString::new(text).map_err(|_| with_nul(SET_PART));
         let (level, part) = (text(level)?, part.map(text).transpose()?);
         let part = part.as_ref().map_or(ptr::null(), |part| part.as_ptr());
         let rank = self.context.write(SET_PART, |out| out.push_str(&rank.to_string()))?;
         // SAFETY: our context, strings that end in NUL and live through the call, or NULL.
-        let rc = unsafe { (self.extensions.set_part)(self.context.raw(), level.as_ptr(), rank, part) };
+        let rc =
+            unsafe { (self.extensions.set_part)(self.context.raw(), level.as_ptr(), rank, part) };
         self.context.check(SET_PART, rc)
     }
 
     /// Sets how much a node has of a resource; 0 takes it away. What is taken of it stays.
-    pub(super) fn resize(&mut self, rank: Rank, resource: &str, size: u64) -> Result<(), GraphError> {
+    pub(super) fn resize(
+        &mut self,
+        rank: Rank,
+        resource: &str,
+        size: u64,
+    ) -> Result<(), GraphError> {
         let resource = self.context.write("resize", |out| out.push_str(resource))?;
         // SAFETY: our context, a string that ends in NUL and lives through the call.
         let rc = unsafe { (self.extensions.resize)(self.context.raw(), rank, resource, size) };
@@ -113,11 +133,16 @@ impl PoolGraph {
 
     /// Marks a node up or down. A node that is down keeps its jobs and gets no new ones.
     pub(super) fn set_up(&mut self, rank: Rank, up: bool) -> Result<(), GraphError> {
-        let set_rank_status =
-            self.context.table.set_rank_status.ok_or_else(|| lacks("set_up", "reapi_cli_set_rank_status"))?;
+        let set_rank_status = self
+            .context
+            .table
+            .set_rank_status
+            .ok_or_else(|| lacks("set_up", "reapi_cli_set_rank_status"))?;
         let rank = self.context.write("set_up", |out| out.push_str(&rank.to_string()))?;
         // SAFETY: our context, a string that ends in NUL and lives through the call.
-        let rc = unsafe { set_rank_status(self.context.raw(), rank, if up { status::UP } else { status::DOWN }) };
+        let rc = unsafe {
+            set_rank_status(self.context.raw(), rank, if up { status::UP } else { status::DOWN })
+        };
         self.context.check("set_up", rc)
     }
 
@@ -131,7 +156,8 @@ impl PoolGraph {
         }
     }
 
-    /// What a job was given. If that cannot be read it must not stay taken, since nobody knows about it.
+    /// What a job was given. If that cannot be read it must not stay taken, since nobody knows
+    /// about it.
     fn taken(
         &mut self,
         operation: &'static str,
@@ -146,25 +172,45 @@ impl PoolGraph {
     }
 
     /// Takes a place now or at the earliest second at which there is one. The job must be new.
-    pub(super) fn reserve(&mut self, job: u64, request: &Request<'_>) -> Result<Booking, GraphError> {
+    pub(super) fn reserve(
+        &mut self,
+        job: u64,
+        request: &Request<'_>,
+    ) -> Result<Booking, GraphError> {
         match self.ask("reserve", match_op::ALLOCATE_ORELSE_RESERVE, job, request) {
             Ok((text, at)) => {
                 let placement = self.taken("reserve", job, &text, request)?;
-                Ok(if at <= self.now { Booking::Now(placement) } else { Booking::At((at, placement)) })
+                Ok(if at <= self.now {
+                    Booking::Now(placement)
+                } else {
+                    Booking::At((at, placement))
+                })
             }
             Err(error) if is_no_place(&error) => Ok(Booking::Never),
             Err(error) => Err(error),
         }
     }
 
-    /// Withdraws a reservation and makes it anew at the earliest second around all others. `None` if there is no such second any
-    /// more, as when a pod has outlived its planned end; the reservation then stands where it was.
-    pub(super) fn remake(&mut self, job: u64, request: &Request<'_>) -> Result<Option<Moved>, GraphError> {
+    /// Withdraws a reservation and makes it anew at the earliest second around all others. `None`
+    /// if there is no such second any more, as when a pod has outlived its planned end; the
+    /// reservation then stands where it was.
+    pub(super) fn remake(
+        &mut self,
+        job: u64,
+        request: &Request<'_>,
+    ) -> Result<Option<Moved>, GraphError> {
         let (mut at, mut reserved, mut text, mut causes) = (0, false, ptr::null_mut(), 0);
         // SAFETY: our context, and places for the answers.
         let rc = unsafe {
             let context = self.context.raw();
-            (self.extensions.move_job)(context, job, &raw mut at, &raw mut reserved, &raw mut text, &raw mut causes)
+            (self.extensions.move_job)(
+                context,
+                job,
+                &raw mut at,
+                &raw mut reserved,
+                &raw mut text,
+                &raw mut causes,
+            )
         };
         match self.context.check("remake", rc) {
             Ok(()) => {}
@@ -172,9 +218,11 @@ impl PoolGraph {
             Err(error) => return Err(error),
         }
         let text = take(text);
-        let placement = if text.is_empty() { None } else { Some(self.taken("remake", job, &text, request)?) };
+        let placement =
+            if text.is_empty() { None } else { Some(self.taken("remake", job, &text, request)?) };
         let is_overdue = causes & later::OVERDUE != 0;
-        let later = (causes != 0).then_some(if is_overdue { Later::Overdue } else { Later::Capacity });
+        let later =
+            (causes != 0).then_some(if is_overdue { Later::Overdue } else { Later::Capacity });
         Ok(Some(Moved { at, has_begun: !reserved, placement, later }))
     }
 
@@ -183,8 +231,16 @@ impl PoolGraph {
         let (mut mode, mut reserved, mut at, mut overhead) = (ptr::null_mut(), false, 0, 0.0);
         let info = self.context.table.info;
         // SAFETY: our context, and places for the answers.
-        let rc =
-            unsafe { info(self.context.raw(), job, &raw mut mode, &raw mut reserved, &raw mut at, &raw mut overhead) };
+        let rc = unsafe {
+            info(
+                self.context.raw(),
+                job,
+                &raw mut mode,
+                &raw mut reserved,
+                &raw mut at,
+                &raw mut overhead,
+            )
+        };
         self.context.check("has_begun", rc)?;
         drop(take(mode));
         Ok(!reserved)
@@ -203,7 +259,8 @@ impl PoolGraph {
         }
     }
 
-    /// The ranks on which at least one slot of some shape fits once everything that has an end has ended.
+    /// The ranks on which at least one slot of some shape fits once everything that has an end has
+    /// ended.
     pub(super) fn eligible(&mut self, request: &Request<'_>) -> Result<RankSet, GraphError> {
         let text = self.report("eligible", self.extensions.eligible, request)?;
         text.parse().map_err(|error| unreadable("eligible", &error))
@@ -225,14 +282,23 @@ impl PoolGraph {
         count: u64,
         terms: (End, Tenancy),
     ) -> Result<(), GraphError> {
-        let charge = self.context.write("charge", |out| json::charge(out, rank, label, requests, count, terms))?;
+        let charge = self
+            .context
+            .write("charge", |out| json::charge(out, rank, label, requests, count, terms))?;
         // SAFETY: our context, a string that ends in NUL and lives through the call.
         let rc = unsafe { (self.extensions.charge)(self.context.raw(), job, charge) };
         self.context.check("charge", rc)
     }
 
-    /// Gives back `count` slots of a label that a job has on a node. With its last slot the job ends.
-    pub(super) fn release(&mut self, job: u64, rank: Rank, label: &str, count: u64) -> Result<(), GraphError> {
+    /// Gives back `count` slots of a label that a job has on a node. With its last slot the job
+    /// ends.
+    pub(super) fn release(
+        &mut self,
+        job: u64,
+        rank: Rank,
+        label: &str,
+        count: u64,
+    ) -> Result<(), GraphError> {
         let label = self.context.write("release", |out| out.push_str(label))?;
         // SAFETY: our context, a string that ends in NUL and lives through the call.
         let rc = unsafe { (self.extensions.release)(self.context.raw(), job, rank, label, count) };
@@ -260,19 +326,25 @@ impl PoolGraph {
         job: u64,
         request: &Request<'_>,
     ) -> Result<(String, i64), GraphError> {
-        let matched = self.context.matched_as(operation, op, job, |out| json::jobspec(out, request))?;
+        let matched =
+            self.context.matched_as(operation, op, job, |out| json::jobspec(out, request))?;
         Ok((matched.r, matched.at))
     }
 
     fn report(
         &mut self,
         operation: &'static str,
-        function: unsafe extern "C" fn(*mut reapi_cli_ctx_t, *const c_char, *mut *mut c_char) -> c_int,
+        function: unsafe extern "C" fn(
+            *mut reapi_cli_ctx_t,
+            *const c_char,
+            *mut *mut c_char,
+        ) -> c_int,
         request: &Request<'_>,
     ) -> Result<String, GraphError> {
         let jobspec = self.context.write(operation, |out| json::jobspec(out, request))?;
         let mut text = ptr::null_mut();
-        // SAFETY: our context, a string that ends in NUL and lives through the call, a place for the answer.
+        // SAFETY: our context, a string that ends in NUL and lives through the call, a place for
+        // the answer.
         let rc = unsafe { function(self.context.raw(), jobspec, &raw mut text) };
         self.context.check(operation, rc)?;
         Ok(take(text))

@@ -1,5 +1,5 @@
-//! The first of each class that waits, in order, with how much it needs: whoever can be ruled out by that alone is gone by without a look
-//! at anything else, and mostly with his neighbours.
+//! The first of each class that waits, in order, with how much it needs: whoever can be ruled out
+//! by that alone is gone by without a look at anything else, and mostly with his neighbours.
 
 use crate::queue::{ClassId, Place};
 use fluxqueue_workload::Lifetime;
@@ -16,7 +16,8 @@ pub(super) struct Need {
     pub lifetime: Lifetime,
 }
 
-/// At least the first of each class. What each needs lies apart from who it is, since that alone is looked at for most.
+/// At least the first of each class. What each needs lies apart from who it is, since that alone is
+/// looked at for most.
 #[derive(Default)]
 pub(super) struct Firsts {
     /// Never empty ones, ascending.
@@ -37,9 +38,13 @@ impl Need {
 }
 
 impl Firsts {
-    /// The first of a class that is behind this place, without those of whom it `is_ruled_out` that so much can start: if it is of some
-    /// need, then of any greater one as well.
-    pub(super) fn next(&self, behind: &Place, is_ruled_out: impl Fn(Need) -> bool) -> Option<&(Place, ClassId)> {
+    /// The first of a class that is behind this place, without those of whom it `is_ruled_out` that
+    /// so much can start: if it is of some need, then of any greater one as well.
+    pub(super) fn next(
+        &self,
+        behind: &Place,
+        is_ruled_out: impl Fn(Need) -> bool,
+    ) -> Option<&(Place, ClassId)> {
         let first = self.chunks.partition_point(|chunk| chunk.last() <= behind);
         let mut skipped = self.chunks.get(first)?.who.partition_point(|(place, _)| place <= behind);
         for chunk in &self.chunks[first..] {
@@ -90,7 +95,11 @@ impl Firsts {
             self.chunks.remove(at_chunk);
             return;
         }
-        if self.chunks.get(at_chunk + 1).is_some_and(|next| length + next.who.len() <= CHUNK_MAX / 2) {
+        if self
+            .chunks
+            .get(at_chunk + 1)
+            .is_some_and(|next| length + next.who.len() <= CHUNK_MAX / 2)
+        {
             let next = self.chunks.remove(at_chunk + 1);
             self.chunks[at_chunk].needs.extend(next.needs);
             self.chunks[at_chunk].who.extend(next.who);
@@ -134,13 +143,16 @@ mod tests {
         Place::new(0, Time(at.cast_signed()), 0, PendingRequest::Start(JobId::FIRST))
     }
 
-    /// Puts and removals in any order, of far more than stand together, beside a sorted map that is gone over one by one.
+    /// Puts and removals in any order, of far more than stand together, beside a sorted map that is
+    /// gone over one by one.
     #[test]
     fn the_next_that_is_not_ruled_out_is_the_first_of_all_behind() {
         let (mut firsts, mut plain) = (Firsts::default(), BTreeMap::new());
         let mut state: u64 = 1;
         let mut random = |below: u64| {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
             (state >> 33) % below
         };
         let (mut found, mut most) = (0, 0);
@@ -148,7 +160,10 @@ mod tests {
             let (at, pods, seconds) = (random(2_000), 1 + random(40), 1 + random(40));
             // Many come, then as many go.
             if random(100) < if step % 8_000 < 4_000 { 70 } else { 30 } {
-                let need = Need { pods: usize::try_from(pods).unwrap(), lifetime: Lifetime::Seconds(seconds) };
+                let need = Need {
+                    pods: usize::try_from(pods).unwrap(),
+                    lifetime: Lifetime::Seconds(seconds),
+                };
                 firsts.put(place(at), 0, need);
                 plain.insert(place(at), need);
             } else {
@@ -156,10 +171,15 @@ mod tests {
                 plain.remove(&place(at));
             }
             most = most.max(plain.len());
-            let (behind, limit) = (place(random(2_000)), Need { pods: 3, lifetime: Lifetime::Seconds(1 + random(4)) });
-            let is_ruled_out = |need: Need| need.pods >= limit.pods && need.lifetime >= limit.lifetime;
+            let (behind, limit) = (
+                place(random(2_000)),
+                Need { pods: 3, lifetime: Lifetime::Seconds(1 + random(4)) },
+            );
+            let is_ruled_out =
+                |need: Need| need.pods >= limit.pods && need.lifetime >= limit.lifetime;
             let next = firsts.next(&behind, is_ruled_out).map(|(place, _)| place);
-            let expected = plain.iter().find(|(place, need)| **place > behind && !is_ruled_out(**need));
+            let expected =
+                plain.iter().find(|(place, need)| **place > behind && !is_ruled_out(**need));
             assert_eq!(next, expected.map(|(place, _)| place), "step {step}");
             found += usize::from(next.is_some());
         }

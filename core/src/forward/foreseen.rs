@@ -1,11 +1,15 @@
-//! A machine on which everything has an end, and no node comes or goes: the real one, asked no more than is needed.
+//! A machine on which everything has an end, and no node comes or goes: the real one, asked no more
+//! than is needed.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::fluxion::{Fit, Forecast, Rank, RankSet};
 use crate::ledger::{Allocations, Change};
-use crate::plan::{Booking, Capacity, Delay, Group, Kept, Late, Live, Promising, Remade, Request, Reserved, Version};
+use crate::plan::{
+    Booking, Capacity, Delay, Group, Kept, Late, Live, Promising, Remade, Request, Reserved,
+    Version,
+};
 use crate::queue::{ClassId, JobId, PendingRequest, Place};
 use fluxqueue_workload::{Lifetime, Shape};
 
@@ -18,8 +22,8 @@ pub(super) struct Foreseen<'a> {
     pub firsts: &'a Firsts,
 }
 
-/// What cannot start: who asks for no less cannot start either. As time passes it can only become harder, since what is planned
-/// comes nearer.
+/// What cannot start: who asks for no less cannot start either. As time passes it can only become
+/// harder, since what is planned comes nearer.
 #[derive(Default)]
 pub(super) struct Failures {
     /// Of each shape, how many pods were too many for how long: the longer, the fewer.
@@ -29,7 +33,8 @@ pub(super) struct Failures {
     given_back: u64,
 }
 
-/// For how many pods more there is room on all nodes together, as long as all that came are of one shape.
+/// For how many pods more there is room on all nodes together, as long as all that came are of one
+/// shape.
 #[derive(Default)]
 enum Room {
     /// Nobody has come.
@@ -63,7 +68,10 @@ impl Failures {
         self.given_back += 1;
         if let Room::Of(_, room) = &mut self.room {
             *room += pods as u64;
-            self.known.iter_mut().flat_map(|(_, too_many)| too_many.values_mut()).for_each(|count| *count += pods);
+            self.known
+                .iter_mut()
+                .flat_map(|(_, too_many)| too_many.values_mut())
+                .for_each(|count| *count += pods);
         } else {
             self.known.clear();
         }
@@ -99,10 +107,12 @@ impl Failures {
 
     fn note(&mut self, request: &Request) {
         let Some((shape, Need { pods, lifetime })) = only_want(request) else { return };
-        let at = self.known.iter().position(|(known, _)| Arc::ptr_eq(known, shape)).unwrap_or_else(|| {
-            self.known.push((Arc::clone(shape), BTreeMap::new()));
-            self.known.len() - 1
-        });
+        let at = self.known.iter().position(|(known, _)| Arc::ptr_eq(known, shape)).unwrap_or_else(
+            || {
+                self.known.push((Arc::clone(shape), BTreeMap::new()));
+                self.known.len() - 1
+            },
+        );
         let too_many = &mut self.known[at].1;
         too_many.retain(|longer, count| *longer < lifetime || *count < pods);
         too_many.insert(lifetime, pods);
@@ -146,7 +156,8 @@ impl Capacity for Foreseen<'_> {
         fit
     }
 
-    /// Whatever does not fit now fits when some have ended. Nobody asks when: a reservation says it itself.
+    /// Whatever does not fit now fits when some have ended. Nobody asks when: a reservation says it
+    /// itself.
     fn forecast(&mut self, _: &Request, _: &[RankSet]) -> Forecast {
         Forecast::At(self.live.now.seconds() + 1)
     }
@@ -251,7 +262,12 @@ impl Promising for Foreseen<'_> {
         self.live.let_go(pending);
     }
 
-    fn drain(&mut self, pending: &PendingRequest, request: &Request, nodes: &[RankSet]) -> Arc<RankSet> {
+    fn drain(
+        &mut self,
+        pending: &PendingRequest,
+        request: &Request,
+        nodes: &[RankSet],
+    ) -> Arc<RankSet> {
         self.live.drain(pending, request, nodes)
     }
 }

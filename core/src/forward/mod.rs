@@ -1,11 +1,12 @@
 //! The plan run forward: queue, plan and ledger in virtual time, without pods and records.
 //!
-//! Who starts when, and where, is decided by the same queue, the same plan and the same account of the nodes as in
-//! [`Core`](crate::Core). What is left out is everything that stands between a decision and a pod on its node: members, seats,
-//! gates, Bindings, FluxJobs. A job is what its pods ask for, and how many there are.
+//! Who starts when, and where, is decided by the same queue, the same plan and the same account of
+//! the nodes as in [`Core`](crate::Core). What is left out is everything that stands between a
+//! decision and a pod on its node: members, seats, gates, Bindings, FluxJobs. A job is what its
+//! pods ask for, and how many there are.
 //!
-//! There are three things to do at an instant, in this order: [`Forward::end`] what has ended, [`Forward::submit`] what has
-//! come, and one [`Forward::sweep`].
+//! There are three things to do at an instant, in this order: [`Forward::end`] what has ended,
+//! [`Forward::submit`] what has come, and one [`Forward::sweep`].
 
 mod firsts;
 mod foreseen;
@@ -19,7 +20,8 @@ use super::cluster::{Cluster, Company, Node, Stance};
 use super::fluxion::{Rank, RankSet, Tenancy};
 use super::ledger::{Allocation, Allocations, Ledger, SlotRequest};
 use super::plan::{
-    self, Decision, Group, HeldNodes, Live, News, Pending, Plan, Pods, Request, RequestKey, Requests, Same, SlotKey,
+    self, Decision, Group, HeldNodes, Live, News, Pending, Plan, Pods, Request, RequestKey,
+    Requests, Same, SlotKey,
 };
 use super::promises::Promises;
 use super::{CoreError, CoreSettings};
@@ -119,7 +121,9 @@ impl Forward {
     pub fn submit(&mut self, job: JobId, queued_at: Time, priority: i32, ask: Ask) {
         let key = ask.key();
         let shape = &ask.sample.shape;
-        self.failures.meet(shape, || self.cluster.iter().map(|(_, rank)| self.cluster.room(rank, shape)).sum());
+        self.failures.meet(shape, || {
+            self.cluster.iter().map(|(_, rank)| self.cluster.room(rank, shape)).sum()
+        });
         self.waiting.insert(job, ask);
         self.queue.put(Place::new(priority, queued_at, 0, PendingRequest::Start(job)), key);
     }
@@ -130,11 +134,13 @@ impl Forward {
             self.now = now;
             self.ledger.set_time(now);
         }
-        self.changed |= self.promises.end_patience(self.now, |_| self.queues.bypass_secs(QueueId::DEFAULT));
+        self.changed |=
+            self.promises.end_patience(self.now, |_| self.queues.bypass_secs(QueueId::DEFAULT));
         if !self.changed && !self.queue.has_arrivals() {
             return Vec::new();
         }
-        let is_all_seen = !self.changed && !self.is_unsettled && plan::is_behind(&self.queue, &self.held_nodes);
+        let is_all_seen =
+            !self.changed && !self.is_unsettled && plan::is_behind(&self.queue, &self.held_nodes);
         let news = if is_all_seen { News::Arrivals } else { News::Anything };
         self.changed = false;
         self.note_firsts();
@@ -151,7 +157,8 @@ impl Forward {
         };
         let mut machine = Foreseen { live, failures: &mut self.failures, firsts: &self.firsts };
         let (asking, last) = (Asking(&self.waiting), &mut self.held_nodes);
-        let plan = plan::walk(self.queues.policies(), &self.queue, &asking, &mut machine, news, last);
+        let plan =
+            plan::walk(self.queues.policies(), &self.queue, &asking, &mut machine, news, last);
         for decision in &plan.decisions {
             if let Decision::Start { pending, .. } = decision
                 && let Some((place, _)) = self.queue.place_of(pending)
@@ -159,7 +166,8 @@ impl Forward {
                 self.firsts.remove(place);
             }
         }
-        self.is_unsettled = self.ledger.changes.count() != before && (was_promised || !self.promises.is_empty());
+        self.is_unsettled =
+            self.ledger.changes.count() != before && (was_promised || !self.promises.is_empty());
         let started = follow(plan, &mut self.queue, &mut self.promises, &mut self.ledger, self.now);
         started.into_iter().map(|(pending, slots)| self.begin(&pending, slots)).collect()
     }
@@ -196,7 +204,8 @@ impl Forward {
     }
 }
 
-/// What follows from a plan where there are no pods and no records: who starts, and has these slots.
+/// What follows from a plan where there are no pods and no records: who starts, and has these
+/// slots.
 pub(crate) fn follow(
     plan: Plan<Allocations>,
     queue: &mut Pending,

@@ -1,4 +1,5 @@
-//! All allocations once more, node by node: so that a copy of the ledger knows what ends when, whoever has the originals.
+//! All allocations once more, node by node: so that a copy of the ledger knows what ends when,
+//! whoever has the originals.
 
 use std::sync::Arc;
 
@@ -75,7 +76,9 @@ impl AllBooked {
     }
 
     pub(super) fn get_mut(&mut self, rank: Rank, number: u64) -> Option<&mut Booked> {
-        Arc::make_mut(self.by_rank.get_mut(rank as usize)?).iter_mut().find(|booked| booked.number == number)
+        Arc::make_mut(self.by_rank.get_mut(rank as usize)?)
+            .iter_mut()
+            .find(|booked| booked.number == number)
     }
 
     pub(super) fn remove(&mut self, rank: Rank, number: u64) -> Option<Booked> {
@@ -97,7 +100,9 @@ impl AllBooked {
             return true;
         }
         let Some(own) = self.get(rank, number) else { return true };
-        self.by_rank[rank as usize].iter().all(|other| other.number == number || other.tenancy.suits(own.tenancy))
+        self.by_rank[rank as usize]
+            .iter()
+            .all(|other| other.number == number || other.tenancy.suits(own.tenancy))
     }
 
     /// Nobody is on a node whom slots of this tenancy do not suit.
@@ -122,7 +127,9 @@ impl AllBooked {
     /// Everything that is taken, and on which node.
     pub(super) fn into_each(self) -> impl Iterator<Item = (Rank, Booked)> {
         let on_nodes = (0..).zip(self.by_rank);
-        on_nodes.flat_map(|(rank, on_node)| Arc::unwrap_or_clone(on_node).into_iter().map(move |booked| (rank, booked)))
+        on_nodes.flat_map(|(rank, on_node)| {
+            Arc::unwrap_or_clone(on_node).into_iter().map(move |booked| (rank, booked))
+        })
     }
 
     /// What ends at a second that is known on nodes from this rank on, so many of them; and when.
@@ -130,7 +137,9 @@ impl AllBooked {
         let on_nodes = (from..).zip(self.by_rank.iter().skip(from as usize).take(ranks));
         on_nodes.flat_map(|(rank, on_node)| {
             on_node.iter().filter_map(move |booked| match booked.end {
-                End::At(end) => Some((end, Booking { gid: booked.gid, rank, number: booked.number })),
+                End::At(end) => {
+                    Some((end, Booking { gid: booked.gid, rank, number: booked.number }))
+                }
                 End::Eventually | End::Never => None,
             })
         })

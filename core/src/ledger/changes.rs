@@ -9,7 +9,8 @@ use crate::fluxion::Rank;
 pub(crate) enum Change {
     /// Room that would have become free some day is free.
     Freed(Rank),
-    /// The same of room that would have become free at a second that nobody knew: what waits for others there may have a date now.
+    /// The same of room that would have become free at a second that nobody knew: what waits for
+    /// others there may have a date now.
     FreedUnknown(Rank),
     /// What was taken without an end is not any more.
     FreedForGood(Rank),
@@ -26,7 +27,8 @@ pub(crate) struct Changes {
     latest: VecDeque<Change>,
 }
 
-/// Changes that are remembered; who last looked before the first of them looks again as if everything had changed.
+/// Changes that are remembered; who last looked before the first of them looks again as if
+/// everything had changed.
 const CHANGES_MAX: usize = 4_096;
 
 impl Changes {
@@ -52,6 +54,7 @@ impl Changes {
     /// One of those since then matters, or there were too many to know.
     pub(crate) fn any_since(&self, then: u64, matters: &mut dyn FnMut(Change) -> bool) -> bool {
         let since = usize::try_from(self.count.saturating_sub(then)).unwrap_or(usize::MAX);
-        since > self.latest.len() || self.latest.iter().rev().take(since).any(|change| matters(*change))
+        since > self.latest.len()
+            || self.latest.iter().rev().take(since).any(|change| matters(*change))
     }
 }

@@ -1,7 +1,9 @@
-//! Who takes what of which node: every pod on a node, every slot given to a pod that is not there yet, every slot that is retained.
+//! Who takes what of which node: every pod on a node, every slot given to a pod that is not there
+//! yet, every slot that is retained.
 //!
-//! The one place where the resource graph and the [`Cluster`]'s own count are written, always both. An [`Allocation`] is made
-//! by [`Ledger::allocate`] or [`Ledger::force`] and given back by [`Ledger::free`]; it is neither copied nor dropped.
+//! The one place where the resource graph and the [`Cluster`]'s own count are written, always both.
+//! An [`Allocation`] is made by [`Ledger::allocate`] or [`Ledger::force`] and given back by
+//! [`Ledger::free`]; it is neither copied nor dropped.
 
 mod booked;
 mod changes;
@@ -16,7 +18,9 @@ use tracing::error;
 
 use crate::cluster::filters::Rejection;
 use crate::cluster::{Cluster, Node, NodeChange, Presence, Topology};
-use crate::fluxion::{End, Explanation, Fit, Forecast, Graph, GraphError, Placement, Rank, RankSet, Request, Tenancy};
+use crate::fluxion::{
+    End, Explanation, Fit, Forecast, Graph, GraphError, Placement, Rank, RankSet, Request, Tenancy,
+};
 use booked::AllBooked;
 use fluxqueue_workload::{Lifetime, NodeName, Pod, Resources, Shape, Time};
 use requests::{label_of, with_request};
@@ -63,7 +67,8 @@ pub(super) struct Ledger {
     booked: AllBooked,
     /// What is taken of each node until some second that nobody knows.
     unknown_ends: SharedMap<Rank, UnknownEnds>,
-    /// How often the graph was asked for places; what else takes about as long as so many questions is counted with them.
+    /// How often the graph was asked for places; what else takes about as long as so many questions
+    /// is counted with them.
     pub questions: u64,
     /// Calls of the graph that failed: each is a defect, and is logged.
     pub errors: u64,
@@ -118,7 +123,8 @@ impl Ledger {
         vec![Box::new(graph), Box::new((booked, unknown_ends, changes, topology))]
     }
 
-    /// A copy with all that is booked, to try what would come: nothing of it comes back. `None` if there can be none.
+    /// A copy with all that is booked, to try what would come: nothing of it comes back. `None` if
+    /// there can be none.
     pub(super) fn copy(&mut self) -> Option<Ledger> {
         if !self.can_be_copied() {
             return None;
@@ -238,7 +244,8 @@ impl Ledger {
         self.changes.push(Change::Node(rank));
     }
 
-    /// Puts a node into the parts of levels that its labels name, and out of others. One that is new is in none.
+    /// Puts a node into the parts of levels that its labels name, and out of others. One that is
+    /// new is in none.
     fn set_parts(&mut self, rank: Rank, node: &Node, is_new: bool) {
         if !self.graph.has_levels() {
             return;
@@ -266,7 +273,8 @@ impl Ledger {
         self.removed += 1;
     }
 
-    /// The graph had better be made anew: it is lost, or remembers many more nodes that are gone than there are.
+    /// The graph had better be made anew: it is lost, or remembers many more nodes that are gone
+    /// than there are.
     pub(super) fn needs_rebuild(&self, cluster: &Cluster) -> bool {
         self.lost || self.removed > REMOVED_MAX.max(cluster.len())
     }
@@ -331,7 +339,12 @@ impl Ledger {
     }
 
     /// A node has room for so much once all has ended of which it is known when.
-    pub(super) fn has_room_some_day(&self, cluster: &Cluster, rank: Rank, requests: &Resources) -> bool {
+    pub(super) fn has_room_some_day(
+        &self,
+        cluster: &Cluster,
+        rank: Rank,
+        requests: &Resources,
+    ) -> bool {
         let nothing = Resources::new();
         let taken = self.unknown_ends.get(&rank).map_or(&nothing, |unknown| &unknown.amounts);
         cluster.has_room_beside(rank, requests, taken)
@@ -364,7 +377,11 @@ impl Ledger {
     }
 
     /// The same of one that somebody else has who does not know that it is given back: in a copy.
-    pub(super) fn free_booked(&mut self, cluster: &mut Cluster, Booking { rank, number, .. }: Booking) {
+    pub(super) fn free_booked(
+        &mut self,
+        cluster: &mut Cluster,
+        Booking { rank, number, .. }: Booking,
+    ) {
         let Some(booked) = self.booked.remove(rank, number) else { return };
         let change = match booked.end {
             End::Never => Change::FreedForGood,
@@ -381,8 +398,8 @@ impl Ledger {
         self.check("releasing a slot", released);
     }
 
-    /// Allocations on nodes from this rank on, so many nodes, that end at a second that is known; and the rank of the node behind these,
-    /// if there is one.
+    /// Allocations on nodes from this rank on, so many nodes, that end at a second that is known;
+    /// and the rank of the node behind these, if there is one.
     pub(super) fn planned_ends(
         &self,
         from: Rank,
@@ -398,15 +415,30 @@ impl Ledger {
     }
 
     /// The same, for a pod that another scheduler means to put there.
-    pub(super) fn house_nominated(&mut self, cluster: &mut Cluster, allocation: &Allocation, pod: &Pod) {
+    pub(super) fn house_nominated(
+        &mut self,
+        cluster: &mut Cluster,
+        allocation: &Allocation,
+        pod: &Pod,
+    ) {
         self.house_as(Presence::Nominated, cluster, allocation, pod);
     }
 
-    fn house_as(&mut self, presence: Presence, cluster: &mut Cluster, allocation: &Allocation, pod: &Pod) {
+    fn house_as(
+        &mut self,
+        presence: Presence,
+        cluster: &mut Cluster,
+        allocation: &Allocation,
+        pod: &Pod,
+    ) {
         let Allocation { rank, number, .. } = *allocation;
-        let Some(booked) = self.booked.get(rank, number).filter(|_| valid(cluster, allocation)) else { return };
+        let Some(booked) = self.booked.get(rank, number).filter(|_| valid(cluster, allocation))
+        else {
+            return;
+        };
         let never_ends = booked.end == End::Never && presence == Presence::There;
-        if booked.occupant.is_none_or(|occupant| !cluster.is_settled(occupant, rank, pod, presence)) {
+        if booked.occupant.is_none_or(|occupant| !cluster.is_settled(occupant, rank, pod, presence))
+        {
             self.turn_out(cluster, allocation);
             let settled = cluster.settle(rank, pod, presence, never_ends);
             if let Some(booked) = self.booked.get_mut(rank, number) {
@@ -426,19 +458,31 @@ impl Ledger {
     }
 
     /// What of all other pods keeps the one that an allocation is for off its node.
-    pub(super) fn judge(&mut self, cluster: &mut Cluster, allocation: &Allocation, pod: &Pod) -> Option<Rejection> {
-        let occupant = self.booked.get(allocation.rank, allocation.number).and_then(|booked| booked.occupant);
-        let is_there = |occupant| cluster.is_settled(occupant, allocation.rank, pod, Presence::There);
+    pub(super) fn judge(
+        &mut self,
+        cluster: &mut Cluster,
+        allocation: &Allocation,
+        pod: &Pod,
+    ) -> Option<Rejection> {
+        let occupant =
+            self.booked.get(allocation.rank, allocation.number).and_then(|booked| booked.occupant);
+        let is_there =
+            |occupant| cluster.is_settled(occupant, allocation.rank, pod, Presence::There);
         if !occupant.is_some_and(is_there) {
             // The pod comes to its node by this, or is another one than was there.
             return self.judge_away(cluster, allocation, pod);
         }
-        // The pod is taken out for the question alone. No version may move by that: each Binding would
-        // make the next step walk the whole queue.
+        // The pod is taken out for the question alone. No version may move by that: each Binding
+        // would make the next step walk the whole queue.
         cluster.try_without(pod, |cluster| self.judge_away(cluster, allocation, pod))
     }
 
-    fn judge_away(&mut self, cluster: &mut Cluster, allocation: &Allocation, pod: &Pod) -> Option<Rejection> {
+    fn judge_away(
+        &mut self,
+        cluster: &mut Cluster,
+        allocation: &Allocation,
+        pod: &Pod,
+    ) -> Option<Rejection> {
         self.turn_out(cluster, allocation);
         let rejection = cluster.judge_neighbours(allocation.rank, pod);
         self.house(cluster, allocation, pod);
@@ -470,10 +514,16 @@ impl Ledger {
     }
 
     /// Places everybody in the groups now, or nobody.
-    pub(super) fn allocate(&mut self, cluster: &mut Cluster, groups: &[GroupRequest]) -> Fit<Allocations> {
+    pub(super) fn allocate(
+        &mut self,
+        cluster: &mut Cluster,
+        groups: &[GroupRequest],
+    ) -> Fit<Allocations> {
         let gid = self.new_gid();
         match self.query(groups, None, |graph, request| graph.allocate(gid, request)) {
-            Some(Fit::Placed(placement)) => Fit::Placed(self.allocations(cluster, gid, groups, placement)),
+            Some(Fit::Placed(placement)) => {
+                Fit::Placed(self.allocations(cluster, gid, groups, placement))
+            }
             Some(Fit::NotNow) | None => Fit::NotNow,
             Some(Fit::NotFound) => Fit::NotFound,
         }
@@ -506,7 +556,8 @@ impl Ledger {
                         for _ in 0..slots.count {
                             let label = Arc::clone(&label);
                             let terms = (end, group.tenancy);
-                            let made = allocation(cluster, (gid, label), slots.rank, &want.shape, terms);
+                            let made =
+                                allocation(cluster, (gid, label), slots.rank, &want.shape, terms);
                             of_want.push(self.note(cluster, made));
                         }
                     }
@@ -531,8 +582,19 @@ impl Ledger {
         ranks.insert(rank);
         let want = SlotRequest::new(Arc::clone(&pod.shape), 1);
         let (wants, ranks) = (vec![want], Some(ranks));
-        let (prefer, counted, max_per_node, are_apart, levels) = (Vec::new(), None, None, false, None);
-        let group = GroupRequest { wants, ranks, prefer, counted, lifetime, max_per_node, are_apart, levels, tenancy };
+        let (prefer, counted, max_per_node, are_apart, levels) =
+            (Vec::new(), None, None, false, None);
+        let group = GroupRequest {
+            wants,
+            ranks,
+            prefer,
+            counted,
+            lifetime,
+            max_per_node,
+            are_apart,
+            levels,
+            tenancy,
+        };
         self.allocate(cluster, &[group]).placed()?.into_iter().flatten().flatten().next()
     }
 
@@ -594,8 +656,8 @@ impl Ledger {
             let charged = self.graph.charge_beside(gid, rank, label, &shape.requests, end, tenancy);
             self.check("charging a node", charged);
         }
-        // What is left belongs to no pod and to no retained slot. The audit counts the resources that are
-        // used, node by node; the rest of such a leak goes with this graph.
+        // What is left belongs to no pod and to no retained slot. The audit counts the resources
+        // that are used, node by node; the rest of such a leak goes with this graph.
         for (rank, leaked) in before.into_each() {
             tracing::error!(rank, "audit: a slot on a node belongs to no pod, and is given back");
             self.forget_end(cluster, rank, &leaked.shape, leaked.end);
@@ -611,8 +673,8 @@ impl Ledger {
         let usage = self.graph.usage(rank);
         let usage = self.check("reading usage", usage)?;
         let used = || usage.pools.iter().filter(|pool| pool.used > 0);
-        let is_same =
-            used().count() == taken.iter().count() && used().all(|pool| taken.get(&pool.resource) == pool.used);
+        let is_same = used().count() == taken.iter().count()
+            && used().all(|pool| taken.get(&pool.resource) == pool.used);
         (!is_same).then(|| used().map(|pool| (&*pool.resource, pool.used)).collect())
     }
 }

@@ -95,7 +95,8 @@ pub(crate) struct LevelWant {
     pub leads: bool,
 }
 
-/// Writes one request of all groups for the graph, and asks it: a shape for each want, or for each slice of it.
+/// Writes one request of all groups for the graph, and asks it: a shape for each want, or for each
+/// slice of it.
 pub(super) fn with_request<T>(
     groups: &[GroupRequest],
     not_before: Option<i64>,
@@ -121,7 +122,10 @@ pub(super) fn with_request<T>(
     let mut max_per_node = exclusive_limits(&wants, &labels);
     let mut apart: Option<&GroupRequest> = None;
     for ((group, _), label) in wants.iter().zip(&labels).filter(|((group, _), _)| group.are_apart) {
-        match max_per_node.last_mut().filter(|_| apart.is_some_and(|apart| std::ptr::eq(apart, *group))) {
+        match max_per_node
+            .last_mut()
+            .filter(|_| apart.is_some_and(|apart| std::ptr::eq(apart, *group)))
+        {
             Some((labels, _)) => labels.push(label.clone()),
             None => max_per_node.push((vec![label.clone()], 1)),
         }
@@ -130,7 +134,10 @@ pub(super) fn with_request<T>(
     let mut limited: Option<&SlotRequest> = None;
     for ((group, want), label) in wants.iter().zip(&labels) {
         let Some(limit) = group.max_per_node.filter(|_| !group.are_apart) else { continue };
-        match max_per_node.last_mut().filter(|_| limited.is_some_and(|limited| std::ptr::eq(limited, *want))) {
+        match max_per_node
+            .last_mut()
+            .filter(|_| limited.is_some_and(|limited| std::ptr::eq(limited, *want)))
+        {
             // Slices of one want share its limit.
             Some((labels, _)) => labels.push(label.clone()),
             None => max_per_node.push((vec![label.clone()], limit)),
@@ -159,7 +166,9 @@ fn level_rules(
         for wanted in group.levels.iter().flat_map(|levels| levels.iter()) {
             let is_same = |known: &LevelWant, shape: &Arc<Shape>, of: Option<u32>| match wanted.of {
                 RuleScope::Job | RuleScope::Group(_) => known == wanted,
-                RuleScope::Role => known == wanted && (wanted.role.is_some() || *shape == want.shape),
+                RuleScope::Role => {
+                    known == wanted && (wanted.role.is_some() || *shape == want.shape)
+                }
                 RuleScope::Slice(_) => of == *slice && of.is_some() && known == wanted,
             };
             match rules.iter_mut().find(|(known, shape, of, _)| is_same(known, shape, *of)) {
@@ -180,13 +189,18 @@ fn level_rules(
     rules.into_iter().map(|(.., rule)| rule).collect()
 }
 
-/// Wants that exclude each other, themselves included, share a node at most once: their host ports collide, or their disks. Wants
-/// with the same are one limit: a search over few limits is a short one.
-fn exclusive_limits(wants: &[(&GroupRequest, &SlotRequest)], labels: &[String]) -> Vec<(Vec<String>, u64)> {
+/// Wants that exclude each other, themselves included, share a node at most once: their host ports
+/// collide, or their disks. Wants with the same are one limit: a search over few limits is a short
+/// one.
+fn exclusive_limits(
+    wants: &[(&GroupRequest, &SlotRequest)],
+    labels: &[String],
+) -> Vec<(Vec<String>, u64)> {
     let mut groups: Vec<(&Constraints, Vec<String>)> = Vec::new();
     for ((_, want), label) in wants.iter().zip(labels) {
         let own = &want.shape.constraints;
-        let is_same = |other: &Constraints| other.host_ports == own.host_ports && other.disks == own.disks;
+        let is_same =
+            |other: &Constraints| other.host_ports == own.host_ports && other.disks == own.disks;
         match groups.iter_mut().find(|(known, _)| is_same(known)) {
             _ if own.host_ports.is_empty() && own.disks.is_empty() => {}
             Some((_, labels)) => labels.push(label.clone()),

@@ -29,22 +29,24 @@ pub(crate) enum Remade {
 }
 
 impl Ledger {
-    /// Places everybody in the groups now, or keeps a place for all from the earliest second on at which there is one, but not
-    /// before `not_before`.
+    /// Places everybody in the groups now, or keeps a place for all from the earliest second on at
+    /// which there is one, but not before `not_before`.
     pub(crate) fn reserve(
         &mut self,
         cluster: &mut Cluster,
         mut groups: Vec<GroupRequest>,
         not_before: Option<i64>,
     ) -> Booking<Allocations, Reservation> {
-        // What is reserved moves to the earliest second on its nodes, whenever there is a walk. "Every node" would be those, too, that
-        // have come since and that nobody has judged.
+        // What is reserved moves to the earliest second on its nodes, whenever there is a walk.
+        // "Every node" would be those, too, that have come since and that nobody has judged.
         for group in &mut groups {
             group.ranks.get_or_insert_with(|| cluster.present().clone());
         }
         let gid = self.new_gid();
         match self.query(&groups, not_before, |graph, request| graph.reserve(gid, request)) {
-            Some(Booking::Now(placement)) => Booking::Now(self.allocations(cluster, gid, &groups, placement)),
+            Some(Booking::Now(placement)) => {
+                Booking::Now(self.allocations(cluster, gid, &groups, placement))
+            }
             Some(Booking::At((start, placement))) => {
                 Booking::At(Reservation { gid, start, nodes: nodes_of(&placement), groups })
             }
@@ -64,7 +66,8 @@ impl Ledger {
             };
         }
         let groups = std::mem::take(&mut kept.groups);
-        let moved = self.query(&groups, None, |graph, request| graph.remake(gid, request)).flatten();
+        let moved =
+            self.query(&groups, None, |graph, request| graph.remake(gid, request)).flatten();
         let Some(moved) = moved else {
             self.withdraw(gid, &kept.nodes, &groups);
             return Remade::Lost;
@@ -97,7 +100,8 @@ impl Ledger {
         self.freed(nodes, groups);
     }
 
-    /// There may be room on these nodes for some who wait; and some day, for those who could not wait for a service.
+    /// There may be room on these nodes for some who wait; and some day, for those who could not
+    /// wait for a service.
     fn freed(&mut self, nodes: &RankSet, groups: &[GroupRequest]) {
         let change = match groups.iter().map(|group| group.lifetime).max() {
             Some(Lifetime::Endless) => Change::FreedForGood,

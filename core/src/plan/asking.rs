@@ -18,7 +18,8 @@ use crate::queues::Queues;
 use crate::roles::Role;
 use fluxqueue_workload::{Lifetime, Pod, Shape, Time};
 
-/// Stands for all jobs that have nothing yet and want their nodes alone: to all of them the same nodes are open.
+/// Stands for all jobs that have nothing yet and want their nodes alone: to all of them the same
+/// nodes are open.
 const ANYBODY: Tenancy = Tenancy::Alone(0);
 
 /// The jobs as they are.
@@ -46,7 +47,8 @@ impl Asking<'_> {
                 let Some(job) = self.jobs.all.get(id) else { return Vec::new() };
                 // How many there are is known, though not to who collects them.
                 let mut pods = Vec::with_capacity(job.live.len().min(job.start_size));
-                let is_ready = |member: &&Member| member.is_ready(names::GATE) && job.counts(member);
+                let is_ready =
+                    |member: &&Member| member.is_ready(names::GATE) && job.counts(member);
                 let ready = self.jobs.remaining(job).into_iter().filter(is_ready);
                 pods.extend(ready.take(job.start_size));
                 pods
@@ -64,11 +66,13 @@ impl Asking<'_> {
         }
     }
 
-    /// Nothing of the job has a slot of which these pods are asked for. Mostly they are all that it has.
+    /// Nothing of the job has a slot of which these pods are asked for. Mostly they are all that it
+    /// has.
     fn has_nothing(&self, job: &Job, pending: &PendingRequest, pods: &[&Member]) -> bool {
         let are_all = matches!(pending, PendingRequest::Start(_)) && pods.len() == job.live.len();
         if are_all {
-            return job.retained.is_empty() && pods.iter().all(|member| member.allocation.is_none());
+            return job.retained.is_empty()
+                && pods.iter().all(|member| member.allocation.is_none());
         }
         self.jobs.has_nothing(job)
     }
@@ -83,7 +87,8 @@ impl Asking<'_> {
         for member in self.pods(pending) {
             let pod = &member.pod;
             let size = slice_size(&member.levels).filter(|_| is_start);
-            let slices: Vec<u32> = size.and_then(|size| self.jobs.slice_of(pod, size)).into_iter().collect();
+            let slices: Vec<u32> =
+                size.and_then(|size| self.jobs.slice_of(pod, size)).into_iter().collect();
             let want = SlotKey {
                 shape: Same(Arc::clone(&pod.shape)),
                 walltime: self.jobs.planned_time(pod, job),
@@ -107,7 +112,11 @@ impl Asking<'_> {
             }
         }
         let counts = self.queues.limits(job.queue.id).map(|limits| {
-            let namespace = if limits.is_any_per_namespace() { Arc::clone(&job.key.namespace) } else { Arc::default() };
+            let namespace = if limits.is_any_per_namespace() {
+                Arc::clone(&job.key.namespace)
+            } else {
+                Arc::default()
+            };
             (namespace, self.jobs.has_nothing(job))
         });
         RequestKey { queue: job.queue.id, counts, slots }
@@ -121,7 +130,12 @@ impl Asking<'_> {
     }
 
     /// What these pods of a job ask for, each of which stands for so many.
-    fn put_together(&self, job: Option<&Job>, (pods, times): (&[&Member], usize), starts_job: bool) -> Option<Request> {
+    fn put_together(
+        &self,
+        job: Option<&Job>,
+        (pods, times): (&[&Member], usize),
+        starts_job: bool,
+    ) -> Option<Request> {
         let mut request = Request { groups: Vec::new(), starts_job };
         let queue = job.map_or(QueueId::DEFAULT, |job| job.queue.id);
         let mut before: Option<(&Pod, (Lifetime, Option<Lifetime>))> = None;
@@ -133,14 +147,21 @@ impl Asking<'_> {
         let lifetimes = |pod: &Pod| match job {
             Some(job) => {
                 let now = self.jobs.planned_lifetime(pod, job, self.clock);
-                (now, self.jobs.lifetime_later(pod, job, self.clock, since).filter(|later| *later > now))
+                (
+                    now,
+                    self.jobs
+                        .lifetime_later(pod, job, self.clock, since)
+                        .filter(|later| *later > now),
+                )
             }
             None => (pod.lifetime, None),
         };
         for member in pods {
             let pod = &*member.pod;
             // Mostly they are all alike, and who made them need not be asked again.
-            let known = before.filter(|(other, _)| lasts_as_long(other, pod)).map(|(_, lifetimes)| lifetimes);
+            let known = before
+                .filter(|(other, _)| lasts_as_long(other, pod))
+                .map(|(_, lifetimes)| lifetimes);
             let known = known.unwrap_or_else(|| lifetimes(pod));
             before = Some((pod, known));
             request.add(member, times, known, (queue, pods.len()));
@@ -165,14 +186,17 @@ impl Request {
         self.groups.iter().flat_map(|group| &group.pods).flat_map(Pods::distinct)
     }
 
-    /// It is to be spread, or near to its own: until it begins nobody is to make it uneven, or draw it away.
+    /// It is to be spread, or near to its own: until it begins nobody is to make it uneven, or draw
+    /// it away.
     pub(crate) fn is_to_stay_undisturbed(&self) -> bool {
         self.groups.iter().any(|group| group.is_spread() || group.is_near_its_own())
     }
 
     /// It is one pod, as the other is, and of the same shape.
     pub(super) fn is_one_like(&self, other: &Request) -> bool {
-        let ([one], [other]) = (self.groups.as_slice(), other.groups.as_slice()) else { return false };
+        let ([one], [other]) = (self.groups.as_slice(), other.groups.as_slice()) else {
+            return false;
+        };
         [one, other].iter().all(|group| group.company == Company::Alone)
             && Arc::ptr_eq(&one.sample.shape, &other.sample.shape)
     }
@@ -189,8 +213,9 @@ impl Request {
         Cow::Owned(later)
     }
 
-    /// Says of which slices its pods are, where rules are about these: by their numbers if they have some, else in their order. Pods of a
-    /// slice may be of several groups, since their volumes are in different places, say.
+    /// Says of which slices its pods are, where rules are about these: by their numbers if they
+    /// have some, else in their order. Pods of a slice may be of several groups, since their
+    /// volumes are in different places, say.
     fn cut_into_slices(&mut self, number: impl Fn(&Pod) -> Option<u32>) {
         let mut kinds: Vec<Sliced> = Vec::new();
         let mut cut: Vec<(&mut SlotRequest, Vec<(usize, u32)>)> = Vec::new();
@@ -198,7 +223,9 @@ impl Request {
             let Some((size, role)) = slicing(&group.levels) else { continue };
             for (want, pods) in group.wants.iter_mut().zip(&mut group.pods) {
                 let shape = if role.is_none() { Some(&want.shape) } else { None };
-                let is_known = |kind: &Sliced| (kind.size, &kind.role, kind.shape.as_ref()) == (size, &role, shape);
+                let is_known = |kind: &Sliced| {
+                    (kind.size, &kind.role, kind.shape.as_ref()) == (size, &role, shape)
+                };
                 let kind = kinds.iter().position(is_known).unwrap_or_else(|| {
                     kinds.push(Sliced { size, role: role.clone(), shape: shape.cloned(), pods: 0 });
                     kinds.len() - 1
@@ -208,24 +235,30 @@ impl Request {
                     kinds[kind].pods += 1;
                     number(pod).unwrap_or(position) / size
                 };
-                let mut of_pods: Vec<(u32, &Arc<Pod>)> = pods.iter().map(|pod| (nth(pod), pod)).collect();
+                let mut of_pods: Vec<(u32, &Arc<Pod>)> =
+                    pods.iter().map(|pod| (nth(pod), pod)).collect();
                 // Of several Jobs the pods come index by index, and are numbered Job by Job.
                 of_pods.sort_by_key(|(slice, _)| *slice);
                 let of_slices = of_pods.iter().map(|(slice, _)| (kind, *slice)).collect();
-                let in_order: Vec<Arc<Pod>> = of_pods.into_iter().map(|(_, pod)| Arc::clone(pod)).collect();
+                let in_order: Vec<Arc<Pod>> =
+                    of_pods.into_iter().map(|(_, pod)| Arc::clone(pod)).collect();
                 pods.put_in_order(in_order.into_iter());
                 cut.push((want, of_slices));
             }
         }
-        let known: BTreeSet<(usize, u32)> = cut.iter().flat_map(|(_, of_pods)| of_pods).copied().collect();
+        let known: BTreeSet<(usize, u32)> =
+            cut.iter().flat_map(|(_, of_pods)| of_pods).copied().collect();
         let numbers: BTreeMap<(usize, u32), u32> = known.into_iter().zip(0..).collect();
         for (want, of_pods) in cut {
             let of_slices = of_pods.chunk_by(|one, other| one == other);
-            want.slices = of_slices.map(|pods| Slice { number: numbers[&pods[0]], count: pods.len() }).collect();
+            want.slices = of_slices
+                .map(|pods| Slice { number: numbers[&pods[0]], count: pods.len() })
+                .collect();
         }
     }
 
-    /// Asks for so many pods like this one besides, that run for so long; it is one of so many that differ.
+    /// Asks for so many pods like this one besides, that run for so long; it is one of so many that
+    /// differ.
     fn add(
         &mut self,
         member: &Member,
@@ -284,16 +317,23 @@ impl RequestKey {
 impl SlotKey {
     /// They differ in their number at most, and in the slices that they are of.
     fn is_like(&self, other: &Self) -> bool {
-        (&self.shape, self.walltime, self.deadline, &self.stance, &self.volumes, &self.levels, self.tenancy)
-            == (
-                &other.shape,
-                other.walltime,
-                other.deadline,
-                &other.stance,
-                &other.volumes,
-                &other.levels,
-                other.tenancy,
-            )
+        (
+            &self.shape,
+            self.walltime,
+            self.deadline,
+            &self.stance,
+            &self.volumes,
+            &self.levels,
+            self.tenancy,
+        ) == (
+            &other.shape,
+            other.walltime,
+            other.deadline,
+            &other.stance,
+            &other.volumes,
+            &other.levels,
+            other.tenancy,
+        )
     }
 }
 
@@ -304,7 +344,8 @@ impl Requests for Asking<'_> {
             PendingRequest::Member(id, uid) => {
                 let lacks_record = || self.jobs.all.get(id).is_some_and(|job| job.lacks_record());
                 let member = self.jobs.members.get(uid);
-                let waits = |member: &Member| member.retry_at > now || member.setbacks.claims_nothing(now);
+                let waits =
+                    |member: &Member| member.retry_at > now || member.setbacks.claims_nothing(now);
                 member.is_none_or(waits) || lacks_record()
             }
             PendingRequest::Start(id) => {

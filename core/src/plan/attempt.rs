@@ -1,4 +1,5 @@
-//! One attempt at a request: whether it gets slots now, why not, and for how long that answer stands.
+//! One attempt at a request: whether it gets slots now, why not, and for how long that answer
+//! stands.
 
 use std::sync::Arc;
 
@@ -21,7 +22,8 @@ pub(crate) struct Attempt {
     /// Per group: nodes it may use, and those of them that no earlier job held.
     pub open: Arc<[RankSet]>,
     free: Arc<[RankSet]>,
-    /// What was said about it. Shared with the copies that are made to look ahead, where nothing is said.
+    /// What was said about it. Shared with the copies that are made to look ahead, where nothing is
+    /// said.
     pub reported: Option<Arc<Reported>>,
     /// It is to be made again, whatever it rests on.
     pub is_in_doubt: bool,
@@ -32,16 +34,19 @@ pub(crate) struct Attempt {
 pub(crate) enum Outcome {
     /// It could start one day: it holds these nodes.
     Waits { held: Arc<RankSet>, at: Option<Time> },
-    /// Pods with an end keep its pods away: it could start when these have ended, and holds these nodes.
+    /// Pods with an end keep its pods away: it could start when these have ended, and holds these
+    /// nodes.
     KeptAway { held: Arc<RankSet> },
-    /// There is room for its pods, but not where they may be together by what they ask about other pods, each other included: it could
-    /// start when work with an end has ended, and holds these nodes.
+    /// There is room for its pods, but not where they may be together by what they ask about other
+    /// pods, each other included: it could start when work with an end has ended, and holds these
+    /// nodes.
     Scattered { held: Arc<RankSet> },
     /// It would fit, but an earlier job holds the nodes.
     Behind { held: Arc<RankSet>, job: JobId },
     /// Work without an end is in the way: it holds nothing.
     PassedOver,
-    /// The nodes that could hold it are cordoned, not ready or left alone for the moment: it holds nothing.
+    /// The nodes that could hold it are cordoned, not ready or left alone for the moment: it holds
+    /// nothing.
     NodesAway,
     /// No node may be used at all.
     NoNodes,
@@ -84,22 +89,29 @@ pub(super) fn attempt<C: Capacity>(
             (Fit::NotFound, None) if open == free => Outcome::NotFound,
             (Fit::NotNow | Fit::NotFound, None) => {
                 // A trial is dear: what it said stands as long as nothing has changed for good.
-                let is_known = known.is_some_and(|known| known.may_still_be_together(version, capacity));
+                let is_known =
+                    known.is_some_and(|known| known.may_still_be_together(version, capacity));
                 judge(&request, &open, capacity, holds, (spares, is_known))
             }
         }
     };
-    let held = if outcome.is_in_vain() { capacity.waits_for_others(&request, &open, &outcome) } else { None };
+    let held = if outcome.is_in_vain() {
+        capacity.waits_for_others(&request, &open, &outcome)
+    } else {
+        None
+    };
     let outcome = match held.map(Arc::new) {
         None => outcome,
-        Some(held) if outcome == Outcome::NotFound && request.needs_a_trial() => Outcome::Scattered { held },
+        Some(held) if outcome == Outcome::NotFound && request.needs_a_trial() => {
+            Outcome::Scattered { held }
+        }
         Some(held) => Outcome::KeptAway { held },
     };
     Err(Box::new(Attempt::new(outcome, version, request, (open, free))))
 }
 
-/// Why it does not fit, and what it holds. What earlier jobs hold does not matter here: the question is what the request
-/// itself could use.
+/// Why it does not fit, and what it holds. What earlier jobs hold does not matter here: the
+/// question is what the request itself could use.
 fn judge<C: Capacity>(
     request: &Request,
     open: &[RankSet],
@@ -109,7 +121,8 @@ fn judge<C: Capacity>(
 ) -> Outcome {
     let held = |capacity: &mut C| Arc::new(capacity.eligible(request, open));
     match capacity.forecast(request, open) {
-        // The graph knows nothing of what pods ask about each other: that may be in the way, and nobody who is ahead.
+        // The graph knows nothing of what pods ask about each other: that may be in the way, and
+        // nobody who is ahead.
         Forecast::Now if !capacity.are_allowed_together(request, open) => Outcome::NotFound,
         Forecast::At(_) | Forecast::Eventually
             if !may_be_together && !capacity.are_allowed_together_some_day(request) =>
@@ -120,7 +133,9 @@ fn judge<C: Capacity>(
             Some(job) => Outcome::Behind { held: held(capacity), job },
             None => Outcome::Waits { held: held(capacity), at: None },
         },
-        Forecast::At(seconds) => Outcome::Waits { held: held(capacity), at: Some(Time::from_seconds(seconds)) },
+        Forecast::At(seconds) => {
+            Outcome::Waits { held: held(capacity), at: Some(Time::from_seconds(seconds)) }
+        }
         Forecast::Eventually => Outcome::Waits { held: held(capacity), at: None },
         Forecast::Blocked => Outcome::PassedOver,
         Forecast::NotFound => Outcome::NotFound,
@@ -162,7 +177,12 @@ impl Standing {
 }
 
 impl Attempt {
-    fn new(outcome: Outcome, version: Version, request: Request, (open, free): (Vec<RankSet>, Vec<RankSet>)) -> Self {
+    fn new(
+        outcome: Outcome,
+        version: Version,
+        request: Request,
+        (open, free): (Vec<RankSet>, Vec<RankSet>),
+    ) -> Self {
         Attempt {
             outcome,
             version,
@@ -174,18 +194,26 @@ impl Attempt {
         }
     }
 
-    /// As of when it still stands, if nothing of what it rests on has changed: its nodes, room on those that are left to it,
-    /// what never ends there, what earlier jobs hold.
-    pub(super) fn still_stands<C: Capacity>(&self, capacity: &mut C, holds: &HeldNodes) -> Option<Standing> {
+    /// As of when it still stands, if nothing of what it rests on has changed: its nodes, room on
+    /// those that are left to it, what never ends there, what earlier jobs hold.
+    pub(super) fn still_stands<C: Capacity>(
+        &self,
+        capacity: &mut C,
+        holds: &HeldNodes,
+    ) -> Option<Standing> {
         // Whether there is room within limits is asked without the graph.
         if self.is_in_doubt || matches!(self.outcome, Outcome::AtLimit(_)) {
             return None;
         }
         let version = capacity.version(&self.request);
         if version.nodes != self.version.nodes {
-            let rests_on_others = matches!(self.outcome, Outcome::KeptAway { .. }) || self.outcome.is_in_vain();
-            if self.request.asks_about_pods() || (rests_on_others && self.request.may_be_kept_away()) {
-                // How many may go where has changed, or some day may, even if the nodes that are open have not.
+            let rests_on_others =
+                matches!(self.outcome, Outcome::KeptAway { .. }) || self.outcome.is_in_vain();
+            if self.request.asks_about_pods()
+                || (rests_on_others && self.request.may_be_kept_away())
+            {
+                // How many may go where has changed, or some day may, even if the nodes that are
+                // open have not.
                 return None;
             }
             let groups = self.request.groups.iter().zip(&*self.open);
@@ -207,7 +235,10 @@ impl Attempt {
             left.union_with(free);
             left
         };
-        Some(Standing { version, free: is_left_more.then(|| left.into_iter().zip(&*self.free).map(union).collect()) })
+        Some(Standing {
+            version,
+            free: is_left_more.then(|| left.into_iter().zip(&*self.free).map(union).collect()),
+        })
     }
 
     /// It was found to be allowed together some day, and nothing has changed for good since.
@@ -219,13 +250,15 @@ impl Attempt {
             && !capacity.changed_since(self.version.changes, for_good)
     }
 
-    /// Earlier jobs leave more nodes to it than they did, and on one of these a pod of it fits; or it had to wait for nothing
-    /// but such nodes, and others are the first to hold them now.
+    /// Earlier jobs leave more nodes to it than they did, and on one of these a pod of it fits; or
+    /// it had to wait for nothing but such nodes, and others are the first to hold them now.
     fn is_helped_by<C: Capacity>(&self, left: &[RankSet], capacity: &C, holds: &HeldNodes) -> bool {
         match &self.outcome {
             outcome if outcome.needs_nodes() => return false,
             Outcome::NotFound => return true,
-            Outcome::Behind { job, .. } if holds.first_in_the_way(&self.open) != Some(*job) => return true,
+            Outcome::Behind { job, .. } if holds.first_in_the_way(&self.open) != Some(*job) => {
+                return true;
+            }
             _ => {}
         }
         left.iter().zip(&*self.free).any(|(left, free)| {
@@ -240,9 +273,16 @@ impl Attempt {
         let is_open = |rank| self.open.iter().any(|open| open.contains(rank));
         let is_free = |rank| self.free.iter().any(|free| free.contains(rank));
         let mut nodes = Vec::new();
-        let concerned = capacity.changed_since(self.version.changes, &mut |change| match (change, &self.outcome) {
+        let concerned = capacity.changed_since(self.version.changes, &mut |change| match (
+            change,
+            &self.outcome,
+        ) {
             (Change::Node(_), Outcome::KeptAway { .. } | Outcome::Scattered { .. }) => true,
-            (Change::FreedForGood(_), outcome) if outcome.is_in_vain() && self.request.may_be_kept_away() => true,
+            (Change::FreedForGood(_), outcome)
+                if outcome.is_in_vain() && self.request.may_be_kept_away() =>
+            {
+                true
+            }
             (Change::Node(rank), _) => {
                 nodes.push(rank);
                 is_open(rank)
@@ -268,7 +308,8 @@ impl Attempt {
         if concerned || nodes.is_empty() || !self.outcome.needs_nodes() {
             return concerned;
         }
-        // Which nodes might have come back is not remembered: one of these may be gone for good now.
+        // Which nodes might have come back is not remembered: one of these may be gone for good
+        // now.
         if self.outcome == Outcome::NodesAway {
             return true;
         }
@@ -280,7 +321,8 @@ impl Attempt {
     /// Nobody has looked where it could start: it waits for one ahead of it, and for nothing else.
     pub(super) fn behind<C: Capacity>(job: JobId, request: Request, capacity: &mut C) -> Self {
         let open: Vec<RankSet> = request.groups.iter().map(|group| capacity.open(group)).collect();
-        let (version, free) = (capacity.version(&request), open.iter().map(|_| RankSet::new()).collect());
+        let (version, free) =
+            (capacity.version(&request), open.iter().map(|_| RankSet::new()).collect());
         let outcome = Outcome::Behind { held: Arc::default(), job };
         Attempt::new(outcome, version, request, (open, free))
     }
@@ -295,7 +337,8 @@ impl Attempt {
 
     /// Others need not wait for it to start.
     pub(crate) fn holds_nobody_up(&self) -> bool {
-        self.is_hopeless() || matches!(self.outcome, Outcome::PassedOver | Outcome::NodesAway | Outcome::NotFound)
+        self.is_hopeless()
+            || matches!(self.outcome, Outcome::PassedOver | Outcome::NodesAway | Outcome::NotFound)
     }
 
     /// More nodes, or larger ones, are needed.

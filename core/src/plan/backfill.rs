@@ -1,25 +1,31 @@
-//! Small jobs in the gaps, without delaying those who have been promised a start: EASY, hybrid and conservative backfilling.
+//! Small jobs in the gaps, without delaying those who have been promised a start: EASY, hybrid and
+//! conservative backfilling.
 //!
-//! The walk goes over the queue in order. Who fits now starts. Of those who do not, the first so many hold a reservation: a start
-//! time on nodes, with room for all of the request. In each walk a reservation is withdrawn and made anew at the earliest second
-//! around all others, before and behind it, so it only moves earlier. What later moves one is said with it: see [`Delay`]. Nobody
-//! starts where that would delay a reservation: the resource graph, which knows them all, has no room there.
+//! The walk goes over the queue in order. Who fits now starts. Of those who do not, the first so
+//! many hold a reservation: a start time on nodes, with room for all of the request. In each walk a
+//! reservation is withdrawn and made anew at the earliest second around all others, before and
+//! behind it, so it only moves earlier. What later moves one is said with it: see [`Delay`]. Nobody
+//! starts where that would delay a reservation: the resource graph, which knows them all, has no
+//! room there.
 //!
-//! Work whose end nobody knows gives no date. Who waits for it has no reservation, and is passed by; who was the first to wait for
-//! longer than the rules allow holds one set of nodes of the size it needs until it starts.
+//! Work whose end nobody knows gives no date. Who waits for it has no reservation, and is passed
+//! by; who was the first to wait for longer than the rules allow holds one set of nodes of the size
+//! it needs until it starts.
 //!
-//! Each request is walked by the policy and depths of its own queue. In a queue of first come, first served nobody starts before one who
-//! waits ahead of him there; against other queues its head holds a reservation, as under EASY.
+//! Each request is walked by the policy and depths of its own queue. In a queue of first come,
+//! first served nobody starts before one who waits ahead of him there; against other queues its
+//! head holds a reservation, as under EASY.
 //!
-//! The policies are those of Fluxion's queue manager (`qmanager`), which makes all reservations of a queue anew in each loop,
-//! as if none had been promised. EASY: Lifka, "The ANL/IBM SP Scheduling System" (1995). Conservative: Mu'alem and Feitelson (2001).
+//! The policies are those of Fluxion's queue manager (`qmanager`), which makes all reservations of
+//! a queue anew in each loop, as if none had been promised. EASY: Lifka, "The ANL/IBM SP Scheduling
+//! System" (1995). Conservative: Mu'alem and Feitelson (2001).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::{
-    Attempt, Booking, Decision, Delay, Depths, HeldNodes, Kept, Late, News, Outcome, Pending, Place, Plan, Promising,
-    Remade, Requests, Walking, untried,
+    Attempt, Booking, Decision, Delay, Depths, HeldNodes, Kept, Late, News, Outcome, Pending,
+    Place, Plan, Promising, Remade, Requests, Walking, untried,
 };
 use crate::fluxion::{Fit, Forecast, RankSet};
 use crate::queue::{ClassId, JobId, PendingRequest, QueueId};
@@ -46,11 +52,14 @@ struct Walk<'a, C: Promising, R> {
     /// Per queue, nobody from this place on gets a reservation.
     bounds: BTreeMap<QueueId, Option<Place>>,
     holds: HeldNodes,
-    /// Classes of which somebody could not start in this walk: who is behind him in the class asks for the same.
+    /// Classes of which somebody could not start in this walk: who is behind him in the class asks
+    /// for the same.
     waiting: BTreeMap<ClassId, Waits>,
-    /// Those who start: some before it was their turn, when one who came in ahead had taken their room.
+    /// Those who start: some before it was their turn, when one who came in ahead had taken their
+    /// room.
     started: BTreeSet<PendingRequest>,
-    /// Jobs of whose requests one holds nodes, since it is passed by no more: the others of it come after that.
+    /// Jobs of whose requests one holds nodes, since it is passed by no more: the others of it come
+    /// after that.
     holding: BTreeSet<JobId>,
     plan: Plan<C::Slots>,
 }
@@ -70,7 +79,8 @@ impl Memory {
     }
 }
 
-/// Who is looked at first: the first of each class, or of all if the others are found on the way, and whoever is promised something.
+/// Who is looked at first: the first of each class, or of all if the others are found on the way,
+/// and whoever is promised something.
 pub(super) fn heads(
     queue: &Pending,
     capacity: &impl Promising,
@@ -89,7 +99,8 @@ pub(super) fn heads(
     }
 }
 
-/// Walks the queue in order. What starts has its slots in `capacity` afterwards, and what is promised its reservation.
+/// Walks the queue in order. What starts has its slots in `capacity` afterwards, and what is
+/// promised its reservation.
 pub(super) fn go_on<C: Promising>(
     queue: &Pending,
     requests: &impl Requests,
@@ -100,7 +111,8 @@ pub(super) fn go_on<C: Promising>(
 ) {
     let Memory { bounds, waiting, started, holding } = std::mem::take(&mut walking.backfill);
     let (holds, plan) = (std::mem::take(&mut walking.holds), std::mem::take(&mut walking.plan));
-    let mut walk = Walk { queue, requests, capacity, depths, bounds, holds, waiting, started, holding, plan };
+    let mut walk =
+        Walk { queue, requests, capacity, depths, bounds, holds, waiting, started, holding, plan };
     while let Some((place, class)) = walking.heads.pop_first() {
         // Who has come since the walk began may have started beside it.
         let is_there = queue.class_of(place.request()) == Some(class);
@@ -122,7 +134,8 @@ pub(super) fn go_on<C: Promising>(
 
 /// Of each class the first that has come: one of a class that waits may be promised something too.
 fn arrivals(queue: &Pending) -> BTreeSet<(Place, ClassId)> {
-    let first = queue.arrivals().filter_map(|(class, places)| Some((places.first()?.clone(), class)));
+    let first =
+        queue.arrivals().filter_map(|(class, places)| Some((places.first()?.clone(), class)));
     first.chain(untried(queue).map(|(place, class)| (place.clone(), class))).collect()
 }
 
@@ -144,13 +157,18 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
         let mut before = self.capacity.take_lost(pending);
         if self.capacity.reserved(pending).is_some() {
             if displaces == Some(Delay::Edit) {
-                // It asks for something else than when it was promised, or for another place in the queue.
-                before = self.withdraw(pending).map(|was| Late { cause: Delay::Edit, was, by: None });
+                // It asks for something else than when it was promised, or for another place in the
+                // queue.
+                before =
+                    self.withdraw(pending).map(|was| Late { cause: Delay::Edit, was, by: None });
             } else if let Some(starts) = self.remake(pending, class) {
                 if !starts {
                     let known = self.queue.last_attempt(class);
-                    if known.is_none_or(|known| known.is_in_doubt) && !self.waiting.contains_key(&class) {
-                        // Put back after a restart, nobody has looked yet why it waits; or that is looked at again.
+                    if known.is_none_or(|known| known.is_in_doubt)
+                        && !self.waiting.contains_key(&class)
+                    {
+                        // Put back after a restart, nobody has looked yet why it waits; or that is
+                        // looked at again.
                         self.attempt(pending, class);
                     }
                     self.waiting.insert(class, Waits::ForADate);
@@ -180,7 +198,8 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
             }
             self.without_a_date(pending, waits)
         } else if waits == Waits::ForADate && !self.capacity.may_be_passed_by(pending) {
-            // What was found out about its date may be old; for one who was passed by for long enough it is asked anew.
+            // What was found out about its date may be old; for one who was passed by for long
+            // enough it is asked anew.
             self.forecast(pending)
         } else {
             waits
@@ -190,7 +209,9 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
             self.note_head(place);
         }
         if before.is_some() {
-            self.plan.decisions.push(Decision::Withdrawn { pending: pending.clone(), later: before });
+            self.plan
+                .decisions
+                .push(Decision::Withdrawn { pending: pending.clone(), later: before });
         }
         match waits {
             Waits::ForUnknown | Waits::Behind => self.be_passed_by(place, waits),
@@ -221,12 +242,14 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
         bound.as_ref().is_none_or(|bound| place < bound)
     }
 
-    /// Who is to be looked at next behind this place, where that is found on the way: the next first of a class, and when nobody behind can
-    /// be given a reservation any more, the next one who may start.
+    /// Who is to be looked at next behind this place, where that is found on the way: the next
+    /// first of a class, and when nobody behind can be given a reservation any more, the next one
+    /// who may start.
     fn next_behind(&mut self, place: &Place) -> Option<(Place, ClassId)> {
         let queue = self.queue;
-        let is_anybody_to_wait_otherwise =
-            queue.queues().any(|of| Depths::for_queue(self.depths, of).in_order || self.may_reserve_in(of, place));
+        let is_anybody_to_wait_otherwise = queue.queues().any(|of| {
+            Depths::for_queue(self.depths, of).in_order || self.may_reserve_in(of, place)
+        });
         if is_anybody_to_wait_otherwise {
             return queue.next_head(place).map(|(next, class)| (next.clone(), class));
         }
@@ -240,15 +263,16 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
         self.depths(place).in_order.then(|| self.holds.of(place.queue()).head.clone())?
     }
 
-    /// One waits: nobody behind him in his queue may start, if that is one in which nobody overtakes.
+    /// One waits: nobody behind him in his queue may start, if that is one in which nobody
+    /// overtakes.
     fn note_head(&mut self, place: &Place) {
         if self.depths(place).in_order {
             self.holds.of(place.queue()).head.get_or_insert_with(|| place.clone());
         }
     }
 
-    /// Looks at a request behind the head of its queue: it has what it was promised before the head came, or waits. True if others
-    /// of its class are to be looked at, too.
+    /// Looks at a request behind the head of its queue: it has what it was promised before the head
+    /// came, or waits. True if others of its class are to be looked at, too.
     fn visit_behind(&mut self, place: &Place, class: ClassId, head: &Place) -> bool {
         let pending = place.request();
         if self.capacity.reserved(pending).is_some() {
@@ -257,7 +281,9 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
                 Some((cause, by)) => {
                     let was = self.capacity.withdraw(pending);
                     let later = was.map(|was| Late { cause, was, by });
-                    self.plan.decisions.push(Decision::Withdrawn { pending: pending.clone(), later });
+                    self.plan
+                        .decisions
+                        .push(Decision::Withdrawn { pending: pending.clone(), later });
                     None
                 }
             };
@@ -269,15 +295,18 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
             }
         }
         if let Some(late) = self.capacity.take_lost(pending) {
-            self.plan.decisions.push(Decision::Withdrawn { pending: pending.clone(), later: Some(late) });
+            self.plan
+                .decisions
+                .push(Decision::Withdrawn { pending: pending.clone(), later: Some(late) });
         }
         self.capacity.let_go(pending);
         self.say_behind(pending, class, head);
         false
     }
 
-    /// Why one who is promised a start has to wait for the head of his queue all the same, and who has done that. Who has come to be
-    /// ahead of others in no other way than these two, as one who was kept out for a time, goes around what they were promised.
+    /// Why one who is promised a start has to wait for the head of his queue all the same, and who
+    /// has done that. Who has come to be ahead of others in no other way than these two, as one who
+    /// was kept out for a time, goes around what they were promised.
     fn displaced_by(&self, head: &Place, place: &Place) -> Option<(Delay, Option<JobId>)> {
         if self.capacity.displaces(place.request()) == Some(Delay::Edit) {
             return Some((Delay::Edit, None));
@@ -293,7 +322,11 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
         let known = self.queue.last_attempt(class).map(|attempt| &attempt.outcome);
         let is_said = matches!(known, Some(Outcome::Behind { job, .. }) if *job == head);
         // What was found out about the head is of its class.
-        let is_of_head = self.queue.of_class(class, None).next().is_some_and(|first| first.request().job() == head);
+        let is_of_head = self
+            .queue
+            .of_class(class, None)
+            .next()
+            .is_some_and(|first| first.request().job() == head);
         if is_said || is_of_head {
             return;
         }
@@ -304,7 +337,8 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
 
     /// The nodes that the groups of a request may use, and what is held against it there.
     fn free(&mut self, request: &super::Request) -> Vec<RankSet> {
-        let open: Vec<RankSet> = request.groups.iter().map(|group| self.capacity.open(group)).collect();
+        let open: Vec<RankSet> =
+            request.groups.iter().map(|group| self.capacity.open(group)).collect();
         self.holds.left_to(request, &open, self.capacity).nodes
     }
 
@@ -330,7 +364,11 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
             }
             Err(attempt) => {
                 let waits = Waits::for_what(&attempt);
-                self.plan.decisions.push(Decision::Blocked { class, pending: pending.clone(), attempt });
+                self.plan.decisions.push(Decision::Blocked {
+                    class,
+                    pending: pending.clone(),
+                    attempt,
+                });
                 Some(waits)
             }
         }
@@ -338,13 +376,20 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
 
     // --- reservations ---
 
-    /// Makes a reservation anew. True if the request starts now, `None` if nothing is left of it. Of another class is also one that
-    /// nobody has changed, when others have come that keep its pods away: it has a reservation still, whoever may be given one.
+    /// Makes a reservation anew. True if the request starts now, `None` if nothing is left of it.
+    /// Of another class is also one that nobody has changed, when others have come that keep its
+    /// pods away: it has a reservation still, whoever may be given one.
     fn remake(&mut self, pending: &PendingRequest, class: ClassId) -> Option<bool> {
-        let is_same = self.capacity.reserved(pending).is_some_and(|reserved| reserved.class == class);
-        let asked_now = if is_same { None } else { self.requests.request(pending).map(|request| (class, request)) };
+        let is_same =
+            self.capacity.reserved(pending).is_some_and(|reserved| reserved.class == class);
+        let asked_now = if is_same {
+            None
+        } else {
+            self.requests.request(pending).map(|request| (class, request))
+        };
         // Mostly nobody who holds nodes asks about others.
-        let request = if self.holds.ask_about_others() { self.requests.request(pending) } else { None };
+        let request =
+            if self.holds.ask_about_others() { self.requests.request(pending) } else { None };
         let closed = self.holds.closed_to(request.as_ref(), self.capacity);
         let left_of = |open: &RankSet| {
             let mut left = open.clone();
@@ -353,21 +398,30 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
         };
         match self.capacity.remake(pending, asked_now, &left_of) {
             Remade::Starts(slots) => {
-                // Slots that nobody asks for any more are given back by whoever follows the decision.
-                let request =
-                    self.requests.request(pending).unwrap_or(super::Request { groups: Vec::new(), starts_job: false });
+                // Slots that nobody asks for any more are given back by whoever follows the
+                // decision.
+                let request = self
+                    .requests
+                    .request(pending)
+                    .unwrap_or(super::Request { groups: Vec::new(), starts_job: false });
                 self.start(pending, request, slots);
                 Some(true)
             }
             Remade::Kept { start, later, moved } => {
                 self.note_blocked_with_date(pending);
                 if moved {
-                    self.plan.decisions.push(Decision::Reserved { pending: pending.clone(), start, later });
+                    self.plan.decisions.push(Decision::Reserved {
+                        pending: pending.clone(),
+                        start,
+                        later,
+                    });
                 }
                 Some(false)
             }
             Remade::Lost(late) => {
-                self.plan.decisions.push(Decision::Withdrawn { pending: pending.clone(), later: Some(late) });
+                self.plan
+                    .decisions
+                    .push(Decision::Withdrawn { pending: pending.clone(), later: Some(late) });
                 None
             }
         }
@@ -387,8 +441,9 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
         Some(kept)
     }
 
-    /// Promises a request a start; `before` it was to start then, and asked for something else. False if there is none that is known:
-    /// those who are promised something have it for ever, or what it waits for has no end.
+    /// Promises a request a start; `before` it was to start then, and asked for something else.
+    /// False if there is none that is known: those who are promised something have it for ever, or
+    /// what it waits for has no end.
     fn reserve(&mut self, place: &Place, class: ClassId, before: Option<Late>) -> bool {
         let pending = place.request();
         let Some(request) = self.requests.request(pending) else { return false };
@@ -422,7 +477,8 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
     /// What it waits for on the nodes that it may use, as things are now.
     fn forecast(&mut self, pending: &PendingRequest) -> Waits {
         let Some(request) = self.requests.request(pending) else { return Waits::InVain };
-        let open: Vec<RankSet> = request.groups.iter().map(|group| self.capacity.open(group)).collect();
+        let open: Vec<RankSet> =
+            request.groups.iter().map(|group| self.capacity.open(group)).collect();
         match self.capacity.forecast(&request, &open) {
             Forecast::Now | Forecast::At(_) => Waits::ForADate,
             Forecast::Eventually => Waits::ForUnknown,
@@ -453,7 +509,8 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
             return false;
         }
         let known = self.queue.last_attempt(class).map(|known| Arc::clone(&known.request));
-        // After a restart a class is asked about for the first time, and a request may have been passed by for long.
+        // After a restart a class is asked about for the first time, and a request may have been
+        // passed by for long.
         let request = known.or_else(|| self.requests.request(place.request()).map(Arc::new));
         request.is_some_and(|request| {
             self.capacity.inherit_patience(place.request(), place.queue());
@@ -461,7 +518,8 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
         })
     }
 
-    /// Nobody knows when it can start. The first of those who wait in a queue is passed by for a time, and then not any more.
+    /// Nobody knows when it can start. The first of those who wait in a queue is passed by for a
+    /// time, and then not any more.
     fn be_passed_by(&mut self, place: &Place, waits: Waits) {
         let pending = place.request();
         let queue = self.holds.of(place.queue());
@@ -479,7 +537,8 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
         }
         let Some(request) = self.requests.request(pending) else { return };
         // Who is to be kept off these nodes from now on need not have left yet.
-        let some_day: Vec<RankSet> = request.groups.iter().map(|group| self.capacity.some_day(group)).collect();
+        let some_day: Vec<RankSet> =
+            request.groups.iter().map(|group| self.capacity.some_day(group)).collect();
         let nodes = self.holds.left_to(&request, &some_day, self.capacity).nodes;
         let held = self.capacity.drain(pending, &request, &nodes);
         if !held.is_empty() {
@@ -490,21 +549,32 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
 
     // --- those who come in ahead ---
 
-    /// One who may go ahead of reservations that were made before he came is placed as if they were not there; those that are in
-    /// his way are made anew then. True if he starts, or has a reservation.
-    fn displace(&mut self, (place, class): (&Place, ClassId), cause: Delay, before: Option<Late>) -> bool {
+    /// One who may go ahead of reservations that were made before he came is placed as if they were
+    /// not there; those that are in his way are made anew then. True if he starts, or has a
+    /// reservation.
+    fn displace(
+        &mut self,
+        (place, class): (&Place, ClassId),
+        cause: Delay,
+        before: Option<Late>,
+    ) -> bool {
         let pending = place.request();
         let promised = self.capacity.promised();
         let mut behind: Vec<(Place, ClassId)> = promised
             .iter()
             .filter(|other| self.capacity.reserved(other).is_some())
             .filter_map(|other| self.queue.place_of(other))
-            .filter(|(other, _)| *other > place && (cause != Delay::Priority || other.has_lower_priority_than(place)))
+            .filter(|(other, _)| {
+                *other > place && (cause != Delay::Priority || other.has_lower_priority_than(place))
+            })
             .map(|(other, class)| (other.clone(), class))
             .collect();
-        let Some(request) = self.requests.request(pending).filter(|_| !behind.is_empty()) else { return false };
+        let Some(request) = self.requests.request(pending).filter(|_| !behind.is_empty()) else {
+            return false;
+        };
         behind.sort_unstable();
-        let kept: Vec<Option<Kept>> = behind.iter().map(|(other, _)| self.capacity.withdraw(other.request())).collect();
+        let kept: Vec<Option<Kept>> =
+            behind.iter().map(|(other, _)| self.capacity.withdraw(other.request())).collect();
         let nodes = self.free(&request);
         let booking = if self.may_reserve(place) {
             self.capacity.reserve((pending, class), &request, &nodes, None)
@@ -585,9 +655,11 @@ impl Waits {
             | Outcome::KeptAway { .. }
             | Outcome::Scattered { .. }
             | Outcome::AtLimit(_) => Waits::ForUnknown,
-            Outcome::PassedOver | Outcome::NodesAway | Outcome::NoNodes | Outcome::Never | Outcome::NotFound => {
-                Waits::InVain
-            }
+            Outcome::PassedOver
+            | Outcome::NodesAway
+            | Outcome::NoNodes
+            | Outcome::Never
+            | Outcome::NotFound => Waits::InVain,
         }
     }
 }

@@ -1,4 +1,5 @@
-//! Situations on a machine of whole nodes, and what the plan makes of them: who starts, who is promised which start.
+//! Situations on a machine of whole nodes, and what the plan makes of them: who starts, who is
+//! promised which start.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -37,7 +38,9 @@ struct Jobs(BTreeMap<JobId, (usize, u64)>);
 impl Timetable {
     /// Nodes that are taken until then; 0: free.
     fn of(until: &[i64]) -> Self {
-        let taken = |to: &i64| if *to > 0 { vec![Taken { from: 0, to: *to, by: None }] } else { Vec::new() };
+        let taken = |to: &i64| {
+            if *to > 0 { vec![Taken { from: 0, to: *to, by: None }] } else { Vec::new() }
+        };
         Timetable { taken: until.iter().map(taken).collect(), ..Timetable::default() }
     }
 
@@ -47,12 +50,14 @@ impl Timetable {
     }
 
     fn fit(&self, nodes: &RankSet, count: usize, from: i64, seconds: i64) -> Option<Vec<Rank>> {
-        let free: Vec<Rank> = nodes.iter().filter(|rank| self.is_free(*rank, from, seconds)).take(count).collect();
+        let free: Vec<Rank> =
+            nodes.iter().filter(|rank| self.is_free(*rank, from, seconds)).take(count).collect();
         (free.len() == count).then_some(free)
     }
 
     fn soonest(&self, nodes: &RankSet, (count, seconds): (usize, i64)) -> Option<(i64, Vec<Rank>)> {
-        let mut ends: Vec<i64> = self.taken.iter().flatten().map(|taken| taken.to).filter(|to| *to < UNKNOWN).collect();
+        let mut ends: Vec<i64> =
+            self.taken.iter().flatten().map(|taken| taken.to).filter(|to| *to < UNKNOWN).collect();
         ends.push(self.now);
         ends.sort_unstable();
         let mut ends = ends.into_iter().filter(|at| *at >= self.now);
@@ -61,7 +66,11 @@ impl Timetable {
 
     fn take(&mut self, ranks: &[Rank], from: i64, seconds: i64, by: Option<&PendingRequest>) {
         for rank in ranks {
-            self.taken[*rank as usize].push(Taken { from, to: from.saturating_add(seconds), by: by.cloned() });
+            self.taken[*rank as usize].push(Taken {
+                from,
+                to: from.saturating_add(seconds),
+                by: by.cloned(),
+            });
         }
     }
 
@@ -106,7 +115,8 @@ impl Capacity for Timetable {
     fn forecast(&mut self, request: &Request, nodes: &[RankSet]) -> Forecast {
         let wish = wish(request);
         let could = |below: i64| {
-            let free = |rank: &Rank| self.taken[*rank as usize].iter().all(|taken| taken.to < below);
+            let free =
+                |rank: &Rank| self.taken[*rank as usize].iter().all(|taken| taken.to < below);
             nodes[0].iter().filter(free).count() >= wish.0
         };
         match self.soonest(&nodes[0], wish) {
@@ -161,8 +171,10 @@ impl Promising for Timetable {
         not_before: Option<i64>,
     ) -> Booking<Self::Slots> {
         let (count, seconds) = wish(request);
-        let at_once = not_before.and_then(|at| Some((at, self.fit(&nodes[0], count, at, seconds)?)));
-        let Some((at, ranks)) = at_once.or_else(|| self.soonest(&nodes[0], (count, seconds))) else {
+        let at_once =
+            not_before.and_then(|at| Some((at, self.fit(&nodes[0], count, at, seconds)?)));
+        let Some((at, ranks)) = at_once.or_else(|| self.soonest(&nodes[0], (count, seconds)))
+        else {
             return Booking::Never;
         };
         self.take(&ranks, at, seconds, Some(pending));
@@ -181,7 +193,13 @@ impl Promising for Timetable {
     ) -> Remade<Self::Slots> {
         let (before, was) = self.promises.remove(pending).expect("it has one");
         let is_own = |taken: &Taken| taken.by.as_ref() == Some(pending);
-        let own = self.taken.iter().flatten().find(|taken| is_own(taken)).expect("it has its place").clone();
+        let own = self
+            .taken
+            .iter()
+            .flatten()
+            .find(|taken| is_own(taken))
+            .expect("it has its place")
+            .clone();
         self.taken.iter_mut().for_each(|taken| taken.retain(|taken| !is_own(taken)));
         let nodes = left_of(&(0..).take(self.taken.len()).collect());
         let wish = (was.len(), own.to - own.from);
@@ -206,7 +224,9 @@ impl Promising for Timetable {
 
     fn withdraw(&mut self, pending: &PendingRequest) -> Option<Kept> {
         let (reserved, ranks) = self.promises.remove(pending)?;
-        self.taken.iter_mut().for_each(|taken| taken.retain(|taken| taken.by.as_ref() != Some(pending)));
+        self.taken
+            .iter_mut()
+            .for_each(|taken| taken.retain(|taken| taken.by.as_ref() != Some(pending)));
         Some(Kept { start: reserved.start, nodes: ranks.into_iter().collect() })
     }
 
@@ -249,7 +269,8 @@ impl Requests for Jobs {
 
 /// The queue of these jobs: how many nodes, for how many seconds; 0: nobody knows.
 fn jobs(jobs: &[(usize, u64)]) -> (Pending, Jobs) {
-    let keys: Vec<(usize, Lifetime)> = jobs.iter().map(|(count, secs)| (*count, Lifetime::Seconds(*secs))).collect();
+    let keys: Vec<(usize, Lifetime)> =
+        jobs.iter().map(|(count, secs)| (*count, Lifetime::Seconds(*secs))).collect();
     let numbers = std::iter::successors(Some(JobId::FIRST), |job| Some(job.next()));
     (queue_of(&keys), Jobs(numbers.zip(jobs.iter().copied()).collect()))
 }
@@ -258,13 +279,19 @@ const EASY: Depths = Depths { reservations: 1, queue: 1_000, is_strict: false, i
 const HYBRID_2: Depths = Depths { reservations: 2, ..EASY };
 const CONSERVATIVE: Depths = Depths { reservations: usize::MAX, ..EASY };
 
-/// Plans, remembers what was found out, and puts in words what is decided; what is only blocked is left out.
+/// Plans, remembers what was found out, and puts in words what is decided; what is only blocked is
+/// left out.
 fn walk(queue: &mut Pending, jobs: &Jobs, machine: &mut Timetable, depths: Depths) -> Vec<String> {
     walk_by(queue, jobs, machine, &[depths])
 }
 
 /// The same with several queues, each by its own depths.
-fn walk_by(queue: &mut Pending, jobs: &Jobs, machine: &mut Timetable, depths: &[Depths]) -> Vec<String> {
+fn walk_by(
+    queue: &mut Pending,
+    jobs: &Jobs,
+    machine: &mut Timetable,
+    depths: &[Depths],
+) -> Vec<String> {
     let (policies, mut held) = (Policies::PerQueue(depths.to_vec()), HeldNodes::default());
     let mut walking = Walking::begin(&policies, queue, machine, News::Anything, &mut held);
     // It is left after each request: that makes no difference.
@@ -281,10 +308,13 @@ fn walk_by(queue: &mut Pending, jobs: &Jobs, machine: &mut Timetable, depths: &[
             }
             Decision::Blocked { class, attempt, .. } => queue.remember(class, *attempt),
             Decision::Reserved { pending, start, later } => {
-                let later = later.map_or_else(String::new, |late| format!(", later: {}", late.cause.as_str()));
+                let later = later
+                    .map_or_else(String::new, |late| format!(", later: {}", late.cause.as_str()));
                 said.push(format!("{} at {start}{later}", name(pending.job())));
             }
-            Decision::Withdrawn { pending, later } => said.push(format!("{} withdrawn {later:?}", name(pending.job()))),
+            Decision::Withdrawn { pending, later } => {
+                said.push(format!("{} withdrawn {later:?}", name(pending.job())))
+            }
         }
     }
     for (class, standing) in plan.confirmed {
@@ -297,16 +327,30 @@ fn walk_by(queue: &mut Pending, jobs: &Jobs, machine: &mut Timetable, depths: &[
     said
 }
 
-/// What it shows, who may be promised what, until when nodes are taken, who waits (nodes, seconds), and what comes of it.
-type Situation = (&'static str, Depths, &'static [i64], &'static [(usize, u64)], &'static [&'static str]);
+/// What it shows, who may be promised what, until when nodes are taken, who waits (nodes, seconds),
+/// and what comes of it.
+type Situation =
+    (&'static str, Depths, &'static [i64], &'static [(usize, u64)], &'static [&'static str]);
 
 #[test]
 fn situations() {
     let cases: &[Situation] = &[
         ("the first who waits is promised a start", EASY, &[10, 4], &[(2, 5)], &["a at 10"]),
-        ("in the gap before it others start", EASY, &[10, 0], &[(2, 5), (1, 10)], &["a at 10", "b starts on 1"]),
+        (
+            "in the gap before it others start",
+            EASY,
+            &[10, 0],
+            &[(2, 5), (1, 10)],
+            &["a at 10", "b starts on 1"],
+        ),
         ("who would delay it does not", EASY, &[10, 0], &[(2, 5), (1, 11)], &["a at 10"]),
-        ("beside it whoever has room", EASY, &[10, 10, 0], &[(2, 5), (1, 99)], &["a at 10", "b starts on 2"]),
+        (
+            "beside it whoever has room",
+            EASY,
+            &[10, 10, 0],
+            &[(2, 5), (1, 99)],
+            &["a at 10", "b starts on 2"],
+        ),
         (
             "one of whom nobody knows the end is beside it too",
             EASY,
@@ -315,9 +359,27 @@ fn situations() {
             &["a at 10", "b starts on 2"],
         ),
         ("easy promises to one only", EASY, &[10, 4], &[(2, 5), (1, 6)], &["a at 10"]),
-        ("hybrid to so many", HYBRID_2, &[10, 4], &[(2, 5), (1, 6), (1, 7)], &["a at 10", "b at 4"]),
-        ("conservative to all", CONSERVATIVE, &[10, 4], &[(2, 5), (1, 6), (1, 7)], &["a at 10", "b at 4", "c at 15"]),
-        ("equal ones each", CONSERVATIVE, &[10], &[(1, 5), (1, 5), (1, 5)], &["a at 10", "b at 15", "c at 20"]),
+        (
+            "hybrid to so many",
+            HYBRID_2,
+            &[10, 4],
+            &[(2, 5), (1, 6), (1, 7)],
+            &["a at 10", "b at 4"],
+        ),
+        (
+            "conservative to all",
+            CONSERVATIVE,
+            &[10, 4],
+            &[(2, 5), (1, 6), (1, 7)],
+            &["a at 10", "b at 4", "c at 15"],
+        ),
+        (
+            "equal ones each",
+            CONSERVATIVE,
+            &[10],
+            &[(1, 5), (1, 5), (1, 5)],
+            &["a at 10", "b at 15", "c at 20"],
+        ),
         (
             "work without a known end gives no date",
             EASY,
@@ -336,11 +398,16 @@ fn situations() {
     ];
     for (what, depths, until, waiting, expected) in cases {
         let (mut queue, waiting) = jobs(waiting);
-        assert_eq!(walk(&mut queue, &waiting, &mut Timetable::of(until), *depths), *expected, "{what}");
+        assert_eq!(
+            walk(&mut queue, &waiting, &mut Timetable::of(until), *depths),
+            *expected,
+            "{what}"
+        );
     }
 }
 
-/// Two nodes, of which one is taken until 10 and one until 4. Made from nothing at 3, A would take 4, and B be sent from 4 to 9.
+/// Two nodes, of which one is taken until 10 and one until 4. Made from nothing at 3, A would take
+/// 4, and B be sent from 4 to 9.
 #[test]
 fn a_reservation_only_moves_earlier() {
     let (mut queue, waiting) = jobs(&[(2, 5), (1, 6)]);
@@ -359,7 +426,10 @@ fn higher_priority_goes_ahead_and_delays_only_who_is_in_the_way() {
     assert_eq!(walk(&mut queue, &waiting, &mut machine, CONSERVATIVE), ["a at 10", "b at 15"]);
     let third = JobId::FIRST.next().next();
     let pending = PendingRequest::Start(third);
-    queue.put(Place::new(7, Time(9), 0, pending.clone()), super::tests::key_of(1, Lifetime::Seconds(8)));
+    queue.put(
+        Place::new(7, Time(9), 0, pending.clone()),
+        super::tests::key_of(1, Lifetime::Seconds(8)),
+    );
     waiting.0.insert(third, (1, 8));
     // One who was kept out for a time goes around all.
     let mut around = machine.clone();
@@ -381,12 +451,19 @@ fn who_was_passed_by_for_long_enough_holds_what_he_needs_and_no_more() {
     assert_eq!(walk(&mut queue, &waiting, &mut patient, EASY), expected);
     let (mut queue, waiting) = jobs(&[(2, 5), (1, 4), (1, 4)]);
     machine.passed_by.insert(PendingRequest::Start(JobId::FIRST), false);
-    assert_eq!(walk(&mut queue, &waiting, &mut machine.clone(), EASY), ["a is passed by"], "it holds nodes 0 and 1");
+    assert_eq!(
+        walk(&mut queue, &waiting, &mut machine.clone(), EASY),
+        ["a is passed by"],
+        "it holds nodes 0 and 1"
+    );
     // A node more than it needs is for others.
     let (mut queue, waiting) = jobs(&[(2, 5), (1, 4), (1, 4)]);
     machine.taken.push(Vec::new());
     machine.taken[1].push(Taken { from: 0, to: UNKNOWN, by: None });
-    assert_eq!(walk(&mut queue, &waiting, &mut machine, EASY), ["b starts on 4", "c at 4", "a is passed by"]);
+    assert_eq!(
+        walk(&mut queue, &waiting, &mut machine, EASY),
+        ["b starts on 4", "c at 4", "a is passed by"]
+    );
 }
 
 const FCFS: Depths = Depths { in_order: true, ..EASY };
@@ -402,9 +479,11 @@ fn jobs_in(jobs: &[InQueue]) -> (Pending, Jobs) {
     for ((at, number), job) in (1..).zip(numbers).zip(jobs) {
         let (queue, priority, count, seconds) = *job;
         let id = (0..queue).fold(QueueId::DEFAULT, |id, _| id.next());
-        let new = || RequestKey { queue: id, ..super::tests::key_of(count, Lifetime::Seconds(seconds)) };
+        let new =
+            || RequestKey { queue: id, ..super::tests::key_of(count, Lifetime::Seconds(seconds)) };
         let key = keys.entry(*job).or_insert_with(new).clone();
-        let place = Place::new(0, Time(at), 0, PendingRequest::Start(number)).in_queue(id, priority);
+        let place =
+            Place::new(0, Time(at), 0, PendingRequest::Start(number)).in_queue(id, priority);
         pending.put(place, key);
         asks.insert(number, (count, seconds));
     }
@@ -413,8 +492,15 @@ fn jobs_in(jobs: &[InQueue]) -> (Pending, Jobs) {
 
 #[test]
 fn several_queues_share_one_timeline() {
-    /// What it shows, each queue's depths, until when nodes are taken, who waits, and what comes of it.
-    type Several = (&'static str, &'static [Depths], &'static [i64], &'static [InQueue], &'static [&'static str]);
+    /// What it shows, each queue's depths, until when nodes are taken, who waits, and what comes of
+    /// it.
+    type Several = (
+        &'static str,
+        &'static [Depths],
+        &'static [i64],
+        &'static [InQueue],
+        &'static [&'static str],
+    );
     let cases: &[Several] = &[
         (
             "equal queues are merged by age",
@@ -465,7 +551,13 @@ fn several_queues_share_one_timeline() {
             &[(1, 0, 2, 5), (1, 0, 1, 3), (0, 0, 1, 99)],
             &["c starts on 1", "a is passed by"],
         ),
-        ("who can never start keeps nobody", &[EASY, FCFS], &[0], &[(1, 0, 2, 5), (1, 0, 1, 3)], &["b starts on 0"]),
+        (
+            "who can never start keeps nobody",
+            &[EASY, FCFS],
+            &[0],
+            &[(1, 0, 2, 5), (1, 0, 1, 3)],
+            &["b starts on 0"],
+        ),
         (
             "equal ones in order are one behind the other",
             &[FCFS, FCFS],
@@ -478,8 +570,13 @@ fn several_queues_share_one_timeline() {
         let (mut queue, waiting) = jobs_in(waiting);
         let mut machine = Timetable::of(until);
         assert_eq!(walk_by(&mut queue, &waiting, &mut machine, depths), *expected, "{what}");
-        let promised: Vec<_> = machine.promises.values().map(|(reserved, _)| reserved.start).collect();
-        assert!(walk_by(&mut queue, &waiting, &mut machine, depths).iter().all(|said| said.ends_with("passed by")));
+        let promised: Vec<_> =
+            machine.promises.values().map(|(reserved, _)| reserved.start).collect();
+        assert!(
+            walk_by(&mut queue, &waiting, &mut machine, depths)
+                .iter()
+                .all(|said| said.ends_with("passed by"))
+        );
         assert_eq!(
             machine.promises.values().map(|(reserved, _)| reserved.start).collect::<Vec<_>>(),
             promised,
@@ -488,15 +585,20 @@ fn several_queues_share_one_timeline() {
     }
 }
 
-/// In a queue in order A is promised a start at 10. Then B comes to be ahead of it, at this priority.
+/// In a queue in order A is promised a start at 10. Then B comes to be ahead of it, at this
+/// priority.
 fn one_comes_ahead_in_order(priority: i32) -> (Pending, Jobs, Timetable, PendingRequest) {
     let (mut queue, mut waiting) = jobs_in(&[(1, 0, 1, 5)]);
     let mut machine = Timetable::of(&[10, 20]);
     assert_eq!(walk_by(&mut queue, &waiting, &mut machine, &[EASY, FCFS]), ["a at 10"]);
     let second = JobId::FIRST.next();
     let pending = PendingRequest::Start(second);
-    let place = Place::new(priority, Time(0), 0, pending.clone()).in_queue(QueueId::DEFAULT.next(), 0);
-    let key = RequestKey { queue: QueueId::DEFAULT.next(), ..super::tests::key_of(2, Lifetime::Seconds(8)) };
+    let place =
+        Place::new(priority, Time(0), 0, pending.clone()).in_queue(QueueId::DEFAULT.next(), 0);
+    let key = RequestKey {
+        queue: QueueId::DEFAULT.next(),
+        ..super::tests::key_of(2, Lifetime::Seconds(8))
+    };
     queue.put(place, key);
     waiting.0.insert(second, (2, 8));
     (queue, waiting, machine, pending)
@@ -505,7 +607,8 @@ fn one_comes_ahead_in_order(priority: i32) -> (Pending, Jobs, Timetable, Pending
 #[test]
 fn what_was_promised_in_a_queue_in_order_stands_when_one_is_ahead_who_may_not_displace_it() {
     let (mut queue, waiting, mut machine, pending) = one_comes_ahead_in_order(0);
-    // He has the same priority, and came in earlier: his pod was replaced, or a gate of his removed.
+    // He has the same priority, and came in earlier: his pod was replaced, or a gate of his
+    // removed.
     for cause in [None, Some(Delay::Priority)] {
         machine.ahead.extend(cause.map(|cause| (pending.clone(), cause)));
         let said = walk_by(&mut queue, &waiting, &mut machine, &[EASY, FCFS]);
@@ -520,5 +623,8 @@ fn who_comes_to_be_behind_in_a_queue_in_order_keeps_no_reservation() {
     machine.ahead.insert(pending, Delay::Priority);
     let said = walk_by(&mut queue, &waiting, &mut machine, &[EASY, FCFS]);
     assert!(said.iter().any(|said| said == "b at 20"), "{said:?}");
-    assert!(said.iter().any(|said| said.starts_with("a withdrawn") && said.contains("Priority")), "{said:?}");
+    assert!(
+        said.iter().any(|said| said.starts_with("a withdrawn") && said.contains("Priority")),
+        "{said:?}"
+    );
 }

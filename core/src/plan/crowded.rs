@@ -1,13 +1,17 @@
-//! Pods that ask about other pods, each other included: near to some, apart from some, spread among some.
+//! Pods that ask about other pods, each other included: near to some, apart from some, spread among
+//! some.
 //!
-//! The graph knows nothing of pods. For one pod the nodes that are open to it say all. The pods of a gang are put on nodes in a trial
-//! first, one after the other, each where the rule lets it with those before it: the emptiest domains first. What comes of that are
-//! numbers of slots per cell, which is a set of nodes that are alike to the rule, and for these the graph is asked. Whatever it
-//! answers is checked pod by pod before it is taken. What the pods ask of levels the trial keeps as well ([`limits`]). Where it
-//! comes to nothing, and there would be room, all ways are looked through, as many as a bound lets ([`ways`]).
+//! The graph knows nothing of pods. For one pod the nodes that are open to it say all. The pods of
+//! a gang are put on nodes in a trial first, one after the other, each where the rule lets it with
+//! those before it: the emptiest domains first. What comes of that are numbers of slots per cell,
+//! which is a set of nodes that are alike to the rule, and for these the graph is asked. Whatever
+//! it answers is checked pod by pod before it is taken. What the pods ask of levels the trial keeps
+//! as well ([`limits`]). Where it comes to nothing, and there would be room, all ways are looked
+//! through, as many as a bound lets ([`ways`]).
 //!
-//! A place is one, but none may be found where there is one: that is told as such, and holds nobody up unless a trial without those who
-//! have an end finds one (see [`super::together`]). No such request is promised a start, since its nodes depend on pods that come and go.
+//! A place is one, but none may be found where there is one: that is told as such, and holds nobody
+//! up unless a trial without those who have an end finds one (see [`super::together`]). No such
+//! request is promised a start, since its nodes depend on pods that come and go.
 
 mod limits;
 mod line;
@@ -23,17 +27,21 @@ use super::together::{Wanted, first_and_widest, within};
 use super::{Group, Live, Request};
 use crate::cluster::{Cluster, CrowdId, KeyId};
 use crate::fluxion::{Fit, Forecast, Rank, RankSet, Within};
-use crate::ledger::{Allocation, Allocations, GroupRequest, LevelWant, LevelWants, Slice, SlotRequest};
+use crate::ledger::{
+    Allocation, Allocations, GroupRequest, LevelWant, LevelWants, Slice, SlotRequest,
+};
 use crate::plan::Capacity;
 use fluxqueue_workload::levels::RuleScope;
 use fluxqueue_workload::{Pod, Uid};
 
 use limits::{Limits, Parts};
 
-/// Domains that are tried for pods that are to be in one, the tightest first; then some of the others, the widest first.
+/// Domains that are tried for pods that are to be in one, the tightest first; then some of the
+/// others, the widest first.
 const DOMAINS_TRIED_MAX: usize = 8;
 
-/// Shares that the graph is asked for together at most; it looks for no place for more than 500 shapes.
+/// Shares that the graph is asked for together at most; it looks for no place for more than 500
+/// shapes.
 const SHARES_MAX: usize = 400;
 
 impl Request {
@@ -51,13 +59,16 @@ impl Request {
     fn is_about_others(&self) -> bool {
         let [group] = &self.groups[..] else { return false };
         let constraints = &group.sample.shape.constraints;
-        let is_plain = constraints.near.is_empty() && constraints.spreads.is_empty() && !constraints.prefers_by_pods();
+        let is_plain = constraints.near.is_empty()
+            && constraints.spreads.is_empty()
+            && !constraints.prefers_by_pods();
         is_plain && !group.stance.own.apart.iter().any(|apart| *apart)
     }
 
     /// Whether all its pods may be on some nodes the graph does not know.
     pub(super) fn asks_about_each_other(&self) -> bool {
-        self.needs_a_trial() || (self.pods() > 1 && self.asks_about_pods() && !self.is_about_others())
+        self.needs_a_trial()
+            || (self.pods() > 1 && self.asks_about_pods() && !self.is_about_others())
     }
 
     /// Who may come to a node, and may not come now, may be let in by others that come before.
@@ -66,8 +77,8 @@ impl Request {
         constraints.into_iter().any(|of| !of.near.is_empty() || !of.spreads.is_empty())
     }
 
-    /// Its pods by want, or by slice, in the order in which they are tried: those that are to be near to each other may be the first of their
-    /// like only before others of it are elsewhere.
+    /// Its pods by want, or by slice, in the order in which they are tried: those that are to be
+    /// near to each other may be the first of their like only before others of it are elsewhere.
     fn pieces(&self) -> Vec<Piece<'_>> {
         let mut pieces = Vec::new();
         for (group, of) in self.groups.iter().enumerate() {
@@ -134,7 +145,11 @@ impl Live<'_> {
     }
 
     /// The same in whatever parts of levels.
-    pub(super) fn place_as_asked(&mut self, request: &Request, nodes: &[RankSet]) -> Fit<Allocations> {
+    pub(super) fn place_as_asked(
+        &mut self,
+        request: &Request,
+        nodes: &[RankSet],
+    ) -> Fit<Allocations> {
         if request.asks_about_pods() {
             return self.place_crowded(request, nodes);
         }
@@ -150,7 +165,11 @@ impl Live<'_> {
     }
 
     /// Slots for all pods where they would rather be for each other, if such a place is found.
-    pub(super) fn place_as_preferred(&mut self, request: &Request, nodes: &[RankSet]) -> Option<Allocations> {
+    pub(super) fn place_as_preferred(
+        &mut self,
+        request: &Request,
+        nodes: &[RankSet],
+    ) -> Option<Allocations> {
         if !request.prefers_by_pods() || request.pods() == 1 {
             return None;
         }
@@ -166,9 +185,13 @@ impl Live<'_> {
         if request.pods() == 1 {
             return self.place_shares(request, &whole(request, nodes));
         }
+        let fit = if request.is_about_others() {
+            self.place_shares(request, &whole(request, nodes))
+        } else {
+            Fit::NotNow
+        };
         let fit =
-            if request.is_about_others() { self.place_shares(request, &whole(request, nodes)) } else { Fit::NotNow };
-        let fit = if matches!(fit, Fit::Placed(_)) { fit } else { self.place_tried(request, nodes) };
+            if matches!(fit, Fit::Placed(_)) { fit } else { self.place_tried(request, nodes) };
         if matches!(fit, Fit::Placed(_)) || self.forecast(request, nodes) != Forecast::Now {
             return fit;
         }
@@ -206,8 +229,8 @@ impl Live<'_> {
         fit
     }
 
-    /// Node sets per group that are to be tried, one after the other. Pods that want to be near to each other, and to nobody who is
-    /// there, need one domain.
+    /// Node sets per group that are to be tried, one after the other. Pods that want to be near to
+    /// each other, and to nobody who is there, need one domain.
     fn alternatives(&mut self, request: &Request, nodes: &[RankSet]) -> Vec<Vec<RankSet>> {
         let Some((near, domains)) = self.domains_of_near(request) else {
             return self.alternative_parts(request, nodes);
@@ -219,12 +242,16 @@ impl Live<'_> {
     fn alternative_parts(&mut self, request: &Request, nodes: &[RankSet]) -> Vec<Vec<RankSet>> {
         let wants = |group: &Group| {
             let mut wants = group.levels.iter().flat_map(|wants| wants.iter());
-            wants.find(|want| want.within == Within::One && !matches!(want.of, RuleScope::Slice(_))).cloned()
+            wants
+                .find(|want| want.within == Within::One && !matches!(want.of, RuleScope::Slice(_)))
+                .cloned()
         };
         let Some(want) = request.groups.iter().find_map(wants) else { return vec![nodes.to_vec()] };
-        let together: Vec<usize> =
-            (0..request.groups.len()).filter(|at| wants(&request.groups[*at]).as_ref() == Some(&want)).collect();
-        let mut shapes = together.iter().flat_map(|at| &request.groups[*at].wants).map(|want| &want.shape);
+        let together: Vec<usize> = (0..request.groups.len())
+            .filter(|at| wants(&request.groups[*at]).as_ref() == Some(&want))
+            .collect();
+        let mut shapes =
+            together.iter().flat_map(|at| &request.groups[*at].wants).map(|want| &want.shape);
         let is_one = shapes.next().is_none_or(|first| shapes.all(|shape| shape == first));
         if want.of == RuleScope::Role && want.role.is_none() && !is_one {
             // Each is to be in a part of its own choice.
@@ -239,7 +266,8 @@ impl Live<'_> {
         self.tightest(request, nodes, &together, parts.into_values().collect())
     }
 
-    /// Node sets per group, of which these groups are limited to one domain: those with room for them, the tightest first.
+    /// Node sets per group, of which these groups are limited to one domain: those with room for
+    /// them, the tightest first.
     fn tightest(
         &mut self,
         request: &Request,
@@ -248,7 +276,8 @@ impl Live<'_> {
         domains: Vec<RankSet>,
     ) -> Vec<Vec<RankSet>> {
         let mut shapes: Vec<(Wanted, u64, RankSet)> = Vec::new();
-        let apart: Vec<Vec<KeyId>> = near.iter().map(|at| request.groups[*at].apart_by(self.cluster)).collect();
+        let apart: Vec<Vec<KeyId>> =
+            near.iter().map(|at| request.groups[*at].apart_by(self.cluster)).collect();
         for (at, apart) in near.iter().zip(&apart) {
             for want in &request.groups[*at].wants {
                 match shapes.iter_mut().find(|(known, ..)| *known.shape == *want.shape) {
@@ -269,8 +298,11 @@ impl Live<'_> {
             let has_room = |(wanted, count, usable): &(Wanted, u64, RankSet)| {
                 let mut left = *count;
                 usable.intersection(&domain).iter().any(|rank| {
-                    left =
-                        left.saturating_sub(wanted.on_node(rank, self.cluster.room(rank, wanted.shape), self.cluster));
+                    left = left.saturating_sub(wanted.on_node(
+                        rank,
+                        self.cluster.room(rank, wanted.shape),
+                        self.cluster,
+                    ));
                     left == 0
                 })
             };
@@ -289,7 +321,8 @@ impl Live<'_> {
         tried.iter().map(|domain| within(nodes, near, domain)).collect()
     }
 
-    /// Puts all pods on nodes one after the other, and takes that back. `None` if one finds no node.
+    /// Puts all pods on nodes one after the other, and takes that back. `None` if one finds no
+    /// node.
     fn shares(&mut self, request: &Request, nodes: &[RankSet]) -> Option<Vec<Share>> {
         let pieces = request.pieces();
         let mut limits = Limits::of(request, &pieces, self.cluster, self.ledger);
@@ -301,7 +334,12 @@ impl Live<'_> {
     }
 
     /// Nodes for all pods by a trial alone: the first of these that will do.
-    pub(super) fn seats_by_trial(&mut self, request: &Request, nodes: &[RankSet], ranks: &[Rank]) -> Option<Seats> {
+    pub(super) fn seats_by_trial(
+        &mut self,
+        request: &Request,
+        nodes: &[RankSet],
+        ranks: &[Rank],
+    ) -> Option<Seats> {
         let pieces = request.pieces();
         self.alternatives(request, nodes).into_iter().find_map(|nodes| {
             self.count_trial(request.pods());
@@ -311,7 +349,8 @@ impl Live<'_> {
             let cells = Cells::of(request, &nodes, ranks, &mut limits, self);
             let (limits, cluster) = (&mut limits, &mut *self.cluster);
             let found = trial::find(request, &pieces, &nodes, &cells, limits, cluster);
-            let found = found.or_else(|| ways::find(request, &pieces, &nodes, &cells, limits, cluster));
+            let found =
+                found.or_else(|| ways::find(request, &pieces, &nodes, &cells, limits, cluster));
             found.map(|found| found.seats)
         })
     }
@@ -322,7 +361,10 @@ impl Live<'_> {
             let group = &request.groups[share.group];
             let shape = Arc::clone(&group.wants[share.want].shape);
             let all = group.ordered_request(&share.nodes, self.cluster);
-            let wants = vec![SlotRequest { slices: share.slices.clone(), ..SlotRequest::new(shape, share.count) }];
+            let wants = vec![SlotRequest {
+                slices: share.slices.clone(),
+                ..SlotRequest::new(shape, share.count)
+            }];
             let max_per_node = [share.max_per_node, all.max_per_node].into_iter().flatten().min();
             let levels = if share.keeps_levels { wishes(&all.levels) } else { all.levels.clone() };
             groups.push(GroupRequest { wants, max_per_node, levels, ..all });
@@ -332,8 +374,11 @@ impl Live<'_> {
             Fit::NotNow => return Fit::NotNow,
             Fit::NotFound => return Fit::NotFound,
         };
-        let mut slots: Allocations =
-            request.groups.iter().map(|group| group.wants.iter().map(|_| Vec::new()).collect()).collect();
+        let mut slots: Allocations = request
+            .groups
+            .iter()
+            .map(|group| group.wants.iter().map(|_| Vec::new()).collect())
+            .collect();
         for (share, of_share) in shares.iter().zip(placed) {
             slots[share.group][share.want].extend(of_share.into_iter().flatten());
         }
@@ -346,14 +391,17 @@ impl Live<'_> {
         Fit::NotFound
     }
 
-    /// Lets the pods into their slots. Of a request that asks about pods each is checked with those before it; false if there is no
-    /// order in which all may come.
+    /// Lets the pods into their slots. Of a request that asks about pods each is checked with those
+    /// before it; false if there is no order in which all may come.
     pub(super) fn house(&mut self, request: &Request, slots: &mut Allocations) -> bool {
         let is_checked = request.asks_about_pods();
-        let (mut left, mut others): (Vec<(&Arc<Pod>, &mut Allocation)>, Vec<_>) = (Vec::new(), Vec::new());
+        let (mut left, mut others): (Vec<(&Arc<Pod>, &mut Allocation)>, Vec<_>) =
+            (Vec::new(), Vec::new());
         for (group, of_wants) in request.groups.iter().zip(slots.iter_mut()) {
-            let pods = group.pods.iter().zip(of_wants).flat_map(|(pods, slots)| pods.iter().zip(slots));
-            // Pods that are to be near to each other may be the first of their like only before others of it come elsewhere.
+            let pods =
+                group.pods.iter().zip(of_wants).flat_map(|(pods, slots)| pods.iter().zip(slots));
+            // Pods that are to be near to each other may be the first of their like only before
+            // others of it come elsewhere.
             if group.is_near_its_own() { left.extend(pods) } else { others.extend(pods) }
         }
         left.extend(others);
@@ -375,13 +423,17 @@ impl Live<'_> {
         self.stay_near(request, slots)
     }
 
-    /// Pods that are to be near to each other are so also beside those that came after them: before their Bindings leave that is asked again.
+    /// Pods that are to be near to each other are so also beside those that came after them: before
+    /// their Bindings leave that is asked again.
     fn stay_near(&mut self, request: &Request, slots: &Allocations) -> bool {
         let near = request.groups.iter().zip(slots).filter(|(group, _)| group.is_near_its_own());
-        let mut near =
-            near.filter(|_| request.groups.len() > 1).flat_map(|(group, slots)| group.pods.iter().zip(slots));
+        let mut near = near
+            .filter(|_| request.groups.len() > 1)
+            .flat_map(|(group, slots)| group.pods.iter().zip(slots));
         near.all(|(pods, slots)| {
-            pods.iter().zip(slots).all(|(pod, slot)| self.ledger.judge(self.cluster, slot, pod).is_none())
+            pods.iter()
+                .zip(slots)
+                .all(|(pod, slot)| self.ledger.judge(self.cluster, slot, pod).is_none())
         })
     }
 }
@@ -392,7 +444,15 @@ fn whole(request: &Request, nodes: &[RankSet]) -> Vec<Share> {
     for (group, (of, nodes)) in request.groups.iter().zip(nodes).enumerate() {
         for (want, slots) in of.wants.iter().enumerate() {
             let (count, slices, nodes) = (slots.count, slots.slices.clone(), nodes.clone());
-            shares.push(Share { group, want, count, slices, nodes, max_per_node: None, keeps_levels: false });
+            shares.push(Share {
+                group,
+                want,
+                count,
+                slices,
+                nodes,
+                max_per_node: None,
+                keeps_levels: false,
+            });
         }
     }
     shares
@@ -400,14 +460,19 @@ fn whole(request: &Request, nodes: &[RankSet]) -> Vec<Share> {
 
 /// What of levels is no condition.
 fn wishes(levels: &LevelWants) -> LevelWants {
-    let wishes: Arc<[LevelWant]> =
-        levels.iter().flat_map(|wants| wants.iter()).filter(|want| want.within == Within::Fewest).cloned().collect();
+    let wishes: Arc<[LevelWant]> = levels
+        .iter()
+        .flat_map(|wants| wants.iter())
+        .filter(|want| want.within == Within::Fewest)
+        .cloned()
+        .collect();
     (!wishes.is_empty()).then_some(wishes)
 }
 
-/// The nodes that the pods may use, by what the rule makes of them: those of a cell are in the same domains of all labels that
-/// some term of the request names and in the same parts of all levels that it asks for, and as good for each group as they are
-/// themselves, if pods have preferences about others.
+/// The nodes that the pods may use, by what the rule makes of them: those of a cell are in the same
+/// domains of all labels that some term of the request names and in the same parts of all levels
+/// that it asks for, and as good for each group as they are themselves, if pods have preferences
+/// about others.
 #[derive(Default)]
 struct Cells {
     nodes: Vec<Vec<Rank>>,
@@ -417,7 +482,8 @@ struct Cells {
     are_alone: bool,
     /// Per cell and group, the scores of its nodes for what they are themselves.
     liked: Vec<Vec<i64>>,
-    /// The label with most domains, if cells are in families of those that differ only by its domains.
+    /// The label with most domains, if cells are in families of those that differ only by its
+    /// domains.
     narrowest: Option<KeyId>,
     /// Per cell, the number of its family.
     family: Vec<usize>,
@@ -453,8 +519,10 @@ impl Cells {
         let mut numbers: HashMap<Kind, usize> = HashMap::new();
         let mut known: HashSet<Option<u32>> = HashSet::new();
         for rank in ranks {
-            let liked: Vec<i64> = liked.iter().map(|liked| liked.get(&rank).copied().unwrap_or(0)).collect();
-            let (domains, parts) = (cluster.domains(rank, &keys), limits.parts(rank, cluster, live.ledger));
+            let liked: Vec<i64> =
+                liked.iter().map(|liked| liked.get(&rank).copied().unwrap_or(0)).collect();
+            let (domains, parts) =
+                (cluster.domains(rank, &keys), limits.parts(rank, cluster, live.ledger));
             cells.are_alone = cells.are_alone && known.insert(domains[0]);
             let kind = Kind { domains, parts, liked };
             let number = numbers.get(&kind).copied().unwrap_or_else(|| {
@@ -471,17 +539,22 @@ impl Cells {
         cells
     }
 
-    /// Cells that differ only by their domains of one label become more crowded together, but for what each has of its own. Not where
-    /// pods may draw others to them: then a cell may become less crowded, too.
+    /// Cells that differ only by their domains of one label become more crowded together, but for
+    /// what each has of its own. Not where pods may draw others to them: then a cell may become
+    /// less crowded, too.
     fn find_families(&mut self, request: &Request, keys: &[KeyId], kinds: HashMap<Kind, usize>) {
-        let draws = |group: &Group| group.sample.shape.constraints.preferred_pods.iter().any(|(weight, _)| *weight > 0);
-        let domains = |at: &usize| kinds.keys().map(|kind| kind.domains[*at]).collect::<HashSet<_>>().len();
+        let draws = |group: &Group| {
+            group.sample.shape.constraints.preferred_pods.iter().any(|(weight, _)| *weight > 0)
+        };
+        let domains =
+            |at: &usize| kinds.keys().map(|kind| kind.domains[*at]).collect::<HashSet<_>>().len();
         let draws = request.groups.iter().any(draws);
         let narrowest = (0..keys.len()).filter(|_| !draws).max_by_key(domains);
         self.narrowest = narrowest.map(|at| keys[at]);
         self.family = (0..self.nodes.len()).collect();
         let Some(narrowest) = narrowest else { return };
-        let mut by_number: Vec<(usize, Kind)> = kinds.into_iter().map(|(kind, number)| (number, kind)).collect();
+        let mut by_number: Vec<(usize, Kind)> =
+            kinds.into_iter().map(|(kind, number)| (number, kind)).collect();
         by_number.sort_unstable_by_key(|(number, _)| *number);
         let mut families: HashMap<Kind, usize> = HashMap::new();
         for (number, mut kind) in by_number {
@@ -491,8 +564,16 @@ impl Cells {
         }
     }
 
-    /// How little a pod of the group and piece, which has these counts, is to come to a cell: what levels ask comes first.
-    fn cost(&self, cell: usize, of: (usize, usize), limits: &Limits, cluster: &Cluster, crowd: Option<CrowdId>) -> i64 {
+    /// How little a pod of the group and piece, which has these counts, is to come to a cell: what
+    /// levels ask comes first.
+    fn cost(
+        &self,
+        cell: usize,
+        of: (usize, usize),
+        limits: &Limits,
+        cluster: &Cluster,
+        crowd: Option<CrowdId>,
+    ) -> i64 {
         self.common_cost(cell, of, limits, cluster, crowd) + self.own_cost(cell, cluster, crowd)
     }
 
@@ -506,7 +587,8 @@ impl Cells {
         crowd: Option<CrowdId>,
     ) -> i64 {
         let by_levels = limits.crowding(piece, &self.parts[cell]) << 32;
-        let crowding = cluster.crowding(self.nodes[cell][0], crowd, |key| Some(key) != self.narrowest);
+        let crowding =
+            cluster.crowding(self.nodes[cell][0], crowd, |key| Some(key) != self.narrowest);
         crowding - self.liked[cell][group] + by_levels
     }
 
@@ -516,7 +598,13 @@ impl Cells {
     }
 
     /// What is to be asked for so many slots per piece and cell.
-    fn shares(&self, request: &Request, pieces: &[Piece<'_>], nodes: &[RankSet], slots: &Slots) -> Vec<Share> {
+    fn shares(
+        &self,
+        request: &Request,
+        pieces: &[Piece<'_>],
+        nodes: &[RankSet],
+        slots: &Slots,
+    ) -> Vec<Share> {
         let of_slice = |piece: &Piece<'_>, count| -> Vec<Slice> {
             piece.slice.map(|number| Slice { number, count }).into_iter().collect()
         };
@@ -525,7 +613,8 @@ impl Cells {
                 let piece = &pieces[*piece];
                 let of_cell: RankSet = self.nodes[*cell].iter().copied().collect();
                 let nodes = of_cell.intersection(&nodes[piece.group]);
-                let (group, want, count, slices) = (piece.group, piece.want, *count, of_slice(piece, *count));
+                let (group, want, count, slices) =
+                    (piece.group, piece.want, *count, of_slice(piece, *count));
                 Share { group, want, count, slices, nodes, max_per_node: None, keeps_levels: true }
             };
             return slots.iter().map(share).collect();
@@ -541,13 +630,23 @@ impl Cells {
             let of = &request.groups[group];
             let constraints = &of.sample.shape.constraints;
             // One pod at most on a node, whichever: the graph may choose other nodes.
-            let is_apart_only = constraints.spreads.is_empty() && constraints.near.is_empty() && self.are_alone;
+            let is_apart_only =
+                constraints.spreads.is_empty() && constraints.near.is_empty() && self.are_alone;
             let are_apart = is_apart_only && of.stance.own.apart.iter().all(|apart| *apart);
             let any_will_do = is_alone && count == 1 && are_apart && !constraints.prefers_by_pods();
-            let (slots, slices) = (count * chosen.len(), of_slice(&pieces[piece], count * chosen.len()));
+            let (slots, slices) =
+                (count * chosen.len(), of_slice(&pieces[piece], count * chosen.len()));
             let nodes = if any_will_do { nodes[group].clone() } else { chosen };
             let max_per_node = Some(count as u64);
-            Share { group, want, count: slots, slices, nodes, max_per_node, keeps_levels: !any_will_do }
+            Share {
+                group,
+                want,
+                count: slots,
+                slices,
+                nodes,
+                max_per_node,
+                keeps_levels: !any_will_do,
+            }
         };
         by_number.into_iter().map(share).collect()
     }

@@ -4,8 +4,8 @@ use std::ops::Sub;
 
 use super::Live;
 
-/// A question to the resource graph may take as long as so many requests that need not be asked about again: half a millisecond, and
-/// hardly ever more than two.
+/// A question to the resource graph may take as long as so many requests that need not be asked
+/// about again: half a millisecond, and hardly ever more than two.
 const OF_A_QUESTION: u64 = 512;
 
 /// Pods that a trial puts on nodes in about the time of a question.
@@ -14,8 +14,9 @@ const PODS_OF_A_QUESTION: usize = 64;
 /// Nodes of which a copy without whoever has an end is made in that time.
 const NODES_OF_A_QUESTION: usize = 1_024;
 
-/// What is done in one go at most, by about how long it takes: as much as to look at so many requests of which what was found out before
-/// still stands. What takes longer counts as several, so that it is one bound for all that adds up to one wait.
+/// What is done in one go at most, by about how long it takes: as much as to look at so many
+/// requests of which what was found out before still stands. What takes longer counts as several,
+/// so that it is one bound for all that adds up to one wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Effort(u64);
 
@@ -43,7 +44,8 @@ impl Effort {
         let (questions, looked_at) = (live.ledger.questions, *requests);
         move |live| {
             *requests += 1;
-            let spent = Effort::questions(live.ledger.questions - questions).and(*requests - looked_at);
+            let spent =
+                Effort::questions(live.ledger.questions - questions).and(*requests - looked_at);
             spent >= self
         }
     }

@@ -1,4 +1,5 @@
-//! Which nodes are held for a request that is passed by no more: no more of them than it needs, those with the fewest ends in the way.
+//! Which nodes are held for a request that is passed by no more: no more of them than it needs,
+//! those with the fewest ends in the way.
 
 use std::sync::Arc;
 
@@ -12,8 +13,8 @@ use crate::plan::Capacity;
 const TRIES_TO_LEAVE_OUT: usize = 64;
 
 impl Live<'_> {
-    /// What is held for a request, if it is enough for it still on those of the nodes that it may use. Where others have left to whom it was
-    /// to be near, some of it may be.
+    /// What is held for a request, if it is enough for it still on those of the nodes that it may
+    /// use. Where others have left to whom it was to be near, some of it may be.
     pub(super) fn still_enough_of(
         &mut self,
         request: &Request,
@@ -30,16 +31,21 @@ impl Live<'_> {
         self.is_enough(request, nodes, sieve.as_ref(), &ranks).then(|| Arc::clone(held))
     }
 
-    /// These nodes are enough for a request once everything with an end has ended, by the rules that the graph keeps or a sieve.
+    /// These nodes are enough for a request once everything with an end has ended, by the rules
+    /// that the graph keeps or a sieve.
     pub(super) fn are_enough_some_day(&mut self, request: &Request, nodes: &[RankSet]) -> bool {
         let sieve = Sieve::of(request, nodes, self);
         let ranks: Vec<Rank> = union(nodes).iter().collect();
         self.is_enough(request, nodes, sieve.as_ref(), &ranks)
     }
 
-    /// The fewest of these nodes that are enough for a request once everything with an end has ended, those with the fewest ends in the
-    /// way.
-    pub(super) fn fewest_that_are_enough(&mut self, request: &Request, nodes: &[RankSet]) -> Option<RankSet> {
+    /// The fewest of these nodes that are enough for a request once everything with an end has
+    /// ended, those with the fewest ends in the way.
+    pub(super) fn fewest_that_are_enough(
+        &mut self,
+        request: &Request,
+        nodes: &[RankSet],
+    ) -> Option<RankSet> {
         if request.needs_a_trial() {
             return self.together_some_day(request, nodes);
         }
@@ -62,20 +68,35 @@ impl Live<'_> {
         are_enough.then(|| union(&self.within(request, nodes, sieve, &enough)))
     }
 
-    /// Of nodes that are enough, and would not be without the last of them: where all pods are to be in one part of a level it is that
-    /// node's, and the others need not be held.
-    fn enough_of(&mut self, request: &Request, nodes: &[RankSet], sieve: Option<&Sieve>, ranks: &[Rank]) -> Vec<Rank> {
-        let wants = request.groups.iter().flat_map(|group| group.levels.iter().flat_map(|wants| wants.iter()));
-        let levels: Vec<_> = wants.filter(|want| want.within == Within::One).map(|want| &want.level).collect();
-        let (Some(level), Some(last)) = (levels.first(), ranks.last()) else { return ranks.to_vec() };
+    /// Of nodes that are enough, and would not be without the last of them: where all pods are to
+    /// be in one part of a level it is that node's, and the others need not be held.
+    fn enough_of(
+        &mut self,
+        request: &Request,
+        nodes: &[RankSet],
+        sieve: Option<&Sieve>,
+        ranks: &[Rank],
+    ) -> Vec<Rank> {
+        let wants = request
+            .groups
+            .iter()
+            .flat_map(|group| group.levels.iter().flat_map(|wants| wants.iter()));
+        let levels: Vec<_> =
+            wants.filter(|want| want.within == Within::One).map(|want| &want.level).collect();
+        let (Some(level), Some(last)) = (levels.first(), ranks.last()) else {
+            return ranks.to_vec();
+        };
         let part = self.ledger.part_of(self.cluster, level, *last);
-        let is_there = |rank: &&Rank| part.is_some() && self.ledger.part_of(self.cluster, level, **rank) == part;
+        let is_there = |rank: &&Rank| {
+            part.is_some() && self.ledger.part_of(self.cluster, level, **rank) == part
+        };
         let there: Vec<Rank> = ranks.iter().filter(is_there).copied().collect();
         if self.is_enough(request, nodes, sieve, &there) { there } else { ranks.to_vec() }
     }
 
-    /// The same without nodes that others make needless: pods of several groups need different ones, and those that are to be in parts of
-    /// levels need few of each. Those with the most ends in the way go first.
+    /// The same without nodes that others make needless: pods of several groups need different
+    /// ones, and those that are to be in parts of levels need few of each. Those with the most ends
+    /// in the way go first.
     fn without_needless(
         &mut self,
         request: &Request,

@@ -1,4 +1,5 @@
-//! A group of a request: what is known of where its pods may go, and how the ledger is asked for them.
+//! A group of a request: what is known of where its pods may go, and how the ledger is asked for
+//! them.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,7 +16,10 @@ use fluxqueue_workload::levels::{RuleScope, Spread};
 impl Group {
     /// Asks for so many more pods like this one.
     pub(super) fn add(&mut self, pod: &Arc<Pod>, times: usize) {
-        let known = self.wants.iter().position(|want| Arc::ptr_eq(&want.shape, &pod.shape) || want.shape == pod.shape);
+        let known = self
+            .wants
+            .iter()
+            .position(|want| Arc::ptr_eq(&want.shape, &pod.shape) || want.shape == pod.shape);
         let at = known.unwrap_or_else(|| {
             self.wants.push(SlotRequest::new(Arc::clone(&pod.shape), 0));
             self.pods.push(Pods::with_capacity(0));
@@ -61,7 +65,8 @@ impl Group {
         let [own, others] = [self, other].map(|group| &group.sample.shape.constraints.spreads);
         others.iter().all(|of| {
             let is_as_even = |spread: &SpreadConstraint| {
-                spread.max_skew <= of.max_skew && SpreadConstraint { max_skew: of.max_skew, ..spread.clone() } == *of
+                spread.max_skew <= of.max_skew
+                    && SpreadConstraint { max_skew: of.max_skew, ..spread.clone() } == *of
             };
             own.iter().any(is_as_even)
         })
@@ -72,18 +77,27 @@ impl Group {
         self.sample.shape.constraints.asks_about_pods() || !self.stance.repelled_by.is_empty()
     }
 
-    /// Nodes to which its pods are admitted, now or some day, if parts of a level may differ by so much only: the parts of these count.
-    /// As kube-scheduler's nodeAffinityPolicy has it, it does not matter what else keeps the pods off them now.
+    /// Nodes to which its pods are admitted, now or some day, if parts of a level may differ by so
+    /// much only: the parts of these count. As kube-scheduler's nodeAffinityPolicy has it, it does
+    /// not matter what else keeps the pods off them now.
     pub(crate) fn counted(&self, cluster: &mut Cluster) -> Option<RankSet> {
         let mut wants = self.levels.iter().flat_map(|wants| wants.iter());
-        wants.find(|want| matches!(want.within, Within::Spread(Spread { max_skew: Some(_), .. })))?;
+        wants
+            .find(|want| matches!(want.within, Within::Spread(Spread { max_skew: Some(_), .. })))?;
         Some(self.admitted(cluster))
     }
 
-    /// The parts that have as many of the job's pods as they may have beside the others that are there.
-    pub(crate) fn full_parts(&self, want: &LevelWant, ledger: &Ledger, cluster: &mut Cluster) -> BTreeSet<String> {
+    /// The parts that have as many of the job's pods as they may have beside the others that are
+    /// there.
+    pub(crate) fn full_parts(
+        &self,
+        want: &LevelWant,
+        ledger: &Ledger,
+        cluster: &mut Cluster,
+    ) -> BTreeSet<String> {
         let Within::Beside(spread, standing) = &want.within else { return BTreeSet::new() };
-        let least = if spread.max_skew.is_some() { self.least(want, standing, ledger, cluster) } else { 0 };
+        let least =
+            if spread.max_skew.is_some() { self.least(want, standing, ledger, cluster) } else { 0 };
         let is_full = |count: u32| {
             spread.max_per_part.is_some_and(|most| count >= most)
                 || spread.max_skew.is_some_and(|skew| count.saturating_sub(least) >= skew)
@@ -91,20 +105,34 @@ impl Group {
         standing.iter().filter(|(_, count)| is_full(*count)).map(|(part, _)| part.clone()).collect()
     }
 
-    /// How many of a job's pods are in the part that has the fewest, of those that have a node to which the pods are admitted.
-    fn least(&self, want: &LevelWant, standing: &[(String, u32)], ledger: &Ledger, cluster: &mut Cluster) -> u32 {
+    /// How many of a job's pods are in the part that has the fewest, of those that have a node to
+    /// which the pods are admitted.
+    fn least(
+        &self,
+        want: &LevelWant,
+        standing: &[(String, u32)],
+        ledger: &Ledger,
+        cluster: &mut Cluster,
+    ) -> u32 {
         let admitted = self.admitted(cluster);
-        let standing_in =
-            |part: &String| standing.iter().find(|(known, _)| known == part).map_or(0, |(_, count)| *count);
-        // Of those who are in one part of another level, the parts count that are in it: not of slices, of which others are elsewhere.
+        let standing_in = |part: &String| {
+            standing.iter().find(|(known, _)| known == part).map_or(0, |(_, count)| *count)
+        };
+        // Of those who are in one part of another level, the parts count that are in it: not of
+        // slices, of which others are elsewhere.
         let is_within = |rank: &Rank| {
             self.levels.iter().flat_map(|wants| wants.iter()).all(|other| match &other.within {
                 _ if matches!(other.of, RuleScope::Slice(_)) => true,
-                Within::Part(part) => ledger.part_of(cluster, &other.level, *rank).as_deref() == Some(&**part),
+                Within::Part(part) => {
+                    ledger.part_of(cluster, &other.level, *rank).as_deref() == Some(&**part)
+                }
                 _ => true,
             })
         };
-        let parts = admitted.iter().filter(is_within).filter_map(|rank| ledger.part_of(cluster, &want.level, rank));
+        let parts = admitted
+            .iter()
+            .filter(is_within)
+            .filter_map(|rank| ledger.part_of(cluster, &want.level, rank));
         let parts: BTreeSet<String> = parts.collect();
         parts.iter().map(standing_in).min().unwrap_or(0)
     }
@@ -113,8 +141,8 @@ impl Group {
         cluster.admitted(&self.sample.shape.constraints, self.queue_nodes.as_deref())
     }
 
-    /// By their own anti-affinity no two of its pods may share one of these nodes, and that is all that it says of them: the graph can
-    /// keep that.
+    /// By their own anti-affinity no two of its pods may share one of these nodes, and that is all
+    /// that it says of them: the graph can keep that.
     pub(super) fn has_nodes_for_itself(&self, nodes: &RankSet, cluster: &mut Cluster) -> bool {
         self.apart_by(cluster).into_iter().any(|key| cluster.tells_apart(key, nodes))
     }
@@ -143,7 +171,10 @@ impl Group {
             counted: self.counted(cluster),
             lifetime: self.lifetime,
             are_apart: self.has_nodes_for_itself(nodes, cluster),
-            max_per_node: self.volumes.as_ref().and_then(|_| cluster.volumes().most_on_a_node(&self.sample)),
+            max_per_node: self
+                .volumes
+                .as_ref()
+                .and_then(|_| cluster.volumes().most_on_a_node(&self.sample)),
             levels: self.levels.clone(),
             tenancy: self.tenancy,
         }

@@ -16,7 +16,8 @@ pub(crate) struct HeldNodes {
     holders: Vec<Holder>,
     /// Some of these are to be apart from others, spread among others, or near to others.
     ask_about_others: bool,
-    /// Who has slots, and has not begun: pods that would make them uneven, or draw them away, come after them.
+    /// Who has slots, and has not begun: pods that would make them uneven, or draw them away, come
+    /// after them.
     beginning: Vec<Beginning>,
     /// Somebody was kept off nodes by these.
     has_anybody_to_come_after: Cell<bool>,
@@ -46,7 +47,8 @@ struct Beginning {
 pub(super) struct Left {
     /// Per group.
     pub(super) nodes: Vec<RankSet>,
-    /// The first of those whose pods it would keep away from what they are promised, or hold, if it took others.
+    /// The first of those whose pods it would keep away from what they are promised, or hold, if it
+    /// took others.
     pub(super) spares: Option<JobId>,
 }
 
@@ -61,14 +63,24 @@ pub(super) struct InQueue {
 }
 
 impl HeldNodes {
-    /// What is held when a walk begins: nothing, but for those who have not begun since the last one.
+    /// What is held when a walk begins: nothing, but for those who have not begun since the last
+    /// one.
     pub(super) fn after(last: &Self) -> Self {
         let has_anybody_to_come_after = last.has_anybody_to_come_after.clone();
-        HeldNodes { beginning: last.beginning.clone(), has_anybody_to_come_after, ..HeldNodes::default() }
+        HeldNodes {
+            beginning: last.beginning.clone(),
+            has_anybody_to_come_after,
+            ..HeldNodes::default()
+        }
     }
 
     /// Somebody has slots on these nodes.
-    pub(crate) fn note_beginning(&mut self, nodes: RankSet, request: &Request, pending: &PendingRequest) {
+    pub(crate) fn note_beginning(
+        &mut self,
+        nodes: RankSet,
+        request: &Request,
+        pending: &PendingRequest,
+    ) {
         let is_like = |known: &&mut Beginning| request.is_one_like(&known.request);
         if let Some(known) = self.beginning.iter_mut().find(is_like) {
             known.nodes.union_with(&nodes);
@@ -81,7 +93,8 @@ impl HeldNodes {
 
     /// Others wait for this one to begin, or may.
     pub(crate) fn is_waited_for(&self, pending: &PendingRequest) -> bool {
-        self.has_anybody_to_come_after.get() && self.beginning.iter().any(|one| one.who.contains(pending))
+        self.has_anybody_to_come_after.get()
+            && self.beginning.iter().any(|one| one.who.contains(pending))
     }
 
     /// Only these have not begun.
@@ -111,15 +124,26 @@ impl HeldNodes {
     pub(super) fn add_nodes(&mut self, nodes: &Arc<RankSet>, request: &Arc<Request>, job: JobId) {
         if !nodes.is_empty() {
             self.held.union_with(nodes);
-            let asks = |group: &Group| group.repels_pods() || group.is_spread() || group.is_near_its_own();
+            let asks =
+                |group: &Group| group.repels_pods() || group.is_spread() || group.is_near_its_own();
             self.ask_about_others |= request.groups.iter().any(asks);
-            self.holders.push(Holder { nodes: Arc::clone(nodes), request: Arc::clone(request), job });
+            self.holders.push(Holder {
+                nodes: Arc::clone(nodes),
+                request: Arc::clone(request),
+                job,
+            });
         }
     }
 
-    /// What is left to a request of the nodes that its groups may use: those that nobody holds, and where it keeps nobody away from
-    /// what he holds, or is promised; nor is where somebody would then be kept from what he holds by his own terms.
-    pub(super) fn left_to<C: Capacity>(&self, request: &Request, open: &[RankSet], capacity: &mut C) -> Left {
+    /// What is left to a request of the nodes that its groups may use: those that nobody holds, and
+    /// where it keeps nobody away from what he holds, or is promised; nor is where somebody would
+    /// then be kept from what he holds by his own terms.
+    pub(super) fn left_to<C: Capacity>(
+        &self,
+        request: &Request,
+        open: &[RankSet],
+        capacity: &mut C,
+    ) -> Left {
         let mut spares = None;
         let around = self.around_those_who_ask(request, capacity);
         let nodes = request.groups.iter().zip(open).map(|(group, open)| {
@@ -142,9 +166,13 @@ impl HeldNodes {
         Left { nodes: nodes.collect(), spares }
     }
 
-    /// Where pods of a request would keep those who hold nodes away from them, since these are to be apart from it, or spread among pods
-    /// like its own, or near to them.
-    fn around_those_who_ask<C: Capacity>(&self, request: &Request, capacity: &mut C) -> Vec<(RankSet, JobId)> {
+    /// Where pods of a request would keep those who hold nodes away from them, since these are to
+    /// be apart from it, or spread among pods like its own, or near to them.
+    fn around_those_who_ask<C: Capacity>(
+        &self,
+        request: &Request,
+        capacity: &mut C,
+    ) -> Vec<(RankSet, JobId)> {
         let mut around = Vec::new();
         for holder in self.holders.iter().filter(|_| self.ask_about_others) {
             for group in &holder.request.groups {
@@ -155,7 +183,8 @@ impl HeldNodes {
                     around.push((capacity.crowded_by(group, request, &holder.nodes), holder.job));
                 }
                 if group.is_near_its_own() {
-                    around.push((capacity.drawn_away_by(group, request, &holder.nodes), holder.job));
+                    around
+                        .push((capacity.drawn_away_by(group, request, &holder.nodes), holder.job));
                 }
             }
         }
@@ -164,7 +193,9 @@ impl HeldNodes {
             let Some(job) = who.first().map(PendingRequest::job) else { continue };
             for group in &theirs.groups {
                 // Pods that are to be as even leave it so.
-                if group.is_spread() && !request.groups.iter().all(|other| other.is_as_even_as(group)) {
+                if group.is_spread()
+                    && !request.groups.iter().all(|other| other.is_as_even_as(group))
+                {
                     around.push((capacity.crowded_by(group, request, nodes), job));
                 }
                 if group.is_near_its_own() {
@@ -178,10 +209,17 @@ impl HeldNodes {
         around
     }
 
-    /// The nodes that are closed to a request by those who hold nodes: these, and where it would keep one of them away.
-    pub(super) fn closed_to<C: Capacity>(&self, request: Option<&Request>, capacity: &mut C) -> Cow<'_, RankSet> {
+    /// The nodes that are closed to a request by those who hold nodes: these, and where it would
+    /// keep one of them away.
+    pub(super) fn closed_to<C: Capacity>(
+        &self,
+        request: Option<&Request>,
+        capacity: &mut C,
+    ) -> Cow<'_, RankSet> {
         let mut closed = Cow::Borrowed(&self.held);
-        for (nodes, _) in request.iter().flat_map(|request| self.around_those_who_ask(request, capacity)) {
+        for (nodes, _) in
+            request.iter().flat_map(|request| self.around_those_who_ask(request, capacity))
+        {
             closed.to_mut().union_with(&nodes);
         }
         closed
@@ -211,7 +249,10 @@ impl HeldNodes {
 
     /// The first job in the queue whose nodes are in the way.
     pub(super) fn first_in_the_way(&self, open: &[RankSet]) -> Option<JobId> {
-        let in_the_way = self.holders.iter().find(|holder| open.iter().any(|open| holder.nodes.intersects(open)));
+        let in_the_way = self
+            .holders
+            .iter()
+            .find(|holder| open.iter().any(|open| holder.nodes.intersects(open)));
         in_the_way.or(self.holders.first()).map(|holder| holder.job)
     }
 

@@ -1,13 +1,15 @@
-//! Requests whose pods are kept off nodes by pods that end: by anti-affinity, theirs or their own, or since these have a host port, a
-//! disk or a claim that they need, or as many volumes as a node attaches.
+//! Requests whose pods are kept off nodes by pods that end: by anti-affinity, theirs or their own,
+//! or since these have a host port, a disk or a claim that they need, or as many volumes as a node
+//! attaches.
 //!
-//! They wait for these ends as others wait for room, so that a stream of small jobs cannot keep one of them away for ever. Whose pods
-//! are kept away by what never ends waits for nothing. No such request is promised a start: where its pods may be depends on
-//! pods that come and go.
+//! They wait for these ends as others wait for room, so that a stream of small jobs cannot keep one
+//! of them away for ever. Whose pods are kept away by what never ends waits for nothing. No such
+//! request is promised a start: where its pods may be depends on pods that come and go.
 //!
-//! What is held for one is to be enough by the rules among its own pods, too. That no two may share a node the graph keeps. Where they
-//! may share no wider domain, or pods of several groups are to be apart, a [`Sieve`] leaves each group such nodes that the graph
-//! cannot break a rule by its choice among them. It may miss a way where labels overlap; then nothing is held.
+//! What is held for one is to be enough by the rules among its own pods, too. That no two may share
+//! a node the graph keeps. Where they may share no wider domain, or pods of several groups are to
+//! be apart, a [`Sieve`] leaves each group such nodes that the graph cannot break a rule by its
+//! choice among them. It may miss a way where labels overlap; then nothing is held.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -32,7 +34,8 @@ impl Group {
 }
 
 impl Request {
-    /// Pods that end may keep some of its pods off nodes until then, as far as was known when the walk began.
+    /// Pods that end may keep some of its pods off nodes until then, as far as was known when the
+    /// walk began.
     pub(super) fn may_be_kept_away(&self) -> bool {
         self.groups.iter().any(Group::may_be_kept_away)
     }
@@ -40,23 +43,31 @@ impl Request {
     /// A pod on a node may have to go before one of it can come there.
     pub(crate) fn is_kept_away_by(&self, pod: &Pod, cluster: &Cluster) -> bool {
         let keeps_away = |group: &Group| {
-            let takes_volumes = || group.volumes.as_ref().is_some_and(|needs| needs.rests_on_others()) && concern(pod);
-            cluster.are_apart(&group.sample, pod) || cluster.crowds(pod, &group.sample) || takes_volumes()
+            let takes_volumes = || {
+                group.volumes.as_ref().is_some_and(|needs| needs.rests_on_others()) && concern(pod)
+            };
+            cluster.are_apart(&group.sample, pod)
+                || cluster.crowds(pod, &group.sample)
+                || takes_volumes()
         };
         self.groups.iter().any(keeps_away)
     }
 }
 
 impl Attempt {
-    /// How many nodes the pods need that may share none with each other, and how many they may use; `None` if they may share.
+    /// How many nodes the pods need that may share none with each other, and how many they may use;
+    /// `None` if they may share.
     pub(crate) fn nodes_for_each(&self, cluster: &mut Cluster) -> Option<(u64, usize)> {
         let groups = self.request.groups.iter().zip(&*self.open);
-        let apart: Vec<_> = groups.filter(|(group, open)| group.has_nodes_for_itself(open, cluster)).collect();
+        let apart: Vec<_> =
+            groups.filter(|(group, open)| group.has_nodes_for_itself(open, cluster)).collect();
         let open: Vec<RankSet> = apart.iter().map(|(_, open)| RankSet::clone(open)).collect();
-        (!apart.is_empty()).then(|| (apart.iter().map(|(group, _)| group.size()).sum(), union(&open).len()))
+        (!apart.is_empty())
+            .then(|| (apart.iter().map(|(group, _)| group.size()).sum(), union(&open).len()))
     }
 
-    /// A host port that more of the pods want than there are nodes for them: which one, how many pods, and how many nodes.
+    /// A host port that more of the pods want than there are nodes for them: which one, how many
+    /// pods, and how many nodes.
     pub(crate) fn short_of_port(&self) -> Option<(&HostPort, u64, usize)> {
         let mut ports: BTreeMap<&HostPort, (u64, RankSet)> = BTreeMap::new();
         for (group, open) in self.request.groups.iter().zip(&*self.open) {
@@ -71,9 +82,11 @@ impl Attempt {
     }
 }
 
-/// Which of the nodes that the groups of a request may use some day are left to them, such that its own pods keep none of them away.
+/// Which of the nodes that the groups of a request may use some day are left to them, such that its
+/// own pods keep none of them away.
 pub(super) struct Sieve {
-    /// Groups of which no two pods may be in one domain of a label, by number; twice the same for pods of one group.
+    /// Groups of which no two pods may be in one domain of a label, by number; twice the same for
+    /// pods of one group.
     rivals: Vec<(usize, usize, KeyId)>,
     /// Per group, the nodes where a pod of it could be once everything with an end has ended.
     nodes: Vec<RankSet>,
@@ -94,12 +107,17 @@ impl Sieve {
         Some(Sieve { rivals, nodes, order })
     }
 
-    /// Per group, those of these nodes that it may use whatever the others of the request use: the first ones.
+    /// Per group, those of these nodes that it may use whatever the others of the request use: the
+    /// first ones.
     pub(super) fn sift(&self, request: &Request, ranks: &[Rank], live: &Live<'_>) -> Vec<RankSet> {
         let among: RankSet = ranks.iter().copied().collect();
-        let mut left: Vec<RankSet> = self.nodes.iter().map(|nodes| nodes.intersection(&among)).collect();
-        let is_bound = |group: usize| self.rivals.iter().any(|(one, other, _)| [*one, *other].contains(&group));
-        let bound: Vec<usize> = self.order.iter().copied().filter(|group| is_bound(*group)).collect();
+        let mut left: Vec<RankSet> =
+            self.nodes.iter().map(|nodes| nodes.intersection(&among)).collect();
+        let is_bound = |group: usize| {
+            self.rivals.iter().any(|(one, other, _)| [*one, *other].contains(&group))
+        };
+        let bound: Vec<usize> =
+            self.order.iter().copied().filter(|group| is_bound(*group)).collect();
         let mut pods: Vec<u64> = request.groups.iter().map(Group::size).collect();
         let mut taken: HashSet<(usize, KeyId, u32)> = HashSet::new();
         for group in &bound {
@@ -140,7 +158,8 @@ impl Sieve {
         if self.leaves_one_per_domain(group) || of.stance.own.apart.contains(&true) {
             return 1;
         }
-        let rooms = of.wants.iter().map(|want| live.ledger.room_some_day(live.cluster, rank, &want.shape));
+        let rooms =
+            of.wants.iter().map(|want| live.ledger.room_some_day(live.cluster, rank, &want.shape));
         rooms.min().unwrap_or(1).max(1)
     }
 }
@@ -149,7 +168,10 @@ impl Sieve {
 fn rivals(request: &Request, nodes: &[RankSet], live: &mut Live<'_>) -> Vec<(usize, usize, KeyId)> {
     let mut rivals = BTreeSet::new();
     for (one, group) in request.groups.iter().enumerate().filter(|(_, group)| group.repels_pods()) {
-        let wider = group.apart_by(live.cluster).into_iter().filter(|key| !live.cluster.tells_apart(*key, &nodes[one]));
+        let wider = group
+            .apart_by(live.cluster)
+            .into_iter()
+            .filter(|key| !live.cluster.tells_apart(*key, &nodes[one]));
         rivals.extend(wider.map(|key| (one, one, key)));
         for (other, of) in request.groups.iter().enumerate().filter(|(other, _)| *other != one) {
             let terms = &group.sample.shape.constraints.repels;
@@ -161,8 +183,9 @@ fn rivals(request: &Request, nodes: &[RankSet], live: &mut Live<'_>) -> Vec<(usi
 }
 
 impl Live<'_> {
-    /// The nodes on which pods of a request could be, if it has come to nothing for the only reason that pods with an end are in the
-    /// way of its pods, or have to end first for these to be apart.
+    /// The nodes on which pods of a request could be, if it has come to nothing for the only reason
+    /// that pods with an end are in the way of its pods, or have to end first for these to be
+    /// apart.
     pub(super) fn nodes_waited_for(
         &mut self,
         request: &Request,
@@ -173,7 +196,8 @@ impl Live<'_> {
         let nodes: Vec<RankSet> = request.groups.iter().map(|group| self.some_day(group)).collect();
         let is_anybody_in_the_way = nodes != open;
         if request.needs_a_trial() {
-            return (is_not_found || is_anybody_in_the_way).then(|| self.waited_for_together(request, &nodes))?;
+            return (is_not_found || is_anybody_in_the_way)
+                .then(|| self.waited_for_together(request, &nodes))?;
         }
         let may_be_apart = is_not_found && request.groups.iter().any(Group::repels_pods);
         if nodes.iter().any(RankSet::is_empty) || !(is_anybody_in_the_way || may_be_apart) {
@@ -182,29 +206,46 @@ impl Live<'_> {
         let sieve = Sieve::of(request, &nodes, self);
         let all = union(&nodes);
         match self.forecast_on(request, &nodes, sieve.as_ref(), &all.iter().collect::<Vec<_>>()) {
-            // There is room where its pods may be, and no way was found all the same: nobody's end helps.
+            // There is room where its pods may be, and no way was found all the same: nobody's end
+            // helps.
             Forecast::Now if !is_anybody_in_the_way => None,
-            Forecast::Now | Forecast::At(_) | Forecast::Eventually => Some(self.eligible(request, &nodes)),
+            Forecast::Now | Forecast::At(_) | Forecast::Eventually => {
+                Some(self.eligible(request, &nodes))
+            }
             Forecast::Blocked | Forecast::Never | Forecast::NotFound => None,
         }
     }
 
-    /// Per group, those of these nodes where a pod of it could be once everything with an end has ended.
-    pub(super) fn eligible_by_group(&mut self, request: &Request, nodes: &[RankSet]) -> Vec<RankSet> {
+    /// Per group, those of these nodes where a pod of it could be once everything with an end has
+    /// ended.
+    pub(super) fn eligible_by_group(
+        &mut self,
+        request: &Request,
+        nodes: &[RankSet],
+    ) -> Vec<RankSet> {
         let groups = self.groups(request, nodes).into_iter();
         let eligible = groups.map(|group| self.ledger.eligible(&[group]).unwrap_or_default());
         eligible.zip(nodes).map(|(eligible, nodes)| eligible.intersection(nodes)).collect()
     }
 
     /// When all pods could start on some of these nodes, such that their own rules are kept.
-    fn forecast_on(&mut self, request: &Request, nodes: &[RankSet], sieve: Option<&Sieve>, ranks: &[Rank]) -> Forecast {
+    fn forecast_on(
+        &mut self,
+        request: &Request,
+        nodes: &[RankSet],
+        sieve: Option<&Sieve>,
+        ranks: &[Rank],
+    ) -> Forecast {
         let within = self.within(request, nodes, sieve, ranks);
         if within.iter().any(RankSet::is_empty) {
             return Forecast::Never;
         }
         let Some(sieve) = sieve else { return self.forecast(request, &within) };
         let mut groups = self.groups(request, &within);
-        groups.iter_mut().enumerate().for_each(|(at, group)| group.are_apart |= sieve.leaves_one_per_domain(at));
+        groups
+            .iter_mut()
+            .enumerate()
+            .for_each(|(at, group)| group.are_apart |= sieve.leaves_one_per_domain(at));
         self.ledger.forecast(&groups).unwrap_or(Forecast::Blocked)
     }
 
@@ -235,10 +276,16 @@ impl Live<'_> {
         matches!(forecast, Forecast::Now | Forecast::At(_) | Forecast::Eventually)
     }
 
-    /// These nodes, those first where the fewest have to end: whose ends nobody knows, or who keep pods of the request away.
-    pub(super) fn fewest_in_the_way_first(&mut self, request: &Request, nodes: &RankSet) -> Vec<Rank> {
+    /// These nodes, those first where the fewest have to end: whose ends nobody knows, or who keep
+    /// pods of the request away.
+    pub(super) fn fewest_in_the_way_first(
+        &mut self,
+        request: &Request,
+        nodes: &RankSet,
+    ) -> Vec<Rank> {
         let ranks: Vec<Rank> = nodes.iter().collect();
-        let mut in_the_way: Vec<u32> = ranks.iter().map(|rank| self.ledger.unknown_ends(*rank)).collect();
+        let mut in_the_way: Vec<u32> =
+            ranks.iter().map(|rank| self.ledger.unknown_ends(*rank)).collect();
         for group in request.groups.iter().filter(|group| group.depends_on_pods()) {
             let passing = self.cluster.passing(&group.sample, &ranks);
             in_the_way.iter_mut().zip(passing).for_each(|(all, more)| *all += more);

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use super::kept_away::union;
 use super::{
-    Booking, Capacity, Delay, Group, Kept, Late, Limited, Outcome, Promising, Remade, Request, Reserved, Version,
+    Booking, Capacity, Delay, Group, Kept, Late, Limited, Outcome, Promising, Remade, Request,
+    Reserved, Version,
 };
 use crate::cluster::{Cluster, Company};
 use crate::fluxion::{self, Fit, Forecast, Later, Rank, RankSet};
@@ -35,7 +36,8 @@ impl Live<'_> {
         }
     }
 
-    /// Of these nodes those are left that the group could use now, whatever pods that ask about others and volumes make of them.
+    /// Of these nodes those are left that the group could use now, whatever pods that ask about
+    /// others and volumes make of them.
     fn narrow_to_usable(&mut self, group: &Group, nodes: &mut RankSet) {
         nodes.subtract(self.suspects);
         self.narrow(nodes, group);
@@ -48,7 +50,9 @@ impl Live<'_> {
             let full = group.full_parts(want, self.ledger, self.cluster);
             if !full.is_empty() {
                 let part = |rank| self.ledger.part_of(self.cluster, &want.level, rank);
-                let closed = nodes.iter().filter(|rank| part(*rank).is_some_and(|part| full.contains(&part)));
+                let closed = nodes
+                    .iter()
+                    .filter(|rank| part(*rank).is_some_and(|part| full.contains(&part)));
                 let closed: RankSet = closed.collect();
                 nodes.subtract(&closed);
             }
@@ -64,7 +68,12 @@ impl Live<'_> {
     }
 
     pub(super) fn groups(&mut self, request: &Request, nodes: &[RankSet]) -> Vec<GroupRequest> {
-        request.groups.iter().zip(nodes).map(|(group, nodes)| group.request(nodes, self.cluster)).collect()
+        request
+            .groups
+            .iter()
+            .zip(nodes)
+            .map(|(group, nodes)| group.request(nodes, self.cluster))
+            .collect()
     }
 
     /// The same, and before that on these nodes.
@@ -85,8 +94,17 @@ impl Live<'_> {
     }
 
     /// The same, each group first where it would rather be.
-    pub(super) fn ordered_groups(&mut self, request: &Request, nodes: &[RankSet]) -> Vec<GroupRequest> {
-        request.groups.iter().zip(nodes).map(|(group, nodes)| group.ordered_request(nodes, self.cluster)).collect()
+    pub(super) fn ordered_groups(
+        &mut self,
+        request: &Request,
+        nodes: &[RankSet],
+    ) -> Vec<GroupRequest> {
+        request
+            .groups
+            .iter()
+            .zip(nodes)
+            .map(|(group, nodes)| group.ordered_request(nodes, self.cluster))
+            .collect()
     }
 }
 
@@ -94,7 +112,8 @@ impl Capacity for Live<'_> {
     type Slots = Allocations;
 
     fn version(&self, request: &Request) -> Version {
-        let mut nodes = self.cluster.nodes_version() + self.suspects_version + self.queues.version();
+        let mut nodes =
+            self.cluster.nodes_version() + self.suspects_version + self.queues.version();
         for group in &request.groups {
             nodes += self.cluster.exclusive_version(&group.sample.shape.constraints);
             if !group.stance.repelled_by.is_empty() {
@@ -129,13 +148,20 @@ impl Capacity for Live<'_> {
         nodes
     }
 
-    fn waits_for_others(&mut self, request: &Request, open: &[RankSet], outcome: &Outcome) -> Option<RankSet> {
+    fn waits_for_others(
+        &mut self,
+        request: &Request,
+        open: &[RankSet],
+        outcome: &Outcome,
+    ) -> Option<RankSet> {
         self.nodes_waited_for(request, open, outcome)
     }
 
     fn has_held_its_time(&mut self, pending: &PendingRequest, request: &Request) -> bool {
         let mut groups = request.groups.iter();
-        let Some(group) = groups.find(|group| group.repels_other_namespaces()) else { return false };
+        let Some(group) = groups.find(|group| group.repels_other_namespaces()) else {
+            return false;
+        };
         self.promises.has_held_its_time(pending, self.now, self.queues.bypass_secs(group.queue))
     }
 
@@ -206,7 +232,10 @@ impl Capacity for Live<'_> {
     fn out_of_reach_of_promises(&mut self, group: &Group) -> Vec<(RankSet, JobId)> {
         let (constraints, cluster) = (&group.sample.shape.constraints, &mut *self.cluster);
         let closed = self.promises.reservations().map(|(pending, promise)| {
-            (cluster.out_of_reach(constraints, promise.request.all_pods(), &promise.place.nodes), pending.job())
+            (
+                cluster.out_of_reach(constraints, promise.request.all_pods(), &promise.place.nodes),
+                pending.job(),
+            )
         });
         closed.filter(|(closed, _)| !closed.is_empty()).collect()
     }
@@ -231,7 +260,13 @@ impl Capacity for Live<'_> {
 
     fn fits_one(&self, request: &Request, rank: Rank) -> bool {
         let mut wants = request.groups.iter().flat_map(|group| &group.wants);
-        wants.any(|want| self.cluster.would_hold(rank, &want.shape.requests, &fluxqueue_workload::Resources::new()))
+        wants.any(|want| {
+            self.cluster.would_hold(
+                rank,
+                &want.shape.requests,
+                &fluxqueue_workload::Resources::new(),
+            )
+        })
     }
 
     fn fits_one_some_day(&self, request: &Request, rank: Rank) -> bool {
@@ -284,8 +319,10 @@ impl Promising for Live<'_> {
             (promise.class, promise.request) = (class, request.if_later().into_owned());
         }
         let kept = Kept { start: promise.place.start, nodes: promise.place.nodes.clone() };
-        let open: Vec<RankSet> = promise.request.groups.iter().map(|group| self.open(group)).collect();
-        let nodes: Vec<RankSet> = open.iter().map(|open| allowed(open, &kept.nodes, left_of)).collect();
+        let open: Vec<RankSet> =
+            promise.request.groups.iter().map(|group| self.open(group)).collect();
+        let nodes: Vec<RankSet> =
+            open.iter().map(|open| allowed(open, &kept.nodes, left_of)).collect();
         if self.is_limited(&promise.request) {
             return self.remake_within_limits((pending, is_same), promise, nodes);
         }
@@ -300,25 +337,32 @@ impl Promising for Live<'_> {
                 ledger::Remade::Kept(place, later) => {
                     let start = place.start;
                     let moved = start != kept.start || place.nodes != kept.nodes;
-                    // The clock itself puts off by a second what cannot begin when its start has come: that alone is nothing to
-                    // tell, but many seconds are.
+                    // The clock itself puts off by a second what cannot begin when its start has
+                    // come: that alone is nothing to tell, but many seconds are.
                     let is_put_off = start > promise.told.saturating_add(PUT_OFF_SECONDS);
                     let cause = later.map(Delay::of).or(is_put_off.then_some(Delay::Walltime));
                     let cause = cause.filter(|_| start > promise.told);
                     let told = if cause.is_some() { start } else { promise.told.min(start) };
                     let was = Kept { start: promise.told, nodes: kept.nodes };
-                    // What its queue says now leaves it these nodes: of what is lost later that is not the cause.
+                    // What its queue says now leaves it these nodes: of what is lost later that is
+                    // not the cause.
                     self.promises.put(pending, Promise { place, told, rules, ..promise });
-                    Remade::Kept { start, later: cause.map(|cause| Late { cause, was, by: None }), moved }
+                    Remade::Kept {
+                        start,
+                        later: cause.map(|cause| Late { cause, was, by: None }),
+                        moved,
+                    }
                 }
             };
         }
         // Other nodes than when it was made, or another class: it is another question.
         let cause = if rules == promise.rules { Delay::Capacity } else { Delay::Edit };
         self.ledger.give_up(&promise.place);
-        // What was put back after a restart stays where it is on record, unless it is better elsewhere.
+        // What was put back after a restart stays where it is on record, unless it is better
+        // elsewhere.
         let first = promise.inherited.is_some().then_some(&kept.nodes);
-        match self.reserve_first_on(first, (pending, promise.class), &promise.request, &nodes, None) {
+        match self.reserve_first_on(first, (pending, promise.class), &promise.request, &nodes, None)
+        {
             Booking::Now(slots) => Remade::Starts(slots),
             Booking::At(start) => {
                 self.promises.inherit(pending, promise.written());
@@ -345,18 +389,26 @@ impl Promising for Live<'_> {
         self.promises.let_go(pending);
     }
 
-    fn drain(&mut self, pending: &PendingRequest, request: &Request, nodes: &[RankSet]) -> Arc<RankSet> {
+    fn drain(
+        &mut self,
+        pending: &PendingRequest,
+        request: &Request,
+        nodes: &[RankSet],
+    ) -> Arc<RankSet> {
         if self.hold_within_limits(pending, request) {
             self.promises.let_go(pending);
             return Arc::default();
         }
         let known = self.promises.drained(pending).cloned();
         let held = known.and_then(|known| self.still_enough_of(request, nodes, &known));
-        if let Some(held) = held.or_else(|| self.fewest_that_are_enough(request, nodes).map(Arc::new)) {
+        if let Some(held) =
+            held.or_else(|| self.fewest_that_are_enough(request, nodes).map(Arc::new))
+        {
             self.promises.drain(pending, Arc::clone(&held));
             return held;
         }
-        // What others hold and what never ends leaves too little: to keep the rest idle would help nobody.
+        // What others hold and what never ends leaves too little: to keep the rest idle would help
+        // nobody.
         self.promises.let_go(pending);
         Arc::default()
     }
@@ -373,17 +425,24 @@ impl Live<'_> {
         not_before: Option<i64>,
     ) -> Booking<Allocations> {
         if request.asks_about_pods() || request.rests_on_volumes() {
-            // Other pods may come to its nodes, or leave those that it wants to be near to, and volumes that are free may go to
-            // others: nothing is promised on that.
+            // Other pods may come to its nodes, or leave those that it wants to be near to, and
+            // volumes that are free may go to others: nothing is promised on that.
             return match self.place(request, nodes) {
                 Fit::Placed(slots) => Booking::Now(slots),
                 Fit::NotNow | Fit::NotFound => Booking::Never,
             };
         }
         if self.is_limited(request) {
-            return self.reserve_within_limits((pending, class), request, (nodes, first), not_before);
+            return self.reserve_within_limits(
+                (pending, class),
+                request,
+                (nodes, first),
+                not_before,
+            );
         }
-        let preferred = self.place_in_better_parts(request, nodes).or_else(|| self.place_as_preferred(request, nodes));
+        let preferred = self
+            .place_in_better_parts(request, nodes)
+            .or_else(|| self.place_as_preferred(request, nodes));
         if let Some(slots) = preferred {
             return Booking::Now(slots);
         }
@@ -404,14 +463,20 @@ impl Live<'_> {
         }
     }
 
-    /// The parts of levels that count for the pods of a reservation are those that did when it was made.
+    /// The parts of levels that count for the pods of a reservation are those that did when it was
+    /// made.
     pub(super) fn counts_as_before(&mut self, promise: &Promise) -> bool {
         let groups = promise.request.groups.iter().zip(&promise.place.groups);
         groups.into_iter().all(|(group, asked)| group.counted(self.cluster) == asked.counted)
     }
 
     /// A reservation has no date any more: its nodes are held.
-    pub(super) fn lose(&mut self, pending: &PendingRequest, cause: Delay, was: Kept) -> Remade<Allocations> {
+    pub(super) fn lose(
+        &mut self,
+        pending: &PendingRequest,
+        cause: Delay,
+        was: Kept,
+    ) -> Remade<Allocations> {
         self.promises.lose_date(pending, self.now, was.nodes.clone());
         Remade::Lost(Late { cause, was, by: None })
     }
@@ -420,7 +485,8 @@ impl Live<'_> {
 /// A reservation that is put off by so much or less may begin in a moment.
 pub(super) const PUT_OFF_SECONDS: i64 = 1;
 
-/// What a reservation may use of the nodes that are open to it: those that are left to it, and those where it is.
+/// What a reservation may use of the nodes that are open to it: those that are left to it, and
+/// those where it is.
 fn allowed(open: &RankSet, was: &RankSet, left_of: &dyn Fn(&RankSet) -> RankSet) -> RankSet {
     let mut allowed = left_of(open);
     allowed.union_with(&open.intersection(was));

@@ -1,13 +1,15 @@
 //! Who starts, who waits for what, who holds back whom: one walk over the queue.
 //!
-//! [`walk`] goes by the queue policy. Those with reservations are in `backfill`, and ask for [`Promising`] besides. First come, first
-//! served is here: within priority, a request that does not fit holds the nodes that it could use once everything with an end has
-//! ended, against all that come later, if it could start then at all; otherwise (services are in the way, or no node is large
-//! enough) it is passed over.
+//! [`walk`] goes by the queue policy. Those with reservations are in `backfill`, and ask for
+//! [`Promising`] besides. First come, first served is here: within priority, a request that does
+//! not fit holds the nodes that it could use once everything with an end has ended, against all
+//! that come later, if it could start then at all; otherwise (services are in the way, or no node
+//! is large enough) it is passed over.
 //!
-//! A walk is a function: its only effect is on the [`Capacity`] that it is given, where what starts has its slots
-//! afterwards. A request is looked at again only if something that its last answer rests on has changed; requests of one
-//! class get one answer. Explaining to people why something waits is not done here (see `explain`).
+//! A walk is a function: its only effect is on the [`Capacity`] that it is given, where what starts
+//! has its slots afterwards. A request is looked at again only if something that its last answer
+//! rests on has changed; requests of one class get one answer. Explaining to people why something
+//! waits is not done here (see `explain`).
 
 mod asking;
 mod attempt;
@@ -111,12 +113,14 @@ pub(super) struct SlotKey {
     pub levels: LevelWants,
     /// With whom they may be on nodes; which tenant does not matter as long as his job has none.
     pub tenancy: Tenancy,
-    /// Of pods with an index that are in slices, which slices these are: it matters who is with whom.
+    /// Of pods with an index that are in slices, which slices these are: it matters who is with
+    /// whom.
     pub slices: Vec<u32>,
     pub count: usize,
 }
 
-/// A shared value that is compared by identity: equal values that are not shared count as different.
+/// A shared value that is compared by identity: equal values that are not shared count as
+/// different.
 #[derive(Debug, Clone)]
 pub(super) struct Same<T>(pub Arc<T>);
 
@@ -154,19 +158,28 @@ pub(super) trait Capacity {
     fn version(&self, request: &Request) -> Version;
     /// The nodes that a group may use now.
     fn open(&mut self, group: &Group) -> RankSet;
-    /// The nodes that a group could use now if pods with an end were gone that keep it away, or have what it needs for itself.
+    /// The nodes that a group could use now if pods with an end were gone that keep it away, or
+    /// have what it needs for itself.
     fn some_day(&mut self, group: &Group) -> RankSet {
         self.open(group)
     }
-    /// The nodes for which a request waits that has come to nothing for the only reason that pods with an end keep its pods away.
-    fn waits_for_others(&mut self, _request: &Request, _open: &[RankSet], _outcome: &Outcome) -> Option<RankSet> {
+    /// The nodes for which a request waits that has come to nothing for the only reason that pods
+    /// with an end keep its pods away.
+    fn waits_for_others(
+        &mut self,
+        _request: &Request,
+        _open: &[RankSet],
+        _outcome: &Outcome,
+    ) -> Option<RankSet> {
         None
     }
-    /// Nodes are held for this request no more: it keeps pods of other namespaces off whole domains, and has held them for long enough.
+    /// Nodes are held for this request no more: it keeps pods of other namespaces off whole
+    /// domains, and has held them for long enough.
     fn has_held_its_time(&mut self, _pending: &PendingRequest, _request: &Request) -> bool {
         false
     }
-    /// Pods of a request may come to some of these nodes together now, by what they ask about other pods.
+    /// Pods of a request may come to some of these nodes together now, by what they ask about other
+    /// pods.
     fn are_allowed_together(&mut self, _request: &Request, _nodes: &[RankSet]) -> bool {
         true
     }
@@ -192,34 +205,39 @@ pub(super) trait Capacity {
     fn limit(&mut self, _request: &Request) -> Option<Limited> {
         None
     }
-    /// The nodes on which pods of a group would keep pods of another request, which has these nodes for later, away from some of them.
+    /// The nodes on which pods of a group would keep pods of another request, which has these nodes
+    /// for later, away from some of them.
     fn out_of_reach(&mut self, _group: &Group, _other: &Request, _nodes: &RankSet) -> RankSet {
         RankSet::new()
     }
-    /// The nodes on which pods of another request would count for the spread of a group that has these nodes for later, in the domains of
-    /// these.
+    /// The nodes on which pods of another request would count for the spread of a group that has
+    /// these nodes for later, in the domains of these.
     fn crowded_by(&mut self, _group: &Group, _other: &Request, _nodes: &RankSet) -> RankSet {
         RankSet::new()
     }
-    /// The nodes on which pods of another request would draw a group that has these nodes for later away from them, since its pods are to be
-    /// near to each other, and to those.
+    /// The nodes on which pods of another request would draw a group that has these nodes for later
+    /// away from them, since its pods are to be near to each other, and to those.
     fn drawn_away_by(&mut self, _group: &Group, _other: &Request, _nodes: &RankSet) -> RankSet {
         RankSet::new()
     }
-    /// The nodes of a request that starts, if it is to be spread or near to its own: until it begins nobody is to make it uneven, or draw it away.
+    /// The nodes of a request that starts, if it is to be spread or near to its own: until it
+    /// begins nobody is to make it uneven, or draw it away.
     fn is_to_stay_undisturbed(&self, _request: &Request, _slots: &Self::Slots) -> Option<RankSet> {
         None
     }
-    /// The nodes on which pods of a group would keep each request that is promised a start away from some of its nodes, with its job.
+    /// The nodes on which pods of a group would keep each request that is promised a start away
+    /// from some of its nodes, with its job.
     fn out_of_reach_of_promises(&mut self, _group: &Group) -> Vec<(RankSet, JobId)> {
         Vec::new()
     }
-    /// It is known without asking that the request cannot start now, and waits for what it waited for.
+    /// It is known without asking that the request cannot start now, and waits for what it waited
+    /// for.
     fn rules_out(&self, _request: &Request) -> bool {
         false
     }
-    /// It can tell who is not ruled out, without going over those who are: nobody whom it rules out waits for anything but what ends at
-    /// known times, and nobody comes in ahead of others or is put off.
+    /// It can tell who is not ruled out, without going over those who are: nobody whom it rules out
+    /// waits for anything but what ends at known times, and nobody comes in ahead of others or is
+    /// put off.
     fn tells_who_may_start(&self) -> bool {
         false
     }
@@ -311,7 +329,8 @@ pub(super) fn walk<C: Promising>(
     walking.end(last)
 }
 
-/// A walk under way. It may be left between two requests, and gone on with as long as nobody else touches the machine.
+/// A walk under way. It may be left between two requests, and gone on with as long as nobody else
+/// touches the machine.
 pub(super) struct Walking<S> {
     /// Of each class, who is to be looked at next.
     heads: BTreeSet<(Place, ClassId)>,
@@ -342,12 +361,14 @@ impl<S> Walking<S> {
     }
 
     fn of(heads: BTreeSet<(Place, ClassId)>, news: News, last: &mut HeldNodes) -> Self {
-        let holds = if news == News::Arrivals { std::mem::take(last) } else { HeldNodes::after(last) };
+        let holds =
+            if news == News::Arrivals { std::mem::take(last) } else { HeldNodes::after(last) };
         let (plan, backfill) = (Plan::default(), backfill::Memory::default());
         Walking { heads, holds, plan, is_found_on_the_way: false, backfill }
     }
 
-    /// Goes on until all have been looked at, or it is `enough` for now: asked after each. Returns whether all have been.
+    /// Goes on until all have been looked at, or it is `enough` for now: asked after each. Returns
+    /// whether all have been.
     pub(super) fn go_on<C: Promising<Slots = S>>(
         &mut self,
         policies: &Policies,
@@ -358,7 +379,9 @@ impl<S> Walking<S> {
     ) -> bool {
         match policies {
             Policies::FirstComeFirstServed => plan(queue, requests, capacity, self, enough),
-            Policies::PerQueue(depths) => backfill::go_on(queue, requests, capacity, depths, self, enough),
+            Policies::PerQueue(depths) => {
+                backfill::go_on(queue, requests, capacity, depths, self, enough)
+            }
         }
         self.heads.is_empty()
     }
@@ -368,8 +391,9 @@ impl<S> Walking<S> {
         self.backfill.has_started(pending)
     }
 
-    /// Slots for a request that is not a part of the walk, between two that are: on none of the nodes that this walk or the last one
-    /// came to hold, nor where it would keep away for whom they are, nor on these others.
+    /// Slots for a request that is not a part of the walk, between two that are: on none of the
+    /// nodes that this walk or the last one came to hold, nor where it would keep away for whom
+    /// they are, nor on these others.
     pub(super) fn place_beside<C: Capacity<Slots = S>>(
         &self,
         request: &Request,
@@ -379,7 +403,8 @@ impl<S> Walking<S> {
     ) -> Option<S> {
         let held = self.holds.closed_to(Some(request), capacity);
         let held_before = last.closed_to(Some(request), capacity);
-        let mut nodes: Vec<RankSet> = request.groups.iter().map(|group| capacity.open(group)).collect();
+        let mut nodes: Vec<RankSet> =
+            request.groups.iter().map(|group| capacity.open(group)).collect();
         for nodes in &mut nodes {
             nodes.subtract(&held);
             nodes.subtract(&held_before);
@@ -445,11 +470,19 @@ fn plan<C: Capacity>(
                     if let Some(nodes) = capacity.is_to_stay_undisturbed(&request, &slots) {
                         holds.note_beginning(nodes, &request, pending);
                     }
-                    plan.decisions.push(Decision::Start { pending: pending.clone(), request, slots });
+                    plan.decisions.push(Decision::Start {
+                        pending: pending.clone(),
+                        request,
+                        slots,
+                    });
                 }
                 Err(attempt) => {
                     hold(&attempt, pending, capacity, holds, &mut plan.first_undated);
-                    plan.decisions.push(Decision::Blocked { class, pending: pending.clone(), attempt });
+                    plan.decisions.push(Decision::Blocked {
+                        class,
+                        pending: pending.clone(),
+                        attempt,
+                    });
                 }
             }
         }
@@ -460,7 +493,8 @@ fn plan<C: Capacity>(
     }
 }
 
-/// A request that waits holds the nodes that it could use; of those that hold them for some time only, the first is counted the time.
+/// A request that waits holds the nodes that it could use; of those that hold them for some time
+/// only, the first is counted the time.
 fn hold<C: Capacity>(
     attempt: &Attempt,
     pending: &PendingRequest,
@@ -485,7 +519,8 @@ fn untried(queue: &Pending) -> impl Iterator<Item = (&Place, ClassId)> {
     untried.filter_map(|(class, places)| Some((places.first()?, class)))
 }
 
-/// Whether what has come is all behind where the last walk ended, so that what was held then is what is held against it.
+/// Whether what has come is all behind where the last walk ended, so that what was held then is
+/// what is held against it.
 pub(super) fn is_behind(queue: &Pending, last: &HeldNodes) -> bool {
     untried(queue).all(|(place, _)| last.is_before(place))
 }

@@ -1,8 +1,9 @@
-//! Requests whose pods need more of a node than room: volumes that are still to be found or made, or of which a node attaches so
-//! many only.
+//! Requests whose pods need more of a node than room: volumes that are still to be found or made,
+//! or of which a node attaches so many only.
 //!
-//! The graph places by room; then each pod is looked at on its node, one after the other. Who cannot have his volumes there beside
-//! the others is kept from that node, and the graph is asked again.
+//! The graph places by room; then each pod is looked at on its node, one after the other. Who
+//! cannot have his volumes there beside the others is kept from that node, and the graph is asked
+//! again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -21,7 +22,9 @@ const TRIES: usize = 32;
 impl Request {
     /// What it needs of nodes for its volumes cannot be held in time.
     pub(crate) fn rests_on_volumes(&self) -> bool {
-        self.groups.iter().any(|group| group.volumes.as_ref().is_some_and(|needs| needs.rests_on_others()))
+        self.groups
+            .iter()
+            .any(|group| group.volumes.as_ref().is_some_and(|needs| needs.rests_on_others()))
     }
 }
 
@@ -43,7 +46,11 @@ impl Live<'_> {
     }
 
     /// Takes slots for all pods, and chooses volumes for them.
-    pub(super) fn place_with_volumes(&mut self, request: &Request, nodes: &[RankSet]) -> Fit<Allocations> {
+    pub(super) fn place_with_volumes(
+        &mut self,
+        request: &Request,
+        nodes: &[RankSet],
+    ) -> Fit<Allocations> {
         let (mut asked, mut within) = (request.clone(), nodes.to_vec());
         let mut told_apart = ToldApart::default();
         for _ in 0..TRIES {
@@ -59,7 +66,8 @@ impl Live<'_> {
             // There is room for all of them: volumes are for one pod each.
             told_apart.all_of(&mut asked, self.cluster.volumes_mut());
             let mut by_pod = by_pod(&asked, slots);
-            let (seats, together) = self.on_nodes(by_pod.iter().map(|(uid, slot)| (uid, slot.rank)));
+            let (seats, together) =
+                self.on_nodes(by_pod.iter().map(|(uid, slot)| (uid, slot.rank)));
             let misfits = self.cluster.volumes_mut().choose(&seats, &together);
             if misfits.is_empty() {
                 return Fit::Placed(told_apart.in_order(request, &mut by_pod));
@@ -79,17 +87,26 @@ impl Live<'_> {
         Fit::NotFound
     }
 
-    /// Nodes for all pods by a trial alone, such that each could have its volumes beside the others. Nothing is chosen.
-    pub(super) fn nodes_by_trial(&mut self, request: &Request, nodes: &[RankSet], ranks: &[Rank]) -> Option<RankSet> {
+    /// Nodes for all pods by a trial alone, such that each could have its volumes beside the
+    /// others. Nothing is chosen.
+    pub(super) fn nodes_by_trial(
+        &mut self,
+        request: &Request,
+        nodes: &[RankSet],
+        ranks: &[Rank],
+    ) -> Option<RankSet> {
         let (mut asked, mut within) = (request.clone(), nodes.to_vec());
         let mut told_apart = ToldApart::default();
         let mut found = None;
         for _ in 0..TRIES {
             let Some(seats) = self.seats_by_trial(&asked, &within, ranks) else { break };
-            if request.rests_on_volumes() && told_apart.all_of(&mut asked, self.cluster.volumes_mut()) {
+            if request.rests_on_volumes()
+                && told_apart.all_of(&mut asked, self.cluster.volumes_mut())
+            {
                 continue;
             }
-            let misfits = if request.rests_on_volumes() { self.misfits(&seats) } else { Vec::new() };
+            let misfits =
+                if request.rests_on_volumes() { self.misfits(&seats) } else { Vec::new() };
             if misfits.is_empty() {
                 found = Some(seats.into_iter().map(|(_, rank)| rank).collect());
                 break;
@@ -108,16 +125,20 @@ impl Live<'_> {
     }
 
     /// These pods, each with its node; and all of them.
-    fn on_nodes<'a>(&self, seats: impl Iterator<Item = (&'a Uid, Rank)>) -> (Vec<(Uid, Arc<Node>)>, BTreeSet<Uid>) {
-        let node = |(uid, rank): (&Uid, Rank)| Some((uid.clone(), Arc::clone(self.cluster.node(rank)?)));
+    fn on_nodes<'a>(
+        &self,
+        seats: impl Iterator<Item = (&'a Uid, Rank)>,
+    ) -> (Vec<(Uid, Arc<Node>)>, BTreeSet<Uid>) {
+        let node =
+            |(uid, rank): (&Uid, Rank)| Some((uid.clone(), Arc::clone(self.cluster.node(rank)?)));
         let seats: Vec<(Uid, Arc<Node>)> = seats.filter_map(node).collect();
         let together = seats.iter().map(|(uid, _)| uid.clone()).collect();
         (seats, together)
     }
 }
 
-/// Volumes are for one pod each: pods for which one stands in a request are told apart there once there is room for all of them. So there
-/// are never more than the machine can hold.
+/// Volumes are for one pod each: pods for which one stands in a request are told apart there once
+/// there is room for all of them. So there are never more than the machine can hold.
 #[derive(Default)]
 struct ToldApart {
     /// The request, with each pod by itself.
@@ -129,12 +150,19 @@ struct ToldApart {
 impl ToldApart {
     /// True if some were not told apart before.
     fn all_of(&mut self, asked: &mut Request, volumes: &mut Volumes) -> bool {
-        if self.request.is_some() || !asked.groups.iter().flat_map(|group| &group.pods).any(Pods::are_alike) {
+        if self.request.is_some()
+            || !asked.groups.iter().flat_map(|group| &group.pods).any(Pods::are_alike)
+        {
             return false;
         }
         let before: BTreeSet<Uid> = asked.all_pods().map(|pod| pod.id.uid.clone()).collect();
-        asked.groups.iter_mut().flat_map(|group| &mut group.pods).for_each(|pods| *pods = pods.told_apart());
-        let new: Vec<&Arc<Pod>> = asked.all_pods().filter(|pod| !before.contains(&pod.id.uid)).collect();
+        asked
+            .groups
+            .iter_mut()
+            .flat_map(|group| &mut group.pods)
+            .for_each(|pods| *pods = pods.told_apart());
+        let new: Vec<&Arc<Pod>> =
+            asked.all_pods().filter(|pod| !before.contains(&pod.id.uid)).collect();
         volumes.note_for_now(&new);
         self.uids = new.into_iter().map(|pod| pod.id.uid.clone()).collect();
         self.request = Some(asked.clone());
@@ -156,7 +184,9 @@ impl ToldApart {
 fn by_pod(request: &Request, slots: Allocations) -> BTreeMap<Uid, Allocation> {
     let groups = request.groups.iter().zip(slots);
     let wants = groups.flat_map(|(group, of_group)| group.pods.iter().zip(of_group));
-    wants.flat_map(|(pods, of_want)| pods.iter().map(|pod| pod.id.uid.clone()).zip(of_want)).collect()
+    wants
+        .flat_map(|(pods, of_want)| pods.iter().map(|pod| pod.id.uid.clone()).zip(of_want))
+        .collect()
 }
 
 /// The slots as the request asks for them.

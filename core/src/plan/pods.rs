@@ -1,11 +1,13 @@
-//! The pods of a request that ask for the same: each by itself, or one for all that are alike in everything.
+//! The pods of a request that ask for the same: each by itself, or one for all that are alike in
+//! everything.
 
 use std::ops::Index;
 use std::sync::Arc;
 
 use fluxqueue_workload::Pod;
 
-/// Pods in their order. Those of a Job that waits without pods are one pod and a number, however many there will be.
+/// Pods in their order. Those of a Job that waits without pods are one pod and a number, however
+/// many there will be.
 #[derive(Debug, Clone)]
 pub(crate) struct Pods {
     each: Vec<Arc<Pod>>,
@@ -96,7 +98,10 @@ impl<'a> Part<'a> {
     /// The first ones, so many at most, and the others.
     pub(super) fn split_at(self, count: usize) -> (Self, Self) {
         let count = count.min(self.count);
-        (Part { count, ..self }, Part { first: self.first + count, count: self.count - count, ..self })
+        (
+            Part { count, ..self },
+            Part { first: self.first + count, count: self.count - count, ..self },
+        )
     }
 
     /// How many there are.
@@ -137,7 +142,10 @@ mod tests {
         let [a, b] = ["a", "b"].map(|name| Arc::new(pod(name, 1)));
         let mut pods = Pods::with_capacity(0);
         pods.add(&a, 100_000);
-        assert_eq!((pods.len(), pods.distinct().count(), pods.iter().count()), (100_000, 1, 100_000));
+        assert_eq!(
+            (pods.len(), pods.distinct().count(), pods.iter().count()),
+            (100_000, 1, 100_000)
+        );
         let (first, others) = pods.whole().split_at(3);
         assert_eq!((first.len(), others.len(), others.get(99_997)), (3, 99_997, None));
         assert_eq!((others.iter().count(), &others[99_996].id), (99_997, &a.id));

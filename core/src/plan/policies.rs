@@ -6,7 +6,8 @@ use crate::settings::QueuePolicy;
 /// How all queues are walked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Policies {
-    /// There is one queue, or the graph keeps no reservations: whoever waits holds the nodes that he could use.
+    /// There is one queue, or the graph keeps no reservations: whoever waits holds the nodes that
+    /// he could use.
     FirstComeFirstServed,
     /// With reservations, by the number of the queue.
     PerQueue(Vec<Depths>),
@@ -43,7 +44,12 @@ impl Depths {
             QueuePolicy::Hybrid => hybrid,
             QueuePolicy::Conservative => usize::MAX,
         };
-        Depths { reservations, queue, is_strict: bypass_secs == 0, in_order: policy == QueuePolicy::Fcfs }
+        Depths {
+            reservations,
+            queue,
+            is_strict: bypass_secs == 0,
+            in_order: policy == QueuePolicy::Fcfs,
+        }
     }
 
     /// Those of a queue.

@@ -1,7 +1,9 @@
-//! Of the parts of levels that would do, those that are better: asked for first, in questions of their own.
+//! Of the parts of levels that would do, those that are better: asked for first, in questions of
+//! their own.
 //!
-//! Who is the first of several that come one by one is to have the part with most room, since the others follow. Who would like to be
-//! in one part, and fits in none, would still like to be in one part of the next wider level.
+//! Who is the first of several that come one by one is to have the part with most room, since the
+//! others follow. Who would like to be in one part, and fits in none, would still like to be in one
+//! part of the next wider level.
 
 use std::sync::Arc;
 
@@ -12,7 +14,11 @@ use crate::ledger::{Allocations, LevelWant};
 
 impl Live<'_> {
     /// Slots in the best parts that have room for all now, if the request would rather have these.
-    pub(super) fn place_in_better_parts(&mut self, request: &Request, nodes: &[RankSet]) -> Option<Allocations> {
+    pub(super) fn place_in_better_parts(
+        &mut self,
+        request: &Request,
+        nodes: &[RankSet],
+    ) -> Option<Allocations> {
         if request.groups.iter().all(|group| group.levels.is_none()) {
             return None;
         }
@@ -24,10 +30,12 @@ impl Live<'_> {
         })
     }
 
-    /// The same for one whom others follow, in the part that has most room now: the tightest would soon be full.
+    /// The same for one whom others follow, in the part that has most room now: the tightest would
+    /// soon be full.
     fn leading(&mut self, request: &Request, nodes: &[RankSet]) -> Option<Request> {
         let leads = |group: &Group| wants(group).position(|want| want.leads);
-        let (at, want) = request.groups.iter().enumerate().find_map(|(at, group)| Some((at, leads(group)?)))?;
+        let (at, want) =
+            request.groups.iter().enumerate().find_map(|(at, group)| Some((at, leads(group)?)))?;
         let asked = request.groups[at].request(&nodes[at], self.cluster);
         let explanation = self.ledger.explain(&[asked])?;
         let part = explanation.shapes.first()?.now.levels.get(want)?.part.clone()?;
@@ -43,16 +51,23 @@ impl Live<'_> {
         Some(led)
     }
 
-    /// The same for those who would like to be in one part of a level: within one part of each wider level, the narrowest first.
+    /// The same for those who would like to be in one part of a level: within one part of each
+    /// wider level, the narrowest first.
     fn within_wider(&self, request: &Request) -> Vec<Request> {
         let is_soft = |want: &&LevelWant| want.within == Within::Fewest;
-        let Some(soft) = request.groups.iter().find_map(|group| wants(group).find(is_soft)) else { return Vec::new() };
-        let pods: usize = request.groups.iter().flat_map(|group| &group.wants).map(|want| want.count).sum();
+        let Some(soft) = request.groups.iter().find_map(|group| wants(group).find(is_soft)) else {
+            return Vec::new();
+        };
+        let pods: usize =
+            request.groups.iter().flat_map(|group| &group.wants).map(|want| want.count).sum();
         let wider = self.ledger.wider_levels(&soft.level).filter(|_| pods > 1);
         let within = |level: &Arc<str>| {
             let mut within = request.clone();
-            for group in within.groups.iter_mut().filter(|group| wants(group).any(|want| want == soft)) {
-                let more = LevelWant { level: Arc::clone(level), within: Within::One, ..soft.clone() };
+            for group in
+                within.groups.iter_mut().filter(|group| wants(group).any(|want| want == soft))
+            {
+                let more =
+                    LevelWant { level: Arc::clone(level), within: Within::One, ..soft.clone() };
                 group.levels = Some(wants(group).cloned().chain([more]).collect());
             }
             within

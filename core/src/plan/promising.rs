@@ -1,4 +1,5 @@
-//! What backfill asks of the machine beside its capacity: places that are kept for later, and whoever was promised them.
+//! What backfill asks of the machine beside its capacity: places that are kept for later, and
+//! whoever was promised them.
 
 use std::sync::Arc;
 
@@ -10,16 +11,18 @@ use crate::queue::{ClassId, JobId, PendingRequest, QueueId};
 pub(crate) trait Promising: Capacity {
     /// If nobody knows when it can start, others may go ahead of it for now.
     fn may_be_passed_by(&self, pending: &PendingRequest) -> bool;
-    /// It is the first of its job's requests that waits for what nobody knows the end of: it has been passed by for as long as an earlier
-    /// process has put on record.
+    /// It is the first of its job's requests that waits for what nobody knows the end of: it has
+    /// been passed by for as long as an earlier process has put on record.
     fn inherit_patience(&mut self, _pending: &PendingRequest, _queue: QueueId) {}
     /// It has just come in ahead of others, and may delay those behind it, for this cause.
     fn displaces(&self, pending: &PendingRequest) -> Option<Delay>;
-    /// Those who have a reservation, or were the first to wait and could not be told when they start.
+    /// Those who have a reservation, or were the first to wait and could not be told when they
+    /// start.
     fn promised(&self) -> Vec<PendingRequest>;
     /// The reservation of a request.
     fn reserved(&self, pending: &PendingRequest) -> Option<Reserved>;
-    /// Takes slots for all pods on these nodes, or makes a reservation at the earliest second, but not before `not_before`.
+    /// Takes slots for all pods on these nodes, or makes a reservation at the earliest second, but
+    /// not before `not_before`.
     fn reserve(
         &mut self,
         pending: (&PendingRequest, ClassId),
@@ -27,7 +30,8 @@ pub(crate) trait Promising: Capacity {
         nodes: &[RankSet],
         not_before: Option<i64>,
     ) -> Booking<Self::Slots>;
-    /// Makes a reservation where one was: on those of its nodes that are open still, and not before it was to start.
+    /// Makes a reservation where one was: on those of its nodes that are open still, and not before
+    /// it was to start.
     fn reserve_again(
         &mut self,
         pending: (&PendingRequest, ClassId),
@@ -41,8 +45,9 @@ pub(crate) trait Promising: Capacity {
         }
         self.reserve(pending, request, &nodes, Some(was.start))
     }
-    /// Withdraws a reservation and makes it anew at the earliest second around all others, for what is asked now where that is of
-    /// another class. `left_of` says what is left to it of the nodes that a group may use.
+    /// Withdraws a reservation and makes it anew at the earliest second around all others, for what
+    /// is asked now where that is of another class. `left_of` says what is left to it of the nodes
+    /// that a group may use.
     fn remake(
         &mut self,
         pending: &PendingRequest,
@@ -55,9 +60,15 @@ pub(crate) trait Promising: Capacity {
     fn withdraw(&mut self, pending: &PendingRequest) -> Option<Kept>;
     /// No nodes are held for a request any more.
     fn let_go(&mut self, pending: &PendingRequest);
-    /// A set of these nodes, no larger than needed, on which all pods fit once everything with an end has ended: those with the
-    /// fewest unknown ends in the way. The same as before, if that is still one.
-    fn drain(&mut self, pending: &PendingRequest, request: &Request, nodes: &[RankSet]) -> Arc<RankSet>;
+    /// A set of these nodes, no larger than needed, on which all pods fit once everything with an
+    /// end has ended: those with the fewest unknown ends in the way. The same as before, if that is
+    /// still one.
+    fn drain(
+        &mut self,
+        pending: &PendingRequest,
+        request: &Request,
+        nodes: &[RankSet],
+    ) -> Arc<RankSet>;
 }
 
 /// What came of asking for slots now or later.
@@ -84,7 +95,8 @@ pub(crate) struct Late {
 
 impl Delay {
     /// All of them.
-    pub(crate) const ALL: [Delay; 4] = [Delay::Walltime, Delay::Capacity, Delay::Priority, Delay::Edit];
+    pub(crate) const ALL: [Delay; 4] =
+        [Delay::Walltime, Delay::Capacity, Delay::Priority, Delay::Edit];
 
     /// As metrics and people have it.
     pub(crate) const fn as_str(self) -> &'static str {

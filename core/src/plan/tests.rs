@@ -11,7 +11,8 @@ use fluxqueue_workload::Time;
 type NodeSlots = (u64, u64, u64);
 
 /// What it shows, the nodes, who waits (slots, nodes), and what comes of it.
-type Situation = (&'static str, &'static [NodeSlots], &'static [(u64, &'static str)], &'static [&'static str]);
+type Situation =
+    (&'static str, &'static [NodeSlots], &'static [(u64, &'static str)], &'static [&'static str]);
 
 /// A machine of equal slots.
 #[derive(Clone)]
@@ -30,7 +31,13 @@ struct Waiting(BTreeMap<JobId, (u64, &'static str)>);
 
 impl Machine {
     fn of(nodes: &[NodeSlots]) -> Self {
-        Machine { nodes: nodes.to_vec(), cordoned: RankSet::new(), changes: Vec::new(), version: 0, asked: 0 }
+        Machine {
+            nodes: nodes.to_vec(),
+            cordoned: RankSet::new(),
+            changes: Vec::new(),
+            version: 0,
+            asked: 0,
+        }
     }
 
     fn sum(&self, nodes: &[RankSet], of: impl Fn(&NodeSlots) -> u64) -> u64 {
@@ -56,7 +63,8 @@ impl Capacity for Machine {
     }
 
     fn lasting(&mut self, group: &Group) -> RankSet {
-        let mut lasting: RankSet = group.sample.shape.constraints.node_selector[0].1.parse().expect("an idset");
+        let mut lasting: RankSet =
+            group.sample.shape.constraints.node_selector[0].1.parse().expect("an idset");
         let mut there = RankSet::new();
         for rank in (0..).take(self.nodes.len()) {
             there.insert(rank);
@@ -154,13 +162,16 @@ impl Requests for Waiting {
     }
 }
 
-/// Jobs a, b, c ... in this order: how many slots, on which nodes. Equal ones are of one class; 0 slots is one that is put off.
+/// Jobs a, b, c ... in this order: how many slots, on which nodes. Equal ones are of one class; 0
+/// slots is one that is put off.
 fn queue(jobs: &[(u64, &'static str)]) -> (Pending, Waiting) {
     let (mut queue, mut waiting) = (Pending::default(), BTreeMap::new());
     let mut shapes: BTreeMap<(u64, &str), Arc<Shape>> = BTreeMap::new();
     let numbers = std::iter::successors(Some(JobId::FIRST), |job| Some(job.next()));
     for ((at, job), (slots, nodes)) in (1..).zip(numbers).zip(jobs) {
-        let shape = shapes.entry((*slots, nodes)).or_insert_with(|| Arc::new(Shape::clone(&pod("p", 1).shape)));
+        let shape = shapes
+            .entry((*slots, nodes))
+            .or_insert_with(|| Arc::new(Shape::clone(&pod("p", 1).shape)));
         let want = SlotKey {
             shape: Same(Arc::clone(shape)),
             walltime: Lifetime::Eventually,
@@ -225,16 +236,21 @@ fn walk(queue: &mut Pending, waiting: &Waiting, machine: &mut Machine) -> Vec<St
         match decision {
             Decision::Start { pending, slots, .. } => {
                 queue.remove(&pending);
-                let on: Vec<String> = slots.iter().map(|(rank, here)| format!("{rank}x{here}")).collect();
+                let on: Vec<String> =
+                    slots.iter().map(|(rank, here)| format!("{rank}x{here}")).collect();
                 said.push(format!("{} starts on {}", name(pending.job()), on.join(" ")));
             }
             Decision::Blocked { class, pending, attempt } => {
                 let who = name(pending.job());
                 said.push(match &attempt.outcome {
                     Outcome::Waits { held, .. } => format!("{who} waits and holds {held}"),
-                    Outcome::Behind { held, job } => format!("{who} is behind {} and holds {held}", name(*job)),
+                    Outcome::Behind { held, job } => {
+                        format!("{who} is behind {} and holds {held}", name(*job))
+                    }
                     Outcome::KeptAway { held } => format!("{who} is kept away and holds {held}"),
-                    Outcome::Scattered { held } => format!("{who} has room in no domain and holds {held}"),
+                    Outcome::Scattered { held } => {
+                        format!("{who} has room in no domain and holds {held}")
+                    }
                     Outcome::PassedOver => format!("{who} is passed over"),
                     Outcome::NodesAway => format!("{who}: nodes away"),
                     Outcome::NoNodes => format!("{who}: no nodes"),
@@ -244,7 +260,9 @@ fn walk(queue: &mut Pending, waiting: &Waiting, machine: &mut Machine) -> Vec<St
                 });
                 queue.remember(class, *attempt);
             }
-            Decision::Reserved { .. } | Decision::Withdrawn { .. } => unreachable!("nothing is promised"),
+            Decision::Reserved { .. } | Decision::Withdrawn { .. } => {
+                unreachable!("nothing is promised")
+            }
         }
     }
     for (class, standing) in plan.confirmed {
@@ -302,15 +320,30 @@ fn situations() {
             &[(2, "0"), (1, "0")],
             &["a: never", "b starts on 0x1"],
         ),
-        ("no node at all", &[(1, 0, 0)], &[(1, "7"), (1, "0")], &["a: no nodes", "b starts on 0x1"]),
+        (
+            "no node at all",
+            &[(1, 0, 0)],
+            &[(1, "7"), (1, "0")],
+            &["a: no nodes", "b starts on 0x1"],
+        ),
         (
             "one of two that are equal starts, the other waits",
             &[(2, 1, 0)],
             &[(2, "0"), (2, "0")],
             &["a starts on 0x2", "b waits and holds 0"],
         ),
-        ("equal ones are asked for once", &[(0, 2, 0)], &[(2, "0"), (2, "0"), (2, "0")], &["a waits and holds 0"]),
-        ("who is put off is stepped over and holds nothing", &[(1, 0, 0)], &[(0, "0"), (1, "0")], &["b starts on 0x1"]),
+        (
+            "equal ones are asked for once",
+            &[(0, 2, 0)],
+            &[(2, "0"), (2, "0"), (2, "0")],
+            &["a waits and holds 0"],
+        ),
+        (
+            "who is put off is stepped over and holds nothing",
+            &[(1, 0, 0)],
+            &[(0, "0"), (1, "0")],
+            &["b starts on 0x1"],
+        ),
         (
             "behind the first whose nodes are in the way",
             &[(0, 1, 0), (0, 1, 0), (1, 1, 0)],
@@ -381,7 +414,10 @@ fn a_request_is_looked_at_again_only_if_its_answer_may_be_another() {
 fn nodes_that_earlier_jobs_leave_matter_only_if_there_is_room() {
     let (mut queue, waiting) = queue(&[(2, "0"), (2, "0-1")]);
     let mut machine = Machine::of(&[(0, 2, 0), (1, 1, 0)]);
-    assert_eq!(walk(&mut queue, &waiting, &mut machine), ["a waits and holds 0", "b waits and holds 0-1"]);
+    assert_eq!(
+        walk(&mut queue, &waiting, &mut machine),
+        ["a waits and holds 0", "b waits and holds 0-1"]
+    );
     let asked = machine.asked;
     queue.remove(&PendingRequest::Start(1.into()));
     assert!(walk(&mut queue, &waiting, &mut machine).is_empty());
@@ -395,7 +431,10 @@ fn nodes_that_earlier_jobs_leave_matter_only_if_there_is_room() {
 fn room_on_nodes_that_were_held_counts_once_they_are_left() {
     let (mut queue, waiting) = queue(&[(2, "0"), (2, "0-1")]);
     let mut machine = Machine::of(&[(1, 1, 0), (1, 1, 0)]);
-    assert_eq!(walk(&mut queue, &waiting, &mut machine), ["a waits and holds 0", "b is behind a and holds 0-1"]);
+    assert_eq!(
+        walk(&mut queue, &waiting, &mut machine),
+        ["a waits and holds 0", "b is behind a and holds 0-1"]
+    );
     queue.remove(&PendingRequest::Start(1.into()));
     assert_eq!(walk(&mut queue, &waiting, &mut machine), ["b starts on 0x1 1x1"]);
 }
@@ -439,8 +478,12 @@ fn who_comes_last_is_judged_by_what_was_held_before() {
         .iter()
         .map(|decision| match decision {
             Decision::Start { pending, .. } => format!("{} starts", name(pending.job())),
-            Decision::Blocked { pending, attempt, .. } => format!("{} {:?}", name(pending.job()), attempt.outcome),
-            Decision::Reserved { .. } | Decision::Withdrawn { .. } => unreachable!("nothing is promised"),
+            Decision::Blocked { pending, attempt, .. } => {
+                format!("{} {:?}", name(pending.job()), attempt.outcome)
+            }
+            Decision::Reserved { .. } | Decision::Withdrawn { .. } => {
+                unreachable!("nothing is promised")
+            }
         })
         .collect();
     assert_eq!(outcomes.len(), 2);

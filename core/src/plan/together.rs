@@ -1,10 +1,12 @@
-//! Gangs whose pods let each other come to nodes, or keep each other off: they are to be near to each other, or spread among each other,
-//! or mount volumes of which a node attaches so many only.
+//! Gangs whose pods let each other come to nodes, or keep each other off: they are to be near to
+//! each other, or spread among each other, or mount volumes of which a node attaches so many only.
 //!
-//! The graph knows when there is room for them, and not where they may be together. While they may be nowhere, though there would be
-//! room, they wait for work to end, so that a stream of small jobs cannot keep them away for ever. Where they could be then is found by
-//! a trial on a copy of the nodes without anybody who has an end. Whom they are to be near to, or spread among, counts there as now; and if
-//! that leads to nothing, only if it never ends. Whoever comes later and would count stays away from domains where nodes are held.
+//! The graph knows when there is room for them, and not where they may be together. While they may
+//! be nowhere, though there would be room, they wait for work to end, so that a stream of small
+//! jobs cannot keep them away for ever. Where they could be then is found by a trial on a copy of
+//! the nodes without anybody who has an end. Whom they are to be near to, or spread among, counts
+//! there as now; and if that leads to nothing, only if it never ends. Whoever comes later and would
+//! count stays away from domains where nodes are held.
 
 use super::kept_away::union;
 use super::live::Live;
@@ -17,7 +19,8 @@ use fluxqueue_workload::Shape;
 /// Domains that are looked at for one request, those with the fewest ends in the way first.
 const DOMAINS_MAX: usize = 8;
 
-/// Of the other domains so many are looked at besides, those with the most nodes: pods that share few nodes may fit in no other.
+/// Of the other domains so many are looked at besides, those with the most nodes: pods that share
+/// few nodes may fit in no other.
 const WIDEST_MAX: usize = 4;
 
 /// Pods of one shape.
@@ -61,7 +64,11 @@ impl Request {
 
 impl Live<'_> {
     /// The nodes on which such a gang could be some day, if something there has to end before.
-    pub(super) fn waited_for_together(&mut self, request: &Request, nodes: &[RankSet]) -> Option<RankSet> {
+    pub(super) fn waited_for_together(
+        &mut self,
+        request: &Request,
+        nodes: &[RankSet],
+    ) -> Option<RankSet> {
         let (found, others) = self.together_beside(request, nodes)?;
         let helps = others == Others::ThatNeverEnd || self.is_anybody_in_the_way(request, &found);
         // Otherwise no end helps.
@@ -70,19 +77,30 @@ impl Live<'_> {
 
     fn is_anybody_in_the_way(&mut self, request: &Request, nodes: &RankSet) -> bool {
         let ranks: Vec<Rank> = nodes.iter().collect();
-        let keeps_away = |group: &Group| self.cluster.passing(&group.sample, &ranks).iter().any(|passing| *passing > 0);
-        ranks.iter().any(|rank| self.ledger.has_passing(*rank)) || request.groups.iter().any(keeps_away)
+        let keeps_away = |group: &Group| {
+            self.cluster.passing(&group.sample, &ranks).iter().any(|passing| *passing > 0)
+        };
+        ranks.iter().any(|rank| self.ledger.has_passing(*rank))
+            || request.groups.iter().any(keeps_away)
     }
 
-    /// Some of these nodes on which all pods of a gang could be once everything with an end has ended, those with the fewest ends in
-    /// the way.
-    pub(super) fn together_some_day(&mut self, request: &Request, nodes: &[RankSet]) -> Option<RankSet> {
+    /// Some of these nodes on which all pods of a gang could be once everything with an end has
+    /// ended, those with the fewest ends in the way.
+    pub(super) fn together_some_day(
+        &mut self,
+        request: &Request,
+        nodes: &[RankSet],
+    ) -> Option<RankSet> {
         self.together_beside(request, nodes).map(|(found, _)| found)
     }
 
-    /// The same, and beside which others: beside those whom they are to be near to, or spread among, as these are now, or else when of
-    /// them those have left that have an end.
-    fn together_beside(&mut self, request: &Request, nodes: &[RankSet]) -> Option<(RankSet, Others)> {
+    /// The same, and beside which others: beside those whom they are to be near to, or spread
+    /// among, as these are now, or else when of them those have left that have an end.
+    fn together_beside(
+        &mut self,
+        request: &Request,
+        nodes: &[RankSet],
+    ) -> Option<(RankSet, Others)> {
         let all = union(nodes);
         let domains = self.domains_to_wait_for(request, nodes);
         let is_near = domains.is_some();
@@ -98,7 +116,8 @@ impl Live<'_> {
         if let Some(found) = self.first_domain_that_will_do(request, tried, &mut cluster) {
             return Some((found, Others::ThatNeverEnd));
         }
-        // Beside others in several domains pods may be in each of these. That comes last: those others may leave one domain before another.
+        // Beside others in several domains pods may be in each of these. That comes last: those
+        // others may leave one domain before another.
         let mut as_now = as_now?;
         self.count_copy(all.len());
         let found = self.first_domain_that_will_do(request, &everywhere, &mut as_now);
@@ -123,9 +142,11 @@ impl Live<'_> {
             }
             let ranks = self.fewest_in_the_way_first(request, &union(&usable));
             let found = self.on(cluster).nodes_by_trial(request, &usable, &ranks)?;
-            let within: Vec<RankSet> = usable.iter().map(|usable| usable.intersection(&found)).collect();
+            let within: Vec<RankSet> =
+                usable.iter().map(|usable| usable.intersection(&found)).collect();
             let forecast = self.forecast(request, &within);
-            matches!(forecast, Forecast::Now | Forecast::At(_) | Forecast::Eventually).then_some(found)
+            matches!(forecast, Forecast::Now | Forecast::At(_) | Forecast::Eventually)
+                .then_some(found)
         })
     }
 
@@ -155,19 +176,28 @@ impl Live<'_> {
         }
     }
 
-    /// Of pods that want to be near to each other, and to nobody who is there: their groups, by number, and the domains of which they
-    /// need one.
-    pub(super) fn domains_of_near(&mut self, request: &Request) -> Option<(Vec<usize>, Vec<RankSet>)> {
-        let is_first = |group: &&Group| group.is_near_its_own() && self.cluster.is_first(&group.sample);
+    /// Of pods that want to be near to each other, and to nobody who is there: their groups, by
+    /// number, and the domains of which they need one.
+    pub(super) fn domains_of_near(
+        &mut self,
+        request: &Request,
+    ) -> Option<(Vec<usize>, Vec<RankSet>)> {
+        let is_first =
+            |group: &&Group| group.is_near_its_own() && self.cluster.is_first(&group.sample);
         let first = request.groups.iter().find(is_first).filter(|_| request.pods() > 1)?;
         Some((request.near_their_own(), self.cluster.narrowest_domains(&first.sample)))
     }
 
-    /// For pods that are to be near to each other: of these nodes per group those of one domain, each of which may be enough once everything
-    /// with an end has ended.
-    fn domains_to_wait_for(&mut self, request: &Request, nodes: &[RankSet]) -> Option<Vec<Vec<RankSet>>> {
+    /// For pods that are to be near to each other: of these nodes per group those of one domain,
+    /// each of which may be enough once everything with an end has ended.
+    fn domains_to_wait_for(
+        &mut self,
+        request: &Request,
+        nodes: &[RankSet],
+    ) -> Option<Vec<Vec<RankSet>>> {
         let first = request.groups.iter().find(|group| group.is_near_its_own())?;
-        let (near, domains) = (request.near_their_own(), self.cluster.narrowest_domains(&first.sample));
+        let (near, domains) =
+            (request.near_their_own(), self.cluster.narrowest_domains(&first.sample));
         let wanted: Vec<(usize, Vec<KeyId>)> =
             near.iter().map(|at| (*at, request.groups[*at].apart_by(self.cluster))).collect();
         let mut by_ends = Vec::new();
@@ -180,13 +210,20 @@ impl Live<'_> {
                 by_ends.push((ends, nodes[near[0]].intersection(&domain).len(), domain));
             }
         }
-        Some(first_and_widest(by_ends, DOMAINS_MAX).iter().map(|domain| within(nodes, &near, domain)).collect())
+        Some(
+            first_and_widest(by_ends, DOMAINS_MAX)
+                .iter()
+                .map(|domain| within(nodes, &near, domain))
+                .collect(),
+        )
     }
 
-    /// How many ends that nobody knows are in the way of a group on as many of these nodes as it needs, those with the fewest; `None` if
-    /// there will never be room for it. No two of its pods may be in one domain of some labels.
+    /// How many ends that nobody knows are in the way of a group on as many of these nodes as it
+    /// needs, those with the fewest; `None` if there will never be room for it. No two of its pods
+    /// may be in one domain of some labels.
     fn ends_in_the_way(&self, group: &Group, apart: &[KeyId], usable: &RankSet) -> Option<u64> {
-        let mut by_ends: Vec<(u32, Rank)> = usable.iter().map(|rank| (self.ledger.unknown_ends(rank), rank)).collect();
+        let mut by_ends: Vec<(u32, Rank)> =
+            usable.iter().map(|rank| (self.ledger.unknown_ends(rank), rank)).collect();
         by_ends.sort_unstable();
         let mut most = 0;
         for want in &group.wants {
@@ -213,12 +250,20 @@ impl Live<'_> {
     }
 }
 
-/// So many of these domains, those that cost least first, and then the widest of the others. Each comes with its cost and how wide it is.
-pub(super) fn first_and_widest(mut domains: Vec<(u64, usize, RankSet)>, first: usize) -> Vec<RankSet> {
+/// So many of these domains, those that cost least first, and then the widest of the others. Each
+/// comes with its cost and how wide it is.
+pub(super) fn first_and_widest(
+    mut domains: Vec<(u64, usize, RankSet)>,
+    first: usize,
+) -> Vec<RankSet> {
     domains.sort_by_key(|(cost, ..)| *cost);
     let mut others = domains.split_off(first.min(domains.len()));
     others.sort_by_key(|(_, width, _)| std::cmp::Reverse(*width));
-    domains.into_iter().chain(others.into_iter().take(WIDEST_MAX)).map(|(.., domain)| domain).collect()
+    domains
+        .into_iter()
+        .chain(others.into_iter().take(WIDEST_MAX))
+        .map(|(.., domain)| domain)
+        .collect()
 }
 
 /// The same nodes per group, but for these groups only those of a domain.

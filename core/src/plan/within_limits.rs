@@ -1,8 +1,8 @@
 //! The real machine within the limits of queues: what starts and what is promised has to fit both.
 //!
-//! A limit counts over time, as nodes do: a promise counts from the second at which it starts, so a later job starts only if every
-//! earlier promise still fits. A limit on some nodes alone closes these to a request that would exceed it there; the request may use
-//! others.
+//! A limit counts over time, as nodes do: a promise counts from the second at which it starts, so a
+//! later job starts only if every earlier promise still fits. A limit on some nodes alone closes
+//! these to a request that would exceed it there; the request may use others.
 
 use fluxqueue_workload::Lifetime;
 
@@ -18,7 +18,8 @@ use crate::queues::{AccountId, AtLimit, Charge, Counted, Demand, FOR_EVER};
 /// The label by which pods are spread over nodes.
 const HOSTNAME: &str = "kubernetes.io/hostname";
 
-/// How often a start is looked for that fits both the machine and the limits. Each time it is later.
+/// How often a start is looked for that fits both the machine and the limits. Each time it is
+/// later.
 const TRIES_MAX: usize = 16;
 
 impl Live<'_> {
@@ -34,10 +35,16 @@ impl Live<'_> {
 
     /// Counts what is promised: what runs is counted already.
     pub(crate) fn count_promises(&mut self) {
-        let limited = self.promises.reservations().filter(|(_, promise)| self.is_limited(&promise.request));
+        let limited =
+            self.promises.reservations().filter(|(_, promise)| self.is_limited(&promise.request));
         let limited: Vec<(PendingRequest, Request, i64, RankSet)> = limited
             .map(|(pending, promise)| {
-                (pending.clone(), promise.request.clone(), promise.place.start, promise.place.nodes.clone())
+                (
+                    pending.clone(),
+                    promise.request.clone(),
+                    promise.place.start,
+                    promise.place.nodes.clone(),
+                )
             })
             .collect();
         for (pending, request, start, nodes) in limited {
@@ -46,7 +53,8 @@ impl Live<'_> {
         }
     }
 
-    /// What a request would use of the limits of its queue: of one on some nodes all of what may go there.
+    /// What a request would use of the limits of its queue: of one on some nodes all of what may go
+    /// there.
     fn demand(&mut self, request: &Request) -> Demand {
         let open: Vec<RankSet> = request.groups.iter().map(|group| self.open(group)).collect();
         self.demand_of(request, &open, false)
@@ -54,7 +62,8 @@ impl Live<'_> {
 
     /// The same of a request that is placed on these nodes.
     fn demand_on(&mut self, request: &Request, placed: &RankSet) -> Demand {
-        let open: Vec<RankSet> = request.groups.iter().map(|group| self.open(group).intersection(placed)).collect();
+        let open: Vec<RankSet> =
+            request.groups.iter().map(|group| self.open(group).intersection(placed)).collect();
         self.demand_of(request, &open, true)
     }
 
@@ -62,7 +71,8 @@ impl Live<'_> {
     /// be.
     fn demand_of(&mut self, request: &Request, usable: &[RankSet], is_placed: bool) -> Demand {
         let queues = self.queues;
-        let limits = request.groups.first().and_then(|group| Some((group, queues.limits(group.queue)?)));
+        let limits =
+            request.groups.first().and_then(|group| Some((group, queues.limits(group.queue)?)));
         let Some((first, limits)) = limits else { return Demand::default() };
         let ends = request.groups.iter().map(|group| match group.lifetime {
             Lifetime::Seconds(seconds) => i64::try_from(seconds).unwrap_or(FOR_EVER),
@@ -72,19 +82,24 @@ impl Live<'_> {
         for (at, limit) in limits.running.iter().enumerate() {
             let nodes = limit.nodes.as_ref().map(|nodes| self.cluster.class(nodes).lasting.clone());
             let groups = request.groups.iter().enumerate();
-            let counted = groups.filter(|(at, _)| nodes.as_ref().is_none_or(|nodes| usable[*at].intersects(nodes)));
+            let counted = groups
+                .filter(|(at, _)| nodes.as_ref().is_none_or(|nodes| usable[*at].intersects(nodes)));
             let wants = counted.flat_map(|(_, group)| &group.wants);
             let amount = match &limit.what {
                 Counted::Jobs => u128::from(request.starts_job),
                 Counted::Resource(name) if asks_for_nodes_alone(request) => {
                     let usable: Vec<RankSet> = match &nodes {
-                        Some(nodes) => usable.iter().map(|usable| usable.intersection(nodes)).collect(),
+                        Some(nodes) => {
+                            usable.iter().map(|usable| usable.intersection(nodes)).collect()
+                        }
                         None => usable.to_vec(),
                     };
                     self.of_whole_nodes(request, name, &usable, is_placed)
                 }
                 Counted::Resource(name) => {
-                    let amounts = wants.map(|want| want.shape.requests.sum(name).saturating_mul(want.count as u128));
+                    let amounts = wants.map(|want| {
+                        want.shape.requests.sum(name).saturating_mul(want.count as u128)
+                    });
                     amounts.fold(0, u128::saturating_add)
                 }
             };
@@ -100,7 +115,13 @@ impl Live<'_> {
     /// What a request that asks for nodes alone is charged of a resource: all that is allocatable
     /// on the nodes on which it is placed, or on the smallest set of these on which it can be. Pods
     /// of several groups may share nodes, so the group that needs most counts.
-    fn of_whole_nodes(&mut self, request: &Request, name: &str, usable: &[RankSet], is_placed: bool) -> u128 {
+    fn of_whole_nodes(
+        &mut self,
+        request: &Request,
+        name: &str,
+        usable: &[RankSet],
+        is_placed: bool,
+    ) -> u128 {
         let groups = request.groups.iter().zip(usable);
         if is_placed {
             let mut all = RankSet::new();
@@ -109,7 +130,10 @@ impl Live<'_> {
             }
             return allocatable(self.cluster, name, all.iter());
         }
-        groups.map(|(group, nodes)| least_of_whole_nodes(group, name, nodes, self.cluster)).max().unwrap_or(0)
+        groups
+            .map(|(group, nodes)| least_of_whole_nodes(group, name, nodes, self.cluster))
+            .max()
+            .unwrap_or(0)
     }
 
     // --- now ---
@@ -129,9 +153,13 @@ impl Live<'_> {
         Some(Limited { at, is_everywhere })
     }
 
-    /// What a request would use that starts now on those of these nodes that limits leave to it, and which these are. `None` if that
-    /// is too few.
-    pub(super) fn within_limits(&mut self, request: &Request, nodes: &[RankSet]) -> Option<(Demand, Vec<RankSet>)> {
+    /// What a request would use that starts now on those of these nodes that limits leave to it,
+    /// and which these are. `None` if that is too few.
+    pub(super) fn within_limits(
+        &mut self,
+        request: &Request,
+        nodes: &[RankSet],
+    ) -> Option<(Demand, Vec<RankSet>)> {
         let demand = self.demand(request);
         self.left_by_limits(demand, nodes)
     }
@@ -139,30 +167,46 @@ impl Live<'_> {
     /// Counts what starts where it is: of a limit on some nodes what is on these.
     pub(super) fn count_start(&mut self, mut demand: Demand, slots: &Allocations) {
         let is_alone = |slot: &&Allocation| matches!(slot.tenancy, Tenancy::Alone(_));
-        let alone: RankSet = slots.iter().flatten().flatten().filter(is_alone).map(|slot| slot.rank).collect();
+        let alone: RankSet =
+            slots.iter().flatten().flatten().filter(is_alone).map(|slot| slot.rank).collect();
         for charge in &mut demand.charges {
-            let limit = self.queues.limits(charge.account.queue).and_then(|all| all.running.get(charge.account.limit));
+            let limit = self
+                .queues
+                .limits(charge.account.queue)
+                .and_then(|all| all.running.get(charge.account.limit));
             let Some(Counted::Resource(name)) = limit.map(|limit| &limit.what) else { continue };
-            let is_counted = |rank: &Rank| charge.nodes.as_ref().is_none_or(|nodes| nodes.contains(*rank));
+            let is_counted =
+                |rank: &Rank| charge.nodes.as_ref().is_none_or(|nodes| nodes.contains(*rank));
             if !alone.is_empty() {
                 charge.amount = allocatable(self.cluster, name, alone.iter().filter(is_counted));
             } else if let Some(nodes) = &charge.nodes {
-                let there = slots.iter().flatten().flatten().filter(|slot| nodes.contains(slot.rank));
-                charge.amount = there.map(|slot| slot.shape.requests.sum(name)).fold(0, u128::saturating_add);
+                let there =
+                    slots.iter().flatten().flatten().filter(|slot| nodes.contains(slot.rank));
+                charge.amount =
+                    there.map(|slot| slot.shape.requests.sum(name)).fold(0, u128::saturating_add);
             }
         }
         self.accounts.start(demand, self.now.seconds());
     }
 
-    fn left_by_limits(&mut self, demand: Demand, nodes: &[RankSet]) -> Option<(Demand, Vec<RankSet>)> {
+    fn left_by_limits(
+        &mut self,
+        demand: Demand,
+        nodes: &[RankSet],
+    ) -> Option<(Demand, Vec<RankSet>)> {
         let now = self.now.seconds();
         let closed: Vec<Charge> = self.accounts.without_room(&demand, now).cloned().collect();
         without(demand, &closed, nodes)
     }
 
-    /// A request that waits for a limit, and nobody knows until when, is passed by no more: from now on there is room for it within
-    /// the limits of its queue first. False if limits are not what it waits for.
-    pub(super) fn hold_within_limits(&mut self, pending: &PendingRequest, request: &Request) -> bool {
+    /// A request that waits for a limit, and nobody knows until when, is passed by no more: from
+    /// now on there is room for it within the limits of its queue first. False if limits are not
+    /// what it waits for.
+    pub(super) fn hold_within_limits(
+        &mut self,
+        pending: &PendingRequest,
+        request: &Request,
+    ) -> bool {
         if self.limit_of(request).is_none_or(|limited| !limited.is_everywhere) {
             return false;
         }
@@ -173,7 +217,8 @@ impl Live<'_> {
 
     // --- later ---
 
-    /// Takes slots, or keeps them from the earliest second on that fits both the machine and the limits.
+    /// Takes slots, or keeps them from the earliest second on that fits both the machine and the
+    /// limits.
     pub(super) fn reserve_within_limits(
         &mut self,
         (pending, class): (&PendingRequest, ClassId),
@@ -189,11 +234,14 @@ impl Live<'_> {
             let alone = Demand { charges: vec![charge.clone()], seconds: demand.seconds };
             self.accounts.earliest(&alone, now, now)
         };
-        let closed: Vec<Charge> = demand.charges.iter().filter(|charge| earliest(charge).is_none()).cloned().collect();
+        let closed: Vec<Charge> =
+            demand.charges.iter().filter(|charge| earliest(charge).is_none()).cloned().collect();
         let Some((demand, nodes)) = without(demand, &closed, nodes) else { return Booking::Never };
         let mut from = not_before.unwrap_or(now);
         for _ in 0..TRIES_MAX {
-            let Some(at) = self.accounts.earliest(&demand, now, from) else { return Booking::Never };
+            let Some(at) = self.accounts.earliest(&demand, now, from) else {
+                return Booking::Never;
+            };
             from = at;
             let groups = self.ordered_groups_from(first, request, &nodes);
             match self.ledger.reserve(self.cluster, groups, (from > now).then_some(from)) {
@@ -221,7 +269,8 @@ impl Live<'_> {
         Booking::Never
     }
 
-    /// Makes a reservation anew. The graph alone would move it to where the limits do not let it start.
+    /// Makes a reservation anew. The graph alone would move it to where the limits do not let it
+    /// start.
     pub(super) fn remake_within_limits(
         &mut self,
         (pending, is_same): (&PendingRequest, bool),
@@ -256,7 +305,8 @@ impl Live<'_> {
                     self.accounts.promise(pending, demand, place.start);
                     let cause = later.map_or(cause, Delay::of);
                     // It fits what goes now: of what is lost later that is not the cause.
-                    let promise = Promise { place, class, request, nodes, told, rules: rules_now, inherited };
+                    let promise =
+                        Promise { place, class, request, nodes, told, rules: rules_now, inherited };
                     return self.keep(pending, promise, was, cause);
                 }
                 ledger::Remade::Kept(place, _) => self.ledger.give_up(&place),
@@ -276,7 +326,9 @@ impl Live<'_> {
                 None => self.lose(pending, cause, was),
             },
             // Where it was is nothing to hold: it may not start there.
-            Booking::Never if self.limit_of(&request).is_some() => Remade::Lost(Late { cause, was, by: None }),
+            Booking::Never if self.limit_of(&request).is_some() => {
+                Remade::Lost(Late { cause, was, by: None })
+            }
             Booking::Never => {
                 let cause = if cause == Delay::Edit { cause } else { Delay::Capacity };
                 self.lose(pending, cause, was)
@@ -285,7 +337,13 @@ impl Live<'_> {
     }
 
     /// Notes where a reservation is now, and whether that breaks what was told.
-    fn keep(&mut self, pending: &PendingRequest, promise: Promise, before: Kept, cause: Delay) -> Remade<Allocations> {
+    fn keep(
+        &mut self,
+        pending: &PendingRequest,
+        promise: Promise,
+        before: Kept,
+        cause: Delay,
+    ) -> Remade<Allocations> {
         let start = promise.place.start;
         let moved = start != before.start || promise.place.nodes != before.nodes;
         // By a second the clock itself puts off what cannot begin when its start has come.
@@ -303,7 +361,8 @@ fn asks_for_nodes_alone(request: &Request) -> bool {
 
 /// All that is allocatable of a resource on these nodes.
 fn allocatable(cluster: &Cluster, name: &str, nodes: impl Iterator<Item = Rank>) -> u128 {
-    let amounts = nodes.filter_map(|rank| cluster.node(rank)).map(|node| node.allocatable.sum(name));
+    let amounts =
+        nodes.filter_map(|rank| cluster.node(rank)).map(|node| node.allocatable.sum(name));
     amounts.fold(0, u128::saturating_add)
 }
 
@@ -311,13 +370,9 @@ fn allocatable(cluster: &Cluster, name: &str, nodes: impl Iterator<Item = Rank>)
 /// pods of a group: the nodes that cost least per pod come first. Pods that are to be spread over
 /// nodes, or apart, need more nodes.
 fn least_of_whole_nodes(group: &Group, name: &str, nodes: &RankSet, cluster: &mut Cluster) -> u128 {
-    let skews = group
-        .sample
-        .shape
-        .constraints
-        .spreads
-        .iter()
-        .filter(|spread| *spread.topology_key == *HOSTNAME && spread.pods.selects_labels(&group.sample.labels));
+    let skews = group.sample.shape.constraints.spreads.iter().filter(|spread| {
+        *spread.topology_key == *HOSTNAME && spread.pods.selects_labels(&group.sample.labels)
+    });
     let skew = skews.map(|spread| u64::from(spread.max_skew)).min();
     let most = if group.has_nodes_for_itself(nodes, cluster) { Some(1) } else { skew };
     let least_for = |want: &SlotRequest| {
@@ -326,7 +381,10 @@ fn least_of_whole_nodes(group: &Group, name: &str, nodes: &RankSet, cluster: &mu
             .filter_map(|rank| cluster.node(rank))
             .filter_map(|node| {
                 let requests = want.shape.requests.iter().filter(|(_, amount)| *amount > 0);
-                let pods = requests.map(|(name, amount)| node.allocatable.get(name) / amount).min().unwrap_or(u64::MAX);
+                let pods = requests
+                    .map(|(name, amount)| node.allocatable.get(name) / amount)
+                    .min()
+                    .unwrap_or(u64::MAX);
                 let pods = most.map_or(pods, |most| pods.min(most));
                 (pods > 0).then(|| (node.allocatable.get(name), pods))
             })
@@ -345,9 +403,13 @@ fn least_of_whole_nodes(group: &Group, name: &str, nodes: &RankSet, cluster: &mu
     u128::from(group.wants.iter().map(least_for).max().unwrap_or(0))
 }
 
-/// What is left of a demand and of nodes without the nodes of these charges. `None` if that is too few, or one of them counts
-/// everywhere.
-fn without(mut demand: Demand, closed: &[Charge], nodes: &[RankSet]) -> Option<(Demand, Vec<RankSet>)> {
+/// What is left of a demand and of nodes without the nodes of these charges. `None` if that is too
+/// few, or one of them counts everywhere.
+fn without(
+    mut demand: Demand,
+    closed: &[Charge],
+    nodes: &[RankSet],
+) -> Option<(Demand, Vec<RankSet>)> {
     let mut nodes = nodes.to_vec();
     for charge in closed {
         let on = charge.nodes.as_ref()?;

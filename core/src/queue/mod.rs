@@ -1,9 +1,12 @@
-//! Order: which pending request is tried next. By the priority of its queue, then its own, then first come, first served.
+//! Order: which pending request is tried next. By the priority of its queue, then its own, then
+//! first come, first served.
 //!
-//! Requests that ask for the same form a class: what one of them cannot get, none behind it in the class can. So what was
-//! found out is remembered per class, and a walk looks at the first of each class only, however many wait.
+//! Requests that ask for the same form a class: what one of them cannot get, none behind it in the
+//! class can. So what was found out is remembered per class, and a walk looks at the first of each
+//! class only, however many wait.
 //!
-//! Pure: no clock, no I/O. Who may overtake whom is decided by `plan`, which walks this order and asks the resource graph.
+//! Pure: no clock, no I/O. Who may overtake whom is decided by `plan`, which walks this order and
+//! asks the resource graph.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::Hash;
@@ -144,7 +147,8 @@ impl Place {
     }
 }
 
-/// All that waits, in order. `K` says what is asked for: equal keys make a class. `M` is what is remembered about a class.
+/// All that waits, in order. `K` says what is asked for: equal keys make a class. `M` is what is
+/// remembered about a class.
 ///
 /// Copies share what has not changed since: one is made whenever somebody looks ahead.
 #[derive(Debug, Clone)]
@@ -198,7 +202,8 @@ impl<K, M> Default for Queue<K, M> {
 }
 
 impl<K: Eq + Hash, M: Clone> Queue<K, M> {
-    /// Puts a request at its place, moving it if it had another or asked for something else. True if it is new or moved.
+    /// Puts a request at its place, moving it if it had another or asked for something else. True
+    /// if it is new or moved.
     pub fn put(&mut self, place: Place, key: K) -> bool {
         let mut number = None;
         if let Some((known, class)) = self.places.get(&place.pending) {
@@ -218,7 +223,10 @@ impl<K: Eq + Hash, M: Clone> Queue<K, M> {
             });
             let key = Arc::new(key);
             self.by_key.insert(Arc::clone(&key), id);
-            self.classes.insert(id, Arc::new(Class { key, places: SharedMap::default(), last_attempt: None }));
+            self.classes.insert(
+                id,
+                Arc::new(Class { key, places: SharedMap::default(), last_attempt: None }),
+            );
             id
         });
         let class = Arc::make_mut(self.classes.get_mut(&id).expect("a class with this key"));
@@ -236,7 +244,8 @@ impl<K: Eq + Hash, M: Clone> Queue<K, M> {
         true
     }
 
-    /// Takes a request out. False if it was not in. With the last of a class what is remembered about it goes.
+    /// Takes a request out. False if it was not in. With the last of a class what is remembered
+    /// about it goes.
     pub fn remove(&mut self, pending: &PendingRequest) -> bool {
         let Some((place, id)) = self.places.remove(pending) else { return false };
         self.changes += 1;
@@ -341,7 +350,9 @@ impl<K: Eq + Hash, M: Clone> Queue<K, M> {
 
     /// The classes behind this one, or all.
     pub fn classes_after(&self, last: Option<ClassId>) -> impl Iterator<Item = ClassId> {
-        self.classes.from(move |class| last.is_some_and(|last| *class <= last)).map(|(class, _)| *class)
+        self.classes
+            .from(move |class| last.is_some_and(|last| *class <= last))
+            .map(|(class, _)| *class)
     }
 
     /// What is remembered about a class.
@@ -431,7 +442,10 @@ mod tests {
 
     #[test]
     fn higher_priority_first_then_older_then_lower_number() {
-        assert_eq!(order(&[(0, 5, 1), (0, 3, 2), (7, 9, 3), (0, 3, 4), (-1, 0, 5)]), [3, 2, 4, 1, 5].map(JobId));
+        assert_eq!(
+            order(&[(0, 5, 1), (0, 3, 2), (7, 9, 3), (0, 3, 4), (-1, 0, 5)]),
+            [3, 2, 4, 1, 5].map(JobId)
+        );
         assert_eq!(order(&[(i32::MIN, 0, 1), (i32::MAX, 9, 2)]), [2, 1].map(JobId));
     }
 
@@ -442,7 +456,10 @@ mod tests {
             let place = Place::new(0, Time(1), 0, PendingRequest::Start(JobId(job)));
             queue.put(place.named(ObjectKey::new("sim", name)), 0);
         }
-        assert_eq!(queue.iter().map(|(place, _)| place.request().job()).collect::<Vec<_>>(), [3, 1, 2].map(JobId));
+        assert_eq!(
+            queue.iter().map(|(place, _)| place.request().job()).collect::<Vec<_>>(),
+            [3, 1, 2].map(JobId)
+        );
     }
 
     #[test]
@@ -468,8 +485,14 @@ mod tests {
             next = queue.next_of(1, &place).cloned();
         }
         assert_eq!(order, [3, 4, 1, 2, 5].map(JobId));
-        assert_eq!(queue.of_queue(slow).map(|place| place.request().job()).collect::<Vec<_>>(), [1, 5].map(JobId));
-        assert_eq!((queue.len(), queue.len_of(slow), queue.len_of(fast), queue.iter().count()), (5, 2, 1, 5));
+        assert_eq!(
+            queue.of_queue(slow).map(|place| place.request().job()).collect::<Vec<_>>(),
+            [1, 5].map(JobId)
+        );
+        assert_eq!(
+            (queue.len(), queue.len_of(slow), queue.len_of(fast), queue.iter().count()),
+            (5, 2, 1, 5)
+        );
     }
 
     #[test]
@@ -500,12 +523,17 @@ mod tests {
         for (job, at, key) in [(1, 5, 1), (2, 3, 1), (3, 4, 2), (4, 1, 1)] {
             queue.put(place(job, at), key);
         }
-        let heads = |queue: &Queue<u8, ()>| queue.heads().map(|(place, _)| place.request().job()).collect::<Vec<_>>();
+        let heads = |queue: &Queue<u8, ()>| {
+            queue.heads().map(|(place, _)| place.request().job()).collect::<Vec<_>>()
+        };
         assert_eq!(heads(&queue), [4, 3].map(JobId));
         queue.remove(&PendingRequest::Start(JobId(4)));
         assert_eq!(heads(&queue), [2, 3].map(JobId));
         let class = queue.heads().next().map(|(_, class)| class).unwrap();
-        assert_eq!(queue.next_of(class, &place(2, 3)).map(|place| place.request().job()), Some(JobId(1)));
+        assert_eq!(
+            queue.next_of(class, &place(2, 3)).map(|place| place.request().job()),
+            Some(JobId(1))
+        );
         assert_eq!(queue.take_arrivals().values().map(BTreeSet::len).sum::<usize>(), 3);
         assert!(queue.take_arrivals().is_empty());
     }

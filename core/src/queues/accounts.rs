@@ -1,6 +1,8 @@
-//! What is used of every limit: by what runs, by what is promised, and by what was started or is waited for in the walk under way.
+//! What is used of every limit: by what runs, by what is promised, and by what was started or is
+//! waited for in the walk under way.
 //!
-//! What runs is told per job, whenever something about the job has changed. What is planned is told anew in each pass.
+//! What runs is told per job, whenever something about the job has changed. What is planned is told
+//! anew in each pass.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -102,14 +104,17 @@ impl Accounts {
 
     /// Jobs of which something counts against the limits of a queue.
     pub(crate) fn counted(&self, queue: QueueId) -> impl Iterator<Item = JobId> {
-        let of_queue = move |running: &[Running]| running.iter().any(|(account, ..)| account.queue == queue);
+        let of_queue =
+            move |running: &[Running]| running.iter().any(|(account, ..)| account.queue == queue);
         self.running.iter().filter(move |(_, running)| of_queue(running)).map(|(job, _)| *job)
     }
 
     /// What runs of this account, and what starts in the walk under way.
     fn used(&self, account: &AccountId, now: i64) -> u128 {
         let started = self.started.iter().filter(|(demand, from)| demand.span(*from).to > now);
-        let charges = started.flat_map(|(demand, _)| &demand.charges).filter(|charge| charge.account == *account);
+        let charges = started
+            .flat_map(|(demand, _)| &demand.charges)
+            .filter(|charge| charge.account == *account);
         let running = self.usages.get(account).map_or(0, Usage::running);
         charges.map(|charge| charge.amount).fold(running, u128::saturating_add)
     }
@@ -137,7 +142,8 @@ impl Accounts {
         copy
     }
 
-    /// In a copy, some time ahead: what is planned to end by then has ended, what is promised is told anew, and what was started runs.
+    /// In a copy, some time ahead: what is planned to end by then has ended, what is promised is
+    /// told anew, and what was started runs.
     pub(crate) fn go_to(&mut self, now: i64) {
         self.usages.values_mut().for_each(|usage| usage.go_to(now));
         for (demand, from) in std::mem::take(&mut self.promised).into_values() {
@@ -185,7 +191,11 @@ impl Accounts {
 
     fn change(&mut self, demand: &Demand, from: i64, how: fn(&mut Usage, Span, u128)) {
         for charge in &demand.charges {
-            how(self.usages.entry(charge.account.clone()).or_default(), demand.span(from), charge.amount);
+            how(
+                self.usages.entry(charge.account.clone()).or_default(),
+                demand.span(from),
+                charge.amount,
+            );
         }
     }
 
@@ -214,8 +224,13 @@ impl Accounts {
     }
 
     /// Those charges for which there is no room now.
-    pub(crate) fn without_room<'a>(&'a self, demand: &'a Demand, now: i64) -> impl Iterator<Item = &'a Charge> {
-        let fits = move |charge: &&Charge| self.earliest_of(charge, demand.seconds, now, now) == Some(now);
+    pub(crate) fn without_room<'a>(
+        &'a self,
+        demand: &'a Demand,
+        now: i64,
+    ) -> impl Iterator<Item = &'a Charge> {
+        let fits =
+            move |charge: &&Charge| self.earliest_of(charge, demand.seconds, now, now) == Some(now);
         demand.charges.iter().filter(move |charge| !fits(charge))
     }
 

@@ -66,11 +66,21 @@ impl Limits {
     }
 }
 
-fn read(limits: &LimitsOfScope, (per_namespace, path): (bool, &str), into: &mut Vec<Limit>) -> Result<(), String> {
+fn read(
+    limits: &LimitsOfScope,
+    (per_namespace, path): (bool, &str),
+    into: &mut Vec<Limit>,
+) -> Result<(), String> {
     let mut limit = |nodes: Option<&Constraints>, what: Counted, most: u64, path: String| {
         // More than is ever counted is what people write for "no limit".
         if most < u64::MAX {
-            into.push(Limit { per_namespace, nodes: nodes.cloned(), what, most, path: path.into() });
+            into.push(Limit {
+                per_namespace,
+                nodes: nodes.cloned(),
+                what,
+                most,
+                path: path.into(),
+            });
         }
     };
     let running_jobs = format!("{path}.runningJobs");
@@ -79,13 +89,23 @@ fn read(limits: &LimitsOfScope, (per_namespace, path): (bool, &str), into: &mut 
     }
     for (resource, most) in &limits.resources {
         let path = format!("{path}.resources[{resource}]");
-        limit(None, Counted::Resource(resource.as_str().into()), amount(resource, most, &path)?, path);
+        limit(
+            None,
+            Counted::Resource(resource.as_str().into()),
+            amount(resource, most, &path)?,
+            path,
+        );
     }
     for (at, of_nodes) in limits.nodes.iter().enumerate() {
         let nodes = nodes_of(&of_nodes.node_selector);
         for (resource, most) in &of_nodes.resources {
             let path = format!("{path}.nodes[{at}].resources[{resource}]");
-            limit(Some(&nodes), Counted::Resource(resource.as_str().into()), amount(resource, most, &path)?, path);
+            limit(
+                Some(&nodes),
+                Counted::Resource(resource.as_str().into()),
+                amount(resource, most, &path)?,
+                path,
+            );
         }
     }
     Ok(())

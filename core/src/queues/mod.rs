@@ -1,7 +1,7 @@
 //! Which queue is a job's, may it use it, and what does that say.
 //!
-//! The one owner of what is known of queues and namespaces. It knows no jobs but by their numbers: who has to be looked at again
-//! is for others to find out (`queueing`).
+//! The one owner of what is known of queues and namespaces. It knows no jobs but by their numbers:
+//! who has to be looked at again is for others to find out (`queueing`).
 
 mod accounts;
 mod limits;
@@ -82,20 +82,26 @@ impl Queues {
         }
     }
 
-    /// A queue is there, or has changed. True if something else goes for its jobs than before. If its spec is not accepted, the last one
-    /// that was goes on to count.
+    /// A queue is there, or has changed. True if something else goes for its jobs than before. If
+    /// its spec is not accepted, the last one that was goes on to count.
     pub(crate) fn put(&mut self, queue: &Arc<QueueObject>) -> bool {
         let known = self.objects.get(&queue.name).filter(|known| known.uid == queue.uid);
         let queue = match known {
-            Some(known) if queue.trouble.is_some() && known.accepted.is_some() => &Arc::new(queue.going_by(known)),
+            Some(known) if queue.trouble.is_some() && known.accepted.is_some() => {
+                &Arc::new(queue.going_by(known))
+            }
             _ => queue,
         };
         let old = self.objects.insert(Arc::clone(&queue.name), Arc::clone(queue));
-        let goes_by = |queue: &QueueObject| (queue.uid.clone(), queue.rules.clone(), queue.accepted.is_some());
+        let goes_by = |queue: &QueueObject| {
+            (queue.uid.clone(), queue.rules.clone(), queue.accepted.is_some())
+        };
         let is_news = old.as_ref().is_none_or(|old| goes_by(old) != goes_by(queue));
-        let is_new_spec = old.is_none_or(|old| (&old.trouble, old.generation) != (&queue.trouble, queue.generation));
+        let is_new_spec = old
+            .is_none_or(|old| (&old.trouble, old.generation) != (&queue.trouble, queue.generation));
         if is_news || is_new_spec {
-            // What another Fluxqueue says of the queue in its status is let stand until there is something new to say.
+            // What another Fluxqueue says of the queue in its status is let stand until there is
+            // something new to say.
             self.tally.note_object(&queue.name);
         }
         if is_news {
@@ -140,10 +146,15 @@ impl Queues {
         queue.unwrap_or(names::QUEUE_DEFAULT)
     }
 
-    /// Whether Jobs of this namespace wait without pods; `None` while the namespace has not been seen.
+    /// Whether Jobs of this namespace wait without pods; `None` while the namespace has not been
+    /// seen.
     pub(crate) fn suspends_jobs(&self, namespace: &str) -> Option<bool> {
         let labels = &self.namespaces.get(namespace)?.labels;
-        Some(labels.iter().any(|(key, value)| **key == *names::ADMISSION_SUSPEND && **value == *names::ENABLED))
+        Some(
+            labels.iter().any(|(key, value)| {
+                **key == *names::ADMISSION_SUSPEND && **value == *names::ENABLED
+            }),
+        )
     }
 
     /// What a queue says to jobs of a kind, in a namespace.
@@ -174,7 +185,8 @@ impl Queues {
     }
 
     fn depths(&self, name: &str) -> Depths {
-        let (rules, settings) = (self.objects.get(name).map(|object| &object.rules), &self.settings);
+        let (rules, settings) =
+            (self.objects.get(name).map(|object| &object.rules), &self.settings);
         Depths::of(
             rules.and_then(|rules| rules.policy).unwrap_or(settings.queue_policy),
             rules.and_then(|rules| rules.queue_depth).unwrap_or(settings.queue_depth),
@@ -183,7 +195,8 @@ impl Queues {
         )
     }
 
-    /// The policy of a queue that this graph cannot serve: without reservations there is only first come, first served.
+    /// The policy of a queue that this graph cannot serve: without reservations there is only first
+    /// come, first served.
     pub(crate) fn unserved_policy(&self, queue: &QueueObject) -> Option<QueuePolicy> {
         queue.rules.policy.filter(|policy| !self.has_reservations && *policy != QueuePolicy::Fcfs)
     }
@@ -253,13 +266,17 @@ impl Queues {
 
     // --- by name ---
 
-    /// The limit on jobs that wait which keeps out one more of this namespace: where it stands, and how much it is.
+    /// The limit on jobs that wait which keeps out one more of this namespace: where it stands, and
+    /// how much it is.
     pub(crate) fn full(&self, queue: &str, namespace: &str) -> Option<(&'static str, u64)> {
         let limits = &self.objects.get(queue)?.rules.limits;
         let is_full = |most: &u64, waiting: usize| waiting as u64 >= *most;
         let all = limits.waiting.filter(|most| is_full(most, self.tally.waiting(queue, None)));
-        let of_it =
-            || limits.waiting_per_namespace.filter(|most| is_full(most, self.tally.waiting(queue, Some(namespace))));
+        let of_it = || {
+            limits
+                .waiting_per_namespace
+                .filter(|most| is_full(most, self.tally.waiting(queue, Some(namespace))))
+        };
         let all = all.map(|most| ("spec.limits.waitingJobs", most));
         all.or_else(|| of_it().map(|most| ("spec.limits.perNamespace.waitingJobs", most)))
     }

@@ -5,11 +5,13 @@ use std::sync::Arc;
 
 use fluxqueue_api::conditions::ACCEPTED;
 use fluxqueue_api::{
-    AcceptedReason, FluxQueue, FluxQueueSpec, FluxQueueStatus, MaxWalltimeAction, Policy, StopPolicy, WorkloadKind,
-    names, text,
+    AcceptedReason, FluxQueue, FluxQueueSpec, FluxQueueStatus, MaxWalltimeAction, Policy,
+    StopPolicy, WorkloadKind, names, text,
 };
 use k8s_openapi::api::core::v1 as core_v1;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector, ObjectMeta, Time as MetaTime};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{
+    Condition, LabelSelector, ObjectMeta, Time as MetaTime,
+};
 
 use super::limits::Limits;
 use crate::record::timestamp;
@@ -98,21 +100,32 @@ impl QueueObject {
         Self::from_parts(&object.metadata, Ok(object.spec.clone()), status)
     }
 
-    /// The same of one whose spec may not have been readable at all. If it is not accepted, the last that was is in the status.
+    /// The same of one whose spec may not have been readable at all. If it is not accepted, the
+    /// last that was is in the status.
     pub fn from_parts(
         metadata: &ObjectMeta,
         spec: Result<FluxQueueSpec, String>,
         mut status: FluxQueueStatus,
     ) -> Result<Self, String> {
-        let (name, uid) = metadata::name_and_uid("FluxQueue", metadata).map_err(|error| error.to_string())?;
+        let (name, uid) =
+            metadata::name_and_uid("FluxQueue", metadata).map_err(|error| error.to_string())?;
         status.conditions.retain(|condition| condition.type_ == ACCEPTED);
         let (read, trouble) = match spec.and_then(read_spec) {
             Ok(read) => (Some(read), None),
             Err(trouble) => (None, Some(text::into_message(trouble))),
         };
-        let on_record = || status.accepted_spec.as_deref().cloned().and_then(|spec| read_spec(spec).ok());
+        let on_record =
+            || status.accepted_spec.as_deref().cloned().and_then(|spec| read_spec(spec).ok());
         let (rules, accepted) = read.or_else(on_record).unwrap_or_default();
-        Ok(QueueObject { name, uid, generation: metadata.generation, rules, accepted, trouble, status })
+        Ok(QueueObject {
+            name,
+            uid,
+            generation: metadata.generation,
+            rules,
+            accepted,
+            trouble,
+            status,
+        })
     }
 
     /// A queue whose spec was accepted and says this, with nothing on record.
@@ -128,7 +141,8 @@ impl QueueObject {
         }
     }
 
-    /// This version of the queue, which goes by the spec that `known`, an earlier version of it, went by. It may not be on record yet.
+    /// This version of the queue, which goes by the spec that `known`, an earlier version of it,
+    /// went by. It may not be on record yet.
     pub(super) fn going_by(&self, known: &QueueObject) -> Self {
         QueueObject { rules: known.rules.clone(), accepted: known.accepted.clone(), ..self.clone() }
     }
@@ -151,8 +165,10 @@ impl QueueObject {
             reason: reason.as_str().to_owned(),
             message: text::into_message(message.unwrap_or_default()),
             observed_generation: self.generation,
-            last_transition_time: on_record
-                .map_or_else(|| MetaTime(timestamp(now)), |condition| condition.last_transition_time.clone()),
+            last_transition_time: on_record.map_or_else(
+                || MetaTime(timestamp(now)),
+                |condition| condition.last_transition_time.clone(),
+            ),
         }
     }
 }
@@ -162,7 +178,8 @@ fn read_spec(spec: FluxQueueSpec) -> Result<(Rules, Option<Box<FluxQueueSpec>>),
     Rules::from_api(&spec).map(|rules| (rules, Some(Box::new(spec))))
 }
 
-/// Checks a label selector as the API server checks those of its own objects; the error names the field below `path`.
+/// Checks a label selector as the API server checks those of its own objects; the error names the
+/// field below `path`.
 fn check_selector(path: &str, selector: &LabelSelector) -> Result<(), String> {
     for (at, expression) in selector.match_expressions.iter().flatten().enumerate() {
         let path = format!("{path}.matchExpressions[{at}]");
@@ -171,7 +188,9 @@ fn check_selector(path: &str, selector: &LabelSelector) -> Result<(), String> {
             "In" | "NotIn" if has_values => {}
             "Exists" | "DoesNotExist" if !has_values => {}
             "In" | "NotIn" => return Err(format!("{path}.values: In and NotIn need values")),
-            "Exists" | "DoesNotExist" => return Err(format!("{path}.values: Exists and DoesNotExist have no values")),
+            "Exists" | "DoesNotExist" => {
+                return Err(format!("{path}.values: Exists and DoesNotExist have no values"));
+            }
             other => {
                 let known = "In, NotIn, Exists and DoesNotExist";
                 return Err(format!("{path}.operator: {} is none of {known}", text::quoted(other)));
@@ -188,13 +207,20 @@ where
     N: TryFrom<T>,
 {
     let read = |number| N::try_from(number).ok().filter(|_| number >= least);
-    let number = number.map(|number| read(number).ok_or_else(|| format!("{path}: {number} is less than {least}")));
+    let number = number
+        .map(|number| read(number).ok_or_else(|| format!("{path}: {number} is less than {least}")));
     number.transpose()
 }
 
-/// The nodes with these labels, whatever their taints: whether a pod tolerates those is its own matter.
+/// The nodes with these labels, whatever their taints: whether a pod tolerates those is its own
+/// matter.
 pub(super) fn nodes_of(labels: &BTreeMap<String, String>) -> Constraints {
-    let everything = Toleration { key: Arc::default(), exists: true, value: Arc::default(), effect: Arc::default() };
+    let everything = Toleration {
+        key: Arc::default(),
+        exists: true,
+        value: Arc::default(),
+        effect: Arc::default(),
+    };
     Constraints {
         node_selector: metadata::sorted(Some(labels)).collect(),
         tolerations: vec![everything],
@@ -212,10 +238,15 @@ fn policy_of(policy: Policy) -> QueuePolicy {
 }
 
 impl Rules {
-    /// Reads the spec of a FluxQueue; the text names the field that is wrong, and says what is wrong with it.
+    /// Reads the spec of a FluxQueue; the text names the field that is wrong, and says what is
+    /// wrong with it.
     fn from_api(spec: &FluxQueueSpec) -> Result<Self, String> {
         let walltimes = Walltimes {
-            default_secs: at_least("spec.defaultWalltimeSeconds", spec.default_walltime_seconds, 1)?,
+            default_secs: at_least(
+                "spec.defaultWalltimeSeconds",
+                spec.default_walltime_seconds,
+                1,
+            )?,
             max_secs: at_least("spec.maxWalltimeSeconds", spec.max_walltime_seconds, 1)?,
             action: spec.max_walltime_action,
         };
@@ -254,7 +285,8 @@ impl Rules {
 }
 
 impl Walltimes {
-    /// How long a job is taken to run that says this: the default where it says nothing, and no more than there is at all.
+    /// How long a job is taken to run that says this: the default where it says nothing, and no
+    /// more than there is at all.
     pub(crate) fn of(&self, said: Lifetime, of_settings: Option<u64>) -> Lifetime {
         let said = match (said, self.default_secs.or(of_settings), self.max_secs) {
             (Lifetime::Eventually, Some(default), max) => {
@@ -264,7 +296,9 @@ impl Walltimes {
             (said, ..) => said,
         };
         match (said, self.max_secs, self.action) {
-            (Lifetime::Seconds(asked), Some(max), MaxWalltimeAction::Clamp) => Lifetime::Seconds(asked.min(max)),
+            (Lifetime::Seconds(asked), Some(max), MaxWalltimeAction::Clamp) => {
+                Lifetime::Seconds(asked.min(max))
+            }
             (said, ..) => said,
         }
     }
@@ -284,8 +318,10 @@ impl Namespace {
     /// Reads a namespace; the text says what is wrong with it.
     pub fn from_kubernetes(object: &core_v1::Namespace) -> Result<Self, String> {
         let meta = &object.metadata;
-        let (name, uid) = metadata::name_and_uid("Namespace", meta).map_err(|error| error.to_string())?;
-        let queue = metadata::annotation(meta, names::DEFAULT_QUEUE).filter(|queue| !queue.is_empty());
+        let (name, uid) =
+            metadata::name_and_uid("Namespace", meta).map_err(|error| error.to_string())?;
+        let queue =
+            metadata::annotation(meta, names::DEFAULT_QUEUE).filter(|queue| !queue.is_empty());
         Ok(Namespace {
             name,
             uid,
@@ -305,12 +341,14 @@ mod tests {
             "apiVersion": "jobs.converged-computing.org/v1alpha1", "kind": "FluxQueue",
             "metadata": {"name": "q", "uid": "u"}, "spec": spec,
         });
-        QueueObject::from_api(&serde_json::from_value(object).expect("a FluxQueue")).expect("a queue")
+        QueueObject::from_api(&serde_json::from_value(object).expect("a FluxQueue"))
+            .expect("a queue")
     }
 
     fn namespace(labels: &serde_json::Value) -> Namespace {
         let object = json!({"metadata": {"name": "ns", "uid": "u", "labels": labels}});
-        Namespace::from_kubernetes(&serde_json::from_value(object).expect("a Namespace")).expect("a namespace")
+        Namespace::from_kubernetes(&serde_json::from_value(object).expect("a Namespace"))
+            .expect("a namespace")
     }
 
     #[test]
@@ -330,13 +368,17 @@ mod tests {
             assert_eq!(read(&spec).rules.admits("ns", Some(&physics)), admitted, "{spec}");
         }
         let by_name = read(&json!({"namespaceSelector": {"matchLabels": {NAMESPACE_NAME: "ns"}}}));
-        assert!(by_name.rules.admits("ns", None) && !by_name.rules.admits("other", None), "known without being seen");
+        assert!(
+            by_name.rules.admits("ns", None) && !by_name.rules.admits("other", None),
+            "known without being seen"
+        );
     }
 
     #[test]
     fn walltimes() {
         use Lifetime::{Endless, Eventually, Seconds};
-        // default, maximum, clamps; of the settings; said; what counts, and the maximum that it exceeds
+        // default, maximum, clamps; of the settings; said; what counts, and the maximum that it
+        // exceeds
         let cases = [
             ((None, None, false), None, Eventually, Eventually, None),
             ((None, None, false), Some(60), Eventually, Seconds(60), None),
@@ -353,7 +395,11 @@ mod tests {
             let action = if clamps { MaxWalltimeAction::Clamp } else { MaxWalltimeAction::Refuse };
             let walltimes = Walltimes { default_secs, max_secs, action };
             let found = walltimes.of(said, of_settings);
-            assert_eq!((found, walltimes.exceeded_by(found)), (counts, exceeded), "{walltimes:?} {said:?}");
+            assert_eq!(
+                (found, walltimes.exceeded_by(found)),
+                (counts, exceeded),
+                "{walltimes:?} {said:?}"
+            );
         }
     }
 
@@ -362,8 +408,14 @@ mod tests {
         let selects = |expression: serde_json::Value| json!({"namespaceSelector": {"matchExpressions": [expression]}});
         let limits = |resource: &str, most: serde_json::Value| json!({"limits": {"resources": {resource: most}}});
         for (spec, expected) in [
-            (limits("memory", json!("32GB")), r#"spec.limits.resources[memory]: "32GB" is not a quantity"#),
-            (limits("cpu", json!("2e3m")), r#"spec.limits.resources[cpu]: "2e3m" is not a quantity"#),
+            (
+                limits("memory", json!("32GB")),
+                r#"spec.limits.resources[memory]: "32GB" is not a quantity"#,
+            ),
+            (
+                limits("cpu", json!("2e3m")),
+                r#"spec.limits.resources[cpu]: "2e3m" is not a quantity"#,
+            ),
             (limits("cpu", json!(-1)), r#"spec.limits.resources[cpu]: "-1" is negative"#),
             (
                 limits("memroy", json!("1Gi")),
@@ -386,11 +438,20 @@ mod tests {
         ] {
             let queue = read(&spec);
             assert_eq!((queue.trouble.as_deref(), queue.accepted), (Some(expected), None));
-            let status =
-                FluxQueueStatus { accepted_spec: read(&json!({"priority": 7})).accepted, ..FluxQueueStatus::default() };
-            let metadata = ObjectMeta { name: Some("q".into()), uid: Some("u".into()), ..ObjectMeta::default() };
-            let again =
-                QueueObject::from_parts(&metadata, serde_json::from_value(spec).map_err(|e| e.to_string()), status);
+            let status = FluxQueueStatus {
+                accepted_spec: read(&json!({"priority": 7})).accepted,
+                ..FluxQueueStatus::default()
+            };
+            let metadata = ObjectMeta {
+                name: Some("q".into()),
+                uid: Some("u".into()),
+                ..ObjectMeta::default()
+            };
+            let again = QueueObject::from_parts(
+                &metadata,
+                serde_json::from_value(spec).map_err(|e| e.to_string()),
+                status,
+            );
             let again = again.unwrap();
             assert_eq!((again.trouble.as_deref(), again.rules.priority), (Some(expected), 7));
         }

@@ -1,4 +1,5 @@
-//! How many jobs wait and run in each queue, and what those have: for its status, and for the limit on jobs that wait.
+//! How many jobs wait and run in each queue, and what those have: for its status, and for the limit
+//! on jobs that wait.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -49,14 +50,18 @@ struct Counts {
 }
 
 impl Tally {
-    /// Where a job is now; `None`: it has ended, or is refused. Returns the queue in which one less waits by that.
+    /// Where a job is now; `None`: it has ended, or is refused. Returns the queue in which one less
+    /// waits by that.
     pub(crate) fn note(&mut self, job: JobId, now: Option<Member>) -> Option<Arc<str>> {
         let before = self.jobs.get(&job);
         if before == now.as_ref() {
             return None;
         }
         let before = self.jobs.remove(&job);
-        let left = before.as_ref().filter(|before| before.life == Life::Waits).map(|before| Arc::clone(&before.queue));
+        let left = before
+            .as_ref()
+            .filter(|before| before.life == Life::Waits)
+            .map(|before| Arc::clone(&before.queue));
         if let Some(member) = before {
             self.count(&member.queue).take_out(job, &member);
         }
@@ -67,7 +72,8 @@ impl Tally {
         left
     }
 
-    /// The object of a queue is there, or has changed: its status is to be compared with what is so.
+    /// The object of a queue is there, or has changed: its status is to be compared with what is
+    /// so.
     pub(crate) fn note_object(&mut self, queue: &Arc<str>) {
         self.changed.insert(Arc::clone(queue));
     }
@@ -100,7 +106,8 @@ impl Tally {
     /// What is to be on record of a queue.
     pub(crate) fn status(&self, queue: &str, limits: &Limits) -> FluxQueueStatus {
         let number = |count: usize| i32::try_from(count).unwrap_or(i32::MAX);
-        let (running, none) = (self.queues.get(queue).map_or(0, |counts| counts.running), Resources::new());
+        let (running, none) =
+            (self.queues.get(queue).map_or(0, |counts| counts.running), Resources::new());
         let used = self.queues.get(queue).map_or(&none, |counts| &counts.used);
         FluxQueueStatus {
             waiting: number(self.waiting(queue, None)),
@@ -152,7 +159,8 @@ impl Counts {
 /// What is used of what is limited for all together, and what is used else.
 fn usage(running: usize, used: &Resources, limits: &Limits) -> Option<String> {
     let mut parts = Vec::new();
-    let in_all = || limits.running.iter().filter(|limit| !limit.per_namespace && limit.nodes.is_none());
+    let in_all =
+        || limits.running.iter().filter(|limit| !limit.per_namespace && limit.nodes.is_none());
     for limit in in_all() {
         parts.push(match &limit.what {
             Counted::Jobs => format!("{running}/{} jobs", limit.most),
@@ -206,7 +214,10 @@ mod tests {
         assert_eq!(tally.note(job, Some(member("gpu", "a", Life::Waits))), None);
         assert!(!tally.has_changes(), "nothing new");
         assert_eq!((tally.waiting("gpu", None), tally.waiting("gpu", Some("b"))), (2, 1));
-        assert_eq!(tally.note(job, Some(member("gpu", "a", Life::Runs(has.clone())))).as_deref(), Some("gpu"));
+        assert_eq!(
+            tally.note(job, Some(member("gpu", "a", Life::Runs(has.clone())))).as_deref(),
+            Some("gpu")
+        );
         let status = tally.status("gpu", &none);
         assert_eq!((status.waiting, status.running, &*status.used["cpu"]), (1, 1, "1500m"));
         assert_eq!((status.usage.as_deref(), status.limits), (Some("1500m cpu"), None));

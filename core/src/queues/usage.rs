@@ -1,9 +1,10 @@
 //! What is used of one limit, over time: work that runs, and work that is planned.
 //!
-//! A step function, in whole seconds. Work whose end nobody knows runs for ever as far as a limit is concerned: only what is known to
-//! end makes room at a time that can be promised.
+//! A step function, in whole seconds. Work whose end nobody knows runs for ever as far as a limit
+//! is concerned: only what is known to end makes room at a time that can be promised.
 //!
-//! Amounts are kept in 128 bits. Those that pods can ask for never fill them: there would have to be 2^63 pods.
+//! Amounts are kept in 128 bits. Those that pods can ask for never fill them: there would have to
+//! be 2^63 pods.
 
 use std::collections::BTreeMap;
 
@@ -54,7 +55,8 @@ impl Usage {
     pub(super) fn go_to(&mut self, now: i64) {
         let later = self.ends.split_off(&now.saturating_add(1));
         let ended = std::mem::replace(&mut self.ends, later);
-        self.running = ended.values().fold(self.running, |running, ended| running.saturating_sub(*ended));
+        self.running =
+            ended.values().fold(self.running, |running, ended| running.saturating_sub(*ended));
     }
 
     /// Something is planned for a span of time.
@@ -91,16 +93,24 @@ impl Usage {
         self.running == 0 && self.planned.is_empty()
     }
 
-    /// The first second, not before `from`, at which so much more is within the limit for so many seconds. `None`: never, as far as
-    /// is known. What should have ended by `now` and has not ends in a moment.
-    pub(crate) fn earliest(&self, (now, from): (i64, i64), seconds: i64, amount: u128, limit: u64) -> Option<i64> {
+    /// The first second, not before `from`, at which so much more is within the limit for so many
+    /// seconds. `None`: never, as far as is known. What should have ended by `now` and has not ends
+    /// in a moment.
+    pub(crate) fn earliest(
+        &self,
+        (now, from): (i64, i64),
+        seconds: i64,
+        amount: u128,
+        limit: u64,
+    ) -> Option<i64> {
         let from = from.max(now);
         let room = signed(u128::from(limit).checked_sub(amount)?);
         // What leaves room if all of it came at once leaves room at every second.
         if signed(self.running).saturating_add(self.planned_in_all) <= room {
             return Some(from);
         }
-        let ends = self.ends.range(..FOR_EVER).map(|(at, amount)| ((*at).max(now + 1), -signed(*amount)));
+        let ends =
+            self.ends.range(..FOR_EVER).map(|(at, amount)| ((*at).max(now + 1), -signed(*amount)));
         let planned = self.planned.iter().map(|(at, change)| ((*at).max(now), *change));
         let mut changes: Vec<(i64, i128)> = ends.chain(planned).collect();
         changes.sort_unstable();
@@ -133,8 +143,10 @@ mod tests {
     /// Second by second.
     fn used_at(running: &[(i64, u64)], planned: &[(i64, i64, u64)], now: i64, at: i64) -> u64 {
         let runs = |end: i64| at < end.max(now + 1);
-        let running: u64 = running.iter().filter(|(end, _)| runs(*end)).map(|(_, amount)| amount).sum();
-        let planned = planned.iter().filter(|(from, to, _)| (*from).max(now) <= at && at < (*to).max(now));
+        let running: u64 =
+            running.iter().filter(|(end, _)| runs(*end)).map(|(_, amount)| amount).sum();
+        let planned =
+            planned.iter().filter(|(from, to, _)| (*from).max(now) <= at && at < (*to).max(now));
         running + planned.map(|(.., amount)| amount).sum::<u64>()
     }
 
@@ -151,8 +163,16 @@ mod tests {
 
     #[test]
     fn the_first_second_at_which_it_is_within_the_limit() {
-        // What it shows, what runs (end, amount), what is planned (from, to, amount), for how long, how much, of a limit of 8: when.
-        type Case = (&'static str, &'static [(i64, u64)], &'static [(i64, i64, u64)], i64, u64, Option<i64>);
+        // What it shows, what runs (end, amount), what is planned (from, to, amount), for how long,
+        // how much, of a limit of 8: when.
+        type Case = (
+            &'static str,
+            &'static [(i64, u64)],
+            &'static [(i64, i64, u64)],
+            i64,
+            u64,
+            Option<i64>,
+        );
         let cases: &[Case] = &[
             ("nothing is used", &[], &[], 5, 8, Some(0)),
             ("more than there is at all", &[], &[], 5, 9, None),

@@ -52,14 +52,17 @@ impl EstimateSaid {
 
 impl Hours {
     fn observe(&mut self, micros: u64) {
-        let bucket = BOUNDS.iter().position(|bound| micros <= bound * MICROS).unwrap_or(BOUNDS.len());
+        let bucket =
+            BOUNDS.iter().position(|bound| micros <= bound * MICROS).unwrap_or(BOUNDS.len());
         self.counts[bucket] += 1;
         self.sum_micros = self.sum_micros.saturating_add(micros);
     }
 
-    /// Bucket bounds in seconds (the last is infinite) with the number of times in each bucket, not accumulated.
+    /// Bucket bounds in seconds (the last is infinite) with the number of times in each bucket, not
+    /// accumulated.
     pub fn buckets(&self) -> impl Iterator<Item = (f64, u64)> {
-        let bounds = BOUNDS.iter().map(|bound| super::seconds(bound * MICROS)).chain([f64::INFINITY]);
+        let bounds =
+            BOUNDS.iter().map(|bound| super::seconds(bound * MICROS)).chain([f64::INFINITY]);
         bounds.zip(self.counts)
     }
 
@@ -75,7 +78,8 @@ impl Hours {
 }
 
 impl Waits {
-    /// A job of this queue has waited for so long; less than nothing (clocks differ) counts as nothing.
+    /// A job of this queue has waited for so long; less than nothing (clocks differ) counts as
+    /// nothing.
     pub(crate) fn observe(&mut self, queue: &str, micros: i64) {
         if !self.0.contains_key(queue) {
             self.0.insert(Arc::from(queue), Hours::default());
@@ -115,7 +119,8 @@ mod tests {
         for seconds in [0, 60, 61, -61, -3_600, 700_000] {
             errors.observe(EstimateSaid::LastPromised, seconds * 1_000_000);
         }
-        let sums: Vec<_> = errors.iter().map(|(_, side, hours)| (side, hours.count(), hours.sum_micros)).collect();
+        let sums: Vec<_> =
+            errors.iter().map(|(_, side, hours)| (side, hours.count(), hours.sum_micros)).collect();
         assert_eq!(sums, [("later", 4, 700_121 * MICROS), ("earlier", 2, 3_661 * MICROS)]);
         let (_, _, later) = errors.iter().next().unwrap();
         let buckets: Vec<(f64, u64)> = later.buckets().filter(|(_, count)| *count > 0).collect();
@@ -128,7 +133,8 @@ mod tests {
         for (queue, micros) in [("default", 1_500_000), ("default", -1), ("big", 3_600_000_000)] {
             waits.observe(queue, micros);
         }
-        let found: Vec<_> = waits.iter().map(|(queue, hours)| (queue, hours.count(), hours.sum_micros)).collect();
+        let found: Vec<_> =
+            waits.iter().map(|(queue, hours)| (queue, hours.count(), hours.sum_micros)).collect();
         assert_eq!(found, [("big", 1, 3_600 * MICROS), ("default", 2, 1_500_000)]);
     }
 }

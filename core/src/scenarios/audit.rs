@@ -10,7 +10,8 @@ use crate::queue::{JobId, PendingRequest};
 fn with_a_leak(world: &mut World, node: &str) {
     let shape = Arc::clone(&pod("any", 3).shape);
     let core = &mut world.core;
-    let leaked = core.ledger.charge(&mut core.cluster, &node.into(), &shape, (End::Never, Tenancy::Shared));
+    let leaked =
+        core.ledger.charge(&mut core.cluster, &node.into(), &shape, (End::Never, Tenancy::Shared));
     assert!(leaked.is_some());
 }
 
@@ -88,7 +89,9 @@ fn a_gang_and_one_that_waits() -> World {
 fn a_job_that_contradicts_itself_is_noticed() {
     type Spoil = fn(&mut Core);
     let spoil: [(&str, Spoil); 4] = [
-        ("counts as the opposite", |core| core.jobs.all.values_mut().for_each(|job| job.live.clear())),
+        ("counts as the opposite", |core| {
+            core.jobs.all.values_mut().for_each(|job| job.live.clear())
+        }),
         ("is not known", |core| core.jobs.members.clear()),
         ("is not in the queue", |core| {
             for job in core.jobs.all.values_mut() {
@@ -137,7 +140,10 @@ fn a_job_of_many_pods_is_looked_at_in_parts() {
     world.core.jobs.members.get_mut(&last).expect("it is known").stage = Stage::Ended;
     let (looks, contradiction) = looked_at_one_by_one(&world.core, &world.core.jobs.all[&id]);
     assert_eq!(looks, 6);
-    assert!(contradiction.is_some_and(|what| what.contains("counts as the opposite")), "it is found with the last pod");
+    assert!(
+        contradiction.is_some_and(|what| what.contains("counts as the opposite")),
+        "it is found with the last pod"
+    );
 }
 
 #[test]

@@ -1,11 +1,13 @@
-//! Jobs that wait for the records of others: for a write without an answer they do so for 10 s at most.
+//! Jobs that wait for the records of others: for a write without an answer they do so for 10 s at
+//! most.
 
 use super::promises::{lasting, reserved, starts};
 use super::refused::{of_namespace, seconds_go_by_but, settle_but};
 use super::*;
 use crate::QueuePolicy;
 
-/// "first" was promised the second node and starts on the first one; "next", of another namespace, takes what it has left.
+/// "first" was promised the second node and starts on the first one; "next", of another namespace,
+/// takes what it has left.
 fn takes_what_another_has_left() -> (World, ObjectKey) {
     let mut world = super::promises::world(QueuePolicy::Easy);
     for (name, seconds) in [("a", 100), ("b", 40)] {
@@ -22,9 +24,13 @@ fn takes_what_another_has_left() -> (World, ObjectKey) {
 }
 
 /// Writes of this status have this outcome.
-fn status_of<'a>(key: &'a ObjectKey, outcome: &'a WriteOutcome) -> impl Fn(&Action) -> Option<Outcome> + 'a {
+fn status_of<'a>(
+    key: &'a ObjectKey,
+    outcome: &'a WriteOutcome,
+) -> impl Fn(&Action) -> Option<Outcome> + 'a {
     move |action| {
-        let is_of_it = matches!(&action.kind, ActionKind::WriteStatus { job, .. } if job.key == *key);
+        let is_of_it =
+            matches!(&action.kind, ActionKind::WriteStatus { job, .. } if job.key == *key);
         is_of_it.then(|| Outcome::Write(outcome.clone()))
     }
 }
@@ -46,7 +52,9 @@ fn a_write_without_an_answer_is_waited_for_by_others_for_ten_seconds() {
 
 #[test]
 fn a_record_that_is_refused_is_not_waited_for_by_another_namespace() {
-    for outcome in [WriteOutcome::Refused("403: no".to_owned()), WriteOutcome::Invalid("422: no".to_owned())] {
+    for outcome in
+        [WriteOutcome::Refused("403: no".to_owned()), WriteOutcome::Invalid("422: no".to_owned())]
+    {
         let (mut world, first) = takes_what_another_has_left();
         settle_but(&mut world, status_of(&first, &outcome));
         assert_eq!(world.node_of("next"), Some("n2"), "{outcome:?}");

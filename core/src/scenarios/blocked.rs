@@ -1,4 +1,5 @@
-//! What is in the way of a job: a list, what matters most first, with numbers and objects; and the same in conditions and Events.
+//! What is in the way of a job: a list, what matters most first, with numbers and objects; and the
+//! same in conditions and Events.
 
 use super::queues::{of_queue, queue};
 use super::*;
@@ -8,7 +9,11 @@ use fluxqueue_api::BlockedReason::{InsufficientResources, QueueLimit, QueuedBehi
 use serde_json::json;
 
 fn world(nodes: &[(&str, u64)]) -> World {
-    World::told(CoreSettings { queue_policy: QueuePolicy::Easy, ..settings() }, FunctionTable::builtin(), nodes)
+    World::told(
+        CoreSettings { queue_policy: QueuePolicy::Easy, ..settings() },
+        FunctionTable::builtin(),
+        nodes,
+    )
 }
 
 fn lasting(name: &str, cores: u64, seconds: u64) -> Pod {
@@ -30,14 +35,23 @@ fn reasons(world: &World, workload: &str) -> Vec<BlockedReason> {
 fn says_the_same(world: &World, workload: &str) {
     let (_, text) = world.blocked(workload);
     let status = world.record(workload).status.as_ref().expect("a status");
-    let scheduled = status.conditions.iter().find(|condition| condition.type_ == "Scheduled").expect("a condition");
+    let scheduled = status
+        .conditions
+        .iter()
+        .find(|condition| condition.type_ == "Scheduled")
+        .expect("a condition");
     assert_eq!(scheduled.message, text);
     let blockers = Blockers::of(world.blockers(workload)).expect("it is blocked");
     assert_eq!(world.conditions[workload].message, blockers.text_for_pods());
     for text in [&text, &blockers.text_for_pods()] {
         assert!(world.texts.contains(text), "no Event says {text:?}: {:?}", world.texts);
     }
-    assert!(world.blockers(workload).iter().all(|blocker| text.contains(blocker.message.trim_end_matches('.'))));
+    assert!(
+        world
+            .blockers(workload)
+            .iter()
+            .all(|blocker| text.contains(blocker.message.trim_end_matches('.')))
+    );
 }
 
 #[test]
@@ -47,10 +61,17 @@ fn ends_that_nobody_knows_follow_what_is_short() {
     assert_eq!(reasons(&world, "waits"), [InsufficientResources, UnknownEnd, UnknownEnd]);
     let blockers = world.blockers("waits");
     let short = &blockers[0];
-    let amounts = (short.resource.as_deref(), short.requested.as_deref(), short.available.as_deref());
+    let amounts =
+        (short.resource.as_deref(), short.requested.as_deref(), short.available.as_deref());
     assert_eq!(amounts, (Some("cpu"), Some("3"), Some("0")));
-    let behind = blockers[1..].iter().map(|blocker| blocker.behind.clone().expect("a job")).collect::<Vec<_>>();
-    assert_eq!(behind.iter().map(|job| job.split('-').next()).collect::<Vec<_>>(), [Some("ns/r1"), Some("ns/r2")]);
+    let behind = blockers[1..]
+        .iter()
+        .map(|blocker| blocker.behind.clone().expect("a job"))
+        .collect::<Vec<_>>();
+    assert_eq!(
+        behind.iter().map(|job| job.split('-').next()).collect::<Vec<_>>(),
+        [Some("ns/r1"), Some("ns/r2")]
+    );
     says_the_same(&world, "waits");
 }
 
@@ -60,8 +81,10 @@ fn whose_ends_nobody_knows_is_said_in_the_order_of_nodes_by_name() {
     let mut world = world(&[("b", 4), ("a", 4)]);
     submit(&mut world, [pod("r1", 4), pod("r2", 4), lasting("waits", 3, 50)]);
     assert_eq!((world.node_of("r1"), world.node_of("r2")), (Some("b"), Some("a")));
-    let behind: Vec<_> = world.blockers("waits")[1..].iter().map(|blocker| blocker.behind.clone()).collect();
-    let behind: Vec<_> = behind.iter().map(|job| job.as_deref().and_then(|job| job.split('-').next())).collect();
+    let behind: Vec<_> =
+        world.blockers("waits")[1..].iter().map(|blocker| blocker.behind.clone()).collect();
+    let behind: Vec<_> =
+        behind.iter().map(|job| job.as_deref().and_then(|job| job.split('-').next())).collect();
     assert_eq!(behind, [Some("ns/r2"), Some("ns/r1")]);
 }
 
@@ -74,7 +97,10 @@ fn what_is_kept_for_another_says_for_whom_and_from_when() {
     assert!(kept.behind.as_deref().is_some_and(|job| job.starts_with("ns/first-")), "{kept:?}");
     let from = kept.reserved_from.as_ref().map(|at| crate::record::time_of(at).seconds());
     assert_eq!(Some(from), Some(world.estimate("first").map(|(_, start)| start)));
-    assert!(reasons(&world, "first").iter().all(|reason| *reason != QueuedBehind), "its own is not in its way");
+    assert!(
+        reasons(&world, "first").iter().all(|reason| *reason != QueuedBehind),
+        "its own is not in its way"
+    );
 }
 
 #[test]
@@ -82,7 +108,10 @@ fn all_limits_that_a_job_is_at_are_said_and_what_would_be_short_without() {
     let mut world = world(&[("a", 4)]);
     let limits = json!({"runningJobs": 1, "resources": {"cpu": 4}});
     queue(&mut world, "lab", &json!({ "limits": limits }));
-    submit(&mut world, [of_queue(lasting("runs", 3, 100), "lab"), of_queue(lasting("waits", 2, 50), "lab")]);
+    submit(
+        &mut world,
+        [of_queue(lasting("runs", 3, 100), "lab"), of_queue(lasting("waits", 2, 50), "lab")],
+    );
     assert_eq!(reasons(&world, "waits"), [QueueLimit, QueueLimit, InsufficientResources]);
     let blockers = world.blockers("waits");
     let numbers = |at: usize| {
@@ -96,20 +125,28 @@ fn all_limits_that_a_job_is_at_are_said_and_what_would_be_short_without() {
     // With room on the nodes the limits are all that is in the way.
     let mut world = self::world(&[("a", 8)]);
     queue(&mut world, "lab", &json!({ "limits": limits }));
-    submit(&mut world, [of_queue(lasting("runs", 3, 100), "lab"), of_queue(lasting("waits", 2, 50), "lab")]);
+    submit(
+        &mut world,
+        [of_queue(lasting("runs", 3, 100), "lab"), of_queue(lasting("waits", 2, 50), "lab")],
+    );
     assert_eq!(reasons(&world, "waits"), [QueueLimit, QueueLimit]);
 }
 
 #[test]
 fn of_several_resources_that_are_short_the_shortest_is_first() {
     let mut world = world(&[("a", 4)]);
-    let requests: Resources = [("cpu", 3_000), ("memory", 60 << 30), ("pods", 1)].into_iter().collect();
+    let requests: Resources =
+        [("cpu", 3_000), ("memory", 60 << 30), ("pods", 1)].into_iter().collect();
     let shape = Arc::new(Shape { requests, constraints: Constraints::default() });
     submit(
         &mut world,
-        [Pod { shape: Arc::clone(&shape), ..lasting("runs", 1, 100) }, Pod { shape, ..lasting("waits", 1, 50) }],
+        [
+            Pod { shape: Arc::clone(&shape), ..lasting("runs", 1, 100) },
+            Pod { shape, ..lasting("waits", 1, 50) },
+        ],
     );
-    let resources: Vec<_> = world.blockers("waits").into_iter().map(|blocker| blocker.resource).collect();
+    let resources: Vec<_> =
+        world.blockers("waits").into_iter().map(|blocker| blocker.resource).collect();
     assert_eq!(resources, [Some("memory".to_owned()), Some("cpu".to_owned())]);
     says_the_same(&world, "waits");
 }
@@ -122,8 +159,10 @@ fn what_has_changed_while_a_condition_is_written_is_said_after_it() {
     world.submit(Pod { exclusive: Some(true), ..of_group(pod("p1", 9), "g", Ok(2)) });
     let mut open = Vec::new();
     for _ in 0..3 {
-        let (conditions, others): (Vec<_>, Vec<_>) =
-            world.step().into_iter().partition(|action| matches!(action.kind, ActionKind::SetPodScheduled { .. }));
+        let (conditions, others): (Vec<_>, Vec<_>) = world
+            .step()
+            .into_iter()
+            .partition(|action| matches!(action.kind, ActionKind::SetPodScheduled { .. }));
         open.extend(conditions);
         world.carry_out_all(others);
     }

@@ -1,7 +1,8 @@
-//! Gangs that ask about other pods and for levels at once, on small random machines: a place is found where a search of all ways finds
-//! one, and who joins later goes where he may.
+//! Gangs that ask about other pods and for levels at once, on small random machines: a place is
+//! found where a search of all ways finds one, and who joins later goes where he may.
 //!
-//! The judge here knows nothing of the core: numbers of pods per node, and what each rule makes of these.
+//! The judge here knows nothing of the core: numbers of pods per node, and what each rule makes of
+//! these.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -20,7 +21,8 @@ const LEVELS: [(&str, &str); 3] = [
     ("topology.kubernetes.io/zone", "zone"),
 ];
 
-/// What pods of the gang ask about pods with its label or another one, at a level by its place in [`LEVELS`].
+/// What pods of the gang ask about pods with its label or another one, at a level by its place in
+/// [`LEVELS`].
 #[derive(Debug, Clone, Copy)]
 enum Term {
     Apart { of_gang: bool, level: usize },
@@ -113,7 +115,8 @@ impl Case {
     fn count(&self, places: &Places, of_gang: bool, level: usize) -> BTreeMap<usize, usize> {
         let mut counts = BTreeMap::new();
         for (node, of_kind) in places.iter().enumerate() {
-            let standing = self.standing.iter().filter(|standing| **standing == (node, of_gang)).count();
+            let standing =
+                self.standing.iter().filter(|standing| **standing == (node, of_gang)).count();
             let ours = if of_gang { of_kind.iter().sum() } else { 0 };
             *counts.entry(self.domain(node, level)).or_default() += standing + ours;
         }
@@ -123,13 +126,17 @@ impl Case {
     /// A pod more may come to a node, by room and by what it asks about others.
     fn admits(&self, places: &Places, node: usize, unit: usize) -> bool {
         let units = self.units();
-        let taken: usize = places[node].iter().zip(&units).map(|(count, (kind, _))| count * cores(*kind)).sum();
+        let taken: usize =
+            places[node].iter().zip(&units).map(|(count, (kind, _))| count * cores(*kind)).sum();
         let has_room = taken + cores(units[unit].0) <= self.nodes[node].1;
         let is_met = |term: &Term| match *term {
-            Term::Apart { of_gang, level } => self.count(places, of_gang, level)[&self.domain(node, level)] == 0,
+            Term::Apart { of_gang, level } => {
+                self.count(places, of_gang, level)[&self.domain(node, level)] == 0
+            }
             Term::Near { of_gang, level } => {
                 let counts = self.count(places, of_gang, level);
-                counts[&self.domain(node, level)] > 0 || of_gang && counts.values().all(|count| *count == 0)
+                counts[&self.domain(node, level)] > 0
+                    || of_gang && counts.values().all(|count| *count == 0)
             }
             Term::Even { level, skew } => {
                 let counts = self.count(places, true, level);
@@ -151,7 +158,8 @@ impl Case {
 
     /// All pods of the gang are in one part where that is asked for.
     fn is_together(&self, places: &Places) -> bool {
-        let mut used = (0..places.len()).filter(|node| places[*node].iter().any(|count| *count > 0));
+        let mut used =
+            (0..places.len()).filter(|node| places[*node].iter().any(|count| *count > 0));
         let Some(first) = used.next() else { return true };
         let around = self.around(first);
         used.all(|node| around.contains(&node))
@@ -166,7 +174,8 @@ impl Case {
             let Ask::Spread { level, most, skew } = *ask else { return true };
             let counts = self.in_parts(places, &around, level);
             let (least, fullest) = (counts.values().min().unwrap(), counts.values().max().unwrap());
-            most.is_none_or(|most| *fullest <= most) && skew.is_none_or(|skew| fullest - least <= skew)
+            most.is_none_or(|most| *fullest <= most)
+                && skew.is_none_or(|skew| fullest - least <= skew)
         };
         self.is_together(places) && self.is_in_slices(places) && self.asks.iter().all(is_kept)
     }
@@ -185,12 +194,18 @@ impl Case {
     }
 
     /// Whatever becomes of places when pods come that are missing, one or all of them.
-    fn ways(&self, from: Places, may_come: impl Fn(&Places, usize, usize) -> bool) -> HashSet<Places> {
+    fn ways(
+        &self,
+        from: Places,
+        may_come: impl Fn(&Places, usize, usize) -> bool,
+    ) -> HashSet<Places> {
         let mut all = HashSet::from([from]);
         let mut last: Vec<Places> = all.iter().cloned().collect();
         while let Some(places) = last.pop() {
             let units = 0..self.units().len();
-            for (unit, node) in units.flat_map(|unit| (0..places.len()).map(move |node| (unit, node))) {
+            for (unit, node) in
+                units.flat_map(|unit| (0..places.len()).map(move |node| (unit, node)))
+            {
                 if self.lacks(&places, unit) && may_come(&places, node, unit) {
                     let more = with_one_more(&places, node, unit);
                     if all.insert(more.clone()) {
@@ -210,7 +225,9 @@ impl Case {
             self.admits(places, node, unit) && self.is_in_slices(&with_one_more(places, node, unit))
         };
         let mut ways = self.ways(nowhere, may_come);
-        ways.retain(|places| !(0..units).any(|unit| self.lacks(places, unit)) && self.is_within(places));
+        ways.retain(|places| {
+            !(0..units).any(|unit| self.lacks(places, unit)) && self.is_within(places)
+        });
         ways
     }
 
@@ -240,16 +257,24 @@ impl Case {
         world
     }
 
-    /// A pod of the gang, which says by its name of which kind it is and which number it has; and how often it has come.
+    /// A pod of the gang, which says by its name of which kind it is and which number it has; and
+    /// how often it has come.
     fn pod(&self, kind: usize, number: usize, nth: usize) -> Pod {
         let mut pod = of_job(pod(&format!("j{kind}-{number}-{nth}"), cores(kind) as u64), "j");
         for term in &self.terms {
-            let of_gang = !matches!(term, Term::Apart { of_gang: false, .. } | Term::Near { of_gang: false, .. });
+            let of_gang = !matches!(
+                term,
+                Term::Apart { of_gang: false, .. } | Term::Near { of_gang: false, .. }
+            );
             pod = labelled(pod, if of_gang { "gang" } else { "other" }, |constraints, pods| {
                 let key = |level: usize| LEVELS[level].0.into();
                 match *term {
-                    Term::Apart { level, .. } => constraints.repels.push(PodTerm { pods, topology_key: key(level) }),
-                    Term::Near { level, .. } => constraints.near.push(PodTerm { pods, topology_key: key(level) }),
+                    Term::Apart { level, .. } => {
+                        constraints.repels.push(PodTerm { pods, topology_key: key(level) })
+                    }
+                    Term::Near { level, .. } => {
+                        constraints.near.push(PodTerm { pods, topology_key: key(level) })
+                    }
                     Term::Even { level, skew } => constraints.spreads.push(SpreadConstraint {
                         pods,
                         topology_key: key(level),
@@ -310,12 +335,14 @@ impl Case {
         places
     }
 
-    /// Pods are lost, and others come for them. The case as it is without the room that others have taken, and where the others were.
+    /// Pods are lost, and others come for them. The case as it is without the room that others have
+    /// taken, and where the others were.
     fn lose_some(&self, world: &mut World) -> (Case, Places) {
         let mut case = self.clone();
         let mut gone: Vec<(usize, usize)> = Vec::new();
         for (at, is_taken) in &self.lost {
-            let ours: Vec<String> = world.pods.keys().filter(|name| name.starts_with('j')).cloned().collect();
+            let ours: Vec<String> =
+                world.pods.keys().filter(|name| name.starts_with('j')).cloned().collect();
             let name = &ours[at % ours.len()];
             let (kind, number) = named(name);
             // One has to stay, for others to join him.
@@ -353,19 +380,28 @@ impl Case {
         let has_begun = places.iter().flatten().any(|count| *count > 0);
         match (has_begun, ways.iter().next()) {
             (false, None) => return None,
-            (false, Some(way)) => return Some(format!("it waits, and could have {way:?}: {:?}", world.blocked("j"))),
-            (true, _) if !ways.contains(&places) => return Some(format!("it may not be on {places:?}")),
+            (false, Some(way)) => {
+                return Some(format!("it waits, and could have {way:?}: {:?}", world.blocked("j")));
+            }
+            (true, _) if !ways.contains(&places) => {
+                return Some(format!("it may not be on {places:?}"));
+            }
             (true, _) => {}
         }
         let (case, stay) = self.lose_some(&mut world);
         let after = case.places(&world);
-        let may_come = |places: &Places, node: usize, unit: usize| case.may_join(places, node, unit);
+        let may_come =
+            |places: &Places, node: usize, unit: usize| case.may_join(places, node, unit);
         if !case.ways(stay.clone(), may_come).contains(&after) {
             return Some(format!("from {stay:?} they may not come to {after:?}"));
         }
-        let mut could_come = (0..self.units().len()).flat_map(|unit| (0..after.len()).map(move |node| (unit, node)));
-        let could = could_come.find(|(unit, node)| case.lacks(&after, *unit) && may_come(&after, *node, *unit));
-        could.map(|(unit, node)| format!("one of unit {unit} could join {after:?} on n{node}: {:?}", world.conditions))
+        let mut could_come =
+            (0..self.units().len()).flat_map(|unit| (0..after.len()).map(move |node| (unit, node)));
+        let could = could_come
+            .find(|(unit, node)| case.lacks(&after, *unit) && may_come(&after, *node, *unit));
+        could.map(|(unit, node)| {
+            format!("one of unit {unit} could join {after:?} on n{node}: {:?}", world.conditions)
+        })
     }
 }
 
@@ -387,11 +423,12 @@ fn cases(has_slices: bool) -> impl Strategy<Value = Case> {
         3 => (0..3_usize, 1..3_usize).prop_map(|(level, skew)| Term::Even { level, skew }),
     ];
     let one = (1..3_usize).prop_map(|level| Ask::One { level });
-    let spread = (0..3_usize, 0..3, 1..4_u32, 1..3_u32).prop_map(|(level, which, most, skew)| Ask::Spread {
-        level,
-        most: (which != 1).then_some(most),
-        skew: (which != 0).then_some(skew),
-    });
+    let spread =
+        (0..3_usize, 0..3, 1..4_u32, 1..3_u32).prop_map(|(level, which, most, skew)| Ask::Spread {
+            level,
+            most: (which != 1).then_some(most),
+            skew: (which != 0).then_some(skew),
+        });
     let of_slices = if has_slices { 4 } else { 0 };
     let asks = prop_oneof![
         of_slices => Just(Vec::new()),
@@ -405,25 +442,36 @@ fn cases(has_slices: bool) -> impl Strategy<Value = Case> {
     let of_nodes = move |nodes: Vec<(usize, usize)>| {
         let standing = prop::collection::vec((0..nodes.len(), any::<bool>()), 0..3);
         let lost = prop::collection::vec((0..6_usize, any::<bool>()), 1..3);
-        let slices = if has_slices { (1..3_usize, 1..4_usize).prop_map(Some).boxed() } else { Just(None).boxed() };
+        let slices = if has_slices {
+            (1..3_usize, 1..4_usize).prop_map(Some).boxed()
+        } else {
+            Just(None).boxed()
+        };
         let terms = prop::collection::vec(term.clone(), 1..3);
         (Just(nodes), standing, terms, asks.clone(), pods.clone(), slices, lost)
     };
-    nodes.prop_flat_map(of_nodes).prop_map(|(nodes, standing, mut terms, asks, (small, large), slices, lost)| {
-        // Who is near to several has to be near to pods that all of the terms select.
-        let mut nears = 0;
-        terms.retain(|term| {
-            nears += usize::from(matches!(term, Term::Near { .. }));
-            nears <= 1 || !matches!(term, Term::Near { .. })
-        });
-        Case { nodes, standing, terms, asks, pods: [small, large], slices, lost }
-    })
+    nodes.prop_flat_map(of_nodes).prop_map(
+        |(nodes, standing, mut terms, asks, (small, large), slices, lost)| {
+            // Who is near to several has to be near to pods that all of the terms select.
+            let mut nears = 0;
+            terms.retain(|term| {
+                nears += usize::from(matches!(term, Term::Near { .. }));
+                nears <= 1 || !matches!(term, Term::Near { .. })
+            });
+            Case { nodes, standing, terms, asks, pods: [small, large], slices, lost }
+        },
+    )
 }
 
 /// Always the same; of more with PROPTEST_CASES.
 fn try_all(cases: impl Strategy<Value = Case>) {
-    let config = Config { cases: 4 * Config::default().cases, failure_persistence: None, ..Config::default() };
-    let mut runner = TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha));
+    let config = Config {
+        cases: 4 * Config::default().cases,
+        failure_persistence: None,
+        ..Config::default()
+    };
+    let mut runner =
+        TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha));
     let outcome = runner.run(&cases, |case| match case.fault() {
         None => Ok(()),
         Some(fault) => Err(TestCaseError::fail(fault)),

@@ -36,12 +36,20 @@ fn a_job_with_nodes_stays_in_its_queue_whatever_its_labels_say() {
     for to in ["nowhere", "other"] {
         relabel(&mut world, "one", to);
         world.settle();
-        assert_eq!((queue_of(&world, "one").as_deref(), world.node_of("two")), (Some("gpu"), None), "{to}");
+        assert_eq!(
+            (queue_of(&world, "one").as_deref(), world.node_of("two")),
+            (Some("gpu"), None),
+            "{to}"
+        );
         world.restart();
         one_at_a_time(&mut world);
         world.list(&nodes, &[]);
         world.settle();
-        assert_eq!(world.node_of("two"), None, "a new process reads the queue from the pod, not from its label {to}");
+        assert_eq!(
+            world.node_of("two"),
+            None,
+            "a new process reads the queue from the pod, not from its label {to}"
+        );
     }
     world.change("one", |pod| pod.phase = Phase::Succeeded);
     world.settle();
@@ -66,7 +74,10 @@ fn a_wish_for_another_queue_does_not_take_a_job_with_nodes_out_of_its_queue() {
     // Its record is read by a new process, and what the wish says still does not count.
     world.restart();
     one_at_a_time(&mut world);
-    world.list(&nodes, &[job("j", 2, 2), Controller { queue: Some(Arc::from("gpu")), ..job("k", 2, 2) }]);
+    world.list(
+        &nodes,
+        &[job("j", 2, 2), Controller { queue: Some(Arc::from("gpu")), ..job("k", 2, 2) }],
+    );
     world.settle();
     assert_eq!((queue_of(&world, "j").as_deref(), world.bound()), (Some("gpu"), 2));
     for name in ["j0", "j1"] {
@@ -82,7 +93,10 @@ fn nodes_alone_are_charged_whole_and_once() {
     queue(&mut world, "gpu", &json!({"limits": {"resources": {"cpu": 8}}}));
     let alone = |name: &str| Pod { exclusive: Some(true), ..of_queue(pod(name, 1), "gpu") };
     // Two pods of a gang on one node are charged that node once.
-    world.tell(Event::Controller(Arc::new(Controller { queue: Some(Arc::from("gpu")), ..job("j", 2, 2) })));
+    world.tell(Event::Controller(Arc::new(Controller {
+        queue: Some(Arc::from("gpu")),
+        ..job("j", 2, 2)
+    })));
     for name in ["j0", "j1"] {
         world.submit(Pod { exclusive: Some(true), ..of_job(pod(name, 1), "j") });
     }
@@ -124,7 +138,10 @@ fn pods_alone_that_are_to_be_spread_are_judged_by_all_nodes_that_they_need() {
         world.tell(Event::Node(Arc::new(Node { labels, ..Node::clone(&node(name, 4)) })));
     }
     queue(&mut world, "gpu", &json!({"limits": {"resources": {"cpu": 8}}}));
-    world.tell(Event::Controller(Arc::new(Controller { queue: Some(Arc::from("gpu")), ..job("squat", 3, 3) })));
+    world.tell(Event::Controller(Arc::new(Controller {
+        queue: Some(Arc::from("gpu")),
+        ..job("squat", 3, 3)
+    })));
     for name in ["squat0", "squat1", "squat2"] {
         let pod = Pod { exclusive: Some(true), ..of_job(pod(name, 1), "squat") };
         world.submit(neighbours::spread(pod, "squat", "kubernetes.io/hostname"));
@@ -138,7 +155,11 @@ fn pods_alone_that_are_to_be_spread_are_judged_by_all_nodes_that_they_need() {
 #[test]
 fn a_queue_takes_the_kinds_of_work_that_it_names() {
     let mut world = World::new(&[("a", 4)]);
-    queue(&mut world, "services", &json!({"priority": 1000, "workloadKinds": ["Deployment", "StatefulSet"]}));
+    queue(
+        &mut world,
+        "services",
+        &json!({"priority": 1000, "workloadKinds": ["Deployment", "StatefulSet"]}),
+    );
     // Work without an end goes to the queue of services only if that takes its kind.
     world.submit(Pod { lifetime: Lifetime::Endless, ..pod("jumper", 1) });
     world.submit(of_queue(pod("named", 1), "services"));
@@ -159,12 +180,18 @@ fn a_hold_by_name_holds_until_the_last_is_lifted() {
     world.settle();
     world.submit(pod("waits", 1));
     world.settle();
-    let hold = |by: &str, reason: &str| fluxqueue_api::Hold { by: by.to_owned(), reason: reason.to_owned() };
+    let hold = |by: &str, reason: &str| fluxqueue_api::Hold {
+        by: by.to_owned(),
+        reason: reason.to_owned(),
+    };
     world.edit("waits", |spec| spec.overrides.holds = vec![hold("ann", "audit"), hold("bob", "")]);
     world.change("runs", |pod| pod.phase = Phase::Succeeded);
     world.settle();
     let text = "held by ann: audit; held by bob".to_owned();
-    assert_eq!((world.state("waits"), world.blocked("waits")), (Some(JobState::Held), ("Held".to_owned(), text)));
+    assert_eq!(
+        (world.state("waits"), world.blocked("waits")),
+        (Some(JobState::Held), ("Held".to_owned(), text))
+    );
     world.edit("waits", |spec| spec.overrides.holds.truncate(1));
     world.settle();
     assert_eq!(world.state("waits"), Some(JobState::Held));

@@ -1,4 +1,5 @@
-//! What the naive planner of the simulation found: promises that were not made, not looked at, or broken for a wrong cause.
+//! What the naive planner of the simulation found: promises that were not made, not looked at, or
+//! broken for a wrong cause.
 
 use super::promises::{lasting, reserved, starts, submit_gang, waiting_gang, world};
 use super::storage::mounting;
@@ -19,13 +20,20 @@ fn delays(world: &World) -> Vec<(&str, u64)> {
 fn who_would_fit_where_others_hold_the_nodes_is_promised_another_one() {
     let told = CoreSettings { queue_policy: QueuePolicy::Conservative, ..settings() };
     let mut world = World::told(told, FunctionTable::builtin(), &NODES);
-    assert!(starts(&mut world, pod("a", 2)) && starts(&mut world, pod("b", 4)), "nobody knows when they end");
+    assert!(
+        starts(&mut world, pod("a", 2)) && starts(&mut world, pod("b", 4)),
+        "nobody knows when they end"
+    );
     assert!(starts(&mut world, lasting("c", 3, 1000)));
     submit_gang(&mut world);
     world.settle();
     world.pass_seconds(301);
     world.settle();
-    assert_eq!(reserved(&world, "j"), Some((None, "n[1-2]".to_owned())), "it was passed by for long enough");
+    assert_eq!(
+        reserved(&world, "j"),
+        Some((None, "n[1-2]".to_owned())),
+        "it was passed by for long enough"
+    );
     assert!(!starts(&mut world, lasting("d", 2, 50)));
     assert_eq!(reserved(&world, "d"), Some((Some(3000), "n3".to_owned())));
 }
@@ -42,14 +50,19 @@ fn who_waited_for_an_end_that_nobody_knew_is_promised_a_start_when_another_has_t
     world.change("unknown", |pod| pod.phase = Phase::Succeeded);
     world.settle();
     assert_eq!(world.node_of("first"), Some("n1"));
-    assert_eq!(start_of(&world, "j"), Some(2100), "what is in its way ends at seconds that are known");
+    assert_eq!(
+        start_of(&world, "j"),
+        Some(2100),
+        "what is in its way ends at seconds that are known"
+    );
 }
 
 #[test]
 fn room_that_another_scheduler_takes_moves_what_was_promised_there_at_once() {
     let mut world = waiting_gang(QueuePolicy::Easy);
     let (node, started) = (Some("n2".into()), Some(world.now));
-    let theirs = Pod { scheduler: "default-scheduler".into(), node, started, ..lasting("theirs", 3, 500) };
+    let theirs =
+        Pod { scheduler: "default-scheduler".into(), node, started, ..lasting("theirs", 3, 500) };
     world.submit(theirs);
     world.settle();
     assert_eq!(start_of(&world, "j"), Some(2500));
@@ -72,7 +85,10 @@ fn a_claim_that_is_lost_breaks_the_promise_as_a_node_would() {
     assert_eq!(start_of(&world, "waits"), Some(2100));
     world.change_claim("data", |claim| claim.deleting = true);
     world.settle();
-    assert_eq!((world.blocked("waits").0, reserved(&world, "waits")), ("VolumesNotReady".to_owned(), None));
+    assert_eq!(
+        (world.blocked("waits").0, reserved(&world, "waits")),
+        ("VolumesNotReady".to_owned(), None)
+    );
     assert_eq!(delays(&world), [("capacity", 1)]);
 }
 
@@ -81,7 +97,10 @@ fn what_is_promised_on_every_node_there_is_does_not_move_to_one_that_comes_and_i
     let mut world = world(QueuePolicy::Easy);
     let in_zone = |name: &str, zone: &str| {
         let node = Node::clone(&node(name, 4));
-        Arc::new(Node { labels: [node.labels.as_slice(), &[("zone".into(), zone.into())]].concat(), ..node })
+        Arc::new(Node {
+            labels: [node.labels.as_slice(), &[("zone".into(), zone.into())]].concat(),
+            ..node
+        })
     };
     for name in ["n1", "n2"] {
         world.tell(Event::Node(in_zone(name, "a")));
@@ -119,12 +138,20 @@ fn more_time_that_a_person_wishes_for_a_job_that_runs_is_why_others_start_later(
     world.pass_seconds(10);
     world.edit("a", |spec| spec.overrides.walltime_seconds = Some(50));
     world.settle();
-    assert_eq!((start_of(&world, "j"), delays(&world)), (Some(2050), Vec::new()), "less time delays nobody");
+    assert_eq!(
+        (start_of(&world, "j"), delays(&world)),
+        (Some(2050), Vec::new()),
+        "less time delays nobody"
+    );
     world.edit("a", |spec| spec.overrides.walltime_seconds = Some(300));
     world.settle();
     assert_eq!((start_of(&world, "j"), delays(&world)), (Some(2300), vec![("edit", 1)]));
     let name = key_of(world.record("a")).to_string();
-    assert!(world.texts.iter().any(|text| text.ends_with(&format!("{name} was changed"))), "{:?}", world.texts);
+    assert!(
+        world.texts.iter().any(|text| text.ends_with(&format!("{name} was changed"))),
+        "{:?}",
+        world.texts
+    );
     // Of what is lost later the wish is not the cause.
     world.tell(Event::NodeGone(NodeName::from("n2"), Uid::from("uid-n2")));
     world.settle();
@@ -162,7 +189,10 @@ fn who_came_before_a_successor_did_does_not_come_in_ahead_with_it() {
         world.submit(of_job(Pod { priority: 9, ..lasting(name, 3, 60) }, "high"));
     }
     world.settle();
-    assert!(!starts(&mut world, pod("low", 4)), "it is promised the second node, for as long as it likes");
+    assert!(
+        !starts(&mut world, pod("low", 4)),
+        "it is promised the second node, for as long as it likes"
+    );
     assert_eq!(reserved(&world, "low"), Some((Some(2100), "n2".to_owned())));
     cordon(&mut world, false);
     let before = Some((Some(2100), "n2".to_owned()));
@@ -205,9 +235,17 @@ fn a_delay_names_the_node_that_is_gone_or_closed() {
 fn a_delay_names_the_pod_of_another_scheduler_that_took_the_room() {
     let mut world = waiting_gang(QueuePolicy::Easy);
     let (node, started) = (Some("n2".into()), Some(world.now));
-    world.submit(Pod { scheduler: "default-scheduler".into(), node, started, ..lasting("theirs", 3, 500) });
+    world.submit(Pod {
+        scheduler: "default-scheduler".into(),
+        node,
+        started,
+        ..lasting("theirs", 3, 500)
+    });
     world.settle();
-    assert_eq!(said(&world), "capacity: starts 400 s later than promised: pod ns/theirs took room on node n2");
+    assert_eq!(
+        said(&world),
+        "capacity: starts 400 s later than promised: pod ns/theirs took room on node n2"
+    );
 }
 
 #[test]
@@ -226,7 +264,10 @@ fn a_successor_knows_a_wish_by_which_a_promise_that_it_finds_cannot_be_kept() {
     world.list(&[("n1", 4), ("n2", 4)], &[job("j", 2, 2)]);
     world.settle();
     assert_eq!((start_of(&world, "j"), delays(&world)), (Some(2300), vec![("edit", 1)]));
-    assert_eq!(said(&world), format!("edit: starts 200 s later than promised: {wished} was changed"));
+    assert_eq!(
+        said(&world),
+        format!("edit: starts 200 s later than promised: {wished} was changed")
+    );
 }
 
 /// `waits` is promised the first node within the limits of its queue.
@@ -247,7 +288,11 @@ fn promised_within_limits() -> World {
 fn who_starts_later_within_limits_because_of_a_node_is_told_so_though_a_queue_was_changed_before() {
     for edited in ["other", "gpu", "new"] {
         let mut world = promised_within_limits();
-        queues::queue(&mut world, edited, &serde_json::json!({"limits": {"resources": {"cpu": 7}}}));
+        queues::queue(
+            &mut world,
+            edited,
+            &serde_json::json!({"limits": {"resources": {"cpu": 7}}}),
+        );
         world.settle();
         world.pass_seconds(1);
         world.settle();
@@ -299,7 +344,11 @@ fn who_may_use_other_nodes_since_a_queue_was_changed_is_told_that_this_is_why() 
             let spec = serde_json::json!({"limits": limits, "nodeSelector": {"zone": zone}});
             queues::queue(&mut world, "gpu", &spec);
             world.settle();
-            assert_eq!((start_of(&world, "waits"), delays(&world)), (start, vec![("edit", 1)]), "{limits}");
+            assert_eq!(
+                (start_of(&world, "waits"), delays(&world)),
+                (start, vec![("edit", 1)]),
+                "{limits}"
+            );
             assert_eq!(said(&world), format!("edit: starts {how_late}: FluxQueue gpu was changed"));
         }
     }

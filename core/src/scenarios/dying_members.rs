@@ -1,4 +1,5 @@
-//! Pods that stop, or have ended, are no members: the pods that a gang is given after them start together or not at all.
+//! Pods that stop, or have ended, are no members: the pods that a gang is given after them start
+//! together or not at all.
 
 use super::*;
 use crate::QueuePolicy;
@@ -35,9 +36,11 @@ fn urgent(name: &str, cores: u64) -> Pod {
     Pod { priority: 1000, ..pod(name, cores) }
 }
 
-/// A Job of four pods, a node each, that was suspended and resumed: its old pods still stop, and the new ones are there.
+/// A Job of four pods, a node each, that was suspended and resumed: its old pods still stop, and
+/// the new ones are there.
 fn resumed(queue_policy: QueuePolicy) -> World {
-    let mut world = World::told(CoreSettings { queue_policy, ..settings() }, FunctionTable::builtin(), &NODES);
+    let mut world =
+        World::told(CoreSettings { queue_policy, ..settings() }, FunctionTable::builtin(), &NODES);
     world.tell(Event::Controller(Arc::new(job("j", 4, 4))));
     for name in OLD {
         world.submit(of_job(pod(name, 4), "j"));
@@ -61,7 +64,11 @@ fn a_job_that_is_resumed_while_its_old_pods_stop_starts_whole_or_not_at_all() {
     for policy in [QueuePolicy::Fcfs, QueuePolicy::Easy, QueuePolicy::Conservative] {
         for is_restarted in [false, true] {
             let mut world = resumed(policy);
-            assert_eq!((on_nodes(&world, &NEW), world.state("j")), (0, Some(JobState::Pending)), "{policy:?}");
+            assert_eq!(
+                (on_nodes(&world, &NEW), world.state("j")),
+                (0, Some(JobState::Pending)),
+                "{policy:?}"
+            );
             for (at, name) in OLD.iter().enumerate() {
                 delete_all(&mut world, &[name]);
                 if is_restarted {
@@ -70,10 +77,17 @@ fn a_job_that_is_resumed_while_its_old_pods_stop_starts_whole_or_not_at_all() {
                 }
                 seconds_go_by(&mut world, 2);
                 let expected = if at == 3 { 4 } else { 0 };
-                assert_eq!(on_nodes(&world, &NEW), expected, "{policy:?}, restarted {is_restarted}: {name} is gone");
+                assert_eq!(
+                    on_nodes(&world, &NEW),
+                    expected,
+                    "{policy:?}, restarted {is_restarted}: {name} is gone"
+                );
             }
             let status = world.record("j").status.clone().expect("a status");
-            assert_eq!((status.size.as_deref(), status.state), (Some("4/4"), Some(JobState::Running)));
+            assert_eq!(
+                (status.size.as_deref(), status.state),
+                (Some("4/4"), Some(JobState::Running))
+            );
             assert_eq!(planned(&status.placement).len(), 4);
         }
     }
@@ -135,7 +149,10 @@ fn one_pod_that_is_replaced_joins_those_that_go_on() {
     world.submit(of_job(pod("q0", 4), "j"));
     world.settle();
     assert_eq!(world.node_of("q0"), Some("c"), "there is room beside the pod that stops");
-    assert_eq!(world.record("j").status.as_ref().and_then(|status| status.size.as_deref()), Some("2/2"));
+    assert_eq!(
+        world.record("j").status.as_ref().and_then(|status| status.size.as_deref()),
+        Some("2/2")
+    );
 }
 
 fn nightly(name: &str) -> Pod {
@@ -153,7 +170,8 @@ fn of_second_job(name: &str) -> Pod {
     pod
 }
 
-/// A Job with group labels was deleted and made again under its name. Its old pods are told to stop, or will be.
+/// A Job with group labels was deleted and made again under its name. Its old pods are told to
+/// stop, or will be.
 fn made_again(are_told: bool) -> World {
     let mut world = World::new(&NODES);
     world.tell(Event::Controller(Arc::new(job("nightly", 4, 4))));
@@ -185,11 +203,18 @@ fn a_group_that_is_made_again_under_its_name_starts_whole_or_not_at_all() {
         seconds_go_by(&mut world, 5);
         assert_eq!(on_nodes(&world, &NEW), 0, "told {are_told}: one of the old pods has gone");
         // One node is not for it any more when the others have gone.
-        world.tell(Event::Node(Arc::new(Node { unschedulable: true, ..Node::clone(&node("d", 4)) })));
+        world.tell(Event::Node(Arc::new(Node {
+            unschedulable: true,
+            ..Node::clone(&node("d", 4))
+        })));
         delete_all(&mut world, &["p1", "p2", "p3"]);
         seconds_go_by(&mut world, 5);
         let status = world.record("nightly").status.clone().expect("a status");
-        assert_eq!((on_nodes(&world, &NEW), status.size.as_deref()), (0, Some("0/4")), "told {are_told}");
+        assert_eq!(
+            (on_nodes(&world, &NEW), status.size.as_deref()),
+            (0, Some("0/4")),
+            "told {are_told}"
+        );
         world.tell(Event::Node(node("d", 4)));
         world.settle();
         assert_eq!(on_nodes(&world, &NEW), 4, "told {are_told}");
@@ -201,7 +226,8 @@ fn a_group_that_is_made_again_under_its_name_starts_whole_or_not_at_all() {
 fn a_group_of_two_jobs_of_which_one_is_there_again_waits_for_the_other() {
     let train = |pod: Pod, of: &str| of_group(of_job(pod, of), "train", Ok(4));
     let again = |name: &str| {
-        let id = ObjectRef { key: ObjectKey::new("ns", name), uid: Uid::from(format!("uid-{name}-2")) };
+        let id =
+            ObjectRef { key: ObjectKey::new("ns", name), uid: Uid::from(format!("uid-{name}-2")) };
         Controller { id, ..job(name, 2, 2) }
     };
     let of_again = |pod: Pod, of: &str| {
@@ -231,7 +257,12 @@ fn a_group_of_two_jobs_of_which_one_is_there_again_waits_for_the_other() {
     }
     seconds_go_by(&mut world, 20);
     let said = world.blocked("train");
-    assert_eq!((on_nodes(&world, &NEW[..2]), &*said.0), (0, "Incomplete"), "the old pods still stop: {}", said.1);
+    assert_eq!(
+        (on_nodes(&world, &NEW[..2]), &*said.0),
+        (0, "Incomplete"),
+        "the old pods still stop: {}",
+        said.1
+    );
     delete_all(&mut world, &["p2", "p3"]);
     world.tell(Event::ControllerGone("uid-w1".into()));
     world.pass_seconds(1);
@@ -246,7 +277,8 @@ fn a_group_of_two_jobs_of_which_one_is_there_again_waits_for_the_other() {
     assert_eq!(on_nodes(&world, &NEW), 4);
 }
 
-/// Another object of a kind that is not known makes pods of the same group while those of the first still stop.
+/// Another object of a kind that is not known makes pods of the same group while those of the first
+/// still stop.
 #[test]
 fn a_second_cluster_of_the_same_group_label_starts_whole_or_not_at_all() {
     let of = |name: &str, cluster: &str| {
@@ -355,8 +387,16 @@ fn a_gang_of_which_a_pod_ends_at_once_has_begun_all_the_same() {
         world.settle();
         seconds_go_by(&mut world, 70);
         let status = world.record("g").status.clone().expect("a status");
-        assert_eq!((status.state, status.size.as_deref()), (Some(JobState::Running), Some("2/2")), "{end:?}");
-        let degraded = status.conditions.iter().find(|condition| condition.type_ == "Degraded").expect("it is placed");
+        assert_eq!(
+            (status.state, status.size.as_deref()),
+            (Some(JobState::Running), Some("2/2")),
+            "{end:?}"
+        );
+        let degraded = status
+            .conditions
+            .iter()
+            .find(|condition| condition.type_ == "Degraded")
+            .expect("it is placed");
         assert_eq!(degraded.status, "False", "{end:?}: {}", degraded.message);
     }
 }
@@ -370,11 +410,16 @@ fn a_pod_that_was_drained_is_no_refusal_of_its_node() {
         world.change("p", |pod| pod.phase = Phase::Disrupted { reason: by.into() });
         world.submit(pod("next", 4));
         world.settle();
-        assert_eq!((world.core.gauges().kubelet_refusals, world.node_of("next")), (0, Some("a")), "{by}");
+        assert_eq!(
+            (world.core.gauges().kubelet_refusals, world.node_of("next")),
+            (0, Some("a")),
+            "{by}"
+        );
     }
 }
 
-/// A node whose kubelet refuses each pod, as one does that says it has what it has not, is left alone for longer each time, and named.
+/// A node whose kubelet refuses each pod, as one does that says it has what it has not, is left
+/// alone for longer each time, and named.
 #[test]
 fn a_node_that_goes_on_refusing_pods_is_left_alone_for_longer_and_named() {
     let mut world = World::new(&[("a", 4)]);
@@ -393,7 +438,12 @@ fn a_node_that_goes_on_refusing_pods_is_left_alone_for_longer_and_named() {
     for (at, seconds) in [0, 2, 4, 8, 16, 32, 60, 60].into_iter().enumerate() {
         refuse(&mut world, &format!("p{at}"), seconds);
     }
-    assert_eq!(world.notes.iter().filter(|reason| *reason == "NodeRefusesPods").count(), 1, "{:?}", world.texts);
+    assert_eq!(
+        world.notes.iter().filter(|reason| *reason == "NodeRefusesPods").count(),
+        1,
+        "{:?}",
+        world.texts
+    );
     // One that runs there mends that.
     seconds_go_by(&mut world, 61);
     world.submit(pod("runs", 4));

@@ -16,7 +16,8 @@ fn lasting(name: &str, cores: u64, seconds: u64) -> Pod {
     Pod { lifetime: Lifetime::Seconds(seconds), ..pod(name, cores) }
 }
 
-/// A node on which a pod `runs` for this long, and as many pods `waits-0` and so on that wait for it. Each is a question of its own.
+/// A node on which a pod `runs` for this long, and as many pods `waits-0` and so on that wait for
+/// it. Each is a question of its own.
 fn waiting(count: usize, seconds: u64) -> (World, Vec<String>) {
     let mut world = world(QueuePolicy::Fcfs, &[("a", 4)]);
     world.submit(lasting("runs", 4, seconds));
@@ -43,7 +44,10 @@ fn a_promise_is_told_as_such_and_as_the_reservation_has_it() {
     world.settle();
     assert_eq!(world.estimate("first"), Some((EstimateKind::Reserved, 2100)));
     let status = world.record("first").status.clone().expect("a status");
-    assert_eq!(status.reservation.and_then(|kept| kept.start), status.estimated_start.map(|start| start.time));
+    assert_eq!(
+        status.reservation.and_then(|kept| kept.start),
+        status.estimated_start.map(|start| start.time)
+    );
     world.change("runs", |pod| pod.phase = Phase::Succeeded);
     world.settle();
     assert_eq!(world.estimate("first"), None, "it has started");
@@ -54,7 +58,9 @@ fn what_started_in_the_last_walk_counts_once_against_a_limit_when_others_are_est
     for policy in ["fcfs", "easy"] {
         let mut world = World::new(&[("a", 8)]);
         queue(&mut world, "gpu", &json!({"policy": policy, "limits": {"resources": {"cpu": 3}}}));
-        for (name, seconds) in [("a", 100), ("b", 200), ("c", 300), ("first", 1000), ("second", 1000)] {
+        for (name, seconds) in
+            [("a", 100), ("b", 200), ("c", 300), ("first", 1000), ("second", 1000)]
+        {
             world.submit(timed(name, 1, "gpu", seconds));
         }
         world.settle();
@@ -93,7 +99,9 @@ fn an_instant_at_which_many_are_asked_anew_is_looked_at_in_several_goes() {
             let before = projection.questions();
             match projection.advance(&world.core.asking(), stint) {
                 Progress::UnderWay => {}
-                Progress::At(at, started) => found.extend(started.into_iter().map(|pending| (at, pending))),
+                Progress::At(at, started) => {
+                    found.extend(started.into_iter().map(|pending| (at, pending)))
+                }
                 Progress::Over(_) | Progress::TooFar => unreachable!("each has its turn"),
             }
             goes += 1;
@@ -105,7 +113,10 @@ fn an_instant_at_which_many_are_asked_anew_is_looked_at_in_several_goes() {
     assert_eq!((found.len(), goes), (20, 20));
     let (found_in_stints, goes_in_stints, most_in_stints) = look(Effort::questions(1));
     assert_eq!(found_in_stints, found);
-    assert!(most_in_stints < most && goes_in_stints > goes, "{most}, {most_in_stints} in {goes_in_stints}");
+    assert!(
+        most_in_stints < most && goes_in_stints > goes,
+        "{most}, {most_in_stints} in {goes_in_stints}"
+    );
     let (found_one_by_one, ..) = look(Effort::requests(1));
     assert_eq!(found_one_by_one, found);
 }
@@ -122,7 +133,10 @@ fn what_was_decided_leaves_before_a_look_ahead() {
     world.submit(pod("small", 1));
     let before = world.core.slices_ahead();
     let actions = world.core.step(world.now);
-    assert!(actions.iter().any(|action| matches!(action.kind, ActionKind::Bind { .. })), "{actions:?}");
+    assert!(
+        actions.iter().any(|action| matches!(action.kind, ActionKind::Bind { .. })),
+        "{actions:?}"
+    );
     assert_eq!(world.core.slices_ahead(), before);
     world.carry_out_all(actions);
     world.look_ahead();
@@ -157,7 +171,8 @@ fn a_large_job_that_ends_is_given_back_in_several_goes() {
 fn an_estimate_that_moves_by_little_is_not_written_again() {
     let (mut world, _) = waiting(1, 7200);
     assert_eq!(world.estimate("waits-0"), Some((EstimateKind::Projected, 2000 + 7200)));
-    // It has begun earlier than it was told: first by a little less than a tenth of what is left, then by more.
+    // It has begun earlier than it was told: first by a little less than a tenth of what is left,
+    // then by more.
     for (seconds, expected) in [(700, 9200), (900, 8300)] {
         world.change("runs", |pod| pod.started = Some(Time::from_seconds(2000 - seconds)));
         for _ in 0..10 {
@@ -166,14 +181,19 @@ fn an_estimate_that_moves_by_little_is_not_written_again() {
         }
         world.pass_seconds(2);
         world.settle();
-        assert_eq!(world.estimate("waits-0"), Some((EstimateKind::Projected, expected)), "{seconds}");
+        assert_eq!(
+            world.estimate("waits-0"),
+            Some((EstimateKind::Projected, expected)),
+            "{seconds}"
+        );
     }
 }
 
 #[test]
 fn of_many_estimates_that_move_at_once_five_are_written_in_a_second() {
     let (mut world, waiting) = waiting(20, 3600);
-    let with_estimate = |world: &World| waiting.iter().filter(|name| world.estimate(name).is_some()).count();
+    let with_estimate =
+        |world: &World| waiting.iter().filter(|name| world.estimate(name).is_some()).count();
     let before: Vec<_> = waiting.iter().map(|name| world.estimate(name)).collect();
     assert_eq!(with_estimate(&world), 20);
     world.change("runs", |pod| pod.started = Some(Time::from_seconds(200)));
@@ -197,7 +217,12 @@ fn of_many_estimates_that_move_at_once_five_are_written_in_a_second() {
     assert!(moved_at.windows(6).all(|six| six[5].0 - six[0].0 >= 1_000_000), "{moved_at:?}");
     let after: Vec<_> = waiting.iter().map(|name| world.estimate(name)).collect();
     assert!(before.iter().zip(&after).all(|(before, after)| before != after), "{after:?}");
-    let status = world.record("waits-0").status.clone().and_then(|status| status.estimated_start).expect("one");
+    let status = world
+        .record("waits-0")
+        .status
+        .clone()
+        .and_then(|status| status.estimated_start)
+        .expect("one");
     assert!(time_of(&status.as_of) <= time_of(&status.time));
 }
 
@@ -217,8 +242,15 @@ fn submit_all(world: &mut World, work: &[Work]) {
 fn the_plan_run_forward_says_when_each_starts() {
     use EstimateKind::{Projected, Reserved};
     use QueuePolicy::{Conservative, Easy, Fcfs};
-    // What it shows, the policy, what runs on two nodes of four cores from 2000 on, what waits, and when it is expected to start.
-    type Case = (&'static str, QueuePolicy, &'static [Work], &'static [Work], &'static [Option<(EstimateKind, i64)>]);
+    // What it shows, the policy, what runs on two nodes of four cores from 2000 on, what waits, and
+    // when it is expected to start.
+    type Case = (
+        &'static str,
+        QueuePolicy,
+        &'static [Work],
+        &'static [Work],
+        &'static [Option<(EstimateKind, i64)>],
+    );
     let cases: &[Case] = &[
         (
             "one after the other",
@@ -248,7 +280,13 @@ fn the_plan_run_forward_says_when_each_starts() {
             &[("a", 4, None), ("b", 4, Some(60))],
             &[Some((Projected, 2_100)), Some((Projected, 2_300))],
         ),
-        ("nobody knows when there is room", Fcfs, &[("r1", 4, None), ("r2", 4, None)], &[("a", 4, Some(60))], &[None]),
+        (
+            "nobody knows when there is room",
+            Fcfs,
+            &[("r1", 4, None), ("r2", 4, None)],
+            &[("a", 4, Some(60))],
+            &[None],
+        ),
         (
             "it goes ahead of the first where that delays nobody",
             Easy,
@@ -267,12 +305,19 @@ fn the_plan_run_forward_says_when_each_starts() {
         }
         let found: Vec<_> = waiting.iter().map(|(name, ..)| world.estimate(name)).collect();
         // What was submitted a moment later ends a moment later.
-        let is_near =
-            |found: &Option<(EstimateKind, i64)>, expected: &Option<(EstimateKind, i64)>| match (found, expected) {
-                (Some((kind, at)), Some((as_expected, then))) => kind == as_expected && (0..=1).contains(&(at - then)),
-                (found, expected) => found == expected,
-            };
-        assert!(found.iter().zip(*expected).all(|(found, expected)| is_near(found, expected)), "{what}: {found:?}");
+        let is_near = |found: &Option<(EstimateKind, i64)>,
+                       expected: &Option<(EstimateKind, i64)>| match (
+            found, expected,
+        ) {
+            (Some((kind, at)), Some((as_expected, then))) => {
+                kind == as_expected && (0..=1).contains(&(at - then))
+            }
+            (found, expected) => found == expected,
+        };
+        assert!(
+            found.iter().zip(*expected).all(|(found, expected)| is_near(found, expected)),
+            "{what}: {found:?}"
+        );
         assert_eq!(world.core.gauges().graph_errors, 0);
     }
 }
@@ -296,12 +341,17 @@ fn a_successor_that_looks_ahead_anew_writes_nothing() {
 #[test]
 fn what_was_said_is_compared_with_what_came() {
     let mut world = world(QueuePolicy::Easy, &[("a", 4)]);
-    submit_all(&mut world, &[("runs", 4, Some(100)), ("first", 4, Some(50)), ("second", 4, Some(50))]);
+    submit_all(
+        &mut world,
+        &[("runs", 4, Some(100)), ("first", 4, Some(50)), ("second", 4, Some(50))],
+    );
     for _ in 0..20 {
         world.settle();
         world.pass_seconds(1);
     }
-    let said = |world: &World, name: &str| world.record(name).status.clone().and_then(|status| status.start_estimates);
+    let said = |world: &World, name: &str| {
+        world.record(name).status.clone().and_then(|status| status.start_estimates)
+    };
     let before = said(&world, "first").expect("it was promised a start");
     assert_eq!((before.later_than_first_seconds, before.later_than_promised_seconds), (None, None));
     assert_eq!(before.first.map(|first| first.kind), Some(EstimateKind::Reserved));
@@ -310,14 +360,23 @@ fn what_was_said_is_compared_with_what_came() {
     world.change("runs", |pod| pod.phase = Phase::Succeeded);
     world.settle();
     let first = said(&world, "first").expect("it has started");
-    assert_eq!((first.later_than_first_seconds, first.later_than_promised_seconds), (Some(-60), Some(-60)));
+    assert_eq!(
+        (first.later_than_first_seconds, first.later_than_promised_seconds),
+        (Some(-60), Some(-60))
+    );
     let second = said(&world, "second").and_then(|said| said.first).expect("an estimate");
     assert_eq!((second.kind, time_of(&second.time).seconds()), (EstimateKind::Projected, 2_150));
     let gauges = world.core.gauges();
-    let errors = gauges.start_estimates.iter().map(|(said, side, hours)| (said.labels(), side, hours.count()));
+    let errors = gauges
+        .start_estimates
+        .iter()
+        .map(|(said, side, hours)| (said.labels(), side, hours.count()));
     assert_eq!(
         errors.collect::<Vec<_>>(),
         [(("first", "Reserved"), "earlier", 1), (("last", "Reserved"), "earlier", 1)]
     );
-    assert_eq!(gauges.waits.iter().map(|(queue, hours)| (queue, hours.count())).collect::<Vec<_>>(), [("default", 2)]);
+    assert_eq!(
+        gauges.waits.iter().map(|(queue, hours)| (queue, hours.count())).collect::<Vec<_>>(),
+        [("default", 2)]
+    );
 }

@@ -17,7 +17,8 @@ fn theirs(name: &str, node: &str, cores: u64) -> Pod {
 /// One that some object makes on each node, or a kubelet by itself.
 fn stays(name: &str, node: &str, maker: &str) -> Pod {
     let kind = OwnerKind::Other(maker.into());
-    let owner = Owner { kind, name: "agent".into(), uid: "uid-agent".into(), api_version: "v1".into() };
+    let owner =
+        Owner { kind, name: "agent".into(), uid: "uid-agent".into(), api_version: "v1".into() };
     Pod { owner: Some(owner), ..theirs(name, node, 1) }
 }
 
@@ -56,7 +57,11 @@ fn its_pods_share_nodes_with_each_other_and_with_nobody_else() {
         world.submit(pod(name, 1));
     }
     world.settle();
-    assert_eq!((nodes_of(&world, "y"), world.node_of("z")), (set(&["a", "d"]), Some("d")), "two cores are free on c");
+    assert_eq!(
+        (nodes_of(&world, "y"), world.node_of("z")),
+        (set(&["a", "d"]), Some("d")),
+        "two cores are free on c"
+    );
     // Nobody uses node e, and that is too little for a second one.
     world.tell(Event::Node(node("e", 4)));
     submit(&mut world, "k", 2, 3);
@@ -73,19 +78,28 @@ fn its_pods_share_nodes_with_each_other_and_with_nobody_else() {
     world.submit(pod("w", 3));
     world.settle();
     let (_, message) = world.blocked("w");
-    assert!(message.contains("2 Insufficient cpu, 4 node(s) were held by exclusive jobs"), "{message}");
+    assert!(
+        message.contains("2 Insufficient cpu, 4 node(s) were held by exclusive jobs"),
+        "{message}"
+    );
 }
 
 #[test]
 fn pods_that_stay_on_their_nodes_do_not_count() {
     let mut world = World::new(&[("a", 4), ("b", 4), ("c", 4)]);
-    for (name, node, maker) in [("d0", "a", "DaemonSet"), ("d1", "b", "DaemonSet"), ("s", "b", "Node")] {
+    for (name, node, maker) in
+        [("d0", "a", "DaemonSet"), ("d1", "b", "DaemonSet"), ("s", "b", "Node")]
+    {
         world.submit(stays(name, node, maker));
     }
     world.submit(theirs("theirs", "c", 1));
     submit(&mut world, "j", 2, 3);
     world.settle();
-    assert_eq!(nodes_of(&world, "j"), set(&[]), "beside those of node b there is room for two cores");
+    assert_eq!(
+        nodes_of(&world, "j"),
+        set(&[]),
+        "beside those of node b there is room for two cores"
+    );
     world.delete("s");
     world.settle();
     assert_eq!(nodes_of(&world, "j"), set(&["a", "b"]));
@@ -101,16 +115,22 @@ fn pods_that_stay_on_their_nodes_do_not_count() {
 /// The pod may use this node only.
 fn scaling_to(node: &str, pod: Pod) -> Pod {
     use fluxqueue_workload::constraints::{NodeSelectorTerm, Operator, Requirement};
-    let here = Requirement { key: "metadata.name".into(), operator: Operator::In, values: vec![node.into()] };
+    let here = Requirement {
+        key: "metadata.name".into(),
+        operator: Operator::In,
+        values: vec![node.into()],
+    };
     let mut shape = Shape::clone(&pod.shape);
-    shape.constraints.required = Some(vec![NodeSelectorTerm { labels: Vec::new(), fields: vec![here] }]);
+    shape.constraints.required =
+        Some(vec![NodeSelectorTerm { labels: Vec::new(), fields: vec![here] }]);
     Pod { shape: Arc::new(shape), ..pod }
 }
 
 #[test]
 fn a_start_is_promised_for_when_nobody_else_is_there_and_kept() {
     let settings = CoreSettings { queue_policy: QueuePolicy::Easy, ..settings() };
-    let mut world = World::told(settings, FunctionTable::builtin(), &[("a", 4), ("b", 4), ("c", 4)]);
+    let mut world =
+        World::told(settings, FunctionTable::builtin(), &[("a", 4), ("b", 4), ("c", 4)]);
     for (name, seconds) in [("x", 100), ("y", 300), ("z", 900)] {
         world.submit(ending(pod(name, 2), seconds));
     }
@@ -127,15 +147,21 @@ fn a_start_is_promised_for_when_nobody_else_is_there_and_kept() {
     let start = world.now.seconds();
     // There is room for four pods of two cores as soon as x has ended: on node a beside y.
     assert_eq!(world.estimate("j"), Some((EstimateKind::Reserved, start + 300)));
-    let nodes = world.record("j").status.as_ref().unwrap().reservation.clone().expect("a promise").nodes;
+    let nodes =
+        world.record("j").status.as_ref().unwrap().reservation.clone().expect("a promise").nodes;
     assert_eq!(nodes, "a,c");
-    // Who would be there beside it has to be gone by then; node b has room for a short one and a long one.
+    // Who would be there beside it has to be gone by then; node b has room for a short one and a
+    // long one.
     for (name, seconds) in [("k", 200), ("l", 400), ("m", 400)] {
         world.submit(ending(pod(name, 2), seconds));
     }
     world.settle();
     let places = [world.node_of("k"), world.node_of("l"), world.node_of("m")];
-    assert_eq!(places, [Some("b"), None, None], "l and m would be in the way, though there is room for them on node c");
+    assert_eq!(
+        places,
+        [Some("b"), None, None],
+        "l and m would be in the way, though there is room for them on node c"
+    );
     world.submit(ending(pod("n", 2), 250));
     world.settle();
     assert_eq!(world.node_of("n"), Some("c"));
@@ -167,7 +193,8 @@ fn a_restart_keeps_others_off_and_lets_in_who_joins() {
     world.settle();
     assert_eq!(nodes_of(&world, "x"), set(&["b"]));
     world.submit(pod("y", 1));
-    // Its node is held while a sibling is there; the next one comes to it without a slot of its own.
+    // Its node is held while a sibling is there; the next one comes to it without a slot of its
+    // own.
     world.submit(alone(of_job(pod("j2", 1), "j")));
     world.settle();
     assert_eq!((world.node_of("y"), world.node_of("j2")), (None, Some("a")));
@@ -251,7 +278,11 @@ fn pods_that_are_spread_over_nodes_have_them_alone_too() {
     world.settle();
     world.tell(Event::Controller(Arc::new(job("j", 2, 2))));
     for name in ["j0", "j1"] {
-        world.submit(neighbours::spread(alone(of_job(pod(name, 1), "j")), "j", "kubernetes.io/hostname"));
+        world.submit(neighbours::spread(
+            alone(of_job(pod(name, 1), "j")),
+            "j",
+            "kubernetes.io/hostname",
+        ));
     }
     world.settle();
     assert_eq!(nodes_of(&world, "j"), set(&["b", "c"]));
@@ -290,7 +321,10 @@ fn what_cannot_be_had_is_refused_by_name() {
     let plain = FunctionTable { extensions: None, ..FunctionTable::builtin() };
     let mut world = World::on(plain, &[("a", 4)]);
     world.submit(alone(pod("p", 1)));
-    world.tell(Event::Controller(Arc::new(Controller { exclusive: Ok(Some(true)), ..job("j", 1, 1) })));
+    world.tell(Event::Controller(Arc::new(Controller {
+        exclusive: Ok(Some(true)),
+        ..job("j", 1, 1)
+    })));
     world.submit(of_job(pod("j0", 1), "j"));
     world.settle();
     let field = "metadata.annotations[fluxqueue/exclusive]";
@@ -304,5 +338,8 @@ fn what_cannot_be_had_is_refused_by_name() {
     world.submit(alone(daemon));
     world.settle();
     let (_, message) = world.blocked("d");
-    assert!(message.ends_with(&format!("{field}: pods of DaemonSets are on nodes with everybody")), "{message}");
+    assert!(
+        message.ends_with(&format!("{field}: pods of DaemonSets are on nodes with everybody")),
+        "{message}"
+    );
 }

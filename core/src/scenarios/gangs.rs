@@ -1,14 +1,16 @@
 //! Gangs of several kinds of pods, each with its own nodes and ports: one question to the graph.
 
 use fluxqueue_workload::constraints::{
-    Constraints, Disk, HostPort, NamespaceScope, NodeSelectorTerm, Operator, PodSelector, PodTerm, Requirement,
+    Constraints, Disk, HostPort, NamespaceScope, NodeSelectorTerm, Operator, PodSelector, PodTerm,
+    Requirement,
 };
 
 use super::*;
 
 /// A pod of a gang that may run on these nodes only.
 fn on(pod: Pod, nodes: &[&str]) -> Pod {
-    let field = Requirement { key: Arc::from("metadata.name"), operator: Operator::In, values: Vec::new() };
+    let field =
+        Requirement { key: Arc::from("metadata.name"), operator: Operator::In, values: Vec::new() };
     // One field selects one name; several are terms of their own.
     let terms = nodes.iter().map(|name| NodeSelectorTerm {
         labels: Vec::new(),
@@ -30,7 +32,9 @@ fn with_port(pod: Pod, port: u16) -> Pod {
 }
 
 fn with_disk(pod: Pod, name: &str, read_only: bool) -> Pod {
-    constrained(pod, |constraints| constraints.disks = vec![Disk::Gce { name: Arc::from(name), read_only }])
+    constrained(pod, |constraints| {
+        constraints.disks = vec![Disk::Gce { name: Arc::from(name), read_only }]
+    })
 }
 
 fn gang(world: &mut World, pods: Vec<Pod>) {
@@ -53,7 +57,10 @@ fn roles_with_other_nodes_are_placed_together() {
 #[test]
 fn roles_with_the_same_host_port_get_nodes_of_their_own() {
     let mut world = World::new(&[("n0", 8), ("n1", 8), ("n2", 8)]);
-    let pods = vec![with_port(on(pod("a", 1), &["n0", "n1"]), 80), with_port(on(pod("b", 1), &["n0", "n2"]), 80)];
+    let pods = vec![
+        with_port(on(pod("a", 1), &["n0", "n1"]), 80),
+        with_port(on(pod("b", 1), &["n0", "n2"]), 80),
+    ];
     gang(&mut world, pods);
     assert_eq!(world.bound(), 2, "{:?}", world.bindings);
     assert_ne!(world.node_of("a"), world.node_of("b"));
@@ -62,7 +69,8 @@ fn roles_with_the_same_host_port_get_nodes_of_their_own() {
 #[test]
 fn pods_that_write_one_disk_get_nodes_of_their_own() {
     let mut world = World::new(&[("n0", 8), ("n1", 8)]);
-    let writes = |name| Pod { lifetime: Lifetime::Endless, ..with_disk(pod(name, 1), "data", false) };
+    let writes =
+        |name| Pod { lifetime: Lifetime::Endless, ..with_disk(pod(name, 1), "data", false) };
     gang(&mut world, ["a", "b"].map(writes).into());
     assert_eq!(world.bound(), 2, "{:?}", world.bindings);
     assert_ne!(world.node_of("a"), world.node_of("b"));
@@ -71,7 +79,11 @@ fn pods_that_write_one_disk_get_nodes_of_their_own() {
     world.submit(with_disk(pod("other", 1), "other", false));
     world.settle();
     assert_eq!((world.node_of("late"), world.node_of("other").is_some()), (None, true));
-    assert!(world.blocked("late").1.contains("2 node(s) had no available disk"), "{:?}", world.blocked("late"));
+    assert!(
+        world.blocked("late").1.contains("2 node(s) had no available disk"),
+        "{:?}",
+        world.blocked("late")
+    );
     world.delete("b");
     world.settle();
     assert!(world.node_of("late").is_some(), "its end is an event for who waits for the disk");
@@ -123,7 +135,8 @@ fn gangs_of_which_other_members_are_repelled_are_told_apart() {
         node.labels = vec![(Arc::from("host"), Arc::from(name))];
         world.tell(Event::Node(Arc::new(node)));
     }
-    let app = Requirement { key: Arc::from("app"), operator: Operator::In, values: vec![Arc::from("x")] };
+    let app =
+        Requirement { key: Arc::from("app"), operator: Operator::In, values: vec![Arc::from("x")] };
     let everywhere = NamespaceScope { named: vec![], selected: Some(vec![]) };
     let pods = PodSelector { namespaces: everywhere, labels: Some(vec![app]) };
     let apart = PodTerm { pods, topology_key: Arc::from("host") };
@@ -133,7 +146,8 @@ fn gangs_of_which_other_members_are_repelled_are_told_apart() {
     theirs.lifetime = Lifetime::Endless;
     world.submit(theirs);
     let shape = Arc::clone(&pod("any", 1).shape);
-    let labelled: fluxqueue_workload::metadata::Labels = Arc::from([(Arc::from("app"), Arc::from("x"))]);
+    let labelled: fluxqueue_workload::metadata::Labels =
+        Arc::from([(Arc::from("app"), Arc::from("x"))]);
     let member = |name: &str, group: &str, is_labelled: bool| {
         let mut member = of_group(pod(name, 1), group, Ok(2));
         member.shape = Arc::clone(&shape);
@@ -151,5 +165,10 @@ fn gangs_of_which_other_members_are_repelled_are_told_apart() {
         world.submit(member(name, "one", is_labelled));
     }
     world.settle();
-    assert_eq!((world.node_of("x0"), world.node_of("x1")), (Some("b"), Some("a")), "{:?}", world.blocked("one"));
+    assert_eq!(
+        (world.node_of("x0"), world.node_of("x1")),
+        (Some("b"), Some("a")),
+        "{:?}",
+        world.blocked("one")
+    );
 }

@@ -1,4 +1,5 @@
-//! What a gang was, it is after a restart: how large, whether it was whole, and which FluxJob is its own.
+//! What a gang was, it is after a restart: how large, whether it was whole, and which FluxJob is
+//! its own.
 
 use super::queues::queue;
 use super::restarts::writes_after_restart;
@@ -28,7 +29,9 @@ fn a_group_that_comes_late_does_not_take_the_flux_job_that_is_being_removed() {
     for _ in 0..5 {
         for action in world.step() {
             match &action.kind {
-                ActionKind::WriteStatus { job, .. } => assert_ne!(job.key, left, "while it is being removed"),
+                ActionKind::WriteStatus { job, .. } => {
+                    assert_ne!(job.key, left, "while it is being removed")
+                }
                 ActionKind::CreateFluxJob { job, .. } => made.push(key_of(job)),
                 _ => {}
             }
@@ -88,7 +91,8 @@ fn what_is_left_of_an_ended_group_belongs_to_it_though_the_clock_was_set_back_si
     assert!(writes.is_empty(), "{writes:#?}");
 }
 
-/// A group `g` of two pods that asks for three, and has waited for the third: on one node it does not fit.
+/// A group `g` of two pods that asks for three, and has waited for the third: on one node it does
+/// not fit.
 fn clamped_group(nodes: &[(&str, u64)], made_by: &Controller) -> World {
     let mut world = World::new(nodes);
     world.tell(Event::Controller(Arc::new(made_by.clone())));
@@ -137,8 +141,11 @@ fn what_has_ended_keeps_its_priority_whoever_is_found_beside_it() {
     world.change("p", |pod| (pod.phase, pod.ended) = (Phase::Succeeded, ended));
     world.settle();
     assert_eq!(world.state("g"), Some(JobState::Completed));
-    let other =
-        of_group(Pod { phase: Phase::Succeeded, node: Some("a".into()), priority: 9, ..pod("other", 1) }, "g", Ok(1));
+    let other = of_group(
+        Pod { phase: Phase::Succeeded, node: Some("a".into()), priority: 9, ..pod("other", 1) },
+        "g",
+        Ok(1),
+    );
     world.pods.insert("other".to_owned(), other);
     let writes = writes_after_restart(&mut world, &nodes, &[]);
     assert!(writes.is_empty(), "{writes:#?}");
@@ -165,7 +172,8 @@ fn a_gang_that_somebody_else_began_is_not_whole_with_those_whom_he_has_bound() {
     let mut world = begun_by_somebody_else(&nodes);
     let message = |world: &World| {
         let conditions = &world.record("j").status.as_ref().expect("a status").conditions;
-        let degraded = conditions.iter().find(|it| it.type_ == "Degraded" && it.reason == "StartTimeout");
+        let degraded =
+            conditions.iter().find(|it| it.type_ == "Degraded" && it.reason == "StartTimeout");
         degraded.expect("it waits for the other pod").message.clone()
     };
     assert_eq!(world.state("j"), Some(JobState::Starting));
@@ -173,7 +181,10 @@ fn a_gang_that_somebody_else_began_is_not_whole_with_those_whom_he_has_bound() {
     let said = format!("once {}", message(&world));
     world.change_record("j", |record| {
         let conditions = &mut record.status.as_mut().expect("a status").conditions;
-        conditions.iter_mut().filter(|it| it.type_ == "Degraded").for_each(|it| it.message.clone_from(&said));
+        conditions
+            .iter_mut()
+            .filter(|it| it.type_ == "Degraded")
+            .for_each(|it| it.message.clone_from(&said));
     });
     world.show_conditions(&["p1"]);
     let writes = writes_after_restart(&mut world, &nodes, &[job("j", 2, 2)]);
@@ -191,7 +202,15 @@ fn a_gang_that_never_became_whole_has_not_become_whole_by_the_loss_of_all_its_po
     // One is bound, the other never is.
     world.carry_out_to_first_binding();
     assert_eq!(world.bound(), 1);
-    let left = world.pods.values().find(|pod| pod.node.is_none()).expect("one waits").id.key.name.to_string();
+    let left = world
+        .pods
+        .values()
+        .find(|pod| pod.node.is_none())
+        .expect("one waits")
+        .id
+        .key
+        .name
+        .to_string();
     world.delete(&left);
     for _ in 0..70 {
         world.pass_seconds(1);
@@ -222,7 +241,15 @@ fn a_gang_that_never_became_whole_has_not_become_whole_by_a_restart() {
     }
     // One is bound, the other is deleted before it is.
     world.carry_out_to_first_binding();
-    let left = world.pods.values().find(|pod| pod.node.is_none()).expect("one waits").id.key.name.to_string();
+    let left = world
+        .pods
+        .values()
+        .find(|pod| pod.node.is_none())
+        .expect("one waits")
+        .id
+        .key
+        .name
+        .to_string();
     world.delete(&left);
     for _ in 0..70 {
         world.pass_seconds(1);
@@ -277,7 +304,11 @@ fn a_group_that_somebody_else_began_is_no_more_whole_after_a_restart() {
         world.pass_seconds(1);
         world.settle();
     }
-    assert_eq!((world.bound(), world.state("g")), (3, Some(JobState::Starting)), "the fourth was never made");
+    assert_eq!(
+        (world.bound(), world.state("g")),
+        (3, Some(JobState::Starting)),
+        "the fourth was never made"
+    );
     let writes = writes_after_restart(&mut world, &nodes, &[]);
     assert!(writes.is_empty(), "{writes:#?}");
 }
@@ -301,12 +332,16 @@ fn how_many_failed_and_how_large_a_refused_group_was_to_be_stays() {
     world.pass_seconds(3);
     world.settle();
     let mut bad = of_group(pod("r1", 1), "refused", Ok(5));
-    bad.unsupported = vec![Unsupported { field: "spec.x".into(), message: "is not supported".into() }];
+    bad.unsupported =
+        vec![Unsupported { field: "spec.x".into(), message: "is not supported".into() }];
     world.submit(bad);
     world.settle();
     world.delete("f1");
     world.settle();
-    assert_eq!((world.state("failed"), world.state("refused")), (Some(JobState::Failed), Some(JobState::Refused)));
+    assert_eq!(
+        (world.state("failed"), world.state("refused")),
+        (Some(JobState::Failed), Some(JobState::Refused))
+    );
     world.show_conditions(&["r1"]);
     let before = world.records.clone();
     let writes = writes_after_restart(&mut world, &nodes, &[]);
@@ -373,9 +408,14 @@ fn a_gang_of_which_nobody_wants_more_has_not_become_whole_by_a_restart() {
 }
 
 #[test]
-fn a_gang_whose_placement_was_withdrawn_says_again_why_it_waits_though_a_restart_has_found_the_same() {
+fn a_gang_whose_placement_was_withdrawn_says_again_why_it_waits_though_a_restart_has_found_the_same()
+ {
     let nodes = [("a", 2), ("b", 2)];
-    let theirs = || Pod { scheduler: Arc::from("default-scheduler"), node: Some("b".into()), ..pod("theirs", 1) };
+    let theirs = || Pod {
+        scheduler: Arc::from("default-scheduler"),
+        node: Some("b".into()),
+        ..pod("theirs", 1)
+    };
     let mut world = World::new(&nodes);
     world.submit(theirs());
     world.submit_gang(2);

@@ -8,9 +8,14 @@ use super::topology::{at_most, node_in, within};
 use super::*;
 use crate::QueuePolicy;
 
-/// Four racks of four nodes, all in use by work whose end nobody knows. Those of a name come one after the other.
+/// Four racks of four nodes, all in use by work whose end nobody knows. Those of a name come one
+/// after the other.
 fn busy(policy: QueuePolicy) -> World {
-    let mut world = World::told(CoreSettings { queue_policy: policy, ..settings() }, FunctionTable::builtin(), &[]);
+    let mut world = World::told(
+        CoreSettings { queue_policy: policy, ..settings() },
+        FunctionTable::builtin(),
+        &[],
+    );
     for name in (0..4).flat_map(|at| ["a", "b", "c", "d"].map(|rack| format!("{rack}{at}"))) {
         world.tell(node_in(&name, &name[..1]));
         world.submit(Pod { node: Some(name.as_str().into()), ..pod(&format!("on-{name}"), 2) });
@@ -30,7 +35,11 @@ fn held_for(world: &mut World, pods: impl IntoIterator<Item = Pod>) -> Vec<Strin
     world.pass_seconds(301);
     world.settle();
     let nodes = held(world, "j").expect("nodes are held");
-    fluxqueue_api::hostlist::decode(&nodes).expect("a list").iter().map(ToString::to_string).collect()
+    fluxqueue_api::hostlist::decode(&nodes)
+        .expect("a list")
+        .iter()
+        .map(ToString::to_string)
+        .collect()
 }
 
 fn of_racks(nodes: &[String]) -> usize {
@@ -57,10 +66,14 @@ fn for_roles_or_slices_in_a_rack_each_no_other_rack_is_held() {
 fn for_pods_of_which_each_is_in_another_rack_a_node_of_each_is_held() {
     let mut world = busy(QueuePolicy::Easy);
     // Rack a has the fewest ends in the way.
-    for name in ["b", "c", "d"].iter().flat_map(|rack| (0..4).map(move |at| format!("{rack}{at}"))) {
+    for name in ["b", "c", "d"].iter().flat_map(|rack| (0..4).map(move |at| format!("{rack}{at}")))
+    {
         world.change(&format!("on-{name}"), |pod| pod.phase = Phase::Succeeded);
         for half in ["one", "two"] {
-            world.submit(Pod { node: Some(name.as_str().into()), ..pod(&format!("{half}-{name}"), 1) });
+            world.submit(Pod {
+                node: Some(name.as_str().into()),
+                ..pod(&format!("{half}-{name}"), 1)
+            });
         }
     }
     world.settle();
@@ -78,7 +91,9 @@ fn for_a_pod_that_may_use_one_node_only_no_others_are_held() {
         }
         world.settle();
         // Of all nodes this one has the most ends in the way.
-        let host = |of: &mut Constraints| of.node_selector = vec![("kubernetes.io/hostname".into(), "d3".into())];
+        let host = |of: &mut Constraints| {
+            of.node_selector = vec![("kubernetes.io/hostname".into(), "d3".into())]
+        };
         let nodes = held_for(&mut world, [constrained(pod("j0", 2), host), pod("j1", 2)]);
         assert!(nodes.len() == 2 && nodes.contains(&"d3".to_owned()), "{policy:?}: {nodes:?}");
     }

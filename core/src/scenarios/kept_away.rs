@@ -1,4 +1,5 @@
-//! Pods that are kept off nodes by pods with an end, one after the other: they are passed by for a time, and not for ever.
+//! Pods that are kept off nodes by pods with an end, one after the other: they are passed by for a
+//! time, and not for ever.
 
 use super::neighbours::{apart, constrained, count, labels, list_racks, on, racks_under};
 use super::promises::reserved;
@@ -7,10 +8,12 @@ use super::*;
 use crate::QueuePolicy;
 use fluxqueue_workload::constraints::{HostPort, NamespaceScope, PodSelector, PodTerm};
 
-pub(super) const BACKFILL: [QueuePolicy; 3] = [QueuePolicy::Easy, QueuePolicy::Hybrid, QueuePolicy::Conservative];
+pub(super) const BACKFILL: [QueuePolicy; 3] =
+    [QueuePolicy::Easy, QueuePolicy::Hybrid, QueuePolicy::Conservative];
 
 /// Four hosts, two in each rack, with room for many.
-pub(super) const HOSTS: [(&str, &str, u64); 4] = [("a1", "a", 8), ("a2", "a", 8), ("b1", "b", 8), ("b2", "b", 8)];
+pub(super) const HOSTS: [(&str, &str, u64); 4] =
+    [("a1", "a", 8), ("a2", "a", 8), ("b1", "b", 8), ("b2", "b", 8)];
 
 pub(super) fn hosts(policy: QueuePolicy) -> World {
     racks_under(policy, &HOSTS)
@@ -53,7 +56,8 @@ impl Stream {
         }
     }
 
-    /// For so many seconds: every ten seconds the oldest that runs ends, when others wait to take its place.
+    /// For so many seconds: every ten seconds the oldest that runs ends, when others wait to take
+    /// its place.
     pub(super) fn go_on(&mut self, world: &mut World, seconds: i64) {
         for _ in 0..seconds / 10 {
             world.pass_seconds(10);
@@ -69,7 +73,8 @@ impl Stream {
 
     /// All that run end.
     pub(super) fn end(&mut self, world: &mut World) {
-        let there: Vec<String> = self.running.iter().filter(|name| world.node_of(name).is_some()).cloned().collect();
+        let there: Vec<String> =
+            self.running.iter().filter(|name| world.node_of(name).is_some()).cloned().collect();
         for name in there {
             world.change(&name, |pod| pod.phase = Phase::Succeeded);
         }
@@ -98,7 +103,12 @@ fn a_gang_with_a_host_for_each_pod_starts_beside_a_stream_of_its_like() {
         assert_eq!(count(&world, 4, ""), 0);
         let (reason, why) = world.blocked("j");
         assert_eq!(reason, "NoMatchingNodes");
-        assert!(why.starts_with("0/4 nodes are available: 4 node(s) didn't match pod anti-affinity rules."), "{why}");
+        assert!(
+            why.starts_with(
+                "0/4 nodes are available: 4 node(s) didn't match pod anti-affinity rules."
+            ),
+            "{why}"
+        );
         assert!(why.contains("Nobody knows when ns/s0-"), "{why}");
         assert!(passed_by(&world, "j"), "{policy:?}");
         stream.go_on(&mut world, 290);
@@ -213,7 +223,11 @@ fn a_lone_pod_that_is_to_be_apart_from_a_stream_starts_when_one_of_it_ends() {
         stream.go_on(&mut world, 300);
         assert_eq!(world.node_of("shy"), None, "{policy:?}");
         stream.go_on(&mut world, 10);
-        assert_eq!(held(&world, "shy").as_deref(), Some("b2"), "{policy:?}: the fewest have to end for that");
+        assert_eq!(
+            held(&world, "shy").as_deref(),
+            Some("b2"),
+            "{policy:?}: the fewest have to end for that"
+        );
         world.change("theirs", |pod| pod.phase = Phase::Succeeded);
         world.settle();
         assert_eq!(world.node_of("shy").map(|node| &node[..1]), Some("b"), "{policy:?}");
@@ -225,14 +239,18 @@ fn a_lone_pod_that_is_to_be_apart_from_a_stream_starts_when_one_of_it_ends() {
 fn a_pod_that_a_stream_keeps_away_starts_when_those_that_run_have_ended() {
     for policy in BACKFILL {
         let mut world = hosts(policy);
-        let mut stream = Stream::of(|name| Pod { labels: labels("y"), ..apart(pod(name, 1), "x", "rack") });
+        let mut stream =
+            Stream::of(|name| Pod { labels: labels("y"), ..apart(pod(name, 1), "x", "rack") });
         stream.submit(&mut world, 3);
         world.submit(Pod { labels: labels("x"), ..on(pod("beside", 1), "b1") });
         world.submit(apart(on(pod("theirs", 1), "b1"), "x", "rack"));
         world.submit(Pod { labels: labels("x"), ..pod("waits", 6) });
         world.settle();
         let why = world.blocked("waits").1;
-        assert!(why.contains("node(s) didn't satisfy existing pods anti-affinity rules"), "{policy:?}: {why}");
+        assert!(
+            why.contains("node(s) didn't satisfy existing pods anti-affinity rules"),
+            "{policy:?}: {why}"
+        );
         assert!(passed_by(&world, "waits"), "{policy:?}");
         stream.go_on(&mut world, 310);
         let held = held(&world, "waits").expect("nodes are held");
@@ -251,7 +269,10 @@ fn who_is_kept_away_by_what_never_ends_is_passed_over() {
     for policy in [QueuePolicy::Fcfs, QueuePolicy::Easy, QueuePolicy::Conservative] {
         let mut world = hosts(policy);
         for node in ["a1", "a2", "b1"] {
-            world.submit(Pod { lifetime: Lifetime::Endless, ..mpi(&format!("service-{node}"), "host") });
+            world.submit(Pod {
+                lifetime: Lifetime::Endless,
+                ..mpi(&format!("service-{node}"), "host")
+            });
             world.settle();
             assert_eq!(world.node_of(&format!("service-{node}")), Some(node), "{policy:?}");
         }
@@ -269,14 +290,19 @@ fn who_is_kept_away_by_what_never_ends_is_passed_over() {
         // A service that is to end after all is waited for.
         world.change("service-a1", |pod| pod.lifetime = Lifetime::Seconds(5_000));
         world.settle();
-        assert!(policy == QueuePolicy::Fcfs || passed_by(&world, "j"), "{policy:?}: {:?}", world.blocked("j"));
+        assert!(
+            policy == QueuePolicy::Fcfs || passed_by(&world, "j"),
+            "{policy:?}: {:?}",
+            world.blocked("j")
+        );
     }
 }
 
 #[test]
 fn a_host_of_a_service_is_not_among_those_that_are_held() {
     for policy in BACKFILL {
-        let hosts = [("a1", "a", 8), ("a2", "a", 8), ("b1", "b", 8), ("b2", "b", 8), ("c1", "c", 8)];
+        let hosts =
+            [("a1", "a", 8), ("a2", "a", 8), ("b1", "b", 8), ("b2", "b", 8), ("c1", "c", 8)];
         let mut world = racks_under(policy, &hosts);
         world.submit(Pod { lifetime: Lifetime::Endless, ..on(mpi("service", "host"), "a2") });
         let mut stream = Stream::of(|name| mpi(name, "host"));
@@ -332,7 +358,11 @@ fn first_come_first_served_nobody_passes_by_one_who_is_kept_away() {
     world.submit(pod("other", 1));
     stream.submit(&mut world, 1);
     assert_eq!((world.node_of("other"), world.node_of("s3")), (None, None));
-    assert!(world.blocked("other").1.starts_with("waits behind ns/j-"), "{:?}", world.blocked("other"));
+    assert!(
+        world.blocked("other").1.starts_with("waits behind ns/j-"),
+        "{:?}",
+        world.blocked("other")
+    );
     stream.end(&mut world);
     assert_eq!(count(&world, 4, ""), 4);
     assert!(world.node_of("other").is_some());
@@ -369,7 +399,9 @@ fn a_gang_that_needs_a_host_port_starts_beside_a_stream_of_pods_that_have_it() {
 fn hermit(name: &str) -> Pod {
     let namespaces = NamespaceScope { named: Vec::new(), selected: Some(Vec::new()) };
     let pods = PodSelector { namespaces, labels: Some(Vec::new()) };
-    constrained(pod(name, 1), |asks| asks.repels.push(PodTerm { pods, topology_key: "rack".into() }))
+    constrained(pod(name, 1), |asks| {
+        asks.repels.push(PodTerm { pods, topology_key: "rack".into() })
+    })
 }
 
 fn theirs(name: &str, cores: u64) -> Pod {
@@ -403,7 +435,11 @@ fn a_pod_that_is_apart_from_all_namespaces_has_a_rack_held_for_a_while_and_once(
         assert!(starts_after(&mut world, 1, "early"), "{policy:?}: it passes by");
         world.pass_seconds(bypass_secs);
         world.settle();
-        assert!(held(&world, "hermit").is_some_and(|node| node.len() == 2), "{policy:?}: {:?}", held(&world, "hermit"));
+        assert!(
+            held(&world, "hermit").is_some_and(|node| node.len() == 2),
+            "{policy:?}: {:?}",
+            held(&world, "hermit")
+        );
         world.submit(theirs("late", 8));
         assert!(!starts_after(&mut world, bypass_secs - 10, "late"), "{policy:?}");
         assert!(starts_after(&mut world, 20, "late"), "{policy:?}: its time is over");
@@ -427,7 +463,8 @@ fn a_pod_that_is_apart_from_all_namespaces_has_a_rack_held_for_a_while_and_once(
 }
 
 #[test]
-fn first_come_first_served_a_pod_that_is_apart_from_all_namespaces_holds_nodes_for_a_while_and_once() {
+fn first_come_first_served_a_pod_that_is_apart_from_all_namespaces_holds_nodes_for_a_while_and_once()
+ {
     let mut world = beside_a_hermit(QueuePolicy::Fcfs);
     let bypass_secs = i64::try_from(world.core.settings.bypass_secs).expect("some minutes");
     world.submit(theirs("late", 8));

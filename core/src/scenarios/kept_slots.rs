@@ -11,17 +11,20 @@ fn seconds_go_by(world: &mut World, seconds: i64) {
 
 fn degraded(world: &World, workload: &str) -> (String, String) {
     let conditions = &world.record(workload).status.as_ref().expect("a status").conditions;
-    let degraded = conditions.iter().find(|condition| condition.type_ == "Degraded").expect("it is placed");
+    let degraded =
+        conditions.iter().find(|condition| condition.type_ == "Degraded").expect("it is placed");
     (degraded.reason.clone(), degraded.message.clone())
 }
 
-/// The launcher of a gang fails again and again, and a small pod of somebody else waits for its place.
+/// The launcher of a gang fails again and again, and a small pod of somebody else waits for its
+/// place.
 #[test]
 fn a_slot_is_kept_for_as_long_as_its_job_waits_before_it_replaces_a_pod() {
     let mut world = World::new(&[("a", 7)]);
     world.tell(Event::Controller(Arc::new(job("launcher", 1, 1))));
     world.tell(Event::Controller(Arc::new(job("workers", 3, 3))));
-    let launcher = |at: usize| of_group(of_job(pod(&format!("launcher-{at}"), 1), "launcher"), "mpi", Ok(4));
+    let launcher =
+        |at: usize| of_group(of_job(pod(&format!("launcher-{at}"), 1), "launcher"), "mpi", Ok(4));
     world.submit(launcher(0));
     for name in ["w0", "w1", "w2"] {
         world.submit(of_group(of_job(pod(name, 2), "workers"), "mpi", Ok(4)));
@@ -57,7 +60,12 @@ fn a_job_that_has_failed_for_good_keeps_no_slot() {
     world.change("p0", |pod| pod.phase = Phase::Failed);
     world.settle();
     assert_eq!(world.node_of("stranger"), None);
-    world.tell(Event::Controller(Arc::new(Controller { wants: 0, failed: true, finished: true, ..job("j", 2, 2) })));
+    world.tell(Event::Controller(Arc::new(Controller {
+        wants: 0,
+        failed: true,
+        finished: true,
+        ..job("j", 2, 2)
+    })));
     world.settle();
     assert!(world.node_of("stranger").is_some());
 }
@@ -102,7 +110,10 @@ fn the_slot_of_a_pod_that_an_operator_makes_again_is_kept() {
         let node = world.node_of("w1").map(str::to_owned);
         end(&mut world);
         seconds_go_by(&mut world, 14);
-        assert_eq!(degraded(&world, "train"), ("MemberLost".to_owned(), "1 of 3 pods are missing".to_owned()));
+        assert_eq!(
+            degraded(&world, "train"),
+            ("MemberLost".to_owned(), "1 of 3 pods are missing".to_owned())
+        );
         let mut again = worker("again");
         again.id.uid = Uid::from("uid-w1-again");
         world.submit(again);
@@ -150,7 +161,10 @@ fn a_job_that_is_to_be_larger_has_lost_no_pod() {
     world.tell(Event::NodeGone("a".into(), "uid-a".into()));
     world.change("p0", |pod| pod.phase = Phase::Failed);
     world.settle();
-    assert_eq!(degraded(&world, "j"), ("MemberLost".to_owned(), "1 of 4 pods are missing".to_owned()));
+    assert_eq!(
+        degraded(&world, "j"),
+        ("MemberLost".to_owned(), "1 of 4 pods are missing".to_owned())
+    );
 }
 
 /// A running gang has lost a node, and the next one that comes free is promised to a younger job.
@@ -159,7 +173,8 @@ fn a_gang_that_waits_for_a_lost_pod_behind_a_promise_says_until_when() {
     let nodes = [("a", 4), ("b", 4), ("c", 4)];
     let told = CoreSettings { queue_policy: crate::QueuePolicy::Easy, ..settings() };
     let mut world = World::told(told, FunctionTable::builtin(), &nodes);
-    let lasting = |name: &str, seconds| Pod { lifetime: Lifetime::Seconds(seconds), ..pod(name, 4) };
+    let lasting =
+        |name: &str, seconds| Pod { lifetime: Lifetime::Seconds(seconds), ..pod(name, 4) };
     world.tell(Event::Controller(Arc::new(job("big", 2, 2))));
     for name in ["p0", "p1"] {
         world.submit(of_job(lasting(name, 600), "big"));
@@ -193,7 +208,8 @@ fn a_gang_that_waits_for_a_lost_pod_behind_a_promise_says_until_when() {
     assert_eq!(degraded(&world, "big").1, message, "the next process says the same");
 }
 
-/// Labels of a pod that runs are its author's to change. The Job's slot is taken by the pod, whatever group it says it is of by now.
+/// Labels of a pod that runs are its author's to change. The Job's slot is taken by the pod,
+/// whatever group it says it is of by now.
 #[test]
 fn a_pod_that_runs_under_other_labels_takes_its_node_once_after_a_restart() {
     let mut world = World::new(&[("a", 4)]);
@@ -215,7 +231,9 @@ fn settle_without_placement(world: &mut World) -> Vec<Action> {
     for _ in 0..20 {
         for action in world.step() {
             match &action.kind {
-                ActionKind::WriteStatus { status, .. } if !status.placement.is_empty() => held_back.push(action),
+                ActionKind::WriteStatus { status, .. } if !status.placement.is_empty() => {
+                    held_back.push(action)
+                }
                 _ => world.carry_out(action),
             }
         }
@@ -224,7 +242,8 @@ fn settle_without_placement(world: &mut World) -> Vec<Action> {
     held_back
 }
 
-/// While the placement of a gang is being written, somebody else binds one of its pods to its node, and that one fails.
+/// While the placement of a gang is being written, somebody else binds one of its pods to its node,
+/// and that one fails.
 #[test]
 fn pods_that_have_slots_do_not_begin_without_the_one_that_replaces_a_pod_that_has_failed() {
     for is_seen_to_run in [true, false] {
@@ -233,7 +252,9 @@ fn pods_that_have_slots_do_not_begin_without_the_one_that_replaces_a_pod_that_ha
         let mut held_back = settle_without_placement(&mut world);
         assert_eq!((held_back.len(), world.bound()), (1, 0), "its placement is not on record yet");
         let started = Some(world.now);
-        world.change("p0", |pod| (pod.phase, pod.node, pod.started) = (Phase::Running, Some("a".into()), started));
+        world.change("p0", |pod| {
+            (pod.phase, pod.node, pod.started) = (Phase::Running, Some("a".into()), started)
+        });
         if is_seen_to_run {
             held_back.extend(settle_without_placement(&mut world));
         }

@@ -1,4 +1,5 @@
-//! What is left of a group when most of its pods have ended starts, and no less than what its objects can make.
+//! What is left of a group when most of its pods have ended starts, and no less than what its
+//! objects can make.
 
 use super::topology::{RACK, in_one, node_in};
 use super::*;
@@ -26,7 +27,8 @@ fn running(job: &Controller, pods: &[&str], size: u32) -> World {
     world
 }
 
-/// Two indexes have succeeded, and the third fails until its back-off is longer than its slot is kept.
+/// Two indexes have succeeded, and the third fails until its back-off is longer than its slot is
+/// kept.
 #[test]
 fn the_last_index_of_a_group_starts_after_any_back_off() {
     for is_restarted in [false, true] {
@@ -34,7 +36,11 @@ fn the_last_index_of_a_group_starts_after_any_back_off() {
         for name in ["p0", "p1"] {
             world.change(name, |pod| pod.phase = Phase::Succeeded);
         }
-        world.tell(Event::Controller(Arc::new(Controller { succeeded: 2, wants: 1, ..job("j", 3, 3) })));
+        world.tell(Event::Controller(Arc::new(Controller {
+            succeeded: 2,
+            wants: 1,
+            ..job("j", 3, 3)
+        })));
         world.change("p2", |pod| pod.phase = Phase::Failed);
         seconds_go_by(&mut world, 100);
         if is_restarted {
@@ -44,7 +50,11 @@ fn the_last_index_of_a_group_starts_after_any_back_off() {
         }
         world.submit(labelled("q2", 3));
         seconds_go_by(&mut world, 4);
-        assert!(world.node_of("q2").is_some(), "restarted {is_restarted}: {:?}", world.blockers("g"));
+        assert!(
+            world.node_of("q2").is_some(),
+            "restarted {is_restarted}: {:?}",
+            world.blockers("g")
+        );
     }
 }
 
@@ -107,16 +117,26 @@ fn what_was_given_up_is_not_waited_for() {
     for name in ["p0", "p1", "p2", "p3"] {
         world.change(name, |pod| pod.phase = Phase::Failed);
     }
-    world.tell(Event::Controller(Arc::new(Controller { completions: Some(2), wants: 2, ..job("j", 6, 6) })));
+    world.tell(Event::Controller(Arc::new(Controller {
+        completions: Some(2),
+        wants: 2,
+        ..job("j", 6, 6)
+    })));
     for name in ["p4", "p5"] {
-        world.change(name, |pod| pod.phase = Phase::Disrupted { reason: "DeletionByTaintManager".into() });
+        world.change(name, |pod| {
+            pod.phase = Phase::Disrupted { reason: "DeletionByTaintManager".into() }
+        });
     }
     seconds_go_by(&mut world, 30);
     for name in ["q4", "q5"] {
         world.submit(labelled(name, 6));
     }
     seconds_go_by(&mut world, 4);
-    assert!(["q4", "q5"].iter().all(|name| world.node_of(name).is_some()), "{:?}", world.blockers("g"));
+    assert!(
+        ["q4", "q5"].iter().all(|name| world.node_of(name).is_some()),
+        "{:?}",
+        world.blockers("g")
+    );
 }
 
 // --- what can come ---
@@ -127,7 +147,10 @@ fn a_group_waits_for_the_pods_of_a_job_that_has_made_none_yet() {
     let mpi = |pod: Pod, of: &str| of_group(of_job(pod, of), "mpi", Ok(4));
     let group = Some(GroupLabels { name: "mpi".into(), size: Ok(4) });
     let mut world = World::new(&[("a", 4)]);
-    world.tell(Event::Controller(Arc::new(Controller { group: group.clone(), ..job("lead", 1, 1) })));
+    world.tell(Event::Controller(Arc::new(Controller {
+        group: group.clone(),
+        ..job("lead", 1, 1)
+    })));
     let workers = Controller { group, ..job("work", 3, 3) };
     world.tell(Event::Controller(Arc::new(workers.clone())));
     world.submit(mpi(pod("lead", 1), "lead"));
@@ -146,7 +169,10 @@ fn a_group_waits_for_the_pods_of_a_job_that_has_made_none_yet() {
 fn a_group_does_not_wait_for_a_job_that_is_deleted() {
     let group = Some(GroupLabels { name: "mpi".into(), size: Ok(4) });
     let mut world = World::new(&[("a", 4)]);
-    world.tell(Event::Controller(Arc::new(Controller { group: group.clone(), ..job("lead", 1, 1) })));
+    world.tell(Event::Controller(Arc::new(Controller {
+        group: group.clone(),
+        ..job("lead", 1, 1)
+    })));
     let workers = Controller { group, ..job("work", 3, 3) };
     world.tell(Event::Controller(Arc::new(workers.clone())));
     world.submit(of_group(of_job(pod("lead", 1), "lead"), "mpi", Ok(4)));
@@ -157,8 +183,8 @@ fn a_group_does_not_wait_for_a_job_that_is_deleted() {
     assert_eq!(world.bound(), 1, "no other can come: {:?}", world.blockers("mpi"));
 }
 
-/// Of what does not exist yet nothing is known: it is waited for as long as the settings say. Some objects are made only when the pods of
-/// others run.
+/// Of what does not exist yet nothing is known: it is waited for as long as the settings say. Some
+/// objects are made only when the pods of others run.
 #[test]
 fn a_group_waits_for_objects_that_are_made_later_as_long_as_the_settings_say() {
     let mpi = |pod: Pod, of: &str| of_group(of_job(pod, of), "mpi", Ok(4));
@@ -175,7 +201,10 @@ fn a_group_waits_for_objects_that_are_made_later_as_long_as_the_settings_say() {
         world.list(&[("a", 4)], std::slice::from_ref(&lead));
         seconds_go_by(&mut world, 5);
         assert_eq!(world.bound(), bound, "after 10 s of {group_grace_secs}");
-        world.tell(Event::Controller(Arc::new(Controller { group: group.clone(), ..job("work", 3, 3) })));
+        world.tell(Event::Controller(Arc::new(Controller {
+            group: group.clone(),
+            ..job("work", 3, 3)
+        })));
         for name in ["w0", "w1", "w2"] {
             world.submit(mpi(pod(name, 1), "work"));
         }
@@ -197,8 +226,17 @@ fn groups_of_which_a_quota_refuses_a_pod_hold_nothing_and_start_with_it() {
         }
         seconds_go_by(&mut world, 60);
         for group in ["half-a", "half-b"] {
-            assert_eq!(world.blocked(group), ("Incomplete".to_owned(), "2 of 3 pods are there".to_owned()));
-            assert!(world.record(group).status.as_ref().is_some_and(|status| status.reservation.is_none()));
+            assert_eq!(
+                world.blocked(group),
+                ("Incomplete".to_owned(), "2 of 3 pods are there".to_owned())
+            );
+            assert!(
+                world
+                    .record(group)
+                    .status
+                    .as_ref()
+                    .is_some_and(|status| status.reservation.is_none())
+            );
         }
         world.submit(pod("elsewhere", 4));
         world.settle();
@@ -208,7 +246,10 @@ fn groups_of_which_a_quota_refuses_a_pod_hold_nothing_and_start_with_it() {
         world.delete("half-b-0");
         world.submit(half("half-a", 2));
         world.settle();
-        assert_eq!((world.bound(), world.blocked("half-b").1.as_str()), (1 + 3, "1 of 3 pods are there"));
+        assert_eq!(
+            (world.bound(), world.blocked("half-b").1.as_str()),
+            (1 + 3, "1 of 3 pods are there")
+        );
     }
 }
 
@@ -220,20 +261,29 @@ fn the_first_pod_of_an_ordered_set_goes_where_all_fit() {
         for name in nodes {
             world.tell(node_in(name, &name[..1]));
         }
-        let set =
-            Controller { kind: OwnerKind::StatefulSet, completions: None, can_start_together: 1, ..job("ring", 3, 3) };
+        let set = Controller {
+            kind: OwnerKind::StatefulSet,
+            completions: None,
+            can_start_together: 1,
+            ..job("ring", 3, 3)
+        };
         world.tell(Event::Controller(Arc::new(set)));
         for name in ["ring-0", "ring-1", "ring-2"] {
             let mut ring = in_one(RACK, of_group(of_job(pod(name, 2), "ring"), "ring", Ok(3)));
             ring.owner.as_mut().expect("its set").kind = OwnerKind::StatefulSet;
             world.submit(ring);
             seconds_go_by(&mut world, 4);
-            assert!(world.node_of(name).is_some_and(|node| node.starts_with('l')), "{name}: {:?}", world.bindings);
+            assert!(
+                world.node_of(name).is_some_and(|node| node.starts_with('l')),
+                "{name}: {:?}",
+                world.bindings
+            );
         }
     }
 }
 
-/// So does the first Job of several that are made in order, and the first pod of a Job that is made larger.
+/// So does the first Job of several that are made in order, and the first pod of a Job that is made
+/// larger.
 #[test]
 fn the_first_pods_of_jobs_that_grow_go_where_all_fit() {
     let in_rack = |pod: Pod| in_one(RACK, of_group(pod, "io", Ok(3)));
@@ -248,7 +298,11 @@ fn the_first_pods_of_jobs_that_grow_go_where_all_fit() {
             world.tell(Event::Controller(Arc::new(Controller { group: group.clone(), ..first })));
             world.submit(in_rack(of_job(pod("p0", 2), "head")));
             seconds_go_by(&mut world, 4);
-            assert!(world.node_of("p0").is_some_and(|node| node.starts_with('l')), "{:?}", world.bindings);
+            assert!(
+                world.node_of("p0").is_some_and(|node| node.starts_with('l')),
+                "{:?}",
+                world.bindings
+            );
             let of = if is_one_job { "head" } else { "work" };
             let more = if is_one_job { job("head", 3, 3) } else { job("work", 2, 2) };
             world.tell(Event::Controller(Arc::new(Controller { group: group.clone(), ..more })));

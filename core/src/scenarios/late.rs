@@ -1,4 +1,5 @@
-//! Writes of a leader that was paused and is none any more: what took effect all the same is news to its successor.
+//! Writes of a leader that was paused and is none any more: what took effect all the same is news
+//! to its successor.
 
 use super::*;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
@@ -7,8 +8,11 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 fn written_late(world: &mut World, workload: &str, how: impl FnOnce(&mut FluxJob)) {
     world.change_record(workload, |record| {
         how(record);
-        let version =
-            record.metadata.resource_version.as_deref().map_or(0, |version| version.parse().expect("a number"));
+        let version = record
+            .metadata
+            .resource_version
+            .as_deref()
+            .map_or(0, |version| version.parse().expect("a number"));
         record.metadata.resource_version = Some((version + 1_u32).to_string());
     });
 }
@@ -24,7 +28,8 @@ fn end_as(reason: &str, record: &mut FluxJob, at: MicroTime) {
     status.completion_time = Some(at);
 }
 
-/// Carries all out but writes of the status of this FluxJob: of that there is another version by now.
+/// Carries all out but writes of the status of this FluxJob: of that there is another version by
+/// now.
 fn carry_out_but_for(world: &mut World, actions: Vec<Action>, key: &ObjectKey) {
     for action in actions {
         match &action.kind {
@@ -62,10 +67,17 @@ fn a_place_in_the_queue_that_was_written_late_is_kept() {
     });
     carry_out_but_for(&mut world, unanswered, &key);
     world.settle();
-    assert_eq!(world.record("waits").status.as_ref().and_then(|status| status.queued_at.clone()), Some(at));
+    assert_eq!(
+        world.record("waits").status.as_ref().and_then(|status| status.queued_at.clone()),
+        Some(at)
+    );
     world.change("runs", |pod| pod.phase = Phase::Succeeded);
     world.settle();
-    assert_eq!((world.node_of("before"), world.node_of("waits")), (None, Some("a")), "the order is that of the record");
+    assert_eq!(
+        (world.node_of("before"), world.node_of("waits")),
+        (None, Some("a")),
+        "the order is that of the record"
+    );
 }
 
 #[test]
@@ -88,7 +100,10 @@ fn an_end_that_was_written_late_stays_as_it_is() {
     world.change("p", |pod| pod.phase = Phase::Succeeded);
     world.settle();
     let status = world.record("p").status.as_ref().expect("a status");
-    assert_eq!((status.state, status.completion_time.clone()), (Some(JobState::Completed), Some(at)));
+    assert_eq!(
+        (status.state, status.completion_time.clone()),
+        (Some(JobState::Completed), Some(at))
+    );
 }
 
 #[test]
@@ -138,7 +153,8 @@ fn a_withdrawal_that_took_effect_and_is_answered_by_a_conflict_leaves_nothing_ac
     world.carry_out_all(others);
     let [withdrawal] = withdrawals.as_slice() else { panic!("{withdrawals:?}") };
     let ActionKind::WriteStatus { status, .. } = &withdrawal.kind else { panic!("{withdrawal:?}") };
-    // It took effect, its answer was lost, and the same sent again met its own version. The watch is late.
+    // It took effect, its answer was lost, and the same sent again met its own version. The watch
+    // is late.
     world.record_mut("j").status = Some((**status).clone());
     world.tell(Event::Done(withdrawal.id, Outcome::Write(WriteOutcome::Conflict)));
     world.submit(of_job(pod("p2", 1), "j"));
@@ -146,7 +162,10 @@ fn a_withdrawal_that_took_effect_and_is_answered_by_a_conflict_leaves_nothing_ac
         world.pass_seconds(1);
         let actions = world.step();
         let bound = binds(&actions);
-        let writes = actions.iter().filter(|action| placement_of(action).is_some_and(|ranges| ranges > 0)).count();
+        let writes = actions
+            .iter()
+            .filter(|action| placement_of(action).is_some_and(|ranges| ranges > 0))
+            .count();
         assert_eq!(bound, 0, "the placement is not stored: {actions:?}");
         if writes > 0 {
             return;

@@ -3,7 +3,8 @@
 use super::lone_pods::names;
 use super::*;
 
-/// Two pods wait for room. Their Job was not seen for so long that they count as lone, and are on record so.
+/// Two pods wait for room. Their Job was not seen for so long that they count as lone, and are on
+/// record so.
 fn counted_as_lone() -> World {
     let mut world = World::new(&[("a", 1), ("b", 1)]);
     for name in ["runs", "runs-too"] {
@@ -58,7 +59,11 @@ fn the_flux_job_of_a_pod_that_is_of_a_job_for_the_next_process_is_removed_by_tha
     world.settle();
     world.pass_seconds(10);
     world.settle();
-    assert_eq!(names(&world), ["p0", "p1", "runs", "runs-too"], "nobody knows yet what they are a part of");
+    assert_eq!(
+        names(&world),
+        ["p0", "p1", "runs", "runs-too"],
+        "nobody knows yet what they are a part of"
+    );
     world.tell(Event::Controller(Arc::new(job("j", 2, 2))));
     world.settle();
     world.pass_seconds(6);

@@ -75,7 +75,9 @@ unsafe extern "C" fn match_with_jobid(
     at: *mut i64,
     ov: *mut f64,
 ) -> c_int {
-    let Some(real) = FunctionTable::builtin().match_with_jobid.filter(|_| !LOST.load(Ordering::Relaxed)) else {
+    let Some(real) =
+        FunctionTable::builtin().match_with_jobid.filter(|_| !LOST.load(Ordering::Relaxed))
+    else {
         errno::set(errno::EFAULT);
         return -1;
     };

@@ -37,8 +37,15 @@ struct Planned {
 }
 
 fn asks() -> impl Strategy<Value = Ask> {
-    (any::<bool>(), prop::sample::select(vec!["a", "b"]), 1..=CORES, 1i64..20, 0i64..4)
-        .prop_map(|(is_limited, namespace, cores, seconds, early)| Ask { is_limited, namespace, cores, seconds, early })
+    (any::<bool>(), prop::sample::select(vec!["a", "b"]), 1..=CORES, 1i64..20, 0i64..4).prop_map(
+        |(is_limited, namespace, cores, seconds, early)| Ask {
+            is_limited,
+            namespace,
+            cores,
+            seconds,
+            early,
+        },
+    )
 }
 
 fn mosts() -> impl Strategy<Value = Most> {
@@ -57,12 +64,13 @@ fn is_within(planned: &[Planned], most: &Most, at: i64) -> bool {
     cores(&mut there()) <= CORES
         && cores(&mut limited()) <= most.cores
         && limited().count() <= most.jobs
-        && ["a", "b"]
-            .iter()
-            .all(|of| cores(&mut limited().filter(|ask| ask.namespace == *of)) <= most.cores_per_namespace)
+        && ["a", "b"].iter().all(|of| {
+            cores(&mut limited().filter(|ask| ask.namespace == *of)) <= most.cores_per_namespace
+        })
 }
 
-/// The first second at which a job fits beside all that is planned, in its queue and on the machine.
+/// The first second at which a job fits beside all that is planned, in its queue and on the
+/// machine.
 fn naive(planned: &[Planned], most: &Most, ask: &Ask, now: i64) -> Option<i64> {
     let horizon = planned.iter().map(|job| job.to).max().unwrap_or(now).max(now);
     (now..=horizon).find(|from| {
@@ -78,14 +86,19 @@ fn name_of(number: usize) -> String {
 
 /// When a job starts: it has, or is promised to.
 fn start(world: &World, number: usize, now: i64) -> Option<i64> {
-    if world.node_of(&name_of(number)).is_some() { Some(now) } else { start_of(world, &name_of(number)) }
+    if world.node_of(&name_of(number)).is_some() {
+        Some(now)
+    } else {
+        start_of(world, &name_of(number))
+    }
 }
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
 
-    /// Each is promised the second that the naive planner finds, as it comes; and when all goes on, some ending early, no limit is
-    /// exceeded at any second, and nobody starts later than he was promised.
+    /// Each is promised the second that the naive planner finds, as it comes; and when all goes on,
+    /// some ending early, no limit is exceeded at any second, and nobody starts later than he was
+    /// promised.
     #[test]
     fn promises_within_limits_are_those_of_a_naive_planner_and_are_kept(
         asks in prop::collection::vec(asks(), 1..9),

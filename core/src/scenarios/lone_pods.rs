@@ -49,7 +49,10 @@ fn one_that_waits_for_a_second_has_its_flux_job_until_its_time_is_over() {
     assert_eq!((world.node_of("waits"), world.state("waits")), (None, Some(JobState::Held)));
     world.edit("waits", |spec| spec.overrides.hold = false);
     world.settle();
-    assert_eq!((world.node_of("waits"), world.state("waits")), (Some("n"), Some(JobState::Running)));
+    assert_eq!(
+        (world.node_of("waits"), world.state("waits")),
+        (Some("n"), Some(JobState::Running))
+    );
     world.change("waits", |pod| pod.phase = Phase::Succeeded);
     world.settle();
     assert_eq!(world.state("waits"), Some(JobState::Completed));
@@ -104,8 +107,8 @@ fn one_that_runs_without_a_flux_job_is_given_none() {
     assert_eq!(names(&world), Vec::<&str>::new());
 }
 
-/// Who of two starts, after a restart with nothing on record, on a node for one: a lone pod that is there since 1990, or a pod
-/// of a service that was made in 1995.
+/// Who of two starts, after a restart with nothing on record, on a node for one: a lone pod that is
+/// there since 1990, or a pod of a service that was made in 1995.
 fn first_after_restart(how: impl FnOnce(&mut Pod)) -> String {
     let nodes = [("n", 1)];
     let mut world = world(&[]);
@@ -129,7 +132,11 @@ fn first_after_restart(how: impl FnOnce(&mut Pod)) -> String {
 fn one_that_waits_without_a_flux_job_keeps_its_place() {
     assert_eq!(first_after_restart(|_| {}), "lone");
     // It could be placed only when its gates were off, and nobody knows when that was.
-    let gated = ScheduledCondition { scheduled: false, reason: "SchedulingGated".to_owned(), message: String::new() };
+    let gated = ScheduledCondition {
+        scheduled: false,
+        reason: "SchedulingGated".to_owned(),
+        message: String::new(),
+    };
     assert_eq!(first_after_restart(|pod| pod.scheduled_condition = Some(gated)), "service");
 }
 

@@ -1,4 +1,5 @@
-//! Texts, names and shapes of any length and form, which anybody may write into objects: what comes of them is bounded.
+//! Texts, names and shapes of any length and form, which anybody may write into objects: what comes
+//! of them is bounded.
 
 use fluxqueue_api::fluxjob::{POD_SETS_MAX, REQUESTS_MAX};
 use fluxqueue_api::text::MESSAGE_BYTES_MAX;
@@ -12,7 +13,8 @@ use super::*;
 /// The API server takes annotations of this many bytes in all.
 const LONGEST: usize = 256 << 10;
 
-/// What one pod or Job may cost in memory, as text, in bytes. With a label of any length that is cut it is below.
+/// What one pod or Job may cost in memory, as text, in bytes. With a label of any length that is
+/// cut it is below.
 const OBJECT_BYTES_MAX: usize = 8 << 10;
 
 /// Annotations of pods and Jobs that are read.
@@ -38,9 +40,20 @@ const ANNOTATIONS: [&str; 17] = [
 
 /// Values of 256 KiB, and short ones that are odd: of labels, where these may have them.
 fn hostile() -> Vec<String> {
-    let odd =
-        ["", "A__-.", "n-0.9", "default", "..", "-0", "9999999999999", "1e9999", "0.0000000001", "9223372036854775807"];
-    let long = ["\u{7f}", "x", "\"", "\n", "ü", "\u{202e}"].map(|text| text.repeat(LONGEST / text.len()));
+    let odd = [
+        "",
+        "A__-.",
+        "n-0.9",
+        "default",
+        "..",
+        "-0",
+        "9999999999999",
+        "1e9999",
+        "0.0000000001",
+        "9223372036854775807",
+    ];
+    let long =
+        ["\u{7f}", "x", "\"", "\n", "ü", "\u{202e}"].map(|text| text.repeat(LONGEST / text.len()));
     odd.map(str::to_owned).into_iter().chain(long).collect()
 }
 
@@ -51,14 +64,19 @@ fn object(kind: &str, metadata: &Value) -> Value {
     });
     match kind {
         "Pod" => json!({"metadata": metadata, "spec": spec}),
-        _ => json!({"metadata": metadata, "spec": {"parallelism": 1, "completions": 1, "template": {"spec": spec}}}),
+        _ => {
+            json!({"metadata": metadata, "spec": {"parallelism": 1, "completions": 1, "template": {"spec": spec}}})
+        }
     }
 }
 
 /// Steps for some seconds; everything that is written on the way is within its bound.
 fn settle_within_bounds(world: &mut World, of: &str) {
     let check = |text: &str| {
-        assert!(text.len() <= MESSAGE_BYTES_MAX && !text.contains(char::is_control), "{of}: {text:?}");
+        assert!(
+            text.len() <= MESSAGE_BYTES_MAX && !text.contains(char::is_control),
+            "{of}: {text:?}"
+        );
     };
     for _ in 0..60 {
         let actions = world.step();
@@ -72,7 +90,10 @@ fn settle_within_bounds(world: &mut World, of: &str) {
                 ActionKind::WriteStatus { status, .. } => {
                     status.conditions.iter().for_each(|condition| check(&condition.message));
                     status.blocked_by.iter().for_each(|blocker| check(&blocker.message));
-                    assert!(serde_json::to_string(&**status).unwrap().len() < 32 << 10, "{of}: {status:?}");
+                    assert!(
+                        serde_json::to_string(&**status).unwrap().len() < 32 << 10,
+                        "{of}: {status:?}"
+                    );
                 }
                 _ => {}
             }
@@ -84,21 +105,34 @@ fn settle_within_bounds(world: &mut World, of: &str) {
 
 #[test]
 fn a_text_of_any_length_and_form_is_cut_where_it_is_read() {
-    let labels = names::GROUP_LABELS.iter().flat_map(|(name, size)| [*name, *size]).chain([names::QUEUE_NAME]);
-    let places: Vec<(&str, &str)> =
-        ANNOTATIONS.iter().map(|name| ("annotations", *name)).chain(labels.map(|label| ("labels", label))).collect();
+    let labels = names::GROUP_LABELS
+        .iter()
+        .flat_map(|(name, size)| [*name, *size])
+        .chain([names::QUEUE_NAME]);
+    let places: Vec<(&str, &str)> = ANNOTATIONS
+        .iter()
+        .map(|name| ("annotations", *name))
+        .chain(labels.map(|label| ("labels", label)))
+        .collect();
     for (place, name) in places {
         let mut world = World::new(&[("a", 64)]);
         for (number, value) in hostile().into_iter().enumerate() {
             let of = format!("{place}[{name}] {number}");
-            let group = names::GROUP_LABELS.iter().find(|(label, _)| *label == name || name == names::QUEUE_NAME);
+            let group = names::GROUP_LABELS
+                .iter()
+                .find(|(label, _)| *label == name || name == names::QUEUE_NAME);
             let mut metadata = json!({"name": format!("p{number}"), "namespace": "ns", "uid": format!("u{number}")});
             // Half a pair says nothing.
-            metadata["labels"] = group.map_or(json!({}), |(label, size)| json!({*label: "g", *size: "1"}));
+            metadata["labels"] =
+                group.map_or(json!({}), |(label, size)| json!({*label: "g", *size: "1"}));
             metadata[place][name] = value.into();
             let kube = serde_json::from_value(object("Pod", &metadata)).unwrap();
             let read = Pod::from_kubernetes(&kube, &mut ShapeInterner::new()).unwrap();
-            assert!(format!("{read:?}").len() < OBJECT_BYTES_MAX, "{of}: {} bytes", format!("{read:?}").len());
+            assert!(
+                format!("{read:?}").len() < OBJECT_BYTES_MAX,
+                "{of}: {} bytes",
+                format!("{read:?}").len()
+            );
             world.submit(read);
             metadata["name"] = format!("j{number}").into();
             metadata["uid"] = format!("uid-j{number}").into();
@@ -125,12 +159,16 @@ fn a_job_with_a_walltime_that_cannot_be_read_starts_and_says_so_in_few_words() {
     let mut world = World::new(&[("a", 8)]);
     let metadata = json!({"name": "j", "namespace": "ns", "uid": "uid-j", "annotations": {names::WALLTIME: "\u{7f}".repeat(5_440)}});
     let kube = serde_json::from_value(object("Job", &metadata)).unwrap();
-    world.tell(Event::Controller(Arc::new(Controller::from_job(&kube, &mut ShapeInterner::new()).unwrap())));
+    world.tell(Event::Controller(Arc::new(
+        Controller::from_job(&kube, &mut ShapeInterner::new()).unwrap(),
+    )));
     world.submit(of_job(pod("p0", 1), "j"));
     world.settle();
     assert_eq!(world.bound(), 1);
     let status = world.record("j").status.as_ref().unwrap();
-    let warning = fluxqueue_api::conditions::of_type(&status.conditions, ConditionType::InvalidWalltime).unwrap();
+    let warning =
+        fluxqueue_api::conditions::of_type(&status.conditions, ConditionType::InvalidWalltime)
+            .unwrap();
     assert!(warning.message.contains("more bytes) is not a duration"), "{}", warning.message);
 }
 
@@ -153,8 +191,7 @@ fn a_gang_of_more_shapes_than_its_record_holds_is_refused_and_takes_nothing() {
         assert_eq!(world.bound() == 0, is_refused, "{shapes}");
         if is_refused {
             let (reason, message) = world.blocked("g");
-            let expected =
-                "its pods make 1025 different requests, and its FluxJob can hold 1024 (status.workload.podSets)";
+            let expected = "its pods make 1025 different requests, and its FluxJob can hold 1024 (status.workload.podSets)";
             assert_eq!((&*reason, &*message), ("UnsupportedConstraint", expected));
             for name in &names {
                 world.submit(pod(&format!("after-{name}"), 100));
@@ -194,12 +231,17 @@ fn a_gang_that_asks_for_more_resources_than_its_record_holds_is_refused_and_a_lo
         world.settle();
         assert_eq!(world.bound(), if is_refused { 1 } else { 3 }, "{count}");
         let recorded =
-            world.record("lone").status.as_ref().unwrap().workload.as_ref().unwrap().pod_sets[0].requests.clone();
+            world.record("lone").status.as_ref().unwrap().workload.as_ref().unwrap().pod_sets[0]
+                .requests
+                .clone();
         assert_eq!((recorded.len(), recorded.contains_key("cpu")), (REQUESTS_MAX, true));
         if is_refused {
             let (reason, message) = world.blocked("g");
             assert_eq!(reason, "UnsupportedConstraint");
-            assert!(message.contains("requests 65 resources, and its FluxJob can hold 64"), "{message}");
+            assert!(
+                message.contains("requests 65 resources, and its FluxJob can hold 64"),
+                "{message}"
+            );
         }
     }
 }
@@ -215,18 +257,19 @@ fn a_gang_whose_nodes_its_record_could_not_name_is_refused() {
     }
     world.settle();
     let (reason, message) = world.blocked("g");
-    let expected =
-        "it may start on 1000 nodes, whose names take 251000 bytes, and its FluxJob can hold 230400 (status.nodeList)";
+    let expected = "it may start on 1000 nodes, whose names take 251000 bytes, and its FluxJob can hold 230400 (status.nodeList)";
     assert_eq!((&*reason, &*message, world.bound()), ("UnsupportedConstraint", expected, 0));
 }
 
-/// The names of its nodes have room, and which pods are there has not besides: that is known only when it is placed.
+/// The names of its nodes have room, and which pods are there has not besides: that is known only
+/// when it is placed.
 #[test]
 fn a_gang_whose_placement_is_too_long_gives_its_nodes_back_before_it_is_written() {
     const PODS: u32 = 900;
     // Names of 250 letters that have no number in common.
     let name = |at: u32| {
-        let letters = [at / 676, at / 26, at].map(|digit| char::from(b'a' + u8::try_from(digit % 26).unwrap()));
+        let letters = [at / 676, at / 26, at]
+            .map(|digit| char::from(b'a' + u8::try_from(digit % 26).unwrap()));
         format!("{}{}", "x".repeat(247), letters.iter().collect::<String>())
     };
     let mut world = World::new(&[]);
@@ -253,15 +296,18 @@ fn a_gang_whose_placement_is_too_long_gives_its_nodes_back_before_it_is_written(
 fn owners_that_cannot_be_and_other_schedulers_of_any_length_are_not_kept() {
     let long = "x".repeat(LONGEST);
     for part in ["name", "uid", "kind", "apiVersion"] {
-        let mut owner =
-            json!({"name": "j", "uid": "uid-j", "kind": "Job", "apiVersion": "batch/v1", "controller": true});
+        let mut owner = json!({"name": "j", "uid": "uid-j", "kind": "Job", "apiVersion": "batch/v1", "controller": true});
         owner[part] = long.as_str().into();
-        let metadata = json!({"name": "p", "namespace": "ns", "uid": "u", "ownerReferences": [owner]});
+        let metadata =
+            json!({"name": "p", "namespace": "ns", "uid": "u", "ownerReferences": [owner]});
         let mut object = object("Pod", &metadata);
         object["spec"]["schedulerName"] = long.as_str().into();
-        object["status"] =
-            json!({"conditions": [{"type": "PodScheduled", "status": "False", "reason": long, "message": long}]});
-        let read = Pod::from_kubernetes(&serde_json::from_value(object).unwrap(), &mut ShapeInterner::new()).unwrap();
+        object["status"] = json!({"conditions": [{"type": "PodScheduled", "status": "False", "reason": long, "message": long}]});
+        let read = Pod::from_kubernetes(
+            &serde_json::from_value(object).unwrap(),
+            &mut ShapeInterner::new(),
+        )
+        .unwrap();
         assert_eq!(read.owner, None, "{part}");
         assert!(format!("{read:?}").len() < OBJECT_BYTES_MAX);
     }
@@ -279,6 +325,7 @@ fn a_gang_that_is_short_of_a_host_port_says_so() {
     world.settle();
     let (reason, message) = world.blocked("g");
     assert_eq!(reason, "Unsatisfiable");
-    let expected = "Each of 3 pods needs a node of its own for host port 8080/TCP, and they may use 2.";
+    let expected =
+        "Each of 3 pods needs a node of its own for host port 8080/TCP, and they may use 2.";
     assert!(message.contains(expected), "{message}");
 }

@@ -128,7 +128,8 @@ fn a_half_bound_gang_is_finished_where_its_placement_says() {
     // A larger node that is emptier must not tempt it.
     world.list(&[("0", 64), ("a", 2), ("b", 2)], &[j]);
     world.settle();
-    let mut nodes: Vec<&str> = ["p0", "p1", "p2", "p3"].iter().filter_map(|pod| world.node_of(pod)).collect();
+    let mut nodes: Vec<&str> =
+        ["p0", "p1", "p2", "p3"].iter().filter_map(|pod| world.node_of(pod)).collect();
     nodes.sort_unstable();
     assert_eq!(nodes, ["a", "a", "b", "b"]);
     let status = world.record("j").status.as_ref().expect("a status");
@@ -178,7 +179,11 @@ fn a_placement_that_was_deleted_is_written_again_before_anybody_is_bound() {
     }
     world.settle();
     assert!(deleted);
-    assert_eq!(world.bound(), 0, "it is written again after a second, and keeps no nodes until then");
+    assert_eq!(
+        world.bound(),
+        0,
+        "it is written again after a second, and keeps no nodes until then"
+    );
     world.pass_seconds(1);
     world.settle();
     assert_eq!((world.bound(), world.state("j")), (2, Some(JobState::Running)));
@@ -200,8 +205,7 @@ fn a_placement_does_not_wait_behind_what_trails() {
     world.edit("j", |spec| spec.overrides.priority_class_name = Some("high".to_owned()));
     let trailing = world.step();
     let writes = |actions: &[Action], urgency| {
-        let is =
-            |action: &&Action| matches!(&action.kind, ActionKind::WriteStatus { urgency: of, .. } if *of == urgency);
+        let is = |action: &&Action| matches!(&action.kind, ActionKind::WriteStatus { urgency: of, .. } if *of == urgency);
         actions.iter().filter(is).count()
     };
     assert_eq!(writes(&trailing, Urgency::Trailing), 1, "{trailing:?}");

@@ -6,18 +6,22 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use fluxqueue_api::{
-    BlockedBy, EstimateKind, FluxJob, FluxJobSpec, FluxQueueStatus, JobState, PlacementRange, placement,
+    BlockedBy, EstimateKind, FluxJob, FluxJobSpec, FluxQueueStatus, JobState, PlacementRange,
+    placement,
 };
 
 use fluxion_sys::FunctionTable;
 
-use super::{Action, ActionKind, BindOutcome, Core, CoreSettings, Event, NodePolicy, Outcome, Urgency, WriteOutcome};
+use super::{
+    Action, ActionKind, BindOutcome, Core, CoreSettings, Event, NodePolicy, Outcome, Urgency,
+    WriteOutcome,
+};
 use crate::blockers::Blockers;
 use crate::cluster::{Node, Readiness};
 use fluxqueue_workload::constraints::Constraints;
 use fluxqueue_workload::{
-    Controller, GroupLabels, Lifetime, NodeName, ObjectKey, ObjectRef, Owner, OwnerKind, Phase, Pod, PriorityClass,
-    Resources, ScheduledCondition, Shape, Time, Uid, Unsupported,
+    Controller, GroupLabels, Lifetime, NodeName, ObjectKey, ObjectRef, Owner, OwnerKind, Phase,
+    Pod, PriorityClass, Resources, ScheduledCondition, Shape, Time, Uid, Unsupported,
 };
 
 mod audit;
@@ -238,7 +242,8 @@ impl World {
     fn edit(&mut self, workload: &str, how: impl FnOnce(&mut FluxJobSpec)) {
         self.change_record(workload, |record| {
             how(&mut record.spec);
-            record.metadata.generation = record.metadata.generation.map(|generation| generation + 1);
+            record.metadata.generation =
+                record.metadata.generation.map(|generation| generation + 1);
         });
     }
 
@@ -304,7 +309,8 @@ impl World {
         }
     }
 
-    /// Carries out what is asked for up to the first Binding, and nothing of what was asked for after it.
+    /// Carries out what is asked for up to the first Binding, and nothing of what was asked for
+    /// after it.
     fn carry_out_to_first_binding(&mut self) {
         for _ in 0..20 {
             for action in self.step() {
@@ -356,7 +362,8 @@ impl World {
                 Outcome::Write(WriteOutcome::Written(None))
             }
             ActionKind::SetPodScheduled { pod, reason, message, .. } => {
-                let said = ScheduledCondition { scheduled: false, reason: reason.to_owned(), message };
+                let said =
+                    ScheduledCondition { scheduled: false, reason: reason.to_owned(), message };
                 self.conditions.insert(pod.key.name.to_string(), said);
                 Outcome::Write(WriteOutcome::Written(None))
             }
@@ -438,7 +445,8 @@ impl World {
 
     /// A new process: everything is listed anew.
     fn restart(&mut self) {
-        self.core = Core::new(self.core.settings.clone(), FunctionTable::builtin(), 2).expect("a core");
+        self.core =
+            Core::new(self.core.settings.clone(), FunctionTable::builtin(), 2).expect("a core");
         self.now = self.now.plus_millis(1);
     }
 
@@ -462,11 +470,18 @@ impl World {
 }
 
 fn key_of(job: &FluxJob) -> ObjectKey {
-    ObjectKey::new(job.metadata.namespace.clone().unwrap_or_default(), job.metadata.name.clone().unwrap_or_default())
+    ObjectKey::new(
+        job.metadata.namespace.clone().unwrap_or_default(),
+        job.metadata.name.clone().unwrap_or_default(),
+    )
 }
 
 fn planned(ranges: &[PlacementRange]) -> Vec<String> {
-    placement::expand(ranges).expect("a placement").into_iter().map(|(_, _, node)| node.to_string()).collect()
+    placement::expand(ranges)
+        .expect("a placement")
+        .into_iter()
+        .map(|(_, _, node)| node.to_string())
+        .collect()
 }
 
 fn binds(actions: &[Action]) -> usize {

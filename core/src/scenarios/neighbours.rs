@@ -25,19 +25,28 @@ pub(super) fn labels(app: &str) -> Labels {
 }
 
 /// A pod with this label, and what it wants of pods with that label.
-pub(super) fn labelled(pod: Pod, app: &str, how: impl FnOnce(&mut Constraints, PodSelector)) -> Pod {
-    let of_app = Requirement { key: "app".into(), operator: Operator::In, values: vec![app.into()] };
+pub(super) fn labelled(
+    pod: Pod,
+    app: &str,
+    how: impl FnOnce(&mut Constraints, PodSelector),
+) -> Pod {
+    let of_app =
+        Requirement { key: "app".into(), operator: Operator::In, values: vec![app.into()] };
     let namespaces = NamespaceScope { named: vec!["ns".into()], selected: None };
     let like_it = PodSelector { namespaces, labels: Some(vec![of_app]) };
     Pod { labels: labels(app), ..constrained(pod, |constraints| how(constraints, like_it)) }
 }
 
 pub(super) fn apart(pod: Pod, app: &str, key: &str) -> Pod {
-    labelled(pod, app, |constraints, pods| constraints.repels.push(PodTerm { pods, topology_key: key.into() }))
+    labelled(pod, app, |constraints, pods| {
+        constraints.repels.push(PodTerm { pods, topology_key: key.into() })
+    })
 }
 
 pub(super) fn near(pod: Pod, app: &str, key: &str) -> Pod {
-    labelled(pod, app, |constraints, pods| constraints.near.push(PodTerm { pods, topology_key: key.into() }))
+    labelled(pod, app, |constraints, pods| {
+        constraints.near.push(PodTerm { pods, topology_key: key.into() })
+    })
 }
 
 pub(super) fn spread(pod: Pod, app: &str, key: &str) -> Pod {
@@ -60,7 +69,8 @@ pub(super) fn racks(nodes: &[(&str, &str, u64)]) -> World {
 
 /// The same, under a queue policy.
 pub(super) fn racks_under(queue_policy: QueuePolicy, nodes: &[(&str, &str, u64)]) -> World {
-    let mut world = World::told(CoreSettings { queue_policy, ..settings() }, FunctionTable::builtin(), &[]);
+    let mut world =
+        World::told(CoreSettings { queue_policy, ..settings() }, FunctionTable::builtin(), &[]);
     list_racks(&mut world, nodes);
     world
 }
@@ -78,7 +88,9 @@ pub(super) fn on(pod: Pod, node: &str) -> Pod {
 
 /// How many of the pods `p0`, `p1` and so on are on nodes whose names begin like this.
 pub(super) fn count(world: &World, pods: usize, node: &str) -> usize {
-    (0..pods).filter(|at| world.node_of(&format!("p{at}")).is_some_and(|on| on.starts_with(node))).count()
+    (0..pods)
+        .filter(|at| world.node_of(&format!("p{at}")).is_some_and(|on| on.starts_with(node)))
+        .count()
 }
 
 #[test]
@@ -151,7 +163,12 @@ fn a_pod_that_waits_and_gets_a_label_is_kept_away_by_it_and_holds_nobody_up() {
         world.settle();
     }
     let repels = |world: &World| {
-        let mut waiting = world.core.jobs.members.values().filter(|member| member.pod.id.key.name.as_ref() == "p0");
+        let mut waiting = world
+            .core
+            .jobs
+            .members
+            .values()
+            .filter(|member| member.pod.id.key.name.as_ref() == "p0");
         waiting.next().is_some_and(|member| !member.stance.repelled_by.is_empty())
     };
     assert!(!repels(&world));
@@ -309,7 +326,12 @@ fn namespaces_are_chosen_by_the_labels_that_they_have_now() {
     let mut world = racks(&[("a", "r1", 8)]);
     let theirs = |team: &str| {
         let labels = Arc::from([(Arc::from("team"), Arc::from(team))]);
-        Event::Namespace(Arc::new(Namespace { name: "theirs".into(), uid: Uid::from("n"), labels, queue: None }))
+        Event::Namespace(Arc::new(Namespace {
+            name: "theirs".into(),
+            uid: Uid::from("n"),
+            labels,
+            queue: None,
+        }))
     };
     world.tell(theirs("x"));
     let id = ObjectRef { key: ObjectKey::new("theirs", "there"), uid: Uid::from("uid-there") };
@@ -317,7 +339,8 @@ fn namespaces_are_chosen_by_the_labels_that_they_have_now() {
     let team = Requirement { key: "team".into(), operator: Operator::In, values: vec!["x".into()] };
     let mut ours = apart(pod("ours", 1), "x", "host");
     ours = constrained(ours, |constraints| {
-        constraints.repels[0].pods.namespaces = NamespaceScope { named: vec![], selected: Some(vec![team]) };
+        constraints.repels[0].pods.namespaces =
+            NamespaceScope { named: vec![], selected: Some(vec![team]) };
     });
     world.submit(ours);
     world.settle();
@@ -345,7 +368,11 @@ fn a_gang_for_whose_terms_there_is_no_place_is_told_so() {
 #[test]
 fn who_is_kept_away_from_nodes_that_he_was_promised_has_not_been_changed() {
     for policy in [QueuePolicy::Conservative, QueuePolicy::Easy] {
-        let mut world = World::told(CoreSettings { queue_policy: policy, ..settings() }, FunctionTable::builtin(), &[]);
+        let mut world = World::told(
+            CoreSettings { queue_policy: policy, ..settings() },
+            FunctionTable::builtin(),
+            &[],
+        );
         let node = Node { labels: vec![("host".into(), "b".into())], ..Node::clone(&node("b", 8)) };
         world.tell(Event::Node(Arc::new(node)));
         let lasts = |pod: Pod, seconds: u64| Pod { lifetime: Lifetime::Seconds(seconds), ..pod };
@@ -353,21 +380,29 @@ fn who_is_kept_away_from_nodes_that_he_was_promised_has_not_been_changed() {
         world.submit(Pod { labels: labels("x"), ..lasts(pod("waits", 6), 50) });
         world.settle();
         // Another scheduler puts one there that wants no x beside it.
-        let shy = Pod { labels: labels("y"), ..lasts(apart(on(pod("shy", 1), "b"), "x", "host"), 1_000) };
+        let shy =
+            Pod { labels: labels("y"), ..lasts(apart(on(pod("shy", 1), "b"), "x", "host"), 1_000) };
         world.submit(Pod { started: Some(world.now), ..shy });
         for _ in 0..3 {
             world.settle();
             world.pass_seconds(1);
         }
         assert_eq!(world.node_of("waits"), None);
-        let delayed: Vec<_> = world.core.gauges().reservations_delayed.iter().map(|(cause, n)| (*cause, *n)).collect();
+        let delayed: Vec<_> = world
+            .core
+            .gauges()
+            .reservations_delayed
+            .iter()
+            .map(|(cause, n)| (*cause, *n))
+            .collect();
         assert_eq!(delayed, [("capacity", 1)], "{policy:?}");
     }
 }
 
 #[test]
 fn the_check_before_a_binding_changes_nothing() {
-    let asked: [fn(Pod) -> Pod; 2] = [|pod| labelled(pod, "x", |_, _| {}), |pod| apart(pod, "x", "rack")];
+    let asked: [fn(Pod) -> Pod; 2] =
+        [|pod| labelled(pod, "x", |_, _| {}), |pod| apart(pod, "x", "rack")];
     for (at, asked) in asked.into_iter().enumerate() {
         let mut world = racks(&[("a1", "a", 8)]);
         world.submit(asked(pod("asked", 1)));
@@ -375,7 +410,10 @@ fn the_check_before_a_binding_changes_nothing() {
         // With terms of its own the pod keeps this one away.
         world.submit(labelled(pod("kept", 1), "x", |_, _| {}));
         world.settle();
-        assert_eq!((world.node_of("asked"), world.node_of("kept").is_some()), (Some("a1"), at == 0));
+        assert_eq!(
+            (world.node_of("asked"), world.node_of("kept").is_some()),
+            (Some("a1"), at == 0)
+        );
         let seen = |core: &mut Core| {
             let kept = core.cluster.stance(&core.jobs.members[&Uid::from("uid-kept")].pod.clone());
             let versions = (core.cluster.crowds_version(), core.cluster.repellers_version());
@@ -383,12 +421,16 @@ fn the_check_before_a_binding_changes_nothing() {
         };
         let before = seen(&mut world.core);
         assert!(world.core.still_fits(&Uid::from("uid-asked")));
-        assert_eq!(seen(&mut world.core), before, "versions, changes, terms, and what keeps another pod away");
+        assert_eq!(
+            seen(&mut world.core),
+            before,
+            "versions, changes, terms, and what keeps another pod away"
+        );
     }
 }
 
-/// The number of walks over the queue while ten gangs of two pods start one after the other, and a pod waits that asks about pods with
-/// the label "x".
+/// The number of walks over the queue while ten gangs of two pods start one after the other, and a
+/// pod waits that asks about pods with the label "x".
 fn walks_while_gangs_start(member: impl Fn(Pod) -> Pod) -> u64 {
     let mut world = racks(&[("a1", "a", 400), ("b1", "b", 400), ("c1", "c", 1)]);
     world.submit(on(pod("fills", 1), "c1"));
@@ -413,14 +455,17 @@ fn bindings_of_pods_that_others_ask_about_lead_to_no_more_walks() {
     let unrelated = walks_while_gangs_start(|pod| labelled(pod, "y", |_, _| {}));
     let related = walks_while_gangs_start(|pod| labelled(pod, "x", |_, _| {}));
     assert!(related <= unrelated + 2, "{related} walks, {unrelated} where no pod asks about them");
-    // Pods that keep others away as well: a term that comes or goes with them is news, and their check is not.
+    // Pods that keep others away as well: a term that comes or goes with them is news, and their
+    // check is not.
     let apart_from_none = |label: &'static str| {
         move |pod: Pod| {
             let pod = apart(pod, "nothing", "host");
             Pod { labels: labels(label), ..pod }
         }
     };
-    let (unrelated, related) =
-        (walks_while_gangs_start(apart_from_none("y")), walks_while_gangs_start(apart_from_none("x")));
+    let (unrelated, related) = (
+        walks_while_gangs_start(apart_from_none("y")),
+        walks_while_gangs_start(apart_from_none("x")),
+    );
     assert!(related <= unrelated + 2, "{related} walks, {unrelated} where no pod asks about them");
 }

@@ -73,7 +73,8 @@ fn spread_counts_a_nominated_pod_on_its_own_node_and_never_in_favour_of_another(
     let mut world = racks(&[("a", "r1", 8), ("a2", "r1", 8), ("b", "r2", 2)]);
     world.submit(Pod { labels: labels("x"), ..on(pod("there", 1), "a2") });
     world.submit(Pod { labels: labels("x"), ..nominated(pod("theirs", 2), "b") });
-    // With the nominated pod each rack would have one, and the next might go anywhere: without it r1 is ahead.
+    // With the nominated pod each rack would have one, and the next might go anywhere: without it
+    // r1 is ahead.
     world.submit(spread(pod("p0", 1), "x", "rack"));
     world.settle();
     assert_eq!(world.node_of("p0"), None);

@@ -1,10 +1,12 @@
-//! What is on record of promises goes together at every instant: a process may die between any two writes.
+//! What is on record of promises goes together at every instant: a process may die between any two
+//! writes.
 
 use super::promises::{lasting, reserved, starts};
 use super::*;
 use crate::QueuePolicy;
 
-/// D needs all of the three nodes, A all of the two large ones. What runs there ends at 2200, 2100 and 2080.
+/// D needs all of the three nodes, A all of the two large ones. What runs there ends at 2200, 2100
+/// and 2080.
 const NODES: [(&str, u64); 3] = [("n1", 4), ("n2", 8), ("n3", 8)];
 
 fn start_of(world: &World, workload: &str) -> Option<i64> {
@@ -23,7 +25,8 @@ fn key(world: &World, workload: &str) -> String {
     key_of(world.record(workload)).name.to_string()
 }
 
-/// A is promised 2080 since 2052, which is to be written at 2055, and at 2053 D is promised 2180 in place of 2200: what A has left.
+/// A is promised 2080 since 2052, which is to be written at 2055, and at 2053 D is promised 2180 in
+/// place of 2200: what A has left.
 fn one_rests_on_another() -> World {
     let told = CoreSettings { queue_policy: QueuePolicy::Conservative, ..settings() };
     let mut world = World::told(told, FunctionTable::builtin(), &NODES);
@@ -34,13 +37,19 @@ fn one_rests_on_another() -> World {
     }
     world.tell(Event::Controller(Arc::new(job("d", 5, 5))));
     for name in ["d0", "d1", "d2", "d3", "d4"] {
-        world.submit(Pod { created: Time::from_seconds(2000), ..of_job(lasting(name, 4, 100), "d") });
+        world.submit(Pod {
+            created: Time::from_seconds(2000),
+            ..of_job(lasting(name, 4, 100), "d")
+        });
     }
     world.settle();
     world.pass_seconds(50);
     world.tell(Event::Controller(Arc::new(job("a", 2, 2))));
     for name in ["a0", "a1"] {
-        world.submit(Pod { created: Time::from_seconds(2050), ..of_job(lasting(name, 8, 100), "a") });
+        world.submit(Pod {
+            created: Time::from_seconds(2050),
+            ..of_job(lasting(name, 8, 100), "a")
+        });
     }
     world.settle();
     assert_eq!((start_of(&world, "d"), start_of(&world, "a")), (Some(2200), Some(2100)));
@@ -59,7 +68,10 @@ fn a_better_promise_is_not_written_before_the_one_that_it_rests_on() {
     let (a, d) = (key(&world, "a"), key(&world, "d"));
     let actions = world.step();
     let names = written(&actions);
-    assert!(names.contains(&a) && !names.contains(&d), "D has its place only because A has left its own: {names:?}");
+    assert!(
+        names.contains(&a) && !names.contains(&d),
+        "D has its place only because A has left its own: {names:?}"
+    );
     world.carry_out_all(actions);
     let actions = world.step();
     assert!(written(&actions).contains(&d), "{:?}", written(&actions));
@@ -84,7 +96,10 @@ fn whenever_a_process_dies_its_successor_keeps_all_that_is_written() {
         world.list(&NODES, &[job("d", 5, 5), job("a", 2, 2)]);
         world.settle();
         let now = (start_of(&world, "d"), start_of(&world, "a"));
-        assert!(now.0 <= written.0 && now.1 <= written.1, "after {done} things: {written:?}, then {now:?}");
+        assert!(
+            now.0 <= written.0 && now.1 <= written.1,
+            "after {done} things: {written:?}, then {now:?}"
+        );
         assert!(world.core.gauges().reservations_delayed.is_empty(), "after {done} things");
         world.pass_seconds(27);
         world.change("r3", |pod| pod.phase = Phase::Succeeded);

@@ -1,4 +1,5 @@
-//! Pods of the common operators: each starts as docs/user-guide.md says, with group labels and without.
+//! Pods of the common operators: each starts as docs/user-guide.md says, with group labels and
+//! without.
 
 use super::*;
 
@@ -36,7 +37,9 @@ fn submit_all(world: &mut World, pods: impl IntoIterator<Item = Pod>) {
 
 /// Which workloads have a FluxJob: kind and name, and how many pods each has seen.
 fn recorded(world: &World) -> Vec<(String, String)> {
-    let of = |record: &FluxJob| (format!("{:?}", record.spec.workload_ref.kind), record.spec.workload_ref.name.clone());
+    let of = |record: &FluxJob| {
+        (format!("{:?}", record.spec.workload_ref.kind), record.spec.workload_ref.name.clone())
+    };
     let mut all: Vec<_> = world.records.values().map(of).collect();
     all.sort();
     all
@@ -50,8 +53,12 @@ fn names(all: &[(&str, &str)]) -> Vec<(String, String)> {
 fn each_job_of_a_job_set_is_a_gang() {
     let mut world = cluster(&[("n0", 3)]);
     for name in ["set-a-0", "set-b-0"] {
-        let of_set = owner(OwnerKind::Other(Arc::from("JobSet")), "jobset.x-k8s.io/v1alpha2", "set");
-        world.tell(Event::Controller(Arc::new(Controller { owner: Some(of_set), ..job(name, 2, 2) })));
+        let of_set =
+            owner(OwnerKind::Other(Arc::from("JobSet")), "jobset.x-k8s.io/v1alpha2", "set");
+        world.tell(Event::Controller(Arc::new(Controller {
+            owner: Some(of_set),
+            ..job(name, 2, 2)
+        })));
     }
     let pods = [("a0", "set-a-0"), ("a1", "set-a-0"), ("b0", "set-b-0"), ("b1", "set-b-0")];
     submit_all(&mut world, pods.map(|(name, of)| of_job(pod(name, 1), of)));
@@ -78,13 +85,19 @@ fn a_job_set_with_group_labels_starts_as_a_whole() {
 fn a_job_set_that_is_made_in_order_does_not_wait_for_what_cannot_come() {
     let mut world = cluster(&[("n0", 4)]);
     world.tell(Event::Controller(Arc::new(job("set-a-0", 2, 2))));
-    submit_all(&mut world, ["a0", "a1"].map(|name| of_group(of_job(pod(name, 1), "set-a-0"), "set", Ok(4))));
+    submit_all(
+        &mut world,
+        ["a0", "a1"].map(|name| of_group(of_job(pod(name, 1), "set-a-0"), "set", Ok(4))),
+    );
     assert_eq!(world.bound(), 0, "others may be on their way");
     world.pass_seconds(4);
     world.settle();
     assert_eq!(world.bound(), 2);
     world.tell(Event::Controller(Arc::new(job("set-b-0", 2, 2))));
-    submit_all(&mut world, ["b0", "b1"].map(|name| of_group(of_job(pod(name, 1), "set-b-0"), "set", Ok(4))));
+    submit_all(
+        &mut world,
+        ["b0", "b1"].map(|name| of_group(of_job(pod(name, 1), "set-b-0"), "set", Ok(4))),
+    );
     assert_eq!(world.bound(), 4);
 }
 
@@ -96,7 +109,8 @@ fn the_pods_of_a_leader_worker_set_start_one_by_one() {
     }
     submit_all(
         &mut world,
-        [("lws-0", "lws"), ("lws-0-1", "lws-0"), ("lws-0-2", "lws-0")].map(|(name, of)| of_set(pod(name, 1), of)),
+        [("lws-0", "lws"), ("lws-0-1", "lws-0"), ("lws-0-2", "lws-0")]
+            .map(|(name, of)| of_set(pod(name, 1), of)),
     );
     assert_eq!(recorded(&world), names(&[("StatefulSet", "lws"), ("StatefulSet", "lws-0")]));
     assert_eq!(world.bound(), 2);
@@ -120,7 +134,10 @@ fn a_leader_worker_set_of_one_replica_with_group_labels_starts_as_a_whole() {
 fn mpi_job(world: &mut World, label: impl Fn(Pod) -> Pod) {
     world.tell(Event::Controller(Arc::new(job("mpi-launcher", 1, 1))));
     let worker = |name: &str| made_by(pod(name, 1), "MPIJob", "kubeflow.org/v2beta1", "mpi");
-    submit_all(world, [worker("w0"), worker("w1"), of_job(pod("launcher", 1), "mpi-launcher")].map(label));
+    submit_all(
+        world,
+        [worker("w0"), worker("w1"), of_job(pod("launcher", 1), "mpi-launcher")].map(label),
+    );
 }
 
 #[test]
@@ -148,7 +165,10 @@ fn the_pods_of_a_ray_cluster_start_one_by_one_without_group_labels_and_together_
     assert_eq!((recorded(&world), world.bound()), (names(&[("Pod", "head"), ("Pod", "w0")]), 1));
 
     let mut world = cluster(&[("n0", 2)]);
-    submit_all(&mut world, ["head", "w0", "w1"].map(|name| of_group(of_cluster(name), "ray", Ok(3))));
+    submit_all(
+        &mut world,
+        ["head", "w0", "w1"].map(|name| of_group(of_cluster(name), "ray", Ok(3))),
+    );
     assert_eq!((recorded(&world), world.bound()), (names(&[("Group", "ray")]), 0));
     world.tell(Event::Node(node("n1", 2)));
     world.settle();
@@ -158,7 +178,8 @@ fn the_pods_of_a_ray_cluster_start_one_by_one_without_group_labels_and_together_
     assert_eq!(world.bound(), 4);
 }
 
-/// With its owner the API server removes the FluxJob, and another one would go the same way while the pods take their time.
+/// With its owner the API server removes the FluxJob, and another one would go the same way while
+/// the pods take their time.
 #[test]
 fn a_ray_cluster_that_is_deleted_has_no_further_flux_job() {
     let mut world = cluster(&[("n0", 2)]);
@@ -174,8 +195,8 @@ fn a_ray_cluster_that_is_deleted_has_no_further_flux_job() {
     assert_eq!(recorded(&world), []);
 }
 
-/// A LeaderWorkerSet of one replica with group labels: a set for its leader, and one for its two workers, which is made with the leader.
-/// Everything that is made again has another number.
+/// A LeaderWorkerSet of one replica with group labels: a set for its leader, and one for its two
+/// workers, which is made with the leader. Everything that is made again has another number.
 fn workers_of(lws: &str, number: u32) -> Controller {
     let mut set = stateful_set(&format!("{lws}-0"), 2);
     set.id.uid = Uid::from(format!("uid-{lws}-0-{number}"));
@@ -200,9 +221,14 @@ fn submit_replica(world: &mut World, lws: &str) {
     submit_all(world, [1, 2].map(|at| worker(lws, 1, at)));
 }
 
-/// The leader of a replica is evicted: the next one comes at once, and the workers, which stop for 20 s, are made again some seconds after
-/// they have gone.
-fn evict_leader(world: &mut World, lws: &str, operator_takes_secs: i64, is_in_between: impl Fn(&World)) {
+/// The leader of a replica is evicted: the next one comes at once, and the workers, which stop for
+/// 20 s, are made again some seconds after they have gone.
+fn evict_leader(
+    world: &mut World,
+    lws: &str,
+    operator_takes_secs: i64,
+    is_in_between: impl Fn(&World),
+) {
     world.change(&format!("{lws}-leader-1"), |pod| pod.deleting = true);
     world.delete(&format!("{lws}-leader-1"));
     world.tell(Event::Controller(Arc::new(Controller { deleting: true, ..workers_of(lws, 1) })));
@@ -231,13 +257,14 @@ fn evict_leader(world: &mut World, lws: &str, operator_takes_secs: i64, is_in_be
 
 fn of_replica_on_nodes(world: &World, lws: &str, number: u32) -> usize {
     let is_of = |name: &String| {
-        name.starts_with(&format!("{lws}-leader-{number}")) || name.starts_with(&format!("{lws}-worker-{number}-"))
+        name.starts_with(&format!("{lws}-leader-{number}"))
+            || name.starts_with(&format!("{lws}-worker-{number}-"))
     };
     world.pods.iter().filter(|(name, pod)| is_of(name) && pod.node.is_some()).count()
 }
 
-/// There is room for one replica and one pod more. However long the operator takes, within the time that it is given, a replica starts
-/// whole or not at all.
+/// There is room for one replica and one pod more. However long the operator takes, within the time
+/// that it is given, a replica starts whole or not at all.
 #[test]
 fn a_replica_whose_leader_was_evicted_starts_whole_or_another_one_does() {
     for (group_grace_secs, operator_takes_secs) in [(3, 1), (60, 30)] {
@@ -247,11 +274,16 @@ fn a_replica_whose_leader_was_evicted_starts_whole_or_another_one_does() {
         world.settle();
         submit_replica(&mut world, "a");
         submit_replica(&mut world, "b");
-        let on_nodes =
-            |world: &World| ["a", "b"].map(|lws| of_replica_on_nodes(world, lws, if lws == "a" { 2 } else { 1 }));
+        let on_nodes = |world: &World| {
+            ["a", "b"].map(|lws| of_replica_on_nodes(world, lws, if lws == "a" { 2 } else { 1 }))
+        };
         assert_eq!((of_replica_on_nodes(&world, "a", 1), on_nodes(&world)), (3, [0, 0]));
         evict_leader(&mut world, "a", operator_takes_secs, |world| {
-            assert!(on_nodes(world).iter().all(|pods| [0, 3].contains(pods)), "{:?}", on_nodes(world));
+            assert!(
+                on_nodes(world).iter().all(|pods| [0, 3].contains(pods)),
+                "{:?}",
+                on_nodes(world)
+            );
         });
         assert_eq!(on_nodes(&world).iter().sum::<usize>(), 3, "one of them runs");
     }

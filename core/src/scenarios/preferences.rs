@@ -15,11 +15,14 @@ fn rather(pod: Pod, weight: i32, app: &str, key: &str) -> Pod {
 
 fn rather_spread(pod: Pod, app: &str, key: &str) -> Pod {
     let pod = spread(pod, app, key);
-    constrained(pod, |constraints| constraints.preferred_spreads = std::mem::take(&mut constraints.spreads))
+    constrained(pod, |constraints| {
+        constraints.preferred_spreads = std::mem::take(&mut constraints.spreads)
+    })
 }
 
 pub(super) fn rather_on(pod: Pod, weight: i32, key: &str, value: &str) -> Pod {
-    let requirement = Requirement { key: key.into(), operator: Operator::In, values: vec![value.into()] };
+    let requirement =
+        Requirement { key: key.into(), operator: Operator::In, values: vec![value.into()] };
     let term = NodeSelectorTerm { labels: vec![requirement], fields: Vec::new() };
     constrained(pod, |constraints| constraints.preferred.push((weight, term)))
 }
@@ -57,19 +60,28 @@ fn a_spread_that_may_be_broken_fills_the_emptiest_domains_and_starts_everybody()
         world.submit(rather_spread(pod(&format!("p{at}"), 1), "x", "rack"));
     }
     world.settle();
-    assert_eq!((count(&world, 6, "a"), count(&world, 6, "b")), (4, 2), "there is no more room on b");
+    assert_eq!(
+        (count(&world, 6, "a"), count(&world, 6, "b")),
+        (4, 2),
+        "there is no more room on b"
+    );
 }
 
 #[test]
 fn a_heavier_preference_goes_before_a_lighter_one_and_a_disliked_taint_before_both() {
     let mut world = racks(&[("a", "r1", 8), ("b", "r2", 8), ("c", "r3", 8)]);
-    let choosy = |name: &str| rather_on(rather_on(pod(name, 1), 80, "rack", "r2"), 30, "rack", "r3");
+    let choosy =
+        |name: &str| rather_on(rather_on(pod(name, 1), 80, "rack", "r2"), 30, "rack", "r3");
     world.submit(choosy("p0"));
     world.settle();
     assert_eq!(world.node_of("p0"), Some("b"));
     let node = Node {
         labels: vec![("host".into(), "b".into()), ("rack".into(), "r2".into())],
-        taints: vec![Taint { key: "old".into(), value: "".into(), effect: "PreferNoSchedule".into() }],
+        taints: vec![Taint {
+            key: "old".into(),
+            value: "".into(),
+            effect: "PreferNoSchedule".into(),
+        }],
         ..Node::clone(&node("b", 8))
     };
     world.tell(Event::Node(Arc::new(node)));
@@ -88,7 +100,8 @@ fn a_gang_that_prefers_a_rack_starts_there_as_far_as_there_is_room() {
 #[test]
 fn members_count_those_placed_before_them_where_they_would_rather_be() {
     let nodes = [("a", "r1", 8), ("b", "r1", 8), ("c", "r2", 8)];
-    let on_nodes = |world: &World, pods: usize| ["a", "b", "c"].map(|node| count(world, pods, node));
+    let on_nodes =
+        |world: &World, pods: usize| ["a", "b", "c"].map(|node| count(world, pods, node));
     let mut world = racks(&nodes);
     gang(&mut world, 6, |pod| rather(pod, -1, "x", "host"));
     assert_eq!(on_nodes(&world, 6), [2, 2, 2], "apart");
@@ -120,14 +133,20 @@ fn a_gang_starts_though_its_members_meet_where_they_would_rather_not() {
 fn each_member_is_where_its_racks_and_rows_are_least_crowded_by_those_before_it() {
     for seed in 0..120_u64 {
         // Numbers that look random, the same each time.
-        let drawn = |what: u64, below: u64| (seed * 7_919 + what * 104_729).wrapping_mul(2_654_435_761) % 1_009 % below;
+        let drawn = |what: u64, below: u64| {
+            (seed * 7_919 + what * 104_729).wrapping_mul(2_654_435_761) % 1_009 % below
+        };
         // Rows cross racks, or are nodes.
         let row = |at: u64| if seed % 2 == 0 { drawn(300 + at, 5) } else { at };
-        let nodes: Vec<([u64; 2], u64)> =
-            (0..4 + drawn(0, 9)).map(|at| ([drawn(100 + at, 4), row(at)], 1 + drawn(200 + at, 4))).collect();
+        let nodes: Vec<([u64; 2], u64)> = (0..4 + drawn(0, 9))
+            .map(|at| ([drawn(100 + at, 4), row(at)], 1 + drawn(200 + at, 4)))
+            .collect();
         let mut world = World::new(&[]);
         for (at, ([rack, row], cores)) in nodes.iter().enumerate() {
-            let labels = vec![("rack".into(), rack.to_string().into()), ("row".into(), row.to_string().into())];
+            let labels = vec![
+                ("rack".into(), rack.to_string().into()),
+                ("row".into(), row.to_string().into()),
+            ];
             let plain = Node::clone(&node(&format!("{rack}-{row}-{at}"), *cores));
             world.tell(Event::Node(Arc::new(Node { labels, ..plain })));
         }
@@ -143,7 +162,12 @@ fn each_member_is_where_its_racks_and_rows_are_least_crowded_by_those_before_it(
         let mut expected: BTreeMap<[u64; 2], usize> = BTreeMap::new();
         for _ in 0..pods {
             let there = |of: usize, value: u64| -> u64 {
-                nodes.iter().zip(&used).filter(|((of_node, _), _)| of_node[of] == value).map(|(_, pods)| pods).sum()
+                nodes
+                    .iter()
+                    .zip(&used)
+                    .filter(|((of_node, _), _)| of_node[of] == value)
+                    .map(|(_, pods)| pods)
+                    .sum()
             };
             let cost = |at: &usize| {
                 let cell = nodes[*at].0;
@@ -159,7 +183,10 @@ fn each_member_is_where_its_racks_and_rows_are_least_crowded_by_those_before_it(
         gang(&mut world, size, |pod| rather(rather_spread(pod, "x", "rack"), weight, "x", "row"));
         for ([rack, row], pods) in expected {
             let found = count(&world, size as usize, &format!("{rack}-{row}-"));
-            assert_eq!(found, pods, "seed {seed}: rack {rack}, row {row} of {nodes:?}, {per_row} per row");
+            assert_eq!(
+                found, pods,
+                "seed {seed}: rack {rack}, row {row} of {nodes:?}, {per_row} per row"
+            );
         }
     }
 }

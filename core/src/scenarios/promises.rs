@@ -87,11 +87,15 @@ fn a_successor_keeps_what_was_promised_and_writes_nothing() {
     assert!(starts(&mut world, lasting("short", 4, 99)));
 }
 
-/// A promise behind a pod of 100 seconds that was bound at 2000, where a pod may begin to run two seconds later, and be seen
-/// to end one second later.
+/// A promise behind a pod of 100 seconds that was bound at 2000, where a pod may begin to run two
+/// seconds later, and be seen to end one second later.
 fn waiting_gang_with_slack() -> World {
-    let told =
-        CoreSettings { queue_policy: QueuePolicy::Conservative, start_slack_secs: 2, end_slack_secs: 1, ..settings() };
+    let told = CoreSettings {
+        queue_policy: QueuePolicy::Conservative,
+        start_slack_secs: 2,
+        end_slack_secs: 1,
+        ..settings()
+    };
     let mut world = World::told(told, FunctionTable::builtin(), &NODES);
     assert!(starts(&mut world, lasting("a", 4, 100)));
     submit_gang(&mut world);
@@ -112,7 +116,11 @@ fn a_pod_that_begins_to_run_a_little_after_its_binding_breaks_no_promise() {
     world.settle();
     world.pass_seconds(10);
     world.settle();
-    assert_eq!(reserved(&world, "j"), Some((Some(2102), "n[1-2]".to_owned())), "its walltime counts from its start");
+    assert_eq!(
+        reserved(&world, "j"),
+        Some((Some(2102), "n[1-2]".to_owned())),
+        "its walltime counts from its start"
+    );
     assert!(world.core.gauges().reservations_delayed.is_empty());
 }
 
@@ -125,7 +133,8 @@ fn a_promise_stands_with_a_successor_whose_clock_shows_the_next_second() {
     world.pass_seconds(10);
     world.settle();
     assert_eq!(reserved(&world, "j"), Some((Some(2101), "n[1-2]".to_owned())));
-    // The promise is on record by a clock that was known to half a second; the pod's start is in whole seconds.
+    // The promise is on record by a clock that was known to half a second; the pod's start is in
+    // whole seconds.
     world.change("a", |pod| pod.started = Some(started.plus_secs(1)));
     world.restart();
     world.list(&NODES, &[job("j", 2, 2)]);
@@ -143,7 +152,8 @@ fn a_pod_that_is_seen_to_end_a_moment_late_breaks_no_promise() {
     let started = world.now;
     world.change("a", |pod| (pod.started, pod.phase) = (Some(started), Phase::Running));
     world.settle();
-    // Planned for right behind the gang: a gang that is put off by a second would have to go behind this one, too.
+    // Planned for right behind the gang: a gang that is put off by a second would have to go behind
+    // this one, too.
     assert!(!starts(&mut world, lasting("next", 4, 500)));
     world.pass_seconds(100);
     world.settle();
@@ -153,8 +163,9 @@ fn a_pod_that_is_seen_to_end_a_moment_late_breaks_no_promise() {
     assert!(world.core.gauges().reservations_delayed.is_empty());
 }
 
-/// It was to start earlier than promised, and who wishes otherwise is the one who breaks the promise: also where nobody has been told yet
-/// that it was to start, and where it waits again, with another promise, before anybody is told that it was held.
+/// It was to start earlier than promised, and who wishes otherwise is the one who breaks the
+/// promise: also where nobody has been told yet that it was to start, and where it waits again,
+/// with another promise, before anybody is told that it was held.
 #[test]
 fn a_gang_that_is_held_before_it_begins_is_told_that_its_promise_is_broken() {
     let mut world = waiting_gang(QueuePolicy::Easy);
@@ -171,11 +182,15 @@ fn a_gang_that_is_held_before_it_begins_is_told_that_its_promise_is_broken() {
     assert!(world.notes.contains(&"ReservationDelayed".to_owned()), "{:?}", world.notes);
     world.carry_out_all(placement);
     world.settle();
-    assert_eq!((world.state("j"), reserved(&world, "j"), world.bound()), (Some(JobState::Held), None, 1));
+    assert_eq!(
+        (world.state("j"), reserved(&world, "j"), world.bound()),
+        (Some(JobState::Held), None, 1)
+    );
     assert_eq!(world.core.gauges().reservations_delayed.get("edit"), Some(&1), "it is said once");
 }
 
-/// A pod that comes when the others have been placed starts by itself. That is no other start of the job.
+/// A pod that comes when the others have been placed starts by itself. That is no other start of
+/// the job.
 #[test]
 fn a_gang_that_another_pod_has_joined_before_it_begins_is_told_that_its_promise_is_broken() {
     let mut world = world(QueuePolicy::Easy);
@@ -209,7 +224,10 @@ fn a_lone_pod_whose_node_goes_before_its_binding_is_told_that_its_promise_is_bro
     world.change("a", |pod| pod.phase = Phase::Succeeded);
     // It is to begin, and its gate is being taken off.
     let actions = world.step();
-    assert!(actions.iter().any(|action| matches!(action.kind, ActionKind::Ungate { .. })), "{actions:?}");
+    assert!(
+        actions.iter().any(|action| matches!(action.kind, ActionKind::Ungate { .. })),
+        "{actions:?}"
+    );
     world.tell(Event::NodeGone(NodeName::from("n1"), Uid::from("uid-n1")));
     world.carry_out_all(actions);
     world.settle();
@@ -222,7 +240,11 @@ fn a_job_that_outlives_its_walltime_breaks_a_promise_and_that_is_said() {
     let mut world = waiting_gang(QueuePolicy::Easy);
     world.pass_seconds(102);
     world.settle();
-    assert_eq!(reserved(&world, "j"), Some((None, "n[1-2]".to_owned())), "its nodes are kept for it, without a date");
+    assert_eq!(
+        reserved(&world, "j"),
+        Some((None, "n[1-2]".to_owned())),
+        "its nodes are kept for it, without a date"
+    );
     assert_eq!(
         world.notes.iter().filter(|reason| *reason == "ReservationDelayed").count(),
         2,
@@ -232,7 +254,11 @@ fn a_job_that_outlives_its_walltime_breaks_a_promise_and_that_is_said() {
     assert!(!starts(&mut world, lasting("short", 4, 1)), "they are nobody else's");
     world.pass_seconds(500);
     world.settle();
-    assert_eq!(world.core.gauges().reservations_delayed.get("walltime"), Some(&1), "it is said once");
+    assert_eq!(
+        world.core.gauges().reservations_delayed.get("walltime"),
+        Some(&1),
+        "it is said once"
+    );
     world.change("a", |pod| pod.phase = Phase::Succeeded);
     world.settle();
     assert_eq!((world.node_of("p0"), world.node_of("p1")), (Some("n1"), Some("n2")));
@@ -250,18 +276,30 @@ fn a_node_that_leaves_breaks_a_promise() {
 #[test]
 fn a_job_of_higher_priority_goes_ahead_and_an_old_one_does_not() {
     let mut world = waiting_gang(QueuePolicy::Conservative);
-    let gated = Pod { priority: 9, gates: vec![Arc::from("example.com/wait")], ..lasting("gated", 4, 300) };
+    let gated =
+        Pod { priority: 9, gates: vec![Arc::from("example.com/wait")], ..lasting("gated", 4, 300) };
     assert!(!starts(&mut world, gated));
     world.change("gated", |pod| pod.gates.clear());
     world.settle();
-    assert_eq!(reserved(&world, "gated").map(|(start, _)| start), Some(Some(2160)), "behind what was promised");
+    assert_eq!(
+        reserved(&world, "gated").map(|(start, _)| start),
+        Some(Some(2160)),
+        "behind what was promised"
+    );
     assert!(world.core.gauges().reservations_delayed.is_empty());
-    assert!(starts(&mut world, Pod { priority: 10, ..lasting("urgent", 4, 300) }), "there is a node for it now");
+    assert!(
+        starts(&mut world, Pod { priority: 10, ..lasting("urgent", 4, 300) }),
+        "there is a node for it now"
+    );
     world.pass_seconds(6);
     world.settle();
     let start_of = |world: &World, workload| reserved(world, workload).and_then(|(start, _)| start);
     assert_eq!((start_of(&world, "gated"), start_of(&world, "j")), (Some(2100), Some(2400)));
-    assert_eq!(world.core.gauges().reservations_delayed.get("priority"), Some(&1), "only one is later by that");
+    assert_eq!(
+        world.core.gauges().reservations_delayed.get("priority"),
+        Some(&1),
+        "only one is later by that"
+    );
 }
 
 #[test]
@@ -279,7 +317,11 @@ fn the_first_who_waits_is_passed_by_for_so_long_and_no_longer() {
     world.change("b", |pod| pod.phase = Phase::Succeeded);
     world.settle();
     assert_eq!(reserved(&world, "j"), Some((None, "n[1-2]".to_owned())), "it holds what it needs");
-    assert_eq!(world.core.gauges().held_idle.get("cpu"), 4000, "one of its nodes stands idle, the other one is in use");
+    assert_eq!(
+        world.core.gauges().held_idle.get("cpu"),
+        4000,
+        "one of its nodes stands idle, the other one is in use"
+    );
     assert!(!starts(&mut world, lasting("c", 4, 1)));
     world.restart();
     world.list(&NODES, &[job("j", 2, 2)]);
@@ -299,7 +341,8 @@ fn who_takes_what_a_promise_has_left_waits_for_its_record() {
     assert!(!starts(&mut world, lasting("first", 4, 60)), "it is promised the second node");
     assert_eq!(reserved(&world, "first"), Some((Some(2040), "n2".to_owned())));
     world.pass_seconds(10);
-    // The first node comes free: the first who waits takes it, and another one the room that it leaves on the second.
+    // The first node comes free: the first who waits takes it, and another one the room that it
+    // leaves on the second.
     world.submit(lasting("next", 2, 500));
     world.change("a", |pod| pod.phase = Phase::Succeeded);
     world.change("b", |pod| pod.phase = Phase::Succeeded);
@@ -321,7 +364,11 @@ fn who_takes_what_a_promise_has_left_waits_for_its_record() {
 fn nobody_knows_when_a_pod_ends_that_is_only_nominated() {
     let mut world = world(QueuePolicy::Easy);
     let nominated = Some("n1".into());
-    world.submit(Pod { scheduler: "default-scheduler".into(), nominated, ..lasting("theirs", 4, 100) });
+    world.submit(Pod {
+        scheduler: "default-scheduler".into(),
+        nominated,
+        ..lasting("theirs", 4, 100)
+    });
     submit_gang(&mut world);
     world.settle();
     assert_eq!(reserved(&world, "j"), None, "its walltime has not begun");
@@ -331,8 +378,9 @@ fn nobody_knows_when_a_pod_ends_that_is_only_nominated() {
     assert_eq!(reserved(&world, "j"), Some((Some(2100), "n[1-2]".to_owned())));
 }
 
-/// An earlier leader has promised the second pod a start on the first node, and is paused before that is on record. Its successor plans,
-/// with somebody of a higher priority ahead or not, and then the write takes effect.
+/// An earlier leader has promised the second pod a start on the first node, and is paused before
+/// that is on record. Its successor plans, with somebody of a higher priority ahead or not, and
+/// then the write takes effect.
 fn promised_late(by_another: bool) -> World {
     let mut world = world(QueuePolicy::Easy);
     assert!(starts(&mut world, lasting("a", 4, 100)));
@@ -393,10 +441,18 @@ fn a_gang_whose_pod_is_replaced_while_it_waits_goes_around_what_was_promised_mea
     world.delete("u1");
     submit_gang(&mut world);
     world.settle();
-    assert_eq!(reserved(&world, "j").map(|(start, _)| start), Some(Some(2100)), "the other one is not complete");
+    assert_eq!(
+        reserved(&world, "j").map(|(start, _)| start),
+        Some(Some(2100)),
+        "the other one is not complete"
+    );
     world.submit(Pod { priority: 9, ..of_job(lasting("u2", 4, 300), "urgent") });
     world.settle();
-    assert_eq!(reserved(&world, "j").map(|(start, _)| start), Some(Some(2100)), "it keeps what it was promised");
+    assert_eq!(
+        reserved(&world, "j").map(|(start, _)| start),
+        Some(Some(2100)),
+        "it keeps what it was promised"
+    );
     assert_eq!(reserved(&world, "urgent").map(|(start, _)| start), Some(Some(2160)));
     assert_eq!(world.core.gauges().reservations_delayed.get("priority"), None);
 }
@@ -414,7 +470,11 @@ fn a_gang_whose_pod_is_replaced_over_a_restart_goes_around_what_was_promised_mea
     world.settle();
     world.submit(Pod { priority: 9, ..of_job(lasting("u2", 4, 300), "urgent") });
     world.settle();
-    assert_eq!(reserved(&world, "j").map(|(start, _)| start), Some(Some(2100)), "it keeps what it was promised");
+    assert_eq!(
+        reserved(&world, "j").map(|(start, _)| start),
+        Some(Some(2100)),
+        "it keeps what it was promised"
+    );
     assert_eq!(reserved(&world, "urgent").map(|(start, _)| start), Some(Some(2160)));
 }
 
@@ -425,7 +485,11 @@ fn with_no_seconds_to_be_passed_by_nobody_goes_ahead_of_the_first_that_waits_for
     assert!(starts(&mut world, pod("a", 4)), "nobody knows when it ends");
     submit_gang(&mut world);
     world.settle();
-    assert_eq!(reserved(&world, "j"), Some((None, "n[1-2]".to_owned())), "its nodes are held at once");
+    assert_eq!(
+        reserved(&world, "j"),
+        Some((None, "n[1-2]".to_owned())),
+        "its nodes are held at once"
+    );
     assert!(!starts(&mut world, lasting("short", 4, 1)));
     world.change("a", |pod| pod.phase = Phase::Succeeded);
     world.settle();
@@ -434,7 +498,8 @@ fn with_no_seconds_to_be_passed_by_nobody_goes_ahead_of_the_first_that_waits_for
 
 #[test]
 fn the_queue_depth_bounds_the_reservations_and_not_who_may_start() {
-    let settings = CoreSettings { queue_policy: QueuePolicy::Conservative, queue_depth: 1, ..settings() };
+    let settings =
+        CoreSettings { queue_policy: QueuePolicy::Conservative, queue_depth: 1, ..settings() };
     let mut world = World::told(settings, FunctionTable::builtin(), &NODES);
     assert!(starts(&mut world, lasting("a", 4, 100)));
     submit_gang(&mut world);
@@ -450,7 +515,8 @@ fn passed_by(world: &World) -> (Option<i64>, Option<(Option<i64>, String)>) {
     (status.passed_by_since.as_ref().map(|at| time_of(at).seconds()), reserved(world, "j"))
 }
 
-/// Nobody knows when the gang can start, and for nearly as long as is allowed it has been passed by. Then one of its pods goes.
+/// Nobody knows when the gang can start, and for nearly as long as is allowed it has been passed
+/// by. Then one of its pods goes.
 fn incomplete_after_a_while() -> World {
     let mut world = world(QueuePolicy::Easy);
     assert!(starts(&mut world, pod("a", 4)), "nobody knows when it ends");
@@ -483,7 +549,11 @@ fn since_when_a_gang_is_passed_by_stays_when_a_pod_of_it_is_replaced() {
         assert_eq!(passed_by(&world), (Some(2000), None));
         world.pass_seconds(11);
         world.settle();
-        assert_eq!(passed_by(&world), (Some(2000), Some((None, "n[1-2]".to_owned()))), "restarts: {restarts}");
+        assert_eq!(
+            passed_by(&world),
+            (Some(2000), Some((None, "n[1-2]".to_owned()))),
+            "restarts: {restarts}"
+        );
     }
 }
 
@@ -504,5 +574,8 @@ fn nobody_passes_by_in_the_first_walk_after_a_restart_either() {
     world.restart();
     world.list(&NODES, &[job("j", 2, 2)]);
     world.settle();
-    assert_eq!((world.node_of("late"), passed_by(&world).1), (None, Some((None, "n[1-2]".to_owned()))));
+    assert_eq!(
+        (world.node_of("late"), passed_by(&world).1),
+        (None, Some((None, "n[1-2]".to_owned())))
+    );
 }

@@ -6,7 +6,8 @@ use super::*;
 use crate::QueuePolicy;
 
 #[test]
-fn what_is_promised_on_fewer_of_its_nodes_by_a_new_process_is_not_said_before_somebody_takes_the_others() {
+fn what_is_promised_on_fewer_of_its_nodes_by_a_new_process_is_not_said_before_somebody_takes_the_others()
+ {
     let nodes = [("n1", 4), ("n2", 4), ("n3", 4)];
     let easy = CoreSettings { queue_policy: QueuePolicy::Easy, ..settings() };
     let mut world = World::told(easy, FunctionTable::builtin(), &nodes);
@@ -33,7 +34,8 @@ fn what_is_promised_on_fewer_of_its_nodes_by_a_new_process_is_not_said_before_so
     }
     world.show_conditions(&members);
     // An earlier process has not come to look at it again.
-    let written = world.record_mut("j").status.as_mut().and_then(|status| status.reservation.as_mut());
+    let written =
+        world.record_mut("j").status.as_mut().and_then(|status| status.reservation.as_mut());
     written.expect("it is promised a start").nodes = "n[1-3]".to_owned();
     let writes = writes_after_restart(&mut world, &nodes, &[gang]);
     assert!(writes.is_empty(), "{writes:#?}");
@@ -46,7 +48,8 @@ fn what_is_promised_on_fewer_of_its_nodes_by_a_new_process_is_not_said_before_so
 }
 
 #[test]
-fn nodes_that_are_held_for_another_pod_than_the_first_of_its_job_are_on_record_and_held_by_the_next_process() {
+fn nodes_that_are_held_for_another_pod_than_the_first_of_its_job_are_on_record_and_held_by_the_next_process()
+ {
     let nodes = [("n1", 4), ("n2", 4)];
     let easy = CoreSettings { queue_policy: QueuePolicy::Easy, ..settings() };
     let mut world = World::told(easy, FunctionTable::builtin(), &nodes);
@@ -179,13 +182,18 @@ fn a_promise_behind_pods_that_are_ended_at_a_deadline_does_not_move_with_every_s
     let started = Some(world.now);
     world.change("runs", |pod| (pod.phase, pod.started) = (Phase::Running, started));
     // It ends a thousand seconds from now at the latest.
-    let ends = Controller { deadline: Some(Time::from_seconds(3000)), deadline_secs: Some(1000), ..job("j", 1, 1) };
+    let ends = Controller {
+        deadline: Some(Time::from_seconds(3000)),
+        deadline_secs: Some(1000),
+        ..job("j", 1, 1)
+    };
     world.tell(Event::Controller(Arc::new(ends.clone())));
     world.submit(Pod { created: world.now, ..of_job(pod("p0", 4), "j") });
     world.settle();
     world.submit(Pod { created: world.now, ..lasting("waits", 4, 50) });
     world.settle();
-    let promised = [("j", 2100), ("waits", 3100)].map(|(name, at)| (name, Some((Some(at), "a".to_owned()))));
+    let promised =
+        [("j", 2100), ("waits", 3100)].map(|(name, at)| (name, Some((Some(at), "a".to_owned()))));
     for (name, start) in promised.clone() {
         assert_eq!(reserved(&world, name), start, "{name}");
     }
@@ -209,8 +217,9 @@ fn a_promise_behind_pods_that_are_ended_at_a_deadline_does_not_move_with_every_s
     assert_eq!(reserved(&world, "waits"), Some((Some(3000), "a".to_owned())));
 }
 
-/// Two run on the node until 3000 and 4000, and `first` waits for both. Before it, when one has ended, there is time for a pod of a
-/// Deployment, which is promised nothing on record. Then the other is to end at 3020.
+/// Two run on the node until 3000 and 4000, and `first` waits for both. Before it, when one has
+/// ended, there is time for a pod of a Deployment, which is promised nothing on record. Then the
+/// other is to end at 3020.
 fn behind_who_is_not_on_record() -> (World, Controller) {
     let settings = CoreSettings { queue_policy: QueuePolicy::Conservative, ..settings() };
     let mut world = World::told(settings, FunctionTable::builtin(), &[("a", 4)]);
@@ -222,7 +231,8 @@ fn behind_who_is_not_on_record() -> (World, Controller) {
     assert!(!starts(&mut world, lasting("first", 4, 60)));
     let service = Controller { kind: OwnerKind::Deployment, ..job("service", 1, 1) };
     world.tell(Event::Controller(Arc::new(service.clone())));
-    let mut of_service = Pod { created: world.now.plus_secs(1), ..of_job(lasting("s0", 2, 40), "service") };
+    let mut of_service =
+        Pod { created: world.now.plus_secs(1), ..of_job(lasting("s0", 2, 40), "service") };
     of_service.owner.as_mut().expect("an owner").kind = OwnerKind::Deployment;
     assert!(!starts(&mut world, of_service));
     world.edit("other", |spec| spec.overrides.walltime_seconds = Some(1020));
@@ -244,8 +254,15 @@ fn what_is_not_on_record_keeps_nothing_from_who_is_promised_something_after_a_re
         world.pass_seconds(1);
         world.settle();
     }
-    assert_eq!(reserved(&world, "first"), Some((Some(3020), "a".to_owned())), "as a new process finds it");
-    assert!(!world.notes.contains(&"ReservationDelayed".to_owned()), "nobody was promised what is later now");
+    assert_eq!(
+        reserved(&world, "first"),
+        Some((Some(3020), "a".to_owned())),
+        "as a new process finds it"
+    );
+    assert!(
+        !world.notes.contains(&"ReservationDelayed".to_owned()),
+        "nobody was promised what is later now"
+    );
     world.show_conditions(&["first", "s0"]);
     world.settle();
     let before = world.records.clone();

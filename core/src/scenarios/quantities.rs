@@ -36,8 +36,11 @@ fn sums_beyond_64_bits_do_not_wrap_in_a_limit() {
         world.settle();
         let (reason, message) = world.blocked(if is_gang { "g" } else { "p1" });
         assert_eq!((&*reason, world.bound()), ("QueueLimit", usize::from(!is_gang)));
-        let said =
-            if is_gang { "21Ei memory asked for, 0 of 7Ei used" } else { "7Ei memory asked for, 7Ei of 7Ei used" };
+        let said = if is_gang {
+            "21Ei memory asked for, 0 of 7Ei used"
+        } else {
+            "7Ei memory asked for, 7Ei of 7Ei used"
+        };
         assert!(message.starts_with(said), "{message}");
     }
 }
@@ -45,12 +48,21 @@ fn sums_beyond_64_bits_do_not_wrap_in_a_limit() {
 #[test]
 fn odd_limits_mean_what_kubernetes_means() {
     // A limit on GPUs, and how many pods of one GPU run.
-    for (limit, bound) in
-        [(json!("0.5"), 0), (json!("1500m"), 1), (json!("1e0"), 1), (json!(2), 2), (json!("10P"), 3), (json!("1E"), 3)]
-    {
+    for (limit, bound) in [
+        (json!("0.5"), 0),
+        (json!("1500m"), 1),
+        (json!("1e0"), 1),
+        (json!(2), 2),
+        (json!("10P"), 3),
+        (json!("1E"), 3),
+    ] {
         let mut world = backfilling(&[]);
         with(&mut world, "a", "example.com/gpu", 3);
-        queue(&mut world, "q", &json!({"limits": {"resources": {"example.com/gpu": limit, "cpu": "1E"}}}));
+        queue(
+            &mut world,
+            "q",
+            &json!({"limits": {"resources": {"example.com/gpu": limit, "cpu": "1E"}}}),
+        );
         for at in 0..3 {
             world.submit(of_queue(asking(&format!("p{at}"), "example.com/gpu", 1), "q"));
         }
@@ -91,7 +103,10 @@ fn nobody_is_promised_a_start_in_the_past_behind_an_endless_grace_period() {
         world.settle();
         let status = world.record("waits").status.as_ref().unwrap();
         let start = status.reservation.as_ref().and_then(|reservation| reservation.start.as_ref());
-        assert_eq!((start, world.estimate("waits"), status.blocked_by.is_empty()), (None, None, false));
+        assert_eq!(
+            (start, world.estimate("waits"), status.blocked_by.is_empty()),
+            (None, None, false)
+        );
         world.submit(timed("small", 1, "default", 60));
         world.settle();
         assert_eq!(world.node_of("small"), Some("a"), "it delays nobody who has a date");
@@ -120,7 +135,9 @@ fn known(spec: &serde_json::Value, status: &FluxQueueStatus) -> Event {
         "apiVersion": "jobs.converged-computing.org/v1alpha1", "kind": "FluxQueue",
         "metadata": {"name": "q", "uid": "uid-q"}, "spec": spec, "status": status,
     });
-    Event::Queue(Arc::new(crate::queues::QueueObject::from_api(&serde_json::from_value(object).unwrap()).unwrap()))
+    Event::Queue(Arc::new(
+        crate::queues::QueueObject::from_api(&serde_json::from_value(object).unwrap()).unwrap(),
+    ))
 }
 
 #[test]
@@ -129,7 +146,10 @@ fn a_queue_whose_spec_cannot_be_read_goes_by_the_last_one_that_could_also_after_
     let mut world = backfilling(&[("a", 8)]);
     queue(&mut world, "q", &json!({"limits": {"resources": {"cpu": 2}}}));
     let status = written(&mut world, "q");
-    assert_eq!((&*status.conditions[0].status, &*status.conditions[0].reason), ("True", "Accepted"));
+    assert_eq!(
+        (&*status.conditions[0].status, &*status.conditions[0].reason),
+        ("True", "Accepted")
+    );
     queue(&mut world, "q", &bad);
     for at in 0..3 {
         world.submit(of_queue(pod(&format!("p{at}"), 1), "q"));
@@ -164,7 +184,9 @@ fn a_queue_that_was_never_accepted_holds_its_jobs_and_says_why() {
     let (reason, message) = world.blocked("p");
     assert_eq!((&*reason, world.state("p")), ("QueueInvalid", Some(JobState::Held)));
     assert!(
-        message.starts_with("FluxQueue q cannot be used: spec.limits.resources[memroy]: no pod can ask"),
+        message.starts_with(
+            "FluxQueue q cannot be used: spec.limits.resources[memroy]: no pod can ask"
+        ),
         "{message}"
     );
     world.tell(with_status("q", FluxQueueStatus::default()));

@@ -33,7 +33,12 @@ fn gone(world: &mut World, name: &str) {
 /// The namespace of all jobs has this label and default queue.
 fn namespace(world: &mut World, team: &str, queue: Option<&str>) {
     let labels = [(Arc::from("team"), Arc::from(team))].into_iter().collect();
-    let namespace = Namespace { name: Arc::from("ns"), uid: Uid::from("ns"), labels, queue: queue.map(Arc::from) };
+    let namespace = Namespace {
+        name: Arc::from("ns"),
+        uid: Uid::from("ns"),
+        labels,
+        queue: queue.map(Arc::from),
+    };
     world.tell(Event::Namespace(Arc::new(namespace)));
 }
 
@@ -43,7 +48,12 @@ pub(super) fn of_queue(mut pod: Pod, queue: &str) -> Pod {
 }
 
 fn queue_of(world: &World, workload: &str) -> String {
-    world.record(workload).status.as_ref().and_then(|status| status.queue_name.clone()).expect("a queue")
+    world
+        .record(workload)
+        .status
+        .as_ref()
+        .and_then(|status| status.queue_name.clone())
+        .expect("a queue")
 }
 
 fn counts(world: &World, queue: &str) -> (i32, i32) {
@@ -68,7 +78,11 @@ fn a_job_without_pods_does_not_count_as_waiting() {
     settle_all(&mut world);
     assert_eq!(counts(&world, "gpu"), (1, 0));
     // Its Job is suspended, which removes the pod.
-    world.tell(Event::Controller(Arc::new(Controller { wants: 0, can_start_together: 0, ..by_object })));
+    world.tell(Event::Controller(Arc::new(Controller {
+        wants: 0,
+        can_start_together: 0,
+        ..by_object
+    })));
     world.delete("p");
     settle_all(&mut world);
     assert_eq!(counts(&world, "gpu"), (0, 0));
@@ -93,7 +107,12 @@ fn a_job_is_in_the_queue_that_it_names_or_its_namespace_or_the_default() {
     world.edit("j", |spec| spec.overrides.queue_name = Some("default".to_owned()));
     world.settle();
     assert_eq!(queue_of(&world, "j"), "default");
-    let said = world.record("j").status.as_ref().and_then(|status| status.workload.clone()).expect("observed");
+    let said = world
+        .record("j")
+        .status
+        .as_ref()
+        .and_then(|status| status.workload.clone())
+        .expect("observed");
     assert_eq!(said.queue_name.as_deref(), Some("gpu"), "what the workload says stays");
 }
 
@@ -103,13 +122,20 @@ fn a_queue_that_is_not_there_or_not_for_the_namespace_refuses() {
     world.submit(of_queue(pod("p", 1), "gpu"));
     world.settle();
     assert_eq!(world.state("p"), Some(JobState::Refused));
-    assert_eq!(world.blocked("p"), ("QueueNotUsable".to_owned(), "there is no FluxQueue gpu".to_owned()));
+    assert_eq!(
+        world.blocked("p"),
+        ("QueueNotUsable".to_owned(), "there is no FluxQueue gpu".to_owned())
+    );
     assert_eq!(world.conditions["p"].reason, "SchedulerError", "more nodes would not help");
     namespace(&mut world, "physics", None);
     queue(&mut world, "gpu", &json!({"namespaceSelector": {"matchLabels": {"team": "chemistry"}}}));
     world.settle();
     let (reason, text) = world.blocked("p");
-    assert_eq!((&*reason, text.contains("not for namespace ns")), ("QueueNotUsable", true), "{text}");
+    assert_eq!(
+        (&*reason, text.contains("not for namespace ns")),
+        ("QueueNotUsable", true),
+        "{text}"
+    );
     namespace(&mut world, "chemistry", None);
     world.settle();
     assert_eq!(world.node_of("p"), Some("a"));
@@ -125,7 +151,10 @@ fn a_stopped_queue_holds_who_waits_and_lets_go_on_what_runs() {
     world.submit(of_queue(pod("waits", 1), "gpu"));
     world.submit(pod("other", 1));
     settle_all(&mut world);
-    assert_eq!((world.state("runs"), world.state("waits")), (Some(JobState::Running), Some(JobState::Held)));
+    assert_eq!(
+        (world.state("runs"), world.state("waits")),
+        (Some(JobState::Running), Some(JobState::Held))
+    );
     assert!(world.blocked("waits").1.contains("spec.stopPolicy of FluxQueue gpu is Hold"));
     assert_eq!(world.node_of("other"), Some("b"), "other queues go on");
     assert_eq!(counts(&world, "gpu"), (1, 1));
@@ -145,13 +174,22 @@ fn who_waits_in_a_queue_that_is_deleted_is_held_at_his_place_and_told() {
     world.settle();
     world.submit(of_queue(pod("waits", 1), "gpu"));
     world.settle();
-    let since = |world: &World| world.record("waits").status.as_ref().and_then(|status| status.queued_at.clone());
+    let since = |world: &World| {
+        world.record("waits").status.as_ref().and_then(|status| status.queued_at.clone())
+    };
     let place = since(&world);
     gone(&mut world, "gpu");
     world.settle();
     let text = "its queue was deleted: there is no FluxQueue gpu any more".to_owned();
-    assert_eq!((world.state("waits"), world.blocked("waits")), (Some(JobState::Held), ("Held".to_owned(), text)));
-    assert_eq!(world.notes.iter().filter(|reason| *reason == "Held").count(), 2, "its FluxJob and its pod");
+    assert_eq!(
+        (world.state("waits"), world.blocked("waits")),
+        (Some(JobState::Held), ("Held".to_owned(), text))
+    );
+    assert_eq!(
+        world.notes.iter().filter(|reason| *reason == "Held").count(),
+        2,
+        "its FluxJob and its pod"
+    );
     // A new process says the same: it is no job that named a queue that never was.
     world.restart();
     world.list(&nodes, &[]);
@@ -169,20 +207,24 @@ fn walltimes_are_the_queues() {
     queue(&mut world, "cut", &json!({"maxWalltimeSeconds": 600, "maxWalltimeAction": "Clamp"}));
     world.submit(pod("runs", 1));
     world.settle();
-    let said = |name: &str, queue: &str, lifetime| Pod { lifetime, ..of_queue(pod(name, 1), queue) };
+    let said =
+        |name: &str, queue: &str, lifetime| Pod { lifetime, ..of_queue(pod(name, 1), queue) };
     world.submit(said("silent", "short", Lifetime::Eventually));
     world.submit(said("long", "short", Lifetime::Seconds(601)));
     world.submit(said("service", "short", Lifetime::Endless));
     world.submit(said("clamped", "cut", Lifetime::Seconds(601)));
     world.submit(said("mute", "cut", Lifetime::Eventually));
     world.settle();
-    let walltime = |name: &str| world.record(name).status.as_ref().and_then(|status| status.walltime_seconds);
+    let walltime =
+        |name: &str| world.record(name).status.as_ref().and_then(|status| status.walltime_seconds);
     assert_eq!(["silent", "clamped", "mute"].map(walltime), [Some(60), Some(600), Some(600)]);
     assert_eq!(["long", "service"].map(|name| world.blocked(name).0), ["WalltimeTooLong"; 2]);
     let text = "it asks for a walltime of 601 s and FluxQueue short has 600 s at most (spec.maxWalltimeSeconds)";
     assert_eq!(world.blocked("long").1, text);
     // Who may wish for less may start.
-    world.edit("long", |spec| spec.overrides = Overrides { walltime_seconds: Some(600), ..Overrides::default() });
+    world.edit("long", |spec| {
+        spec.overrides = Overrides { walltime_seconds: Some(600), ..Overrides::default() }
+    });
     world.settle();
     assert_eq!(world.state("long"), Some(JobState::Pending));
 }
@@ -195,7 +237,10 @@ fn the_status_of_a_queue_is_written_seldom_and_not_again_by_a_new_process() {
     for number in 0..20 {
         world.submit(of_queue(pod(&format!("p{number}"), 1), "gpu"));
         let actions = world.step();
-        writes += actions.iter().filter(|it| matches!(it.kind, ActionKind::WriteQueueStatus { .. })).count();
+        writes += actions
+            .iter()
+            .filter(|it| matches!(it.kind, ActionKind::WriteQueueStatus { .. }))
+            .count();
         world.carry_out_all(actions);
     }
     assert_eq!(writes, 0, "not with each job");
@@ -255,7 +300,10 @@ fn a_queue_has_its_own_nodes() {
     let mut world = backfilling(&[]);
     for name in ["cpu0", "gpu0"] {
         let labels = Arc::from([(Arc::from("kind"), Arc::from(&name[..3]))]);
-        world.tell(Event::Node(Arc::new(Node { labels: Vec::from(&*labels as &[_]), ..Node::clone(&node(name, 1)) })));
+        world.tell(Event::Node(Arc::new(Node {
+            labels: Vec::from(&*labels as &[_]),
+            ..Node::clone(&node(name, 1))
+        })));
     }
     queue(&mut world, "gpu", &json!({"nodeSelector": {"kind": "gpu"}}));
     for name in ["p", "q"] {
@@ -278,7 +326,10 @@ fn each_queue_has_its_policy_and_its_patience() {
     queue(&mut world, "line", &json!({"policy": "fcfs", "bypassSeconds": 10}));
     world.submit(of_queue(pod("runs", 1), "default"));
     world.settle();
-    world.tell(Event::Controller(Arc::new(Controller { queue: Some(Arc::from("line")), ..job("j", 2, 2) })));
+    world.tell(Event::Controller(Arc::new(Controller {
+        queue: Some(Arc::from("line")),
+        ..job("j", 2, 2)
+    })));
     for name in ["p0", "p1"] {
         world.submit(of_job(pod(name, 1), "j"));
     }
@@ -349,10 +400,17 @@ fn a_job_at_a_limit_says_so_with_numbers_and_is_not_called_unschedulable() {
     assert_eq!((&*reason, &*text), ("QueueLimit", expected));
     assert_eq!(world.conditions["waits"].reason, "QueueLimit");
     assert_eq!(start_of(&world, "waits"), Some(2100), "its promise heeds the limit");
-    assert_eq!(world.node_of("small"), Some("a"), "it leaves room for what was promised, also over time");
+    assert_eq!(
+        world.node_of("small"),
+        Some("a"),
+        "it leaves room for what was promised, also over time"
+    );
     assert_eq!(world.node_of("other"), Some("a"), "it is a limit of the queue, and of no other");
     let status = &world.queues["gpu"];
-    assert_eq!((status.usage.as_deref(), status.limits.as_deref()), (Some("4/4 cpu"), Some("4 cpu")));
+    assert_eq!(
+        (status.usage.as_deref(), status.limits.as_deref()),
+        (Some("4/4 cpu"), Some("4 cpu"))
+    );
     world.submit(timed("vast", 5, "gpu", 50));
     world.settle();
     assert!(world.blocked("vast").1.contains("more than the limit"), "{:?}", world.blocked("vast"));
@@ -391,14 +449,22 @@ fn who_waits_for_a_limit_that_nobody_knows_the_end_of_is_passed_by_for_so_long_o
     world.submit(timed("large", 4, "gpu", 50));
     world.submit(timed("first", 2, "gpu", 10));
     world.settle();
-    assert_eq!((world.node_of("large"), world.node_of("first")), (None, Some("a")), "it is passed by");
+    assert_eq!(
+        (world.node_of("large"), world.node_of("first")),
+        (None, Some("a")),
+        "it is passed by"
+    );
     world.pass_seconds(61);
     world.change("first", |pod| pod.phase = Phase::Succeeded);
     world.settle();
     world.submit(timed("second", 2, "gpu", 10));
     world.submit(timed("other", 4, "default", 10));
     world.settle();
-    assert_eq!(world.node_of("second"), None, "the room that is left within the limit is kept for it");
+    assert_eq!(
+        world.node_of("second"),
+        None,
+        "the room that is left within the limit is kept for it"
+    );
     assert_eq!(world.node_of("other"), Some("a"), "and no nodes are");
     world.change("runs", |pod| pod.phase = Phase::Succeeded);
     world.settle();
@@ -414,13 +480,16 @@ fn a_limit_on_some_nodes_leaves_the_others() {
     }
     let limits = json!({"nodes": [{"nodeSelector": {"model": "a100"}, "resources": {"cpu": "2"}}]});
     queue(&mut world, "gpu", &json!({ "limits": limits }));
-    let on = |world: &World, node: &str| world.pods.values().filter(|pod| pod.node.as_deref() == Some(node)).count();
+    let on = |world: &World, node: &str| {
+        world.pods.values().filter(|pod| pod.node.as_deref() == Some(node)).count()
+    };
     for number in 0..7 {
         world.submit(timed(&format!("p{number}"), 1, "gpu", 100));
     }
     world.settle();
     assert_eq!((on(&world, "a100"), on(&world, "v100")), (2, 4));
-    let waits: Vec<String> = (0..7).map(|n| format!("p{n}")).filter(|name| world.node_of(name).is_none()).collect();
+    let waits: Vec<String> =
+        (0..7).map(|n| format!("p{n}")).filter(|name| world.node_of(name).is_none()).collect();
     assert_eq!(world.blocked(&waits[0]).0, "QueueLimit");
     world.submit(timed("other", 2, "default", 100));
     world.settle();
@@ -430,7 +499,11 @@ fn a_limit_on_some_nodes_leaves_the_others() {
 #[test]
 fn jobs_are_limited_in_all_and_of_each_namespace() {
     let mut world = backfilling(&[("a", 8)]);
-    queue(&mut world, "gpu", &json!({"limits": {"runningJobs": 3, "perNamespace": {"runningJobs": 2}}}));
+    queue(
+        &mut world,
+        "gpu",
+        &json!({"limits": {"runningJobs": 3, "perNamespace": {"runningJobs": 2}}}),
+    );
     let of = |name: &str, namespace: &str| {
         let mut pod = timed(name, 1, "gpu", 100);
         pod.id.key = ObjectKey::new(namespace, name);
@@ -440,21 +513,36 @@ fn jobs_are_limited_in_all_and_of_each_namespace() {
         world.submit(of(name, namespace));
         world.settle();
     }
-    let started = |world: &World| ["a0", "a1", "a2", "b0", "b1"].map(|name| world.node_of(name).is_some());
+    let started =
+        |world: &World| ["a0", "a1", "a2", "b0", "b1"].map(|name| world.node_of(name).is_some());
     assert_eq!(started(&world), [true, true, false, true, false]);
     let text = world.blocked("a2").1;
-    assert!(text.contains("2 of 2 used by namespace a: spec.limits.perNamespace.runningJobs"), "{text}");
-    assert!(world.blocked("b1").1.contains("3 of 3 used: spec.limits.runningJobs"), "{:?}", world.blocked("b1"));
+    assert!(
+        text.contains("2 of 2 used by namespace a: spec.limits.perNamespace.runningJobs"),
+        "{text}"
+    );
+    assert!(
+        world.blocked("b1").1.contains("3 of 3 used: spec.limits.runningJobs"),
+        "{:?}",
+        world.blocked("b1")
+    );
     world.change("b0", |pod| pod.phase = Phase::Succeeded);
     world.settle();
-    assert_eq!(started(&world), [true, true, false, true, true], "a2 is at the limit of its namespace still");
+    assert_eq!(
+        started(&world),
+        [true, true, false, true, true],
+        "a2 is at the limit of its namespace still"
+    );
 }
 
 #[test]
 fn a_gang_is_one_job_whose_pods_count_until_its_slots_are_given_back() {
     let mut world = backfilling(&[("a", 8)]);
     queue(&mut world, "gpu", &json!({"limits": {"runningJobs": 1, "resources": {"cpu": 2}}}));
-    world.tell(Event::Controller(Arc::new(Controller { queue: Some(Arc::from("gpu")), ..job("j", 2, 2) })));
+    world.tell(Event::Controller(Arc::new(Controller {
+        queue: Some(Arc::from("gpu")),
+        ..job("j", 2, 2)
+    })));
     for name in ["p0", "p1"] {
         world.submit(of_job(pod(name, 1), "j"));
     }
@@ -466,7 +554,12 @@ fn a_gang_is_one_job_whose_pods_count_until_its_slots_are_given_back() {
     world.settle();
     assert_eq!(world.node_of("waits"), None, "one of its pods runs");
     world.change("p1", |pod| pod.phase = Phase::Succeeded);
-    world.tell(Event::Controller(Arc::new(Controller { finished: true, succeeded: 2, wants: 0, ..job("j", 2, 2) })));
+    world.tell(Event::Controller(Arc::new(Controller {
+        finished: true,
+        succeeded: 2,
+        wants: 0,
+        ..job("j", 2, 2)
+    })));
     world.settle();
     assert_eq!(world.node_of("waits"), Some("a"));
 }
@@ -485,19 +578,29 @@ fn who_comes_to_a_full_queue_waits_outside_and_comes_in_by_turns() {
     assert_eq!(world.state("p0"), Some(JobState::Pending));
     let (reason, text) = world.blocked("p1");
     assert_eq!(reason, "QueueFull");
-    assert!(text.contains("1 jobs wait, as many as may: spec.limits.waitingJobs of FluxQueue gpu"), "{text}");
-    let place =
-        |world: &World, name: &str| world.record(name).status.as_ref().and_then(|status| status.queued_at.clone());
+    assert!(
+        text.contains("1 jobs wait, as many as may: spec.limits.waitingJobs of FluxQueue gpu"),
+        "{text}"
+    );
+    let place = |world: &World, name: &str| {
+        world.record(name).status.as_ref().and_then(|status| status.queued_at.clone())
+    };
     assert_eq!(place(&world, "p1"), None, "it has no place");
     world.restart();
     world.tell(Event::Queue(Arc::new(read("gpu", &json!({"limits": {"waitingJobs": 1}})))));
     world.list(&nodes, &[]);
     world.settle();
-    assert_eq!((world.blocked("p1").0, place(&world, "p0").is_some()), ("QueueFull".to_owned(), true));
+    assert_eq!(
+        (world.blocked("p1").0, place(&world, "p0").is_some()),
+        ("QueueFull".to_owned(), true)
+    );
     world.change("runs", |pod| pod.phase = Phase::Succeeded);
     world.settle();
     assert_eq!(world.node_of("p0"), Some("a"));
-    assert_eq!((world.blocked("p2").0, place(&world, "p1").is_some()), ("QueueFull".to_owned(), true));
+    assert_eq!(
+        (world.blocked("p2").0, place(&world, "p1").is_some()),
+        ("QueueFull".to_owned(), true)
+    );
 }
 
 #[test]
@@ -518,7 +621,11 @@ fn a_job_that_comes_in_from_outside_a_full_queue_goes_around_what_was_promised_m
     world.change("runs", |pod| pod.phase = Phase::Succeeded);
     world.settle();
     assert_eq!((world.node_of("first"), world.node_of("outside")), (Some("a"), None));
-    assert_eq!(start_of(&world, "low"), Some(promised - 50), "it is earlier, and not behind the other one");
+    assert_eq!(
+        start_of(&world, "low"),
+        Some(promised - 50),
+        "it is earlier, and not behind the other one"
+    );
     assert_eq!(start_of(&world, "outside"), Some(promised + 10));
     assert!(world.core.gauges().reservations_delayed.is_empty());
 }
@@ -539,7 +646,10 @@ fn a_limit_that_is_lowered_breaks_a_promise_and_that_is_said() {
     assert_eq!(world.core.gauges().reservations_delayed.get("edit"), Some(&1));
     queue(&mut world, "gpu", &json!({"limits": {"resources": {"cpu": 1}}}));
     world.settle();
-    assert_eq!((start_of(&world, "waits"), world.blocked("waits").0), (None, "QueueLimit".to_owned()));
+    assert_eq!(
+        (start_of(&world, "waits"), world.blocked("waits").0),
+        (None, "QueueLimit".to_owned())
+    );
 }
 
 #[test]
@@ -547,8 +657,9 @@ fn a_promise_that_a_limit_delays_says_who_outlived_his_walltime_though_he_is_on_
     let settings = CoreSettings { queue_policy: QueuePolicy::Easy, ..settings() };
     let mut world = World::told(settings, FunctionTable::builtin(), &[("a", 1), ("b", 4)]);
     queue(&mut world, "lab", &json!({"limits": {"runningJobs": 1}}));
-    let lasting =
-        |name: &str, cores, seconds| of_queue(Pod { lifetime: Lifetime::Seconds(seconds), ..pod(name, cores) }, "lab");
+    let lasting = |name: &str, cores, seconds| {
+        of_queue(Pod { lifetime: Lifetime::Seconds(seconds), ..pod(name, cores) }, "lab")
+    };
     world.submit(lasting("runs", 1, 100));
     world.settle();
     let started = world.now;
@@ -570,7 +681,12 @@ fn a_promise_that_a_limit_delays_says_who_outlived_his_walltime_though_he_is_on_
         .collect();
     assert!(!delayed.is_empty(), "{:?}", world.texts);
     for text in delayed {
-        assert!(text.starts_with("walltime: ") && text.contains("ns/runs-pod-") && text.contains("outlived"), "{text}");
+        assert!(
+            text.starts_with("walltime: ")
+                && text.contains("ns/runs-pod-")
+                && text.contains("outlived"),
+            "{text}"
+        );
     }
     let causes: Vec<&str> = world.core.gauges().reservations_delayed.into_keys().collect();
     assert_eq!(causes, ["walltime"]);
@@ -590,7 +706,10 @@ fn services_have_a_queue_of_their_own_where_there_is_one_and_are_not_behind_a_ga
     queue(&mut world, "services", &json!({"priority": 100, "limits": {"resources": {"cpu": 1}}}));
     world.submit(service("late", 1));
     world.settle();
-    assert_eq!((queue_of(&world, "early"), world.node_of("early")), ("services".to_owned(), Some("a")));
+    assert_eq!(
+        (queue_of(&world, "early"), world.node_of("early")),
+        ("services".to_owned(), Some("a"))
+    );
     assert_eq!(world.blocked("late").0, "QueueLimit", "within the limit of their queue only");
     assert_eq!(queue_of(&world, "large"), "default");
     let named = Pod { labels: of_queue(pod("p", 1), "default").labels, ..service("named", 1) };
@@ -607,11 +726,15 @@ fn a_queue_that_was_made_anew_does_not_have_the_status_of_the_one_before() {
         world.submit(of_queue(pod("p", 8), "gpu"));
         world.settle();
         world.pass_seconds(3);
-        let is_of_queue = |action: &Action| matches!(action.kind, ActionKind::WriteQueueStatus { .. });
+        let is_of_queue =
+            |action: &Action| matches!(action.kind, ActionKind::WriteQueueStatus { .. });
         let first = world.step().into_iter().find(is_of_queue).expect("its status is written");
         // Before the answer comes it is gone, and another one of the name is there.
         gone(&mut world, "gpu");
-        world.tell(Event::Queue(Arc::new(QueueObject { uid: Uid::from("another"), ..read("gpu", &json!({})) })));
+        world.tell(Event::Queue(Arc::new(QueueObject {
+            uid: Uid::from("another"),
+            ..read("gpu", &json!({}))
+        })));
         world.step();
         world.pass_seconds(3);
         world.step();

@@ -9,7 +9,8 @@ impl World {
     /// A quota of the namespace of all jobs leaves so many cores.
     fn quota(&mut self, uid: &str, cores: u64) {
         let id = ObjectRef { key: ObjectKey::new("ns", "team"), uid: Uid::from(uid) };
-        let left = Left { name: "requests.cpu".into(), resource: "cpu".into(), amount: 1000 * cores };
+        let left =
+            Left { name: "requests.cpu".into(), resource: "cpu".into(), amount: 1000 * cores };
         self.tell(Event::Quota(Arc::new(Quota { id, left: vec![left] })));
     }
 }
@@ -23,7 +24,11 @@ fn a_job_whose_pods_a_quota_would_refuse_is_not_released_and_holds_no_nodes() {
     world.settle();
     let text = "resourcequota team leaves 4 of requests.cpu, and its pods ask for 6";
     assert_eq!(world.blocked("large"), ("QuotaExceeded".to_owned(), text.to_owned()));
-    assert!(!world.is_released("large") && world.is_released("small"), "{:?}", world.record("small").status);
+    assert!(
+        !world.is_released("large") && world.is_released("small"),
+        "{:?}",
+        world.record("small").status
+    );
     // Others have the nodes meanwhile.
     world.submit(pod("other", 4));
     world.settle();
@@ -73,9 +78,15 @@ fn jobs_that_a_quota_leaves_room_for_one_by_one_are_released_one_by_one() {
         world.pass_seconds(1);
         world.settle();
     }
-    assert_eq!((world.is_released("second"), world.blocked("second").0.as_str()), (false, "QuotaExceeded"));
+    assert_eq!(
+        (world.is_released("second"), world.blocked("second").0.as_str()),
+        (false, "QuotaExceeded")
+    );
     assert_eq!(world.core.gauges().releases_failed, 0);
-    world.tell(Event::QuotaGone(ObjectRef { key: ObjectKey::new("ns", "team"), uid: Uid::from("1") }));
+    world.tell(Event::QuotaGone(ObjectRef {
+        key: ObjectKey::new("ns", "team"),
+        uid: Uid::from("1"),
+    }));
     world.settle();
     assert!(world.is_released("second"), "{:?}", world.record("second").status);
 }

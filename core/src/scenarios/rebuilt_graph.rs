@@ -1,4 +1,5 @@
-//! The resource graph is replaced by a new one while jobs wait: promises, ports and dates outlive that.
+//! The resource graph is replaced by a new one while jobs wait: promises, ports and dates outlive
+//! that.
 
 use super::neighbours::{constrained, racks_under};
 use super::promises::{lasting, reserved, starts, waiting_gang};
@@ -89,14 +90,15 @@ fn a_pod_that_comes_in_the_same_step_does_not_get_the_promised_room() {
     }
 }
 
-/// Under EASY backfill a gang has a promise although another job, of higher priority, is first in the
-/// queue by now: no walk would give the gang a new promise.
+/// Under EASY backfill a gang has a promise although another job, of higher priority, is first in
+/// the queue by now: no walk would give the gang a new promise.
 #[test]
 fn a_promise_that_no_walk_would_make_is_kept() {
     let nodes = [("n1", "r", 4), ("n2", "r", 4), ("n3", "r", 4), ("n4", "r", 2)];
     let mut world = racks_under(QueuePolicy::Easy, &nodes);
-    let only_on =
-        |node: &'static str, pod: Pod| constrained(pod, |asks| asks.node_selector = vec![("host".into(), node.into())]);
+    let only_on = |node: &'static str, pod: Pod| {
+        constrained(pod, |asks| asks.node_selector = vec![("host".into(), node.into())])
+    };
     assert!(starts(&mut world, only_on("n1", lasting("a", 4, 100))));
     assert!(starts(&mut world, only_on("n2", lasting("b", 4, 50))));
     world.tell(Event::Controller(Arc::new(job("j", 3, 3))));

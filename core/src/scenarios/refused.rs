@@ -1,4 +1,5 @@
-//! Writes that the API server refuses, or does not answer: nodes are not idle because of them, and pods are told.
+//! Writes that the API server refuses, or does not answer: nodes are not idle because of them, and
+//! pods are told.
 
 use super::*;
 use crate::QueuePolicy;
@@ -6,7 +7,8 @@ use crate::QueuePolicy;
 /// What the API server says.
 const WORDS: &str = "403: the namespace is not approved";
 
-/// Like [`World::settle`], but actions for which `instead` has an outcome get that outcome. Returns how often that was.
+/// Like [`World::settle`], but actions for which `instead` has an outcome get that outcome. Returns
+/// how often that was.
 pub(super) fn settle_but(world: &mut World, instead: impl Fn(&Action) -> Option<Outcome>) -> usize {
     let mut count = 0;
     for _ in 0..100 {
@@ -53,7 +55,8 @@ pub(super) fn of_namespace(namespace: &str, mut pod: Pod) -> Pod {
 /// Bindings in namespace "ns" are refused.
 fn refused_bindings(action: &Action) -> Option<Outcome> {
     let refused = || Outcome::Bind(BindOutcome::Refused(WORDS.to_owned()));
-    matches!(&action.kind, ActionKind::Bind { pod, .. } if &*pod.key.namespace == "ns").then(refused)
+    matches!(&action.kind, ActionKind::Bind { pod, .. } if &*pod.key.namespace == "ns")
+        .then(refused)
 }
 
 /// Bindings in namespace "ns" have no answer.
@@ -86,7 +89,11 @@ fn a_gang_whose_bindings_are_refused_gives_its_nodes_back_and_says_why() {
         settle_but(&mut world, refused_bindings);
         assert_eq!(world.blocked("j"), ("BindFailed".to_owned(), format!("pod ns/p0: {WORDS}")));
         for name in ["p0", "p1"] {
-            assert!(world.conditions[name].message.contains(WORDS), "{name}: {:?}", world.conditions);
+            assert!(
+                world.conditions[name].message.contains(WORDS),
+                "{name}: {:?}",
+                world.conditions
+            );
         }
         victim(&mut world, "victim");
         settle_but(&mut world, refused_bindings);
@@ -98,7 +105,11 @@ fn a_gang_whose_bindings_are_refused_gives_its_nodes_back_and_says_why() {
         assert_eq!(world.core.gauges().placements_withdrawn, 11 + 1);
         world.pass_seconds(301);
         world.settle();
-        assert_eq!((world.node_of("p0"), world.node_of("p1")), (Some("a"), Some("a")), "{queue_policy:?}");
+        assert_eq!(
+            (world.node_of("p0"), world.node_of("p1")),
+            (Some("a"), Some("a")),
+            "{queue_policy:?}"
+        );
     }
 }
 
@@ -117,7 +128,11 @@ fn a_gang_of_which_one_is_bound_keeps_the_seats_of_the_others_for_a_minute() {
     seconds_go_by_but(&mut world, 10, second);
     assert_eq!(world.node_of("small"), Some("a"), "it is given back");
     let status = world.record("j").status.clone().expect("a status");
-    let degraded = status.conditions.iter().find(|condition| condition.type_ == "Degraded").expect("it says so");
+    let degraded = status
+        .conditions
+        .iter()
+        .find(|condition| condition.type_ == "Degraded")
+        .expect("it says so");
     assert!(degraded.status == "True" && degraded.message.contains(WORDS), "{degraded:?}");
     world.change("small", |pod| pod.phase = Phase::Succeeded);
     for _ in 0..301 {
@@ -167,7 +182,8 @@ fn a_binding_that_takes_effect_late_begins_its_gang() {
     let mut world = World::new(&[("a", 4)]);
     world.submit_gang(2);
     seconds_go_by_but(&mut world, 12, |action| {
-        unanswered_bindings(action).or_else(|| refused_bindings(action).filter(|_| names_pod(action, "p1")))
+        unanswered_bindings(action)
+            .or_else(|| refused_bindings(action).filter(|_| names_pod(action, "p1")))
     });
     world.change("p0", |pod| pod.node = Some("a".into()));
     for _ in 0..120 {
@@ -184,7 +200,11 @@ fn a_job_whose_flux_job_is_refused_is_told_and_claims_nothing() {
         let mut world = World::told(told, FunctionTable::builtin(), &[("a", 4)]);
         world.submit_gang(2);
         settle_but(&mut world, refused_creation);
-        assert!(world.conditions["p0"].message.contains("exceeded quota"), "{:?}", world.conditions);
+        assert!(
+            world.conditions["p0"].message.contains("exceeded quota"),
+            "{:?}",
+            world.conditions
+        );
         victim(&mut world, "victim");
         settle_but(&mut world, refused_creation);
         assert_eq!(world.node_of("victim"), Some("a"), "{queue_policy:?}");
@@ -197,7 +217,8 @@ fn a_job_whose_flux_job_is_refused_is_told_and_claims_nothing() {
     }
 }
 
-/// Carries out what is asked for; but before each status of a FluxJob in namespace "ns" is written, somebody changes that FluxJob.
+/// Carries out what is asked for; but before each status of a FluxJob in namespace "ns" is written,
+/// somebody changes that FluxJob.
 fn settle_while_edited(world: &mut World, workload: &str) -> u64 {
     let mut conflicts = 0;
     for _ in 0..100 {
@@ -209,7 +230,9 @@ fn settle_while_edited(world: &mut World, workload: &str) -> u64 {
             match &action.kind {
                 ActionKind::WriteStatus { job, .. } if &*job.key.namespace == "ns" => {
                     conflicts += 1;
-                    let version = |known: Option<&str>| known.map_or(0, |known| known.parse().expect("a number"));
+                    let version = |known: Option<&str>| {
+                        known.map_or(0, |known| known.parse().expect("a number"))
+                    };
                     world.change_record(workload, |record| {
                         let known: u64 = version(record.metadata.resource_version.as_deref());
                         record.metadata.resource_version = Some((known + 1).to_string());
@@ -236,7 +259,11 @@ fn a_gang_whose_flux_job_changes_before_each_write_gives_its_nodes_back() {
             conflicts += settle_while_edited(&mut world, "j");
         }
         assert_eq!(world.node_of("victim"), Some("a"), "{queue_policy:?}");
-        assert!(world.conditions["p0"].message.contains("changes before each write"), "{:?}", world.conditions);
+        assert!(
+            world.conditions["p0"].message.contains("changes before each write"),
+            "{:?}",
+            world.conditions
+        );
         for _ in 0..1200 {
             world.pass_seconds(1);
             conflicts += settle_while_edited(&mut world, "j");
@@ -307,7 +334,11 @@ fn a_job_that_has_lost_a_race_is_not_overtaken_by_later_ones() {
         assert_eq!(world.node_of("behind"), None, "{queue_policy:?}");
         world.pass_seconds(1);
         world.settle();
-        assert_eq!((world.node_of("p0"), world.node_of("p1")), (Some("b"), Some("b")), "{queue_policy:?}");
+        assert_eq!(
+            (world.node_of("p0"), world.node_of("p1")),
+            (Some("b"), Some("b")),
+            "{queue_policy:?}"
+        );
     }
 }
 
@@ -335,7 +366,8 @@ fn a_pod_that_is_placed_and_rejected_again_and_again_is_tried_after_pauses_and_t
     assert!(world.conditions["p"].message.contains("does not fit on a"), "{:?}", world.conditions);
 }
 
-/// Gangs of two, in a ring: each has a pod on its node, and the other one may only go to the node of the next.
+/// Gangs of two, in a ring: each has a pod on its node, and the other one may only go to the node
+/// of the next.
 fn ring(nodes: &[&'static str]) -> Vec<(fluxqueue_api::DegradedReason, String)> {
     use super::neighbours::constrained;
     let mut world = World::new(&[]);
@@ -361,7 +393,8 @@ fn ring(nodes: &[&'static str]) -> Vec<(fluxqueue_api::DegradedReason, String)> 
         world.pass_seconds(1);
         world.settle();
     }
-    let stalled = world.core.jobs.all.values().map(|job| job.stalled.clone().expect("its time is over"));
+    let stalled =
+        world.core.jobs.all.values().map(|job| job.stalled.clone().expect("its time is over"));
     stalled.map(|stalled| (stalled.reason, stalled.message)).collect()
 }
 
@@ -369,7 +402,8 @@ fn ring(nodes: &[&'static str]) -> Vec<(fluxqueue_api::DegradedReason, String)> 
 fn rings_of_jobs_that_wait_for_each_other_are_named() {
     for nodes in [&["a", "b"][..], &["a", "b", "c"], &["a", "b", "c", "d", "e"]] {
         let stalled = ring(nodes);
-        let is_named = |(reason, _): &(fluxqueue_api::DegradedReason, String)| reason.as_str() == "MutualWait";
+        let is_named =
+            |(reason, _): &(fluxqueue_api::DegradedReason, String)| reason.as_str() == "MutualWait";
         assert!(stalled.len() == nodes.len() && stalled.iter().all(is_named), "{stalled:?}");
         for at in 1..nodes.len() {
             assert!(stalled[0].1.contains(&format!("ns/g{at}-job-")), "{stalled:?}");
@@ -388,7 +422,11 @@ fn a_pod_that_follows_all_others_and_is_refused_claims_nothing() {
         world.settle();
         assert_eq!(world.node_of("p0"), Some("a"));
         world.change("p0", |pod| pod.phase = Phase::Succeeded);
-        world.tell(Event::Controller(Arc::new(Controller { succeeded: 1, wants: 1, ..job("j", 1, 2) })));
+        world.tell(Event::Controller(Arc::new(Controller {
+            succeeded: 1,
+            wants: 1,
+            ..job("j", 1, 2)
+        })));
         world.submit(of_job(pod("p1", 4), "j"));
         settle_but(&mut world, refused_bindings);
         assert_eq!(world.blocked("j"), ("BindFailed".to_owned(), format!("pod ns/p1: {WORDS}")));
@@ -404,7 +442,8 @@ fn a_pod_that_follows_all_others_and_is_refused_claims_nothing() {
     }
 }
 
-/// A pod more is wanted of a gang that runs, there is no room for it, and for a while its FluxJob is refused.
+/// A pod more is wanted of a gang that runs, there is no room for it, and for a while its FluxJob
+/// is refused.
 #[test]
 fn what_else_is_in_the_way_is_said_again_when_a_flux_job_is_written_again() {
     let refused_status = |action: &Action| {
@@ -428,7 +467,11 @@ fn what_else_is_in_the_way_is_said_again_when_a_flux_job_is_written_again() {
         world.settle();
     }
     assert_eq!(reasons(&world), Some(fluxqueue_api::BlockedReason::InsufficientResources));
-    assert!(world.conditions["p2"].message.contains("Insufficient cpu"), "{:?}", world.conditions["p2"]);
+    assert!(
+        world.conditions["p2"].message.contains("Insufficient cpu"),
+        "{:?}",
+        world.conditions["p2"]
+    );
 }
 
 /// A gang is promised a start, and then its FluxJob is refused.
@@ -440,7 +483,9 @@ fn a_flux_job_that_says_it_cannot_be_written_promises_nothing() {
     world.settle();
     world.submit_gang(2);
     world.settle();
-    let promised = |world: &World| world.record("j").status.as_ref().is_some_and(|status| status.reservation.is_some());
+    let promised = |world: &World| {
+        world.record("j").status.as_ref().is_some_and(|status| status.reservation.is_some())
+    };
     assert!(promised(&world));
     let refused_status = |action: &Action| {
         let refused = || Outcome::Write(WriteOutcome::Refused(WORDS.to_owned()));
@@ -453,7 +498,10 @@ fn a_flux_job_that_says_it_cannot_be_written_promises_nothing() {
         world.pass_seconds(1);
         settle_but(&mut world, |action| {
             let ActionKind::WriteStatus { status, .. } = &action.kind else { return None };
-            let cannot = status.blocked_by.iter().any(|it| it.reason == fluxqueue_api::BlockedReason::BindFailed);
+            let cannot = status
+                .blocked_by
+                .iter()
+                .any(|it| it.reason == fluxqueue_api::BlockedReason::BindFailed);
             assert!(!cannot || status.reservation.is_none(), "{status:?}");
             None
         });

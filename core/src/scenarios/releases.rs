@@ -1,4 +1,5 @@
-//! Releases of Jobs that wait without pods, and that come to nothing: what this costs the namespace.
+//! Releases of Jobs that wait without pods, and that come to nothing: what this costs the
+//! namespace.
 
 use super::stand_ins::{marked, pods_of};
 use super::*;

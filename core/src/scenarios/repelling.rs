@@ -5,7 +5,8 @@ use super::promises::{lasting, reserved, starts};
 use super::*;
 use crate::QueuePolicy;
 
-/// Pods that start at their own time wait behind these: two nodes in one rack and one in another, each half full until some time.
+/// Pods that start at their own time wait behind these: two nodes in one rack and one in another,
+/// each half full until some time.
 fn busy(policy: QueuePolicy) -> World {
     let mut world = racks_under(policy, &[("a1", "a", 8), ("a2", "a", 8), ("b1", "b", 8)]);
     for (node, seconds) in [("a1", 100), ("a2", 200), ("b1", 300)] {
@@ -50,7 +51,8 @@ fn comes_true(world: &mut World) {
     assert!(world.core.gauges().reservations_delayed.is_empty());
 }
 
-const BACKFILL: [QueuePolicy; 3] = [QueuePolicy::Easy, QueuePolicy::Hybrid, QueuePolicy::Conservative];
+const BACKFILL: [QueuePolicy; 3] =
+    [QueuePolicy::Easy, QueuePolicy::Hybrid, QueuePolicy::Conservative];
 
 #[test]
 fn a_lone_pod_goes_to_no_domain_that_is_promised_to_whom_it_repels() {
@@ -59,7 +61,11 @@ fn a_lone_pod_goes_to_no_domain_that_is_promised_to_whom_it_repels() {
         world.submit(shy("by-rack", "x", "rack", 1_000));
         world.submit(shy("by-host", "x", "host", 1_000));
         world.settle();
-        assert_eq!((world.node_of("by-rack"), world.node_of("by-host")), (Some("b1"), Some("a2")), "{policy:?}");
+        assert_eq!(
+            (world.node_of("by-rack"), world.node_of("by-host")),
+            (Some("b1"), Some("a2")),
+            "{policy:?}"
+        );
         comes_true(&mut world);
     }
 }
@@ -73,7 +79,8 @@ fn who_repels_others_than_those_who_are_promised_a_node_goes_there() {
     comes_true(&mut world);
 }
 
-/// The nodes of a promise are made anew without those to which its pods may not come now: they would not be theirs while it runs.
+/// The nodes of a promise are made anew without those to which its pods may not come now: they
+/// would not be theirs while it runs.
 #[test]
 fn who_would_end_before_the_promised_start_waits_all_the_same() {
     let mut world = promised(QueuePolicy::Conservative);
@@ -83,7 +90,11 @@ fn who_would_end_before_the_promised_start_waits_all_the_same() {
     world.settle();
     assert_eq!(world.node_of("fills-too"), Some("b1"));
     assert!(!starts(&mut world, shy("short", "x", "rack", 10)));
-    assert!(world.blocked("short").1.starts_with("waits behind ns/waits-"), "{:?}", world.blocked("short"));
+    assert!(
+        world.blocked("short").1.starts_with("waits behind ns/waits-"),
+        "{:?}",
+        world.blocked("short")
+    );
     comes_true(&mut world);
 }
 
@@ -97,7 +108,11 @@ fn a_gang_of_which_some_repel_goes_to_no_domain_that_is_promised_to_whom_they_re
             world.submit(of_job(shy(name, "x", "rack", 1_000), "j"));
         }
         world.settle();
-        assert_eq!((world.node_of("p1"), world.node_of("p2")), (Some("b1"), Some("b1")), "{policy:?}");
+        assert_eq!(
+            (world.node_of("p1"), world.node_of("p2")),
+            (Some("b1"), Some("b1")),
+            "{policy:?}"
+        );
         assert!(world.node_of("p0").is_some());
         comes_true(&mut world);
     }
@@ -135,8 +150,18 @@ fn one_of_higher_priority_goes_there_and_breaks_the_promise_for_that() {
             world.settle();
             world.pass_seconds(1);
         }
-        assert_eq!((world.node_of("shy"), world.node_of("waits")), (Some("a1"), None), "{policy:?}");
-        let delayed: Vec<_> = world.core.gauges().reservations_delayed.iter().map(|(cause, n)| (*cause, *n)).collect();
+        assert_eq!(
+            (world.node_of("shy"), world.node_of("waits")),
+            (Some("a1"), None),
+            "{policy:?}"
+        );
+        let delayed: Vec<_> = world
+            .core
+            .gauges()
+            .reservations_delayed
+            .iter()
+            .map(|(cause, n)| (*cause, *n))
+            .collect();
         assert_eq!(delayed, [("priority", 1)], "{policy:?}");
     }
 }
@@ -154,7 +179,11 @@ fn nodes_that_are_held_without_a_date_are_kept_from_whom_repels_their_holder() {
         world.submit(shy("shy", "x", "rack", 1_000));
         world.submit(shy("bold", "z", "rack", 1_000));
         world.settle();
-        assert_eq!((world.node_of("shy"), world.node_of("bold")), (Some("b1"), Some("a2")), "{policy:?}");
+        assert_eq!(
+            (world.node_of("shy"), world.node_of("bold")),
+            (Some("b1"), Some("a2")),
+            "{policy:?}"
+        );
         world.change("busy", |pod| pod.phase = Phase::Succeeded);
         world.settle();
         assert_eq!(world.node_of("waits"), Some("a1"), "{policy:?}");
@@ -167,7 +196,9 @@ fn who_repels_where_a_promise_was_waits_for_the_record_of_the_one_who_has_left()
     // What comes to be promised elsewhere is better, and not written at once.
     world.pass_seconds(1);
     world.change("busy-b1", |pod| pod.phase = Phase::Succeeded);
-    let other_node = |constraints: &mut Constraints| constraints.node_selector.push(("host".into(), "a2".into()));
+    let other_node = |constraints: &mut Constraints| {
+        constraints.node_selector.push(("host".into(), "a2".into()))
+    };
     world.submit(constrained(shy("shy", "x", "rack", 1_000), other_node));
     let actions = world.step();
     let bound = |actions: &[Action]| -> Vec<String> {
@@ -177,18 +208,25 @@ fn who_repels_where_a_promise_was_waits_for_the_record_of_the_one_who_has_left()
         });
         binds.collect()
     };
-    assert_eq!(bound(&actions), ["waits on b1"], "a successor would still read that the first node is promised");
+    assert_eq!(
+        bound(&actions),
+        ["waits on b1"],
+        "a successor would still read that the first node is promised"
+    );
     world.carry_out_all(actions);
     world.settle();
     assert_eq!(world.node_of("shy"), Some("a2"));
 }
 
-/// Also where it has a reservation that could not be made now: one of higher priority has come since, and holds the only one.
+/// Also where it has a reservation that could not be made now: one of higher priority has come
+/// since, and holds the only one.
 #[test]
 fn what_is_promised_stands_when_pods_come_that_would_keep_it_away_elsewhere() {
     for policy in BACKFILL {
         let mut world = promised(policy);
-        let there = |constraints: &mut Constraints| constraints.node_selector.push(("host".into(), "b1".into()));
+        let there = |constraints: &mut Constraints| {
+            constraints.node_selector.push(("host".into(), "b1".into()))
+        };
         world.submit(Pod { priority: 10, ..constrained(lasting("ahead", 6, 50), there) });
         world.settle();
         assert_eq!(reserved(&world, "ahead"), Some((Some(2300), "b1".to_owned())), "{policy:?}");
@@ -212,7 +250,13 @@ fn what_is_promised_beside_another_schedulers_pod_that_repels_is_looked_at_at_on
         world.submit(on(shy("theirs-a", "x", "rack", 10_000), "a2"));
         world.settle();
         assert_eq!(reserved(&world, "waits").and_then(|(start, _)| start), None, "{policy:?}");
-        let delayed: Vec<_> = world.core.gauges().reservations_delayed.iter().map(|(cause, n)| (*cause, *n)).collect();
+        let delayed: Vec<_> = world
+            .core
+            .gauges()
+            .reservations_delayed
+            .iter()
+            .map(|(cause, n)| (*cause, *n))
+            .collect();
         assert_eq!(delayed, [("capacity", 1)], "{policy:?}");
     }
 }
@@ -234,8 +278,16 @@ fn who_is_kept_away_by_one_for_whom_nodes_are_held_stays_out_of_their_domain() {
         // For this one the other rack is too small by now.
         world.submit(Pod { labels: labels("x"), ..pod("behind", 4) });
         world.settle();
-        assert_eq!((world.node_of("kept-out"), world.node_of("behind")), (Some("b1"), None), "{policy:?}");
-        assert!(world.blocked("behind").1.starts_with("waits behind ns/waits-"), "{:?}", world.blocked("behind"));
+        assert_eq!(
+            (world.node_of("kept-out"), world.node_of("behind")),
+            (Some("b1"), None),
+            "{policy:?}"
+        );
+        assert!(
+            world.blocked("behind").1.starts_with("waits behind ns/waits-"),
+            "{:?}",
+            world.blocked("behind")
+        );
         world.change("busy", |pod| pod.phase = Phase::Succeeded);
         world.settle();
         assert_eq!(world.node_of("waits"), Some("a1"), "{policy:?}");

@@ -93,7 +93,10 @@ fn a_clock_that_jumps_moves_planned_ends_only() {
     world.look_ahead();
     // On record by that clock.
     assert_eq!(world.estimate("waits"), Some((EstimateKind::Projected, started.seconds() + 7200)));
-    assert!(world.core.next_wake().is_some_and(|wake| wake.seconds() < world.now.seconds() + 60), "timers go on");
+    assert!(
+        world.core.next_wake().is_some_and(|wake| wake.seconds() < world.now.seconds() + 60),
+        "timers go on"
+    );
     // Back again: nothing is undone.
     world.tell(Event::ClockOffset(0));
     world.pass_seconds(2);
@@ -147,7 +150,8 @@ fn a_retained_slot_is_retained_by_the_next_process() {
     assert_eq!(world.node_of("p2"), Some("a"));
 }
 
-/// The slot of a pod that has ended so many seconds ahead, by the server's clock, is not retained by a process that begins ten minutes later.
+/// The slot of a pod that has ended so many seconds ahead, by the server's clock, is not retained
+/// by a process that begins ten minutes later.
 fn judge_slot_of_who_ended(ahead_secs: u64) {
     let nodes = [("a", 2), ("b", 2)];
     let mut world = with_job_of_two(&nodes);
@@ -173,7 +177,10 @@ fn who_waits_to_join_a_gang_does_not_get_the_room_of_one_who_has_left_by_a_resta
     let mut world = with_job_of_two(&nodes);
     world.submit(pod("other", 2));
     world.settle();
-    assert_eq!((world.node_of("p0"), world.node_of("p1"), world.node_of("other")), (Some("a"), Some("a"), Some("b")));
+    assert_eq!(
+        (world.node_of("p0"), world.node_of("p1"), world.node_of("other")),
+        (Some("a"), Some("a"), Some("b"))
+    );
     world.change("p0", |pod| pod.phase = Phase::Succeeded);
     world.settle();
     world.pass_seconds(600);
@@ -248,10 +255,14 @@ fn what_was_in_the_way_of_pods_that_nobody_wants_any_more_is_not_said() {
     world.submit_gang(4);
     world.settle();
     assert_eq!(world.blocked("j").0, "Unsatisfiable");
-    let suspended = Controller { wants: 0, parallelism: 0, can_start_together: 0, ..job("j", 2, 2) };
+    let suspended =
+        Controller { wants: 0, parallelism: 0, can_start_together: 0, ..job("j", 2, 2) };
     world.tell(Event::Controller(Arc::new(suspended.clone())));
     world.settle();
-    assert_eq!(world.record("j").status.as_ref().map(|status| status.blocked_by.clone()), Some(Vec::new()));
+    assert_eq!(
+        world.record("j").status.as_ref().map(|status| status.blocked_by.clone()),
+        Some(Vec::new())
+    );
     world.show_conditions(&["p0", "p1"]);
     let writes = writes_after_restart(&mut world, &[("a", 1)], &[suspended]);
     assert!(writes.is_empty(), "{writes:#?}");
@@ -384,7 +395,8 @@ fn what_was_said_stays_though_something_else_matters_most_by_now() {
     assert_eq!(status.blocked_by.len(), 2, "{:?}", status.blocked_by);
     status.blocked_by.reverse();
     let said = Blockers::of(status.blocked_by.clone()).expect("it is blocked");
-    (status.conditions[0].reason, status.conditions[0].message) = (said.reason().to_string(), said.text());
+    (status.conditions[0].reason, status.conditions[0].message) =
+        (said.reason().to_string(), said.text());
     let writes = writes_after_restart(&mut world, &nodes, &[]);
     assert!(writes.is_empty(), "{writes:#?}");
 }
@@ -394,7 +406,9 @@ fn queue_writes(world: &mut World, seconds: i64) -> Vec<String> {
     let mut writes = Vec::new();
     for _ in 0..seconds {
         let actions = world.step();
-        let of_queues = actions.iter().filter(|action| matches!(action.kind, ActionKind::WriteQueueStatus { .. }));
+        let of_queues = actions
+            .iter()
+            .filter(|action| matches!(action.kind, ActionKind::WriteQueueStatus { .. }));
         writes.extend(of_queues.map(|action| format!("{:?}", action.kind)));
         world.carry_out_all(actions);
         world.pass_seconds(1);
@@ -426,6 +440,7 @@ fn a_pod_whose_maker_is_gone_counts_in_its_queue_as_before() {
 }
 
 #[test]
-fn a_slot_whose_pod_has_ended_by_a_clock_that_was_set_back_since_is_not_retained_by_the_next_process() {
+fn a_slot_whose_pod_has_ended_by_a_clock_that_was_set_back_since_is_not_retained_by_the_next_process()
+ {
     judge_slot_of_who_ended(3600);
 }

@@ -1,4 +1,5 @@
-//! Roles in a job, such as a launcher and its workers: rules about levels for each by itself, and slices of the pods of one.
+//! Roles in a job, such as a launcher and its workers: rules about levels for each by itself, and
+//! slices of the pods of one.
 
 use std::collections::BTreeSet;
 
@@ -54,8 +55,12 @@ fn submit_two_roles(world: &mut World, says: Says, ask: impl Fn(Pod) -> Pod) {
 
 #[test]
 fn roles_that_ask_for_the_same_are_each_in_a_rack() {
-    let labels =
-        [REPLICATED_JOB, "training.kubeflow.org/replica-type", "training.kubeflow.org/job-role", "ray.io/group"];
+    let labels = [
+        REPLICATED_JOB,
+        "training.kubeflow.org/replica-type",
+        "training.kubeflow.org/job-role",
+        "ray.io/group",
+    ];
     for says in labels.map(Says::Label).into_iter().chain([Says::Owner, Says::Nothing]) {
         let mut world = racks(settings());
         submit_two_roles(&mut world, says, role_in_a_rack);
@@ -93,7 +98,8 @@ fn who_replaces_a_pod_is_where_its_role_is() {
         world.settle();
         assert_eq!(world.node_of("y2"), None, "the rack of its role is full");
         let message = &world.conditions["y2"].message;
-        let text = format!("The rest of its job is in rack {rack}, which has no room for 1 pod more.");
+        let text =
+            format!("The rest of its job is in rack {rack}, which has no room for 1 pod more.");
         assert!(message.contains(&text), "{message}");
         world.change(&format!("on-{lost}"), |pod| pod.phase = Phase::Succeeded);
         world.settle();
@@ -114,7 +120,8 @@ fn who_replaces_a_pod_of_a_job_whose_pods_were_resized_is_where_they_are() {
         });
     }
     world.settle();
-    let full: Vec<&str> = NODES.iter().filter(|(_, of)| of.starts_with(rack)).map(|(name, _)| *name).collect();
+    let full: Vec<&str> =
+        NODES.iter().filter(|(_, of)| of.starts_with(rack)).map(|(name, _)| *name).collect();
     fill(&mut world, &full);
     world.change("j1", |pod| pod.phase = Phase::Failed);
     world.submit(role_in_a_rack(of_job(pod("j2", 1), "j")));
@@ -135,19 +142,30 @@ fn a_spread_may_be_for_each_role() {
         }
         world.settle();
         assert_eq!(world.bound() == 8, starts, "{of:?}");
-        let most =
-            |role: &str| ['a', 'b', 'c'].map(|rack| racks_of(&world, role).matches(rack).count()).into_iter().max();
+        let most = |role: &str| {
+            ['a', 'b', 'c']
+                .map(|rack| racks_of(&world, role).matches(rack).count())
+                .into_iter()
+                .max()
+        };
         assert!(most("x") <= Some(2) && most("y") <= Some(2), "{of:?}");
     }
 }
 
-/// A JobSet with one replicated Job of so many Jobs of so many pods of 1 core each, in slices: `w-0-0`, `w-0-1` and so on.
+/// A JobSet with one replicated Job of so many Jobs of so many pods of 1 core each, in slices:
+/// `w-0-0`, `w-0-1` and so on.
 fn submit_job_set(world: &mut World, jobs: u32, pods: u32, slices: u32) {
     for at in 0..jobs {
         let name = format!("w-{at}");
         world.tell(Event::Controller(Arc::new(job(&name, pods, pods))));
         for index in 0..pods {
-            world.submit(of_job_set(&name, at, index, (jobs * pods, slices), &format!("{name}-{index}")));
+            world.submit(of_job_set(
+                &name,
+                at,
+                index,
+                (jobs * pods, slices),
+                &format!("{name}-{index}"),
+            ));
         }
     }
     world.settle();
@@ -156,7 +174,11 @@ fn submit_job_set(world: &mut World, jobs: u32, pods: u32, slices: u32) {
 fn of_job_set(job: &str, at: u32, index: u32, (pods, slices): (u32, u32), name: &str) -> Pod {
     let labels = [(REPLICATED_JOB, "w"), (JOB_INDEX, &*at.to_string())];
     let pod = of_group(of_job(labelled(&labels, pod(name, 1)), job), "set", Ok(pods));
-    rule(LevelBound::Required, RuleScope::Slice(slices), Pod { completion_index: Some(index), ..pod })
+    rule(
+        LevelBound::Required,
+        RuleScope::Slice(slices),
+        Pod { completion_index: Some(index), ..pod },
+    )
 }
 
 #[test]
@@ -165,11 +187,16 @@ fn slices_of_a_job_set_are_numbered_job_by_job() {
     for (jobs, pods, size) in [(4, 2, 2), (4, 2, 4), (2, 4, 2), (3, 2, 4)] {
         let mut world = racks(settings());
         submit_job_set(&mut world, jobs, pods, size);
-        let names: Vec<String> =
-            (0..jobs).flat_map(|at| (0..pods).map(move |index| format!("w-{at}-{index}"))).collect();
+        let names: Vec<String> = (0..jobs)
+            .flat_map(|at| (0..pods).map(move |index| format!("w-{at}-{index}")))
+            .collect();
         for slice in names.chunks(size as usize) {
-            let racks: BTreeSet<Option<char>> = slice.iter().map(|name| rack_of(&world, name)).collect();
-            assert!(racks.len() == 1 && !racks.contains(&None), "{jobs} Jobs of {pods}, {slice:?}: {racks:?}");
+            let racks: BTreeSet<Option<char>> =
+                slice.iter().map(|name| rack_of(&world, name)).collect();
+            assert!(
+                racks.len() == 1 && !racks.contains(&None),
+                "{jobs} Jobs of {pods}, {slice:?}: {racks:?}"
+            );
         }
     }
 }
@@ -190,7 +217,9 @@ fn slices_go_by_the_numbers_of_pods_or_by_names() {
     // How pods are numbered; the pods of each of three slices.
     let by_label = [["p5", "p3"], ["p4", "p0"], ["p2", "p1"]];
     let by_name = [["p7", "p8"], ["p9", "p10"], ["p11", "p12"]];
-    for (label, slices) in [(Some("training.kubeflow.org/replica-index"), by_label), (None, by_name)] {
+    for (label, slices) in
+        [(Some("training.kubeflow.org/replica-index"), by_label), (None, by_name)]
+    {
         let mut world = racks(settings());
         fill(&mut world, &["b1"]);
         // Each pod has a node to itself.
@@ -213,8 +242,10 @@ fn a_role_is_asked_for_by_the_object_that_makes_its_pods_as_well() {
     let mut world = racks(settings());
     let levels: Arc<[LevelRule]> = within(LevelBound::Required, "rack", RuleScope::Role);
     for role in ["x", "y"] {
-        world
-            .tell(Event::Controller(Arc::new(Controller { levels: Ok(Some(Arc::clone(&levels))), ..job(role, 2, 2) })));
+        world.tell(Event::Controller(Arc::new(Controller {
+            levels: Ok(Some(Arc::clone(&levels))),
+            ..job(role, 2, 2)
+        })));
         for at in 0..2 {
             world.submit(of_group(of_job(pod(&format!("{role}{at}"), 2), role), "g", Ok(4)));
         }

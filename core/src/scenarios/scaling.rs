@@ -1,5 +1,5 @@
-//! What an event costs does not depend on how much else there is. Counted, not timed: jobs that are looked at, requests that
-//! are tried.
+//! What an event costs does not depend on how much else there is. Counted, not timed: jobs that are
+//! looked at, requests that are tried.
 
 use fluxqueue_workload::constraints::{NodeSelectorTerm, Operator, Requirement};
 
@@ -12,8 +12,8 @@ struct Work {
     tried: u64,
 }
 
-/// Nodes `n0`, `n1`, ..., each with a running gang of one pod on it, and as many gangs and groups of two that wait for them, each
-/// of a shape of its own.
+/// Nodes `n0`, `n1`, ..., each with a running gang of one pod on it, and as many gangs and groups
+/// of two that wait for them, each of a shape of its own.
 fn full(size: u64) -> World {
     let names: Vec<String> = (0..size).map(|at| format!("n{at}")).collect();
     let nodes: Vec<(&str, u64)> = names.iter().map(|name| (name.as_str(), 4)).collect();
@@ -63,7 +63,11 @@ fn on_one_of(name: &str, cores: u64, nodes: &[u64]) -> Pod {
 fn cost(world: &mut World, event: impl FnOnce(&mut World)) -> Work {
     let count = |world: &World| {
         let gauges = world.core.gauges();
-        let tried = gauges.attempts.iter().map(|attempts| attempts.scheduled + attempts.unschedulable).sum::<u64>();
+        let tried = gauges
+            .attempts
+            .iter()
+            .map(|attempts| attempts.scheduled + attempts.unschedulable)
+            .sum::<u64>();
         (gauges.jobs_looked_at, tried)
     };
     let before = count(world);

@@ -30,13 +30,19 @@ fn a_node_is_counted_once_for_a_reason_however_many_shapes_find_it_closed() {
     world.tell(Event::Node(Arc::new(Node { unschedulable: true, ..Node::clone(&node("c2", 2)) })));
     // Of different shapes, and for different times.
     let lasts = |pod, seconds| Pod { lifetime: Lifetime::Seconds(seconds), ..pod };
-    gang(&mut world, "g", [lasts(pod("p0", 3), 10), lasts(pod("p1", 4), 10), lasts(pod("p2", 5), 20)]);
+    gang(
+        &mut world,
+        "g",
+        [lasts(pod("p0", 3), 10), lasts(pod("p1", 4), 10), lasts(pod("p2", 5), 20)],
+    );
     let (_, message) = world.blocked("g");
     let counts = "0/7 nodes are available: 1 node(s) were unschedulable, 6 Insufficient cpu.";
     let (said, rest) = message.split_once(". ").expect("more is said");
     assert!(format!("{said}.") == counts, "{message}");
     assert!(
-        rest.starts_with("3 pods start together and ask for 12 cpu, 12 in all on the nodes they may use."),
+        rest.starts_with(
+            "3 pods start together and ask for 12 cpu, 12 in all on the nodes they may use."
+        ),
         "{rest}"
     );
 }
@@ -45,7 +51,11 @@ fn a_node_is_counted_once_for_a_reason_however_many_shapes_find_it_closed() {
 fn a_node_that_another_pod_of_the_gang_may_use_does_not_count_as_closed() {
     let mut world = racks(settings());
     fill(&mut world, &["b1", "b2"]);
-    gang(&mut world, "g", [only_in("a", pod("l", 1)), only_in("b", pod("w0", 2)), only_in("b", pod("w1", 2))]);
+    gang(
+        &mut world,
+        "g",
+        [only_in("a", pod("l", 1)), only_in("b", pod("w0", 2)), only_in("b", pod("w1", 2))],
+    );
     let (_, message) = world.blocked("g");
     let text = "0/7 nodes are available: 2 Insufficient cpu, 2 node(s) didn't match Pod's node affinity/selector. \
                 2 of the 3 pods that start together ask for 4 cpu, 2 free on the nodes they may use.";
@@ -56,7 +66,11 @@ fn a_node_that_another_pod_of_the_gang_may_use_does_not_count_as_closed() {
 fn where_a_pod_of_a_gang_may_use_no_node_the_text_is_about_that_pod() {
     let mut world = racks(settings());
     fill(&mut world, &["b1", "b2"]);
-    gang(&mut world, "g", [only_in("x", pod("l", 1)), only_in("b", pod("w0", 2)), only_in("b", pod("w1", 2))]);
+    gang(
+        &mut world,
+        "g",
+        [only_in("x", pod("l", 1)), only_in("b", pod("w0", 2)), only_in("b", pod("w1", 2))],
+    );
     let (_, message) = world.blocked("g");
     let text = "0/7 nodes are available: 7 node(s) didn't match Pod's node affinity/selector. None is open to pod l; other pods that \
                 start with it may use some.";
@@ -86,10 +100,14 @@ fn where_each_shape_fits_in_a_rack_and_all_together_do_not_this_is_said() {
     world.pass_seconds(2);
     world.settle();
     let blockers = world.blockers("g");
-    let of_level = blockers.iter().find(|blocker| blocker.reason == NoRoomInLevel).expect("a reason");
+    let of_level =
+        blockers.iter().find(|blocker| blocker.reason == NoRoomInLevel).expect("a reason");
     assert_eq!(of_level.message, "No rack has room for 4 pods: the largest, b, has room for 3.");
     assert_eq!((of_level.level.as_deref(), of_level.part.as_deref()), (Some("rack"), Some("b")));
-    assert_eq!((of_level.requested.as_deref(), of_level.available.as_deref()), (Some("4"), Some("3")));
+    assert_eq!(
+        (of_level.requested.as_deref(), of_level.available.as_deref()),
+        (Some("4"), Some("3"))
+    );
     // It starts where a rack has a node more.
     world.tell(node_in("b4", "b"));
     world.pass_seconds(2);
@@ -111,11 +129,16 @@ fn a_launcher_and_its_workers_have_a_promise_for_one_rack_and_keep_it_over_a_res
     let start = world.now.seconds() + 300;
     let promised = |world: &World| {
         assert_eq!(world.estimate("g"), Some((EstimateKind::Reserved, start)));
-        let reservation = world.record("g").status.as_ref().unwrap().reservation.clone().expect("a promise");
+        let reservation =
+            world.record("g").status.as_ref().unwrap().reservation.clone().expect("a promise");
         assert_eq!(reservation.nodes, "b[1-3]");
         let blockers = world.blockers("g");
-        let of_level = blockers.iter().find(|blocker| blocker.reason == NoRoomInLevel).expect("a reason");
-        assert_eq!(of_level.message, "No rack has room for 3 pods: the largest, b, has room for 2.");
+        let of_level =
+            blockers.iter().find(|blocker| blocker.reason == NoRoomInLevel).expect("a reason");
+        assert_eq!(
+            of_level.message,
+            "No rack has room for 3 pods: the largest, b, has room for 2."
+        );
     };
     promised(&world);
     world.pass_seconds(100);

@@ -11,9 +11,11 @@ const NODES: [(&str, u64); 4] = [("n1", 4), ("n2", 4), ("n3", 4), ("n4", 2)];
 /// Steps that are more than enough for any pass here.
 const STEPS_MAX: usize = 200;
 
-/// Three pods run, for 100, 200 and 300 seconds, and six wait for a node of theirs: of as many classes, so that each is asked for.
+/// Three pods run, for 100, 200 and 300 seconds, and six wait for a node of theirs: of as many
+/// classes, so that each is asked for.
 fn world(questions_per_slice: u64) -> World {
-    let settings = CoreSettings { queue_policy: QueuePolicy::Conservative, questions_per_slice, ..settings() };
+    let settings =
+        CoreSettings { queue_policy: QueuePolicy::Conservative, questions_per_slice, ..settings() };
     let mut world = World::told(settings, FunctionTable::builtin(), &NODES);
     for (name, seconds) in [("a", 100), ("b", 200), ("c", 300)] {
         assert!(starts(&mut world, lasting(name, 4, seconds)));
@@ -37,7 +39,8 @@ fn passing() -> World {
     world
 }
 
-/// Steps until the pass is over, with something that happens before each. How many there were, and who was bound before the last.
+/// Steps until the pass is over, with something that happens before each. How many there were, and
+/// who was bound before the last.
 fn finish(world: &mut World, mut happens: impl FnMut(&mut World)) -> (usize, Vec<String>) {
     let before = world.bindings.len();
     for steps in 1..STEPS_MAX {
@@ -68,7 +71,8 @@ fn a_lone_pod_that_fits_does_not_wait_for_a_long_pass() {
 #[test]
 fn who_comes_during_a_pass_delays_nobody_who_was_promised_something() {
     let mut world = passing();
-    // It would fit on the node that has become free, which is promised to others for as long as it would run.
+    // It would fit on the node that has become free, which is promised to others for as long as it
+    // would run.
     world.submit(lasting("large", 4, 1_000));
     let (_, bound) = finish(&mut world, |_| {});
     assert!(bound.is_empty(), "{bound:?}");
@@ -128,7 +132,8 @@ fn pods_whose_job_comes_during_a_pass_are_not_bound_one_by_one() {
     assert!(bound.is_empty(), "{bound:?}");
     world.settle();
     assert_eq!((world.node_of("p0"), world.node_of("p1")), (Some("n4"), Some("n4")));
-    let placed = world.record("j").status.as_ref().is_some_and(|status| !status.placement.is_empty());
+    let placed =
+        world.record("j").status.as_ref().is_some_and(|status| !status.placement.is_empty());
     assert!(placed, "they have started together");
 }
 
@@ -162,7 +167,8 @@ fn pods_that_keep_coming_do_not_put_a_pass_off_for_ever() {
 /// Gangs of which each needs a trial: there is room for them, and not in one of two racks.
 #[test]
 fn a_lone_pod_does_not_wait_for_the_trials_of_many_gangs() {
-    let settings = CoreSettings { queue_policy: QueuePolicy::Easy, questions_per_slice: 8, ..settings() };
+    let settings =
+        CoreSettings { queue_policy: QueuePolicy::Easy, questions_per_slice: 8, ..settings() };
     let mut world = World::told(settings, FunctionTable::builtin(), &[]);
     for (name, rack, cores) in [("a", "a", 400), ("b", "b", 2)] {
         let labels = vec![("rack".into(), rack.into())];
@@ -174,13 +180,21 @@ fn a_lone_pod_does_not_wait_for_the_trials_of_many_gangs() {
         for at in 0..192 {
             let pod = of_job(pod(&format!("{name}-{at}"), 1), &name);
             // Each asks for something else.
-            world.submit(spread(Pod { lifetime: Lifetime::Seconds(50 + u64::from(gang)), ..pod }, &name, "rack"));
+            world.submit(spread(
+                Pod { lifetime: Lifetime::Seconds(50 + u64::from(gang)), ..pod },
+                &name,
+                "rack",
+            ));
         }
     }
     let before = world.core.ledger.questions;
     let actions = world.step();
     world.carry_out_all(actions);
-    assert!(world.core.is_passing(), "no slice has time for all: {}", world.core.ledger.questions - before);
+    assert!(
+        world.core.is_passing(),
+        "no slice has time for all: {}",
+        world.core.ledger.questions - before
+    );
     world.submit(pod("small", 1));
     let actions = world.step();
     assert_eq!(binds(&actions), 1);
@@ -199,12 +213,23 @@ fn where_nobody_overtakes_a_pass_is_made_in_one_go() {
 
 #[test]
 fn nobody_takes_what_is_not_on_record_while_it_is_promised_anew() {
-    let settings = CoreSettings { queue_policy: QueuePolicy::Conservative, questions_per_slice: 1, ..settings() };
+    let settings = CoreSettings {
+        queue_policy: QueuePolicy::Conservative,
+        questions_per_slice: 1,
+        ..settings()
+    };
     let mut world = World::told(settings, FunctionTable::builtin(), &[("a", 4)]);
-    assert!(starts(&mut world, lasting("runs-100", 2, 100)) && starts(&mut world, lasting("runs-200", 1, 200)));
+    assert!(
+        starts(&mut world, lasting("runs-100", 2, 100))
+            && starts(&mut world, lasting("runs-200", 1, 200))
+    );
     assert!(!starts(&mut world, lasting("first", 4, 60)));
-    world.tell(Event::Controller(Arc::new(Controller { kind: OwnerKind::Deployment, ..job("service", 1, 1) })));
-    let mut of_service = Pod { created: world.now.plus_secs(1), ..of_job(lasting("s0", 3, 40), "service") };
+    world.tell(Event::Controller(Arc::new(Controller {
+        kind: OwnerKind::Deployment,
+        ..job("service", 1, 1)
+    })));
+    let mut of_service =
+        Pod { created: world.now.plus_secs(1), ..of_job(lasting("s0", 3, 40), "service") };
     of_service.owner.as_mut().expect("an owner").kind = OwnerKind::Deployment;
     assert!(!starts(&mut world, of_service), "it can when the first of those that run has ended");
     // When nothing has happened for a while it is promised that anew.

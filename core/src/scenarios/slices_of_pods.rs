@@ -31,7 +31,10 @@ fn each_slice_is_in_a_rack() {
         world.settle();
         for first in (0..pods).step_by(2) {
             let racks = [first, first + 1].map(|at| rack_of(&world, &format!("j{at}")));
-            assert!(racks[0].is_some() == starts && racks[0] == racks[1], "{pods} where {full:?} are full: {racks:?}");
+            assert!(
+                racks[0].is_some() == starts && racks[0] == racks[1],
+                "{pods} where {full:?} are full: {racks:?}"
+            );
         }
     }
 }
@@ -54,13 +57,15 @@ fn slices_of_a_job_that_is_to_be_in_one_rack_as_a_whole_fill_it() {
 fn in_spread_slices(level: &str, bounds: (Option<u32>, Option<u32>), pod: Pod) -> Pod {
     let pod = in_slices(pod);
     let spread = spread_over(level, bounds, pod.clone()).levels.expect("it asks for it");
-    let levels = pod.levels.iter().chain([&spread]).flat_map(|rules| rules.iter().cloned()).collect();
+    let levels =
+        pod.levels.iter().chain([&spread]).flat_map(|rules| rules.iter().cloned()).collect();
     Pod { levels: Some(levels), ..pod }
 }
 
 #[test]
 fn of_slices_that_are_spread_each_is_in_a_rack_of_its_own() {
-    // The level over which they are spread, how many pods of a part, of a rack and of a node there may be.
+    // The level over which they are spread, how many pods of a part, of a rack and of a node there
+    // may be.
     for (level, most, of_rack, of_node) in [("rack", 2, 2, 2), ("host", 1, 3, 1)] {
         let mut world = racks(settings());
         submit(&mut world, "j", 6, 1, |pod| in_spread_slices(level, (Some(most), None), pod));
@@ -70,8 +75,12 @@ fn of_slices_that_are_spread_each_is_in_a_rack_of_its_own() {
             assert!(racks[0].is_some() && racks[0] == racks[1], "{level}: {racks:?}");
         }
         for (node, rack) in NODES {
-            let on_node = world.pods.values().filter(|pod| pod.node.as_deref() == Some(node)).count();
-            assert!(racks_of(&world, "j").matches(rack).count() <= of_rack && on_node <= of_node, "{level}: {node}");
+            let on_node =
+                world.pods.values().filter(|pod| pod.node.as_deref() == Some(node)).count();
+            assert!(
+                racks_of(&world, "j").matches(rack).count() <= of_rack && on_node <= of_node,
+                "{level}: {node}"
+            );
         }
     }
 }
@@ -81,10 +90,14 @@ fn more_slices_than_parts_may_have_never_start_and_say_why() {
     let mut world = racks(settings());
     submit(&mut world, "j", 8, 1, |pod| in_spread_slices("rack", (Some(2), None), pod));
     world.settle();
-    assert_eq!((racks_of(&world, "j").as_str(), world.state("j")), ("", Some(JobState::Unsatisfiable)));
+    assert_eq!(
+        (racks_of(&world, "j").as_str(), world.state("j")),
+        ("", Some(JobState::Unsatisfiable))
+    );
     let (_, message) = world.blocked("j");
     assert!(
-        message.contains("At most 2 of 8 pods may be in one rack, and there are 3 that they may use."),
+        message
+            .contains("At most 2 of 8 pods may be in one rack, and there are 3 that they may use."),
         "{message}"
     );
 }
@@ -106,11 +119,15 @@ fn many_slices_find_a_rack_each() {
     world.settle();
     let racks: Vec<Option<&str>> =
         (0..64).map(|at| Some(world.node_of(&format!("j{at}"))?.split_once('-')?.0)).collect();
-    assert!(racks.iter().all(Option::is_some) && racks.chunks(2).all(|slice| slice[0] == slice[1]), "{racks:?}");
+    assert!(
+        racks.iter().all(Option::is_some) && racks.chunks(2).all(|slice| slice[0] == slice[1]),
+        "{racks:?}"
+    );
     assert_eq!(racks.iter().collect::<BTreeSet<_>>().len(), 32);
 }
 
-/// A pod of an Indexed Job with slices of so many pods in a part of one level each, whose pods are even over another.
+/// A pod of an Indexed Job with slices of so many pods in a part of one level each, whose pods are
+/// even over another.
 fn in_even_slices((of, size): (&str, u32), (over, skew): (&str, u32), at: u32, pod: Pod) -> Pod {
     let slices = within(LevelBound::Required, of, RuleScope::Slice(size));
     let spread = spread_over(over, (None, Some(skew)), pod.clone()).levels.expect("it asks for it");
@@ -118,7 +135,13 @@ fn in_even_slices((of, size): (&str, u32), (over, skew): (&str, u32), at: u32, p
     Pod { levels: Some(levels), completion_index: Some(at), ..pod }
 }
 
-fn submit_even_slices(world: &mut World, pods: u32, cores: u64, slices: (&str, u32), even: (&str, u32)) {
+fn submit_even_slices(
+    world: &mut World,
+    pods: u32,
+    cores: u64,
+    slices: (&str, u32),
+    even: (&str, u32),
+) {
     world.tell(Event::Controller(Arc::new(job("j", pods, pods))));
     for at in 0..pods {
         world.submit(in_even_slices(slices, even, at, of_job(pod(&format!("j{at}"), cores), "j")));
@@ -127,7 +150,8 @@ fn submit_even_slices(world: &mut World, pods: u32, cores: u64, slices: (&str, u
 
 #[test]
 fn slices_are_even_over_racks_and_each_is_in_one() {
-    // Nodes that are full, how many pods of how many cores, the skew, how many pods are in racks a, b and c in ascending order.
+    // Nodes that are full, how many pods of how many cores, the skew, how many pods are in racks a,
+    // b and c in ascending order.
     let cases: [(&[&str], [u32; 3], [usize; 3]); 8] = [
         (&[], [6, 2, 1], [2, 2, 2]),
         // Two pods more in one rack, as a slice has two.
@@ -149,16 +173,26 @@ fn slices_are_even_over_racks_and_each_is_in_one() {
         let racks = racks_of(&world, "j");
         let mut counts = ['a', 'b', 'c'].map(|rack| racks.matches(rack).count());
         counts.sort_unstable();
-        assert_eq!(counts, expected, "{pods} pods of {cores} cores with skew {skew} where {full:?} are full");
-        let of_pods: Vec<Option<char>> = (0..pods).map(|at| rack_of(&world, &format!("j{at}"))).collect();
-        assert!(of_pods.chunks(2).all(|slice| slice.iter().all(|rack| *rack == slice[0])), "{of_pods:?}");
+        assert_eq!(
+            counts, expected,
+            "{pods} pods of {cores} cores with skew {skew} where {full:?} are full"
+        );
+        let of_pods: Vec<Option<char>> =
+            (0..pods).map(|at| rack_of(&world, &format!("j{at}"))).collect();
+        assert!(
+            of_pods.chunks(2).all(|slice| slice.iter().all(|rack| *rack == slice[0])),
+            "{of_pods:?}"
+        );
     }
     // Over hosts, of which no slice has one for itself.
     let mut world = racks(settings());
     submit_even_slices(&mut world, 6, 1, ("rack", 2), ("host", 1));
     world.settle();
     let of_pods: Vec<Option<char>> = (0..6).map(|at| rack_of(&world, &format!("j{at}"))).collect();
-    assert!(of_pods.chunks(2).all(|slice| slice[0].is_some() && slice[0] == slice[1]), "{of_pods:?}");
+    assert!(
+        of_pods.chunks(2).all(|slice| slice[0].is_some() && slice[0] == slice[1]),
+        "{of_pods:?}"
+    );
     let hosts: BTreeSet<&str> = (0..6).filter_map(|at| world.node_of(&format!("j{at}"))).collect();
     assert_eq!(hosts.len(), 6);
 }
@@ -167,9 +201,17 @@ fn slices_are_even_over_racks_and_each_is_in_one() {
 fn slices_that_are_to_be_even_start_wherever_they_could() {
     for seed in 0..150_u64 {
         // Numbers that look random, the same each time.
-        let drawn = |what: u64, below: u64| (seed * 7_919 + what * 104_729).wrapping_mul(2_654_435_761) % 1_009 % below;
+        let drawn = |what: u64, below: u64| {
+            (seed * 7_919 + what * 104_729).wrapping_mul(2_654_435_761) % 1_009 % below
+        };
         let nodes: Vec<(String, usize, u64)> = (0..3 + drawn(0, 4))
-            .map(|at| (format!("n{at}"), usize::try_from(drawn(100 + at, 3)).unwrap(), 1 + drawn(200 + at, 3)))
+            .map(|at| {
+                (
+                    format!("n{at}"),
+                    usize::try_from(drawn(100 + at, 3)).unwrap(),
+                    1 + drawn(200 + at, 3),
+                )
+            })
             .collect();
         let mut world = World::told(settings(), FunctionTable::builtin(), &[]);
         for (name, rack, cores) in &nodes {
@@ -182,7 +224,9 @@ fn slices_that_are_to_be_even_start_wherever_they_could() {
         world.settle();
         // Every way to put the slices into racks.
         let racks: BTreeSet<usize> = nodes.iter().map(|(_, rack, _)| *rack).collect();
-        let room = |rack: usize| nodes.iter().filter(|(_, of, _)| *of == rack).map(|(.., cores)| cores).sum::<u64>();
+        let room = |rack: usize| {
+            nodes.iter().filter(|(_, of, _)| *of == rack).map(|(.., cores)| cores).sum::<u64>()
+        };
         let mut ways: BTreeSet<[u64; 3]> = BTreeSet::from([[0; 3]]);
         for slice in (0..pods).step_by(size as usize).map(|first| size.min(pods - first)) {
             let with = |way: &[u64; 3], rack: usize| {
@@ -205,7 +249,10 @@ fn slices_that_are_to_be_even_start_wherever_they_could() {
             nodes.iter().find(|(name, ..)| name == node).map(|(_, rack, _)| *rack)
         };
         let placed: Vec<usize> = (0..pods).filter_map(rack).collect();
-        assert!(placed.chunks(size as usize).all(|slice| slice.iter().all(|rack| *rack == slice[0])), "{what}");
+        assert!(
+            placed.chunks(size as usize).all(|slice| slice.iter().all(|rack| *rack == slice[0])),
+            "{what}"
+        );
         let way = [0, 1, 2].map(|rack| placed.iter().filter(|of| **of == rack).count() as u64);
         assert!(placed.is_empty() || is_even(&way), "{what}: {way:?}");
     }
@@ -213,10 +260,18 @@ fn slices_that_are_to_be_even_start_wherever_they_could() {
 
 #[test]
 fn many_slices_are_even_over_many_racks() {
-    // How many pods; the last slice may have one only. Rack 39 has room for one slice, so each other one gets two at most.
-    for (pods, starts) in
-        [(80, true), (79, true), (120, true), (119, true), (158, true), (157, true), (160, false), (159, false)]
-    {
+    // How many pods; the last slice may have one only. Rack 39 has room for one slice, so each
+    // other one gets two at most.
+    for (pods, starts) in [
+        (80, true),
+        (79, true),
+        (120, true),
+        (119, true),
+        (158, true),
+        (157, true),
+        (160, false),
+        (159, false),
+    ] {
         let mut world = World::told(settings(), FunctionTable::builtin(), &[]);
         for rack in 0..40 {
             for host in 0..if rack == 39 { 1 } else { 3 } {
@@ -247,19 +302,26 @@ fn who_replaces_a_lost_pod_of_a_spread_slice_stays_with_it() {
         let mut world = racks(settings());
         submit(&mut world, "j", 4, 2, |pod| in_spread_slices("rack", bounds, pod));
         world.settle();
-        let (rack, lost) = (rack_of(&world, "j0").expect("it runs"), world.node_of("j1").expect("it runs").to_owned());
-        world.tell(Event::NodeGone(NodeName::from(lost.as_str()), Uid::from(format!("uid-{lost}"))));
+        let (rack, lost) = (
+            rack_of(&world, "j0").expect("it runs"),
+            world.node_of("j1").expect("it runs").to_owned(),
+        );
+        world
+            .tell(Event::NodeGone(NodeName::from(lost.as_str()), Uid::from(format!("uid-{lost}"))));
         world.delete("j1");
         world.tell(node_in("new", &rack.to_string()));
         world.submit(in_spread_slices("rack", bounds, of_job(pod("successor1", 2), "j")));
         world.settle();
         let successor = world.node_of("successor1").expect("there is room");
-        assert!(successor == "new" || successor.starts_with(rack), "{successor} for {rack}, {bounds:?}");
+        assert!(
+            successor == "new" || successor.starts_with(rack),
+            "{successor} for {rack}, {bounds:?}"
+        );
     }
 }
 
-/// Hosts a and b, each in a rack, on which pods in slices of two are even, and of which some are lost: of the pods before them. Another
-/// pod has room there instead.
+/// Hosts a and b, each in a rack, on which pods in slices of two are even, and of which some are
+/// lost: of the pods before them. Another pod has room there instead.
 fn lose_of_even_slices(pods: u32, skew: u32, lost: &[&str], (full, cores): (&str, u64)) -> World {
     let mut world = World::told(settings(), FunctionTable::builtin(), &[]);
     for rack in ["a", "b"] {
@@ -268,17 +330,29 @@ fn lose_of_even_slices(pods: u32, skew: u32, lost: &[&str], (full, cores): (&str
     }
     submit_even_slices(&mut world, pods, 1, ("rack", 2), ("host", skew));
     world.settle();
-    assert_eq!((world.bound(), world.node_of("j0"), world.node_of("j2")), (pods as usize, Some("a"), Some("b")));
+    assert_eq!(
+        (world.bound(), world.node_of("j0"), world.node_of("j2")),
+        (pods as usize, Some("a"), Some("b"))
+    );
     for name in lost {
         world.delete(name);
     }
-    world.submit(Pod { node: Some(full.into()), scheduler: "other".into(), ..pod("theirs", cores) });
+    world.submit(Pod {
+        node: Some(full.into()),
+        scheduler: "other".into(),
+        ..pod("theirs", cores)
+    });
     // Slots are kept no longer.
     world.pass_seconds(60);
     world.settle();
     for name in lost {
         let at = name[1..].parse().expect("a number");
-        world.submit(in_even_slices(("rack", 2), ("host", skew), at, of_job(pod(&format!("successor{at}"), 1), "j")));
+        world.submit(in_even_slices(
+            ("rack", 2),
+            ("host", skew),
+            at,
+            of_job(pod(&format!("successor{at}"), 1), "j"),
+        ));
     }
     for _ in 0..3 {
         world.settle();
@@ -317,11 +391,15 @@ fn who_replaces_a_lost_pod_stays_with_its_slice() {
     let mut world = racks(settings());
     submit(&mut world, "j", 4, 2, in_slices);
     world.settle();
-    let (rack, lost) = (rack_of(&world, "j0").expect("it runs"), world.node_of("j1").expect("it runs").to_owned());
+    let (rack, lost) =
+        (rack_of(&world, "j0").expect("it runs"), world.node_of("j1").expect("it runs").to_owned());
     // The other nodes of that rack are taken by now.
-    let left: Vec<&str> = NODES.iter().map(|(name, _)| *name).filter(|name| name.starts_with(rack)).collect();
-    let free: Vec<&str> =
-        left.into_iter().filter(|name| world.pods.values().all(|pod| pod.node.as_deref() != Some(*name))).collect();
+    let left: Vec<&str> =
+        NODES.iter().map(|(name, _)| *name).filter(|name| name.starts_with(rack)).collect();
+    let free: Vec<&str> = left
+        .into_iter()
+        .filter(|name| world.pods.values().all(|pod| pod.node.as_deref() != Some(*name)))
+        .collect();
     fill(&mut world, &free);
     world.tell(Event::NodeGone(NodeName::from(lost.as_str()), Uid::from(format!("uid-{lost}"))));
     world.delete("j1");
@@ -336,8 +414,11 @@ fn who_replaces_a_lost_pod_stays_with_its_slice() {
 
 #[test]
 fn slices_that_ask_for_nodes_alone_have_them() {
-    // Pods of another scheduler on these nodes, whether two slices of two pods start; a pod has half of a node.
-    for (used, starts) in [(&["a1", "b1"][..], true), (&["a1", "a2", "b1", "b2", "b3", "c1"], false)] {
+    // Pods of another scheduler on these nodes, whether two slices of two pods start; a pod has
+    // half of a node.
+    for (used, starts) in
+        [(&["a1", "b1"][..], true), (&["a1", "a2", "b1", "b2", "b3", "c1"], false)]
+    {
         let mut world = racks(settings());
         for node in used {
             let small = pod(&format!("on-{node}"), 1);
@@ -345,11 +426,15 @@ fn slices_that_ask_for_nodes_alone_have_them() {
         }
         submit(&mut world, "j", 4, 1, |pod| Pod { exclusive: Some(true), ..in_slices(pod) });
         world.settle();
-        let nodes: BTreeSet<&str> = (0..4).filter_map(|at| world.node_of(&format!("j{at}"))).collect();
+        let nodes: BTreeSet<&str> =
+            (0..4).filter_map(|at| world.node_of(&format!("j{at}"))).collect();
         assert_eq!(!nodes.is_empty(), starts, "{used:?}: {nodes:?}");
         assert!(used.iter().all(|node| !nodes.contains(node)), "{used:?}: {nodes:?}");
         for first in [0, 2] {
-            assert_eq!(rack_of(&world, &format!("j{first}")), rack_of(&world, &format!("j{}", first + 1)));
+            assert_eq!(
+                rack_of(&world, &format!("j{first}")),
+                rack_of(&world, &format!("j{}", first + 1))
+            );
         }
         if !starts {
             let (_, message) = world.blocked("j");

@@ -1,4 +1,5 @@
-//! Jobs in slices whose pods ask about other pods, or mount claims: each slice is in one rack, and what its pods ask is kept.
+//! Jobs in slices whose pods ask about other pods, or mount claims: each slice is in one rack, and
+//! what its pods ask is kept.
 
 use std::collections::BTreeSet;
 
@@ -38,12 +39,21 @@ fn world(of_racks: [usize; 4]) -> World {
 }
 
 fn rule(level: &str, of: RuleScope) -> LevelRule {
-    LevelRule { level: level.into(), bound: LevelBound::Required, of, annotation: "fluxqueue/slice-level" }
+    LevelRule {
+        level: level.into(),
+        bound: LevelBound::Required,
+        of,
+        annotation: "fluxqueue/slice-level",
+    }
 }
 
 /// A pod of an Indexed Job `j` in slices of two pods, each in one rack.
 fn in_slices(index: u32, pod: Pod) -> Pod {
-    Pod { levels: Some(Arc::from([rule("rack", RuleScope::Slice(2))])), completion_index: Some(index), ..pod }
+    Pod {
+        levels: Some(Arc::from([rule("rack", RuleScope::Slice(2))])),
+        completion_index: Some(index),
+        ..pod
+    }
 }
 
 fn submit(world: &mut World, pods: u32, ask: impl Fn(u32, Pod) -> Pod) {
@@ -56,9 +66,16 @@ fn submit(world: &mut World, pods: u32, ask: impl Fn(u32, Pod) -> Pod) {
 
 /// The nodes of all pods, if all run and each slice is in one rack.
 fn places(world: &World, pods: usize) -> Vec<String> {
-    let of_pod = |at| world.node_of(&format!("j{at}")).unwrap_or_else(|| panic!("j{at}: {:?}", world.blocked("j")));
+    let of_pod = |at| {
+        world
+            .node_of(&format!("j{at}"))
+            .unwrap_or_else(|| panic!("j{at}: {:?}", world.blocked("j")))
+    };
     let places: Vec<String> = (0..pods).map(|at| of_pod(at).to_owned()).collect();
-    assert!(places.chunks(2).all(|slice| slice.iter().all(|node| node[..1] == slice[0][..1])), "{places:?}");
+    assert!(
+        places.chunks(2).all(|slice| slice.iter().all(|node| node[..1] == slice[0][..1])),
+        "{places:?}"
+    );
     places
 }
 
@@ -100,7 +117,12 @@ fn pods_of_slices_that_are_apart_have_a_host_each() {
         }
         let (reason, text) = world.blocked("j");
         assert_eq!(reason, "Unsatisfiable", "{text}");
-        assert!(text.contains(&format!("By their own anti-affinity they need {pods} nodes, and may use")), "{text}");
+        assert!(
+            text.contains(&format!(
+                "By their own anti-affinity they need {pods} nodes, and may use"
+            )),
+            "{text}"
+        );
         world.submit(pod("later", 1));
         world.settle();
         assert!(world.node_of("later").is_some(), "it holds nobody up");
@@ -138,7 +160,8 @@ fn slices_are_near_to_who_stands_and_even_over_racks() {
     assert_eq!(uneven.bound(), 0, "three slices would leave one rack two pods behind");
     let mut over_zones = world([2, 2, 2, 2]);
     submit(&mut over_zones, 4, |_, pod| spread(apart(pod, "y", HOST), "x", ZONE));
-    let zones: Vec<bool> = racks_of(&places(&over_zones, 4)).chars().map(|rack| "ab".contains(rack)).collect();
+    let zones: Vec<bool> =
+        racks_of(&places(&over_zones, 4)).chars().map(|rack| "ab".contains(rack)).collect();
     assert_eq!(zones.iter().filter(|zone| **zone).count(), 2);
 }
 
@@ -167,7 +190,11 @@ fn a_required_level_above_slices_is_kept_with_what_their_pods_ask() {
     let mut world = world([4, 1, 2, 4]);
     let in_zone = |at, pod: Pod| {
         let pod = in_slices(at, apart(pod, "x", HOST));
-        let levels = pod.levels.iter().flat_map(|rules| rules.iter().cloned()).chain([rule("zone", RuleScope::Job)]);
+        let levels = pod
+            .levels
+            .iter()
+            .flat_map(|rules| rules.iter().cloned())
+            .chain([rule("zone", RuleScope::Job)]);
         Pod { levels: Some(levels.collect()), ..pod }
     };
     world.tell(Event::Controller(Arc::new(job("j", 6, 6))));
@@ -176,7 +203,10 @@ fn a_required_level_above_slices_is_kept_with_what_their_pods_ask() {
     }
     world.settle();
     let places = places(&world, 6);
-    assert!(all_differ(&places) && racks_of(&places).chars().all(|rack| "cd".contains(rack)), "{places:?}");
+    assert!(
+        all_differ(&places) && racks_of(&places).chars().all(|rack| "cd".contains(rack)),
+        "{places:?}"
+    );
 }
 
 #[test]
@@ -194,16 +224,24 @@ fn who_replaces_a_pod_of_a_slice_that_is_apart_goes_to_its_rack() {
     submit(&mut world, 4, |_, pod| apart(pod, "x", HOST));
     let before = places(&world, 4);
     let rack = before[0][..1].to_owned();
-    world.tell(Event::NodeGone(NodeName::from(before[1].as_str()), Uid::from(format!("uid-{}", before[1]))));
+    world.tell(Event::NodeGone(
+        NodeName::from(before[1].as_str()),
+        Uid::from(format!("uid-{}", before[1])),
+    ));
     world.delete("j1");
     // The third node of that rack has no room for a while.
     let third = nodes([3, 3, 0, 0]).into_iter().map(|node| node.name.to_string());
-    let third = third.filter(|node| node.starts_with(&rack) && !before.contains(node)).collect::<Vec<_>>();
+    let third =
+        third.filter(|node| node.starts_with(&rack) && !before.contains(node)).collect::<Vec<_>>();
     fill(&mut world, &[&third[0]]);
     let successor = in_slices(1, apart(of_job(pod("successor", 1), "j"), "x", HOST));
     world.submit(successor);
     world.settle();
-    assert_eq!(world.node_of("successor"), None, "beside its mate, or in another rack, it may not be");
+    assert_eq!(
+        world.node_of("successor"),
+        None,
+        "beside its mate, or in another rack, it may not be"
+    );
     world.delete(&format!("on-{}", third[0]));
     world.settle();
     world.pass_seconds(60);
@@ -216,13 +254,16 @@ fn many_slices_of_pods_that_are_apart_find_their_racks() {
     let mut world = World::new(&[]);
     for at in 0..120_u32 {
         let (name, rack) = (format!("n{at}"), format!("r{}", at % 8));
-        let labels = vec![(Arc::from(HOST), Arc::from(&*name)), (Arc::from(RACK), Arc::from(&*rack))];
+        let labels =
+            vec![(Arc::from(HOST), Arc::from(&*name)), (Arc::from(RACK), Arc::from(&*rack))];
         world.tell(Event::Node(Arc::new(Node { labels, ..Node::clone(&node(&name, 2)) })));
     }
     // Of 15 hosts of a rack 14 are used at most.
     submit(&mut world, 112, |_, pod| apart(pod, "x", HOST));
     assert_eq!(world.bound(), 112, "{:?}", world.blocked("j"));
-    let rack = |at: u32| world.node_of(&format!("j{at}")).and_then(|node| Some(node[1..].parse::<u32>().ok()? % 8));
+    let rack = |at: u32| {
+        world.node_of(&format!("j{at}")).and_then(|node| Some(node[1..].parse::<u32>().ok()? % 8))
+    };
     assert!((0..112).step_by(2).all(|at| rack(at) == rack(at + 1)));
 }
 
@@ -231,7 +272,8 @@ fn many_slices_of_pods_that_are_apart_find_their_racks() {
 /// A volume that can be had from all nodes with this label.
 fn volume_in(world: &mut World, name: &str, class: &str, (key, value): (&str, &str)) {
     world.volume(name, class, None);
-    let within = Requirement { key: key.into(), operator: Operator::In, values: vec![value.into()] };
+    let within =
+        Requirement { key: key.into(), operator: Operator::In, values: vec![value.into()] };
     let affinity = Some(vec![NodeSelectorTerm { labels: vec![within], fields: Vec::new() }]);
     world.change_volume(name, |volume| volume.affinity = affinity);
 }
@@ -305,7 +347,8 @@ fn slices_are_where_there_are_volumes_for_them() {
     }
 }
 
-/// Two slices of pods that are apart, of which each has a claim whose volume is made when a node is known; these are being made.
+/// Two slices of pods that are apart, of which each has a claim whose volume is made when a node is
+/// known; these are being made.
 fn whose_volumes_are_made() -> World {
     let mut world = world([2, 2, 2, 2]);
     world.class("made", "example.com/disk");
@@ -373,7 +416,8 @@ fn a_process_that_dies_while_volumes_of_slices_are_made_is_followed_by_one_that_
 fn who_waits_with_other_slices_than_another_job_has_an_answer_of_its_own() {
     let mut world = world([2, 2, 0, 0]);
     world.class("net", "at-once");
-    // Pods have volumes in rack a and in rack b, of job j one of each in a slice, which can never start; job k has them apart.
+    // Pods have volumes in rack a and in rack b, of job j one of each in a slice, which can never
+    // start; job k has them apart.
     let shape = pod("any", 1).shape;
     for (job, racks) in [("j", ["a", "b", "a", "b"]), ("k", ["a", "a", "b", "b"])] {
         world.tell(Event::Controller(Arc::new(super::job(job, 4, 4))));
@@ -387,8 +431,11 @@ fn who_waits_with_other_slices_than_another_job_has_an_answer_of_its_own() {
         }
     }
     world.settle();
-    let racks =
-        |job: &str| (0..4).map(|at| world.node_of(&format!("{job}{at}")).map(|node| &node[..1])).collect::<Vec<_>>();
+    let racks = |job: &str| {
+        (0..4)
+            .map(|at| world.node_of(&format!("{job}{at}")).map(|node| &node[..1]))
+            .collect::<Vec<_>>()
+    };
     assert_eq!(racks("j"), [None; 4], "{:?}", world.blocked("j"));
     assert_eq!(racks("k"), [Some("a"), Some("a"), Some("b"), Some("b")]);
 }

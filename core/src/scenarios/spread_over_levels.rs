@@ -1,10 +1,12 @@
-//! Jobs whose pods are spread over a level: so many in one part at most, or so many more than in another.
+//! Jobs whose pods are spread over a level: so many in one part at most, or so many more than in
+//! another.
 
 use fluxqueue_api::BlockedReason::NoRoomInLevel;
 use fluxqueue_workload::levels::{LevelBound, RuleScope};
 
 use super::topology::{
-    HOST, NODES, RACK, at_most, fill, in_one, node_in, rack_of, racks, racks_of, serve, skewed, submit, succeed, within,
+    HOST, NODES, RACK, at_most, fill, in_one, node_in, rack_of, racks, racks_of, serve, skewed,
+    submit, succeed, within,
 };
 use super::*;
 use crate::QueuePolicy;
@@ -26,7 +28,10 @@ fn a_gang_of_more_pods_than_the_racks_may_have_never_starts_and_says_why() {
     world.settle();
     assert_eq!(world.state("j"), Some(JobState::Unsatisfiable));
     let why = world.blocked("j").1;
-    assert!(why.contains("At most 1 of 4 pods may be in one rack, and there are 3 that they may use."), "{why}");
+    assert!(
+        why.contains("At most 1 of 4 pods may be in one rack, and there are 3 that they may use."),
+        "{why}"
+    );
 }
 
 #[test]
@@ -62,7 +67,9 @@ fn pods_of_a_service_that_are_spread_start_one_after_the_other() {
     assert_eq!(racks_of(&world, "s"), "abc", "the fourth finds no rack");
     let message = &world.conditions["s3"].message;
     assert!(
-        message.contains("Of level rack, a, b, c have as many pods of its job as may be there beside the rest."),
+        message.contains(
+            "Of level rack, a, b, c have as many pods of its job as may be there beside the rest."
+        ),
         "{message}"
     );
 }
@@ -93,7 +100,10 @@ fn no_rack_has_many_more_pods_of_a_gang_than_another() {
         }
         let counts = ['a', 'b', 'c'].map(|rack| racks.chars().filter(|of| *of == rack).count());
         let (least, most) = (counts.iter().min().unwrap(), counts.iter().max().unwrap());
-        assert!(racks.len() == expected.len() && most - least <= skew as usize, "{racks} for {expected}");
+        assert!(
+            racks.len() == expected.len() && most - least <= skew as usize,
+            "{racks} for {expected}"
+        );
     }
 }
 
@@ -109,7 +119,11 @@ fn racks_count_to_which_the_pods_are_admitted_whatever_is_there() {
         ("not the queue's", false),
     ] {
         let mut world = World::told(settings(), FunctionTable::builtin(), &[]);
-        let labels = if what == "not the queue's" { json!({"nodeSelector": {"pool": "own"}}) } else { json!({}) };
+        let labels = if what == "not the queue's" {
+            json!({"nodeSelector": {"pool": "own"}})
+        } else {
+            json!({})
+        };
         queues::queue(&mut world, "default", &labels);
         for (name, rack) in NODES {
             let mut node = Node::clone(&node(name, 2));
@@ -120,7 +134,11 @@ fn racks_count_to_which_the_pods_are_admitted_whatever_is_there() {
                 "cordoned" => node.unschedulable = true,
                 "not ready" => node.readiness = Readiness::NotReady,
                 "tainted" => {
-                    node.taints.push(Taint { key: "own".into(), value: "".into(), effect: "NoSchedule".into() });
+                    node.taints.push(Taint {
+                        key: "own".into(),
+                        value: "".into(),
+                        effect: "NoSchedule".into(),
+                    });
                 }
                 _ => node.labels[1] = label("pool", "other"),
             }
@@ -130,7 +148,8 @@ fn racks_count_to_which_the_pods_are_admitted_whatever_is_there() {
         submit(&mut world, "j", 4, 1, |pod| {
             let mut pod = skewed(1, pod);
             if what == "not selected" {
-                Arc::make_mut(&mut pod.shape).constraints.node_selector = vec![label("pool", "own")];
+                Arc::make_mut(&mut pod.shape).constraints.node_selector =
+                    vec![label("pool", "own")];
             }
             pod
         });
@@ -141,9 +160,19 @@ fn racks_count_to_which_the_pods_are_admitted_whatever_is_there() {
             let text = "The numbers of pods in any two parts of level rack may differ by 1 at most: c has room for 0, so that \
                         there is room for 2 of 4 pods.";
             assert!(message.contains(text), "{message}");
-            let of_level = world.blockers("j").into_iter().find(|by| by.reason == NoRoomInLevel).expect("a level");
-            assert_eq!((of_level.level.as_deref(), of_level.part.as_deref()), (Some("rack"), Some("c")));
-            assert_eq!((of_level.requested.as_deref(), of_level.available.as_deref()), (Some("4"), Some("2")));
+            let of_level = world
+                .blockers("j")
+                .into_iter()
+                .find(|by| by.reason == NoRoomInLevel)
+                .expect("a level");
+            assert_eq!(
+                (of_level.level.as_deref(), of_level.part.as_deref()),
+                (Some("rack"), Some("c"))
+            );
+            assert_eq!(
+                (of_level.requested.as_deref(), of_level.available.as_deref()),
+                (Some("4"), Some("2"))
+            );
         }
     }
 }
@@ -151,21 +180,28 @@ fn racks_count_to_which_the_pods_are_admitted_whatever_is_there() {
 #[test]
 fn of_a_gang_within_one_zone_the_racks_of_that_zone_count() {
     let mut world = World::told(settings(), FunctionTable::builtin(), &[]);
-    for (name, zone, rack) in [("a", "x", "1"), ("b", "x", "2"), ("c", "y", "3"), ("d", "y", "4"), ("e", "y", "5")] {
+    for (name, zone, rack) in
+        [("a", "x", "1"), ("b", "x", "2"), ("c", "y", "3"), ("d", "y", "4"), ("e", "y", "5")]
+    {
         let label = |key: &str, value: &str| (Arc::from(key), Arc::from(value));
         let labels = vec![label(RACK, rack), label("topology.kubernetes.io/zone", zone)];
         world.tell(Event::Node(Arc::new(Node { labels, ..Node::clone(&node(name, 2)) })));
     }
     let in_zone = |pod: Pod| {
-        let (zone, rack) =
-            (within(LevelBound::Required, "zone", RuleScope::Job), skewed(1, pod.clone()).levels.unwrap());
+        let (zone, rack) = (
+            within(LevelBound::Required, "zone", RuleScope::Job),
+            skewed(1, pod.clone()).levels.unwrap(),
+        );
         Pod { levels: Some(zone.iter().chain(&*rack).cloned().collect()), ..pod }
     };
     submit(&mut world, "j", 4, 1, in_zone);
     world.settle();
     assert_eq!(racks_of(&world, "j"), "aabb");
     // The same for who replaces a lost pod: no rack of the other zone has fewer.
-    let lost = (0..4).map(|at| format!("j{at}")).find(|pod| world.node_of(pod) == Some("a")).expect("one is there");
+    let lost = (0..4)
+        .map(|at| format!("j{at}"))
+        .find(|pod| world.node_of(pod) == Some("a"))
+        .expect("one is there");
     world.delete(&lost);
     world.submit(in_zone(of_job(pod("j-next", 1), "j")));
     world.settle();
@@ -178,7 +214,8 @@ fn an_even_spread_is_promised_for_when_the_fullest_rack_has_room() {
     // Rack c has room for one pod from 100 s on, and for two from 300 s on.
     for (name, node, seconds) in [("x", "c1", 100), ("y", "c2", 300)] {
         let lifetime = Lifetime::Seconds(seconds);
-        let runs = Pod { node: Some(node.into()), lifetime, started: Some(world.now), ..pod(name, 2) };
+        let runs =
+            Pod { node: Some(node.into()), lifetime, started: Some(world.now), ..pod(name, 2) };
         world.submit(Pod { scheduler: "other".into(), ..runs });
     }
     submit(&mut world, "j", 6, 2, |pod| Pod { lifetime: Lifetime::Seconds(50), ..skewed(1, pod) });
@@ -186,8 +223,12 @@ fn an_even_spread_is_promised_for_when_the_fullest_rack_has_room() {
     let start = world.now.seconds();
     assert_eq!(world.estimate("j"), Some((EstimateKind::Reserved, start + 300)));
     let (_, message) = world.blocked("j");
-    assert!(message.contains("c has room for 0, so that there is room for 2 of 6 pods."), "{message}");
-    // A rack is lost for good meanwhile: of five nodes it fits when there is one free in c, three in b.
+    assert!(
+        message.contains("c has room for 0, so that there is room for 2 of 6 pods."),
+        "{message}"
+    );
+    // A rack is lost for good meanwhile: of five nodes it fits when there is one free in c, three
+    // in b.
     for name in ["a1", "a2"] {
         world.tell(Event::NodeGone(NodeName::from(name), Uid::from(format!("uid-{name}"))));
     }
@@ -202,7 +243,12 @@ fn a_promise_counts_racks_that_come_later() {
     let mut world = racks(CoreSettings { queue_policy: QueuePolicy::Easy, ..settings() });
     for name in ["a1", "a2"] {
         let lifetime = Lifetime::Seconds(100);
-        let runs = Pod { node: Some(name.into()), lifetime, started: Some(world.now), ..pod(&format!("on-{name}"), 2) };
+        let runs = Pod {
+            node: Some(name.into()),
+            lifetime,
+            started: Some(world.now),
+            ..pod(&format!("on-{name}"), 2)
+        };
         world.submit(Pod { scheduler: "other".into(), ..runs });
     }
     submit(&mut world, "j", 6, 2, |pod| Pod { lifetime: Lifetime::Seconds(50), ..skewed(1, pod) });
@@ -238,7 +284,10 @@ fn a_placement_that_is_not_even_any_more_is_withdrawn() {
         world.carry_out_all(actions);
         world.settle();
         let (reason, message) = world.blocked("j");
-        assert!(reason == "PlacementWithdrawn" && message.contains("which may differ by 1"), "{reason}: {message}");
+        assert!(
+            reason == "PlacementWithdrawn" && message.contains("which may differ by 1"),
+            "{reason}: {message}"
+        );
         world.pass_seconds(2);
         world.settle();
         assert_eq!(world.bound(), pods as usize);
@@ -254,7 +303,8 @@ fn a_seat_on_record_is_not_taken_again_where_its_node_has_left_the_rack() {
         world.carry_out_to_first_binding();
         assert_eq!(racks_of(&world, "j"), "b");
         let taken = world.pods.values().find_map(|pod| pod.node.clone()).expect("one is bound");
-        let free = ["b1", "b2", "b3"].into_iter().find(|name| *name != &*taken).expect("three nodes");
+        let free =
+            ["b1", "b2", "b3"].into_iter().find(|name| *name != &*taken).expect("three nodes");
         let moved = |(name, rack)| (name, if leaves && name == free { "a" } else { rack });
         let nodes: Vec<_> = NODES.into_iter().map(moved).chain([("b4", "b")]).collect();
         succeed(&mut world, &nodes, job("j", 3, 3));
@@ -265,8 +315,10 @@ fn a_seat_on_record_is_not_taken_again_where_its_node_has_left_the_rack() {
         let mut nodes: Vec<String> =
             world.pods.values().filter_map(|pod| Some(pod.node.as_ref()?.to_string())).collect();
         nodes.sort_unstable();
-        let expected: Vec<&str> =
-            ["b1", "b2", "b3", "b4"].into_iter().filter(|name| *name != if leaves { free } else { "b4" }).collect();
+        let expected: Vec<&str> = ["b1", "b2", "b3", "b4"]
+            .into_iter()
+            .filter(|name| *name != if leaves { free } else { "b4" })
+            .collect();
         assert_eq!(nodes, expected);
     }
 }
@@ -278,9 +330,12 @@ fn who_joins_a_gang_that_is_even_counts_those_who_stand() {
         submit(&mut world, "j", 6, 1, |pod| skewed(1, pod));
         world.settle();
         assert_eq!(racks_of(&world, "j"), "aabbcc");
-        // Both pods of rack a are lost with what they had; there is room for their successors elsewhere, too.
-        let of_a: Vec<String> =
-            (0..6).map(|at| format!("j{at}")).filter(|pod| rack_of(&world, pod) == Some('a')).collect();
+        // Both pods of rack a are lost with what they had; there is room for their successors
+        // elsewhere, too.
+        let of_a: Vec<String> = (0..6)
+            .map(|at| format!("j{at}"))
+            .filter(|pod| rack_of(&world, pod) == Some('a'))
+            .collect();
         if restarts {
             succeed(&mut world, &NODES, job("j", 6, 6));
             world.settle();
@@ -301,7 +356,8 @@ fn who_joins_a_gang_that_is_even_counts_those_who_stand() {
             world.pass_seconds(1);
         }
         // No rack may have a third one as long as these have none.
-        let mut racks: Vec<Option<char>> = (0..2).map(|at| rack_of(&world, &format!("next{at}"))).collect();
+        let mut racks: Vec<Option<char>> =
+            (0..2).map(|at| rack_of(&world, &format!("next{at}"))).collect();
         racks.sort_unstable();
         assert_eq!(racks, [Some('a'), Some('d')], "restarts: {restarts}");
     }
@@ -328,7 +384,9 @@ fn pods_of_a_service_that_are_to_be_even_wait_for_the_rack_that_has_fewest() {
     assert_eq!(racks_of(&world, "s"), "ab", "rack c has none");
     let message = &world.conditions["s2"].message;
     assert!(
-        message.contains("Of level rack, a, b have as many pods of its job as may be there beside the rest."),
+        message.contains(
+            "Of level rack, a, b have as many pods of its job as may be there beside the rest."
+        ),
         "{message}"
     );
     world.delete("on-c1");
@@ -344,5 +402,8 @@ fn a_library_without_levels_refuses_who_is_to_be_even() {
     submit(&mut world, "j", 2, 1, |pod| skewed(1, pod));
     world.settle();
     let (reason, message) = world.blocked("j");
-    assert!(reason == "UnsupportedConstraint" && message.ends_with("knows no levels above nodes"), "{message}");
+    assert!(
+        reason == "UnsupportedConstraint" && message.ends_with("knows no levels above nodes"),
+        "{message}"
+    );
 }

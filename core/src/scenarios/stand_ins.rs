@@ -1,4 +1,5 @@
-//! Jobs that are suspended while they wait: stand-ins for their pods, the release, and the place that is held.
+//! Jobs that are suspended while they wait: stand-ins for their pods, the release, and the place
+//! that is held.
 
 use fluxqueue_api::names;
 use fluxqueue_workload::{Suspension, SuspensionPhase};
@@ -13,8 +14,10 @@ pub(super) fn marked(name: &str, pods: u32, cores: u64) -> Controller {
     let mut sample = of_job(pod(name, cores), name);
     sample.id = controller.id.clone();
     sample.stands_in = true;
-    let phase = SuspensionPhase::Marked { resource_version: Some(Arc::from("1")), is_suspended: true };
-    controller.suspension = Some(Suspension { phase, sample, priority_class: None, is_indexed: false });
+    let phase =
+        SuspensionPhase::Marked { resource_version: Some(Arc::from("1")), is_suspended: true };
+    controller.suspension =
+        Some(Suspension { phase, sample, priority_class: None, is_indexed: false });
     controller
 }
 
@@ -23,7 +26,8 @@ impl World {
     pub(super) fn label_namespace(&mut self, suspends: bool) {
         let label = (Arc::from(names::ADMISSION_SUSPEND), Arc::from(names::ENABLED));
         let labels = if suspends { Arc::from([label]) } else { Arc::from([]) };
-        let namespace = Namespace { name: Arc::from("ns"), uid: Uid::from("uid-ns"), labels, queue: None };
+        let namespace =
+            Namespace { name: Arc::from("ns"), uid: Uid::from("uid-ns"), labels, queue: None };
         self.tell(Event::Namespace(Arc::new(namespace)));
     }
 
@@ -47,7 +51,8 @@ impl World {
     ) -> WriteOutcome {
         let Some(job) = self.jobs.get_mut(&*job.key.name) else { return WriteOutcome::Gone };
         let suspension = job.suspension.as_mut().expect("only such Jobs are written to");
-        let SuspensionPhase::Marked { resource_version: Some(known), .. } = &suspension.phase else {
+        let SuspensionPhase::Marked { resource_version: Some(known), .. } = &suspension.phase
+        else {
             return WriteOutcome::Conflict;
         };
         if Some(&**known) != resource_version {
@@ -56,7 +61,10 @@ impl World {
         let next = known.parse::<u64>().expect("a number") + 1;
         suspension.phase = match release_at {
             Some(at) => SuspensionPhase::Released { at },
-            None => SuspensionPhase::Marked { resource_version: Some(next.to_string().into()), is_suspended: true },
+            None => SuspensionPhase::Marked {
+                resource_version: Some(next.to_string().into()),
+                is_suspended: true,
+            },
         };
         let job = Arc::new(job.clone());
         self.tell(Event::Controller(job));
@@ -67,9 +75,11 @@ impl World {
     pub(super) fn change_job(&mut self, name: &str, how: impl FnOnce(&mut Controller)) {
         let job = self.jobs.get_mut(name).expect("it is there");
         how(job);
-        if let Some(SuspensionPhase::Marked { resource_version, .. }) = job.suspension.as_mut().map(|it| &mut it.phase)
+        if let Some(SuspensionPhase::Marked { resource_version, .. }) =
+            job.suspension.as_mut().map(|it| &mut it.phase)
         {
-            let next = resource_version.as_ref().expect("a version").parse::<u64>().expect("a number") + 1;
+            let next =
+                resource_version.as_ref().expect("a version").parse::<u64>().expect("a number") + 1;
             *resource_version = Some(next.to_string().into());
         }
         let job = Arc::new(job.clone());
@@ -90,7 +100,11 @@ impl World {
     }
 
     fn placement_on_record(&self, workload: &str) -> Vec<String> {
-        self.record(workload).status.as_ref().map(|status| planned(&status.placement)).unwrap_or_default()
+        self.record(workload)
+            .status
+            .as_ref()
+            .map(|status| planned(&status.placement))
+            .unwrap_or_default()
     }
 }
 
@@ -104,7 +118,8 @@ pub(super) fn pods_of(name: &str, count: u32, cores: u64) -> Vec<Pod> {
 }
 
 #[test]
-fn a_suspended_job_is_released_when_its_placement_is_on_record_and_starts_when_all_its_pods_are_there() {
+fn a_suspended_job_is_released_when_its_placement_is_on_record_and_starts_when_all_its_pods_are_there()
+ {
     let mut world = World::new(&[("a", 4), ("b", 4)]);
     world.submit_job(marked("j", 2, 3));
     for _ in 0..10 {
@@ -151,7 +166,11 @@ fn who_waits_has_no_pods_and_is_told_by_its_flux_job_alone() {
     world.settle();
     assert!(!world.is_released("j"));
     assert_eq!(world.blocked("j").0, "InsufficientResources");
-    assert!(world.conditions.is_empty(), "nothing is written to pods that are not there: {:?}", world.conditions);
+    assert!(
+        world.conditions.is_empty(),
+        "nothing is written to pods that are not there: {:?}",
+        world.conditions
+    );
     assert_eq!(world.core.gauges().pods, 1);
     world.delete("busy");
     world.settle();
@@ -174,15 +193,25 @@ fn suspensions_of_others_are_left_alone() {
 
 #[test]
 fn a_mark_counts_only_where_the_namespace_has_the_label() {
-    let told = |world: &World| world.notes.iter().filter(|reason| *reason == "SuspensionIgnored").count();
+    let told =
+        |world: &World| world.notes.iter().filter(|reason| *reason == "SuspensionIgnored").count();
     let mut world = World::new(&[("a", 4)]);
     world.submit_marked(marked("j", 2, 1));
     world.settle();
-    assert_eq!((world.is_released("j"), told(&world)), (false, 0), "its namespace has not been seen");
+    assert_eq!(
+        (world.is_released("j"), told(&world)),
+        (false, 0),
+        "its namespace has not been seen"
+    );
     world.label_namespace(false);
     world.change_job("j", |_| {});
     world.settle();
-    assert_eq!((world.is_released("j"), told(&world), world.records.len()), (false, 1, 0), "{:?}", world.texts);
+    assert_eq!(
+        (world.is_released("j"), told(&world), world.records.len()),
+        (false, 1, 0),
+        "{:?}",
+        world.texts
+    );
     world.submit(pod("busy", 4));
     world.settle();
     assert_eq!(world.node_of("busy"), Some("a"), "nothing is held for it");
@@ -193,13 +222,20 @@ fn a_mark_counts_only_where_the_namespace_has_the_label() {
     world.label_namespace(false);
     world.delete("busy");
     world.settle();
-    assert_eq!((world.is_released("j"), world.placement_on_record("j").len(), told(&world)), (false, 0, 1));
+    assert_eq!(
+        (world.is_released("j"), world.placement_on_record("j").len(), told(&world)),
+        (false, 0, 1)
+    );
     world.restart();
     world.label_namespace(false);
     let jobs: Vec<Controller> = world.jobs.values().cloned().collect();
     world.list(&[("a", 4)], &jobs);
     world.settle();
-    assert_eq!((world.is_released("j"), told(&world)), (false, 1), "a new process does not repeat it");
+    assert_eq!(
+        (world.is_released("j"), told(&world)),
+        (false, 1),
+        "a new process does not repeat it"
+    );
     world.label_namespace(true);
     world.settle();
     assert!(world.is_released("j"));
@@ -216,14 +252,22 @@ fn a_job_costs_the_same_whatever_number_of_pods_it_will_have() {
     }
     world.settle();
     let blocked = world.blocked("flood-0");
-    assert_eq!((world.core.jobs.members.len(), blocked.0.as_str()), (13, "Unsatisfiable"), "{blocked:?}");
+    assert_eq!(
+        (world.core.jobs.members.len(), blocked.0.as_str()),
+        (13, "Unsatisfiable"),
+        "{blocked:?}"
+    );
     assert_eq!(world.record("flood-1").status.as_ref().map(|status| status.total), Some(100_000));
-    let request = world.core.asking().key(&PendingRequest::Start(*world.core.jobs.all.keys().next().expect("a job")));
+    let request = world
+        .core
+        .asking()
+        .key(&PendingRequest::Start(*world.core.jobs.all.keys().next().expect("a job")));
     assert_eq!(request.slots.iter().map(|slot| slot.count).collect::<Vec<_>>(), [100_000]);
     world.succeed(&nodes);
     world.settle();
     assert_eq!(world.core.jobs.members.len(), 13);
-    // One that can be placed has as many as it will have pods, and one again when it loses its place.
+    // One that can be placed has as many as it will have pods, and one again when it loses its
+    // place.
     world.submit_job(marked("j", 8, 1));
     world.settle();
     assert_eq!((world.is_released("j"), world.core.jobs.members.len()), (true, 13 + 8));
@@ -246,7 +290,11 @@ fn a_placement_that_is_withdrawn_leaves_one_stand_in() {
     world.submit_job(marked("j", 6, 1));
     while world.records.is_empty() || world.placement_on_record("j").is_empty() {
         let actions = world.step();
-        world.carry_out_all(actions.into_iter().filter(|action| !matches!(action.kind, ActionKind::ReleaseJob { .. })));
+        world.carry_out_all(
+            actions
+                .into_iter()
+                .filter(|action| !matches!(action.kind, ActionKind::ReleaseJob { .. })),
+        );
     }
     assert_eq!(world.core.jobs.members.len(), 6);
     world.tell(Event::NodeGone("a".into(), "uid-a".into()));
@@ -275,7 +323,10 @@ fn pods_that_ask_for_more_than_their_template_wait_first_at_their_jobs_place() {
     world.submit(pods_of("j", 1, 6).remove(0));
     world.settle();
     assert_eq!(world.bound(), 1);
-    assert_eq!(world.record("j").status.as_ref().and_then(|status| status.queued_at.clone()), queued_at);
+    assert_eq!(
+        world.record("j").status.as_ref().and_then(|status| status.queued_at.clone()),
+        queued_at
+    );
     world.delete("busy");
     world.settle();
     assert_eq!(world.node_of("j-pod-0"), Some("b"), "it goes before those who came later");
@@ -342,7 +393,9 @@ fn a_job_that_was_let_go_past_us_is_suspended_again_and_its_pods_do_not_start() 
     world.submit_job(marked("j", 1, 3));
     world.settle();
     world.change_job("j", |job| {
-        if let Some(SuspensionPhase::Marked { is_suspended, .. }) = job.suspension.as_mut().map(|it| &mut it.phase) {
+        if let Some(SuspensionPhase::Marked { is_suspended, .. }) =
+            job.suspension.as_mut().map(|it| &mut it.phase)
+        {
             *is_suspended = false;
         }
     });
@@ -358,7 +411,10 @@ fn a_job_that_was_let_go_past_us_is_suspended_again_and_its_pods_do_not_start() 
     world.pass_seconds(1);
     world.settle();
     let suspension = world.jobs["j"].suspension.clone().expect("it was suspended");
-    assert!(matches!(suspension.phase, SuspensionPhase::Released { .. }), "in its turn: {suspension:?}");
+    assert!(
+        matches!(suspension.phase, SuspensionPhase::Released { .. }),
+        "in its turn: {suspension:?}"
+    );
     assert_eq!(world.bindings.iter().filter(|(pod, _)| pod.starts_with("j-")).count(), 0);
 }
 
@@ -368,7 +424,9 @@ fn the_release_is_asked_for_until_it_is_known_to_have_happened() {
     world.submit_job(marked("j", 1, 3));
     let release = loop {
         let mut actions = world.step();
-        if let Some(at) = actions.iter().position(|action| matches!(action.kind, ActionKind::ReleaseJob { .. })) {
+        if let Some(at) =
+            actions.iter().position(|action| matches!(action.kind, ActionKind::ReleaseJob { .. }))
+        {
             break actions.remove(at);
         }
         world.carry_out_all(actions);
@@ -410,7 +468,10 @@ fn a_release_whose_answer_got_lost_is_seen() {
         for action in world.step() {
             if let ActionKind::ReleaseJob { job, resource_version, at } = action.kind {
                 let at = Some(at);
-                assert!(matches!(world.write_job(&job, resource_version.as_deref(), at), WriteOutcome::Written(_)));
+                assert!(matches!(
+                    world.write_job(&job, resource_version.as_deref(), at),
+                    WriteOutcome::Written(_)
+                ));
                 let lost = WriteOutcome::Failed("no answer".to_owned());
                 world.tell(Event::Done(action.id, Outcome::Write(lost)));
             } else {
@@ -487,7 +548,9 @@ fn a_job_that_wants_others_or_goes_takes_its_stand_ins_along() {
     world.submit_job(marked("j", 3, 1));
     world.settle();
     assert!(!world.is_released("j"));
-    world.change_job("j", |job| *job = Controller { wants: 2, parallelism: 2, can_start_together: 2, ..job.clone() });
+    world.change_job("j", |job| {
+        *job = Controller { wants: 2, parallelism: 2, can_start_together: 2, ..job.clone() }
+    });
     world.settle();
     assert!(world.is_released("j"));
     assert_eq!(world.placement_on_record("j").len(), 2);
@@ -512,7 +575,8 @@ fn stand_ins_have_the_priority_that_the_pods_will_have() {
     world.settle();
     assert!(world.is_released("late") && !world.is_released("early"));
     assert_eq!(world.record("late").status.as_ref().and_then(|status| status.priority), Some(5));
-    let default = PriorityClass { is_default: true, ..PriorityClass::clone(&priority_class("usual", 3)) };
+    let default =
+        PriorityClass { is_default: true, ..PriorityClass::clone(&priority_class("usual", 3)) };
     world.tell(Event::PriorityClass(Arc::new(default)));
     world.settle();
     assert_eq!(world.record("early").status.as_ref().and_then(|status| status.priority), Some(3));
@@ -560,7 +624,9 @@ fn a_suspended_job_that_asks_for_nodes_alone_has_them_before_its_pods_are_there(
         }
         world.settle();
         let of_others = |world: &World| {
-            (0..4).filter_map(|at| world.node_of(&format!("y{at}")).map(str::to_owned)).collect::<Vec<_>>()
+            (0..4)
+                .filter_map(|at| world.node_of(&format!("y{at}")).map(str::to_owned))
+                .collect::<Vec<_>>()
         };
         assert_eq!(of_others(&world), ["a", "c", "c"]);
         world.succeed(&nodes);

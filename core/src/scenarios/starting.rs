@@ -37,7 +37,10 @@ fn a_gang_is_bound_after_its_placement_is_acknowledged() {
                 assert_eq!(planned(&status.placement), ["a", "a", "b", "b"]);
                 written = true;
             }
-            assert!(written || !matches!(action.kind, ActionKind::Bind { .. }), "bound before it was written");
+            assert!(
+                written || !matches!(action.kind, ActionKind::Bind { .. }),
+                "bound before it was written"
+            );
             world.carry_out(action);
         }
     }
@@ -103,7 +106,10 @@ fn a_gang_that_does_not_fit_holds_its_nodes_and_a_hopeless_one_holds_none() {
     assert_eq!(world.blocked("small").0, "QueuedBehind");
     world.change("runs", |pod| pod.phase = Phase::Succeeded);
     world.settle();
-    assert_eq!((world.node_of("g1"), world.node_of("g2"), world.node_of("small")), (Some("a"), Some("a"), None));
+    assert_eq!(
+        (world.node_of("g1"), world.node_of("g2"), world.node_of("small")),
+        (Some("a"), Some("a"), None)
+    );
 
     let mut world = World::new(&[("a", 4)]);
     world.submit(pod("vast", 9));
@@ -155,7 +161,11 @@ fn nobody_waits_behind_a_job_that_a_service_has_just_made_hopeless() {
     world.submit(pod("large", 4));
     world.submit(pod("small", 1));
     world.settle();
-    assert_eq!(world.blocked("small").0, "QueuedBehind", "large could start once what runs has ended");
+    assert_eq!(
+        world.blocked("small").0,
+        "QueuedBehind",
+        "large could start once what runs has ended"
+    );
     let mut service = pod("service", 1);
     service.lifetime = Lifetime::Endless;
     service.priority = 5;
@@ -171,14 +181,18 @@ fn nobody_waits_behind_a_job_that_a_service_has_just_made_hopeless() {
 fn what_is_not_supported_is_refused_by_name() {
     let mut world = World::new(&[("a", 4)]);
     let mut refused = pod("p", 1);
-    refused
-        .unsupported
-        .push(Unsupported { field: "spec.volumes[0]".into(), message: "claims are not supported".into() });
+    refused.unsupported.push(Unsupported {
+        field: "spec.volumes[0]".into(),
+        message: "claims are not supported".into(),
+    });
     world.submit(refused);
     world.settle();
     assert_eq!(world.state("p"), Some(JobState::Refused));
     let (reason, message) = world.blocked("p");
-    assert!(reason == "UnsupportedConstraint" && message.contains("spec.volumes[0]"), "{reason}: {message}");
+    assert!(
+        reason == "UnsupportedConstraint" && message.contains("spec.volumes[0]"),
+        "{reason}: {message}"
+    );
     assert!(world.notes.iter().any(|reason| reason == "FailedScheduling"));
 }
 
@@ -260,7 +274,10 @@ fn whoever_comes_to_wait_first_says_why_and_a_pod_that_joins_is_told() {
         world.pass_seconds(3);
         world.settle();
     }
-    assert_eq!((world.blocked("g").0, world.blocked("h").0), ("InsufficientResources".into(), "QueuedBehind".into()));
+    assert_eq!(
+        (world.blocked("g").0, world.blocked("h").0),
+        ("InsufficientResources".into(), "QueuedBehind".into())
+    );
     world.submit(of_group(Pod { shape, ..pod("g2", 1) }, "g", Ok(2)));
     world.settle();
     assert!(world.conditions.contains_key("g2"), "it waits with the others");

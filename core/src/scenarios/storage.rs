@@ -1,7 +1,9 @@
 //! What an API server would hold of storage, for worlds with pods that mount claims.
 
 use fluxqueue_workload::constraints::{NodeSelectorTerm, Operator, Requirement};
-use fluxqueue_workload::storage::{Claim, ClaimRef, PersistentVolume, PodClaim, StorageClass, VolumeWants};
+use fluxqueue_workload::storage::{
+    Claim, ClaimRef, PersistentVolume, PodClaim, StorageClass, VolumeWants,
+};
 
 use super::*;
 use crate::cluster::volumes::StorageNews;
@@ -26,7 +28,10 @@ impl World {
     /// A claim for a class, not bound.
     pub(super) fn claim(&mut self, name: &str, class: &str) {
         let claim = Claim {
-            id: ObjectRef { key: ObjectKey::new("ns", name), uid: Uid::from(format!("uid-claim-{name}")) },
+            id: ObjectRef {
+                key: ObjectKey::new("ns", name),
+                uid: Uid::from(format!("uid-claim-{name}")),
+            },
             resource_version: Some(self.version()),
             deleting: false,
             owner: None,
@@ -68,7 +73,9 @@ impl World {
             offers: wants(class),
             claim: None,
             is_available: true,
-            affinity: on.map(|node| vec![NodeSelectorTerm { labels: vec![hostname(node)], fields: Vec::new() }]),
+            affinity: on.map(|node| {
+                vec![NodeSelectorTerm { labels: vec![hostname(node)], fields: Vec::new() }]
+            }),
             zones: Vec::new(),
             attachable: None,
             taken_over: None,
@@ -130,7 +137,12 @@ impl World {
         }
     }
 
-    pub(super) fn select_node(&mut self, claim: &ObjectRef, version: Option<&str>, node: &NodeName) -> WriteOutcome {
+    pub(super) fn select_node(
+        &mut self,
+        claim: &ObjectRef,
+        version: Option<&str>,
+        node: &NodeName,
+    ) -> WriteOutcome {
         let name = claim.key.name.to_string();
         let Some(known) = self.storage.claims.get(&name).filter(|known| known.id == *claim) else {
             return WriteOutcome::Gone;
@@ -150,7 +162,8 @@ impl World {
         claim: &ObjectRef,
     ) -> WriteOutcome {
         let name = volume.key.name.to_string();
-        let Some(known) = self.storage.volumes.get(&name).filter(|known| known.uid == volume.uid) else {
+        let Some(known) = self.storage.volumes.get(&name).filter(|known| known.uid == volume.uid)
+        else {
             return WriteOutcome::Gone;
         };
         if known.resource_version.as_deref() != version {
@@ -206,6 +219,7 @@ fn wants(class: &str) -> VolumeWants {
 }
 
 pub(super) fn mounting(mut pod: Pod, claims: &[&str]) -> Pod {
-    pod.claims = claims.iter().map(|name| PodClaim { name: (*name).into(), is_ephemeral: false }).collect();
+    pod.claims =
+        claims.iter().map(|name| PodClaim { name: (*name).into(), is_ephemeral: false }).collect();
     pod
 }

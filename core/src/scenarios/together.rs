@@ -1,5 +1,5 @@
-//! Gangs whose pods are to be near to each other or to others, or spread, while room is not where they may be: they are passed by for a
-//! time, and not for ever.
+//! Gangs whose pods are to be near to each other or to others, or spread, while room is not where
+//! they may be: they are passed by for a time, and not for ever.
 
 use super::kept_away::{BACKFILL, HOSTS, Stream, held, hosts, passed_by};
 use super::neighbours::{apart, constrained, count, gang_of, labels, list_racks, near, on, spread};
@@ -51,7 +51,8 @@ fn a_spread_gang_starts_beside_a_stream_that_takes_what_becomes_free() {
     }
 }
 
-/// What its spread lets it use of the racks has room for none of it, and there is room for all in the other one.
+/// What its spread lets it use of the racks has room for none of it, and there is room for all in
+/// the other one.
 #[test]
 fn a_spread_gang_waits_for_a_full_rack_though_there_is_room_in_another() {
     let mut world = hosts(QueuePolicy::Easy);
@@ -60,7 +61,9 @@ fn a_spread_gang_waits_for_a_full_rack_though_there_is_room_in_another() {
     let (reason, why) = world.blocked("j");
     assert_eq!(reason, "InsufficientResources", "{why}");
     assert!(
-        why.contains("There is room for all of them, but not where they may be together by what they ask"),
+        why.contains(
+            "There is room for all of them, but not where they may be together by what they ask"
+        ),
         "{why}"
     );
     assert!(why.contains("Nobody knows when ns/busy-b1"), "{why}");
@@ -82,7 +85,11 @@ fn what_is_held_for_a_spread_gang_is_in_as_many_racks_as_it_needs() {
         assert!(passed_by(&world, "j"), "{policy:?}: {:?}", world.blocked("j"));
         world.pass_seconds(301);
         world.settle();
-        assert_eq!(held(&world, "j").as_deref(), Some("a1,b1"), "{policy:?}: a[1-2] have fewer ends in the way");
+        assert_eq!(
+            held(&world, "j").as_deref(),
+            Some("a1,b1"),
+            "{policy:?}: a[1-2] have fewer ends in the way"
+        );
         free(&mut world, "a1");
         for name in ["one-b1", "two-b1"] {
             world.submit(pod(&format!("late-{name}"), 4));
@@ -97,7 +104,11 @@ fn what_is_held_for_a_spread_gang_is_in_as_many_racks_as_it_needs() {
 fn a_gang_that_is_to_be_near_to_others_waits_for_work_beside_these_to_end() {
     for policy in BACKFILL {
         let mut world = hosts(policy);
-        let database = Pod { labels: labels("db"), lifetime: Lifetime::Endless, ..on(pod("database", 1), "a2") };
+        let database = Pod {
+            labels: labels("db"),
+            lifetime: Lifetime::Endless,
+            ..on(pod("database", 1), "a2")
+        };
         world.submit(database);
         world.submit(on(pod("beside", 7), "a2"));
         fill(&mut world, &["a1"]);
@@ -114,14 +125,17 @@ fn a_gang_that_is_to_be_near_to_others_waits_for_work_beside_these_to_end() {
     }
 }
 
-/// The stream itself is what is in the way: its pods count for the spread, so later ones stay out of the racks where nodes are held.
+/// The stream itself is what is in the way: its pods count for the spread, so later ones stay out
+/// of the racks where nodes are held.
 #[test]
 fn a_spread_gang_starts_beside_a_stream_of_its_like() {
     for policy in BACKFILL {
         let mut world = hosts(policy);
         world.submit(Pod { lifetime: Lifetime::Endless, ..on(pod("service", 8), "b2") });
         let mut stream = Stream::of(|name| {
-            let here = constrained(pod(name, 2), |of| of.node_selector = vec![("host".into(), "a2".into())]);
+            let here = constrained(pod(name, 2), |of| {
+                of.node_selector = vec![("host".into(), "a2".into())]
+            });
             Pod { labels: labels("mpi"), ..here }
         });
         stream.submit(&mut world, 5);
@@ -134,11 +148,15 @@ fn a_spread_gang_starts_beside_a_stream_of_its_like() {
         stream.go_on(&mut world, 60);
         assert_eq!((count(&world, 4, "a1"), count(&world, 4, "b1")), (2, 2), "{policy:?}");
         stream.go_on(&mut world, 20);
-        assert!(world.node_of(&format!("s{}", stream.next - 3)).is_some(), "{policy:?}: the stream goes on");
+        assert!(
+            world.node_of(&format!("s{}", stream.next - 3)).is_some(),
+            "{policy:?}: the stream goes on"
+        );
     }
 }
 
-/// A gang waits for room, and pods of its like wait behind it: when all find room at once, none of these comes between.
+/// A gang waits for room, and pods of its like wait behind it: when all find room at once, none of
+/// these comes between.
 #[test]
 fn what_starts_with_a_spread_gang_does_not_make_it_uneven_before_it_begins() {
     for policy in [QueuePolicy::Fcfs, QueuePolicy::Easy, QueuePolicy::Conservative] {
@@ -153,20 +171,28 @@ fn what_starts_with_a_spread_gang_does_not_make_it_uneven_before_it_begins() {
             world.change(&format!("busy-{host}"), |pod| pod.phase = Phase::Succeeded);
         }
         world.settle();
-        assert_eq!((count(&world, 4, "a"), count(&world, 4, "b")), (2, 2), "{policy:?}: {:?}", world.blocked("j"));
+        assert_eq!(
+            (count(&world, 4, "a"), count(&world, 4, "b")),
+            (2, 2),
+            "{policy:?}: {:?}",
+            world.blocked("j")
+        );
         let like = (0..4).filter(|at| world.node_of(&format!("like-{at}")).is_some()).count();
         assert_eq!(like, 4, "{policy:?}: they come when it has begun");
     }
 }
 
-/// Whom it is to be near to come and go in a rack that is too small for it: when nodes of another one are held, they come to none but that.
+/// Whom it is to be near to come and go in a rack that is too small for it: when nodes of another
+/// one are held, they come to none but that.
 #[test]
 fn a_gang_that_is_to_be_near_starts_beside_a_stream_of_its_like_elsewhere() {
     for policy in BACKFILL {
         let mut world = hosts(policy);
         world.submit(Pod { lifetime: Lifetime::Endless, ..on(pod("service", 8), "a2") });
         let mut stream = Stream::of(|name| {
-            let in_a = constrained(pod(name, 2), |of| of.node_selector = vec![("rack".into(), "a".into())]);
+            let in_a = constrained(pod(name, 2), |of| {
+                of.node_selector = vec![("rack".into(), "a".into())]
+            });
             Pod { labels: labels("mpi"), ..in_a }
         });
         stream.submit(&mut world, 5);
@@ -181,7 +207,8 @@ fn a_gang_that_is_to_be_near_starts_beside_a_stream_of_its_like_elsewhere() {
     }
 }
 
-/// A pod that was passed by for long enough gets its place in the pass in which others of its label do: it is not uneven by these.
+/// A pod that was passed by for long enough gets its place in the pass in which others of its label
+/// do: it is not uneven by these.
 #[test]
 fn a_spread_pod_that_starts_is_not_made_uneven_before_its_binding_leaves() {
     for policy in [QueuePolicy::Fcfs, QueuePolicy::Easy, QueuePolicy::Conservative] {
@@ -189,8 +216,9 @@ fn a_spread_pod_that_starts_is_not_made_uneven_before_its_binding_leaves() {
         fill(&mut world, &["a1", "a2", "b1", "b2"]);
         world.submit(spread(pod("even", 2), "mpi", "rack"));
         for at in 0..3 {
-            let in_a =
-                constrained(pod(&format!("like-{at}"), 2), |of| of.node_selector = vec![("rack".into(), "a".into())]);
+            let in_a = constrained(pod(&format!("like-{at}"), 2), |of| {
+                of.node_selector = vec![("rack".into(), "a".into())]
+            });
             world.submit(Pod { labels: labels("mpi"), ..in_a });
         }
         world.settle();
@@ -201,11 +229,14 @@ fn a_spread_pod_that_starts_is_not_made_uneven_before_its_binding_leaves() {
     }
 }
 
-/// Job `j` comes: a launcher of one core, and workers of whole hosts that are to be in one rack, with whoever has their label. The launcher has
-/// it, and finds room in another rack alone.
+/// Job `j` comes: a launcher of one core, and workers of whole hosts that are to be in one rack,
+/// with whoever has their label. The launcher has it, and finds room in another rack alone.
 fn submit_launcher_and_workers(world: &mut World, workers: u32) {
     for (host, cores) in [("b1", 7), ("b2", 8)] {
-        world.submit(Pod { lifetime: Lifetime::Endless, ..on(pod(&format!("service-{host}"), cores), host) });
+        world.submit(Pod {
+            lifetime: Lifetime::Endless,
+            ..on(pod(&format!("service-{host}"), cores), host)
+        });
     }
     world.tell(Event::Controller(Arc::new(job("j", workers + 1, workers + 1))));
     world.submit(of_job(Pod { labels: labels("mpi"), ..pod("p0", 1) }, "j"));
@@ -219,10 +250,16 @@ fn submit_launcher_and_workers(world: &mut World, workers: u32) {
 fn a_launcher_in_another_rack_comes_after_the_workers_that_are_to_be_near_to_each_other() {
     let mut world = hosts(QueuePolicy::Easy);
     submit_launcher_and_workers(&mut world, 2);
-    assert_eq!((count(&world, 3, "a"), world.node_of("p0")), (2, Some("b1")), "{:?}", world.blocked("j"));
+    assert_eq!(
+        (count(&world, 3, "a"), world.node_of("p0")),
+        (2, Some("b1")),
+        "{:?}",
+        world.blocked("j")
+    );
 }
 
-/// Its only worker would be near to nobody: such a placement would be taken back before it begins, again and again.
+/// Its only worker would be near to nobody: such a placement would be taken back before it begins,
+/// again and again.
 #[test]
 fn a_worker_whose_launcher_is_in_another_rack_is_not_placed() {
     let mut world = hosts(QueuePolicy::Easy);
@@ -234,7 +271,8 @@ fn a_worker_whose_launcher_is_in_another_rack_is_not_placed() {
     assert_eq!(world.core.gauges().placements_withdrawn, 0);
 }
 
-/// A spread gang waits for its volumes, and pods of its like wait for it to begin: also those of a new process, under each policy.
+/// A spread gang waits for its volumes, and pods of its like wait for it to begin: also those of a
+/// new process, under each policy.
 #[test]
 fn a_spread_gang_that_waits_for_volumes_is_kept_even_by_a_successor() {
     for policy in [QueuePolicy::Fcfs, QueuePolicy::Easy, QueuePolicy::Conservative] {
@@ -251,19 +289,33 @@ fn a_spread_gang_that_waits_for_volumes_is_kept_even_by_a_successor() {
             world.submit(Pod { labels: labels("mpi"), ..pod(&like(at), 2) });
         }
         world.settle();
-        let started = |world: &World| (0..3).filter(|at| world.node_of(&like(*at)).is_some()).count();
-        assert_eq!((world.state("j"), started(&world)), (Some(JobState::Starting), 0), "{policy:?}");
+        let started =
+            |world: &World| (0..3).filter(|at| world.node_of(&like(*at)).is_some()).count();
+        assert_eq!(
+            (world.state("j"), started(&world)),
+            (Some(JobState::Starting), 0),
+            "{policy:?}"
+        );
         world.restart();
         list_racks(&mut world, &HOSTS);
         world.list(&[], &[job("j", 2, 2)]);
         world.settle();
-        assert_eq!((world.state("j"), started(&world)), (Some(JobState::Starting), 0), "{policy:?}");
+        assert_eq!(
+            (world.state("j"), started(&world)),
+            (Some(JobState::Starting), 0),
+            "{policy:?}"
+        );
         for (claim, volume) in [("c0", "v0"), ("c1", "v1")] {
             world.volume(volume, "slow", None);
             world.bind_claim(claim, volume);
         }
         world.settle();
-        assert_eq!((count(&world, 2, "a"), count(&world, 2, "b")), (1, 1), "{policy:?}: {:?}", world.blocked("j"));
+        assert_eq!(
+            (count(&world, 2, "a"), count(&world, 2, "b")),
+            (1, 1),
+            "{policy:?}: {:?}",
+            world.blocked("j")
+        );
         assert_eq!(started(&world), 3, "{policy:?}: they come when it has begun");
     }
 }
@@ -280,7 +332,10 @@ fn spread_gangs_of_one_kind_start_in_one_pass() {
         }
     }
     let actions = world.step();
-    let records = actions.iter().filter(|action| matches!(action.kind, ActionKind::CreateFluxJob { .. })).count();
+    let records = actions
+        .iter()
+        .filter(|action| matches!(action.kind, ActionKind::CreateFluxJob { .. }))
+        .count();
     assert_eq!(records, 4, "each is put on record with its placement");
     world.carry_out_all(actions);
     world.settle();
@@ -292,7 +347,8 @@ fn a_spread_pod_starts_beside_a_stream_of_its_like() {
     for policy in BACKFILL {
         let mut world = hosts(policy);
         // Of three domains, of which there are two, each may have one.
-        let three = |pod: Pod| constrained(spread(pod, "mpi", "rack"), |of| of.spreads[0].min_domains = 3);
+        let three =
+            |pod: Pod| constrained(spread(pod, "mpi", "rack"), |of| of.spreads[0].min_domains = 3);
         let mut like = Stream::of(move |name| three(pod(name, 1)));
         let mut plain = Stream::of(|name| pod(name, 7));
         plain.next = 1000;
@@ -313,7 +369,10 @@ fn a_spread_gang_whose_racks_services_fill_keeps_nothing_from_others() {
     for policy in [QueuePolicy::Fcfs, QueuePolicy::Easy, QueuePolicy::Conservative] {
         let mut world = hosts(policy);
         for host in ["b1", "b2"] {
-            world.submit(Pod { lifetime: Lifetime::Endless, ..on(pod(&format!("service-{host}"), 8), host) });
+            world.submit(Pod {
+                lifetime: Lifetime::Endless,
+                ..on(pod(&format!("service-{host}"), 8), host)
+            });
         }
         world.submit(on(pod("busy", 1), "a1"));
         submit_spread_gang(&mut world);
@@ -386,7 +445,12 @@ fn what_is_held_for_a_gang_that_is_to_be_together_lies_in_one_rack() {
         world.pass_seconds(310);
         world.settle();
         // Of four hosts a2 and another one are enough for eight pods; those of a are in one rack.
-        assert_eq!(held(&world, "j").as_deref(), Some("a[1-2]"), "{policy:?}: {:?}", world.blocked("j"));
+        assert_eq!(
+            held(&world, "j").as_deref(),
+            Some("a[1-2]"),
+            "{policy:?}: {:?}",
+            world.blocked("j")
+        );
         for name in ["s", "v"] {
             world.change(name, |pod| pod.phase = Phase::Succeeded);
         }
@@ -426,7 +490,9 @@ fn a_gang_that_may_not_be_where_room_is_does_not_wait_behind_one_who_holds_nodes
         queue(&mut world, "first", &json!({"policy": policy, "priority": 5}));
         queue(&mut world, "second", &json!({"policy": policy}));
         world.submit(on(pod("long", 1), "a1"));
-        let only_a1 = |constraints: &mut Constraints| constraints.node_selector = vec![("host".into(), "a1".into())];
+        let only_a1 = |constraints: &mut Constraints| {
+            constraints.node_selector = vec![("host".into(), "a1".into())]
+        };
         world.submit(of_queue(constrained(pod("whole", 8), only_a1), "first"));
         world.settle();
         world.pass_seconds(301);
@@ -468,14 +534,19 @@ fn submit_gang_that_can_never_be_together(world: &mut World, is_near: bool) {
 
 #[test]
 fn a_gang_that_can_never_be_together_does_not_keep_the_next_waiting_while_there_is_no_room() {
-    for (policy, is_near) in BACKFILL.into_iter().flat_map(|policy| [(policy, true), (policy, false)]) {
+    for (policy, is_near) in
+        BACKFILL.into_iter().flat_map(|policy| [(policy, true), (policy, false)])
+    {
         let mut world = hosts(policy);
         let mut stream = Stream::of(|name| pod(name, 4));
         stream.submit(&mut world, 10);
         submit_gang_that_can_never_be_together(&mut world, is_near);
         submit_gang_of_whole_hosts(&mut world);
         let why = world.blocked("j").1;
-        assert!(why.contains("so later jobs are not held back") && !why.contains("Nobody knows"), "{policy:?}: {why}");
+        assert!(
+            why.contains("so later jobs are not held back") && !why.contains("Nobody knows"),
+            "{policy:?}: {why}"
+        );
         assert_eq!((passed_by(&world, "j"), passed_by(&world, "k")), (false, true), "{policy:?}");
         stream.go_on(&mut world, 400);
         assert!(world.node_of("k0").is_some(), "{policy:?}");
@@ -529,7 +600,11 @@ fn a_spread_gang_that_waits_for_its_like_to_leave_a_rack_starts_when_that_has_le
         stream.submit(&mut world, 8);
         gang_of(&mut world, 6, 2, |pod| spread(pod, "mpi", "rack"));
         stream.go_on(&mut world, 310);
-        assert_eq!((count(&world, 6, ""), held(&world, "j").as_deref()), (0, Some("a2,b2")), "{policy:?}");
+        assert_eq!(
+            (count(&world, 6, ""), held(&world, "j").as_deref()),
+            (0, Some("a2,b2")),
+            "{policy:?}"
+        );
         for at in 0..5 {
             world.change(&format!("like-{at}"), |pod| pod.phase = Phase::Succeeded);
         }
@@ -538,7 +613,8 @@ fn a_spread_gang_that_waits_for_its_like_to_leave_a_rack_starts_when_that_has_le
     }
 }
 
-/// In the plan run forward a gang begins when it starts: those of its like that come then are told when, too.
+/// In the plan run forward a gang begins when it starts: those of its like that come then are told
+/// when, too.
 #[test]
 fn pods_of_its_like_have_an_estimate_while_a_spread_gang_waits() {
     let mut world = hosts(QueuePolicy::Easy);

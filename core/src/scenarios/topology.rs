@@ -38,7 +38,12 @@ pub(super) fn succeed(world: &mut World, nodes: &[(&str, &str)], job: Controller
 }
 
 pub(super) fn within(bound: LevelBound, level: &str, of: RuleScope) -> Arc<[LevelRule]> {
-    Arc::from([LevelRule { level: level.into(), bound, of, annotation: "fluxqueue/required-level" }])
+    Arc::from([LevelRule {
+        level: level.into(),
+        bound,
+        of,
+        annotation: "fluxqueue/required-level",
+    }])
 }
 
 pub(super) fn in_one(level: &str, pod: Pod) -> Pod {
@@ -46,7 +51,13 @@ pub(super) fn in_one(level: &str, pod: Pod) -> Pod {
 }
 
 /// A Job with pods of so many cores, `<name>0`, `<name>1` and so on, which all ask for the same.
-pub(super) fn submit(world: &mut World, name: &str, pods: u32, cores: u64, ask: impl Fn(Pod) -> Pod) {
+pub(super) fn submit(
+    world: &mut World,
+    name: &str,
+    pods: u32,
+    cores: u64,
+    ask: impl Fn(Pod) -> Pod,
+) {
     world.tell(Event::Controller(Arc::new(job(name, pods, pods))));
     for at in 0..pods {
         world.submit(ask(of_job(pod(&format!("{name}{at}"), cores), name)));
@@ -56,7 +67,8 @@ pub(super) fn submit(world: &mut World, name: &str, pods: u32, cores: u64, ask: 
 /// The racks in which pods of a Job are, one letter each.
 pub(super) fn racks_of(world: &World, name: &str) -> String {
     let pods = world.pods.iter().filter(|(pod, _)| pod.starts_with(name));
-    let mut racks: Vec<char> = pods.filter_map(|(_, pod)| pod.node.as_ref()?.chars().next()).collect();
+    let mut racks: Vec<char> =
+        pods.filter_map(|(_, pod)| pod.node.as_ref()?.chars().next()).collect();
     racks.sort_unstable();
     racks.into_iter().collect()
 }
@@ -76,7 +88,11 @@ pub(super) fn skewed(skew: u32, pod: Pod) -> Pod {
     spread_over("rack", (None, Some(skew)), pod)
 }
 
-pub(super) fn spread_over(level: &str, (max_per_part, max_skew): (Option<u32>, Option<u32>), pod: Pod) -> Pod {
+pub(super) fn spread_over(
+    level: &str,
+    (max_per_part, max_skew): (Option<u32>, Option<u32>),
+    pod: Pod,
+) -> Pod {
     let bound = LevelBound::Spread(Spread { max_per_part, max_skew });
     Pod { levels: Some(within(bound, level, RuleScope::Job)), ..pod }
 }
@@ -128,10 +144,15 @@ fn what_is_short_is_said_with_numbers() {
     world.settle();
     // There is enough in all, so it is the level that is in the way.
     let text = "No rack has room for 3 pods: the largest, b, has room for 2.";
-    let [of_level, of_nodes, ..] = &world.blockers("j")[..] else { panic!("{:?}", world.blockers("j")) };
+    let [of_level, of_nodes, ..] = &world.blockers("j")[..] else {
+        panic!("{:?}", world.blockers("j"))
+    };
     assert_eq!((of_level.reason, of_level.message.as_str()), (NoRoomInLevel, text));
     assert_eq!((of_level.level.as_deref(), of_level.part.as_deref()), (Some("rack"), Some("b")));
-    assert_eq!((of_level.requested.as_deref(), of_level.available.as_deref()), (Some("3"), Some("2")));
+    assert_eq!(
+        (of_level.requested.as_deref(), of_level.available.as_deref()),
+        (Some("3"), Some("2"))
+    );
     assert_eq!(of_nodes.reason, InsufficientResources);
     let of_pod = &world.conditions["j0"].message;
     assert!(of_pod.contains(text), "{of_pod}");
@@ -140,7 +161,10 @@ fn what_is_short_is_said_with_numbers() {
     assert!(reason == "Unsatisfiable" && message.ends_with(text), "{reason}: {message}");
     assert_eq!(world.blockers("k")[1].available.as_deref(), Some("3"));
     let (reason, message) = world.blocked("l");
-    assert!(reason == "Unsatisfiable" && message.ends_with("No node that they may use is in a zone."), "{message}");
+    assert!(
+        reason == "Unsatisfiable" && message.ends_with("No node that they may use is in a zone."),
+        "{message}"
+    );
 }
 
 #[test]
@@ -151,7 +175,10 @@ fn what_is_short_in_all_is_said_before_what_is_short_in_a_rack() {
     world.settle();
     let blockers = world.blockers("j");
     assert_eq!([blockers[0].reason, blockers[1].reason], [InsufficientResources, NoRoomInLevel]);
-    assert_eq!((blockers[1].requested.as_deref(), blockers[1].available.as_deref()), (Some("3"), Some("2")));
+    assert_eq!(
+        (blockers[1].requested.as_deref(), blockers[1].available.as_deref()),
+        (Some("3"), Some("2"))
+    );
 }
 
 #[test]
@@ -171,10 +198,14 @@ fn a_start_is_promised_for_when_one_rack_has_room() {
             ..runs
         });
     }
-    submit(&mut world, "j", 3, 2, |pod| Pod { lifetime: Lifetime::Seconds(50), ..in_one("rack", pod) });
+    submit(&mut world, "j", 3, 2, |pod| Pod {
+        lifetime: Lifetime::Seconds(50),
+        ..in_one("rack", pod)
+    });
     world.settle();
     let start = world.now.seconds();
-    let reservation = world.record("j").status.as_ref().unwrap().reservation.clone().expect("a promise");
+    let reservation =
+        world.record("j").status.as_ref().unwrap().reservation.clone().expect("a promise");
     let nodes = reservation.nodes;
     assert_eq!(nodes, "b[1-3]");
     assert_eq!(world.estimate("j"), Some((EstimateKind::Reserved, start + 300)));
@@ -192,13 +223,17 @@ fn who_waits_for_work_without_a_known_end_holds_one_rack_and_no_more() {
         let runs = pod(&format!("on-{name}"), 2);
         world.submit(Pod { node: Some(name.into()), lifetime: Lifetime::Eventually, ..runs });
     }
-    submit(&mut world, "j", 3, 2, |pod| Pod { lifetime: Lifetime::Seconds(50), ..in_one("rack", pod) });
+    submit(&mut world, "j", 3, 2, |pod| Pod {
+        lifetime: Lifetime::Seconds(50),
+        ..in_one("rack", pod)
+    });
     world.settle();
     let (_, message) = world.blocked("j");
     assert!(message.contains("No rack has room for 3 pods."), "{message}");
     world.pass_seconds(301);
     world.settle();
-    let reservation = world.record("j").status.as_ref().unwrap().reservation.clone().expect("nodes are held");
+    let reservation =
+        world.record("j").status.as_ref().unwrap().reservation.clone().expect("nodes are held");
     assert_eq!((reservation.nodes.as_str(), reservation.start), ("b[1-3]", None));
 }
 
@@ -212,7 +247,10 @@ fn pods_that_are_spread_over_hosts_are_still_in_one_rack() {
         let pods = world.pods.iter().filter(|(pod, _)| pod.starts_with(name));
         pods.filter_map(|(_, pod)| pod.node.clone()).collect::<BTreeSet<_>>().len()
     };
-    assert_eq!((racks_of(&world, "j"), racks_of(&world, "k")), ("bbb".to_owned(), "bbb".to_owned()));
+    assert_eq!(
+        (racks_of(&world, "j"), racks_of(&world, "k")),
+        ("bbb".to_owned(), "bbb".to_owned())
+    );
     assert_eq!((hosts("j"), hosts("k")), (3, 3));
 }
 
@@ -259,13 +297,17 @@ fn who_replaces_a_lost_pod_stays_in_the_rack() {
             world.settle();
         }
         let lost = world.node_of("j1").expect("it runs").to_owned();
-        world.tell(Event::NodeGone(NodeName::from(lost.as_str()), Uid::from(format!("uid-{lost}"))));
+        world
+            .tell(Event::NodeGone(NodeName::from(lost.as_str()), Uid::from(format!("uid-{lost}"))));
         world.delete("j1");
         world.submit(in_one("rack", of_job(pod("j2", 2), "j")));
         world.settle();
         assert_eq!(world.node_of("j2"), None, "there is room in other racks alone");
         let message = &world.conditions["j2"].message;
-        assert!(message.contains("The rest of its job is in rack a, which has no room for 1 pod more."), "{message}");
+        assert!(
+            message.contains("The rest of its job is in rack a, which has no room for 1 pod more."),
+            "{message}"
+        );
         world.tell(node_in("a3", "a"));
         world.settle();
         assert_eq!(world.node_of("j2"), Some("a3"));
@@ -290,7 +332,11 @@ fn those_who_join_a_gang_follow_the_first_of_them() {
 /// A StatefulSet with pods of so many cores, `s0`, `s1` and so on.
 pub(super) fn serve(world: &mut World, cores: &[u64], ask: impl Fn(Pod) -> Pod) {
     let replicas = u32::try_from(cores.len()).unwrap();
-    let service = Controller { kind: OwnerKind::StatefulSet, completions: None, ..job("s", replicas, replicas) };
+    let service = Controller {
+        kind: OwnerKind::StatefulSet,
+        completions: None,
+        ..job("s", replicas, replicas)
+    };
     world.tell(Event::Controller(Arc::new(service)));
     for (at, cores) in cores.iter().enumerate() {
         let mut pod = ask(of_job(pod(&format!("s{at}"), *cores), "s"));
@@ -328,14 +374,21 @@ fn who_can_never_start_does_not_keep_the_others_of_his_service_waiting() {
 fn who_follows_one_that_waits_is_told_for_whom() {
     let mut world = racks(CoreSettings { queue_policy: QueuePolicy::Easy, ..settings() });
     for (at, (node, _)) in NODES.iter().enumerate() {
-        let busy = Pod { lifetime: Lifetime::Seconds(100), started: Some(world.now), ..pod(&format!("busy{at}"), 1) };
+        let busy = Pod {
+            lifetime: Lifetime::Seconds(100),
+            started: Some(world.now),
+            ..pod(&format!("busy{at}"), 1)
+        };
         world.submit(neighbours::on(busy, node));
     }
     serve(&mut world, &[2, 1], |pod| in_one("rack", pod));
     world.settle();
     assert_eq!(racks_of(&world, "s"), "", "s0 will start, and s1 is to be where it is");
     let message = &world.conditions["s1"].message;
-    assert_eq!(message, "Waits for pod s0 of its job: where this one may be depends on where that one is.");
+    assert_eq!(
+        message,
+        "Waits for pod s0 of its job: where this one may be depends on where that one is."
+    );
     for at in 0..NODES.len() {
         world.change(&format!("busy{at}"), |pod| pod.phase = Phase::Succeeded);
     }
@@ -370,21 +423,29 @@ fn two_that_start_at_once_after_both_have_waited_are_still_in_one_rack() {
 
 #[test]
 fn of_two_of_a_service_one_starts_and_the_other_is_promised_a_start_and_that_is_not_taken_back() {
-    // Cores of both, and where they are in the end: in rack b somebody has all of seven cores until second 100, rack a has three.
+    // Cores of both, and where they are in the end: in rack b somebody has all of seven cores until
+    // second 100, rack a has three.
     for (cores, in_the_end) in [([4, 3], [Some("b1"), Some("b1")]), ([3, 4], [Some("a1"), None])] {
         let policy = QueuePolicy::Conservative;
-        let mut world = World::told(CoreSettings { queue_policy: policy, ..settings() }, FunctionTable::builtin(), &[]);
+        let mut world = World::told(
+            CoreSettings { queue_policy: policy, ..settings() },
+            FunctionTable::builtin(),
+            &[],
+        );
         world.tell(node_in("c1", "c"));
         serve(&mut world, &cores, |pod| in_one("rack", pod));
         world.settle();
         assert_eq!(racks_of(&world, "s"), "", "neither fits");
-        let busy = Pod { lifetime: Lifetime::Seconds(100), started: Some(world.now), ..pod("busy", 7) };
+        let busy =
+            Pod { lifetime: Lifetime::Seconds(100), started: Some(world.now), ..pod("busy", 7) };
         world.submit(neighbours::on(busy, "b1"));
         for (name, rack, cores) in [("b1", "b", 7), ("a1", "a", 3)] {
-            let labels = vec![(Arc::from(HOST), Arc::from(name)), (Arc::from(RACK), Arc::from(rack))];
+            let labels =
+                vec![(Arc::from(HOST), Arc::from(name)), (Arc::from(RACK), Arc::from(rack))];
             world.tell(Event::Node(Arc::new(Node { labels, ..Node::clone(&node(name, cores)) })));
         }
-        // In one walk there is a place for one of them in rack a now, and for the other one in rack b later.
+        // In one walk there is a place for one of them in rack a now, and for the other one in rack
+        // b later.
         for second in 0..110 {
             world.settle();
             world.pass_seconds(1);
@@ -393,14 +454,19 @@ fn of_two_of_a_service_one_starts_and_the_other_is_promised_a_start_and_that_is_
             }
         }
         assert_eq!(["s0", "s1"].map(|name| world.node_of(name)), in_the_end, "{cores:?}");
-        assert!(world.core.gauges().reservations_delayed.is_empty(), "{cores:?}: {:?}", world.core.gauges());
+        assert!(
+            world.core.gauges().reservations_delayed.is_empty(),
+            "{cores:?}: {:?}",
+            world.core.gauges()
+        );
         assert!(!world.notes.contains(&"ReservationDelayed".to_owned()), "{cores:?}");
     }
 }
 
 #[test]
 fn a_level_that_is_preferred_is_no_condition() {
-    let preferred = |pod| Pod { levels: Some(within(LevelBound::Preferred, "rack", RuleScope::Job)), ..pod };
+    let preferred =
+        |pod| Pod { levels: Some(within(LevelBound::Preferred, "rack", RuleScope::Job)), ..pod };
     let mut world = racks(settings());
     fill(&mut world, &["a1", "b1", "c1"]);
     submit(&mut world, "j", 2, 2, preferred);
@@ -412,12 +478,15 @@ fn a_level_that_is_preferred_is_no_condition() {
 #[test]
 fn who_does_not_get_the_level_that_he_prefers_gets_the_next_wider_one() {
     let mut world = World::told(settings(), FunctionTable::builtin(), &[]);
-    for (name, zone, rack) in [("a", "x", "1"), ("b", "y", "1"), ("c", "x", "2"), ("d", "y", "2"), ("e", "y", "3")] {
+    for (name, zone, rack) in
+        [("a", "x", "1"), ("b", "y", "1"), ("c", "x", "2"), ("d", "y", "2"), ("e", "y", "3")]
+    {
         let label = |key: &str, value: &str| (Arc::from(key), Arc::from(value));
         let labels = vec![label(RACK, rack), label("topology.kubernetes.io/zone", zone)];
         world.tell(Event::Node(Arc::new(Node { labels, ..Node::clone(&node(name, 2)) })));
     }
-    let preferred = |pod| Pod { levels: Some(within(LevelBound::Preferred, "rack", RuleScope::Job)), ..pod };
+    let preferred =
+        |pod| Pod { levels: Some(within(LevelBound::Preferred, "rack", RuleScope::Job)), ..pod };
     submit(&mut world, "j", 3, 2, preferred);
     submit(&mut world, "k", 2, 2, preferred);
     world.settle();
@@ -427,7 +496,9 @@ fn who_does_not_get_the_level_that_he_prefers_gets_the_next_wider_one() {
 #[test]
 fn roles_are_each_in_a_rack_and_jobs_in_one() {
     // A launcher of 1 core and three workers of 2: all together they need more than a rack has.
-    for (of, expected) in [(RuleScope::Role, true), (RuleScope::Job, false), (RuleScope::Group("g".into()), false)] {
+    for (of, expected) in
+        [(RuleScope::Role, true), (RuleScope::Job, false), (RuleScope::Group("g".into()), false)]
+    {
         let mut world = racks(settings());
         for (name, cores) in [("w0", 2), ("w1", 2), ("w2", 2), ("l", 1)] {
             let levels = Some(within(LevelBound::Required, "rack", of.clone()));
@@ -445,7 +516,8 @@ fn roles_are_each_in_a_rack_and_jobs_in_one() {
 fn what_names_no_level_is_refused_by_name() {
     let mut world = racks(settings());
     submit(&mut world, "j", 2, 2, |pod| in_one("row", pod));
-    let wrong = Unsupported { field: "metadata.annotations[x]".to_owned(), message: "is wrong".to_owned() };
+    let wrong =
+        Unsupported { field: "metadata.annotations[x]".to_owned(), message: "is wrong".to_owned() };
     world.tell(Event::Controller(Arc::new(Controller { levels: Err(wrong), ..job("k", 2, 2) })));
     let levels = Ok(Some(within(LevelBound::Required, "row", RuleScope::Job)));
     world.tell(Event::Controller(Arc::new(Controller { levels, ..job("l", 2, 2) })));
@@ -454,7 +526,9 @@ fn what_names_no_level_is_refused_by_name() {
     }
     world.settle();
     let field = "metadata.annotations[fluxqueue/required-level]";
-    let row = format!("{field}: \"row\" is no level of this machine; there are: region, zone, block, rack, host");
+    let row = format!(
+        "{field}: \"row\" is no level of this machine; there are: region, zone, block, rack, host"
+    );
     for (job, expected) in [
         ("j", format!("pod ns/j0: {row}")),
         ("k", "Job ns/k: metadata.annotations[x]: is wrong".to_owned()),
@@ -489,7 +563,10 @@ fn a_library_without_levels_refuses_who_needs_one() {
     });
     world.settle();
     let (reason, message) = world.blocked("j");
-    assert!(reason == "UnsupportedConstraint" && message.ends_with("knows no levels above nodes"), "{message}");
+    assert!(
+        reason == "UnsupportedConstraint" && message.ends_with("knows no levels above nodes"),
+        "{message}"
+    );
     assert_eq!((world.node_of("k0"), world.node_of("k1")), (Some("a"), Some("a")));
     let status = world.record("k").status.as_ref().expect("a status");
     assert!(status.conditions.iter().any(|said| said.type_ == "SoftTermsIgnored"), "{status:?}");

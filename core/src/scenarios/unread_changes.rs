@@ -1,11 +1,13 @@
-//! Changes of objects in which nothing that is read has changed: they cost no planning, however many there are.
+//! Changes of objects in which nothing that is read has changed: they cost no planning, however
+//! many there are.
 
 use super::stand_ins::marked;
 use super::*;
 use crate::QueuePolicy;
 use fluxqueue_workload::SuspensionPhase;
 
-/// A full machine with promises: a gang that is first, a pod that could go before it, and a Job that waits without pods.
+/// A full machine with promises: a gang that is first, a pod that could go before it, and a Job
+/// that waits without pods.
 fn world() -> World {
     let told = CoreSettings { queue_policy: QueuePolicy::Conservative, ..settings() };
     let mut world = World::told(told, FunctionTable::builtin(), &[("a", 4), ("b", 4)]);
@@ -43,12 +45,15 @@ fn a_version_alone_leads_to_no_planning() {
         world.change("p0", |pod| pod.resource_version = Some(version.into()));
     });
     let of_record = planning_after(&mut world, |world, version| {
-        world.change_record("j", |record| record.metadata.resource_version = Some(version.to_owned()));
+        world.change_record("j", |record| {
+            record.metadata.resource_version = Some(version.to_owned())
+        });
     });
     let of_job = planning_after(&mut world, |world, version| {
         let mut job = world.jobs["suspended"].clone();
         let suspension = job.suspension.as_mut().expect("it is suspended");
-        suspension.phase = SuspensionPhase::Marked { resource_version: Some(version.into()), is_suspended: true };
+        suspension.phase =
+            SuspensionPhase::Marked { resource_version: Some(version.into()), is_suspended: true };
         world.submit_job(job);
     });
     assert_eq!((of_pod, of_member, of_record, of_job), (0, 0, 0, 0));

@@ -1,4 +1,5 @@
-//! Deletions that meet other writes: what was decided on an older version is decided again, and nothing is deleted twice.
+//! Deletions that meet other writes: what was decided on an older version is decided again, and
+//! nothing is deleted twice.
 
 use super::*;
 
@@ -13,7 +14,8 @@ fn deletions(actions: &[Action]) -> Vec<(u64, Option<String>)> {
     actions.iter().filter_map(versioned).collect()
 }
 
-/// A world in which the time of an ended job's FluxJob is over, and its deletion has just been asked for.
+/// A world in which the time of an ended job's FluxJob is over, and its deletion has just been
+/// asked for.
 fn deleting() -> (World, u64) {
     let mut world = World::new(&[("a", 4)]);
     world.submit(pod("p", 1));
@@ -54,10 +56,16 @@ fn a_flux_job_whose_removal_is_under_way_is_not_removed_twice() {
     world.submit(of_job(pod("p", 1), "j"));
     world.settle();
     world.change("p", |pod| pod.phase = Phase::Succeeded);
-    world.tell(Event::Controller(Arc::new(Controller { finished: true, wants: 0, succeeded: 1, ..job("j", 1, 1) })));
+    world.tell(Event::Controller(Arc::new(Controller {
+        finished: true,
+        wants: 0,
+        succeeded: 1,
+        ..job("j", 1, 1)
+    })));
     world.settle();
     assert_eq!(world.state("j"), Some(JobState::Completed));
-    // A new process finds neither the Job nor, for a while, what its pod is a part of: the FluxJob is nobody's.
+    // A new process finds neither the Job nor, for a while, what its pod is a part of: the FluxJob
+    // is nobody's.
     world.pass_seconds(61);
     world.restart();
     world.list(&[("a", 4)], &[]);

@@ -27,7 +27,11 @@ fn nodes(queue_policy: QueuePolicy) -> World {
     for name in (0..50).map(|at| format!("s{at}")).chain((0..4).map(|at| format!("c{at}"))) {
         world.claim(&name, "made");
         world.volume(&format!("v-{name}"), "made", None);
-        let csi = Attachable { driver: "example.com/disk".into(), handle: name.as_str().into(), replaces: None };
+        let csi = Attachable {
+            driver: "example.com/disk".into(),
+            handle: name.as_str().into(),
+            replaces: None,
+        };
         world.change_volume(&format!("v-{name}"), |volume| volume.attachable = Some(csi));
         world.bind_claim(&name, &format!("v-{name}"));
     }
@@ -45,8 +49,13 @@ fn a_node_attaches_so_many_volumes_and_no_more() {
     }
     world.settle();
     assert_eq!(world.written().len(), 2);
-    let waiting = ["a", "b", "c"].into_iter().find(|name| world.selected_node(name).is_none()).unwrap();
-    assert!(world.blocked(waiting).1.contains("1 node(s) exceed max volume count"), "{:?}", world.blocked(waiting));
+    let waiting =
+        ["a", "b", "c"].into_iter().find(|name| world.selected_node(name).is_none()).unwrap();
+    assert!(
+        world.blocked(waiting).1.contains("1 node(s) exceed max volume count"),
+        "{:?}",
+        world.blocked(waiting)
+    );
     limit(&mut world, "n0", 3);
     world.settle();
     assert_eq!(world.written().len(), 1);
@@ -59,12 +68,17 @@ fn a_nominated_pod_keeps_the_place_of_its_volume_on_its_node() {
     world.class("made", "example.com/disk");
     world.claim("theirs", "made");
     world.claim("ours", "made");
-    let theirs = Pod { nominated: Some("n0".into()), scheduler: "other".into(), ..pod("theirs", 1) };
+    let theirs =
+        Pod { nominated: Some("n0".into()), scheduler: "other".into(), ..pod("theirs", 1) };
     world.submit(mounting(theirs, &["theirs"]));
     world.submit(mounting(pod("ours", 1), &["ours"]));
     world.settle();
     assert_eq!(world.written().len(), 0);
-    assert!(world.blocked("ours").1.contains("1 node(s) exceed max volume count"), "{:?}", world.blocked("ours"));
+    assert!(
+        world.blocked("ours").1.contains("1 node(s) exceed max volume count"),
+        "{:?}",
+        world.blocked("ours")
+    );
     world.change("theirs", |pod| pod.nominated = None);
     world.settle();
     assert_eq!(world.written().len(), 1);
@@ -91,7 +105,11 @@ fn a_pod_with_two_volumes_starts_beside_a_stream_of_pods_with_one() {
         stream.go_on(&mut world, 290);
         assert_eq!((world.node_of("two"), held(&world, "two")), (None, None), "{policy:?}");
         stream.go_on(&mut world, 10);
-        assert_eq!(held(&world, "two").map(|nodes| nodes.len()), Some(2), "{policy:?}: one node is enough");
+        assert_eq!(
+            held(&world, "two").map(|nodes| nodes.len()),
+            Some(2),
+            "{policy:?}: one node is enough"
+        );
         stream.go_on(&mut world, 60);
         assert!(world.node_of("two").is_some(), "{policy:?}: {:?}", world.blocked("two"));
     }
@@ -112,10 +130,17 @@ fn a_gang_whose_volumes_need_both_nodes_starts_beside_such_a_stream() {
         stream.go_on(&mut world, 290);
         assert_eq!(held(&world, "j"), None, "{policy:?}");
         stream.go_on(&mut world, 10);
-        assert_eq!(held(&world, "j").as_deref(), Some("n[0-1]"), "{policy:?}: though one has room for both pods");
+        assert_eq!(
+            held(&world, "j").as_deref(),
+            Some("n[0-1]"),
+            "{policy:?}: though one has room for both pods"
+        );
         stream.end(&mut world);
         let (first, second) = (world.node_of("p0"), world.node_of("p1"));
-        assert!(first.is_some() && second.is_some() && first != second, "{policy:?}: {first:?} {second:?}");
+        assert!(
+            first.is_some() && second.is_some() && first != second,
+            "{policy:?}: {first:?} {second:?}"
+        );
     }
 }
 
@@ -124,8 +149,12 @@ fn where_services_have_the_volumes_nothing_is_held() {
     for policy in BACKFILL {
         let mut world = nodes(policy);
         for (at, node) in ["n0", "n1"].into_iter().enumerate() {
-            let service =
-                Pod { lifetime: Lifetime::Endless, node: Some(node.into()), scheduler: "other".into(), ..pod(node, 1) };
+            let service = Pod {
+                lifetime: Lifetime::Endless,
+                node: Some(node.into()),
+                scheduler: "other".into(),
+                ..pod(node, 1)
+            };
             world.submit(mounting(service, &[&format!("s{at}")]));
         }
         world.submit(mounting(pod("two", 1), &["c0", "c1"]));

@@ -48,7 +48,11 @@ fn a_claim_that_is_not_ready_is_waited_for_and_named() {
     world.claim("data", "fast");
     world.pass_seconds(60);
     world.settle();
-    assert!(world.blocked("p").1.contains("unbound immediate PersistentVolumeClaims"), "{:?}", world.blocked("p"));
+    assert!(
+        world.blocked("p").1.contains("unbound immediate PersistentVolumeClaims"),
+        "{:?}",
+        world.blocked("p")
+    );
     world.volume("v", "fast", Some("n2"));
     world.bind_claim("data", "v");
     world.settle();
@@ -93,14 +97,21 @@ fn a_claim_of_a_nominated_pod_keeps_others_off_its_node_that_have_disks_as_well(
         world.volume("v", "net", None);
         world.claim("data", "net");
         world.bind_claim("data", "v");
-        world.change_claim("data", |claim| claim.wants.access_modes = vec!["ReadWriteOncePod".into()]);
-        let theirs = Pod { nominated: Some("n0".into()), scheduler: "other".into(), ..pod("theirs", 1) };
+        world.change_claim("data", |claim| {
+            claim.wants.access_modes = vec!["ReadWriteOncePod".into()]
+        });
+        let theirs =
+            Pod { nominated: Some("n0".into()), scheduler: "other".into(), ..pod("theirs", 1) };
         world.submit(mounting(theirs, &["data"]));
         world.submit(mounting(ours, &["data"]));
         world.settle();
         assert_eq!(world.node_of("ours").is_none(), is_kept_off);
         if is_kept_off {
-            assert!(world.blocked("ours").1.contains("ReadWriteOncePod"), "{:?}", world.blocked("ours"));
+            assert!(
+                world.blocked("ours").1.contains("ReadWriteOncePod"),
+                "{:?}",
+                world.blocked("ours")
+            );
             world.change("theirs", |pod| pod.nominated = None);
             world.settle();
             assert_eq!(world.node_of("ours"), Some("n0"));
@@ -178,7 +189,8 @@ fn pods_that_start_together_and_share_a_claim_for_one_pod_are_told_so() {
     assert_eq!(world.written().len(), 1, "it waits for its volume now");
 }
 
-/// A gang of two that mount one claim and have no room on one node; where the first of them is to be is written to the claim.
+/// A gang of two that mount one claim and have no room on one node; where the first of them is to
+/// be is written to the claim.
 fn gang_with_one_claim_to_be_made() -> (World, String) {
     let mut world = World::labelled(&NODES);
     world.class("made", "example.com/disk");
@@ -213,7 +225,11 @@ fn pods_that_share_a_claim_whose_volume_only_one_node_can_use_give_their_places_
     world.pass_seconds(40);
     world.settle();
     assert_eq!(world.bound(), 0);
-    assert!(world.blocked("g").1.contains("didn't match PersistentVolume's node affinity"), "{:?}", world.blocked("g"));
+    assert!(
+        world.blocked("g").1.contains("didn't match PersistentVolume's node affinity"),
+        "{:?}",
+        world.blocked("g")
+    );
 }
 
 #[test]
@@ -274,7 +290,11 @@ fn pods_that_mount_one_claim_get_one_volume() {
         world.settle();
         world.pass_seconds(40);
         world.settle();
-        assert_eq!((world.node_of("p0"), world.node_of("p1")), (Some(&*node), Some(&*node)), "{class}");
+        assert_eq!(
+            (world.node_of("p0"), world.node_of("p1")),
+            (Some(&*node), Some(&*node)),
+            "{class}"
+        );
         assert_eq!(world.node_of("alone"), None, "{class}: there is no room beside them");
     }
 }
@@ -343,7 +363,12 @@ fn all_pods_of_a_gang_say_where_they_are_to_be_while_claims_are_bound() {
     assert!(["p0", "p1"].into_iter().all(|pod| nominated(&world, pod).is_some()));
     world.change_claim("c0", |claim| claim.selected_node = None);
     world.settle();
-    assert_eq!((nominated(&world, "p0"), nominated(&world, "p1")), (None, None), "{:?}", world.blocked("g"));
+    assert_eq!(
+        (nominated(&world, "p0"), nominated(&world, "p1")),
+        (None, None),
+        "{:?}",
+        world.blocked("g")
+    );
 }
 
 #[test]
@@ -422,13 +447,18 @@ fn a_gang_that_has_no_place_left_beside_what_was_bound_is_told_which_claims_are_
     world.bind_claim(&first.0, "v");
     world.change_claim(&second.0, |claim| claim.selected_node = None);
     // A service takes the node where that volume is.
-    let service = Pod { lifetime: Lifetime::Endless, node: Some(second.1.as_str().into()), ..pod("service", 2) };
+    let service = Pod {
+        lifetime: Lifetime::Endless,
+        node: Some(second.1.as_str().into()),
+        ..pod("service", 2)
+    };
     world.submit(Pod { scheduler: "other".into(), ..service });
     world.settle();
     world.pass_seconds(40);
     world.settle();
     let (_, text) = world.blocked("g");
-    let named = format!("Claim ns/{} is bound to volume v, which only {} can use.", first.0, second.1);
+    let named =
+        format!("Claim ns/{} is bound to volume v, which only {} can use.", first.0, second.1);
     assert!(text.contains(&named), "{text}");
     assert_eq!((world.node_of("p0"), world.node_of("p1")), (None, None));
 }
@@ -511,7 +541,11 @@ fn what_rests_on_volumes_is_promised_no_start() {
     world.settle();
     let status = world.record("mounts").status.clone().expect("a status");
     assert_eq!(status.reservation, None);
-    assert_eq!(world.estimate("mounts"), Some((fluxqueue_api::EstimateKind::Projected, 2100)), "it is no promise");
+    assert_eq!(
+        world.estimate("mounts"),
+        Some((fluxqueue_api::EstimateKind::Projected, 2100)),
+        "it is no promise"
+    );
     for name in ["a", "b", "c"] {
         world.change(name, |pod| pod.phase = Phase::Succeeded);
     }
@@ -536,7 +570,10 @@ fn volumes_that_are_chosen_with_nodes_are_on_nodes_that_nobody_else_uses() {
     world.settle();
     let written = world.written();
     let volumes: Vec<&str> = written.iter().map(|(_, volume)| &**volume).collect();
-    assert!(volumes == ["v1", "v2"] || volumes == ["v2", "v1"], "there is room on n0, and somebody else: {written:?}");
+    assert!(
+        volumes == ["v1", "v2"] || volumes == ["v2", "v1"],
+        "there is room on n0, and somebody else: {written:?}"
+    );
     // While the claims are bound its nodes are its own.
     for name in ["y0", "y1"] {
         world.submit(pod(name, 1));
@@ -601,7 +638,11 @@ fn a_claim_of_another_cluster_is_given_a_node_of_this_one() {
     world.start_anew(&NODES, &[]);
     world.submit(mounting(pod("p", 1), &["data"]));
     world.settle();
-    assert!(NODES.iter().any(|node| world.selected_node("data").is_some_and(|named| *node.0 == **named)));
+    assert!(
+        NODES
+            .iter()
+            .any(|node| world.selected_node("data").is_some_and(|named| *node.0 == **named))
+    );
 }
 
 #[test]

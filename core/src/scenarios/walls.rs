@@ -41,7 +41,12 @@ fn owned_by(kind: OwnerKind, name: &str, pod: Pod) -> Pod {
 
 fn owner(kind: OwnerKind, name: &str) -> Owner {
     let api_version = if kind == OwnerKind::Job { "batch/v1" } else { "apps/v1" };
-    Owner { kind, name: name.into(), uid: Uid::from(format!("uid-{name}")), api_version: api_version.into() }
+    Owner {
+        kind,
+        name: name.into(),
+        uid: Uid::from(format!("uid-{name}")),
+        api_version: api_version.into(),
+    }
 }
 
 // --- owners ---
@@ -64,7 +69,8 @@ fn a_pod_that_names_a_job_of_another_namespace_is_alone() {
 #[test]
 fn an_intruder_that_is_seen_before_the_job_does_not_refuse_it() {
     let mut world = World::new(&[("a", 4)]);
-    let unsupported = Unsupported { field: "metadata.annotations".to_owned(), message: "no duration".to_owned() };
+    let unsupported =
+        Unsupported { field: "metadata.annotations".to_owned(), message: "no duration".to_owned() };
     let intruder = Pod { unsupported: vec![unsupported], ..of_job(pod("intruder", 1), "victim") };
     world.submit(of_namespace("team-a", intruder));
     world.settle();
@@ -83,12 +89,16 @@ fn the_record_of_a_deployment_is_not_made_in_the_namespace_of_an_intruder() {
     world.tell(Event::Controller(Arc::new(elastic("web", OwnerKind::Deployment, None))));
     let above = Some(owner(OwnerKind::Deployment, "web"));
     world.tell(Event::Controller(Arc::new(elastic("set", OwnerKind::ReplicaSet, above.clone()))));
-    world.submit(of_namespace("team-a", owned_by(OwnerKind::ReplicaSet, "set", pod("intruder", 1))));
+    world
+        .submit(of_namespace("team-a", owned_by(OwnerKind::ReplicaSet, "set", pod("intruder", 1))));
     // A ReplicaSet of the intruder's own that claims to be the Deployment's.
     let mut forged = elastic("forged", OwnerKind::ReplicaSet, above);
     forged.id.key.namespace = Arc::from("team-a");
     world.tell(Event::Controller(Arc::new(forged)));
-    world.submit(of_namespace("team-a", owned_by(OwnerKind::ReplicaSet, "forged", pod("second", 1))));
+    world.submit(of_namespace(
+        "team-a",
+        owned_by(OwnerKind::ReplicaSet, "forged", pod("second", 1)),
+    ));
     world.settle();
     assert_eq!(recorded(&world), ["Pod team-a/intruder", "ReplicaSet team-a/forged"]);
     world.submit(owned_by(OwnerKind::ReplicaSet, "set", pod("own", 1)));
@@ -100,10 +110,14 @@ fn the_record_of_a_deployment_is_not_made_in_the_namespace_of_an_intruder() {
 fn an_owner_reference_with_another_kind_or_name_than_the_object_has_is_not_true() {
     let mut world = World::new(&[("a", 4)]);
     world.tell(Event::Controller(Arc::new(job("j", 2, 2))));
-    let with_uid = |kind: OwnerKind, name: &str| Owner { uid: Uid::from("uid-j"), ..owner(kind, name) };
+    let with_uid =
+        |kind: OwnerKind, name: &str| Owner { uid: Uid::from("uid-j"), ..owner(kind, name) };
     world.submit(Pod { owner: Some(with_uid(OwnerKind::StatefulSet, "j")), ..pod("kind", 1) });
     world.submit(Pod { owner: Some(with_uid(OwnerKind::Job, "k")), ..pod("name", 1) });
-    world.submit(Pod { owner: Some(with_uid(OwnerKind::Other(Arc::from("Job")), "j")), ..pod("group", 1) });
+    world.submit(Pod {
+        owner: Some(with_uid(OwnerKind::Other(Arc::from("Job")), "j")),
+        ..pod("group", 1)
+    });
     world.settle();
     assert_eq!(recorded(&world), ["Pod ns/group", "Pod ns/kind", "Pod ns/name"]);
     assert_eq!(world.bound(), 3);
@@ -145,7 +159,12 @@ fn a_flux_job_that_says_it_is_the_record_of_a_job_elsewhere_is_nobodys() {
     }
     world.settle();
     assert_eq!(recorded(&world), ["Job ns/j", "Job team-a/j"]);
-    let own = world.records.iter().find(|(key, _)| *key.namespace == *"ns").expect("a record of its own").1;
+    let own = world
+        .records
+        .iter()
+        .find(|(key, _)| *key.namespace == *"ns")
+        .expect("a record of its own")
+        .1;
     assert_eq!(own.status.as_ref().map(|status| (status.bound, status.total)), Some((2, 2)));
 }
 
@@ -199,7 +218,8 @@ fn an_edit_of_a_pod_that_counts_as_lone_does_not_have_its_job_waited_for_again()
 fn a_pod_that_is_going_without_a_node_refuses_nothing() {
     let mut world = World::new(&[("a", 4)]);
     world.tell(Event::Controller(Arc::new(job("j", 2, 2))));
-    let unsupported = Unsupported { field: "metadata.annotations".to_owned(), message: "no duration".to_owned() };
+    let unsupported =
+        Unsupported { field: "metadata.annotations".to_owned(), message: "no duration".to_owned() };
     world.submit(Pod { unsupported: vec![unsupported], ..of_job(pod("bad", 1), "j") });
     world.settle();
     assert_eq!(world.state("j"), Some(JobState::Refused));
@@ -215,7 +235,8 @@ fn a_pod_that_is_going_without_a_node_refuses_nothing() {
 
 // --- FluxJobs that are deleted ---
 
-/// Deletes the FluxJob of `j` as soon as it is there, for this many seconds; returns how often that was.
+/// Deletes the FluxJob of `j` as soon as it is there, for this many seconds; returns how often that
+/// was.
 fn delete_as_soon_as_there(world: &mut World, seconds: i64) -> usize {
     let mut deleted = 0;
     for _ in 0..seconds {
@@ -322,7 +343,10 @@ fn pods_that_start_one_by_one_have_priorities_of_their_own() {
     let mut world = World::new(&[("a", 4)]);
     world.submit(pod("runs", 4));
     world.settle();
-    world.tell(Event::Controller(Arc::new(Controller { wants: 2, ..elastic("set", OwnerKind::ReplicaSet, None) })));
+    world.tell(Event::Controller(Arc::new(Controller {
+        wants: 2,
+        ..elastic("set", OwnerKind::ReplicaSet, None)
+    })));
     world.submit(owned_by(OwnerKind::ReplicaSet, "set", Pod { priority: -5, ..pod("old", 4) }));
     world.submit(pod("other", 4));
     world.submit(owned_by(OwnerKind::ReplicaSet, "set", Pod { priority: 10, ..pod("new", 4) }));
@@ -331,7 +355,8 @@ fn pods_that_start_one_by_one_have_priorities_of_their_own() {
     for running in ["runs", "new", "other"] {
         world.change(running, |pod| pod.phase = Phase::Succeeded);
         world.settle();
-        let placed = ["new", "other", "old"].into_iter().filter(|name| world.node_of(name).is_some());
+        let placed =
+            ["new", "other", "old"].into_iter().filter(|name| world.node_of(name).is_some());
         order = placed.collect();
         assert!(!order.is_empty(), "after {running}");
     }
@@ -341,9 +366,14 @@ fn pods_that_start_one_by_one_have_priorities_of_their_own() {
 
 // --- names ---
 
-/// A job of team-b holds the machine, without an end or with one; another one of team-b is the first to wait; then one of team-a.
+/// A job of team-b holds the machine, without an end or with one; another one of team-b is the
+/// first to wait; then one of team-a.
 fn behind_another_team(names: bool, lifetime: Lifetime) -> World {
-    let told = CoreSettings { queue_policy: QueuePolicy::Conservative, names_across_namespaces: names, ..settings() };
+    let told = CoreSettings {
+        queue_policy: QueuePolicy::Conservative,
+        names_across_namespaces: names,
+        ..settings()
+    };
     let mut world = World::told(told, FunctionTable::builtin(), &[("a", 4)]);
     world.submit(of_namespace("team-b", Pod { lifetime, ..pod("secret-project", 4) }));
     world.settle();
@@ -359,7 +389,8 @@ fn said_in(world: &World, namespace: &str) -> String {
     let records = world.records.iter().filter(|(key, _)| *key.namespace == *namespace);
     let records = records.map(|(_, record)| serde_json::to_string(record).expect("JSON"));
     let pods = world.pods.values().filter(|pod| *pod.id.key.namespace == *namespace);
-    let conditions = pods.filter_map(|pod| Some(world.conditions.get(&*pod.id.key.name)?.message.clone()));
+    let conditions =
+        pods.filter_map(|pod| Some(world.conditions.get(&*pod.id.key.name)?.message.clone()));
     records.chain(conditions).collect::<Vec<_>>().join("\n")
 }
 
@@ -373,7 +404,10 @@ fn what_is_in_the_way_is_not_named_in_another_namespace() {
         assert_eq!(behind.collect::<Vec<_>>(), [] as [String; 0]);
         if lifetime == Lifetime::Eventually {
             assert!(said.contains("a job of another namespace"), "{said}");
-            assert!(said_in(&world, "team-b").contains("team-b/secret-project"), "of its own namespace it is");
+            assert!(
+                said_in(&world, "team-b").contains("team-b/secret-project"),
+                "of its own namespace it is"
+            );
         }
     }
 }
@@ -389,14 +423,17 @@ fn a_setting_has_jobs_named_everywhere() {
 fn without_names_the_same_is_said_once() {
     let mut world = World::new(&[("a", 4)]);
     for name in ["b0", "b1", "b2", "b3"] {
-        world.submit(of_namespace("team-b", Pod { lifetime: Lifetime::Eventually, ..pod(name, 1) }));
+        world
+            .submit(of_namespace("team-b", Pod { lifetime: Lifetime::Eventually, ..pod(name, 1) }));
     }
-    let theirs = Pod { scheduler: Arc::from("another"), node: Some(NodeName::from("a")), ..pod("b4", 0) };
+    let theirs =
+        Pod { scheduler: Arc::from("another"), node: Some(NodeName::from("a")), ..pod("b4", 0) };
     world.submit(of_namespace("team-b", theirs));
     world.settle();
     world.submit(of_namespace("team-a", pod("mine", 4)));
     world.settle();
-    let messages: Vec<String> = world.blockers("mine").into_iter().map(|blocker| blocker.message).collect();
+    let messages: Vec<String> =
+        world.blockers("mine").into_iter().map(|blocker| blocker.message).collect();
     let unknown = messages.iter().filter(|message| message.contains("Nobody knows")).count();
     assert_eq!(unknown, 1, "{messages:?}");
 }
@@ -404,8 +441,11 @@ fn without_names_the_same_is_said_once() {
 #[test]
 fn a_delay_names_nothing_of_another_namespace() {
     for names in [false, true] {
-        let told =
-            CoreSettings { queue_policy: QueuePolicy::Conservative, names_across_namespaces: names, ..settings() };
+        let told = CoreSettings {
+            queue_policy: QueuePolicy::Conservative,
+            names_across_namespaces: names,
+            ..settings()
+        };
         let mut world = World::told(told, FunctionTable::builtin(), &[("a", 4)]);
         world.submit(of_namespace("team-b", lasting("secret-runs", 4, 100)));
         world.settle();
@@ -414,11 +454,18 @@ fn a_delay_names_nothing_of_another_namespace() {
         let before = world.texts.len();
         // It outlives its walltime, and one with a higher priority comes.
         seconds_go_by(&mut world, 110);
-        world.submit(of_namespace("team-b", Pod { priority: 9, ..lasting("secret-urgent", 4, 100) }));
+        world.submit(of_namespace(
+            "team-b",
+            Pod { priority: 9, ..lasting("secret-urgent", 4, 100) },
+        ));
         seconds_go_by(&mut world, 3);
         world.submit(of_namespace(
             "team-b",
-            Pod { scheduler: Arc::from("another"), node: Some(NodeName::from("a")), ..pod("secret-other", 1) },
+            Pod {
+                scheduler: Arc::from("another"),
+                node: Some(NodeName::from("a")),
+                ..pod("secret-other", 1)
+            },
         ));
         seconds_go_by(&mut world, 3);
         let delays: Vec<&String> = world.texts[before..]
@@ -427,7 +474,10 @@ fn a_delay_names_nothing_of_another_namespace() {
             .collect();
         assert!(!delays.is_empty());
         assert_eq!(delays.iter().any(|text| text.contains("secret")), names, "{delays:?}");
-        assert!(names || delays.iter().any(|text| text.contains("of another namespace")), "{delays:?}");
+        assert!(
+            names || delays.iter().any(|text| text.contains("of another namespace")),
+            "{delays:?}"
+        );
     }
 }
 
@@ -436,7 +486,8 @@ fn a_delay_names_nothing_of_another_namespace() {
 /// An edit of a waiting pod, by the name of the field.
 type Edit = (&'static str, fn(&mut Pod));
 
-/// Fields that a waiting pod is placed by, and the others. A field that is new in `Pod` has to be put into one of the lists.
+/// Fields that a waiting pod is placed by, and the others. A field that is new in `Pod` has to be
+/// put into one of the lists.
 fn edits() -> (Vec<Edit>, Vec<Edit>) {
     let Pod {
         resource_version: _,
@@ -492,7 +543,8 @@ fn edits() -> (Vec<Edit>, Vec<Edit>) {
         ("charged_queue", |pod| pod.charged_queue = Some(Arc::from("other"))),
         ("scheduled_condition", |pod| {
             let (reason, message) = ("Unschedulable".to_owned(), "edited".to_owned());
-            pod.scheduled_condition = Some(ScheduledCondition { scheduled: false, reason, message });
+            pod.scheduled_condition =
+                Some(ScheduledCondition { scheduled: false, reason, message });
         }),
     ];
     (wishes, others)
@@ -549,7 +601,11 @@ fn a_waiting_gang_whose_pods_ask_for_a_rack_now_is_placed_in_one() {
     world.settle();
     seconds_go_by(&mut world, 60);
     assert_eq!(topology::racks_of(&world, "j"), "", "the free nodes are in two racks");
-    assert_eq!(world.core.gauges().placements_withdrawn, 0, "no placement is made that cannot stand");
+    assert_eq!(
+        world.core.gauges().placements_withdrawn,
+        0,
+        "no placement is made that cannot stand"
+    );
 }
 
 #[test]
@@ -583,7 +639,8 @@ fn a_restart_says_nothing_again_of_a_gate_on_a_pod_of_another_scheduler() {
     assert_eq!(said, 1, "once, and not once for each process");
 }
 
-/// A CronJob replaces a Job that waits by another one: that no promise is kept to what was deleted is no news.
+/// A CronJob replaces a Job that waits by another one: that no promise is kept to what was deleted
+/// is no news.
 #[test]
 fn a_job_that_is_deleted_while_it_waits_is_told_of_no_delay() {
     for is_seen_first in [true, false] {
@@ -593,7 +650,9 @@ fn a_job_that_is_deleted_while_it_waits_is_told_of_no_delay() {
         world.settle();
         world.submit_gang(1);
         seconds_go_by(&mut world, 3);
-        assert!(world.record("j").status.as_ref().is_some_and(|status| status.reservation.is_some()));
+        assert!(
+            world.record("j").status.as_ref().is_some_and(|status| status.reservation.is_some())
+        );
         if is_seen_first {
             world.tell(Event::ControllerGone(Uid::from("uid-j")));
             world.settle();
@@ -602,7 +661,11 @@ fn a_job_that_is_deleted_while_it_waits_is_told_of_no_delay() {
             world.change(name, |pod| pod.deleting = true);
         }
         world.settle();
-        assert!(!world.notes.iter().any(|reason| reason == "ReservationDelayed"), "{:?}", world.texts);
+        assert!(
+            !world.notes.iter().any(|reason| reason == "ReservationDelayed"),
+            "{:?}",
+            world.texts
+        );
     }
 }
 
@@ -611,7 +674,11 @@ fn a_job_that_is_deleted_while_it_waits_is_told_of_no_delay() {
 #[test]
 fn a_pod_of_which_a_record_is_known_is_kept_until_the_pass_is_over() {
     const NODES: [(&str, u64); 4] = [("n1", 4), ("n2", 4), ("n3", 4), ("n4", 2)];
-    let told = CoreSettings { queue_policy: QueuePolicy::Conservative, questions_per_slice: 1, ..settings() };
+    let told = CoreSettings {
+        queue_policy: QueuePolicy::Conservative,
+        questions_per_slice: 1,
+        ..settings()
+    };
     let mut world = World::told(told, FunctionTable::builtin(), &NODES);
     for (name, seconds) in [("a", 100), ("b", 200), ("c", 300)] {
         world.submit(lasting(name, 4, seconds));
@@ -633,7 +700,10 @@ fn a_pod_of_which_a_record_is_known_is_kept_until_the_pass_is_over() {
     world.step();
     assert!(world.core.is_passing(), "a pass is under way");
     world.change("small", |_| {});
-    assert!(!world.core.jobs.members.contains_key(&Uid::from("uid-small")), "it is not taken up beside the pass");
+    assert!(
+        !world.core.jobs.members.contains_key(&Uid::from("uid-small")),
+        "it is not taken up beside the pass"
+    );
     world.settle();
     assert!(world.node_of("small").is_some());
 }
@@ -654,7 +724,13 @@ fn a_job_that_never_ran_has_not_succeeded() {
     world.settle();
     assert_eq!(world.state("j"), Some(JobState::Failed));
     let record = world.record("j");
-    let finished = record.status.as_ref().expect("a status").conditions.iter().find(|it| it.type_ == "Finished");
+    let finished = record
+        .status
+        .as_ref()
+        .expect("a status")
+        .conditions
+        .iter()
+        .find(|it| it.type_ == "Finished");
     let finished = finished.expect("it has ended");
     assert_eq!(finished.message, "it was deleted before a pod of it was bound");
     assert_eq!(record.spec.workload_ref.kind, WorkloadKind::Job);

@@ -1,4 +1,5 @@
-//! What is promised behind a Job whose pods come in waves, and behind one whose pods fail and are made again.
+//! What is promised behind a Job whose pods come in waves, and behind one whose pods fail and are
+//! made again.
 
 use super::promises::{lasting, reserved, starts, world};
 use super::*;
@@ -18,11 +19,13 @@ fn run(world: &mut World, name: &str) {
 }
 
 fn delays(world: &World) -> Vec<&str> {
-    let delayed = world.texts.iter().zip(&world.notes).filter(|(_, reason)| *reason == "ReservationDelayed");
+    let delayed =
+        world.texts.iter().zip(&world.notes).filter(|(_, reason)| *reason == "ReservationDelayed");
     delayed.map(|(text, _)| text.as_str()).collect()
 }
 
-/// A Job of one pod at a time, of 100 s each, runs on the first node, "long" on the other one, and "first" waits for the former.
+/// A Job of one pod at a time, of 100 s each, runs on the first node, "long" on the other one, and
+/// "first" waits for the former.
 fn promised_behind_a_job(completions: u32, start: i64) -> World {
     let mut world = world(QueuePolicy::Easy);
     world.tell(Event::Controller(Arc::new(job("w", 1, completions))));
@@ -82,7 +85,10 @@ fn what_is_promised_behind_a_job_is_behind_its_last_wave() {
     for (second, ends, name) in [(30, "w0", "w2"), (100, "w1", "w3"), (130, "w2", "w4")] {
         world.now = Time::from_seconds(2000 + second);
         world.change(ends, |pod| pod.phase = Phase::Succeeded);
-        world.submit(Pod { created: Time::from_seconds(2000 + second), ..of_job(lasting(name, 2, 100), "w") });
+        world.submit(Pod {
+            created: Time::from_seconds(2000 + second),
+            ..of_job(lasting(name, 2, 100), "w")
+        });
         world.settle();
         run(&mut world, name);
     }
@@ -114,10 +120,16 @@ fn a_pod_that_is_made_again_after_a_failure_is_named() {
     }
 }
 
-/// One pod runs before the other one is seen on its node: no wave follows them, so their ends are their own.
+/// One pod runs before the other one is seen on its node: no wave follows them, so their ends are
+/// their own.
 #[test]
 fn pods_that_begin_one_after_the_other_are_no_waves() {
-    let told = CoreSettings { queue_policy: QueuePolicy::Easy, start_slack_secs: 2, end_slack_secs: 1, ..settings() };
+    let told = CoreSettings {
+        queue_policy: QueuePolicy::Easy,
+        start_slack_secs: 2,
+        end_slack_secs: 1,
+        ..settings()
+    };
     let mut world = World::told(told, FunctionTable::builtin(), &[("n1", 4), ("n2", 4)]);
     world.tell(Event::Controller(Arc::new(job("w", 2, 2))));
     for name in ["w0", "w1"] {

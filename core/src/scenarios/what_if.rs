@@ -1,4 +1,5 @@
-//! What would come of it if something was submitted now: told before, and seen when it is submitted.
+//! What would come of it if something was submitted now: told before, and seen when it is
+//! submitted.
 
 use super::queues::{of_queue, queue};
 use super::*;
@@ -30,7 +31,8 @@ fn ask_of(world: &mut World, events: Vec<Event>) -> Answer {
     world.settle();
     // Who comes at the same instant goes by name.
     world.now = world.now.plus_millis(1);
-    let mut what_if = world.core.preview(world.now).expect("a copy").submit(events).expect("a copy of it");
+    let mut what_if =
+        world.core.preview(world.now).expect("a copy").submit(events).expect("a copy of it");
     for _ in 0..10_000 {
         if !what_if.advance() {
             return what_if.answer();
@@ -69,7 +71,9 @@ fn what_is_foretold_comes_when_it_is_submitted() {
     use QueuePolicy::{Conservative, Easy, Fcfs, Hybrid};
     for policy in [Fcfs, Easy, Hybrid, Conservative] {
         let mut world = world(policy, &[("n1", 4), ("n2", 4)]);
-        for (name, cores, seconds) in [("r1", 4, 100), ("r2", 4, 300), ("w1", 4, 50), ("w2", 3, 80), ("w3", 4, 10)] {
+        for (name, cores, seconds) in
+            [("r1", 4, 100), ("r2", 4, 300), ("w1", 4, 50), ("w2", 3, 80), ("w3", 4, 10)]
+        {
             world.submit(lasting(name, cores, seconds));
             world.settle();
         }
@@ -77,13 +81,19 @@ fn what_is_foretold_comes_when_it_is_submitted() {
         let foretold = start(&ask(&mut world, std::slice::from_ref(&new)));
         let (bindings, records) = (world.bindings.len(), world.records.len());
         world.settle();
-        assert_eq!((world.bindings.len(), world.records.len()), (bindings, records), "asking changes nothing");
+        assert_eq!(
+            (world.bindings.len(), world.records.len()),
+            (bindings, records),
+            "asking changes nothing"
+        );
         world.submit(new);
         // Everything goes as planned, second by second.
         while world.node_of("new").is_none() && world.now.seconds() < 3_000 {
             let now = Time::from_seconds(world.now.seconds());
             let is_over = |pod: &Pod| match (pod.started, pod.lifetime) {
-                (Some(from), Lifetime::Seconds(seconds)) => from.plus_secs(seconds + pod.grace_secs) <= now,
+                (Some(from), Lifetime::Seconds(seconds)) => {
+                    from.plus_secs(seconds + pod.grace_secs) <= now
+                }
                 _ => false,
             };
             for name in world.names_of(|pod| pod.phase == Phase::Running && is_over(pod)) {
@@ -99,7 +109,11 @@ fn what_is_foretold_comes_when_it_is_submitted() {
             }
         }
         let late = world.now.seconds() - foretold;
-        assert!((-1..=2).contains(&late), "{policy:?}: foretold {foretold}, came {}", world.now.seconds());
+        assert!(
+            (-1..=2).contains(&late),
+            "{policy:?}: foretold {foretold}, came {}",
+            world.now.seconds()
+        );
     }
 }
 
@@ -148,7 +162,8 @@ fn a_service_takes_the_date_from_those_behind_it() {
         world.submit(lasting(name, 4, seconds));
         world.settle();
     }
-    let answer = ask(&mut world, &[Pod { priority: 5, lifetime: Lifetime::Endless, ..pod("web", 4) }]);
+    let answer =
+        ask(&mut world, &[Pod { priority: 5, lifetime: Lifetime::Endless, ..pod("web", 4) }]);
     assert_eq!(start(&answer), 2_100);
     assert_eq!(delays(&answer), [(record_of(&world, "first"), 2_100, Later::NoDate)]);
 }
@@ -161,7 +176,10 @@ fn a_gang_is_foretold_as_one_and_in_its_queue_with_its_limits() {
     world.settle();
     let made_by = Controller { queue: Some(Arc::from("lab")), ..job("j", 2, 2) };
     let pods = ["p0", "p1"].map(|name| Event::Pod(Arc::new(of_job(lasting(name, 2, 30), "j"))));
-    let answer = ask_of(&mut world, [Event::Controller(Arc::new(made_by))].into_iter().chain(pods).collect());
+    let answer = ask_of(
+        &mut world,
+        [Event::Controller(Arc::new(made_by))].into_iter().chain(pods).collect(),
+    );
     assert_eq!(start(&answer), 2_100, "there is room, but the queue has as much as it may have");
     assert_eq!(answer.submitted[0].queue, "lab");
     let blocked = &answer.submitted[0].blocked_by[0];
@@ -172,19 +190,29 @@ fn a_gang_is_foretold_as_one_and_in_its_queue_with_its_limits() {
 #[test]
 fn what_would_be_refused_says_so_as_the_scheduler_does() {
     let mut world = world(QueuePolicy::Easy, &[("a", 4)]);
-    let unsupported = Unsupported { field: "spec.resourceClaims".to_owned(), message: "not honoured".to_owned() };
+    let unsupported =
+        Unsupported { field: "spec.resourceClaims".to_owned(), message: "not honoured".to_owned() };
     let pods = [
         Pod { unsupported: vec![unsupported], ..pod("claims", 1) },
         of_queue(pod("lost", 1), "nowhere"),
         pod("vast", 400),
     ];
     let expected = [
-        (Verdict::KeptOut(JobState::Refused), BlockedReason::UnsupportedConstraint, "spec.resourceClaims"),
-        (Verdict::KeptOut(JobState::Refused), BlockedReason::QueueNotUsable, "there is no FluxQueue nowhere"),
+        (
+            Verdict::KeptOut(JobState::Refused),
+            BlockedReason::UnsupportedConstraint,
+            "spec.resourceClaims",
+        ),
+        (
+            Verdict::KeptOut(JobState::Refused),
+            BlockedReason::QueueNotUsable,
+            "there is no FluxQueue nowhere",
+        ),
         (Verdict::NoDate, BlockedReason::Unsatisfiable, "0/1 nodes are available"),
     ];
     for (pod, (verdict, reason, text)) in pods.into_iter().zip(expected) {
-        let (name, answer) = (pod.id.key.name.to_string(), ask(&mut world, std::slice::from_ref(&pod)));
+        let (name, answer) =
+            (pod.id.key.name.to_string(), ask(&mut world, std::slice::from_ref(&pod)));
         let submitted = &answer.submitted[0];
         let blocked = submitted.blocked_by[0].clone();
         assert_eq!((submitted.verdict, blocked.reason), (verdict, reason));
@@ -203,7 +231,12 @@ fn who_is_asked_to_stop_early_says_how_far_he_has_looked() {
         world.settle();
     }
     let new = Event::Pod(Arc::new(Pod { priority: 5, ..lasting("new", 4, 1_000) }));
-    let mut what_if = world.core.preview(world.now).expect("a copy").submit(vec![new.clone()]).expect("a copy of it");
+    let mut what_if = world
+        .core
+        .preview(world.now)
+        .expect("a copy")
+        .submit(vec![new.clone()])
+        .expect("a copy of it");
     // The end of what runs, with it and without it.
     for _ in 0..2 {
         assert!(what_if.advance());
@@ -216,7 +249,8 @@ fn who_is_asked_to_stop_early_says_how_far_he_has_looked() {
 
     let last = Event::Pod(Arc::new(lasting("last", 4, 10)));
     world.now = world.now.plus_millis(1);
-    let mut what_if = world.core.preview(world.now).expect("a copy").submit(vec![last]).expect("a copy of it");
+    let mut what_if =
+        world.core.preview(world.now).expect("a copy").submit(vec![last]).expect("a copy of it");
     assert!(what_if.advance());
     assert_eq!(verdict(&what_if.answer()), Verdict::NotBy(Time::from_seconds(2_100)));
 }
@@ -228,7 +262,8 @@ fn it_is_asked_as_of_now_however_long_nothing_has_happened() {
     world.pass_seconds(3_600);
     let preview = world.core.preview(world.now).expect("a copy");
     assert_eq!(preview.as_of(), world.now);
-    let mut what_if = preview.submit(vec![Event::Pod(Arc::new(pod("new", 1)))]).expect("a copy of it");
+    let mut what_if =
+        preview.submit(vec![Event::Pod(Arc::new(pod("new", 1)))]).expect("a copy of it");
     assert_eq!(start(&what_if.answer()), world.now.seconds());
 }
 

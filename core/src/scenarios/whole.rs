@@ -2,7 +2,8 @@
 
 use super::*;
 
-/// A core with a gang of two on nodes `a` and `b` whose placement is acknowledged next: the actions that do so.
+/// A core with a gang of two on nodes `a` and `b` whose placement is acknowledged next: the actions
+/// that do so.
 fn placed(gates: bool) -> (World, Vec<Action>) {
     let mut world = World::new(&[("a", 2), ("b", 2)]);
     world.tell(Event::Controller(Arc::new(job("j", 2, 2))));
@@ -42,7 +43,11 @@ fn nothing_is_sent_if_another_scheduler_took_one_of_its_nodes() {
     world.submit(theirs("b", 1));
     acknowledge(&mut world, actions);
     assert!(world.bindings.is_empty(), "{:?}", world.bindings);
-    assert_eq!(world.record("j").status.as_ref().map(|status| status.placement.len()), Some(0), "withdrawn");
+    assert_eq!(
+        world.record("j").status.as_ref().map(|status| status.placement.len()),
+        Some(0),
+        "withdrawn"
+    );
     world.delete("theirs-b");
     world.settle();
     assert!(world.bindings.is_empty(), "it pauses for a second");
@@ -135,7 +140,8 @@ fn a_gang_that_cannot_be_completed_says_so_after_its_time() {
     let actions = world.step();
     assert_eq!(binds(&actions), 2);
     // The first Binding takes effect, then the node of the second is gone.
-    let mut actions = actions.into_iter().filter(|action| matches!(action.kind, ActionKind::Bind { .. }));
+    let mut actions =
+        actions.into_iter().filter(|action| matches!(action.kind, ActionKind::Bind { .. }));
     world.carry_out(actions.next().expect("two Bindings"));
     let lost = actions.next().expect("two Bindings");
     world.tell(Event::NodeGone("b".into(), "uid-b".into()));
@@ -145,14 +151,27 @@ fn a_gang_that_cannot_be_completed_says_so_after_its_time() {
     world.settle();
     let degraded = |world: &World| {
         let status = world.record("j").status.clone().expect("a status");
-        status.conditions.into_iter().find(|condition| condition.type_ == "Degraded").expect("it is written ahead")
+        status
+            .conditions
+            .into_iter()
+            .find(|condition| condition.type_ == "Degraded")
+            .expect("it is written ahead")
     };
     assert_eq!(degraded(&world).status, "False", "its time is not over");
     world.pass_seconds(50);
     world.settle();
     let condition = degraded(&world);
-    assert_eq!((&*condition.status, &*condition.reason), ("True", "StartTimeout"), "{}", condition.message);
-    assert!(condition.message.starts_with("1 of 2 pods are bound; 0/1 nodes are available"), "{}", condition.message);
+    assert_eq!(
+        (&*condition.status, &*condition.reason),
+        ("True", "StartTimeout"),
+        "{}",
+        condition.message
+    );
+    assert!(
+        condition.message.starts_with("1 of 2 pods are bound; 0/1 nodes are available"),
+        "{}",
+        condition.message
+    );
     world.tell(Event::Node(node("c", 2)));
     world.settle();
     assert_eq!((world.bound(), &*degraded(&world).status), (2, "False"));
@@ -170,8 +189,8 @@ struct Pair<'a> {
     is_mutual: bool,
 }
 
-/// Two gangs of two, "one" and "two", of which each has a pod on a node of four cores, put there by somebody else, and waits for a node for
-/// the other. How they are stalled when their time is over.
+/// Two gangs of two, "one" and "two", of which each has a pod on a node of four cores, put there by
+/// somebody else, and waits for a node for the other. How they are stalled when their time is over.
 fn stalled(
     cores: u64,
     ask: impl Fn(Pod) -> Pod,
@@ -208,7 +227,8 @@ fn two_gangs_that_wait_for_each_other_are_named() {
     use fluxqueue_api::DegradedReason::{MutualWait, StartTimeout};
     let alone = |pod: Pod| Pod { exclusive: Some(true), ..pod };
     let mounting = |mut pod: Pod| {
-        let claim = fluxqueue_workload::storage::PodClaim { name: "missing".into(), is_ephemeral: false };
+        let claim =
+            fluxqueue_workload::storage::PodClaim { name: "missing".into(), is_ephemeral: false };
         pod.claims = vec![claim];
         pod
     };
@@ -223,7 +243,11 @@ fn two_gangs_that_wait_for_each_other_are_named() {
     ] {
         for (gang, reason, message) in stalled(cores, ask, beside) {
             let other = if gang == "one" { "two" } else { "one" };
-            assert_eq!(reason, if is_mutual { MutualWait } else { StartTimeout }, "{what}: {message}");
+            assert_eq!(
+                reason,
+                if is_mutual { MutualWait } else { StartTimeout },
+                "{what}: {message}"
+            );
             let text = "whose missing pods need nodes that this job holds: one of the two has to be deleted";
             let named = message.contains(&format!("the others need nodes that ns/{other}-job-"));
             assert_eq!(message.contains(text) && named, is_mutual, "{what}: {message}");
@@ -250,7 +274,9 @@ fn a_pod_does_not_begin_alone_after_those_that_were_sent_are_gone() {
     world.carry_out_all(next);
     for action in sent {
         match action.kind {
-            ActionKind::Bind { .. } => world.tell(Event::Done(action.id, Outcome::Bind(BindOutcome::Deleting))),
+            ActionKind::Bind { .. } => {
+                world.tell(Event::Done(action.id, Outcome::Bind(BindOutcome::Deleting)))
+            }
             _ => world.carry_out(action),
         }
     }
@@ -273,7 +299,10 @@ fn a_pod_that_was_to_start_alone_waits_for_those_that_are_wanted_by_then() {
     for action in world.step() {
         match action.kind {
             ActionKind::Ungate { .. } => {
-                world.tell(Event::Done(action.id, Outcome::Write(WriteOutcome::Failed("timeout".to_owned()))));
+                world.tell(Event::Done(
+                    action.id,
+                    Outcome::Write(WriteOutcome::Failed("timeout".to_owned())),
+                ));
             }
             _ => world.carry_out(action),
         }
@@ -302,7 +331,10 @@ fn sent_in_vain() -> World {
     for action in sent {
         match action.kind {
             ActionKind::Bind { .. } => {
-                world.tell(Event::Done(action.id, Outcome::Bind(BindOutcome::Failed("timeout".to_owned()))));
+                world.tell(Event::Done(
+                    action.id,
+                    Outcome::Bind(BindOutcome::Failed("timeout".to_owned())),
+                ));
             }
             _ => world.carry_out(action),
         }

@@ -1,4 +1,5 @@
-//! Gangs that are to be in one rack with a host for each pod, on a machine most of whose racks have room and too few hosts.
+//! Gangs that are to be in one rack with a host for each pod, on a machine most of whose racks have
+//! room and too few hosts.
 
 use fluxqueue_workload::levels::{LevelBound, RuleScope};
 
@@ -19,7 +20,11 @@ fn host(world: &mut World, name: &str, rack: &str) {
 
 /// Narrow racks of four hosts, and these wide ones, each with a host for each pod of the gang.
 fn machine(policy: QueuePolicy, wide: &[&str]) -> World {
-    let mut world = World::told(CoreSettings { queue_policy: policy, ..settings() }, FunctionTable::builtin(), &[]);
+    let mut world = World::told(
+        CoreSettings { queue_policy: policy, ..settings() },
+        FunctionTable::builtin(),
+        &[],
+    );
     for rack in 0..NARROW {
         for at in 0..4 {
             host(&mut world, &format!("n{rack}-{at}"), &format!("n{rack}"));
@@ -63,9 +68,12 @@ fn each_of_several_roles_finds_a_rack_with_enough_hosts() {
         let mut world = machine(QueuePolicy::Easy, &["v", "w"]);
         for at in 0..2 * PODS {
             let pod = of_group(pod(&format!("p{at}"), 5), "j", Ok(2 * PODS));
-            let pod =
-                on_hosts(by_spread, Pod { levels: Some(within(LevelBound::Required, "rack", RuleScope::Role)), ..pod });
-            let role = (Arc::from("ray.io/group"), Arc::from(if at < PODS { "head" } else { "worker" }));
+            let pod = on_hosts(
+                by_spread,
+                Pod { levels: Some(within(LevelBound::Required, "rack", RuleScope::Role)), ..pod },
+            );
+            let role =
+                (Arc::from("ray.io/group"), Arc::from(if at < PODS { "head" } else { "worker" }));
             world.submit(Pod { labels: pod.labels.iter().cloned().chain([role]).collect(), ..pod });
         }
         world.settle();
@@ -74,7 +82,10 @@ fn each_of_several_roles_finds_a_rack_with_enough_hosts() {
             nodes.map(|node| &node[..1]).collect::<String>()
         };
         let found = [racks(0), racks(PODS)];
-        assert!(found == ["vvvvvvvv", "wwwwwwww"] || found == ["wwwwwwww", "vvvvvvvv"], "{by_spread}: {found:?}");
+        assert!(
+            found == ["vvvvvvvv", "wwwwwwww"] || found == ["wwwwwwww", "vvvvvvvv"],
+            "{by_spread}: {found:?}"
+        );
     }
 }
 

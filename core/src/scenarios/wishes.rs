@@ -11,7 +11,10 @@ fn status<'a>(world: &'a World, workload: &str) -> &'a FluxJobStatus {
 
 /// A Job of one pod that waits for ever: `j`, with pod `p`.
 fn waiting(world: &mut World, walltime: Option<Lifetime>) {
-    world.tell(Event::Controller(Arc::new(Controller { walltime: walltime.map(Ok), ..job("j", 1, 1) })));
+    world.tell(Event::Controller(Arc::new(Controller {
+        walltime: walltime.map(Ok),
+        ..job("j", 1, 1)
+    })));
     let mut member = of_job(pod("p", 8), "j");
     member.priority = 3;
     world.submit(member);
@@ -37,7 +40,10 @@ fn scale(world: &mut World, replicas: u32) {
     };
     let elastic = Controller { completions: None, ..job("web", replicas, replicas) };
     let set = Controller { kind: OwnerKind::ReplicaSet, owner: Some(above), ..elastic.clone() };
-    let set = Controller { id: ObjectRef { key: ObjectKey::new("ns", "set"), uid: Uid::from("uid-set") }, ..set };
+    let set = Controller {
+        id: ObjectRef { key: ObjectKey::new("ns", "set"), uid: Uid::from("uid-set") },
+        ..set
+    };
     world.tell(Event::Controller(Arc::new(Controller { kind: OwnerKind::Deployment, ..elastic })));
     world.tell(Event::Controller(Arc::new(set)));
 }
@@ -64,7 +70,11 @@ fn a_wish_that_is_taken_back_leaves_what_the_workload_says() {
     world.settle();
     assert_eq!(counts(&world), (Some(5), Some(60), Some("gpu".to_owned()), Some(JobState::Held)));
     let workload = status(&world, "j").workload.clone().expect("it was observed");
-    assert_eq!((workload.priority, workload.walltime_seconds), (Some(3), Some(600)), "what it says has not changed");
+    assert_eq!(
+        (workload.priority, workload.walltime_seconds),
+        (Some(3), Some(600)),
+        "what it says has not changed"
+    );
     world.edit("j", |spec| spec.overrides = Overrides::default());
     world.settle();
     assert_eq!(counts(&world), said);
@@ -76,7 +86,10 @@ fn a_deadline_of_the_job_is_its_walltime_unless_it_says_one() {
     waiting(&mut world, None);
     let said = |world: &World| {
         let status = status(world, "j");
-        (status.workload.as_ref().and_then(|workload| workload.walltime_seconds), status.walltime_seconds)
+        (
+            status.workload.as_ref().and_then(|workload| workload.walltime_seconds),
+            status.walltime_seconds,
+        )
     };
     assert_eq!(said(&world), (None, None));
     let limited = Controller { deadline_secs: Some(900), ..job("j", 1, 1) };
@@ -86,7 +99,10 @@ fn a_deadline_of_the_job_is_its_walltime_unless_it_says_one() {
     world.edit("j", |spec| spec.overrides.walltime_seconds = Some(60));
     world.settle();
     assert_eq!(said(&world), (Some(900), Some(60)));
-    world.tell(Event::Controller(Arc::new(Controller { walltime: Some(Ok(Lifetime::Seconds(50))), ..limited })));
+    world.tell(Event::Controller(Arc::new(Controller {
+        walltime: Some(Ok(Lifetime::Seconds(50))),
+        ..limited
+    })));
     world.settle();
     assert_eq!(said(&world), (Some(50), Some(60)));
 }
@@ -99,7 +115,10 @@ fn to_hold_a_job_freezes_nothing() {
         world.edit("j", |spec| spec.overrides.hold = hold);
         world.settle();
     }
-    world.tell(Event::Controller(Arc::new(Controller { walltime: Some(Ok(Lifetime::Seconds(50))), ..job("j", 1, 1) })));
+    world.tell(Event::Controller(Arc::new(Controller {
+        walltime: Some(Ok(Lifetime::Seconds(50))),
+        ..job("j", 1, 1)
+    })));
     world.settle();
     assert_eq!(status(&world, "j").walltime_seconds, Some(50), "the annotation was changed since");
 }
@@ -134,9 +153,14 @@ fn half_a_pair_of_group_labels_is_no_group_and_that_is_said() {
         half.labels = Arc::from([(Arc::from(label.0), Arc::from(label.1))]);
         world.submit(half);
         world.settle();
-        let said = status(&world, "p").conditions.iter().find(|it| it.type_ == "IncompleteGroupLabels");
+        let said =
+            status(&world, "p").conditions.iter().find(|it| it.type_ == "IncompleteGroupLabels");
         assert!(said.is_some_and(|said| said.message.contains(text)), "{said:?}");
-        assert!(world.notes.iter().any(|reason| reason == "IncompleteGroupLabels"), "{:?}", world.notes);
+        assert!(
+            world.notes.iter().any(|reason| reason == "IncompleteGroupLabels"),
+            "{:?}",
+            world.notes
+        );
     }
 }
 
@@ -145,8 +169,14 @@ fn what_nobody_says_is_absent() {
     let mut world = World::new(&[("a", 4)]);
     waiting(&mut world, None);
     let status = serde_json::to_value(status(&world, "j")).expect("JSON");
-    assert_eq!((status.get("walltimeSeconds"), status["workload"].get("walltimeSeconds")), (None, None));
-    assert_eq!((&status["queueName"], status["workload"].get("queueName")), (&"default".into(), None));
+    assert_eq!(
+        (status.get("walltimeSeconds"), status["workload"].get("walltimeSeconds")),
+        (None, None)
+    );
+    assert_eq!(
+        (&status["queueName"], status["workload"].get("queueName")),
+        (&"default".into(), None)
+    );
     assert_eq!(status["workload"]["podSets"][0]["requests"]["cpu"], "8");
 }
 
@@ -156,7 +186,9 @@ fn a_class_that_does_not_exist_is_no_wish_and_is_said() {
     waiting(&mut world, None);
     world.edit("j", |spec| spec.overrides.priority_class_name = Some("urgent".to_owned()));
     world.settle();
-    let warns = |world: &World| status(world, "j").conditions.iter().any(|it| it.type_ == "UnknownPriorityClass");
+    let warns = |world: &World| {
+        status(world, "j").conditions.iter().any(|it| it.type_ == "UnknownPriorityClass")
+    };
     assert_eq!((status(&world, "j").priority, warns(&world)), (Some(3), true));
     world.tell(Event::PriorityClass(priority_class("urgent", 70)));
     world.settle();
@@ -177,8 +209,11 @@ fn pod_sets_follow_an_elastic_workload() {
     scale(&mut world, 1);
     world.submit(of_deployment(pod("w0", 1)));
     world.settle();
-    let sets = |world: &World| status(world, "web").workload.as_ref().expect("observed").pod_sets.clone();
-    let counts = |world: &World| sets(world).iter().map(|set| (set.count, set.min_count)).collect::<Vec<_>>();
+    let sets =
+        |world: &World| status(world, "web").workload.as_ref().expect("observed").pod_sets.clone();
+    let counts = |world: &World| {
+        sets(world).iter().map(|set| (set.count, set.min_count)).collect::<Vec<_>>()
+    };
     assert_eq!(world.record("web").spec.workload_ref.kind, WorkloadKind::Deployment);
     assert_eq!(counts(&world), [(1, None)]);
     scale(&mut world, 3);
@@ -210,16 +245,25 @@ fn the_size_of_a_job_that_is_scaled_is_followed() {
     let mut world = World::new(&[("a", 8)]);
     world.submit_gang(1);
     world.settle();
-    let count = |world: &World| status(world, "j").workload.as_ref().expect("observed").pod_sets[0].count;
+    let count =
+        |world: &World| status(world, "j").workload.as_ref().expect("observed").pod_sets[0].count;
     assert_eq!((world.bound(), count(&world)), (2, 2));
     world.tell(Event::Controller(Arc::new(job("j", 3, 3))));
     world.submit(of_job(pod("p2", 1), "j"));
     world.settle();
     assert_eq!((world.bound(), count(&world)), (3, 3));
     world.change("p0", |pod| pod.phase = Phase::Succeeded);
-    world.tell(Event::Controller(Arc::new(Controller { succeeded: 1, wants: 2, ..job("j", 3, 3) })));
+    world.tell(Event::Controller(Arc::new(Controller {
+        succeeded: 1,
+        wants: 2,
+        ..job("j", 3, 3)
+    })));
     world.settle();
-    assert_eq!((status(&world, "j").total, count(&world)), (2, 3), "it asked for three, and wants two more to end");
+    assert_eq!(
+        (status(&world, "j").total, count(&world)),
+        (2, 3),
+        "it asked for three, and wants two more to end"
+    );
 }
 
 #[test]
@@ -246,7 +290,12 @@ fn what_ended_before_it_was_bound_was_never_scheduled() {
     let mut world = World::new(&[("a", 4)]);
     waiting(&mut world, None);
     world.change("p", |pod| pod.phase = Phase::Failed);
-    world.tell(Event::Controller(Arc::new(Controller { finished: true, failed: true, wants: 0, ..job("j", 1, 1) })));
+    world.tell(Event::Controller(Arc::new(Controller {
+        finished: true,
+        failed: true,
+        wants: 0,
+        ..job("j", 1, 1)
+    })));
     world.settle();
     let conditions = &status(&world, "j").conditions;
     let said: Vec<_> = conditions.iter().map(|it| (&*it.type_, &*it.status, &*it.reason)).collect();
@@ -261,7 +310,8 @@ fn a_new_reason_is_told_once_on_the_flux_job_and_on_pods_that_hear_of_it_in_no_o
     world.submit(pod("runs", 4));
     world.settle();
     waiting(&mut world, None);
-    let count = |world: &World, reason: &str| world.notes.iter().filter(|told| *told == reason).count();
+    let count =
+        |world: &World, reason: &str| world.notes.iter().filter(|told| *told == reason).count();
     assert_eq!((count(&world, "Unsatisfiable"), count(&world, "Held")), (1, 0));
     world.edit("j", |spec| spec.overrides.hold = true);
     world.settle();
@@ -284,7 +334,9 @@ fn a_group_starts_with_as_many_as_its_label_says() {
         world.submit(of_group(pod(name, 8), "g", Ok(2)));
     }
     world.settle();
-    let sets = |world: &World, group: &str| status(world, group).workload.as_ref().expect("observed").pod_sets.clone();
+    let sets = |world: &World, group: &str| {
+        status(world, group).workload.as_ref().expect("observed").pod_sets.clone()
+    };
     assert_eq!((sets(&world, "g")[0].count, sets(&world, "g")[0].min_count), (3, Some(2)));
     // Nobody can say it of a size that is no number.
     world.submit(of_group(pod("b0", 8), "bad", Err("\"many\" is no number".to_owned())));
@@ -293,7 +345,8 @@ fn a_group_starts_with_as_many_as_its_label_says() {
     assert_eq!((sets(&world, "bad")[0].count, sets(&world, "bad")[0].min_count), (1, None));
 }
 
-/// A Job `j` runs for 100 seconds, and another one is promised to start then; with the second at which it began.
+/// A Job `j` runs for 100 seconds, and another one is promised to start then; with the second at
+/// which it began.
 fn promised_behind_one_that_runs() -> (World, i64) {
     let easy = CoreSettings { queue_policy: crate::QueuePolicy::Easy, ..settings() };
     let mut world = World::told(easy, FunctionTable::builtin(), &[("a", 4)]);
@@ -342,7 +395,11 @@ fn an_annotation_that_is_changed_counts_for_what_runs_at_once() {
         assert_promised(&mut world, started + i64::try_from(seconds).expect("a number"));
     }
     let delays = world.texts.iter().filter(|text| text.starts_with("edit: ")).count();
-    assert!(delays > 0 && world.texts.iter().all(|text| !text.starts_with("walltime: ")), "{:?}", world.texts);
+    assert!(
+        delays > 0 && world.texts.iter().all(|text| !text.starts_with("walltime: ")),
+        "{:?}",
+        world.texts
+    );
 }
 
 #[test]
@@ -351,5 +408,8 @@ fn an_annotation_of_a_pod_that_waits_counts_at_once() {
     world.submit(lasting("gap", 4, 200));
     world.change("waits", |pod| pod.lifetime = Lifetime::Seconds(70));
     world.settle();
-    assert_eq!(world.record("waits").status.as_ref().and_then(|status| status.walltime_seconds), Some(70));
+    assert_eq!(
+        world.record("waits").status.as_ref().and_then(|status| status.walltime_seconds),
+        Some(70)
+    );
 }

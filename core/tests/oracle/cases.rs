@@ -1,4 +1,5 @@
-//! Clusters and pods, each made by a seed: small enough to be read, crowded enough that every filter has its say.
+//! Clusters and pods, each made by a seed: small enough to be read, crowded enough that every
+//! filter has its say.
 
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -49,7 +50,8 @@ pub(crate) const NAMESPACES: [&str; 3] = ["a", "b", "c"];
 pub(crate) const ZONES: [&str; 3] = ["north-east-a", "north-east-b", "south-east-a"];
 const RACKS: [&str; 4] = ["r1", "r2", "r3", "r4"];
 const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
-const FEATURES: [&str; 2] = ["RestartAllContainersOnContainerExits", "UserNamespacesHostNetworkSupport"];
+const FEATURES: [&str; 2] =
+    ["RestartAllContainersOnContainerExits", "UserNamespacesHostNetworkSupport"];
 pub(crate) const TOPOLOGY_KEYS: [&str; 4] = ["kubernetes.io/hostname", "zone", "rack", "nowhere"];
 /// Labels of pods, and what they may be.
 const POD_LABELS: [(&str, &[&str]); 3] =
@@ -97,7 +99,9 @@ impl Case {
             storage: storage::of_cluster(&mut rng, nodes),
             pods: (0..rng.between(0, 3 * nodes)).map(|at| placed(&mut rng, at, nodes)).collect(),
             nominated: (0..nominees).map(|at| nominated(&mut rng, at, nodes)).collect(),
-            questions: (0..QUESTIONS).map(|at| Question { pod: asking(&mut rng, at, nodes), scores: false }).collect(),
+            questions: (0..QUESTIONS)
+                .map(|at| Question { pod: asking(&mut rng, at, nodes), scores: false })
+                .collect(),
         };
         for pod in case.pods.iter().chain(&case.nominated) {
             storage::make_claims_of(&mut rng, pod, nodes, &mut case.storage, 100);
@@ -143,10 +147,14 @@ fn namespace(rng: &mut Rng, name: &str) -> Value {
 
 pub(crate) fn node(rng: &mut Rng, at: usize) -> Value {
     let name = format!("n{at}");
-    let mut labels = json!({"kubernetes.io/hostname": name, "cores": rng.between(1, 32).to_string()});
-    for (key, values, percent) in
-        [("zone", &ZONES[..], 85), (storage::ZONE, &ZONES, 60), ("rack", &RACKS, 70), ("disk", &["ssd", "hdd"], 60)]
-    {
+    let mut labels =
+        json!({"kubernetes.io/hostname": name, "cores": rng.between(1, 32).to_string()});
+    for (key, values, percent) in [
+        ("zone", &ZONES[..], 85),
+        (storage::ZONE, &ZONES, 60),
+        ("rack", &RACKS, 70),
+        ("disk", &["ssd", "hdd"], 60),
+    ] {
         if rng.chance(percent) {
             labels[key] = json!(rng.pick(values));
         }
@@ -201,7 +209,8 @@ pub(crate) fn node(rng: &mut Rng, at: usize) -> Value {
 
 /// What the condition Ready says, with the taint that the node controller makes of it.
 fn readiness(rng: &mut Rng, taints: &mut Vec<Value>) -> &'static str {
-    let (ready, taint) = *rng.pick(&[("False", "node.kubernetes.io/not-ready"), ("Unknown", UNREACHABLE)]);
+    let (ready, taint) =
+        *rng.pick(&[("False", "node.kubernetes.io/not-ready"), ("Unknown", UNREACHABLE)]);
     if !rng.chance(6) {
         return "True";
     }
@@ -240,7 +249,8 @@ fn resized(rng: &mut Rng) -> Value {
         }
         amounts
     };
-    let mut container = json!({"name": "c", "image": "i", "imageID": "i", "ready": true, "restartCount": 0});
+    let mut container =
+        json!({"name": "c", "image": "i", "imageID": "i", "ready": true, "restartCount": 0});
     if rng.chance(80) {
         container["resources"] = json!({"requests": amounts(rng)});
     }
@@ -250,13 +260,15 @@ fn resized(rng: &mut Rng) -> Value {
     let mut status = json!({"containerStatuses": [container]});
     if rng.chance(40) {
         let reason = rng.pick(&["Deferred", "Infeasible"]);
-        status["conditions"] = json!([{"type": "PodResizePending", "status": "True", "reason": reason}]);
+        status["conditions"] =
+            json!([{"type": "PodResizePending", "status": "True", "reason": reason}]);
     }
     status
 }
 
-/// A pod that another scheduler means to put on some node. It repels nobody: kube-scheduler does not ask such a pod about that where no
-/// pod that is there repels, and none is asked about. We always ask: that closes no more than the one node, and not for long.
+/// A pod that another scheduler means to put on some node. It repels nobody: kube-scheduler does
+/// not ask such a pod about that where no pod that is there repels, and none is asked about. We
+/// always ask: that closes no more than the one node, and not for long.
 fn nominated(rng: &mut Rng, at: usize, nodes: usize) -> Value {
     let mut pod = pod(rng, &format!("nominated-{at}"), 2);
     pod["spec"]["schedulerName"] = json!("other");
@@ -286,7 +298,8 @@ fn asking(rng: &mut Rng, at: usize, nodes: usize) -> Value {
     if rng.chance(30) {
         let terms: Vec<Value> = (0..rng.between(1, 3)).map(|_| node_term(rng, nodes)).collect();
         let required = json!({"nodeSelectorTerms": terms});
-        spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"] = required;
+        spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"] =
+            required;
     }
     for (kind, percent) in [("podAffinity", 25), ("podAntiAffinity", 25)] {
         if rng.chance(percent) {
@@ -294,13 +307,15 @@ fn asking(rng: &mut Rng, at: usize, nodes: usize) -> Value {
         }
     }
     if rng.chance(30) {
-        spec["topologySpreadConstraints"] = json!((0..rng.between(1, 3)).map(|_| spread(rng)).collect::<Vec<Value>>());
+        spec["topologySpreadConstraints"] =
+            json!((0..rng.between(1, 3)).map(|_| spread(rng)).collect::<Vec<Value>>());
     }
     if rng.chance(10) {
         wish(rng, spec, nodes);
     }
     if rng.chance(40) {
-        spec["tolerations"] = json!((0..rng.between(1, 3)).map(|_| toleration(rng)).collect::<Vec<Value>>());
+        spec["tolerations"] =
+            json!((0..rng.between(1, 3)).map(|_| toleration(rng)).collect::<Vec<Value>>());
     }
     if rng.chance(5) {
         spec["hostNetwork"] = json!(true);
@@ -320,7 +335,8 @@ fn wish(rng: &mut Rng, spec: &mut Value, nodes: usize) {
         spec["affinity"][kind]["preferredDuringSchedulingIgnoredDuringExecution"] = json!([term]);
     }
     let term = json!({"weight": rng.between(1, 100), "preference": node_term(rng, nodes)});
-    spec["affinity"]["nodeAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"] = json!([term]);
+    spec["affinity"]["nodeAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"] =
+        json!([term]);
     let mut spread = spread(rng);
     spread["whenUnsatisfiable"] = json!("ScheduleAnyway");
     match spec["topologySpreadConstraints"].as_array_mut() {
@@ -338,9 +354,14 @@ pub(crate) fn pod(rng: &mut Rng, name: &str, size: usize) -> Value {
         }
     }
     let mut requests = json!({});
-    for (resource, unit, percent) in [("cpu", "00m", 80), ("memory", "00Mi", 60), ("example.com/gpu", "", 10)] {
+    for (resource, unit, percent) in
+        [("cpu", "00m", 80), ("memory", "00Mi", 60), ("example.com/gpu", "", 10)]
+    {
         if rng.chance(percent) {
-            requests[resource] = json!(format!("{}{unit}", rng.between(1, size * if unit.is_empty() { 1 } else { 8 })));
+            requests[resource] = json!(format!(
+                "{}{unit}",
+                rng.between(1, size * if unit.is_empty() { 1 } else { 8 })
+            ));
         }
     }
     let limits = json!({"example.com/gpu": requests.get("example.com/gpu").cloned().unwrap_or_else(|| json!("0"))});
@@ -352,9 +373,11 @@ pub(crate) fn pod(rng: &mut Rng, name: &str, size: usize) -> Value {
     if rng.chance(12) {
         requests["ephemeral-storage"] = json!(format!("{}Mi", rng.between(1, 2000 * size)));
     }
-    let mut container = json!({"name": "c", "image": "i", "resources": {"requests": requests, "limits": limits}});
+    let mut container =
+        json!({"name": "c", "image": "i", "resources": {"requests": requests, "limits": limits}});
     if rng.chance(15) {
-        container["ports"] = json!((0..rng.between(1, 2)).map(|_| host_port(rng)).collect::<Vec<Value>>());
+        container["ports"] =
+            json!((0..rng.between(1, 2)).map(|_| host_port(rng)).collect::<Vec<Value>>());
     }
     let mut containers = vec![container];
     if rng.chance(10) {
@@ -362,7 +385,8 @@ pub(crate) fn pod(rng: &mut Rng, name: &str, size: usize) -> Value {
         another.as_object_mut().unwrap().remove("restartPolicy");
         containers.push(another);
     }
-    let init: Vec<Value> = if rng.chance(20) { rng.some(3, |rng| init_container(rng, size)) } else { Vec::new() };
+    let init: Vec<Value> =
+        if rng.chance(20) { rng.some(3, |rng| init_container(rng, size)) } else { Vec::new() };
     let mut volumes = if rng.chance(15) { rng.some(2, disk) } else { Vec::new() };
     if rng.chance(30) {
         let mut mounts = rng.some(2, storage::mount);
@@ -386,9 +410,11 @@ pub(crate) fn pod(rng: &mut Rng, name: &str, size: usize) -> Value {
 
 fn host_port(rng: &mut Rng) -> Value {
     let protocol = *rng.pick(&["TCP", "TCP", "UDP", "UDP", "SCTP"]);
-    let mut port = json!({"hostPort": rng.between(80, 82), "containerPort": 80, "protocol": protocol});
+    let mut port =
+        json!({"hostPort": rng.between(80, 82), "containerPort": 80, "protocol": protocol});
     if rng.chance(30) {
-        port["hostIP"] = json!(rng.pick(&["10.0.0.1", "10.0.0.2", "0.0.0.0", "127.0.0.1", "::", ""]));
+        port["hostIP"] =
+            json!(rng.pick(&["10.0.0.1", "10.0.0.2", "0.0.0.0", "127.0.0.1", "::", ""]));
     }
     if rng.chance(5) {
         port["hostPort"] = json!(0);
@@ -439,10 +465,14 @@ fn disk(rng: &mut Rng) -> Value {
         6 => volume["portworxVolume"] = json!({"volumeID": one, "readOnly": only_read}),
         0 => volume["gcePersistentDisk"] = json!({"pdName": one, "readOnly": only_read}),
         1 => volume["awsElasticBlockStore"] = json!({"volumeID": one, "readOnly": only_read}),
-        2 => volume["iscsi"] = json!({"targetPortal": "t", "iqn": one, "lun": 0, "readOnly": only_read}),
+        2 => {
+            volume["iscsi"] =
+                json!({"targetPortal": "t", "iqn": one, "lun": 0, "readOnly": only_read})
+        }
         _ => {
             let monitors = *rng.pick(&[&["m1"][..], &["m1", "m2"], &["m3"]]);
-            volume["rbd"] = json!({"monitors": monitors, "pool": "p", "image": one, "readOnly": only_read});
+            volume["rbd"] =
+                json!({"monitors": monitors, "pool": "p", "image": one, "readOnly": only_read});
         }
     }
     volume
@@ -450,7 +480,10 @@ fn disk(rng: &mut Rng) -> Value {
 
 pub(crate) fn toleration(rng: &mut Rng) -> Value {
     // Lt and Gt are alpha in Kubernetes 1.36, and off: they tolerate nothing.
-    let operators = ["Equal", "Equal", "Equal", "Equal", "Exists", "Exists", "Exists", "Exists", "Exists", "Lt", "Gt"];
+    let operators = [
+        "Equal", "Equal", "Equal", "Equal", "Exists", "Exists", "Exists", "Exists", "Exists", "Lt",
+        "Gt",
+    ];
     let mut toleration = json!({"operator": rng.pick(&operators)});
     let keys = ["dedicated", "broken", "node.kubernetes.io/unschedulable", UNREACHABLE];
     if toleration["operator"] != "Exists" || rng.chance(85) {
@@ -495,8 +528,12 @@ pub(crate) fn node_requirement(rng: &mut Rng) -> Value {
         }
         4 => json!({"key": "disk", "operator": rng.pick(&["In", "NotIn"]), "values": ["ssd"]}),
         1 => json!({"key": "disk", "operator": rng.pick(&["Exists", "DoesNotExist"])}),
-        2 => json!({"key": "rack", "operator": "NotIn", "values": [rng.pick(&RACKS), rng.pick(&RACKS)]}),
-        _ => json!({"key": "zone", "operator": "In", "values": [rng.pick(&ZONES), rng.pick(&ZONES)]}),
+        2 => {
+            json!({"key": "rack", "operator": "NotIn", "values": [rng.pick(&RACKS), rng.pick(&RACKS)]})
+        }
+        _ => {
+            json!({"key": "zone", "operator": "In", "values": [rng.pick(&ZONES), rng.pick(&ZONES)]})
+        }
     }
 }
 
@@ -508,7 +545,8 @@ pub(crate) fn pod_term(rng: &mut Rng) -> Value {
     }
     if rng.chance(30) {
         let namespaces = ["a", "b", "c", "d"];
-        term["namespaces"] = json!((0..rng.between(1, 2)).map(|_| *rng.pick(&namespaces)).collect::<Vec<&str>>());
+        term["namespaces"] =
+            json!((0..rng.between(1, 2)).map(|_| *rng.pick(&namespaces)).collect::<Vec<&str>>());
     }
     // The API server has put into the selector what these mean: kube-scheduler reads them no more.
     for keys in ["matchLabelKeys", "mismatchLabelKeys"] {

@@ -1,5 +1,5 @@
-//! Gangs that the core has placed, member by member before kube-scheduler's plugins: with all others where they are, each may be
-//! where it is.
+//! Gangs that the core has placed, member by member before kube-scheduler's plugins: with all
+//! others where they are, each may be where it is.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,7 +8,9 @@ use fluxion_sys::FunctionTable;
 use fluxqueue_api::FluxJob;
 use fluxqueue_core::cluster::Node;
 use fluxqueue_core::queues::Namespace;
-use fluxqueue_core::{Action, ActionKind, BindOutcome, Core, CoreSettings, Event, Outcome, WriteOutcome};
+use fluxqueue_core::{
+    Action, ActionKind, BindOutcome, Core, CoreSettings, Event, Outcome, WriteOutcome,
+};
 use fluxqueue_workload::{Pod, ShapeInterner, Time};
 use serde_json::{Value, json};
 
@@ -19,7 +21,8 @@ use super::storage;
 /// Members of a gang at most.
 const MEMBERS_MAX: usize = 6;
 
-/// A cluster on which a gang has been placed, if it was: each member is asked about with the others there.
+/// A cluster on which a gang has been placed, if it was: each member is asked about with the others
+/// there.
 pub(crate) struct Placed {
     /// One for each member.
     pub cases: Vec<Case>,
@@ -67,9 +70,12 @@ pub(crate) fn place(settings: CoreSettings, seed: u64) -> Option<Placed> {
     let case = Case::of(seed);
     let mut rng = Rng::new(!seed);
     let mut template = rng.pick(&case.questions).pod.clone();
-    // Nobody binds claims here: a member would wait for them. Its disks count against the limits of nodes.
+    // Nobody binds claims here: a member would wait for them. Its disks count against the limits of
+    // nodes.
     if let Some(volumes) = template["spec"]["volumes"].as_array_mut() {
-        volumes.retain(|volume| volume.get("persistentVolumeClaim").is_none() && volume.get("ephemeral").is_none());
+        volumes.retain(|volume| {
+            volume.get("persistentVolumeClaim").is_none() && volume.get("ephemeral").is_none()
+        });
     }
     let size = rng.between(2, MEMBERS_MAX);
     let members: Vec<Value> = (0..size).map(|at| member(&template, at, size)).collect();
@@ -132,11 +138,13 @@ impl World {
         for namespace in &case.namespaces {
             let mut namespace = namespace.clone();
             namespace["metadata"]["uid"] = namespace["metadata"]["name"].clone();
-            let namespace = Namespace::from_kubernetes(&serde_json::from_value(namespace).unwrap()).unwrap();
+            let namespace =
+                Namespace::from_kubernetes(&serde_json::from_value(namespace).unwrap()).unwrap();
             self.tell(Event::Namespace(Arc::new(namespace)));
         }
         for node in &case.nodes {
-            let (node, _) = Node::from_kubernetes(&serde_json::from_value(node.clone()).unwrap()).unwrap();
+            let (node, _) =
+                Node::from_kubernetes(&serde_json::from_value(node.clone()).unwrap()).unwrap();
             self.tell(Event::Node(Arc::new(node)));
         }
         for news in storage::news(&case.storage) {
@@ -153,7 +161,9 @@ impl World {
     }
 
     fn submit(&mut self, pod: Value) {
-        let read = Pod::from_kubernetes(&serde_json::from_value(pod.clone()).unwrap(), &mut self.shapes).unwrap();
+        let read =
+            Pod::from_kubernetes(&serde_json::from_value(pod.clone()).unwrap(), &mut self.shapes)
+                .unwrap();
         self.pods.insert(name_of(&pod).to_owned(), pod);
         self.tell(Event::Pod(Arc::new(read)));
     }

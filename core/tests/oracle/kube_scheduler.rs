@@ -1,4 +1,5 @@
-//! The plugins of kube-scheduler, in `testbed oracle`: a cluster goes in as a line, its answers come out as one.
+//! The plugins of kube-scheduler, in `testbed oracle`: a cluster goes in as a line, its answers
+//! come out as one.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, BufWriter, Write as _};
@@ -26,7 +27,10 @@ pub(crate) struct Answer {
 }
 
 /// Asks about one case after the other, until `heed` has heard enough.
-pub(crate) fn ask(cases: impl Iterator<Item = Case> + Send + 'static, mut heed: impl FnMut(&Case, &[Answer]) -> bool) {
+pub(crate) fn ask(
+    cases: impl Iterator<Item = Case> + Send + 'static,
+    mut heed: impl FnMut(&Case, &[Answer]) -> bool,
+) {
     let program = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../tests/testbed/bin/testbed");
     assert!(program.exists(), "run `make testbed` first: {} is missing", program.display());
     let mut oracle = Command::new(program)
@@ -52,7 +56,10 @@ pub(crate) fn ask(cases: impl Iterator<Item = Case> + Send + 'static, mut heed: 
     for case in &asked {
         line.clear();
         answers.read_line(&mut line).unwrap();
-        assert!(!line.is_empty(), "`testbed oracle` is gone: see above; if it has no such command, run `make testbed`");
+        assert!(
+            !line.is_empty(),
+            "`testbed oracle` is gone: see above; if it has no such command, run `make testbed`"
+        );
         let read: Vec<Answer> = serde_json::from_str(&line).unwrap();
         assert_eq!(read.len(), case.questions.len());
         if !heed(&case, &read) {

@@ -8,11 +8,14 @@
 //! - [`gangs`]: gangs as the core places them, and pods alone
 //! - [`preferences`]: pods that would rather be on some nodes than on others
 //!
-//! `FLUXQUEUE_ORACLE_CASES` says how many pods ask (100,000), `FLUXQUEUE_ORACLE_SEED` with which seed to begin (1): a failure
-//! names the one to begin with. Needs `make testbed`.
+//! `FLUXQUEUE_ORACLE_CASES` says how many pods ask (100,000), `FLUXQUEUE_ORACLE_SEED` with which
+//! seed to begin (1): a failure names the one to begin with. Needs `make testbed`.
 
 #![allow(clippy::unwrap_used, reason = "a test may unwrap: its panic is the report")]
-#![allow(clippy::disallowed_methods, reason = "the core knows no threads and no environment; its test runs a program")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "the core knows no threads and no environment; its test runs a program"
+)]
 
 mod cases;
 mod gangs;
@@ -30,7 +33,9 @@ use cases::Case;
 use fluxqueue_core::{CoreSettings, NodePolicy, QueuePolicy};
 
 fn number(name: &str, otherwise: u64) -> u64 {
-    std::env::var(name).map_or(otherwise, |text| text.parse().unwrap_or_else(|_| panic!("{name}={text}: not a number")))
+    std::env::var(name).map_or(otherwise, |text| {
+        text.parse().unwrap_or_else(|_| panic!("{name}={text}: not a number"))
+    })
 }
 
 #[test]
@@ -91,7 +96,8 @@ fn members_of_gangs_are_where_kube_schedulers_plugins_let_them_be() {
     let seeds = first..first + wanted;
     let mut nodes: Vec<String> = Vec::new();
     let (mut gangs, mut asking) = (0, 0);
-    let placed: Vec<gangs::Placed> = seeds.filter_map(|seed| gangs::place(settings(), seed)).collect();
+    let placed: Vec<gangs::Placed> =
+        seeds.filter_map(|seed| gangs::place(settings(), seed)).collect();
     let mut all = Vec::new();
     for placed in placed {
         gangs += 1;
@@ -120,8 +126,13 @@ fn members_of_gangs_are_where_kube_schedulers_plugins_let_them_be() {
         at += 1;
         at < members
     });
-    println!("{gangs} gangs of {members} members were placed, {asking} of them ask about other pods");
-    assert!(wanted < 100 || (gangs > wanted / 10 && asking > wanted / 50), "too few were placed to tell anything");
+    println!(
+        "{gangs} gangs of {members} members were placed, {asking} of them ask about other pods"
+    );
+    assert!(
+        wanted < 100 || (gangs > wanted / 10 && asking > wanted / 50),
+        "too few were placed to tell anything"
+    );
 }
 
 #[test]
@@ -137,7 +148,8 @@ fn nodes_have_the_scores_that_kube_schedulers_plugins_give_them() {
             }
             asked += 1;
             for plugin in ours::PREFERENCES {
-                let scores = answer.passing.values().map(|theirs| ours::by_plugin(theirs.as_ref(), plugin));
+                let scores =
+                    answer.passing.values().map(|theirs| ours::by_plugin(theirs.as_ref(), plugin));
                 let differing: BTreeSet<i64> = scores.collect();
                 *said.entry(plugin).or_default() += u64::from(differing.len() > 1);
             }
@@ -164,10 +176,16 @@ fn lone_pods_are_among_the_best_tenth_of_nodes_by_kube_schedulers_score() {
         let cases = (first..first + wanted).map(preferences::case_of_one);
         kube_scheduler::ask(cases, |case, answers| {
             let node = gangs::place_alone(settings.clone(), case);
-            assert_eq!(node.is_some(), !answers[0].passing.is_empty(), "seed {}: it has a place", case.seed);
+            assert_eq!(
+                node.is_some(),
+                !answers[0].passing.is_empty(),
+                "seed {}: it has a place",
+                case.seed
+            );
             if let Some(node) = node {
                 placed += 1;
-                chosen_well += u64::from(preferences::is_of_the_best_tenth(&answers[0], &node, counts));
+                chosen_well +=
+                    u64::from(preferences::is_of_the_best_tenth(&answers[0], &node, counts));
             }
             true
         });

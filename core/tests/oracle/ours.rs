@@ -13,7 +13,8 @@ use super::kube_scheduler::Answer;
 use super::storage;
 
 /// The plugins that score what pods say.
-pub(crate) const PREFERENCES: [&str; 4] = ["TaintToleration", "NodeAffinity", "PodTopologySpread", "InterPodAffinity"];
+pub(crate) const PREFERENCES: [&str; 4] =
+    ["TaintToleration", "NodeAffinity", "PodTopologySpread", "InterPodAffinity"];
 
 pub(crate) struct Ours {
     cluster: Cluster,
@@ -35,8 +36,10 @@ impl Ours {
         }
         ours.detour(case);
         for namespace in &case.namespaces {
-            let namespace: k8s_openapi::api::core::v1::Namespace = serde_json::from_value(namespace.clone()).unwrap();
-            let labels: metadata::Labels = metadata::sorted(namespace.metadata.labels.as_ref()).collect();
+            let namespace: k8s_openapi::api::core::v1::Namespace =
+                serde_json::from_value(namespace.clone()).unwrap();
+            let labels: metadata::Labels =
+                metadata::sorted(namespace.metadata.labels.as_ref()).collect();
             ours.cluster.put_namespace(&namespace.metadata.name.unwrap().into(), &labels);
         }
         for pod in &case.nominated {
@@ -61,7 +64,8 @@ impl Ours {
         ours
     }
 
-    /// Whatever was there before must not matter: nodes had other labels, other pods were on them, and the same was asked.
+    /// Whatever was there before must not matter: nodes had other labels, other pods were on them,
+    /// and the same was asked.
     fn detour(&mut self, case: &Case) {
         let nodes: Vec<(Rank, Node)> = self
             .cluster
@@ -72,7 +76,8 @@ impl Ours {
             .collect();
         for ((rank, node), (_, other)) in nodes.iter().zip(nodes.iter().cycle().skip(1)) {
             let _ = rank;
-            let changed = Node { labels: other.labels.clone(), taints: other.taints.clone(), ..node.clone() };
+            let changed =
+                Node { labels: other.labels.clone(), taints: other.taints.clone(), ..node.clone() };
             self.cluster.apply(&Arc::new(changed));
         }
         let mut were_there = Vec::new();
@@ -93,7 +98,8 @@ impl Ours {
     }
 
     fn read(&mut self, pod: &serde_json::Value) -> Pod {
-        Pod::from_kubernetes(&serde_json::from_value(pod.clone()).unwrap(), &mut self.shapes).unwrap()
+        Pod::from_kubernetes(&serde_json::from_value(pod.clone()).unwrap(), &mut self.shapes)
+            .unwrap()
     }
 
     /// An error says what differs.
@@ -103,8 +109,12 @@ impl Ours {
         let mut passing = 0;
         let nodes: Vec<_> = self.cluster.iter().map(|(name, rank)| (name.clone(), rank)).collect();
         for (name, rank) in nodes {
-            let mut said: Vec<String> =
-                self.cluster.judge(rank, &pod).iter().map(|rejection| rejection.reason().into_owned()).collect();
+            let mut said: Vec<String> = self
+                .cluster
+                .judge(rank, &pod)
+                .iter()
+                .map(|rejection| rejection.reason().into_owned())
+                .collect();
             let mut expected = answer.rejected.get(&*name).cloned().unwrap_or_default();
             said.sort_unstable();
             expected.sort_unstable();
@@ -112,7 +122,10 @@ impl Ours {
                 return Err(format!("node {name}: {said:?}; kube-scheduler says {expected:?}"));
             }
             if open.contains(&rank) != expected.is_empty() {
-                return Err(format!("node {name}: the planner may use it: {}", open.contains(&rank)));
+                return Err(format!(
+                    "node {name}: the planner may use it: {}",
+                    open.contains(&rank)
+                ));
             }
             passing += usize::from(expected.is_empty());
         }
@@ -124,19 +137,33 @@ impl Ours {
     }
 
     /// The same of scores; an error says what differs.
-    pub(crate) fn compare_scores(&mut self, question: &Question, answer: &Answer) -> Result<(), String> {
+    pub(crate) fn compare_scores(
+        &mut self,
+        question: &Question,
+        answer: &Answer,
+    ) -> Result<(), String> {
         let pod = self.read(&question.pod);
         let open: RankSet = self.planned_for(&pod).into_iter().collect();
         let ours = self.cluster.scores(&pod, &open);
         if ours.is_empty() {
             // For a pod that is not scored nothing must differ but what is used of nodes.
-            let preferred =
-                answer.passing.values().map(|theirs| PREFERENCES.map(|plugin| by_plugin(theirs.as_ref(), plugin)));
+            let preferred = answer
+                .passing
+                .values()
+                .map(|theirs| PREFERENCES.map(|plugin| by_plugin(theirs.as_ref(), plugin)));
             let differing: BTreeSet<_> = preferred.collect();
-            return if differing.len() > 1 { Err(format!("not scored: {differing:?}")) } else { Ok(()) };
+            return if differing.len() > 1 {
+                Err(format!("not scored: {differing:?}"))
+            } else {
+                Ok(())
+            };
         }
         if ours.len() != answer.passing.len() {
-            return Err(format!("{} nodes are scored, {} take the pod", ours.len(), answer.passing.len()));
+            return Err(format!(
+                "{} nodes are scored, {} take the pod",
+                ours.len(),
+                answer.passing.len()
+            ));
         }
         for (rank, score) in ours {
             let name = self.cluster.node(rank).unwrap().name.clone();
@@ -152,7 +179,9 @@ impl Ours {
             for (plugin, said) in said {
                 let expected = by_plugin(theirs, plugin);
                 if said != expected {
-                    return Err(format!("node {name}: {plugin}: {said}; kube-scheduler says {expected}"));
+                    return Err(format!(
+                        "node {name}: {plugin}: {said}; kube-scheduler says {expected}"
+                    ));
                 }
             }
         }
@@ -174,7 +203,8 @@ impl Ours {
             }
             Err(_) => return BTreeSet::new(),
         }
-        let has_room = |rank: &Rank| self.cluster.would_hold(*rank, &pod.shape.requests, &Resources::new());
+        let has_room =
+            |rank: &Rank| self.cluster.would_hold(*rank, &pod.shape.requests, &Resources::new());
         open.iter().filter(has_room).collect()
     }
 }

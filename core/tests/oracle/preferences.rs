@@ -1,4 +1,5 @@
-//! Pods that would rather be on some nodes than on others, for what these are or for the pods that are there.
+//! Pods that would rather be on some nodes than on others, for what these are or for the pods that
+//! are there.
 
 use serde_json::{Value, json};
 
@@ -20,7 +21,8 @@ pub(crate) enum Counts {
     Preferences,
 }
 
-/// A cluster that is larger and emptier than those of [`Case::of`], so that there is a choice, and pods that prefer some nodes.
+/// A cluster that is larger and emptier than those of [`Case::of`], so that there is a choice, and
+/// pods that prefer some nodes.
 pub(crate) fn case(seed: u64) -> Case {
     asked_by(seed, QUESTIONS)
 }
@@ -40,7 +42,9 @@ fn asked_by(seed: u64, questions: usize) -> Case {
         storage: storage::none(),
         nominated: Vec::new(),
         pods: (0..rng.between(0, 3 * nodes)).map(|at| placed(&mut rng, at, nodes)).collect(),
-        questions: (0..questions).map(|at| Question { pod: preferring(&mut rng, at), scores: true }).collect(),
+        questions: (0..questions)
+            .map(|at| Question { pod: preferring(&mut rng, at), scores: true })
+            .collect(),
     }
 }
 
@@ -70,13 +74,14 @@ fn placed(rng: &mut Rng, at: usize, nodes: usize) -> Value {
         }
     } else if rng.chance(10) {
         let required = vec![cases::pod_term(rng)];
-        pod["spec"]["affinity"] = json!({"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}});
+        pod["spec"]["affinity"] =
+            json!({"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}});
     }
     pod
 }
 
-/// Leaves one container and no volumes: of several containers kube-scheduler guesses what each uses that asks for nothing, and here it is
-/// guessed of the pod.
+/// Leaves one container and no volumes: of several containers kube-scheduler guesses what each uses
+/// that asks for nothing, and here it is guessed of the pod.
 fn simplify(pod: &mut Value) {
     for list in ["volumes", "initContainers"] {
         pod["spec"][list] = json!([]);
@@ -98,7 +103,8 @@ fn preferring(rng: &mut Rng, at: usize) -> Value {
             json!({"weight": rng.between(1, 100), "preference": {"matchExpressions": requirements}})
         };
         let terms: Vec<Value> = (0..rng.between(1, 3)).map(|_| term(rng)).collect();
-        spec["affinity"]["nodeAffinity"] = json!({"preferredDuringSchedulingIgnoredDuringExecution": terms});
+        spec["affinity"]["nodeAffinity"] =
+            json!({"preferredDuringSchedulingIgnoredDuringExecution": terms});
     }
     for kind in ["podAffinity", "podAntiAffinity"] {
         if rng.chance(35) {
@@ -115,7 +121,9 @@ fn preferring(rng: &mut Rng, at: usize) -> Value {
         spreads.push(spread);
     }
     // The API server takes no two constraints of one label and kind.
-    spreads.dedup_by_key(|spread| (spread["topologyKey"].clone(), spread["whenUnsatisfiable"].clone()));
+    spreads.dedup_by_key(|spread| {
+        (spread["topologyKey"].clone(), spread["whenUnsatisfiable"].clone())
+    });
     spec["topologySpreadConstraints"] = json!(spreads);
     if rng.chance(40) {
         spec["tolerations"] = json!([cases::toleration(rng)]);
@@ -135,7 +143,9 @@ pub(crate) fn is_of_the_best_tenth(answer: &Answer, node: &str, counts: Counts) 
         let scores = answer.passing[node].as_ref();
         match counts {
             Counts::Everything => scores.into_iter().flat_map(|scores| scores.values()).sum(),
-            Counts::Preferences => ours::PREFERENCES.iter().map(|plugin| ours::by_plugin(scores, plugin)).sum(),
+            Counts::Preferences => {
+                ours::PREFERENCES.iter().map(|plugin| ours::by_plugin(scores, plugin)).sum()
+            }
         }
     };
     let chosen = total(node);

@@ -1,4 +1,5 @@
-//! What the pods of a case can mount: claims, bound and not, volumes, classes, drivers and their limits.
+//! What the pods of a case can mount: claims, bound and not, volumes, classes, drivers and their
+//! limits.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,14 +18,15 @@ pub(crate) const ZONE: &str = "topology.kubernetes.io/zone";
 /// The claims of a namespace, as far as they are there.
 const CLAIMS: [&str; 6] = ["c0", "c1", "c2", "c3", "c4", "c5"];
 
-/// A class that makes volumes at once, two that wait for a pod and make one, of these one in a single zone, one whose volumes
-/// nobody makes, and one whose provisioner was part of Kubernetes.
+/// A class that makes volumes at once, two that wait for a pod and make one, of these one in a
+/// single zone, one whose volumes nobody makes, and one whose provisioner was part of Kubernetes.
 const CLASSES: [&str; 5] = ["now", "made", "zoned", "local", "replaced"];
 
 const DRIVER: &str = "csi.example.com";
 
 /// Labels of nodes by which drivers tell zones apart that have taken over from plugins.
-pub(crate) const ZONES_OF_DRIVERS: [&str; 2] = ["topology.gke.io/zone", "topology.ebs.csi.aws.com/zone"];
+pub(crate) const ZONES_OF_DRIVERS: [&str; 2] =
+    ["topology.gke.io/zone", "topology.ebs.csi.aws.com/zone"];
 
 /// Plugins that drivers have replaced, and these drivers.
 const REPLACED: [(&str, &str); 5] = [
@@ -49,7 +51,8 @@ pub(crate) fn of_cluster(rng: &mut Rng, nodes: usize) -> Value {
         storage.volumes.push(volume);
     }
     let driver = json!({"metadata": {"name": DRIVER, "uid": "d"}, "spec": {"storageCapacity": rng.chance(60)}});
-    let attachments: Vec<Value> = (0..rng.between(0, 4)).filter_map(|at| storage.attachment(rng, at, nodes)).collect();
+    let attachments: Vec<Value> =
+        (0..rng.between(0, 4)).filter_map(|at| storage.attachment(rng, at, nodes)).collect();
     json!({
         "claims": storage.claims,
         "volumes": storage.volumes,
@@ -102,9 +105,15 @@ pub(crate) fn mount(rng: &mut Rng) -> Value {
     json!({"name": claim, "persistentVolumeClaim": {"claimName": claim}})
 }
 
-/// The claims that are made of the templates in a pod, as far as they have been: so many in 100 are its own, others of the name are
-/// another's or nobody's.
-pub(crate) fn make_claims_of(rng: &mut Rng, pod: &Value, nodes: usize, storage: &mut Value, own: usize) {
+/// The claims that are made of the templates in a pod, as far as they have been: so many in 100 are
+/// its own, others of the name are another's or nobody's.
+pub(crate) fn make_claims_of(
+    rng: &mut Rng,
+    pod: &Value,
+    nodes: usize,
+    storage: &mut Value,
+    own: usize,
+) {
     let volumes = pod["spec"]["volumes"].as_array().unwrap();
     let mut all = Storage { claims: taken(storage, "claims"), volumes: taken(storage, "volumes") };
     for volume in volumes.iter().filter(|volume| volume.get("ephemeral").is_some()) {
@@ -119,22 +128,28 @@ pub(crate) fn make_claims_of(rng: &mut Rng, pod: &Value, nodes: usize, storage: 
         let owner = if is_own { meta["uid"].clone() } else { json!("another") };
         let owner = json!({"apiVersion": "v1", "kind": "Pod", "name": meta["name"], "uid": owner, "controller": true});
         let made = all.claims.last_mut().unwrap();
-        made["metadata"]["ownerReferences"] = if is_own || is_owned { json!([owner]) } else { json!([]) };
+        made["metadata"]["ownerReferences"] =
+            if is_own || is_owned { json!([owner]) } else { json!([]) };
     }
     (storage["claims"], storage["volumes"]) = (json!(all.claims), json!(all.volumes));
 }
 
-/// Mounts a claim once more under another name, if it is bound: of one that is not, kube-scheduler would find two volumes.
+/// Mounts a claim once more under another name, if it is bound: of one that is not, kube-scheduler
+/// would find two volumes.
 pub(crate) fn mount_twice(rng: &mut Rng, pod: &mut Value, storage: &Value) {
     let namespace = pod["metadata"]["namespace"].clone();
     let is_bound = |name: &Value| {
         let mut claims = storage["claims"].as_array().unwrap().iter();
-        let claim =
-            claims.find(|claim| claim["metadata"]["name"] == *name && claim["metadata"]["namespace"] == namespace);
+        let claim = claims.find(|claim| {
+            claim["metadata"]["name"] == *name && claim["metadata"]["namespace"] == namespace
+        });
         claim.is_some_and(|claim| claim["status"]["phase"] == "Bound")
     };
     let volumes = pod["spec"]["volumes"].as_array_mut().unwrap();
-    let bound = volumes.iter().find(|volume| is_bound(&volume["persistentVolumeClaim"]["claimName"])).cloned();
+    let bound = volumes
+        .iter()
+        .find(|volume| is_bound(&volume["persistentVolumeClaim"]["claimName"]))
+        .cloned();
     if let Some(mut again) = bound.filter(|_| rng.chance(15)) {
         again["name"] = json!("again");
         volumes.push(again);
@@ -156,7 +171,8 @@ struct Storage {
 
 impl Storage {
     fn claim(&mut self, rng: &mut Rng, namespace: &str, name: &str, nodes: usize) {
-        let mode = *rng.pick(&["ReadWriteOnce", "ReadWriteOnce", "ReadWriteMany", "ReadWriteOncePod"]);
+        let mode =
+            *rng.pick(&["ReadWriteOnce", "ReadWriteOnce", "ReadWriteMany", "ReadWriteOncePod"]);
         let uid = format!("{namespace}-{name}");
         let mut claim = json!({
             "metadata": {"name": name, "namespace": namespace, "uid": uid, "annotations": {}},
@@ -172,7 +188,8 @@ impl Storage {
         }
         be_unusual(rng, &mut claim);
         if rng.chance(10) {
-            claim["spec"]["selector"] = json!({"matchLabels": {"kind": rng.pick(&["fast", "slow"])}});
+            claim["spec"]["selector"] =
+                json!({"matchLabels": {"kind": rng.pick(&["fast", "slow"])}});
         }
         if rng.chance(55) {
             let mut volume = self.volume(rng, nodes);
@@ -230,12 +247,17 @@ impl Storage {
                 volume["spec"]["nodeAffinity"] = terms(zone, &[(*rng.pick(&ZONES)).to_owned()]);
             }
             4 => {
-                let terms: Vec<Value> = (0..rng.between(1, 2)).map(|_| volume_term(rng, nodes)).collect();
+                let terms: Vec<Value> =
+                    (0..rng.between(1, 2)).map(|_| volume_term(rng, nodes)).collect();
                 volume["spec"]["nodeAffinity"] = json!({"required": {"nodeSelectorTerms": terms}});
             }
             0 => {
-                let hosts = [format!("n{}", rng.between(0, nodes - 1)), format!("n{}", rng.between(0, nodes - 1))];
-                volume["spec"]["nodeAffinity"] = terms("kubernetes.io/hostname", &hosts[..rng.between(1, 2)]);
+                let hosts = [
+                    format!("n{}", rng.between(0, nodes - 1)),
+                    format!("n{}", rng.between(0, nodes - 1)),
+                ];
+                volume["spec"]["nodeAffinity"] =
+                    terms("kubernetes.io/hostname", &hosts[..rng.between(1, 2)]);
             }
             1 => volume["spec"]["nodeAffinity"] = terms("zone", &[(*rng.pick(&ZONES)).to_owned()]),
             2 => {
@@ -250,7 +272,10 @@ impl Storage {
         }
         match rng.between(0, 5) {
             3.. => replaced(rng, &mut volume),
-            0 => volume["spec"]["csi"] = json!({"driver": DRIVER, "volumeHandle": format!("h{}", rng.between(0, 9))}),
+            0 => {
+                volume["spec"]["csi"] =
+                    json!({"driver": DRIVER, "volumeHandle": format!("h{}", rng.between(0, 9))})
+            }
             1 => volume["spec"]["nfs"] = json!({"server": "s", "path": "/"}),
             _ => volume["spec"]["local"] = json!({"path": "/x"}),
         }
@@ -282,8 +307,8 @@ fn class_name(rng: &mut Rng) -> &'static str {
     }
 }
 
-/// What a claim and its volume have to agree in, where it is not as usual: a device instead of a file system, attributes, and the class as
-/// it was named of old.
+/// What a claim and its volume have to agree in, where it is not as usual: a device instead of a
+/// file system, attributes, and the class as it was named of old.
 fn be_unusual(rng: &mut Rng, claim_or_volume: &mut Value) {
     let spec = &mut claim_or_volume["spec"];
     if rng.chance(10) {
@@ -311,18 +336,22 @@ fn replaced(rng: &mut Rng, volume: &mut Value) {
         3 => spec["portworxVolume"] = json!({"volumeID": disk}),
         4 => {
             spec["gcePersistentDisk"] = json!({"pdName": disk});
-            // One in zones of two regions does not exist: where its driver has taken over, nobody could mount it. kube-scheduler fails
-            // there with an error, which says nothing of other nodes, and tries again later.
+            // One in zones of two regions does not exist: where its driver has taken over, nobody
+            // could mount it. kube-scheduler fails there with an error, which says nothing of other
+            // nodes, and tries again later.
             for (_, zones) in volume["metadata"]["labels"].as_object_mut().unwrap() {
-                let of: BTreeSet<&str> =
-                    text(zones).split("__").filter_map(|zone| Some(zone.rsplit_once('-')?.0)).collect();
+                let of: BTreeSet<&str> = text(zones)
+                    .split("__")
+                    .filter_map(|zone| Some(zone.rsplit_once('-')?.0))
+                    .collect();
                 if of.len() > 1 {
                     *zones = json!(text(zones).split("__").next().unwrap());
                 }
             }
         }
         _ => {
-            let place = rng.pick(&["zones/UNSPECIFIED", "zones/north-east-a", "regions/north-east"]);
+            let place =
+                rng.pick(&["zones/UNSPECIFIED", "zones/north-east-a", "regions/north-east"]);
             let gce = format!("projects/UNSPECIFIED/{place}/disks/{disk}");
             let (_, driver) = *rng.pick(&REPLACED);
             let handle = if driver.starts_with("pd.") { gce.as_str() } else { disk };
@@ -336,7 +365,8 @@ fn volume_term(rng: &mut Rng, nodes: usize) -> Value {
     let elsewhere = json!({"key": "zone", "operator": "NotIn", "values": [rng.pick(&ZONES)]});
     let labelled = json!({"key": "disk", "operator": rng.pick(&["Exists", "DoesNotExist"])});
     let host = format!("n{}", rng.between(0, nodes - 1));
-    let named = json!({"key": "metadata.name", "operator": rng.pick(&["In", "NotIn"]), "values": [host]});
+    let named =
+        json!({"key": "metadata.name", "operator": rng.pick(&["In", "NotIn"]), "values": [host]});
     match rng.between(0, 3) {
         0 => json!({"matchExpressions": [elsewhere]}),
         1 => json!({"matchExpressions": [elsewhere, labelled]}),
@@ -362,7 +392,8 @@ fn class(rng: &mut Rng, name: &str) -> Option<Value> {
         let mut terms = vec![json!({"matchLabelExpressions": [{"key": "zone", "values": zones}]})];
         if rng.chance(40) {
             let (disk, zone) = (rng.pick(&["ssd", "hdd"]), rng.pick(&ZONES));
-            let both = json!([{"key": "disk", "values": [disk]}, {"key": "zone", "values": [zone]}]);
+            let both =
+                json!([{"key": "disk", "values": [disk]}, {"key": "zone", "values": [zone]}]);
             terms.push(json!({"matchLabelExpressions": both}));
         }
         class["allowedTopologies"] = json!(terms);
@@ -376,11 +407,14 @@ fn csi_node(rng: &mut Rng, at: usize) -> Option<Value> {
         driver["allocatable"] = json!({"count": rng.between(0, 4)});
     }
     let mut drivers = vec![driver];
-    // Drivers count what was written for the plugins that they have replaced, whether or not the node says so.
+    // Drivers count what was written for the plugins that they have replaced, whether or not the
+    // node says so.
     let mut migrated: Vec<&str> = Vec::new();
     for (plugin, driver) in REPLACED {
         if rng.chance(60) {
-            drivers.push(json!({"name": driver, "nodeID": "y", "allocatable": {"count": rng.between(0, 3)}}));
+            drivers.push(
+                json!({"name": driver, "nodeID": "y", "allocatable": {"count": rng.between(0, 3)}}),
+            );
         }
         if rng.chance(50) {
             migrated.push(plugin);
@@ -407,7 +441,8 @@ fn capacity(rng: &mut Rng) -> Value {
         0 => drop(capacity.as_object_mut().unwrap().remove("nodeTopology")),
         1 => capacity["nodeTopology"] = json!({}),
         2 | 3 => {
-            let requirement = json!({"key": "zone", "operator": "NotIn", "values": [rng.pick(&ZONES)]});
+            let requirement =
+                json!({"key": "zone", "operator": "NotIn", "values": [rng.pick(&ZONES)]});
             let labelled = json!({"key": "disk", "operator": "Exists"});
             let all = if rng.chance(50) { vec![requirement, labelled] } else { vec![requirement] };
             capacity["nodeTopology"] = json!({"matchExpressions": all});

@@ -1,8 +1,9 @@
 //! Questions: what only asks leaves the graph as it was, also where a defect ends it by a panic.
 //!
-//! A match asks until it takes something. What the questions of this engine change while they run is little, and is kept
-//! beside them: what the writer remembers, the id of the next job, types that are exclusive from then on. All else that they
-//! write is an index, which is made anew when it is needed.
+//! A match asks until it takes something. What the questions of this engine change while they run
+//! is little, and is kept beside them: what the writer remembers, the id of the next job, types
+//! that are exclusive from then on. All else that they write is an index, which is made anew when
+//! it is needed.
 
 use super::Engine;
 use crate::graph::TypeId;
@@ -29,7 +30,8 @@ pub(super) struct Before {
 }
 
 impl Engine {
-    /// Runs what only asks, or asks until it begins to take: until then [`Engine::take_back_question`] can undo it.
+    /// Runs what only asks, or asks until it begins to take: until then
+    /// [`Engine::take_back_question`] can undo it.
     pub fn asking<T>(&mut self, question: impl FnOnce(&mut Engine) -> T) -> T {
         if self.before.is_some() {
             return question(self);
@@ -45,16 +47,20 @@ impl Engine {
         answer
     }
 
-    /// Has to be called before a question becomes more than one: a panic after this is none that can be taken back.
+    /// Has to be called before a question becomes more than one: a panic after this is none that
+    /// can be taken back.
     pub(super) fn takes_from_now_on(&mut self) {
         self.before = None;
     }
 
-    /// After a panic that was caught: makes all as it was before the call that has panicked, if that only asked until then.
-    /// `false`: it did more, and the engine is in no state that can be relied on.
+    /// After a panic that was caught: makes all as it was before the call that has panicked, if
+    /// that only asked until then. `false`: it did more, and the engine is in no state that can be
+    /// relied on.
     #[must_use]
     pub fn take_back_question(&mut self) -> bool {
-        let Some(Before { writer, exclusive_kinds, next_job, left }) = self.before.take() else { return false };
+        let Some(Before { writer, exclusive_kinds, next_job, left }) = self.before.take() else {
+            return false;
+        };
         (self.writer, self.exclusive_kinds, self.next_job) = (writer, exclusive_kinds, next_job);
         self.left.set(left);
         (self.index, self.unindexed, self.read) = (None, None, None);
@@ -79,7 +85,12 @@ mod tests {
     /// Two nodes with two cores and, where that is a pool, memory.
     fn machine(policy: &str, format: &str, pools: &str) -> Engine {
         let (mut nodes, mut edges) = (Vec::new(), Vec::new());
-        let mut add = |uniq: usize, above: Option<usize>, kind: &str, id: usize, rank: i64, path: &str| {
+        let mut add = |uniq: usize,
+                       above: Option<usize>,
+                       kind: &str,
+                       id: usize,
+                       rank: i64,
+                       path: &str| {
             nodes.push(format!(
                 r#"{{"id":"{uniq}","metadata":{{"type":"{kind}","id":{id},"rank":{rank},"size":4,"paths":{{"containment":"{path}"}}}}}}"#
             ));
@@ -93,7 +104,11 @@ mod tests {
             add(first + 2, Some(first), "core", 1, rank, &format!("{node}/core1"));
             add(first + 3, Some(first), "memory", 0, rank, &format!("{node}/memory0"));
         }
-        let graph = format!(r#"{{"graph":{{"nodes":[{}],"edges":[{}]}}}}"#, nodes.join(","), edges.join(","));
+        let graph = format!(
+            r#"{{"graph":{{"nodes":[{}],"edges":[{}]}}}}"#,
+            nodes.join(","),
+            edges.join(",")
+        );
         let options = format!(
             r#"{{"load_format":"jgf","matcher_policy":"{policy}","match_format":"{format}","pool_types":[{pools}]}}"#
         );
@@ -108,8 +123,19 @@ mod tests {
 
     /// All of the book, and of what else answers follow from.
     fn state(engine: &Engine) -> String {
-        let Engine { schedule, weights, writer, exclusive_kinds, jobs, ended, lost, next_job, now, nodes_up, .. } =
-            engine;
+        let Engine {
+            schedule,
+            weights,
+            writer,
+            exclusive_kinds,
+            jobs,
+            ended,
+            lost,
+            next_job,
+            now,
+            nodes_up,
+            ..
+        } = engine;
         let pools = &engine.graph.pools;
         let of_row = |row| {
             let placed = jobs.iter().map(|(id, _)| pools.placed(row, *id).collect::<Vec<_>>());
@@ -118,7 +144,10 @@ mod tests {
         let rows: Vec<String> = (0..pools.len()).map(of_row).collect();
         let held: Vec<String> = jobs.iter().map(|job| format!("{job:?}")).collect();
         let ended: Vec<String> = ended.iter().map(|job| format!("{job:?}")).collect();
-        let vertices = engine.graph.vertices().map(|vertex| (schedule.planner(vertex), schedule.holds(vertex)));
+        let vertices = engine
+            .graph
+            .vertices()
+            .map(|vertex| (schedule.planner(vertex), schedule.holds(vertex)));
         let vertices: Vec<String> = vertices.map(|of| format!("{of:?}")).collect();
         format!(
             "{vertices:?} {weights:?} {writer:?} {exclusive_kinds:?} {held:?} {ended:?} {lost:?} {rows:?} {next_job} {now} {nodes_up}"
@@ -175,9 +204,14 @@ mod tests {
         ] {
             let mut engine = machine(policy, format, pools);
             engine.match_job(MatchOp::Allocate, &specs[0], 1).map(drop).unwrap_or_default();
-            engine.match_job(MatchOp::AllocateOrElseReserve, &specs[2], 3).map(drop).unwrap_or_default();
+            engine
+                .match_job(MatchOp::AllocateOrElseReserve, &specs[2], 3)
+                .map(drop)
+                .unwrap_or_default();
             for (nth, place) in places.into_iter().enumerate() {
-                for (which, text) in (0..16).flat_map(|which| specs.iter().map(move |text| (which, text))) {
+                for (which, text) in
+                    (0..16).flat_map(|which| specs.iter().map(move |text| (which, text)))
+                {
                     let (mut tried, mut other) = (engine.fork(), engine.fork());
                     let before = state(&tried);
                     WANTED.set(Some(place));
@@ -191,15 +225,19 @@ mod tests {
                     let is_question = tried.take_back_question();
                     if !is_question {
                         assert!(takes, "{place}: {which} takes nothing");
-                        assert!(matches!(place, "taking" | "grant written" | "weights read"), "{place}");
+                        assert!(
+                            matches!(place, "taking" | "grant written" | "weights read"),
+                            "{place}"
+                        );
                         continue;
                     }
                     assert_ne!(place, "taking");
                     seen[nth] += 1;
                     assert_eq!(state(&tried), before, "{place}: {which} {text}");
                     // It answers on as one to which nothing happened.
-                    for (which, text) in
-                        [1, 2, 8, 10, 15].into_iter().flat_map(|at| specs.iter().map(move |text| (at, text)))
+                    for (which, text) in [1, 2, 8, 10, 15]
+                        .into_iter()
+                        .flat_map(|at| specs.iter().map(move |text| (at, text)))
                     {
                         ask(&mut tried, which, text);
                         ask(&mut other, which, text);
@@ -215,7 +253,9 @@ mod tests {
     fn nothing_is_taken_back_where_nothing_was_asked() {
         let mut engine = machine("first", "rv1", "");
         assert!(!engine.take_back_question());
-        engine.match_next(MatchOp::WithoutAllocating, &spec("core", 1, r#""duration":60"#)).unwrap();
+        engine
+            .match_next(MatchOp::WithoutAllocating, &spec("core", 1, r#""duration":60"#))
+            .unwrap();
         assert!(!engine.take_back_question());
     }
 }

@@ -1,4 +1,5 @@
-//! What the clock does to jobs: reservations begin or are put off, and what has overstayed keeps what it has.
+//! What the clock does to jobs: reservations begin or are put off, and what has overstayed keeps
+//! what it has.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -17,11 +18,12 @@ pub(super) type Agenda = BinaryHeap<Reverse<(i64, u64)>>;
 const AGENDA_MIN: usize = 64;
 
 impl Engine {
-    /// Moves the present to `now`, in seconds. It never goes back: an earlier instant changes nothing, and one beyond
-    /// [`NOW_MAX`] is refused.
+    /// Moves the present to `now`, in seconds. It never goes back: an earlier instant changes
+    /// nothing, and one beyond [`NOW_MAX`] is refused.
     ///
-    /// A reservation whose start has come becomes an allocation if there is room where it has its place, in the order of starts
-    /// and ids; else it stays a reservation, and begins in the next second at the earliest.
+    /// A reservation whose start has come becomes an allocation if there is room where it has its
+    /// place, in the order of starts and ids; else it stays a reservation, and begins in the next
+    /// second at the earliest.
     pub fn set_time(&mut self, now: i64) -> Result<(), Error> {
         if now > NOW_MAX {
             return Err(Error::invalid(format!(
@@ -50,8 +52,9 @@ impl Engine {
         }
     }
 
-    /// Makes the agendas anew where most of their entries are of jobs that have gone or changed since: they are never longer than
-    /// twice the jobs, and [`AGENDA_MIN`] entries. A trial has its own copy, which ends with it.
+    /// Makes the agendas anew where most of their entries are of jobs that have gone or changed
+    /// since: they are never longer than twice the jobs, and [`AGENDA_MIN`] entries. A trial has
+    /// its own copy, which ends with it.
     fn forget_stale_entries(&mut self) {
         let limit = 2 * self.jobs.len() + AGENDA_MIN;
         if self.trial.is_some() || self.starts.len().max(self.ends.len()) <= limit {
@@ -70,7 +73,9 @@ impl Engine {
     /// What is held of vertices past its end is held until the next second.
     fn extend_overdue(&mut self) {
         let to = self.now + 1;
-        while let Some(Reverse((end, id))) = self.ends.peek().copied().filter(|Reverse((end, _))| *end < to) {
+        while let Some(Reverse((end, id))) =
+            self.ends.peek().copied().filter(|Reverse((end, _))| *end < to)
+        {
             self.ends.pop();
             let is_it = |job: &Arc<Job>| job.info.mode == JobMode::Allocated && job.term.to == end;
             self.note_job(id);
@@ -92,7 +97,9 @@ impl Engine {
     /// Begins the reservations whose start has come, or puts them off.
     fn begin_due(&mut self) {
         let mut due = Vec::new();
-        while let Some(Reverse((at, id))) = self.starts.peek().copied().filter(|Reverse((at, _))| *at <= self.now) {
+        while let Some(Reverse((at, id))) =
+            self.starts.peek().copied().filter(|Reverse((at, _))| *at <= self.now)
+        {
             self.starts.pop();
             let is_it = |job: &Arc<Job>| job.info.mode == JobMode::Reserved && job.info.at == at;
             // What is on the agenda twice comes twice in a row.
@@ -150,15 +157,18 @@ impl Engine {
         }
     }
 
-    /// Whether a vertex can be had now; one that is not part of the graph any more is nobody else's.
+    /// Whether a vertex can be had now; one that is not part of the graph any more is nobody
+    /// else's.
     fn may_begin(&self, touch: &Touch) -> bool {
         !touch.exclusive
             || !self.graph.is_linked(touch.vertex)
-            || self.is_to_be_had(touch.vertex, (self.now, self.now + 1), |row| self.graph.pools.is_untouched(row))
+            || self.is_to_be_had(touch.vertex, (self.now, self.now + 1), |row| {
+                self.graph.pools.is_untouched(row)
+            })
     }
 
-    /// Whether a vertex is up, and nobody has it, anything below it, or what it lies in, at any instant of a window; `is_idle`:
-    /// nor anything of the pools of a row.
+    /// Whether a vertex is up, and nobody has it, anything below it, or what it lies in, at any
+    /// instant of a window; `is_idle`: nor anything of the pools of a row.
     pub(super) fn is_to_be_had(
         &self,
         vertex: VertexId,
@@ -174,7 +184,12 @@ impl Engine {
 }
 
 /// Moves the end of what a job holds of vertices.
-fn extend(schedule: &mut crate::schedule::Schedule, graph: &crate::graph::Graph, job: &mut Job, to: i64) {
+fn extend(
+    schedule: &mut crate::schedule::Schedule,
+    graph: &crate::graph::Graph,
+    job: &mut Job,
+    to: i64,
+) {
     let longer = Term { to, ..job.term };
     for touch in &job.touches {
         schedule.remove(job.term, touch);
@@ -193,7 +208,8 @@ mod tests {
         {"id":"1","metadata":{"type":"node","id":0,"rank":0,"paths":{"containment":"/c0/node0"}}},
         {"id":"2","metadata":{"type":"core","id":0,"rank":0,"paths":{"containment":"/c0/node0/core0"}}}],
         "edges":[{"source":"0","target":"1"},{"source":"1","target":"2"}]}}"#;
-    const OPTIONS: &str = r#"{"load_format":"jgf","matcher_policy":"first","match_format":"rlite"}"#;
+    const OPTIONS: &str =
+        r#"{"load_format":"jgf","matcher_policy":"first","match_format":"rlite"}"#;
     const JOBSPEC: &str = r#"{"version":1,"resources":[{"type":"slot","count":1,"label":"s","with":[{"type":"core","count":1}]}],
         "tasks":[{"command":["a"],"slot":"s","count":{"per_slot":1}}],"attributes":{"system":{"duration":1000}}}"#;
 
@@ -201,8 +217,13 @@ mod tests {
     fn jobs_that_are_cancelled_long_before_their_time_leave_nothing_on_the_agendas() {
         let mut engine = Engine::new(CLUSTER, OPTIONS).expect("a graph");
         for _ in 0..1_000 {
-            let ends = engine.match_next(MatchOp::Allocate, JOBSPEC).expect("it fits").job.expect("an id");
-            let starts = engine.match_next(MatchOp::AllocateOrElseReserve, JOBSPEC).expect("later").job.expect("an id");
+            let ends =
+                engine.match_next(MatchOp::Allocate, JOBSPEC).expect("it fits").job.expect("an id");
+            let starts = engine
+                .match_next(MatchOp::AllocateOrElseReserve, JOBSPEC)
+                .expect("later")
+                .job
+                .expect("an id");
             for job in [starts, ends] {
                 engine.cancel(job).expect("it is there");
             }
@@ -210,10 +231,19 @@ mod tests {
         let longest = engine.starts.len().max(engine.ends.len());
         assert!(longest <= AGENDA_MIN + 5, "{longest} entries");
         // Those that are there are looked at when their time comes.
-        let runs = engine.match_next(MatchOp::Allocate, JOBSPEC).expect("it fits").job.expect("an id");
-        let next = engine.match_next(MatchOp::AllocateOrElseReserve, JOBSPEC).expect("later").job.expect("an id");
+        let runs =
+            engine.match_next(MatchOp::Allocate, JOBSPEC).expect("it fits").job.expect("an id");
+        let next = engine
+            .match_next(MatchOp::AllocateOrElseReserve, JOBSPEC)
+            .expect("later")
+            .job
+            .expect("an id");
         for _ in 0..200 {
-            let other = engine.match_next(MatchOp::AllocateOrElseReserve, JOBSPEC).expect("later").job.expect("an id");
+            let other = engine
+                .match_next(MatchOp::AllocateOrElseReserve, JOBSPEC)
+                .expect("later")
+                .job
+                .expect("an id");
             engine.cancel(other).expect("it is there");
         }
         engine.cancel(runs).expect("it is there");

@@ -46,7 +46,8 @@ impl Engine {
         for node in (before..self.graph.len()).map(VertexId::at) {
             let Some(row) = self.graph.position_of(node) else { continue };
             let above = self.graph.way_up(node).skip(1);
-            let holds: Vec<Hold> = above.flat_map(|vertex| self.schedule.holds(vertex)).copied().collect();
+            let holds: Vec<Hold> =
+                above.flat_map(|vertex| self.schedule.holds(vertex)).copied().collect();
             for hold in holds {
                 let end = self.jobs.get(&hold.job).map_or(End::Never, |job| job.term.end);
                 self.graph.pools.claim_node(row, hold.job, (hold.from, end), hold.reserved);
@@ -54,8 +55,8 @@ impl Engine {
         }
     }
 
-    /// Removes what lies at a path, and everything below. What jobs hold of it they keep until they end; on a graph with pools
-    /// they lose it, and units of pools.
+    /// Removes what lies at a path, and everything below. What jobs hold of it they keep until they
+    /// end; on a graph with pools they lose it, and units of pools.
     pub fn remove_subgraph(&mut self, path: &str) -> Result<(), Error> {
         self.not_in_a_trial("remove_subgraph")?;
         let found = self.graph.at_path(path);
@@ -69,24 +70,32 @@ impl Engine {
         Ok(())
     }
 
-    /// Removes the vertices of ranks, and takes from jobs what they hold of them. As upstream, that fails where several jobs
-    /// are on a rank and one of them has less than they have there together: each is to give back all of it.
+    /// Removes the vertices of ranks, and takes from jobs what they hold of them. As upstream, that
+    /// fails where several jobs are on a rank and one of them has less than they have there
+    /// together: each is to give back all of it.
     pub fn remove_ranks(&mut self, ranks: &str) -> Result<(), Error> {
         self.not_in_a_trial("remove_ranks")?;
         let ranges = idset::parse(ranks)?;
         let within = |rank: i32| {
-            u32::try_from(rank).is_ok_and(|rank| ranges.iter().any(|(first, last)| (*first..=*last).contains(&rank)))
+            u32::try_from(rank).is_ok_and(|rank| {
+                ranges.iter().any(|(first, last)| (*first..=*last).contains(&rank))
+            })
         };
         let root = self.graph.root();
         if within(self.graph.rank(root)) {
             // Before anything is changed.
-            return Err(Error::invalid(format!("vertex {}: the root cannot be removed", self.graph.path(root))));
+            return Err(Error::invalid(format!(
+                "vertex {}: the root cannot be removed",
+                self.graph.path(root)
+            )));
         }
         // The set may name billions of ranks that are not there.
         let ranks: Vec<i32> = self.graph.ranks().into_iter().filter(|rank| within(*rank)).collect();
         for rank in &ranks {
             if let Some(id) = self.short_of(*rank) {
-                return Err(Error::invalid(format!("job {id}: has less than jobs have on rank {rank} together")));
+                return Err(Error::invalid(format!(
+                    "job {id}: has less than jobs have on rank {rank} together"
+                )));
             }
         }
         let ids: Vec<u64> = self.jobs.keys().copied().collect();
@@ -103,7 +112,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Of several jobs on a rank, one that has less, as vertices above the rank count it, than all of them have there.
+    /// Of several jobs on a rank, one that has less, as vertices above the rank count it, than all
+    /// of them have there.
     fn short_of(&self, rank: i32) -> Option<u64> {
         let (mut ids, mut counts) = (Vec::new(), BTreeMap::<TypeId, i64>::new());
         for (id, job) in self.jobs.iter() {
@@ -124,13 +134,18 @@ impl Engine {
         let above: Vec<VertexId> = self.graph.way_up(top).skip(1).collect();
         let is_short = |touch: &Touch| {
             let tracked = self.schedule.filters.tracked(&self.graph, touch.vertex);
-            tracked.iter().zip(&touch.below).any(|(kind, has)| counts.get(kind).is_some_and(|all| all > has))
+            tracked
+                .iter()
+                .zip(&touch.below)
+                .any(|(kind, has)| counts.get(kind).is_some_and(|all| all > has))
         };
         let touches = |id: &u64| self.jobs[id].touches.iter();
-        ids.into_iter().find(|id| touches(id).any(|touch| above.contains(&touch.vertex) && is_short(touch)))
+        ids.into_iter()
+            .find(|id| touches(id).any(|touch| above.contains(&touch.vertex) && is_short(touch)))
     }
 
-    /// Removes a subtree, and corrects the jobs that had units there; on a graph with pools those too that had vertices there.
+    /// Removes a subtree, and corrects the jobs that had units there; on a graph with pools those
+    /// too that had vertices there.
     pub(super) fn cut(&mut self, top: VertexId) -> Result<(), Error> {
         let parent = self.graph.parent(top);
         let mut losers = Vec::new();
@@ -159,13 +174,16 @@ impl Engine {
     /// Takes what lies in a subtree from all jobs. Returns those that had some of it.
     fn release_subtree(&mut self, top: VertexId) -> Vec<u64> {
         let subtree: BTreeSet<VertexId> = self.graph.subtree(top).into_iter().collect();
-        let is_concerned = |job: &Job| job.touches.iter().any(|touch| subtree.contains(&touch.vertex));
-        let ids: Vec<u64> = self.jobs.iter().filter(|(_, job)| is_concerned(job)).map(|(id, _)| *id).collect();
+        let is_concerned =
+            |job: &Job| job.touches.iter().any(|touch| subtree.contains(&touch.vertex));
+        let ids: Vec<u64> =
+            self.jobs.iter().filter(|(_, job)| is_concerned(job)).map(|(id, _)| *id).collect();
         for id in ids.iter().copied() {
             self.release_vertices(id, &subtree);
             if let Some(job) = self.jobs.get_mut(&id).map(Arc::make_mut) {
                 let pools = &self.graph.pools;
-                let has_units = job.rows(pools).any(|row| !subtree.contains(&pools.vertices()[row]));
+                let has_units =
+                    job.rows(pools).any(|row| !subtree.contains(&pools.vertices()[row]));
                 let holds = |touch: &Touch| touch.exclusive;
                 if !has_units && !job.touches.iter().any(holds) {
                     // Only the way to what it had is left.
@@ -178,9 +196,11 @@ impl Engine {
         ids
     }
 
-    /// Drops vertices that were removed, if they are the most, and nobody knows any vertex by its number.
+    /// Drops vertices that were removed, if they are the most, and nobody knows any vertex by its
+    /// number.
     pub(super) fn compact(&mut self) {
-        let is_known = !self.schedule.is_idle() || !self.weights.is_fresh() || self.writer.has_vertices();
+        let is_known =
+            !self.schedule.is_idle() || !self.weights.is_fresh() || self.writer.has_vertices();
         if is_known || !self.graph.is_sparse() {
             return;
         }
@@ -205,10 +225,14 @@ impl Engine {
         let all = self.jobs.values_mut().chain(self.lost.iter_mut().map(|(_, job)| job));
         for job in all.map(Arc::make_mut) {
             for touch in &mut job.touches {
-                let (old, new) =
-                    (before.tracked(&self.graph, touch.vertex), schedule.filters.tracked(&self.graph, touch.vertex));
+                let (old, new) = (
+                    before.tracked(&self.graph, touch.vertex),
+                    schedule.filters.tracked(&self.graph, touch.vertex),
+                );
                 if !touch.below.is_empty() && old != new {
-                    let used = |kind| old.iter().position(|known| *known == kind).map_or(0, |at| touch.below[at]);
+                    let used = |kind| {
+                        old.iter().position(|known| *known == kind).map_or(0, |at| touch.below[at])
+                    };
                     let below = new.iter().map(|kind| used(*kind)).collect();
                     *touch = Touch { below, ..touch.clone() };
                 }
@@ -239,10 +263,21 @@ mod tests {
             let (id, path) = (1 + 2 * node, format!("/c0/node{node}"));
             vertices.push(vertex(id, "node", node, rank, &path));
             vertices.push(vertex(id + 1, "core", 0, rank, &format!("{path}/core0")));
-            edges.push(format!(r#"{{"source":"0","target":"{id}"}},{{"source":"{id}","target":"{}"}}"#, id + 1));
+            edges.push(format!(
+                r#"{{"source":"0","target":"{id}"}},{{"source":"{id}","target":"{}"}}"#,
+                id + 1
+            ));
         }
-        let document = format!(r#"{{"graph":{{"nodes":[{}],"edges":[{}]}}}}"#, vertices.join(","), edges.join(","));
-        Engine::new(&document, r#"{"load_format":"jgf","matcher_policy":"first","match_format":"rlite"}"#).unwrap()
+        let document = format!(
+            r#"{{"graph":{{"nodes":[{}],"edges":[{}]}}}}"#,
+            vertices.join(","),
+            edges.join(",")
+        );
+        Engine::new(
+            &document,
+            r#"{"load_format":"jgf","matcher_policy":"first","match_format":"rlite"}"#,
+        )
+        .unwrap()
     }
 
     /// What `first` has noted of the children of a vertex goes with them.

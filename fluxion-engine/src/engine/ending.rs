@@ -37,20 +37,24 @@ impl Engine {
                 self.graph.pools.release_job(row, id);
             }
         }
-        // As upstream, which goes down from the root by the marks of the job: what lies below a vertex that was given back
-        // before is not come to, and stays held. Not so on a graph with pools, which upstream does not have.
+        // As upstream, which goes down from the root by the marks of the job: what lies below a
+        // vertex that was given back before is not come to, and stays held. Not so on a graph with
+        // pools, which upstream does not have.
         let marked: Option<HashSet<VertexId>> = (job.has_gaps && !self.graph.has_pool_types())
             .then(|| job.touches.iter().map(|touch| touch.vertex).collect());
         let marked = marked.filter(|marked| marked.contains(&self.graph.root()));
         for touch in &job.touches {
-            let is_found = |marked: &HashSet<VertexId>| self.graph.way_up(touch.vertex).all(|at| marked.contains(&at));
+            let is_found = |marked: &HashSet<VertexId>| {
+                self.graph.way_up(touch.vertex).all(|at| marked.contains(&at))
+            };
             if marked.as_ref().is_none_or(is_found) {
                 self.leave(job.term, touch);
             }
         }
     }
 
-    /// What a job does to a vertex begins to count; on the account of the nodes too, where it has them whole.
+    /// What a job does to a vertex begins to count; on the account of the nodes too, where it has
+    /// them whole.
     pub(super) fn enter(&mut self, term: Term, touch: &Touch) {
         self.note_vertices();
         self.schedule.add(&self.graph, term, touch);
@@ -96,7 +100,8 @@ impl Engine {
     /// A job that has nothing left has ended.
     pub(super) fn drop_if_empty(&mut self, id: u64) -> bool {
         self.note_job(id);
-        let empty = self.jobs.get(&id).is_some_and(|job| job.ranks.is_empty() && job.touches.is_empty());
+        let empty =
+            self.jobs.get(&id).is_some_and(|job| job.ranks.is_empty() && job.touches.is_empty());
         if empty && let Some(job) = self.jobs.remove(&id) {
             self.schedule.put_off -= usize::from(job.put_off);
             self.tell_forks(&job);

@@ -1,4 +1,5 @@
-//! What upstream cannot express: charges that always succeed, slots given back one by one, pools that change size.
+//! What upstream cannot express: charges that always succeed, slots given back one by one, pools
+//! that change size.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -82,8 +83,8 @@ impl<'de> Deserialize<'de> for ChargeEnd {
             }
 
             fn visit_u64<E: de::Error>(self, second: u64) -> Result<ChargeEnd, E> {
-                let second =
-                    i64::try_from(second).map_err(|_| E::invalid_value(Unexpected::Unsigned(second), &self))?;
+                let second = i64::try_from(second)
+                    .map_err(|_| E::invalid_value(Unexpected::Unsigned(second), &self))?;
                 Ok(ChargeEnd(End::At(second)))
             }
 
@@ -103,14 +104,17 @@ impl<'de> Deserialize<'de> for ChargeEnd {
 impl Engine {
     /// Charges a node with slots of a job, which is made if it is new, also beyond what is free.
     pub fn charge(&mut self, id: u64, text: &str) -> Result<(), Error> {
-        let charge: Charge<'_> =
-            serde_json::from_str(text).map_err(|error| Error::invalid(format!("charge of job {id}: {error}")))?;
+        let charge: Charge<'_> = serde_json::from_str(text)
+            .map_err(|error| Error::invalid(format!("charge of job {id}: {error}")))?;
         if charge.count == 0 || charge.count > COUNT_MAX {
-            return Err(Error::invalid(format!("charge of job {id}: count: not from 1 to {COUNT_MAX}")));
+            return Err(Error::invalid(format!(
+                "charge of job {id}: count: not from 1 to {COUNT_MAX}"
+            )));
         }
         let tenancy = Tenancy::of(charge.tenant, charge.guest);
-        let tenancy = tenancy
-            .ok_or_else(|| Error::invalid(format!("charge of job {id}: tenant and guest exclude each other")))?;
+        let tenancy = tenancy.ok_or_else(|| {
+            Error::invalid(format!("charge of job {id}: tenant and guest exclude each other"))
+        })?;
         let row = self.graph.row(charge.rank)?;
         let mut needs = Amounts::new();
         // Types that are new get their numbers in the order of their names.
@@ -132,13 +136,15 @@ impl Engine {
         let ChargeEnd(end) = charge.end;
         self.note_job(id);
         let info = JobInfo { mode: JobMode::Allocated, at: self.now, overhead: 0.0 };
-        let term = Term { job: id, from: self.now, to: WINDOW_SECONDS, end: End::Never, reserved: false };
+        let term =
+            Term { job: id, from: self.now, to: WINDOW_SECONDS, end: End::Never, reserved: false };
         self.jobs.get_or_insert_with(id, || Arc::new(Job::new(info, term)));
         self.claim(&[(row, charge.count)], id, &slot, (self.now, end));
         Ok(())
     }
 
-    /// Gives back `count` slots of a label that a job has on a rank. The job ends with its last slot.
+    /// Gives back `count` slots of a label that a job has on a rank. The job ends with its last
+    /// slot.
     pub fn release(&mut self, id: u64, rank: u32, label: &str, count: u64) -> Result<(), Error> {
         let row = self.graph.row(rank)?;
         if !self.jobs.contains_key(&id) {
@@ -146,7 +152,9 @@ impl Engine {
         }
         let held = self.graph.pools.slots(row, id, label);
         if held < count {
-            return Err(Error::not_found(format!("job {id}: has {held} slots {label:?} on rank {rank}, not {count}")));
+            return Err(Error::not_found(format!(
+                "job {id}: has {held} slots {label:?} on rank {rank}, not {count}"
+            )));
         }
         self.note_job(id);
         self.graph.pools.release_slots(row, id, label, count);
@@ -177,12 +185,14 @@ impl Engine {
         Ok(())
     }
 
-    /// Puts ranks (an idset; unknown ones are passed over) into a part of a level, and out of the one that they are in; "": into
-    /// none.
+    /// Puts ranks (an idset; unknown ones are passed over) into a part of a level, and out of the
+    /// one that they are in; "": into none.
     pub fn set_part(&mut self, level: &str, ranks: &str, part: &str) -> Result<(), Error> {
         self.not_in_a_trial("set_part")?;
         if level.is_empty() || !self.graph.has_pool_types() {
-            return Err(Error::invalid("set_part: levels have a name, and are for graphs with pools"));
+            return Err(Error::invalid(
+                "set_part: levels have a name, and are for graphs with pools",
+            ));
         }
         let ranges = idset::parse(ranks)?;
         let rows = self.graph.pools.rows_of(&ranges);

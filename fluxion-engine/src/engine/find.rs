@@ -1,7 +1,7 @@
 //! Finding vertices by what is said of them.
 //!
-//! Criteria are terms `key=value`, joined by `and` (also by nothing) and `or`, strictly from left to right, with
-//! parentheses. What is allocated, reserved or down is so for everything below it.
+//! Criteria are terms `key=value`, joined by `and` (also by nothing) and `or`, strictly from left
+//! to right, with parentheses. What is allocated, reserved or down is so for everything below it.
 
 use std::collections::{HashMap, HashSet};
 
@@ -47,13 +47,23 @@ struct State {
 }
 
 impl Engine {
-    /// The vertices of which an expression holds, with all that leads to them. `None`: there are none. `compact`: JSON
-    /// without blanks, and text as a JSON string.
-    pub fn find(&mut self, criteria: &str, format: MatchFormat, compact: bool) -> Result<Option<String>, Error> {
+    /// The vertices of which an expression holds, with all that leads to them. `None`: there are
+    /// none. `compact`: JSON without blanks, and text as a JSON string.
+    pub fn find(
+        &mut self,
+        criteria: &str,
+        format: MatchFormat,
+        compact: bool,
+    ) -> Result<Option<String>, Error> {
         self.asking(|engine| engine.find_all(criteria, format, compact))
     }
 
-    fn find_all(&mut self, criteria: &str, format: MatchFormat, compact: bool) -> Result<Option<String>, Error> {
+    fn find_all(
+        &mut self,
+        criteria: &str,
+        format: MatchFormat,
+        compact: bool,
+    ) -> Result<Option<String>, Error> {
         let expr = parse(criteria)?;
         let mut search = Search { engine: self, touched: HashMap::new(), filter: false, job: None };
         search.prepare(&expr)?;
@@ -95,11 +105,18 @@ impl Search<'_> {
             }
             // As upstream: of several the last one counts.
             Expr::Term(Term::Filter(wanted)) => self.filter = *wanted,
-            Expr::Term(Term::Allocation(id) | Term::Reservation(id) | Term::Span(id) | Term::Tag(id)) => {
+            Expr::Term(
+                Term::Allocation(id) | Term::Reservation(id) | Term::Span(id) | Term::Tag(id),
+            ) => {
                 self.job = Some(*id);
                 let mut all = HashMap::new();
                 if let Some(job) = self.engine.jobs.get(id) {
-                    all.extend(job.touches.iter().enumerate().map(|(at, touch)| (touch.vertex, (touch.exclusive, at))));
+                    all.extend(
+                        job.touches
+                            .iter()
+                            .enumerate()
+                            .map(|(at, touch)| (touch.vertex, (touch.exclusive, at))),
+                    );
                 }
                 self.touched.insert(*id, all);
             }
@@ -153,8 +170,12 @@ impl Search<'_> {
 
     fn holds(&self, expr: &Expr, vertex: VertexId, state: State) -> bool {
         match expr {
-            Expr::And(left, right) => self.holds(left, vertex, state) && self.holds(right, vertex, state),
-            Expr::Or(left, right) => self.holds(left, vertex, state) || self.holds(right, vertex, state),
+            Expr::And(left, right) => {
+                self.holds(left, vertex, state) && self.holds(right, vertex, state)
+            }
+            Expr::Or(left, right) => {
+                self.holds(left, vertex, state) || self.holds(right, vertex, state)
+            }
             Expr::Term(term) => self.term(term, vertex, state),
         }
     }
@@ -169,9 +190,9 @@ impl Search<'_> {
             Term::Allocation(id) => self.has(*id, vertex, JobMode::Allocated),
             Term::Reservation(id) => self.has(*id, vertex, JobMode::Reserved),
             Term::Tag(id) => self.touched[id].contains_key(&vertex),
-            Term::Span(id) => {
-                self.touched[id].get(&vertex).is_some_and(|(_, at)| !self.engine.jobs[id].touches[*at].below.is_empty())
-            }
+            Term::Span(id) => self.touched[id]
+                .get(&vertex)
+                .is_some_and(|(_, at)| !self.engine.jobs[id].touches[*at].below.is_empty()),
             Term::Names(names) => !names.is_empty() && names.contains(&*graph.name(vertex)),
             Term::Property(name) => graph.property(vertex, name).is_some(),
         }
@@ -183,12 +204,13 @@ impl Search<'_> {
             && self.touched[&id].get(&vertex).is_some_and(|(exclusive, _)| *exclusive)
     }
 
-    /// Used and total of each tracked type; `None`: the vertex tracks none, or a job that is asked for counts nothing there. As
-    /// upstream, the latter is an error at the root.
+    /// Used and total of each tracked type; `None`: the vertex tracks none, or a job that is asked
+    /// for counts nothing there. As upstream, the latter is an error at the root.
     #[expect(clippy::type_complexity, reason = "the form in which a writer takes it")]
     fn counts(&self, vertex: VertexId) -> Result<Option<Vec<(Box<str>, i64, u64)>>, Error> {
         let Engine { graph, schedule, jobs, now, .. } = self.engine;
-        let (tracked, totals) = (schedule.filters.tracked(graph, vertex), schedule.filters.totals(graph, vertex));
+        let (tracked, totals) =
+            (schedule.filters.tracked(graph, vertex), schedule.filters.totals(graph, vertex));
         if tracked.is_empty() {
             return Ok(None);
         }
@@ -210,7 +232,9 @@ impl Search<'_> {
         let count = |(column, (kind, total)): (usize, (&crate::graph::TypeId, &u64))| {
             let used = match touch {
                 Some(touch) => touch.below.get(column).copied().unwrap_or(0),
-                None => schedule.planner(vertex).map_or(0, |planner| planner.peak(*now, now + 1, column + 1)),
+                None => schedule
+                    .planner(vertex)
+                    .map_or(0, |planner| planner.peak(*now, now + 1, column + 1)),
             };
             (graph.types().name(*kind).into(), used, *total)
         };
@@ -223,7 +247,9 @@ impl Search<'_> {
 fn parse(criteria: &str) -> Result<Expr, Error> {
     let wrong = || Error::invalid(format!("find: invalid criteria: {criteria}."));
     if criteria.len() > CRITERIA_BYTES_MAX {
-        return Err(Error::invalid(format!("find: criteria of more than {CRITERIA_BYTES_MAX} bytes")));
+        return Err(Error::invalid(format!(
+            "find: criteria of more than {CRITERIA_BYTES_MAX} bytes"
+        )));
     }
     let words: Vec<&str> = criteria.split([' ', '\t']).filter(|word| !word.is_empty()).collect();
     let mut tokens = Vec::new();
@@ -304,7 +330,9 @@ fn term(text: &str) -> Option<Term> {
         "jobid-tag" => Term::Tag(job_id(&value)?),
         // As upstream: an empty list is one, and nothing has a name of it.
         "names" if value.is_empty() => Term::Names(HashSet::new()),
-        "names" => Term::Names(hostlist::expand(&value).ok()?.into_iter().map(Into::into).collect()),
+        "names" => {
+            Term::Names(hostlist::expand(&value).ok()?.into_iter().map(Into::into).collect())
+        }
         "property" => Term::Property(value),
         _ => return None,
     })

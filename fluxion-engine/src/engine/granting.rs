@@ -89,10 +89,14 @@ impl Engine {
         at: i64,
         unmarked: &[VertexId],
     ) -> Result<String, Error> {
-        let label = |levels: &[Level], at: Option<usize>| at.map_or_else(Box::default, |at| levels[at].label.clone());
+        let label = |levels: &[Level], at: Option<usize>| {
+            at.map_or_else(Box::default, |at| levels[at].label.clone())
+        };
         let flat;
         let (selection, levels): (&Selection, &[Level]) = match (found, &ask.form) {
-            (Found::Walk(selection, which), Form::Walk(requests)) => (selection, &requests[*which].levels),
+            (Found::Walk(selection, which), Form::Walk(requests)) => {
+                (selection, &requests[*which].levels)
+            }
             (Found::Flat(picks), Form::Flat(request)) => {
                 flat = self.selection_of(request, picks);
                 (&flat, &[])
@@ -113,7 +117,8 @@ impl Engine {
             Hold::Seconds(seconds) => at.saturating_add_unsigned(seconds),
             _ => at.saturating_add(WINDOW_SECONDS),
         };
-        let expiration = if at < WINDOW_SECONDS { expiration.min(WINDOW_SECONDS) } else { expiration };
+        let expiration =
+            if at < WINDOW_SECONDS { expiration.min(WINDOW_SECONDS) } else { expiration };
         let about = About { starttime: at, expiration };
         self.writer.write(format, &self.graph, &emitted, about, writer::WIDE)
     }
@@ -125,13 +130,18 @@ impl Engine {
             let slot = request.slot(of_shape[0].shape);
             for pick in of_shape {
                 let node = self.graph.pools.vertices()[pick.row];
-                units.extend(slot.needs.iter().map(|(kind, amount)| (node, *kind, amount.saturating_mul(pick.count))));
+                units.extend(
+                    slot.needs
+                        .iter()
+                        .map(|(kind, amount)| (node, *kind, amount.saturating_mul(pick.count))),
+                );
             }
         }
         select::units_of(&self.graph, &self.schedule, &units)
     }
 
-    /// Takes a place that was found. Returns the vertices that cannot be taken, as [`Engine::touch`] does.
+    /// Takes a place that was found. Returns the vertices that cannot be taken, as
+    /// [`Engine::touch`] does.
     fn take(&mut self, id: u64, ask: &Ask<'_>, found: &Found, at: i64) -> Vec<VertexId> {
         self.takes_from_now_on();
         let mode = if at > self.now { JobMode::Reserved } else { JobMode::Allocated };
@@ -152,7 +162,8 @@ impl Engine {
                 for of_shape in picks.chunk_by(|a, b| a.shape == b.shape) {
                     let slot = request.slot(of_shape[0].shape);
                     let end = Engine::end_of(request.shapes[of_shape[0].shape].hold, at);
-                    let rows: Vec<(usize, u64)> = of_shape.iter().map(|pick| (pick.row, pick.count)).collect();
+                    let rows: Vec<(usize, u64)> =
+                        of_shape.iter().map(|pick| (pick.row, pick.count)).collect();
                     self.claim(&rows, id, &slot, (at, end));
                 }
             }
@@ -183,8 +194,8 @@ impl Engine {
         }
     }
 
-    /// What earlier grants under the id of a job take of the vertices that it takes too is never given back: as upstream,
-    /// which remembers one span per vertex and job.
+    /// What earlier grants under the id of a job take of the vertices that it takes too is never
+    /// given back: as upstream, which remembers one span per vertex and job.
     fn leak(&mut self, id: u64) {
         if !self.lost.iter().any(|(lost, _)| *lost == id) {
             return;
@@ -196,8 +207,9 @@ impl Engine {
         }
     }
 
-    /// Makes a job hold the vertices of a selection. Returns those that hold less than is taken of them, because a part of the
-    /// graph was removed with what others have there: as upstream, this is not counted, and they are not written.
+    /// Makes a job hold the vertices of a selection. Returns those that hold less than is taken of
+    /// them, because a part of the graph was removed with what others have there: as upstream, this
+    /// is not counted, and they are not written.
     pub(super) fn touch(&mut self, id: u64, selection: &Selection) -> Vec<VertexId> {
         let mut unmarked = Vec::new();
         let Some(term) = self.jobs.get(&id).map(|job| job.term) else { return unmarked };
@@ -205,7 +217,9 @@ impl Engine {
         for marked in &selection.marked {
             let exclusive = marked.exclusive && !self.graph.is_pool(marked.vertex);
             let mut touch = Touch { vertex: marked.vertex, exclusive, below: marked.below.clone() };
-            if self.has_shrunk && !self.schedule.has_room(&self.graph, term, touch.vertex, &touch.below) {
+            if self.has_shrunk
+                && !self.schedule.has_room(&self.graph, term, touch.vertex, &touch.below)
+            {
                 touch.below.clear();
                 unmarked.push(touch.vertex);
             }
@@ -218,12 +232,14 @@ impl Engine {
         unmarked
     }
 
-    /// Notes what is left below the vertices of a selection, as upstream does also where nothing is taken.
+    /// Notes what is left below the vertices of a selection, as upstream does also where nothing is
+    /// taken.
     pub(super) fn weigh(&mut self, selection: &Selection, taken: bool) {
         let mut weights = Vec::new();
         for marked in &selection.marked {
             let left = self.schedule.last_free(&self.graph, marked.vertex, self.now);
-            weights.extend(left.filter(|left| taken || *left > 0).map(|left| (marked.vertex, left)));
+            weights
+                .extend(left.filter(|left| taken || *left > 0).map(|left| (marked.vertex, left)));
         }
         defect("weights read");
         self.note_vertices();
@@ -242,7 +258,8 @@ impl Engine {
             .map(|part| (part.kind, part.count.min))
             .collect();
         needs.sort_unstable();
-        let slot = Arc::new(SlotShape { label: level.label.clone(), needs, tenancy: Tenancy::Shared });
+        let slot =
+            Arc::new(SlotShape { label: level.label.clone(), needs, tenancy: Tenancy::Shared });
         self.claim(&[(row, units.count)], id, &slot, times);
     }
 }

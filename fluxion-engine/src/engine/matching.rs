@@ -1,4 +1,5 @@
-//! The match operations: whether, when and where a request fits. What is found is taken by [`super::granting`].
+//! The match operations: whether, when and where a request fits. What is found is taken by
+//! [`super::granting`].
 
 use std::sync::Arc;
 
@@ -32,14 +33,20 @@ pub enum MatchOp {
 
 impl MatchOp {
     pub(super) fn takes(self) -> bool {
-        matches!(self, MatchOp::Allocate | MatchOp::AllocateWithSatisfiability | MatchOp::AllocateOrElseReserve)
+        matches!(
+            self,
+            MatchOp::Allocate
+                | MatchOp::AllocateWithSatisfiability
+                | MatchOp::AllocateOrElseReserve
+        )
     }
 }
 
 /// The answer to a match.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Grant {
-    /// Its id: of the job where something was taken, and of a satisfiability check that was given one.
+    /// Its id: of the job where something was taken, and of a satisfiability check that was given
+    /// one.
     pub job: Option<u64>,
     /// When it starts.
     pub at: i64,
@@ -127,8 +134,8 @@ impl Engine {
         })
     }
 
-    /// The instant at which a match that found no place would have started, had it not been the end of the window: upstream tells
-    /// that. Else 0.
+    /// The instant at which a match that found no place would have started, had it not been the end
+    /// of the window: upstream tells that. Else 0.
     pub fn refused_at(&self) -> i64 {
         if self.left.get() == Left::EndOfWindow { WINDOW_SECONDS } else { 0 }
     }
@@ -153,14 +160,16 @@ impl Engine {
             Err(error) => error.is_answer(),
         };
         if empty {
-            // As upstream: where nothing cannot be written, that is what goes wrong, and no id is used up.
+            // As upstream: where nothing cannot be written, that is what goes wrong, and no id is
+            // used up.
             let written = self.writer.nothing(self.options.format, &self.graph);
             defect("nothing written");
             written?;
         }
-        // As upstream, matches use up an id if they find no place, and also where the caller has chosen theirs; malformed ones
-        // do not.
-        if op.takes() && answer.as_ref().map_or_else(Error::is_answer, |grant| grant.job.is_some()) {
+        // As upstream, matches use up an id if they find no place, and also where the caller has
+        // chosen theirs; malformed ones do not.
+        if op.takes() && answer.as_ref().map_or_else(Error::is_answer, |grant| grant.job.is_some())
+        {
             self.next_job = self.next_job.wrapping_add(1);
         }
         answer
@@ -168,7 +177,10 @@ impl Engine {
 
     fn try_match(&mut self, op: MatchOp, spec: &Jobspec, job: u64) -> Result<Grant, Error> {
         if op.takes() && self.jobs.contains_key(&job) && self.graph.has_pool_types() {
-            return Err(Error { reason: Reason::Exists, text: format!("job {job}: exists already") });
+            return Err(Error {
+                reason: Reason::Exists,
+                text: format!("job {job}: exists already"),
+            });
         }
         let ask = self.ask(spec)?;
         self.refresh_index();
@@ -176,10 +188,17 @@ impl Engine {
         if spec.hold == Hold::Refused {
             self.leak_exclusive(&ask);
             defect("types exclusive");
-            return Err(Error::invalid("attributes.system.duration: not a number of seconds from 0 to 100 years"));
+            return Err(Error::invalid(
+                "attributes.system.duration: not a number of seconds from 0 to 100 years",
+            ));
         }
         if op == MatchOp::Satisfiability {
-            return self.ever(&ask).map(|()| Grant { job: None, at: 0, reserved: false, r: String::new() });
+            return self.ever(&ask).map(|()| Grant {
+                job: None,
+                at: 0,
+                reserved: false,
+                r: String::new(),
+            });
         }
         self.left.set(Left::Nothing);
         self.precheck(op, &ask)?;
@@ -192,7 +211,12 @@ impl Engine {
             _ => match self.soonest(&ask, spec.extras.not_before.unwrap_or(self.now)) {
                 Ok(place) => place,
                 Err(_) if op == MatchOp::WithoutAllocatingFuture && self.fits_eventually(&ask) => {
-                    return Ok(Grant { job: None, at: EVENTUALLY, reserved: false, r: String::new() });
+                    return Ok(Grant {
+                        job: None,
+                        at: EVENTUALLY,
+                        reserved: false,
+                        r: String::new(),
+                    });
                 }
                 Err(error) => return Err(self.refusal(&ask, error)),
             },
@@ -203,19 +227,24 @@ impl Engine {
     /// The request in the form in which it is searched for.
     pub(super) fn ask<'a>(&self, spec: &'a Jobspec) -> Result<Ask<'a>, Error> {
         let policy = spec.extras.policy.unwrap_or(self.options.policy);
-        let flat = if self.graph.has_pool_types() { flat::Request::of(&self.graph, spec)? } else { None };
+        let flat =
+            if self.graph.has_pool_types() { flat::Request::of(&self.graph, spec)? } else { None };
         let form = match flat {
             Some(request) => Form::Flat(request),
             None => {
                 let extras = &spec.extras;
-                let is_plain = extras.prefer.is_empty() && extras.max_per_node.is_empty() && extras.slots.is_empty();
+                let is_plain = extras.prefer.is_empty()
+                    && extras.max_per_node.is_empty()
+                    && extras.slots.is_empty();
                 let is_plain = is_plain && extras.tenancy == Tenancy::Shared;
                 if !is_plain || !extras.levels.is_empty() || extras.not_before.is_some() {
                     let text = "attributes.system.fluxion: prefer, max_per_node, slots, levels, tenant, guest and not_before need slots of pool units";
                     return Err(Error::invalid(text));
                 }
                 if policy.by_fill().is_some() {
-                    return Err(Error::invalid("policy: binpack and spread need slots of pool units"));
+                    return Err(Error::invalid(
+                        "policy: binpack and spread need slots of pool units",
+                    ));
                 }
                 Form::Walk(self.alternatives(spec)?)
             }
@@ -226,9 +255,11 @@ impl Engine {
     /// Whether it fits on the idle machine with all nodes up.
     fn ever(&self, ask: &Ask<'_>) -> Result<(), Error> {
         match &ask.form {
-            Form::Flat(request) => match self.find_flat(ask, request, Start::Idle, Status::Ignored) {
+            Form::Flat(request) => match self.find_flat(ask, request, Start::Idle, Status::Ignored)
+            {
                 Search::Found(_) => Ok(()),
-                // With one part less that counts, since its nodes are down, slots may be even that are not with all.
+                // With one part less that counts, since its nodes are down, slots may be even that
+                // are not with all.
                 Search::Impossible if request.has_skew() && self.fits_eventually(ask) => Ok(()),
                 Search::Impossible => Err(Error::unsatisfiable()),
                 Search::GaveUp => Err(Error::gave_up()),
@@ -265,8 +296,8 @@ impl Engine {
         }
     }
 
-    /// Refuses, as upstream does, what asks for more nodes than are up, before any walk. Upstream does not count nodes that come
-    /// later, so not on a graph with pools.
+    /// Refuses, as upstream does, what asks for more nodes than are up, before any walk. Upstream
+    /// does not count nodes that come later, so not on a graph with pools.
     fn precheck(&self, op: MatchOp, ask: &Ask<'_>) -> Result<(), Error> {
         let Form::Walk(requests) = &ask.form else { return Ok(()) };
         if self.graph.has_pool_types() {
@@ -286,11 +317,13 @@ impl Engine {
 
     fn now_for(&self, ask: &Ask<'_>) -> Result<Found, Error> {
         match &ask.form {
-            Form::Flat(request) => match self.find_flat(ask, request, Start::At(self.now), Status::Heeded) {
-                Search::Found(picks) => Ok(Found::Flat(picks)),
-                Search::Impossible => Err(Error::busy()),
-                Search::GaveUp => Err(Error::gave_up()),
-            },
+            Form::Flat(request) => {
+                match self.find_flat(ask, request, Start::At(self.now), Status::Heeded) {
+                    Search::Found(picks) => Ok(Found::Flat(picks)),
+                    Search::Impossible => Err(Error::busy()),
+                    Search::GaveUp => Err(Error::gave_up()),
+                }
+            }
             Form::Walk(requests) => {
                 let (traversal, seconds) = (self.traversal(ask.policy), seconds(ask.spec.hold));
                 let mut last = Error::busy();
@@ -305,15 +338,17 @@ impl Engine {
         }
     }
 
-    /// The earliest instant from `from` on at which it fits, by the ends that are known. Only requests for pools may start
-    /// later than now.
+    /// The earliest instant from `from` on at which it fits, by the ends that are known. Only
+    /// requests for pools may start later than now.
     pub(super) fn soonest(&self, ask: &Ask<'_>, from: i64) -> Result<(Found, i64), Error> {
         let requests = match &ask.form {
             Form::Flat(request) => {
                 let now = if from > self.now { Err(Error::busy()) } else { self.now_for(ask) };
                 return match now {
                     Ok(found) => Ok((found, self.now)),
-                    Err(now) => self.later_flat(ask, request, from, now).map(|(picks, at)| (Found::Flat(picks), at)),
+                    Err(now) => self
+                        .later_flat(ask, request, from, now)
+                        .map(|(picks, at)| (Found::Flat(picks), at)),
                 };
             }
             Form::Walk(requests) => requests,
@@ -335,7 +370,8 @@ impl Engine {
                     self.left.set(Left::EndOfWindow);
                     last = Error::busy();
                 }
-                // As upstream, which looks for the next instant before it looks whether this one will do.
+                // As upstream, which looks for the next instant before it looks whether this one
+                // will do.
                 Ok(Later { selection, is_last: true, .. }) if selection.marked.is_empty() => {
                     return Err(Error::not_found(super::granting::NOTHING_TAKEN));
                 }
@@ -346,7 +382,8 @@ impl Engine {
         Err(last)
     }
 
-    /// As upstream: types that a refused request wants exclusively stay exclusive for all that come later.
+    /// As upstream: types that a refused request wants exclusively stay exclusive for all that come
+    /// later.
     fn leak_exclusive(&mut self, ask: &Ask<'_>) {
         if let Form::Walk(requests) = &ask.form {
             for kind in requests.iter().flat_map(|request| &request.exclusive_kinds) {
@@ -365,7 +402,8 @@ impl Engine {
     fn missed(&self, miss: crate::traverser::Miss, reason: Reason) -> Error {
         match miss {
             crate::traverser::Miss::Busy => Error { reason, text: String::new() },
-            // As upstream: no vertex serves such a level, so that it fits nowhere, and a text says why.
+            // As upstream: no vertex serves such a level, so that it fits nowhere, and a text says
+            // why.
             crate::traverser::Miss::Invalid => {
                 Error { reason, text: "resources: what is in a slot is exclusive".to_owned() }
             }
@@ -379,18 +417,29 @@ impl Engine {
         }
     }
 
-    pub(super) fn usable(&self, ask: &Ask<'_>, request: &flat::Request<'_>, status: Status) -> Usable {
+    pub(super) fn usable(
+        &self,
+        ask: &Ask<'_>,
+        request: &flat::Request<'_>,
+        status: Status,
+    ) -> Usable {
         let slots = request.shapes.iter().map(|shape| shape.extras);
         let usable = candidates::usable(&self.graph, ask.spec, slots, status);
         request.admitted(&self.graph.pools, usable)
     }
 
-    fn find_flat(&self, ask: &Ask<'_>, request: &flat::Request<'_>, start: Start, status: Status) -> Search {
+    fn find_flat(
+        &self,
+        ask: &Ask<'_>,
+        request: &flat::Request<'_>,
+        start: Start,
+        status: Status,
+    ) -> Search {
         request.search(&self.graph, start, &self.usable(ask, request, status), ask.policy)
     }
 
-    /// The earliest instant after now, from `from` on, at which a place is found, by the ends that are known. `now` is why not at
-    /// once.
+    /// The earliest instant after now, from `from` on, at which a place is found, by the ends that
+    /// are known. `now` is why not at once.
     fn later_flat(
         &self,
         ask: &Ask<'_>,
@@ -399,14 +448,20 @@ impl Engine {
         now: Error,
     ) -> Result<(Vec<flat::Pick>, i64), Error> {
         let usable = self.usable(ask, request, Status::Heeded);
-        let attempt = |at: i64, usable: &Usable| match request.search(&self.graph, Start::At(at), usable, ask.policy) {
+        let attempt = |at: i64, usable: &Usable| match request.search(
+            &self.graph,
+            Start::At(at),
+            usable,
+            ask.policy,
+        ) {
             Search::Found(picks) => Some((picks, at)),
             Search::Impossible | Search::GaveUp => None,
         };
         let sweep = request.sweep(&self.graph, &usable, self.now).ok_or_else(Error::busy)?;
         let is_one = request.shapes.len() == 1;
         let found = if is_one || self.graph.pools.has_planned() {
-            // Where others begin later, a gap may open and close again: each instant has to be tried.
+            // Where others begin later, a gap may open and close again: each instant has to be
+            // tried.
             sweep.find(from, |at, rows| attempt(at, &usable.within(&rows)))
         } else {
             // Resources only come free.
@@ -432,7 +487,8 @@ impl Engine {
     }
 }
 
-/// The first of these instants at which it fits, if it fits ever after once it fits: resources only come free.
+/// The first of these instants at which it fits, if it fits ever after once it fits: resources only
+/// come free.
 fn first_that_fits<T>(ends: &[i64], attempt: impl Fn(i64) -> Option<T>) -> Option<T> {
     let mut best = attempt(*ends.last()?)?;
     let (mut low, mut high) = (0, ends.len() - 1);

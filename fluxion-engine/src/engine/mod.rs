@@ -1,7 +1,7 @@
 //! Graph, jobs and time together: the operations that the C ABI offers.
 //!
-//! Every operation either does all of what it says or nothing. Time only moves when it is told to; a job past its end keeps
-//! what it holds until it is cancelled.
+//! Every operation either does all of what it says or nothing. Time only moves when it is told to;
+//! a job past its end keeps what it holds until it is cancelled.
 
 mod asking;
 mod clock;
@@ -34,8 +34,8 @@ pub use matching::{Grant, MatchOp};
 pub use moving::{Later, Moved};
 pub use options::Options;
 pub use report::{
-    EvenSupply, Explanation, LevelReport, LevelSupply, NodeUsage, PartReport, PoolSupply, PoolUsage, ShapeReport,
-    Supply, TogetherSupply,
+    EvenSupply, Explanation, LevelReport, LevelSupply, NodeUsage, PartReport, PoolSupply,
+    PoolUsage, ShapeReport, Supply, TogetherSupply,
 };
 pub use update::{UpdateReader, Updated};
 
@@ -96,7 +96,8 @@ pub struct Engine {
     before: Option<asking::Before>,
     /// The shape charged last: pods of one kind often come in a row, and then share it.
     charged: Option<Arc<SlotShape>>,
-    /// The text of a jobspec that was read last, and what it says: who plans asks several things about one in a row.
+    /// The text of a jobspec that was read last, and what it says: who plans asks several things
+    /// about one in a row.
     read: Option<(Box<str>, Arc<Jobspec>)>,
 }
 
@@ -152,7 +153,8 @@ struct Job {
     spec: Option<Arc<Jobspec>>,
     /// How many slots it was granted.
     slots: u64,
-    /// How many gains of room there had been when its place was looked for last; `None`: it was not to be as early as possible.
+    /// How many gains of room there had been when its place was looked for last; `None`: it was not
+    /// to be as early as possible.
     gains: Option<u64>,
     /// Whether it was cancelled here or in a fork.
     canceled: Arc<AtomicBool>,
@@ -174,14 +176,18 @@ impl Job {
         }
     }
 
-    /// The rows of the nodes on which it has slots, or is to have some; a node that was removed has none.
+    /// The rows of the nodes on which it has slots, or is to have some; a node that was removed has
+    /// none.
     fn rows<'a>(&'a self, pools: &'a Pools) -> impl Iterator<Item = usize> + 'a {
         self.ranks.iter().filter_map(|rank| pools.position(*rank))
     }
 
     /// How many slots it has, or is to have, on nodes that are there.
     fn slots_left(&self, pools: &Pools) -> u64 {
-        self.rows(pools).flat_map(|row| pools.placed(row, self.term.job)).map(|(_, count, _)| count).sum()
+        self.rows(pools)
+            .flat_map(|row| pools.placed(row, self.term.job))
+            .map(|(_, count, _)| count)
+            .sum()
     }
 
     /// As it stands, also by what happened to it in forks.
@@ -205,8 +211,8 @@ impl Engine {
             let text = "options: matcher_policy: binpack and spread need pool_types".to_owned();
             return Err(Error { reason: Reason::Setup, text });
         }
-        let filters =
-            Filters::read(&options.prune_filters, &mut graph).map_err(|error| error.as_reason(Reason::Setup))?;
+        let filters = Filters::read(&options.prune_filters, &mut graph)
+            .map_err(|error| error.as_reason(Reason::Setup))?;
         let mut schedule = Schedule::new(filters);
         schedule.prime(&graph);
         let mut weights = Weights::default();
@@ -245,8 +251,9 @@ impl Engine {
         Ok(engine)
     }
 
-    /// A copy with the same graph and the same jobs, that goes its own way. As upstream, a job that both know and one of them
-    /// cancels shows as cancelled in the other as well, which still holds its resources until it cancels it too.
+    /// A copy with the same graph and the same jobs, that goes its own way. As upstream, a job that
+    /// both know and one of them cancels shows as cancelled in the other as well, which still holds
+    /// its resources until it cancels it too.
     #[must_use]
     pub fn fork(&self) -> Self {
         self.clone()
@@ -280,7 +287,8 @@ impl Engine {
 
     /// All jobs, also those that have ended, by id.
     pub fn jobs(&self) -> Vec<(u64, JobInfo)> {
-        let mut all: BTreeMap<u64, JobInfo> = self.ended.iter().map(|(id, info)| (*id, *info)).collect();
+        let mut all: BTreeMap<u64, JobInfo> =
+            self.ended.iter().map(|(id, info)| (*id, *info)).collect();
         all.extend(self.jobs.iter().map(|(id, job)| (*id, job.info())));
         all.into_iter().collect()
     }
@@ -327,7 +335,10 @@ impl Engine {
             graph: &self.graph,
             schedule: &self.schedule,
             weights: &self.weights,
-            index: self.index.as_deref().filter(|index| index.is_of(&self.graph) && !self.graph.has_other_properties()),
+            index: self
+                .index
+                .as_deref()
+                .filter(|index| index.is_of(&self.graph) && !self.graph.has_other_properties()),
             index_is_fresh: !self.schedule.is_touched() && !self.graph.is_marked(),
             policy,
             traverser: self.options.traverser,
@@ -343,7 +354,8 @@ impl Engine {
         if self.walks_always || self.graph.has_pool_types() {
             return;
         }
-        let (touched, (properties, marked)) = (self.schedule.take_touched(), self.graph.take_changes());
+        let (touched, (properties, marked)) =
+            (self.schedule.take_touched(), self.graph.take_changes());
         let (graph, schedule) = (&self.graph, &self.schedule);
         match (self.index.as_deref_mut().filter(|index| index.is_of(graph)), touched) {
             (Some(index), Some(touched)) => {
@@ -370,8 +382,15 @@ impl Engine {
         }
         let mut requests = Vec::new();
         let each = count(&spec.resources).max(1);
-        for resources in expand(&spec.resources, (ALTERNATIVE_RESOURCES_MAX / each).clamp(1, ALTERNATIVES_MAX))? {
-            requests.push(Request::of(&self.graph, filters, &Jobspec { resources, ..spec.clone() }, true)?);
+        for resources in
+            expand(&spec.resources, (ALTERNATIVE_RESOURCES_MAX / each).clamp(1, ALTERNATIVES_MAX))?
+        {
+            requests.push(Request::of(
+                &self.graph,
+                filters,
+                &Jobspec { resources, ..spec.clone() },
+                true,
+            )?);
         }
         Ok(requests)
     }
@@ -466,10 +485,13 @@ mod tests {
         };
         let expanded = |siblings: &[Resource]| {
             let each = count(siblings);
-            expand(siblings, (ALTERNATIVE_RESOURCES_MAX / each).clamp(1, ALTERNATIVES_MAX)).map(|all| all.len())
+            expand(siblings, (ALTERNATIVE_RESOURCES_MAX / each).clamp(1, ALTERNATIVES_MAX))
+                .map(|all| all.len())
         };
         assert_eq!(expanded(&of(9, 1)).unwrap(), 512);
-        for siblings in [of(10, 1), of(9, 10_000), vec![resource("xor_slot", Vec::new()); ALTERNATIVES_MAX + 1]] {
+        for siblings in
+            [of(10, 1), of(9, 10_000), vec![resource("xor_slot", Vec::new()); ALTERNATIVES_MAX + 1]]
+        {
             let error = expanded(&siblings).unwrap_err();
             assert_eq!(error.reason, Reason::Overflow, "{error}");
         }

@@ -17,7 +17,8 @@ use crate::vertex::VertexId;
 pub struct Later {
     /// Work past its end has its room.
     pub overdue: bool,
-    /// Its room is no more: a node was removed, a pool made smaller, or charged beyond what was free.
+    /// Its room is no more: a node was removed, a pool made smaller, or charged beyond what was
+    /// free.
     pub capacity: bool,
     /// A node of its is down, or may be used no more, or is in another part of a level.
     pub status: bool,
@@ -40,13 +41,15 @@ pub struct Moved {
 type Slots = (usize, Arc<SlotShape>, u64, (i64, End));
 
 impl Engine {
-    /// Withdraws a reservation and makes it anew at the earliest instant around all others, as if it were asked for now. It
-    /// never starts later, unless its room is not free any more. What can start now is an allocation then. An error changes
-    /// nothing.
+    /// Withdraws a reservation and makes it anew at the earliest instant around all others, as if
+    /// it were asked for now. It never starts later, unless its room is not free any more. What can
+    /// start now is an allocation then. An error changes nothing.
     pub fn move_reservation(&mut self, id: u64) -> Result<Moved, Error> {
         let job = self.jobs.get(&id).ok_or_else(|| no_job(id))?;
         let spec = job.spec.clone().filter(|_| job.info.mode == JobMode::Reserved);
-        let spec = spec.ok_or_else(|| Error::invalid(format!("job {id}: is no reservation of a graph with pools")))?;
+        let spec = spec.ok_or_else(|| {
+            Error::invalid(format!("job {id}: is no reservation of a graph with pools"))
+        })?;
         let ask = self.ask(&spec)?;
         self.refresh_index();
         let gains = self.graph.pools.gains.count();
@@ -56,7 +59,8 @@ impl Engine {
             Some((at, picks)) => *at == self.jobs[&id].info.at && self.has_slots_of(id, picks),
             None => {
                 let usable = candidates::rows(&self.graph, &spec, Status::Heeded);
-                !self.may_be_elsewhere(&self.jobs[&id], &ask, &usable) && self.is_intact(id, &ask, &usable)
+                !self.may_be_elsewhere(&self.jobs[&id], &ask, &usable)
+                    && self.is_intact(id, &ask, &usable)
             }
         };
         if is_known_to_stay {
@@ -84,7 +88,9 @@ impl Engine {
             let usable = candidates::rows(&self.graph, &spec, Status::Heeded);
             let intact = taken.is_empty() && self.is_intact(id, &ask, &usable);
             match &place {
-                Ok((_, at)) if !intact && *at > before => later = self.why_later(id, &ask, &taken, &usable),
+                Ok((_, at)) if !intact && *at > before => {
+                    later = self.why_later(id, &ask, &taken, &usable)
+                }
                 Ok(_) if !intact => {}
                 Err(error) if !intact => return Err(error.clone()),
                 _ => return Ok(self.stays(id, gains)),
@@ -103,11 +109,15 @@ impl Engine {
         Ok(Moved { at, reserved: at > self.now, r, later })
     }
 
-    /// Where a reservation would be if it were made anew, and when; `None` where that takes a search.
+    /// Where a reservation would be if it were made anew, and when; `None` where that takes a
+    /// search.
     fn known_place(&mut self, id: u64, ask: &Ask<'_>) -> Option<(i64, Vec<Pick>)> {
         let Form::Flat(request) = &ask.form else { return None };
         let [shape] = &request.shapes[..] else { return None };
-        if ask.policy.by_fill().is_some() || request.has_rules() || request.tenancy != Tenancy::Shared {
+        if ask.policy.by_fill().is_some()
+            || request.has_rules()
+            || request.tenancy != Tenancy::Shared
+        {
             return None;
         }
         let usable = self.usable(ask, request, Status::Heeded);
@@ -118,7 +128,8 @@ impl Engine {
         }
         let job = &self.jobs[&id];
         let (starts, claims) = (job.info.at, job.ranks.len());
-        let sought = Sought { job: id, needs, cap: request.cap(shape).min(shape.count), rows: rows.clone() };
+        let sought =
+            Sought { job: id, needs, cap: request.cap(shape).min(shape.count), rows: rows.clone() };
         let how = (shape.count, ask.policy.descends());
         let (at, rows) = self.graph.pools.outlook(sought, (starts, claims), how)?;
         Some((at, rows.into_iter().map(|(row, count)| Pick { shape: 0, row, count }).collect()))
@@ -128,7 +139,8 @@ impl Engine {
     fn has_slots_of(&self, id: u64, picks: &[Pick]) -> bool {
         let (job, pools) = (&self.jobs[&id], &self.graph.pools);
         let has = |(rank, pick): (&u32, &Pick)| {
-            pools.ranks()[pick.row] == *rank && pools.placed(pick.row, id).map(|(_, count, _)| count).eq([pick.count])
+            pools.ranks()[pick.row] == *rank
+                && pools.placed(pick.row, id).map(|(_, count, _)| count).eq([pick.count])
         };
         job.ranks.len() == picks.len() && job.ranks.iter().zip(picks).all(has)
     }
@@ -140,32 +152,41 @@ impl Engine {
         Moved { at: job.info.at, reserved: true, r: String::new(), later: Later::default() }
     }
 
-    /// Whether a reservation may come to be elsewhere than when it was looked for last, or earlier: only where there is more room
-    /// somewhere than there was.
+    /// Whether a reservation may come to be elsewhere than when it was looked for last, or earlier:
+    /// only where there is more room somewhere than there was.
     fn may_be_elsewhere(&self, job: &Job, ask: &Ask<'_>, usable: &Bits) -> bool {
         let pools = &self.graph.pools;
         let (Form::Flat(request), Some(gains)) = (&ask.form, job.gains) else { return true };
-        // Which node is the fullest, which shape the scarcest, which part the tightest changes also where room is taken.
+        // Which node is the fullest, which shape the scarcest, which part the tightest changes also
+        // where room is taken.
         if ask.policy.by_fill().is_some() || request.shapes.len() > 1 || request.has_rules() {
             return true;
         }
         let Some(ranks) = pools.gains.since(gains) else { return true };
-        let mut rows = ranks.filter_map(|rank| pools.position(rank)).filter(|row| usable.contains(*row));
-        let needs = if request.shapes.len() == 1 { request.columns_of(&self.graph, 0) } else { None };
+        let mut rows =
+            ranks.filter_map(|rank| pools.position(rank)).filter(|row| usable.contains(*row));
+        let needs =
+            if request.shapes.len() == 1 { request.columns_of(&self.graph, 0) } else { None };
         let is_simple = request.shapes[0].count == 1 && request.tenancy == Tenancy::Shared;
         let needs = needs.filter(|_| is_simple);
         rows.any(|row| {
             let is_own = job.ranks.binary_search(&pools.ranks()[row]).is_ok();
             let (times, seconds) = ((self.now, job.info.at), request.shapes[0].hold.seconds());
-            is_own || needs.as_ref().is_none_or(|needs| pools.timeline(row).fits_by(needs, times, seconds))
+            is_own
+                || needs
+                    .as_ref()
+                    .is_none_or(|needs| pools.timeline(row).fits_by(needs, times, seconds))
         })
     }
 
-    /// Whether what a reservation is to have of nodes is there, may be used, and is not another's at that time.
+    /// Whether what a reservation is to have of nodes is there, may be used, and is not another's
+    /// at that time.
     fn is_intact(&self, id: u64, ask: &Ask<'_>, usable: &Bits) -> bool {
         let (job, pools) = (&self.jobs[&id], &self.graph.pools);
         let is_there = |rank: &u32| {
-            pools.position(*rank).is_some_and(|row| usable.contains(row) && pools.is_planned_well(row, id))
+            pools
+                .position(*rank)
+                .is_some_and(|row| usable.contains(row) && pools.is_planned_well(row, id))
         };
         job.touches.iter().all(|touch| !touch.exclusive || self.graph.is_linked(touch.vertex))
             && job.slots == job.slots_left(pools)
@@ -184,20 +205,28 @@ impl Engine {
 
     /// The slots that a job has or is to have.
     fn slots_of(&self, id: u64, job: &Job) -> Vec<Slots> {
-        let on = |row| self.graph.pools.placed(row, id).map(move |(slot, count, times)| (row, slot, count, times));
+        let on = |row| {
+            self.graph
+                .pools
+                .placed(row, id)
+                .map(move |(slot, count, times)| (row, slot, count, times))
+        };
         job.rows(&self.graph.pools).flat_map(on).collect()
     }
 
-    /// The vertices of a reservation, which nobody counts, that others have at its time, or that are down.
+    /// The vertices of a reservation, which nobody counts, that others have at its time, or that
+    /// are down.
     fn taken_vertices(&self, job: &Job) -> Vec<VertexId> {
         let (from, to) = (job.term.from, job.term.to);
-        let is_free =
-            |vertex: &VertexId| self.is_to_be_had(*vertex, (from, to), |row| self.graph.pools.is_idle(row, from, to));
+        let is_free = |vertex: &VertexId| {
+            self.is_to_be_had(*vertex, (from, to), |row| self.graph.pools.is_idle(row, from, to))
+        };
         let own = job.touches.iter().filter(|touch| touch.exclusive).map(|touch| touch.vertex);
         own.filter(|vertex| !is_free(vertex)).collect()
     }
 
-    /// Why a reservation cannot have the place that it was to have; `taken` of its vertices are another's.
+    /// Why a reservation cannot have the place that it was to have; `taken` of its vertices are
+    /// another's.
     fn why_later(&self, id: u64, ask: &Ask<'_>, taken: &[VertexId], usable: &Bits) -> Later {
         let (job, pools) = (&self.jobs[&id], &self.graph.pools);
         let mut later = Later::default();

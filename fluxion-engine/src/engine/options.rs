@@ -45,7 +45,8 @@ impl Default for Options {
 impl Options {
     /// Reads a JSON object.
     pub fn read(text: &str) -> Result<Self, Error> {
-        let setup = |error: String| Error { reason: Reason::Setup, text: format!("options: {error}") };
+        let setup =
+            |error: String| Error { reason: Reason::Setup, text: format!("options: {error}") };
         let value: Value = serde_json::from_str(text).map_err(|error| setup(error.to_string()))?;
         let fields = value.as_object().ok_or_else(|| setup("not a mapping".to_owned()))?;
         read(fields).map_err(setup)
@@ -60,7 +61,8 @@ fn read(fields: &Map<String, Value>) -> Result<Options, String> {
     };
     let load_format = match text("load_format")? {
         None => defaults.load_format,
-        Some(name) => Format::parse(name).ok_or_else(|| format!("load_format: {name:?}: can't create reader"))?,
+        Some(name) => Format::parse(name)
+            .ok_or_else(|| format!("load_format: {name:?}: can't create reader"))?,
     };
     match text("matcher_name")? {
         None | Some("CA" | "ca") => {}
@@ -69,15 +71,18 @@ fn read(fields: &Map<String, Value>) -> Result<Options, String> {
     let traverser = match text("traverser_policy")? {
         None | Some("simple") => Traverser::Simple,
         Some("flexible") => Traverser::Flexible,
-        Some(other) => return Err(format!("traverser_policy: {other:?} is neither simple nor flexible")),
+        Some(other) => {
+            return Err(format!("traverser_policy: {other:?} is neither simple nor flexible"));
+        }
     };
     let policy = match text("matcher_policy")? {
         None => defaults.policy,
-        Some(name) => Policy::parse(name).ok_or_else(|| format!("matcher_policy: {name:?}: can't create matcher"))?,
+        Some(name) => Policy::parse(name)
+            .ok_or_else(|| format!("matcher_policy: {name:?}: can't create matcher"))?,
     };
     // As upstream: an unknown name means simple.
-    let format =
-        text("match_format")?.map_or(defaults.format, |name| MatchFormat::parse(name).unwrap_or(MatchFormat::Simple));
+    let format = text("match_format")?
+        .map_or(defaults.format, |name| MatchFormat::parse(name).unwrap_or(MatchFormat::Simple));
     let prune_filters = text("prune_filters")?.map_or(defaults.prune_filters, str::to_owned);
     let has_allowlist = text("load_allowlist")?.is_some_and(|list| !list.is_empty());
     let pool_types = fields.get("pool_types").map_or(Ok(PoolTypes::default()), pool_types)?;
@@ -87,15 +92,24 @@ fn read(fields: &Map<String, Value>) -> Result<Options, String> {
 fn pool_types(value: &Value) -> Result<PoolTypes, String> {
     let wrong = || "pool_types: neither a list of types nor a comma separated text".to_owned();
     let names: Vec<&str> = match value {
-        Value::String(text) => text.split(',').map(str::trim).filter(|name| !name.is_empty()).collect(),
-        Value::Array(names) => names.iter().map(Value::as_str).collect::<Option<_>>().ok_or_else(wrong)?,
+        Value::String(text) => {
+            text.split(',').map(str::trim).filter(|name| !name.is_empty()).collect()
+        }
+        Value::Array(names) => {
+            names.iter().map(Value::as_str).collect::<Option<_>>().ok_or_else(wrong)?
+        }
         _ => return Err(wrong()),
     };
-    if let Some(structural) = names.iter().find(|name| ["", "slot", "cluster", "rack", "node"].contains(*name)) {
+    if let Some(structural) =
+        names.iter().find(|name| ["", "slot", "cluster", "rack", "node"].contains(*name))
+    {
         return Err(format!("pool_types: {structural:?} cannot be a pool"));
     }
     let all_of_nodes = names.contains(&"*");
-    Ok(PoolTypes { names: names.into_iter().filter(|name| *name != "*").map(Into::into).collect(), all_of_nodes })
+    Ok(PoolTypes {
+        names: names.into_iter().filter(|name| *name != "*").map(Into::into).collect(),
+        all_of_nodes,
+    })
 }
 
 #[cfg(test)]
@@ -107,7 +121,12 @@ mod tests {
         let list = Options::read(r#"{"load_format":"jgf","pool_types":["cpu","memory"]}"#).unwrap();
         let text = Options::read(r#"{"load_format":"jgf","pool_types":"cpu, memory"}"#).unwrap();
         assert_eq!(list, text);
-        assert!(Options::read(r#"{"load_format":"jgf","pool_types":"*"}"#).unwrap().pool_types.all_of_nodes);
+        assert!(
+            Options::read(r#"{"load_format":"jgf","pool_types":"*"}"#)
+                .unwrap()
+                .pool_types
+                .all_of_nodes
+        );
     }
 
     #[test]

@@ -34,13 +34,14 @@ struct Entry<'a> {
 }
 
 impl Engine {
-    /// Gives back what an allocated job has on the ranks of an R document, or of its graph if it has one. Returns whether
-    /// that was everything.
+    /// Gives back what an allocated job has on the ranks of an R document, or of its graph if it
+    /// has one. Returns whether that was everything.
     pub fn partial_cancel(&mut self, id: u64, r: &str) -> Result<bool, Error> {
         if self.jobs.get(&id).is_none_or(|job| job.info.mode != JobMode::Allocated) {
             return Err(no_job(id));
         }
-        let document: R<'_> = serde_json::from_str(r).map_err(|error| Error::invalid(format!("R: {error}")))?;
+        let document: R<'_> =
+            serde_json::from_str(r).map_err(|error| Error::invalid(format!("R: {error}")))?;
         match document.scheduling {
             None => self.partial_cancel_with(id, r, UpdateReader::Rv1exec),
             Some(scheduling) => {
@@ -51,7 +52,12 @@ impl Engine {
     }
 
     /// Gives back what a document in a known format names.
-    pub fn partial_cancel_with(&mut self, id: u64, text: &str, reader: UpdateReader) -> Result<bool, Error> {
+    pub fn partial_cancel_with(
+        &mut self,
+        id: u64,
+        text: &str,
+        reader: UpdateReader,
+    ) -> Result<bool, Error> {
         if self.jobs.get(&id).is_none_or(|job| job.info.mode != JobMode::Allocated) {
             return Err(no_job(id));
         }
@@ -61,8 +67,9 @@ impl Engine {
             UpdateReader::Rv1exec => {
                 let ranges = ranks(text)?;
                 let within = |rank: i32| {
-                    u32::try_from(rank)
-                        .is_ok_and(|rank| ranges.iter().any(|(first, last)| (*first..=*last).contains(&rank)))
+                    u32::try_from(rank).is_ok_and(|rank| {
+                        ranges.iter().any(|(first, last)| (*first..=*last).contains(&rank))
+                    })
                 };
                 (self.release_ranks(id, &within), false)
             }
@@ -99,8 +106,12 @@ impl Engine {
                 self.graph.pools.release_job(row, id);
             }
         }
-        let some: BTreeSet<VertexId> =
-            job.touches.iter().map(|touch| touch.vertex).filter(|vertex| within(self.graph.rank(*vertex))).collect();
+        let some: BTreeSet<VertexId> = job
+            .touches
+            .iter()
+            .map(|touch| touch.vertex)
+            .filter(|vertex| within(self.graph.rank(*vertex)))
+            .collect();
         self.release_vertices(id, &some) || !gone.is_empty()
     }
 
@@ -127,8 +138,9 @@ impl Engine {
     pub(super) fn release_vertices(&mut self, id: u64, some: &BTreeSet<VertexId>) -> bool {
         let Some(job) = self.jobs.get_mut(&id).map(Arc::make_mut) else { return false };
         let term = job.term;
-        let (gone, mut kept): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut job.touches).into_iter().partition(|touch| some.contains(&touch.vertex));
+        let (gone, mut kept): (Vec<_>, Vec<_>) = std::mem::take(&mut job.touches)
+            .into_iter()
+            .partition(|touch| some.contains(&touch.vertex));
         let mut has_gaps = false;
         // What each vertex above the released ones has less of below it.
         let mut less: BTreeMap<VertexId, Vec<(TypeId, i64)>> = BTreeMap::new();
@@ -152,14 +164,17 @@ impl Engine {
         kept.retain_mut(|touch| {
             let Some(sums) = less.get(&touch.vertex) else { return true };
             let tracked = self.schedule.filters.tracked(&self.graph, touch.vertex);
-            let of = |kind: &TypeId| sums.iter().find(|(known, _)| known == kind).map_or(0, |sum| sum.1);
+            let of =
+                |kind: &TypeId| sums.iter().find(|(known, _)| known == kind).map_or(0, |sum| sum.1);
             let amounts: Row = tracked.iter().map(of).collect();
             if touch.below.is_empty() {
                 return true;
             }
-            let left: Row = touch.below.iter().zip(&amounts).map(|(have, less)| (have - less).max(0)).collect();
+            let left: Row =
+                touch.below.iter().zip(&amounts).map(|(have, less)| (have - less).max(0)).collect();
             if touch.exclusive || left.iter().any(|left| *left > 0) {
-                let taken: Row = touch.below.iter().zip(&left).map(|(have, left)| have - left).collect();
+                let taken: Row =
+                    touch.below.iter().zip(&left).map(|(have, left)| have - left).collect();
                 self.schedule.reduce(term, touch.vertex, &taken);
                 touch.below = left;
                 true
@@ -179,7 +194,8 @@ impl Engine {
 }
 
 fn ranks(text: &str) -> Result<Vec<(u32, u32)>, Error> {
-    let r: R<'_> = serde_json::from_str(text).map_err(|error| Error::invalid(format!("R: {error}")))?;
+    let r: R<'_> =
+        serde_json::from_str(text).map_err(|error| Error::invalid(format!("R: {error}")))?;
     if r.version != 1 {
         return Err(Error::invalid(format!("R: version {}: only 1 is known", r.version)));
     }

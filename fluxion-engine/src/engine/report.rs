@@ -15,7 +15,8 @@ use crate::pools::{Free, Pools};
 use crate::time::When;
 use crate::{Error, idset};
 
-/// Why a request does not fit: for each slot label, what there is now and what there would be on the idle machine.
+/// Why a request does not fit: for each slot label, what there is now and what there would be on
+/// the idle machine.
 #[derive(Debug, Serialize, PartialEq, Eq)]
 pub struct Explanation {
     /// One entry for each shape, in the order of the request.
@@ -40,7 +41,8 @@ pub struct ShapeReport {
 pub struct Supply {
     /// Nodes that the request may use.
     pub nodes: u64,
-    /// Of these, nodes that others have whom its slots must not be with: of a tenant any, else a tenant.
+    /// Of these, nodes that others have whom its slots must not be with: of a tenant any, else a
+    /// tenant.
     #[serde(skip_serializing_if = "is_zero")]
     pub apart: u64,
     /// How many of its slots fit on them.
@@ -139,11 +141,12 @@ fn json(value: &impl Serialize) -> String {
 impl Engine {
     /// Every pool of a node, with what is claimed of it now.
     pub fn usage(&self, rank: u32) -> Result<NodeUsage, Error> {
-        let pools = self.graph.pools.uses(self.graph.row(rank)?).into_iter().map(|pool| PoolUsage {
-            kind: self.graph.types().name(pool.kind).to_owned(),
-            size: pool.size,
-            used: u64::try_from(pool.used).unwrap_or(u64::MAX),
-        });
+        let pools =
+            self.graph.pools.uses(self.graph.row(rank)?).into_iter().map(|pool| PoolUsage {
+                kind: self.graph.types().name(pool.kind).to_owned(),
+                size: pool.size,
+                used: u64::try_from(pool.used).unwrap_or(u64::MAX),
+            });
         Ok(NodeUsage { rank, pools: pools.collect() })
     }
 
@@ -152,9 +155,15 @@ impl Engine {
         let pools = &self.graph.pools;
         let mut report = LevelReport { level: name.to_owned(), parts: Vec::new() };
         let Some(level) = pools.levels.find(name) else { return report };
-        let kinds: Vec<_> =
-            self.graph.types().iter().filter_map(|(kind, name)| Some((name, pools.column_of(kind)?))).collect();
-        for (part, free) in pools.levels.get(level).parts().iter().zip(pools.free_of_parts(level).iter()) {
+        let kinds: Vec<_> = self
+            .graph
+            .types()
+            .iter()
+            .filter_map(|(kind, name)| Some((name, pools.column_of(kind)?)))
+            .collect();
+        for (part, free) in
+            pools.levels.get(level).parts().iter().zip(pools.free_of_parts(level).iter())
+        {
             let mut ranks = String::new();
             idset::write(&mut ranks, part.ranks.iter().copied());
             let units = |at: usize| u64::try_from(free[at]).unwrap_or(u64::MAX);
@@ -164,7 +173,8 @@ impl Engine {
         report
     }
 
-    /// The ranks, as an idset, on which a slot of some shape fits once everything that has an end has ended.
+    /// The ranks, as an idset, on which a slot of some shape fits once everything that has an end
+    /// has ended.
     pub fn eligible(&mut self, jobspec: &str) -> Result<String, Error> {
         self.asking(|engine| engine.eligible_ranks(jobspec))
     }
@@ -176,11 +186,14 @@ impl Engine {
         let free = request.free(&self.graph, When::Eventually);
         let of_request = candidates::rows(&self.graph, &spec, Status::Heeded);
         let mut fits = Bits::default();
-        let mut rows: Vec<Bits> =
-            (0..request.shapes.len()).map(|shape| self.rows_of_shape(request, shape, &of_request)).collect();
+        let mut rows: Vec<Bits> = (0..request.shapes.len())
+            .map(|shape| self.rows_of_shape(request, shape, &of_request))
+            .collect();
         request.narrow(&self.graph.pools, &free, &mut rows);
         for (shape, rows) in request.shapes.iter().zip(&rows) {
-            rows.iter().filter(|row| shape.room(&free, *row, 1) > 0).for_each(|row| fits.insert(row));
+            rows.iter()
+                .filter(|row| shape.room(&free, *row, 1) > 0)
+                .for_each(|row| fits.insert(row));
         }
         let mut ranks = String::new();
         idset::write(&mut ranks, fits.iter().map(|row| self.graph.pools.ranks()[row]));
@@ -197,28 +210,40 @@ impl Engine {
         let ask = self.ask(&spec)?;
         let request = of_pools(&ask.form)?;
         let now = When::Window { from: self.now, to: self.now + 1 };
-        let now = self.supplies((request, &spec), now, &candidates::rows(&self.graph, &spec, Status::Heeded));
-        let idle = self.supplies((request, &spec), When::Idle, &candidates::rows(&self.graph, &spec, Status::Ignored));
-        let shapes = request.shapes.iter().zip(now).zip(idle).map(|((shape, now), idle)| ShapeReport {
-            label: shape.label.to_owned(),
-            wanted: shape.count,
+        let now = self.supplies(
+            (request, &spec),
             now,
-            idle,
+            &candidates::rows(&self.graph, &spec, Status::Heeded),
+        );
+        let idle = self.supplies(
+            (request, &spec),
+            When::Idle,
+            &candidates::rows(&self.graph, &spec, Status::Ignored),
+        );
+        let shapes = request.shapes.iter().zip(now).zip(idle).map(|((shape, now), idle)| {
+            ShapeReport { label: shape.label.to_owned(), wanted: shape.count, now, idle }
         });
         Ok(Explanation { shapes: shapes.collect() })
     }
 
     /// Of the rows that a request may use, those that a shape may use.
     fn rows_of_shape(&self, request: &flat::Request<'_>, shape: usize, of_request: &Bits) -> Bits {
-        let mut rows = candidates::rows_of_slots(&self.graph, of_request, request.shapes[shape].extras);
+        let mut rows =
+            candidates::rows_of_slots(&self.graph, of_request, request.shapes[shape].extras);
         request.admit(&self.graph.pools, shape, &mut rows);
         rows
     }
 
-    fn supplies(&self, (request, spec): (&flat::Request<'_>, &Jobspec), when: When, rows: &Bits) -> Vec<Supply> {
+    fn supplies(
+        &self,
+        (request, spec): (&flat::Request<'_>, &Jobspec),
+        when: When,
+        rows: &Bits,
+    ) -> Vec<Supply> {
         let free = request.free(&self.graph, when);
-        let mut of_shapes: Vec<Bits> =
-            (0..request.shapes.len()).map(|shape| self.rows_of_shape(request, shape, rows)).collect();
+        let mut of_shapes: Vec<Bits> = (0..request.shapes.len())
+            .map(|shape| self.rows_of_shape(request, shape, rows))
+            .collect();
         let admitted = of_shapes.clone();
         let mut apart: Vec<u64> = Vec::with_capacity(of_shapes.len());
         for rows in &mut of_shapes {
@@ -245,7 +270,13 @@ impl Engine {
                     .iter()
                     .map(|need| pool_supply(request, *need, &self.graph.pools, &free, rows))
                     .collect(),
-                levels: request.level_supplies(&self.graph.pools, &free, at, &of_shapes, counted.as_ref()),
+                levels: request.level_supplies(
+                    &self.graph.pools,
+                    &free,
+                    at,
+                    &of_shapes,
+                    counted.as_ref(),
+                ),
             }
         };
         request.shapes.iter().enumerate().map(supply).collect()
@@ -265,8 +296,14 @@ fn pool_supply(
     rows: &Bits,
 ) -> PoolSupply {
     let kind_name = request.kinds[kind].0.to_owned();
-    let mut supply =
-        PoolSupply { kind: kind_name, per_slot, short_nodes: 0, short: String::new(), free: 0, largest: 0 };
+    let mut supply = PoolSupply {
+        kind: kind_name,
+        per_slot,
+        short_nodes: 0,
+        short: String::new(),
+        free: 0,
+        largest: 0,
+    };
     let mut short: Vec<u32> = Vec::new();
     for row in rows.iter() {
         let units = free.units(kind, row);

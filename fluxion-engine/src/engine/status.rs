@@ -10,7 +10,12 @@ impl Engine {
         self.not_in_a_trial("set_status")?;
         for vertex in self.at(path)? {
             if self.graph.is_marked_up(vertex) != up {
-                let nodes = self.graph.subtree(vertex).iter().filter(|below| self.graph.is_node(**below)).count();
+                let nodes = self
+                    .graph
+                    .subtree(vertex)
+                    .iter()
+                    .filter(|below| self.graph.is_node(**below))
+                    .count();
                 self.count_up(nodes, up);
             }
             self.graph.set_up(vertex, up);
@@ -37,8 +42,9 @@ impl Engine {
                 [(one, last)] if one == last => i32::try_from(one).into_iter().collect(),
                 _ => {
                     let within = |rank: &i32| {
-                        u32::try_from(*rank)
-                            .is_ok_and(|rank| ranges.iter().any(|(first, last)| (first..=last).contains(&&rank)))
+                        u32::try_from(*rank).is_ok_and(|rank| {
+                            ranges.iter().any(|(first, last)| (first..=last).contains(&&rank))
+                        })
                     };
                     self.graph.ranks().into_iter().filter(within).collect()
                 }
@@ -62,8 +68,9 @@ impl Engine {
             [(one, last)] if one == last => {
                 let one = i32::try_from(one).map_err(|_| wrong())?;
                 let of_rank = self.graph.of_rank(one);
-                let is_node =
-                    |vertex: &&VertexId| [TypeId::NODE, TypeId::STORAGE_NODE].contains(&self.graph.kind(**vertex));
+                let is_node = |vertex: &&VertexId| {
+                    [TypeId::NODE, TypeId::STORAGE_NODE].contains(&self.graph.kind(**vertex))
+                };
                 let node = of_rank.iter().find(is_node).ok_or_else(wrong)?;
                 Ok(self.graph.is_marked_up(*node))
             }
@@ -85,7 +92,8 @@ impl Engine {
         Ok(())
     }
 
-    /// As upstream counts: by all nodes of what was marked, whether or not they are down for themselves.
+    /// As upstream counts: by all nodes of what was marked, whether or not they are down for
+    /// themselves.
     fn count_up(&mut self, nodes: usize, up: bool) {
         let nodes = i64::try_from(nodes).unwrap_or(i64::MAX);
         self.nodes_up += if up { nodes } else { -nodes };

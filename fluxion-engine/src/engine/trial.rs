@@ -1,7 +1,8 @@
 //! What if: all that is done in a trial is taken back at its end.
 //!
-//! What changes is remembered as it was: rows of the account and jobs one by one, what only walks use as a whole, when it changes
-//! first. So a trial costs what is done in it, and nothing for the size of the machine. The graph stays as it is meanwhile.
+//! What changes is remembered as it was: rows of the account and jobs one by one, what only walks
+//! use as a whole, when it changes first. So a trial costs what is done in it, and nothing for the
+//! size of the machine. The graph stays as it is meanwhile.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -87,7 +88,10 @@ impl Engine {
         if self.trial.is_none() {
             return Ok(());
         }
-        Err(Error { reason: Reason::NotSupported, text: format!("{what}: not possible in a trial") })
+        Err(Error {
+            reason: Reason::NotSupported,
+            text: format!("{what}: not possible in a trial"),
+        })
     }
 
     /// Has to be called before a job changes, or comes to be.
@@ -101,7 +105,9 @@ impl Engine {
     #[inline]
     pub(super) fn note_vertices(&mut self) {
         if let Some(trial) = &mut self.trial {
-            trial.vertices.get_or_insert_with(|| Box::new((self.schedule.clone(), self.weights.clone())));
+            trial
+                .vertices
+                .get_or_insert_with(|| Box::new((self.schedule.clone(), self.weights.clone())));
         }
     }
 
@@ -112,7 +118,8 @@ impl Engine {
         }
     }
 
-    /// Has to be called before a job is remembered as one that has ended. Returns whether that is for good.
+    /// Has to be called before a job is remembered as one that has ended. Returns whether that is
+    /// for good.
     pub(super) fn note_end(&mut self, id: u64) -> bool {
         if let Some(trial) = &mut self.trial {
             trial.ended.push((id, self.ended.get(&id).copied()));

@@ -80,10 +80,12 @@ struct Entry<'a> {
 }
 
 impl Engine {
-    /// Makes a job of what an R document says, as the C interface has it: R of RFC 20, or JGF alone.
+    /// Makes a job of what an R document says, as the C interface has it: R of RFC 20, or JGF
+    /// alone.
     pub fn update_allocate(&mut self, id: u64, r: &str) -> Result<Grant, Error> {
         self.must_be_new(id)?;
-        let document: Value = serde_json::from_str(r).map_err(|error| Error::invalid(format!("R: {error}")))?;
+        let document: Value =
+            serde_json::from_str(r).map_err(|error| Error::invalid(format!("R: {error}")))?;
         if document.get("version").and_then(Value::as_u64) != Some(1) {
             let reader = match self.options.load_format {
                 crate::readers::Format::JgfShorthand => UpdateReader::JgfShorthand,
@@ -113,7 +115,10 @@ impl Engine {
 
     fn must_be_new(&self, id: u64) -> Result<(), Error> {
         if self.jobs.contains_key(&id) {
-            return Err(Error { reason: Reason::Exists, text: format!("job {id}: exists already") });
+            return Err(Error {
+                reason: Reason::Exists,
+                text: format!("job {id}: exists already"),
+            });
         }
         Ok(())
     }
@@ -127,7 +132,8 @@ impl Engine {
         at: i64,
         duration: i64,
     ) -> Result<Grant, Error> {
-        let Updated { grant, unwritten } = self.update(id, text, reader, at, duration, JobMode::Allocated)?;
+        let Updated { grant, unwritten } =
+            self.update(id, text, reader, at, duration, JobMode::Allocated)?;
         let Some(error) = unwritten else { return Ok(grant) };
         if let Some(job) = self.jobs.remove(&id) {
             self.lost.push((id, job));
@@ -201,17 +207,18 @@ impl Engine {
         // As upstream, which says so also where its window ends before.
         let about = About { starttime: at, expiration: at.saturating_add(duration) };
         let format = self.options.format;
-        let (r, unwritten) = match self.writer.write(format, &self.graph, &emitted, about, writer::WIDE) {
-            Ok(r) => (r, None),
-            Err(error) if format == MatchFormat::Placement => {
-                // Upstream has no such format, and what it has no words for is not taken.
-                if let Some(job) = self.jobs.remove(&id) {
-                    self.give_back(id, &job);
+        let (r, unwritten) =
+            match self.writer.write(format, &self.graph, &emitted, about, writer::WIDE) {
+                Ok(r) => (r, None),
+                Err(error) if format == MatchFormat::Placement => {
+                    // Upstream has no such format, and what it has no words for is not taken.
+                    if let Some(job) = self.jobs.remove(&id) {
+                        self.give_back(id, &job);
+                    }
+                    return Err(error);
                 }
-                return Err(error);
-            }
-            Err(error) => (String::new(), Some(error)),
-        };
+                Err(error) => (String::new(), Some(error)),
+            };
         if self.options.policy.stops_early() {
             self.weigh(&selection, true);
         }
@@ -228,7 +235,8 @@ fn named(graph: &Graph, text: &str, short: bool) -> Result<Vec<(VertexId, bool)>
     };
     let mut all = Vec::with_capacity(document.nodes.len());
     for node in &document.nodes {
-        if u32::try_from(node.rank).is_ok_and(|rank| free.iter().any(|(first, last)| (*first..=*last).contains(&rank)))
+        if u32::try_from(node.rank)
+            .is_ok_and(|rank| free.iter().any(|(first, last)| (*first..=*last).contains(&rank)))
         {
             continue;
         }
@@ -242,7 +250,10 @@ fn named(graph: &Graph, text: &str, short: bool) -> Result<Vec<(VertexId, bool)>
             && graph.id(vertex) == node.id
             && graph.size(vertex) == node.size;
         if !same {
-            return Err(Error::invalid(format!("update: vertex {}: is another one here", node.path)));
+            return Err(Error::invalid(format!(
+                "update: vertex {}: is another one here",
+                node.path
+            )));
         }
         all.push((vertex, node.exclusive));
         if short && node.exclusive {
@@ -308,8 +319,15 @@ fn executed(graph: &Graph, text: &str) -> Result<Taken, Error> {
     Ok(all)
 }
 
-fn of_rank(graph: &Graph, rank: u32, host: &str, entry: &Entry<'_>, all: &mut Taken) -> Result<(), Error> {
-    let missing = |what: String| Error { reason: Reason::NotFound, text: format!("R: rank {rank}: {what}") };
+fn of_rank(
+    graph: &Graph,
+    rank: u32,
+    host: &str,
+    entry: &Entry<'_>,
+    all: &mut Taken,
+) -> Result<(), Error> {
+    let missing =
+        |what: String| Error { reason: Reason::NotFound, text: format!("R: rank {rank}: {what}") };
     let rank = i32::try_from(rank).map_err(|_| Error::invalid("R: rank: more than 2^31-1"))?;
     let vertices = graph.of_rank(rank);
     // As upstream: a node of R is one directly below the root.
@@ -336,7 +354,8 @@ fn of_rank(graph: &Graph, rank: u32, host: &str, entry: &Entry<'_>, all: &mut Ta
                         && graph.size(**vertex) == 1
                         && graph.parent(**vertex) == Some(node)
                 };
-                let vertex = vertices.iter().find(is_it).ok_or_else(|| missing(format!("no {kind}{id}")))?;
+                let vertex =
+                    vertices.iter().find(is_it).ok_or_else(|| missing(format!("no {kind}{id}")))?;
                 all.vertices.push((*vertex, true));
                 found += 1;
             }
@@ -361,9 +380,12 @@ mod tests {
             {"id":"1","metadata":{"type":"node","id":0,"paths":{"containment":"/c0/node0"}}},
             {"id":"2","metadata":{"type":"core","id":0,"exclusive":true,"paths":{"containment":"/c0/node0/core0"}}}],
             "edges":[{"source":"0","target":"1"},{"source":"1","target":"2"}]}}"#;
-        // R of RFC 20 has no words for a node without a rank; a placement has none for what is not made of pools.
+        // R of RFC 20 has no words for a node without a rank; a placement has none for what is not
+        // made of pools.
         for (format, stays) in [("rv1", true), ("rlite", true), ("placement", false)] {
-            let options = format!(r#"{{"load_format":"jgf","matcher_policy":"first","match_format":"{format}"}}"#);
+            let options = format!(
+                r#"{{"load_format":"jgf","matcher_policy":"first","match_format":"{format}"}}"#
+            );
             let mut engine = Engine::new(document, &options).unwrap();
             assert!(engine.update_allocate(7, document).is_err(), "{format}");
             assert_eq!((engine.job_count(), engine.info(7).is_err()), (0, true));

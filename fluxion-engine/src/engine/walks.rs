@@ -1,4 +1,5 @@
-//! Random histories, answered with the index and with nothing but walks: the answers must be the same, byte for byte.
+//! Random histories, answered with the index and with nothing but walks: the answers must be the
+//! same, byte for byte.
 
 use std::fmt::Write as _;
 
@@ -22,8 +23,16 @@ const POLICIES: [&str; 13] = [
     "policy=low stop_on_1_matches=true",
     "policy=low node_exclusive=true",
 ];
-const FORMATS: [&str; 8] =
-    ["rv1_nosched", "rlite", "jgf", "simple", "pretty_simple", "rv1", "jgf_shorthand", "rv1_shorthand"];
+const FORMATS: [&str; 8] = [
+    "rv1_nosched",
+    "rlite",
+    "jgf",
+    "simple",
+    "pretty_simple",
+    "rv1",
+    "jgf_shorthand",
+    "rv1_shorthand",
+];
 const CONSTRAINTS: [&str; 6] = [
     r#"{"properties":["a"]}"#,
     r#"{"properties":["^b"]}"#,
@@ -98,7 +107,14 @@ struct Writer {
 }
 
 impl Writer {
-    fn add(&mut self, above: Option<(usize, &str)>, kind: &str, id: usize, rank: i64, more: &str) -> (usize, String) {
+    fn add(
+        &mut self,
+        above: Option<(usize, &str)>,
+        kind: &str,
+        id: usize,
+        rank: i64,
+        more: &str,
+    ) -> (usize, String) {
         let at = self.nodes.len();
         let path = format!("{}/{kind}{id}", above.map_or("", |(_, path)| path));
         self.nodes.push(format!(
@@ -117,23 +133,35 @@ fn document(shape: &Shape) -> String {
     let racks: Vec<(usize, String)> =
         (0..shape.racks).map(|at| writer.add(Some((root, &path)), "rack", at, -1, "")).collect();
     for (at, (sockets, cores, gpus, twin, marks)) in shape.nodes.iter().enumerate() {
-        let (above, over) = racks.get(at % shape.racks.max(1)).cloned().unwrap_or((root, path.clone()));
+        let (above, over) =
+            racks.get(at % shape.racks.max(1)).cloned().unwrap_or((root, path.clone()));
         let id = if *twin { at / 2 } else { at };
         let mut more = String::from(r#","properties":{"#);
-        more.push_str([r#""a":"""#, r#""b":"""#, r#""perf_class":"3""#, ""][usize::from(*marks % 4)]);
+        more.push_str(
+            [r#""a":"""#, r#""b":"""#, r#""perf_class":"3""#, ""][usize::from(*marks % 4)],
+        );
         more.push('}');
         if *marks > 13 {
             more.push_str(r#","status":1"#);
         }
         let rank = i64::try_from(at).unwrap();
-        let (node, place) = writer.add(Some((above, &over)), "node", id, rank, &format!(r#"{more},"name":"node{at}""#));
+        let (node, place) = writer.add(
+            Some((above, &over)),
+            "node",
+            id,
+            rank,
+            &format!(r#"{more},"name":"node{at}""#),
+        );
         let place = place.replace(&format!("node{id}"), &format!("node{at}"));
         let last = writer.nodes.len() - 1;
-        writer.nodes[last] = writer.nodes[last].replace(&format!("/node{id}\""), &format!("/node{at}\""));
+        writer.nodes[last] =
+            writer.nodes[last].replace(&format!("/node{id}\""), &format!("/node{at}\""));
         let size = format!(r#","size":{}"#, shape.size);
         let sockets: Vec<(usize, String)> = match sockets {
             0 => vec![(node, place.clone())],
-            count => (0..*count).map(|at| writer.add(Some((node, &place)), "socket", at, rank, "")).collect(),
+            count => (0..*count)
+                .map(|at| writer.add(Some((node, &place)), "socket", at, rank, ""))
+                .collect(),
         };
         for (socket, (above, over)) in sockets.iter().enumerate() {
             for core in 0..*cores {
@@ -149,19 +177,30 @@ fn document(shape: &Shape) -> String {
         }
     }
     if shape.both_ways {
-        let turned = |edge: &String| edge.replace("source", "to").replace("target", "source").replace("to", "target");
+        let turned = |edge: &String| {
+            edge.replace("source", "to").replace("target", "source").replace("to", "target")
+        };
         let back: Vec<String> = writer.edges.iter().map(turned).collect();
         writer.edges.extend(back);
     }
     if shape.backwards {
         writer.edges.reverse();
     }
-    format!(r#"{{"graph":{{"nodes":[{}],"edges":[{}]}}}}"#, writer.nodes.join(","), writer.edges.join(","))
+    format!(
+        r#"{{"graph":{{"nodes":[{}],"edges":[{}]}}}}"#,
+        writer.nodes.join(","),
+        writer.edges.join(",")
+    )
 }
 
 fn shapes() -> impl Strategy<Value = Shape> {
-    let node =
-        (prop_oneof![3 => Just(0_usize), 1 => 1_usize..3], 1_usize..6, 0_usize..3, prop::bool::weighted(0.1), 0_u8..15);
+    let node = (
+        prop_oneof![3 => Just(0_usize), 1 => 1_usize..3],
+        1_usize..6,
+        0_usize..3,
+        prop::bool::weighted(0.1),
+        0_u8..15,
+    );
     let alike = (1_usize..60, node.clone()).prop_map(|(count, node)| vec![node; count]);
     let mixed = prop::collection::vec(node, 1..50);
     let nodes = prop_oneof![alike, mixed];
@@ -203,14 +242,21 @@ fn resources() -> impl Strategy<Value = String> {
         r#"{"type":"cpu","count":3}"#,
         r#"{"type":"core","count":1},{"type":"cpu","count":2}"#,
     ]);
-    let slot = |parts: &str, count: &str| format!(r#"{{"type":"slot","count":{count},"label":"x","with":[{parts}]}}"#);
-    (parts, count(), count(), exclusive, 0_u8..7).prop_map(move |(parts, one, other, exclusive, form)| match form {
-        0 | 1 => slot(parts, &one),
-        2 | 3 => format!(r#"{{"type":"node","count":{one}{exclusive},"with":[{}]}}"#, slot(parts, &other)),
-        4 => slot(&format!(r#"{{"type":"node","count":{one}}}"#), &other),
-        5 => slot(&format!(r#"{{"type":"node","count":{one},"with":[{parts}]}}"#), &other),
-        _ => format!(r#"{{"type":"core","count":{one}{exclusive}}}"#),
-    })
+    let slot = |parts: &str, count: &str| {
+        format!(r#"{{"type":"slot","count":{count},"label":"x","with":[{parts}]}}"#)
+    };
+    (parts, count(), count(), exclusive, 0_u8..7).prop_map(
+        move |(parts, one, other, exclusive, form)| match form {
+            0 | 1 => slot(parts, &one),
+            2 | 3 => format!(
+                r#"{{"type":"node","count":{one}{exclusive},"with":[{}]}}"#,
+                slot(parts, &other)
+            ),
+            4 => slot(&format!(r#"{{"type":"node","count":{one}}}"#), &other),
+            5 => slot(&format!(r#"{{"type":"node","count":{one},"with":[{parts}]}}"#), &other),
+            _ => format!(r#"{{"type":"core","count":{one}{exclusive}}}"#),
+        },
+    )
 }
 
 fn steps() -> impl Strategy<Value = Step> {
@@ -233,7 +279,8 @@ fn steps() -> impl Strategy<Value = Step> {
 }
 
 fn jobspec(resources: &str, seconds: u64, constraint: Option<&&str>) -> String {
-    let constraint = constraint.map(|constraint| format!(r#","constraints":{constraint}"#)).unwrap_or_default();
+    let constraint =
+        constraint.map(|constraint| format!(r#","constraints":{constraint}"#)).unwrap_or_default();
     format!(
         r#"{{"version":1,"resources":[{resources}],"attributes":{{"system":{{"duration":{seconds}{constraint}}}}},"tasks":[{{"command":["a"],"slot":"x","count":{{"per_slot":1}}}}]}}"#
     )
@@ -257,14 +304,25 @@ fn growth(shape: &Shape, number: usize, cores: usize, new: bool) -> String {
     if cores == 3 {
         writer.add(Some((node.0, &node.1)), "ssd", 0, ranked, "");
     }
-    format!(r#"{{"graph":{{"nodes":[{}],"edges":[{}]}}}}"#, writer.nodes.join(","), writer.edges.join(","))
+    format!(
+        r#"{{"graph":{{"nodes":[{}],"edges":[{}]}}}}"#,
+        writer.nodes.join(","),
+        writer.edges.join(",")
+    )
 }
 
 /// Takes a step. `at` is its number, `granted` what was granted before.
-fn apply(engine: &mut Engine, step: &Step, at: usize, shape: &Shape, granted: &mut Vec<String>) -> String {
+fn apply(
+    engine: &mut Engine,
+    step: &Step,
+    at: usize,
+    shape: &Shape,
+    granted: &mut Vec<String>,
+) -> String {
     let mut out = String::new();
     let node = |rank: usize| {
-        let rack = if shape.racks == 0 { String::new() } else { format!("/rack{}", rank % shape.racks) };
+        let rack =
+            if shape.racks == 0 { String::new() } else { format!("/rack{}", rank % shape.racks) };
         format!("/cluster0{rack}/node{rank}")
     };
     let job = |index: &prop::sample::Index| index.index(at.max(1)) as u64 + 1;
@@ -289,15 +347,24 @@ fn apply(engine: &mut Engine, step: &Step, at: usize, shape: &Shape, granted: &m
             let _ = write!(out, "{:?}", engine.set_status(&node(*rank), *up));
         }
         Step::MarkRanks(rank, more, up) => {
-            let _ = write!(out, "{:?}", engine.set_rank_status(&format!("{rank}-{}", rank + more), *up));
+            let _ = write!(
+                out,
+                "{:?}",
+                engine.set_rank_status(&format!("{rank}-{}", rank + more), *up)
+            );
         }
         Step::Property(rank, core) => {
-            let place = core.map_or_else(|| node(*rank), |core| format!("{}/core{core}", node(*rank)));
+            let place =
+                core.map_or_else(|| node(*rank), |core| format!("{}/core{core}", node(*rank)));
             let _ = write!(out, "{:?}", engine.set_property(&place, "a", ""));
         }
         Step::Again(index) => {
             if !granted.is_empty() {
-                let _ = write!(out, "{:?}", engine.update_allocate(1_000 + at as u64, index.get::<String>(granted)));
+                let _ = write!(
+                    out,
+                    "{:?}",
+                    engine.update_allocate(1_000 + at as u64, index.get::<String>(granted))
+                );
             }
         }
         Step::Update(rank, cores) => {
@@ -326,8 +393,11 @@ fn apply(engine: &mut Engine, step: &Step, at: usize, shape: &Shape, granted: &m
         Step::Clone(resources) => {
             *engine = engine.clone();
             let mut other = engine.clone();
-            let _ =
-                write!(out, "{:?}", other.match_next(MatchOp::AllocateOrElseReserve, &jobspec(resources, 20, None)));
+            let _ = write!(
+                out,
+                "{:?}",
+                other.match_next(MatchOp::AllocateOrElseReserve, &jobspec(resources, 20, None))
+            );
         }
     }
     out
@@ -379,8 +449,9 @@ proptest! {
             children.sort_unstable();
             prop_assert_eq!(visited, children);
         }
-        // What was counted step by step is what is counted anew, but where upstream, and so we, count what was there first: where
-        // the graph changed under jobs, and where what was taken is no job's.
+        // What was counted step by step is what is counted anew, but where upstream, and so we,
+        // count what was there first: where the graph changed under jobs, and where what was taken
+        // is no job's.
         if depends_on_history {
             return Ok(());
         }

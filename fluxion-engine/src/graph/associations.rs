@@ -1,8 +1,9 @@
 //! Edges beside the tree: a vertex that one vertex holds and another leads to as well.
 //!
-//! Recipes make them (ASSOCIATE_IN): a tier of storage that belongs to its rack and to all racks together. A vertex has one
-//! parent, by which it has its path and is counted; whoever looks for resources also comes to it by its associations. They
-//! are few, and one is never found below another, so that no walk goes in a circle or comes to a vertex very often.
+//! Recipes make them (ASSOCIATE_IN): a tier of storage that belongs to its rack and to all racks
+//! together. A vertex has one parent, by which it has its path and is counted; whoever looks for
+//! resources also comes to it by its associations. They are few, and one is never found below
+//! another, so that no walk goes in a circle or comes to a vertex very often.
 
 use std::collections::HashMap;
 
@@ -18,7 +19,11 @@ const ASSOCIATIONS_MAX: usize = 4096;
 impl Graph {
     /// What a vertex leads to although others hold it, in the order of its edges.
     pub fn associates(&self, vertex: VertexId) -> &[VertexId] {
-        if self.associations.is_empty() { &[] } else { self.associations.get(&vertex).map_or(&[], Vec::as_slice) }
+        if self.associations.is_empty() {
+            &[]
+        } else {
+            self.associations.get(&vertex).map_or(&[], Vec::as_slice)
+        }
     }
 
     /// Whether any vertex is led to by more than its parent.
@@ -37,7 +42,9 @@ impl Graph {
             return Ok(());
         }
         if self.associations.values().map(Vec::len).sum::<usize>() > ASSOCIATIONS_MAX {
-            return Err(Error::invalid(format!("graph: more than {ASSOCIATIONS_MAX} vertices with several parents")));
+            return Err(Error::invalid(format!(
+                "graph: more than {ASSOCIATIONS_MAX} vertices with several parents"
+            )));
         }
         let targets: Vec<VertexId> = self.associations.values().flatten().copied().collect();
         for from in self.associations.keys() {

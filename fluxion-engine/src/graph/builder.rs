@@ -9,8 +9,8 @@ use super::{Changes, Cold, Graph, Hot, PoolTypes, TypeId, Types, VertexId, flag}
 use crate::Error;
 use crate::pools::Pools;
 
-/// A vertex to be added. Strings are interned before ([`Builder::kind`], [`Builder::text`]), so that adding a million of
-/// them copies none.
+/// A vertex to be added. Strings are interned before ([`Builder::kind`], [`Builder::text`]), so
+/// that adding a million of them copies none.
 #[derive(Debug, Clone, Copy)]
 pub struct NewVertex {
     /// Its type.
@@ -46,7 +46,8 @@ pub struct Builder {
     paths: GivenPaths,
 }
 
-/// Paths as the document has them, where it has them; one text, so that a large document costs one allocation.
+/// Paths as the document has them, where it has them; one text, so that a large document costs one
+/// allocation.
 #[derive(Debug, Default)]
 struct GivenPaths {
     text: String,
@@ -97,7 +98,12 @@ impl Builder {
             pools: Pools::default(),
             changes: Changes::default(),
         };
-        Builder { graph, edges: Vec::with_capacity(vertices), is_tree: true, paths: GivenPaths::default() }
+        Builder {
+            graph,
+            edges: Vec::with_capacity(vertices),
+            is_tree: true,
+            paths: GivenPaths::default(),
+        }
     }
 
     /// The number of a type, new or known.
@@ -111,7 +117,10 @@ impl Builder {
     }
 
     /// The number of a set of properties, new or known.
-    pub fn properties<'a>(&mut self, properties: impl IntoIterator<Item = (&'a str, &'a str)>) -> PropertySet {
+    pub fn properties<'a>(
+        &mut self,
+        properties: impl IntoIterator<Item = (&'a str, &'a str)>,
+    ) -> PropertySet {
         self.graph.texts.intern_set(properties)
     }
 
@@ -140,8 +149,8 @@ impl Builder {
         (0..levels).try_fold(vertex, |at, _| self.graph.parent(at))
     }
 
-    /// Adds a containment edge. The order of a vertex's edges is the order in which its children are visited. Where several lead
-    /// to a vertex, [`super::spanning`] has what each is for.
+    /// Adds a containment edge. The order of a vertex's edges is the order in which its children
+    /// are visited. Where several lead to a vertex, [`super::spanning`] has what each is for.
     pub fn edge(&mut self, source: VertexId, target: VertexId) {
         let parent = &mut self.graph.hot[target.index()].parent;
         if *parent == VertexId::NONE {
@@ -166,7 +175,8 @@ impl Builder {
         }
     }
 
-    /// Says what the document gives as the path of a vertex. Not needed where it is the parent's path and the name.
+    /// Says what the document gives as the path of a vertex. Not needed where it is the parent's
+    /// path and the name.
     pub fn given_path(&mut self, vertex: VertexId, path: &str) {
         self.paths.set(vertex, path);
     }
@@ -197,7 +207,8 @@ impl Builder {
     }
 }
 
-/// The vertex that holds all others: the one whose path has one component, else the one without a parent.
+/// The vertex that holds all others: the one whose path has one component, else the one without a
+/// parent.
 fn root(graph: &Graph, paths: &GivenPaths) -> Result<VertexId, Error> {
     let is_root = |vertex: &VertexId| match paths.get(*vertex) {
         Some(path) => path.matches('/').count() == 1,
@@ -231,7 +242,8 @@ fn has_circle(graph: &Graph) -> bool {
 impl Graph {
     /// Stores a vertex without edges.
     pub(super) fn push(&mut self, vertex: NewVertex) -> Result<VertexId, Error> {
-        let id = VertexId::next(self.hot.len()).ok_or_else(|| Error::invalid("graph: more than 2^32-2 vertices"))?;
+        let id = VertexId::next(self.hot.len())
+            .ok_or_else(|| Error::invalid("graph: more than 2^32-2 vertices"))?;
         self.changes.revision += 1;
         self.hot.push(Hot {
             id: vertex.id,
@@ -259,7 +271,10 @@ impl Graph {
         let mut seen = HashSet::with_capacity(edges.len());
         for (source, target) in edges {
             if source == target {
-                return Err(Error::invalid(format!("edge: {} leads to itself", self.told(*source))));
+                return Err(Error::invalid(format!(
+                    "edge: {} leads to itself",
+                    self.told(*source)
+                )));
             }
             if !seen.insert((source, target)) {
                 let (source, target) = (self.told(*source), self.told(*target));
@@ -274,16 +289,21 @@ impl Graph {
         format!("vertex {} ({})", self.uniq_id(vertex), self.name(vertex))
     }
 
-    /// Keeps the edges that form the tree, and notes what others are for. An edge that leads up further than to what holds its
-    /// source directly closes a circle, and is refused.
+    /// Keeps the edges that form the tree, and notes what others are for. An edge that leads up
+    /// further than to what holds its source directly closes a circle, and is refused.
     fn span(&mut self, edges: &mut Vec<(VertexId, VertexId)>, by_walk: bool) -> Result<(), Error> {
         let roles = if by_walk {
-            let pairs: Vec<(usize, usize)> = edges.iter().map(|(from, to)| (from.index(), to.index())).collect();
+            let pairs: Vec<(usize, usize)> =
+                edges.iter().map(|(from, to)| (from.index(), to.index())).collect();
             spanning::roles(self.hot.len(), &pairs, &[self.root.index()])
         } else {
             let mut is_seen = vec![false; self.hot.len()];
-            let mut has_parent = |target: VertexId| std::mem::replace(&mut is_seen[target.index()], true);
-            edges.iter().map(|(_, target)| if has_parent(*target) { Role::Beside } else { Role::Tree }).collect()
+            let mut has_parent =
+                |target: VertexId| std::mem::replace(&mut is_seen[target.index()], true);
+            edges
+                .iter()
+                .map(|(_, target)| if has_parent(*target) { Role::Beside } else { Role::Tree })
+                .collect()
         };
         self.hot.iter_mut().for_each(|vertex| vertex.parent = VertexId::NONE);
         for ((source, target), role) in edges.iter().zip(&roles) {
@@ -298,10 +318,12 @@ impl Graph {
             }
         }
         let leads_up = |(source, target): &(VertexId, VertexId)| {
-            self.parent(*source) != Some(*target) && self.way_up(*source).any(|above| above == *target)
+            self.parent(*source) != Some(*target)
+                && self.way_up(*source).any(|above| above == *target)
         };
         let is_beside = |role: &Role| matches!(role, Role::Back | Role::Beside);
-        let closing = edges.iter().zip(&roles).find(|(edge, role)| is_beside(role) && leads_up(edge));
+        let closing =
+            edges.iter().zip(&roles).find(|(edge, role)| is_beside(role) && leads_up(edge));
         if let Some(((source, target), _)) = closing {
             let (source, target) = (self.told(*source), self.told(*target));
             return Err(Error::invalid(format!("edge: {source} to {target}: closes a circle")));
@@ -344,7 +366,9 @@ impl Graph {
     }
 
     fn follows(&self, vertex: VertexId, path: &str, given: &GivenPaths) -> bool {
-        let Some(front) = path.strip_suffix(&*self.name(vertex)).and_then(|rest| rest.strip_suffix('/')) else {
+        let Some(front) =
+            path.strip_suffix(&*self.name(vertex)).and_then(|rest| rest.strip_suffix('/'))
+        else {
             return false;
         };
         match self.parent(vertex) {

@@ -4,14 +4,19 @@ use super::{Graph, NewVertex, PropertySet, TextId, TypeId, VertexId, flag};
 use crate::Error;
 
 impl Graph {
-    /// Sets the size of a node's pool of a type, which is created if there is none. Returns what it was.
+    /// Sets the size of a node's pool of a type, which is created if there is none. Returns what it
+    /// was.
     pub fn resize(&mut self, rank: u32, kind: &str, size: u64) -> Result<u64, Error> {
         let row = self.row(rank)?;
         let node = self.pools.vertices()[row];
         let type_id = self.types.intern(kind)?;
-        let pools: Vec<VertexId> = self.children(node).iter().copied().filter(|id| self.kind(*id) == type_id).collect();
+        let pools: Vec<VertexId> =
+            self.children(node).iter().copied().filter(|id| self.kind(*id) == type_id).collect();
         if let Some(whole) = pools.iter().find(|id| !self.is_pool(**id)) {
-            return Err(Error::invalid(format!("vertex {}: is handed out whole, not a pool", self.path(*whole))));
+            return Err(Error::invalid(format!(
+                "vertex {}: is handed out whole, not a pool",
+                self.path(*whole)
+            )));
         }
         if pools.is_empty() && size > 0 {
             let vertex = NewVertex {
@@ -31,7 +36,8 @@ impl Graph {
             self.link(node, id);
         } else {
             self.changes.revision += 1;
-            // Several pools of a type on one node count as one; the first then stands for all of them.
+            // Several pools of a type on one node count as one; the first then stands for all of
+            // them.
             for (at, id) in pools.iter().enumerate() {
                 self.hot[id.index()].size = if at == 0 { size } else { 0 };
             }
@@ -45,7 +51,9 @@ impl Graph {
 
     /// The row of a rank, or that there is none.
     pub(crate) fn row(&self, rank: u32) -> Result<usize, Error> {
-        self.pools.position(rank).ok_or_else(|| Error::not_found(format!("rank {rank}: there is no such node")))
+        self.pools
+            .position(rank)
+            .ok_or_else(|| Error::not_found(format!("rank {rank}: there is no such node")))
     }
 
     /// Rows and columns of the pools, for a graph that was just built.
@@ -63,13 +71,19 @@ impl Graph {
 
     /// Gives a node its row.
     pub(super) fn enter_row(&mut self, vertex: VertexId) -> Result<(), Error> {
-        let Some(rank) = u32::try_from(self.rank(vertex)).ok().filter(|_| self.is_node(vertex)) else { return Ok(()) };
+        let Some(rank) = u32::try_from(self.rank(vertex)).ok().filter(|_| self.is_node(vertex))
+        else {
+            return Ok(());
+        };
         if self.pools.position(rank).is_none() {
             let up = self.is_up(vertex);
             self.pools.insert_row(rank, vertex, up);
             self.enter_parts(rank, vertex);
         } else if self.has_pool_types() {
-            return Err(Error::invalid(format!("graph: vertex {}: another node has its rank", self.path(vertex))));
+            return Err(Error::invalid(format!(
+                "graph: vertex {}: another node has its rank",
+                self.path(vertex)
+            )));
         }
         Ok(())
     }
@@ -77,7 +91,8 @@ impl Graph {
     /// Puts a node into the parts that the vertices between it and the root stand for.
     fn enter_parts(&mut self, rank: u32, node: VertexId) {
         let Some(row) = self.pools.position(rank).filter(|_| self.has_pool_types()) else { return };
-        let above: Vec<VertexId> = self.way_up(node).skip(1).filter(|above| self.parent(*above).is_some()).collect();
+        let above: Vec<VertexId> =
+            self.way_up(node).skip(1).filter(|above| self.parent(*above).is_some()).collect();
         for above in above {
             let (level, part) = (self.kind_name(above).to_owned(), self.path(above));
             self.pools.set_part(row, &level, Some(&part));
@@ -90,7 +105,9 @@ impl Graph {
         if !self.is_pool_below(self.kind_name(vertex), self.kind(parent)) {
             return Ok(());
         }
-        let wrong = |what: &str| Err(Error::invalid(format!("graph: vertex {}: {what}", self.path(vertex))));
+        let wrong = |what: &str| {
+            Err(Error::invalid(format!("graph: vertex {}: {what}", self.path(vertex))))
+        };
         let Some(row) = self.position_of(parent).filter(|_| self.is_node(parent)) else {
             return wrong("a pool must lie directly below a node that has a rank");
         };
@@ -118,7 +135,9 @@ impl Graph {
     /// A pool vertex was marked up or down, if it was not so before.
     pub(super) fn mark_pool(&mut self, pool: VertexId, was_up: bool) {
         let up = self.is_marked_up(pool);
-        let Some(row) = self.parent(pool).and_then(|parent| self.position_of(parent)).filter(|_| up != was_up) else {
+        let Some(row) =
+            self.parent(pool).and_then(|parent| self.position_of(parent)).filter(|_| up != was_up)
+        else {
             return;
         };
         let (kind, units) = (self.kind(pool), self.size(pool));

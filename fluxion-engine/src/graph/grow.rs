@@ -36,7 +36,11 @@ struct Addition<'a> {
 }
 
 impl<'a> Addition<'a> {
-    fn new(nodes: &'a [NodeText<'a>], edges: &[(usize, usize)], placed: HashMap<usize, VertexId>) -> Self {
+    fn new(
+        nodes: &'a [NodeText<'a>],
+        edges: &[(usize, usize)],
+        placed: HashMap<usize, VertexId>,
+    ) -> Self {
         // Walks begin at what is there, the root first.
         let mut starts: Vec<usize> = placed.keys().copied().collect();
         starts.sort_unstable_by_key(|at| nodes[*at].path.matches('/').count());
@@ -56,7 +60,10 @@ impl<'a> Addition<'a> {
         let path = |at: usize| &nodes[at].path;
         for (source, target) in &self.edges {
             if parent[*target].replace(*source).is_some() {
-                return Err(Error::invalid(format!("graph: vertex {}: has two parents", path(*target))));
+                return Err(Error::invalid(format!(
+                    "graph: vertex {}: has two parents",
+                    path(*target)
+                )));
             }
             children[*source].push(*target);
         }
@@ -78,9 +85,13 @@ impl<'a> Addition<'a> {
 }
 
 impl Graph {
-    /// Adds vertices that are not there yet, with edges as pairs of indices into them. A vertex is there if one of its path
-    /// and rank is. All or nothing.
-    pub(crate) fn grow(&mut self, nodes: &[NodeText<'_>], edges: &[(usize, usize)]) -> Result<(), Error> {
+    /// Adds vertices that are not there yet, with edges as pairs of indices into them. A vertex is
+    /// there if one of its path and rank is. All or nothing.
+    pub(crate) fn grow(
+        &mut self,
+        nodes: &[NodeText<'_>],
+        edges: &[(usize, usize)],
+    ) -> Result<(), Error> {
         let mut addition = self.addition(nodes, edges);
         let order = addition.order()?;
         self.check(&addition, &order)?;
@@ -99,12 +110,14 @@ impl Graph {
     }
 
     fn addition<'a>(&self, nodes: &'a [NodeText<'a>], edges: &[(usize, usize)]) -> Addition<'a> {
-        let known = |(at, node): (usize, &NodeText<'_>)| Some((at, self.find(&node.path, node.rank)?));
+        let known =
+            |(at, node): (usize, &NodeText<'_>)| Some((at, self.find(&node.path, node.rank)?));
         Addition::new(nodes, edges, nodes.iter().enumerate().filter_map(known).collect())
     }
 
-    /// As upstream, which keeps the edges below a vertex by weight and `uniq_id`: two of one weight cannot have the same, and new
-    /// ones weigh nothing. `weighs`: whether a grant gave the edge to this vertex a weight.
+    /// As upstream, which keeps the edges below a vertex by weight and `uniq_id`: two of one weight
+    /// cannot have the same, and new ones weigh nothing. `weighs`: whether a grant gave the edge to
+    /// this vertex a weight.
     pub(crate) fn check_uniq_ids(
         &self,
         nodes: &[NodeText<'_>],
@@ -113,23 +126,32 @@ impl Graph {
     ) -> Result<(), Error> {
         let addition = self.addition(nodes, edges);
         let mut new = HashSet::new();
-        for (parent, at) in addition.edges.iter().filter(|(_, at)| !addition.placed.contains_key(at)) {
+        for (parent, at) in
+            addition.edges.iter().filter(|(_, at)| !addition.placed.contains_key(at))
+        {
             let uniq_id = nodes[*at].uniq_id;
             let above = addition.placed.get(parent).map_or(&[][..], |above| self.children(*above));
-            let is_taken = above.iter().any(|child| self.uniq_id(*child) == uniq_id && !weighs(*child));
+            let is_taken =
+                above.iter().any(|child| self.uniq_id(*child) == uniq_id && !weighs(*child));
             if is_taken || !new.insert((*parent, uniq_id)) {
-                let text = format!("graph: vertex {}: uniq_id {uniq_id}: a sibling has it", nodes[*at].path);
+                let text = format!(
+                    "graph: vertex {}: uniq_id {uniq_id}: a sibling has it",
+                    nodes[*at].path
+                );
                 return Err(Error { reason: Reason::Exists, text });
             }
         }
         Ok(())
     }
 
-    /// Unlinks a vertex and everything below it. What is held there stays with the jobs; units of pools are lost. Returns
-    /// the jobs that lost some, each once for every claim.
+    /// Unlinks a vertex and everything below it. What is held there stays with the jobs; units of
+    /// pools are lost. Returns the jobs that lost some, each once for every claim.
     pub fn cut(&mut self, top: VertexId) -> Result<Vec<u64>, Error> {
         let Some(parent) = self.parent(top) else {
-            return Err(Error::invalid(format!("vertex {}: the root cannot be removed", self.path(top))));
+            return Err(Error::invalid(format!(
+                "vertex {}: the root cannot be removed",
+                self.path(top)
+            )));
         };
         let mut losers = Vec::new();
         self.changes.revision += 1;
@@ -146,7 +168,8 @@ impl Graph {
             self.edge_count -= if self.leads_back(id) { 2 } else { 1 };
             self.hot[id.index()].flags |= flag::GONE;
         }
-        let (from, count) = (self.hot[parent.index()].child_from as usize, self.children(parent).len());
+        let (from, count) =
+            (self.hot[parent.index()].child_from as usize, self.children(parent).len());
         let list = &mut self.children[from..from + count];
         if let Some(at) = list.iter().position(|child| *child == top) {
             list[at..].rotate_left(1);
@@ -162,10 +185,15 @@ impl Graph {
     }
 
     /// What could fail while inserting is found out before.
-    fn check(&self, addition: &Addition<'_>, order: &[(usize, Option<usize>)]) -> Result<(), Error> {
+    fn check(
+        &self,
+        addition: &Addition<'_>,
+        order: &[(usize, Option<usize>)],
+    ) -> Result<(), Error> {
         let Addition { nodes, edges, placed, .. } = addition;
         let mut node_ranks = HashMap::new();
-        let mut levels: HashMap<usize, usize> = placed.iter().map(|(at, id)| (*at, self.level(*id))).collect();
+        let mut levels: HashMap<usize, usize> =
+            placed.iter().map(|(at, id)| (*at, self.level(*id))).collect();
         for (at, parent) in order.iter().filter(|(at, _)| !placed.contains_key(at)) {
             let node = &nodes[*at];
             let wrong = |what: &str| Error::invalid(format!("graph: vertex {}: {what}", node.path));
@@ -209,7 +237,9 @@ impl Graph {
             rank: node.rank,
             size: node.size,
             unit: TextId::EMPTY,
-            properties: self.texts.intern_set(node.properties.iter().map(|(name, value)| (&**name, &**value))),
+            properties: self
+                .texts
+                .intern_set(node.properties.iter().map(|(name, value)| (&**name, &**value))),
             up: node.up,
         };
         let id = self.push(vertex)?;
@@ -227,8 +257,9 @@ impl Graph {
         Ok(id)
     }
 
-    /// Adds an edge. Where there is no room left beside the other children they all move to the end of the array, with
-    /// twice the room, so that adding node after node does not copy the machine each time.
+    /// Adds an edge. Where there is no room left beside the other children they all move to the end
+    /// of the array, with twice the room, so that adding node after node does not copy the machine
+    /// each time.
     pub(super) fn link(&mut self, parent: VertexId, child: VertexId) {
         let above = self.hot[parent.index()];
         let (from, count) = (above.child_from as usize, above.child_count as usize);

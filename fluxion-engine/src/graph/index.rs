@@ -22,7 +22,10 @@ impl Graph {
             }
         } else {
             // Paths of this graph do not follow from its names: each is looked at.
-            found.extend(self.vertices().filter(|vertex| self.is_linked(*vertex) && *self.path(*vertex) == *path));
+            found.extend(
+                self.vertices()
+                    .filter(|vertex| self.is_linked(*vertex) && *self.path(*vertex) == *path),
+            );
         }
         found.sort_unstable();
         found
@@ -45,7 +48,8 @@ impl Graph {
         if rank < 0 || !self.odd_paths.is_empty() {
             return self.at_path(path).into_iter().find(|id| self.rank(*id) == rank);
         }
-        // Only what lies below the tops of the rank is looked at: a machine that grows node by node is not searched each time.
+        // Only what lies below the tops of the rank is looked at: a machine that grows node by node
+        // is not searched each time.
         let mut found = Vec::new();
         for top in self.rank_tops(rank) {
             let above = self.parent(*top).map_or_else(String::new, |above| self.path(above));
@@ -67,10 +71,12 @@ impl Graph {
         if id < 0 {
             return if id == -1 { Some(rest) } else { rest.strip_prefix(&*id.to_string()) };
         }
-        // The digits of a number, without a string of its own: this runs once for each vertex that is not meant.
+        // The digits of a number, without a string of its own: this runs once for each vertex that
+        // is not meant.
         let digits = id.checked_ilog10().unwrap_or(0) as usize + 1;
         let (number, rest) = rest.split_at_checked(digits)?;
-        let plain = number.bytes().all(|byte| byte.is_ascii_digit()) && (digits == 1 || !number.starts_with('0'));
+        let plain = number.bytes().all(|byte| byte.is_ascii_digit())
+            && (digits == 1 || !number.starts_with('0'));
         (plain && number.parse() == Ok(id)).then_some(rest)
     }
 
@@ -88,12 +94,17 @@ impl Graph {
     /// The vertex that stands for a rank: the one with the shortest path.
     pub fn top_of_rank(&self, rank: i32) -> Option<VertexId> {
         let tops = self.rank_tops(rank);
-        if let [top] = tops { Some(*top) } else { tops.iter().copied().min_by_key(|top| self.path(*top).len()) }
+        if let [top] = tops {
+            Some(*top)
+        } else {
+            tops.iter().copied().min_by_key(|top| self.path(*top).len())
+        }
     }
 
     /// All ranks, ascending.
     pub fn ranks(&self) -> Vec<i32> {
-        let mut ranks: Vec<i32> = self.index.rank_tops.keys().copied().filter(|rank| *rank >= 0).collect();
+        let mut ranks: Vec<i32> =
+            self.index.rank_tops.keys().copied().filter(|rank| *rank >= 0).collect();
         ranks.sort_unstable();
         ranks
     }
@@ -169,7 +180,11 @@ mod tests {
         ];
         let edges = [(0, 1), (0, 12), (1, 3), (0, 4), (0, 5)]
             .map(|(source, target)| format!(r#"{{"source":"{source}","target":"{target}"}}"#));
-        let text = format!(r#"{{"graph":{{"nodes":[{}],"edges":[{}]}}}}"#, nodes.join(","), edges.join(","));
+        let text = format!(
+            r#"{{"graph":{{"nodes":[{}],"edges":[{}]}}}}"#,
+            nodes.join(","),
+            edges.join(",")
+        );
         jgf::read(&text, PoolTypes::default()).unwrap()
     }
 
@@ -181,7 +196,15 @@ mod tests {
             assert_eq!(graph.find(&graph.path(vertex), graph.rank(vertex)), Some(vertex));
         }
         assert_eq!(graph.at_path("/cluster0/twin").len(), 2);
-        for path in ["", "/", "cluster0", "/cluster0/", "/cluster0/node", "/cluster0/node01", "/cluster0/node1/core"] {
+        for path in [
+            "",
+            "/",
+            "cluster0",
+            "/cluster0/",
+            "/cluster0/node",
+            "/cluster0/node01",
+            "/cluster0/node1/core",
+        ] {
             assert_eq!(graph.at_path(path), [], "{path}");
         }
         assert_eq!(graph.find("/cluster0/node1", 1), None);
@@ -203,7 +226,11 @@ mod tests {
                     edges.push(format!(r#"{{"source":"{}","target":"{at}"}}"#, at - 1));
                 }
             }
-            format!(r#"{{"graph":{{"nodes":[{}],"edges":[{}]}}}}"#, nodes.join(","), edges.join(","))
+            format!(
+                r#"{{"graph":{{"nodes":[{}],"edges":[{}]}}}}"#,
+                nodes.join(","),
+                edges.join(",")
+            )
         };
         let mut graph = jgf::read(&chain(256), PoolTypes::default()).unwrap();
         assert!(jgf::read(&chain(257), PoolTypes::default()).unwrap_err().text.contains("levels"));

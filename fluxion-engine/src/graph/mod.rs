@@ -1,20 +1,25 @@
-//! What there is: vertices in an arena, each below one parent (containment), found by path and by rank.
+//! What there is: vertices in an arena, each below one parent (containment), found by path and by
+//! rank.
 //!
 //! # The layout, and why it is fast
 //!
-//! A machine of 16,384 nodes has 1.65 million vertices, almost all of them cores that differ in two numbers. So:
+//! A machine of 16,384 nodes has 1.65 million vertices, almost all of them cores that differ in two
+//! numbers. So:
 //!
-//! - A vertex is a 32-bit index. What a walk looks at (`Hot`, 40 bytes) lies apart from what only a writer needs
-//!   (`Cold`, 32 bytes); a walk over the cores of a node reads consecutive cache lines.
+//! - A vertex is a 32-bit index. What a walk looks at (`Hot`, 40 bytes) lies apart from what only a
+//!   writer needs (`Cold`, 32 bytes); a walk over the cores of a node reads consecutive cache
+//!   lines.
 //! - The children of a vertex lie side by side in one array, in the order of its out-edges.
-//! - Strings and property sets are kept once, and a name that is basename and id is not kept at all. Paths are put together
-//!   from names when somebody wants to read one; only those that do not follow from names are kept.
+//! - Strings and property sets are kept once, and a name that is basename and id is not kept at
+//!   all. Paths are put together from names when somebody wants to read one; only those that do not
+//!   follow from names are kept.
 //! - A rank is found by the topmost of its vertices; the others lie below it.
-//! - Nothing here says who holds what. That is in `crate::schedule`, which has an entry only for vertices that somebody
-//!   holds, or will hold; an idle machine costs nothing but its vertices.
+//! - Nothing here says who holds what. That is in `crate::schedule`, which has an entry only for
+//!   vertices that somebody holds, or will hold; an idle machine costs nothing but its vertices.
 //!
-//! A vertex that is removed stays behind, unlinked, as upstream leaves it, so that what jobs still hold of it can be given back.
-//! A graph with pools, of which nobody holds vertices, drops such vertices when they are the most (`compact`).
+//! A vertex that is removed stays behind, unlinked, as upstream leaves it, so that what jobs still
+//! hold of it can be given back. A graph with pools, of which nobody holds vertices, drops such
+//! vertices when they are the most (`compact`).
 
 mod alike;
 mod associations;
@@ -206,8 +211,9 @@ impl Graph {
         &self.children[hot.child_from as usize..][..hot.child_count as usize]
     }
 
-    /// Whether an edge leads back from a vertex to what holds it. It is never walked, but seen: upstream counts on no vertex
-    /// with such an edge being a leaf, and takes the type of what it leads to for that of a child.
+    /// Whether an edge leads back from a vertex to what holds it. It is never walked, but seen:
+    /// upstream counts on no vertex with such an edge being a leaf, and takes the type of what it
+    /// leads to for that of a child.
     #[inline]
     pub fn leads_back(&self, vertex: VertexId) -> bool {
         self.hot[vertex.index()].flags & flag::BACK != 0
@@ -287,7 +293,9 @@ impl Graph {
     pub(crate) fn has_plain_name(&self, vertex: VertexId) -> bool {
         match self.cold[vertex.index()].name {
             None => self.id(vertex) != -1,
-            Some(name) => *self.texts.get(name) == *format!("{}{}", self.basename(vertex), self.id(vertex)),
+            Some(name) => {
+                *self.texts.get(name) == *format!("{}{}", self.basename(vertex), self.id(vertex))
+            }
         }
     }
 
@@ -300,7 +308,11 @@ impl Graph {
 
     /// Subsystem and path, where a vertex has a path in other subsystems than containment.
     pub fn other_paths(&self, vertex: VertexId) -> &[OtherPath] {
-        if self.other_paths.is_empty() { &[] } else { self.other_paths.get(&vertex).map_or(&[], Vec::as_slice) }
+        if self.other_paths.is_empty() {
+            &[]
+        } else {
+            self.other_paths.get(&vertex).map_or(&[], Vec::as_slice)
+        }
     }
 
     /// Appends the path of a vertex.
@@ -333,7 +345,8 @@ impl Graph {
         self.changes.properties
     }
 
-    /// Whether properties have changed since the last call, and which vertices were marked up or down.
+    /// Whether properties have changed since the last call, and which vertices were marked up or
+    /// down.
     pub(crate) fn take_changes(&mut self) -> (bool, Vec<VertexId>) {
         (std::mem::take(&mut self.changes.properties), std::mem::take(&mut self.changes.marked))
     }

@@ -1,8 +1,9 @@
 //! Which edges of a document form the tree.
 //!
-//! Documents may have edges both ways: down to what a vertex holds ("contains"), and back up to what holds it ("in"). Upstream
-//! reads all of them alike; its walks go down by each edge that does not lead to where they are or have been. So the tree is
-//! what a walk from the root, with the edges of each vertex in their order, comes to first. What leads back up is never walked.
+//! Documents may have edges both ways: down to what a vertex holds ("contains"), and back up to
+//! what holds it ("in"). Upstream reads all of them alike; its walks go down by each edge that does
+//! not lead to where they are or have been. So the tree is what a walk from the root, with the
+//! edges of each vertex in their order, comes to first. What leads back up is never walked.
 
 /// What an edge is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,8 +18,8 @@ pub(super) enum Role {
     Unreached,
 }
 
-/// The roles of edges between `count` vertices, as pairs of positions, in order. Walks begin at `starts`, and then where none
-/// has come to.
+/// The roles of edges between `count` vertices, as pairs of positions, in order. Walks begin at
+/// `starts`, and then where none has come to.
 pub(super) fn roles(count: usize, edges: &[(usize, usize)], starts: &[usize]) -> Vec<Role> {
     let (mut from, mut sorted) = (vec![0_usize; count + 1], vec![0_usize; edges.len()]);
     for (source, _) in edges {
@@ -79,6 +80,9 @@ mod tests {
         let both = [(0, 1), (0, 2), (1, 3), (2, 3), (3, 1), (3, 2)];
         assert_eq!(roles(4, &both, &[0]), [Tree, Beside, Tree, Back, Back, Tree]);
         // What the root does not lead to, and itself.
-        assert_eq!(roles(4, &[(2, 3), (3, 2), (3, 1), (1, 1), (2, 0)], &[0]), [Tree, Back, Unreached, Back, Unreached]);
+        assert_eq!(
+            roles(4, &[(2, 3), (3, 2), (3, 1), (1, 1), (2, 0)], &[0]),
+            [Tree, Back, Unreached, Back, Unreached]
+        );
     }
 }

@@ -62,7 +62,10 @@ impl Texts {
     }
 
     /// The set of these properties; of a name that occurs twice the last counts.
-    pub(crate) fn intern_set<'a>(&mut self, properties: impl IntoIterator<Item = (&'a str, &'a str)>) -> PropertySet {
+    pub(crate) fn intern_set<'a>(
+        &mut self,
+        properties: impl IntoIterator<Item = (&'a str, &'a str)>,
+    ) -> PropertySet {
         let mut set: Properties = Vec::new();
         for (name, value) in properties {
             match set.binary_search_by(|(known, _)| (**known).cmp(name)) {

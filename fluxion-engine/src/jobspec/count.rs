@@ -42,9 +42,9 @@ impl Count {
         match self.growth {
             Growth::Add(step) => self.min + (limit - self.min) / step.max(1) * step,
             Growth::Multiply(factor) => climb(self.min, limit, |count| count.checked_mul(factor)),
-            Growth::Power(power) => {
-                climb(self.min, limit, |count| u32::try_from(power).ok().and_then(|power| count.checked_pow(power)))
-            }
+            Growth::Power(power) => climb(self.min, limit, |count| {
+                u32::try_from(power).ok().and_then(|power| count.checked_pow(power))
+            }),
         }
     }
 }

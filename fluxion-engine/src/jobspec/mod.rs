@@ -1,8 +1,9 @@
-//! What is asked: a jobspec (RFC 14 and 25), with the counts and constraints that Fluxion knows, and our own extras.
+//! What is asked: a jobspec (RFC 14 and 25), with the counts and constraints that Fluxion knows,
+//! and our own extras.
 //!
-//! In JSON or YAML. Reading is strict: an unknown key, one that stands twice, a wrong type or a number out of range is refused
-//! with a text that names the field, and in YAML the line. Tasks are checked for form and then forgotten: they never
-//! influence a match.
+//! In JSON or YAML. Reading is strict: an unknown key, one that stands twice, a wrong type or a
+//! number out of range is refused with a text that names the field, and in YAML the line. Tasks are
+//! checked for form and then forgotten: they never influence a match.
 
 mod count;
 mod read;
@@ -37,7 +38,8 @@ pub enum Hold {
     Eventually,
     /// For ever.
     Endless,
-    /// A duration that no job can have. As upstream this is not found while reading, but when it is to be matched.
+    /// A duration that no job can have. As upstream this is not found while reading, but when it is
+    /// to be matched.
     Refused,
 }
 
@@ -63,7 +65,8 @@ pub struct Extras {
     pub policy: Option<Policy>,
     /// Tiers of ranks, best first; ranks in none of them come last.
     pub prefer: Vec<Vec<(u32, u32)>>,
-    /// Ranks whose parts count where parts may differ by so much only, besides those that may be used.
+    /// Ranks whose parts count where parts may differ by so much only, besides those that may be
+    /// used.
     pub counted: Vec<(u32, u32)>,
     /// How many slots may come to one node.
     pub max_per_node: Vec<Limit>,
@@ -110,7 +113,8 @@ pub struct LevelRule {
     pub labels: Option<Vec<Box<str>>>,
     /// Over how many parts they may be spread.
     pub within: Within,
-    /// They are one of several slices, each in a part of its own choice: which that is does not say which parts count for a skew.
+    /// They are one of several slices, each in a part of its own choice: which that is does not say
+    /// which parts count for a skew.
     pub is_slice: bool,
     /// How many of them together may lie in one part.
     pub max_per_part: Option<u64>,

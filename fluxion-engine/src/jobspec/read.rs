@@ -3,7 +3,10 @@
 use std::borrow::Cow;
 use std::fmt::{Arguments, Display};
 
-use super::{Constraint, Count, Extras, Growth, Hold, Jobspec, LevelRule, Limit, Resource, SlotExtras, Within};
+use super::{
+    Constraint, Count, Extras, Growth, Hold, Jobspec, LevelRule, Limit, Resource, SlotExtras,
+    Within,
+};
 use crate::policy::Policy;
 use crate::pools::Tenancy;
 use crate::tree::{Node, wrong};
@@ -30,7 +33,13 @@ pub(super) fn jobspec(text: &str) -> Result<Jobspec, Error> {
     if resources.is_empty() {
         return Err(wrong(listed, "resources", "empty"));
     }
-    let mut all = Jobspec { resources, hold: Hold::Endless, constraint: None, queue: None, extras: Extras::default() };
+    let mut all = Jobspec {
+        resources,
+        hold: Hold::Endless,
+        constraint: None,
+        queue: None,
+        extras: Extras::default(),
+    };
     attributes(require(&document, top, "jobspec", "attributes")?, &mut all)?;
     Ok(all)
 }
@@ -47,9 +56,11 @@ fn resource(value: &Node<'_>, at: Arguments<'_>, depth: usize) -> Result<Resourc
     let fields = map(value, at)?;
     only(fields, at, &["type", "count", "unit", "exclusive", "with", "label", "id"])?;
     let kind = scalar(require(value, fields, at, "type")?, format_args!("{at}: type"))?;
-    let exclusive =
-        get(fields, "exclusive").map(|value| bool_of(value, format_args!("{at}: exclusive"))).transpose()?;
-    let label = get(fields, "label").map(|label| scalar(label, format_args!("{at}: label"))).transpose()?;
+    let exclusive = get(fields, "exclusive")
+        .map(|value| bool_of(value, format_args!("{at}: exclusive")))
+        .transpose()?;
+    let label =
+        get(fields, "label").map(|label| scalar(label, format_args!("{at}: label"))).transpose()?;
     if &*kind == "slot" && label.is_none() {
         return Err(wrong(value, format_args!("{at}: label"), "a slot needs one"));
     }
@@ -69,15 +80,19 @@ fn resource(value: &Node<'_>, at: Arguments<'_>, depth: usize) -> Result<Resourc
 fn count(value: &Node<'_>, at: Arguments<'_>) -> Result<Count, Error> {
     if value.is_scalar() {
         let count = value.unsigned();
-        return count.map(Count::exactly).ok_or_else(|| wrong(value, at, "neither an unsigned number nor a range"));
+        return count
+            .map(Count::exactly)
+            .ok_or_else(|| wrong(value, at, "neither an unsigned number nor a range"));
     }
-    let fields = value.map().ok_or_else(|| wrong(value, at, "neither an unsigned number nor a range"))?;
+    let fields =
+        value.map().ok_or_else(|| wrong(value, at, "neither an unsigned number nor a range"))?;
     only(fields, at, &["min", "max", "operator", "operand"])?;
     let number = |name: &str| match get(fields, name) {
         None => Ok(None),
-        Some(value) => {
-            value.unsigned().map(Some).ok_or_else(|| wrong(value, at, format_args!("{name}: not an unsigned number")))
-        }
+        Some(value) => value
+            .unsigned()
+            .map(Some)
+            .ok_or_else(|| wrong(value, at, format_args!("{name}: not an unsigned number"))),
     };
     let wrong = |what: &str| wrong(value, at, what);
     let min = number("min")?.ok_or_else(|| wrong("min: missing"))?;
@@ -113,7 +128,9 @@ fn tasks(value: &Node<'_>) -> Result<(), Error> {
         scalar(require(task, fields, at, "slot")?, format_args!("{at}: slot"))?;
         if let Some(count) = get(fields, "count") {
             let at = format_args!("{at}: count");
-            let [(_, value)] = map(count, at)? else { return Err(wrong(count, at, "not exactly one key")) };
+            let [(_, value)] = map(count, at)? else {
+                return Err(wrong(count, at, "not exactly one key"));
+            };
             scalar(value, at)?;
         }
         if let Some(value) = get(fields, "distribution") {
@@ -124,7 +141,8 @@ fn tasks(value: &Node<'_>) -> Result<(), Error> {
                 scalar(value, format_args!("{at}: attributes"))?;
             }
         }
-        // RFC 14 requires a count, and knows two keys more. Upstream counts keys instead of looking at them.
+        // RFC 14 requires a count, and knows two keys more. Upstream counts keys instead of looking
+        // at them.
         if fields.len() < 3 {
             return Err(wrong(task, at, "count: missing"));
         }
@@ -142,7 +160,9 @@ fn attributes(value: &Node<'_>, into: &mut Jobspec) -> Result<(), Error> {
     let fields = map(value, "attributes")?;
     only(fields, "attributes", &["user", "system"])?;
     let system = match get(fields, "system") {
-        Some(system) if system.map().is_some() || system.list().is_some_and(|list| !list.is_empty()) => {
+        Some(system)
+            if system.map().is_some() || system.list().is_some_and(|list| !list.is_empty()) =>
+        {
             map(system, "attributes.system")?
         }
         // As upstream, which looks for keys wherever there could be some.
@@ -163,7 +183,11 @@ fn attributes(value: &Node<'_>, into: &mut Jobspec) -> Result<(), Error> {
     Ok(())
 }
 
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked to lie in 0..=100 years")]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "checked to lie in 0..=100 years"
+)]
 fn hold(value: &Node<'_>, at: impl Display) -> Result<Hold, Error> {
     let seconds = value.float().ok_or_else(|| wrong(value, at, "not a number"))?;
     if !(0.0..=DURATION_SECONDS_MAX).contains(&seconds) {
@@ -175,12 +199,23 @@ fn hold(value: &Node<'_>, at: impl Display) -> Result<Hold, Error> {
 fn read_extras(value: &Node<'_>, into: &mut Jobspec) -> Result<(), Error> {
     const AT: &str = "attributes.system.fluxion";
     let fields = map(value, AT)?;
-    let known =
-        ["policy", "prefer", "counted", "max_per_node", "end", "slots", "levels", "tenant", "guest", "not_before"];
+    let known = [
+        "policy",
+        "prefer",
+        "counted",
+        "max_per_node",
+        "end",
+        "slots",
+        "levels",
+        "tenant",
+        "guest",
+        "not_before",
+    ];
     only(fields, AT, &known)?;
     if let Some(policy) = get(fields, "policy") {
         let name = scalar(policy, format_args!("{AT}.policy"))?;
-        let known = Policy::parse(&name).ok_or_else(|| wrong(policy, AT, format_args!("policy: unknown {name:?}")))?;
+        let known = Policy::parse(&name)
+            .ok_or_else(|| wrong(policy, AT, format_args!("policy: unknown {name:?}")))?;
         into.extras.policy = Some(known);
     }
     if let Some(tiers) = get(fields, "prefer") {
@@ -197,7 +232,9 @@ fn read_extras(value: &Node<'_>, into: &mut Jobspec) -> Result<(), Error> {
     if ends_eventually(fields, AT)? {
         into.hold = Hold::Eventually;
     }
-    for slots in get(fields, "slots").map_or(Ok(&[][..]), |slots| list(slots, format_args!("{AT}.slots")))? {
+    for slots in
+        get(fields, "slots").map_or(Ok(&[][..]), |slots| list(slots, format_args!("{AT}.slots")))?
+    {
         let read = read_slots(slots)?;
         if into.extras.slots.iter().any(|other| other.label == read.label) {
             return Err(wrong(
@@ -210,7 +247,8 @@ fn read_extras(value: &Node<'_>, into: &mut Jobspec) -> Result<(), Error> {
     }
     if let Some(second) = get(fields, "not_before") {
         let read = second.unsigned().and_then(|second| i64::try_from(second).ok());
-        into.extras.not_before = Some(read.ok_or_else(|| wrong(second, AT, "not_before: not a second"))?);
+        into.extras.not_before =
+            Some(read.ok_or_else(|| wrong(second, AT, "not_before: not a second"))?);
     }
     Ok(())
 }
@@ -221,8 +259,10 @@ fn read_tenancy(value: &Node<'_>, fields: &Fields<'_>, at: &str) -> Result<Tenan
         Some((tenant, None)) => return Err(wrong(tenant, at, "tenant: not an unsigned number")),
         Some((_, tenant)) => tenant,
     };
-    let is_guest = get(fields, "guest").map_or(Ok(false), |guest| bool_of(guest, format_args!("{at}.guest")))?;
-    Tenancy::of(tenant, is_guest).ok_or_else(|| wrong(value, at, "tenant and guest exclude each other"))
+    let is_guest = get(fields, "guest")
+        .map_or(Ok(false), |guest| bool_of(guest, format_args!("{at}.guest")))?;
+    Tenancy::of(tenant, is_guest)
+        .ok_or_else(|| wrong(value, at, "tenant and guest exclude each other"))
 }
 
 fn read_slots(value: &Node<'_>) -> Result<SlotExtras, Error> {
@@ -248,7 +288,9 @@ fn read_slots(value: &Node<'_>) -> Result<SlotExtras, Error> {
 
 /// An idset.
 fn read_ranks(fields: &Fields<'_>, name: &str, at: &str) -> Result<Option<Vec<(u32, u32)>>, Error> {
-    get(fields, name).map(|ranks| idset::parse(&scalar(ranks, format_args!("{at}.{name}"))?)).transpose()
+    get(fields, name)
+        .map(|ranks| idset::parse(&scalar(ranks, format_args!("{at}.{name}"))?))
+        .transpose()
 }
 
 fn read_tiers(value: &Node<'_>, at: &str) -> Result<Vec<Vec<(u32, u32)>>, Error> {
@@ -269,9 +311,11 @@ fn read_limit(value: &Node<'_>) -> Result<Limit, Error> {
     let fields = map(value, AT)?;
     only(fields, AT, &["labels", "count"])?;
     let labels = list(require(value, fields, AT, "labels")?, AT)?;
-    let labels = labels.iter().map(|label| Ok(scalar(label, AT)?.into())).collect::<Result<_, Error>>()?;
+    let labels =
+        labels.iter().map(|label| Ok(scalar(label, AT)?.into())).collect::<Result<_, Error>>()?;
     let count = require(value, fields, AT, "count")?;
-    let count = count.unsigned().ok_or_else(|| wrong(count, AT, "count: not an unsigned number"))?;
+    let count =
+        count.unsigned().ok_or_else(|| wrong(count, AT, "count: not an unsigned number"))?;
     Ok(Limit { labels, count })
 }
 
@@ -287,14 +331,19 @@ fn read_level_rule(value: &Node<'_>) -> Result<LevelRule, Error> {
         }
         None => None,
     };
-    let within = match (get(fields, "within").map(|within| (within, within.text())), get(fields, "part")) {
-        (None, None) => Within::Any,
-        (None, Some(part)) => Within::Part(scalar(part, AT)?.into()),
-        (Some((_, Some(within))), None) if within == "one" => Within::One,
-        (Some((_, Some(within))), None) if within == "fewest" => Within::Fewest,
-        (Some((within, _)), None) => return Err(wrong(within, AT, "within: neither \"one\" nor \"fewest\"")),
-        (Some(_), Some(_)) => return Err(wrong(value, AT, "within and part exclude each other")),
-    };
+    let within =
+        match (get(fields, "within").map(|within| (within, within.text())), get(fields, "part")) {
+            (None, None) => Within::Any,
+            (None, Some(part)) => Within::Part(scalar(part, AT)?.into()),
+            (Some((_, Some(within))), None) if within == "one" => Within::One,
+            (Some((_, Some(within))), None) if within == "fewest" => Within::Fewest,
+            (Some((within, _)), None) => {
+                return Err(wrong(within, AT, "within: neither \"one\" nor \"fewest\""));
+            }
+            (Some(_), Some(_)) => {
+                return Err(wrong(value, AT, "within and part exclude each other"));
+            }
+        };
     let number = |name: &str| match get(fields, name) {
         None => Ok(None),
         Some(number) => match number.unsigned() {
@@ -340,7 +389,12 @@ fn get<'n, 'a>(fields: &'n Fields<'a>, name: &str) -> Option<&'n Node<'a>> {
     fields.iter().find(|(key, _)| key == name).map(|(_, value)| value)
 }
 
-fn require<'n, 'a>(of: &Node<'_>, fields: &'n Fields<'a>, at: impl Display, name: &str) -> Result<&'n Node<'a>, Error> {
+fn require<'n, 'a>(
+    of: &Node<'_>,
+    fields: &'n Fields<'a>,
+    at: impl Display,
+    name: &str,
+) -> Result<&'n Node<'a>, Error> {
     get(fields, name).ok_or_else(|| wrong(of, at, format_args!("{name}: missing")))
 }
 
@@ -358,10 +412,13 @@ mod tests {
 
     fn spec(resources: &str, attributes: &str) -> String {
         let tasks = r#"[{"command":["a"],"slot":"s","count":{"per_slot":1}}]"#;
-        format!(r#"{{"version":1,"resources":{resources},"tasks":{tasks},"attributes":{attributes}}}"#)
+        format!(
+            r#"{{"version":1,"resources":{resources},"tasks":{tasks},"attributes":{attributes}}}"#
+        )
     }
 
-    const SLOT: &str = r#"[{"type":"slot","count":3,"label":"s","with":[{"type":"cpu","count":1000}]}]"#;
+    const SLOT: &str =
+        r#"[{"type":"slot","count":3,"label":"s","with":[{"type":"cpu","count":1000}]}]"#;
 
     #[test]
     fn reads_slots_duration_and_extras() {
@@ -384,9 +441,13 @@ mod tests {
             hold: Some(Hold::Seconds(7)),
         };
         assert_eq!(jobspec(&spec(SLOT, own)).unwrap().extras.slots, [slots]);
-        let counted = r#"{"system":{"fluxion":{"counted":"2","slots":[{"label":"s","counted":"4-5"}]}}}"#;
+        let counted =
+            r#"{"system":{"fluxion":{"counted":"2","slots":[{"label":"s","counted":"4-5"}]}}}"#;
         let counted = jobspec(&spec(SLOT, counted)).unwrap().extras;
-        assert_eq!((counted.counted, counted.slots[0].counted.clone()), (vec![(2, 2)], Some(vec![(4, 5)])));
+        assert_eq!(
+            (counted.counted, counted.slots[0].counted.clone()),
+            (vec![(2, 2)], Some(vec![(4, 5)]))
+        );
         let later = jobspec(&spec(SLOT, r#"{"system":{"fluxion":{"not_before":60}}}"#)).unwrap();
         assert_eq!(later.extras.not_before, Some(60));
         let eventually = spec(SLOT, r#"{"system":{"duration":5,"fluxion":{"end":"eventually"}}}"#);
@@ -414,12 +475,30 @@ mod tests {
             (spec(SLOT, r#"{"system":{"duration":"x"}}"#), "duration"),
             (spec(SLOT, r#"{"system":{"fluxion":{"policy":"best"}}}"#), "policy"),
             (spec(SLOT, r#"{"system":{"fluxion":{"prefer":["x"]}}}"#), "idset"),
-            (spec(SLOT, r#"{"system":{"fluxion":{"not_before":-1}}}"#), "fluxion: not_before: not a second"),
-            (spec(SLOT, r#"{"system":{"fluxion":{"slots":[{"ranks":"0"}]}}}"#), "fluxion.slots: label: missing"),
-            (spec(SLOT, r#"{"system":{"fluxion":{"slots":[{"label":"s","rank":"0"}]}}}"#), "rank: unknown key"),
-            (spec(SLOT, r#"{"system":{"fluxion":{"slots":[{"label":"s","duration":-1}]}}}"#), "slots.duration"),
-            (spec(SLOT, r#"{"system":{"fluxion":{"slots":[{"label":"s","end":"soon"}]}}}"#), "slots.end"),
-            (spec(SLOT, r#"{"system":{"fluxion":{"slots":[{"label":"s"},{"label":"s"}]}}}"#), "twice"),
+            (
+                spec(SLOT, r#"{"system":{"fluxion":{"not_before":-1}}}"#),
+                "fluxion: not_before: not a second",
+            ),
+            (
+                spec(SLOT, r#"{"system":{"fluxion":{"slots":[{"ranks":"0"}]}}}"#),
+                "fluxion.slots: label: missing",
+            ),
+            (
+                spec(SLOT, r#"{"system":{"fluxion":{"slots":[{"label":"s","rank":"0"}]}}}"#),
+                "rank: unknown key",
+            ),
+            (
+                spec(SLOT, r#"{"system":{"fluxion":{"slots":[{"label":"s","duration":-1}]}}}"#),
+                "slots.duration",
+            ),
+            (
+                spec(SLOT, r#"{"system":{"fluxion":{"slots":[{"label":"s","end":"soon"}]}}}"#),
+                "slots.end",
+            ),
+            (
+                spec(SLOT, r#"{"system":{"fluxion":{"slots":[{"label":"s"},{"label":"s"}]}}}"#),
+                "twice",
+            ),
             (spec("[]", "null"), "resources: empty"),
             (spec(SLOT, "null").replace(r#"["a"]"#, r#""a""#), "tasks[0]"),
         ];
@@ -464,6 +543,8 @@ mod tests {
         for _ in 0..40 {
             nested = format!(r#"{{"type":"node","count":1,"with":[{nested}]}}"#);
         }
-        assert!(jobspec(&spec(&format!("[{nested}]"), "null")).unwrap_err().text.contains("levels"));
+        assert!(
+            jobspec(&spec(&format!("[{nested}]"), "null")).unwrap_err().text.contains("levels")
+        );
     }
 }

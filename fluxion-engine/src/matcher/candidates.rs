@@ -12,7 +12,8 @@ use crate::jobspec::{Jobspec, SlotExtras};
 pub(crate) struct Usable {
     /// One per shape, or a single one for all of them.
     sets: SmallVec<[Vec<Bits>; 1]>,
-    /// By shape, what may be used whether or not there is room, and what counts like that; `None`: that is what `sets` has.
+    /// By shape, what may be used whether or not there is room, and what counts like that; `None`:
+    /// that is what `sets` has.
     wide: Option<Vec<Bits>>,
 }
 
@@ -27,7 +28,8 @@ impl Usable {
         Bits::union(self.tiers(shape))
     }
 
-    /// The rows of a shape, also those that were left out because there is no room on them, and those that only count.
+    /// The rows of a shape, also those that were left out because there is no room on them, and
+    /// those that only count.
     pub(crate) fn wide_rows(&self, shape: usize) -> Bits {
         self.wide.as_ref().map_or_else(|| self.rows(shape), |wide| wide[shape].clone())
     }
@@ -37,7 +39,8 @@ impl Usable {
         self.limited(rows).with_width_of(self, rows.len())
     }
 
-    /// The same, as if more had been left out for want of room only: what the other has for `count` shapes.
+    /// The same, as if more had been left out for want of room only: what the other has for `count`
+    /// shapes.
     pub(crate) fn with_width_of(self, other: &Usable, count: usize) -> Usable {
         Usable { wide: Some((0..count).map(|shape| other.wide_rows(shape)).collect()), ..self }
     }
@@ -49,21 +52,34 @@ impl Usable {
             both.intersect(other);
             both
         };
-        let only = |(shape, rows): (usize, &Bits)| self.tiers(shape).iter().map(|tier| both(tier, rows)).collect();
-        let wide = self.wide.as_ref().map(|wide| wide.iter().zip(rows).map(|(wide, rows)| both(wide, rows)).collect());
+        let only = |(shape, rows): (usize, &Bits)| {
+            self.tiers(shape).iter().map(|tier| both(tier, rows)).collect()
+        };
+        let wide = self
+            .wide
+            .as_ref()
+            .map(|wide| wide.iter().zip(rows).map(|(wide, rows)| both(wide, rows)).collect());
         Usable { sets: rows.iter().enumerate().map(only).collect(), wide }
     }
 
     /// The same as far as these shapes, of `count`, may use only some rows.
     pub(crate) fn limited_for(&self, shapes: &[usize], count: usize, rows: &Bits) -> Usable {
-        let of_shape = |shape: usize| if shapes.contains(&shape) { rows.clone() } else { self.wide_rows(shape) };
+        let of_shape = |shape: usize| {
+            if shapes.contains(&shape) { rows.clone() } else { self.wide_rows(shape) }
+        };
         self.limited(&(0..count).map(of_shape).collect::<Vec<Bits>>())
     }
 
     /// What some of the shapes may use.
     pub(crate) fn of_shapes(&self, shapes: &[usize]) -> Usable {
         let sets = shapes.iter().map(|shape| self.tiers(*shape).to_vec()).collect();
-        Usable { sets, wide: self.wide.as_ref().map(|wide| shapes.iter().map(|shape| wide[*shape].clone()).collect()) }
+        Usable {
+            sets,
+            wide: self
+                .wide
+                .as_ref()
+                .map(|wide| shapes.iter().map(|shape| wide[*shape].clone()).collect()),
+        }
     }
 }
 
@@ -88,7 +104,8 @@ pub(crate) fn rows(graph: &Graph, spec: &Jobspec, status: Status) -> Bits {
     rows
 }
 
-/// The rows that slots may use for which more is said than for the whole request, which may use `rows`.
+/// The rows that slots may use for which more is said than for the whole request, which may use
+/// `rows`.
 pub(crate) fn rows_of_slots(graph: &Graph, rows: &Bits, slots: Option<&SlotExtras>) -> Bits {
     let mut own = rows.clone();
     if let Some(ranges) = slots.and_then(|slots| slots.ranks.as_ref()) {
@@ -111,7 +128,8 @@ pub(crate) fn usable<'a>(
         counted.unite(&counted_rows(graph, spec, slots));
         counted
     };
-    let counts_more = !spec.extras.counted.is_empty() || slots.iter().flatten().any(|slots| slots.counted.is_some());
+    let counts_more = !spec.extras.counted.is_empty()
+        || slots.iter().flatten().any(|slots| slots.counted.is_some());
     let wide = counts_more.then(|| slots.iter().copied().map(counted).collect());
     if spec.extras.slots.is_empty() {
         return Usable { sets: smallvec![tiers(graph, &spec.extras.prefer, rows)], wide };

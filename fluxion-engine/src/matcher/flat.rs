@@ -1,8 +1,9 @@
 //! Slots of pool units: each slot takes its units from the pools of one node.
 //!
-//! Each shape has its own rows, tiers of preference and hold; limits on the slots of a node go across shapes. One shape is
-//! placed exactly: if this finds no place, there is none. Several are placed greedily in a few orders ([`several`]), and
-//! where that fails by searches that are exact or give up ([`exact`]): then it is said that nothing is known.
+//! Each shape has its own rows, tiers of preference and hold; limits on the slots of a node go
+//! across shapes. One shape is placed exactly: if this finds no place, there is none. Several are
+//! placed greedily in a few orders ([`several`]), and where that fails by searches that are exact
+//! or give up ([`exact`]): then it is said that nothing is known.
 
 mod earliest;
 mod exact;
@@ -106,15 +107,23 @@ impl<'a> Request<'a> {
     /// The request in this form, or `None` if it asks for more than slots of units.
     pub(crate) fn of(graph: &Graph, spec: &'a Jobspec) -> Result<Option<Self>, Error> {
         let unit = |part: &Resource| {
-            part.with.is_empty() && !part.is_slot() && part.exclusive != Some(true) && graph.is_pool_type(&part.kind)
+            part.with.is_empty()
+                && !part.is_slot()
+                && part.exclusive != Some(true)
+                && graph.is_pool_type(&part.kind)
         };
         let flat = |level: &Resource| level.is_slot() && level.with.iter().all(unit);
         if !spec.resources.iter().all(flat) {
             return Ok(None);
         }
         let tenancy = spec.extras.tenancy;
-        let mut request =
-            Request { shapes: Vec::new(), kinds: Vec::new(), limits: Vec::new(), rules: Vec::new(), tenancy };
+        let mut request = Request {
+            shapes: Vec::new(),
+            kinds: Vec::new(),
+            limits: Vec::new(),
+            rules: Vec::new(),
+            tenancy,
+        };
         for slot in &spec.resources {
             let mut shape = request.shape(graph, slot)?;
             shape.hold = spec.hold;
@@ -122,8 +131,9 @@ impl<'a> Request<'a> {
         }
         for extras in &spec.extras.slots {
             let shape = request.shapes.iter_mut().find(|shape| *shape.label == *extras.label);
-            let shape =
-                shape.ok_or_else(|| Error::invalid(format!("slots: no slot is labelled {:?}", extras.label)))?;
+            let shape = shape.ok_or_else(|| {
+                Error::invalid(format!("slots: no slot is labelled {:?}", extras.label))
+            })?;
             shape.hold = extras.hold.unwrap_or(shape.hold);
             shape.extras = Some(extras);
         }
@@ -132,8 +142,9 @@ impl<'a> Request<'a> {
             request.limits.push(Limit { count: limit.count });
             for label in &limit.labels {
                 let shape = request.shapes.iter_mut().find(|shape| *shape.label == **label);
-                let shape =
-                    shape.ok_or_else(|| Error::invalid(format!("max_per_node: no slot is labelled {label:?}")))?;
+                let shape = shape.ok_or_else(|| {
+                    Error::invalid(format!("max_per_node: no slot is labelled {label:?}"))
+                })?;
                 shape.limits.push(position);
             }
         }
@@ -147,7 +158,9 @@ impl<'a> Request<'a> {
     fn shape(&mut self, graph: &Graph, slot: &'a Resource) -> Result<Shape<'a>, Error> {
         let label = slot.label.as_deref().unwrap_or_default();
         if slot.with.is_empty() {
-            return Err(Error::invalid(format!("resources: slot {label:?}: with: a slot holds at least one resource")));
+            return Err(Error::invalid(format!(
+                "resources: slot {label:?}: with: a slot holds at least one resource"
+            )));
         }
         if self.shapes.iter().any(|shape| shape.label == label) {
             return Err(Error::invalid(format!("slot {label:?}: the label is used twice")));
@@ -157,7 +170,10 @@ impl<'a> Request<'a> {
             if count.min == count.max {
                 Ok(count.min)
             } else {
-                Err(Error::invalid(format!("slot {label:?}: {}: a range is not possible with pools", level.kind)))
+                Err(Error::invalid(format!(
+                    "slot {label:?}: {}: a range is not possible with pools",
+                    level.kind
+                )))
             }
         };
         let count = exact(slot)?;
@@ -166,21 +182,36 @@ impl<'a> Request<'a> {
         }
         let mut needs: SmallVec<[(usize, u64); 4]> = SmallVec::new();
         for part in &slot.with {
-            let position = self.kinds.iter().position(|(kind, _)| *kind == &*part.kind).unwrap_or_else(|| {
-                self.kinds.push((&part.kind, graph.types().get(&part.kind)));
-                self.kinds.len() - 1
-            });
+            let position =
+                self.kinds.iter().position(|(kind, _)| *kind == &*part.kind).unwrap_or_else(|| {
+                    self.kinds.push((&part.kind, graph.types().get(&part.kind)));
+                    self.kinds.len() - 1
+                });
             if needs.iter().any(|(other, _)| *other == position) {
-                return Err(Error::invalid(format!("slot {label:?}: {}: is asked for twice", part.kind)));
+                return Err(Error::invalid(format!(
+                    "slot {label:?}: {}: is asked for twice",
+                    part.kind
+                )));
             }
             needs.push((position, exact(part)?));
         }
-        Ok(Shape { label, count, needs, limits: SmallVec::new(), hold: Hold::Endless, extras: None })
+        Ok(Shape {
+            label,
+            count,
+            needs,
+            limits: SmallVec::new(),
+            hold: Hold::Endless,
+            extras: None,
+        })
     }
 
     /// How long what is held longest is held.
     pub(crate) fn longest(&self) -> Hold {
-        self.shapes.iter().map(|shape| shape.hold).max_by_key(|hold| hold.seconds()).unwrap_or(Hold::Endless)
+        self.shapes
+            .iter()
+            .map(|shape| shape.hold)
+            .max_by_key(|hold| hold.seconds())
+            .unwrap_or(Hold::Endless)
     }
 
     /// What is free of the types at a moment.
@@ -188,17 +219,27 @@ impl<'a> Request<'a> {
         graph.pools.free(self.kinds.iter().map(|(_, id)| (*id, when)), self.tenancy)
     }
 
-    /// The shape in the form that claims keep. All its types are known, or it could not have been placed.
+    /// The shape in the form that claims keep. All its types are known, or it could not have been
+    /// placed.
     pub(crate) fn slot(&self, shape: usize) -> Arc<SlotShape> {
         let shape = &self.shapes[shape];
-        let mut needs: SmallVec<[(TypeId, u64); 4]> =
-            shape.needs.iter().filter_map(|(kind, amount)| Some((self.kinds[*kind].1?, *amount))).collect();
+        let mut needs: SmallVec<[(TypeId, u64); 4]> = shape
+            .needs
+            .iter()
+            .filter_map(|(kind, amount)| Some((self.kinds[*kind].1?, *amount)))
+            .collect();
         needs.sort_unstable();
         Arc::new(SlotShape { label: shape.label.into(), needs, tenancy: self.tenancy })
     }
 
     /// Finds a place for every slot, or for none.
-    pub(crate) fn search(&self, graph: &Graph, start: Start, usable: &Usable, policy: Policy) -> Search {
+    pub(crate) fn search(
+        &self,
+        graph: &Graph,
+        start: Start,
+        usable: &Usable,
+        policy: Policy,
+    ) -> Search {
         let when = match start {
             Start::At(at) if graph.pools.has_planned() && self.has_several_holds() => {
                 return self.search_by_holds(graph, at, usable, policy);
@@ -207,11 +248,19 @@ impl<'a> Request<'a> {
             Start::Eventually => When::Eventually,
             Start::Idle => When::Idle,
         };
-        let (free, order) = (self.free(graph, when), NodeOrder::of(&graph.pools, policy, when, self.tenancy));
+        let (free, order) =
+            (self.free(graph, when), NodeOrder::of(&graph.pools, policy, when, self.tenancy));
         self.place(&graph.pools, start, &free, usable, &order)
     }
 
-    fn place(&self, pools: &Pools, start: Start, free: &Free<'_>, usable: &Usable, order: &NodeOrder<'_>) -> Search {
+    fn place(
+        &self,
+        pools: &Pools,
+        start: Start,
+        free: &Free<'_>,
+        usable: &Usable,
+        order: &NodeOrder<'_>,
+    ) -> Search {
         let found = if self.rules.is_empty() {
             self.place_plain(free, usable, order)
         } else {
@@ -232,7 +281,8 @@ impl<'a> Request<'a> {
             return Search::Impossible;
         }
         if let [shape] = &self.shapes[..] {
-            self.place_one(shape, free, usable.tiers(0), order).map_or(Search::Impossible, Search::Found)
+            self.place_one(shape, free, usable.tiers(0), order)
+                .map_or(Search::Impossible, Search::Found)
         } else {
             self.place_several(free, usable, order)
         }
@@ -267,8 +317,15 @@ impl<'a> Request<'a> {
         shape.limits.iter().map(|limit| self.limits[*limit].count).min().unwrap_or(u64::MAX)
     }
 
-    /// How many slots of a shape there is room for, were it alone; rows are only looked at until there are `enough`.
-    pub(crate) fn room_alone(&self, shape: &Shape<'_>, free: &Free<'_>, rows: &[Bits], enough: u64) -> u64 {
+    /// How many slots of a shape there is room for, were it alone; rows are only looked at until
+    /// there are `enough`.
+    pub(crate) fn room_alone(
+        &self,
+        shape: &Shape<'_>,
+        free: &Free<'_>,
+        rows: &[Bits],
+        enough: u64,
+    ) -> u64 {
         let cap = self.cap(shape);
         let mut sum = 0_u64;
         shape.walk(free, rows, &NodeOrder::Up, |row| {
@@ -279,19 +336,28 @@ impl<'a> Request<'a> {
     }
 }
 
-/// Of so many blocks the rows are visited one by one before it is asked which blocks may be passed over.
+/// Of so many blocks the rows are visited one by one before it is asked which blocks may be passed
+/// over.
 const BLOCKS_UNASKED: usize = 2;
 
 impl Shape<'_> {
-    /// Visits the rows tier by tier in the order of their ranks until `visit` says that it has enough. Blocks of 64 rows none of
-    /// which has room for a slot are passed over.
-    fn walk(&self, free: &Free<'_>, tiers: &[Bits], order: &NodeOrder<'_>, mut visit: impl FnMut(usize) -> bool) {
+    /// Visits the rows tier by tier in the order of their ranks until `visit` says that it has
+    /// enough. Blocks of 64 rows none of which has room for a slot are passed over.
+    fn walk(
+        &self,
+        free: &Free<'_>,
+        tiers: &[Bits],
+        order: &NodeOrder<'_>,
+        mut visit: impl FnMut(usize) -> bool,
+    ) {
         let down = matches!(order, NodeOrder::Down);
         for tier in tiers {
             let blocks = tier.blocks();
             for nth in 0..blocks {
                 let block = if down { blocks - 1 - nth } else { nth };
-                if tier.is_empty_block(block) || nth >= BLOCKS_UNASKED && !free.block_may(block, &self.needs) {
+                if tier.is_empty_block(block)
+                    || nth >= BLOCKS_UNASKED && !free.block_may(block, &self.needs)
+                {
                     continue;
                 }
                 let mut rows = tier.block(block);

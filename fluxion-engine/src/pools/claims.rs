@@ -8,7 +8,13 @@ use crate::vertex::TypeId;
 
 impl Pools {
     /// Adds slots of a job on these rows, whether or not they fit.
-    pub(crate) fn claim(&mut self, rows: &[(usize, u64)], job: u64, slot: &Arc<SlotShape>, (start, end): (i64, End)) {
+    pub(crate) fn claim(
+        &mut self,
+        rows: &[(usize, u64)],
+        job: u64,
+        slot: &Arc<SlotShape>,
+        (start, end): (i64, End),
+    ) {
         let planned = start > self.now;
         for (row, count) in rows {
             let part = Part::Slots(Arc::clone(slot));
@@ -18,7 +24,13 @@ impl Pools {
     }
 
     /// Gives the whole node to a job, whether or not it is free.
-    pub(crate) fn claim_node(&mut self, row: usize, job: u64, (start, end): (i64, End), planned: bool) {
+    pub(crate) fn claim_node(
+        &mut self,
+        row: usize,
+        job: u64,
+        (start, end): (i64, End),
+        planned: bool,
+    ) {
         self.add(row, Claim { job, part: Part::Node, count: 1, start, end, planned });
         self.list(std::iter::once(row), (start, end), planned);
     }
@@ -36,7 +48,12 @@ impl Pools {
     }
 
     /// Notes when claims on these rows begin and end.
-    pub(super) fn list(&mut self, rows: impl ExactSizeIterator<Item = usize>, (start, end): (i64, End), planned: bool) {
+    pub(super) fn list(
+        &mut self,
+        rows: impl ExactSizeIterator<Item = usize>,
+        (start, end): (i64, End),
+        planned: bool,
+    ) {
         if rows.len() == 0 {
             return;
         }
@@ -58,7 +75,9 @@ impl Pools {
             let (ranks, claims) = (&self.ranks, &self.claims);
             let ends_then = |claim: &Claim| claim.end == End::At(end);
             let row_of = |rank: u32| ranks.binary_search(&rank).ok();
-            self.ends.remove(end, |rank| row_of(rank).is_some_and(|row| claims[row].iter().any(ends_then)));
+            self.ends.remove(end, |rank| {
+                row_of(rank).is_some_and(|row| claims[row].iter().any(ends_then))
+            });
         }
     }
 
@@ -88,7 +107,8 @@ impl Pools {
 
     /// Gives back a whole node that a job has from `start` on.
     pub(crate) fn release_node(&mut self, row: usize, job: u64, start: i64) {
-        let is_it = |claim: &Claim| claim.job == job && claim.start == start && claim.slot().is_none();
+        let is_it =
+            |claim: &Claim| claim.job == job && claim.start == start && claim.slot().is_none();
         if let Some(at) = self.claims[row].iter().position(is_it) {
             self.remove(row, at);
         }
@@ -110,10 +130,15 @@ impl Pools {
 
     /// How many slots of a label a job has on a node.
     pub(crate) fn slots(&self, row: usize, job: u64, label: &str) -> u64 {
-        self.claims[row].iter().filter(|claim| claim.is_of(job, label)).map(|claim| claim.count).sum()
+        self.claims[row]
+            .iter()
+            .filter(|claim| claim.is_of(job, label))
+            .map(|claim| claim.count)
+            .sum()
     }
 
-    /// Gives back `count` slots of a label, of which the job must have that many on the node. Newest claims go first.
+    /// Gives back `count` slots of a label, of which the job must have that many on the node.
+    /// Newest claims go first.
     pub(crate) fn release_slots(&mut self, row: usize, job: u64, label: &str, mut count: u64) {
         self.remember(row);
         self.gains.note(self.ranks[row]);
@@ -140,12 +165,19 @@ impl Pools {
     }
 
     /// The slots that a job has or is to have on a node: shape, number, start and end.
-    pub(crate) fn placed(&self, row: usize, job: u64) -> impl Iterator<Item = (Arc<SlotShape>, u64, (i64, End))> + '_ {
+    pub(crate) fn placed(
+        &self,
+        row: usize,
+        job: u64,
+    ) -> impl Iterator<Item = (Arc<SlotShape>, u64, (i64, End))> + '_ {
         let own = self.claims[row].iter().filter(move |claim| claim.job == job);
-        own.filter_map(|claim| Some((Arc::clone(claim.slot()?), claim.count, (claim.start, claim.end))))
+        own.filter_map(|claim| {
+            Some((Arc::clone(claim.slot()?), claim.count, (claim.start, claim.end)))
+        })
     }
 
-    /// Whether the planned slots of a job on a node fit there beside all others, whenever they are to be held.
+    /// Whether the planned slots of a job on a node fit there beside all others, whenever they are
+    /// to be held.
     pub(crate) fn is_planned_well(&self, row: usize, job: u64) -> bool {
         let claims = &self.claims[row];
         let own = || claims.iter().filter(move |claim| claim.job == job && claim.planned);
@@ -155,12 +187,16 @@ impl Pools {
             let mut instants = starts.filter(|start| *start > from && *start < to).chain([from]);
             instants.all(|at| {
                 let counted = || claims.iter().filter(move |claim| claim.counts_at(at, self.now));
-                let kinds = claim.slot().into_iter().flat_map(|slot| slot.needs.iter().map(|(kind, _)| *kind));
+                let kinds = claim
+                    .slot()
+                    .into_iter()
+                    .flat_map(|slot| slot.needs.iter().map(|(kind, _)| *kind));
                 let fits = |kind| {
                     let used: u128 = counted().map(|claim| claim.units(kind)).sum();
                     used <= u128::from(self.usable(row, kind))
                 };
-                counted().all(|other| other.job == job || claim.suits_claim(other)) && kinds.into_iter().all(fits)
+                counted().all(|other| other.job == job || claim.suits_claim(other))
+                    && kinds.into_iter().all(fits)
             })
         })
     }
@@ -177,16 +213,20 @@ impl Pools {
 
     /// Whether there is room now for the planned slots of a job on a node that is up.
     pub(crate) fn may_begin(&self, row: usize, job: u64) -> bool {
-        let planned = || self.claims[row].iter().filter(move |claim| claim.job == job && claim.planned);
+        let planned =
+            || self.claims[row].iter().filter(move |claim| claim.job == job && claim.planned);
         let mut others = self.claims[row].iter().filter(|claim| claim.job != job && !claim.planned);
         let is_alone = others.all(|other| planned().all(|claim| claim.suits_claim(other)));
         if self.exclusive[row] > 0 || !is_alone || !self.up.contains(row) {
             return false;
         }
-        let kinds = planned().filter_map(Claim::slot).flat_map(|slot| slot.needs.iter().map(|(kind, _)| *kind));
+        let kinds = planned()
+            .filter_map(Claim::slot)
+            .flat_map(|slot| slot.needs.iter().map(|(kind, _)| *kind));
         kinds.into_iter().all(|kind| {
             let more: u128 = planned().map(|claim| claim.units(kind)).sum();
-            self.column(kind).is_some_and(|column| column.used[row] + more <= u128::from(column.usable[row]))
+            self.column(kind)
+                .is_some_and(|column| column.used[row] + more <= u128::from(column.usable[row]))
         })
     }
 
@@ -294,7 +334,8 @@ impl Claim {
 
     /// Units of a type that its slots take.
     pub(super) fn units(&self, kind: TypeId) -> u128 {
-        let needs = self.slot().and_then(|slot| slot.needs.iter().find(|(needed, _)| *needed == kind));
+        let needs =
+            self.slot().and_then(|slot| slot.needs.iter().find(|(needed, _)| *needed == kind));
         needs.map_or(0, |(_, amount)| u128::from(*amount) * u128::from(self.count))
     }
 }

@@ -1,5 +1,5 @@
-//! When claims end, and on which nodes, in the order of time: so that a search that looks ahead looks at those nodes only on which
-//! something changes.
+//! When claims end, and on which nodes, in the order of time: so that a search that looks ahead
+//! looks at those nodes only on which something changes.
 
 use shared_map::SharedMap;
 
@@ -23,7 +23,8 @@ impl Ends {
         bucket.count += bucket.ranks.len() - before;
     }
 
-    /// A claim that was to end at an instant is gone. `is_there`: whether any other on this rank ends then.
+    /// A claim that was to end at an instant is gone. `is_there`: whether any other on this rank
+    /// ends then.
     pub(super) fn remove(&mut self, end: i64, is_there: impl Fn(u32) -> bool) {
         let Some(bucket) = self.0.get_mut(&end) else { return };
         bucket.count -= 1;

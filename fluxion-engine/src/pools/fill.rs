@@ -1,12 +1,13 @@
 //! How full nodes are, and nodes in that order: for the policies `binpack` and `spread`.
 //!
-//! A node's *fill* is the mean, over its pools, of the part that is used: in billionths, rounded down for each pool and once
-//! more for the mean. A pool that is used beyond its size counts as full. Pools of size 0 of which nothing is used do not
-//! count; a node without pools has 0.
+//! A node's *fill* is the mean, over its pools, of the part that is used: in billionths, rounded
+//! down for each pool and once more for the mean. A pool that is used beyond its size counts as
+//! full. Pools of size 0 of which nothing is used do not count; a node without pools has 0.
 //!
-//! For the present the fills are kept from match to match, and so is the order of all rows by them ([`Order`]), once somebody
-//! asked for it: a change of a row is noted, and the row moves to its new place when the next match wants the order. Where
-//! an eighth of all rows has changed the order is made anew. For other moments a fill is worked out when it is needed.
+//! For the present the fills are kept from match to match, and so is the order of all rows by them
+//! ([`Order`]), once somebody asked for it: a change of a row is noted, and the row moves to its
+//! new place when the next match wants the order. Where an eighth of all rows has changed the order
+//! is made anew. For other moments a fill is worked out when it is needed.
 
 use std::cell::{Ref, RefCell};
 
@@ -128,7 +129,8 @@ impl Pools {
     /// Rows by their fill at a moment, for slots of a tenancy.
     pub(crate) fn ranked(&self, by: ByFill, when: When, tenancy: Tenancy) -> Ranked<'_> {
         // The order that is kept passes over rows that have too little for those who share.
-        let is_now = tenancy == Tenancy::Shared && matches!(when, When::Window { from, .. } if from == self.now);
+        let is_now = tenancy == Tenancy::Shared
+            && matches!(when, When::Window { from, .. } if from == self.now);
         let lasting = is_now && self.has_to_last(when);
         let kept = is_now.then(|| {
             self.refresh_order(by, lasting);
@@ -169,7 +171,9 @@ impl Pools {
         match when {
             When::Idle => 0,
             When::Eventually => self.used_by(row, kind, |claim| claim.end == End::Never),
-            When::Window { from, .. } => self.used_by(row, kind, |claim| claim.counts_at(from, self.now)),
+            When::Window { from, .. } => {
+                self.used_by(row, kind, |claim| claim.counts_at(from, self.now))
+            }
         }
     }
 
@@ -184,7 +188,9 @@ impl Pools {
     fn refresh_order(&self, by: ByFill, lasting: bool) {
         let mut kept = self.fills.0.borrow_mut();
         let kept = &mut *kept;
-        let is_there = |order: &Option<Order>| order.as_ref().is_some_and(|order| !lasting || order.has_lasting());
+        let is_there = |order: &Option<Order>| {
+            order.as_ref().is_some_and(|order| !lasting || order.has_lasting())
+        };
         if is_there(&kept.orders[by as usize]) && kept.changed.is_empty() {
             return;
         }
@@ -216,7 +222,12 @@ impl Pools {
             }
         }
         let all = |by: ByFill| {
-            let keys = self.ranks.iter().zip(&kept.fills).map(|(rank, fill)| by.key(*fill, *rank)).collect();
+            let keys = self
+                .ranks
+                .iter()
+                .zip(&kept.fills)
+                .map(|(rank, fill)| by.key(*fill, *rank))
+                .collect();
             Order::new(self.width(), keys, raise)
         };
         let mut orders = std::mem::take(&mut kept.orders);
@@ -242,7 +253,8 @@ impl Pools {
     /// Raises each number to what a node has free, now or for ever.
     fn raise(&self, key: Key, row: &mut [i64], lasting: bool) {
         let Some(at) = self.position(key.rank()) else { return };
-        for (place, (most, column)) in row.iter_mut().zip(self.columns.iter().flatten()).enumerate() {
+        for (place, (most, column)) in row.iter_mut().zip(self.columns.iter().flatten()).enumerate()
+        {
             let free = column.free[at];
             *most = (*most).max(clamp(if lasting { self.lasting(at, free, place) } else { free }));
         }
@@ -286,10 +298,13 @@ impl Ranked<'_> {
         self.kept.as_ref().map(|_| Cursor::default())
     }
 
-    /// The next key of the order that is kept, without most of those that have less free than is needed.
+    /// The next key of the order that is kept, without most of those that have less free than is
+    /// needed.
     pub(crate) fn next(&self, cursor: &mut Cursor, needs: &[(usize, i64)]) -> Option<Key> {
         let order = self.kept.as_ref()?.orders[self.by as usize].as_ref()?;
-        let may = |row: &[i64]| needs.iter().all(|(at, units)| row.get(*at).is_some_and(|most| most >= units));
+        let may = |row: &[i64]| {
+            needs.iter().all(|(at, units)| row.get(*at).is_some_and(|most| most >= units))
+        };
         order.next(cursor, self.lasting, &may)
     }
 

@@ -1,4 +1,5 @@
-//! Free units over a time. Nothing is worked out before a row is asked for, and then only where something is planned.
+//! Free units over a time. Nothing is worked out before a row is asked for, and then only where
+//! something is planned.
 
 use smallvec::SmallVec;
 
@@ -34,10 +35,16 @@ enum Source<'a> {
 }
 
 impl Pools {
-    /// Free units of some types for slots of a tenancy, each at a moment; an unknown type is `None`.
-    pub(crate) fn free(&self, kinds: impl Iterator<Item = (Option<TypeId>, When)>, tenancy: Tenancy) -> Free<'_> {
+    /// Free units of some types for slots of a tenancy, each at a moment; an unknown type is
+    /// `None`.
+    pub(crate) fn free(
+        &self,
+        kinds: impl Iterator<Item = (Option<TypeId>, When)>,
+        tenancy: Tenancy,
+    ) -> Free<'_> {
         let source = |(kind, when): (Option<TypeId>, When)| {
-            let Some((kind, column)) = kind.and_then(|kind| Some((kind, self.column(kind)?))) else {
+            let Some((kind, column)) = kind.and_then(|kind| Some((kind, self.column(kind)?)))
+            else {
                 return Source::Nowhere;
             };
             let place = || self.place_in_order(kind);
@@ -45,9 +52,15 @@ impl Pools {
                 _ if tenancy != Tenancy::Shared => Source::Beside(kind, tenancy, when),
                 When::Idle => Source::Idle(&column.size),
                 When::Eventually => Source::InTheEnd(column),
-                When::Window { from, to } if from > self.now => Source::Later(&column.usable, place(), (from, to)),
-                When::Window { .. } if self.has_to_last(when) => Source::Lasting(&column.free, place()),
-                When::Window { to, .. } if self.starts.first_key_value().is_some_and(|(first, _)| *first < to) => {
+                When::Window { from, to } if from > self.now => {
+                    Source::Later(&column.usable, place(), (from, to))
+                }
+                When::Window { .. } if self.has_to_last(when) => {
+                    Source::Lasting(&column.free, place())
+                }
+                When::Window { to, .. }
+                    if self.starts.first_key_value().is_some_and(|(first, _)| *first < to) =>
+                {
                     Source::Until(&column.free, place(), to)
                 }
                 When::Window { .. } => Source::Now(&column.free, place()),

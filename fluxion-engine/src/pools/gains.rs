@@ -1,4 +1,5 @@
-//! On which nodes there is more room than there was: what a reservation has to look at that wants to start earlier.
+//! On which nodes there is more room than there was: what a reservation has to look at that wants
+//! to start earlier.
 
 use std::collections::VecDeque;
 
@@ -42,7 +43,9 @@ impl Gains {
 
     /// Takes back what was noted since there were `count`: it was as it is before.
     pub(crate) fn take_back(&mut self, count: u64) {
-        if let Some(keep) = count.checked_sub(self.forgotten).and_then(|keep| usize::try_from(keep).ok()) {
+        if let Some(keep) =
+            count.checked_sub(self.forgotten).and_then(|keep| usize::try_from(keep).ok())
+        {
             self.ranks.truncate(keep);
         }
     }

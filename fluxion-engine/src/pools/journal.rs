@@ -28,7 +28,8 @@ struct Row {
 }
 
 impl Pools {
-    /// From now on rows are remembered as they are before they change. Rows must neither come nor go until the end.
+    /// From now on rows are remembered as they are before they change. Rows must neither come nor
+    /// go until the end.
     pub(crate) fn begin_trial(&mut self) {
         self.journal.0 = Some(Box::new(Before { now: self.now, rows: HashMap::new() }));
     }
@@ -51,7 +52,11 @@ impl Pools {
             exclusive: self.exclusive[row],
             alone: self.alone[row],
             shut_for_good: self.shut_for_good[row],
-            used: self.columns.iter().map(|of| of.as_ref().map(|of| (of.used[row], of.endless[row]))).collect(),
+            used: self
+                .columns
+                .iter()
+                .map(|of| of.as_ref().map(|of| (of.used[row], of.endless[row])))
+                .collect(),
         });
     }
 
@@ -70,7 +75,8 @@ impl Pools {
         for (at, column) in self.columns.iter_mut().enumerate() {
             // Columns that came to be since had nothing used.
             let Some(column) = column else { continue };
-            (column.used[row], column.endless[row]) = was.used.get(at).copied().flatten().unwrap_or_default();
+            (column.used[row], column.endless[row]) =
+                was.used.get(at).copied().flatten().unwrap_or_default();
             column.refresh(row, shut);
         }
         self.changed(row);

@@ -1,8 +1,10 @@
-//! Levels above the nodes: each a named partition of the ranks, such as racks or zones. Several stand beside each other.
+//! Levels above the nodes: each a named partition of the ranks, such as racks or zones. Several
+//! stand beside each other.
 //!
-//! A rank is in at most one part of a level. It gets there by the vertices above its node (a level of their type, a part of their
-//! path), or by name ([`Pools::set_part`]), and may move to another part at any time. Of each part it is known how many units
-//! are free now on its nodes that are up: a change of a row is noted, and counted when somebody asks.
+//! A rank is in at most one part of a level. It gets there by the vertices above its node (a level
+//! of their type, a part of their path), or by name ([`Pools::set_part`]), and may move to another
+//! part at any time. Of each part it is known how many units are free now on its nodes that are up:
+//! a change of a row is noted, and counted when somebody asks.
 
 use std::cell::{Ref, RefCell};
 use std::collections::HashMap;
@@ -20,7 +22,8 @@ const CHANGED_MAX: usize = 1 << 16;
 /// All levels.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Levels {
-    /// Shared with copies of the graph, which change none: a level may have as many parts as there are nodes.
+    /// Shared with copies of the graph, which change none: a level may have as many parts as there
+    /// are nodes.
     all: Vec<Arc<Level>>,
     sums: RefCell<Sums>,
 }
@@ -198,7 +201,11 @@ impl Pools {
     }
 
     /// The rows of a part.
-    pub(crate) fn rows_of_part(&self, level: usize, part: usize) -> impl Iterator<Item = usize> + '_ {
+    pub(crate) fn rows_of_part(
+        &self,
+        level: usize,
+        part: usize,
+    ) -> impl Iterator<Item = usize> + '_ {
         let ranks = &self.levels.all[level].parts[part].ranks;
         ranks.iter().filter_map(|rank| self.position(*rank))
     }
@@ -216,7 +223,12 @@ impl Pools {
         if !sums.is_made {
             let width = self.columns.iter().flatten().count();
             let zeros = |_: &Part| vec![0; width].into_boxed_slice();
-            sums.free = self.levels.all.iter().map(|level| level.parts.iter().map(zeros).collect()).collect();
+            sums.free = self
+                .levels
+                .all
+                .iter()
+                .map(|level| level.parts.iter().map(zeros).collect())
+                .collect();
             sums.counted = vec![vec![0; self.len()]; width];
             sums.changed.clone_from(&self.ranks);
             sums.is_made = true;

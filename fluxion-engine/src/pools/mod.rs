@@ -1,12 +1,16 @@
-//! The account of the ranked nodes: who has what of a node, from when until when. Every way to match reads it.
+//! The account of the ranked nodes: who has what of a node, from when until when. Every way to
+//! match reads it.
 //!
-//! One row per node in order of ranks, one column of units per vertex type that is a pool. A request for slots is matched by
-//! walking the `free` columns of the types it names, so these are kept ready for the present. For any other moment they are
-//! worked out from the claims, which are kept per row, where there are any. What is claimed may exceed a pool's size: the pool
-//! is then full. A node that a walk has given away whole, or with all that holds it, is a claim as well: nothing of it is free.
+//! One row per node in order of ranks, one column of units per vertex type that is a pool. A
+//! request for slots is matched by walking the `free` columns of the types it names, so these are
+//! kept ready for the present. For any other moment they are worked out from the claims, which are
+//! kept per row, where there are any. What is claimed may exceed a pool's size: the pool is then
+//! full. A node that a walk has given away whole, or with all that holds it, is a claim as well:
+//! nothing of it is free.
 //!
-//! A claim is either taken or planned. What is taken counts until it is given back, also past its end; what is planned counts
-//! from its start on, which lies in the future: when it comes, the engine begins the job or puts it off.
+//! A claim is either taken or planned. What is taken counts until it is given back, also past its
+//! end; what is planned counts from its start on, which lies in the future: when it comes, the
+//! engine begins the job or puts it off.
 
 mod claims;
 mod ends;
@@ -94,7 +98,8 @@ pub struct Pools {
     ends: ends::Ends,
     /// Per row, how many slots there are now whose tenant has the node alone.
     alone: Vec<u64>,
-    /// Per row, how many claims that never end take the whole node, and slots whose tenant has it alone.
+    /// Per row, how many claims that never end take the whole node, and slots whose tenant has it
+    /// alone.
     shut_for_good: Vec<u64>,
     /// By type; `None` where no node ever had such a pool or claim.
     columns: Vec<Option<Column>>,
@@ -105,8 +110,8 @@ pub struct Pools {
     fills: fill::Fills,
     /// What is free of each node from now on.
     timelines: timeline::Timelines,
-    /// Per block of 64 rows, the most that any of them has free of each column now, and then the most that lasts; `None`: to be
-    /// looked up.
+    /// Per block of 64 rows, the most that any of them has free of each column now, and then the
+    /// most that lasts; `None`: to be looked up.
     maxima: RefCell<Vec<Option<Box<[u64]>>>>,
     /// Parts of the machine.
     pub(crate) levels: levels::Levels,
@@ -117,8 +122,8 @@ pub struct Pools {
     journal: journal::Journal,
 }
 
-/// The pools of one type. `free` is `usable - used`, or 0 where more is used than there is, or somebody has the whole node, or has
-/// it alone.
+/// The pools of one type. `free` is `usable - used`, or 0 where more is used than there is, or
+/// somebody has the whole node, or has it alone.
 #[derive(Debug, Clone)]
 struct Column {
     size: Vec<u64>,
@@ -187,7 +192,11 @@ impl Pools {
     pub fn position(&self, rank: u32) -> Option<usize> {
         // Ranks mostly are 0, 1, 2, ...: then the row is the rank.
         let guess = rank as usize;
-        if self.ranks.get(guess) == Some(&rank) { Some(guess) } else { self.ranks.binary_search(&rank).ok() }
+        if self.ranks.get(guess) == Some(&rank) {
+            Some(guess)
+        } else {
+            self.ranks.binary_search(&rank).ok()
+        }
     }
 
     /// Rows from the first rank of at least `first` to the last of at most `last`.
@@ -229,7 +238,8 @@ impl Pools {
 
     /// All pools of a node that have a size or a claim.
     pub(crate) fn uses(&self, row: usize) -> Vec<PoolUse> {
-        let columns = self.columns.iter().enumerate().filter_map(|(at, column)| Some((at, column.as_ref()?)));
+        let columns =
+            self.columns.iter().enumerate().filter_map(|(at, column)| Some((at, column.as_ref()?)));
         let uses = columns.map(|(at, column)| PoolUse {
             kind: TypeId::from_index(at),
             size: column.size[row],
@@ -238,7 +248,8 @@ impl Pools {
         uses.filter(|pool| pool.size > 0 || pool.used > 0).collect()
     }
 
-    /// Nobody has anything of a node at any instant of a window; what is past its end is there as long as it is not given back.
+    /// Nobody has anything of a node at any instant of a window; what is past its end is there as
+    /// long as it is not given back.
     pub(crate) fn is_idle(&self, row: usize, from: i64, to: i64) -> bool {
         !self.claims[row].iter().any(|claim| claim.start < to && !claim.end.over_at(from, self.now))
     }
@@ -254,7 +265,8 @@ impl Pools {
         if self.exclusive[row] > 0 { used.max(u128::from(column.size[row])) } else { used }
     }
 
-    /// Forgets what is looked up from claims and sizes while a match only reads: it is made when it is needed.
+    /// Forgets what is looked up from claims and sizes while a match only reads: it is made when it
+    /// is needed.
     pub(crate) fn forget_indexes(&mut self) {
         self.admitted.forget();
         self.fills.forget();
@@ -371,7 +383,8 @@ impl Pools {
         }
         if self.columns[at].is_none() {
             self.levels.forget();
-            // Rows of the orders and of the maxima have a number per column, and so has each step of a timeline.
+            // Rows of the orders and of the maxima have a number per column, and so has each step
+            // of a timeline.
             self.fills.forget();
             self.timelines.forget_all();
             self.maxima.get_mut().clear();

@@ -1,10 +1,10 @@
-//! Nodes in the order of a key that changes all the time, so that the first ones with room are found without a look at the
-//! others.
+//! Nodes in the order of a key that changes all the time, so that the first ones with room are
+//! found without a look at the others.
 //!
-//! Keys stand in blocks of some dozens, ascending. Each block has the most that any of its nodes has free of each type; a tree
-//! of maxima ([`crate::maxima`]) over these finds the next block in which a slot may have room. A maximum may be too large,
-//! never too small. To move one key costs a look at the two blocks concerned; only a block that is split or joined makes
-//! the tree anew.
+//! Keys stand in blocks of some dozens, ascending. Each block has the most that any of its nodes
+//! has free of each type; a tree of maxima ([`crate::maxima`]) over these finds the next block in
+//! which a slot may have room. A maximum may be too large, never too small. To move one key costs a
+//! look at the two blocks concerned; only a block that is split or joined makes the tree anew.
 
 use crate::maxima::Tree;
 
@@ -50,9 +50,13 @@ impl Key {
 }
 
 impl Order {
-    /// These keys. `raise` raises each number of a row to what a node has free, now or, if it says so, for ever; rows have
-    /// `width` numbers.
-    pub(super) fn new(width: usize, mut keys: Vec<Key>, raise: impl Fn(Key, &mut [i64], bool)) -> Self {
+    /// These keys. `raise` raises each number of a row to what a node has free, now or, if it says
+    /// so, for ever; rows have `width` numbers.
+    pub(super) fn new(
+        width: usize,
+        mut keys: Vec<Key>,
+        raise: impl Fn(Key, &mut [i64], bool),
+    ) -> Self {
         keys.sort_unstable();
         let blocks: Vec<Vec<Key>> = keys.chunks(BLOCK_MAX / 2).map(<[Key]>::to_vec).collect();
         let mut order = Order { blocks, maxima: Tree::default(), lasting: None, width };
@@ -61,7 +65,8 @@ impl Order {
     }
 
     fn tree(&self, raise: &impl Fn(Key, &mut [i64], bool), lasting: bool) -> Tree {
-        let rows = (0..self.blocks.len()).flat_map(|block| self.greatest(block, raise, lasting)).collect();
+        let rows =
+            (0..self.blocks.len()).flat_map(|block| self.greatest(block, raise, lasting)).collect();
         Tree::new(self.width, rows)
     }
 
@@ -96,7 +101,8 @@ impl Order {
             self.blocks.insert(at + 1, upper);
             self.replace(at, 1, 2, &raise);
         } else {
-            for (lasting, tree) in [(false, Some(&mut self.maxima)), (true, self.lasting.as_mut())] {
+            for (lasting, tree) in [(false, Some(&mut self.maxima)), (true, self.lasting.as_mut())]
+            {
                 let Some(tree) = tree else { continue };
                 let mut row = tree.row(at).to_vec();
                 raise(key, &mut row, lasting);
@@ -108,13 +114,17 @@ impl Order {
     /// Removes a key that is there.
     pub(super) fn remove(&mut self, key: Key, raise: impl Fn(Key, &mut [i64], bool)) {
         let at = self.block_of(key);
-        let Some(Ok(place)) = self.blocks.get(at).map(|block| block.binary_search(&key)) else { return };
+        let Some(Ok(place)) = self.blocks.get(at).map(|block| block.binary_search(&key)) else {
+            return;
+        };
         self.blocks[at].remove(place);
         let length = self.blocks[at].len();
         if length == 0 {
             self.blocks.remove(at);
             self.replace(at, 1, 0, &raise);
-        } else if length < BLOCK_MIN && self.blocks.get(at + 1).is_some_and(|next| next.len() + length < BLOCK_MAX) {
+        } else if length < BLOCK_MIN
+            && self.blocks.get(at + 1).is_some_and(|next| next.len() + length < BLOCK_MAX)
+        {
             let next = self.blocks.remove(at + 1);
             self.blocks[at].extend(next);
             self.replace(at, 2, 1, &raise);
@@ -130,9 +140,14 @@ impl Order {
         }
     }
 
-    /// The next key of a block that may do, now or as far as it lasts. What holds for a row must hold for every row that has at
-    /// least as much.
-    pub(super) fn next(&self, cursor: &mut Cursor, lasting: bool, may: &impl Fn(&[i64]) -> bool) -> Option<Key> {
+    /// The next key of a block that may do, now or as far as it lasts. What holds for a row must
+    /// hold for every row that has at least as much.
+    pub(super) fn next(
+        &self,
+        cursor: &mut Cursor,
+        lasting: bool,
+        may: &impl Fn(&[i64]) -> bool,
+    ) -> Option<Key> {
         while !cursor.inside || cursor.at == self.blocks[cursor.block].len() {
             let from = cursor.block + usize::from(cursor.inside);
             if from >= self.blocks.len() {
@@ -150,7 +165,12 @@ impl Order {
         self.blocks.partition_point(|block| block[0] <= key).saturating_sub(1)
     }
 
-    fn greatest(&self, block: usize, raise: &impl Fn(Key, &mut [i64], bool), lasting: bool) -> Vec<i64> {
+    fn greatest(
+        &self,
+        block: usize,
+        raise: &impl Fn(Key, &mut [i64], bool),
+        lasting: bool,
+    ) -> Vec<i64> {
         let mut row = vec![0; self.width];
         for key in &self.blocks[block] {
             raise(*key, &mut row, lasting);
@@ -168,11 +188,18 @@ impl Order {
     }
 
     /// Rows of the trees for blocks from `at` on: so many become so many others.
-    fn replace(&mut self, at: usize, before: usize, after: usize, raise: &impl Fn(Key, &mut [i64], bool)) {
+    fn replace(
+        &mut self,
+        at: usize,
+        before: usize,
+        after: usize,
+        raise: &impl Fn(Key, &mut [i64], bool),
+    ) {
         let (width, span) = (self.width, at * self.width..(at + before) * self.width);
         let replaced = |tree: &Tree, lasting: bool| {
             let mut rows = tree.rows().to_vec();
-            let new: Vec<i64> = (at..at + after).flat_map(|block| self.greatest(block, raise, lasting)).collect();
+            let new: Vec<i64> =
+                (at..at + after).flat_map(|block| self.greatest(block, raise, lasting)).collect();
             rows.splice(span.clone(), new);
             Tree::new(width, rows)
         };

@@ -1,7 +1,9 @@
-//! When and where the only reservation there is could start: kept from one look at it to the next, since little changes between two.
+//! When and where the only reservation there is could start: kept from one look at it to the next,
+//! since little changes between two.
 //!
-//! Where nobody else plans anything, nodes only come free. How many slots a node has room for then grows from step to step, and so
-//! does the sum over all nodes: the reservation starts at the first instant at which that is enough.
+//! Where nobody else plans anything, nodes only come free. How many slots a node has room for then
+//! grows from step to step, and so does the sum over all nodes: the reservation starts at the first
+//! instant at which that is enough.
 
 use std::collections::BTreeMap;
 
@@ -63,15 +65,17 @@ impl Outlook {
 }
 
 impl Pools {
-    /// The earliest instant at which the reservation of a job could start if it were made anew, and the rows with the slots that it
-    /// gets there, ascending; `descends`: the last rows first. `None`: there is none, or others plan something too.
+    /// The earliest instant at which the reservation of a job could start if it were made anew, and
+    /// the rows with the slots that it gets there, ascending; `descends`: the last rows first.
+    /// `None`: there is none, or others plan something too.
     pub(crate) fn outlook(
         &mut self,
         sought: Sought,
         (starts, claims): (i64, usize),
         (wanted, descends): (u64, bool),
     ) -> Option<(i64, Vec<(usize, u64)>)> {
-        let is_only_one = self.starts.len() == 1 && self.starts.get(&starts).is_some_and(|n| *n as usize == claims);
+        let is_only_one = self.starts.len() == 1
+            && self.starts.get(&starts).is_some_and(|n| *n as usize == claims);
         if !is_only_one {
             return None;
         }
@@ -89,7 +93,9 @@ impl Pools {
         // What is past its end is there now, and gone in the next second.
         let found = known.first(wanted).map(|first| match first {
             i64::MIN => (self.now, known.rows_at(i64::MIN, wanted, descends)),
-            _ => (first.max(self.now + 1), known.rows_at(first.max(self.now + 1), wanted, descends)),
+            _ => {
+                (first.max(self.now + 1), known.rows_at(first.max(self.now + 1), wanted, descends))
+            }
         });
         self.outlook.0 = Some(known);
         found
@@ -98,7 +104,11 @@ impl Pools {
     /// Brings the rows up to date that have changed.
     fn look_again(&self, known: &mut Known) {
         for row in std::mem::replace(&mut known.changed, Bits::empty(self.len())).iter() {
-            let steps = if known.sought.rows.contains(row) { self.steps(row, &known.sought) } else { Steps::new() };
+            let steps = if known.sought.rows.contains(row) {
+                self.steps(row, &known.sought)
+            } else {
+                Steps::new()
+            };
             let before = std::mem::replace(&mut known.steps[row], steps);
             if before == known.steps[row] {
                 continue;
@@ -123,7 +133,8 @@ impl Pools {
             self.claims[row].iter().filter(|claim| claim.job != sought.job).collect();
         others.sort_unstable_by_key(|claim| end_of(claim));
         let sum = |kind| others.iter().map(|claim| claim.units(kind)).sum::<u128>();
-        let mut used: SmallVec<[u128; 4]> = sought.needs.iter().map(|(kind, _)| sum(*kind)).collect();
+        let mut used: SmallVec<[u128; 4]> =
+            sought.needs.iter().map(|(kind, _)| sum(*kind)).collect();
         let in_the_way = |claim: &&&Claim| !claim.suits(Tenancy::Shared);
         let mut others_in_the_way = others.iter().filter(in_the_way).count();
         let mut steps = Steps::new();
@@ -142,7 +153,8 @@ impl Pools {
                 continue;
             }
             let of_each = sought.needs.iter().zip(&used);
-            let rooms = of_each.map(|((kind, amount), used)| super::free(self.usable(row, *kind), *used) / amount);
+            let rooms = of_each
+                .map(|((kind, amount), used)| super::free(self.usable(row, *kind), *used) / amount);
             let slots = rooms.min().unwrap_or(0).min(sought.cap);
             if slots > before {
                 steps.push((at, slots - before));
@@ -186,9 +198,14 @@ impl Known {
     /// The rows with the slots that are taken, by the steps up to an instant.
     fn rows_at(&self, at: i64, wanted: u64, descends: bool) -> Vec<(usize, u64)> {
         let mut missing = wanted;
-        let mut taken = Vec::with_capacity(usize::try_from(wanted).unwrap_or_default().min(self.steps.len()));
+        let mut taken =
+            Vec::with_capacity(usize::try_from(wanted).unwrap_or_default().min(self.steps.len()));
         let mut take = |row: usize| {
-            let room: u64 = self.steps[row].iter().take_while(|(from, _)| *from <= at).map(|(_, slots)| slots).sum();
+            let room: u64 = self.steps[row]
+                .iter()
+                .take_while(|(from, _)| *from <= at)
+                .map(|(_, slots)| slots)
+                .sum();
             if room > 0 {
                 taken.push((row, room.min(missing)));
                 missing -= room.min(missing);

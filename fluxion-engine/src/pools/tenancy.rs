@@ -1,7 +1,9 @@
-//! Who shares nodes with whom: slots of a tenant that has its nodes alone, and guests, whom nobody minds.
+//! Who shares nodes with whom: slots of a tenant that has its nodes alone, and guests, whom nobody
+//! minds.
 //!
-//! For slots that share with all who share, what a tenant has alone is like a node that somebody has whole: the columns count it
-//! so. For a tenant's own slots, and for guests, what is free is worked out from the claims of a row.
+//! For slots that share with all who share, what a tenant has alone is like a node that somebody
+//! has whole: the columns count it so. For a tenant's own slots, and for guests, what is free is
+//! worked out from the claims of a row.
 
 use std::borrow::Cow;
 
@@ -84,11 +86,20 @@ impl Pools {
         if tenancy == Tenancy::Shared && is_now && self.alone[row] == 0 {
             return false;
         }
-        self.claims[row].iter().any(|claim| claim.slot().is_some() && !claim.suits(tenancy) && self.counts(claim, when))
+        self.claims[row].iter().any(|claim| {
+            claim.slot().is_some() && !claim.suits(tenancy) && self.counts(claim, when)
+        })
     }
 
-    /// What is free of a pool over a moment for slots of a tenancy: nothing where somebody is whom they do not suit.
-    pub(super) fn free_beside(&self, row: usize, kind: TypeId, tenancy: Tenancy, when: When) -> u64 {
+    /// What is free of a pool over a moment for slots of a tenancy: nothing where somebody is whom
+    /// they do not suit.
+    pub(super) fn free_beside(
+        &self,
+        row: usize,
+        kind: TypeId,
+        tenancy: Tenancy,
+        when: When,
+    ) -> u64 {
         let Some(column) = self.column(kind) else { return 0 };
         if when == When::Idle {
             return column.size[row];

@@ -1,4 +1,5 @@
-//! What is free of one node from now on: a step function, made from the claims when somebody asks, and kept until they change.
+//! What is free of one node from now on: a step function, made from the claims when somebody asks,
+//! and kept until they change.
 
 use std::cell::OnceCell;
 
@@ -8,7 +9,8 @@ use super::{Claim, Pools, Tenancy, free};
 use crate::time::End;
 use crate::vertex::TypeId;
 
-/// Steps of free units. What has overstayed ends in the next second, whichever that is when somebody asks.
+/// Steps of free units. What has overstayed ends in the next second, whichever that is when
+/// somebody asks.
 #[derive(Debug, Clone)]
 pub(crate) struct Timeline {
     width: usize,
@@ -22,7 +24,8 @@ pub(crate) struct Timeline {
     settled: usize,
 }
 
-/// How many slots there is room for over a time, and until when that much is sure if the time moves on.
+/// How many slots there is room for over a time, and until when that much is sure if the time moves
+/// on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Room {
     pub(crate) slots: u64,
@@ -93,7 +96,8 @@ impl Pools {
         events.sort_unstable_by_key(|(at, begins, _)| (*at, *begins));
         let width = columns.len();
         let mut used: SmallVec<[u128; 4]> = columns.iter().map(|(_, _, used)| *used).collect();
-        let mut in_the_way = self.claims[row].iter().filter(|claim| !claim.planned && !claim.suits(tenancy)).count();
+        let mut in_the_way =
+            self.claims[row].iter().filter(|claim| !claim.planned && !claim.suits(tenancy)).count();
         let mut timeline = Timeline {
             width,
             times: Vec::with_capacity(events.len()),
@@ -109,7 +113,9 @@ impl Pools {
                 }
                 let Some(slot) = claim.slot() else { continue };
                 for (kind, amount) in &slot.needs {
-                    let Some(at) = columns.iter().position(|(known, ..)| known == kind) else { continue };
+                    let Some(at) = columns.iter().position(|(known, ..)| known == kind) else {
+                        continue;
+                    };
                     let units = u128::from(*amount) * u128::from(claim.count);
                     used[at] = if *begins { used[at] + units } else { used[at] - units };
                 }
@@ -157,17 +163,34 @@ impl Timeline {
     }
 
     /// Whether a slot fits at any instant from now to another, for `seconds`.
-    pub(crate) fn fits_by(&self, needs: &[(usize, u64)], (now, last): (i64, i64), seconds: u64) -> bool {
-        let instants = std::iter::once(now).chain(self.times.iter().map(|time| (*time).max(now + 1)));
-        instants.take_while(|at| *at <= last).any(|at| self.room(needs, 1, at, seconds, now).slots > 0)
+    pub(crate) fn fits_by(
+        &self,
+        needs: &[(usize, u64)],
+        (now, last): (i64, i64),
+        seconds: u64,
+    ) -> bool {
+        let instants =
+            std::iter::once(now).chain(self.times.iter().map(|time| (*time).max(now + 1)));
+        instants
+            .take_while(|at| *at <= last)
+            .any(|at| self.room(needs, 1, at, seconds, now).slots > 0)
     }
 
-    /// The next instant after another from which a slot fits for `seconds`; `needs` as in [`Timeline::room`].
-    pub(crate) fn next_fit(&self, needs: &[(usize, u64)], after: i64, seconds: u64, now: i64) -> i64 {
+    /// The next instant after another from which a slot fits for `seconds`; `needs` as in
+    /// [`Timeline::room`].
+    pub(crate) fn next_fit(
+        &self,
+        needs: &[(usize, u64)],
+        after: i64,
+        seconds: u64,
+        now: i64,
+    ) -> i64 {
         let mut start = None;
         for step in self.steps(after, now)..self.times.len() {
             let at = self.times[step].max(now + 1);
-            if let Some(start) = start.filter(|start: &i64| start.saturating_add_unsigned(seconds) <= at) {
+            if let Some(start) =
+                start.filter(|start: &i64| start.saturating_add_unsigned(seconds) <= at)
+            {
                 return start;
             }
             let free = &self.free[(step + 1) * self.width..][..self.width];
@@ -180,8 +203,16 @@ impl Timeline {
         start.unwrap_or(i64::MAX)
     }
 
-    /// How many slots there is room for from an instant on, for `seconds`. `needs` are units by column, none of them 0.
-    pub(crate) fn room(&self, needs: &[(usize, u64)], most: u64, from: i64, seconds: u64, now: i64) -> Room {
+    /// How many slots there is room for from an instant on, for `seconds`. `needs` are units by
+    /// column, none of them 0.
+    pub(crate) fn room(
+        &self,
+        needs: &[(usize, u64)],
+        most: u64,
+        from: i64,
+        seconds: u64,
+        now: i64,
+    ) -> Room {
         let first = self.steps(from, now);
         let to = from.saturating_add_unsigned(seconds);
         let mut slots = most;
@@ -196,7 +227,8 @@ impl Timeline {
             last += 1;
         }
         for (column, amount) in needs {
-            let free = (first..=last).map(|step| self.free[step * self.width + column]).min().unwrap_or(0);
+            let free =
+                (first..=last).map(|step| self.free[step * self.width + column]).min().unwrap_or(0);
             if amount.checked_mul(slots).is_none_or(|all| all > free) {
                 slots = free / amount;
             }
@@ -205,10 +237,13 @@ impl Timeline {
             return Room { slots, until: i64::MAX };
         }
         let is_less = |step: &usize| {
-            needs.iter().any(|(column, amount)| self.free[(step + 1) * self.width + column] < amount * slots)
+            needs.iter().any(|(column, amount)| {
+                self.free[(step + 1) * self.width + column] < amount * slots
+            })
         };
         let shrinks = (last..self.times.len()).find(is_less);
-        let until = shrinks.map_or(i64::MAX, |step| self.times[step].saturating_sub_unsigned(seconds));
+        let until =
+            shrinks.map_or(i64::MAX, |step| self.times[step].saturating_sub_unsigned(seconds));
         Room { slots, until }
     }
 }

@@ -1,5 +1,5 @@
-//! The JSON Graph Format of Fluxion: vertices and edges go where they belong while the text is read, so that a large
-//! document never exists a second time in memory.
+//! The JSON Graph Format of Fluxion: vertices and edges go where they belong while the text is
+//! read, so that a large document never exists a second time in memory.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
@@ -86,7 +86,8 @@ impl<'a> Sink<'a> for Load<'a> {
             size: node.size,
             // As upstream, which reads the unit and forgets it.
             unit: TextId::EMPTY,
-            properties: builder.properties(node.properties.iter().map(|(name, value)| (&**name, &**value))),
+            properties: builder
+                .properties(node.properties.iter().map(|(name, value)| (&**name, &**value))),
             up: node.up,
         };
         let added = builder.add(vertex)?;
@@ -134,7 +135,8 @@ fn check_count(vertices: usize) -> Result<(), Error> {
 
 impl<'a> Ids<'a> {
     fn add(&mut self, id: Cow<'a, str>, at: usize) -> Result<(), Error> {
-        let at = u32::try_from(at).map_err(|_| Error::invalid("graph: more than 2^32-1 vertices"))?;
+        let at =
+            u32::try_from(at).map_err(|_| Error::invalid("graph: more than 2^32-1 vertices"))?;
         let before = match number(&id) {
             Some(number) => self.numbers.insert(number, at),
             None => self.others.insert(id.clone(), at),
@@ -150,7 +152,9 @@ impl<'a> Ids<'a> {
             Some(number) => self.numbers.get(&number),
             None => self.others.get(id),
         };
-        found.map(|at| *at as usize).ok_or_else(|| Error::invalid(format!("edge: no vertex {id:?}")))
+        found
+            .map(|at| *at as usize)
+            .ok_or_else(|| Error::invalid(format!("edge: no vertex {id:?}")))
     }
 }
 
@@ -163,7 +167,8 @@ fn number(id: &str) -> Option<u64> {
 /// Whether a name is the basename and the number.
 fn is_plain(name: &str, basename: &str, id: i64) -> bool {
     name.strip_prefix(basename).is_some_and(|rest| {
-        rest.parse() == Ok(id) && (rest == "0" || !rest.starts_with(['0', '+']) && !rest.starts_with("-0"))
+        rest.parse() == Ok(id)
+            && (rest == "0" || !rest.starts_with(['0', '+']) && !rest.starts_with("-0"))
     })
 }
 
@@ -409,14 +414,20 @@ mod tests {
 
     /// A cluster, a node and two cores, with these edges.
     fn graph(edges: &[(usize, usize)]) -> Result<Graph, Error> {
-        let paths = ["/cluster0", "/cluster0/node1", "/cluster0/node1/core2", "/cluster0/node1/core3"];
+        let paths =
+            ["/cluster0", "/cluster0/node1", "/cluster0/node1/core2", "/cluster0/node1/core3"];
         let nodes = paths.iter().enumerate().map(|(id, path)| {
             let kind = ["cluster", "node", "core", "core"][id];
             format!(r#"{{"id":"{id}","metadata":{{"type":"{kind}","id":{id},"paths":{{"containment":"{path}"}}}}}}"#)
         });
-        let edges = edges.iter().map(|(from, to)| format!(r#"{{"source":"{from}","target":"{to}"}}"#));
-        let (nodes, edges) = (nodes.collect::<Vec<_>>().join(","), edges.collect::<Vec<_>>().join(","));
-        read(&format!(r#"{{"graph":{{"nodes":[{nodes}],"edges":[{edges}]}}}}"#), PoolTypes::default())
+        let edges =
+            edges.iter().map(|(from, to)| format!(r#"{{"source":"{from}","target":"{to}"}}"#));
+        let (nodes, edges) =
+            (nodes.collect::<Vec<_>>().join(","), edges.collect::<Vec<_>>().join(","));
+        read(
+            &format!(r#"{{"graph":{{"nodes":[{nodes}],"edges":[{edges}]}}}}"#),
+            PoolTypes::default(),
+        )
     }
 
     #[test]
@@ -435,7 +446,10 @@ mod tests {
             (vec![(0, 0)], "edge: vertex 0 (cluster0) leads to itself"),
             (vec![(1, 2)], "edge: vertex 1 (node1) to vertex 2 (core2): is there twice"),
             (vec![(2, 0)], "edge: vertex 2 (core2) to vertex 0 (cluster0): closes a circle"),
-            (vec![(1, 0), (2, 1), (3, 0)], "edge: vertex 3 (core3) to vertex 0 (cluster0): closes a circle"),
+            (
+                vec![(1, 0), (2, 1), (3, 0)],
+                "edge: vertex 3 (core3) to vertex 0 (cluster0): closes a circle",
+            ),
         ] {
             let error = graph(&[&tree[..], &more].concat()).unwrap_err();
             assert!(error.text.contains(says), "{error}");

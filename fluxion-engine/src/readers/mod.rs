@@ -40,12 +40,14 @@ impl Format {
 /// Reads a document.
 pub fn read(format: Format, text: &str, pool_types: PoolTypes) -> Result<Graph, Error> {
     match format {
-        // A shorthand leaves out what follows from a graph that is there already: the first graph is whole.
+        // A shorthand leaves out what follows from a graph that is there already: the first graph
+        // is whole.
         Format::Jgf | Format::JgfShorthand => jgf::read(text, pool_types),
         Format::Grug => grug::read(text, pool_types),
         Format::Rv1exec => rv1exec::read(text, pool_types),
-        Format::Hwloc => {
-            Err(Error { reason: Reason::NotOffered, text: "load_format: hwloc is not offered".to_owned() })
-        }
+        Format::Hwloc => Err(Error {
+            reason: Reason::NotOffered,
+            text: "load_format: hwloc is not offered".to_owned(),
+        }),
     }
 }

@@ -1,8 +1,10 @@
-//! RFC 20: a resource set without a graph, as `{"version":1,"execution":{"R_lite":[...],"nodelist":[...]}}`.
+//! RFC 20: a resource set without a graph, as
+//! `{"version":1,"execution":{"R_lite":[...],"nodelist":[...]}}`.
 //!
-//! The graph is flat: a cluster `cluster0`, below it a node for each rank, named by the host list (whose names go to the
-//! ranks in ascending order), below that one vertex of size 1 for each id that R_lite gives the rank, type by type in the
-//! document's order. `execution.properties` maps a property to the ranks whose nodes have it.
+//! The graph is flat: a cluster `cluster0`, below it a node for each rank, named by the host list
+//! (whose names go to the ranks in ascending order), below that one vertex of size 1 for each id
+//! that R_lite gives the rank, type by type in the document's order. `execution.properties` maps a
+//! property to the ranks whose nodes have it.
 //!
 //! The same document also names what a job has: [`parse`] is for those who update and cancel by it.
 
@@ -94,7 +96,8 @@ impl<'de: 'a, 'a> Deserialize<'de> for Ordered<'a> {
 
 /// Reads a document.
 pub(crate) fn parse(text: &str) -> Result<Document, Error> {
-    let top: Top<'_> = serde_json::from_str(without_mark(text)).map_err(|error| wrong(format!("{error}")))?;
+    let top: Top<'_> =
+        serde_json::from_str(without_mark(text)).map_err(|error| wrong(format!("{error}")))?;
     if top.version != 1 {
         return Err(wrong(format!("version: {}, not 1", top.version)));
     }
@@ -109,7 +112,9 @@ pub(crate) fn parse(text: &str) -> Result<Document, Error> {
                 .children
                 .0
                 .into_iter()
-                .map(|(kind, ids)| Ok((kind.to_string(), ranges(&ids, &format!("{here}.children.{kind}"))?)))
+                .map(|(kind, ids)| {
+                    Ok((kind.to_string(), ranges(&ids, &format!("{here}.children.{kind}"))?))
+                })
                 .collect::<Result<_, Error>>()?,
         };
         ranks.extend_from_slice(&entry.ranks);
@@ -140,7 +145,9 @@ fn hosts(nodelist: &[Cow<'_, str>], mut ranks: Ranges) -> Result<BTreeMap<u32, S
             if hosts.contains_key(&rank) {
                 continue;
             }
-            let name = names.next().ok_or_else(|| wrong("execution.nodelist: fewer hosts than ranks".to_owned()))?;
+            let name = names
+                .next()
+                .ok_or_else(|| wrong("execution.nodelist: fewer hosts than ranks".to_owned()))?;
             hosts.insert(rank, name);
         }
     }
@@ -172,8 +179,15 @@ pub(crate) fn read(text: &str, pool_types: PoolTypes) -> Result<Graph, Error> {
             };
             for (kind, ids) in &entry.children {
                 for id in ids.iter().flat_map(|(first, last)| *first..=*last) {
-                    let child =
-                        vertex(&mut builder, count, kind, None, i64::from(id), number(rank)?, PropertySet::NONE)?;
+                    let child = vertex(
+                        &mut builder,
+                        count,
+                        kind,
+                        None,
+                        i64::from(id),
+                        number(rank)?,
+                        PropertySet::NONE,
+                    )?;
                     builder.edge(node, child);
                     count += 1;
                 }
@@ -183,14 +197,21 @@ pub(crate) fn read(text: &str, pool_types: PoolTypes) -> Result<Graph, Error> {
     builder.finish()
 }
 
-fn node(builder: &mut Builder, document: &Document, uniq_id: i64, rank: u32) -> Result<VertexId, Error> {
+fn node(
+    builder: &mut Builder,
+    document: &Document,
+    uniq_id: i64,
+    rank: u32,
+) -> Result<VertexId, Error> {
     let name = document.hosts.get(&rank).map_or("", String::as_str);
     let stem = name.trim_end_matches(|c: char| c.is_ascii_digit());
     let digits = &name[stem.len()..];
     let id = if digits.is_empty() {
         -1
     } else {
-        digits.parse().map_err(|_| wrong(format!("execution.nodelist: {name}: its number is beyond 63 bits")))?
+        digits.parse().map_err(|_| {
+            wrong(format!("execution.nodelist: {name}: its number is beyond 63 bits"))
+        })?
     };
     let having = document.properties.iter().filter(|(_, ranks)| holds(ranks, rank));
     let properties = builder.properties(having.map(|(name, _)| (name.as_str(), "")));
@@ -237,13 +258,20 @@ fn vertex(
 
 /// Counts before anything is made: a short idset can name billions.
 fn check_size(document: &Document) -> Result<(), Error> {
-    let size = |ranges: &Ranges| ranges.iter().map(|(first, last)| (last - first) as usize + 1).sum::<usize>();
+    let size = |ranges: &Ranges| {
+        ranges.iter().map(|(first, last)| (last - first) as usize + 1).sum::<usize>()
+    };
     let mut all = 1usize;
     for entry in &document.entries {
-        let each = entry.children.iter().fold(1usize, |all, (_, ids)| all.saturating_add(size(ids)));
+        let each =
+            entry.children.iter().fold(1usize, |all, (_, ids)| all.saturating_add(size(ids)));
         all = all.saturating_add(each.saturating_mul(size(&entry.ranks)));
     }
-    if all > VERTICES_MAX { Err(wrong(format!("execution.R_lite: more than {VERTICES_MAX} vertices"))) } else { Ok(()) }
+    if all > VERTICES_MAX {
+        Err(wrong(format!("execution.R_lite: more than {VERTICES_MAX} vertices")))
+    } else {
+        Ok(())
+    }
 }
 
 fn holds(ranges: &Ranges, rank: u32) -> bool {
@@ -269,7 +297,9 @@ mod tests {
     use crate::Reason;
 
     fn document(r_lite: &str, nodelist: &str) -> String {
-        format!(r#"{{"version":1,"execution":{{"R_lite":{r_lite},"nodelist":{nodelist},"properties":{{"arm":"4"}}}}}}"#)
+        format!(
+            r#"{{"version":1,"execution":{{"R_lite":{r_lite},"nodelist":{nodelist},"properties":{{"arm":"4"}}}}}}"#
+        )
     }
 
     #[test]
@@ -302,7 +332,8 @@ mod tests {
 
     #[test]
     fn a_rank_may_stand_in_several_entries() {
-        let entries = r#"[{"rank":"0","children":{"core":"0"}},{"rank":"0","children":{"gpu":"0"}}]"#;
+        let entries =
+            r#"[{"rank":"0","children":{"core":"0"}},{"rank":"0","children":{"gpu":"0"}}]"#;
         let graph = read(&document(entries, r#"["a"]"#), PoolTypes::default()).unwrap();
         assert_eq!(graph.len(), 4);
     }
@@ -315,9 +346,15 @@ mod tests {
             (document(entry, r#"["a","b","c"]"#), "more hosts than ranks"),
             (document(entry, r#"["a["]"#), "nodelist"),
             (document(r#"[{"rank":"x"}]"#, "[]"), "R_lite[0].rank"),
-            (document(r#"[{"rank":"0","children":{"core":"3-1"}}]"#, r#"["a"]"#), "R_lite[0].children.core"),
+            (
+                document(r#"[{"rank":"0","children":{"core":"3-1"}}]"#, r#"["a"]"#),
+                "R_lite[0].children.core",
+            ),
             (document(r#"[{"rank":"0","children":{"core":0}}]"#, r#"["a"]"#), "line 1"),
-            (document(r#"[{"rank":"0","children":{"core":"0-4294967295"}}]"#, r#"["a"]"#), "more than"),
+            (
+                document(r#"[{"rank":"0","children":{"core":"0-4294967295"}}]"#, r#"["a"]"#),
+                "more than",
+            ),
             (document(entry, r#"["a","b"]"#).replace(":1,", ":2,"), "version: 2, not 1"),
             ("{}".to_owned(), "version"),
         ] {

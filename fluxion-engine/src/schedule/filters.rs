@@ -31,9 +31,13 @@ impl Filters {
         let mut filters = Filters::default();
         let text: String = text.chars().filter(|c| !c.is_whitespace()).collect();
         for pair in text.split(',').filter(|_| !text.is_empty()) {
-            let halves = pair.split_once(':').filter(|(above, below)| !above.is_empty() && !below.is_empty());
+            let halves = pair
+                .split_once(':')
+                .filter(|(above, below)| !above.is_empty() && !below.is_empty());
             let Some((above, below)) = halves else {
-                return Err(Error::invalid(format!("prune_filters: {pair:?}: not two types with a colon between")));
+                return Err(Error::invalid(format!(
+                    "prune_filters: {pair:?}: not two types with a colon between"
+                )));
             };
             let below = graph.intern(below)?;
             if above == ALL {
@@ -69,7 +73,9 @@ impl Filters {
     pub(crate) fn totals(&self, graph: &Graph, vertex: VertexId) -> &[u64] {
         match self.totals_from.get(vertex.index()) {
             None | Some(&NONE) => &[],
-            Some(from) => &self.totals[*from as usize..][..self.tracked[graph.kind(vertex).index()].len()],
+            Some(from) => {
+                &self.totals[*from as usize..][..self.tracked[graph.kind(vertex).index()].len()]
+            }
         }
     }
 
@@ -78,7 +84,8 @@ impl Filters {
         self.anywhere.get(kind.index()).copied().unwrap_or(false)
     }
 
-    /// Counts vertices from an index on. Not possible where types come to be tracked, or a leaf has become none.
+    /// Counts vertices from an index on. Not possible where types come to be tracked, or a leaf has
+    /// become none.
     pub(crate) fn grow(&mut self, graph: &Graph, from: usize) -> bool {
         let kinds = graph.types().len();
         if self.tracked.len() != kinds || self.totals_from.len() != from {
@@ -86,12 +93,19 @@ impl Filters {
         }
         let new = || (from..graph.len()).map(VertexId::at);
         let tracked_at_cluster = &self.tracked[TypeId::CLUSTER.index()];
-        if new().any(|vertex| is_leaf(graph, vertex) && !tracked_at_cluster.contains(&graph.kind(vertex))) {
+        if new().any(|vertex| {
+            is_leaf(graph, vertex) && !tracked_at_cluster.contains(&graph.kind(vertex))
+        }) {
             return false;
         }
         let is_old = |vertex: &VertexId| vertex.index() < from;
-        let joints: Vec<VertexId> = new().filter(|vertex| graph.parent(*vertex).as_ref().is_some_and(is_old)).collect();
-        if joints.iter().filter_map(|top| graph.parent(*top)).any(|above| self.totals_from[above.index()] == NONE) {
+        let joints: Vec<VertexId> =
+            new().filter(|vertex| graph.parent(*vertex).as_ref().is_some_and(is_old)).collect();
+        if joints
+            .iter()
+            .filter_map(|top| graph.parent(*top))
+            .any(|above| self.totals_from[above.index()] == NONE)
+        {
             return false;
         }
         self.totals_from.resize(graph.len(), NONE);
@@ -104,14 +118,25 @@ impl Filters {
     }
 
     /// There is another amount of a type directly below a node than before.
-    pub(crate) fn resize(&mut self, graph: &Graph, node: VertexId, kind: TypeId, (before, after): (u64, u64)) {
+    pub(crate) fn resize(
+        &mut self,
+        graph: &Graph,
+        node: VertexId,
+        kind: TypeId,
+        (before, after): (u64, u64),
+    ) {
         let mut sums = vec![0_u64; graph.types().len()];
         sums[kind.index()] = before.abs_diff(after);
         self.change(graph, Some(node), &sums, after > before);
     }
 
     /// Counts a subtree no more that was cut off from `parent`.
-    pub(crate) fn shrink(&mut self, graph: &Graph, top: VertexId, parent: Option<VertexId>) -> bool {
+    pub(crate) fn shrink(
+        &mut self,
+        graph: &Graph,
+        top: VertexId,
+        parent: Option<VertexId>,
+    ) -> bool {
         let mut sums = vec![0_u64; graph.types().len()];
         for vertex in graph.subtree(top) {
             let sum = &mut sums[graph.kind(vertex).index()];
@@ -129,14 +154,16 @@ impl Filters {
             for (column, kind) in self.tracked[graph.kind(vertex).index()].iter().enumerate() {
                 if let Some(total) = self.totals.get_mut(start + column) {
                     let more = sums[kind.index()];
-                    *total = if add { total.saturating_add(more) } else { total.saturating_sub(more) };
+                    *total =
+                        if add { total.saturating_add(more) } else { total.saturating_sub(more) };
                 }
             }
             at = graph.parent(vertex);
         }
     }
 
-    /// Types a vertex type tracks: what is anchored at it, then what all track, each in order of the types.
+    /// Types a vertex type tracks: what is anchored at it, then what all track, each in order of
+    /// the types.
     fn track(&mut self, graph: &Graph) {
         let mut leaves = vec![false; graph.types().len()];
         for vertex in graph.vertices().filter(|vertex| graph.is_linked(*vertex)) {
@@ -149,13 +176,18 @@ impl Filters {
         for (kind, _) in graph.types().iter() {
             let mut own = self.anchored.get(&kind).cloned().unwrap_or_default();
             if kind == TypeId::CLUSTER {
-                let leaf = |at: &usize| leaves[*at] && !self.of_all.contains(&TypeId::from_index(*at));
+                let leaf =
+                    |at: &usize| leaves[*at] && !self.of_all.contains(&TypeId::from_index(*at));
                 own.extend((0..leaves.len()).filter(leaf).map(TypeId::from_index));
             }
             own.sort_unstable();
             own.dedup();
-            let mut all: Vec<TypeId> =
-                self.of_all.iter().copied().filter(|other| *other != kind && !own.contains(other)).collect();
+            let mut all: Vec<TypeId> = self
+                .of_all
+                .iter()
+                .copied()
+                .filter(|other| *other != kind && !own.contains(other))
+                .collect();
             all.sort_unstable();
             all.dedup();
             own.extend(all);

@@ -1,12 +1,13 @@
 //! Who holds which vertex, and from when to when.
 //!
-//! Only vertices that somebody holds, or passes through on the way to what he holds, have an entry; the column that finds it
-//! is one 32-bit number per vertex. An entry lists the jobs that have the vertex for themselves, and, where something lies
-//! below it, a [`Planner`] with what is used of the subtree: the jobs that pass through, and units per tracked type, so that a
-//! walk need not enter where there is too little.
+//! Only vertices that somebody holds, or passes through on the way to what he holds, have an entry;
+//! the column that finds it is one 32-bit number per vertex. An entry lists the jobs that have the
+//! vertex for themselves, and, where something lies below it, a [`Planner`] with what is used of
+//! the subtree: the jobs that pass through, and units per tracked type, so that a walk need not
+//! enter where there is too little.
 //!
-//! What has overstayed is taken to end in the next second, and the engine says so anew whenever the clock moves: no question
-//! that is asked here knows of it.
+//! What has overstayed is taken to end in the next second, and the engine says so anew whenever the
+//! clock moves: no question that is asked here knows of it.
 
 mod filters;
 mod planner;
@@ -35,7 +36,8 @@ pub(crate) struct Touch {
     pub(crate) vertex: VertexId,
     /// It has the vertex for itself.
     pub(crate) exclusive: bool,
-    /// Units of the subtree, one per type that the vertex tracks; empty where it tracks none, or nothing is counted.
+    /// Units of the subtree, one per type that the vertex tracks; empty where it tracks none, or
+    /// nothing is counted.
     pub(crate) below: Row,
 }
 
@@ -77,10 +79,11 @@ pub(crate) struct Schedule {
     entries: Vec<Entry>,
     vacant: Vec<u32>,
     pub(crate) filters: Filters,
-    /// Jobs that were put off: what they are to have may be another's meanwhile. As long as there are any, sums may count a vertex
-    /// twice, and nothing follows from them.
+    /// Jobs that were put off: what they are to have may be another's meanwhile. As long as there
+    /// are any, sums may count a vertex twice, and nothing follows from them.
     pub(crate) put_off: usize,
-    /// Vertices that were taken or given back since somebody asked for them last; `None`: too many to tell.
+    /// Vertices that were taken or given back since somebody asked for them last; `None`: too many
+    /// to tell.
     touched: Option<Vec<VertexId>>,
 }
 
@@ -136,7 +139,8 @@ impl Schedule {
         self.places.resize(graph.len(), 0);
     }
 
-    /// Counts the vertices from index `from` on, which are new. `false`: that is not enough, all must be counted anew.
+    /// Counts the vertices from index `from` on, which are new. `false`: that is not enough, all
+    /// must be counted anew.
     pub(crate) fn grow(&mut self, graph: &Graph, from: usize, now: i64) -> bool {
         self.make_room(graph);
         let counts_late = !graph.has_pool_types() && self.entries.len() > self.vacant.len();
@@ -150,31 +154,46 @@ impl Schedule {
         true
     }
 
-    /// What there is more than `before` is there now, and not yet at the instants at which jobs begin or end: as upstream, whose
-    /// planners learn of it at their first point only.
+    /// What there is more than `before` is there now, and not yet at the instants at which jobs
+    /// begin or end: as upstream, whose planners learn of it at their first point only.
     pub(crate) fn hold_back(&mut self, graph: &Graph, before: &Filters, now: i64) {
         for vertex in graph.vertices() {
-            let Some(place) = self.places.get(vertex.index()).copied().filter(|place| *place > 0) else { continue };
+            let Some(place) = self.places.get(vertex.index()).copied().filter(|place| *place > 0)
+            else {
+                continue;
+            };
             let Some(planner) = &mut self.entries[place as usize - 1].planner else { continue };
-            let tracked = self.filters.tracked(graph, vertex).iter().zip(self.filters.totals(graph, vertex));
+            let tracked =
+                self.filters.tracked(graph, vertex).iter().zip(self.filters.totals(graph, vertex));
             for (column, (kind, total)) in tracked.enumerate() {
                 let known = before.tracked(graph, vertex).iter().position(|known| known == kind);
                 let old = known.and_then(|at| before.totals(graph, vertex).get(at)).copied();
-                if let Some(more) = old.and_then(|old| total.checked_sub(old)).filter(|more| *more > 0) {
+                if let Some(more) =
+                    old.and_then(|old| total.checked_sub(old)).filter(|more| *more > 0)
+                {
                     planner.raise_after(now, column + 1, i64::try_from(more).unwrap_or(0));
                 }
             }
         }
     }
 
-    /// Counts a subtree no more that was cut off from `parent`. `false`: all must be counted anew. As upstream, no more is used
-    /// then than there still is, and what jobs give back later of the subtree comes on top.
-    pub(crate) fn shrink(&mut self, graph: &Graph, top: VertexId, parent: Option<VertexId>) -> bool {
+    /// Counts a subtree no more that was cut off from `parent`. `false`: all must be counted anew.
+    /// As upstream, no more is used then than there still is, and what jobs give back later of the
+    /// subtree comes on top.
+    pub(crate) fn shrink(
+        &mut self,
+        graph: &Graph,
+        top: VertexId,
+        parent: Option<VertexId>,
+    ) -> bool {
         if !self.filters.shrink(graph, top, parent) {
             return false;
         }
         for vertex in parent.into_iter().flat_map(|parent| graph.way_up(parent)) {
-            let Some(place) = self.places.get(vertex.index()).copied().filter(|place| *place > 0) else { continue };
+            let Some(place) = self.places.get(vertex.index()).copied().filter(|place| *place > 0)
+            else {
+                continue;
+            };
             let Some(planner) = &mut self.entries[place as usize - 1].planner else { continue };
             for (column, total) in self.filters.totals(graph, vertex).iter().enumerate() {
                 planner.clamp(column + 1, i64::try_from(*total).unwrap_or(i64::MAX));
@@ -183,8 +202,15 @@ impl Schedule {
         true
     }
 
-    /// Whether what a job takes below a vertex is still there to be taken: not where what others have was cut off.
-    pub(crate) fn has_room(&self, graph: &Graph, term: Term, vertex: VertexId, below: &[i64]) -> bool {
+    /// Whether what a job takes below a vertex is still there to be taken: not where what others
+    /// have was cut off.
+    pub(crate) fn has_room(
+        &self,
+        graph: &Graph,
+        term: Term,
+        vertex: VertexId,
+        below: &[i64],
+    ) -> bool {
         let planner = self.planner(vertex);
         let mut columns = self.filters.totals(graph, vertex).iter().zip(below).enumerate();
         columns.all(|(column, (total, amount))| {
@@ -193,11 +219,14 @@ impl Schedule {
         })
     }
 
-    /// What is left, at an instant, of the last type that a vertex tracks; `None` if it tracks none, or there is none of it.
+    /// What is left, at an instant, of the last type that a vertex tracks; `None` if it tracks
+    /// none, or there is none of it.
     pub(crate) fn last_free(&self, graph: &Graph, vertex: VertexId, at: i64) -> Option<i64> {
         let totals = self.filters.totals(graph, vertex);
         let total = totals.last()?;
-        let used = self.planner(vertex).map_or(0, |planner| planner.peak(at, at.saturating_add(1), totals.len()));
+        let used = self
+            .planner(vertex)
+            .map_or(0, |planner| planner.peak(at, at.saturating_add(1), totals.len()));
         Some(i64::try_from(*total).unwrap_or(i64::MAX) - used)
     }
 
@@ -224,7 +253,8 @@ impl Schedule {
     /// Nobody has the vertex for himself at any instant of a window.
     #[inline]
     pub(crate) fn is_free(&self, vertex: VertexId, from: i64, to: i64) -> bool {
-        self.entry(vertex).is_none_or(|entry| !entry.holds.iter().any(|hold| hold.from < to && from < hold.to))
+        self.entry(vertex)
+            .is_none_or(|entry| !entry.holds.iter().any(|hold| hold.from < to && from < hold.to))
     }
 
     /// No job has anything of the vertex, or of what lies below, at any instant of a window.
@@ -236,7 +266,8 @@ impl Schedule {
         }
     }
 
-    /// Whether there is as much of the tracked types below a vertex as is needed, throughout a window.
+    /// Whether there is as much of the tracked types below a vertex as is needed, throughout a
+    /// window.
     pub(crate) fn has_below(
         &self,
         graph: &Graph,
@@ -248,8 +279,16 @@ impl Schedule {
         self.below(graph, vertex, from, to, needs) == Below::Enough
     }
 
-    /// How what is needed of the tracked types stands to what is free below a vertex throughout a window.
-    pub(crate) fn below(&self, graph: &Graph, vertex: VertexId, from: i64, to: i64, needs: &[(TypeId, u64)]) -> Below {
+    /// How what is needed of the tracked types stands to what is free below a vertex throughout a
+    /// window.
+    pub(crate) fn below(
+        &self,
+        graph: &Graph,
+        vertex: VertexId,
+        from: i64,
+        to: i64,
+        needs: &[(TypeId, u64)],
+    ) -> Below {
         let tracked = self.filters.tracked(graph, vertex);
         if tracked.is_empty() || needs.is_empty() {
             return Below::Enough;
@@ -279,7 +318,12 @@ impl Schedule {
         self.note(touch.vertex);
         let entry = self.entry_mut(touch.vertex);
         if touch.exclusive {
-            entry.holds.push(Hold { job: term.job, from: term.from, to: term.to, reserved: term.reserved });
+            entry.holds.push(Hold {
+                job: term.job,
+                from: term.from,
+                to: term.to,
+                reserved: term.reserved,
+            });
         }
         if has_children {
             let planner = entry.planner.get_or_insert_with(|| Box::new(Planner::new(width)));
@@ -294,14 +338,16 @@ impl Schedule {
         self.note(touch.vertex);
         let entry = &mut self.entries[place as usize - 1];
         if touch.exclusive
-            && let Some(at) = entry.holds.iter().position(|hold| hold.job == term.job && hold.from == term.from)
+            && let Some(at) =
+                entry.holds.iter().position(|hold| hold.job == term.job && hold.from == term.from)
         {
             entry.holds.remove(at);
         }
         if let Some(planner) = &mut entry.planner {
             planner.remove(term.from, term.to, &touch.below);
         }
-        if entry.holds.is_empty() && entry.planner.as_ref().is_none_or(|planner| planner.is_idle()) {
+        if entry.holds.is_empty() && entry.planner.as_ref().is_none_or(|planner| planner.is_idle())
+        {
             *entry = Entry::default();
             self.places[at] = 0;
             self.vacant.push(place);
@@ -311,7 +357,10 @@ impl Schedule {
     /// A job uses less below a vertex than it did.
     pub(crate) fn reduce(&mut self, term: Term, vertex: VertexId, less: &[i64]) {
         self.note(vertex);
-        let Some(place) = self.places.get(vertex.index()).copied().filter(|place| *place > 0) else { return };
+        let Some(place) = self.places.get(vertex.index()).copied().filter(|place| *place > 0)
+        else {
+            return;
+        };
         if let Some(planner) = &mut self.entries[place as usize - 1].planner {
             planner.reduce(term.from, term.to, less);
         }

@@ -1,8 +1,9 @@
 //! What is used of a vertex's subtree over time: a step function with a column per tracked type.
 //!
-//! Column 0 counts the jobs that pass through the vertex; the others count units of the types that its pruning filter
-//! tracks. A point exists where a span begins or ends, also if nothing changes there: reservations are tried at points.
-//! Points are sorted and their rows dense, so that a window is read front to back; before the first point nothing is used.
+//! Column 0 counts the jobs that pass through the vertex; the others count units of the types that
+//! its pruning filter tracks. A point exists where a span begins or ends, also if nothing changes
+//! there: reservations are tried at points. Points are sorted and their rows dense, so that a
+//! window is read front to back; before the first point nothing is used.
 
 use smallvec::SmallVec;
 
@@ -103,7 +104,9 @@ impl Planner {
     /// The first instant after `at` at which nobody passes through; `None`: never.
     pub(crate) fn next_gap(&self, at: i64) -> Option<i64> {
         let start = self.points.partition_point(|point| point.at <= at);
-        (start..self.points.len()).find(|point| self.used[point * self.width] == 0).map(|point| self.points[point].at)
+        (start..self.points.len())
+            .find(|point| self.used[point * self.width] == 0)
+            .map(|point| self.points[point].at)
     }
 
     /// Whether more is used at any instant after `at` than just before it.
@@ -112,11 +115,14 @@ impl Planner {
         (start..self.points.len()).any(|point| {
             let (before, here) = self.used[..(point + 1) * self.width].split_at(point * self.width);
             let before = before.rchunks_exact(self.width).next();
-            here.iter().enumerate().any(|(column, used)| before.map_or(0, |before| before[column]) < *used)
+            here.iter()
+                .enumerate()
+                .any(|(column, used)| before.map_or(0, |before| before[column]) < *used)
         })
     }
 
-    /// Points after an instant, ascending; those where nobody uses more than the way through are none.
+    /// Points after an instant, ascending; those where nobody uses more than the way through are
+    /// none.
     pub(crate) fn points_after(&self, at: i64) -> impl Iterator<Item = i64> + '_ {
         let start = self.points.partition_point(|point| point.at <= at);
         self.points[start..].iter().filter(|point| point.using > 0).map(|point| point.at)
@@ -165,7 +171,9 @@ impl Planner {
     }
 
     fn change(&mut self, first: usize, last: usize, change: impl FnMut(&mut [i64])) {
-        self.used[first * self.width..last * self.width].chunks_exact_mut(self.width).for_each(change);
+        self.used[first * self.width..last * self.width]
+            .chunks_exact_mut(self.width)
+            .for_each(change);
     }
 }
 

@@ -10,7 +10,8 @@ use crate::policy::Order;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Group {
     pub(crate) score: i64,
-    /// How much it counts toward what is wanted. Slots that only take units of pools are one group, of which any number serves.
+    /// How much it counts toward what is wanted. Slots that only take units of pools are one group,
+    /// of which any number serves.
     pub(crate) count: u64,
     /// Its vertices: a range of [`Walk::edges`].
     pub(crate) from: u32,
@@ -58,7 +59,10 @@ impl Gathered {
 
 /// How much the candidates count together.
 pub(crate) fn qualified(groups: &[Group]) -> u64 {
-    groups.iter().filter(|group| group.score > 0).fold(0, |sum, group| sum.saturating_add(group.count))
+    groups
+        .iter()
+        .filter(|group| group.score > 0)
+        .fold(0, |sum, group| sum.saturating_add(group.count))
 }
 
 /// Sorts candidates, best first. `descending`: whatever the order is, high scores first.

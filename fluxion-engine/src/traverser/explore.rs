@@ -8,8 +8,8 @@ use crate::graph::TypeId;
 
 /// Counts, type by type, how many whole shares of what is wanted were found.
 ///
-/// A share is what one slot needs, or the level as a whole where there is no slot: candidates are whole, so what the last one
-/// of a share has too much is of no use for the next.
+/// A share is what one slot needs, or the level as a whole where there is no slot: candidates are
+/// whole, so what the last one of a share has too much is of no use for the next.
 pub(crate) struct Sieve {
     wants: SmallVec<[Want; 4]>,
 }
@@ -33,7 +33,9 @@ impl Sieve {
             // Alternatives are of one type: enough is what would do for all of them.
             match wants.iter_mut().find(|known| known.kind == level.kind) {
                 Some(known) => known.share = known.share.saturating_add(share),
-                None => wants.push(Want { kind: level.kind, share, missing: slots, have: 0, seen: 0 }),
+                None => {
+                    wants.push(Want { kind: level.kind, share, missing: slots, have: 0, seen: 0 })
+                }
             }
         }
         Sieve { wants }

@@ -1,4 +1,5 @@
-//! The flexible traverser: sibling slots are alternatives, of which as many as possible are formed together.
+//! The flexible traverser: sibling slots are alternatives, of which as many as possible are formed
+//! together.
 
 use std::collections::HashMap;
 
@@ -11,9 +12,11 @@ use crate::graph::{TypeId, VertexId};
 use crate::jobspec::Count;
 use crate::policy::Order;
 
-/// How many intermediate states the search for the most slots remembers. Beyond it goes on with the first that fits.
+/// How many intermediate states the search for the most slots remembers. Beyond it goes on with the
+/// first that fits.
 const STATES_MAX: usize = 100_000;
-/// Where a slot can be formed more often than this from what is counted, the first that fits is taken.
+/// Where a slot can be formed more often than this from what is counted, the first that fits is
+/// taken.
 const DEPTH_MAX: u64 = 2_000;
 
 /// Units per type, in the order of the union of what all slots are made of.
@@ -39,13 +42,16 @@ impl Walk<'_> {
     /// Whether any of some slots takes units of pools: those are formed the simple way.
     pub(super) fn takes_units(&self, options: &[usize]) -> bool {
         let is_pool = |kind: TypeId| self.pools.iter().any(|(known, _)| *known == kind);
-        options
-            .iter()
-            .any(|at| self.request.of_range(&self.request.levels[*at].with).iter().any(|part| is_pool(part.kind)))
+        options.iter().any(|at| {
+            self.request
+                .of_range(&self.request.levels[*at].with)
+                .iter()
+                .any(|part| is_pool(part.kind))
+        })
     }
 
-    /// Forms slots of several shapes from what lies directly below a vertex. How many is counted in units: `false` if whole
-    /// vertices do not add up to that.
+    /// Forms slots of several shapes from what lies directly below a vertex. How many is counted in
+    /// units: `false` if whole vertices do not add up to that.
     pub(super) fn flexible_slots(
         &mut self,
         vertex: VertexId,
@@ -54,61 +60,92 @@ impl Walk<'_> {
         found: &mut Gathered,
     ) -> bool {
         let request = self.request;
-        let Some(union) =
-            request.unions.iter().find(|(first, _)| *first == options[0]).map(|(_, levels)| levels.clone())
+        let Some(union) = request
+            .unions
+            .iter()
+            .find(|(first, _)| *first == options[0])
+            .map(|(_, levels)| levels.clone())
         else {
             return true;
         };
         let slots = options.iter().map(|at| request.levels[*at].count.most()).max().unwrap_or(0);
         let mut inside = Gathered::default();
         self.explore(vertex, &union, false, true, prefix, slots, &mut inside);
-        let kinds: SmallVec<[TypeId; 4]> = request.of_range(&union).iter().map(|level| level.kind).collect();
+        let kinds: SmallVec<[TypeId; 4]> =
+            request.of_range(&union).iter().map(|level| level.kind).collect();
         let mut lanes: SmallVec<[(Vec<Group>, usize); 4]> = SmallVec::new();
         let mut have = Counts::new();
         for kind in &kinds {
             let mut groups = inside.take(*kind);
-            choose::sort(&mut groups, inner(self.policy.order()), self.policy.order() == Order::Variation);
+            choose::sort(
+                &mut groups,
+                inner(self.policy.order()),
+                self.policy.order() == Order::Variation,
+            );
             have.push(choose::qualified(&groups));
             lanes.push((groups, 0));
         }
         let slots_of: SmallVec<[Parts; 4]> = options
             .iter()
             .map(|at| {
-                let column = |part: &Level| kinds.iter().position(|kind| *kind == part.kind).unwrap_or(0);
-                request.of_range(&request.levels[*at].with).iter().map(|part| (column(part), part.count)).collect()
+                let column =
+                    |part: &Level| kinds.iter().position(|kind| *kind == part.kind).unwrap_or(0);
+                request
+                    .of_range(&request.levels[*at].with)
+                    .iter()
+                    .map(|part| (column(part), part.count))
+                    .collect()
             })
             .collect();
         if options.len() == 1 {
-            // As upstream, which counts in 32 bits with a sign: no slot is as many as there may be without a limit.
+            // As upstream, which counts in 32 bits with a sign: no slot is as many as there may be
+            // without a limit.
             let Ok(wanted) = i32::try_from(slots) else { return false };
-            let room =
-                |(column, count): &(usize, Count)| have[*column].checked_div(count.choose(have[*column])).unwrap_or(0);
-            // Parts of one type are counted each as if it were alone, and then taken one after the other.
-            let formed = slots_of[0].iter().map(room).min().unwrap_or(0).min(u64::from(wanted.unsigned_abs()));
+            let room = |(column, count): &(usize, Count)| {
+                have[*column].checked_div(count.choose(have[*column])).unwrap_or(0)
+            };
+            // Parts of one type are counted each as if it were alone, and then taken one after the
+            // other.
+            let formed = slots_of[0]
+                .iter()
+                .map(room)
+                .min()
+                .unwrap_or(0)
+                .min(u64::from(wanted.unsigned_abs()));
             return (0..formed).all(|_| self.form(&slots_of[0], &have, &mut lanes, found));
         }
         let mut known = Known::new();
         let mut left = have.clone();
         let mut formed = vec![0_u64; options.len()];
-        // As upstream: alternatives are all formed, however often they are wanted. A slot takes a whole vertex at least, so one more
-        // than there are vertices is already one too many.
+        // As upstream: alternatives are all formed, however often they are wanted. A slot takes a
+        // whole vertex at least, so one more than there are vertices is already one too many.
         let mut missing = lanes.iter().map(|(groups, _)| groups.len() as u64).sum::<u64>() + 1;
         let shallow = slots_of.iter().all(|parts| room(parts, &left) <= DEPTH_MAX);
         while missing > 0
-            && let Some(next) = if shallow { best(&slots_of, &left, &mut known).1 } else { first(&slots_of, &left) }
+            && let Some(next) =
+                if shallow { best(&slots_of, &left, &mut known).1 } else { first(&slots_of, &left) }
             && let Some(rest) = without(&slots_of[next], &left)
         {
             left = rest;
             formed[next] += 1;
             missing -= 1;
         }
-        // As upstream, which then counts by what there was at first: that may be more than there is.
+        // As upstream, which then counts by what there was at first: that may be more than there
+        // is.
         let mut all = formed.into_iter().enumerate();
-        all.all(|(option, count)| (0..count).all(|_| self.form(&slots_of[option], &have, &mut lanes, found)))
+        all.all(|(option, count)| {
+            (0..count).all(|_| self.form(&slots_of[option], &have, &mut lanes, found))
+        })
     }
 
     /// Forms one slot from the next candidates of each type, where there were so many at first.
-    fn form(&mut self, parts: &Parts, all: &Counts, lanes: &mut [(Vec<Group>, usize)], found: &mut Gathered) -> bool {
+    fn form(
+        &mut self,
+        parts: &Parts,
+        all: &Counts,
+        lanes: &mut [(Vec<Group>, usize)],
+        found: &mut Gathered,
+    ) -> bool {
         let from = self.edges.len();
         let mut score = 1_i64;
         for (column, count) in parts {
@@ -135,7 +172,9 @@ impl Walk<'_> {
 
 /// How often a slot can be formed from what is left, if each takes as much as the first.
 fn room(parts: &Parts, left: &Counts) -> u64 {
-    let rooms = parts.iter().map(|(column, count)| left[*column].checked_div(count.choose(left[*column])).unwrap_or(0));
+    let rooms = parts
+        .iter()
+        .map(|(column, count)| left[*column].checked_div(count.choose(left[*column])).unwrap_or(0));
     rooms.min().unwrap_or(0)
 }
 
@@ -176,8 +215,8 @@ impl Open {
     }
 }
 
-/// How many slots can be formed from what is left, and which comes first; of equals, the one that was named first. As deep as
-/// there are slots, so what is open is kept in a list.
+/// How many slots can be formed from what is left, and which comes first; of equals, the one that
+/// was named first. As deep as there are slots, so what is open is kept in a list.
 fn best(slots: &[Parts], left: &Counts, known: &mut Known) -> (u64, Option<usize>) {
     if let Some(answer) = known.get(left) {
         return *answer;

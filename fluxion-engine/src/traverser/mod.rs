@@ -1,8 +1,10 @@
-//! The depth-first traverser: where a request fits, now, later, or ever. Pure search, nothing is taken.
+//! The depth-first traverser: where a request fits, now, later, or ever. Pure search, nothing is
+//! taken.
 //!
-//! [`walk`] is the walk of upstream, [`prune`] what it does not enter, [`score`] and [`choose`] its match policies, [`explore`]
-//! and [`weights`] what lets `first` end early, [`flexible`] the traverser of that name, [`select`] what comes out.
-//! [`nodes`] spares most walks over the whole machine, and answers as they would.
+//! [`walk`] is the walk of upstream, [`prune`] what it does not enter, [`score`] and [`choose`] its
+//! match policies, [`explore`] and [`weights`] what lets `first` end early, [`flexible`] the
+//! traverser of that name, [`select`] what comes out. [`nodes`] spares most walks over the whole
+//! machine, and answers as they would.
 
 mod choose;
 mod explore;
@@ -94,7 +96,12 @@ pub(crate) struct Later {
 impl Traversal<'_> {
     /// Where a request fits from `from` on for so many seconds.
     pub(crate) fn at(&self, request: &Request, from: i64, seconds: i64) -> Result<Selection, Miss> {
-        let window = Window { from, to: from.saturating_add(seconds), is_now: from == self.now, status_ignored: false };
+        let window = Window {
+            from,
+            to: from.saturating_add(seconds),
+            is_now: from == self.now,
+            status_ignored: false,
+        };
         self.find(request, window)
     }
 
@@ -104,16 +111,19 @@ impl Traversal<'_> {
         self.find(request, Window { from, to: FAR - 1, is_now: false, status_ignored: true })
     }
 
-    /// The earliest instant after now at which a request fits, and whether the root has enough at any later one.
+    /// The earliest instant after now at which a request fits, and whether the root has enough at
+    /// any later one.
     pub(crate) fn later(&self, request: &Request, seconds: i64) -> Result<Later, Miss> {
         let (graph, root) = (self.graph, self.graph.root());
-        let has_enough =
-            |at: &i64| self.schedule.has_below(graph, root, *at, at.saturating_add(seconds), &request.needs);
+        let has_enough = |at: &i64| {
+            self.schedule.has_below(graph, root, *at, at.saturating_add(seconds), &request.needs)
+        };
         let mut last = Miss::Busy;
         let planner = self.schedule.planner(root);
         let mut others = Vec::new();
         if graph.has_pool_types() {
-            // What is given back of pools is no point of any vertex; and here each point is worth a walk.
+            // What is given back of pools is no point of any vertex; and here each point is worth a
+            // walk.
             others = graph.pools.ends();
             others.extend(planner.into_iter().flat_map(|planner| planner.instants_after(self.now)));
             others.sort_unstable();
@@ -125,15 +135,17 @@ impl Traversal<'_> {
         while let Some(at) = points.next() {
             self.left.set(Left::Nothing);
             match self.at(request, at, seconds) {
-                Ok(selection) => return Ok(Later { selection, at, is_last: points.next().is_none() }),
+                Ok(selection) => {
+                    return Ok(Later { selection, at, is_last: points.next().is_none() });
+                }
                 Err(miss) => last = miss,
             }
         }
         Err(last)
     }
 
-    /// Whether there are nodes enough to be worth a walk. `far`: at the end of the window, not now; `status_ignored`: also
-    /// those that are down.
+    /// Whether there are nodes enough to be worth a walk. `far`: at the end of the window, not now;
+    /// `status_ignored`: also those that are down.
     pub(crate) fn feasible(&self, request: &Request, far: bool, status_ignored: bool) -> bool {
         let target = i64::try_from(request.nodes()).unwrap_or(i64::MAX);
         let Some(constraint) = &request.constraint else { return target <= self.nodes_up };
@@ -141,15 +153,25 @@ impl Traversal<'_> {
             return false;
         }
         let graph = self.graph;
-        let (from, to) = if far { (WINDOW_SECONDS - 1, WINDOW_SECONDS) } else { (self.now, self.now + 1) };
+        let (from, to) =
+            if far { (WINDOW_SECONDS - 1, WINDOW_SECONDS) } else { (self.now, self.now + 1) };
         let mut missing = target;
-        let is_free = |node| (status_ignored || graph.is_marked_up(node)) && self.schedule.is_free(node, from, to);
+        let is_free = |node| {
+            (status_ignored || graph.is_marked_up(node)) && self.schedule.is_free(node, from, to)
+        };
         if let Some(index) = self.index {
             let admitted = index.admitted(graph, constraint);
             let missing = usize::try_from(target).unwrap_or(0);
-            return admitted.iter().filter(|place| is_free(index.node(*place))).take(missing).count() == missing;
+            return admitted
+                .iter()
+                .filter(|place| is_free(index.node(*place)))
+                .take(missing)
+                .count()
+                == missing;
         }
-        for node in graph.vertices().filter(|vertex| graph.is_node(*vertex) && graph.is_linked(*vertex)) {
+        for node in
+            graph.vertices().filter(|vertex| graph.is_node(*vertex) && graph.is_linked(*vertex))
+        {
             if missing <= 0 {
                 break;
             }
@@ -164,7 +186,11 @@ impl Traversal<'_> {
         if request.has_empty_slot {
             return Err(Miss::Busy);
         }
-        let when = if window.status_ignored { When::Idle } else { When::Window { from: window.from, to: window.to } };
+        let when = if window.status_ignored {
+            When::Idle
+        } else {
+            When::Window { from: window.from, to: window.to }
+        };
         let pools = self.pools(request, when);
         let new = || walk::Walk {
             graph: self.graph,
@@ -188,7 +214,10 @@ impl Traversal<'_> {
         let is_known = pools.is_empty()
             && (window.status_ignored
                 || self.index_is_fresh && self.index.is_some_and(|index| index.now() == self.now));
-        let plan = self.index.filter(|_| is_known).and_then(|index| Some((index, Plan::of(index, request)?)));
+        let plan = self
+            .index
+            .filter(|_| is_known)
+            .and_then(|index| Some((index, Plan::of(index, request)?)));
         let Some((index, plan)) = plan else { return self.settle(|| (new(), None)) };
         let left = self.left.get();
         let answer = self.settle(|| {
@@ -196,7 +225,8 @@ impl Traversal<'_> {
             (walk, Some(answer))
         });
         if answer.as_ref().is_ok_and(|selection| selection.marked.is_empty()) {
-            // Nothing would be taken. Why that is refused follows from everything that a walk meets.
+            // Nothing would be taken. Why that is refused follows from everything that a walk
+            // meets.
             self.left.set(left);
             return self.settle(|| (new(), None));
         }
@@ -235,8 +265,12 @@ impl Traversal<'_> {
         }
     }
 
-    /// What a search comes to; where it could not tell, or there was none, what the walk that it left comes to.
-    fn settle<'a>(&self, search: impl FnOnce() -> (walk::Walk<'a>, Option<Answer>)) -> Result<Selection, Miss> {
+    /// What a search comes to; where it could not tell, or there was none, what the walk that it
+    /// left comes to.
+    fn settle<'a>(
+        &self,
+        search: impl FnOnce() -> (walk::Walk<'a>, Option<Answer>),
+    ) -> Result<Selection, Miss> {
         let (mut walk, answer) = search();
         let chosen = match answer {
             Some(Answer::Chosen(chosen)) => Some(chosen),
@@ -261,7 +295,15 @@ impl Traversal<'_> {
         if self.policy.takes_whole_nodes() {
             kinds.push(TypeId::NODE);
         }
-        Ok(select::select(self.graph, self.schedule, request, &kinds, walk.window, &walk.chosen, chosen))
+        Ok(select::select(
+            self.graph,
+            self.schedule,
+            request,
+            &kinds,
+            walk.window,
+            &walk.chosen,
+            chosen,
+        ))
     }
 
     /// Free units of the pool types that a request names.
@@ -275,7 +317,9 @@ impl Traversal<'_> {
             if !known && self.graph.is_pool_type(self.graph.types().name(level.kind)) {
                 pools.push((
                     level.kind,
-                    self.graph.pools.free(std::iter::once((Some(level.kind), when)), Tenancy::Shared),
+                    self.graph
+                        .pools
+                        .free(std::iter::once((Some(level.kind), when)), Tenancy::Shared),
                 ));
             }
         }

@@ -1,4 +1,5 @@
-//! Whether a walk has any use in entering a vertex: state, constraint, what holds it, and the pruning filters.
+//! Whether a walk has any use in entering a vertex: state, constraint, what holds it, and the
+//! pruning filters.
 
 use super::request::Level;
 use super::walk::{Refusal, Walk};
@@ -24,17 +25,25 @@ impl Walk<'_> {
         {
             return Err(Refusal::Busy);
         }
-        if graph.size(vertex) == 0 || graph.is_pool(vertex) || !schedule.is_free(vertex, window.from, window.to) {
+        if graph.size(vertex) == 0
+            || graph.is_pool(vertex)
+            || !schedule.is_free(vertex, window.from, window.to)
+        {
             return Err(Refusal::Busy);
         }
         // As upstream: of alternative slots the last one has to fit, whether the others do or not.
         let (mut alternative, mut spared) = (None, None);
-        for level in levels.iter().filter(|level| level.kind == kind || level.kind == TypeId::SLOT) {
+        for level in levels.iter().filter(|level| level.kind == kind || level.kind == TypeId::SLOT)
+        {
             if exclusive && level.exclusive == Some(false) {
                 return Err(Refusal::Invalid);
             }
-            // A slot is exclusive in any case, and the vertices that are passed on the way to it are not.
-            if exclusive && !(schedule.is_untouched(vertex, window.from, window.to) && self.has_idle_pools(vertex)) {
+            // A slot is exclusive in any case, and the vertices that are passed on the way to it
+            // are not.
+            if exclusive
+                && !(schedule.is_untouched(vertex, window.from, window.to)
+                    && self.has_idle_pools(vertex))
+            {
                 return Err(Refusal::Busy);
             }
             let below = schedule.below(graph, vertex, window.from, window.to, &level.needs);
@@ -60,6 +69,10 @@ impl Walk<'_> {
         let window = self.window;
         !self.graph.has_pool_types()
             || window.status_ignored
-            || self.graph.rows_within(vertex).iter().all(|row| self.graph.pools.is_idle(*row, window.from, window.to))
+            || self
+                .graph
+                .rows_within(vertex)
+                .iter()
+                .all(|row| self.graph.pools.is_idle(*row, window.from, window.to))
     }
 }

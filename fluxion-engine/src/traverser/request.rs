@@ -1,4 +1,5 @@
-//! A jobspec as the walk uses it: types as numbers, levels in one array, and what each level needs below it.
+//! A jobspec as the walk uses it: types as numbers, levels in one array, and what each level needs
+//! below it.
 
 use std::ops::Range;
 
@@ -38,7 +39,8 @@ pub(crate) struct Request {
     /// Types of which a vertex is taken with everything below it.
     pub(crate) exclusive_kinds: SmallVec<[TypeId; 2]>,
     pub(crate) constraint: Option<Constraint>,
-    /// For the flexible traverser, where there are slots: the first of the siblings, and what all of them are made of, each type once.
+    /// For the flexible traverser, where there are slots: the first of the siblings, and what all
+    /// of them are made of, each type once.
     pub(crate) unions: Vec<(usize, Levels)>,
     /// A slot holds nothing: as upstream, that is understood, and fits nowhere.
     pub(crate) has_empty_slot: bool,
@@ -48,7 +50,12 @@ pub(crate) struct Request {
 
 impl Request {
     /// The request of a jobspec, or why it makes no sense on any graph.
-    pub(crate) fn of(graph: &Graph, filters: &Filters, spec: &Jobspec, flexible: bool) -> Result<Self, Error> {
+    pub(crate) fn of(
+        graph: &Graph,
+        filters: &Filters,
+        spec: &Jobspec,
+        flexible: bool,
+    ) -> Result<Self, Error> {
         let mut request = Request {
             levels: Vec::new(),
             top: 0..0,
@@ -74,12 +81,21 @@ impl Request {
         self.needs.iter().find(|(kind, _)| *kind == TypeId::NODE).map_or(0, |(_, count)| *count)
     }
 
-    /// Lays siblings side by side, and after them what lies below them. Returns where they are and what they need.
-    fn lay(&mut self, graph: &Graph, filters: &Filters, siblings: &[Resource]) -> Result<(Levels, Needs), Error> {
+    /// Lays siblings side by side, and after them what lies below them. Returns where they are and
+    /// what they need.
+    fn lay(
+        &mut self,
+        graph: &Graph,
+        filters: &Filters,
+        siblings: &[Resource],
+    ) -> Result<(Levels, Needs), Error> {
         let start = self.levels.len();
         for resource in siblings {
             let kind = graph.types().get(&resource.kind).ok_or_else(|| {
-                Error::invalid(format!("resources: {}: no vertex of the graph has this type", resource.kind))
+                Error::invalid(format!(
+                    "resources: {}: no vertex of the graph has this type",
+                    resource.kind
+                ))
             })?;
             if resource.exclusive == Some(true) && !self.exclusive_kinds.contains(&kind) {
                 self.exclusive_kinds.push(kind);
@@ -106,7 +122,10 @@ impl Request {
             }
             if self.flexible && level.kind == TypeId::SLOT {
                 // Of alternatives no more is sure than what each of them needs.
-                let own: Needs = needs.iter().map(|(kind, amount)| (*kind, amount.saturating_mul(min))).collect();
+                let own: Needs = needs
+                    .iter()
+                    .map(|(kind, amount)| (*kind, amount.saturating_mul(min)))
+                    .collect();
                 alternatives = Some(match alternatives {
                     None => own,
                     Some(others) => least(&others, &own),
@@ -128,7 +147,8 @@ impl Request {
 
     /// Lays out what sibling slots are made of together.
     fn unite(&mut self, siblings: &Levels) {
-        let slots: SmallVec<[usize; 4]> = siblings.clone().filter(|at| self.levels[*at].kind == TypeId::SLOT).collect();
+        let slots: SmallVec<[usize; 4]> =
+            siblings.clone().filter(|at| self.levels[*at].kind == TypeId::SLOT).collect();
         if slots.is_empty() || !self.flexible {
             return;
         }
@@ -138,7 +158,9 @@ impl Request {
                 let level = self.levels[part].clone();
                 match self.levels[start..].iter_mut().find(|known| known.kind == level.kind) {
                     // As much is looked for as the most demanding slot has.
-                    Some(known) if level.count.most() > known.count.most() => known.count = level.count,
+                    Some(known) if level.count.most() > known.count.most() => {
+                        known.count = level.count
+                    }
                     Some(_) => {}
                     None => self.levels.push(level),
                 }

@@ -22,11 +22,15 @@ impl Policy {
         number.checked_add((graph.uniq_id(vertex) % NODE_FACTOR - 1).abs())
     }
 
-    /// The score of a vertex whose requirements are met, given the factors above it. 0 or less: not qualified.
+    /// The score of a vertex whose requirements are met, given the factors above it. 0 or less: not
+    /// qualified.
     pub(crate) fn score(self, graph: &Graph, vertex: VertexId, prefix: i64) -> i64 {
         if self.order() == Order::Variation {
-            let class = graph.property(vertex, "perf_class").and_then(|value| value.parse::<i64>().ok());
-            return 1 + class.filter(|class| (0..=PERF_CLASS_MAX).contains(class)).unwrap_or(PERF_CLASS_MAX);
+            let class =
+                graph.property(vertex, "perf_class").and_then(|value| value.parse::<i64>().ok());
+            return 1 + class
+                .filter(|class| (0..=PERF_CLASS_MAX).contains(class))
+                .unwrap_or(PERF_CLASS_MAX);
         }
         prefix.saturating_add(graph.id(vertex)).saturating_add(2)
     }

@@ -22,7 +22,8 @@ pub(crate) struct Marked {
     pub(crate) needs: u64,
     /// The level of the request that it serves.
     pub(crate) level: Option<usize>,
-    /// Units that are taken below it, one per type that it tracks; empty if it tracks none, or nothing below is granted.
+    /// Units that are taken below it, one per type that it tracks; empty if it tracks none, or
+    /// nothing below is granted.
     pub(crate) below: Row,
 }
 
@@ -67,17 +68,24 @@ pub(crate) fn select(
     while let Some((range, above)) = open.pop() {
         for edge in &choices[range] {
             let level = edge.level as usize;
-            // As upstream: the way to what was chosen is only kept for what is chosen on top. What a vertex chose among what
-            // does not lie directly below it is lost.
+            // As upstream: the way to what was chosen is only kept for what is chosen on top. What
+            // a vertex chose among what does not lie directly below it is lost.
             let by = above.filter(|above| !edge.units && graph.parent(edge.vertex) != Some(*above));
             if by.is_some_and(|above| !graph.associates(above).contains(&edge.vertex)) {
                 continue;
             }
             if edge.units {
                 mark(graph, &mut marks, edge.vertex);
-                match units.iter_mut().find(|known| known.node == edge.vertex && known.slot == level) {
+                match units
+                    .iter_mut()
+                    .find(|known| known.node == edge.vertex && known.slot == level)
+                {
                     Some(known) => known.count += u64::from(edge.to),
-                    None => units.push(Units { node: edge.vertex, slot: level, count: u64::from(edge.to) }),
+                    None => units.push(Units {
+                        node: edge.vertex,
+                        slot: level,
+                        count: u64::from(edge.to),
+                    }),
                 }
                 continue;
             }
@@ -100,8 +108,9 @@ pub(crate) fn select(
     selection
 }
 
-/// Grants exactly these vertices, with all that leads to them. As upstream, what lies below a vertex of an exclusive type is
-/// written and counted with it, and held only if it is one of these vertices.
+/// Grants exactly these vertices, with all that leads to them. As upstream, what lies below a
+/// vertex of an exclusive type is written and counted with it, and held only if it is one of these
+/// vertices.
 pub(crate) fn exactly(
     graph: &Graph,
     schedule: &Schedule,
@@ -125,8 +134,13 @@ pub(crate) fn exactly(
 }
 
 /// Grants units of the pools of nodes.
-pub(crate) fn units_of(graph: &Graph, schedule: &Schedule, units: &[(VertexId, TypeId, u64)]) -> Selection {
-    let mut marks = Marks::with_capacity_and_hasher(2 * units.len(), std::hash::BuildHasherDefault::default());
+pub(crate) fn units_of(
+    graph: &Graph,
+    schedule: &Schedule,
+    units: &[(VertexId, TypeId, u64)],
+) -> Selection {
+    let mut marks =
+        Marks::with_capacity_and_hasher(2 * units.len(), std::hash::BuildHasherDefault::default());
     for (node, kind, amount) in units {
         mark(graph, &mut marks, *node);
         mark_pools(graph, &mut marks, *node, *kind, *amount);
@@ -187,12 +201,14 @@ fn mark_pools(graph: &Graph, marks: &mut Marks, node: VertexId, kind: TypeId, mu
     }
 }
 
-/// Takes vertices of exclusive types with everything below them. What somebody else has of it is left out, as upstream does.
+/// Takes vertices of exclusive types with everything below them. What somebody else has of it is
+/// left out, as upstream does.
 fn shadow(graph: &Graph, schedule: &Schedule, marks: &mut Marks, kinds: &[TypeId], window: Window) {
     if kinds.is_empty() {
         return;
     }
-    let tops: Vec<VertexId> = marks.keys().copied().filter(|vertex| kinds.contains(&graph.kind(*vertex))).collect();
+    let tops: Vec<VertexId> =
+        marks.keys().copied().filter(|vertex| kinds.contains(&graph.kind(*vertex))).collect();
     for top in tops {
         for vertex in graph.subtree(top) {
             if schedule.is_free(vertex, window.from, window.to) {
@@ -213,7 +229,8 @@ struct Order<'a> {
 type Sums = SmallVec<[(TypeId, i64); 4]>;
 
 impl Order<'_> {
-    /// Writes a subtree, children in the order of their edges. Returns what it takes; `None`: nothing, and it is left out.
+    /// Writes a subtree, children in the order of their edges. Returns what it takes; `None`:
+    /// nothing, and it is left out.
     fn visit(&mut self, vertex: VertexId, depth: usize) -> Option<Sums> {
         let mark = self.marks.remove(&vertex)?;
         let taken = mark.exclusive || mark.shadow;
@@ -232,8 +249,11 @@ impl Order<'_> {
         let mut below = Row::new();
         if !sums.is_empty() {
             let tracked = self.schedule.filters.tracked(graph, vertex);
-            below
-                .extend(tracked.iter().map(|kind| sums.iter().find(|(known, _)| known == kind).map_or(0, |sum| sum.1)));
+            below.extend(
+                tracked.iter().map(|kind| {
+                    sums.iter().find(|(known, _)| known == kind).map_or(0, |sum| sum.1)
+                }),
+            );
         }
         let size = graph.size(vertex);
         self.out.push(Marked {
@@ -245,14 +265,19 @@ impl Order<'_> {
             level: mark.level,
             below,
         });
-        let own = if taken && mark.needs.is_none() { i64::try_from(size).unwrap_or(i64::MAX) } else { 0 };
+        let own =
+            if taken && mark.needs.is_none() { i64::try_from(size).unwrap_or(i64::MAX) } else { 0 };
         add(&mut sums, graph.kind(vertex), own);
         Some(sums)
     }
 }
 
 /// Children in the order of their edges.
-fn in_order(graph: &Graph, vertex: VertexId, mut some: SmallVec<[VertexId; 2]>) -> SmallVec<[VertexId; 2]> {
+fn in_order(
+    graph: &Graph,
+    vertex: VertexId,
+    mut some: SmallVec<[VertexId; 2]>,
+) -> SmallVec<[VertexId; 2]> {
     if some.len() < 2 {
         return some;
     }

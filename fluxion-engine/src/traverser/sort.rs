@@ -1,8 +1,9 @@
 //! Sorting as the C++ standard library of GNU does it.
 //!
-//! Upstream sorts candidates by score alone with `std::sort`, which is not stable: which of two equal candidates comes first
-//! depends on the algorithm. So this is the same one: introspective sort with the median of three as pivot, ranges of up to
-//! 16 left to one insertion sort at the end, heap sort where the recursion gets too deep.
+//! Upstream sorts candidates by score alone with `std::sort`, which is not stable: which of two
+//! equal candidates comes first depends on the algorithm. So this is the same one: introspective
+//! sort with the median of three as pivot, ranges of up to 16 left to one insertion sort at the
+//! end, heap sort where the recursion gets too deep.
 
 mod rows;
 
@@ -37,8 +38,8 @@ fn finish<T: Copy>(items: &mut [T], less: impl Fn(&T, &T) -> bool + Copy) {
 
 /// The first `count` of what [`sort`] makes of positions `0..keys.len()`, lower keys first.
 ///
-/// Only what comes to the front is followed: the first partition reads the keys and writes nothing but the lower part, and
-/// of the parts only those are sorted that reach into the front.
+/// Only what comes to the front is followed: the first partition reads the keys and writes nothing
+/// but the lower part, and of the parts only those are sorted that reach into the front.
 pub(crate) fn front(keys: &[i32], count: usize) -> Vec<u32> {
     let less = |a: &(i32, u32), b: &(i32, u32)| a.0 < b.0;
     let count = count.min(keys.len());
@@ -64,7 +65,8 @@ pub(crate) fn front_of_equals(length: usize, count: usize) -> Vec<u32> {
     if count > size {
         return front(&vec![0; length], count);
     }
-    // Where it came from, partition by partition: what is equal to the pivot changes sides, and the median goes first.
+    // Where it came from, partition by partition: what is equal to the pivot changes sides, and the
+    // median goes first.
     let origin = |at: usize| {
         let at = sizes.iter().rev().fold(at, |at, size| match (at, size / 2) {
             (0, middle) => middle,
@@ -107,12 +109,14 @@ fn lower_part(keys: &[i32]) -> Option<Vec<(i32, u32)>> {
     }
 }
 
-/// Goes down from `last`, some keys at a time, as long as all of them are above the pivot. Does not come to `middle`, whose key
-/// was swapped.
+/// Goes down from `last`, some keys at a time, as long as all of them are above the pivot. Does not
+/// come to `middle`, whose key was swapped.
 fn skip_above(keys: &[i32], first: usize, mut last: usize, middle: usize, pivot: i32) -> usize {
     const STEP: usize = 8;
     let floor = if last > middle { first.max(middle + 1) } else { first };
-    while last >= floor + STEP && keys[last - STEP..last].iter().map(|key| i32::from(*key <= pivot)).sum::<i32>() == 0 {
+    while last >= floor + STEP
+        && keys[last - STEP..last].iter().map(|key| i32::from(*key <= pivot)).sum::<i32>() == 0
+    {
         last -= STEP;
     }
     last
@@ -163,8 +167,8 @@ fn median<T: Copy>(items: &[T], less: impl Fn(&T, &T) -> bool) -> usize {
     places[median_of(less(a, b), less(b, c), less(a, c))]
 }
 
-/// Which of three is the median, given which is less than which: the first than the second, the second than the third, the
-/// first than the third.
+/// Which of three is the median, given which is less than which: the first than the second, the
+/// second than the third, the first than the third.
 fn median_of(first_second: bool, second_third: bool, first_third: bool) -> usize {
     match (first_second, second_third, first_third) {
         (true, true, _) | (false, false, false) => 1,
@@ -173,7 +177,8 @@ fn median_of(first_second: bool, second_third: bool, first_third: bool) -> usize
     }
 }
 
-/// Moves the median of three to the front and parts the rest around it. Returns where the upper part begins.
+/// Moves the median of three to the front and parts the rest around it. Returns where the upper
+/// part begins.
 fn partition<T: Copy>(items: &mut [T], less: impl Fn(&T, &T) -> bool + Copy) -> usize {
     items.swap(0, median(items, less));
     let pivot = items[0];
@@ -227,7 +232,13 @@ fn heap_sort<T: Copy>(items: &mut [T], less: impl Fn(&T, &T) -> bool + Copy) {
 }
 
 /// Sinks the hole to a leaf along the larger children, then lets the item rise from there.
-fn adjust<T: Copy>(items: &mut [T], top: usize, length: usize, item: T, less: impl Fn(&T, &T) -> bool) {
+fn adjust<T: Copy>(
+    items: &mut [T],
+    top: usize,
+    length: usize,
+    item: T,
+    less: impl Fn(&T, &T) -> bool,
+) {
     let mut hole = top;
     let mut child = hole;
     while child < (length - 1) / 2 {

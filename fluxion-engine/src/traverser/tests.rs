@@ -4,8 +4,10 @@ use crate::{Engine, JobMode, MatchOp, Reason};
 
 /// Two nodes of two sockets with two cores each, and a GPU; memory is a pool.
 fn machine(policy: &str, format: &str) -> Engine {
-    let mut nodes =
-        vec![r#"{"id":"0","metadata":{"type":"cluster","id":0,"paths":{"containment":"/cluster0"}}}"#.to_owned()];
+    let mut nodes = vec![
+        r#"{"id":"0","metadata":{"type":"cluster","id":0,"paths":{"containment":"/cluster0"}}}"#
+            .to_owned(),
+    ];
     let mut edges = Vec::new();
     let mut add = |parent: usize, kind: &str, id: usize, rank: usize, size: u64, path: &str| {
         let uniq = nodes.len();
@@ -28,7 +30,8 @@ fn machine(policy: &str, format: &str) -> Engine {
         add(node, "gpu", 0, rank, 1, &format!("{node_path}/gpu0"));
         add(node, "memory", 0, rank, 100, &format!("{node_path}/memory0"));
     }
-    let graph = format!(r#"{{"graph":{{"nodes":[{}],"edges":[{}]}}}}"#, nodes.join(","), edges.join(","));
+    let graph =
+        format!(r#"{{"graph":{{"nodes":[{}],"edges":[{}]}}}}"#, nodes.join(","), edges.join(","));
     let options = format!(
         r#"{{"load_format":"jgf","matcher_policy":"{policy}","match_format":"{format}","pool_types":["memory"]}}"#
     );
@@ -60,14 +63,21 @@ fn nodes_with_nothing_below_come_free_as_others_do() {
             r#"{{"id":"{uniq}","metadata":{{"type":"{kind}","id":{rank},"rank":{rank},"paths":{{"containment":"{path}"}}}}}}"#
         )
     };
-    let nodes = (1..=20).zip(0..).map(|(uniq, rank)| vertex(uniq, "node", rank, &format!("/cluster0/node{rank}")));
-    let nodes: Vec<String> = std::iter::once(vertex(0, "cluster", -1, "/cluster0")).chain(nodes).collect();
-    let edges: Vec<String> = (1..=20).map(|uniq| format!(r#"{{"source":"0","target":"{uniq}"}}"#)).collect();
-    let graph = format!(r#"{{"graph":{{"nodes":[{}],"edges":[{}]}}}}"#, nodes.join(","), edges.join(","));
+    let nodes = (1..=20)
+        .zip(0..)
+        .map(|(uniq, rank)| vertex(uniq, "node", rank, &format!("/cluster0/node{rank}")));
+    let nodes: Vec<String> =
+        std::iter::once(vertex(0, "cluster", -1, "/cluster0")).chain(nodes).collect();
+    let edges: Vec<String> =
+        (1..=20).map(|uniq| format!(r#"{{"source":"0","target":"{uniq}"}}"#)).collect();
+    let graph =
+        format!(r#"{{"graph":{{"nodes":[{}],"edges":[{}]}}}}"#, nodes.join(","), edges.join(","));
     let options = r#"{"load_format":"jgf","matcher_policy":"lonode","match_format":"simple"}"#;
     let mut engine = Engine::new(&graph, options).unwrap();
     engine.match_job(MatchOp::Allocate, &spec(&slot(20, &of("node", 1)), 5), 1).unwrap();
-    let reserved = engine.match_job(MatchOp::AllocateOrElseReserve, &spec(&slot(1, &of("node", 2)), 5), 2).unwrap();
+    let reserved = engine
+        .match_job(MatchOp::AllocateOrElseReserve, &spec(&slot(1, &of("node", 2)), 5), 2)
+        .unwrap();
     assert_eq!((reserved.at, reserved.reserved), (5, true));
     assert!(reserved.r.contains("node0[1:x]"), "{}", reserved.r);
 }
@@ -76,7 +86,9 @@ fn nodes_with_nothing_below_come_free_as_others_do() {
 fn the_order_of_children_follows_a_graph_that_shrinks_and_grows() {
     let mut engine = machine("first", "simple");
     let ask = spec(&slot(1, &of("core", 1)), 0);
-    let granted = |engine: &mut Engine, job| engine.match_job(MatchOp::WithoutAllocating, &ask, job).unwrap().r;
+    let granted = |engine: &mut Engine, job| {
+        engine.match_job(MatchOp::WithoutAllocating, &ask, job).unwrap().r
+    };
     let on_the_first = ask.replace(r#""system":{"#, r#""system":{"constraints":{"ranks":["0"]},"#);
     engine.match_job(MatchOp::Allocate, &on_the_first, 1).unwrap();
     engine.remove_subgraph("/cluster0/node0").unwrap();
@@ -87,10 +99,13 @@ fn the_order_of_children_follows_a_graph_that_shrinks_and_grows() {
             if kind == "cluster" { -1 } else { 7 }
         )
     };
-    let nodes = [vertex(0, "cluster", "/cluster0"), vertex(90, "node", "/cluster0/node7")].join(",");
+    let nodes =
+        [vertex(0, "cluster", "/cluster0"), vertex(90, "node", "/cluster0/node7")].join(",");
     let nodes = [nodes, vertex(91, "core", "/cluster0/node7/core7")].join(",");
     let edges = r#"{"source":"0","target":"90"},{"source":"90","target":"91"}"#;
-    engine.add_subgraph(&format!(r#"{{"graph":{{"nodes":[{nodes}],"edges":[{edges}]}}}}"#)).unwrap();
+    engine
+        .add_subgraph(&format!(r#"{{"graph":{{"nodes":[{nodes}],"edges":[{edges}]}}}}"#))
+        .unwrap();
     assert!(granted(&mut engine, 2).contains("node7"));
     engine.remove_subgraph("/cluster0/node7").unwrap();
     assert!(granted(&mut engine, 2).contains("node1"));
@@ -99,19 +114,29 @@ fn the_order_of_children_follows_a_graph_that_shrinks_and_grows() {
 #[test]
 fn units_of_a_pool_and_whole_vertices_go_together() {
     let mut engine = machine("lonode", "jgf");
-    let ask = |slots, memory| spec(&node_of(1, &slot(slots, &format!("{},{}", of("gpu", 1), of("memory", memory)))), 0);
+    let ask = |slots, memory| {
+        spec(&node_of(1, &slot(slots, &format!("{},{}", of("gpu", 1), of("memory", memory)))), 0)
+    };
     let granted = engine.match_job(MatchOp::Allocate, &ask(1, 60), 5).unwrap();
     assert!(
-        granted.r.contains(r#""type": "memory", "id": 0, "rank": 0, "exclusive": true, "size": 60"#),
+        granted
+            .r
+            .contains(r#""type": "memory", "id": 0, "rank": 0, "exclusive": true, "size": 60"#),
         "{}",
         granted.r
     );
     assert_eq!(engine.usage(0).unwrap().pools[0].used, 60);
     engine.match_job(MatchOp::Allocate, &ask(1, 100), 6).unwrap();
-    assert_eq!(engine.match_job(MatchOp::Allocate, &ask(1, 1), 7).unwrap_err().reason, Reason::Busy);
+    assert_eq!(
+        engine.match_job(MatchOp::Allocate, &ask(1, 1), 7).unwrap_err().reason,
+        Reason::Busy
+    );
     engine.cancel(5).unwrap();
     assert_eq!(engine.usage(0).unwrap().pools[0].used, 0);
-    assert_eq!(engine.match_job(MatchOp::Allocate, &ask(1, 101), 7).unwrap_err().reason, Reason::Busy);
+    assert_eq!(
+        engine.match_job(MatchOp::Allocate, &ask(1, 101), 7).unwrap_err().reason,
+        Reason::Busy
+    );
     assert_eq!(
         engine.match_job(MatchOp::AllocateWithSatisfiability, &ask(1, 101), 7).unwrap_err().reason,
         Reason::Unsatisfiable
@@ -131,17 +156,29 @@ fn slots_of_units_are_as_many_as_a_range_allows() {
         let mut edges = Vec::new();
         for rank in 0..2 {
             nodes.push(vertex(2 * rank + 1, "node", rank, 1, format!("/cluster0/node{rank}")));
-            nodes.push(vertex(2 * rank + 2, "memory", 0, size, format!("/cluster0/node{rank}/memory0")));
+            nodes.push(vertex(
+                2 * rank + 2,
+                "memory",
+                0,
+                size,
+                format!("/cluster0/node{rank}/memory0"),
+            ));
             edges.push(format!(r#"{{"source":"0","target":"{}"}}"#, 2 * rank + 1));
             edges.push(format!(r#"{{"source":"{}","target":"{}"}}"#, 2 * rank + 1, 2 * rank + 2));
         }
-        let graph = format!(r#"{{"graph":{{"nodes":[{}],"edges":[{}]}}}}"#, nodes.join(","), edges.join(","));
-        let options =
-            r#"{"load_format":"jgf","matcher_policy":"first","match_format":"rv1_nosched","pool_types":["memory"]}"#;
+        let graph = format!(
+            r#"{{"graph":{{"nodes":[{}],"edges":[{}]}}}}"#,
+            nodes.join(","),
+            edges.join(",")
+        );
+        let options = r#"{"load_format":"jgf","matcher_policy":"first","match_format":"rv1_nosched","pool_types":["memory"]}"#;
         Engine::new(&graph, options).unwrap()
     };
     let ask = |nodes: u64, count: &str, memory: u64| {
-        let slots = format!(r#"{{"type":"slot","label":"s","count":{count},"with":[{}]}}"#, of("memory", memory));
+        let slots = format!(
+            r#"{{"type":"slot","label":"s","count":{count},"with":[{}]}}"#,
+            of("memory", memory)
+        );
         spec(&node_of(nodes, &slots), 60)
     };
     let used = |engine: &Engine| {
@@ -195,7 +232,11 @@ fn what_a_vertex_chose_far_below_it_is_lost_as_upstream_loses_it() {
     assert!(matches!(reason, Reason::Nothing | Reason::Busy), "{reason:?}");
     let near = spec(&slot(1, &of("core", 1)), 60);
     let granted = engine.match_next(MatchOp::Allocate, &near).unwrap();
-    assert!(granted.r.contains("core0[1:x]") && granted.r.contains("socket0[1:s]"), "{}", granted.r);
+    assert!(
+        granted.r.contains("core0[1:x]") && granted.r.contains("socket0[1:s]"),
+        "{}",
+        granted.r
+    );
 }
 
 #[test]
@@ -219,7 +260,8 @@ fn the_clock_refuses_what_it_cannot_come_back_from() {
         assert!(error.reason == Reason::Invalid && error.text.contains("time"), "{error}");
         assert_eq!(engine.now(), 0);
     }
-    // At the last second that it can be, what is held is held, and reservations begin and end as they do elsewhere.
+    // At the last second that it can be, what is held is held, and reservations begin and end as
+    // they do elsewhere.
     engine.set_time(last).unwrap();
     engine.match_job(MatchOp::Allocate, &both, 1).unwrap();
     assert_eq!(engine.match_job(MatchOp::Allocate, &both, 2).unwrap_err().reason, Reason::Busy);
@@ -275,9 +317,15 @@ fn half_ranked() -> Engine {
         vertex(3, "node", 1, -1, "cluster0/node1"),
         vertex(4, "core", 0, -1, "cluster0/node1/core0"),
     ];
-    let edges = [(0, 1), (1, 2), (0, 3), (3, 4)].map(|(from, to)| format!(r#"{{"source":"{from}","target":"{to}"}}"#));
-    let graph = format!(r#"{{"graph":{{"nodes":[{}],"edges":[{}]}}}}"#, nodes.join(","), edges.join(","));
-    Engine::new(&graph, r#"{"load_format":"jgf","matcher_policy":"lonode","match_format":"rv1_nosched"}"#).unwrap()
+    let edges = [(0, 1), (1, 2), (0, 3), (3, 4)]
+        .map(|(from, to)| format!(r#"{{"source":"{from}","target":"{to}"}}"#));
+    let graph =
+        format!(r#"{{"graph":{{"nodes":[{}],"edges":[{}]}}}}"#, nodes.join(","), edges.join(","));
+    Engine::new(
+        &graph,
+        r#"{"load_format":"jgf","matcher_policy":"lonode","match_format":"rv1_nosched"}"#,
+    )
+    .unwrap()
 }
 
 #[test]

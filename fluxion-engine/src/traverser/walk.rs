@@ -1,13 +1,15 @@
-//! The walk: depth first from the root, children before parents, levels of the request against vertex types.
+//! The walk: depth first from the root, children before parents, levels of the request against
+//! vertex types.
 //!
-//! At a vertex there are the levels that are looked for. One of its type makes it a match: what that level holds is looked
-//! for among its children. A slot whose parts lie directly below it is formed here. A vertex of another type is passed
-//! through, as long as nothing has matched on the way to it; below the first match no level of the graph may be skipped.
-//! On the way back each vertex chooses, by the policy, from what its subtree has to offer; what a vertex that was passed
+//! At a vertex there are the levels that are looked for. One of its type makes it a match: what
+//! that level holds is looked for among its children. A slot whose parts lie directly below it is
+//! formed here. A vertex of another type is passed through, as long as nothing has matched on the
+//! way to it; below the first match no level of the graph may be skipped. On the way back each
+//! vertex chooses, by the policy, from what its subtree has to offer; what a vertex that was passed
 //! through found is offered one level higher.
 //!
-//! Nothing is written to the graph: candidates and choices live in two arrays, and what is chosen in the end is read
-//! off them.
+//! Nothing is written to the graph: candidates and choices live in two arrays, and what is chosen
+//! in the end is read off them.
 
 use std::cell::Cell;
 use std::ops::Range;
@@ -43,7 +45,8 @@ pub(crate) struct Edge {
     pub(crate) level: u32,
     /// It stands for units of the pools of a node.
     pub(crate) units: bool,
-    /// What was chosen below it: a range of [`Walk::chosen`]. Of units: from 0 to the number of slots that take them.
+    /// What was chosen below it: a range of [`Walk::chosen`]. Of units: from 0 to the number of
+    /// slots that take them.
     pub(crate) from: u32,
     pub(crate) to: u32,
 }
@@ -121,8 +124,10 @@ impl Walk<'_> {
         }
         self.visits.0 += 1;
         let siblings = self.request.of_range(levels);
-        let level = siblings.iter().position(|level| level.kind == kind).map(|at| levels.start + at);
-        let exclusive = exclusive || level.is_some_and(|at| self.request.levels[at].exclusive == Some(true));
+        let level =
+            siblings.iter().position(|level| level.kind == kind).map(|at| levels.start + at);
+        let exclusive =
+            exclusive || level.is_some_and(|at| self.request.levels[at].exclusive == Some(true));
         match self.prune(vertex, kind, siblings, exclusive) {
             Ok(()) => {}
             Err(Refusal::Busy) => {
@@ -169,7 +174,14 @@ impl Walk<'_> {
             let score = self.policy.score(self.graph, vertex, prefix);
             let at = index(self.edges.len());
             let (from, to) = (index(chosen.start), index(chosen.end));
-            self.edges.push(Edge { vertex, exclusive, level: index(level), units: false, from, to });
+            self.edges.push(Edge {
+                vertex,
+                exclusive,
+                level: index(level),
+                units: false,
+                from,
+                to,
+            });
             found.push(kind, Group { score, count: self.graph.size(vertex), from: at, to: at + 1 });
         }
         Some(())
@@ -205,7 +217,8 @@ impl Walk<'_> {
         }
         let mut sieve = Sieve::new(self.request.of_range(levels), slots);
         let weights = self.weights;
-        let few = self.few.as_ref().filter(|(above, _)| *above == vertex).map(|(_, few)| few.clone());
+        let few =
+            self.few.as_ref().filter(|(above, _)| *above == vertex).map(|(_, few)| few.clone());
         let all = || weights.order(graph, vertex).chain(graph.associates(vertex).iter().copied());
         let all = few.is_none().then(all);
         self.refused |= few.is_some();
@@ -221,7 +234,14 @@ impl Walk<'_> {
     }
 
     /// Forms slots from what lies directly below a vertex. `false`: that went wrong.
-    fn slots(&mut self, vertex: VertexId, slot: usize, levels: &Levels, prefix: i64, found: &mut Gathered) -> bool {
+    fn slots(
+        &mut self,
+        vertex: VertexId,
+        slot: usize,
+        levels: &Levels,
+        prefix: i64,
+        found: &mut Gathered,
+    ) -> bool {
         if self.flexible {
             let options = self.slot_options(levels, slot);
             if !options.is_empty() && !self.takes_units(&options) {
@@ -259,7 +279,11 @@ impl Walk<'_> {
                 continue;
             }
             let mut groups = inside.take(part.kind);
-            choose::sort(&mut groups, inner(self.policy.order()), self.policy.order() == Order::Variation);
+            choose::sort(
+                &mut groups,
+                inner(self.policy.order()),
+                self.policy.order() == Order::Variation,
+            );
             let count = part.count.choose(choose::qualified(&groups));
             if count == 0 {
                 return;
@@ -279,7 +303,10 @@ impl Walk<'_> {
                 let from = self.edges.len();
                 self.edges.push(units_of(room));
                 let score = prefix.saturating_add(1);
-                found.push(TypeId::SLOT, Group { score, count: room, from: index(from), to: index(from + 1) });
+                found.push(
+                    TypeId::SLOT,
+                    Group { score, count: room, from: index(from), to: index(from + 1) },
+                );
             }
             return;
         }
@@ -320,9 +347,15 @@ impl Walk<'_> {
     }
 
     /// Chooses for each level the best of what was found, all levels or nothing.
-    pub(super) fn choose(&mut self, levels: &Levels, found: &mut Gathered, order: Order) -> Option<Range<usize>> {
+    pub(super) fn choose(
+        &mut self,
+        levels: &Levels,
+        found: &mut Gathered,
+        order: Order,
+    ) -> Option<Range<usize>> {
         let request = self.request;
-        // Of siblings of one type, such as alternative slots, the last one says how many: as upstream.
+        // Of siblings of one type, such as alternative slots, the last one says how many: as
+        // upstream.
         let mut picked: SmallVec<[(TypeId, SmallVec<[Edge; 4]>); 2]> = SmallVec::new();
         for level in request.of_range(levels) {
             let groups = found.get(level.kind);
@@ -342,7 +375,10 @@ impl Walk<'_> {
                     // Of slots that take units as many as are still wanted.
                     [units @ Edge { units: true, .. }] => {
                         let more = group.count.min(count - have);
-                        edges.push(Edge { to: units.to.min(u32::try_from(more).unwrap_or(u32::MAX)), ..units });
+                        edges.push(Edge {
+                            to: units.to.min(u32::try_from(more).unwrap_or(u32::MAX)),
+                            ..units
+                        });
                     }
                     _ => edges.extend_from_slice(of_group),
                 }
@@ -360,7 +396,13 @@ impl Walk<'_> {
         Some(start..self.chosen.len())
     }
 
-    fn classify(&mut self, vertex: VertexId, kind: TypeId, levels: &Levels, pristine: bool) -> Match {
+    fn classify(
+        &mut self,
+        vertex: VertexId,
+        kind: TypeId,
+        levels: &Levels,
+        pristine: bool,
+    ) -> Match {
         let request = self.request;
         let (mut matched, mut slot) = (None, None);
         for (at, level) in levels.clone().zip(request.of_range(levels)) {
@@ -368,7 +410,8 @@ impl Walk<'_> {
             if !is_it && !is_slot {
                 continue;
             }
-            // As upstream: of a vertex's type and slots there may be one among siblings, but for alternative slots.
+            // As upstream: of a vertex's type and slots there may be one among siblings, but for
+            // alternative slots.
             if matched.is_some() || (slot.is_some() && (is_it || !self.flexible)) {
                 self.siblings = Some(kind);
                 return Match::None;
@@ -407,7 +450,8 @@ impl Walk<'_> {
         }
         let parts = self.request.of_range(&self.request.levels[slot].with);
         let back = self.graph.parent(vertex).filter(|_| self.graph.leads_back(vertex));
-        let children = || self.graph.children(vertex).iter().chain(self.graph.associates(vertex)).chain(&back);
+        let children =
+            || self.graph.children(vertex).iter().chain(self.graph.associates(vertex)).chain(&back);
         parts.iter().all(|part| children().any(|child| self.graph.kind(*child) == part.kind))
     }
 }

@@ -1,8 +1,9 @@
 //! The order in which `first` and its like visit the children of a vertex.
 //!
-//! Children that no grant ever passed through come first, the highest `uniq_id` first; the others follow by what was left of
-//! the last type that they track when a grant passed through last, most first. That is not corrected when a job ends:
-//! so upstream orders them, and a walk sees the emptiest parts of the machine early without looking at the others.
+//! Children that no grant ever passed through come first, the highest `uniq_id` first; the others
+//! follow by what was left of the last type that they track when a grant passed through last, most
+//! first. That is not corrected when a job ends: so upstream orders them, and a walk sees the
+//! emptiest parts of the machine early without looking at the others.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -46,7 +47,8 @@ impl Weights {
 
     /// Takes up vertices that were added, from an index on.
     pub(crate) fn grow(&mut self, graph: &Graph, from: usize) {
-        let mut joints: Vec<VertexId> = (from..graph.len()).filter_map(|at| graph.parent(VertexId::at(at))).collect();
+        let mut joints: Vec<VertexId> =
+            (from..graph.len()).filter_map(|at| graph.parent(VertexId::at(at))).collect();
         joints.sort_unstable();
         joints.dedup();
         for parent in joints {
@@ -87,17 +89,25 @@ impl Weights {
     }
 
     /// Children in the order in which they are to be visited.
-    pub(crate) fn order<'a>(&'a self, graph: &'a Graph, vertex: VertexId) -> impl Iterator<Item = VertexId> + use<'a> {
+    pub(crate) fn order<'a>(
+        &'a self,
+        graph: &'a Graph,
+        vertex: VertexId,
+    ) -> impl Iterator<Item = VertexId> + use<'a> {
         let children = self.by_uniq_id(graph, vertex);
         let parent = self.parents.get(&vertex);
         let all = if parent.is_none() { children } else { &[] };
-        let fresh = parent.into_iter().flat_map(|parent| parent.fresh.iter().rev()).map(move |at| children[at]);
-        let used = parent.into_iter().flat_map(|parent| parent.used.iter()).map(|(_, _, child)| *child);
+        let fresh = parent
+            .into_iter()
+            .flat_map(|parent| parent.fresh.iter().rev())
+            .map(move |at| children[at]);
+        let used =
+            parent.into_iter().flat_map(|parent| parent.used.iter()).map(|(_, _, child)| *child);
         all.iter().rev().copied().chain(fresh).chain(used)
     }
 
-    /// Puts some children of a vertex in the order in which they are to be visited. Children must be in order of their
-    /// indices everywhere.
+    /// Puts some children of a vertex in the order in which they are to be visited. Children must
+    /// be in order of their indices everywhere.
     pub(crate) fn put_in_order(&self, graph: &Graph, vertex: VertexId, some: &mut [VertexId]) {
         let parent = self.parents.get(&vertex);
         some.sort_by_cached_key(|child| {

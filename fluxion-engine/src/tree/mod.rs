@@ -1,8 +1,9 @@
 //! What jobspecs and constraints are written in, read: JSON or YAML as the same small tree.
 //!
-//! JSON goes through serde_json and borrows its strings from the text; YAML through the events of a YAML parser. Both keep the
-//! order of keys and notice keys that stand twice. A scalar keeps how it was written, since YAML's types are a matter of who
-//! reads: `"4"` and `4` are the same number, but only the first is a string.
+//! JSON goes through serde_json and borrows its strings from the text; YAML through the events of a
+//! YAML parser. Both keep the order of keys and notice keys that stand twice. A scalar keeps how it
+//! was written, since YAML's types are a matter of who reads: `"4"` and `4` are the same number,
+//! but only the first is a string.
 
 mod json;
 mod yaml;
@@ -41,7 +42,8 @@ pub(crate) enum Content<'a> {
     Map(Vec<(Cow<'a, str>, Node<'a>)>),
 }
 
-/// A text without the mark of its byte order in front, which editors write and which says nothing of UTF-8.
+/// A text without the mark of its byte order in front, which editors write and which says nothing
+/// of UTF-8.
 pub(crate) fn without_mark(text: &str) -> &str {
     text.strip_prefix('\u{feff}').unwrap_or(text)
 }
@@ -50,13 +52,17 @@ impl<'a> Node<'a> {
     /// Reads a document: JSON if it looks like it, and is; else YAML, of which JSON is a part.
     pub(crate) fn read(text: &'a str) -> Result<Self, Error> {
         if text.len() > JOBSPEC_BYTES_MAX {
-            return Err(Error::invalid(format!("jobspec: {} bytes, more than {JOBSPEC_BYTES_MAX}", text.len())));
+            return Err(Error::invalid(format!(
+                "jobspec: {} bytes, more than {JOBSPEC_BYTES_MAX}",
+                text.len()
+            )));
         }
         let text = without_mark(text);
         if text.trim_start().starts_with(['{', '[']) {
             match json::read(text) {
                 Ok(node) => return Ok(node),
-                // A mapping in YAML's braces, perhaps. If it is no YAML either, the first text tells more.
+                // A mapping in YAML's braces, perhaps. If it is no YAML either, the first text
+                // tells more.
                 Err(json) => return yaml::read(text).map_err(|_| json),
             }
         }
@@ -170,10 +176,24 @@ mod tests {
 
     #[test]
     fn numbers_are_read_as_c_does() {
-        for (text, number) in [("4", Some(4)), ("+4", Some(4)), ("0x1F", Some(31)), ("010", Some(8)), ("0", Some(0))] {
+        for (text, number) in
+            [("4", Some(4)), ("+4", Some(4)), ("0x1F", Some(31)), ("010", Some(8)), ("0", Some(0))]
+        {
             assert_eq!(unsigned(text), number, "{text}");
         }
-        for text in ["", "-1", "08", "4.0", "1e2", "0x", "four", "4 5", "++4", "18446744073709551616", "0x+1"] {
+        for text in [
+            "",
+            "-1",
+            "08",
+            "4.0",
+            "1e2",
+            "0x",
+            "four",
+            "4 5",
+            "++4",
+            "18446744073709551616",
+            "0x+1",
+        ] {
             assert_eq!(unsigned(text), None, "{text}");
         }
     }
@@ -182,7 +202,8 @@ mod tests {
     fn json_and_yaml_are_the_same_tree() {
         let json = Node::read(r#"{"a": [1, "2", null, true], "b": {"c": 1.5}}"#).unwrap();
         let yaml = Node::read("a:\n- 1\n- '2'\n-\n- true\nb: {c: 1.5}\n").unwrap();
-        let (a, b) = (json.map().unwrap()[0].1.list().unwrap(), yaml.map().unwrap()[0].1.list().unwrap());
+        let (a, b) =
+            (json.map().unwrap()[0].1.list().unwrap(), yaml.map().unwrap()[0].1.list().unwrap());
         for (json, yaml) in a.iter().zip(b) {
             assert_eq!((json.text(), json.unsigned()), (yaml.text(), yaml.unsigned()));
         }

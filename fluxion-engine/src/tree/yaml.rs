@@ -11,10 +11,17 @@ use crate::limits::{TREE_DEPTH_MAX, TREE_VALUES_MAX};
 
 pub(super) fn read(text: &str) -> Result<Node<'_>, Error> {
     let mut tree = Tree::default();
-    for event in Parser::new_from_str_with_options(text, granit_parser::options! { emit_comments: false }) {
+    for event in
+        Parser::new_from_str_with_options(text, granit_parser::options! { emit_comments: false })
+    {
         let (event, span) = event.map_err(|error| {
             let at = error.marker();
-            Error::invalid(format!("jobspec: line {}, column {}: {}", at.line(), at.col() + 1, error.info()))
+            Error::invalid(format!(
+                "jobspec: line {}, column {}: {}",
+                at.line(),
+                at.col() + 1,
+                error.info()
+            ))
         })?;
         tree.take(event, &span)?;
     }
@@ -70,7 +77,9 @@ impl<'a> Tree<'a> {
                 self.put(Node { line, content }, anchor, (0, 1))
             }
             Event::SequenceStart(_, anchor, _) => self.begin(line, anchor, Items::List(Vec::new())),
-            Event::MappingStart(_, anchor, _) => self.begin(line, anchor, Items::Map { fields: Vec::new(), key: None }),
+            Event::MappingStart(_, anchor, _) => {
+                self.begin(line, anchor, Items::Map { fields: Vec::new(), key: None })
+            }
             Event::SequenceEnd | Event::MappingEnd => {
                 let Some(open) = self.open.pop() else { return Ok(()) };
                 let content = match open.items {
@@ -82,7 +91,8 @@ impl<'a> Tree<'a> {
             }
             Event::Alias(anchor) => {
                 let known = self.anchors.get(&anchor).map(|known| (known.depth, known.size));
-                let (depth, size) = known.ok_or_else(|| wrong(line, "an alias of what it stands in"))?;
+                let (depth, size) =
+                    known.ok_or_else(|| wrong(line, "an alias of what it stands in"))?;
                 self.count(size - 1, line)?;
                 if self.open.len() + depth > TREE_DEPTH_MAX {
                     return Err(too_deep(line));
@@ -90,7 +100,9 @@ impl<'a> Tree<'a> {
                 let node = self.anchors[&anchor].node.clone();
                 self.put(node, 0, (depth, size))
             }
-            Event::DocumentStart(..) if self.root.is_some() => Err(wrong(line, "a second document")),
+            Event::DocumentStart(..) if self.root.is_some() => {
+                Err(wrong(line, "a second document"))
+            }
             _ => Ok(()),
         }
     }
@@ -110,13 +122,21 @@ impl<'a> Tree<'a> {
     fn count(&mut self, values: usize, line: u32) -> Result<(), Error> {
         self.nodes += values;
         if self.nodes > TREE_VALUES_MAX {
-            return Err(wrong(line, &format!("more than {TREE_VALUES_MAX} values, aliases followed")));
+            return Err(wrong(
+                line,
+                &format!("more than {TREE_VALUES_MAX} values, aliases followed"),
+            ));
         }
         Ok(())
     }
 
     /// Puts a whole value where it belongs.
-    fn put(&mut self, node: Node<'a>, anchor: usize, (depth, size): (usize, usize)) -> Result<(), Error> {
+    fn put(
+        &mut self,
+        node: Node<'a>,
+        anchor: usize,
+        (depth, size): (usize, usize),
+    ) -> Result<(), Error> {
         self.count(1, node.line)?;
         if anchor != 0 {
             self.count(size, node.line)?;
@@ -147,7 +167,10 @@ impl<'a> Tree<'a> {
 }
 
 fn too_deep(line: u32) -> Error {
-    wrong(line, &format!("more than {TREE_DEPTH_MAX} lists and mappings in each other, aliases followed"))
+    wrong(
+        line,
+        &format!("more than {TREE_DEPTH_MAX} lists and mappings in each other, aliases followed"),
+    )
 }
 
 fn wrong(line: u32, what: &str) -> Error {
@@ -172,16 +195,25 @@ mod tests {
 
     #[test]
     fn is_not_deeper_through_aliases_than_written_out() {
-        let nested = |levels: usize, text: &str| format!("{}{text}{}", "[".repeat(levels), "]".repeat(levels));
+        let nested = |levels: usize, text: &str| {
+            format!("{}{text}{}", "[".repeat(levels), "]".repeat(levels))
+        };
         assert!(read(&nested(TREE_DEPTH_MAX, "x")).is_ok());
         assert!(read(&nested(TREE_DEPTH_MAX + 1, "x")).is_err());
         let half = TREE_DEPTH_MAX / 2 - 1;
-        let twice = |more: usize| format!("a: &a {}\nb: {}\n", nested(half, "x"), nested(half + more, "*a"));
+        let twice = |more: usize| {
+            format!("a: &a {}\nb: {}\n", nested(half, "x"), nested(half + more, "*a"))
+        };
         assert!(read(&twice(1)).is_ok());
-        assert!(read(&twice(2)).unwrap_err().text.contains("line 2: more than 128 lists and mappings"));
-        // Each alias a little deeper than the one before: a document that needs megabytes of stack to drop.
+        assert!(
+            read(&twice(2)).unwrap_err().text.contains("line 2: more than 128 lists and mappings")
+        );
+        // Each alias a little deeper than the one before: a document that needs megabytes of stack
+        // to drop.
         let mut lines = vec![format!("a0: &a0 {}", nested(100, "x"))];
-        lines.extend((1..64).map(|at| format!("a{at}: &a{at} {}", nested(100, &format!("*a{}", at - 1)))));
+        lines.extend(
+            (1..64).map(|at| format!("a{at}: &a{at} {}", nested(100, &format!("*a{}", at - 1)))),
+        );
         assert!(read(&lines.join("\n")).unwrap_err().text.contains("in each other"));
     }
 

@@ -17,8 +17,15 @@ impl Parts {
         self.edges.is_empty()
     }
 
-    /// Adds vertices, and the edges to them. `short`: nothing below exclusive vertices. Returns whether anything was left out.
-    pub(super) fn add(&mut self, graph: &Graph, emitted: &[Emitted], short: bool, style: Style) -> bool {
+    /// Adds vertices, and the edges to them. `short`: nothing below exclusive vertices. Returns
+    /// whether anything was left out.
+    pub(super) fn add(
+        &mut self,
+        graph: &Graph,
+        emitted: &[Emitted],
+        short: bool,
+        style: Style,
+    ) -> bool {
         let kept = if short { kept(emitted) } else { Vec::new() };
         let mut left_out = false;
         for (at, one) in emitted.iter().enumerate() {
@@ -30,7 +37,8 @@ impl Parts {
                 self.vertices.push_str(style.comma);
             }
             vertex(&mut self.vertices, graph, one, style);
-            // The edges of its children follow a vertex in no case: each is written when its child's subtree is.
+            // The edges of its children follow a vertex in no case: each is written when its
+            // child's subtree is.
             if one.depth > 1
                 && let Some(parent) = graph.parent(one.vertex)
             {
@@ -44,21 +52,30 @@ impl Parts {
         if !self.edges.is_empty() {
             self.edges.push_str(style.comma);
         }
-        let (source, target, Style { comma, colon, .. }) = (graph.uniq_id(parent), graph.uniq_id(child), style);
+        let (source, target, Style { comma, colon, .. }) =
+            (graph.uniq_id(parent), graph.uniq_id(child), style);
         // Writing into a String cannot fail.
-        let _ = write!(self.edges, "{{\"source\"{colon}\"{source}\"{comma}\"target\"{colon}\"{target}\"}}");
+        let _ = write!(
+            self.edges,
+            "{{\"source\"{colon}\"{source}\"{comma}\"target\"{colon}\"{target}\"}}"
+        );
     }
 
     pub(super) fn write(&self, out: &mut String, style: Style) {
         let Style { comma, colon, .. } = style;
-        let _ = write!(out, "{{\"nodes\"{colon}[{}]{comma}\"edges\"{colon}[{}]}}", self.vertices, self.edges);
+        let _ = write!(
+            out,
+            "{{\"nodes\"{colon}[{}]{comma}\"edges\"{colon}[{}]}}",
+            self.vertices, self.edges
+        );
     }
 }
 
 /// Which vertices a shorthand has: those below no exclusive one.
 fn kept(emitted: &[Emitted]) -> Vec<bool> {
     let mut kept = vec![true; emitted.len()];
-    // From the root down; what is deeper than an exclusive vertex, until something is not, lies below it.
+    // From the root down; what is deeper than an exclusive vertex, until something is not, lies
+    // below it.
     let mut below: Option<usize> = None;
     for (at, one) in emitted.iter().enumerate().rev() {
         match below {
@@ -85,12 +102,23 @@ fn vertex(out: &mut String, graph: &Graph, one: &Emitted, style: Style) {
     if !graph.has_plain_name(vertex) {
         let _ = write!(out, "{comma}\"name\"{colon}{}", text(&graph.name(vertex)));
     }
-    let _ = write!(out, "{comma}\"id\"{colon}{}{comma}\"rank\"{colon}{}", graph.id(vertex), graph.rank(vertex));
+    let _ = write!(
+        out,
+        "{comma}\"id\"{colon}{}{comma}\"rank\"{colon}{}",
+        graph.id(vertex),
+        graph.rank(vertex)
+    );
     let properties = graph.properties(vertex);
     if !properties.is_empty() {
         let _ = write!(out, "{comma}\"properties\"{colon}{{");
         for (at, (name, value)) in properties.iter().enumerate() {
-            let _ = write!(out, "{}{}{colon}{}", if at == 0 { "" } else { comma }, text(name), text(value));
+            let _ = write!(
+                out,
+                "{}{}{colon}{}",
+                if at == 0 { "" } else { comma },
+                text(name),
+                text(value)
+            );
         }
         out.push('}');
     }
@@ -103,7 +131,8 @@ fn vertex(out: &mut String, graph: &Graph, one: &Emitted, style: Style) {
     if one.needs != 1 {
         let _ = write!(out, "{comma}\"size\"{colon}{}", one.needs);
     }
-    let _ = write!(out, "{comma}\"paths\"{colon}{{\"containment\"{colon}{}", text(&graph.path(vertex)));
+    let _ =
+        write!(out, "{comma}\"paths\"{colon}{{\"containment\"{colon}{}", text(&graph.path(vertex)));
     for (subsystem, path) in graph.other_paths(vertex) {
         let _ = write!(out, "{comma}{}{colon}{}", text(subsystem), text(path));
     }

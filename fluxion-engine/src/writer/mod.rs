@@ -1,8 +1,9 @@
 //! Grants as text, in any of the formats of upstream, and in our own.
 //!
-//! What is written comes as a list: children before parents, the root last. A [`Writer`] is kept as long as its graph, for
-//! two things that upstream's writers remember are seen in what they write: whether anything was ever left out of a shorthand,
-//! and, of `rv1`, the vertices of a grant that had no cores to speak of.
+//! What is written comes as a list: children before parents, the root last. A [`Writer`] is kept as
+//! long as its graph, for two things that upstream's writers remember are seen in what they write:
+//! whether anything was ever left out of a shorthand, and, of `rv1`, the vertices of a grant that
+//! had no cores to speak of.
 
 mod jgf;
 mod placement;
@@ -70,7 +71,8 @@ pub(crate) struct Emitted {
     pub(crate) label: Box<str>,
     /// Used and total of each type that it tracks, where that was asked for.
     pub(crate) filter: Option<Vec<(Box<str>, i64, u64)>>,
-    /// It is not written, and all that comes after it is indented once more, for ever: upstream loses a step of its way back.
+    /// It is not written, and all that comes after it is indented once more, for ever: upstream
+    /// loses a step of its way back.
     pub(crate) left_out: bool,
 }
 
@@ -135,14 +137,16 @@ impl Writer {
         self.write_some(format, graph, emitted, short, about, style)
     }
 
-    /// Writes that nothing was found. As upstream, which writes what it has in any case, that is an error where there is
-    /// something that cannot be written, and where nothing must not be written.
+    /// Writes that nothing was found. As upstream, which writes what it has in any case, that is an
+    /// error where there is something that cannot be written, and where nothing must not be
+    /// written.
     pub(crate) fn nothing(&mut self, format: MatchFormat, graph: &Graph) -> Result<(), Error> {
         let about = About { starttime: 0, expiration: 0 };
         match format {
-            MatchFormat::Rlite | MatchFormat::Rv1 | MatchFormat::Rv1Nosched | MatchFormat::Rv1Shorthand => {
-                self.write(format, graph, &[], about, WIDE).map(|_| ())
-            }
+            MatchFormat::Rlite
+            | MatchFormat::Rv1
+            | MatchFormat::Rv1Nosched
+            | MatchFormat::Rv1Shorthand => self.write(format, graph, &[], about, WIDE).map(|_| ()),
             _ => Ok(()),
         }
     }
@@ -179,7 +183,9 @@ impl Writer {
         Ok(match format {
             MatchFormat::Simple => simple::write(graph, emitted, indent),
             MatchFormat::PrettySimple => simple::pretty(graph, emitted, indent),
-            MatchFormat::Jgf | MatchFormat::JgfShorthand => self.graph(graph, emitted, short, style)?,
+            MatchFormat::Jgf | MatchFormat::JgfShorthand => {
+                self.graph(graph, emitted, short, style)?
+            }
             MatchFormat::Rlite => {
                 self.stuck.gather(graph, emitted);
                 let text = self.stuck.rlite(style)?;
@@ -195,7 +201,9 @@ impl Writer {
                 self.stuck = rlite::Rlite::default();
                 text
             }
-            MatchFormat::Rv1 | MatchFormat::Rv1Shorthand => self.rv1(graph, emitted, short, about, style)?,
+            MatchFormat::Rv1 | MatchFormat::Rv1Shorthand => {
+                self.rv1(graph, emitted, short, about, style)?
+            }
             MatchFormat::Placement => {
                 let text = "match_format: placement is only for slots of pool units".to_owned();
                 return Err(Error { reason: Reason::NotOffered, text });
@@ -218,14 +226,23 @@ impl Writer {
     }
 
     /// `{"graph": {...}}` and, if need be, who can read it.
-    fn graph(&mut self, graph: &Graph, emitted: &[Emitted], short: bool, style: Style) -> Result<String, Error> {
+    fn graph(
+        &mut self,
+        graph: &Graph,
+        emitted: &[Emitted],
+        short: bool,
+        style: Style,
+    ) -> Result<String, Error> {
         if emitted.is_empty() {
             return Ok(String::new());
         }
         let mut parts = jgf::Parts::default();
         self.shortened |= parts.add(graph, emitted, short, style);
         if parts.is_edgeless() {
-            return Err(Error { reason: Reason::NotFound, text: "jgf: vertices without an edge".to_owned() });
+            return Err(Error {
+                reason: Reason::NotFound,
+                text: "jgf: vertices without an edge".to_owned(),
+            });
         }
         Ok(format!("{}{}", self.document(&parts, style), style.end))
     }
@@ -252,7 +269,8 @@ impl Writer {
     ) -> Result<String, Error> {
         let Style { comma, colon, end } = style;
         self.stuck.gather(graph, emitted);
-        // As upstream: what a grant without cores adds here is only written with the next that has some.
+        // As upstream: what a grant without cores adds here is only written with the next that has
+        // some.
         let mut parts = std::mem::take(&mut self.stale);
         self.shortened |= parts.add(graph, emitted, short, style);
         if self.stuck.is_empty() {

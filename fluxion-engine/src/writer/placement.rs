@@ -6,7 +6,8 @@ use crate::graph::Graph;
 use crate::idset;
 use crate::matcher::flat::{Pick, Request, by_count};
 
-/// Slots per rank, shape by shape in the order of the request; within a shape the ranks with most slots first.
+/// Slots per rank, shape by shape in the order of the request; within a shape the ranks with most
+/// slots first.
 pub(crate) fn write(graph: &Graph, request: &Request<'_>, picks: &[Pick]) -> String {
     let mut out = String::from("{\"slots\":[");
     let mut separator = "";

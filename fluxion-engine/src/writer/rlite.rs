@@ -1,6 +1,7 @@
 //! `R_lite`, and R (RFC 20) around it: cores and GPUs by rank.
 //!
-//! Units of pools have no place in `R_lite`; a node of which only units are granted has no children there.
+//! Units of pools have no place in `R_lite`; a node of which only units are granted has no children
+//! there.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -38,7 +39,11 @@ impl Rlite {
             } else if kind == TypeId::NODE || kind == TypeId::STORAGE_NODE {
                 let (children, units) = (std::mem::take(&mut children), std::mem::take(&mut units));
                 if units || !children.is_empty() {
-                    self.nodes.push(Node { vertex: one.vertex, rank: graph.rank(one.vertex).into(), children });
+                    self.nodes.push(Node {
+                        vertex: one.vertex,
+                        rank: graph.rank(one.vertex).into(),
+                        children,
+                    });
                 }
             } else {
                 units |= graph.is_pool(one.vertex);
@@ -58,7 +63,8 @@ impl Rlite {
         Ok(format!("{}{}", self.list(style)?, style.end))
     }
 
-    /// `[{"rank": "0-3", "children": {"core": "0-35"}}]`: ranks with the same children share an entry.
+    /// `[{"rank": "0-3", "children": {"core": "0-35"}}]`: ranks with the same children share an
+    /// entry.
     fn list(&self, style: Style) -> Result<String, Error> {
         let Style { comma, colon, .. } = style;
         let mut entries: BTreeMap<String, Vec<i64>> = BTreeMap::new();
@@ -88,8 +94,10 @@ impl Rlite {
     /// R, up to but without its last brace.
     pub(super) fn rv1(&self, graph: &Graph, about: About, style: Style) -> Result<String, Error> {
         let Style { comma, colon, .. } = style;
-        let mut out =
-            format!("{{\"version\"{colon}1{comma}\"execution\"{colon}{{\"R_lite\"{colon}{}", self.list(style)?);
+        let mut out = format!(
+            "{{\"version\"{colon}1{comma}\"execution\"{colon}{{\"R_lite\"{colon}{}",
+            self.list(style)?
+        );
         let mut nodes: Vec<&Node> = self.nodes.iter().collect();
         nodes.sort_by_key(|node| node.rank);
         let hosts: Vec<_> = nodes.iter().map(|node| graph.name(node.vertex)).collect();
@@ -99,7 +107,8 @@ impl Rlite {
         let mut properties: BTreeMap<String, Vec<i64>> = BTreeMap::new();
         for node in &nodes {
             for (name, value) in graph.properties(node.vertex) {
-                let key = if value.is_empty() { name.to_string() } else { format!("{name}={value}") };
+                let key =
+                    if value.is_empty() { name.to_string() } else { format!("{name}={value}") };
                 properties.entry(key).or_default().push(node.rank);
             }
         }
@@ -114,7 +123,10 @@ impl Rlite {
             out.push('}');
         }
         let About { starttime, expiration, .. } = about;
-        let _ = write!(out, "{comma}\"starttime\"{colon}{starttime}{comma}\"expiration\"{colon}{expiration}}}");
+        let _ = write!(
+            out,
+            "{comma}\"starttime\"{colon}{starttime}{comma}\"expiration\"{colon}{expiration}}}"
+        );
         Ok(out)
     }
 }
@@ -123,7 +135,8 @@ impl Rlite {
 fn write_ids(out: &mut String, ids: &[i64]) -> Result<(), Error> {
     let mut sorted = Vec::with_capacity(ids.len());
     for id in ids {
-        let id = u32::try_from(*id).map_err(|_| Error::invalid("match writer emit: a rank or an id is negative"))?;
+        let id = u32::try_from(*id)
+            .map_err(|_| Error::invalid("match writer emit: a rank or an id is negative"))?;
         sorted.push(id);
     }
     sorted.sort_unstable();

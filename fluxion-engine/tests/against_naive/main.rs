@@ -1,7 +1,9 @@
-//! Random histories of a small machine, compared after every step with an engine that is obviously right.
+//! Random histories of a small machine, compared after every step with an engine that is obviously
+//! right.
 //!
-//! The naive engine keeps one entry per slot and tries everything slot by slot. Of one shape, both must agree on what
-//! fits, where it goes, when it could start and who is eligible; of two, whether they fit.
+//! The naive engine keeps one entry per slot and tries everything slot by slot. Of one shape, both
+//! must agree on what fits, where it goes, when it could start and who is eligible; of two, whether
+//! they fit.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod naive;
@@ -17,9 +19,9 @@ use proptest::prelude::*;
 use texts::{jobspec, placement, ranks};
 
 const KINDS: [&str; 3] = ["cpu", "memory", "pods"];
-const OPTIONS: &str =
-    r#"{"load_format":"jgf","matcher_policy":"lonode","match_format":"placement","pool_types":["*"]}"#;
-const ROOT: &str = r#"{"id":"0","metadata":{"type":"cluster","id":0,"paths":{"containment":"/cluster0"}}}"#;
+const OPTIONS: &str = r#"{"load_format":"jgf","matcher_policy":"lonode","match_format":"placement","pool_types":["*"]}"#;
+const ROOT: &str =
+    r#"{"id":"0","metadata":{"type":"cluster","id":0,"paths":{"containment":"/cluster0"}}}"#;
 
 #[derive(Debug, Clone)]
 enum Step {
@@ -93,7 +95,12 @@ fn tenancies() -> impl Strategy<Value = Tenancy> {
 }
 
 fn orders() -> impl Strategy<Value = Order> {
-    prop::sample::select(vec![Order::LowestRank, Order::HighestRank, Order::Fullest, Order::Emptiest])
+    prop::sample::select(vec![
+        Order::LowestRank,
+        Order::HighestRank,
+        Order::Fullest,
+        Order::Emptiest,
+    ])
 }
 
 fn needs() -> impl Strategy<Value = Need> {
@@ -275,7 +282,11 @@ struct Pair {
 impl Pair {
     fn new() -> Self {
         let graph = format!(r#"{{"graph":{{"nodes":[{ROOT}],"edges":[]}}}}"#);
-        Pair { engine: Engine::new(&graph, OPTIONS).unwrap(), naive: Machine::default(), next_job: 100 }
+        Pair {
+            engine: Engine::new(&graph, OPTIONS).unwrap(),
+            naive: Machine::default(),
+            next_job: 100,
+        }
     }
 
     fn step(&mut self, step: &Step) {
@@ -315,8 +326,12 @@ impl Pair {
     }
 
     fn move_one(&mut self, index: prop::sample::Index) {
-        let jobs: Vec<u64> =
-            self.naive.jobs().into_iter().filter(|job| self.naive.planned_start(*job).is_some()).collect();
+        let jobs: Vec<u64> = self
+            .naive
+            .jobs()
+            .into_iter()
+            .filter(|job| self.naive.planned_start(*job).is_some())
+            .collect();
         if jobs.is_empty() {
             return;
         }
@@ -324,7 +339,10 @@ impl Pair {
         let before = self.naive.planned_start(job).unwrap();
         match (self.engine.move_reservation(job), self.naive.move_job(job)) {
             (Ok(moved), Moved::Stays(at)) => {
-                assert_eq!((moved.at, moved.reserved, &*moved.r, moved.later), (at, true, "", Later::default()));
+                assert_eq!(
+                    (moved.at, moved.reserved, &*moved.r, moved.later),
+                    (at, true, "", Later::default())
+                );
             }
             (Ok(moved), Moved::To(at, places)) => {
                 assert_eq!((moved.at, moved.reserved), (at, at > self.naive.now));
@@ -372,10 +390,16 @@ impl Pair {
         let mut nodes = format!("{ROOT},{}", node(1, "node", 1, &format!("/cluster0/n{rank}")));
         let mut edges = r#"{"source":"0","target":"1"}"#.to_owned();
         for (at, kind) in KINDS.iter().enumerate() {
-            let _ = write!(nodes, ",{}", node(at + 2, kind, sizes[at], &format!("/cluster0/n{rank}/{kind}0")));
+            let _ = write!(
+                nodes,
+                ",{}",
+                node(at + 2, kind, sizes[at], &format!("/cluster0/n{rank}/{kind}0"))
+            );
             let _ = write!(edges, r#",{{"source":"1","target":"{}"}}"#, at + 2);
         }
-        self.engine.add_subgraph(&format!(r#"{{"graph":{{"nodes":[{nodes}],"edges":[{edges}]}}}}"#)).unwrap();
+        self.engine
+            .add_subgraph(&format!(r#"{{"graph":{{"nodes":[{nodes}],"edges":[{edges}]}}}}"#))
+            .unwrap();
     }
 
     fn allocate(&mut self, wish: &Wish) {
@@ -410,7 +434,11 @@ impl Pair {
         let job = self.next_job;
         self.next_job += 1;
         let fits = self.naive.fits_both(first, &second);
-        let answer = self.engine.match_job(MatchOp::Allocate, &jobspec(&[("a", first), ("b", &second)]), job);
+        let answer = self.engine.match_job(
+            MatchOp::Allocate,
+            &jobspec(&[("a", first), ("b", &second)]),
+            job,
+        );
         assert_eq!(answer.is_ok(), fits, "{answer:?}");
         let Ok(grant) = answer else { return };
         let placed = placement(&grant.r);
@@ -429,7 +457,10 @@ impl Pair {
         let job = self.next_job;
         self.next_job += 1;
         let expected = self.naive.forecast(wish);
-        match (self.engine.match_job(MatchOp::AllocateOrElseReserve, &jobspec(&[("a", wish)]), job), expected) {
+        match (
+            self.engine.match_job(MatchOp::AllocateOrElseReserve, &jobspec(&[("a", wish)]), job),
+            expected,
+        ) {
             (Ok(grant), naive::Forecast::At(at)) => {
                 assert_eq!((grant.at, grant.reserved), (at, at > self.naive.now));
                 let places = self.naive.place(wish, at).unwrap();
@@ -451,10 +482,13 @@ impl Pair {
             End::Eventually => r#""eventually""#.to_owned(),
             End::Never => r#""never""#.to_owned(),
         };
-        let with: Vec<String> = KINDS.iter().zip(need).map(|(kind, units)| format!(r#""{kind}":{units}"#)).collect();
+        let with: Vec<String> =
+            KINDS.iter().zip(need).map(|(kind, units)| format!(r#""{kind}":{units}"#)).collect();
         let with = with.join(",");
         let says = texts::tenancy(tenancy);
-        let text = format!(r#"{{"label":"c","rank":{rank},"count":{count},"with":{{{with}}},"end":{end_text}{says}}}"#);
+        let text = format!(
+            r#"{{"label":"c","rank":{rank},"count":{count},"with":{{{with}}},"end":{end_text}{says}}}"#
+        );
         let known = self.naive.nodes.contains_key(&rank);
         assert_eq!(self.engine.charge(job, &text).is_ok(), known);
         if known {
@@ -471,7 +505,11 @@ impl Pair {
             for (at, kind) in KINDS.iter().enumerate() {
                 let found = usage.pools.iter().find(|pool| pool.kind == *kind);
                 let found = found.map_or((0, 0), |pool| (pool.size, pool.used));
-                assert_eq!(found, (node.sizes[at], self.naive.used(*rank, at)), "rank {rank} {kind}");
+                assert_eq!(
+                    found,
+                    (node.sizes[at], self.naive.used(*rank, at)),
+                    "rank {rank} {kind}"
+                );
             }
         }
         let jobs = self.naive.jobs();
@@ -490,7 +528,9 @@ impl Pair {
             assert!(self.naive.cancel(job));
         }
         self.compare();
-        let used = |rank: &u32| self.engine.usage(*rank).unwrap().pools.iter().map(|pool| pool.used).sum::<u64>();
+        let used = |rank: &u32| {
+            self.engine.usage(*rank).unwrap().pools.iter().map(|pool| pool.used).sum::<u64>()
+        };
         assert_eq!(self.naive.nodes.keys().map(used).sum::<u64>(), 0);
     }
 }

@@ -146,8 +146,9 @@ impl Machine {
 
     pub(crate) fn release(&mut self, job: u64, rank: u32, label: &str, count: u64) -> bool {
         let Some(node) = self.nodes.get_mut(&rank) else { return false };
-        let mut mine: Vec<usize> =
-            (0..node.slots.len()).filter(|at| node.slots[*at].job == job && node.slots[*at].label == label).collect();
+        let mut mine: Vec<usize> = (0..node.slots.len())
+            .filter(|at| node.slots[*at].job == job && node.slots[*at].label == label)
+            .collect();
         if mine.len() < usize::try_from(count).unwrap() {
             return false;
         }
@@ -174,10 +175,12 @@ impl Machine {
         slots.filter(|slot| slot.counts(self.now, self.now)).map(|slot| slot.need[kind]).sum()
     }
 
-    /// Where the slots go that start at `at`: one after the other, each to the node that then comes first.
+    /// Where the slots go that start at `at`: one after the other, each to the node that then comes
+    /// first.
     pub(crate) fn place(&self, wish: &Wish, at: i64) -> Option<BTreeMap<u32, u64>> {
         let instants: Vec<i64> = self.instants(wish, at);
-        let counts = |slot: &Slot| instants.iter().map(|instant| slot.counts(*instant, self.now)).collect();
+        let counts =
+            |slot: &Slot| instants.iter().map(|instant| slot.counts(*instant, self.now)).collect();
         self.fill(wish, false, instants.len(), counts)
     }
 
@@ -187,7 +190,8 @@ impl Machine {
             End::After(seconds) => at + seconds,
             End::Eventually | End::Never => i64::MAX,
         };
-        let planned = self.nodes.values().flat_map(|node| node.slots.iter().filter(|slot| slot.planned));
+        let planned =
+            self.nodes.values().flat_map(|node| node.slots.iter().filter(|slot| slot.planned));
         let starts = planned.map(|slot| slot.start);
         starts.filter(|start| *start > at && *start < last).chain([at]).collect()
     }
@@ -209,7 +213,8 @@ impl Machine {
         Some(places)
     }
 
-    /// Where the next slot goes. `before` are slots of another shape that were placed already, with what each takes.
+    /// Where the next slot goes. `before` are slots of another shape that were placed already, with
+    /// what each takes.
     fn best(
         &self,
         wish: &Wish,
@@ -222,7 +227,8 @@ impl Machine {
         let mut best = None;
         for rank in self.order(wish, also_down) {
             let node = &self.nodes[&rank];
-            let there: Vec<(Need, Vec<bool>)> = node.slots.iter().map(|slot| (slot.need, counts(slot))).collect();
+            let there: Vec<(Need, Vec<bool>)> =
+                node.slots.iter().map(|slot| (slot.need, counts(slot))).collect();
             let mut others = node.slots.iter().filter(|slot| counts(slot).contains(&true));
             if !others.all(|slot| slot.tenancy.suits(wish.tenancy)) {
                 continue;
@@ -236,7 +242,9 @@ impl Machine {
             };
             let fits = (0..instants).all(|instant| {
                 // What is not asked for may well be overcharged.
-                (0..3).all(|kind| wish.need[kind] == 0 || used(instant, kind, mine + 1) <= node.sizes[kind])
+                (0..3).all(|kind| {
+                    wish.need[kind] == 0 || used(instant, kind, mine + 1) <= node.sizes[kind]
+                })
             });
             if !fits || wish.max_per_node.is_some_and(|most| mine + others >= most) {
                 continue;
@@ -257,14 +265,23 @@ impl Machine {
         best.map(|(_, rank)| rank)
     }
 
-    /// Where two shapes go now that are placed one after the other, slot by slot, the scarcer first; `None`: that does not work.
-    pub(crate) fn place_both(&self, first: &Wish, second: &Wish) -> Option<[BTreeMap<u32, u64>; 2]> {
+    /// Where two shapes go now that are placed one after the other, slot by slot, the scarcer
+    /// first; `None`: that does not work.
+    pub(crate) fn place_both(
+        &self,
+        first: &Wish,
+        second: &Wish,
+    ) -> Option<[BTreeMap<u32, u64>; 2]> {
         let instants = self.instants(first, self.now);
-        let counts = |slot: &Slot| instants.iter().map(|instant| slot.counts(*instant, self.now)).collect::<Vec<_>>();
+        let counts = |slot: &Slot| {
+            instants.iter().map(|instant| slot.counts(*instant, self.now)).collect::<Vec<_>>()
+        };
         let mut wishes = [first, second];
         let room = |wish: &Wish| {
             let (nothing, mut places, mut room) = (BTreeMap::new(), BTreeMap::new(), 0_u64);
-            while let Some(rank) = self.best(wish, false, instants.len(), &counts, &places, &nothing) {
+            while let Some(rank) =
+                self.best(wish, false, instants.len(), &counts, &places, &nothing)
+            {
                 *places.entry(rank).or_insert(0) += 1;
                 room += 1;
             }
@@ -295,7 +312,8 @@ impl Machine {
     pub(crate) fn order(&self, wish: &Wish, also_down: bool) -> Vec<u32> {
         let usable = |rank: &u32| wish.ranks.as_ref().is_none_or(|ranks| ranks.contains(rank));
         let up = |rank: &u32| also_down || self.nodes[rank].up;
-        let mut ranks: Vec<u32> = self.nodes.keys().copied().filter(|rank| usable(rank) && up(rank)).collect();
+        let mut ranks: Vec<u32> =
+            self.nodes.keys().copied().filter(|rank| usable(rank) && up(rank)).collect();
         if wish.order == Order::HighestRank {
             ranks.reverse();
         }
@@ -303,7 +321,8 @@ impl Machine {
         ranks
     }
 
-    /// Whether two shapes fit together now: every way to share out their slots over the nodes is tried.
+    /// Whether two shapes fit together now: every way to share out their slots over the nodes is
+    /// tried.
     pub(crate) fn fits_both(&self, first: &Wish, second: &Wish) -> bool {
         let instants = self.instants(first, self.now);
         let mut ways = BTreeSet::from([(0, 0)]);
@@ -354,28 +373,53 @@ impl Machine {
         if self.fill(wish, false, 1, |slot| vec![slot.end == End::Never]).is_some() {
             return Forecast::Eventually;
         }
-        if self.fill(wish, true, 1, |_| vec![false]).is_some() { Forecast::Blocked } else { Forecast::Never }
+        if self.fill(wish, true, 1, |_| vec![false]).is_some() {
+            Forecast::Blocked
+        } else {
+            Forecast::Never
+        }
     }
 
     pub(crate) fn eligible(&self, wish: &Wish) -> Vec<u32> {
-        let one =
-            |rank: u32| Wish { count: 1, ranks: Some(BTreeSet::from([rank])), max_per_node: None, ..wish.clone() };
+        let one = |rank: u32| Wish {
+            count: 1,
+            ranks: Some(BTreeSet::from([rank])),
+            max_per_node: None,
+            ..wish.clone()
+        };
         let allowed = |rank: &u32| wish.ranks.as_ref().is_none_or(|ranks| ranks.contains(rank));
-        let fits = |rank: &u32| self.fill(&one(*rank), false, 1, |slot| vec![slot.end == End::Never]).is_some();
+        let fits = |rank: &u32| {
+            self.fill(&one(*rank), false, 1, |slot| vec![slot.end == End::Never]).is_some()
+        };
         self.nodes.keys().copied().filter(|rank| allowed(rank) && fits(rank)).collect()
     }
 
-    pub(crate) fn take(&mut self, job: u64, label: &'static str, wish: &Wish, places: &BTreeMap<u32, u64>, at: i64) {
+    pub(crate) fn take(
+        &mut self,
+        job: u64,
+        label: &'static str,
+        wish: &Wish,
+        places: &BTreeMap<u32, u64>,
+        at: i64,
+    ) {
         for (rank, count) in places {
             let planned = at > self.now;
             let (need, tenancy) = (wish.need, wish.tenancy);
-            let slot = Slot { job, label, need, tenancy, start: at, end: wish.end.from(at), planned };
+            let slot =
+                Slot { job, label, need, tenancy, start: at, end: wish.end.from(at), planned };
             self.put(*rank, &slot, *count);
         }
     }
 
-    /// Takes places now that must be allowed and free; every pool asked for must hold all that counts from now on.
-    pub(crate) fn take_checked(&mut self, job: u64, label: &'static str, wish: &Wish, places: &BTreeMap<u32, u64>) {
+    /// Takes places now that must be allowed and free; every pool asked for must hold all that
+    /// counts from now on.
+    pub(crate) fn take_checked(
+        &mut self,
+        job: u64,
+        label: &'static str,
+        wish: &Wish,
+        places: &BTreeMap<u32, u64>,
+    ) {
         let order = self.order(wish, false);
         self.take(job, label, wish, places, self.now);
         for rank in places.keys() {
@@ -385,11 +429,18 @@ impl Machine {
             assert!(wish.max_per_node.is_none_or(|most| of_job as u64 <= most));
             for instant in self.instants(wish, self.now) {
                 let mut counted = node.slots.iter().filter(|slot| slot.counts(instant, self.now));
-                assert!(counted.all(|slot| slot.tenancy.suits(wish.tenancy)), "rank {rank}: with others");
+                assert!(
+                    counted.all(|slot| slot.tenancy.suits(wish.tenancy)),
+                    "rank {rank}: with others"
+                );
                 for kind in (0..3).filter(|kind| wish.need[*kind] > 0) {
                     let counted = node.slots.iter().filter(|slot| slot.counts(instant, self.now));
                     let used: u64 = counted.map(|slot| slot.need[kind]).sum();
-                    assert!(used <= node.sizes[kind], "rank {rank}: {used} of {}", node.sizes[kind]);
+                    assert!(
+                        used <= node.sizes[kind],
+                        "rank {rank}: {used} of {}",
+                        node.sizes[kind]
+                    );
                 }
             }
         }
@@ -400,8 +451,13 @@ impl Machine {
 fn fill(sizes: Need, used: Need) -> u64 {
     let pools = sizes.into_iter().zip(used).filter(|(size, used)| *size > 0 || *used > 0);
     let shares: Vec<u128> = pools
-        .map(|(size, used)| if used >= size { FULL } else { u128::from(used) * FULL / u128::from(size) })
+        .map(
+            |(size, used)| {
+                if used >= size { FULL } else { u128::from(used) * FULL / u128::from(size) }
+            },
+        )
         .collect();
-    let mean = if shares.is_empty() { 0 } else { shares.iter().sum::<u128>() / shares.len() as u128 };
+    let mean =
+        if shares.is_empty() { 0 } else { shares.iter().sum::<u128>() / shares.len() as u128 };
     u64::try_from(mean).unwrap()
 }

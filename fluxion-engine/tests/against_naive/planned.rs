@@ -18,7 +18,10 @@ impl Node {
     /// Whether the slots that a job is to have here fit beside what has begun.
     fn may_begin(&self, job: u64) -> bool {
         let of = |planned: bool, kind: usize| -> u64 {
-            let slots = self.slots.iter().filter(|slot| slot.planned == planned && (!planned || slot.job == job));
+            let slots = self
+                .slots
+                .iter()
+                .filter(|slot| slot.planned == planned && (!planned || slot.job == job));
             slots.map(|slot| slot.need[kind]).sum()
         };
         let mut own = self.slots.iter().filter(|slot| slot.planned && slot.job == job);
@@ -26,7 +29,9 @@ impl Node {
         let Some(one) = own.next() else { return true };
         begun.all(|slot| slot.tenancy.suits(one.tenancy))
             && self.up
-            && (0..3).all(|kind| of(true, kind) == 0 || of(true, kind) + of(false, kind) <= self.sizes[kind])
+            && (0..3).all(|kind| {
+                of(true, kind) == 0 || of(true, kind) + of(false, kind) <= self.sizes[kind]
+            })
     }
 }
 
@@ -37,9 +42,11 @@ impl Machine {
         slots.find(|slot| slot.job == job && slot.planned).map(|slot| slot.start)
     }
 
-    /// Moves a reservation to the earliest instant, as if it were asked for now. It starts no later if its room is free.
+    /// Moves a reservation to the earliest instant, as if it were asked for now. It starts no later
+    /// if its room is free.
     pub(crate) fn move_job(&mut self, job: u64) -> Moved {
-        let (wish, before) = (Wish { not_before: 0, ..self.wishes[&job].clone() }, self.planned_start(job).unwrap());
+        let (wish, before) =
+            (Wish { not_before: 0, ..self.wishes[&job].clone() }, self.planned_start(job).unwrap());
         let with = self.clone();
         self.cancel(job);
         let found = match self.forecast(&wish) {
@@ -51,7 +58,11 @@ impl Machine {
             Some(at) if !stays => {
                 let places = self.place(&wish, at).unwrap();
                 self.take(job, "a", &wish, &places, at);
-                if at == before && places == with.places_of(job) { Moved::Stays(at) } else { Moved::To(at, places) }
+                if at == before && places == with.places_of(job) {
+                    Moved::Stays(at)
+                } else {
+                    Moved::To(at, places)
+                }
             }
             _ => {
                 *self = with;
@@ -63,7 +74,11 @@ impl Machine {
     /// How many slots a job has on which rank.
     fn places_of(&self, job: u64) -> BTreeMap<u32, u64> {
         let on = |node: &Node| node.slots.iter().filter(|slot| slot.job == job).count() as u64;
-        self.nodes.iter().map(|(rank, node)| (*rank, on(node))).filter(|(_, count)| *count > 0).collect()
+        self.nodes
+            .iter()
+            .map(|(rank, node)| (*rank, on(node)))
+            .filter(|(_, count)| *count > 0)
+            .collect()
     }
 
     /// All that a reservation is to have is there, may be used, and is not another's at that time.
@@ -81,23 +96,27 @@ impl Machine {
                 let mut instants = starts.filter(|at| *at > start && *at < last).chain([start]);
                 let fits = |at: i64, kind: usize| {
                     let counted = node.slots.iter().filter(|slot| slot.counts(at, self.now));
-                    wish.need[kind] == 0 || counted.map(|slot| slot.need[kind]).sum::<u64>() <= node.sizes[kind]
+                    wish.need[kind] == 0
+                        || counted.map(|slot| slot.need[kind]).sum::<u64>() <= node.sizes[kind]
                 };
                 let suits = |at: i64| {
                     let mut counted = node.slots.iter().filter(|slot| slot.counts(at, self.now));
                     counted.all(|slot| slot.tenancy.suits(wish.tenancy))
                 };
-                usable.contains(rank) && instants.all(|at| suits(at) && (0..3).all(|kind| fits(at, kind)))
+                usable.contains(rank)
+                    && instants.all(|at| suits(at) && (0..3).all(|kind| fits(at, kind)))
             })
     }
 
-    /// Moves the clock. Jobs that are to start by now begin in the order of starts and ids where there is room for all of them,
-    /// else they are put off to the next second.
+    /// Moves the clock. Jobs that are to start by now begin in the order of starts and ids where
+    /// there is room for all of them, else they are put off to the next second.
     pub(crate) fn advance(&mut self, seconds: i64) {
         self.now += seconds;
         let slots = self.nodes.values().flat_map(|node| &node.slots);
-        let due: BTreeSet<(i64, u64)> =
-            slots.filter(|slot| slot.planned && slot.start <= self.now).map(|slot| (slot.start, slot.job)).collect();
+        let due: BTreeSet<(i64, u64)> = slots
+            .filter(|slot| slot.planned && slot.start <= self.now)
+            .map(|slot| (slot.start, slot.job))
+            .collect();
         for (start, job) in due {
             let begins = self.nodes.values().all(|node| node.may_begin(job));
             let later = self.now + 1 - start;

@@ -12,14 +12,21 @@ pub(crate) fn jobspec(shapes: &[(&str, &Wish)]) -> String {
         .iter()
         .map(|(label, wish)| {
             let units = KINDS.iter().zip(wish.need).filter(|(_, units)| *units > 0);
-            let parts: Vec<String> =
-                units.map(|(kind, units)| format!(r#"{{"type":"{kind}","count":{units}}}"#)).collect();
-            format!(r#"{{"type":"slot","count":{},"label":"{label}","with":[{}]}}"#, wish.count, parts.join(","))
+            let parts: Vec<String> = units
+                .map(|(kind, units)| format!(r#"{{"type":"{kind}","count":{units}}}"#))
+                .collect();
+            format!(
+                r#"{{"type":"slot","count":{},"label":"{label}","with":[{}]}}"#,
+                wish.count,
+                parts.join(",")
+            )
         })
         .collect();
-    let idset =
-        |ranks: &std::collections::BTreeSet<u32>| ranks.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
-    let prefer: Vec<String> = wish.prefer.iter().map(|tier| format!(r#""{}""#, idset(tier))).collect();
+    let idset = |ranks: &std::collections::BTreeSet<u32>| {
+        ranks.iter().map(u32::to_string).collect::<Vec<_>>().join(",")
+    };
+    let prefer: Vec<String> =
+        wish.prefer.iter().map(|tier| format!(r#""{}""#, idset(tier))).collect();
     let policy = match wish.order {
         Order::LowestRank => "lonode",
         Order::HighestRank => "hinode",
@@ -29,7 +36,11 @@ pub(crate) fn jobspec(shapes: &[(&str, &Wish)]) -> String {
     let mut extras = format!(r#""policy":"{policy}","prefer":[{}]"#, prefer.join(","));
     if let Some(count) = wish.max_per_node {
         let labels: Vec<String> = shapes.iter().map(|(label, _)| format!(r#""{label}""#)).collect();
-        let _ = write!(extras, r#","max_per_node":[{{"labels":[{}],"count":{count}}}]"#, labels.join(","));
+        let _ = write!(
+            extras,
+            r#","max_per_node":[{{"labels":[{}],"count":{count}}}]"#,
+            labels.join(",")
+        );
     }
     if wish.not_before > 0 {
         let _ = write!(extras, r#","not_before":{}"#, wish.not_before);

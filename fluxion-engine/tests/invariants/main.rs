@@ -1,5 +1,6 @@
-//! What holds of every history of every machine, whatever the policy: nothing is granted twice, what is given back is free, and
-//! a graph that lived through all that answers as one that was made anew and told who has what.
+//! What holds of every history of every machine, whatever the policy: nothing is granted twice,
+//! what is given back is free, and a graph that lived through all that answers as one that was made
+//! anew and told who has what.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::collections::BTreeMap;
@@ -9,8 +10,18 @@ use fluxion_engine::{Engine, Grant, JobMode, MatchFormat, MatchOp, Reason, Updat
 use proptest::prelude::*;
 use serde_json::Value;
 
-const POLICIES: [&str; 10] =
-    ["first", "firstnodex", "low", "high", "lonode", "hinode", "lonodex", "hinodex", "locality", "variation"];
+const POLICIES: [&str; 10] = [
+    "first",
+    "firstnodex",
+    "low",
+    "high",
+    "lonode",
+    "hinode",
+    "lonodex",
+    "hinodex",
+    "locality",
+    "variation",
+];
 
 /// A machine: racks of nodes of sockets of cores, with a GPU and some memory each.
 #[derive(Debug, Clone)]
@@ -31,8 +42,9 @@ enum Step {
 }
 
 fn machines() -> impl Strategy<Value = Machine> {
-    (1_usize..3, 1_usize..5, 1_usize..3, 1_usize..5, 1_u64..9)
-        .prop_map(|(racks, nodes, sockets, cores, memory)| Machine { racks, nodes, sockets, cores, memory })
+    (1_usize..3, 1_usize..5, 1_usize..3, 1_usize..5, 1_u64..9).prop_map(
+        |(racks, nodes, sockets, cores, memory)| Machine { racks, nodes, sockets, cores, memory },
+    )
 }
 
 fn level(kind: &str, count: &str, with: &str) -> String {
@@ -51,21 +63,22 @@ fn requests() -> impl Strategy<Value = String> {
         all.extend((memory > 0).then(|| level("memory", &memory.to_string(), "")));
         all.join(",")
     });
-    let shape = (parts, 1_u64..4, 1_u64..3, 0_u8..6).prop_map(|(parts, slots, nodes, form)| match form {
-        0 => slot(slots, &level("socket", "1", &parts)),
-        1 => level("node", &nodes.to_string(), &level("socket", "1", &slot(slots, &parts))),
-        2 => slot(slots, &level("node", "1", "")),
-        3 => slot(1, &level("node", &nodes.to_string(), &level("socket", "1", &parts))),
-        4 => format!(
-            r#"{{"type":"node","count":{nodes},"exclusive":true,"with":[{}]}}"#,
-            level("socket", "1", &slot(1, &parts))
-        ),
-        _ => level(
-            "node",
-            r#"{"min":1,"max":4,"operator":"+","operand":1}"#,
-            &level("socket", "1", &slot(slots, &parts)),
-        ),
-    });
+    let shape =
+        (parts, 1_u64..4, 1_u64..3, 0_u8..6).prop_map(|(parts, slots, nodes, form)| match form {
+            0 => slot(slots, &level("socket", "1", &parts)),
+            1 => level("node", &nodes.to_string(), &level("socket", "1", &slot(slots, &parts))),
+            2 => slot(slots, &level("node", "1", "")),
+            3 => slot(1, &level("node", &nodes.to_string(), &level("socket", "1", &parts))),
+            4 => format!(
+                r#"{{"type":"node","count":{nodes},"exclusive":true,"with":[{}]}}"#,
+                level("socket", "1", &slot(1, &parts))
+            ),
+            _ => level(
+                "node",
+                r#"{"min":1,"max":4,"operator":"+","operand":1}"#,
+                &level("socket", "1", &slot(slots, &parts)),
+            ),
+        });
     (shape, 1_u64..50).prop_map(|(resources, duration)| {
         format!(
             r#"{{"version":1,"resources":[{resources}],"tasks":[{{"command":["a"],"slot":"s","count":{{"per_slot":1}}}}],"attributes":{{"system":{{"duration":{duration}}}}}}}"#
@@ -92,7 +105,12 @@ fn steps() -> impl Strategy<Value = Step> {
 impl Machine {
     fn document(&self) -> String {
         let (mut nodes, mut edges, mut next) = (String::new(), String::new(), 0);
-        let mut add = |parent: Option<usize>, kind: &str, id: usize, rank: i64, size: u64, path: &str| {
+        let mut add = |parent: Option<usize>,
+                       kind: &str,
+                       id: usize,
+                       rank: i64,
+                       size: u64,
+                       path: &str| {
             let at = next;
             next += 1;
             let comma = if at == 0 { "" } else { "," };
@@ -123,7 +141,14 @@ impl Machine {
                         add(Some(above), "core", id, rank, 1, &format!("{path}/core{id}"));
                     }
                     add(Some(above), "gpu", socket, rank, 1, &format!("{path}/gpu{socket}"));
-                    add(Some(above), "memory", socket, rank, self.memory, &format!("{path}/memory{socket}"));
+                    add(
+                        Some(above),
+                        "memory",
+                        socket,
+                        rank,
+                        self.memory,
+                        &format!("{path}/memory{socket}"),
+                    );
                 }
             }
         }
@@ -131,7 +156,8 @@ impl Machine {
     }
 
     fn engine(&self, policy: &str) -> Engine {
-        let options = format!(r#"{{"load_format":"jgf","matcher_policy":"{policy}","match_format":"jgf"}}"#);
+        let options =
+            format!(r#"{{"load_format":"jgf","matcher_policy":"{policy}","match_format":"jgf"}}"#);
         Engine::new(&self.document(), &options).unwrap()
     }
 
@@ -152,7 +178,9 @@ fn own(r: &str) -> Vec<String> {
     let document: Value = serde_json::from_str(r).unwrap();
     let nodes = document["graph"]["nodes"].as_array().unwrap();
     let exclusive = nodes.iter().filter(|node| node["metadata"]["exclusive"] == true);
-    exclusive.map(|node| node["metadata"]["paths"]["containment"].as_str().unwrap().to_owned()).collect()
+    exclusive
+        .map(|node| node["metadata"]["paths"]["containment"].as_str().unwrap().to_owned())
+        .collect()
 }
 
 fn duration(spec: &str) -> i64 {
@@ -167,9 +195,11 @@ fn check_apart(jobs: &BTreeMap<u64, Held>) {
             if one.grant.at >= other.end || other.grant.at >= one.end {
                 continue;
             }
-            let within = |path: &String, of: &String| path == of || path.starts_with(&format!("{of}/"));
+            let within =
+                |path: &String, of: &String| path == of || path.starts_with(&format!("{of}/"));
             for path in &one.own {
-                let theirs = other.own.iter().find(|theirs| within(theirs, path) || within(path, theirs));
+                let theirs =
+                    other.own.iter().find(|theirs| within(theirs, path) || within(path, theirs));
                 assert!(theirs.is_none(), "job {id} has {path}, and job {other_id} has {theirs:?}");
             }
         }
@@ -224,7 +254,10 @@ impl History {
             }
             Ok(_) => {}
             Err(error) => {
-                assert!(matches!(error.reason, Reason::Busy | Reason::Unsatisfiable | Reason::Nothing), "{error:?}");
+                assert!(
+                    matches!(error.reason, Reason::Busy | Reason::Unsatisfiable | Reason::Nothing),
+                    "{error:?}"
+                );
             }
         }
     }
@@ -232,7 +265,9 @@ impl History {
     fn partial(&mut self, id: u64, rank: usize) {
         let node = self.machine.path_of_node(rank);
         let on_rank = |path: &String| *path == node || path.starts_with(&format!("{node}/"));
-        let r = format!(r#"{{"version":1,"execution":{{"R_lite":[{{"rank":"{rank}","children":{{}}}}]}}}}"#);
+        let r = format!(
+            r#"{{"version":1,"execution":{{"R_lite":[{{"rank":"{rank}","children":{{}}}}]}}}}"#
+        );
         let held = self.jobs.get_mut(&id).unwrap();
         let has = held.own.iter().any(on_rank);
         let reserved = held.grant.reserved;
@@ -254,7 +289,16 @@ impl History {
         let mut engine = self.machine.engine(policy);
         for (id, held) in &self.jobs {
             let mode = if held.grant.reserved { JobMode::Reserved } else { JobMode::Allocated };
-            engine.update(*id, &held.grant.r, UpdateReader::Jgf, held.grant.at, held.end - held.grant.at, mode).ok()?;
+            engine
+                .update(
+                    *id,
+                    &held.grant.r,
+                    UpdateReader::Jgf,
+                    held.grant.at,
+                    held.end - held.grant.at,
+                    mode,
+                )
+                .ok()?;
         }
         Some(engine)
     }
@@ -271,7 +315,8 @@ proptest! {
     ) {
         let engine = machine.engine(POLICIES[policy]);
         let mut all = History { machine: machine.clone(), engine, jobs: BTreeMap::new() };
-        // What *nodex policies take beside what they choose is not looked at before: upstream grants it twice.
+        // What *nodex policies take beside what they choose is not looked at before: upstream
+        // grants it twice.
         let mixed = POLICIES[policy].ends_with('x');
         for step in &history {
             all.step(step);
@@ -290,7 +335,8 @@ proptest! {
         prop_assert!(!used.replace("used:0,", "").replace("used:0}", "").contains("used:"), "{}", used);
     }
 
-    /// Not for policies that remember where they have been, nor after a part was given back, which R does not say.
+    /// Not for policies that remember where they have been, nor after a part was given back, which
+    /// R does not say.
     #[test]
     fn a_graph_made_anew_answers_the_same(
         machine in machines(),

@@ -100,16 +100,21 @@ fn a_gap_before_something_endless_is_found() {
     assert_eq!(pair.ask(true, Wish::Slots(1, 1), 50).unwrap().1, 10);
 }
 
-/// A reservation that is moved goes where it would go if it were new, also where room was only taken meanwhile.
+/// A reservation that is moved goes where it would go if it were new, also where room was only
+/// taken meanwhile.
 #[test]
 fn a_reservation_by_fill_is_moved_off_a_node_that_got_fuller() {
     let options = r#"{"load_format":"jgf","matcher_policy":"spread","match_format":"placement","pool_types":["cpu"]}"#;
-    let mut engine = Engine::new(&crate::document(0, &[(0, &node(4, 0)), (1, &node(4, 0))]), options).unwrap();
+    let mut engine =
+        Engine::new(&crate::document(0, &[(0, &node(4, 0)), (1, &node(4, 0))]), options).unwrap();
     for rank in 0..2 {
-        let charge = format!(r#"{{"label":"x","rank":{rank},"count":1,"with":{{"cpu":4}},"end":10}}"#);
+        let charge =
+            format!(r#"{{"label":"x","rank":{rank},"count":1,"with":{{"cpu":4}},"end":10}}"#);
         engine.charge(1, &charge).unwrap();
     }
-    let reserved = engine.match_job(MatchOp::AllocateOrElseReserve, &crate::jobspec(Wish::Slots(1, 1), 5), 2).unwrap();
+    let reserved = engine
+        .match_job(MatchOp::AllocateOrElseReserve, &crate::jobspec(Wish::Slots(1, 1), 5), 2)
+        .unwrap();
     assert_eq!((reserved.at, reserved.r.contains(r#""ranks":"0""#)), (10, true));
     engine.move_reservation(2).unwrap();
     engine.charge(3, r#"{"label":"x","rank":0,"count":1,"with":{"cpu":1},"end":"never"}"#).unwrap();
@@ -117,7 +122,8 @@ fn a_reservation_by_fill_is_moved_off_a_node_that_got_fuller() {
     assert_eq!((moved.at, moved.r.contains(r#""ranks":"1""#)), (10, true));
 }
 
-/// A pool that is marked as down itself hands out nothing, now or later, until it is up again; the idle machine has it.
+/// A pool that is marked as down itself hands out nothing, now or later, until it is up again; the
+/// idle machine has it.
 #[test]
 fn a_pool_that_is_down_hands_out_nothing() {
     let mut pair = Pair::new(0, &[node(4, 0)]);
@@ -125,7 +131,8 @@ fn a_pool_that_is_down_hands_out_nothing() {
     let one = ask(Wish::Slots(1, 1), 5);
     pair.engine.set_status("/cluster0/node0/cpu0", false).unwrap();
     pair.engine.set_status("/cluster0/node0/cpu0", false).unwrap();
-    for op in [MatchOp::Allocate, MatchOp::AllocateOrElseReserve, MatchOp::WithoutAllocatingFuture] {
+    for op in [MatchOp::Allocate, MatchOp::AllocateOrElseReserve, MatchOp::WithoutAllocatingFuture]
+    {
         assert_eq!(pair.engine.match_next(op, &one).unwrap_err().reason, Reason::Busy);
     }
     pair.engine.satisfy(&one).unwrap();
@@ -169,13 +176,16 @@ fn r_takes_a_node_only_with_all_that_is_in_it() {
     }
 }
 
-/// Many alternatives, each of which can be formed often, are weighed without a frame on the stack for each slot.
+/// Many alternatives, each of which can be formed often, are weighed without a frame on the stack
+/// for each slot.
 #[test]
 fn alternatives_that_can_be_formed_often_do_not_exhaust_the_stack() {
     const KINDS: usize = 40;
     let mut vertices = vec![
-        r#"{"id":"0","metadata":{"type":"cluster","id":0,"paths":{"containment":"/c0"}}}"#.to_owned(),
-        r#"{"id":"1","metadata":{"type":"node","id":0,"rank":0,"paths":{"containment":"/c0/n0"}}}"#.to_owned(),
+        r#"{"id":"0","metadata":{"type":"cluster","id":0,"paths":{"containment":"/c0"}}}"#
+            .to_owned(),
+        r#"{"id":"1","metadata":{"type":"node","id":0,"rank":0,"paths":{"containment":"/c0/n0"}}}"#
+            .to_owned(),
     ];
     let mut edges = vec![r#"{"source":"0","target":"1"}"#.to_owned()];
     for kind in 0..KINDS {
@@ -185,20 +195,28 @@ fn alternatives_that_can_be_formed_often_do_not_exhaust_the_stack() {
         ));
         edges.push(format!(r#"{{"source":"1","target":"{id}"}}"#));
     }
-    let document = format!(r#"{{"graph":{{"nodes":[{}],"edges":[{}]}}}}"#, vertices.join(","), edges.join(","));
+    let document = format!(
+        r#"{{"graph":{{"nodes":[{}],"edges":[{}]}}}}"#,
+        vertices.join(","),
+        edges.join(",")
+    );
     let slot = |kind: usize| {
-        format!(r#"{{"type":"slot","count":1,"label":"s{kind}","with":[{{"type":"k{kind}","count":1}}]}}"#)
+        format!(
+            r#"{{"type":"slot","count":1,"label":"s{kind}","with":[{{"type":"k{kind}","count":1}}]}}"#
+        )
     };
     let slots: Vec<String> = (0..KINDS).map(slot).collect();
     let spec = format!(
         r#"{{"version":1,"resources":[{}],"tasks":[{{"command":["a"],"slot":"s0","count":{{"per_slot":1}}}}],"attributes":{{"system":{{"duration":5}}}}}}"#,
         slots.join(",")
     );
-    let options =
-        r#"{"load_format":"jgf","matcher_policy":"low","traverser_policy":"flexible","match_format":"simple"}"#;
-    let match_it = move || Engine::new(&document, options).unwrap().match_next(MatchOp::Allocate, &spec).map(|_| ());
+    let options = r#"{"load_format":"jgf","matcher_policy":"low","traverser_policy":"flexible","match_format":"simple"}"#;
+    let match_it = move || {
+        Engine::new(&document, options).unwrap().match_next(MatchOp::Allocate, &spec).map(|_| ())
+    };
     // As little stack as threads have by default.
-    let answer = std::thread::Builder::new().stack_size(2 << 20).spawn(match_it).unwrap().join().unwrap();
+    let answer =
+        std::thread::Builder::new().stack_size(2 << 20).spawn(match_it).unwrap().join().unwrap();
     if let Err(error) = answer {
         assert_ne!(error.reason, Reason::Setup);
     }

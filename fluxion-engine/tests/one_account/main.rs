@@ -1,8 +1,8 @@
-//! One account: slots of pool units, whole nodes, cores and racks on one graph, now and later, with the clock, marks, sizes,
-//! growth and removal, beside an account that is obviously right.
+//! One account: slots of pool units, whole nodes, cores and racks on one graph, now and later, with
+//! the clock, marks, sizes, growth and removal, beside an account that is obviously right.
 //!
-//! Where a request goes is the engine's affair: what is granted must be free, and what is refused must not fit. When it
-//! could start first must be the same.
+//! Where a request goes is the engine's affair: what is granted must be free, and what is refused
+//! must not fit. When it could start first must be the same.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod findings;
@@ -109,7 +109,15 @@ struct Writer {
 }
 
 impl Writer {
-    fn add(&mut self, above: usize, kind: &str, id: u64, rank: i64, size: u64, path: &str) -> usize {
+    fn add(
+        &mut self,
+        above: usize,
+        kind: &str,
+        id: u64,
+        rank: i64,
+        size: u64,
+        path: &str,
+    ) -> usize {
         let at = self.next;
         self.next += 1;
         let comma = if at == 0 { "" } else { "," };
@@ -146,20 +154,33 @@ fn document(racks: u32, nodes: &[(u32, &Node)]) -> String {
             writer.add(above, "cpu", 0, i64::from(*rank), node.cpu, &format!("{path}/cpu0"));
         }
         for core in 0..node.cores {
-            writer.add(above, "core", core as u64, i64::from(*rank), 1, &format!("{path}/core{core}"));
+            writer.add(
+                above,
+                "core",
+                core as u64,
+                i64::from(*rank),
+                1,
+                &format!("{path}/core{core}"),
+            );
         }
     }
     format!(r#"{{"graph":{{"nodes":[{}],"edges":[{}]}}}}"#, writer.nodes, writer.edges)
 }
 
 fn jobspec(wish: Wish, seconds: i64) -> String {
-    let slot = |count: u64, parts: &str| format!(r#"{{"type":"slot","count":{count},"label":"x","with":[{parts}]}}"#);
+    let slot = |count: u64, parts: &str| {
+        format!(r#"{{"type":"slot","count":{count},"label":"x","with":[{parts}]}}"#)
+    };
     let part = |kind: &str, count: u64| format!(r#"{{"type":"{kind}","count":{count}}}"#);
     let resources = match wish {
-        Wish::Slots(count, units) | Wish::Together(count, units) => slot(count, &part("cpu", units)),
+        Wish::Slots(count, units) | Wish::Together(count, units) => {
+            slot(count, &part("cpu", units))
+        }
         Wish::Nodes(count) => slot(count, &part("node", 1)),
         Wish::Cores(count) => slot(count, &part("core", 1)),
-        Wish::Mixed(count, units) => slot(count, &format!("{},{}", part("core", 1), part("cpu", units))),
+        Wish::Mixed(count, units) => {
+            slot(count, &format!("{},{}", part("core", 1), part("cpu", units)))
+        }
         Wish::Rack => slot(1, &part("rack", 1)),
     };
     let extras = match wish {
@@ -242,8 +263,11 @@ impl Pair {
             return;
         }
         let (id, from) = (self.take_id(), self.naive.now);
-        let end = Machine::end(from, seconds).map_or(r#""never""#.to_owned(), |end| end.to_string());
-        let text = format!(r#"{{"label":"c","rank":{rank},"count":1,"with":{{"cpu":{units}}},"end":{end}}}"#);
+        let end =
+            Machine::end(from, seconds).map_or(r#""never""#.to_owned(), |end| end.to_string());
+        let text = format!(
+            r#"{{"label":"c","rank":{rank},"count":1,"with":{{"cpu":{units}}},"end":{end}}}"#
+        );
         self.engine.charge(id, &text).unwrap();
         let parts = vec![(rank, Part::Units(units))];
         let to = Machine::end(from, seconds);
@@ -265,14 +289,25 @@ impl Pair {
         };
         let op = if reserve { MatchOp::AllocateOrElseReserve } else { MatchOp::Allocate };
         let answer = self.engine.match_job(op, &text, id);
-        assert_eq!(answer.as_ref().ok().map(|grant| grant.at), expected, "{wish:?} for {seconds}: {answer:?}");
+        assert_eq!(
+            answer.as_ref().ok().map(|grant| grant.at),
+            expected,
+            "{wish:?} for {seconds}: {answer:?}"
+        );
         let grant = answer.ok()?;
         let (parts, racks) = held(&grant);
         if let Wish::Together(..) = wish {
-            let used: BTreeSet<Option<u32>> = parts.iter().map(|(rank, _)| self.naive.part(*rank)).collect();
+            let used: BTreeSet<Option<u32>> =
+                parts.iter().map(|(rank, _)| self.naive.part(*rank)).collect();
             assert!(used.len() == 1 && !used.contains(&None), "{used:?}");
         }
-        let job = Job { from: grant.at, to: Machine::end(grant.at, seconds), reserved: grant.reserved, parts, racks };
+        let job = Job {
+            from: grant.at,
+            to: Machine::end(grant.at, seconds),
+            reserved: grant.reserved,
+            parts,
+            racks,
+        };
         assert_eq!(grant.reserved, grant.at > self.naive.now);
         self.naive.jobs.insert(id, job);
         self.naive.check(id);
@@ -282,15 +317,21 @@ impl Pair {
     pub(crate) fn compare(&self) {
         for rank in self.naive.nodes.keys() {
             let usage = self.engine.usage(*rank).unwrap();
-            let used = usage.pools.iter().find(|pool| pool.kind == "cpu").map_or(0, |pool| pool.used);
+            let used =
+                usage.pools.iter().find(|pool| pool.kind == "cpu").map_or(0, |pool| pool.used);
             assert_eq!(used, self.naive.used(*rank), "rank {rank}");
         }
         let level = self.engine.level("rack");
-        let told =
-            level.parts.iter().map(|part| (part.part.clone(), (part.ranks.clone(), part.free.get("cpu").copied())));
-        let of_ranks = |ranks: &[u32]| ranks.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
+        let told = level
+            .parts
+            .iter()
+            .map(|part| (part.part.clone(), (part.ranks.clone(), part.free.get("cpu").copied())));
+        let of_ranks =
+            |ranks: &[u32]| ranks.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
         let parts = self.naive.parts().into_iter();
-        let expected = parts.map(|(part, (ranks, free))| (format!("/cluster0/rack{part}"), (of_ranks(&ranks), free)));
+        let expected = parts.map(|(part, (ranks, free))| {
+            (format!("/cluster0/rack{part}"), (of_ranks(&ranks), free))
+        });
         let expected: BTreeMap<String, (String, u64)> = expected.collect();
         for (part, (ranks, free)) in told.collect::<BTreeMap<_, _>>() {
             let (listed, sum) = &expected[&part];
@@ -323,7 +364,9 @@ impl Pair {
 fn single(ranks: &str) -> String {
     let each = |range: &str| {
         let (first, last) = range.split_once('-').unwrap_or((range, range));
-        (first.parse::<u32>().unwrap()..=last.parse().unwrap()).map(|rank| rank.to_string()).collect::<Vec<_>>()
+        (first.parse::<u32>().unwrap()..=last.parse().unwrap())
+            .map(|rank| rank.to_string())
+            .collect::<Vec<_>>()
     };
     ranks.split(',').flat_map(each).collect::<Vec<_>>().join(",")
 }

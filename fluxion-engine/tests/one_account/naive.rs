@@ -1,4 +1,5 @@
-//! The naive account: who has which part of which node, in one list; every question is answered by looking at all of it.
+//! The naive account: who has which part of which node, in one list; every question is answered by
+//! looking at all of it.
 
 use std::collections::BTreeMap;
 
@@ -61,7 +62,8 @@ pub(crate) struct Machine {
 }
 
 impl Job {
-    /// Whether it has anything at an instant, as seen from `now`. What is past its end is taken to end in the next second.
+    /// Whether it has anything at an instant, as seen from `now`. What is past its end is taken to
+    /// end in the next second.
     fn counts(&self, at: i64, now: i64) -> bool {
         (!self.reserved || self.from <= at) && self.to.is_none_or(|to| at < to.max(now + 1))
     }
@@ -97,7 +99,12 @@ impl Machine {
     fn on(&self, rank: u32, from: i64, to: i64) -> (Vec<(&Job, Part)>, bool) {
         let jobs = || self.jobs.values().filter(move |job| job.overlaps(from, to, self.now));
         let parts: Vec<(&Job, Part)> = jobs()
-            .flat_map(|job| job.parts.iter().filter(move |(on, _)| *on == rank).map(move |(_, part)| (job, *part)))
+            .flat_map(|job| {
+                job.parts
+                    .iter()
+                    .filter(move |(on, _)| *on == rank)
+                    .map(move |(_, part)| (job, *part))
+            })
             .collect();
         let shut = jobs().any(|job| self.racks > 0 && job.racks.contains(&self.rack(rank)))
             || parts.iter().any(|(_, part)| *part == Part::Node);
@@ -107,10 +114,13 @@ impl Machine {
     /// Units of a node that are free throughout a window.
     fn units(&self, rank: u32, from: i64, to: i64) -> u64 {
         let (parts, shut) = self.on(rank, from, to);
-        let starts = parts.iter().map(|(job, _)| job.from).filter(|start| *start > from && *start < to);
+        let starts =
+            parts.iter().map(|(job, _)| job.from).filter(|start| *start > from && *start < to);
         let used = |at: i64| {
             let counted = parts.iter().filter(|(job, _)| job.counts(at, self.now));
-            counted.map(|(_, part)| if let Part::Units(units) = part { *units } else { 0 }).sum::<u64>()
+            counted
+                .map(|(_, part)| if let Part::Units(units) = part { *units } else { 0 })
+                .sum::<u64>()
         };
         let most = starts.chain([from]).map(used).max().unwrap_or(0);
         if shut { 0 } else { self.nodes[&rank].cpu.saturating_sub(most) }
@@ -137,9 +147,15 @@ impl Machine {
         let to = Machine::end(at, seconds).unwrap_or(i64::MAX);
         let ranks = || self.nodes.iter().filter(|(_, node)| node.up).map(|(rank, _)| *rank);
         match wish {
-            Wish::Slots(count, units) => ranks().map(|rank| self.units(rank, at, to) / units).sum::<u64>() >= count,
-            Wish::Nodes(count) => ranks().filter(|rank| self.is_idle(*rank, at, to)).count() as u64 >= count,
-            Wish::Cores(count) => ranks().map(|rank| self.cores(rank, at, to)).sum::<u64>() >= count,
+            Wish::Slots(count, units) => {
+                ranks().map(|rank| self.units(rank, at, to) / units).sum::<u64>() >= count
+            }
+            Wish::Nodes(count) => {
+                ranks().filter(|rank| self.is_idle(*rank, at, to)).count() as u64 >= count
+            }
+            Wish::Cores(count) => {
+                ranks().map(|rank| self.cores(rank, at, to)).sum::<u64>() >= count
+            }
             Wish::Mixed(count, units) => {
                 let room = |rank| self.cores(rank, at, to).min(self.units(rank, at, to) / units);
                 ranks().map(room).sum::<u64>() >= count
@@ -150,7 +166,10 @@ impl Machine {
             }),
             Wish::Rack => (0..self.racks).any(|rack| {
                 let mut inside = self.nodes.keys().filter(|rank| self.rack(**rank) == rack);
-                let taken = self.jobs.values().any(|job| job.racks.contains(&rack) && job.overlaps(at, to, self.now));
+                let taken = self
+                    .jobs
+                    .values()
+                    .any(|job| job.racks.contains(&rack) && job.overlaps(at, to, self.now));
                 !taken && inside.all(|rank| self.is_idle(*rank, at, to))
             }),
         }
@@ -158,7 +177,8 @@ impl Machine {
 
     /// The first instant at which it fits: now, or when something ends.
     pub(crate) fn soonest(&self, wish: Wish, seconds: i64) -> Option<i64> {
-        let mut ends: Vec<i64> = self.jobs.values().filter_map(|job| Some(job.to?.max(self.now + 1))).collect();
+        let mut ends: Vec<i64> =
+            self.jobs.values().filter_map(|job| Some(job.to?.max(self.now + 1))).collect();
         ends.sort_unstable();
         std::iter::once(self.now).chain(ends).find(|at| self.fits(wish, *at, seconds))
     }
@@ -171,7 +191,10 @@ impl Machine {
         others.jobs.remove(&id);
         for rack in &job.racks {
             for rank in self.nodes.keys().filter(|rank| self.rack(**rank) == *rack) {
-                assert!(others.is_idle(*rank, from, to), "job {id}: somebody is on rank {rank} of rack {rack}");
+                assert!(
+                    others.is_idle(*rank, from, to),
+                    "job {id}: somebody is on rank {rank} of rack {rack}"
+                );
             }
         }
         for (rank, part) in &job.parts {
@@ -179,19 +202,26 @@ impl Machine {
             assert!(!shut && self.nodes[rank].up, "job {id}: rank {rank} is another's, or down");
             match part {
                 Part::Node => assert!(parts.is_empty(), "job {id}: somebody is on rank {rank}"),
-                Part::Core(_) => assert!(!parts.iter().any(|(_, other)| other == part), "job {id}: a core twice"),
+                Part::Core(_) => {
+                    assert!(!parts.iter().any(|(_, other)| other == part), "job {id}: a core twice")
+                }
                 Part::Units(units) => {
-                    assert!(others.units(*rank, from, to) >= *units, "job {id}: units of rank {rank}");
+                    assert!(
+                        others.units(*rank, from, to) >= *units,
+                        "job {id}: units of rank {rank}"
+                    );
                 }
             }
         }
     }
 
-    /// Moves the clock: reservations begin where there is room, in the order of starts and ids, else in the next second.
+    /// Moves the clock: reservations begin where there is room, in the order of starts and ids,
+    /// else in the next second.
     pub(crate) fn advance(&mut self, seconds: i64) {
         self.now += seconds;
         let now = self.now;
-        let due = |(id, job): (&u64, &Job)| (job.reserved && job.from <= now).then_some((job.from, *id));
+        let due =
+            |(id, job): (&u64, &Job)| (job.reserved && job.from <= now).then_some((job.from, *id));
         let mut due: Vec<(i64, u64)> = self.jobs.iter().filter_map(due).collect();
         due.sort_unstable();
         for (_, id) in due {
@@ -242,11 +272,14 @@ impl Machine {
     /// Units of a node that are used now.
     pub(crate) fn used(&self, rank: u32) -> u64 {
         let begun = |job: &&Job| !job.reserved;
-        let of =
-            |(on, part): &(u32, Part)| if let (true, Part::Units(units)) = (*on == rank, part) { *units } else { 0 };
-        let units: u64 = self.jobs.values().filter(begun).flat_map(|job| job.parts.iter().map(of)).sum();
+        let of = |(on, part): &(u32, Part)| {
+            if let (true, Part::Units(units)) = (*on == rank, part) { *units } else { 0 }
+        };
+        let units: u64 =
+            self.jobs.values().filter(begun).flat_map(|job| job.parts.iter().map(of)).sum();
         let whole = self.jobs.values().filter(begun).any(|job| {
-            job.parts.contains(&(rank, Part::Node)) || self.racks > 0 && job.racks.contains(&self.rack(rank))
+            job.parts.contains(&(rank, Part::Node))
+                || self.racks > 0 && job.racks.contains(&self.rack(rank))
         });
         if whole { units.max(self.nodes[&rank].cpu) } else { units }
     }

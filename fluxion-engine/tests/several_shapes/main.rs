@@ -1,6 +1,6 @@
-//! Random requests of several shapes, each with its own nodes, limits and hold, within parts of two levels, on a small machine
-//! with a past and a future:
-//! compared with a model that tries every way to share out the slots over the nodes.
+//! Random requests of several shapes, each with its own nodes, limits and hold, within parts of two
+//! levels, on a small machine with a past and a future: compared with a model that tries every way
+//! to share out the slots over the nodes.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod model;
@@ -12,8 +12,7 @@ use fluxion_engine::{EVENTUALLY, Engine, MatchOp, Reason};
 use model::{Hold, Model, Moment, NODES, PARTS, Rule, Shape, Slot, Wish, Within};
 use proptest::prelude::*;
 
-const OPTIONS: &str =
-    r#"{"load_format":"jgf","matcher_policy":"lonode","match_format":"placement","pool_types":["*"]}"#;
+const OPTIONS: &str = r#"{"load_format":"jgf","matcher_policy":"lonode","match_format":"placement","pool_types":["*"]}"#;
 
 #[derive(Debug, Clone)]
 enum Step {
@@ -42,7 +41,8 @@ fn jobspec(wish: &Wish) -> String {
         if shape.plain {
             continue;
         }
-        let ids = |ranks: &BTreeSet<u32>| ranks.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
+        let ids =
+            |ranks: &BTreeSet<u32>| ranks.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
         let mut of_slot = format!(r#"{{"label":"{label}","ranks":"{}""#, ids(&shape.ranks));
         if !shape.counted.is_empty() {
             write!(of_slot, r#","counted":"{}""#, ids(&shape.counted)).unwrap();
@@ -55,12 +55,15 @@ fn jobspec(wish: &Wish) -> String {
         slots.push(of_slot);
     }
     let limits = wish.limits.iter().map(|(labels, count)| {
-        let labels: Vec<String> =
-            (0..wish.shapes.len()).filter(|at| labels[*at]).map(|at| format!(r#""{at}""#)).collect();
+        let labels: Vec<String> = (0..wish.shapes.len())
+            .filter(|at| labels[*at])
+            .map(|at| format!(r#""{at}""#))
+            .collect();
         format!(r#"{{"labels":[{}],"count":{count}}}"#, labels.join(","))
     });
     let limits: Vec<String> = limits.collect();
-    let rules: Vec<String> = wish.rules.iter().map(|rule| rule_text(rule, wish.shapes.len())).collect();
+    let rules: Vec<String> =
+        wish.rules.iter().map(|rule| rule_text(rule, wish.shapes.len())).collect();
     format!(
         r#"{{"version":1,"resources":[{}],"tasks":[{{"command":["a"],"slot":"0","count":{{"per_slot":1}}}}],"attributes":{{"system":{{"fluxion":{{"policy":"{}","slots":[{}],"max_per_node":[{}],"levels":[{}]}}}}}}}}"#,
         resources.join(","),
@@ -72,7 +75,8 @@ fn jobspec(wish: &Wish) -> String {
 }
 
 fn rule_text(rule: &Rule, shapes: usize) -> String {
-    let labels: Vec<String> = (0..shapes).filter(|at| rule.labels[*at]).map(|at| format!(r#""{at}""#)).collect();
+    let labels: Vec<String> =
+        (0..shapes).filter(|at| rule.labels[*at]).map(|at| format!(r#""{at}""#)).collect();
     let mut text = format!(r#"{{"level":"level{}""#, rule.level);
     // All shapes are what is meant where nothing is said.
     if labels.len() < shapes {
@@ -96,7 +100,9 @@ fn rule_text(rule: &Rule, shapes: usize) -> String {
 }
 
 fn machine(sizes: &[[u64; 2]]) -> Engine {
-    let mut nodes = r#"{"id":"0","metadata":{"type":"cluster","id":0,"paths":{"containment":"/c0"}}}"#.to_owned();
+    let mut nodes =
+        r#"{"id":"0","metadata":{"type":"cluster","id":0,"paths":{"containment":"/c0"}}}"#
+            .to_owned();
     let mut edges = Vec::new();
     for (rank, sizes) in sizes.iter().enumerate() {
         let path = format!("/c0/n{rank}");
@@ -113,7 +119,9 @@ fn machine(sizes: &[[u64; 2]]) -> Engine {
             .unwrap();
         }
         edges.push(format!(r#"{{"source":"0","target":"n{rank}"}}"#));
-        edges.extend(["c", "m"].map(|part| format!(r#"{{"source":"n{rank}","target":"{part}{rank}"}}"#)));
+        edges.extend(
+            ["c", "m"].map(|part| format!(r#"{{"source":"n{rank}","target":"{part}{rank}"}}"#)),
+        );
     }
     let graph = format!(r#"{{"graph":{{"nodes":[{nodes}],"edges":[{}]}}}}"#, edges.join(","));
     Engine::new(&graph, OPTIONS).unwrap()
@@ -154,7 +162,8 @@ fn rules() -> impl Strategy<Value = Vec<Rule>> {
         2 => Just(Within::Fewest),
         1 => (0..PARTS).prop_map(Within::Part),
     ];
-    let labels = prop_oneof![2 => Just([true; 3]), 1 => [any::<bool>(), any::<bool>(), any::<bool>()]];
+    let labels =
+        prop_oneof![2 => Just([true; 3]), 1 => [any::<bool>(), any::<bool>(), any::<bool>()]];
     let bound = || prop::option::weighted(0.3, 0_u64..4);
     let rule = (0_usize..2, labels, within, any::<bool>(), bound(), bound());
     let rule = rule.prop_map(|(level, labels, within, is_slice, most, skew)| {
@@ -163,14 +172,28 @@ fn rules() -> impl Strategy<Value = Vec<Rule>> {
         Rule { level, labels, within, is_slice, most: most.map(|most| most.max(1)), skew }
     });
     // Each shape is a slice, and all are to be even over a level.
-    let sliced = (0_usize..2, 0_usize..2, bound(), 0_u64..7).prop_map(|(level, over, most, skew)| {
-        let of = |shape: usize| std::array::from_fn(|at| at == shape);
-        let slice = |at| Rule { level, labels: of(at), within: Within::One, is_slice: true, most: None, skew: None };
-        let most = most.map(|most| most + 2);
-        let even =
-            Rule { level: over, labels: [true; 3], within: Within::Any, is_slice: false, most, skew: Some(skew) };
-        (0..3).map(slice).chain([even]).collect::<Vec<Rule>>()
-    });
+    let sliced =
+        (0_usize..2, 0_usize..2, bound(), 0_u64..7).prop_map(|(level, over, most, skew)| {
+            let of = |shape: usize| std::array::from_fn(|at| at == shape);
+            let slice = |at| Rule {
+                level,
+                labels: of(at),
+                within: Within::One,
+                is_slice: true,
+                most: None,
+                skew: None,
+            };
+            let most = most.map(|most| most + 2);
+            let even = Rule {
+                level: over,
+                labels: [true; 3],
+                within: Within::Any,
+                is_slice: false,
+                most,
+                skew: Some(skew),
+            };
+            (0..3).map(slice).chain([even]).collect::<Vec<Rule>>()
+        });
     prop_oneof![2 => Just(Vec::new()), 3 => prop::collection::vec(rule, 1..4), 2 => sliced]
 }
 
@@ -202,7 +225,8 @@ fn forecast(model: &Model, wish: &Wish) -> Result<i64, Reason> {
     if model.fits(wish, Moment::At(model.now)) { Ok(model.now) } else { refusal(model, wish) }
 }
 
-/// Two of four cpus are free, and one is wanted back in ten seconds: one slot may stay, the other must have ended.
+/// Two of four cpus are free, and one is wanted back in ten seconds: one slot may stay, the other
+/// must have ended.
 #[test]
 fn a_short_slot_ends_before_a_reservation_and_a_long_one_stays_beside_it() {
     let mut engine = machine(&[[4, 0]]);
@@ -215,15 +239,23 @@ fn a_short_slot_ends_before_a_reservation_and_a_long_one_stays_beside_it() {
         counted: BTreeSet::new(),
         plain: false,
     };
-    let wish = |shapes: Vec<Shape>| jobspec(&Wish { shapes, limits: Vec::new(), rules: Vec::new(), policy: "lonode" });
+    let wish = |shapes: Vec<Shape>| {
+        jobspec(&Wish { shapes, limits: Vec::new(), rules: Vec::new(), policy: "lonode" })
+    };
     let reserved = wish(vec![shape(1, 3, Hold::Seconds(30))]);
     assert_eq!(engine.match_job(MatchOp::AllocateOrElseReserve, &reserved, 2).unwrap().at, 10);
-    let both = |first, second| wish(vec![shape(1, 1, Hold::Seconds(first)), shape(1, 1, Hold::Seconds(second))]);
-    assert_eq!(engine.match_job(MatchOp::Allocate, &both(11, 50), 3).unwrap_err().reason, Reason::Busy);
+    let both = |first, second| {
+        wish(vec![shape(1, 1, Hold::Seconds(first)), shape(1, 1, Hold::Seconds(second))])
+    };
+    assert_eq!(
+        engine.match_job(MatchOp::Allocate, &both(11, 50), 3).unwrap_err().reason,
+        Reason::Busy
+    );
     assert_eq!(engine.match_job(MatchOp::Allocate, &both(10, 50), 3).unwrap().at, 0);
 }
 
-/// Two racks of two nodes. A reservation within one of them is made anew when a node of it comes to the other one.
+/// Two racks of two nodes. A reservation within one of them is made anew when a node of it comes to
+/// the other one.
 #[test]
 fn a_reservation_leaves_nodes_that_have_come_to_another_part() {
     let mut engine = machine(&[[2, 0]; 4]);
@@ -231,10 +263,18 @@ fn a_reservation_leaves_nodes_that_have_come_to_another_part() {
         set_part(&mut engine, 0, rank, Some(part));
     }
     for (rank, end) in [(0, 10), (1, 10), (2, 20), (3, 20)] {
-        let charge = format!(r#"{{"label":"c","rank":{rank},"count":1,"with":{{"cpu":2}},"end":{end}}}"#);
+        let charge =
+            format!(r#"{{"label":"c","rank":{rank},"count":1,"with":{{"cpu":2}},"end":{end}}}"#);
         engine.charge(1 + u64::from(rank == 3), &charge).unwrap();
     }
-    let rule = Rule { level: 0, labels: [true; 3], within: Within::One, is_slice: false, most: None, skew: None };
+    let rule = Rule {
+        level: 0,
+        labels: [true; 3],
+        within: Within::One,
+        is_slice: false,
+        most: None,
+        skew: None,
+    };
     let shape = Shape {
         count: 2,
         need: [2, 0],
@@ -243,9 +283,19 @@ fn a_reservation_leaves_nodes_that_have_come_to_another_part() {
         counted: BTreeSet::new(),
         plain: true,
     };
-    let wish = Wish { shapes: vec![shape], limits: Vec::new(), rules: vec![rule], policy: "lonode" };
-    assert_eq!(engine.match_job(MatchOp::AllocateOrElseReserve, &jobspec(&wish), 3).unwrap().at, 10);
-    assert!(engine.explain(&jobspec(&wish)).unwrap().to_json().contains(r#""parts":2,"largest":2,"part":"p0"}"#));
+    let wish =
+        Wish { shapes: vec![shape], limits: Vec::new(), rules: vec![rule], policy: "lonode" };
+    assert_eq!(
+        engine.match_job(MatchOp::AllocateOrElseReserve, &jobspec(&wish), 3).unwrap().at,
+        10
+    );
+    assert!(
+        engine
+            .explain(&jobspec(&wish))
+            .unwrap()
+            .to_json()
+            .contains(r#""parts":2,"largest":2,"part":"p0"}"#)
+    );
     set_part(&mut engine, 0, 1, Some(1));
     let moved = engine.move_reservation(3).unwrap();
     assert_eq!((moved.at, moved.later.status), (20, true));
@@ -255,15 +305,29 @@ fn a_reservation_leaves_nodes_that_have_come_to_another_part() {
     assert_eq!(engine.eligible(&jobspec(&wish)).unwrap(), "2-3");
 }
 
-/// Three slots on two racks, as many on one as on the other, are impossible; with one rack down they wait for room on the other.
+/// Three slots on two racks, as many on one as on the other, are impossible; with one rack down
+/// they wait for room on the other.
 #[test]
 fn what_only_the_nodes_that_are_up_can_hold_evenly_waits() {
     let mut engine = machine(&[[4, 0]; 2]);
     (0..2).for_each(|rank| set_part(&mut engine, 0, rank, Some(rank)));
-    let rule = Rule { level: 0, labels: [true; 3], within: Within::Any, is_slice: false, most: None, skew: Some(0) };
+    let rule = Rule {
+        level: 0,
+        labels: [true; 3],
+        within: Within::Any,
+        is_slice: false,
+        most: None,
+        skew: Some(0),
+    };
     let ranks: BTreeSet<u32> = (0..2).collect();
-    let shape =
-        |counted| Shape { count: 3, need: [1, 0], hold: Hold::Seconds(5), ranks: ranks.clone(), counted, plain: false };
+    let shape = |counted| Shape {
+        count: 3,
+        need: [1, 0],
+        hold: Hold::Seconds(5),
+        ranks: ranks.clone(),
+        counted,
+        plain: false,
+    };
     let wish = |counted| Wish {
         shapes: vec![shape(counted)],
         limits: Vec::new(),
@@ -271,10 +335,13 @@ fn what_only_the_nodes_that_are_up_can_hold_evenly_waits() {
         policy: "lonode",
     };
     let plain = jobspec(&wish(BTreeSet::new()));
-    let later = |engine: &mut Engine, text: &str| engine.match_job(MatchOp::AllocateOrElseReserve, text, 2);
+    let later =
+        |engine: &mut Engine, text: &str| engine.match_job(MatchOp::AllocateOrElseReserve, text, 2);
     assert_eq!(later(&mut engine, &plain).unwrap_err().reason, Reason::Unsatisfiable);
     engine.set_rank_status("1", false).unwrap();
-    engine.charge(1, r#"{"label":"c","rank":0,"count":1,"with":{"cpu":2},"end":"eventually"}"#).unwrap();
+    engine
+        .charge(1, r#"{"label":"c","rank":0,"count":1,"with":{"cpu":2},"end":"eventually"}"#)
+        .unwrap();
     assert_eq!(later(&mut engine, &plain).unwrap_err().reason, Reason::Busy);
     // Where the rack that is down counts, it is as with all nodes up.
     let counted = jobspec(&wish(ranks.clone()));

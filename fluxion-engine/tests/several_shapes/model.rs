@@ -87,7 +87,8 @@ pub(crate) struct Model {
 
 impl Slot {
     pub(crate) fn counts(&self, at: i64, now: i64) -> bool {
-        (!self.planned || self.start <= at) && !matches!(self.end, Hold::Seconds(end) if end.max(now + 1) <= at)
+        (!self.planned || self.start <= at)
+            && !matches!(self.end, Hold::Seconds(end) if end.max(now + 1) <= at)
     }
 }
 
@@ -98,15 +99,19 @@ impl Model {
             let of_limit = slots.iter().zip(labels).filter(|(_, named)| **named);
             of_limit.map(|(count, _)| count).sum::<u64>() <= *most
         });
-        let others: Vec<Slot> = self.slots.iter().filter(|slot| slot.rank == rank).copied().collect();
+        let others: Vec<Slot> =
+            self.slots.iter().filter(|slot| slot.rank == rank).copied().collect();
         let used = |kind: usize, counts: &dyn Fn(&Slot) -> bool, ours: &dyn Fn(&Shape) -> bool| {
-            let mine = wish.shapes.iter().zip(slots).filter(|(shape, count)| ours(shape) && **count > 0);
+            let mine =
+                wish.shapes.iter().zip(slots).filter(|(shape, count)| ours(shape) && **count > 0);
             let mine: u64 = mine.map(|(shape, count)| shape.need[kind] * count).sum();
-            let there: u64 = others.iter().filter(|slot| counts(slot)).map(|slot| slot.need[kind]).sum();
+            let there: u64 =
+                others.iter().filter(|slot| counts(slot)).map(|slot| slot.need[kind]).sum();
             (mine, there)
         };
-        let fits =
-            |(mine, there): (u64, u64), kind: usize| mine == 0 || mine + there <= self.sizes[rank as usize][kind];
+        let fits = |(mine, there): (u64, u64), kind: usize| {
+            mine == 0 || mine + there <= self.sizes[rank as usize][kind]
+        };
         limited
             && (0..2).all(|kind| match moment {
                 Moment::Idle => fits(used(kind, &|_| false, &|_| true), kind),
@@ -138,7 +143,9 @@ impl Model {
                 let most = if shape.ranks.contains(&rank) { shape.count } else { 0 };
                 here = here
                     .iter()
-                    .flat_map(|slots| (0..=most).map(move |count| [slots.clone(), vec![count]].concat()))
+                    .flat_map(|slots| {
+                        (0..=most).map(move |count| [slots.clone(), vec![count]].concat())
+                    })
                     .collect();
             }
             here.retain(|slots| self.takes(wish, slots, rank, moment));
@@ -155,26 +162,36 @@ impl Model {
                 }
                 sums.iter().zip(&counts).all(|(sum, most)| sum <= most).then_some((sums, parts))
             };
-            ways = ways.iter().flat_map(|way| here.iter().filter_map(|slots| with(way, slots))).collect();
+            ways = ways
+                .iter()
+                .flat_map(|way| here.iter().filter_map(|slots| with(way, slots)))
+                .collect();
         }
         let full = ways.into_iter().filter(|(sums, _)| *sums == counts);
         full.filter_map(|(_, parts)| self.judge(wish, &parts, moment)).min()
     }
 
     /// How many parts are used that are to be few; `None`: the rules forbid it.
-    pub(crate) fn judge(&self, wish: &Wish, parts: &[[u64; PARTS]], moment: Moment) -> Option<usize> {
+    pub(crate) fn judge(
+        &self,
+        wish: &Wish,
+        parts: &[[u64; PARTS]],
+        moment: Moment,
+    ) -> Option<usize> {
         // Of parts that are chosen, the other rules look at what is within them.
         let counts = |shape: usize, rank: u32| {
             let mut rules = wish.rules.iter().zip(parts).filter(|(rule, _)| rule.labels[shape]);
             let is_up = self.up[rank as usize] || moment == Moment::Idle;
             let Shape { ranks, counted, .. } = &wish.shapes[shape];
             (counted.contains(&rank) || is_up && ranks.contains(&rank))
-                && rules.all(|(rule, slots)| match (self.parts[rule.level][rank as usize], rule.within) {
-                    (None, _) => false,
-                    _ if rule.is_slice => true,
-                    (Some(part), Within::One) => slots[part] > 0,
-                    (Some(part), Within::Part(wanted)) => part == wanted,
-                    _ => true,
+                && rules.all(|(rule, slots)| {
+                    match (self.parts[rule.level][rank as usize], rule.within) {
+                        (None, _) => false,
+                        _ if rule.is_slice => true,
+                        (Some(part), Within::One) => slots[part] > 0,
+                        (Some(part), Within::Part(wanted)) => part == wanted,
+                        _ => true,
+                    }
                 })
         };
         let mut cost = 0;
@@ -188,7 +205,8 @@ impl Model {
             let may = |part: &usize| {
                 (0..NODES).any(|rank| {
                     self.parts[rule.level][rank as usize] == Some(*part)
-                        && (0..wish.shapes.len()).any(|shape| rule.labels[shape] && counts(shape, rank))
+                        && (0..wish.shapes.len())
+                            .any(|shape| rule.labels[shape] && counts(shape, rank))
                 })
             };
             let eligible = || (0..PARTS).filter(may).map(|part| slots[part]);
@@ -212,14 +230,20 @@ impl Model {
             given.rules[rule].within = Within::Part(*part);
             self.fits(&given, Moment::At(at))
         };
-        let inside = |part: usize| (0..NODES).filter(move |rank| self.parts[of.level][*rank as usize] == Some(part));
+        let inside = |part: usize| {
+            (0..NODES).filter(move |rank| self.parts[of.level][*rank as usize] == Some(part))
+        };
         let times = |part: usize| {
             let of_kind = |kind: usize| {
                 let shapes = wish.shapes.iter().zip(of.labels).filter(|(_, named)| *named);
                 let wanted: u64 = shapes.map(|(shape, _)| shape.need[kind] * shape.count).sum();
                 let free = |rank: u32| {
-                    let counted = self.slots.iter().filter(|slot| slot.rank == rank && slot.counts(at, self.now));
-                    self.sizes[rank as usize][kind].saturating_sub(counted.map(|slot| slot.need[kind]).sum())
+                    let counted = self
+                        .slots
+                        .iter()
+                        .filter(|slot| slot.rank == rank && slot.counts(at, self.now));
+                    self.sizes[rank as usize][kind]
+                        .saturating_sub(counted.map(|slot| slot.need[kind]).sum())
                 };
                 let free: u64 = inside(part).filter(|rank| self.up[*rank as usize]).map(free).sum();
                 (free * 1_000_000_000).checked_div(wanted)
@@ -238,33 +262,47 @@ impl Model {
         let ends: BTreeSet<i64> = self
             .slots
             .iter()
-            .filter_map(|slot| if let Hold::Seconds(end) = slot.end { Some(end.max(self.now + 1)) } else { None })
+            .filter_map(|slot| {
+                if let Hold::Seconds(end) = slot.end { Some(end.max(self.now + 1)) } else { None }
+            })
             .collect();
         ends.into_iter().find(|end| self.fits(wish, Moment::At(*end)))
     }
 
-    /// Moves the clock: jobs whose start has come begin where there is room for all that they get, else in the next second.
+    /// Moves the clock: jobs whose start has come begin where there is room for all that they get,
+    /// else in the next second.
     pub(crate) fn advance(&mut self, seconds: i64) {
         self.now += seconds;
         let due = self.slots.iter().filter(|slot| slot.planned && slot.start <= self.now);
         for (start, job) in due.map(|slot| (slot.start, slot.job)).collect::<BTreeSet<_>>() {
             let used = |rank: u32, kind: usize, of: &dyn Fn(&&Slot) -> bool| -> u64 {
-                self.slots.iter().filter(|slot| slot.rank == rank).filter(of).map(|slot| slot.need[kind]).sum()
+                self.slots
+                    .iter()
+                    .filter(|slot| slot.rank == rank)
+                    .filter(of)
+                    .map(|slot| slot.need[kind])
+                    .sum()
             };
-            let begins = self.slots.iter().filter(|slot| slot.planned && slot.job == job).all(|slot| {
-                let fits = |kind: usize| {
-                    let ours = used(slot.rank, kind, &|other| other.planned && other.job == job);
-                    let there = used(slot.rank, kind, &|other| !other.planned);
-                    ours == 0 || ours + there <= self.sizes[slot.rank as usize][kind]
-                };
-                self.up[slot.rank as usize] && fits(0) && fits(1)
-            });
+            let begins =
+                self.slots.iter().filter(|slot| slot.planned && slot.job == job).all(|slot| {
+                    let fits = |kind: usize| {
+                        let ours =
+                            used(slot.rank, kind, &|other| other.planned && other.job == job);
+                        let there = used(slot.rank, kind, &|other| !other.planned);
+                        ours == 0 || ours + there <= self.sizes[slot.rank as usize][kind]
+                    };
+                    self.up[slot.rank as usize] && fits(0) && fits(1)
+                });
             let later = self.now + 1 - start;
             for slot in self.slots.iter_mut().filter(|slot| slot.planned && slot.job == job) {
                 slot.planned = !begins;
                 if !begins {
                     slot.start += later;
-                    slot.end = if let Hold::Seconds(end) = slot.end { Hold::Seconds(end + later) } else { slot.end };
+                    slot.end = if let Hold::Seconds(end) = slot.end {
+                        Hold::Seconds(end + later)
+                    } else {
+                        slot.end
+                    };
                 }
             }
         }
@@ -298,7 +336,14 @@ impl Model {
                     Hold::Seconds(seconds) => Hold::Seconds(start + seconds),
                     other => other,
                 };
-                self.slots.extend((0..*count).map(|_| Slot { job, rank, need: shape.need, start, end, planned }));
+                self.slots.extend((0..*count).map(|_| Slot {
+                    job,
+                    rank,
+                    need: shape.need,
+                    start,
+                    end,
+                    planned,
+                }));
             }
         }
     }
@@ -316,13 +361,17 @@ impl Model {
         let moment = Moment::At(start);
         let used = self.judge(wish, &parts, moment);
         assert!(used.is_some(), "{parts:?}");
-        let ones: Vec<usize> = (0..parts.len()).filter(|at| wish.rules[*at].within == Within::One).collect();
+        let ones: Vec<usize> =
+            (0..parts.len()).filter(|at| wish.rules[*at].within == Within::One).collect();
         if let [one] = ones[..]
             && wish.rules.iter().all(|rule| rule.within != Within::Fewest)
             && wish.is_exact()
             && wish.rules[one].slots(&vec![1; wish.shapes.len()]) > 0
         {
-            assert!(parts[one][self.tightest(wish, one, start)] > 0, "{parts:?}: not in the tightest part");
+            assert!(
+                parts[one][self.tightest(wish, one, start)] > 0,
+                "{parts:?}: not in the tightest part"
+            );
         }
         if ones.is_empty() && wish.is_exact() && wish.rules.iter().all(|rule| rule.skew.is_none()) {
             assert_eq!(used, self.fewest(wish, moment), "{parts:?}: more parts than needed");
@@ -342,7 +391,8 @@ impl Rule {
 }
 
 impl Wish {
-    /// Whether the engine finds a place wherever there is one: all that bounds what parts get is of one level.
+    /// Whether the engine finds a place wherever there is one: all that bounds what parts get is of
+    /// one level.
     pub(crate) fn is_exact(&self) -> bool {
         let mut bound = self.rules.iter().filter(|rule| rule.is_bound()).map(|rule| rule.level);
         let first = bound.next();

@@ -1,4 +1,5 @@
-//! The naive machine: vertices in a list, jobs in a list, every question answered by looking at all of them.
+//! The naive machine: vertices in a list, jobs in a list, every question answered by looking at all
+//! of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -57,7 +58,8 @@ pub(crate) struct Shape {
     pub(crate) racks: usize,
     /// 0: none.
     pub(crate) sockets: usize,
-    /// Nodes: cores and GPUs of each socket (or node), a property, the size of its memory (0: none).
+    /// Nodes: cores and GPUs of each socket (or node), a property, the size of its memory (0:
+    /// none).
     pub(crate) nodes: Vec<(usize, usize, bool, u64)>,
     pub(crate) ids: Ids,
     /// Ids of nodes fall, where they rise otherwise.
@@ -68,7 +70,8 @@ impl Shape {
     pub(crate) fn machine(&self) -> Machine {
         let mut machine = Machine::default();
         let root = machine.add(None, "cluster", 0, -1, 1);
-        let racks: Vec<usize> = (0..self.racks).map(|at| machine.add(Some(root), "rack", id(at), -1, 1)).collect();
+        let racks: Vec<usize> =
+            (0..self.racks).map(|at| machine.add(Some(root), "rack", id(at), -1, 1)).collect();
         for (at, (cores, gpus, has_property, memory)) in self.nodes.iter().enumerate() {
             let above = if racks.is_empty() { root } else { racks[at % racks.len()] };
             let number = if self.falling { self.nodes.len() - 1 - at } else { at };
@@ -76,14 +79,19 @@ impl Shape {
             let node = machine.add(Some(above), "node", id(number), rank, 1);
             machine.vertices[node].has_property = *has_property;
             for socket in 0..self.sockets.max(1) {
-                let above =
-                    if self.sockets == 0 { node } else { machine.add(Some(node), "socket", id(socket), rank, 1) };
+                let above = if self.sockets == 0 {
+                    node
+                } else {
+                    machine.add(Some(node), "socket", id(socket), rank, 1)
+                };
                 for (kind, count) in [("core", *cores), ("gpu", *gpus)] {
                     for part in 0..count {
                         let number = match self.ids {
                             Ids::Parent => part,
                             Ids::Node => socket * count + part,
-                            Ids::Machine => machine.vertices.iter().filter(|vertex| vertex.kind == kind).count(),
+                            Ids::Machine => {
+                                machine.vertices.iter().filter(|vertex| vertex.kind == kind).count()
+                            }
                         };
                         machine.add(Some(above), kind, id(number), rank, 1);
                     }
@@ -102,14 +110,32 @@ fn id(at: usize) -> i64 {
 }
 
 impl Machine {
-    fn add(&mut self, parent: Option<usize>, kind: &'static str, id: i64, rank: i64, size: u64) -> usize {
+    fn add(
+        &mut self,
+        parent: Option<usize>,
+        kind: &'static str,
+        id: i64,
+        rank: i64,
+        size: u64,
+    ) -> usize {
         let at = self.vertices.len();
-        let path = format!("{}/{kind}{id}", parent.map_or("", |parent| &self.vertices[parent].path));
+        let path =
+            format!("{}/{kind}{id}", parent.map_or("", |parent| &self.vertices[parent].path));
         if let Some(parent) = parent {
             self.vertices[parent].children.push(at);
         }
         let (children, has_property) = (Vec::new(), false);
-        self.vertices.push(Vertex { kind, id, rank, size, parent, children, path, has_property, up: true });
+        self.vertices.push(Vertex {
+            kind,
+            id,
+            rank,
+            size,
+            parent,
+            children,
+            path,
+            has_property,
+            up: true,
+        });
         at
     }
 
@@ -158,16 +184,17 @@ impl Machine {
         self.jobs.values().any(|job| job.overlaps(from, to) && uses(job))
     }
 
-    /// Moves the clock. What has overstayed is taken to end in the next second. Reservations whose start has come begin in the
-    /// order of starts and ids, where nobody has anything of what they get, and all of it is up; else they are put off to the
-    /// next second.
+    /// Moves the clock. What has overstayed is taken to end in the next second. Reservations whose
+    /// start has come begin in the order of starts and ids, where nobody has anything of what they
+    /// get, and all of it is up; else they are put off to the next second.
     pub(crate) fn advance(&mut self, seconds: i64) {
         self.now += seconds;
         let now = self.now;
         for job in self.jobs.values_mut().filter(|job| !job.reserved) {
             job.to = job.to.max(now + 1);
         }
-        let due = |(id, job): (&u64, &Job)| (job.reserved && job.from <= now).then_some((job.from, *id));
+        let due =
+            |(id, job): (&u64, &Job)| (job.reserved && job.from <= now).then_some((job.from, *id));
         let due: BTreeSet<(i64, u64)> = self.jobs.iter().filter_map(due).collect();
         for (_, id) in due {
             let mut others = self.clone();
@@ -190,14 +217,16 @@ impl Machine {
         }
     }
 
-    /// Instants after now at which a job begins or ends, which has something that the cluster counts.
+    /// Instants after now at which a job begins or ends, which has something that the cluster
+    /// counts.
     pub(crate) fn instants(&self) -> BTreeSet<i64> {
         let counts = |vertex: &usize| !["rack", "socket"].contains(&self.vertices[*vertex].kind);
         let jobs = self.jobs.values().filter(|job| job.own.iter().any(counts));
         jobs.flat_map(|job| [job.from, job.to]).filter(|at| *at > self.now).collect()
     }
 
-    /// Notes what is left below the vertices that a grant passes through: of a rack nodes, of a node cores.
+    /// Notes what is left below the vertices that a grant passes through: of a rack nodes, of a
+    /// node cores.
     pub(crate) fn weigh(&mut self, own: &BTreeSet<usize>) {
         let passed: BTreeSet<usize> = own.iter().flat_map(|own| self.way_up(*own)).collect();
         for vertex in passed {
@@ -206,7 +235,8 @@ impl Machine {
                 "node" => "core",
                 _ => continue,
             };
-            let below = self.subtree(vertex).into_iter().filter(|below| self.vertices[*below].kind == kind);
+            let below =
+                self.subtree(vertex).into_iter().filter(|below| self.vertices[*below].kind == kind);
             let free = below.filter(|below| !self.is_taken(*below, self.now, self.now + 1)).count();
             self.weights.insert(vertex, free as u64);
         }

@@ -1,11 +1,12 @@
 //! Random histories of whole vertices, answered by the engine and by one that is obviously right.
 //!
-//! Where upstream's semantics are a matter of what is free, and not of how it searches, both must agree: on what fits, on the
-//! earliest instant, on which vertices are granted where the order of the policy leaves no choice, on who has what after every
-//! step. That is so for trees of cluster, racks, nodes, sockets, and cores, GPUs and memory, and for the requests that
-//! [`requests`] makes: each level at most once among its siblings, no level of the graph skipped below the first that
-//! matches, all that is wanted in a slot or exclusive. Where several candidates have equal scores, the grant must be one of those
-//! that the naive engine could have made.
+//! Where upstream's semantics are a matter of what is free, and not of how it searches, both must
+//! agree: on what fits, on the earliest instant, on which vertices are granted where the order of
+//! the policy leaves no choice, on who has what after every step. That is so for trees of cluster,
+//! racks, nodes, sockets, and cores, GPUs and memory, and for the requests that [`requests`] makes:
+//! each level at most once among its siblings, no level of the graph skipped below the first that
+//! matches, all that is wanted in a slot or exclusive. Where several candidates have equal scores,
+//! the grant must be one of those that the naive engine could have made.
 //!
 //! What is upstream's own is written out in [`Pair::refusal`]: which refusals say "never".
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
@@ -38,7 +39,13 @@ fn shapes() -> impl Strategy<Value = Shape> {
     let node = (1_usize..5, 0_usize..3, any::<bool>(), 0_u64..4);
     let ids = prop::sample::select(vec![Ids::Parent, Ids::Node, Ids::Machine]);
     (0_usize..3, 0_usize..3, prop::collection::vec(node, 1..8), ids, prop::bool::weighted(0.2))
-        .prop_map(|(racks, sockets, nodes, ids, falling)| Shape { racks, sockets, nodes, ids, falling })
+        .prop_map(|(racks, sockets, nodes, ids, falling)| Shape {
+            racks,
+            sockets,
+            nodes,
+            ids,
+            falling,
+        })
 }
 
 fn histories(shape: &Shape) -> impl Strategy<Value = Vec<Step>> + use<> {
@@ -64,7 +71,13 @@ fn histories(shape: &Shape) -> impl Strategy<Value = Vec<Step>> + use<> {
 }
 
 fn policies() -> impl Strategy<Value = Policy> {
-    prop::sample::select(vec![Policy::Low, Policy::High, Policy::Lonode, Policy::Hinode, Policy::First])
+    prop::sample::select(vec![
+        Policy::Low,
+        Policy::High,
+        Policy::Lonode,
+        Policy::Hinode,
+        Policy::First,
+    ])
 }
 
 /// Grants that were compared vertex by vertex, and all.
@@ -72,7 +85,10 @@ static COMPARED: [AtomicU64; 2] = [AtomicU64::new(0), AtomicU64::new(0)];
 
 #[test]
 fn agrees_with_the_naive_engine() {
-    let cases = std::env::var("FLUXION_NAIVE_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(600);
+    let cases = std::env::var("FLUXION_NAIVE_CASES")
+        .ok()
+        .and_then(|cases| cases.parse().ok())
+        .unwrap_or(600);
     let config = ProptestConfig { cases, max_shrink_iters: 5_000, ..ProptestConfig::default() };
     let history = (shapes(), policies()).prop_flat_map(|(shape, policy)| {
         // What `first` counts at a socket is not said anywhere.
@@ -103,7 +119,8 @@ struct Pair {
 
 fn engine(naive: &Machine, policy: Policy) -> Engine {
     let name = format!("{policy:?}").to_lowercase();
-    let options = format!(r#"{{"load_format":"jgf","matcher_policy":"{name}","match_format":"jgf"}}"#);
+    let options =
+        format!(r#"{{"load_format":"jgf","matcher_policy":"{name}","match_format":"jgf"}}"#);
     Engine::new(&naive.document(), &options).unwrap()
 }
 
@@ -134,7 +151,8 @@ impl Pair {
             }
             Step::Mark(rank, up) => {
                 let rank = i64::try_from(*rank).unwrap();
-                let is_it = |vertex: &&mut machine::Vertex| vertex.kind == "node" && vertex.rank == rank;
+                let is_it =
+                    |vertex: &&mut machine::Vertex| vertex.kind == "node" && vertex.rank == rank;
                 let node = self.naive.vertices.iter_mut().find(is_it).unwrap();
                 node.up = *up;
                 self.engine.set_status(&node.path, *up).unwrap();
@@ -160,10 +178,15 @@ impl Pair {
             return Err(Reason::Invalid);
         }
         let wanted = nodes_wanted(&request.levels);
-        let now =
-            || self.naive.place(request, self.policy, When::At(self.naive.now)).map(|place| (self.naive.now, place));
+        let now = || {
+            self.naive
+                .place(request, self.policy, When::At(self.naive.now))
+                .map(|place| (self.naive.now, place))
+        };
         let found = match op {
-            MatchOp::Satisfiability => self.naive.place(request, self.policy, When::Ever).map(|place| (0, place)),
+            MatchOp::Satisfiability => {
+                self.naive.place(request, self.policy, When::Ever).map(|place| (0, place))
+            }
             MatchOp::AllocateOrElseReserve | MatchOp::WithoutAllocatingFuture => {
                 self.naive.soonest(request, self.policy)
             }
@@ -172,8 +195,8 @@ impl Pair {
         found.ok_or_else(|| self.refusal(op, request, wanted))
     }
 
-    /// Upstream refuses in this order: what asks for more nodes than are up, or than the constraint admits, without looking
-    /// further; then by whether it would fit on the idle machine.
+    /// Upstream refuses in this order: what asks for more nodes than are up, or than the constraint
+    /// admits, without looking further; then by whether it would fit on the idle machine.
     fn refusal(&self, op: MatchOp, request: &Request, wanted: u64) -> Reason {
         let nodes = || self.naive.vertices.iter().filter(|vertex| vertex.kind == "node");
         let with_sat = op == MatchOp::AllocateWithSatisfiability;
@@ -228,21 +251,30 @@ impl Pair {
         }
         // Resources come free when something ends, so the instants between are in vain.
         let mut before = self.naive.now..grant.at;
-        assert!(before.all(|at| self.naive.place(request, self.policy, When::At(at)).is_none()), "it fits earlier");
+        assert!(
+            before.all(|at| self.naive.place(request, self.policy, When::At(at)).is_none()),
+            "it fits earlier"
+        );
         // Nobody has any of it, or anything below it, meanwhile.
         let (from, to) = (grant.at, grant.at + request.seconds);
         for vertex in &own {
             let way = self.naive.way_up(*vertex);
-            assert!(way.iter().all(|above| !self.naive.is_taken(*above, from, to)), "granted twice");
+            assert!(
+                way.iter().all(|above| !self.naive.is_taken(*above, from, to)),
+                "granted twice"
+            );
             assert!(!self.naive.is_in_use(*vertex, from, to), "somebody has a part of it");
         }
-        // On a machine where everything else is down, the request takes just that, and as many as it might.
+        // On a machine where everything else is down, the request takes just that, and as many as
+        // it might.
         let mut alone = self.naive.clone();
-        let way: BTreeSet<usize> = own.iter().flat_map(|vertex| self.naive.way_up(*vertex)).collect();
+        let way: BTreeSet<usize> =
+            own.iter().flat_map(|vertex| self.naive.way_up(*vertex)).collect();
         for (at, vertex) in alone.vertices.iter_mut().enumerate() {
             vertex.up &= way.contains(&at);
         }
-        let served = alone.place(request, self.policy, When::At(grant.at)).expect("it serves the request");
+        let served =
+            alone.place(request, self.policy, When::At(grant.at)).expect("it serves the request");
         assert_eq!((self.paths(&served.own), &served.counts), (self.paths(&own), &place.counts));
     }
 
@@ -251,7 +283,11 @@ impl Pair {
         let document: Value = serde_json::from_str(r).unwrap();
         let nodes = document["graph"]["nodes"].as_array().unwrap();
         let exclusive = nodes.iter().filter(|node| node["metadata"]["exclusive"] == true);
-        exclusive.map(|node| self.naive.at_path(node["metadata"]["paths"]["containment"].as_str().unwrap())).collect()
+        exclusive
+            .map(|node| {
+                self.naive.at_path(node["metadata"]["paths"]["containment"].as_str().unwrap())
+            })
+            .collect()
     }
 
     fn paths(&self, vertices: &BTreeSet<usize>) -> Vec<&str> {
@@ -259,7 +295,9 @@ impl Pair {
     }
 
     fn partial_cancel(&mut self, id: u64, rank: i64) {
-        let r = format!(r#"{{"version":1,"execution":{{"R_lite":[{{"rank":"{rank}","children":{{}}}}]}}}}"#);
+        let r = format!(
+            r#"{{"version":1,"execution":{{"R_lite":[{{"rank":"{rank}","children":{{}}}}]}}}}"#
+        );
         let job = self.naive.jobs.get_mut(&id).unwrap();
         let vertices = &self.naive.vertices;
         let has = job.own.iter().any(|vertex| vertices[*vertex].rank == rank);
@@ -276,7 +314,9 @@ impl Pair {
 
     /// Who has what.
     fn compare(&self) {
-        for (criteria, reserved) in [("sched-now=allocated", false), ("sched-future=reserved", true)] {
+        for (criteria, reserved) in
+            [("sched-now=allocated", false), ("sched-future=reserved", true)]
+        {
             let found = self.engine.clone().find(criteria, MatchFormat::Jgf, true).unwrap();
             let found = found.map_or_else(BTreeSet::new, |text| self.own(&text));
             let jobs = self.naive.jobs.values().filter(|job| job.reserved == reserved);
@@ -293,12 +333,18 @@ impl Pair {
         }
     }
 
-    /// A graph that is told who has what answers as one that has lived through it. Not so where it matters what has been.
+    /// A graph that is told who has what answers as one that has lived through it. Not so where it
+    /// matters what has been.
     fn compare_with_one_made_anew(&mut self, history: &[Step]) {
         if self.policy == Policy::First || self.naive.has_put_off {
             return;
         }
-        let idle = self.naive.vertices.iter().map(|vertex| machine::Vertex { up: true, ..vertex.clone() }).collect();
+        let idle = self
+            .naive
+            .vertices
+            .iter()
+            .map(|vertex| machine::Vertex { up: true, ..vertex.clone() })
+            .collect();
         let idle = Machine { vertices: idle, ..Machine::default() };
         let mut anew = engine(&idle, self.policy);
         for (id, job) in &self.naive.jobs {
@@ -315,13 +361,16 @@ impl Pair {
         // The same matches again, on both.
         let mut anew = std::mem::replace(&mut self.engine, lived.clone());
         let mut lived = lived;
-        let matches =
-            history.iter().filter_map(|step| if let Step::Match(_, request) = step { Some(request) } else { None });
+        let matches = history.iter().filter_map(|step| {
+            if let Step::Match(_, request) = step { Some(request) } else { None }
+        });
         for request in matches {
             for op in [MatchOp::AllocateOrElseReserve, MatchOp::AllocateWithSatisfiability] {
-                let answers = [&mut lived, &mut anew].map(|engine| engine.match_next(op, &jobspec(request)));
-                let [lived, anew] =
-                    answers.map(|answer| answer.map(|grant| (grant.at, grant.r)).map_err(|error| error.reason));
+                let answers =
+                    [&mut lived, &mut anew].map(|engine| engine.match_next(op, &jobspec(request)));
+                let [lived, anew] = answers.map(|answer| {
+                    answer.map(|grant| (grant.at, grant.r)).map_err(|error| error.reason)
+                });
                 assert_eq!(lived, anew, "made anew it answers otherwise");
             }
         }
@@ -329,11 +378,13 @@ impl Pair {
 
     /// What a job has, as JGF.
     fn r(&self, job: &Job) -> String {
-        let way: BTreeSet<usize> = job.own.iter().flat_map(|vertex| self.naive.way_up(*vertex)).collect();
+        let way: BTreeSet<usize> =
+            job.own.iter().flat_map(|vertex| self.naive.way_up(*vertex)).collect();
         let mut text = String::new();
         for at in way {
             let vertex = &self.naive.vertices[at];
-            let (kind, id, rank, size, path) = (vertex.kind, vertex.id, vertex.rank, vertex.size, &vertex.path);
+            let (kind, id, rank, size, path) =
+                (vertex.kind, vertex.id, vertex.rank, vertex.size, &vertex.path);
             let exclusive = job.own.contains(&at);
             let comma = if text.is_empty() { "" } else { "," };
             let _ = write!(
@@ -350,7 +401,8 @@ impl Pair {
         }
         self.naive.jobs.clear();
         self.compare();
-        let used = self.engine.find("agfilter=true", MatchFormat::Jgf, true).unwrap().unwrap_or_default();
+        let used =
+            self.engine.find("agfilter=true", MatchFormat::Jgf, true).unwrap().unwrap_or_default();
         assert!(used.contains("used:0") && !used.replace("used:0", "").contains("used:"), "{used}");
     }
 }

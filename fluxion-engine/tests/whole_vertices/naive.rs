@@ -1,8 +1,10 @@
-//! The naive engine: who could serve a request, found by looking everywhere, and what the policy makes of it.
+//! The naive engine: who could serve a request, found by looking everywhere, and what the policy
+//! makes of it.
 //!
-//! No pruning filters, no planners, no index, no scratch: every candidate carries the whole list of what it would take, and is
-//! thrown away when it is not chosen. Where two candidates that are in the way of each other have the same score, upstream's
-//! choice is an accident of its sort; then it is said that there are candidates enough, and not which are chosen.
+//! No pruning filters, no planners, no index, no scratch: every candidate carries the whole list of
+//! what it would take, and is thrown away when it is not chosen. Where two candidates that are in
+//! the way of each other have the same score, upstream's choice is an accident of its sort; then it
+//! is said that there are candidates enough, and not which are chosen.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -50,7 +52,8 @@ pub(crate) enum Policy {
     First,
 }
 
-/// A place for a request: the vertices that it has for itself, one choice of many where it is not defined.
+/// A place for a request: the vertices that it has for itself, one choice of many where it is not
+/// defined.
 #[derive(Debug, Clone)]
 pub(crate) struct Place {
     pub(crate) own: BTreeSet<usize>,
@@ -147,7 +150,9 @@ impl Search<'_> {
         let prefix = prefix + self.factor(vertex);
         let mut found = match (slot, level) {
             (Some(slot), _) => self.slots(vertex, slot, prefix)?,
-            (None, Some(level)) => self.look_below(vertex, &level.with, false, exclusive, prefix, 1),
+            (None, Some(level)) => {
+                self.look_below(vertex, &level.with, false, exclusive, prefix, 1)
+            }
             (None, None) => self.look_below(vertex, levels, pristine, exclusive, prefix, 1),
         };
         let Some(level) = level else { return Some(found) };
@@ -162,7 +167,12 @@ impl Search<'_> {
             own.insert(vertex);
         }
         let score = prefix - self.factor(vertex) + this.id + 2;
-        found.entry(this.kind).or_default().push(Candidate { score, count: this.size, own, defined });
+        found.entry(this.kind).or_default().push(Candidate {
+            score,
+            count: this.size,
+            own,
+            defined,
+        });
         Some(found)
     }
 
@@ -187,7 +197,9 @@ impl Search<'_> {
     /// A part of a slot must have its type right below the vertex.
     fn has_parts(&self, vertex: usize, slot: &Level) -> bool {
         let children = &self.machine.vertices[vertex].children;
-        slot.with.iter().all(|part| children.iter().any(|child| self.machine.vertices[*child].kind == part.kind))
+        slot.with.iter().all(|part| {
+            children.iter().any(|child| self.machine.vertices[*child].kind == part.kind)
+        })
     }
 
     /// `slots`: how many are wanted of what the levels are together.
@@ -206,7 +218,9 @@ impl Search<'_> {
             return found;
         }
         if self.policy == Policy::First {
-            let weight = |child: &usize| (self.machine.weights.get(child).copied().unwrap_or(u64::MAX), *child);
+            let weight = |child: &usize| {
+                (self.machine.weights.get(child).copied().unwrap_or(u64::MAX), *child)
+            };
             children.sort_by_key(weight);
             children.reverse();
         }
@@ -214,11 +228,15 @@ impl Search<'_> {
             let is_enough = |level: &Level| shares(level, found.get(level.kind)) >= slots;
             if self.policy == Policy::First
                 && (levels.iter().all(is_enough)
-                    || levels.iter().any(|level| level.kind == self.machine.vertices[child].kind && is_enough(level)))
+                    || levels.iter().any(|level| {
+                        level.kind == self.machine.vertices[child].kind && is_enough(level)
+                    }))
             {
                 continue;
             }
-            for (kind, more) in self.look(child, levels, pristine, exclusive, prefix).into_iter().flatten() {
+            for (kind, more) in
+                self.look(child, levels, pristine, exclusive, prefix).into_iter().flatten()
+            {
                 found.entry(kind).or_default().extend(more);
             }
         }
@@ -246,7 +264,9 @@ impl Search<'_> {
             for (lane, count) in &mut lanes {
                 let mut have = 0;
                 while have < *count {
-                    let Some(next) = lane.next() else { return Some(Candidates::from([("slot", slots)])) };
+                    let Some(next) = lane.next() else {
+                        return Some(Candidates::from([("slot", slots)]));
+                    };
                     have += next.count;
                     slot.score += next.score;
                     slot.own.extend(next.own);

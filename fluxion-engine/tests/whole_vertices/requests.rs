@@ -10,8 +10,8 @@ pub(crate) fn requests(shape: &Shape) -> impl Strategy<Value = Request> + use<> 
     let (racks, sockets, nodes) = (shape.racks, shape.sockets, shape.nodes.len());
     let numbers = (counts(), counts(), small_counts());
     let parts = (small_counts(), 0_u64..2, 0_u64..5);
-    let levels =
-        (numbers, parts, any::<bool>(), 0_u8..7).prop_map(move |((one, two, three), parts, exclusive, form)| {
+    let levels = (numbers, parts, any::<bool>(), 0_u8..7).prop_map(
+        move |((one, two, three), parts, exclusive, form)| {
             let parts = parts_of(parts);
             let slot = |count, with: &[Level]| level("slot", count, false, with);
             let node = |count, exclusive, with: &[Level]| level("node", count, exclusive, with);
@@ -30,7 +30,8 @@ pub(crate) fn requests(shape: &Shape) -> impl Strategy<Value = Request> + use<> 
                 5 => slot(one, &parts[..1]),
                 _ => level("core", one, true, &[]),
             }
-        });
+        },
+    );
     let ranks = prop::collection::btree_set(0..i64::try_from(nodes).unwrap(), 1..4);
     let constraint = prop_oneof![
         6 => Just(None),
@@ -121,7 +122,11 @@ fn texts(levels: &[Level]) -> String {
         };
         let label = if level.kind == "slot" { r#","label":"s""# } else { "" };
         let exclusive = if level.exclusive { r#","exclusive":true"# } else { "" };
-        let with = if level.with.is_empty() { String::new() } else { format!(r#","with":[{}]"#, texts(&level.with)) };
+        let with = if level.with.is_empty() {
+            String::new()
+        } else {
+            format!(r#","with":[{}]"#, texts(&level.with))
+        };
         format!(r#"{{"type":"{}","count":{count}{label}{exclusive}{with}}}"#, level.kind)
     };
     levels.iter().map(text).collect::<Vec<_>>().join(",")

@@ -1,9 +1,13 @@
 //! Machines and requests as texts, and a context that is asked through the C ABI.
 //!
-//! Everything goes through [`FunctionTable`]: JSON in, R out. Where the environment variable `FLUXION_LIBRARY` names another
-//! libreapi_cli.so, the same calls go there too.
+//! Everything goes through [`FunctionTable`]: JSON in, R out. Where the environment variable
+//! `FLUXION_LIBRARY` names another libreapi_cli.so, the same calls go there too.
 #![allow(unsafe_code, reason = "the C boundary is what is measured")]
-#![allow(dead_code, clippy::unwrap_used, reason = "shared by benches that need different parts; a bench may panic")]
+#![allow(
+    dead_code,
+    clippy::unwrap_used,
+    reason = "shared by benches that need different parts; a bench may panic"
+)]
 
 use std::ffi::{CStr, CString, c_char};
 use std::fmt::Write as _;
@@ -31,7 +35,13 @@ impl Context {
     }
 
     /// A context of any library.
-    pub(crate) fn of(table: FunctionTable, format: &str, policy: &str, graph: &str, more: &str) -> Self {
+    pub(crate) fn of(
+        table: FunctionTable,
+        format: &str,
+        policy: &str,
+        graph: &str,
+        more: &str,
+    ) -> Self {
         let options = format!(
             r#"{{"load_format":"{format}","matcher_policy":"{policy}","match_format":"rv1_nosched","matcher_name":"CA","prune_filters":"ALL:core,ALL:node"{more}}}"#
         );
@@ -41,7 +51,9 @@ impl Context {
     /// A context of the built-in library that answers as the scheduler has it.
     pub(crate) fn of_pools(graph: &str) -> Self {
         let pools = r#","pool_types":["cpu","memory","pods","gpu"]"#;
-        let options = format!(r#"{{"load_format":"jgf","matcher_policy":"lonode","match_format":"placement"{pools}}}"#);
+        let options = format!(
+            r#"{{"load_format":"jgf","matcher_policy":"lonode","match_format":"placement"{pools}}}"#
+        );
         Context::with(FunctionTable::builtin(), graph, &options)
     }
 
@@ -63,7 +75,16 @@ impl Context {
         let call = self.table.match_op.unwrap();
         // SAFETY: the context is alive, all pointers are to locals, the text ends in NUL.
         let rc = unsafe {
-            call(self.raw, op, jobspec.as_ptr(), &raw mut job, &raw mut reserved, &raw mut r, &raw mut at, &raw mut ov)
+            call(
+                self.raw,
+                op,
+                jobspec.as_ptr(),
+                &raw mut job,
+                &raw mut reserved,
+                &raw mut r,
+                &raw mut at,
+                &raw mut ov,
+            )
         };
         if rc != 0 {
             return None;
@@ -100,9 +121,11 @@ impl Context {
         let (mut at, mut reserved, mut later) = (0, false, 0);
         let mut r: *mut c_char = std::ptr::null_mut();
         let call = self.table.extensions.unwrap().move_job;
-        // SAFETY: the context is alive, all pointers are to locals; on success R is a string of malloc, which is ours.
+        // SAFETY: the context is alive, all pointers are to locals; on success R is a string of
+        // malloc, which is ours.
         let rc = unsafe {
-            let rc = call(self.raw, job, &raw mut at, &raw mut reserved, &raw mut r, &raw mut later);
+            let rc =
+                call(self.raw, job, &raw mut at, &raw mut reserved, &raw mut r, &raw mut later);
             if rc == 0 {
                 free(r.cast());
             }
@@ -196,7 +219,10 @@ unsafe extern "C" {
 /// The library that `FLUXION_LIBRARY` names.
 pub(crate) fn upstream() -> Option<FunctionTable> {
     let path = std::env::var_os("FLUXION_LIBRARY")?;
-    Some(FunctionTable::open(Path::new(&path)).unwrap_or_else(|error| panic!("FLUXION_LIBRARY: {error}")))
+    Some(
+        FunctionTable::open(Path::new(&path))
+            .unwrap_or_else(|error| panic!("FLUXION_LIBRARY: {error}")),
+    )
 }
 
 /// What lies in every node: type, how many, size.
@@ -205,7 +231,8 @@ pub(crate) type Parts<'a> = &'a [(&'a str, u64, u64)];
 /// 36 cores, 4 GPUs and memory, one vertex each.
 pub(crate) const CORES: Parts<'static> = &[("core", 36, 1), ("gpu", 4, 1), ("memory", 1, 256)];
 /// 32 cores in thousandths, 256 GiB, 110 pods: with `POOLS` as options.
-pub(crate) const PODS: Parts<'static> = &[("cpu", 1, 32_000), ("memory", 1, 256 << 30), ("pods", 1, 110)];
+pub(crate) const PODS: Parts<'static> =
+    &[("cpu", 1, 32_000), ("memory", 1, 256 << 30), ("pods", 1, 110)];
 /// The same with 8 GPUs: for contexts that answer as the scheduler has it.
 pub(crate) const PODS_AND_GPUS: Parts<'static> =
     &[("cpu", 1, 32_000), ("memory", 1, 256 << 30), ("pods", 1, 110), ("gpu", 1, 8)];
@@ -295,7 +322,11 @@ pub(crate) fn grug(nodes: u64, cores: u64) -> String {
 
 /// A jobspec with these resources (JSON), for so many seconds, with a constraint (JSON, or "").
 pub(crate) fn jobspec(resources: &str, seconds: u64, constraint: &str) -> CString {
-    let constraint = if constraint.is_empty() { String::new() } else { format!(r#","constraints":{constraint}"#) };
+    let constraint = if constraint.is_empty() {
+        String::new()
+    } else {
+        format!(r#","constraints":{constraint}"#)
+    };
     CString::new(format!(
         r#"{{"version":9999,"resources":[{resources}],"attributes":{{"system":{{"duration":{seconds}{constraint}}}}},"tasks":[{{"command":["app"],"slot":"task","count":{{"per_slot":1}}}}]}}"#
     ))
@@ -304,13 +335,19 @@ pub(crate) fn jobspec(resources: &str, seconds: u64, constraint: &str) -> CStrin
 
 /// `count` slots of these parts.
 pub(crate) fn slots(count: u64, parts: &[(&str, u64)]) -> String {
-    let parts: Vec<String> =
-        parts.iter().map(|(kind, count)| format!(r#"{{"type":"{kind}","count":{count}}}"#)).collect();
+    let parts: Vec<String> = parts
+        .iter()
+        .map(|(kind, count)| format!(r#"{{"type":"{kind}","count":{count}}}"#))
+        .collect();
     format!(r#"{{"type":"slot","count":{count},"label":"task","with":[{}]}}"#, parts.join(","))
 }
 
 /// Slots of two labels, each on its own ranks, at most one slot of both on a node.
-pub(crate) fn two_shapes(counts: [u64; 2], ranks: [std::ops::Range<u64>; 2], parts: &[(&str, u64)]) -> CString {
+pub(crate) fn two_shapes(
+    counts: [u64; 2],
+    ranks: [std::ops::Range<u64>; 2],
+    parts: &[(&str, u64)],
+) -> CString {
     let slot = |at: usize| slots(counts[at], parts).replace("\"task\"", &format!("\"{at}\""));
     let own = |at: usize| {
         let last = ranks[at].end - 1;
@@ -325,5 +362,8 @@ pub(crate) fn two_shapes(counts: [u64; 2], ranks: [std::ops::Range<u64>; 2], par
 
 /// `count` nodes, each with a slot of all its cores: had alone.
 pub(crate) fn whole_nodes(count: u64, cores: u64) -> String {
-    format!(r#"{{"type":"node","count":{count},"exclusive":true,"with":[{}]}}"#, slots(1, &[("core", cores)]))
+    format!(
+        r#"{{"type":"node","count":{count},"exclusive":true,"with":[{}]}}"#,
+        slots(1, &[("core", cores)])
+    )
 }

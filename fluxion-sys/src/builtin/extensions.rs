@@ -26,13 +26,15 @@ pub(crate) unsafe extern "C" fn fluxion_ext_move(
 ) -> c_int {
     let work = |context: &mut Context| {
         // SAFETY: pointers by the header.
-        let (at, reserved, r, later) = unsafe { (Out::new(at)?, Out::new(reserved)?, Out::new(r)?, Out::new(later)?) };
+        let (at, reserved, r, later) =
+            unsafe { (Out::new(at)?, Out::new(reserved)?, Out::new(r)?, Out::new(later)?) };
         let moved = context.engine()?.move_reservation(jobid)?;
         r.set_text(&moved.r)?;
         at.set(moved.at);
         reserved.set(moved.reserved);
         let fluxion_engine::Later { overdue, capacity, status } = moved.later;
-        let causes = [(overdue, cause::OVERDUE), (capacity, cause::CAPACITY), (status, cause::STATUS)];
+        let causes =
+            [(overdue, cause::OVERDUE), (capacity, cause::CAPACITY), (status, cause::STATUS)];
         later.set(causes.into_iter().filter(|(is, _)| *is).fold(0, |bits, (_, bit)| bits | bit));
         Ok(())
     };
@@ -107,9 +109,14 @@ pub(crate) unsafe extern "C" fn fluxion_ext_resize(
 
 /// See the header.
 #[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn fluxion_ext_remove_rank(ctx: *mut reapi_cli_ctx_t, rank: u32) -> c_int {
+pub(crate) unsafe extern "C" fn fluxion_ext_remove_rank(
+    ctx: *mut reapi_cli_ctx_t,
+    rank: u32,
+) -> c_int {
     // SAFETY: the header's rules for ctx are those of `call`.
-    unsafe { call(ctx, "fluxion_ext_remove_rank", |context| Ok(context.engine()?.remove_rank(rank)?)) }
+    unsafe {
+        call(ctx, "fluxion_ext_remove_rank", |context| Ok(context.engine()?.remove_rank(rank)?))
+    }
 }
 
 /// See the header.

@@ -25,7 +25,8 @@ pub(crate) unsafe extern "C" fn reapi_cli_find(
         } else {
             // SAFETY: a string by the header.
             let name = unsafe { text::read(format, "format")? };
-            MatchFormat::parse(name).ok_or_else(|| Failure::invalid(&format!("find: unknown match format {name:?}")))?
+            MatchFormat::parse(name)
+                .ok_or_else(|| Failure::invalid(&format!("find: unknown match format {name:?}")))?
         };
         match engine.find(criteria, format, true)? {
             None => r.set(std::ptr::null_mut()),
@@ -65,7 +66,10 @@ pub(crate) unsafe extern "C" fn reapi_cli_stat(
 
 /// See the header.
 #[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn reapi_cli_add_subgraph(ctx: *mut reapi_cli_ctx_t, subgraph: *const c_char) -> c_int {
+pub(crate) unsafe extern "C" fn reapi_cli_add_subgraph(
+    ctx: *mut reapi_cli_ctx_t,
+    subgraph: *const c_char,
+) -> c_int {
     let work = |context: &mut Context| {
         // SAFETY: a string by the header.
         let subgraph = unsafe { text::read(subgraph, "subgraph")? };
@@ -119,7 +123,8 @@ pub(crate) unsafe extern "C" fn reapi_cli_get_status(
 ) -> c_int {
     let work = |context: &mut Context| {
         // SAFETY: pointers by the header.
-        let (path, status) = unsafe { (text::read(resource_path, "resource_path")?, Out::new(status)?) };
+        let (path, status) =
+            unsafe { (text::read(resource_path, "resource_path")?, Out::new(status)?) };
         if path.is_empty() {
             // As upstream, which says nothing of an empty path.
             return Err(Failure::invalid(""));

@@ -92,7 +92,8 @@ pub(crate) unsafe extern "C" fn reapi_cli_match_satisfy(
     let work = |context: &mut Context| {
         let started = Instant::now();
         // SAFETY: pointers by the header.
-        let (sat, ov, jobspec) = unsafe { (Out::new(sat)?, Out::new(ov)?, text::read(jobspec, "jobspec")?) };
+        let (sat, ov, jobspec) =
+            unsafe { (Out::new(sat)?, Out::new(ov)?, text::read(jobspec, "jobspec")?) };
         sat.set(false);
         let engine = context.engine()?;
         ov.set(0.0);
@@ -118,8 +119,14 @@ pub(crate) unsafe extern "C" fn reapi_cli_update_allocate(
     let work = |context: &mut Context| {
         let started = Instant::now();
         // SAFETY: pointers by the header; the caller frees what it gets, whatever the type says.
-        let (r, at, ov, r_out) =
-            unsafe { (text::read(r, "R")?, Out::new(at)?, Out::new(ov)?, Out::new(r_out.cast::<*mut c_char>())?) };
+        let (r, at, ov, r_out) = unsafe {
+            (
+                text::read(r, "R")?,
+                Out::new(at)?,
+                Out::new(ov)?,
+                Out::new(r_out.cast::<*mut c_char>())?,
+            )
+        };
         let engine = context.engine()?;
         if r.is_empty() {
             return Err(Failure::invalid(""));
@@ -141,7 +148,11 @@ pub(crate) unsafe extern "C" fn reapi_cli_update_allocate(
 
 /// See the header.
 #[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn reapi_cli_cancel(ctx: *mut reapi_cli_ctx_t, jobid: u64, noent_ok: bool) -> c_int {
+pub(crate) unsafe extern "C" fn reapi_cli_cancel(
+    ctx: *mut reapi_cli_ctx_t,
+    jobid: u64,
+    noent_ok: bool,
+) -> c_int {
     let work = |context: &mut Context| {
         let engine = context.engine()?;
         may_end(engine, jobid)?;
@@ -186,7 +197,8 @@ pub(crate) unsafe extern "C" fn reapi_cli_info(
 ) -> c_int {
     let work = |context: &mut Context| {
         // SAFETY: pointers by the header.
-        let (mode, reserved, at, ov) = unsafe { (Out::new(mode)?, Out::new(reserved)?, Out::new(at)?, Out::new(ov)?) };
+        let (mode, reserved, at, ov) =
+            unsafe { (Out::new(mode)?, Out::new(reserved)?, Out::new(at)?, Out::new(ov)?) };
         let info = context.engine()?.asking(|engine| engine.info(jobid))?;
         mode.set_text(info.mode.as_str())?;
         reserved.set(info.mode == JobMode::Reserved);
@@ -265,13 +277,21 @@ fn operation(op: match_op_t) -> Result<MatchOp, Failure> {
 fn may_end(engine: &Engine, jobid: u64) -> Result<(), Failure> {
     let is_there = |jobid| engine.info(jobid).is_ok_and(|info| info.mode != JobMode::Canceled);
     if i64::try_from(jobid).is_err() && is_there(jobid) {
-        return Err(Failure { errno: errno::EOVERFLOW, text: format!("jobid: {jobid} is larger than 2^63-1") });
+        return Err(Failure {
+            errno: errno::EOVERFLOW,
+            text: format!("jobid: {jobid} is larger than 2^63-1"),
+        });
     }
     Ok(())
 }
 
 /// A job that is not there is no failure where the caller says so; it is noted all the same.
-fn tolerate(context: &mut Context, function: &str, result: Result<(), Failure>, noent_ok: bool) -> Result<(), Failure> {
+fn tolerate(
+    context: &mut Context,
+    function: &str,
+    result: Result<(), Failure>,
+    noent_ok: bool,
+) -> Result<(), Failure> {
     match result {
         Err(failure) if noent_ok && failure.errno == errno::ENOENT => {
             context.note(function, &failure.text);

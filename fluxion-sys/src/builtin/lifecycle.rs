@@ -56,7 +56,8 @@ pub(crate) unsafe extern "C" fn reapi_cli_initialize(
 ) -> c_int {
     let work = |context: &mut Context| {
         // SAFETY: strings by the header.
-        let (graph, options) = unsafe { (text::read(rgraph, "rgraph")?, text::read(options, "options")?) };
+        let (graph, options) =
+            unsafe { (text::read(rgraph, "rgraph")?, text::read(options, "options")?) };
         // As upstream: what it had is gone, also if it gets nothing instead.
         context.engine = None;
         let engine = Engine::new(graph, options).map_err(|error| error.as_reason(Reason::Setup))?;

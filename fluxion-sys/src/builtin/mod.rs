@@ -1,7 +1,7 @@
 //! The library that is linked in: C functions over fluxion-engine.
 //!
-//! Each function checks its pointers, runs the engine with panics caught, notes the text of a failure in the context and
-//! sets errno. Nothing of the engine is decided here.
+//! Each function checks its pointers, runs the engine with panics caught, notes the text of a
+//! failure in the context and sets errno. Nothing of the engine is decided here.
 
 pub(crate) mod extensions;
 pub(crate) mod graph;
@@ -75,8 +75,9 @@ impl Context {
     }
 }
 
-/// What went wrong, in words: like errno one text per thread. Upstream has one per process, so that a program finds it
-/// whichever of its contexts it asks; here threads do not get into each other's way.
+/// What went wrong, in words: like errno one text per thread. Upstream has one per process, so that
+/// a program finds it whichever of its contexts it asks; here threads do not get into each other's
+/// way.
 mod messages {
     use std::cell::RefCell;
 
@@ -86,9 +87,12 @@ mod messages {
         static TEXT: RefCell<String> = const { RefCell::new(String::new()) };
     }
 
-    // A thread that is ending may have no text any more: nothing is noted then, and there is nothing to read.
+    // A thread that is ending may have no text any more: nothing is noted then, and there is
+    // nothing to read.
     fn with<T>(work: impl FnOnce(&mut String) -> T) -> Option<T> {
-        TEXT.try_with(|text| text.try_borrow_mut().ok().map(|mut text| work(&mut text))).ok().flatten()
+        TEXT.try_with(|text| text.try_borrow_mut().ok().map(|mut text| work(&mut text)))
+            .ok()
+            .flatten()
     }
 
     pub(super) fn note(line: &str) {
@@ -109,7 +113,8 @@ mod messages {
     }
 }
 
-/// A defect in a function, where a test of what becomes of one asks for it (`tests/panics.rs`). Not in what is shipped.
+/// A defect in a function, where a test of what becomes of one asks for it (`tests/panics.rs`). Not
+/// in what is shipped.
 #[cfg(fluxion_defects)]
 fn defect(function: &str) {
     if std::env::var("FLUXION_DEFECT_IN").is_ok_and(|wanted| wanted == function) {
@@ -123,8 +128,8 @@ fn defect(_: &str) {}
 /// Runs one call on a context.
 ///
 /// # Safety
-/// `ctx` is NULL, or came from `reapi_cli_new` or `reapi_cli_clone` of this library, was not destroyed, and is not used by
-/// another thread meanwhile.
+/// `ctx` is NULL, or came from `reapi_cli_new` or `reapi_cli_clone` of this library, was not
+/// destroyed, and is not used by another thread meanwhile.
 unsafe fn call(
     ctx: *mut reapi_cli_ctx_t,
     function: &str,
@@ -135,8 +140,8 @@ unsafe fn call(
         errno::set(errno::EINVAL);
         return -1;
     };
-    // A panic must not cross into C. What a question left half done is taken back; what any other call left half done cannot be
-    // trusted, and the graph is given up.
+    // A panic must not cross into C. What a question left half done is taken back; what any other
+    // call left half done cannot be trusted, and the graph is given up.
     let work = || {
         defect(function);
         work(context)
@@ -151,7 +156,8 @@ unsafe fn call(
         Err(_) => {
             let engine = context.engine.take();
             // What is dropped here may be in any state: that must not panic into C either.
-            let take_back = || engine.and_then(|mut engine| engine.take_back_question().then_some(engine));
+            let take_back =
+                || engine.and_then(|mut engine| engine.take_back_question().then_some(engine));
             context.engine = catch_unwind(AssertUnwindSafe(take_back)).unwrap_or_default();
             let (errno, text) = if context.engine.is_some() {
                 (errno::ECANCELED, "a defect of the library was caught, nothing has changed")
@@ -173,14 +179,17 @@ mod tests {
 
     /// Runs a call in which there is a defect: its errno, and whether there still is a graph.
     fn run(work: impl FnOnce(&mut Context) -> Result<(), Failure>) -> (c_int, bool) {
-        let mut context = Context { engine: Some(Engine::new(GRAPH, r#"{"load_format":"jgf"}"#).unwrap()) };
+        let mut context =
+            Context { engine: Some(Engine::new(GRAPH, r#"{"load_format":"jgf"}"#).unwrap()) };
         let ctx = std::ptr::from_mut(&mut context).cast();
         // SAFETY: a live context that nothing else uses.
         assert_eq!(unsafe { call(ctx, "test", work) }, -1);
         let errno = errno::get();
         // SAFETY: as above.
         let answers = unsafe {
-            call(ctx, "test", |context| Ok(context.engine()?.asking(|engine| engine.status("/c0")).map(drop)?))
+            call(ctx, "test", |context| {
+                Ok(context.engine()?.asking(|engine| engine.status("/c0")).map(drop)?)
+            })
         };
         (errno, answers == 0)
     }

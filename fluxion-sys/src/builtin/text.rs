@@ -48,7 +48,8 @@ impl<T> Out<T> {
     }
 
     pub(crate) fn set(&self, value: T) {
-        // SAFETY: not NULL, and the promise given to `new`. What was there before is plain data that needs no drop.
+        // SAFETY: not NULL, and the promise given to `new`. What was there before is plain data
+        // that needs no drop.
         unsafe { self.0.write(value) };
     }
 }
@@ -58,7 +59,10 @@ impl Out<*mut c_char> {
     pub(crate) fn set_text(&self, text: &str) -> Result<(), Failure> {
         let copy = copy(text);
         if copy.is_null() {
-            return Err(Failure { errno: errno::ENOMEM, text: "no memory for the answer".to_owned() });
+            return Err(Failure {
+                errno: errno::ENOMEM,
+                text: "no memory for the answer".to_owned(),
+            });
         }
         self.set(copy);
         Ok(())

@@ -38,7 +38,8 @@ impl Outcome {
     }
 }
 
-type Match<I> = unsafe extern "C" fn(Ctx, match_op_t, Text, I, *mut bool, TextOut, *mut i64, *mut f64) -> c_int;
+type Match<I> =
+    unsafe extern "C" fn(Ctx, match_op_t, Text, I, *mut bool, TextOut, *mut i64, *mut f64) -> c_int;
 
 #[rustfmt::skip]
 unsafe extern "C" {

@@ -50,11 +50,17 @@ impl Context {
         &self.library.raw
     }
 
-    /// Calls the library through a function of the barrier, and judges the outcome: a thrown exception and -1 are failures.
+    /// Calls the library through a function of the barrier, and judges the outcome: a thrown
+    /// exception and -1 are failures.
     ///
     /// # Safety
-    /// `call` passes the outcome and this context's `inner` to a function of the barrier, with arguments that the function allows.
-    pub(super) unsafe fn ask(&mut self, effect: Effect, call: impl FnOnce(*mut Outcome, Ctx)) -> Result<(), Failure> {
+    /// `call` passes the outcome and this context's `inner` to a function of the barrier, with
+    /// arguments that the function allows.
+    pub(super) unsafe fn ask(
+        &mut self,
+        effect: Effect,
+        call: impl FnOnce(*mut Outcome, Ctx),
+    ) -> Result<(), Failure> {
         if self.lost {
             let text = "an earlier exception left the context in an unknown state".to_owned();
             return Err(Failure { errno: errno::EFAULT, text });
@@ -98,8 +104,8 @@ pub(super) fn absent() -> Failure {
 /// Runs one call on a context that has a graph, while no other call runs.
 ///
 /// # Safety
-/// `ctx` is NULL, or came from `new` or `clone` of a table of this module, was not destroyed, and is not used by another
-/// thread meanwhile.
+/// `ctx` is NULL, or came from `new` or `clone` of a table of this module, was not destroyed, and
+/// is not used by another thread meanwhile.
 pub(super) unsafe fn with_graph(
     ctx: Ctx,
     function: &str,

@@ -34,7 +34,11 @@ unsafe extern "C" fn set_time(ctx: Ctx, now: i64) -> c_int {
     let work = |context: &mut Context| {
         let function = raw(context)?.set_time;
         // SAFETY: numbers only.
-        unsafe { context.ask(Effect::Changes, |o, inner| barrier::fluxion_barrier_set_time(function, o, inner, now)) }
+        unsafe {
+            context.ask(Effect::Changes, |o, inner| {
+                barrier::fluxion_barrier_set_time(function, o, inner, now)
+            })
+        }
     };
     // SAFETY: the header's rules for ctx.
     unsafe { with_graph(ctx, "fluxion_ext_set_time", work) }
@@ -51,13 +55,23 @@ unsafe extern "C" fn move_job(
     let work = |context: &mut Context| {
         let function = raw(context)?.move_job;
         // SAFETY: pointers by the header.
-        let (at, reserved, r, later) = unsafe { (Out::new(at)?, Out::new(reserved)?, Out::new(r)?, Out::new(later)?) };
+        let (at, reserved, r, later) =
+            unsafe { (Out::new(at)?, Out::new(reserved)?, Out::new(r)?, Out::new(later)?) };
         let (mut start, mut planned, mut causes, mut answer) = (0, false, 0, Owned::empty());
         // SAFETY: places of our own.
         let result = unsafe {
             context.ask(Effect::Changes, |o, inner| {
                 let (start, planned, causes) = (&raw mut start, &raw mut planned, &raw mut causes);
-                barrier::fluxion_barrier_move(function, o, inner, jobid, start, planned, answer.slot(), causes);
+                barrier::fluxion_barrier_move(
+                    function,
+                    o,
+                    inner,
+                    jobid,
+                    start,
+                    planned,
+                    answer.slot(),
+                    causes,
+                );
             })
         };
         give(result, answer, &r)?;
@@ -74,7 +88,10 @@ unsafe extern "C" fn begin_trial(ctx: Ctx) -> c_int {
     let work = |context: &mut Context| {
         let function = raw(context)?.begin_trial;
         // SAFETY: nothing but the context.
-        unsafe { context.ask(Effect::Changes, |o, inner| barrier::fluxion_barrier_trial(function, o, inner)) }
+        unsafe {
+            context
+                .ask(Effect::Changes, |o, inner| barrier::fluxion_barrier_trial(function, o, inner))
+        }
     };
     // SAFETY: the header's rules for ctx.
     unsafe { with_graph(ctx, "fluxion_ext_begin_trial", work) }
@@ -84,7 +101,10 @@ unsafe extern "C" fn end_trial(ctx: Ctx) -> c_int {
     let work = |context: &mut Context| {
         let function = raw(context)?.end_trial;
         // SAFETY: nothing but the context.
-        unsafe { context.ask(Effect::Changes, |o, inner| barrier::fluxion_barrier_trial(function, o, inner)) }
+        unsafe {
+            context
+                .ask(Effect::Changes, |o, inner| barrier::fluxion_barrier_trial(function, o, inner))
+        }
     };
     // SAFETY: the header's rules for ctx.
     unsafe { with_graph(ctx, "fluxion_ext_end_trial", work) }
@@ -96,7 +116,9 @@ unsafe extern "C" fn charge(ctx: Ctx, jobid: u64, charge: Text) -> c_int {
         // SAFETY: a string by the header.
         unsafe {
             text::read(charge, "charge")?;
-            context.ask(Effect::Changes, |o, inner| barrier::fluxion_barrier_charge(function, o, inner, jobid, charge))
+            context.ask(Effect::Changes, |o, inner| {
+                barrier::fluxion_barrier_charge(function, o, inner, jobid, charge)
+            })
         }
     };
     // SAFETY: the header's rules for ctx.
@@ -124,8 +146,9 @@ unsafe extern "C" fn resize(ctx: Ctx, rank: u32, kind: Text, size: u64) -> c_int
         // SAFETY: a string by the header.
         unsafe {
             text::read(kind, "type")?;
-            context
-                .ask(Effect::Changes, |o, inner| barrier::fluxion_barrier_resize(function, o, inner, rank, kind, size))
+            context.ask(Effect::Changes, |o, inner| {
+                barrier::fluxion_barrier_resize(function, o, inner, rank, kind, size)
+            })
         }
     };
     // SAFETY: the header's rules for ctx.
@@ -137,7 +160,9 @@ unsafe extern "C" fn remove_rank(ctx: Ctx, rank: u32) -> c_int {
         let function = raw(context)?.remove_rank;
         // SAFETY: numbers only.
         unsafe {
-            context.ask(Effect::Changes, |o, inner| barrier::fluxion_barrier_remove_rank(function, o, inner, rank))
+            context.ask(Effect::Changes, |o, inner| {
+                barrier::fluxion_barrier_remove_rank(function, o, inner, rank)
+            })
         }
     };
     // SAFETY: the header's rules for ctx.
@@ -234,13 +259,20 @@ unsafe fn ask(
     give(result, answer, &into)
 }
 
-fn give(result: Result<(), Failure>, answer: Owned, into: &Out<*mut std::ffi::c_char>) -> Result<(), Failure> {
+fn give(
+    result: Result<(), Failure>,
+    answer: Owned,
+    into: &Out<*mut std::ffi::c_char>,
+) -> Result<(), Failure> {
     if let Err(failure) = result {
         answer.forget();
         return Err(failure);
     }
     if answer.is_null() || std::str::from_utf8(answer.bytes()).is_err() {
-        return Err(Failure { errno: errno::EFAULT, text: "the library succeeded without an answer".to_owned() });
+        return Err(Failure {
+            errno: errno::EFAULT,
+            text: "the library succeeded without an answer".to_owned(),
+        });
     }
     into.set(answer.hand_over());
     Ok(())

@@ -33,7 +33,10 @@ pub(super) unsafe extern "C" fn find(ctx: Ctx, criteria: Text, format: Text, r: 
             return Err(failure);
         }
         if std::str::from_utf8(found.bytes()).is_err() {
-            return Err(Failure { errno: errno::EFAULT, text: "R of the library is not UTF-8".to_owned() });
+            return Err(Failure {
+                errno: errno::EFAULT,
+                text: "R of the library is not UTF-8".to_owned(),
+            });
         }
         // NULL means that nothing was found.
         r.set(if found.is_null() { ptr::null_mut::<c_char>() } else { found.hand_over() });
@@ -68,7 +71,9 @@ pub(super) unsafe extern "C" fn stat(
         // SAFETY: places of our own.
         unsafe {
             context.ask(Effect::Reads, |o, inner| {
-                barrier::fluxion_barrier_stat(function, o, inner, vertices, edges, jobs, load_s, min_s, max_s, avg_s);
+                barrier::fluxion_barrier_stat(
+                    function, o, inner, vertices, edges, jobs, load_s, min_s, max_s, avg_s,
+                );
             })?;
         }
         counts.iter().zip(numbers).for_each(|(place, value)| place.set(value));
@@ -85,7 +90,11 @@ pub(super) unsafe extern "C" fn add_subgraph(ctx: Ctx, subgraph: Text) -> c_int 
         unsafe { text::read(subgraph, "subgraph")? };
         let function = context.raw().add_subgraph.ok_or_else(absent)?;
         // SAFETY: a string by the header.
-        unsafe { context.ask(Effect::Changes, |o, inner| barrier::fluxion_barrier_text(function, o, inner, subgraph)) }
+        unsafe {
+            context.ask(Effect::Changes, |o, inner| {
+                barrier::fluxion_barrier_text(function, o, inner, subgraph)
+            })
+        }
     };
     // SAFETY: the header's rules for ctx.
     unsafe { with_graph(ctx, "reapi_cli_add_subgraph", work) }
@@ -97,7 +106,11 @@ pub(super) unsafe extern "C" fn remove_subgraph(ctx: Ctx, path: Text) -> c_int {
         unsafe { text::read(path, "subgraph_path")? };
         let function = context.raw().remove_subgraph.ok_or_else(absent)?;
         // SAFETY: a string by the header.
-        unsafe { context.ask(Effect::Changes, |o, inner| barrier::fluxion_barrier_text(function, o, inner, path)) }
+        unsafe {
+            context.ask(Effect::Changes, |o, inner| {
+                barrier::fluxion_barrier_text(function, o, inner, path)
+            })
+        }
     };
     // SAFETY: the header's rules for ctx.
     unsafe { with_graph(ctx, "reapi_cli_remove_subgraph", work) }
@@ -113,7 +126,11 @@ pub(super) unsafe extern "C" fn set_status(ctx: Ctx, path: Text, to: reapi_cli_s
     unsafe { with_graph(ctx, "reapi_cli_set_status", work) }
 }
 
-pub(super) unsafe extern "C" fn set_rank_status(ctx: Ctx, ranks: Text, to: reapi_cli_status_t) -> c_int {
+pub(super) unsafe extern "C" fn set_rank_status(
+    ctx: Ctx,
+    ranks: Text,
+    to: reapi_cli_status_t,
+) -> c_int {
     let work = |context: &mut Context| {
         let function = context.raw().set_rank_status;
         // SAFETY: a string by the header.
@@ -123,7 +140,11 @@ pub(super) unsafe extern "C" fn set_rank_status(ctx: Ctx, ranks: Text, to: reapi
     unsafe { with_graph(ctx, "reapi_cli_set_rank_status", work) }
 }
 
-pub(super) unsafe extern "C" fn get_status(ctx: Ctx, path: Text, into: *mut reapi_cli_status_t) -> c_int {
+pub(super) unsafe extern "C" fn get_status(
+    ctx: Ctx,
+    path: Text,
+    into: *mut reapi_cli_status_t,
+) -> c_int {
     let work = |context: &mut Context| {
         let function = context.raw().get_status;
         // SAFETY: pointers by the header.
@@ -133,7 +154,11 @@ pub(super) unsafe extern "C" fn get_status(ctx: Ctx, path: Text, into: *mut reap
     unsafe { with_graph(ctx, "reapi_cli_get_status", work) }
 }
 
-pub(super) unsafe extern "C" fn get_rank_status(ctx: Ctx, rank: Text, into: *mut reapi_cli_status_t) -> c_int {
+pub(super) unsafe extern "C" fn get_rank_status(
+    ctx: Ctx,
+    rank: Text,
+    into: *mut reapi_cli_status_t,
+) -> c_int {
     let work = |context: &mut Context| {
         let function = context.raw().get_rank_status;
         // SAFETY: pointers by the header.
@@ -163,7 +188,9 @@ unsafe fn set(
     }
     // SAFETY: a string by the caller's promise.
     unsafe {
-        context.ask(Effect::Changes, |o, inner| barrier::fluxion_barrier_set_status(function, o, inner, place, to))
+        context.ask(Effect::Changes, |o, inner| {
+            barrier::fluxion_barrier_set_status(function, o, inner, place, to)
+        })
     }
 }
 
@@ -190,7 +217,10 @@ unsafe fn get(
         })?;
     }
     if !matches!(found, status::UP | status::DOWN) {
-        return Err(Failure { errno: errno::EFAULT, text: format!("the library knows a status {found}") });
+        return Err(Failure {
+            errno: errno::EFAULT,
+            text: format!("the library knows a status {found}"),
+        });
     }
     into.set(found);
     Ok(())

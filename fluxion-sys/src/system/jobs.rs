@@ -37,11 +37,21 @@ impl Raw {
 impl Answer {
     /// # Safety
     /// Pointers as the header says.
-    unsafe fn of(reserved: *mut bool, r: TextOut, at: *mut i64, ov: *mut f64, jobspec: Text) -> Result<Self, Failure> {
+    unsafe fn of(
+        reserved: *mut bool,
+        r: TextOut,
+        at: *mut i64,
+        ov: *mut f64,
+        jobspec: Text,
+    ) -> Result<Self, Failure> {
         // SAFETY: the caller's promise.
         unsafe {
-            let answer =
-                Answer { reserved: Out::new(reserved)?, r: Out::new(r)?, at: Out::new(at)?, ov: Out::new(ov)? };
+            let answer = Answer {
+                reserved: Out::new(reserved)?,
+                r: Out::new(r)?,
+                at: Out::new(at)?,
+                ov: Out::new(ov)?,
+            };
             text::read(jobspec, "jobspec")?;
             answer.at.set(0);
             answer.ov.set(0.0);
@@ -63,7 +73,10 @@ impl Answer {
             return Err(failure);
         }
         let asks_only = op == op::SATISFIABILITY;
-        let takes = !matches!(op, op::SATISFIABILITY | op::WITHOUT_ALLOCATING | op::WITHOUT_ALLOCATING_FUTURE);
+        let takes = !matches!(
+            op,
+            op::SATISFIABILITY | op::WITHOUT_ALLOCATING | op::WITHOUT_ALLOCATING_FUTURE
+        );
         let wrong = if raw.r.is_null() && !asks_only {
             Some("the library succeeded without R")
         } else if std::str::from_utf8(raw.r.bytes()).is_err() {
@@ -99,7 +112,8 @@ pub(super) unsafe extern "C" fn match_allocate(
 ) -> c_int {
     let work = |context: &mut Context| {
         // SAFETY: pointers by the header.
-        let (jobid, answer) = unsafe { (Out::new(jobid)?, Answer::of(reserved, r, at, ov, jobspec)?) };
+        let (jobid, answer) =
+            unsafe { (Out::new(jobid)?, Answer::of(reserved, r, at, ov, jobspec)?) };
         let function = context.raw().match_allocate;
         let mut raw = Raw::new(0);
         // SAFETY: places of our own, a string by the header.
@@ -140,7 +154,8 @@ pub(super) unsafe extern "C" fn match_op(
 ) -> c_int {
     let work = |context: &mut Context| {
         // SAFETY: pointers by the header.
-        let (jobid, answer) = unsafe { (Out::new(jobid)?, Answer::of(reserved, r, at, ov, jobspec)?) };
+        let (jobid, answer) =
+            unsafe { (Out::new(jobid)?, Answer::of(reserved, r, at, ov, jobspec)?) };
         let function = context.raw().match_op.ok_or_else(absent)?;
         let effect = known(match_op)?;
         let mut raw = Raw::new(0);
@@ -186,7 +201,10 @@ pub(super) unsafe extern "C" fn match_with_jobid(
         let function = context.raw().match_with_jobid.ok_or_else(absent)?;
         let effect = known(match_op)?;
         if effect == Effect::Changes && holds_something(context, jobid)? {
-            return Err(Failure { errno: errno::EEXIST, text: format!("job {jobid}: there is one already") });
+            return Err(Failure {
+                errno: errno::EEXIST,
+                text: format!("job {jobid}: there is one already"),
+            });
         }
         let mut raw = Raw::new(jobid);
         // SAFETY: places of our own, a string by the header.
@@ -212,7 +230,12 @@ pub(super) unsafe extern "C" fn match_with_jobid(
     unsafe { with_graph(ctx, "reapi_cli_match_with_jobid", work) }
 }
 
-pub(super) unsafe extern "C" fn match_satisfy(ctx: Ctx, jobspec: Text, sat: *mut bool, ov: *mut f64) -> c_int {
+pub(super) unsafe extern "C" fn match_satisfy(
+    ctx: Ctx,
+    jobspec: Text,
+    sat: *mut bool,
+    ov: *mut f64,
+) -> c_int {
     let work = |context: &mut Context| {
         // SAFETY: pointers by the header.
         let (sat, ov) = unsafe {
@@ -225,7 +248,14 @@ pub(super) unsafe extern "C" fn match_satisfy(ctx: Ctx, jobspec: Text, sat: *mut
         // SAFETY: places of our own, a string by the header.
         let result = unsafe {
             context.ask(Effect::Reads, |o, inner| {
-                barrier::fluxion_barrier_match_satisfy(function, o, inner, jobspec, &raw mut fits, &raw mut seconds);
+                barrier::fluxion_barrier_match_satisfy(
+                    function,
+                    o,
+                    inner,
+                    jobspec,
+                    &raw mut fits,
+                    &raw mut seconds,
+                );
             })
         };
         ov.set(seconds);
@@ -272,7 +302,10 @@ pub(super) unsafe extern "C" fn update_allocate(
         let granted = unsafe { Owned::of(granted.cast_mut()) };
         if granted.is_null() || std::str::from_utf8(granted.bytes()).is_err() {
             take_back(context, jobid)?;
-            return Err(Failure { errno: errno::EFAULT, text: "the library succeeded without R".to_owned() });
+            return Err(Failure {
+                errno: errno::EFAULT,
+                text: "the library succeeded without R".to_owned(),
+            });
         }
         at.set(start);
         ov.set(seconds);
@@ -288,8 +321,9 @@ pub(super) unsafe extern "C" fn cancel(ctx: Ctx, jobid: u64, noent_ok: bool) -> 
         let function = context.raw().cancel;
         // SAFETY: numbers only.
         unsafe {
-            context
-                .ask(Effect::Changes, |o, inner| barrier::fluxion_barrier_cancel(function, o, inner, jobid, noent_ok))
+            context.ask(Effect::Changes, |o, inner| {
+                barrier::fluxion_barrier_cancel(function, o, inner, jobid, noent_ok)
+            })
         }
     };
     // SAFETY: the header's rules for ctx.
@@ -314,7 +348,15 @@ pub(super) unsafe extern "C" fn partial_cancel(
         // SAFETY: places of our own, a string by the header.
         unsafe {
             context.ask(Effect::Changes, |o, inner| {
-                barrier::fluxion_barrier_partial_cancel(function, o, inner, jobid, r, noent_ok, &raw mut all);
+                barrier::fluxion_barrier_partial_cancel(
+                    function,
+                    o,
+                    inner,
+                    jobid,
+                    r,
+                    noent_ok,
+                    &raw mut all,
+                );
             })?;
         }
         full_removal.set(all);
@@ -334,10 +376,14 @@ pub(super) unsafe extern "C" fn info(
 ) -> c_int {
     let work = |context: &mut Context| {
         // SAFETY: pointers by the header.
-        let (mode, reserved, at, ov) = unsafe { (Out::new(mode)?, Out::new(reserved)?, Out::new(at)?, Out::new(ov)?) };
+        let (mode, reserved, at, ov) =
+            unsafe { (Out::new(mode)?, Out::new(reserved)?, Out::new(at)?, Out::new(ov)?) };
         let (state, raw) = ask_info(context, jobid)?;
         if std::str::from_utf8(state.bytes()).is_err() || state.is_null() {
-            return Err(Failure { errno: errno::EFAULT, text: "the library succeeded without a mode".to_owned() });
+            return Err(Failure {
+                errno: errno::EFAULT,
+                text: "the library succeeded without a mode".to_owned(),
+            });
         }
         reserved.set(raw.reserved);
         at.set(raw.at);
@@ -394,34 +440,50 @@ fn holds_something(context: &mut Context, jobid: u64) -> Result<bool, Failure> {
 fn forget_messages(context: &mut Context) -> Result<(), Failure> {
     let function = context.raw().clear_err_msg;
     // SAFETY: the library's own context; the outcome has no rc of its own.
-    unsafe { context.ask(Effect::Reads, |o, inner| barrier::fluxion_barrier_void(function, o, inner)) }
+    unsafe {
+        context.ask(Effect::Reads, |o, inner| barrier::fluxion_barrier_void(function, o, inner))
+    }
 }
 
 /// Cancels what the caller cannot be told of.
 fn take_back(context: &mut Context, jobid: u64) -> Result<(), Failure> {
     let function = context.raw().cancel;
     // SAFETY: numbers only.
-    unsafe { context.ask(Effect::Changes, |o, inner| barrier::fluxion_barrier_cancel(function, o, inner, jobid, true)) }
+    unsafe {
+        context.ask(Effect::Changes, |o, inner| {
+            barrier::fluxion_barrier_cancel(function, o, inner, jobid, true)
+        })
+    }
 }
 
 /// Upstream follows a pointer to nowhere where R names a vertex that the job has not exclusively.
 fn only_exclusive(r: &str) -> Result<(), Failure> {
-    let document: Value = serde_json::from_str(r).map_err(|error| Failure::invalid(&format!("R: {error}")))?;
-    let Some(scheduling) = document.get("scheduling").filter(|value| !value.is_null()) else { return Ok(()) };
+    let document: Value =
+        serde_json::from_str(r).map_err(|error| Failure::invalid(&format!("R: {error}")))?;
+    let Some(scheduling) = document.get("scheduling").filter(|value| !value.is_null()) else {
+        return Ok(());
+    };
     let nodes = scheduling.pointer("/graph/nodes").and_then(Value::as_array);
     let nodes = nodes.ok_or_else(|| Failure::invalid("R: scheduling: no graph with nodes"))?;
-    let exclusive = |node: &Value| node.pointer("/metadata/exclusive").and_then(Value::as_bool) == Some(true);
+    let exclusive =
+        |node: &Value| node.pointer("/metadata/exclusive").and_then(Value::as_bool) == Some(true);
     if nodes.iter().all(exclusive) {
         return Ok(());
     }
-    Err(Failure::invalid("R: scheduling: has vertices that are shared: leave it out to release whole ranks"))
+    Err(Failure::invalid(
+        "R: scheduling: has vertices that are shared: leave it out to release whole ranks",
+    ))
 }
 
 /// What an operation does; operations that no version knows are refused.
 fn known(op: match_op_t) -> Result<Effect, Failure> {
     match op {
-        op::ALLOCATE | op::ALLOCATE_W_SATISFIABILITY | op::ALLOCATE_ORELSE_RESERVE => Ok(Effect::Changes),
-        op::SATISFIABILITY | op::WITHOUT_ALLOCATING | op::WITHOUT_ALLOCATING_FUTURE => Ok(Effect::Reads),
+        op::ALLOCATE | op::ALLOCATE_W_SATISFIABILITY | op::ALLOCATE_ORELSE_RESERVE => {
+            Ok(Effect::Changes)
+        }
+        op::SATISFIABILITY | op::WITHOUT_ALLOCATING | op::WITHOUT_ALLOCATING_FUTURE => {
+            Ok(Effect::Reads)
+        }
         other => Err(Failure::invalid(&format!("match_op: {other} is no operation"))),
     }
 }

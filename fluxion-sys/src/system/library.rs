@@ -36,7 +36,8 @@ pub enum OpenError {
     },
 }
 
-/// An opened library: never closed, since contexts and function pointers may outlive whoever opened it.
+/// An opened library: never closed, since contexts and function pointers may outlive whoever opened
+/// it.
 pub(super) struct Library {
     path: PathBuf,
     /// The library's own functions, without the barrier.
@@ -51,7 +52,8 @@ pub(super) fn library(slot: usize) -> Option<&'static Library> {
     OPEN.get(slot)?.get()
 }
 
-/// Opens a library, and says where it stands among those that are open. A path that was opened before gives the same one.
+/// Opens a library, and says where it stands among those that are open. A path that was opened
+/// before gives the same one.
 pub(super) fn open(path: &Path) -> Result<(usize, &'static Library), OpenError> {
     static OPENING: Mutex<()> = Mutex::new(());
     let _one_at_a_time = OPENING.lock().unwrap_or_else(PoisonError::into_inner);
@@ -65,7 +67,8 @@ pub(super) fn open(path: &Path) -> Result<(usize, &'static Library), OpenError> 
     Err(OpenError::TooMany { path: path.to_owned() })
 }
 
-/// `OnceLock::get_or_try_init`, which is not stable yet. The caller sees to it that nobody else does the same.
+/// `OnceLock::get_or_try_init`, which is not stable yet. The caller sees to it that nobody else
+/// does the same.
 trait GetOrInitWith {
     fn get_or_init_with(&'static self, path: &Path) -> Result<&'static Library, OpenError>;
 }
@@ -79,17 +82,20 @@ impl GetOrInitWith for OnceLock<Library> {
 
 fn load(path: &Path) -> Result<Library, OpenError> {
     let name: &OsStr = path.as_os_str();
-    // SAFETY: a library's initialisers run here. The path is chosen by whoever starts the process, as LD_PRELOAD would be.
+    // SAFETY: a library's initialisers run here. The path is chosen by whoever starts the process,
+    // as LD_PRELOAD would be.
     let library = unsafe { libloading::Library::new(name) }
         .map_err(|source| OpenError::Open { path: path.to_owned(), source })?;
-    let raw = functions(&library).map_err(|symbol| OpenError::Lacks { path: path.to_owned(), symbol })?;
+    let raw =
+        functions(&library).map_err(|symbol| OpenError::Lacks { path: path.to_owned(), symbol })?;
     Ok(Library { path: path.to_owned(), raw, _keeps_it_open: library })
 }
 
 /// Looks up one symbol; its type is that of the field it is for.
 macro_rules! symbol {
     ($library:expr, $name:literal) => {
-        // SAFETY: the symbol, if there, is the function of that name in the header; its type never changed.
+        // SAFETY: the symbol, if there, is the function of that name in the header; its type never
+        // changed.
         unsafe { $library.get($name.as_bytes()) }.ok().map(|symbol| *symbol)
     };
 }

@@ -35,7 +35,8 @@ unsafe extern "C" fn new<const SLOT: usize>() -> Ctx {
 pub(super) unsafe extern "C" fn clone(ctx: Ctx) -> Ctx {
     let mut copy = ptr::null_mut();
     let work = |context: &mut Context| {
-        let function = context.raw().clone.ok_or_else(|| Failure::invalid("not in this library"))?;
+        let function =
+            context.raw().clone.ok_or_else(|| Failure::invalid("not in this library"))?;
         let mut error = 0;
         let mut made: Ctx = ptr::null_mut();
         // SAFETY: `ask` passes our outcome and the context's own.
@@ -67,8 +68,11 @@ pub(super) unsafe extern "C" fn destroy(ctx: Ctx) {
     let mut outcome = Outcome::new();
     {
         let _turn = turn();
-        // SAFETY: the library's own context, used no more. What it throws ends in the barrier; there is nobody to tell.
-        unsafe { barrier::fluxion_barrier_void(context.raw().destroy, &raw mut outcome, context.inner) };
+        // SAFETY: the library's own context, used no more. What it throws ends in the barrier;
+        // there is nobody to tell.
+        unsafe {
+            barrier::fluxion_barrier_void(context.raw().destroy, &raw mut outcome, context.inner)
+        };
     }
     drop(context);
     errno::set(before);
@@ -127,5 +131,7 @@ pub(super) unsafe extern "C" fn clear_err_msg(ctx: Ctx) {
     let mut outcome = Outcome::new();
     let _turn = turn();
     // SAFETY: the library's own context.
-    unsafe { barrier::fluxion_barrier_void(context.raw().clear_err_msg, &raw mut outcome, context.inner) };
+    unsafe {
+        barrier::fluxion_barrier_void(context.raw().clear_err_msg, &raw mut outcome, context.inner)
+    };
 }

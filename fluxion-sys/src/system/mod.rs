@@ -1,22 +1,28 @@
-//! A system library: any `libreapi_cli.so`, opened at run time and put behind the same function table.
+//! A system library: any `libreapi_cli.so`, opened at run time and put behind the same function
+//! table.
 //!
-//! Made for upstream's, versions 0.26 to 0.54, which differ in what they have. [`FunctionTable::open`](crate::FunctionTable::open) looks symbols up one by
-//! one: those that every version has must be there, later ones become `None`, and the extensions are there all or not at all.
-//! What the header promises and upstream does not keep is kept here:
+//! Made for upstream's, versions 0.26 to 0.54, which differ in what they have.
+//! [`FunctionTable::open`](crate::FunctionTable::open) looks symbols up one by one: those that
+//! every version has must be there, later ones become `None`, and the extensions are there all or
+//! not at all. What the header promises and upstream does not keep is kept here:
 //!
-//! - C++ exceptions end at a barrier in C++ (`barrier.cpp`), and become EINVAL, ENOMEM or EFAULT and a text. A call that may have
-//!   changed something and threw leaves a context that can only be destroyed: who knows what was half done.
-//! - Calls are serialised process-wide, since upstream's contexts share an error text and tables of types.
-//! - What upstream would crash on is refused before it gets there: NULL, a call before initialize, options that are no JSON or
-//!   of the wrong type, unknown matchers and traversers (`options.rs`), a partial cancel of shared vertices.
-//! - Answers go to variables of our own first, and on to the caller on success only; strings that a failed call left behind are
-//!   neither passed on nor freed. Success without R, or with an R that is not UTF-8, is taken back and becomes EFAULT.
+//! - C++ exceptions end at a barrier in C++ (`barrier.cpp`), and become EINVAL, ENOMEM or EFAULT
+//!   and a text. A call that may have changed something and threw leaves a context that can only be
+//!   destroyed: who knows what was half done.
+//! - Calls are serialised process-wide, since upstream's contexts share an error text and tables of
+//!   types.
+//! - What upstream would crash on is refused before it gets there: NULL, a call before initialize,
+//!   options that are no JSON or of the wrong type, unknown matchers and traversers (`options.rs`),
+//!   a partial cancel of shared vertices.
+//! - Answers go to variables of our own first, and on to the caller on success only; strings that a
+//!   failed call left behind are neither passed on nor freed. Success without R, or with an R that
+//!   is not UTF-8, is taken back and becomes EFAULT.
 //! - A job id that is taken is EEXIST; upstream would lose the first one's resources.
 //!
 //! A crash inside the library (a segmentation fault) ends the process: nothing here can stop that.
 //!
-//! Libraries are never closed, and a process can open [`LIBRARIES_MAX`] of them: the function pointers of a table carry no data, so
-//! `new` needs a function of its own for each.
+//! Libraries are never closed, and a process can open [`LIBRARIES_MAX`] of them: the function
+//! pointers of a table carry no data, so `new` needs a function of its own for each.
 
 mod barrier;
 mod context;

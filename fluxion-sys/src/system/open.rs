@@ -7,7 +7,8 @@ use super::{extensions as ext, graph, jobs, lifecycle};
 use crate::table::FunctionTable;
 
 impl FunctionTable {
-    /// Opens a system library: a path, or a name that the dynamic linker looks up. See [`crate::system`].
+    /// Opens a system library: a path, or a name that the dynamic linker looks up. See
+    /// [`crate::system`].
     ///
     /// A path that was opened before gives the same library again.
     pub fn open(path: &Path) -> Result<Self, OpenError> {

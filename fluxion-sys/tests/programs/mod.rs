@@ -1,4 +1,5 @@
-//! C programs that are linked with the shared library as one is that was written for Fluxion: by `-lreapi_cli`.
+//! C programs that are linked with the shared library as one is that was written for Fluxion: by
+//! `-lreapi_cli`.
 #![allow(dead_code, reason = "shared by tests that need different parts")]
 
 use std::path::{Path, PathBuf};
@@ -12,9 +13,22 @@ pub(crate) fn run(name: &str, library: &Path) -> Output {
     std::fs::copy(library, directory.join("libreapi_cli.so")).expect("it can be copied");
     let program = directory.join("program");
     let host = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
-    let compiler = cc::Build::new().target(&host).host(&host).opt_level(1).cargo_metadata(false).get_compiler();
+    let compiler = cc::Build::new()
+        .target(&host)
+        .host(&host)
+        .opt_level(1)
+        .cargo_metadata(false)
+        .get_compiler();
     let build = Command::new(compiler.path())
-        .args(["-std=c11", "-D_POSIX_C_SOURCE=200809L", "-Wall", "-Wextra", "-Werror", "-pedantic", "-g"])
+        .args([
+            "-std=c11",
+            "-D_POSIX_C_SOURCE=200809L",
+            "-Wall",
+            "-Wextra",
+            "-Werror",
+            "-pedantic",
+            "-g",
+        ])
         .arg("-I")
         .arg(root.join("include"))
         .arg(root.join("tests").join(name).with_extension("c"))
@@ -33,7 +47,8 @@ pub(crate) fn run(name: &str, library: &Path) -> Output {
 /// The library that cargo built with this test: beside it, or one directory up.
 pub(crate) fn shared_library() -> PathBuf {
     let test = std::env::current_exe().expect("a test knows its own path");
-    let candidates = test.ancestors().skip(1).take(2).map(|directory| directory.join("libfluxion_sys.so"));
+    let candidates =
+        test.ancestors().skip(1).take(2).map(|directory| directory.join("libfluxion_sys.so"));
     let found: Vec<PathBuf> = candidates.filter(|path| path.exists()).collect();
     found.first().unwrap_or_else(|| panic!("no libfluxion_sys.so near {}", test.display())).clone()
 }

@@ -1,9 +1,9 @@
-//! Sequences of calls to the C interface, and what upstream's library answered: return codes, errno, all that is written, and
-//! whether there is an error text.
+//! Sequences of calls to the C interface, and what upstream's library answered: return codes,
+//! errno, all that is written, and whether there is an error text.
 //!
-//! The recordings (`capi.jsonl` and what it names) derive from upstream's test suite, so they are not kept here. They are run
-//! where there are any: in the folder that the environment variable `FLUXION_CONFORMANCE` names, or in
-//! `shared/conformance/upstream` beside the checkout.
+//! The recordings (`capi.jsonl` and what it names) derive from upstream's test suite, so they are
+//! not kept here. They are run where there are any: in the folder that the environment variable
+//! `FLUXION_CONFORMANCE` names, or in `shared/conformance/upstream` beside the checkout.
 #![allow(unsafe_code, reason = "calls the C functions")]
 
 mod session;
@@ -23,7 +23,8 @@ fn calls_are_answered_as_upstream_does() {
         return;
     };
     let table = FunctionTable::builtin();
-    let recordings = std::fs::read_to_string(folder.join("capi.jsonl")).expect("capi.jsonl can be read");
+    let recordings =
+        std::fs::read_to_string(folder.join("capi.jsonl")).expect("capi.jsonl can be read");
     let (mut count, mut wrong) = (0, Vec::new());
     for line in recordings.lines().filter(|line| !line.is_empty()) {
         let recording: Value = serde_json::from_str(line).expect("a recording is JSON");
@@ -33,11 +34,17 @@ fn calls_are_answered_as_upstream_does() {
         }
     }
     assert!(count > 0, "{} holds no recordings", folder.display());
-    assert!(wrong.is_empty(), "{} of {count} are answered otherwise:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(
+        wrong.is_empty(),
+        "{} of {count} are answered otherwise:\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
     println!("{count} sequences are answered as upstream does");
 }
 
-const NOT_RUN: &[u8] = b"NOT RUN: FLUXION_CONFORMANCE names no folder with recorded calls of the C interface.\n";
+const NOT_RUN: &[u8] =
+    b"NOT RUN: FLUXION_CONFORMANCE names no folder with recorded calls of the C interface.\n";
 
 fn folder() -> Option<PathBuf> {
     let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/conformance/upstream");
@@ -53,7 +60,10 @@ fn difference(table: &FunctionTable, recording: &Value, folder: &Path) -> Option
         let wanted = call["expect"].as_object().expect("an expectation");
         if !is_same(wanted, &seen) {
             let seen = Value::Object(seen);
-            return Some(format!("call {at}, {}: expected {}, got {seen}", call["fn"], call["expect"]));
+            return Some(format!(
+                "call {at}, {}: expected {}, got {seen}",
+                call["fn"], call["expect"]
+            ));
         }
     }
     None
@@ -61,9 +71,11 @@ fn difference(table: &FunctionTable, recording: &Value, folder: &Path) -> Option
 
 fn is_same(wanted: &Map<String, Value>, seen: &Map<String, Value>) -> bool {
     // Upstream failed without setting errno: any value will do.
-    let any_errno = wanted.get("errno").is_some_and(|errno| errno == "0") && seen.contains_key("errno");
+    let any_errno =
+        wanted.get("errno").is_some_and(|errno| errno == "0") && seen.contains_key("errno");
     // Of the text only whether there is one: ours has other words.
-    let has_text = |answer: &Map<String, Value>| answer.get("err_msg").is_some_and(|text| text != "");
+    let has_text =
+        |answer: &Map<String, Value>| answer.get("err_msg").is_some_and(|text| text != "");
     wanted.get("rc") == seen.get("rc")
         && (any_errno || wanted.get("errno") == seen.get("errno"))
         && wanted.get("out") == seen.get("out")

@@ -69,7 +69,8 @@ impl<'a> Session<'a> {
     pub(crate) fn perform(&mut self, call: &Value) -> Map<String, Value> {
         let function = call["fn"].as_str().expect("fn");
         let of = call["args"].as_array().expect("args");
-        let mut arguments = Arguments { session: self, left: of.iter(), texts: Vec::new(), outs: Vec::new() };
+        let mut arguments =
+            Arguments { session: self, left: of.iter(), texts: Vec::new(), outs: Vec::new() };
         errno::set(0);
         let mut seen = Map::new();
         let mut made = None;
@@ -131,7 +132,9 @@ impl<'a> Session<'a> {
             }
             _ => {}
         }
-        if let (Some(context), Some(save)) = (made.filter(|made| !made.is_null()), call["save"].as_str()) {
+        if let (Some(context), Some(save)) =
+            (made.filter(|made| !made.is_null()), call["save"].as_str())
+        {
             self.contexts.insert(save.to_owned(), context);
         }
         seen
@@ -146,28 +149,59 @@ impl<'a> Arguments<'a> {
     unsafe fn call(&mut self, function: &str) -> c_int {
         let table = self.session.table;
         let ctx = self.context();
-        // SAFETY: texts and outs live until the outs are read, and are of the header's types in the header's order.
+        // SAFETY: texts and outs live until the outs are read, and are of the header's types in the
+        // header's order.
         unsafe {
             match function {
                 "reapi_cli_initialize" => (table.initialize)(ctx, self.text(), self.text()),
                 "reapi_cli_match" => {
                     let run = table.match_op.expect("match");
                     let (op, jobspec, id) = (self.number(), self.text(), self.u64_out());
-                    run(ctx, op, jobspec, id, self.bool_out(), self.text_out(), self.i64_out(), self.f64_out())
+                    run(
+                        ctx,
+                        op,
+                        jobspec,
+                        id,
+                        self.bool_out(),
+                        self.text_out(),
+                        self.i64_out(),
+                        self.f64_out(),
+                    )
                 }
                 "reapi_cli_match_with_jobid" => {
                     let run = table.match_with_jobid.expect("match_with_jobid");
                     let (op, jobspec, id) = (self.number(), self.text(), self.number());
-                    run(ctx, op, jobspec, id, self.bool_out(), self.text_out(), self.i64_out(), self.f64_out())
+                    run(
+                        ctx,
+                        op,
+                        jobspec,
+                        id,
+                        self.bool_out(),
+                        self.text_out(),
+                        self.i64_out(),
+                        self.f64_out(),
+                    )
                 }
                 "reapi_cli_match_allocate" => {
                     let (reserve, jobspec, id) = (self.flag(), self.text(), self.u64_out());
                     let (reserved, r) = (self.bool_out(), self.text_out());
-                    (table.match_allocate)(ctx, reserve, jobspec, id, reserved, r, self.i64_out(), self.f64_out())
+                    (table.match_allocate)(
+                        ctx,
+                        reserve,
+                        jobspec,
+                        id,
+                        reserved,
+                        r,
+                        self.i64_out(),
+                        self.f64_out(),
+                    )
                 }
-                "reapi_cli_match_satisfy" => {
-                    table.match_satisfy.expect("match_satisfy")(ctx, self.text(), self.bool_out(), self.f64_out())
-                }
+                "reapi_cli_match_satisfy" => table.match_satisfy.expect("match_satisfy")(
+                    ctx,
+                    self.text(),
+                    self.bool_out(),
+                    self.f64_out(),
+                ),
                 "reapi_cli_update_allocate" => {
                     let (id, r, at) = (self.number(), self.text(), self.i64_out());
                     (table.update_allocate)(ctx, id, r, at, self.f64_out(), self.borrowed_out())
@@ -181,21 +215,42 @@ impl<'a> Arguments<'a> {
                     let (id, mode, reserved) = (self.number(), self.text_out(), self.bool_out());
                     (table.info)(ctx, id, mode, reserved, self.i64_out(), self.f64_out())
                 }
-                "reapi_cli_find" => table.find.expect("find")(ctx, self.text(), self.text(), self.text_out()),
+                "reapi_cli_find" => {
+                    table.find.expect("find")(ctx, self.text(), self.text(), self.text_out())
+                }
                 "reapi_cli_stat" => {
                     let (v, e, j) = (self.i64_out(), self.i64_out(), self.i64_out());
-                    (table.stat)(ctx, v, e, j, self.f64_out(), self.f64_out(), self.f64_out(), self.f64_out())
+                    (table.stat)(
+                        ctx,
+                        v,
+                        e,
+                        j,
+                        self.f64_out(),
+                        self.f64_out(),
+                        self.f64_out(),
+                        self.f64_out(),
+                    )
                 }
-                "reapi_cli_add_subgraph" => table.add_subgraph.expect("add_subgraph")(ctx, self.text()),
-                "reapi_cli_remove_subgraph" => table.remove_subgraph.expect("remove_subgraph")(ctx, self.text()),
-                "reapi_cli_set_status" => table.set_status.expect("set_status")(ctx, self.text(), self.number()),
-                "reapi_cli_get_status" => table.get_status.expect("get_status")(ctx, self.text(), self.status_out()),
+                "reapi_cli_add_subgraph" => {
+                    table.add_subgraph.expect("add_subgraph")(ctx, self.text())
+                }
+                "reapi_cli_remove_subgraph" => {
+                    table.remove_subgraph.expect("remove_subgraph")(ctx, self.text())
+                }
+                "reapi_cli_set_status" => {
+                    table.set_status.expect("set_status")(ctx, self.text(), self.number())
+                }
+                "reapi_cli_get_status" => {
+                    table.get_status.expect("get_status")(ctx, self.text(), self.status_out())
+                }
                 "reapi_cli_set_rank_status" => {
                     table.set_rank_status.expect("set_rank_status")(ctx, self.text(), self.number())
                 }
-                "reapi_cli_get_rank_status" => {
-                    table.get_rank_status.expect("get_rank_status")(ctx, self.text(), self.status_out())
-                }
+                "reapi_cli_get_rank_status" => table.get_rank_status.expect("get_rank_status")(
+                    ctx,
+                    self.text(),
+                    self.status_out(),
+                ),
                 _ => panic!("{function}: no function of the header"),
             }
         }
@@ -212,7 +267,8 @@ impl<'a> Arguments<'a> {
     fn text(&mut self) -> *const c_char {
         let argument = self.next();
         let text = if let Some(file) = argument["file"].as_str() {
-            std::fs::read_to_string(self.session.folder.join(file)).expect("a file of the recordings can be read")
+            std::fs::read_to_string(self.session.folder.join(file))
+                .expect("a file of the recordings can be read")
         } else if let Some(name) = argument["var"].as_str() {
             self.session.values[name].as_str().expect("a text that was written before").to_owned()
         } else if let Some(text) = argument.as_str() {
@@ -288,7 +344,9 @@ impl Out {
             Out::Text(place, true) => Some(json!(unsafe { owned(*place) })),
             Out::Text(place, false) if place.is_null() => Some(Value::Null),
             // SAFETY: the library wrote a text, and nothing was called since.
-            Out::Text(place, false) => Some(json!(unsafe { CStr::from_ptr(*place) }.to_str().expect("UTF-8"))),
+            Out::Text(place, false) => {
+                Some(json!(unsafe { CStr::from_ptr(*place) }.to_str().expect("UTF-8")))
+            }
         };
         written.unwrap_or_else(|| UNTOUCHED.into())
     }
@@ -330,5 +388,8 @@ fn name(value: c_int) -> String {
         ("ENOTSUP", errno::ENOTSUP),
         ("EOVERFLOW", errno::EOVERFLOW),
     ];
-    names.iter().find(|(_, known)| *known == value).map_or_else(|| value.to_string(), |(name, _)| (*name).to_owned())
+    names
+        .iter()
+        .find(|(_, known)| *known == value)
+        .map_or_else(|| value.to_string(), |(name, _)| (*name).to_owned())
 }

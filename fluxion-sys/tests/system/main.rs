@@ -1,4 +1,5 @@
-//! A system library behind the table: one of our own that misbehaves, and our cdylib with and without its extensions.
+//! A system library behind the table: one of our own that misbehaves, and our cdylib with and
+//! without its extensions.
 #![allow(unsafe_code, reason = "calls the functions of a table")]
 #![allow(clippy::unwrap_used, reason = "a test")]
 
@@ -26,8 +27,13 @@ fn misbehaving(version: u32) -> PathBuf {
 
 fn compile(version: u32) -> PathBuf {
     let host = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
-    let compiler =
-        cc::Build::new().cpp(true).target(&host).host(&host).opt_level(0).cargo_metadata(false).get_compiler();
+    let compiler = cc::Build::new()
+        .cpp(true)
+        .target(&host)
+        .host(&host)
+        .opt_level(0)
+        .cargo_metadata(false)
+        .get_compiler();
     let directory = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
     let library = directory.join(format!("misbehaving-{version}-{}.so", std::process::id()));
     let build = Command::new(compiler.path())
@@ -141,8 +147,16 @@ impl Session {
     fn has_job(&self, jobid: u64) -> bool {
         let (mut mode, mut reserved, mut at, mut ov) = (ptr::null_mut(), false, 0, 0.0);
         // SAFETY: our context, our places.
-        let rc =
-            unsafe { (self.table.info)(self.ctx, jobid, &raw mut mode, &raw mut reserved, &raw mut at, &raw mut ov) };
+        let rc = unsafe {
+            (self.table.info)(
+                self.ctx,
+                jobid,
+                &raw mut mode,
+                &raw mut reserved,
+                &raw mut at,
+                &raw mut ov,
+            )
+        };
         if rc == 0 {
             Session::take(mode);
         } else {
@@ -176,7 +190,8 @@ fn exceptions_become_errno_and_text() {
     let session = Session::new(table);
     let mut found = ptr::null_mut();
     // SAFETY: our context and places.
-    let rc = unsafe { table.find.unwrap()(session.ctx, c"throw".as_ptr(), ptr::null(), &raw mut found) };
+    let rc =
+        unsafe { table.find.unwrap()(session.ctx, c"throw".as_ptr(), ptr::null(), &raw mut found) };
     assert_eq!((rc, errno::get()), (-1, errno::EFAULT));
     assert_eq!(session.matched("fine", None).rc, 0);
     assert_eq!(session.matched("fine", Some(13)).rc, 0);
@@ -191,24 +206,40 @@ fn nonsense_is_taken_back() {
     for jobspec in ["without R", "bytes"] {
         for id in [None, Some(40)] {
             let matched = session.matched(jobspec, id);
-            assert_eq!((matched.rc, matched.errno, matched.r), (-1, errno::EFAULT, None), "{jobspec}");
+            assert_eq!(
+                (matched.rc, matched.errno, matched.r),
+                (-1, errno::EFAULT, None),
+                "{jobspec}"
+            );
         }
     }
     assert!(!session.has_job(40) && !session.has_job(1) && !session.has_job(2));
     let matched = session.matched("{\"any\": \"text\"}", Some(40));
-    assert_eq!((matched.rc, matched.r.as_deref(), matched.at), (0, Some("{\"any\": \"text\"}"), 60));
+    assert_eq!(
+        (matched.rc, matched.r.as_deref(), matched.at),
+        (0, Some("{\"any\": \"text\"}"), 60)
+    );
     for jobspec in ["without R", "bytes"] {
         let (r, mut at, mut ov, mut out) = (CString::new(jobspec).unwrap(), 0, 0.0, ptr::null());
         // SAFETY: our context and places.
         let rc = unsafe {
-            (session.table.update_allocate)(session.ctx, 41, r.as_ptr(), &raw mut at, &raw mut ov, &raw mut out)
+            (session.table.update_allocate)(
+                session.ctx,
+                41,
+                r.as_ptr(),
+                &raw mut at,
+                &raw mut ov,
+                &raw mut out,
+            )
         };
         assert_eq!((rc, errno::get(), out.is_null()), (-1, errno::EFAULT, true));
     }
     assert!(!session.has_job(41));
     let mut status = 5;
     // SAFETY: our context and places.
-    let rc = unsafe { session.table.get_status.unwrap()(session.ctx, c"/odd".as_ptr(), &raw mut status) };
+    let rc = unsafe {
+        session.table.get_status.unwrap()(session.ctx, c"/odd".as_ptr(), &raw mut status)
+    };
     assert_eq!((rc, errno::get(), status), (-1, errno::EFAULT, 5));
 }
 
@@ -226,11 +257,20 @@ fn failures_keep_their_errno_and_hand_out_nothing() {
     assert_eq!(session.message(), "");
     let (mut sat, mut ov) = (true, 0.0);
     // SAFETY: our context and places.
-    let rc = unsafe { session.table.match_satisfy.unwrap()(session.ctx, c"never".as_ptr(), &raw mut sat, &raw mut ov) };
+    let rc = unsafe {
+        session.table.match_satisfy.unwrap()(
+            session.ctx,
+            c"never".as_ptr(),
+            &raw mut sat,
+            &raw mut ov,
+        )
+    };
     assert_eq!((rc, errno::get(), sat), (-1, errno::ENODEV, false));
     let mut found = c"x".as_ptr().cast_mut();
     // SAFETY: our context and places.
-    let rc = unsafe { session.table.find.unwrap()(session.ctx, c"nothing".as_ptr(), ptr::null(), &raw mut found) };
+    let rc = unsafe {
+        session.table.find.unwrap()(session.ctx, c"nothing".as_ptr(), ptr::null(), &raw mut found)
+    };
     assert_eq!((rc, found.is_null()), (0, true));
     // SAFETY: our context.
     let rc = unsafe { session.table.remove_subgraph.unwrap()(session.ctx, c"/x".as_ptr()) };
@@ -250,10 +290,17 @@ fn what_would_crash_never_gets_there() {
     let session = Session::without_graph(table);
     assert_eq!(session.matched("fine", None).errno, errno::EINVAL, "no graph yet");
     assert_eq!((session.initialize("graph", "no JSON"), errno::get()), (-1, errno::EPROTO));
-    assert_eq!((session.initialize("graph", r#"{"matcher_name":"x"}"#), errno::get()), (-1, errno::EPROTO));
+    assert_eq!(
+        (session.initialize("graph", r#"{"matcher_name":"x"}"#), errno::get()),
+        (-1, errno::EPROTO)
+    );
     assert_eq!((session.initialize("wrong", "{}"), errno::get()), (-1, errno::EPROTO));
     assert_eq!(session.initialize("graph", "{}"), 0);
-    assert_eq!((session.initialize("graph", "{}"), errno::get()), (-1, errno::EINVAL), "a second graph");
+    assert_eq!(
+        (session.initialize("graph", "{}"), errno::get()),
+        (-1, errno::EINVAL),
+        "a second graph"
+    );
     let mut all = false;
     // SAFETY: our context; NULL is what is tried.
     unsafe {
@@ -261,23 +308,43 @@ fn what_would_crash_never_gets_there() {
         assert_eq!(table.remove_subgraph.unwrap()(session.ctx, ptr::null()), -1);
         assert_eq!(errno::get(), errno::EINVAL);
         assert_eq!(table.set_status.unwrap()(session.ctx, c"/x".as_ptr(), 2), -1);
-        let shared = c"{\"scheduling\":{\"graph\":{\"nodes\":[{\"metadata\":{\"name\":\"shared\"}}]}}}";
-        assert_eq!(table.partial_cancel.unwrap()(session.ctx, 1, shared.as_ptr(), false, &raw mut all), -1);
+        let shared =
+            c"{\"scheduling\":{\"graph\":{\"nodes\":[{\"metadata\":{\"name\":\"shared\"}}]}}}";
+        assert_eq!(
+            table.partial_cancel.unwrap()(session.ctx, 1, shared.as_ptr(), false, &raw mut all),
+            -1
+        );
         assert_eq!(errno::get(), errno::EINVAL);
     }
     assert_eq!(session.matched("fine", Some(5)).rc, 0);
     assert_eq!(session.matched("fine", Some(5)).errno, errno::EEXIST);
-    assert_eq!(session.message().matches("nonexistent").count(), 0, "looking for the id leaves no text");
+    assert_eq!(
+        session.message().matches("nonexistent").count(),
+        0,
+        "looking for the id leaves no text"
+    );
 }
 
 #[test]
 fn versions_differ_in_what_they_have() {
     let old = FunctionTable::open(&misbehaving(26)).unwrap();
-    assert!(old.match_op.is_none() && old.match_satisfy.is_none() && old.clone.is_none() && old.extensions.is_none());
+    assert!(
+        old.match_op.is_none()
+            && old.match_satisfy.is_none()
+            && old.clone.is_none()
+            && old.extensions.is_none()
+    );
     assert_eq!(Session::new(old).matched("fine", None).rc, 0);
     let newer = FunctionTable::open(&misbehaving(33)).unwrap();
-    assert!(newer.match_op.is_some() && newer.match_satisfy.is_some() && newer.match_with_jobid.is_none());
-    assert!(matches!(FunctionTable::open(&misbehaving(0)), Err(OpenError::Lacks { symbol: "reapi_cli_new", .. })));
+    assert!(
+        newer.match_op.is_some()
+            && newer.match_satisfy.is_some()
+            && newer.match_with_jobid.is_none()
+    );
+    assert!(matches!(
+        FunctionTable::open(&misbehaving(0)),
+        Err(OpenError::Lacks { symbol: "reapi_cli_new", .. })
+    ));
     assert!(matches!(FunctionTable::open("/nonexistent.so".as_ref()), Err(OpenError::Open { .. })));
 }
 
@@ -299,6 +366,20 @@ fn calls_take_turns() {
     let [edges, jobs] = &mut other;
     let [load, min, max, avg] = &mut seconds;
     // SAFETY: our context and places.
-    assert_eq!(unsafe { (session.table.stat)(session.ctx, &raw mut together[0], edges, jobs, load, min, max, avg) }, 0);
+    assert_eq!(
+        unsafe {
+            (session.table.stat)(
+                session.ctx,
+                &raw mut together[0],
+                edges,
+                jobs,
+                load,
+                min,
+                max,
+                avg,
+            )
+        },
+        0
+    );
     assert_eq!(together, [0], "two calls were inside at once");
 }

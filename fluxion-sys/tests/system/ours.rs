@@ -1,4 +1,5 @@
-//! The project's own shared library, opened as any other; and a copy of it whose extensions have other names.
+//! The project's own shared library, opened as any other; and a copy of it whose extensions have
+//! other names.
 
 use std::path::{Path, PathBuf};
 
@@ -18,12 +19,14 @@ const CORE: &str = r#"{"version":1,"resources":[{"type":"slot","count":1,"label"
 /// The library that cargo built with this test: beside it, or one directory up.
 fn shared_library() -> PathBuf {
     let test = std::env::current_exe().unwrap();
-    let candidates = test.ancestors().skip(1).take(2).map(|directory| directory.join("libfluxion_sys.so"));
+    let candidates =
+        test.ancestors().skip(1).take(2).map(|directory| directory.join("libfluxion_sys.so"));
     let found: Vec<PathBuf> = candidates.filter(|path| path.exists()).collect();
     found.first().unwrap_or_else(|| panic!("no libfluxion_sys.so near {}", test.display())).clone()
 }
 
-/// A copy in which fluxion_ext_* are not to be found: the linker's hash of a changed name does not match it.
+/// A copy in which fluxion_ext_* are not to be found: the linker's hash of a changed name does not
+/// match it.
 fn without_extensions(library: &Path) -> PathBuf {
     let mut bytes = std::fs::read(library).unwrap();
     let (name, other) = (b"fluxion_ext_", b"fluxion_EXT_");
@@ -32,7 +35,8 @@ fn without_extensions(library: &Path) -> PathBuf {
             bytes[at..at + name.len()].copy_from_slice(other);
         }
     }
-    let copy = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("without-{}.so", std::process::id()));
+    let copy = PathBuf::from(env!("CARGO_TARGET_TMPDIR"))
+        .join(format!("without-{}.so", std::process::id()));
     std::fs::write(&copy, bytes).unwrap();
     copy
 }
@@ -61,17 +65,35 @@ fn ours_serves_as_a_system_library() {
     // SAFETY: our context and places.
     unsafe {
         assert_eq!((extensions.set_time)(session.ctx, 10), 0);
-        assert_eq!((extensions.resize)(session.ctx, 0, c"cpu".as_ptr(), 4000), 0, "{}", session.message());
+        assert_eq!(
+            (extensions.resize)(session.ctx, 0, c"cpu".as_ptr(), 4000),
+            0,
+            "{}",
+            session.message()
+        );
         assert_eq!((extensions.usage)(session.ctx, 0, &raw mut usage), 0, "{}", session.message());
         assert_eq!((extensions.usage)(session.ctx, 7, std::ptr::null_mut()), -1);
         let set_part = extensions.set_part;
-        assert_eq!(set_part(session.ctx, c"zone".as_ptr(), c"0".as_ptr(), c"a".as_ptr()), 0, "{}", session.message());
+        assert_eq!(
+            set_part(session.ctx, c"zone".as_ptr(), c"0".as_ptr(), c"a".as_ptr()),
+            0,
+            "{}",
+            session.message()
+        );
         assert_eq!(set_part(session.ctx, c"zone".as_ptr(), c"x".as_ptr(), c"a".as_ptr()), -1);
-        assert_eq!((extensions.parts)(session.ctx, c"zone".as_ptr(), &raw mut parts), 0, "{}", session.message());
+        assert_eq!(
+            (extensions.parts)(session.ctx, c"zone".as_ptr(), &raw mut parts),
+            0,
+            "{}",
+            session.message()
+        );
     }
     assert!(Session::take(usage).contains(r#""size":4000"#));
     let parts = Session::take(parts);
-    assert!(parts.contains(r#"{"part":"a","ranks":"0","free":{"#) && parts.contains(r#""cpu":4000"#), "{parts}");
+    assert!(
+        parts.contains(r#"{"part":"a","ranks":"0","free":{"#) && parts.contains(r#""cpu":4000"#),
+        "{parts}"
+    );
 }
 
 #[test]

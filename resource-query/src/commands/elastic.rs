@@ -19,7 +19,10 @@ pub(super) fn remove(session: &mut Session, words: &[&str]) -> io::Result<()> {
     let removed = match *is_path {
         "true" => session.engine.remove_subgraph(target),
         "false" => session.engine.remove_ranks(target),
-        _ => return session.wrong(format_args!("{is_path}: neither true (a path) nor false (ranks)")),
+        _ => {
+            return session
+                .wrong(format_args!("{is_path}: neither true (a path) nor false (ranks)"));
+        }
     };
     match removed {
         Ok(()) => Ok(()),

@@ -64,12 +64,19 @@ fn matched(session: &mut Session, op: MatchOp, file: &str) -> io::Result<bool> {
     if op == MatchOp::Satisfiability {
         return satisfiable(session, &answer, took).map(|()| answer.is_ok());
     }
-    let keeps = matches!(op, MatchOp::Allocate | MatchOp::AllocateWithSatisfiability | MatchOp::AllocateOrElseReserve);
+    let keeps = matches!(
+        op,
+        MatchOp::Allocate | MatchOp::AllocateWithSatisfiability | MatchOp::AllocateOrElseReserve
+    );
     match answer {
         Ok(grant) => {
             session.matches.add(took);
-            let keeps =
-                matches!(op, MatchOp::Allocate | MatchOp::AllocateWithSatisfiability | MatchOp::AllocateOrElseReserve);
+            let keeps = matches!(
+                op,
+                MatchOp::Allocate
+                    | MatchOp::AllocateWithSatisfiability
+                    | MatchOp::AllocateOrElseReserve
+            );
             if keeps {
                 session.took_id(id);
                 session.asked.insert(id, (file.to_owned(), took.as_secs_f64()));
@@ -80,7 +87,12 @@ fn matched(session: &mut Session, op: MatchOp, file: &str) -> io::Result<bool> {
             Ok(true)
         }
         Err(error) => {
-            refused(session, id, matches!(error.reason, Reason::Unsatisfiable | Reason::NotFound), took)?;
+            refused(
+                session,
+                id,
+                matches!(error.reason, Reason::Unsatisfiable | Reason::NotFound),
+                took,
+            )?;
             // An id is used up by what would have fitted another time, not by what was wrong.
             if keeps && error.is_answer() {
                 session.took_id(id);
@@ -92,7 +104,11 @@ fn matched(session: &mut Session, op: MatchOp, file: &str) -> io::Result<bool> {
 }
 
 /// As upstream: what cannot be read, or goes wrong otherwise, is not unsatisfiable.
-fn satisfiable(session: &mut Session, answer: &Result<Grant, Error>, took: Duration) -> io::Result<()> {
+fn satisfiable(
+    session: &mut Session,
+    answer: &Result<Grant, Error>,
+    took: Duration,
+) -> io::Result<()> {
     let fits = !matches!(answer, Err(error) if error.is_answer());
     let says = if fits { "Satisfiable" } else { "Unsatisfiable" };
     session.granted(format_args!("{RULE}INFO: {says} request\n{RULE}"))?;
@@ -100,7 +116,12 @@ fn satisfiable(session: &mut Session, answer: &Result<Grant, Error>, took: Durat
 }
 
 /// Prints what a job was granted.
-pub(super) fn print(session: &mut Session, id: u64, grant: &Grant, says: Option<&str>) -> io::Result<()> {
+pub(super) fn print(
+    session: &mut Session,
+    id: u64,
+    grant: &Grant,
+    says: Option<&str>,
+) -> io::Result<()> {
     session.granted(format_args!("{}", grant.r))?;
     let says = says.unwrap_or(if grant.at == 0 { "ALLOCATED" } else { "RESERVED" });
     session.granted(format_args!("{RULE}INFO: JOBID={id}\nINFO: RESOURCES={says}\n"))?;
@@ -112,7 +133,12 @@ pub(super) fn print(session: &mut Session, id: u64, grant: &Grant, says: Option<
 }
 
 /// Prints that a job was granted nothing.
-pub(super) fn refused(session: &mut Session, id: u64, is_unsatisfiable: bool, took: Duration) -> io::Result<()> {
+pub(super) fn refused(
+    session: &mut Session,
+    id: u64,
+    is_unsatisfiable: bool,
+    took: Duration,
+) -> io::Result<()> {
     session.granted(format_args!("{RULE}INFO: No matching resources found\n"))?;
     if is_unsatisfiable {
         session.granted(format_args!("INFO: Unsatisfiable request\n"))?;
@@ -135,7 +161,8 @@ pub(super) fn elapsed(session: &mut Session, took: Duration) -> io::Result<()> {
 /// The engine does not walk as upstream does, and does not count its steps.
 fn visits(session: &mut Session) -> io::Result<()> {
     if session.elapse_time {
-        session.shown(format_args!("INFO: PREORDER VISIT COUNT=0\nINFO: POSTORDER VISIT COUNT=0\n"))?;
+        session
+            .shown(format_args!("INFO: PREORDER VISIT COUNT=0\nINFO: POSTORDER VISIT COUNT=0\n"))?;
     }
     Ok(())
 }

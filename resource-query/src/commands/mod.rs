@@ -45,7 +45,12 @@ const COMMANDS: [Command; 17] = [
         run: update::update,
         about: "take what a file says: update allocate | reserve jgf | jgf_shorthand | rv1exec FILE JOBID START DURATION",
     },
-    Command { name: "attach", short: "j", run: elastic::attach, about: "add what a JGF file has: attach FILE" },
+    Command {
+        name: "attach",
+        short: "j",
+        run: elastic::attach,
+        about: "add what a JGF file has: attach FILE",
+    },
     Command {
         name: "remove",
         short: "",
@@ -60,7 +65,12 @@ const COMMANDS: [Command; 17] = [
                 agfilter=true|false names=HOSTLIST property=KEY jobid-alloc|jobid-reserved|jobid-span|jobid-tag=JOBID; \
                 with and, or, parentheses",
     },
-    Command { name: "cancel", short: "c", run: release::cancel, about: "end a job: cancel JOBID [stats]" },
+    Command {
+        name: "cancel",
+        short: "c",
+        run: release::cancel,
+        about: "end a job: cancel JOBID [stats]",
+    },
     Command {
         name: "partial-cancel",
         short: "pc",
@@ -73,14 +83,34 @@ const COMMANDS: [Command; 17] = [
         run: vertices::set_property,
         about: "set-property PATH PROPERTY=VALUE",
     },
-    Command { name: "get-property", short: "g", run: vertices::get_property, about: "get-property PATH" },
-    Command { name: "set-status", short: "t", run: vertices::set_status, about: "set-status PATH up|down" },
+    Command {
+        name: "get-property",
+        short: "g",
+        run: vertices::get_property,
+        about: "get-property PATH",
+    },
+    Command {
+        name: "set-status",
+        short: "t",
+        run: vertices::set_status,
+        about: "set-status PATH up|down",
+    },
     Command { name: "get-status", short: "e", run: vertices::get_status, about: "get-status PATH" },
     Command { name: "list", short: "l", run: report::list, about: "all jobs" },
     Command { name: "info", short: "i", run: report::info, about: "one job: info JOBID" },
-    Command { name: "stat", short: "s", run: report::stat, about: "how many matches, and how long they took" },
+    Command {
+        name: "stat",
+        short: "s",
+        run: report::stat,
+        about: "how many matches, and how long they took",
+    },
     Command { name: "cat", short: "a", run: report::cat, about: "print a file: cat JOBSPEC" },
-    Command { name: "help", short: "h", run: help, about: "this list, or one command of it: help [COMMAND]" },
+    Command {
+        name: "help",
+        short: "h",
+        run: help,
+        about: "this list, or one command of it: help [COMMAND]",
+    },
 ];
 
 /// Runs a line. Returns whether the session goes on.
@@ -99,7 +129,9 @@ pub(crate) fn run(session: &mut Session, line: &str) -> io::Result<bool> {
 }
 
 fn command(name: &str) -> Option<&'static Command> {
-    COMMANDS.iter().find(|command| command.name == name || (command.short == name && !name.is_empty()))
+    COMMANDS
+        .iter()
+        .find(|command| command.name == name || (command.short == name && !name.is_empty()))
 }
 
 fn help(session: &mut Session, words: &[&str]) -> io::Result<()> {
@@ -134,14 +166,17 @@ fn read(session: &mut Session, path: &str) -> io::Result<Option<String>> {
     }
 }
 
-/// A number that a command names, as C's strtoll reads it: what follows the digits is ignored, no digits are 0.
+/// A number that a command names, as C's strtoll reads it: what follows the digits is ignored, no
+/// digits are 0.
 fn number(word: &str) -> i64 {
     let (sign, digits) = match word.strip_prefix('-') {
         Some(digits) => (-1, digits),
         None => (1, word.strip_prefix('+').unwrap_or(word)),
     };
     let digits = digits.bytes().take_while(u8::is_ascii_digit);
-    digits.fold(0_i64, |number, digit| number.saturating_mul(10).saturating_add(sign * i64::from(digit - b'0')))
+    digits.fold(0_i64, |number, digit| {
+        number.saturating_mul(10).saturating_add(sign * i64::from(digit - b'0'))
+    })
 }
 
 /// The id of a job.
@@ -155,10 +190,15 @@ mod tests {
 
     #[test]
     fn numbers_are_read_as_in_c() {
-        for (word, is) in [("7", 7), ("-7", -7), ("+7x", 7), ("x", 0), ("", 0), ("1e3", 1), ("0x10", 0)] {
+        for (word, is) in
+            [("7", 7), ("-7", -7), ("+7x", 7), ("x", 0), ("", 0), ("1e3", 1), ("0x10", 0)]
+        {
             assert_eq!(number(word), is, "{word}");
         }
-        assert_eq!((number("9999999999999999999"), number("-9999999999999999999")), (i64::MAX, i64::MIN));
+        assert_eq!(
+            (number("9999999999999999999"), number("-9999999999999999999")),
+            (i64::MAX, i64::MIN)
+        );
         assert_eq!(job_id("-1"), u64::MAX);
     }
 }

@@ -29,7 +29,9 @@ pub(super) fn partial_cancel(session: &mut Session, words: &[&str]) -> io::Resul
         [id, reader, file, what] => (id, reader, file, *what == "stats"),
         _ => return session.wrong(format_args!("{MALFORMED}")),
     };
-    let Some(reader) = UpdateReader::parse(reader).filter(|reader| *reader != UpdateReader::JgfShorthand) else {
+    let Some(reader) =
+        UpdateReader::parse(reader).filter(|reader| *reader != UpdateReader::JgfShorthand)
+    else {
         return session.wrong(format_args!("unsupported reader {reader}"));
     };
     let Some(text) = read(session, file)? else { return Ok(()) };

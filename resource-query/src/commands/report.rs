@@ -50,7 +50,8 @@ pub(super) fn stat(session: &mut Session, words: &[&str]) -> io::Result<()> {
     let mean = matches.sum.as_secs_f64() / f64::from(count.max(1));
     let (least, most) = (matches.least.as_secs_f64(), matches.most.as_secs_f64());
     session.shown(format_args!("INFO: Num. of Jobs Matched: {count}\n"))?;
-    session.shown(format_args!("INFO: Min. Match Time: {least}\nINFO: Max. Match Time: {most}\n"))?;
+    session
+        .shown(format_args!("INFO: Min. Match Time: {least}\nINFO: Max. Match Time: {most}\n"))?;
     session.shown(format_args!("INFO: Avg. Match Time: {mean}\n"))
 }
 

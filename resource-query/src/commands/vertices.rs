@@ -7,10 +7,12 @@ use crate::session::Session;
 
 pub(super) fn set_property(session: &mut Session, words: &[&str]) -> io::Result<()> {
     let [path, property] = words else { return session.wrong(format_args!("{MALFORMED}")) };
-    let Some((name, value)) = property.split_once('=').filter(|(name, value)| !name.is_empty() && !value.is_empty())
+    let Some((name, value)) =
+        property.split_once('=').filter(|(name, value)| !name.is_empty() && !value.is_empty())
     else {
-        return session
-            .granted(format_args!("Incorrect input format. \nPlease use `set-property <resource> PROPERTY=VALUE`.\n"));
+        return session.granted(format_args!(
+            "Incorrect input format. \nPlease use `set-property <resource> PROPERTY=VALUE`.\n"
+        ));
     };
     if session.engine.set_property(path, name, value).is_err() {
         session.granted(format_args!("Couldn't find path {path} in resource graph.\n"))?;

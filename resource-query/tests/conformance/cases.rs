@@ -25,7 +25,8 @@ pub(crate) struct Case {
 }
 
 impl Corpus {
-    /// A compressed JSON document `{"files":{path:text},"cases":[...]}`, unpacked into a folder for tests.
+    /// A compressed JSON document `{"files":{path:text},"cases":[...]}`, unpacked into a folder for
+    /// tests.
     pub(crate) fn packed(bytes: &[u8]) -> Self {
         let document: Value = serde_json::from_slice(&unzipped(bytes)).expect("the corpus is JSON");
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("random");
@@ -37,7 +38,8 @@ impl Corpus {
             .collect();
         for (path, text) in files {
             let path = folder.join(path);
-            std::fs::create_dir_all(path.parent().expect("a folder")).expect("a folder can be made");
+            std::fs::create_dir_all(path.parent().expect("a folder"))
+                .expect("a folder can be made");
             std::fs::write(path, text).expect("a file can be written");
         }
         let cases = document["cases"].as_array().expect("cases").iter().map(|case| {
@@ -47,14 +49,20 @@ impl Corpus {
         Corpus { cases: cases.collect(), folder }
     }
 
-    /// A folder with `cases.jsonl`, and what that names. Cases run in a mirror of it: some write a file where they are.
+    /// A folder with `cases.jsonl`, and what that names. Cases run in a mirror of it: some write a
+    /// file where they are.
     pub(crate) fn folder(folder: &Path) -> Self {
-        let lines = std::fs::read_to_string(folder.join("cases.jsonl")).expect("cases.jsonl can be read");
+        let lines =
+            std::fs::read_to_string(folder.join("cases.jsonl")).expect("cases.jsonl can be read");
         let cases = lines.lines().filter(|line| !line.is_empty()).map(|line| {
             let case: Value = serde_json::from_str(line).expect("a case is JSON");
             let expected = case["expected_output_file"].as_str().map_or_else(Vec::new, |file| {
                 let bytes = std::fs::read(folder.join(file)).expect("an expectation can be read");
-                if Path::new(file).extension().is_some_and(|end| end == "gz") { unzipped(&bytes) } else { bytes }
+                if Path::new(file).extension().is_some_and(|end| end == "gz") {
+                    unzipped(&bytes)
+                } else {
+                    bytes
+                }
             });
             Case::of(&case, case["expected_exit"].as_i64(), expected)
         });
@@ -70,7 +78,8 @@ fn mirror(folder: &Path) -> PathBuf {
     let folder = folder.canonicalize().expect("it is there");
     for entry in std::fs::read_dir(folder).expect("it can be read") {
         let entry = entry.expect("an entry");
-        std::os::unix::fs::symlink(entry.path(), mirror.join(entry.file_name())).expect("a link can be made");
+        std::os::unix::fs::symlink(entry.path(), mirror.join(entry.file_name()))
+            .expect("a link can be made");
     }
     mirror
 }

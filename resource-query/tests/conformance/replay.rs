@@ -20,7 +20,8 @@ const TIMES: [&str; 5] = [
     "INFO: Max. Match Time: ",
     "INFO: Avg. Match Time: ",
 ];
-/// Beginnings of lines whose rest counts steps of a walk: a property of an implementation, not of its answer.
+/// Beginnings of lines whose rest counts steps of a walk: a property of an implementation, not of
+/// its answer.
 const COUNTS: [&str; 6] = [
     "INFO: PREORDER VISIT COUNT=",
     "INFO: POSTORDER VISIT COUNT=",
@@ -38,7 +39,10 @@ pub(crate) fn all(corpus: &Corpus) -> BTreeMap<String, String> {
             scope.spawn(|| {
                 while let Some(case) = corpus.cases.get(next.fetch_add(1, Ordering::Relaxed)) {
                     if let Err(why) = run(case, &corpus.folder) {
-                        failed.lock().unwrap_or_else(PoisonError::into_inner).insert(case.id.clone(), why);
+                        failed
+                            .lock()
+                            .unwrap_or_else(PoisonError::into_inner)
+                            .insert(case.id.clone(), why);
                     }
                 }
             });
@@ -107,7 +111,10 @@ fn mask(line: &str) -> String {
 }
 
 fn difference(expected: &[String], answered: &[String]) -> Option<String> {
-    let at = (0..expected.len().max(answered.len())).find(|at| expected.get(*at) != answered.get(*at))?;
-    let shown = |lines: &[String]| lines.get(at).map_or("the end".to_owned(), |line| line.chars().take(120).collect());
+    let at = (0..expected.len().max(answered.len()))
+        .find(|at| expected.get(*at) != answered.get(*at))?;
+    let shown = |lines: &[String]| {
+        lines.get(at).map_or("the end".to_owned(), |line| line.chars().take(120).collect())
+    };
     Some(format!("line {}:\n  - {}\n  + {}", at + 1, shown(expected), shown(answered)))
 }

@@ -1,7 +1,8 @@
 //! What stands around the objects: the frames of a watch, and the envelope of each object.
 //!
-//! A watch is a sequence of `WatchEvent`s, each behind its length (four bytes, the highest first). The object in it, and any
-//! object that is answered alone, begins with four bytes that say what it is, followed by a `runtime.Unknown`.
+//! A watch is a sequence of `WatchEvent`s, each behind its length (four bytes, the highest first).
+//! The object in it, and any object that is answered alone, begins with four bytes that say what it
+//! is, followed by a `runtime.Unknown`.
 
 use bytes::{Buf, Bytes, BytesMut};
 use kube::core::Status;
@@ -16,7 +17,8 @@ const MAGIC: &[u8] = b"k8s\0";
 /// Bytes of a frame's length.
 const LENGTH_BYTES: usize = 4;
 
-/// More than an object can have: etcd takes 1.5 MB unless it is told otherwise, and nobody tells it this much.
+/// More than an object can have: etcd takes 1.5 MB unless it is told otherwise, and nobody tells it
+/// this much.
 const FRAME_BYTES_MAX: usize = 64 << 20;
 
 /// What the server sent is no watch event of this encoding.

@@ -1,7 +1,9 @@
-//! The messages of Kubernetes' `generated.proto` files, with the fields that [`super::objects`] passes on and their numbers.
+//! The messages of Kubernetes' `generated.proto` files, with the fields that [`super::objects`]
+//! passes on and their numbers.
 //!
-//! The numbers never change (they are an API), and a message may be read without knowing all of its fields. A field that is
-//! no pointer in Kubernetes' Go types is always sent, so that absent and empty are one.
+//! The numbers never change (they are an API), and a message may be read without knowing all of its
+//! fields. A field that is no pointer in Kubernetes' Go types is always sent, so that absent and
+//! empty are one.
 
 use std::collections::BTreeMap;
 
@@ -346,7 +348,8 @@ pub(crate) struct GcePersistentDisk {
     pub(crate) read_only: bool,
 }
 
-/// `core.v1.AWSElasticBlockStoreVolumeSource`, `core.v1.CinderVolumeSource` and `core.v1.PortworxVolumeSource`
+/// `core.v1.AWSElasticBlockStoreVolumeSource`, `core.v1.CinderVolumeSource` and
+/// `core.v1.PortworxVolumeSource`
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct Disk {
     #[prost(string, tag = "1")]

@@ -1,5 +1,6 @@
-//! Messages into the types that JSON is read into. A field that is missing here is missing for good: who reads another one of a
-//! pod or a node adds it, and to [`super::messages`]. `tests/encodings.rs` compares both encodings of the API server's answers.
+//! Messages into the types that JSON is read into. A field that is missing here is missing for
+//! good: who reads another one of a pod or a node adds it, and to [`super::messages`].
+//! `tests/encodings.rs` compares both encodings of the API server's answers.
 
 use std::collections::BTreeMap;
 
@@ -62,7 +63,8 @@ fn map(map: BTreeMap<String, String>) -> Option<BTreeMap<String, String>> {
 }
 
 fn quantities(map: wire::Quantities) -> Option<BTreeMap<String, Quantity>> {
-    let map: BTreeMap<_, _> = map.into_iter().map(|(name, amount)| (name, Quantity(amount.string))).collect();
+    let map: BTreeMap<_, _> =
+        map.into_iter().map(|(name, amount)| (name, Quantity(amount.string))).collect();
     Some(map).filter(|map| !map.is_empty())
 }
 
@@ -71,7 +73,8 @@ fn there<T: Default>(presence: Option<wire::Presence>) -> Option<T> {
     presence.map(|_| T::default())
 }
 
-/// The zero value stands for none. Kubernetes' times have whole seconds, whatever is sent with them.
+/// The zero value stands for none. Kubernetes' times have whole seconds, whatever is sent with
+/// them.
 fn time(time: Option<wire::Time>) -> Option<meta_v1::Time> {
     let time = time.filter(|time| time.seconds != 0)?;
     Timestamp::from_second(time.seconds).ok().map(meta_v1::Time)
@@ -135,7 +138,9 @@ fn pod_spec(spec: wire::PodSpec) -> core_v1::PodSpec {
         resources: spec.resources.map(resources),
         restart_policy: text(spec.restart_policy),
         scheduler_name: text(spec.scheduler_name),
-        scheduling_gates: list(spec.scheduling_gates, |gate| core_v1::PodSchedulingGate { name: gate.name }),
+        scheduling_gates: list(spec.scheduling_gates, |gate| core_v1::PodSchedulingGate {
+            name: gate.name,
+        }),
         scheduling_group: spec.scheduling_group.map(|_| core_v1::PodSchedulingGroup::default()),
         tolerations: list(spec.tolerations, toleration),
         topology_spread_constraints: list(spec.topology_spread_constraints, spread_constraint),
@@ -181,9 +186,11 @@ fn container(container: wire::Container) -> core_v1::Container {
         }),
         resources: container.resources.map(resources),
         restart_policy: container.restart_policy,
-        restart_policy_rules: list(container.restart_policy_rules, |rule| core_v1::ContainerRestartRule {
-            action: rule.action,
-            ..core_v1::ContainerRestartRule::default()
+        restart_policy_rules: list(container.restart_policy_rules, |rule| {
+            core_v1::ContainerRestartRule {
+                action: rule.action,
+                ..core_v1::ContainerRestartRule::default()
+            }
         }),
         ..core_v1::Container::default()
     }
@@ -237,9 +244,11 @@ fn volume(volume: wire::Volume) -> core_v1::Volume {
         ephemeral,
     } = volume.source.unwrap_or_default();
     core_v1::Volume {
-        aws_elastic_block_store: aws_elastic_block_store.map(|disk| core_v1::AWSElasticBlockStoreVolumeSource {
-            volume_id: disk.volume_id,
-            ..core_v1::AWSElasticBlockStoreVolumeSource::default()
+        aws_elastic_block_store: aws_elastic_block_store.map(|disk| {
+            core_v1::AWSElasticBlockStoreVolumeSource {
+                volume_id: disk.volume_id,
+                ..core_v1::AWSElasticBlockStoreVolumeSource::default()
+            }
         }),
         azure_disk: azure_disk.map(|disk| core_v1::AzureDiskVolumeSource {
             disk_uri: disk.disk_uri,
@@ -250,10 +259,12 @@ fn volume(volume: wire::Volume) -> core_v1::Volume {
             ..core_v1::CinderVolumeSource::default()
         }),
         ephemeral: there(ephemeral),
-        gce_persistent_disk: gce_persistent_disk.map(|disk| core_v1::GCEPersistentDiskVolumeSource {
-            pd_name: disk.pd_name,
-            read_only: Some(disk.read_only),
-            ..core_v1::GCEPersistentDiskVolumeSource::default()
+        gce_persistent_disk: gce_persistent_disk.map(|disk| {
+            core_v1::GCEPersistentDiskVolumeSource {
+                pd_name: disk.pd_name,
+                read_only: Some(disk.read_only),
+                ..core_v1::GCEPersistentDiskVolumeSource::default()
+            }
         }),
         iscsi: iscsi.map(|disk| core_v1::ISCSIVolumeSource {
             iqn: disk.iqn,
@@ -261,9 +272,11 @@ fn volume(volume: wire::Volume) -> core_v1::Volume {
             ..core_v1::ISCSIVolumeSource::default()
         }),
         name: volume.name,
-        persistent_volume_claim: persistent_volume_claim.map(|claim| core_v1::PersistentVolumeClaimVolumeSource {
-            claim_name: claim.claim_name,
-            ..core_v1::PersistentVolumeClaimVolumeSource::default()
+        persistent_volume_claim: persistent_volume_claim.map(|claim| {
+            core_v1::PersistentVolumeClaimVolumeSource {
+                claim_name: claim.claim_name,
+                ..core_v1::PersistentVolumeClaimVolumeSource::default()
+            }
         }),
         portworx_volume: portworx_volume.map(|disk| core_v1::PortworxVolumeSource {
             volume_id: disk.volume_id,
@@ -284,27 +297,42 @@ fn affinity(affinity: wire::Affinity) -> core_v1::Affinity {
     core_v1::Affinity {
         node_affinity: affinity.node.map(node_affinity),
         pod_affinity: affinity.pod.map(|affinity| core_v1::PodAffinity {
-            required_during_scheduling_ignored_during_execution: list(affinity.required, pod_affinity_term),
-            preferred_during_scheduling_ignored_during_execution: list(affinity.preferred, weighted_term),
+            required_during_scheduling_ignored_during_execution: list(
+                affinity.required,
+                pod_affinity_term,
+            ),
+            preferred_during_scheduling_ignored_during_execution: list(
+                affinity.preferred,
+                weighted_term,
+            ),
         }),
         pod_anti_affinity: affinity.pod_anti.map(|affinity| core_v1::PodAntiAffinity {
-            required_during_scheduling_ignored_during_execution: list(affinity.required, pod_affinity_term),
-            preferred_during_scheduling_ignored_during_execution: list(affinity.preferred, weighted_term),
+            required_during_scheduling_ignored_during_execution: list(
+                affinity.required,
+                pod_affinity_term,
+            ),
+            preferred_during_scheduling_ignored_during_execution: list(
+                affinity.preferred,
+                weighted_term,
+            ),
         }),
     }
 }
 
 fn node_affinity(affinity: wire::NodeAffinity) -> core_v1::NodeAffinity {
     core_v1::NodeAffinity {
-        required_during_scheduling_ignored_during_execution: affinity.required.map(|selector| core_v1::NodeSelector {
-            node_selector_terms: selector.terms.into_iter().map(node_selector_term).collect(),
-        }),
-        preferred_during_scheduling_ignored_during_execution: list(affinity.preferred, |preferred| {
-            core_v1::PreferredSchedulingTerm {
-                preference: preferred.preference.map(node_selector_term).unwrap_or_default(),
-                weight: preferred.weight,
+        required_during_scheduling_ignored_during_execution: affinity.required.map(|selector| {
+            core_v1::NodeSelector {
+                node_selector_terms: selector.terms.into_iter().map(node_selector_term).collect(),
             }
         }),
+        preferred_during_scheduling_ignored_during_execution: list(
+            affinity.preferred,
+            |preferred| core_v1::PreferredSchedulingTerm {
+                preference: preferred.preference.map(node_selector_term).unwrap_or_default(),
+                weight: preferred.weight,
+            },
+        ),
     }
 }
 
@@ -353,9 +381,18 @@ fn spread_constraint(spread: wire::TopologySpreadConstraint) -> core_v1::Topolog
 // === nodes ===
 
 fn taint(taint: wire::Taint) -> core_v1::Taint {
-    core_v1::Taint { effect: taint.effect, key: taint.key, value: text(taint.value), ..core_v1::Taint::default() }
+    core_v1::Taint {
+        effect: taint.effect,
+        key: taint.key,
+        value: text(taint.value),
+        ..core_v1::Taint::default()
+    }
 }
 
 fn node_condition(condition: wire::Condition) -> core_v1::NodeCondition {
-    core_v1::NodeCondition { status: condition.status, type_: condition.r#type, ..core_v1::NodeCondition::default() }
+    core_v1::NodeCondition {
+        status: condition.status,
+        type_: condition.r#type,
+        ..core_v1::NodeCondition::default()
+    }
 }

@@ -1,7 +1,8 @@
-//! Follows one kind as protobuf, as `kube::runtime::watcher` does as JSON: the first list is streamed, then come the changes.
+//! Follows one kind as protobuf, as `kube::runtime::watcher` does as JSON: the first list is
+//! streamed, then come the changes.
 //!
-//! A watch that ends is taken up where it was; one whose version has expired, or that ended during the list, begins anew.
-//! Pauses between errors are the caller's matter.
+//! A watch that ends is taken up where it was; one whose version has expired, or that ended during
+//! the list, begins anew. Pauses between errors are the caller's matter.
 
 use std::time::Duration;
 
@@ -34,7 +35,10 @@ const EXPIRED: u16 = 410;
 const LIST_ENDS: &str = "k8s.io/initial-events-end";
 
 /// The changes of one kind in all namespaces, for ever.
-pub fn watch<K>(client: Client, decode: Decode<K>) -> impl Stream<Item = Result<watcher::Event<K>, watcher::Error>>
+pub fn watch<K>(
+    client: Client,
+    decode: Decode<K>,
+) -> impl Stream<Item = Result<watcher::Event<K>, watcher::Error>>
 where
     K: Resource + Send + 'static,
     K::DynamicType: Default,
@@ -91,8 +95,8 @@ impl<K: Resource> Watch<K> {
     }
 
     async fn begin(&mut self) -> (Said<K>, State) {
-        // Without a version the list shows at least all that is there by now, which is more than what the server happens to
-        // have in its cache: that may lack the last leader's placements.
+        // Without a version the list shows at least all that is there by now, which is more than
+        // what the server happens to have in its cache: that may lack the last leader's placements.
         match self.ask("sendInitialEvents=true&resourceVersionMatch=NotOlderThan").await {
             Ok(frames) => (Some(Ok(watcher::Event::Init)), State::Listing(frames)),
             Err(error) => (Some(Err(watcher::Error::WatchStartFailed(error))), State::Unlisted),
@@ -103,7 +107,8 @@ impl<K: Resource> Watch<K> {
         match self.ask(&format!("resourceVersion={version}")).await {
             Ok(frames) => (None, State::Following(version, frames)),
             Err(error) => {
-                let state = if has_expired(&error) { State::Unlisted } else { State::Listed(version) };
+                let state =
+                    if has_expired(&error) { State::Unlisted } else { State::Listed(version) };
                 (Some(Err(watcher::Error::WatchStartFailed(error))), state)
             }
         }
@@ -111,30 +116,39 @@ impl<K: Resource> Watch<K> {
 
     async fn ask(&mut self, query: &str) -> Result<Frames, kube::Error> {
         let path = &self.path;
-        let request =
-            Request::get(format!("{path}?watch=true&allowWatchBookmarks=true&timeoutSeconds={TIMEOUT_SECS}&{query}"))
-                .header(header::ACCEPT, HeaderValue::from_static(CONTENT_TYPE))
-                .header(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"))
-                .body(Body::empty())
-                .map_err(kube::Error::HttpError)?;
+        let request = Request::get(format!(
+            "{path}?watch=true&allowWatchBookmarks=true&timeoutSeconds={TIMEOUT_SECS}&{query}"
+        ))
+        .header(header::ACCEPT, HeaderValue::from_static(CONTENT_TYPE))
+        .header(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"))
+        .body(Body::empty())
+        .map_err(kube::Error::HttpError)?;
         let response = self.client.send(request).await?;
         let code = response.status();
-        let encoding = response.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
+        let encoding =
+            response.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
         let is_protobuf = encoding.is_some_and(|encoding| encoding.starts_with(CONTENT_TYPE));
         let body = response.into_body();
         match (code.is_success(), is_protobuf) {
-            (true, true) => Ok(Frames { body: body.into_data_stream().boxed(), arrived: BytesMut::new() }),
-            (true, false) => Err(refused(StatusCode::NOT_ACCEPTABLE, "the answer has another encoding")),
+            (true, true) => {
+                Ok(Frames { body: body.into_data_stream().boxed(), arrived: BytesMut::new() })
+            }
+            (true, false) => {
+                Err(refused(StatusCode::NOT_ACCEPTABLE, "the answer has another encoding"))
+            }
             (false, _) => Err(explain(code, body.collect_bytes().await?)),
         }
     }
 
-    /// Takes in the next frame. `version` is that up to which all is known, `None` while the list comes.
+    /// Takes in the next frame. `version` is that up to which all is known, `None` while the list
+    /// comes.
     async fn turn(&mut self, version: Option<String>, mut frames: Frames) -> (Said<K>, State) {
         let frame = match frames.next().await {
             Some(Ok(frame)) => frame,
             // Nothing can be read of this answer any more.
-            Some(Err(error)) => return (Some(Err(watcher::Error::WatchFailed(error))), without(version)),
+            Some(Err(error)) => {
+                return (Some(Err(watcher::Error::WatchFailed(error))), without(version));
+            }
             None => return (None, without(version)),
         };
         let read = envelope::read_frame(frame).and_then(|news| news.read(self.decode));
@@ -143,25 +157,36 @@ impl<K: Resource> Watch<K> {
             Ok(News::Gone(object)) => {
                 let Some(known) = version_of(&object) else { return no_version() };
                 match version {
-                    Some(_) => (Some(Ok(watcher::Event::Delete(object))), State::Following(known, frames)),
+                    Some(_) => {
+                        (Some(Ok(watcher::Event::Delete(object))), State::Following(known, frames))
+                    }
                     None => (None, State::Listing(frames)),
                 }
             }
             Ok(News::Bookmark(object)) => {
                 let Some(known) = version_of(&object) else { return no_version() };
-                let ends = object.meta().annotations.as_ref().is_some_and(|all| all.contains_key(LIST_ENDS));
+                let ends = object
+                    .meta()
+                    .annotations
+                    .as_ref()
+                    .is_some_and(|all| all.contains_key(LIST_ENDS));
                 match version {
-                    None if ends => (Some(Ok(watcher::Event::InitDone)), State::Following(known, frames)),
+                    None if ends => {
+                        (Some(Ok(watcher::Event::InitDone)), State::Following(known, frames))
+                    }
                     None => (None, State::Listing(frames)),
                     Some(_) => (None, State::Following(known, frames)),
                 }
             }
             Ok(News::Error(status)) => {
-                let state = if status.code == EXPIRED { State::Unlisted } else { with(version, frames) };
+                let state =
+                    if status.code == EXPIRED { State::Unlisted } else { with(version, frames) };
                 (Some(Err(watcher::Error::WatchError(status))), state)
             }
             // The next may be better.
-            Err(error) => (Some(Err(watcher::Error::WatchFailed(unreadable(error)))), with(version, frames)),
+            Err(error) => {
+                (Some(Err(watcher::Error::WatchFailed(unreadable(error)))), with(version, frames))
+            }
         }
     }
 }
@@ -193,12 +218,14 @@ fn no_version<K>() -> (Said<K>, State) {
     (Some(Err(watcher::Error::NoResourceVersion)), State::Unlisted)
 }
 
-/// The server has forgotten what happened since the version that was asked for. Most servers say so in the watch.
+/// The server has forgotten what happened since the version that was asked for. Most servers say so
+/// in the watch.
 fn has_expired(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == EXPIRED)
 }
 
-/// The Status in an answer that is none of success: of either encoding, or made of what a proxy said.
+/// The Status in an answer that is none of success: of either encoding, or made of what a proxy
+/// said.
 fn explain(code: StatusCode, body: Bytes) -> kube::Error {
     let protobuf = envelope::open(body.clone()).and_then(envelope::status).ok();
     let status = protobuf.or_else(|| serde_json::from_slice::<Status>(&body).ok());

@@ -11,14 +11,23 @@ async fn what_completes_pods_is_read_and_what_is_not_there_is_not() {
     let server = Server::start().await;
     let objects = AdmissionObjects(server.clients.write.clone());
     let limits = json!({"limits": [{"type": "Container", "defaultRequest": {"cpu": "3"}}]});
-    server.put(&format!("{LIMIT_RANGES}/l"), json!({"metadata": {"name": "l", "namespace": "lab"}, "spec": limits}));
-    server.put(&format!("{CLASSES}/sandbox"), json!({"metadata": {"name": "sandbox"}, "handler": "h"}));
+    server.put(
+        &format!("{LIMIT_RANGES}/l"),
+        json!({"metadata": {"name": "l", "namespace": "lab"}, "spec": limits}),
+    );
+    server.put(
+        &format!("{CLASSES}/sandbox"),
+        json!({"metadata": {"name": "sandbox"}, "handler": "h"}),
+    );
     let limit_ranges = objects.limit_ranges("lab").await.unwrap();
     assert_eq!(limit_ranges.len(), 1);
-    let defaults = limit_ranges[0].spec.as_ref().unwrap().limits[0].default_request.as_ref().unwrap();
+    let defaults =
+        limit_ranges[0].spec.as_ref().unwrap().limits[0].default_request.as_ref().unwrap();
     assert_eq!(defaults["cpu"].0, "3");
     assert_eq!(objects.limit_ranges("office").await.unwrap(), []);
-    assert!(objects.runtime_class("sandbox").await.unwrap().is_some_and(|class| class.handler == "h"));
+    assert!(
+        objects.runtime_class("sandbox").await.unwrap().is_some_and(|class| class.handler == "h")
+    );
     assert!(objects.runtime_class("lost").await.unwrap().is_none());
 }
 

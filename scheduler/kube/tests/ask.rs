@@ -11,9 +11,11 @@ use crate::kube::ask::{AskError, AskSettings, Leader, ask};
 use crate::serve::TOKEN_HEADER;
 
 const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/fluxqueue-system/leases/fluxqueue";
-const PROXY: &str = "/api/v1/namespaces/fluxqueue-system/pods/https:fluxqueue-0:10259/proxy/what-if";
+const PROXY: &str =
+    "/api/v1/namespaces/fluxqueue-system/pods/https:fluxqueue-0:10259/proxy/what-if";
 
-/// An API server before a leader, as far as this needs one: who leads, how often it is busy, and what came through the proxy.
+/// An API server before a leader, as far as this needs one: who leads, how often it is busy, and
+/// what came through the proxy.
 #[derive(Default)]
 struct Behind {
     holder: String,
@@ -40,7 +42,8 @@ async fn answer(State(behind): State<Arc<Mutex<Behind>>>, request: Request) -> R
         return (StatusCode::TOO_MANY_REQUESTS, "others ask").into_response();
     }
     let as_of = "2026-01-05T14:05:00.000000Z";
-    axum::Json(json!({ "asOf": as_of, "submitted": [], "delayed": [], "delayedCount": 0 })).into_response()
+    axum::Json(json!({ "asOf": as_of, "submitted": [], "delayed": [], "delayedCount": 0 }))
+        .into_response()
 }
 
 async fn start(behind: Behind) -> (Arc<Mutex<Behind>>, String) {
@@ -54,8 +57,13 @@ async fn start(behind: Behind) -> (Arc<Mutex<Behind>>, String) {
 }
 
 /// Asks with the kubeconfig of a user with these credentials.
-async fn ask_as(url: &str, user: &Value, file: &str) -> Result<crate::serve::what_if::Answer, AskError> {
-    let kubeconfig = std::env::temp_dir().join(format!("fluxqueue-ask-{}-{file}.yaml", std::process::id()));
+async fn ask_as(
+    url: &str,
+    user: &Value,
+    file: &str,
+) -> Result<crate::serve::what_if::Answer, AskError> {
+    let kubeconfig =
+        std::env::temp_dir().join(format!("fluxqueue-ask-{}-{file}.yaml", std::process::id()));
     let text = json!({
         "apiVersion": "v1", "kind": "Config", "current-context": "c",
         "clusters": [{"name": "c", "cluster": {"server": url}}],
@@ -70,7 +78,10 @@ async fn ask_as(url: &str, user: &Value, file: &str) -> Result<crate::serve::wha
         leader: Leader::OfLease { namespace, lease, port: 10259 },
         within: Duration::from_millis(150),
     };
-    let objects = vec![json!({"kind": "Job", "metadata": {"name": "j"}}), json!({"metadata": {"namespace": "mine"}})];
+    let objects = vec![
+        json!({"kind": "Job", "metadata": {"name": "j"}}),
+        json!({"metadata": {"namespace": "mine"}}),
+    ];
     let answer = ask(settings, objects, None).await;
     std::fs::remove_file(kubeconfig).unwrap();
     answer
@@ -78,17 +89,21 @@ async fn ask_as(url: &str, user: &Value, file: &str) -> Result<crate::serve::wha
 
 #[tokio::test]
 async fn the_pod_that_leads_is_asked_through_the_api_server_with_the_kubeconfigs_token() {
-    let (behind, url) = start(Behind { holder: "fluxqueue-0_abc".to_owned(), busy: 1, ..Behind::default() }).await;
+    let (behind, url) =
+        start(Behind { holder: "fluxqueue-0_abc".to_owned(), busy: 1, ..Behind::default() }).await;
     ask_as(&url, &json!({"token": "of-alice"}), "token").await.unwrap();
     let seen = std::mem::take(&mut behind.lock().unwrap().seen);
     assert_eq!(seen.len(), 2, "who is told that others ask comes again");
     let (query, headers, body) = &seen[1];
-    assert_eq!((query.as_str(), headers[TOKEN_HEADER].to_str().unwrap()), ("within=150", "of-alice"));
-    let namespaces = [&body["items"][0], &body["items"][1]].map(|it| it["metadata"]["namespace"].as_str());
+    assert_eq!(
+        (query.as_str(), headers[TOKEN_HEADER].to_str().unwrap()),
+        ("within=150", "of-alice")
+    );
+    let namespaces =
+        [&body["items"][0], &body["items"][1]].map(|it| it["metadata"]["namespace"].as_str());
     assert_eq!(namespaces, [Some("lab"), Some("mine")]);
     // A plugin is asked for one, as kubectl does.
-    let said =
-        r#"{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{"token":"of-alice"}}"#;
+    let said = r#"{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{"token":"of-alice"}}"#;
     let exec = json!({
         "apiVersion": "client.authentication.k8s.io/v1", "command": "echo", "args": [said], "interactiveMode": "Never",
     });
@@ -100,7 +115,10 @@ async fn the_pod_that_leads_is_asked_through_the_api_server_with_the_kubeconfigs
 async fn what_is_missing_is_said() {
     let (behind, url) = start(Behind::default()).await;
     let error = ask_as(&url, &json!({"token": "of-alice"}), "nobody").await.unwrap_err();
-    assert!(matches!(&error, AskError::NobodyLeads(lease) if lease == "fluxqueue-system/fluxqueue"), "{error}");
+    assert!(
+        matches!(&error, AskError::NobodyLeads(lease) if lease == "fluxqueue-system/fluxqueue"),
+        "{error}"
+    );
     assert!(matches!(ask_as(&url, &json!({}), "nothing").await, Err(AskError::NoToken)));
     behind.lock().unwrap().busy = usize::MAX;
     let error = ask_as(&url, &json!({"token": "of-bob"}), "unknown").await.unwrap_err();

@@ -4,14 +4,20 @@ use axum::body::Bytes;
 use prost::Message;
 use serde_json::Value;
 
-use crate::kube::protobuf::messages::{self as wire, ObjectMeta, Quantity, RawExtension, Unknown, WatchEvent};
+use crate::kube::protobuf::messages::{
+    self as wire, ObjectMeta, Quantity, RawExtension, Unknown, WatchEvent,
+};
 
 /// A frame of a watch.
 pub(super) fn frame(what: &str, object: &Value) -> Bytes {
-    let raw = if what == "ERROR" { status(object).encode_to_vec() } else { node(object).encode_to_vec() };
+    let raw =
+        if what == "ERROR" { status(object).encode_to_vec() } else { node(object).encode_to_vec() };
     let mut enveloped = b"k8s\0".to_vec();
     enveloped.extend(Unknown { raw: raw.into() }.encode_to_vec());
-    let event = WatchEvent { r#type: what.to_owned(), object: Some(RawExtension { raw: enveloped.into() }) };
+    let event = WatchEvent {
+        r#type: what.to_owned(),
+        object: Some(RawExtension { raw: enveloped.into() }),
+    };
     let event = event.encode_to_vec();
     let length = u32::try_from(event.len()).expect("a short frame");
     [&length.to_be_bytes(), &*event].concat().into()
@@ -29,7 +35,9 @@ fn node(object: &Value) -> wire::Node {
             name: text(&metadata["name"]),
             uid: text(&metadata["uid"]),
             resource_version: text(&metadata["resourceVersion"]),
-            annotations: pairs(&metadata["annotations"]).map(|(key, value)| (key, text(&value))).collect(),
+            annotations: pairs(&metadata["annotations"])
+                .map(|(key, value)| (key, text(&value)))
+                .collect(),
             ..ObjectMeta::default()
         }),
         spec: Some(wire::NodeSpec::default()),
@@ -44,5 +52,9 @@ fn node(object: &Value) -> wire::Node {
 
 fn status(object: &Value) -> wire::Status {
     let code = object["code"].as_i64().and_then(|code| i32::try_from(code).ok());
-    wire::Status { message: text(&object["message"]), reason: text(&object["reason"]), code: code.unwrap_or_default() }
+    wire::Status {
+        message: text(&object["message"]),
+        reason: text(&object["reason"]),
+        code: code.unwrap_or_default(),
+    }
 }

@@ -43,7 +43,10 @@ async fn binds_with_the_uid_as_precondition() {
     assert_eq!(sent.len(), 1);
     assert_eq!(sent[0].path, "/api/v1/namespaces/ns/pods/p/binding");
     assert_eq!(sent[0].body["metadata"]["uid"], "u1");
-    assert_eq!(sent[0].body["metadata"]["annotations"], json!({ "fluxqueue/charged-queue": "default" }));
+    assert_eq!(
+        sent[0].body["metadata"]["annotations"],
+        json!({ "fluxqueue/charged-queue": "default" })
+    );
     assert_eq!(sent[0].body["target"], json!({ "apiVersion": "v1", "kind": "Node", "name": "n1" }));
 }
 
@@ -80,7 +83,8 @@ async fn a_pod_that_is_not_there_is_gone() {
 async fn a_lost_answer_is_found_out_by_the_next_attempt() {
     let server = Server::start().await;
     server.put(POD, object("u1", &json!({})));
-    // The gateway gives up although the Binding was written; the client asks again and meets its own Binding.
+    // The gateway gives up although the Binding was written; the client asks again and meets its
+    // own Binding.
     server.script("/binding", Script::DoAndRefuse(504, "Timeout"));
     assert_eq!(binder(&server).bind(&pod(), &"n1".into(), "default").await, BindOutcome::Bound);
     assert_eq!(server.seen("/binding").len(), 2);
@@ -145,7 +149,13 @@ async fn workers_report_every_outcome() {
     server.put(POD, object("u1", &json!({})));
     for id in [1, 2] {
         queue
-            .push(BindRequest { id, pod: pod(), node: "n1".into(), queue: "default".into(), decided: Instant::now() })
+            .push(BindRequest {
+                id,
+                pod: pod(),
+                node: "n1".into(),
+                queue: "default".into(),
+                decided: Instant::now(),
+            })
             .unwrap();
     }
     let worker = tokio::spawn(Arc::new(binder).work());

@@ -42,8 +42,10 @@ impl Machine for Parrot {
             self.wakes += 1;
         }
         let pod = ObjectRef { key: ObjectKey::new("ns", "p"), uid: "u1".into() };
-        let bind =
-            |id| Action { id, kind: ActionKind::Bind { pod: pod.clone(), node: "n1".into(), queue: "default".into() } };
+        let bind = |id| Action {
+            id,
+            kind: ActionKind::Bind { pod: pod.clone(), node: "n1".into(), queue: "default".into() },
+        };
         self.to_bind.drain(..).map(bind).collect()
     }
 
@@ -89,12 +91,22 @@ impl House {
         let health = Arc::new(Health::default());
         let executors = Arc::new(Executors::new(Arc::clone(&metrics)));
         let mut tasks = Tasks::default();
-        let settings =
-            ExecutorSettings { bind_concurrency: 4, bind_timeout: Duration::from_secs(1), instance: "test".to_owned() };
+        let settings = ExecutorSettings {
+            bind_concurrency: 4,
+            bind_timeout: Duration::from_secs(1),
+            instance: "test".to_owned(),
+        };
         executors.start(&mut tasks, &settings, &server.clients, Fence::open(), &outcomes_in);
         let told = Arc::clone(&machine.told);
         let inbox = Inbox { batches: batches_out, outcomes, questions: questions_out };
-        let driver = Driver::new(machine, Clock::start(), inbox, Arc::clone(&executors), metrics, Arc::clone(&health));
+        let driver = Driver::new(
+            machine,
+            Clock::start(),
+            inbox,
+            Arc::clone(&executors),
+            metrics,
+            Arc::clone(&health),
+        );
         let ending = Ending::default();
         let driver = tokio::spawn(driver.run(ending.clone()));
         House { batches, questions, told, executors, health, ending, driver, _tasks: tasks }
@@ -120,7 +132,10 @@ impl House {
 #[tokio::test]
 async fn an_action_is_carried_out_and_its_outcome_told() {
     let server = Server::start().await;
-    server.put("/api/v1/namespaces/ns/pods/p", serde_json::json!({ "metadata": { "uid": "u1" }, "spec": {} }));
+    server.put(
+        "/api/v1/namespaces/ns/pods/p",
+        serde_json::json!({ "metadata": { "uid": "u1" }, "spec": {} }),
+    );
     let house = House::build(&server);
     house.batches.send(vec![Event::Synced]).await.unwrap();
     let bound = format!("{:?}", Event::Done(1, Outcome::Bind(BindOutcome::Bound)));

@@ -1,5 +1,5 @@
-//! What the API server answered about the same objects in both encodings. `UPDATE_GOLDEN=1 cargo test --test cluster encodings`
-//! asks a real one anew.
+//! What the API server answered about the same objects in both encodings.
+//! `UPDATE_GOLDEN=1 cargo test --test cluster encodings` asks a real one anew.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -19,7 +19,8 @@ use fluxqueue_workload::{Pod, ShapeInterner};
 /// The objects in the streamed list of a watch.
 fn from_json<K: DeserializeOwned>(answer: &str) -> Vec<K> {
     let events = answer.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-    let objects = events.filter(|event| event["type"] == "ADDED").map(|mut event| event["object"].take());
+    let objects =
+        events.filter(|event| event["type"] == "ADDED").map(|mut event| event["object"].take());
     objects.map(|object| serde_json::from_value(object).unwrap()).collect()
 }
 
@@ -50,15 +51,27 @@ fn pods_read_the_same_from_both() {
     let constraints = &rich.shape.constraints;
     assert_eq!(rich.unsupported.len(), 1, "{:?}", rich.unsupported);
     assert_eq!((constraints.preferred_pods.len(), constraints.preferred_spreads.len()), (2, 1));
-    assert_eq!((constraints.repels.len(), constraints.tolerations.len(), constraints.host_ports.len()), (3, 3, 2));
+    assert_eq!(
+        (constraints.repels.len(), constraints.tolerations.len(), constraints.host_ports.len()),
+        (3, 3, 2)
+    );
     assert_eq!((constraints.disks.len(), rich.claims.len()), (7, 2));
     assert_eq!((constraints.near.len(), constraints.spreads.len()), (1, 2));
     let all_said = &constraints.spreads[1];
     assert_eq!((all_said.max_skew, all_said.min_domains), (2, 3));
     assert_eq!((all_said.honors_affinity, all_said.honors_taints), (false, true));
-    assert_eq!(all_said.pods.labels.as_ref().map(Vec::len), Some(2), "matchLabelKeys are in the selector");
+    assert_eq!(
+        all_said.pods.labels.as_ref().map(Vec::len),
+        Some(2),
+        "matchLabelKeys are in the selector"
+    );
     assert_eq!(constraints.required.as_ref().map(Vec::len), Some(2));
-    assert!(rich.owner.is_some() && rich.group.is_some() && rich.started.is_some() && rich.ended.is_some());
+    assert!(
+        rich.owner.is_some()
+            && rich.group.is_some()
+            && rich.started.is_some()
+            && rich.ended.is_some()
+    );
     assert!(binary.iter().any(|pod| pod.deleting));
 }
 
@@ -89,7 +102,8 @@ const MAPS: [&str; 9] = [
     "requests",
 ];
 
-/// All that was read is in the whole object, with the same value. `paths` gets the fields that have one.
+/// All that was read is in the whole object, with the same value. `paths` gets the fields that have
+/// one.
 fn compare(read: &Value, whole: &Value, path: &str, paths: &mut BTreeSet<String>) {
     match read {
         Value::Object(fields) => {
@@ -139,18 +153,28 @@ fn without_kind<K: Serialize>(object: &K) -> Value {
     object
 }
 
-/// The answers have a value for each field that is read, but for three that this API server does not take without a feature
-/// gate: schedulingGroup of a pod's spec, allocatedResources and resources of its status.
+/// The answers have a value for each field that is read, but for three that this API server does
+/// not take without a feature gate: schedulingGroup of a pod's spec, allocatedResources and
+/// resources of its status.
 #[test]
 fn every_field_is_read_from_where_it_is() {
-    let pods = fields_of(include_bytes!("answers/pods.protobuf"), protobuf::pod, include_str!("answers/pods.json"));
-    let nodes = fields_of(include_bytes!("answers/nodes.protobuf"), protobuf::node, include_str!("answers/nodes.json"));
+    let pods = fields_of(
+        include_bytes!("answers/pods.protobuf"),
+        protobuf::pod,
+        include_str!("answers/pods.json"),
+    );
+    let nodes = fields_of(
+        include_bytes!("answers/nodes.protobuf"),
+        protobuf::node,
+        include_str!("answers/nodes.json"),
+    );
     // Of a pointer, false is a value.
     let objects = from_protobuf(include_bytes!("answers/pods.protobuf"), protobuf::pod);
     assert!(objects.iter().any(|pod| pod.0.spec.as_ref().unwrap().host_users == Some(false)));
     let fields = format!("pods\n{pods}nodes\n{nodes}");
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("scheduler/kube/tests/answers/fields.txt");
+        let path =
+            Path::new(env!("CARGO_MANIFEST_DIR")).join("scheduler/kube/tests/answers/fields.txt");
         std::fs::write(path, &fields).unwrap();
     } else {
         assert_eq!(fields, include_str!("answers/fields.txt"));
@@ -164,7 +188,8 @@ fn half_an_object_is_no_object() {
     let News::There(object) = read_frame(frame).unwrap() else { panic!("an object comes first") };
     let mut broken = 0;
     for length in 1..object.len() {
-        // Where a field ends by chance, what is left is an object without the others: only a frame says how long it is.
+        // Where a field ends by chance, what is left is an object without the others: only a frame
+        // says how long it is.
         broken += usize::from(protobuf::pod(Bytes::copy_from_slice(&object[..length])).is_err());
     }
     assert!(broken > object.len() * 9 / 10, "{broken} of {}", object.len());

@@ -63,7 +63,8 @@ async fn a_series_whose_event_the_server_has_forgotten_begins_again() {
     let metrics = Arc::new(Metrics::new("0", "0"));
     let announcer = Announcer::new(server.writes(), Arc::clone(&metrics), "host_1".to_owned());
     announcer.announce(&note("a")).await;
-    let path = format!("{}/{}", "/apis/events.k8s.io/v1/namespaces/ns/events", name_of_last(&server));
+    let path =
+        format!("{}/{}", "/apis/events.k8s.io/v1/namespaces/ns/events", name_of_last(&server));
     announcer.age_by_a_series_interval();
     announcer.announce(&note("a")).await;
     let patch = server.seen("PATCH").pop().unwrap();

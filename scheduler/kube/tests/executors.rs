@@ -42,8 +42,11 @@ impl House {
         server.put(JOB, json!({ "metadata": { "name": "j", "namespace": "ns", "uid": "u1" } }));
         let (outcomes_in, outcomes) = mpsc::channel(8);
         let (executors, mut tasks) = (executors(), Tasks::default());
-        let settings =
-            ExecutorSettings { bind_concurrency: 1, bind_timeout: Duration::from_secs(1), instance: "test".to_owned() };
+        let settings = ExecutorSettings {
+            bind_concurrency: 1,
+            bind_timeout: Duration::from_secs(1),
+            instance: "test".to_owned(),
+        };
         executors.start(&mut tasks, &settings, &server.clients, Fence::open(), &outcomes_in);
         House { executors, outcomes, _tasks: tasks }
     }
@@ -64,7 +67,8 @@ fn an_urgent_status_takes_the_place_of_a_trailing_one_that_waits() {
     let queued = executors.write(status(3, "u1", 2), Urgency::Urgent);
     assert_eq!((queued.replaced, queued.refused), (Some(1), None));
     assert_eq!((waiting(&executors, "trailing"), waiting(&executors, "urgent")), (1, 1));
-    // The next trailing one may be queued again, and is not what the urgent one before it waits for.
+    // The next trailing one may be queued again, and is not what the urgent one before it waits
+    // for.
     assert_eq!(executors.write(status(4, "u1", 3), Urgency::Trailing).replaced, None);
     assert_eq!(executors.write(status(5, "u3", 2), Urgency::Urgent).replaced, None);
 }

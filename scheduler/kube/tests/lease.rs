@@ -86,8 +86,12 @@ async fn a_lease_in_other_hands_is_lost() {
     let mut taken = server.object(LEASE).unwrap();
     taken["spec"]["holderIdentity"] = json!("b");
     server.put(LEASE, taken);
-    let lost = tokio::time::timeout(Duration::from_secs(2), leadership.keep(&|_| None)).await.unwrap();
-    assert!(!leadership.fence.holds(), "it knows, so it need not wait until the renewals are overdue");
+    let lost =
+        tokio::time::timeout(Duration::from_secs(2), leadership.keep(&|_| None)).await.unwrap();
+    assert!(
+        !leadership.fence.holds(),
+        "it knows, so it need not wait until the renewals are overdue"
+    );
     assert!(matches!(lost, LeaseLost::Taken { holder, .. } if holder == "b"));
 }
 
@@ -96,7 +100,11 @@ async fn a_renewal_whose_answer_was_lost_is_no_loss() {
     let server = Server::start().await;
     let mut leadership = acquire(&server, "a").await;
     server.script("PUT", Script::DoAndRefuse(500, "InternalError"));
-    assert!(tokio::time::timeout(Duration::from_millis(1200), leadership.keep(&|_| None)).await.is_err());
+    assert!(
+        tokio::time::timeout(Duration::from_millis(1200), leadership.keep(&|_| None))
+            .await
+            .is_err()
+    );
     assert!(leadership.fence.holds());
 }
 
@@ -109,7 +117,8 @@ async fn a_leader_that_cannot_renew_gives_up_in_time() {
         server.script("PUT", Script::Stall(Duration::from_secs(20)));
     }
     let begun = Instant::now();
-    let lost = tokio::time::timeout(Duration::from_secs(3), leadership.keep(&|_| None)).await.unwrap();
+    let lost =
+        tokio::time::timeout(Duration::from_secs(3), leadership.keep(&|_| None)).await.unwrap();
     assert!(matches!(lost, LeaseLost::Expired { .. }), "{lost}");
     assert!(begun.elapsed() < Duration::from_millis(1500), "{:?}", begun.elapsed());
     assert!(!fence.holds());
@@ -153,5 +162,7 @@ async fn a_process_that_cannot_lead_gives_the_lease_up() {
     assert!(!leadership.fence.holds() && since.elapsed() >= Duration::from_secs(1));
     assert_eq!(spec(&server)["holderIdentity"], "a", "its last write may still be under way");
     leadership.release_after_writes().await;
-    assert!(since.elapsed() >= Duration::from_millis(1300) && spec(&server)["holderIdentity"] == "");
+    assert!(
+        since.elapsed() >= Duration::from_millis(1300) && spec(&server)["holderIdentity"] == ""
+    );
 }

@@ -14,7 +14,10 @@ async fn who_may_look_is_what_the_api_server_says_and_is_asked_once() {
     let server = Server::start().await;
     let reviews = Reviews::new(server.clients.write.clone());
     for _ in 0..3 {
-        assert_eq!(reviews.judge("token-of-prometheus", &Deed::Get("/metrics")).await, Verdict::Allowed);
+        assert_eq!(
+            reviews.judge("token-of-prometheus", &Deed::Get("/metrics")).await,
+            Verdict::Allowed
+        );
     }
     assert_eq!(server.seen(TOKENS).len(), 1);
     let asked = server.seen(ACCESS).pop().unwrap().body;
@@ -34,7 +37,11 @@ async fn who_may_ask_about_an_object_is_who_may_create_it_there() {
     let fluxjobs = |namespace: &str| json!({ "group": "jobs.converged-computing.org", "resource": "fluxjobs", "namespace": namespace, "verb": "list" });
     let cases = [
         (Deed::Post("/what-if"), json!({ "path": "/what-if", "verb": "create" }), Value::Null),
-        (job, Value::Null, json!({ "group": "batch", "resource": "jobs", "namespace": "lab", "verb": "create" })),
+        (
+            job,
+            Value::Null,
+            json!({ "group": "batch", "resource": "jobs", "namespace": "lab", "verb": "create" }),
+        ),
         (Deed::ListFluxJobs(Some("lab".to_owned())), Value::Null, fluxjobs("lab")),
         (Deed::ListFluxJobs(None), Value::Null, fluxjobs("")),
     ];
@@ -70,13 +77,20 @@ async fn a_flood_of_unknown_tokens_leaves_known_ones_alone() {
         (unknown, begun.elapsed().as_secs())
     };
     let (asked, seconds) = flood().await;
-    assert!((9..=10 + 10 * usize::try_from(seconds).unwrap()).contains(&asked), "{asked} in {seconds} s");
+    assert!(
+        (9..=10 + 10 * usize::try_from(seconds).unwrap()).contains(&asked),
+        "{asked} in {seconds} s"
+    );
     // What was said of the known one counts no more; it is asked about although the budget for
     // others is spent.
     reviews.forget();
     assert_eq!(reviews.judge(known, &metrics).await, Verdict::Allowed);
-    assert_eq!(reviews.judge(known, &Deed::Get("/debug/state")).await, Verdict::Forbidden("prometheus".to_owned()));
-    let of_known = server.seen(TOKENS).into_iter().filter(|seen| seen.body["spec"]["token"] == known).count();
+    assert_eq!(
+        reviews.judge(known, &Deed::Get("/debug/state")).await,
+        Verdict::Forbidden("prometheus".to_owned())
+    );
+    let of_known =
+        server.seen(TOKENS).into_iter().filter(|seen| seen.body["spec"]["token"] == known).count();
     assert_eq!(of_known, 2);
 }
 
@@ -89,7 +103,8 @@ async fn few_questions_are_under_way_at_once() {
     }
     let tokens: Vec<String> = (0..8).map(|number| format!("unknown-{number}")).collect();
     let metrics = Deed::Get("/metrics");
-    let verdicts = futures::future::join_all(tokens.iter().map(|token| reviews.judge(token, &metrics))).await;
+    let verdicts =
+        futures::future::join_all(tokens.iter().map(|token| reviews.judge(token, &metrics))).await;
     let too_many = verdicts.iter().filter(|verdict| **verdict == Verdict::TooMany).count();
     assert_eq!((too_many, server.seen(TOKENS).len()), (4, 4));
 }
@@ -114,9 +129,18 @@ async fn nobody_is_let_in_because_nobody_could_be_asked() {
     let reviews = Reviews::new(server.clients.write.clone());
     server.script(TOKENS, Script::Refuse(403, "Forbidden"));
     let verdict = reviews.judge("token-of-prometheus", &Deed::Get("/metrics")).await;
-    assert!(matches!(&verdict, Verdict::NoAnswer(why) if why.contains("as scripted")), "{verdict:?}");
+    assert!(
+        matches!(&verdict, Verdict::NoAnswer(why) if why.contains("as scripted")),
+        "{verdict:?}"
+    );
     server.script(ACCESS, Script::Refuse(500, "InternalError"));
-    assert!(matches!(reviews.judge("token-of-prometheus", &Deed::Get("/metrics")).await, Verdict::NoAnswer(_)));
+    assert!(matches!(
+        reviews.judge("token-of-prometheus", &Deed::Get("/metrics")).await,
+        Verdict::NoAnswer(_)
+    ));
     // That is not remembered.
-    assert_eq!(reviews.judge("token-of-prometheus", &Deed::Get("/metrics")).await, Verdict::Allowed);
+    assert_eq!(
+        reviews.judge("token-of-prometheus", &Deed::Get("/metrics")).await,
+        Verdict::Allowed
+    );
 }

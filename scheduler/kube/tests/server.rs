@@ -1,7 +1,9 @@
-//! An API server for tests, in this process and on loopback: objects by path, watches, and scripted misbehaviour.
+//! An API server for tests, in this process and on loopback: objects by path, watches, and scripted
+//! misbehaviour.
 //!
-//! It knows as much of Kubernetes as the shell relies on: resource versions, preconditions, Bindings, the patches that the
-//! shell sends, and the codes of errors. What it refuses and how was tried on a real API server (1.36).
+//! It knows as much of Kubernetes as the shell relies on: resource versions, preconditions,
+//! Bindings, the patches that the shell sends, and the codes of errors. What it refuses and how was
+//! tried on a real API server (1.36).
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
@@ -28,8 +30,7 @@ pub(super) const DEFINITION: &str =
     "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/fluxjobs.jobs.converged-computing.org";
 
 /// The CustomResourceDefinition of FluxQueues.
-pub(super) const QUEUE_DEFINITION: &str =
-    "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/fluxqueues.jobs.converged-computing.org";
+pub(super) const QUEUE_DEFINITION: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/fluxqueues.jobs.converged-computing.org";
 
 /// What the server does with a request instead of serving it.
 #[derive(Debug, Clone)]
@@ -84,7 +85,8 @@ pub(super) struct Server {
 impl Server {
     pub(super) async fn start() -> Self {
         let definitions = [(DEFINITION, FluxJob::crd()), (QUEUE_DEFINITION, FluxQueue::crd())];
-        let definitions = definitions.map(|(path, crd)| (path.to_owned(), serde_json::to_value(crd).unwrap()));
+        let definitions =
+            definitions.map(|(path, crd)| (path.to_owned(), serde_json::to_value(crd).unwrap()));
         let objects = BTreeMap::from(definitions);
         let store = Arc::new(Mutex::new(Store { objects, ..Store::default() }));
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -155,18 +157,33 @@ impl Server {
     }
 
     pub(super) fn watchers(&self, collection: &str) -> usize {
-        self.store.lock().unwrap().watchers.iter().filter(|watcher| watcher.collection == collection).count()
+        self.store
+            .lock()
+            .unwrap()
+            .watchers
+            .iter()
+            .filter(|watcher| watcher.collection == collection)
+            .count()
     }
 
     pub(super) fn protobuf_watchers(&self, collection: &str) -> usize {
         let store = self.store.lock().unwrap();
-        store.watchers.iter().filter(|watcher| watcher.collection == collection && watcher.protobuf).count()
+        store
+            .watchers
+            .iter()
+            .filter(|watcher| watcher.collection == collection && watcher.protobuf)
+            .count()
     }
 
     /// Requests so far whose "METHOD path" contains `pattern`.
     pub(super) fn seen(&self, pattern: &str) -> Vec<Seen> {
         let store = self.store.lock().unwrap();
-        store.seen.iter().filter(|seen| format!("{} {}", seen.method, seen.path).contains(pattern)).cloned().collect()
+        store
+            .seen
+            .iter()
+            .filter(|seen| format!("{} {}", seen.method, seen.path).contains(pattern))
+            .cloned()
+            .collect()
     }
 }
 
@@ -192,9 +209,18 @@ async fn answer(State(store): State<Arc<Mutex<Store>>>, request: Request) -> Res
     let script = {
         let mut store = store.lock().unwrap();
         if protobuf && !store.speaks_protobuf {
-            return refusal(406, "NotAcceptable", "only the following media types are accepted: application/json");
+            return refusal(
+                406,
+                "NotAcceptable",
+                "only the following media types are accepted: application/json",
+            );
         }
-        let seen = Seen { method: parts.method.clone(), path: path.clone(), query: query.clone(), body: body.clone() };
+        let seen = Seen {
+            method: parts.method.clone(),
+            path: path.clone(),
+            query: query.clone(),
+            body: body.clone(),
+        };
         store.seen.push(seen);
         let at = store.scripts.iter().position(|(pattern, _)| line.contains(pattern.as_str()));
         at.and_then(|at| store.scripts.remove(at)).map(|(_, script)| script)
@@ -211,7 +237,14 @@ async fn answer(State(store): State<Arc<Mutex<Store>>>, request: Request) -> Res
     serve(&mut store.lock().unwrap(), &parts.method, &path, &query, body, protobuf)
 }
 
-fn serve(store: &mut Store, method: &Method, path: &str, query: &str, body: Value, protobuf: bool) -> Response {
+fn serve(
+    store: &mut Store,
+    method: &Method,
+    path: &str,
+    query: &str,
+    body: Value,
+    protobuf: bool,
+) -> Response {
     match *method {
         Method::GET if path == "/version" => store.version(),
         Method::GET if query.contains("watch=true") => {
@@ -222,7 +255,9 @@ fn serve(store: &mut Store, method: &Method, path: &str, query: &str, body: Valu
             Some(object) => reply(200, object),
             None => not_found(),
         },
-        Method::POST if path.ends_with("/binding") => store.bind(path.trim_end_matches("/binding"), &body),
+        Method::POST if path.ends_with("/binding") => {
+            store.bind(path.trim_end_matches("/binding"), &body)
+        }
         Method::POST if path.ends_with("reviews") => reply(201, &reviewed(&body)),
         Method::POST => store.create(path, body),
         Method::PUT => store.replace(path, body),
@@ -269,7 +304,8 @@ impl Store {
 
     /// Tells the watchers of the kind in all namespaces.
     fn tell(&mut self, path: &str, what: &str, object: &Value) {
-        self.watchers.retain(|watcher| !belongs(path, &watcher.collection) || watcher.tell(what, object));
+        self.watchers
+            .retain(|watcher| !belongs(path, &watcher.collection) || watcher.tell(what, object));
     }
 
     fn watch(&mut self, path: &str, with_list: bool, protobuf: bool) -> Response {
@@ -286,7 +322,11 @@ impl Store {
         }
         self.watchers.push(watcher);
         let lines = futures::stream::poll_fn(move |context| receiver.poll_recv(context));
-        let encoding = if protobuf { format!("{PROTOBUF};stream=watch") } else { "application/json".to_owned() };
+        let encoding = if protobuf {
+            format!("{PROTOBUF};stream=watch")
+        } else {
+            "application/json".to_owned()
+        };
         ([(header::CONTENT_TYPE, encoding)], Body::from_stream(lines)).into_response()
     }
 
@@ -297,8 +337,12 @@ impl Store {
     }
 
     fn list(&self, path: &str) -> Response {
-        let items: Vec<&Value> =
-            self.objects.iter().filter(|(at, _)| belongs(at, path)).map(|(_, object)| object).collect();
+        let items: Vec<&Value> = self
+            .objects
+            .iter()
+            .filter(|(at, _)| belongs(at, path))
+            .map(|(_, object)| object)
+            .collect();
         let version = self.version.max(1).to_string();
         reply(
             200,
@@ -329,7 +373,8 @@ impl Store {
         reply(200, &self.objects[path])
     }
 
-    /// As the real server: a status is applied to a FluxJob, a patch is merged into a Job, and strategically into a pod.
+    /// As the real server: a status is applied to a FluxJob, a patch is merged into a Job, and
+    /// strategically into a pod.
     fn patch(&mut self, path: &str, query: &str, body: &Value) -> Response {
         let Some(known) = self.objects.get(path) else { return not_found() };
         let patched = if query.contains("fieldManager=") {
@@ -355,7 +400,11 @@ impl Store {
         for (field, name) in [("uid", "UID"), ("resourceVersion", "ResourceVersion")] {
             let expected = &body["preconditions"][field];
             if !expected.is_null() && *expected != metadata[field] {
-                return refusal(409, "Conflict", &format!("the {name} in the precondition does not match"));
+                return refusal(
+                    409,
+                    "Conflict",
+                    &format!("the {name} in the precondition does not match"),
+                );
             }
         }
         self.remove(path);
@@ -376,7 +425,10 @@ impl Store {
         } else {
             pod["spec"]["nodeName"] = binding["target"]["name"].clone();
             self.put(path, pod);
-            return reply(201, &json!({ "kind": "Status", "apiVersion": "v1", "status": "Success", "code": 201 }));
+            return reply(
+                201,
+                &json!({ "kind": "Status", "apiVersion": "v1", "status": "Success", "code": 201 }),
+            );
         };
         refusal(409, "Conflict", refused)
     }
@@ -400,12 +452,19 @@ fn reviewed(review: &Value) -> Value {
 /// Code, reason and message of a refusal.
 type Refused = (u16, &'static str, &'static str);
 
-/// There is one field manager, which owns all of the status but the conditions that it never applied: those with a slash.
+/// There is one field manager, which owns all of the status but the conditions that it never
+/// applied: those with a slash.
 fn status_applied(known: &Value, config: &Value) -> Result<Value, Refused> {
     same_identity(known, config)?;
     let mut object = known.clone();
-    let of_others = |condition: &Value| condition["type"].as_str().is_some_and(|type_| type_.contains('/'));
-    let others = known["status"]["conditions"].as_array().into_iter().flatten().filter(|it| of_others(it)).cloned();
+    let of_others =
+        |condition: &Value| condition["type"].as_str().is_some_and(|type_| type_.contains('/'));
+    let others = known["status"]["conditions"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter(|it| of_others(it))
+        .cloned();
     let ours = config["status"]["conditions"].as_array().into_iter().flatten().cloned();
     let conditions: Vec<Value> = others.chain(ours).collect();
     object["status"] = config["status"].clone();
@@ -423,7 +482,8 @@ fn merged(known: &Value, patch: &Value) -> Result<Value, Refused> {
     Ok(object)
 }
 
-/// The two lists that are patched are merged by their keys, and a field is set; of the metadata only preconditions are sent.
+/// The two lists that are patched are merged by their keys, and a field is set; of the metadata
+/// only preconditions are sent.
 fn strategically_merged(known: &Value, patch: &Value) -> Result<Value, Refused> {
     same_identity(known, patch)?;
     let mut object = known.clone();
@@ -451,7 +511,11 @@ fn strategically_merged(known: &Value, patch: &Value) -> Result<Value, Refused> 
 fn same_identity(known: &Value, sent: &Value) -> Result<(), Refused> {
     let version = &sent["metadata"]["resourceVersion"];
     if !version.is_null() && *version != known["metadata"]["resourceVersion"] {
-        return Err((409, "Conflict", "the object has been modified; please apply your changes to the latest version"));
+        return Err((
+            409,
+            "Conflict",
+            "the object has been modified; please apply your changes to the latest version",
+        ));
     }
     let uid = &sent["metadata"]["uid"];
     if !uid.is_null() && *uid != known["metadata"]["uid"] {
@@ -465,7 +529,8 @@ fn belongs(object: &str, collection: &str) -> bool {
     let Some((parent, _)) = object.rsplit_once('/') else { return false };
     let Some((group, plural)) = collection.rsplit_once('/') else { return false };
     parent == collection
-        || (parent.starts_with(&format!("{group}/namespaces/")) && parent.ends_with(&format!("/{plural}")))
+        || (parent.starts_with(&format!("{group}/namespaces/"))
+            && parent.ends_with(&format!("/{plural}")))
 }
 
 impl Watcher {

@@ -42,7 +42,10 @@ impl Machine for Eager {
                 self.heard.lock().unwrap().push("synced".to_owned());
             }
             Event::ClockOffset(micros) => {
-                self.heard.lock().unwrap().push(format!("clock {}", (micros + 500_000) / 60_000_000));
+                self.heard
+                    .lock()
+                    .unwrap()
+                    .push(format!("clock {}", (micros + 500_000) / 60_000_000));
             }
             Event::Pod(pod) if pod.node.is_none() => self.waiting.push(pod.id.clone()),
             _ => {}
@@ -95,7 +98,8 @@ impl Process {
     }
 
     fn around(machine: Eager, server: &Server, name: &str) -> Self {
-        let kubeconfig = std::env::temp_dir().join(format!("fluxqueue-shell-{}-{name}", std::process::id()));
+        let kubeconfig =
+            std::env::temp_dir().join(format!("fluxqueue-shell-{}-{name}", std::process::id()));
         let file = json!({ "apiVersion": "v1", "kind": "Config", "current-context": "c",
             "clusters": [{ "name": "c", "cluster": { "server": server.url } }],
             "contexts": [{ "name": "c", "context": { "cluster": "c", "user": "" } }], "users": [] });
@@ -135,7 +139,10 @@ impl Process {
     }
 
     async fn ended(&mut self) -> Result<(), ShellError> {
-        tokio::time::timeout(Duration::from_secs(5), &mut self.done).await.expect("the process ends").unwrap()
+        tokio::time::timeout(Duration::from_secs(5), &mut self.done)
+            .await
+            .expect("the process ends")
+            .unwrap()
     }
 }
 
@@ -185,7 +192,11 @@ async fn the_lease_is_kept_while_a_decision_is_being_made() {
     let server = Server::start().await;
     put_pod(&server);
     let deciding = Arc::new(AtomicBool::new(false));
-    let slow = Eager { ponders: Duration::from_millis(700), deciding: Arc::clone(&deciding), ..Eager::default() };
+    let slow = Eager {
+        ponders: Duration::from_millis(700),
+        deciding: Arc::clone(&deciding),
+        ..Eager::default()
+    };
     let mut process = Process::around(slow, &server, "ponders");
     eventually("a decision", || deciding.load(Ordering::SeqCst)).await;
     process.end.cancel();
@@ -211,9 +222,10 @@ async fn the_core_knows_the_servers_clock_before_it_decides() {
 
 #[tokio::test]
 async fn nobody_leads_while_a_kind_is_defined_by_an_older_release_or_not_at_all() {
-    for (definition, field) in
-        [(DEFINITION, "/status/properties/placement"), (QUEUE_DEFINITION, "/spec/properties/stopPolicy")]
-    {
+    for (definition, field) in [
+        (DEFINITION, "/status/properties/placement"),
+        (QUEUE_DEFINITION, "/spec/properties/stopPolicy"),
+    ] {
         let server = Server::start().await;
         let current = server.object(definition).unwrap();
         server.silently(|objects| drop(objects.remove(definition)));
@@ -221,7 +233,9 @@ async fn nobody_leads_while_a_kind_is_defined_by_an_older_release_or_not_at_all(
         eventually("a look", || !server.seen(definition).is_empty()).await;
         let mut older = current.clone();
         let (parent, name) = field.rsplit_once('/').unwrap();
-        let fields = older.pointer_mut(&format!("/spec/versions/0/schema/openAPIV3Schema/properties{parent}")).unwrap();
+        let fields = older
+            .pointer_mut(&format!("/spec/versions/0/schema/openAPIV3Schema/properties{parent}"))
+            .unwrap();
         assert!(fields.as_object_mut().unwrap().remove(name).is_some(), "{field}");
         server.put(definition, older);
         let looks = server.seen(definition).len();
@@ -260,7 +274,8 @@ async fn a_lost_lease_ends_the_process_with_an_error() {
 async fn a_leader_whose_writes_have_no_answer_gives_the_lease_up() {
     let server = Server::start().await;
     put_pod(&server);
-    let pods: Vec<String> = (0..6).map(|number| format!("/api/v1/namespaces/ns/pods/p{number}")).collect();
+    let pods: Vec<String> =
+        (0..6).map(|number| format!("/api/v1/namespaces/ns/pods/p{number}")).collect();
     for _ in 0..20 {
         server.script("/binding", Script::Stall(Duration::from_secs(20)));
     }
@@ -272,6 +287,10 @@ async fn a_leader_whose_writes_have_no_answer_gives_the_lease_up() {
     }
     let ended = first.ended().await;
     let Err(ShellError::Lost(lost)) = ended else { panic!("{ended:?}") };
-    assert!(lost.to_string().contains("is given up: no write was answered for 1 s: no answer within 800 ms"), "{lost}");
+    assert!(
+        lost.to_string()
+            .contains("is given up: no write was answered for 1 s: no answer within 800 ms"),
+        "{lost}"
+    );
     assert_eq!(server.object(LEASE).unwrap()["spec"]["holderIdentity"], "");
 }

@@ -19,10 +19,16 @@ async fn records_trickle_while_bindings_are_under_way_and_flow_afterwards() {
     bindings.push(binding()).unwrap();
     let asked = Instant::now();
     wait_for_turn(0, &queue, &bindings).await;
-    assert!(asked.elapsed() >= TRICKLE_EVERY, "the first worker goes on, slowly, while Bindings are under way");
+    assert!(
+        asked.elapsed() >= TRICKLE_EVERY,
+        "the first worker goes on, slowly, while Bindings are under way"
+    );
     assert!(tokio::time::timeout(SOON, wait_for_turn(1, &queue, &bindings)).await.is_err());
     let taken = bindings.pop().await.unwrap();
-    assert!(tokio::time::timeout(SOON, wait_for_turn(1, &queue, &bindings)).await.is_err(), "one is still in flight");
+    assert!(
+        tokio::time::timeout(SOON, wait_for_turn(1, &queue, &bindings)).await.is_err(),
+        "one is still in flight"
+    );
     let waiting = wait_for_turn(1, &queue, &bindings);
     let ends = async {
         tokio::time::sleep(SOON).await;

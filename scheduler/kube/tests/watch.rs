@@ -50,7 +50,9 @@ impl Listener {
     /// The next events, as short texts.
     async fn next(&mut self) -> String {
         while self.pending.is_empty() {
-            let batch = tokio::time::timeout(Duration::from_secs(5), self.batches.recv()).await.expect("an event");
+            let batch = tokio::time::timeout(Duration::from_secs(5), self.batches.recv())
+                .await
+                .expect("an event");
             self.pending.extend(batch.expect("the watch goes on").iter().map(short));
         }
         self.pending.remove(0)
@@ -73,7 +75,9 @@ fn short(event: &Event) -> String {
     match event {
         Event::Node(node) => format!("+{}/{}", node.name, node.uid),
         Event::NodeGone(name, uid) => format!("-{name}/{uid}"),
-        Event::FluxJob(job) => format!("+{} {:?}", job.metadata.name.as_deref().unwrap(), job.spec.workload_ref.kind),
+        Event::FluxJob(job) => {
+            format!("+{} {:?}", job.metadata.name.as_deref().unwrap(), job.spec.workload_ref.kind)
+        }
         Event::FluxJobGone(job) => format!("-{}", job.key.name),
         Event::Synced => "synced".to_owned(),
         other => panic!("unexpected {other:?}"),
@@ -108,7 +112,9 @@ async fn a_closed_watch_is_resumed() {
         server.put("/api/v1/nodes/a", node("a", "1"));
         nodes.expect(&["+a/1"]).await;
         let asked = server.seen("GET /api/v1/nodes");
-        let lists = |seen: &&Seen| !seen.query.contains("watch=true") || seen.query.contains("sendInitialEvents=true");
+        let lists = |seen: &&Seen| {
+            !seen.query.contains("watch=true") || seen.query.contains("sendInitialEvents=true")
+        };
         assert_eq!(asked.iter().filter(lists).count(), 1);
     }
 }
@@ -120,7 +126,10 @@ async fn a_streamed_list_is_not_of_the_past() {
         nodes.expect(&["synced"]).await;
         let asked = server.seen("GET /api/v1/nodes");
         let query: Vec<&str> = asked[0].query.split('&').collect();
-        assert!(query.contains(&"sendInitialEvents=true") && query.contains(&"resourceVersionMatch=NotOlderThan"));
+        assert!(
+            query.contains(&"sendInitialEvents=true")
+                && query.contains(&"resourceVersionMatch=NotOlderThan")
+        );
         assert!(!query.iter().any(|part| part.starts_with("resourceVersion=")), "{query:?}");
     }
 }
@@ -182,7 +191,9 @@ async fn lists_survive_a_server_that_refuses() {
 #[tokio::test]
 async fn a_fluxjob_that_cannot_be_read_does_not_end_the_watch() {
     let server = Server::start().await;
-    let path = |name: &str| format!("/apis/jobs.converged-computing.org/v1alpha1/namespaces/ns/fluxjobs/{name}");
+    let path = |name: &str| {
+        format!("/apis/jobs.converged-computing.org/v1alpha1/namespaces/ns/fluxjobs/{name}")
+    };
     let job = |name: &str, kind: Value| {
         let spec = json!({ "workloadRef": { "kind": kind, "name": "w", "uid": "u" } });
         json!({ "metadata": { "name": name, "namespace": "ns", "uid": name }, "spec": spec })

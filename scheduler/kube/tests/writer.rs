@@ -21,7 +21,12 @@ fn writer(server: &Server) -> Writer {
 
 fn writer_behind(server: &Server, fence: Fence) -> Writer {
     let metrics = Arc::new(Metrics::new("0", "0"));
-    Writer { outcomes: mpsc::channel(8).0, client: server.fenced(fence), metrics, trailing: Arc::default() }
+    Writer {
+        outcomes: mpsc::channel(8).0,
+        client: server.fenced(fence),
+        metrics,
+        trailing: Arc::default(),
+    }
 }
 
 /// The version of an object as the server has it.
@@ -43,7 +48,8 @@ fn job() -> Box<FluxJob> {
 #[tokio::test]
 async fn a_created_job_comes_back_as_stored() {
     let server = Server::start().await;
-    let WriteOutcome::Written(Some(stored)) = writer(&server).write(&Write::Create(job())).await else {
+    let WriteOutcome::Written(Some(stored)) = writer(&server).write(&Write::Create(job())).await
+    else {
         panic!("not written")
     };
     assert!(stored.metadata.uid.is_some());
@@ -71,7 +77,10 @@ async fn a_status_is_applied_only_to_the_object_that_was_meant() {
     let outcome = writer(&server).write(&Write::Status(id("u1"), None, status.clone())).await;
     assert!(matches!(outcome, WriteOutcome::Invalid(_)), "{outcome:?}");
     server.remove(JOB);
-    assert!(matches!(writer(&server).write(&Write::Status(id("u1"), None, status)).await, WriteOutcome::Gone));
+    assert!(matches!(
+        writer(&server).write(&Write::Status(id("u1"), None, status)).await,
+        WriteOutcome::Gone
+    ));
 }
 
 #[tokio::test]
@@ -83,7 +92,10 @@ async fn the_status_of_a_queue_is_applied_to_the_queue_that_was_meant() {
     let write = |uid: &str| Write::QueueStatus("gpu".into(), uid.into(), status.clone());
     assert!(matches!(writer(&server).write(&write("u1")).await, WriteOutcome::Written(None)));
     let sent = server.seen("PATCH").pop().unwrap();
-    assert_eq!((sent.path, &*sent.query), (format!("{QUEUE}/status"), "fieldManager=fluxqueue&force=true"));
+    assert_eq!(
+        (sent.path, &*sent.query),
+        (format!("{QUEUE}/status"), "fieldManager=fluxqueue&force=true")
+    );
     assert_eq!(
         (&sent.body["kind"], &sent.body["metadata"]),
         (&json!("FluxQueue"), &json!({ "name": "gpu", "uid": "u1" }))
@@ -102,22 +114,35 @@ async fn conditions_of_others_stay_and_what_we_say_no_longer_goes() {
     whole["status"] = json!({ "bound": 1, "total": 2, "position": 7, "conditions": [billed] });
     server.put(JOB, whole);
     let status = Arc::new(FluxJobStatus { bound: 2, ..FluxJobStatus::default() });
-    let outcome = writer(&server).write(&Write::Status(id("u1"), Some(version(&server, JOB)), status)).await;
+    let outcome =
+        writer(&server).write(&Write::Status(id("u1"), Some(version(&server, JOB)), status)).await;
     let WriteOutcome::Written(Some(stored)) = outcome else { panic!("{outcome:?}") };
     let status = stored.status.clone().unwrap();
     assert_eq!((status.bound, status.position), (2, None));
-    assert_eq!(status.conditions.iter().map(|it| &*it.type_).collect::<Vec<_>>(), ["example.com/Billed"]);
+    assert_eq!(
+        status.conditions.iter().map(|it| &*it.type_).collect::<Vec<_>>(),
+        ["example.com/Billed"]
+    );
 }
 
 #[tokio::test]
 async fn a_successor_of_the_same_name_is_not_deleted() {
     let server = Server::start().await;
     server.put(JOB, json!({ "metadata": { "name": "j", "namespace": "ns", "uid": "u2" } }));
-    assert!(matches!(writer(&server).write(&Write::Delete(id("u1"), None)).await, WriteOutcome::Gone));
+    assert!(matches!(
+        writer(&server).write(&Write::Delete(id("u1"), None)).await,
+        WriteOutcome::Gone
+    ));
     assert!(server.object(JOB).is_some());
-    assert!(matches!(writer(&server).write(&Write::Delete(id("u2"), None)).await, WriteOutcome::Written(None)));
+    assert!(matches!(
+        writer(&server).write(&Write::Delete(id("u2"), None)).await,
+        WriteOutcome::Written(None)
+    ));
     assert!(server.object(JOB).is_none());
-    assert!(matches!(writer(&server).write(&Write::Delete(id("u2"), None)).await, WriteOutcome::Gone));
+    assert!(matches!(
+        writer(&server).write(&Write::Delete(id("u2"), None)).await,
+        WriteOutcome::Gone
+    ));
 }
 
 #[tokio::test]
@@ -131,8 +156,14 @@ async fn pods_are_patched_by_uid() {
     assert!(matches!(writer(&server).write(&ungate("u0")).await, WriteOutcome::Gone));
     let sent = &server.seen("PATCH")[0];
     assert_eq!(sent.path, POD);
-    assert_eq!(sent.body["spec"]["schedulingGates"], json!([{ "$patch": "delete", "name": "fluxqueue" }]));
-    assert_eq!(server.object(POD).unwrap()["spec"]["schedulingGates"], json!([{ "name": "other" }]));
+    assert_eq!(
+        sent.body["spec"]["schedulingGates"],
+        json!([{ "$patch": "delete", "name": "fluxqueue" }])
+    );
+    assert_eq!(
+        server.object(POD).unwrap()["spec"]["schedulingGates"],
+        json!([{ "name": "other" }])
+    );
     let condition = |newly| Write::Unscheduled {
         pod: id("u1"),
         resource_version: None,
@@ -141,12 +172,19 @@ async fn pods_are_patched_by_uid() {
         newly,
     };
     for newly in [true, false] {
-        assert!(matches!(writer(&server).write(&condition(newly)).await, WriteOutcome::Written(None)));
+        assert!(matches!(
+            writer(&server).write(&condition(newly)).await,
+            WriteOutcome::Written(None)
+        ));
         let sent = server.seen("PATCH").pop().unwrap();
         assert_eq!(sent.path, format!("{POD}/status"));
         let condition = &sent.body["status"]["conditions"][0];
         assert_eq!(condition["reason"], "Unschedulable");
-        assert_eq!(condition.get("lastTransitionTime").is_some(), newly, "the server keeps it otherwise");
+        assert_eq!(
+            condition.get("lastTransitionTime").is_some(),
+            newly,
+            "the server keeps it otherwise"
+        );
     }
 }
 
@@ -155,9 +193,14 @@ async fn the_node_that_a_pod_is_meant_for_is_written_and_taken_away() {
     let server = Server::start().await;
     let metadata = json!({ "name": "j", "namespace": "ns", "uid": "u1" });
     server.put(POD, json!({ "metadata": metadata, "status": { "phase": "Pending" } }));
-    let nominate = |node: Option<&str>| Write::Nominate(id("u1"), Some(version(&server, POD)), node.map(Into::into));
+    let nominate = |node: Option<&str>| {
+        Write::Nominate(id("u1"), Some(version(&server, POD)), node.map(Into::into))
+    };
     for node in [Some("n1"), None] {
-        assert!(matches!(writer(&server).write(&nominate(node)).await, WriteOutcome::Written(None)));
+        assert!(matches!(
+            writer(&server).write(&nominate(node)).await,
+            WriteOutcome::Written(None)
+        ));
         assert_eq!(server.seen("PATCH").pop().unwrap().path, format!("{POD}/status"));
         let status = &server.object(POD).unwrap()["status"];
         assert_eq!(
@@ -179,7 +222,10 @@ async fn a_suspended_job_is_released_by_one_write_to_the_version_that_was_seen()
     assert!(matches!(writer(&server).write(&release).await, WriteOutcome::Written(None)));
     let released = server.object(SUSPENDED).unwrap();
     let annotations = json!({"a": "b", "fluxqueue/released-at": "1970-01-01T00:00:01.5Z"});
-    assert_eq!((&released["metadata"]["annotations"], &released["spec"]["suspend"]), (&annotations, &json!(false)));
+    assert_eq!(
+        (&released["metadata"]["annotations"], &released["spec"]["suspend"]),
+        (&annotations, &json!(false))
+    );
     // Whoever has changed it meanwhile is not overruled.
     assert!(matches!(writer(&server).write(&release).await, WriteOutcome::Conflict));
     let again = Write::SuspendJob(id("u1"), Some(version(&server, SUSPENDED)));
@@ -212,7 +258,9 @@ async fn a_write_decided_on_an_older_version_is_a_conflict_and_changes_nothing()
         message: "0/3 nodes are available".to_owned(),
         newly: true,
     };
-    let first = writer(&server).write(&Write::Status(id("u1"), Some(Arc::clone(&old_job)), status(2))).await;
+    let first = writer(&server)
+        .write(&Write::Status(id("u1"), Some(Arc::clone(&old_job)), status(2)))
+        .await;
     let WriteOutcome::Written(Some(stored)) = first else { panic!("{first:?}") };
     assert_eq!(stored.metadata.resource_version.as_deref(), Some(&*version(&server, JOB)));
     let first = writer(&server).write(&condition(Arc::clone(&old_pod))).await;
@@ -259,7 +307,10 @@ async fn nothing_is_written_once_the_fence_has_fallen() {
     ];
     for write in writes {
         let outcome = fallen.write(&write).await;
-        assert!(matches!(&outcome, WriteOutcome::Failed(why) if why == "not the leader any more"), "{outcome:?}");
+        assert!(
+            matches!(&outcome, WriteOutcome::Failed(why) if why == "not the leader any more"),
+            "{outcome:?}"
+        );
     }
     assert!(server.seen("").is_empty());
 }
@@ -274,7 +325,10 @@ async fn nothing_is_repeated_once_the_fence_has_fallen() {
     // Long enough for some attempts, and far from enough for all.
     let falling = writer_behind(&server, Fence::with_term(Duration::from_millis(150)));
     let outcome = falling.write(&Write::Delete(id("u1"), Some(version(&server, JOB)))).await;
-    assert!(matches!(&outcome, WriteOutcome::Failed(why) if why == "not the leader any more"), "{outcome:?}");
+    assert!(
+        matches!(&outcome, WriteOutcome::Failed(why) if why == "not the leader any more"),
+        "{outcome:?}"
+    );
     assert!(!server.seen("DELETE").is_empty());
     assert!(server.object(JOB).is_some());
 }

@@ -69,7 +69,10 @@ fn leader_beside(answers: usize, objects: Objects) -> Arc<Facts> {
             if let Question::Preview(to) = question {
                 let preview = core.preview(NOW).filter(|_| left > 0);
                 left = left.saturating_sub(1);
-                to.send(preview.map_or(Copied::TooSoon, |preview| Copied::Preview(Box::new(preview)))).unwrap();
+                to.send(
+                    preview.map_or(Copied::TooSoon, |preview| Copied::Preview(Box::new(preview))),
+                )
+                .unwrap();
             }
         }
     });
@@ -105,7 +108,10 @@ impl AdmissionSource for Objects {
         async { found.map_err(str::to_owned) }.boxed()
     }
 
-    fn runtime_class<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Option<RuntimeClass>, String>> {
+    fn runtime_class<'a>(
+        &'a self,
+        name: &'a str,
+    ) -> BoxFuture<'a, Result<Option<RuntimeClass>, String>> {
         let class = json!({"metadata": {"name": "heavy"}, "handler": "h", "overhead": {"podFixed": {"cpu": "2"}}});
         let found = (name == "heavy").then(|| serde_json::from_value(class).unwrap());
         async { Ok(found) }.boxed()
@@ -127,10 +133,17 @@ async fn post(facts: &Arc<Facts>, header: (&str, &str), body: &Value) -> (Status
     post_to(PATH, facts, header, body).await
 }
 
-async fn post_to(path: &str, facts: &Arc<Facts>, (name, value): (&str, &str), body: &Value) -> (StatusCode, String) {
-    let request = Request::post(path).header(name, value).body(Body::from(body.to_string())).unwrap();
+async fn post_to(
+    path: &str,
+    facts: &Arc<Facts>,
+    (name, value): (&str, &str),
+    body: &Value,
+) -> (StatusCode, String) {
+    let request =
+        Request::post(path).header(name, value).body(Body::from(body.to_string())).unwrap();
     let response = router(Arc::clone(facts)).oneshot(request).await.unwrap();
-    let (status, body) = (response.status(), to_bytes(response.into_body(), 1 << 20).await.unwrap());
+    let (status, body) =
+        (response.status(), to_bytes(response.into_body(), 1 << 20).await.unwrap());
     (status, String::from_utf8(body.to_vec()).unwrap())
 }
 
@@ -155,8 +168,11 @@ async fn who_may_create_it_there_is_answered_and_nobody_else() {
         assert_eq!(status.as_u16(), expected, "{header:?}: {text}");
         if expected == 403 {
             // That one may ask for nothing at all; this one not about that.
-            let may_not =
-                if header.1 == "poor" || header.1 == "Bearer poor" { "/what-if" } else { "jobs.batch in namespace" };
+            let may_not = if header.1 == "poor" || header.1 == "Bearer poor" {
+                "/what-if"
+            } else {
+                "jobs.batch in namespace"
+            };
             assert!(text.contains(&format!("may not create {may_not}")), "{text}");
         }
     }
@@ -184,16 +200,23 @@ async fn a_body_is_left_alone_until_its_sender_may_ask_and_there_is_room_for_it(
         looked_at.store(false, Ordering::SeqCst);
         let mut request = noting(length, &looked_at);
         if let Some(token) = token {
-            request.headers_mut().insert("authorization", format!("Bearer {token}").parse().unwrap());
+            request
+                .headers_mut()
+                .insert("authorization", format!("Bearer {token}").parse().unwrap());
         }
         let status = router(Arc::clone(&facts)).oneshot(request).await.unwrap().status();
         (status.as_u16(), looked_at.load(Ordering::SeqCst))
     };
-    for (token, expected) in [(None, 401), (Some("nonsense"), 401), (Some("poor"), 403), (Some("lost"), 503)] {
+    for (token, expected) in
+        [(None, 401), (Some("nonsense"), 401), (Some("poor"), 403), (Some("lost"), 503)]
+    {
         assert_eq!(ask(token, None).await, (expected, false), "{token:?}");
     }
     assert_eq!(ask(Some("good"), Some(BODY_BYTES + 1)).await, (413, false));
-    let taken = Arc::clone(&facts.places.0).acquire_many_owned(u32::try_from(PLACES).unwrap()).await.unwrap();
+    let taken = Arc::clone(&facts.places.0)
+        .acquire_many_owned(u32::try_from(PLACES).unwrap())
+        .await
+        .unwrap();
     assert_eq!(ask(Some("good"), None).await, (429, false));
     drop(taken);
     assert_eq!(ask(Some("good"), None).await, (400, true));
@@ -202,7 +225,8 @@ async fn a_body_is_left_alone_until_its_sender_may_ask_and_there_is_room_for_it(
 #[tokio::test(start_paused = true)]
 async fn a_body_that_does_not_arrive_gives_its_place_back() {
     let facts = leader(usize::MAX);
-    let silent = Body::from_stream(futures::stream::pending::<Result<axum::body::Bytes, std::io::Error>>());
+    let silent =
+        Body::from_stream(futures::stream::pending::<Result<axum::body::Bytes, std::io::Error>>());
     let request = Request::post(PATH).header(TOKEN.0, TOKEN.1).body(silent).unwrap();
     let answer = router(Arc::clone(&facts)).oneshot(request).await.unwrap();
     assert_eq!((answer.status().as_u16(), facts.places.0.available_permits()), (408, PLACES));
@@ -212,13 +236,17 @@ async fn a_body_that_does_not_arrive_gives_its_place_back() {
 async fn a_body_of_many_values_or_objects_is_refused() {
     let facts = leader(usize::MAX);
     let bomb = format!(r#"{{"items":[{}0]}}"#, r#"{"":0},"#.repeat(BODY_BYTES / 7 - 10));
-    let many = json!({"kind": "List", "items": vec![job("lab", &pods("1")); OBJECTS_MAX + 1]}).to_string();
+    let many =
+        json!({"kind": "List", "items": vec![job("lab", &pods("1")); OBJECTS_MAX + 1]}).to_string();
     let yaml = "- {kind: Job}".to_owned();
-    for (body, expected, said) in [(bomb, 422, "values"), (many, 422, "objects"), (yaml, 400, "no JSON object")] {
+    for (body, expected, said) in
+        [(bomb, 422, "values"), (many, 422, "objects"), (yaml, 400, "no JSON object")]
+    {
         let request = Request::post(PATH).header(TOKEN.0, TOKEN.1).body(Body::from(body)).unwrap();
         let answer = router(Arc::clone(&facts)).oneshot(request).await.unwrap();
         let status = answer.status().as_u16();
-        let text = String::from_utf8(to_bytes(answer.into_body(), 1 << 20).await.unwrap().to_vec()).unwrap();
+        let text = String::from_utf8(to_bytes(answer.into_body(), 1 << 20).await.unwrap().to_vec())
+            .unwrap();
         assert!(status == expected && text.contains(said), "{status} {text}");
     }
 }
@@ -236,7 +264,14 @@ async fn delayed_jobs_are_named_to_clients_that_may_list_them() {
         promised: false,
     };
     let elsewhere: Vec<String> = (0..100).map(|number| format!("team-{number}")).collect();
-    let all = || elsewhere.iter().map(|namespace| delayed(namespace)).chain([delayed("lab")]).rev().collect::<Vec<_>>();
+    let all = || {
+        elsewhere
+            .iter()
+            .map(|namespace| delayed(namespace))
+            .chain([delayed("lab")])
+            .rev()
+            .collect::<Vec<_>>()
+    };
     let shown = async |token: &str, delayed: Vec<Delayed>| {
         let mut answer = Answer {
             as_of: instant(NOW),
@@ -245,9 +280,16 @@ async fn delayed_jobs_are_named_to_clients_that_may_list_them() {
             delayed,
             looked_until: None,
         };
-        let headers = HeaderMap::from_iter([(header::AUTHORIZATION, format!("Bearer {token}").parse().unwrap())]);
+        let headers = HeaderMap::from_iter([(
+            header::AUTHORIZATION,
+            format!("Bearer {token}").parse().unwrap(),
+        )]);
         veil(&standby(), &headers, &mut answer).await;
-        (answer.delayed.len(), answer.delayed_count, answer.delayed.first().map(|job| job.namespace.clone()))
+        (
+            answer.delayed.len(),
+            answer.delayed_count,
+            answer.delayed.first().map(|job| job.namespace.clone()),
+        )
     };
     assert_eq!(shown("good", all()).await, (1, 101, Some("lab".to_owned())));
     assert_eq!(shown("all-seeing", all()).await, (101, 101, Some("lab".to_owned())));
@@ -270,12 +312,19 @@ async fn the_answer_says_what_would_come_of_it() {
         (answer.as_of, answer.submitted.into_iter().next().unwrap())
     };
     let (as_of, fits) = ask(&pods("1")).await;
-    assert_eq!((fits.kind, fits.name.as_str(), fits.queue.as_str()), (WorkloadKind::Job, "train", "default"));
+    assert_eq!(
+        (fits.kind, fits.name.as_str(), fits.queue.as_str()),
+        (WorkloadKind::Job, "train", "default")
+    );
     assert_eq!((fits.outcome, fits.start), (Outcome::Starts, Some(as_of)));
     let (_, vast) = ask(&pods("400")).await;
-    assert_eq!((vast.outcome, vast.blocked_by[0].reason), (Outcome::NoDate, BlockedReason::Unsatisfiable));
+    assert_eq!(
+        (vast.outcome, vast.blocked_by[0].reason),
+        (Outcome::NoDate, BlockedReason::Unsatisfiable)
+    );
     let mut claims = pods("1");
-    claims["template"]["spec"]["resourceClaims"] = json!([{"name": "gpu", "resourceClaimName": "gpu"}]);
+    claims["template"]["spec"]["resourceClaims"] =
+        json!([{"name": "gpu", "resourceClaimName": "gpu"}]);
     let (_, refused) = ask(&claims).await;
     assert_eq!((refused.outcome, refused.state), (Outcome::KeptOut, Some(JobState::Refused)));
     let why = &refused.blocked_by[0];
@@ -289,14 +338,16 @@ async fn pods_are_completed_as_admission_would() {
             "restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}], "runtimeClassName": class,
         }});
         let spec = json!({"parallelism": count, "completions": count, "template": template});
-        let (status, text) = post(&leader_beside(usize::MAX, objects), TOKEN, &job("lab", &spec)).await;
+        let (status, text) =
+            post(&leader_beside(usize::MAX, objects), TOKEN, &job("lab", &spec)).await;
         if status != StatusCode::OK {
             return Err((status.as_u16(), text));
         }
         Ok(serde_json::from_str::<Answer>(&text).unwrap().submitted.remove(0).outcome)
     };
     // The node has four cores.
-    let (none, given, hidden) = (Objects(Ok(None)), Objects(Ok(Some("3"))), Objects(Err("403: no")));
+    let (none, given, hidden) =
+        (Objects(Ok(None)), Objects(Ok(Some("3"))), Objects(Err("403: no")));
     assert_eq!(ask(none, 2, None).await, Ok(Outcome::Starts));
     assert_eq!(ask(given, 1, None).await, Ok(Outcome::Starts));
     assert_eq!(ask(given, 2, None).await, Ok(Outcome::NoDate), "each is given three cores");
@@ -309,7 +360,10 @@ async fn pods_are_completed_as_admission_would() {
     ];
     for (objects, class, expected, said) in cases {
         let (status, text) = ask(objects, 1, class).await.unwrap_err();
-        assert!(status == expected && text.contains(said), "{status} {text}, not {expected} {said}");
+        assert!(
+            status == expected && text.contains(said),
+            "{status} {text}, not {expected} {said}"
+        );
     }
 }
 
@@ -318,25 +372,53 @@ async fn what_cannot_be_submitted_is_said() {
     let facts = leader(usize::MAX);
     let with = |path: &str, value: Value| {
         let mut spec = pods("1");
-        *spec.pointer_mut("/template/spec").unwrap().as_object_mut().unwrap().entry(path).or_insert(Value::Null) =
-            value;
+        *spec
+            .pointer_mut("/template/spec")
+            .unwrap()
+            .as_object_mut()
+            .unwrap()
+            .entry(path)
+            .or_insert(Value::Null) = value;
         job("lab", &spec)
     };
     let mut suspended = pods("1");
     suspended["suspend"] = json!(true);
     let cases = [
-        (json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}}), 400, "is not of kind"),
-        (json!({"apiVersion": "v1", "kind": "Job", "metadata": {"name": "c"}}), 400, "of another group"),
-        (json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "c"}}), 400, "namespace is missing"),
+        (
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}}),
+            400,
+            "is not of kind",
+        ),
+        (
+            json!({"apiVersion": "v1", "kind": "Job", "metadata": {"name": "c"}}),
+            400,
+            "of another group",
+        ),
+        (
+            json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "c"}}),
+            400,
+            "namespace is missing",
+        ),
         (json!({"kind": "List", "items": []}), 400, "nothing is submitted"),
         (job("lab", &suspended), 422, "asks for no pods"),
-        (job("lab", &json!({"parallelism": 30_000, "template": pods("1")["template"]})), 422, "not looked at"),
+        (
+            job("lab", &json!({"parallelism": 30_000, "template": pods("1")["template"]})),
+            422,
+            "not looked at",
+        ),
         (with("priorityClassName", json!("lost")), 422, "there is no PriorityClass \"lost\""),
-        (with("schedulerName", json!("default-scheduler")), 422, "\"default-scheduler\" is not served here"),
+        (
+            with("schedulerName", json!("default-scheduler")),
+            422,
+            "\"default-scheduler\" is not served here",
+        ),
     ];
     for (body, expected, said) in cases {
         let (status, text) = post(&facts, TOKEN, &body).await;
-        assert!(status.as_u16() == expected && text.contains(said), "{status} {text}, not {expected} {said}");
+        assert!(
+            status.as_u16() == expected && text.contains(said),
+            "{status} {text}, not {expected} {said}"
+        );
     }
 }
 
@@ -347,16 +429,25 @@ async fn few_ask_at_once_and_not_too_often() {
     assert_eq!(post(&facts, TOKEN, &mine).await.0, StatusCode::TOO_MANY_REQUESTS);
     drop(taken);
     assert_eq!(post(&facts, TOKEN, &mine).await.0, StatusCode::OK);
-    assert_eq!(post(&facts, TOKEN, &mine).await.0, StatusCode::TOO_MANY_REQUESTS, "the core was copied a moment ago");
+    assert_eq!(
+        post(&facts, TOKEN, &mine).await.0,
+        StatusCode::TOO_MANY_REQUESTS,
+        "the core was copied a moment ago"
+    );
     assert_eq!(post(&standby(), TOKEN, &mine).await.0, StatusCode::SERVICE_UNAVAILABLE);
 }
 
 #[test]
 fn what_the_copy_takes_counts() {
     let (asked, ms) = (Instant::now(), Duration::from_millis);
-    for (copied, within, until) in
-        [(0, 150, 150), (97, 150, 150), (120, 150, 170), (400, 150, 450), (97, 3_000, 3_000), (97, 0, 97)]
-    {
+    for (copied, within, until) in [
+        (0, 150, 150),
+        (97, 150, 150),
+        (120, 150, 170),
+        (400, 150, 450),
+        (97, 3_000, 3_000),
+        (97, 0, 97),
+    ] {
         let looks = looks_until(asked, asked + ms(copied), ms(within));
         assert_eq!(looks - asked, ms(until), "{copied} ms of {within}");
     }
@@ -379,7 +470,8 @@ async fn an_answer_that_was_cut_short_says_so() {
         let (status, text) = post_to(&path, &facts, TOKEN, &list).await;
         assert_eq!(status, StatusCode::OK, "{text}");
         let answer: Answer = serde_json::from_str(&text).unwrap();
-        let outcomes: Vec<_> = answer.submitted.iter().map(|job| (job.name.as_str(), job.outcome)).collect();
+        let outcomes: Vec<_> =
+            answer.submitted.iter().map(|job| (job.name.as_str(), job.outcome)).collect();
         assert_eq!(outcomes, [("first", Outcome::Starts), ("second", second)], "{text}");
         assert_eq!(answer.looked_until.is_some(), second == Outcome::NotFound, "{text}");
     }

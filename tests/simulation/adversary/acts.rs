@@ -1,8 +1,9 @@
 //! What the adversary does: whatever the role `edit` allows in its own namespace.
 //!
-//! Some acts ask for nothing: objects that can never start, or that are not for this scheduler. Others are lies about requests that an
-//! honest tenant could make, too; the twin has these requests without the lies. Some do delay others, which are told; and some writes are
-//! refused by the API server.
+//! Some acts ask for nothing: objects that can never start, or that are not for this scheduler.
+//! Others are lies about requests that an honest tenant could make, too; the twin has these
+//! requests without the lies. Some do delay others, which are told; and some writes are refused by
+//! the API server.
 
 use std::sync::Arc;
 
@@ -53,12 +54,13 @@ pub(super) enum Act {
     LieByLabels,
     /// Annotations and labels that nobody can read, on pods that ask.
     LieByTexts,
-    /// Members of a gang disagree about its priority, which is the lowest, or about its size, which is that of the first.
+    /// Members of a gang disagree about its priority, which is the lowest, or about its size, which
+    /// is that of the first.
     Disagree,
     /// Pods that ask have finalizers, so they stay when they have ended.
     KeepEnded,
-    /// FluxJobs of lone pods and gangs that run are deleted. What waits would go to the end of the queue for that, and Jobs of several
-    /// waves would begin the next one later.
+    /// FluxJobs of lone pods and gangs that run are deleted. What waits would go to the end of the
+    /// queue for that, and Jobs of several waves would begin the next one later.
     DeleteTrueRecords,
     /// A pod of higher priority joins a gang that waits, and goes again.
     Spark,
@@ -211,14 +213,23 @@ impl Adversary {
     fn take_node(&mut self, side: &mut Side) -> bool {
         let nodes: Vec<NodeName> = side.world.server.nodes.keys().cloned().collect();
         let node = self.rng.pick(&nodes).expect("there are some").clone();
-        let there = side.world.server.pods.values().filter(|pod| pod.uses_node() && pod.node.as_ref() == Some(&node));
+        let there = side
+            .world
+            .server
+            .pods
+            .values()
+            .filter(|pod| pod.uses_node() && pod.node.as_ref() == Some(&node));
         let taken: u64 = there.map(|pod| pod.shape.requests.get("cpu")).sum();
         let free = side.world.server.nodes[&node].allocatable.get("cpu").saturating_sub(taken);
         if free < CORE || !self.rng.chance(TAKEN_PERCENT) {
             return false;
         }
         self.made += 1;
-        let id = side.world.server.new_ref_in(&self.namespace, FOREIGN, &format!("intruder-{}", self.made));
+        let id = side.world.server.new_ref_in(
+            &self.namespace,
+            FOREIGN,
+            &format!("intruder-{}", self.made),
+        );
         let seconds = i64::try_from(self.rng.between(10, 70)).expect("a minute");
         let (started, phase) = (Some(side.world.time()), Phase::Running);
         let pod = Pod::waiting(id, Arc::from(FOREIGN), Arc::new(shape(free)));
@@ -230,7 +241,8 @@ impl Adversary {
     /// The oldest go, and so do sparks.
     fn tidy(&mut self, side: &mut Side) {
         let now = side.world.now;
-        let (over, stay) = std::mem::take(&mut self.sparks).into_iter().partition(|(at, _)| *at <= now);
+        let (over, stay) =
+            std::mem::take(&mut self.sparks).into_iter().partition(|(at, _)| *at <= now);
         self.sparks = stay;
         let over: Vec<(i64, ObjectKey)> = over;
         for (_, key) in &over {
@@ -247,18 +259,32 @@ impl Adversary {
 
     /// One of its own FluxJobs: of what never starts, or of the others.
     pub(super) fn pick_record(&mut self, side: &Side, idle: bool) -> Option<FluxJob> {
-        let own = side.world.server.flux_jobs.values().filter(|job| flux_job_key(job).namespace == self.namespace);
-        let is_whole = |job: &FluxJob| matches!(job.spec.workload_ref.kind, WorkloadKind::Pod | WorkloadKind::Group);
-        let is_running =
-            |job: &FluxJob| job.status.as_ref().is_some_and(|status| status.state == Some(JobState::Running));
+        let own = side
+            .world
+            .server
+            .flux_jobs
+            .values()
+            .filter(|job| flux_job_key(job).namespace == self.namespace);
+        let is_whole = |job: &FluxJob| {
+            matches!(job.spec.workload_ref.kind, WorkloadKind::Pod | WorkloadKind::Group)
+        };
+        let is_running = |job: &FluxJob| {
+            job.status.as_ref().is_some_and(|status| status.state == Some(JobState::Running))
+        };
         let runs = |job: &FluxJob| is_running(job) && is_whole(job);
-        let own: Vec<&Arc<FluxJob>> = own.filter(|job| if idle { is_idle(job) } else { runs(job) }).collect();
+        let own: Vec<&Arc<FluxJob>> =
+            own.filter(|job| if idle { is_idle(job) } else { runs(job) }).collect();
         self.rng.pick(&own).map(|job| FluxJob::clone(job))
     }
 
     /// An object of another namespace that makes pods.
     pub(super) fn foreign_object(&mut self, side: &Side) -> Option<Arc<Controller>> {
-        let others = side.world.server.controllers.values().filter(|it| it.id.key.namespace != self.namespace);
+        let others = side
+            .world
+            .server
+            .controllers
+            .values()
+            .filter(|it| it.id.key.namespace != self.namespace);
         let others: Vec<&Arc<Controller>> = others.collect();
         self.rng.pick(&others).map(|it| Arc::clone(it))
     }

@@ -1,9 +1,11 @@
-//! Acts that ask for nothing: objects that can never start, or that are not for this scheduler, and edits of these.
+//! Acts that ask for nothing: objects that can never start, or that are not for this scheduler, and
+//! edits of these.
 
 use std::sync::Arc;
 
 use fluxqueue_api::{
-    FluxJob, FluxJobSpec, FluxJobStatus, PlacementRange, Reservation, WorkloadKind, WorkloadRef, names,
+    FluxJob, FluxJobSpec, FluxJobStatus, PlacementRange, Reservation, WorkloadKind, WorkloadRef,
+    names,
 };
 use fluxqueue_workload::{Controller, GroupLabels, Lifetime, ObjectKey, ObjectRef, OwnerKind, Pod};
 use k8s_openapi::api::core::v1::Pod as KubePod;
@@ -32,11 +34,21 @@ impl Adversary {
     pub(super) fn make_foreign(&mut self, side: &mut Side) -> bool {
         let Some(maker) = self.foreign_object(side) else { return false };
         self.made += 1;
-        let id = side.world.server.new_ref_in(&self.namespace, OURS, &format!("act-set-{}", self.made));
-        let set =
-            Controller { id, kind: OwnerKind::ReplicaSet, owner: Some(owner_of(&maker)), ..Controller::clone(&maker) };
+        let id =
+            side.world.server.new_ref_in(&self.namespace, OURS, &format!("act-set-{}", self.made));
+        let set = Controller {
+            id,
+            kind: OwnerKind::ReplicaSet,
+            owner: Some(owner_of(&maker)),
+            ..Controller::clone(&maker)
+        };
         let owner = owner_of(&set);
-        side.world.server.put_controller(Controller { suspension: None, wants: 2, parallelism: 2, ..set });
+        side.world.server.put_controller(Controller {
+            suspension: None,
+            wants: 2,
+            parallelism: 2,
+            ..set
+        });
         let pod = self.gated(side, json!({}));
         self.put(side, Pod { owner: Some(owner), ..pod });
         true
@@ -57,9 +69,13 @@ impl Adversary {
         match self.rng.below(3) {
             0 => {
                 let size = Ok(u32::try_from(self.rng.between(1, 4)).expect("a few"));
-                // A gang that the adversary asks for would be spoiled by such a member: then the twin has another request.
+                // A gang that the adversary asks for would be spoiled by such a member: then the
+                // twin has another request.
                 let name = if self.lies() { "spoiled" } else { "gang" };
-                pod.group = Some(GroupLabels { name: Arc::from(format!("{name}-{}", self.rng.below(9))), size });
+                pod.group = Some(GroupLabels {
+                    name: Arc::from(format!("{name}-{}", self.rng.below(9))),
+                    size,
+                });
             }
             1 => pod.group = None,
             _ => {
@@ -72,9 +88,11 @@ impl Adversary {
     }
 
     pub(super) fn churn(&mut self, side: &mut Side) -> bool {
-        let pods: Vec<Arc<Pod>> = self.idle.iter().filter_map(|key| side.world.server.pods.get(key).cloned()).collect();
+        let pods: Vec<Arc<Pod>> =
+            self.idle.iter().filter_map(|key| side.world.server.pods.get(key).cloned()).collect();
         for pod in &pods {
-            let labels = Arc::from([(Arc::from("turn"), Arc::from(self.rng.below(1_000).to_string()))]);
+            let labels =
+                Arc::from([(Arc::from("turn"), Arc::from(self.rng.below(1_000).to_string()))]);
             side.world.server.put_pod(Pod { labels, ..Pod::clone(pod) });
         }
         !pods.is_empty()
@@ -82,7 +100,8 @@ impl Adversary {
 
     pub(super) fn submit_texts(&mut self, side: &mut Side) -> bool {
         let annotations = self.odd_annotations();
-        let labels = json!({ names::POD_GROUP: "x".repeat(63), names::GROUP_SIZE: self.odd_label() });
+        let labels =
+            json!({ names::POD_GROUP: "x".repeat(63), names::GROUP_SIZE: self.odd_label() });
         let more = json!({ "metadata": { "annotations": annotations, "labels": labels } });
         let pod = self.gated(side, more);
         self.put(side, pod);
@@ -94,8 +113,12 @@ impl Adversary {
         let wishes = &mut job.spec.overrides;
         match self.rng.below(4) {
             0 => wishes.hold = !wishes.hold,
-            1 => wishes.priority_class_name = Some(["high", "unknown"][self.rng.below(2)].to_owned()),
-            2 => wishes.walltime_seconds = Some([1, i64::MAX, 1_000_000_000_000][self.rng.below(3)]),
+            1 => {
+                wishes.priority_class_name = Some(["high", "unknown"][self.rng.below(2)].to_owned())
+            }
+            2 => {
+                wishes.walltime_seconds = Some([1, i64::MAX, 1_000_000_000_000][self.rng.below(3)])
+            }
             _ => wishes.queue_name = Some(["default", "nowhere"][self.rng.below(2)].to_owned()),
         }
         job.metadata.generation = job.metadata.generation.map(|generation| generation + 1);
@@ -127,7 +150,8 @@ impl Adversary {
             pod.gates.clear();
             pod.priority = [0, 50][self.rng.below(2)];
             pod.lifetime = Lifetime::Seconds(20);
-            pod.group = group.as_deref().map(|name| GroupLabels { name: Arc::from(name), size: Ok(2) });
+            pod.group =
+                group.as_deref().map(|name| GroupLabels { name: Arc::from(name), size: Ok(2) });
             self.put(side, pod);
         }
         true
@@ -159,9 +183,17 @@ impl Adversary {
             OwnerKind::StatefulSet => WorkloadKind::StatefulSet,
             _ => WorkloadKind::Deployment,
         };
-        let workload_ref =
-            WorkloadRef { api_version: None, kind, name: maker.id.key.name.to_string(), uid: maker.id.uid.to_string() };
-        let spec = FluxJobSpec { workload_ref, scheduler_name: Some(OURS.to_owned()), ..FluxJobSpec::default() };
+        let workload_ref = WorkloadRef {
+            api_version: None,
+            kind,
+            name: maker.id.key.name.to_string(),
+            uid: maker.id.uid.to_string(),
+        };
+        let spec = FluxJobSpec {
+            workload_ref,
+            scheduler_name: Some(OURS.to_owned()),
+            ..FluxJobSpec::default()
+        };
         // Half of them have the name that the FluxJob of the other has in its own namespace.
         let theirs = names::fluxjob_name(&maker.id.key.name, kind, &maker.id.uid);
         let name = if self.rng.chance(50) { theirs } else { format!("forged-{}", self.made) };
@@ -171,7 +203,8 @@ impl Adversary {
         }
         let mut job = FluxJob::new(&name, spec);
         job.metadata.namespace = Some(self.namespace.to_string());
-        job.metadata.uid = Some(side.world.server.new_uid_of(&format!("{}.forged", self.namespace)).to_string());
+        job.metadata.uid =
+            Some(side.world.server.new_uid_of(&format!("{}.forged", self.namespace)).to_string());
         job.metadata.generation = Some(1);
         job.status = Some(forged_status(side));
         side.world.server.put_flux_job(job);
@@ -276,7 +309,11 @@ fn forged_status(side: &Side) -> FluxJobStatus {
     FluxJobStatus {
         queued_at: Some(at.clone()),
         priority: Some(1_000_000),
-        reservation: Some(Reservation { start: Some(at), nodes: nodes.join(","), node_indexes: String::new() }),
+        reservation: Some(Reservation {
+            start: Some(at),
+            nodes: nodes.join(","),
+            node_indexes: String::new(),
+        }),
         placement: vec![range],
         epoch: Some(1),
         total: 4,

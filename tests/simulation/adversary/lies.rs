@@ -1,6 +1,8 @@
-//! Lies about requests that an honest tenant could make, too. The twin has these requests without the lies.
+//! Lies about requests that an honest tenant could make, too. The twin has these requests without
+//! the lies.
 //!
-//! Lies are told when pods are submitted ([`Adversary::decorate`]), and later about what waits and runs.
+//! Lies are told when pods are submitted ([`Adversary::decorate`]), and later about what waits and
+//! runs.
 
 use std::sync::Arc;
 
@@ -58,10 +60,12 @@ impl Adversary {
         side.world.stats.add(act.name(), u64::from(is_told));
     }
 
-    /// An owner that is not true: an object of another namespace, or one of its own under another name. The object stays: one that is
-    /// gone could still come for all that a new process knows, and the pod waits for it.
+    /// An owner that is not true: an object of another namespace, or one of its own under another
+    /// name. The object stays: one that is gone could still come for all that a new process knows,
+    /// and the pod waits for it.
     fn false_owner(&mut self, side: &Side) -> Option<Owner> {
-        let lasting = side.world.server.controllers.values().filter(|it| *it.id.key.name == *LASTING);
+        let lasting =
+            side.world.server.controllers.values().filter(|it| *it.id.key.name == *LASTING);
         let lasting: Vec<&Arc<Controller>> = lasting.collect();
         let object = self.rng.pick(&lasting)?;
         let owner = owner_of(object);
@@ -82,30 +86,49 @@ impl Adversary {
         let mut all: Vec<(Arc<str>, Arc<str>)> = labels.to_vec();
         all.push((Arc::from("zz-app"), Arc::from("a")));
         if !is_grouped {
-            all.push((Arc::from(names::POD_GROUP), Arc::from(format!("gang-{}", self.rng.below(9)))));
+            all.push((
+                Arc::from(names::POD_GROUP),
+                Arc::from(format!("gang-{}", self.rng.below(9))),
+            ));
         }
         all.sort();
         all.into()
     }
 
-    /// The pod with annotations and labels that mean nothing: read as the scheduler reads it, apart from what is asked for.
+    /// The pod with annotations and labels that mean nothing: read as the scheduler reads it, apart
+    /// from what is asked for.
     fn with_texts(&mut self, pod: &Pod) -> Pod {
         let mut annotations = serde_json::Map::new();
-        for key in [names::CHARGED_QUEUE, names::RELEASED_AT, names::SUSPENDED, COMPLETION_INDEX, NOTE] {
+        for key in
+            [names::CHARGED_QUEUE, names::RELEASED_AT, names::SUSPENDED, COMPLETION_INDEX, NOTE]
+        {
             annotations.insert(key.to_owned(), json!(self.odd_text()));
         }
         let mut labels: serde_json::Map<_, _> =
             pod.labels.iter().map(|(key, value)| (key.to_string(), json!(&**value))).collect();
         labels.insert(names::GROUP_LABELS[1].1.to_owned(), json!(self.odd_label()));
-        let mut read = self.read(&pod.id, json!({ "metadata": { "annotations": annotations, "labels": labels } }));
+        let mut read = self
+            .read(&pod.id, json!({ "metadata": { "annotations": annotations, "labels": labels } }));
         read.unsupported.clear();
         let (owner, group, shape) = (pod.owner.clone(), pod.group.clone(), Arc::clone(&pod.shape));
         let (created, lifetime, grace_secs) = (pod.created, pod.lifetime, pod.grace_secs);
         let (priority, exclusive, gates) = (pod.priority, pod.exclusive, pod.gates.clone());
-        Pod { owner, group, shape, created, lifetime, grace_secs, priority, exclusive, gates, ..read }
+        Pod {
+            owner,
+            group,
+            shape,
+            created,
+            lifetime,
+            grace_secs,
+            priority,
+            exclusive,
+            gates,
+            ..read
+        }
     }
 
-    /// All members of a group but the first say that they are worth more, or that the group has another size.
+    /// All members of a group but the first say that they are worth more, or that the group has
+    /// another size.
     fn disagree(&mut self, pod: &mut Pod) -> bool {
         let is_first = pod.id.key.name.ends_with("-0");
         let Some(group) = pod.group.clone().filter(|_| !is_first) else { return false };
@@ -126,28 +149,36 @@ impl Adversary {
                 && pod.gates.is_empty()
                 && pod.id.key.name.starts_with("gang-")
         };
-        let waiting: Vec<Arc<Pod>> = side.world.server.pods.values().filter(waits).cloned().collect();
+        let waiting: Vec<Arc<Pod>> =
+            side.world.server.pods.values().filter(waits).cloned().collect();
         let Some(member) = self.rng.pick(&waiting).cloned() else { return false };
         self.made += 1;
-        let id = side.world.server.new_ref_in(&self.namespace, OURS, &format!("spark-{}", self.made));
+        let id =
+            side.world.server.new_ref_in(&self.namespace, OURS, &format!("spark-{}", self.made));
         self.sparks.push((side.world.now + SPARK_SECONDS, id.key.clone()));
         let (created, gates) = (side.world.time(), vec![Arc::from(FOREIGN_GATE)]);
         side.put_pod(Pod { id, created, gates, priority: RAISED, ..Pod::clone(&member) }, None);
         true
     }
 
-    /// A pod that has its node says that it is of another group, or of none, or of a queue that is not there. Of Jobs it is the queue
-    /// alone: a process that begins then keeps the slot of such a pod for its Job for a while.
+    /// A pod that has its node says that it is of another group, or of none, or of a queue that is
+    /// not there. Of Jobs it is the queue alone: a process that begins then keeps the slot of such
+    /// a pod for its Job for a while.
     pub(super) fn relabel_running(&mut self, side: &mut Side) -> bool {
-        let is_there = |pod: &&Arc<Pod>| pod.id.key.namespace == self.namespace && pod.node.is_some();
-        let there: Vec<Arc<Pod>> = side.world.server.pods.values().filter(is_there).cloned().collect();
+        let is_there =
+            |pod: &&Arc<Pod>| pod.id.key.namespace == self.namespace && pod.node.is_some();
+        let there: Vec<Arc<Pod>> =
+            side.world.server.pods.values().filter(is_there).cloned().collect();
         let Some(pod) = self.rng.pick(&there) else { return false };
         let mut pod = Pod::clone(pod);
         let is_bare = pod.owner.is_none();
         match self.rng.below(3) {
             0 if is_bare => {
                 let size = Ok(u32::try_from(self.rng.between(1, 4)).expect("a few"));
-                pod.group = Some(GroupLabels { name: Arc::from(format!("gone-{}", self.rng.below(3))), size });
+                pod.group = Some(GroupLabels {
+                    name: Arc::from(format!("gone-{}", self.rng.below(3))),
+                    size,
+                });
             }
             1 if is_bare => pod.group = None,
             _ => pod.labels = Arc::from([(Arc::from(names::QUEUE_NAME), Arc::from("nowhere"))]),
@@ -156,17 +187,26 @@ impl Adversary {
         true
     }
 
-    /// Wishes for what makes no difference: a class that is not there, the queue in which the job waits, a hold of what runs.
+    /// Wishes for what makes no difference: a class that is not there, the queue in which the job
+    /// waits, a hold of what runs.
     pub(super) fn wish_in_vain(&mut self, side: &mut Side) -> bool {
         let is_lone = |name: &str| name.starts_with("pod-");
-        let own = side.world.server.flux_jobs.values().filter(|job| flux_job_key(job).namespace == self.namespace);
+        let own = side
+            .world
+            .server
+            .flux_jobs
+            .values()
+            .filter(|job| flux_job_key(job).namespace == self.namespace);
         let own: Vec<_> = own.filter(|job| !is_idle(job)).cloned().collect();
         let Some(job) = self.rng.pick(&own) else { return false };
         let mut job = FluxJob::clone(job);
-        let runs = job.status.as_ref().is_some_and(|status| status.state == Some(JobState::Running));
+        let runs =
+            job.status.as_ref().is_some_and(|status| status.state == Some(JobState::Running));
         let wishes = &mut job.spec.overrides;
         match self.rng.below(3) {
-            0 if wishes.priority_class_name.is_none() => wishes.priority_class_name = Some("unknown".to_owned()),
+            0 if wishes.priority_class_name.is_none() => {
+                wishes.priority_class_name = Some("unknown".to_owned())
+            }
             1 => wishes.queue_name = Some(names::QUEUE_DEFAULT.to_owned()),
             _ if runs && is_lone(&job.spec.workload_ref.name) => wishes.hold = !wishes.hold,
             _ => return false,

@@ -1,25 +1,32 @@
-//! Worlds in which one tenant means ill: whatever it does in its own namespace, nobody else is hurt.
+//! Worlds in which one tenant means ill: whatever it does in its own namespace, nobody else is
+//! hurt.
 //!
-//! Every run has two worlds, which begin alike and differ in nothing but what the adversary does. What the tenants of the other
-//! namespaces see is compared after every second ([`seen`]): it is identical.
+//! Every run has two worlds, which begin alike and differ in nothing but what the adversary does.
+//! What the tenants of the other namespaces see is compared after every second ([`seen`]): it is
+//! identical.
 //!
-//! - Acts that ask for nothing are left out in the twin: pods and FluxJobs with owners of other namespaces, finalizers, labels, texts
-//!   and wishes of any kind, objects that are refused or fit nowhere.
-//! - Acts that ask are honest requests in the twin, of the same tenant, at the same instants and with the same true runs: lies bring no
-//!   more than the request alone.
-//! - Overruns and nodes that the adversary takes past Fluxqueue ([`overruns`]) do delay others: for the causes `walltime` and `capacity`
-//!   alone, which name a pod that is to blame. There is no twin then.
-//! - Refused writes ([`crate::refusals`]) of one namespace: conditions of pods and what else nothing depends on. In the twin nothing is
-//!   refused.
-//! - Refused Bindings of pods that wait for the room that everything else leaves, where nothing is promised: the twin has no such pods, so
-//!   a start that is refused claims nothing.
-//! - Refused Bindings and FluxJobs of any requests: they do ask, until they are refused, and nobody waits for records that cannot be
-//!   written. Others are delayed for the causes above alone. There is no twin then.
+//! - Acts that ask for nothing are left out in the twin: pods and FluxJobs with owners of other
+//!   namespaces, finalizers, labels, texts and wishes of any kind, objects that are refused or fit
+//!   nowhere.
+//! - Acts that ask are honest requests in the twin, of the same tenant, at the same instants and
+//!   with the same true runs: lies bring no more than the request alone.
+//! - Overruns and nodes that the adversary takes past Fluxqueue ([`overruns`]) do delay others: for
+//!   the causes `walltime` and `capacity` alone, which name a pod that is to blame. There is no
+//!   twin then.
+//! - Refused writes ([`crate::refusals`]) of one namespace: conditions of pods and what else
+//!   nothing depends on. In the twin nothing is refused.
+//! - Refused Bindings of pods that wait for the room that everything else leaves, where nothing is
+//!   promised: the twin has no such pods, so a start that is refused claims nothing.
+//! - Refused Bindings and FluxJobs of any requests: they do ask, until they are refused, and nobody
+//!   waits for records that cannot be written. Others are delayed for the causes above alone. There
+//!   is no twin then.
 //!
-//! Nothing is late or lost here, all happens at whole seconds, and both worlds look at every second. Tenants, nodes, controllers and the
-//! adversary have random streams of their own, and uids follow from names, so that nothing is shared but the scheduler.
+//! Nothing is late or lost here, all happens at whole seconds, and both worlds look at every
+//! second. Tenants, nodes, controllers and the adversary have random streams of their own, and uids
+//! follow from names, so that nothing is shared but the scheduler.
 //!
-//! What may couple tenants is left out, since it does so by right: pods of no tenant ask about pods of all namespaces.
+//! What may couple tenants is left out, since it does so by right: pods of no tenant ask about pods
+//! of all namespaces.
 //!
 //! `FLUXQUEUE_SIM_ACTS=ForeignOwner,Texts` tries these acts alone.
 //!
@@ -63,7 +70,8 @@ pub(crate) const ADVERSARY: u64 = 4_000_000_000;
 /// The rule of acts that ask for nothing, and of lies.
 pub(crate) const WALLS: &str = "what a tenant does in its own namespace changes nothing for others";
 /// The rule of refused writes.
-pub(crate) const REFUSALS: &str = "writes that are refused in one namespace change nothing for others";
+pub(crate) const REFUSALS: &str =
+    "writes that are refused in one namespace change nothing for others";
 
 /// What a run of many seeds must have met.
 pub(crate) const MUST_HAPPEN: [&str; 24] = [
@@ -98,7 +106,10 @@ const ACTS: &str = "FLUXQUEUE_SIM_ACTS";
 
 /// Acts that are known to change something for others, and what would mend that.
 const NOT_YET: [(Act, &str); 2] = [
-    (Act::Waves, "the next pods of a Job are planned for, but beside overruns a delay by them may be told as capacity"),
+    (
+        Act::Waves,
+        "the next pods of a Job are planned for, but beside overruns a delay by them may be told as capacity",
+    ),
     (
         Act::RefuseBindings,
         "a promise that is made just when a start is refused may be broken at once, and is told as capacity",
@@ -171,7 +182,8 @@ enum Kind {
 
 /// What the runs of this seed are about.
 fn kind_of(seed: u64) -> Kind {
-    const KINDS: [Kind; 6] = [Kind::Idle, Kind::Lies, Kind::Overruns, Kind::Refusals, Kind::Barred, Kind::Refused];
+    const KINDS: [Kind; 6] =
+        [Kind::Idle, Kind::Lies, Kind::Overruns, Kind::Refusals, Kind::Barred, Kind::Refused];
     KINDS[usize::try_from(seed % 6).expect("a small number")]
 }
 
@@ -216,10 +228,12 @@ impl<'a> Adversarial<'a> {
             promised_otherwise: BTreeMap::new(),
         };
         for at in 0..adversarial.rng.between(3, 5) {
-            let (zone, cores) = (if at % 2 == 0 { "a" } else { "b" }, adversarial.rng.between(4, 6));
+            let (zone, cores) =
+                (if at % 2 == 0 { "a" } else { "b" }, adversarial.rng.between(4, 6));
             adversarial.sides(|side| side.join(&format!("node-{at}"), zone, cores));
         }
-        adversarial.sides(|side| NAMESPACES.iter().for_each(|namespace| side.put_lasting(namespace)));
+        adversarial
+            .sides(|side| NAMESPACES.iter().for_each(|namespace| side.put_lasting(namespace)));
         adversarial.sides(|side| side.world.list());
         if kind == Kind::Barred {
             let barred = Refusal { bindings: true, ..Refusal::default() };
@@ -267,8 +281,9 @@ impl<'a> Adversarial<'a> {
             }
             3..5 => {
                 if matches!(self.kind, Kind::Refused | Kind::Overruns) {
-                    // Promises that could not be written are not known to it, and it has to break others for them. Nor is it known to it
-                    // that a priority was edited in the last second, of which the last process said nothing yet.
+                    // Promises that could not be written are not known to it, and it has to break
+                    // others for them. Nor is it known to it that a priority was edited in the last
+                    // second, of which the last process said nothing yet.
                     self.judge.capacity_changed(self.here.world.now);
                 }
                 self.sides(|side| {
@@ -315,7 +330,10 @@ impl<'a> Adversarial<'a> {
                 return broken(rule, format!("at {now}, since {since}: {key} is promised {text}"));
             }
         }
-        self.here.world.stats.add("others' pods started beside an adversary", here.started_at(self.here.world.time()));
+        self.here.world.stats.add(
+            "others' pods started beside an adversary",
+            here.started_at(self.here.world.time()),
+        );
         Ok(())
     }
 
@@ -334,7 +352,8 @@ fn stream(seed: u64, number: u64) -> Rng {
     Rng::new(seed ^ number.wrapping_mul(0xd6e8_feb8_6659_fd93))
 }
 
-/// The queue policy of a run. What is promised to a pod that comes last is kept, so promises are left out where it asks for nothing.
+/// The queue policy of a run. What is promised to a pod that comes last is kept, so promises are
+/// left out where it asks for nothing.
 fn policy_of(seed: u64, kind: Kind) -> QueuePolicy {
     match kind {
         Kind::Barred => QueuePolicy::Fcfs,
@@ -351,8 +370,9 @@ enum Role {
 
 fn tenants(seed: u64, kind: Kind, role: Role) -> Vec<Tenant> {
     let others = (3..).zip(OTHERS);
-    let mut tenants: Vec<Tenant> =
-        others.map(|(number, name)| Tenant::new(name, stream(seed, number), SUBMIT_PERCENT)).collect();
+    let mut tenants: Vec<Tenant> = others
+        .map(|(number, name)| Tenant::new(name, stream(seed, number), SUBMIT_PERCENT))
+        .collect();
     if kind != Kind::Idle && (kind, role) != (Kind::Barred, Role::Honest) {
         let mut rival = Tenant::new(RIVAL, stream(seed, 5), SUBMIT_PERCENT);
         rival.overruns = acts_of(kind).contains(&Act::Overrun);
@@ -360,7 +380,8 @@ fn tenants(seed: u64, kind: Kind, role: Role) -> Vec<Tenant> {
         rival.priority = (kind == Kind::Barred).then_some(LAST);
         tenants.push(rival);
     }
-    // A pod of the next wave that finds its slot gone is placed once more in the same step: beside what is refused only after it.
+    // A pod of the next wave that finds its slot gone is placed once more in the same step: beside
+    // what is refused only after it.
     let has_waves = match kind {
         Kind::Overruns => acts_of(kind).contains(&Act::Waves),
         _ => kind != Kind::Barred,

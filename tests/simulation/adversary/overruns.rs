@@ -1,8 +1,10 @@
-//! Overruns, and nodes that the adversary takes past Fluxqueue: they delay others, who are told the true cause.
+//! Overruns, and nodes that the adversary takes past Fluxqueue: they delay others, who are told the
+//! true cause.
 //!
-//! Every promise on record is kept, or an Event says for which cause it is not. The causes that there can be are `walltime`, where a pod
-//! has outlived its planned end by then, and `capacity`, where a node was closed or taken by a pod of another scheduler; `priority` and
-//! `edit` are left to what honest tenants do. A pod that an Event names is one of which that is true.
+//! Every promise on record is kept, or an Event says for which cause it is not. The causes that
+//! there can be are `walltime`, where a pod has outlived its planned end by then, and `capacity`,
+//! where a node was closed or taken by a pod of another scheduler; `priority` and `edit` are left
+//! to what honest tenants do. A pod that an Event names is one of which that is true.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,7 +18,8 @@ use crate::checks::{Violation, broken};
 use crate::objects::FOREIGN;
 use crate::server::flux_job_key;
 
-pub(crate) const TOLD: &str = "others are delayed by a tenant only for a cause that is told and true";
+pub(crate) const TOLD: &str =
+    "others are delayed by a tenant only for a cause that is told and true";
 
 /// A start may be put off by this much before that is told.
 const PUT_OFF_SECONDS: i64 = 1;
@@ -42,13 +45,16 @@ impl Judge {
     pub(super) fn judge(&mut self, side: &mut Side, others: &[&str]) -> Result<(), Violation> {
         let now = side.world.now;
         let pods = side.world.server.pods.values();
-        let mut taken = pods.filter(|pod| *pod.scheduler == *FOREIGN && pod.started == Some(side.world.time()));
+        let mut taken =
+            pods.filter(|pod| *pod.scheduler == *FOREIGN && pod.started == Some(side.world.time()));
         if taken.next().is_some() {
             self.lost_at = Some(now);
         }
         let mut told = Vec::new();
         for note in side.events.clone() {
-            let ("ReservationDelayed", Subject::FluxJob(job)) = (note.reason, &note.subject) else { continue };
+            let ("ReservationDelayed", Subject::FluxJob(job)) = (note.reason, &note.subject) else {
+                continue;
+            };
             if !others.contains(&&*job.key.namespace) {
                 continue;
             }
@@ -58,19 +64,30 @@ impl Judge {
         let mut promised = BTreeMap::new();
         for job in side.world.server.flux_jobs.values() {
             let key = flux_job_key(job);
-            let Some(status) = job.status.as_ref().filter(|_| others.contains(&&*key.namespace)) else { continue };
-            let start = status.reservation.as_ref().and_then(|reservation| reservation.start.as_ref());
+            let Some(status) = job.status.as_ref().filter(|_| others.contains(&&*key.namespace))
+            else {
+                continue;
+            };
+            let start =
+                status.reservation.as_ref().and_then(|reservation| reservation.start.as_ref());
             let start = start.map(|at| at.0.as_microsecond().div_euclid(1_000_000));
-            let began = status.start_time.as_ref().map(|at| at.0.as_microsecond().div_euclid(1_000_000));
-            let is_waiting = status.state == Some(JobState::Pending) && !job.spec.overrides.hold && is_there(side, job);
+            let began =
+                status.start_time.as_ref().map(|at| at.0.as_microsecond().div_euclid(1_000_000));
+            let is_waiting = status.state == Some(JobState::Pending)
+                && !job.spec.overrides.hold
+                && is_there(side, job);
             if let Some(was) = self.promised.get(&key).copied() {
                 let is_kept = match (began, start) {
                     (Some(began), _) => began <= was + PUT_OFF_SECONDS,
-                    (None, Some(start)) => start <= was + PUT_OFF_SECONDS && now <= start + PUT_OFF_SECONDS,
+                    (None, Some(start)) => {
+                        start <= was + PUT_OFF_SECONDS && now <= start + PUT_OFF_SECONDS
+                    }
                     (None, None) => !is_waiting,
                 };
                 if !is_kept && !told.contains(&key) {
-                    let text = format!("{key} was to start at {was}, now {now}: {start:?}, began {began:?}");
+                    let text = format!(
+                        "{key} was to start at {was}, now {now}: {start:?}, began {began:?}"
+                    );
                     return broken(TOLD, text);
                 }
             }
@@ -102,7 +119,11 @@ impl Judge {
             Some("priority" | "edit") => named.iter().all(|pod| *pod.id.key.namespace != *"rival"),
             _ => false,
         };
-        if is_true { Ok(()) } else { broken(TOLD, format!("{}: {:?}, now {now}", note.subject.key(), note.note)) }
+        if is_true {
+            Ok(())
+        } else {
+            broken(TOLD, format!("{}: {:?}, now {now}", note.subject.key(), note.note))
+        }
     }
 }
 
@@ -110,7 +131,8 @@ impl Judge {
 fn is_there(side: &Side, job: &FluxJob) -> bool {
     let (namespace, of) = (flux_job_key(job).namespace, &job.spec.workload_ref);
     let is_member = |pod: &Pod| {
-        pod.id.key.namespace == namespace && pod.group.as_ref().is_some_and(|group| *group.name == *of.name)
+        pod.id.key.namespace == namespace
+            && pod.group.as_ref().is_some_and(|group| *group.name == *of.name)
     };
     match of.kind {
         WorkloadKind::Group => side.world.server.pods.values().any(|pod| is_member(pod)),

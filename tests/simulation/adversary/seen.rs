@@ -1,18 +1,20 @@
-//! What the tenants of a namespace see of the scheduler, at the end of a second: where their pods are, what is said of them, their
-//! FluxJobs, and their Events.
+//! What the tenants of a namespace see of the scheduler, at the end of a second: where their pods
+//! are, what is said of them, their FluxJobs, and their Events.
 //!
 //! Left out is what tells nothing of who starts when, or is shared by all for good reasons:
 //!
 //! - versions and uids of objects;
-//! - estimates of starts: five of their writes are sent in a second, for all jobs together, and looking ahead takes its turns between
-//!   steps. They forecast, and promise nothing;
+//! - estimates of starts: five of their writes are sent in a second, for all jobs together, and
+//!   looking ahead takes its turns between steps. They forecast, and promise nothing;
 //! - the place in the queue, which counts all jobs that wait, also those that cannot start;
-//! - why a job waits, in words. The words are those of the last time that the plan looked at the job, and it looks again whenever anybody
-//!   does something, so they are newer in one world than in the other, and so is whether a pod has been told at all that it waits.
-//!   Whether a job waits, is held, or can never start does count.
+//! - why a job waits, in words. The words are those of the last time that the plan looked at the
+//!   job, and it looks again whenever anybody does something, so they are newer in one world than
+//!   in the other, and so is whether a pod has been told at all that it waits. Whether a job waits,
+//!   is held, or can never start does count.
 //!
-//! A promise that has become better is on record within five seconds, and at once where another job depends on it; so for some seconds the
-//! two worlds may say different things of it, where the adversary has promises, too.
+//! A promise that has become better is on record within five seconds, and at once where another job
+//! depends on it; so for some seconds the two worlds may say different things of it, where the
+//! adversary has promises, too.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -60,37 +62,53 @@ impl Seen {
         let server = &side.world.server;
         let pods = server.pods.values().filter(|pod| is_theirs(&pod.id.key));
         let jobs = server.controllers.values().filter(|job| is_theirs(&job.id.key));
-        let records =
-            || server.flux_jobs.values().map(|job| (flux_job_key(job), job)).filter(|(key, _)| is_theirs(key));
-        let events = side.events.iter().filter(|note| is_theirs(&note.subject.key()) && !is_why(note.reason));
-        let mut events: Vec<String> =
-            events.map(|note| format!("{} {}: {}", note.subject.key(), note.reason, note.note)).collect();
+        let records = || {
+            server
+                .flux_jobs
+                .values()
+                .map(|job| (flux_job_key(job), job))
+                .filter(|(key, _)| is_theirs(key))
+        };
+        let events = side
+            .events
+            .iter()
+            .filter(|note| is_theirs(&note.subject.key()) && !is_why(note.reason));
+        let mut events: Vec<String> = events
+            .map(|note| format!("{} {}: {}", note.subject.key(), note.reason, note.note))
+            .collect();
         events.sort();
         Seen {
             pods: pods.map(|pod| (pod.id.key.clone(), SeenPod::of(pod))).collect(),
             suspended: jobs
                 .filter_map(|job| {
-                    let is_marked = matches!(job.suspension.as_ref()?.phase, SuspensionPhase::Marked { .. });
+                    let is_marked =
+                        matches!(job.suspension.as_ref()?.phase, SuspensionPhase::Marked { .. });
                     Some((job.id.key.clone(), is_marked))
                 })
                 .collect(),
             records: records().map(|(key, job)| (key, record(job))).collect(),
-            promises: records().filter_map(|(key, job)| Some((key, promise(job.status.as_ref()?)))).collect(),
+            promises: records()
+                .filter_map(|(key, job)| Some((key, promise(job.status.as_ref()?))))
+                .collect(),
             events,
         }
     }
 
     /// How many pods started at this instant.
     pub(super) fn started_at(&self, now: Time) -> u64 {
-        let started = self.pods.values().filter(|pod| pod.node.is_some() && pod.started == Some(now)).count();
+        let started =
+            self.pods.values().filter(|pod| pod.node.is_some() && pod.started == Some(now)).count();
         u64::try_from(started).expect("a few")
     }
 
-    /// How it differs from what is seen in the other world, apart from promises; `None` if it does not.
+    /// How it differs from what is seen in the other world, apart from promises; `None` if it does
+    /// not.
     pub(super) fn difference(&self, twin: &Seen) -> Option<String> {
         let mut text = String::new();
         differ(&mut text, "pod", &self.pods, &twin.pods, |pod, _| format!("{pod:?}"));
-        differ(&mut text, "suspension", &self.suspended, &twin.suspended, |is_marked, _| is_marked.to_string());
+        differ(&mut text, "suspension", &self.suspended, &twin.suspended, |is_marked, _| {
+            is_marked.to_string()
+        });
         differ(&mut text, "FluxJob", &self.records, &twin.records, news);
         if self.events != twin.events {
             let _ = write!(text, "events {:?}, in the twin {:?}; ", self.events, twin.events);
@@ -98,10 +116,14 @@ impl Seen {
         (!text.is_empty()).then_some(text)
     }
 
-    /// The jobs that are not promised the same in the other world, and what they are promised in each.
+    /// The jobs that are not promised the same in the other world, and what they are promised in
+    /// each.
     pub(super) fn promised_otherwise(&self, twin: &Seen) -> BTreeMap<ObjectKey, String> {
-        let promises = self.promises.iter().filter(|(key, promise)| twin.promises.get(*key) != Some(*promise));
-        let say = |key: &ObjectKey, promise| format!("{promise:?}, in the twin {:?}", twin.promises.get(key));
+        let promises =
+            self.promises.iter().filter(|(key, promise)| twin.promises.get(*key) != Some(*promise));
+        let say = |key: &ObjectKey, promise| {
+            format!("{promise:?}, in the twin {:?}", twin.promises.get(key))
+        };
         promises.map(|(key, promise)| (key.clone(), say(key, promise))).collect()
     }
 }
@@ -114,14 +136,18 @@ impl SeenPod {
             phase: pod.phase.clone(),
             started: pod.started,
             gates: pod.gates.len(),
-            is_scheduled: pod.scheduled_condition.as_ref().is_some_and(|condition| condition.scheduled),
+            is_scheduled: pod
+                .scheduled_condition
+                .as_ref()
+                .is_some_and(|condition| condition.scheduled),
         }
     }
 }
 
 fn record(job: &FluxJob) -> Record {
     let status = job.status.clone().map(|mut status| {
-        for condition in status.conditions.iter_mut().filter(|condition| is_why(&condition.reason)) {
+        for condition in status.conditions.iter_mut().filter(|condition| is_why(&condition.reason))
+        {
             (condition.reason, condition.message) = (String::new(), String::new());
             condition.last_transition_time.0 = Timestamp::UNIX_EPOCH;
         }
@@ -144,7 +170,8 @@ fn promise(status: &FluxJobStatus) -> Promise {
 
 /// The reason is one for which a job waits.
 fn is_why(reason: &str) -> bool {
-    reason == EventReason::FailedScheduling.as_str() || BlockedReason::ALL.iter().any(|it| it.as_str() == reason)
+    reason == EventReason::FailedScheduling.as_str()
+        || BlockedReason::ALL.iter().any(|it| it.as_str() == reason)
 }
 
 /// Says which entries of two maps differ, and how: `say` says what one has that the other lacks.
@@ -159,8 +186,14 @@ fn differ<T: PartialEq>(
     for name in names {
         let (ours, theirs) = (here.get(name), twin.get(name));
         if ours != theirs {
-            let said = |it: Option<&T>, other| it.map_or_else(|| "none".to_owned(), |it| say(it, other));
-            let _ = write!(text, "{what} {name} {}, in the twin {}; ", said(ours, theirs), said(theirs, ours));
+            let said =
+                |it: Option<&T>, other| it.map_or_else(|| "none".to_owned(), |it| say(it, other));
+            let _ = write!(
+                text,
+                "{what} {name} {}, in the twin {}; ",
+                said(ours, theirs),
+                said(theirs, ours)
+            );
         }
     }
 }

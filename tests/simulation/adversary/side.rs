@@ -1,13 +1,17 @@
-//! One of the two worlds: a control plane with several namespaces, its controllers and its kubelets.
+//! One of the two worlds: a control plane with several namespaces, its controllers and its
+//! kubelets.
 //!
-//! All that happens in it follows from what tenants do and from streams of random numbers that each belong to one object, so that what
-//! one tenant does changes nothing for the others but through the scheduler.
+//! All that happens in it follows from what tenants do and from streams of random numbers that each
+//! belong to one object, so that what one tenant does changes nothing for the others but through
+//! the scheduler.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use fluxqueue_core::{ActionKind, Note};
-use fluxqueue_workload::{Lifetime, ObjectKey, ObjectRef, Owner, OwnerKind, Phase, Pod, Resources, Shape, Uid};
+use fluxqueue_workload::{
+    Lifetime, ObjectKey, ObjectRef, Owner, OwnerKind, Phase, Pod, Resources, Shape, Uid,
+};
 
 use crate::checks::{Violation, broken};
 use crate::controllers::{Controllers, Plan};
@@ -84,10 +88,18 @@ impl<'a> Side<'a> {
             run: Run { seconds: None, fails_percent: 0 },
         };
         let now = self.world.time();
-        self.controllers.add(&mut self.world.server, id, None, template, Plan::Deployment { replicas: 0 }, now);
+        self.controllers.add(
+            &mut self.world.server,
+            id,
+            None,
+            template,
+            Plan::Deployment { replicas: 0 },
+            now,
+        );
     }
 
-    /// Submits a pod that runs for `run` seconds once it has a node; without a number it runs until it is deleted.
+    /// Submits a pod that runs for `run` seconds once it has a node; without a number it runs until
+    /// it is deleted.
     pub(super) fn put_pod(&mut self, pod: Pod, run: Option<i64>) {
         self.world.runs.extend(run.map(|run| (pod.id.uid.clone(), run)));
         self.world.server.put_pod(pod);
@@ -119,7 +131,9 @@ impl<'a> Side<'a> {
                 match &action.kind {
                     ActionKind::Note(note) => {
                         let (steps, now) = (self.world.steps, self.world.now);
-                        self.world.trace.add(|| format!("{steps:>6} {now} <- {}", crate::trace::action(&action)));
+                        self.world.trace.add(|| {
+                            format!("{steps:>6} {now} <- {}", crate::trace::action(&action))
+                        });
                         self.events.push(note.clone());
                     }
                     kind => {
@@ -156,7 +170,8 @@ impl<'a> Side<'a> {
             let stream = self.streams.entry(uid.clone()).or_insert_with(|| Rng::new(hash_of(&uid)));
             loop {
                 let stats = &mut Stats::default();
-                let (did, made) = self.controllers.sync_one(&mut self.world.server, &uid, now, stream, stats);
+                let (did, made) =
+                    self.controllers.sync_one(&mut self.world.server, &uid, now, stream, stats);
                 if let Some((pod, run)) = made {
                     let seconds = run.seconds.and_then(|seconds| i64::try_from(seconds).ok());
                     self.world.runs.extend(seconds.map(|seconds| (pod, seconds)));
@@ -168,7 +183,8 @@ impl<'a> Side<'a> {
         }
     }
 
-    /// Pods that are being deleted go, and so do ended ones after a while, but for those with a finalizer.
+    /// Pods that are being deleted go, and so do ended ones after a while, but for those with a
+    /// finalizer.
     fn let_go(&mut self) {
         let now = self.world.now;
         let is_over = |pod: &Pod| {
@@ -176,14 +192,20 @@ impl<'a> Side<'a> {
             let is_owned = pod.owner.as_ref().is_some_and(|owner| owner.kind == OwnerKind::Job);
             pod.deleting || (has_ended && !is_owned)
         };
-        let over: Vec<Arc<Pod>> = self.world.server.pods.values().filter(|pod| is_over(pod)).cloned().collect();
+        let over: Vec<Arc<Pod>> =
+            self.world.server.pods.values().filter(|pod| is_over(pod)).cloned().collect();
         for pod in over {
             if !self.finalizers.contains(&pod.id.uid) {
                 self.world.server.remove_pod(&pod.id.key);
             } else if pod.uses_node() {
                 // Its kubelet ends it all the same.
                 let ended = Some(self.world.time());
-                self.world.server.put_pod(Pod { phase: Phase::Failed, ended, deleting: true, ..Pod::clone(&pod) });
+                self.world.server.put_pod(Pod {
+                    phase: Phase::Failed,
+                    ended,
+                    deleting: true,
+                    ..Pod::clone(&pod)
+                });
             } else if !pod.deleting {
                 self.world.server.put_pod(Pod { deleting: true, ..Pod::clone(&pod) });
             }
@@ -201,7 +223,9 @@ impl<'a> Side<'a> {
         let now = self.world.now;
         let server = &self.world.server;
         let sets = server.controllers.values().filter(|it| {
-            it.owner.as_ref().is_some_and(|owner| !has_controller(self, &it.id.key.namespace, &owner.uid))
+            it.owner
+                .as_ref()
+                .is_some_and(|owner| !has_controller(self, &it.id.key.namespace, &owner.uid))
         });
         let sets: Vec<Uid> = sets.map(|it| it.id.uid.clone()).collect();
         for uid in &sets {
@@ -209,7 +233,8 @@ impl<'a> Side<'a> {
         }
         let is_orphan = |pod: &&Arc<Pod>| {
             let owned_by_none = |owner: &Owner| {
-                !matches!(owner.kind, OwnerKind::Other(_)) && !has_controller(self, &pod.id.key.namespace, &owner.uid)
+                !matches!(owner.kind, OwnerKind::Other(_))
+                    && !has_controller(self, &pod.id.key.namespace, &owner.uid)
             };
             let is_old = self.made_at.get(&pod.id.uid).is_some_and(|at| at + ORPHAN_SECONDS <= now);
             let is_spared = self.spared.contains(&pod.id.uid);
@@ -223,7 +248,8 @@ impl<'a> Side<'a> {
         let records = self.world.server.flux_jobs.values().filter(|job| {
             let owners = job.metadata.owner_references.as_deref().unwrap_or_default();
             let key = flux_job_key(job);
-            !owners.is_empty() && owners.iter().all(|owner| !self.has_object(&key.namespace, &owner.uid))
+            !owners.is_empty()
+                && owners.iter().all(|owner| !self.has_object(&key.namespace, &owner.uid))
         });
         let records: Vec<ObjectKey> = records.map(|job| flux_job_key(job)).collect();
         for key in &records {
@@ -233,7 +259,8 @@ impl<'a> Side<'a> {
 
     pub(super) fn has_object(&self, namespace: &str, uid: &str) -> bool {
         let is_it = |id: &ObjectRef| *id.key.namespace == *namespace && *id.uid == *uid;
-        self.world.server.pods.values().any(|pod| is_it(&pod.id)) || has_controller(self, namespace, uid)
+        self.world.server.pods.values().any(|pod| is_it(&pod.id))
+            || has_controller(self, namespace, uid)
     }
 }
 
@@ -244,7 +271,9 @@ fn has_controller(side: &Side, namespace: &str, uid: &str) -> bool {
 
 /// A seed that depends on nothing but a name.
 fn hash_of(name: &str) -> u64 {
-    name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+    name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
 }
 
 /// What a pod asks for that wants this many millicores and says nothing else.

@@ -1,13 +1,17 @@
-//! What honest tenants do: they submit pods, groups, Jobs and services with true walltimes, change their minds, and go.
+//! What honest tenants do: they submit pods, groups, Jobs and services with true walltimes, change
+//! their minds, and go.
 //!
-//! A tenant decides by its own stream of random numbers and by what it has submitted, and looks at nothing else: so it does the same at
-//! the same second in both worlds. The requests of the adversary come from such a tenant, too; in its world they are decorated with
-//! lies ([`super::acts::Adversary::decorate`]).
+//! A tenant decides by its own stream of random numbers and by what it has submitted, and looks at
+//! nothing else: so it does the same at the same second in both worlds. The requests of the
+//! adversary come from such a tenant, too; in its world they are decorated with lies
+//! ([`super::acts::Adversary::decorate`]).
 
 use std::sync::Arc;
 
 use fluxqueue_api::FluxJob;
-use fluxqueue_workload::constraints::{NamespaceScope, Operator, PodSelector, PodTerm, Requirement};
+use fluxqueue_workload::constraints::{
+    NamespaceScope, Operator, PodSelector, PodTerm, Requirement,
+};
 use fluxqueue_workload::{GroupLabels, Lifetime, ObjectKey, Uid};
 
 use super::acts::Adversary;
@@ -77,7 +81,8 @@ impl Tenant {
     /// Does what it does in this second; lies about it if it is the adversary's.
     pub(super) fn act(&mut self, side: &mut Side, liar: Option<&mut Adversary>) {
         let now = side.world.now;
-        let (leave, stay) = std::mem::take(&mut self.live).into_iter().partition(|it| it.leaves_at <= now);
+        let (leave, stay) =
+            std::mem::take(&mut self.live).into_iter().partition(|it| it.leaves_at <= now);
         self.live = stay;
         for submitted in leave {
             remove(side, &submitted.what);
@@ -120,7 +125,11 @@ impl Tenant {
     fn template(&mut self) -> Template {
         let seconds = self.rng.between(5, 60);
         // Most end early or on time.
-        let run = if self.rng.chance(50) { seconds } else { self.rng.between(seconds.div_ceil(3), seconds) };
+        let run = if self.rng.chance(50) {
+            seconds
+        } else {
+            self.rng.between(seconds.div_ceil(3), seconds)
+        };
         let late = self.rng.between(5, 60);
         let run = if self.overruns && self.rng.chance(40) { seconds + late } else { run };
         let mut shape = shape(CORE * self.rng.between(1, 3));
@@ -147,14 +156,22 @@ impl Tenant {
     }
 
     /// A pod, or a group of pods.
-    fn put_pods(&mut self, side: &mut Side, template: &Template, count: u64, mut liar: Option<&mut Adversary>) -> What {
-        let name: Arc<str> = Arc::from(format!("{}-{}", if count > 1 { "gang" } else { "pod" }, self.made));
+    fn put_pods(
+        &mut self,
+        side: &mut Side,
+        template: &Template,
+        count: u64,
+        mut liar: Option<&mut Adversary>,
+    ) -> What {
+        let name: Arc<str> =
+            Arc::from(format!("{}-{}", if count > 1 { "gang" } else { "pod" }, self.made));
         let size = u32::try_from(count).expect("a few");
         let mut pods = Vec::new();
         for at in 0..count {
             let id = side.world.server.new_ref_in(&self.namespace, OURS, &format!("{name}-{at}"));
             let mut pod = template.pod(id.clone(), side.world.time(), None, None);
-            pod.group = (count > 1).then(|| GroupLabels { name: Arc::clone(&name), size: Ok(size) });
+            pod.group =
+                (count > 1).then(|| GroupLabels { name: Arc::clone(&name), size: Ok(size) });
             if let Some(liar) = &mut liar {
                 liar.decorate(side, &mut pod);
             }
@@ -164,11 +181,18 @@ impl Tenant {
         What::Pods(pods)
     }
 
-    fn put_job(&mut self, side: &mut Side, mut template: Template, waits_without_pods: bool) -> What {
+    fn put_job(
+        &mut self,
+        side: &mut Side,
+        mut template: Template,
+        waits_without_pods: bool,
+    ) -> What {
         let parallelism = count(self.rng.between(1, 3));
         let waves = count(self.rng.between(0, 2));
-        let completions = self.rng.chance(50).then_some(parallelism + if self.has_waves { waves } else { 0 });
-        let mut plan = JobPlan::new(parallelism, completions.or(Some(parallelism)), completions.is_some(), 2);
+        let completions =
+            self.rng.chance(50).then_some(parallelism + if self.has_waves { waves } else { 0 });
+        let mut plan =
+            JobPlan::new(parallelism, completions.or(Some(parallelism)), completions.is_some(), 2);
         if waits_without_pods {
             plan.marked = Some(Arc::from("none"));
             template.priority = 0;
@@ -192,7 +216,14 @@ impl Tenant {
             side.controllers.add(server, id, None, template, plan, now);
             return What::Makers(vec![uid]);
         }
-        side.controllers.add(server, id, None, template.clone(), Plan::Deployment { replicas }, now);
+        side.controllers.add(
+            server,
+            id,
+            None,
+            template.clone(),
+            Plan::Deployment { replicas },
+            now,
+        );
         let owner = owner_of(&server.controllers[&uid]);
         let set = server.new_ref_in(&self.namespace, OURS, &format!("{name}-5d8f"));
         let set_uid = set.uid.clone();
@@ -216,7 +247,9 @@ impl Tenant {
             1 => self.scale(side, at, count(u64::try_from(choice % 3).expect("a few"))),
             2 => self.wish(side, at, |job| job.spec.overrides.hold = !job.spec.overrides.hold),
             _ if self.priority.is_some() => {}
-            _ => self.wish(side, at, |job| job.spec.overrides.priority_class_name = Some(class.to_owned())),
+            _ => self.wish(side, at, |job| {
+                job.spec.overrides.priority_class_name = Some(class.to_owned())
+            }),
         }
     }
 
@@ -227,7 +260,9 @@ impl Tenant {
             match &mut workload.plan {
                 Plan::Job(job) if self.has_waves => job.parallelism = wanted.max(1),
                 Plan::Job(_) => {}
-                Plan::Replicas(replicas) | Plan::Stateful { replicas, .. } | Plan::Deployment { replicas } => {
+                Plan::Replicas(replicas)
+                | Plan::Stateful { replicas, .. }
+                | Plan::Deployment { replicas } => {
                     *replicas = wanted;
                 }
             }
@@ -242,14 +277,16 @@ impl Tenant {
             What::Makers(makers) => (makers.clone(), Vec::new()),
             What::Pods(pods) => {
                 let pods = || pods.iter().filter_map(|key| server.pods.get(key));
-                let groups = pods().filter_map(|pod| pod.group.as_ref().map(|group| Arc::clone(&group.name)));
+                let groups = pods()
+                    .filter_map(|pod| pod.group.as_ref().map(|group| Arc::clone(&group.name)));
                 (pods().map(|pod| pod.id.uid.clone()).collect(), groups.collect())
             }
         };
         let records = server.flux_jobs.values().filter(|job| {
             let of = &job.spec.workload_ref;
             flux_job_key(job).namespace == self.namespace
-                && (uids.iter().any(|uid| **uid == *of.uid) || names.iter().any(|name| **name == *of.name))
+                && (uids.iter().any(|uid| **uid == *of.uid)
+                    || names.iter().any(|name| **name == *of.name))
         });
         let Some(mut job) = records.map(|job| FluxJob::clone(job)).next() else { return };
         edit(&mut job);
@@ -266,7 +303,11 @@ fn remove(side: &mut Side, what: &What) {
 }
 
 fn endless(template: Template) -> Template {
-    Template { lifetime: Lifetime::Endless, run: Run { seconds: None, fails_percent: 0 }, ..template }
+    Template {
+        lifetime: Lifetime::Endless,
+        run: Run { seconds: None, fails_percent: 0 },
+        ..template
+    }
 }
 
 fn labels() -> fluxqueue_workload::metadata::Labels {
@@ -275,9 +316,13 @@ fn labels() -> fluxqueue_workload::metadata::Labels {
 
 /// Keeps the pods of an app of this namespace off its node.
 fn apart(namespace: &Arc<str>) -> PodTerm {
-    let app = Requirement { key: Arc::from(APP), operator: Operator::In, values: vec![Arc::from("a")] };
+    let app =
+        Requirement { key: Arc::from(APP), operator: Operator::In, values: vec![Arc::from("a")] };
     let namespaces = NamespaceScope { named: vec![Arc::clone(namespace)], selected: None };
-    PodTerm { pods: PodSelector { namespaces, labels: Some(vec![app]) }, topology_key: Arc::from(HOST) }
+    PodTerm {
+        pods: PodSelector { namespaces, labels: Some(vec![app]) },
+        topology_key: Arc::from(HOST),
+    }
 }
 
 fn count(number: u64) -> u32 {

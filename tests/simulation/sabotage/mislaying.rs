@@ -1,7 +1,9 @@
-//! Pods of gangs that the core does not get to see any more, from the moment at which it has a place for all of them.
+//! Pods of gangs that the core does not get to see any more, from the moment at which it has a
+//! place for all of them.
 //!
-//! A gang that is found not to fit, or is never heard of, breaks other rules first: it would be called Unsatisfiable, or not be recorded.
-//! So the core is left to find a place; then one of the pods is mislaid, and the gang waits for it for ever.
+//! A gang that is found not to fit, or is never heard of, breaks other rules first: it would be
+//! called Unsatisfiable, or not be recorded. So the core is left to find a place; then one of the
+//! pods is mislaid, and the gang waits for it for ever.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -57,7 +59,8 @@ impl Mislaying {
         }
     }
 
-    /// The pod that is mislaid now, if this write is the placement of a gang of several shapes that has not begun.
+    /// The pod that is mislaid now, if this write is the placement of a gang of several shapes that
+    /// has not begun.
     pub(super) fn mislay(&mut self, write: &ActionKind) -> Option<ObjectRef> {
         let ActionKind::WriteStatus { job, status, .. } = write else { return None };
         let sets: BTreeSet<&String> = status.placement.iter().map(|range| &range.pod_set).collect();

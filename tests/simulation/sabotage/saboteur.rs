@@ -10,7 +10,8 @@ use fluxqueue_core::queues::{QueueObject, Rules};
 use fluxqueue_core::{Action, ActionId, ActionKind, Event, Outcome, QueuePolicy, WriteOutcome};
 use fluxqueue_workload::metadata::Labels;
 use fluxqueue_workload::{
-    Controller, Lifetime, ObjectKey, ObjectRef, OwnerKind, Pod, Shape, Suspension, SuspensionPhase, Time, Uid,
+    Controller, Lifetime, ObjectKey, ObjectRef, OwnerKind, Pod, Shape, Suspension, SuspensionPhase,
+    Time, Uid,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use k8s_openapi::jiff::Timestamp;
@@ -27,7 +28,8 @@ pub(super) struct Saboteur {
     core: Box<dyn Machine>,
     sabotage: Sabotage,
     epoch: i64,
-    /// The core's own number of each action that went out; what it did not ask for, or was told of already, has none.
+    /// The core's own number of each action that went out; what it did not ask for, or was told of
+    /// already, has none.
     asked: BTreeMap<ActionId, ActionId>,
     next_id: ActionId,
     /// A write that nobody needs, on its way.
@@ -60,12 +62,24 @@ const HOUR_MICROS: i64 = 3_600_000_000;
 impl Saboteur {
     pub(super) fn new(sabotage: Sabotage, start: &Start) -> Self {
         let record_lone_pods = start.record_lone_pods || sabotage == Sabotage::RecordEverything;
-        let library = if sabotage == Sabotage::LeakSlots { leak::library() } else { FunctionTable::builtin() };
-        let suspend_hold_secs = if sabotage == Sabotage::HoldPlaces { HELD_SECONDS } else { start.suspend_hold_secs };
-        let queue_policy = if sabotage == Sabotage::PromiseFewer { QueuePolicy::Easy } else { start.queue_policy };
+        let library = if sabotage == Sabotage::LeakSlots {
+            leak::library()
+        } else {
+            FunctionTable::builtin()
+        };
+        let suspend_hold_secs =
+            if sabotage == Sabotage::HoldPlaces { HELD_SECONDS } else { start.suspend_hold_secs };
+        let queue_policy =
+            if sabotage == Sabotage::PromiseFewer { QueuePolicy::Easy } else { start.queue_policy };
         let is_passing = matches!(sabotage, Sabotage::PassByForEver | Sabotage::PassGangsByForEver);
         let bypass_secs = if is_passing { 1_000_000 } else { start.bypass_secs };
-        let told = Start { record_lone_pods, queue_policy, suspend_hold_secs, bypass_secs, ..start.clone() };
+        let told = Start {
+            record_lone_pods,
+            queue_policy,
+            suspend_hold_secs,
+            bypass_secs,
+            ..start.clone()
+        };
         let mut core = machine::core_on(library, &told);
         if sabotage == Sabotage::DecideTooEarly {
             core.handle(Event::Synced, Time(1));
@@ -89,10 +103,13 @@ impl Saboteur {
         }
     }
 
-    /// The pod belongs to a group, of which another pod was seen first, with another shape. Groups of one name differ in the names of
-    /// their pods, but for the number at the end.
+    /// The pod belongs to a group, of which another pod was seen first, with another shape. Groups
+    /// of one name differ in the names of their pods, but for the number at the end.
     fn is_of_another_shape(&mut self, pod: &Pod) -> bool {
-        let Some((group, _)) = pod.id.key.name.rsplit_once('-').filter(|_| pod.group.is_some()) else { return false };
+        let Some((group, _)) = pod.id.key.name.rsplit_once('-').filter(|_| pod.group.is_some())
+        else {
+            return false;
+        };
         *self.shapes.entry(Arc::from(group)).or_insert_with(|| Arc::clone(&pod.shape)) != pod.shape
     }
 
@@ -114,10 +131,14 @@ impl Saboteur {
     /// What the core gets to see of an event, if anything.
     fn falsify(&mut self, event: Event) -> Option<Event> {
         Some(match (self.sabotage, event) {
-            (Sabotage::IgnoreOtherSchedulers, Event::Pod(pod)) if *pod.scheduler != *OURS => return None,
-            (Sabotage::IgnoreCordons, Event::Node(node)) => {
-                Event::Node(Arc::new(Node { unschedulable: false, taints: Vec::new(), ..Node::clone(&node) }))
+            (Sabotage::IgnoreOtherSchedulers, Event::Pod(pod)) if *pod.scheduler != *OURS => {
+                return None;
             }
+            (Sabotage::IgnoreCordons, Event::Node(node)) => Event::Node(Arc::new(Node {
+                unschedulable: false,
+                taints: Vec::new(),
+                ..Node::clone(&node)
+            })),
             (Sabotage::IgnoreGates, Event::Pod(pod)) => {
                 let mut pod = Pod::clone(&pod);
                 pod.gates.retain(|gate| **gate != *FOREIGN_GATE);
@@ -152,8 +173,12 @@ impl Saboteur {
                 Event::Pod(Arc::new(pod))
             }
             // Until they are on nodes nobody counts lone pods.
-            (Sabotage::CrowdUnannounced, Event::Pod(pod)) if pod.group.is_none() => labelled_once_there(&pod),
-            (Sabotage::RepelUnannounced, Event::Pod(pod)) if *pod.scheduler == *OURS => repelling_once_there(&pod),
+            (Sabotage::CrowdUnannounced, Event::Pod(pod)) if pod.group.is_none() => {
+                labelled_once_there(&pod)
+            }
+            (Sabotage::RepelUnannounced, Event::Pod(pod)) if *pod.scheduler == *OURS => {
+                repelling_once_there(&pod)
+            }
             (Sabotage::WriteToOthers, Event::Pod(pod)) => {
                 if *pod.scheduler != *OURS && pod.node.is_none() {
                     self.victim = Some(pod.id.clone());
@@ -161,14 +186,21 @@ impl Saboteur {
                 Event::Pod(pod)
             }
             // Members of groups that are of another shape than the first are taken to fit nowhere.
-            (Sabotage::PlaceNoGroups, Event::Pod(pod)) if pod.node.is_none() && self.is_of_another_shape(&pod) => {
+            (Sabotage::PlaceNoGroups, Event::Pod(pod))
+                if pod.node.is_none() && self.is_of_another_shape(&pod) =>
+            {
                 let mut pod = Pod::clone(&pod);
                 let host = Arc::from("nowhere");
-                Arc::make_mut(&mut pod.shape).constraints.node_selector.push((Arc::from(HOST), host));
+                Arc::make_mut(&mut pod.shape)
+                    .constraints
+                    .node_selector
+                    .push((Arc::from(HOST), host));
                 Event::Pod(Arc::new(pod))
             }
             (Sabotage::CountRefused, Event::Pod(pod)) => Event::Pod(self.walls.falsify(&pod)),
-            (Sabotage::BelieveOwners, event @ (Event::Pod(_) | Event::PodGone(_))) => self.walls.move_to_owner(event),
+            (Sabotage::BelieveOwners, event @ (Event::Pod(_) | Event::PodGone(_))) => {
+                self.walls.move_to_owner(event)
+            }
             (Sabotage::KeepRefused, Event::Done(id, outcome)) => {
                 Event::Done(self.asked.remove(&id)?, walls::unanswered(outcome))
             }
@@ -179,8 +211,9 @@ impl Saboteur {
             }
             (Sabotage::IgnoreMarks, Event::Controller(job)) => {
                 let mut job = Controller::clone(&job);
-                let is_let_go =
-                    |it: &Suspension| matches!(it.phase, SuspensionPhase::Marked { is_suspended: false, .. });
+                let is_let_go = |it: &Suspension| {
+                    matches!(it.phase, SuspensionPhase::Marked { is_suspended: false, .. })
+                };
                 job.suspension.take_if(|suspension| is_let_go(suspension));
                 Event::Controller(Arc::new(job))
             }
@@ -202,8 +235,13 @@ impl Saboteur {
                 return None;
             }
             // What it has written is hidden from the core, which would write again.
-            (Sabotage::SayPending, Event::FluxJob(job)) => Event::FluxJob(as_its_conditions_say(&job)),
-            (Sabotage::SayPending, Event::Done(id, Outcome::Write(WriteOutcome::Written(Some(job))))) => {
+            (Sabotage::SayPending, Event::FluxJob(job)) => {
+                Event::FluxJob(as_its_conditions_say(&job))
+            }
+            (
+                Sabotage::SayPending,
+                Event::Done(id, Outcome::Write(WriteOutcome::Written(Some(job)))),
+            ) => {
                 let written = WriteOutcome::Written(Some(as_its_conditions_say(&job)));
                 Event::Done(self.asked.remove(&id)?, Outcome::Write(written))
             }
@@ -232,17 +270,27 @@ impl Saboteur {
                 written(&mut *self.core);
                 return;
             }
-            (Sabotage::StartBesideGates, ActionKind::Ungate { pod, .. }) if self.grouped.contains(&pod.uid) => {
+            (Sabotage::StartBesideGates, ActionKind::Ungate { pod, .. })
+                if self.grouped.contains(&pod.uid) =>
+            {
                 written(&mut *self.core);
                 return;
             }
-            (Sabotage::HideDelays, ActionKind::Note(note)) if note.reason == "ReservationDelayed" => return,
-            (Sabotage::ExcuseDelays, ActionKind::Note(note)) if note.reason == "ReservationDelayed" => {
+            (Sabotage::HideDelays, ActionKind::Note(note))
+                if note.reason == "ReservationDelayed" =>
+            {
+                return;
+            }
+            (Sabotage::ExcuseDelays, ActionKind::Note(note))
+                if note.reason == "ReservationDelayed" =>
+            {
                 let (_, why) = note.note.split_once(':').expect("the cause comes first");
                 note.note = format!("walltime:{why}");
                 is_answered = false;
             }
-            (Sabotage::BlameNodes, ActionKind::Note(note)) if note.reason == "ReservationDelayed" => {
+            (Sabotage::BlameNodes, ActionKind::Note(note))
+                if note.reason == "ReservationDelayed" =>
+            {
                 let (_, why) = note.note.split_once(':').expect("the cause comes first");
                 note.note = format!("capacity:{why}");
                 is_answered = false;
@@ -258,7 +306,8 @@ impl Saboteur {
         }
         self.falsify_status(&mut action.kind);
         self.walls.move_back(&mut action.kind);
-        let is_start = matches!(&action.kind, ActionKind::Bind { pod, .. } if self.grouped.contains(&pod.uid));
+        let is_start =
+            matches!(&action.kind, ActionKind::Bind { pod, .. } if self.grouped.contains(&pod.uid));
         let is_binding = matches!(action.kind, ActionKind::Bind { .. });
         if is_binding && self.sabotage == Sabotage::WaitForRefusals && self.walls.has_failed {
             self.held_back.push((LATE_STEPS, action));
@@ -270,7 +319,9 @@ impl Saboteur {
         }
         let again = match action.kind {
             ActionKind::Bind { .. } => self.sabotage == Sabotage::BindTwice,
-            ActionKind::WriteStatus { .. } | ActionKind::CreateFluxJob { .. } => self.sabotage == Sabotage::WriteTwice,
+            ActionKind::WriteStatus { .. } | ActionKind::CreateFluxJob { .. } => {
+                self.sabotage == Sabotage::WriteTwice
+            }
             _ => false,
         };
         let asked = (!is_answered).then_some(action.id);
@@ -286,7 +337,8 @@ impl Saboteur {
         match self.sabotage {
             Sabotage::LookAhead => {
                 if let Some(at) = &mut status.queued_at {
-                    at.0 = Timestamp::from_microsecond(at.0.as_microsecond() + HOUR_MICROS).expect("an instant");
+                    at.0 = Timestamp::from_microsecond(at.0.as_microsecond() + HOUR_MICROS)
+                        .expect("an instant");
                 }
             }
             Sabotage::WriteBlindly => *resource_version = None,
@@ -362,7 +414,10 @@ impl Machine for Saboteur {
         }
         match event {
             Event::Pod(pod) if self.sabotage == Sabotage::RaiseMembers => {
-                self.walls.raise(&pod).into_iter().for_each(|pod| self.core.handle(Event::Pod(pod), now));
+                self.walls
+                    .raise(&pod)
+                    .into_iter()
+                    .for_each(|pod| self.core.handle(Event::Pod(pod), now));
             }
             event => {
                 if let Some(event) = self.falsify(event) {
@@ -394,7 +449,11 @@ impl Machine for Saboteur {
             }
             Sabotage::ReleaseEarly | Sabotage::ResumeOthers if self.synced => {
                 if let Some((job, resource_version)) = self.hostage.take() {
-                    self.send(ActionKind::ReleaseJob { job, resource_version, at: now }, None, &mut out);
+                    self.send(
+                        ActionKind::ReleaseJob { job, resource_version, at: now },
+                        None,
+                        &mut out,
+                    );
                 }
             }
             _ => {}

@@ -27,7 +27,9 @@ impl Walls {
         match event {
             Event::Done(
                 _,
-                Outcome::Write(WriteOutcome::Failed(_) | WriteOutcome::Refused(_) | WriteOutcome::Invalid(_)),
+                Outcome::Write(
+                    WriteOutcome::Failed(_) | WriteOutcome::Refused(_) | WriteOutcome::Invalid(_),
+                ),
             ) => {
                 self.has_failed = true;
             }
@@ -42,18 +44,21 @@ impl Walls {
         }
     }
 
-    /// The pod as the core is to see it: after every other refused object, what comes in has a lower priority.
+    /// The pod as the core is to see it: after every other refused object, what comes in has a
+    /// lower priority.
     pub(super) fn falsify(&self, pod: &Arc<Pod>) -> Arc<Pod> {
         let is_lower = pod.node.is_none() && self.refused.len() % 2 == 1;
         Arc::new(Pod { priority: pod.priority - i32::from(is_lower), ..Pod::clone(pod) })
     }
 
-    /// News of a pod as the core is to see them: the pod is where the object is that it names as its owner.
+    /// News of a pod as the core is to see them: the pod is where the object is that it names as
+    /// its owner.
     pub(super) fn move_to_owner(&mut self, event: Event) -> Event {
         match event {
             Event::Pod(pod) => {
                 let owner = pod.owner.as_ref().and_then(|owner| self.makers.get(&owner.uid));
-                let Some(namespace) = owner.filter(|namespace| **namespace != pod.id.key.namespace) else {
+                let Some(namespace) = owner.filter(|namespace| **namespace != pod.id.key.namespace)
+                else {
                     return Event::Pod(pod);
                 };
                 let mut moved = Pod::clone(&pod);
@@ -63,7 +68,8 @@ impl Walls {
             }
             Event::PodGone(mut id) => {
                 if self.moved.remove(&id.uid).is_some() {
-                    let namespace = self.makers.values().find(|namespace| **namespace != id.key.namespace);
+                    let namespace =
+                        self.makers.values().find(|namespace| **namespace != id.key.namespace);
                     id.key = ObjectKey::new(namespace.cloned().unwrap_or_default(), &*id.key.name);
                 }
                 Event::PodGone(id)
@@ -86,14 +92,16 @@ impl Walls {
         }
     }
 
-    /// The pods of a group as the core is to see them now that there is news of one: all of the highest priority among them.
+    /// The pods of a group as the core is to see them now that there is news of one: all of the
+    /// highest priority among them.
     pub(super) fn raise(&mut self, pod: &Arc<Pod>) -> Vec<Arc<Pod>> {
         let Some(group) = &pod.group else { return vec![Arc::clone(pod)] };
         let key = ObjectKey::new(Arc::clone(&pod.id.key.namespace), &*group.name);
         let members = self.groups.entry(key).or_default();
         members.insert(pod.id.uid.clone(), Arc::clone(pod));
         let priority = members.values().map(|pod| pod.priority).max().unwrap_or(pod.priority);
-        let waiting = members.values().filter(|member| member.node.is_none() || member.id == pod.id);
+        let waiting =
+            members.values().filter(|member| member.node.is_none() || member.id == pod.id);
         waiting.map(|pod| Arc::new(Pod { priority, ..Pod::clone(pod) })).collect()
     }
 

@@ -1,5 +1,5 @@
-//! What must hold: each promise is the naive planner's, none is missing, none is broken but for what happened, and nobody is passed by
-//! for longer than the rule allows.
+//! What must hold: each promise is the naive planner's, none is missing, none is broken but for
+//! what happened, and nobody is passed by for longer than the rule allows.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -26,7 +26,8 @@ const PASSED_BY: &str = "nobody is passed by for longer than the rule allows";
 const HYBRID_DEPTH: usize = 3;
 /// A start may be put off by so much before that is said.
 const PUT_OFF_SECONDS: i64 = 1;
-/// So much later than by the rule somebody may be passed by: who it is, is found out when all is at rest.
+/// So much later than by the rule somebody may be passed by: who it is, is found out when all is at
+/// rest.
 const BYPASS_SLACK_SECONDS: i64 = 2;
 
 /// What has happened since all was at rest: only this can be the cause of a delay.
@@ -45,10 +46,14 @@ impl Timely<'_> {
 
     /// Somebody is told that he starts later.
     pub(super) fn hear(&mut self, note: &Note) -> Result<(), Violation> {
-        let ("ReservationDelayed", Subject::FluxJob(record)) = (note.reason, &note.subject) else { return Ok(()) };
+        let ("ReservationDelayed", Subject::FluxJob(record)) = (note.reason, &note.subject) else {
+            return Ok(());
+        };
         let Some(stored) = self.world.server.flux_job(record).cloned() else { return Ok(()) };
         let found = self.jobs.iter().find(|(_, job)| job.unit.is_recorded_by(&stored));
-        let Some((name, job)) = found.map(|(name, job)| (Arc::clone(name), job.clone())) else { return Ok(()) };
+        let Some((name, job)) = found.map(|(name, job)| (Arc::clone(name), job.clone())) else {
+            return Ok(());
+        };
         let is_true = match note.note.split(':').next() {
             Some("walltime") => {
                 self.world.stats.count("delay: walltime");
@@ -69,8 +74,10 @@ impl Timely<'_> {
             _ => false,
         };
         if !is_true {
-            let text =
-                format!("{name}: {:?}, but what happened is {:?}, now {}", note.note, self.happened, self.world.now);
+            let text = format!(
+                "{name}: {:?}, but what happened is {:?}, now {}",
+                note.note, self.happened, self.world.now
+            );
             return broken(CAUSE, text);
         }
         if let Some(job) = self.jobs.get_mut(&name) {
@@ -82,7 +89,8 @@ impl Timely<'_> {
     /// The pod has outlived its planned end just now, or holds what the job was promised.
     fn is_to_blame(&self, pod: &Pod, job: &Job) -> bool {
         let is_new = self.planned_end(pod).is_some_and(|end| end + 1 >= self.happened.since);
-        let is_late = pod.uses_node() && self.planned_end(pod).is_some_and(|end| end <= self.world.now);
+        let is_late =
+            pod.uses_node() && self.planned_end(pod).is_some_and(|end| end <= self.world.now);
         is_late && (is_new || pod.node.as_ref().is_some_and(|node| job.nodes.contains(node)))
     }
 
@@ -91,8 +99,10 @@ impl Timely<'_> {
         let names: Vec<Arc<str>> = self.jobs.keys().cloned().collect();
         for name in &names {
             let job = &self.jobs[name];
-            let has_node =
-                job.pods.iter().any(|key| self.world.server.pods.get(key).is_some_and(|pod| pod.node.is_some()));
+            let has_node = job
+                .pods
+                .iter()
+                .any(|key| self.world.server.pods.get(key).is_some_and(|pod| pod.node.is_some()));
             if has_node && !job.has_started {
                 self.judge_start(name, job)?;
                 if job.told.is_some() {
@@ -102,15 +112,21 @@ impl Timely<'_> {
                 (job.has_started, job.told) = (true, None);
             }
         }
-        let waiting: Vec<Arc<str>> = self.waiting().iter().map(|(name, _)| Arc::clone(name)).collect();
+        let waiting: Vec<Arc<str>> =
+            self.waiting().iter().map(|(name, _)| Arc::clone(name)).collect();
         for name in waiting {
             let job = &self.jobs[&name];
             let said = self.said(job);
             let start = said.as_ref().and_then(|(start, _)| *start);
-            let is_worse = job.told.is_some_and(|told| start.is_none_or(|start| start > told + PUT_OFF_SECONDS));
+            let is_worse = job
+                .told
+                .is_some_and(|told| start.is_none_or(|start| start > told + PUT_OFF_SECONDS));
             let is_over = start.is_some_and(|start| self.world.now > start + PUT_OFF_SECONDS);
             if (is_worse && !job.is_delayed) || is_over {
-                let text = format!("{name} was to start at {:?}, now {} it is {said:?}", job.told, self.world.now);
+                let text = format!(
+                    "{name} was to start at {:?}, now {} it is {said:?}",
+                    job.told, self.world.now
+                );
                 return broken(KEPT, text);
             }
             let job = self.jobs.get_mut(&name).expect("it was just looked at");
@@ -124,16 +140,19 @@ impl Timely<'_> {
         Ok(())
     }
 
-    /// What is on record at this instant, whatever is on its way: a start that is promised by it is promised. What has been taken off
-    /// it because the job starts still goes until it has.
+    /// What is on record at this instant, whatever is on its way: a start that is promised by it is
+    /// promised. What has been taken off it because the job starts still goes until it has.
     pub(super) fn note_what_is_written(&mut self) -> Result<(), Violation> {
-        let waiting: Vec<Arc<str>> = self.waiting().iter().map(|(name, _)| Arc::clone(name)).collect();
+        let waiting: Vec<Arc<str>> =
+            self.waiting().iter().map(|(name, _)| Arc::clone(name)).collect();
         for name in waiting {
             let job = &self.jobs[&name];
             let Some((Some(start), nodes)) = self.said(job) else { continue };
             if job.told.is_some_and(|told| start > told + PUT_OFF_SECONDS) && !job.is_delayed {
-                let text =
-                    format!("{name} was to start at {:?}, now {} it is written {start}", job.told, self.world.now);
+                let text = format!(
+                    "{name} was to start at {:?}, now {} it is written {start}",
+                    job.told, self.world.now
+                );
                 return broken(KEPT, text);
             }
             let job = self.jobs.get_mut(&name).expect("it was just looked at");
@@ -147,14 +166,18 @@ impl Timely<'_> {
     /// A job starts: when it was promised, and where nobody is passed by for too long.
     fn judge_start(&self, name: &Arc<str>, job: &Job) -> Result<(), Violation> {
         if job.told.is_some_and(|told| self.world.now > told + PUT_OFF_SECONDS) && !job.is_delayed {
-            return broken(KEPT, format!("{name} was to start at {:?}, and does at {}", job.told, self.world.now));
+            return broken(
+                KEPT,
+                format!("{name} was to start at {:?}, and does at {}", job.told, self.world.now),
+            );
         }
         // What was promised before stands, and what is held may be taken by whom it is held for.
         if !job.nodes.is_empty() || self.cpu_max.is_some() {
             return Ok(());
         }
         let pods = job.pods.iter().filter_map(|key| self.world.server.pods.get(key));
-        let there: Vec<(&NodeName, &Pod)> = pods.filter_map(|pod| Some((pod.node.as_ref()?, &**pod))).collect();
+        let there: Vec<(&NodeName, &Pod)> =
+            pods.filter_map(|pod| Some((pod.node.as_ref()?, &**pod))).collect();
         let mut held = BTreeSet::new();
         for (other, ahead) in self.waiting() {
             let place = |job: &Job| (-i64::from(job.priority), job.submitted);
@@ -163,29 +186,36 @@ impl Timely<'_> {
             }
             let taken = self.taken_from(ahead, &there);
             let said = self.said(ahead);
-            let holds = said.as_ref().filter(|(start, _)| start.is_none()).map(|(_, nodes)| nodes.clone());
+            let holds =
+                said.as_ref().filter(|(start, _)| start.is_none()).map(|(_, nodes)| nodes.clone());
             let holds = holds.unwrap_or_default();
-            let unheld =
-                |nodes: BTreeSet<NodeName>| -> BTreeSet<NodeName> { nodes.difference(&held).cloned().collect() };
+            let unheld = |nodes: BTreeSet<NodeName>| -> BTreeSet<NodeName> {
+                nodes.difference(&held).cloned().collect()
+            };
             let could = unheld(self.usable_some_day(ahead));
             let is_taken = if ahead.repels {
-                // What comes to be held for it in this very pass may have been closed when others were looked at. What was held before is
-                // not any more when it is taken.
+                // What comes to be held for it in this very pass may have been closed when others
+                // were looked at. What was held before is not any more when it is taken.
                 !self.could_lose_what_is_held(ahead, job) && !ahead.nodes.is_disjoint(&taken)
             } else if said.is_some() {
                 !holds.is_disjoint(&taken)
             } else {
                 // Whoever has a date is not protected beyond the depth of the policy.
                 let now = || unheld(self.usable_beside(ahead, &[job]));
-                let is_dated = || self.plan_without(&[ahead, job]).earliest(&ask(ahead, now())).is_some();
-                let is_owed = self.is_patience_over(ahead) && self.could_start_one_day(ahead, &could) && !is_dated();
+                let is_dated =
+                    || self.plan_without(&[ahead, job]).earliest(&ask(ahead, now())).is_some();
+                let is_owed = self.is_patience_over(ahead)
+                    && self.could_start_one_day(ahead, &could)
+                    && !is_dated();
                 is_owed && !could.is_disjoint(&taken)
             };
             if is_taken {
                 let since = ahead.first_undated;
                 let there: Vec<&NodeName> = there.iter().map(|(node, _)| *node).collect();
-                let text =
-                    format!("{name} starts at {} on {there:?} ahead of {other}: {since:?}, {said:?}", self.world.now);
+                let text = format!(
+                    "{name} starts at {} on {there:?} ahead of {other}: {since:?}, {said:?}",
+                    self.world.now
+                );
                 return broken(PASSED_BY, text);
             }
             held.extend(holds);
@@ -193,20 +223,31 @@ impl Timely<'_> {
         Ok(())
     }
 
-    /// Nodes that were held for one who repels may be held no more, for something else than this other one who starts: they are smaller,
-    /// closed or taken by others, somebody has come in ahead or was changed, or those ahead start around them or are promised that.
+    /// Nodes that were held for one who repels may be held no more, for something else than this
+    /// other one who starts: they are smaller, closed or taken by others, somebody has come in
+    /// ahead or was changed, or those ahead start around them or are promised that.
     fn could_lose_what_is_held(&self, job: &Job, other: &Job) -> bool {
         let has_come_ahead = self.happened.came.is_some_and(|came| came > job.priority);
         let is_promised_around = || self.out_of_the_way(job, job.nodes.clone(), &[]) != job.nodes;
         let is_closed = || !job.nodes.is_subset(&self.usable_beside(job, &[other]));
-        self.happened.capacity || self.happened.edit || has_come_ahead || is_closed() || is_promised_around()
+        self.happened.capacity
+            || self.happened.edit
+            || has_come_ahead
+            || is_closed()
+            || is_promised_around()
     }
 
     /// The nodes that a job has less when these pods are on theirs.
     fn taken_from(&self, job: &Job, there: &[(&NodeName, &Pod)]) -> BTreeSet<NodeName> {
-        let mut taken: BTreeSet<NodeName> = there.iter().map(|(node, _)| NodeName::clone(node)).collect();
+        let mut taken: BTreeSet<NodeName> =
+            there.iter().map(|(node, _)| NodeName::clone(node)).collect();
         if let Some(sample) = self.sample(job) {
-            let closed = self.world.server.nodes.values().filter(|node| self.is_closed_by(there, node, sample));
+            let closed = self
+                .world
+                .server
+                .nodes
+                .values()
+                .filter(|node| self.is_closed_by(there, node, sample));
             taken.extend(closed.map(|node| node.name.clone()));
         }
         taken
@@ -215,11 +256,13 @@ impl Timely<'_> {
     /// What a job is promised, or what is held for it, with one of its pods.
     fn places(&self, job: &Job, nodes: &BTreeSet<NodeName>) -> Vec<(NodeName, Arc<Pod>)> {
         let sample = self.sample(job).into_iter();
-        sample.flat_map(|sample| nodes.iter().map(|node| (node.clone(), Arc::clone(sample)))).collect()
+        sample
+            .flat_map(|sample| nodes.iter().map(|node| (node.clone(), Arc::clone(sample))))
+            .collect()
     }
 
-    /// Those of some nodes on which the pods of a job keep nobody off a place that is promised to him, or held for him ahead of it; nor is
-    /// he to be apart from them for whom it is held.
+    /// Those of some nodes on which the pods of a job keep nobody off a place that is promised to
+    /// him, or held for him ahead of it; nor is he to be apart from them for whom it is held.
     fn out_of_the_way(
         &self,
         job: &Job,
@@ -229,7 +272,8 @@ impl Timely<'_> {
         let Some(sample) = self.sample(job) else { return nodes };
         let held = || held_for.iter().map(|(node, pod)| (node, &**pod));
         nodes.retain(|node| {
-            room::repeller(&self.world.server.nodes, held(), &self.world.server.nodes[node], sample).is_none()
+            room::repeller(&self.world.server.nodes, held(), &self.world.server.nodes[node], sample)
+                .is_none()
         });
         if !job.repels {
             return nodes;
@@ -239,10 +283,17 @@ impl Timely<'_> {
             let (_, nodes) = self.said(other).filter(|(start, _)| start.is_some())?;
             Some(self.places(other, &nodes))
         });
-        let places: Vec<(NodeName, Arc<Pod>)> = promised.flatten().chain(held_for.iter().cloned()).collect();
+        let places: Vec<(NodeName, Arc<Pod>)> =
+            promised.flatten().chain(held_for.iter().cloned()).collect();
         let places = || places.iter().map(|(node, pod)| (node, &**pod));
         nodes.retain(|node| {
-            room::avoided(&self.world.server.nodes, places(), &self.world.server.nodes[node], sample).is_none()
+            room::avoided(
+                &self.world.server.nodes,
+                places(),
+                &self.world.server.nodes[node],
+                sample,
+            )
+            .is_none()
         });
         nodes
     }
@@ -257,7 +308,13 @@ impl Timely<'_> {
     /// Nothing moves any more: what is promised is what the naive planner says.
     pub(super) fn judge_promises(&mut self) -> Result<(), Violation> {
         // What should end right now may be news in a moment.
-        if self.world.server.pods.values().any(|pod| pod.uses_node() && self.planned_end(pod) == Some(self.world.now)) {
+        if self
+            .world
+            .server
+            .pods
+            .values()
+            .any(|pod| pod.uses_node() && self.planned_end(pod) == Some(self.world.now))
+        {
             return Ok(());
         }
         let waiting: Vec<(Arc<str>, Job)> =
@@ -269,8 +326,11 @@ impl Timely<'_> {
             let start = said.as_ref().and_then(|(start, _)| *start);
             let own = said.as_ref().map(|(_, nodes)| nodes.clone()).unwrap_or_default();
             let usable = self.usable(job);
-            let left: BTreeSet<NodeName> =
-                usable.iter().filter(|node| !held.contains(*node) || own.contains(*node)).cloned().collect();
+            let left: BTreeSet<NodeName> = usable
+                .iter()
+                .filter(|node| !held.contains(*node) || own.contains(*node))
+                .cloned()
+                .collect();
             let mut nodes = self.out_of_the_way(job, left.clone(), &held_for);
             if start.is_some() {
                 // What was promised before stands.
@@ -286,13 +346,20 @@ impl Timely<'_> {
                 });
             }
             let earliest = plan.earliest(&ask(job, nodes));
-            let say =
-                || format!("{name}: {said:?}, by the naive planner {earliest:?}, now {}: {job:?}", self.world.now);
+            let say = || {
+                format!(
+                    "{name}: {said:?}, by the naive planner {earliest:?}, now {}: {job:?}",
+                    self.world.now
+                )
+            };
             match (start, earliest) {
                 (_, Some(earliest)) if earliest <= self.world.now => return broken(STARTS, say()),
-                // Where its pods may be by then depends on pods that come and go: it has no date, also where the naive planner has one.
+                // Where its pods may be by then depends on pods that come and go: it has no date,
+                // also where the naive planner has one.
                 (Some(_), _) if job.repels => return broken(ESTIMATED, say()),
-                (Some(start), earliest) if earliest != Some(start) => return broken(EARLIEST, say()),
+                (Some(start), earliest) if earliest != Some(start) => {
+                    return broken(EARLIEST, say());
+                }
                 (Some(_), _) => {
                     dated += 1;
                     self.world.stats.count("promise held against the naive planner's");
@@ -301,18 +368,22 @@ impl Timely<'_> {
                     }
                     self.count_repellers(job);
                 }
-                (None, Some(_)) if !job.repels && dated < self.depth() => return broken(MADE, say()),
+                (None, Some(_)) if !job.repels && dated < self.depth() => {
+                    return broken(MADE, say());
+                }
                 // Beyond the depth of the policy.
                 (None, Some(_)) if !job.repels => {}
                 (None, _) => {
-                    // What is promised to those behind it is a thing to wait for as well: for that nobody is passed by.
+                    // What is promised to those behind it is a thing to wait for as well: for that
+                    // nobody is passed by.
                     let waits_for_others = is_anybody_blocked || is_kept_from_some;
                     self.judge_undated(name, job, waits_for_others, &own, (&held, &held_for))?;
                     held_for.extend(self.places(job, &own));
                     held.extend(own);
                 }
             }
-            is_anybody_blocked |= start.is_some() || self.could_start_one_day(job, &self.usable_some_day(job));
+            is_anybody_blocked |=
+                start.is_some() || self.could_start_one_day(job, &self.usable_some_day(job));
         }
         Ok(())
     }
@@ -341,8 +412,9 @@ impl Timely<'_> {
         }
     }
 
-    /// Nobody knows when this one can start: it is passed by for so long, and then holds as much as it needs. Whoever keeps it away, or is
-    /// one from whom it is to be apart, is in its way like any other, if he has an end.
+    /// Nobody knows when this one can start: it is passed by for so long, and then holds as much as
+    /// it needs. Whoever keeps it away, or is one from whom it is to be apart, is in its way like
+    /// any other, if he has an end.
     fn judge_undated(
         &mut self,
         name: &Arc<str>,
@@ -361,7 +433,10 @@ impl Timely<'_> {
             job.first_undated.get_or_insert(self.world.now);
         }
         if own.is_empty() && self.is_patience_over(job) {
-            return broken(PASSED_BY, format!("{name} holds nothing at {}: {job:?}", self.world.now));
+            return broken(
+                PASSED_BY,
+                format!("{name} holds nothing at {}: {job:?}", self.world.now),
+            );
         }
         if !own.is_empty() {
             self.world.stats.count("nodes held for one who was passed by");
@@ -370,7 +445,10 @@ impl Timely<'_> {
             }
             let is_enough = own.len() == job.pods.len() && self.could_start_one_day(job, own);
             if !is_enough {
-                return broken(PASSED_BY, format!("{name} holds {own:?} at {}: {job:?}", self.world.now));
+                return broken(
+                    PASSED_BY,
+                    format!("{name} holds {own:?} at {}: {job:?}", self.world.now),
+                );
             }
         }
         Ok(())
@@ -390,7 +468,14 @@ impl Timely<'_> {
     fn could_start_one_day(&self, job: &Job, nodes: &BTreeSet<NodeName>) -> bool {
         let mut plan = self.plan_without(&[job]);
         let stays = |pod: &&Arc<Pod>| pod.lifetime == Lifetime::Endless && pod.uses_node();
-        plan.intervals = self.world.server.pods.values().filter(stays).filter_map(|pod| self.taken(pod)).collect();
+        plan.intervals = self
+            .world
+            .server
+            .pods
+            .values()
+            .filter(stays)
+            .filter_map(|pod| self.taken(pod))
+            .collect();
         plan.has_room(self.world.now, &ask(job, nodes.clone()))
     }
 
@@ -428,13 +513,29 @@ impl Timely<'_> {
         ));
         lines.extend(self.world.server.nodes.values().map(|node| format!("{node:?}")));
         for pod in self.world.server.pods.values().filter(|pod| pod.uses_node()) {
-            let shown = (self.planned_end(pod), pod.shape.requests.get("cpu"), pod.shape.requests.get("memory"));
+            let shown = (
+                self.planned_end(pod),
+                pod.shape.requests.get("cpu"),
+                pod.shape.requests.get("memory"),
+            );
             let stands = (&pod.labels, &pod.shape.constraints.repels);
-            lines.push(format!("pod {} on {:?}, until, CPU, memory: {shown:?}, {stands:?}", pod.id, pod.node));
+            lines.push(format!(
+                "pod {} on {:?}, until, CPU, memory: {shown:?}, {stands:?}",
+                pod.id, pod.node
+            ));
         }
         let waiting = self.waiting();
-        lines.extend(waiting.into_iter().map(|(name, job)| format!("waits {name}: {:?} {job:?}", self.said(job))));
-        let records = self.world.server.flux_jobs.values().map(|job| format!("{} {:?}", flux_job_ref(job), job.status));
+        lines.extend(
+            waiting
+                .into_iter()
+                .map(|(name, job)| format!("waits {name}: {:?} {job:?}", self.said(job))),
+        );
+        let records = self
+            .world
+            .server
+            .flux_jobs
+            .values()
+            .map(|job| format!("{} {:?}", flux_job_ref(job), job.status));
         lines.extend(records.filter(|line| line.contains("Pending")));
         lines
     }

@@ -1,12 +1,16 @@
-//! Worlds in which a naive planner says exactly what must be promised: when, to whom, and for which cause later.
+//! Worlds in which a naive planner says exactly what must be promised: when, to whom, and for which
+//! cause later.
 //!
-//! Nothing is late or lost here, all happens at whole seconds, and after each thing that happens so much time passes that nothing
-//! moves any more. Pods ask for CPU and memory and perhaps for a zone; of a gang no two fit on one node, or may share one. In every
-//! other world there are also pods, ours and another scheduler's, that keep those with some label off their node or zone, and pods
-//! of ours of which no two of any job share a node; nothing else says where a pod may go. Our pods have walltimes; of pods of
-//! another scheduler nobody may know when they end. Queues are one, with or without a limit on CPU, under EASY, hybrid or
-//! conservative backfill. Pods end early, on time, late, or when nobody knows; nodes come, go, shrink and are cordoned; another
-//! scheduler takes room; people change their minds; the process is replaced, at rest or between any two of its writes.
+//! Nothing is late or lost here, all happens at whole seconds, and after each thing that happens so
+//! much time passes that nothing moves any more. Pods ask for CPU and memory and perhaps for a
+//! zone; of a gang no two fit on one node, or may share one. In every other world there are also
+//! pods, ours and another scheduler's, that keep those with some label off their node or zone, and
+//! pods of ours of which no two of any job share a node; nothing else says where a pod may go. Our
+//! pods have walltimes; of pods of another scheduler nobody may know when they end. Queues are one,
+//! with or without a limit on CPU, under EASY, hybrid or conservative backfill. Pods end early, on
+//! time, late, or when nobody knows; nodes come, go, shrink and are cordoned; another scheduler
+//! takes room; people change their minds; the process is replaced, at rest or between any two of
+//! its writes.
 //!
 //! - [`planner`]: the naive planner
 //! - [`world`]: what happens
@@ -56,10 +60,12 @@ pub(crate) const MUST_HAPPEN: [&str; 14] = [
 
 /// How long one may be passed by here.
 const BYPASS_SECONDS: u64 = 60;
-/// After so many of the things that happen the process dies before all is at rest, when it has done so many things at most.
+/// After so many of the things that happen the process dies before all is at rest, when it has done
+/// so many things at most.
 const DEATH_PERCENT: usize = 15;
 const DEATH_ACTIONS_MAX: u64 = 6;
-/// After so many seconds without a change nothing is on its way: an improvement is written within five.
+/// After so many seconds without a change nothing is on its way: an improvement is written within
+/// five.
 const QUIET_SECONDS: usize = 7;
 /// So many seconds are waited for that.
 const WAIT_SECONDS: usize = 60;
@@ -145,7 +151,8 @@ impl<'a> Timely<'a> {
         while self.world.steps < steps {
             self.world.steps += 1;
             self.happen()?;
-            self.dies_in = self.rng.chance(DEATH_PERCENT).then(|| self.rng.between(0, DEATH_ACTIONS_MAX));
+            self.dies_in =
+                self.rng.chance(DEATH_PERCENT).then(|| self.rng.between(0, DEATH_ACTIONS_MAX));
             self.settle()?;
             if self.come_to_rest()? {
                 self.judge_promises()?;
@@ -171,7 +178,8 @@ impl<'a> Timely<'a> {
         broken("the core becomes quiet", format!("{ROUNDS_MAX} rounds in one instant"))
     }
 
-    /// The process dies before it does this. What it tells people does not count: whoever reads records has not heard of it.
+    /// The process dies before it does this. What it tells people does not count: whoever reads
+    /// records has not heard of it.
     fn dies_now(&mut self, action: &Action) -> bool {
         match &mut self.dies_in {
             Some(0) => !matches!(action.kind, ActionKind::Note(_)),
@@ -220,7 +228,9 @@ impl<'a> Timely<'a> {
     /// What must not change for a while: who is where, what is promised, and what is overdue.
     fn picture(&self) -> Vec<String> {
         let pods = self.world.server.pods.values();
-        let pods = pods.map(|pod| format!("{} {:?} {:?} {}", pod.id.uid, pod.node, pod.phase, self.is_overdue(pod)));
+        let pods = pods.map(|pod| {
+            format!("{} {:?} {:?} {}", pod.id.uid, pod.node, pod.phase, self.is_overdue(pod))
+        });
         let promises = self.world.server.flux_jobs.values().map(|job| {
             let kept = job.status.as_ref().and_then(|status| status.reservation.as_ref());
             format!("{:?} {kept:?}", job.metadata.name)
@@ -233,7 +243,9 @@ impl<'a> Timely<'a> {
     /// When a pod that runs should end, if that is known.
     fn planned_end(&self, pod: &Pod) -> Option<i64> {
         let of_job = self.jobs.values().find(|job| job.pods.contains(&pod.id.key));
-        let Lifetime::Seconds(seconds) = of_job.map_or(pod.lifetime, |job| job.lifetime) else { return None };
+        let Lifetime::Seconds(seconds) = of_job.map_or(pod.lifetime, |job| job.lifetime) else {
+            return None;
+        };
         Some(pod.started?.seconds() + i64::try_from(seconds).expect("minutes"))
     }
 
@@ -243,30 +255,38 @@ impl<'a> Timely<'a> {
 
     /// Jobs that wait, in the order of the queue.
     fn waiting(&self) -> Vec<(&Arc<str>, &Job)> {
-        let waits = |key: &ObjectKey| self.world.server.pods.get(key).is_some_and(|pod| pod.node.is_none());
-        let jobs = self.jobs.iter().filter(|(_, job)| !job.has_started && job.pods.iter().all(waits));
+        let waits =
+            |key: &ObjectKey| self.world.server.pods.get(key).is_some_and(|pod| pod.node.is_none());
+        let jobs =
+            self.jobs.iter().filter(|(_, job)| !job.has_started && job.pods.iter().all(waits));
         let mut waiting: Vec<_> = jobs.collect();
-        waiting.sort_by_key(|(name, job)| (-i64::from(job.priority), job.submitted, Arc::clone(name)));
+        waiting
+            .sort_by_key(|(name, job)| (-i64::from(job.priority), job.submitted, Arc::clone(name)));
         waiting
     }
 
-    /// The nodes on which pods of a job may be: nobody there keeps them away, and they keep nobody away.
+    /// The nodes on which pods of a job may be: nobody there keeps them away, and they keep nobody
+    /// away.
     fn usable(&self, job: &Job) -> BTreeSet<NodeName> {
         self.usable_beside(job, &[])
     }
 
     /// The same if the pods of some jobs were not there.
     fn usable_beside(&self, job: &Job, but: &[&Job]) -> BTreeSet<NodeName> {
-        self.usable_beside_those(job, |pod| !but.iter().any(|other| other.pods.contains(&pod.id.key)))
+        self.usable_beside_those(job, |pod| {
+            !but.iter().any(|other| other.pods.contains(&pod.id.key))
+        })
     }
 
     /// The same if of all pods only these were there.
     fn usable_beside_those(&self, job: &Job, counts: impl Fn(&Pod) -> bool) -> BTreeSet<NodeName> {
         let sample = self.sample(job);
         let there = self.world.server.pods.values().filter(|pod| pod.uses_node() && counts(pod));
-        let there: Vec<(&NodeName, &Pod)> = there.filter_map(|pod| Some((pod.node.as_ref()?, &**pod))).collect();
+        let there: Vec<(&NodeName, &Pod)> =
+            there.filter_map(|pod| Some((pod.node.as_ref()?, &**pod))).collect();
         let is_usable = |node: &&Arc<Node>| {
-            let in_zone = |zone| node.labels.iter().any(|(key, value)| **key == *ZONE && value == zone);
+            let in_zone =
+                |zone| node.labels.iter().any(|(key, value)| **key == *ZONE && value == zone);
             !node.unschedulable
                 && job.zone.as_ref().is_none_or(in_zone)
                 && sample.is_none_or(|sample| !self.is_closed_by(&there, node, sample))
@@ -279,10 +299,12 @@ impl<'a> Timely<'a> {
         self.usable_beside_those(job, |pod| pod.lifetime == Lifetime::Endless)
     }
 
-    /// One of these pods, each with its node, keeps this one off the other node, or is one from which it is to be apart.
+    /// One of these pods, each with its node, keeps this one off the other node, or is one from
+    /// which it is to be apart.
     fn is_closed_by(&self, there: &[(&NodeName, &Pod)], node: &Node, pod: &Pod) -> bool {
         let (nodes, there) = (&self.world.server.nodes, || there.iter().copied());
-        room::repeller(nodes, there(), node, pod).is_some() || room::avoided(nodes, there(), node, pod).is_some()
+        room::repeller(nodes, there(), node, pod).is_some()
+            || room::avoided(nodes, there(), node, pod).is_some()
     }
 
     /// One of a job's pods, which are alike.
@@ -293,7 +315,8 @@ impl<'a> Timely<'a> {
     /// What is on record of a promise: a start, or none, and nodes.
     fn said(&self, job: &Job) -> Option<(Option<i64>, BTreeSet<NodeName>)> {
         let records = jobs::records(&job.unit, &self.world.server.flux_jobs);
-        let reservation = records.iter().find_map(|record| record.status.as_ref()?.reservation.as_ref())?;
+        let reservation =
+            records.iter().find_map(|record| record.status.as_ref()?.reservation.as_ref())?;
         let start = reservation.start.as_ref().map(|at| at.0.as_microsecond() / 1_000_000);
         let nodes = fluxqueue_api::hostlist::decode(&reservation.nodes).expect("a hostlist");
         Some((start, nodes.iter().map(|name| NodeName::from(name.as_str())).collect()))

@@ -1,9 +1,9 @@
-//! A naive planner: what each node has, what takes of it from when until when, and the first second at which a job has room beside
-//! all of that.
+//! A naive planner: what each node has, what takes of it from when until when, and the first second
+//! at which a job has room beside all of that.
 //!
-//! It tries every second at which something ends, and adds up what is taken at every second at which something begins. It shares
-//! nothing with the core. It is exact where no two pods of a job fit on one node: how many pods of a job are on which node is not
-//! asked.
+//! It tries every second at which something ends, and adds up what is taken at every second at
+//! which something begins. It shares nothing with the core. It is exact where no two pods of a job
+//! fit on one node: how many pods of a job are on which node is not asked.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -51,10 +51,11 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// The first second from now on from which on there is room. Only now and the ends of others come into question: at any other
-    /// second, what is free was free just before.
+    /// The first second from now on from which on there is room. Only now and the ends of others
+    /// come into question: at any other second, what is free was free just before.
     pub(crate) fn earliest(&self, ask: &Ask) -> Option<i64> {
-        let ends = self.intervals.iter().map(|it| it.to).filter(|end| (self.now + 1..NEVER).contains(end));
+        let ends =
+            self.intervals.iter().map(|it| it.to).filter(|end| (self.now + 1..NEVER).contains(end));
         let starts: BTreeSet<i64> = ends.chain([self.now]).collect();
         starts.into_iter().find(|start| self.has_room(*start, ask))
     }
@@ -62,10 +63,12 @@ impl Plan {
     /// There is room from this second on, for as long as is asked for.
     pub(crate) fn has_room(&self, start: i64, ask: &Ask) -> bool {
         let end = ask.seconds.map_or(NEVER, |seconds| start + seconds);
-        let begins = self.intervals.iter().map(|it| it.from).filter(|from| (start + 1..end).contains(from));
+        let begins =
+            self.intervals.iter().map(|it| it.from).filter(|from| (start + 1..end).contains(from));
         let seconds: BTreeSet<i64> = begins.chain([start]).collect();
         let fits = |node: &&NodeName| seconds.iter().all(|at| self.fits(node, *at, ask.amounts));
-        ask.nodes.iter().filter(fits).count() >= ask.pods && seconds.iter().all(|at| self.is_allowed(*at, ask))
+        ask.nodes.iter().filter(fits).count() >= ask.pods
+            && seconds.iter().all(|at| self.is_allowed(*at, ask))
     }
 
     /// A pod fits on the node at this second.

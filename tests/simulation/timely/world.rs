@@ -8,7 +8,9 @@ use fluxqueue_core::cluster::Node;
 use fluxqueue_core::queues::{Counted, Limit, Limits, QueueObject, Rules};
 use fluxqueue_workload::constraints::{Constraints, PodTerm};
 use fluxqueue_workload::metadata::Labels;
-use fluxqueue_workload::{GroupLabels, Lifetime, NodeName, ObjectKey, Phase, Pod, Resources, Shape, Time, Uid};
+use fluxqueue_workload::{
+    GroupLabels, Lifetime, NodeName, ObjectKey, Phase, Pod, Resources, Shape, Time, Uid,
+};
 
 use super::planner::Amounts;
 use super::{Job, Timely};
@@ -70,7 +72,8 @@ impl Timely<'_> {
         let name: Arc<str> = Arc::from(format!("job-{:04}", self.made));
         let manner = self.manner();
         let repels = matches!(manner, Manner::Repelling(_) | Manner::Apart);
-        let is_alone = self.rng.chance(if matches!(manner, Manner::Repelling(_)) { 80 } else { 55 });
+        let is_alone =
+            self.rng.chance(if matches!(manner, Manner::Repelling(_)) { 80 } else { 55 });
         let count = if is_alone { 1 } else { self.rng.between(2, 4) };
         let cpu = match (is_alone, manner) {
             // They fit beside others.
@@ -87,12 +90,20 @@ impl Timely<'_> {
         for at in 0..count {
             let id = self.world.server.new_ref_for(OURS, &format!("{name}-{at}"));
             let size = u32::try_from(count).expect("a few");
-            let group = (count > 1).then(|| GroupLabels { name: Arc::clone(&name), size: Ok(size) });
+            let group =
+                (count > 1).then(|| GroupLabels { name: Arc::clone(&name), size: Ok(size) });
             self.world.runs.extend(run.map(|run| (id.uid.clone(), run)));
             pods.push(id.key.clone());
             let pod = Pod::waiting(id, Arc::from(OURS), Arc::clone(&shape));
             let labels = manner.labels();
-            self.world.server.put_pod(Pod { group, lifetime, priority, labels, created: self.world.time(), ..pod });
+            self.world.server.put_pod(Pod {
+                group,
+                lifetime,
+                priority,
+                labels,
+                created: self.world.time(),
+                ..pod
+            });
         }
         let unit = Unit::of(&self.world.server.pods[&pods[0]]);
         let job = Job {
@@ -130,8 +141,12 @@ impl Timely<'_> {
     pub(super) fn limit(&mut self) {
         let most = 1_000 * self.rng.between(10, 18);
         let what = Counted::Resource(Arc::from("cpu"));
-        let limit = Limit { per_namespace: false, nodes: None, what, most, path: Arc::from("spec.limits") };
-        let rules = Rules { limits: Limits { running: vec![limit], ..Limits::default() }, ..Rules::default() };
+        let limit =
+            Limit { per_namespace: false, nodes: None, what, most, path: Arc::from("spec.limits") };
+        let rules = Rules {
+            limits: Limits { running: vec![limit], ..Limits::default() },
+            ..Rules::default()
+        };
         let (name, uid) = (Arc::from("default"), self.world.server.new_uid());
         self.world.server.put_queue(QueueObject::of_rules(name, uid, rules));
         self.cpu_max = Some(most);
@@ -146,8 +161,14 @@ impl Timely<'_> {
             1 => {
                 self.happened.capacity = true;
                 let there = |pod: &&Arc<Pod>| pod.node.as_ref() == Some(&node.name);
-                let there: Vec<ObjectKey> =
-                    self.world.server.pods.values().filter(there).map(|pod| pod.id.key.clone()).collect();
+                let there: Vec<ObjectKey> = self
+                    .world
+                    .server
+                    .pods
+                    .values()
+                    .filter(there)
+                    .map(|pod| pod.id.key.clone())
+                    .collect();
                 self.world.server.remove_node(&node.name);
                 for key in &there {
                     self.world.server.remove_pod(key);
@@ -161,21 +182,31 @@ impl Timely<'_> {
             }
             _ => {
                 self.happened.capacity = true;
-                self.world.server.put_node(Node { unschedulable: !node.unschedulable, ..Node::clone(&node) });
+                self.world
+                    .server
+                    .put_node(Node { unschedulable: !node.unschedulable, ..Node::clone(&node) });
             }
         }
     }
 
     /// Another scheduler puts a pod where there is room for it now.
     fn intrude(&mut self) {
-        let amounts = Amounts { cpu: 500 * self.rng.between(1, 8), memory: self.rng.between(0, 3) * GIB };
+        let amounts =
+            Amounts { cpu: 500 * self.rng.between(1, 8), memory: self.rng.between(0, 3) * GIB };
         let names: Vec<NodeName> = self.world.server.nodes.keys().cloned().collect();
         let Some(node) = self.rng.pick(&names).cloned() else { return };
         let has = &self.world.server.nodes[&node].allocatable;
-        let there =
-            || self.world.server.pods.values().filter(|pod| pod.uses_node() && pod.node.as_ref() == Some(&node));
+        let there = || {
+            self.world
+                .server
+                .pods
+                .values()
+                .filter(|pod| pod.uses_node() && pod.node.as_ref() == Some(&node))
+        };
         let taken = |name: &str| there().map(|pod| pod.shape.requests.get(name)).sum::<u64>();
-        if taken("cpu") + amounts.cpu > has.get("cpu") || taken("memory") + amounts.memory > has.get("memory") {
+        if taken("cpu") + amounts.cpu > has.get("cpu")
+            || taken("memory") + amounts.memory > has.get("memory")
+        {
             return;
         }
         self.made += 1;
@@ -208,10 +239,12 @@ impl Timely<'_> {
         Manner::Repelling(if self.rng.chance(50) { HOST } else { ZONE })
     }
 
-    /// For how long a pod says that it runs, and for how long it does: most end early or on time, a few later.
+    /// For how long a pod says that it runs, and for how long it does: most end early or on time, a
+    /// few later.
     fn walltime(&mut self) -> (Lifetime, Option<i64>) {
         let walltime = self.rng.between(10, 150);
-        // What is held within limits for those of whom nobody knows when they can start is on no record.
+        // What is held within limits for those of whom nobody knows when they can start is on no
+        // record.
         let late = usize::from(self.cpu_max.is_none());
         let run = match self.rng.weighted(&[4, 5, late]) {
             0 => self.rng.between(1, walltime),
@@ -235,18 +268,26 @@ impl Timely<'_> {
 
     /// Somebody deletes what waits.
     fn withdraw(&mut self) {
-        let names: Vec<Arc<str>> = self.waiting().iter().map(|(name, _)| Arc::clone(name)).collect();
-        let Some(job) = self.rng.pick(&names).and_then(|name| self.jobs.remove(name)) else { return };
+        let names: Vec<Arc<str>> =
+            self.waiting().iter().map(|(name, _)| Arc::clone(name)).collect();
+        let Some(job) = self.rng.pick(&names).and_then(|name| self.jobs.remove(name)) else {
+            return;
+        };
         for key in &job.pods {
             self.world.server.remove_pod(key);
         }
     }
 
-    /// Somebody wishes another priority or walltime for a job that waits, or more time for one that runs.
+    /// Somebody wishes another priority or walltime for a job that waits, or more time for one that
+    /// runs.
     fn edit(&mut self) {
         let runs = self.rng.chance(30);
         let names: Vec<Arc<str>> = if runs {
-            self.jobs.iter().filter(|(_, job)| job.has_started).map(|(name, _)| Arc::clone(name)).collect()
+            self.jobs
+                .iter()
+                .filter(|(_, job)| job.has_started)
+                .map(|(name, _)| Arc::clone(name))
+                .collect()
         } else {
             self.waiting().iter().map(|(name, _)| Arc::clone(name)).collect()
         };
@@ -262,19 +303,23 @@ impl Timely<'_> {
         } else {
             let pods = || job.pods.iter().filter_map(|key| self.world.server.pods.get(key));
             let started = pods().filter_map(|pod| pod.started).map(Time::seconds).min();
-            let run_by_now = started.map_or(0, |started| u64::try_from(self.world.now - started).unwrap_or(0));
+            let run_by_now =
+                started.map_or(0, |started| u64::try_from(self.world.now - started).unwrap_or(0));
             let seconds = run_by_now + self.rng.between(5, 200);
             record.spec.overrides.walltime_seconds = i64::try_from(seconds).ok();
             job.lifetime = Lifetime::Seconds(seconds);
             let pods: Vec<Uid> = pods().map(|pod| pod.id.uid.clone()).collect();
-            self.world.runs.extend(pods.into_iter().map(|uid| (uid, i64::try_from(seconds).expect("minutes"))));
+            self.world.runs.extend(
+                pods.into_iter().map(|uid| (uid, i64::try_from(seconds).expect("minutes"))),
+            );
         }
         record.metadata.generation = record.metadata.generation.map(|generation| generation + 1);
         self.world.server.put_flux_job(record);
         self.happened.edit = true;
     }
 
-    /// The process dies in the middle of what it does. What is on record by then is what its successor has to keep.
+    /// The process dies in the middle of what it does. What is on record by then is what its
+    /// successor has to keep.
     pub(super) fn die(&mut self) -> Result<(), Violation> {
         self.dies_in = None;
         self.note_what_is_written()?;
@@ -297,9 +342,14 @@ impl Timely<'_> {
     /// Forgets what has ended.
     pub(super) fn tidy(&mut self) {
         let server = &self.world.server;
-        let lives = |key: &ObjectKey| server.pods.get(key).is_some_and(|pod| !pod.phase.is_terminal());
+        let lives =
+            |key: &ObjectKey| server.pods.get(key).is_some_and(|pod| !pod.phase.is_terminal());
         self.jobs.retain(|_, job| job.pods.iter().any(lives));
-        let ended = server.pods.values().filter(|pod| pod.phase.is_terminal()).map(|pod| pod.id.key.clone());
+        let ended = server
+            .pods
+            .values()
+            .filter(|pod| pod.phase.is_terminal())
+            .map(|pod| pod.id.key.clone());
         let ended: Vec<ObjectKey> = ended.collect();
         for key in &ended {
             self.world.server.remove_pod(key);
@@ -308,8 +358,10 @@ impl Timely<'_> {
 
     /// What the nodes have.
     pub(super) fn capacities(&self) -> BTreeMap<NodeName, Amounts> {
-        let amounts =
-            |node: &Node| Amounts { cpu: node.allocatable.get("cpu"), memory: node.allocatable.get("memory") };
+        let amounts = |node: &Node| Amounts {
+            cpu: node.allocatable.get("cpu"),
+            memory: node.allocatable.get("memory"),
+        };
         self.world.server.nodes.iter().map(|(name, node)| (name.clone(), amounts(node))).collect()
     }
 }

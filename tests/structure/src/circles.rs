@@ -1,7 +1,8 @@
 //! Modules that depend on each other in a circle.
 //!
-//! A module depends on another one if a path in it leads there: in a `use`, a type, an expression, a pattern or the arguments of a
-//! macro. A name that a module only passes on with `use` counts as where it comes from. A parent depends on a child as any other.
+//! A module depends on another one if a path in it leads there: in a `use`, a type, an expression,
+//! a pattern or the arguments of a macro. A name that a module only passes on with `use` counts as
+//! where it comes from. A parent depends on a child as any other.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,7 +29,10 @@ pub fn count(sources: &Sources, numbers: &mut Numbers) {
         for circle in circles(&dependencies(&files)) {
             let names: Vec<String> = circle.iter().map(name_of).collect();
             for name in &names {
-                numbers.add(&format!("circles {krate}"), format!("{name} (with {} others)", names.len() - 1));
+                numbers.add(
+                    &format!("circles {krate}"),
+                    format!("{name} (with {} others)", names.len() - 1),
+                );
             }
         }
     }
@@ -109,7 +113,9 @@ impl Names {
                 path.push(it.ident.to_string());
                 self.add(&it.tree, path);
             }
-            syn::UseTree::Group(it) => it.items.iter().for_each(|tree| self.add(tree, path.clone())),
+            syn::UseTree::Group(it) => {
+                it.items.iter().for_each(|tree| self.add(tree, path.clone()))
+            }
             syn::UseTree::Name(it) => self.bind(it.ident.to_string(), path, &it.ident),
             syn::UseTree::Rename(it) => self.bind(it.rename.to_string(), path, &it.ident),
             syn::UseTree::Glob(_) => drop(self.paths.insert(path)),
@@ -181,7 +187,8 @@ fn paths_of(tokens: TokenStream, paths: &mut BTreeSet<Vec<String>>) {
 fn target(known: &BTreeMap<Module, Names>, from: &Module, path: &[String]) -> Option<Module> {
     let mut place = absolute(known, from, path)?;
     for _ in 0..PASSED_ON_MAX {
-        let length = (0..=place.len()).rev().find(|length| known.contains_key(&place[..*length]))?;
+        let length =
+            (0..=place.len()).rev().find(|length| known.contains_key(&place[..*length]))?;
         let module = place[..length].to_vec();
         let Some(name) = place.get(length) else { return Some(module) };
         let names = &known[&module];
@@ -194,7 +201,11 @@ fn target(known: &BTreeMap<Module, Names>, from: &Module, path: &[String]) -> Op
 }
 
 /// A path from the root of the crate; `None` if it leads out of the crate, or is a local name.
-fn absolute(known: &BTreeMap<Module, Names>, from: &Module, path: &[String]) -> Option<Vec<String>> {
+fn absolute(
+    known: &BTreeMap<Module, Names>,
+    from: &Module,
+    path: &[String],
+) -> Option<Vec<String>> {
     let first = path.first()?;
     let mut base = from.clone();
     let rest = match first.as_str() {
@@ -215,7 +226,11 @@ fn absolute(known: &BTreeMap<Module, Names>, from: &Module, path: &[String]) -> 
                 path
             } else {
                 // A module that a `use` has made known.
-                let alias = known.get(from)?.aliases.get(name).filter(|alias| alias.first() != Some(first))?;
+                let alias = known
+                    .get(from)?
+                    .aliases
+                    .get(name)
+                    .filter(|alias| alias.first() != Some(first))?;
                 let mut place = absolute(known, from, alias)?;
                 place.extend_from_slice(&path[1..]);
                 return Some(place);
@@ -235,7 +250,9 @@ pub fn circles(edges: &BTreeMap<Module, BTreeSet<Module>>) -> Vec<BTreeSet<Modul
         if !others.contains(*module) || found.iter().any(|circle| circle.contains(*module)) {
             continue;
         }
-        let back = others.iter().filter(|other| reached.get(**other).is_some_and(|those| those.contains(module)));
+        let back = others
+            .iter()
+            .filter(|other| reached.get(**other).is_some_and(|those| those.contains(module)));
         found.push(back.map(|other| (*other).clone()).collect());
     }
     found
@@ -259,7 +276,13 @@ mod tests {
 
     fn file(path: &str, text: &str) -> File {
         let syntax = syn::parse_file(text).expect("it is Rust");
-        File { path: format!("k/src/{path}"), krate: "k".to_owned(), text: text.to_owned(), syntax, is_test: false }
+        File {
+            path: format!("k/src/{path}"),
+            krate: "k".to_owned(),
+            text: text.to_owned(),
+            syntax,
+            is_test: false,
+        }
     }
 
     fn circles_of(files: &[File]) -> Vec<Vec<String>> {
@@ -282,7 +305,11 @@ mod tests {
             "fn f() { println!(\"{}\", super::a::X); }",
             "use super::a; fn f() { a::f() }",
         ] {
-            let files = [file("lib.rs", "mod a; mod b;"), file("a.rs", "use crate::b::B;"), file("b.rs", back)];
+            let files = [
+                file("lib.rs", "mod a; mod b;"),
+                file("a.rs", "use crate::b::B;"),
+                file("b.rs", back),
+            ];
             assert_eq!(circles_of(&files), [["a", "b"]], "{back}");
         }
     }
@@ -290,10 +317,20 @@ mod tests {
     #[test]
     fn a_parent_is_in_a_circle_with_a_child_that_uses_what_the_parent_defines() {
         let files = |root: &str| {
-            [file("lib.rs", root), file("a.rs", "use super::Core; fn f(_: Core) {}"), file("b.rs", "pub struct Core;")]
+            [
+                file("lib.rs", root),
+                file("a.rs", "use super::Core; fn f(_: Core) {}"),
+                file("b.rs", "pub struct Core;"),
+            ]
         };
-        assert_eq!(circles_of(&files("mod a; mod b; struct Core; fn g() { a::f(Core) }")), [["the root", "a"]]);
+        assert_eq!(
+            circles_of(&files("mod a; mod b; struct Core; fn g() { a::f(Core) }")),
+            [["the root", "a"]]
+        );
         // A name that the parent passes on is the child's that defines it.
-        assert_eq!(circles_of(&files("mod a; mod b; pub use b::Core; pub use a::f;")), Vec::<Vec<String>>::new());
+        assert_eq!(
+            circles_of(&files("mod a; mod b; pub use b::Core; pub use a::f;")),
+            Vec::<Vec<String>>::new()
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! A state that should not be is passed over in silence: `let Some(it) = ... else { return };`, and the same with `continue`.
+//! A state that should not be is passed over in silence: `let Some(it) = ... else { return };`, and
+//! the same with `continue`.
 
 use syn::spanned::Spanned;
 use syn::visit::Visit;

@@ -1,13 +1,16 @@
 //! Counts what makes the project hard to read, and sees in a test that none of it grows.
 //!
 //! - [`circles`]: modules of a crate that depend on each other in a circle
-//! - [`owners`]: types that change themselves and have too many fields or methods, or methods away from home
+//! - [`owners`]: types that change themselves and have too many fields or methods, or methods away
+//!   from home
 //! - [`guards`]: a state that should not be is passed over in silence
 //! - [`words`]: sentences without a subject, in comments and documents
-//! - lines of more than 100 columns, files of more than 600 lines, and type names that mean two things
+//! - lines of more than 100 columns, files of more than 600 lines, and type names that mean two
+//!   things
 //!
-//! The numbers on record are in `numbers.txt`. Where one is larger than on record the test fails, and says where the largest parts
-//! are. `make structure` records smaller ones; larger ones are never recorded.
+//! The numbers on record are in `numbers.txt`. Where one is larger than on record the test fails,
+//! and says where the largest parts are. `make structure` records smaller ones; larger ones are
+//! never recorded.
 
 pub mod circles;
 pub mod guards;
@@ -41,7 +44,8 @@ impl Numbers {
 
     /// The numbers as they are recorded: a measure and its number a line.
     pub fn to_text(&self) -> String {
-        let lines: Vec<String> = self.iter().map(|(measure, parts)| format!("{measure} {}", parts.len())).collect();
+        let lines: Vec<String> =
+            self.iter().map(|(measure, parts)| format!("{measure} {}", parts.len())).collect();
         lines.join("\n") + "\n"
     }
 }
@@ -59,7 +63,8 @@ pub fn count(sources: &Sources) -> Numbers {
 
 fn lines(sources: &Sources, numbers: &mut Numbers) {
     for file in &sources.files {
-        let wide = file.text.lines().enumerate().filter(|(_, line)| line.chars().count() > COLUMNS_MAX);
+        let wide =
+            file.text.lines().enumerate().filter(|(_, line)| line.chars().count() > COLUMNS_MAX);
         for (at, _) in wide {
             numbers.add(&format!("wide {}", file.krate), format!("{}:{}", file.path, at + 1));
         }
@@ -83,7 +88,9 @@ mod tests {
 
     fn recorded(text: &str) -> BTreeMap<String, usize> {
         let entries = text.lines().filter_map(|line| line.rsplit_once(' '));
-        entries.map(|(measure, number)| (measure.to_owned(), number.parse().expect("a number"))).collect()
+        entries
+            .map(|(measure, number)| (measure.to_owned(), number.parse().expect("a number")))
+            .collect()
     }
 
     #[test]
@@ -98,11 +105,20 @@ mod tests {
         for (measure, parts) in numbers.iter() {
             let limit = known.get(measure).copied().unwrap_or(0);
             if parts.len() > limit && !text.is_empty() {
-                let shown = parts.iter().take(SHOWN_MAX).map(String::as_str).collect::<Vec<_>>().join("\n  ");
+                let shown = parts
+                    .iter()
+                    .take(SHOWN_MAX)
+                    .map(String::as_str)
+                    .collect::<Vec<_>>()
+                    .join("\n  ");
                 grown.push(format!("{measure}: {}, on record {limit}\n  {shown}", parts.len()));
             }
         }
-        assert!(grown.is_empty(), "more than on record in tests/structure/numbers.txt:\n{}", grown.join("\n"));
+        assert!(
+            grown.is_empty(),
+            "more than on record in tests/structure/numbers.txt:\n{}",
+            grown.join("\n")
+        );
         if std::env::var_os(UPDATE).is_some() {
             std::fs::write(&path, numbers.to_text()).expect("the numbers can be written");
         }

@@ -25,8 +25,8 @@ struct Owner {
     changes_itself: bool,
 }
 
-/// Counts fields and methods beyond the limits, methods away from home, files of one type that call each other in a circle, and names
-/// of types that mean two things.
+/// Counts fields and methods beyond the limits, methods away from home, files of one type that call
+/// each other in a circle, and names of types that mean two things.
 pub fn count(sources: &Sources, numbers: &mut Numbers) {
     let mut owners: BTreeMap<(&str, String), Owner> = BTreeMap::new();
     let mut defined: BTreeMap<(&str, String), BTreeSet<&str>> = BTreeMap::new();
@@ -35,8 +35,9 @@ pub fn count(sources: &Sources, numbers: &mut Numbers) {
             let name = match item {
                 syn::Item::Struct(it) => {
                     let fields = it.fields.iter().enumerate();
-                    let names = fields
-                        .map(|(at, field)| field.ident.as_ref().map_or_else(|| at.to_string(), ToString::to_string));
+                    let names = fields.map(|(at, field)| {
+                        field.ident.as_ref().map_or_else(|| at.to_string(), ToString::to_string)
+                    });
                     let owner = owners.entry((&file.krate, it.ident.to_string())).or_default();
                     owner.fields = Some((file.path.clone(), names.collect()));
                     Some(&it.ident)
@@ -78,7 +79,9 @@ impl Owner {
     }
 
     fn judge(&self, krate: &str, name: &str, numbers: &mut Numbers) {
-        if let Some((_, fields)) = self.fields.as_ref().filter(|(_, fields)| fields.len() > FIELDS_MAX) {
+        if let Some((_, fields)) =
+            self.fields.as_ref().filter(|(_, fields)| fields.len() > FIELDS_MAX)
+        {
             for field in fields {
                 numbers.add(&format!("fields {krate} {name}"), field.clone());
             }
@@ -90,7 +93,8 @@ impl Owner {
         }
         if let Some((home, _)) = &self.fields {
             let folder = folder_of(home);
-            let away = self.methods.iter().filter(|(_, file)| *file != home && !file.starts_with(&folder));
+            let away =
+                self.methods.iter().filter(|(_, file)| *file != home && !file.starts_with(&folder));
             for (method, file) in away {
                 numbers.add(&format!("away {krate}"), format!("{name}::{method} in {file}"));
             }
@@ -99,7 +103,11 @@ impl Owner {
             let files = called.iter().filter_map(|method| self.methods.get(method));
             files.filter(|other| *other != file).map(|other| vec![other.clone()]).collect()
         };
-        let edges = self.calls.iter().map(|(file, called)| (vec![file.clone()], leads_to(file, called))).collect();
+        let edges = self
+            .calls
+            .iter()
+            .map(|(file, called)| (vec![file.clone()], leads_to(file, called)))
+            .collect();
         for circle in circles(&edges) {
             for file in circle {
                 numbers.add(&format!("calls {krate} {name}"), file.concat());
@@ -147,7 +155,8 @@ fn self_type(block: &syn::ItemImpl) -> Option<String> {
 fn folder_of(path: &str) -> String {
     let stem = path.strip_suffix(".rs").unwrap_or(path);
     let is_root = ["lib", "main", "mod"].iter().any(|name| stem.ends_with(&format!("/{name}")));
-    let folder = if is_root { stem.rsplit_once('/').map_or("", |(folder, _)| folder) } else { stem };
+    let folder =
+        if is_root { stem.rsplit_once('/').map_or("", |(folder, _)| folder) } else { stem };
     format!("{folder}/")
 }
 
@@ -170,15 +179,22 @@ mod tests {
 
     #[test]
     fn a_type_that_changes_itself_has_few_fields_and_its_methods_at_home() {
-        let fields = |count: usize| (0..count).map(|at| format!("f{at}: u8")).collect::<Vec<_>>().join(", ");
+        let fields =
+            |count: usize| (0..count).map(|at| format!("f{at}: u8")).collect::<Vec<_>>().join(", ");
         let of = |count, method: &str| {
-            let home = format!("struct A {{ {} }} impl A {{ fn a(&mut self) {{ self.b() }} }}", fields(count));
+            let home = format!(
+                "struct A {{ {} }} impl A {{ fn a(&mut self) {{ self.b() }} }}",
+                fields(count)
+            );
             numbers(&[("k/src/a.rs", home), ("k/src/b.rs", method.to_owned())])
         };
         assert_eq!(of(12, ""), BTreeMap::new());
         assert_eq!(of(13, "")["fields k A"].len(), 13);
         assert_eq!(of(1, "impl A { fn b(&self) {} }")["away k"], ["A::b in k/src/b.rs"]);
-        assert_eq!(of(1, "impl A { fn b(&self) { self.a() } }")["calls k A"], ["k/src/a.rs", "k/src/b.rs"]);
+        assert_eq!(
+            of(1, "impl A { fn b(&self) { self.a() } }")["calls k A"],
+            ["k/src/a.rs", "k/src/b.rs"]
+        );
         assert_eq!(of(1, "enum A {}")["twice k"], ["A in k/src/a.rs and k/src/b.rs"]);
     }
 }

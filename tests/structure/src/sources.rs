@@ -36,13 +36,15 @@ pub struct Sources {
 }
 
 impl Sources {
-    /// Reads all files below a folder, in the order of their paths. Fails with the path of a file that cannot be parsed.
+    /// Reads all files below a folder, in the order of their paths. Fails with the path of a file
+    /// that cannot be parsed.
     pub fn read(root: &Path) -> io::Result<Sources> {
         let mut sources = Sources::default();
         read_folder(root, "", &mut sources)?;
         sources.files.sort_by(|a, b| a.path.cmp(&b.path));
         sources.documents.sort();
-        let crates: Vec<String> = sources.files.iter().map(|file| first_part(&file.path).to_owned()).collect();
+        let crates: Vec<String> =
+            sources.files.iter().map(|file| first_part(&file.path).to_owned()).collect();
         for (file, first) in sources.files.iter_mut().zip(crates) {
             let is_crate = root.join(&first).join("Cargo.toml").exists();
             file.krate = if is_crate { first } else { ROOT_SOURCES.to_owned() };
@@ -65,7 +67,9 @@ fn read_folder(folder: &Path, path: &str, sources: &mut Sources) -> io::Result<(
         let extension = Path::new(&name).extension().and_then(|it| it.to_str());
         match extension {
             Some("rs") if name != GENERATED => sources.files.push(read_file(&entry.path(), path)?),
-            Some("md" | "h") => sources.documents.push((path, std::fs::read_to_string(entry.path())?)),
+            Some("md" | "h") => {
+                sources.documents.push((path, std::fs::read_to_string(entry.path())?))
+            }
             _ => {}
         }
     }
@@ -74,11 +78,13 @@ fn read_folder(folder: &Path, path: &str, sources: &mut Sources) -> io::Result<(
 
 fn read_file(file: &Path, path: String) -> io::Result<File> {
     let text = std::fs::read_to_string(file)?;
-    let mut syntax = syn::parse_file(&text).map_err(|error| io::Error::other(format!("{path}: {error}")))?;
+    let mut syntax =
+        syn::parse_file(&text).map_err(|error| io::Error::other(format!("{path}: {error}")))?;
     syntax.items.retain(|item| !is_for_tests(item));
     let stem = path.strip_suffix(".rs").unwrap_or(&path);
-    let is_test =
-        stem.split('/').any(|part| OF_TESTS.contains(&part)) || stem.ends_with("_test") || stem.ends_with("_tests");
+    let is_test = stem.split('/').any(|part| OF_TESTS.contains(&part))
+        || stem.ends_with("_test")
+        || stem.ends_with("_tests");
     Ok(File { is_test, krate: String::new(), path, text, syntax })
 }
 

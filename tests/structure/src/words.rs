@@ -1,6 +1,7 @@
 //! Sentences without a subject: "what is", "who", "nobody", "so many", "is told", "anew".
 //!
-//! They are found by their words, in comments, documents, the C header and the texts that the program writes.
+//! They are found by their words, in comments, documents, the C header and the texts that the
+//! program writes.
 
 use proc_macro2::{TokenStream, TokenTree};
 use quote::ToTokens;
@@ -9,8 +10,18 @@ use crate::Numbers;
 use crate::sources::{File, Sources};
 
 /// Words that take the place of a subject.
-const ALONE: [&str; 10] =
-    ["who", "whoever", "whom", "whose", "nobody", "somebody", "anybody", "everybody", "anew", "whosoever"];
+const ALONE: [&str; 10] = [
+    "who",
+    "whoever",
+    "whom",
+    "whose",
+    "nobody",
+    "somebody",
+    "anybody",
+    "everybody",
+    "anew",
+    "whosoever",
+];
 /// Words after "what" with which a clause takes the place of a noun.
 const AFTER_WHAT: [&str; 13] =
     ["is", "was", "has", "had", "are", "were", "it", "a", "the", "there", "of", "pods", "others"];
@@ -34,7 +45,10 @@ pub fn count(sources: &Sources, numbers: &mut Numbers) {
             texts_of(file.syntax.to_token_stream(), &mut texts);
             for (line, text) in texts.iter().filter(|(_, text)| text.contains(' ')) {
                 for word in found(text) {
-                    numbers.add(&format!("messages {}", file.krate), format!("{}:{line}: {word}", file.path));
+                    numbers.add(
+                        &format!("messages {}", file.krate),
+                        format!("{}:{line}: {word}", file.path),
+                    );
                 }
             }
         }
@@ -55,8 +69,9 @@ fn folder_of(file: &File) -> String {
 /// The expressions in a text that are counted.
 fn found(text: &str) -> Vec<String> {
     let words: Vec<String> = text.split_whitespace().map(str::to_lowercase).collect();
-    let trimmed =
-        |at: usize| -> &str { words.get(at).map_or("", |word| word.trim_matches(|c: char| !c.is_alphanumeric())) };
+    let trimmed = |at: usize| -> &str {
+        words.get(at).map_or("", |word| word.trim_matches(|c: char| !c.is_alphanumeric()))
+    };
     let mut found = Vec::new();
     for (at, word) in words.iter().enumerate() {
         // Punctuation at the end of a word ends what belongs together.
@@ -64,7 +79,9 @@ fn found(text: &str) -> Vec<String> {
         let is_pair = match trimmed(at) {
             "what" => AFTER_WHAT.contains(&next),
             "so" => AFTER_SO.contains(&next),
-            "is" | "are" | "was" | "were" => AFTER_IS.contains(&next) && (next != "looked" || trimmed(at + 2) == "at"),
+            "is" | "are" | "was" | "were" => {
+                AFTER_IS.contains(&next) && (next != "looked" || trimmed(at + 2) == "at")
+            }
             _ => false,
         };
         if ALONE.contains(&trimmed(at)) {
@@ -88,7 +105,9 @@ fn texts_of(tokens: TokenStream, texts: &mut Vec<(usize, String)>) {
                     texts.push((line, text.value()));
                 }
             }
-            TokenTree::Punct(punct) if punct.as_char() == '#' || (after_hash && punct.as_char() == '!') => {
+            TokenTree::Punct(punct)
+                if punct.as_char() == '#' || (after_hash && punct.as_char() == '!') =>
+            {
                 after_hash = true;
                 continue;
             }
@@ -108,7 +127,10 @@ mod tests {
             ("/ Whoever asks is told what is there.", vec!["whoever", "is told", "what is"]),
             ("The nodes that the job may use.", vec![]),
             ("So many pods as nobody wants, anew.", vec!["so many", "nobody", "anew"]),
-            ("What it costs; that was looked at, so often", vec!["what it", "was looked", "so often"]),
+            (
+                "What it costs; that was looked at, so often",
+                vec!["what it", "was looked", "so often"],
+            ),
             ("It is so. Many pods wait for what: the node.", vec![]),
         ] {
             assert_eq!(found(text), expected, "{text}");
@@ -120,6 +142,9 @@ mod tests {
         let text = "#[doc = \"a b\"] fn f() { println!(\"c {} d\", g(\"e f\")) }";
         let mut texts = Vec::new();
         texts_of(text.parse().expect("tokens"), &mut texts);
-        assert_eq!(texts.iter().map(|(_, text)| text.as_str()).collect::<Vec<_>>(), ["c {} d", "e f"]);
+        assert_eq!(
+            texts.iter().map(|(_, text)| text.as_str()).collect::<Vec<_>>(),
+            ["c {} d", "e f"]
+        );
     }
 }

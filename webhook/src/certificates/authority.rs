@@ -1,10 +1,13 @@
-//! Which certificates there are, which are due, and how they are made. Knows no clock and no API server.
+//! Which certificates there are, which are due, and how they are made. Knows no clock and no API
+//! server.
 //!
-//! A certificate is replaced when a third of its life is left. A new authority is trusted for a while before it signs anything, and an
-//! old one for as long as it lives: whichever replica answers, and whatever the API server has heard of, they fit together.
+//! A certificate is replaced when a third of its life is left. A new authority is trusted for a
+//! while before it signs anything, and an old one for as long as it lives: whichever replica
+//! answers, and whatever the API server has heard of, they fit together.
 
 use rcgen::{
-    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose,
+    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+    KeyUsagePurpose,
 };
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
@@ -70,7 +73,8 @@ pub fn renewed(
     lifetimes: Lifetimes,
     now: i64,
 ) -> Result<Option<Material>, rcgen::Error> {
-    let standing = kept.and_then(|kept| Some((kept, Authority::of(kept).filter(|it| !it.facts.is_expired(now))?)));
+    let standing = kept
+        .and_then(|kept| Some((kept, Authority::of(kept).filter(|it| !it.facts.is_expired(now))?)));
     let Some((kept, authority)) = standing else {
         let authority = Authority::make(lifetimes, now)?;
         return authority.sign(&authority.pem, names, lifetimes, now).map(Some);
@@ -78,11 +82,17 @@ pub fn renewed(
     if authority.facts.is_due(now) {
         let next = Authority::make(lifetimes, now)?;
         let mut authorities = vec![next.pem.clone()];
-        authorities
-            .extend(certificates(&kept.authorities).filter(|pem| facts(pem).is_some_and(|it| !it.is_expired(now))));
+        authorities.extend(
+            certificates(&kept.authorities)
+                .filter(|pem| facts(pem).is_some_and(|it| !it.is_expired(now))),
+        );
         authorities.truncate(AUTHORITIES_MAX);
         let authority_key = next.key.serialize_pem();
-        return Ok(Some(Material { authorities: authorities.concat(), authority_key, ..kept.clone() }));
+        return Ok(Some(Material {
+            authorities: authorities.concat(),
+            authority_key,
+            ..kept.clone()
+        }));
     }
     let due = match serving_facts(kept, names) {
         // Nobody would be believed: there is nothing to wait for.
@@ -93,14 +103,16 @@ pub fn renewed(
     if due { authority.sign(&kept.authorities, names, lifetimes, now).map(Some) } else { Ok(None) }
 }
 
-/// What the certificate that is served says of itself, if it fits its key, is for these names, and one of the authorities signed it.
+/// What the certificate that is served says of itself, if it fits its key, is for these names, and
+/// one of the authorities signed it.
 pub fn serving_facts(material: &Material, names: &[String]) -> Option<Facts> {
     fluxqueue_tls::certified(material.certificate.as_bytes(), material.key.as_bytes()).ok()?;
     let der = CertificateDer::from_pem_slice(material.certificate.as_bytes()).ok()?;
     let (_, parsed) = X509Certificate::from_der(&der).ok()?;
     let is_signed = certificates(&material.authorities).any(|pem| {
         let Ok(der) = CertificateDer::from_pem_slice(pem.as_bytes()) else { return false };
-        X509Certificate::from_der(&der).is_ok_and(|(_, by)| parsed.verify_signature(Some(by.public_key())).is_ok())
+        X509Certificate::from_der(&der)
+            .is_ok_and(|(_, by)| parsed.verify_signature(Some(by.public_key())).is_ok())
     });
     let facts = read(&parsed);
     (is_signed && names.iter().all(|name| facts.names.contains(name))).then_some(facts)
@@ -114,10 +126,11 @@ pub fn facts(pem: &str) -> Option<Facts> {
 
 fn read(certificate: &X509Certificate<'_>) -> Facts {
     let names = certificate.subject_alternative_name().ok().flatten();
-    let names = names.iter().flat_map(|names| &names.value.general_names).filter_map(|name| match name {
-        GeneralName::DNSName(name) => Some((*name).to_owned()),
-        _ => None,
-    });
+    let names =
+        names.iter().flat_map(|names| &names.value.general_names).filter_map(|name| match name {
+            GeneralName::DNSName(name) => Some((*name).to_owned()),
+            _ => None,
+        });
     Facts {
         made: certificate.validity().not_before.timestamp() + BACKDATED_SECS,
         expires: certificate.validity().not_after.timestamp(),
@@ -127,7 +140,9 @@ fn read(certificate: &X509Certificate<'_>) -> Facts {
 
 /// The certificates of a text, one by one.
 fn certificates(text: &str) -> impl Iterator<Item = String> {
-    text.split_inclusive(END_OF_CERTIFICATE).map(str::to_owned).filter(|pem| pem.ends_with(END_OF_CERTIFICATE))
+    text.split_inclusive(END_OF_CERTIFICATE)
+        .map(str::to_owned)
+        .filter(|pem| pem.ends_with(END_OF_CERTIFICATE))
 }
 
 impl Facts {
@@ -153,7 +168,8 @@ impl Authority {
         let key = KeyPair::from_pem(&kept.authority_key).ok()?;
         let der = CertificateDer::from_pem_slice(pem.as_bytes()).ok()?;
         let (_, parsed) = X509Certificate::from_der(&der).ok()?;
-        let is_its_key = parsed.public_key().subject_public_key.data.as_ref() == key.public_key_raw();
+        let is_its_key =
+            parsed.public_key().subject_public_key.data.as_ref() == key.public_key_raw();
         let facts = read(&parsed);
         is_its_key.then_some(Authority { pem, facts, key })
     }
@@ -212,7 +228,9 @@ fn instant(seconds: i64) -> OffsetDateTime {
 
 impl std::fmt::Debug for Material {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Material").field("certificate", &facts(&self.certificate)).finish_non_exhaustive()
+        f.debug_struct("Material")
+            .field("certificate", &facts(&self.certificate))
+            .finish_non_exhaustive()
     }
 }
 

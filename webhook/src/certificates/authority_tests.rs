@@ -49,7 +49,8 @@ fn an_authority_is_trusted_before_it_signs_and_for_as_long_as_it_lives() {
         if let Some(next) = next(Some(&kept), now) {
             kept = next;
         }
-        // Whoever knows what was kept an hour ago believes what is served now, and the other way round.
+        // Whoever knows what was kept an hour ago believes what is served now, and the other way
+        // round.
         let facts = serving_facts(&kept, &names()).expect("it is trusted");
         assert!(!facts.is_expired(now));
         let mixed = Material { authorities: before.authorities.clone(), ..kept.clone() };

@@ -1,7 +1,8 @@
-//! Keeps the certificates in a Secret that all replicas share, and the authorities in the configurations by which the API server asks.
+//! Keeps the certificates in a Secret that all replicas share, and the authorities in the
+//! configurations by which the API server asks.
 //!
-//! Every replica does the same, and whoever writes first wins: the others find their version outdated, and read again. What a person
-//! or a tool changes there is put back.
+//! Every replica does the same, and whoever writes first wins: the others find their version
+//! outdated, and read again. What a person or a tool changes there is put back.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -26,7 +27,8 @@ use serde::de::DeserializeOwned;
 
 use super::authority::{Lifetimes, Material, facts, renewed};
 
-/// Without news everything is looked at again after so long, or a twentieth of what certificates live.
+/// Without news everything is looked at again after so long, or a twentieth of what certificates
+/// live.
 const LOOK_EVERY_MAX: Duration = Duration::from_mins(1);
 
 /// After a failure, or a write that came too late.
@@ -108,7 +110,8 @@ impl Keeper {
             let pause = match self.look(now()).await {
                 Ok(()) => look_every,
                 Err(error) => {
-                    let causes = iter::successors(error.source(), |cause: &&dyn Error| (*cause).source());
+                    let causes =
+                        iter::successors(error.source(), |cause: &&dyn Error| (*cause).source());
                     let causes = causes.map(ToString::to_string).collect::<Vec<_>>().join(": ");
                     tracing::warn!(%error, causes, "certificates are looked at again");
                     RETRY_AFTER
@@ -127,26 +130,45 @@ impl Keeper {
     /// Makes what is due, has it trusted, and serves it.
     async fn look(&mut self, now: i64) -> Result<(), KeeperError> {
         let names = self.settings.names();
-        let secret = self.secrets.get_opt(&self.settings.secret).await.map_err(failed("reading the Secret"))?;
-        let mut secret = secret.ok_or_else(|| KeeperError::NoSecret(self.settings.secret.clone()))?;
+        let secret = self
+            .secrets
+            .get_opt(&self.settings.secret)
+            .await
+            .map_err(failed("reading the Secret"))?;
+        let mut secret =
+            secret.ok_or_else(|| KeeperError::NoSecret(self.settings.secret.clone()))?;
         let mut kept = Material::of(&secret);
         if let Some(next) = renewed(kept.as_ref(), &names, self.settings.lifetimes, now)? {
             secret.data.get_or_insert_default().extend(next.data());
             // The version that was read is in it, so nobody's work is overwritten.
-            let written = self.secrets.replace(&self.settings.secret, &PostParams::default(), &secret).await;
+            let written =
+                self.secrets.replace(&self.settings.secret, &PostParams::default(), &secret).await;
             written.map_err(failed("writing the Secret"))?;
-            tracing::info!(expires = facts(&next.certificate).map(|facts| facts.expires), "certificates are renewed");
+            tracing::info!(
+                expires = facts(&next.certificate).map(|facts| facts.expires),
+                "certificates are renewed"
+            );
             kept = Some(next);
         }
         // There is something now: it was kept, or has been made.
         let Some(kept) = kept else { return Ok(()) };
         let name = &self.settings.configuration;
         trust(&self.mutating, name, &kept.authorities, |configuration| {
-            configuration.webhooks.iter_mut().flatten().map(|webhook| &mut webhook.client_config).collect()
+            configuration
+                .webhooks
+                .iter_mut()
+                .flatten()
+                .map(|webhook| &mut webhook.client_config)
+                .collect()
         })
         .await?;
         trust(&self.validating, name, &kept.authorities, |configuration| {
-            configuration.webhooks.iter_mut().flatten().map(|webhook| &mut webhook.client_config).collect()
+            configuration
+                .webhooks
+                .iter_mut()
+                .flatten()
+                .map(|webhook| &mut webhook.client_config)
+                .collect()
         })
         .await?;
         if self.served.as_ref() != Some(&kept.certificate) {
@@ -177,7 +199,8 @@ async fn trust<K>(
 where
     K: Resource + Clone + std::fmt::Debug + DeserializeOwned + Serialize,
 {
-    let configuration = configurations.get_opt(name).await.map_err(failed("reading a webhook configuration"))?;
+    let configuration =
+        configurations.get_opt(name).await.map_err(failed("reading a webhook configuration"))?;
     let Some(mut configuration) = configuration else { return Ok(()) };
     let wanted = Some(ByteString(authorities.as_bytes().to_vec()));
     let mut changed = false;
@@ -204,7 +227,10 @@ where
     let config = watcher::Config::default().fields(&format!("metadata.name={name}"));
     let events = watcher::watcher(objects, config).default_backoff();
     // A watch that breaks is taken up again, and may have missed something meanwhile.
-    events.inspect_err(|error| tracing::warn!(%error, "watching what certificates are kept in")).map(drop).boxed()
+    events
+        .inspect_err(|error| tracing::warn!(%error, "watching what certificates are kept in"))
+        .map(drop)
+        .boxed()
 }
 
 fn failed(doing: &'static str) -> impl Fn(kube::Error) -> KeeperError {

@@ -1,5 +1,6 @@
-//! Disks that pods name themselves: which of them pods on one node keep from each other, by the rules of kube-scheduler's
-//! VolumeRestrictions, and what of them counts against the limits of nodes.
+//! Disks that pods name themselves: which of them pods on one node keep from each other, by the
+//! rules of kube-scheduler's VolumeRestrictions, and what of them counts against the limits of
+//! nodes.
 
 use std::sync::Arc;
 
@@ -64,7 +65,10 @@ impl Disk {
     /// The disk of a volume, if it is one of these.
     pub fn of_volume(volume: &Volume) -> Option<Self> {
         if let Some(disk) = &volume.gce_persistent_disk {
-            return Some(Disk::Gce { name: disk.pd_name.as_str().into(), read_only: disk.read_only == Some(true) });
+            return Some(Disk::Gce {
+                name: disk.pd_name.as_str().into(),
+                read_only: disk.read_only == Some(true),
+            });
         }
         if let Some(disk) = &volume.aws_elastic_block_store {
             return Some(Disk::Aws { id: disk.volume_id.as_str().into() });
@@ -79,7 +83,10 @@ impl Disk {
             return Some(Disk::Portworx { id: disk.volume_id.as_str().into() });
         }
         if let Some(disk) = &volume.iscsi {
-            return Some(Disk::Iscsi { iqn: disk.iqn.as_str().into(), read_only: disk.read_only == Some(true) });
+            return Some(Disk::Iscsi {
+                iqn: disk.iqn.as_str().into(),
+                read_only: disk.read_only == Some(true),
+            });
         }
         let disk = volume.rbd.as_ref()?;
         Some(Disk::Rbd {
@@ -90,7 +97,8 @@ impl Disk {
         })
     }
 
-    /// What of it counts against the limit of a node: a driver has replaced the plugin for such disks.
+    /// What of it counts against the limit of a node: a driver has replaced the plugin for such
+    /// disks.
     pub fn attachable(&self) -> Option<Attachable> {
         match self {
             Disk::Gce { name, .. } => Attachable::of_gce(name, &[]),
@@ -107,18 +115,32 @@ impl Disk {
         matches!(self, Disk::Gce { .. } | Disk::Aws { .. } | Disk::Iscsi { .. } | Disk::Rbd { .. })
     }
 
-    /// Two pods on one node cannot both have it: it is the same disk, and not both only read it. An EBS volume is had by one pod
-    /// of a node in any case.
+    /// Two pods on one node cannot both have it: it is the same disk, and not both only read it. An
+    /// EBS volume is had by one pod of a node in any case.
     pub fn conflicts(&self, other: &Disk) -> bool {
         match (self, other) {
-            (Disk::Gce { name: a, read_only: a_reads }, Disk::Gce { name: b, read_only: b_reads })
-            | (Disk::Iscsi { iqn: a, read_only: a_reads }, Disk::Iscsi { iqn: b, read_only: b_reads }) => {
-                a == b && !(*a_reads && *b_reads)
-            }
+            (
+                Disk::Gce { name: a, read_only: a_reads },
+                Disk::Gce { name: b, read_only: b_reads },
+            )
+            | (
+                Disk::Iscsi { iqn: a, read_only: a_reads },
+                Disk::Iscsi { iqn: b, read_only: b_reads },
+            ) => a == b && !(*a_reads && *b_reads),
             (Disk::Aws { id: a }, Disk::Aws { id: b }) => a == b,
             (
-                Disk::Rbd { monitors: a_monitors, pool: a_pool, image: a_image, read_only: a_reads },
-                Disk::Rbd { monitors: b_monitors, pool: b_pool, image: b_image, read_only: b_reads },
+                Disk::Rbd {
+                    monitors: a_monitors,
+                    pool: a_pool,
+                    image: a_image,
+                    read_only: a_reads,
+                },
+                Disk::Rbd {
+                    monitors: b_monitors,
+                    pool: b_pool,
+                    image: b_image,
+                    read_only: b_reads,
+                },
             ) => {
                 let is_one_ceph = a_monitors.iter().any(|monitor| b_monitors.contains(monitor));
                 is_one_ceph && a_pool == b_pool && a_image == b_image && !(*a_reads && *b_reads)
@@ -184,12 +206,19 @@ mod tests {
             ("cinder", "volumeID", "d"),
             ("portworxVolume", "volumeID", "d"),
         ] {
-            let attached = disk(json!({ "name": "v", kind: { id: "d" } })).and_then(|disk| disk.attachable());
-            assert_eq!(attached.map(|disk| disk.handle.to_string()).as_deref(), Some(handle), "{kind}");
+            let attached =
+                disk(json!({ "name": "v", kind: { id: "d" } })).and_then(|disk| disk.attachable());
+            assert_eq!(
+                attached.map(|disk| disk.handle.to_string()).as_deref(),
+                Some(handle),
+                "{kind}"
+            );
         }
-        let azure = disk(json!({ "name": "v", "azureDisk": { "diskName": "n", "diskURI": "u" } })).unwrap();
+        let azure =
+            disk(json!({ "name": "v", "azureDisk": { "diskName": "n", "diskURI": "u" } })).unwrap();
         assert_eq!(&*azure.attachable().unwrap().handle, "u");
-        let network = disk(json!({ "name": "v", "rbd": { "monitors": ["m"], "image": "i" } })).unwrap();
+        let network =
+            disk(json!({ "name": "v", "rbd": { "monitors": ["m"], "image": "i" } })).unwrap();
         assert_eq!(network.attachable(), None);
     }
 

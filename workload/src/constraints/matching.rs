@@ -1,9 +1,13 @@
-//! What requirements match, by the rules of Kubernetes' selectors; and which ports and pods keep each other away.
+//! What requirements match, by the rules of Kubernetes' selectors; and which ports and pods keep
+//! each other away.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::{Constraints, HostPort, NamedNodes, NamespaceScope, NodeSelectorTerm, Operator, PodSelector, Requirement};
+use super::{
+    Constraints, HostPort, NamedNodes, NamespaceScope, NodeSelectorTerm, Operator, PodSelector,
+    Requirement,
+};
 
 impl Constraints {
     /// Where a pod may go depends on which other pods are where, by what it says itself.
@@ -18,7 +22,9 @@ impl Constraints {
 
     /// The nodes that required node affinity names.
     pub fn named_nodes(&self) -> NamedNodes<'_> {
-        let Some(terms) = self.required.as_ref().filter(|terms| !terms.is_empty()) else { return NamedNodes::Any };
+        let Some(terms) = self.required.as_ref().filter(|terms| !terms.is_empty()) else {
+            return NamedNodes::Any;
+        };
         let mut named = BTreeSet::new();
         for term in terms {
             let Some(of_term) = term.named_nodes() else { return NamedNodes::Any };
@@ -27,9 +33,13 @@ impl Constraints {
         if named.is_empty() { NamedNodes::None } else { NamedNodes::Only(named) }
     }
 
-    /// Pods of these two constraints cannot be on one node: they want the same host port, or the same disk.
+    /// Pods of these two constraints cannot be on one node: they want the same host port, or the
+    /// same disk.
     pub fn exclude(&self, other: &Constraints) -> bool {
-        let ports = self.host_ports.iter().any(|port| other.host_ports.iter().any(|taken| port.conflicts(taken)));
+        let ports = self
+            .host_ports
+            .iter()
+            .any(|port| other.host_ports.iter().any(|taken| port.conflicts(taken)));
         ports || self.disks.iter().any(|disk| other.disks.iter().any(|taken| disk.conflicts(taken)))
     }
 }
@@ -37,7 +47,8 @@ impl Constraints {
 impl NodeSelectorTerm {
     /// The nodes that the term names; `None` if it does not name any.
     fn named_nodes(&self) -> Option<BTreeSet<&str>> {
-        let names = |field: &&Requirement| &*field.key == "metadata.name" && field.operator == Operator::In;
+        let names =
+            |field: &&Requirement| &*field.key == "metadata.name" && field.operator == Operator::In;
         let mut named: Option<BTreeSet<&str>> = None;
         for field in self.fields.iter().filter(names) {
             let values: BTreeSet<&str> = field.values.iter().map(|value| &**value).collect();
@@ -64,7 +75,9 @@ impl Requirement {
 
     fn compares(&self, actual: Option<&str>, holds: impl Fn(i64, i64) -> bool) -> bool {
         let [bound] = self.values.as_slice() else { return false };
-        let (Some(actual), Ok(bound)) = (actual.and_then(|actual| actual.parse().ok()), bound.parse()) else {
+        let (Some(actual), Ok(bound)) =
+            (actual.and_then(|actual| actual.parse().ok()), bound.parse())
+        else {
             return false;
         };
         holds(actual, bound)
@@ -72,7 +85,8 @@ impl Requirement {
 }
 
 impl HostPort {
-    /// Whether both cannot be had on one node: the same port and protocol, on one address or on all.
+    /// Whether both cannot be had on one node: the same port and protocol, on one address or on
+    /// all.
     pub fn conflicts(&self, other: &HostPort) -> bool {
         const ANY: &str = "0.0.0.0";
         let addresses = self.ip == other.ip || &*self.ip == ANY || &*other.ip == ANY;
@@ -88,7 +102,8 @@ impl NamespaceScope {
 }
 
 impl PodSelector {
-    /// Whether a pod of this namespace, which has these labels, is selected by its own labels (all sorted by key).
+    /// Whether a pod of this namespace, which has these labels, is selected by its own labels (all
+    /// sorted by key).
     pub fn selects(
         &self,
         namespace: &str,

@@ -1,4 +1,5 @@
-//! Which nodes a pod may use, and which it prefers: the parts of a pod's spec that kube-scheduler's filters read.
+//! Which nodes a pod may use, and which it prefers: the parts of a pod's spec that kube-scheduler's
+//! filters read.
 
 mod disk;
 mod matching;
@@ -14,12 +15,14 @@ pub use read::{of_spec, selector};
 
 /// Everything in a pod that restricts or ranks nodes, apart from its requests.
 ///
-/// Two pods with equal constraints may use the same nodes, so the answer per node is computed once for all of them.
+/// Two pods with equal constraints may use the same nodes, so the answer per node is computed once
+/// for all of them.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Constraints {
     /// `spec.nodeSelector`, sorted by key.
     pub node_selector: Vec<(Arc<str>, Arc<str>)>,
-    /// `requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms`; `None` if absent (an empty list matches nothing).
+    /// `requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms`; `None` if absent (an
+    /// empty list matches nothing).
     pub required: Option<Vec<NodeSelectorTerm>>,
     /// `preferredDuringSchedulingIgnoredDuringExecution` of node affinity: weight and term.
     pub preferred: Vec<(i32, NodeSelectorTerm)>,
@@ -27,13 +30,16 @@ pub struct Constraints {
     pub tolerations: Vec<Toleration>,
     /// Host ports of all containers, restartable init containers included.
     pub host_ports: Vec<HostPort>,
-    /// Disks that the pod names itself, without a claim, and that pods on one node may have to keep from each other.
+    /// Disks that the pod names itself, without a claim, and that pods on one node may have to keep
+    /// from each other.
     pub disks: Vec<Disk>,
     /// Node features that the pod's spec implies (KEP-5328); the node must declare all of them.
     pub features: Vec<Arc<str>>,
-    /// Required affinity to other pods: in the domains of each term there must be a pod that all of them select.
+    /// Required affinity to other pods: in the domains of each term there must be a pod that all of
+    /// them select.
     pub near: Vec<PodTerm>,
-    /// Required anti-affinity to other pods. It keeps the pod away from those that it selects, and those away from the pod.
+    /// Required anti-affinity to other pods. It keeps the pod away from those that it selects, and
+    /// those away from the pod.
     pub repels: Vec<PodTerm>,
     /// Spread constraints that must be kept (`whenUnsatisfiable: DoNotSchedule`).
     pub spreads: Vec<SpreadConstraint>,
@@ -43,8 +49,8 @@ pub struct Constraints {
     pub preferred_spreads: Vec<SpreadConstraint>,
 }
 
-/// The nodes that required node affinity names (`matchFields` with `metadata.name In [..]`), as kube-scheduler reads it before
-/// it looks at any node.
+/// The nodes that required node affinity names (`matchFields` with `metadata.name In [..]`), as
+/// kube-scheduler reads it before it looks at any node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NamedNodes<'a> {
     /// It names none, or some term does not.
@@ -159,7 +165,8 @@ pub struct SpreadConstraint {
     pub max_skew: u32,
     /// With fewer domains than these the fewest count as none.
     pub min_domains: usize,
-    /// Only nodes that the pod's node selector and required node affinity let it use count (`nodeAffinityPolicy`).
+    /// Only nodes that the pod's node selector and required node affinity let it use count
+    /// (`nodeAffinityPolicy`).
     pub honors_affinity: bool,
     /// Only nodes whose taints it tolerates count (`nodeTaintsPolicy`).
     pub honors_taints: bool,

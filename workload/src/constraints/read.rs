@@ -1,4 +1,5 @@
-//! Reads from a pod's spec which nodes it may use and prefers. What the result means is in `cluster/filters.rs`.
+//! Reads from a pod's spec which nodes it may use and prefers. What the result means is in
+//! `cluster/filters.rs`.
 
 use std::sync::Arc;
 
@@ -9,39 +10,56 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
 use super::{
-    Constraints, Disk, HostPort, NamespaceScope, NodeSelectorTerm, Operator, PodSelector, PodTerm, Requirement,
-    SpreadConstraint, Toleration,
+    Constraints, Disk, HostPort, NamespaceScope, NodeSelectorTerm, Operator, PodSelector, PodTerm,
+    Requirement, SpreadConstraint, Toleration,
 };
 use crate::metadata::sorted;
 
 /// The constraints of a pod of `namespace` with these labels.
-pub fn of_spec(spec: &PodSpec, namespace: &Arc<str>, labels: &[(Arc<str>, Arc<str>)]) -> Constraints {
+pub fn of_spec(
+    spec: &PodSpec,
+    namespace: &Arc<str>,
+    labels: &[(Arc<str>, Arc<str>)],
+) -> Constraints {
     let affinity = spec.affinity.as_ref();
     let near = affinity.and_then(|affinity| affinity.pod_affinity.as_ref());
-    let rather_near = near.and_then(|near| near.preferred_during_scheduling_ignored_during_execution.as_deref());
-    let near = near.and_then(|near| near.required_during_scheduling_ignored_during_execution.as_deref());
+    let rather_near =
+        near.and_then(|near| near.preferred_during_scheduling_ignored_during_execution.as_deref());
+    let near =
+        near.and_then(|near| near.required_during_scheduling_ignored_during_execution.as_deref());
     let apart = affinity.and_then(|affinity| affinity.pod_anti_affinity.as_ref());
-    let rather_apart = apart.and_then(|apart| apart.preferred_during_scheduling_ignored_during_execution.as_deref());
-    let apart = apart.and_then(|apart| apart.required_during_scheduling_ignored_during_execution.as_deref());
+    let rather_apart = apart
+        .and_then(|apart| apart.preferred_during_scheduling_ignored_during_execution.as_deref());
+    let apart = apart
+        .and_then(|apart| apart.required_during_scheduling_ignored_during_execution.as_deref());
     let pod_terms = |terms: Option<&[PodAffinityTerm]>| -> Vec<PodTerm> {
         terms.unwrap_or_default().iter().map(|term| pod_term(term, namespace)).collect()
     };
     let weighted = |sign: i32, terms: Option<&[WeightedPodAffinityTerm]>| -> Vec<(i32, PodTerm)> {
         let terms = terms.unwrap_or_default().iter();
-        terms.map(|term| (sign * term.weight, pod_term(&term.pod_affinity_term, namespace))).collect()
+        terms
+            .map(|term| (sign * term.weight, pod_term(&term.pod_affinity_term, namespace)))
+            .collect()
     };
     let spreads = |preferred: bool| -> Vec<SpreadConstraint> {
         let spreads = spec.topology_spread_constraints.iter().flatten();
-        let spreads = spreads.filter(|spread| (spread.when_unsatisfiable == "ScheduleAnyway") == preferred);
+        let spreads =
+            spreads.filter(|spread| (spread.when_unsatisfiable == "ScheduleAnyway") == preferred);
         spreads.map(|spread| spread_constraint(spread, namespace, labels)).collect()
     };
     let node_affinity = spec.affinity.as_ref().and_then(|affinity| affinity.node_affinity.as_ref());
-    let required = node_affinity.and_then(|a| a.required_during_scheduling_ignored_during_execution.as_ref());
-    let preferred = node_affinity.and_then(|a| a.preferred_during_scheduling_ignored_during_execution.as_deref());
+    let required =
+        node_affinity.and_then(|a| a.required_during_scheduling_ignored_during_execution.as_ref());
+    let preferred = node_affinity
+        .and_then(|a| a.preferred_during_scheduling_ignored_during_execution.as_deref());
     Constraints {
         node_selector: sorted(spec.node_selector.as_ref()).collect(),
         required: required.map(|selector| node_terms(&selector.node_selector_terms)),
-        preferred: preferred.unwrap_or_default().iter().map(|p| (p.weight, node_term(&p.preference))).collect(),
+        preferred: preferred
+            .unwrap_or_default()
+            .iter()
+            .map(|p| (p.weight, node_term(&p.preference)))
+            .collect(),
         tolerations: spec.tolerations.iter().flatten().filter_map(toleration).collect(),
         host_ports: host_ports(spec),
         disks: spec.volumes.iter().flatten().filter_map(Disk::of_volume).collect(),
@@ -66,7 +84,8 @@ fn node_term(term: &KubeTerm) -> NodeSelectorTerm {
     }
 }
 
-/// A requirement that Kubernetes itself would not take makes its term match nothing, so it becomes [`Operator::Unknown`].
+/// A requirement that Kubernetes itself would not take makes its term match nothing, so it becomes
+/// [`Operator::Unknown`].
 fn label_requirement(requirement: &NodeSelectorRequirement) -> Requirement {
     let values = requirement.values.as_deref().unwrap_or_default();
     let is_number = |value: &String| value.parse::<i64>().is_ok();
@@ -79,7 +98,8 @@ fn label_requirement(requirement: &NodeSelectorRequirement) -> Requirement {
         "Lt" if values.len() == 1 && is_number(&values[0]) => Operator::Lt,
         _ => Operator::Unknown,
     };
-    let operator = if values.iter().all(|value| is_label_value(value)) { operator } else { Operator::Unknown };
+    let operator =
+        if values.iter().all(|value| is_label_value(value)) { operator } else { Operator::Unknown };
     requirement_of(&requirement.key, operator, values)
 }
 
@@ -94,7 +114,11 @@ fn field_requirement(requirement: &NodeSelectorRequirement) -> Requirement {
 }
 
 fn requirement_of(key: &str, operator: Operator, values: &[String]) -> Requirement {
-    Requirement { key: key.into(), operator, values: values.iter().map(|value| value.as_str().into()).collect() }
+    Requirement {
+        key: key.into(),
+        operator,
+        values: values.iter().map(|value| value.as_str().into()).collect(),
+    }
 }
 
 /// At most 63 letters, digits, `-`, `_`, `.`, with a letter or digit at both ends; or nothing.
@@ -123,9 +147,11 @@ fn toleration(toleration: &KubeToleration) -> Option<Toleration> {
 
 /// Containers and restartable init containers hold their ports as long as the pod runs.
 fn host_ports(spec: &PodSpec) -> Vec<HostPort> {
-    let restartable = |container: &&Container| container.restart_policy.as_deref() == Some("Always");
+    let restartable =
+        |container: &&Container| container.restart_policy.as_deref() == Some("Always");
     let inits = spec.init_containers.iter().flatten().filter(restartable);
-    let ports = inits.chain(&spec.containers).flat_map(|container| container.ports.iter().flatten());
+    let ports =
+        inits.chain(&spec.containers).flat_map(|container| container.ports.iter().flatten());
     let mut host_ports: Vec<_> = ports
         .filter_map(|port| {
             let number = u16::try_from(port.host_port?).ok().filter(|number| *number > 0)?;
@@ -146,7 +172,11 @@ fn features(spec: &PodSpec) -> Vec<Arc<str>> {
     let mut features = Vec::new();
     let mut containers = spec.containers.iter().chain(spec.init_containers.iter().flatten());
     let restarts_all = |container: &Container| {
-        container.restart_policy_rules.iter().flatten().any(|rule| rule.action == "RestartAllContainers")
+        container
+            .restart_policy_rules
+            .iter()
+            .flatten()
+            .any(|rule| rule.action == "RestartAllContainers")
     };
     if containers.any(restarts_all) {
         features.push("RestartAllContainersOnContainerExits".into());
@@ -157,10 +187,11 @@ fn features(spec: &PodSpec) -> Vec<Arc<str>> {
     features
 }
 
-/// `matchLabelKeys` and `mismatchLabelKeys` are not read: the API server has turned them into requirements of the selector, or, of a
-/// template, [`fill_in`](crate::template::fill_in) has.
+/// `matchLabelKeys` and `mismatchLabelKeys` are not read: the API server has turned them into
+/// requirements of the selector, or, of a template, [`fill_in`](crate::template::fill_in) has.
 fn pod_term(term: &PodAffinityTerm, namespace: &Arc<str>) -> PodTerm {
-    let mut named: Vec<Arc<str>> = term.namespaces.iter().flatten().map(|name| name.as_str().into()).collect();
+    let mut named: Vec<Arc<str>> =
+        term.namespaces.iter().flatten().map(|name| name.as_str().into()).collect();
     let selected = term.namespace_selector.as_ref().map(selector);
     if named.is_empty() && selected.is_none() {
         named.push(Arc::clone(namespace));
@@ -170,14 +201,16 @@ fn pod_term(term: &PodAffinityTerm, namespace: &Arc<str>) -> PodTerm {
     PodTerm { pods, topology_key: term.topology_key.as_str().into() }
 }
 
-/// What is not said is as kube-scheduler has it. Of `matchLabelKeys` those count that the pod has; a newer API server has put
-/// them into the selector already.
+/// What is not said is as kube-scheduler has it. Of `matchLabelKeys` those count that the pod has;
+/// a newer API server has put them into the selector already.
 fn spread_constraint(
     spread: &TopologySpreadConstraint,
     namespace: &Arc<str>,
     labels: &[(Arc<str>, Arc<str>)],
 ) -> SpreadConstraint {
-    let honors = |policy: &Option<String>, otherwise: bool| policy.as_deref().map_or(otherwise, |said| said == "Honor");
+    let honors = |policy: &Option<String>, otherwise: bool| {
+        policy.as_deref().map_or(otherwise, |said| said == "Honor")
+    };
     let mut requirements = spread.label_selector.as_ref().map(selector);
     for key in spread.match_label_keys.iter().flatten() {
         let (Some(requirements), Ok(at)) =
@@ -196,7 +229,10 @@ fn spread_constraint(
         pods: PodSelector { namespaces, labels: requirements },
         topology_key: spread.topology_key.as_str().into(),
         max_skew: u32::try_from(spread.max_skew).unwrap_or(1).max(1),
-        min_domains: spread.min_domains.and_then(|domains| usize::try_from(domains).ok()).unwrap_or(1),
+        min_domains: spread
+            .min_domains
+            .and_then(|domains| usize::try_from(domains).ok())
+            .unwrap_or(1),
         honors_affinity: honors(&spread.node_affinity_policy, true),
         honors_taints: honors(&spread.node_taints_policy, false),
     }

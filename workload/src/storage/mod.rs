@@ -1,5 +1,5 @@
-//! What volumes are made of: claims, volumes, storage classes, and what is known of drivers on nodes. As with pods, only what
-//! placement depends on.
+//! What volumes are made of: claims, volumes, storage classes, and what is known of drivers on
+//! nodes. As with pods, only what placement depends on.
 
 mod read;
 pub(crate) mod replaced;
@@ -13,8 +13,8 @@ use std::sync::Arc;
 use crate::constraints::{NodeSelectorTerm, Requirement};
 use crate::{NodeName, ObjectKey, ObjectRef, Uid, metadata};
 
-/// Annotation of a claim: the node for which its volume is to be made. The scheduler sets it, a provisioner that gives up takes
-/// it away.
+/// Annotation of a claim: the node for which its volume is to be made. The scheduler sets it, a
+/// provisioner that gives up takes it away.
 pub const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 
 /// Annotation of a volume: its claimRef was set by a controller, and not by a person.
@@ -34,7 +34,8 @@ pub struct PodClaim {
 pub struct Claim {
     /// Which claim.
     pub id: ObjectRef,
-    /// `metadata.resourceVersion`, while it is not bound: what is written to it is written to this version.
+    /// `metadata.resourceVersion`, while it is not bound: what is written to it is written to this
+    /// version.
     pub resource_version: Option<Arc<str>>,
     /// `metadata.deletionTimestamp` is set.
     pub deleting: bool,
@@ -48,15 +49,17 @@ pub struct Claim {
     pub is_lost: bool,
     /// The node for which its volume is to be made.
     pub selected_node: Option<NodeName>,
-    /// The node that it names for that, if the cluster has no such node: then `selected_node` is `None`.
+    /// The node that it names for that, if the cluster has no such node: then `selected_node` is
+    /// `None`.
     pub lost_node: Option<NodeName>,
     /// What it wants of a volume.
     pub wants: VolumeWants,
 }
 
 impl Claim {
-    /// The claim in a cluster in which some nodes are there. A claim without a volume that names a node which is not there may
-    /// get another one: no provisioner makes a volume for a node that it cannot read.
+    /// The claim in a cluster in which some nodes are there. A claim without a volume that names a
+    /// node which is not there may get another one: no provisioner makes a volume for a node that
+    /// it cannot read.
     #[must_use]
     pub fn among(self: &Arc<Self>, is_there: impl Fn(&NodeName) -> bool) -> Arc<Self> {
         let named = self.selected_node.as_ref().or(self.lost_node.as_ref());
@@ -132,7 +135,8 @@ pub struct Attachable {
     pub driver: Arc<str>,
     /// What the driver knows it by.
     pub handle: Arc<str>,
-    /// It is written as a volume of this plugin in Kubernetes itself, which the driver has replaced.
+    /// It is written as a volume of this plugin in Kubernetes itself, which the driver has
+    /// replaced.
     pub replaces: Option<&'static str>,
 }
 
@@ -219,8 +223,8 @@ impl PersistentVolume {
 
     /// It is bound to this claim, or meant for it.
     pub fn is_of(&self, claim: &ObjectRef) -> bool {
-        self.claim
-            .as_ref()
-            .is_some_and(|own| own.key == claim.key && own.uid.as_ref().is_none_or(|uid| *uid == claim.uid))
+        self.claim.as_ref().is_some_and(|own| {
+            own.key == claim.key && own.uid.as_ref().is_none_or(|uid| *uid == claim.uid)
+        })
     }
 }

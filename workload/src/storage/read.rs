@@ -11,8 +11,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use std::collections::BTreeMap;
 
 use super::{
-    Attachable, Claim, ClaimRef, CsiDriver, CsiNode, PersistentVolume, PodClaim, SELECTED_NODE, StorageCapacity,
-    StorageClass, TakenOver, VolumeAttachment, VolumeWants, replaced,
+    Attachable, Claim, ClaimRef, CsiDriver, CsiNode, PersistentVolume, PodClaim, SELECTED_NODE,
+    StorageCapacity, StorageClass, TakenOver, VolumeAttachment, VolumeWants, replaced,
 };
 use crate::constraints::{Operator, Requirement, node_terms, selector};
 use crate::metadata::{self, InvalidObject, annotation};
@@ -23,7 +23,8 @@ const MIGRATED_PLUGINS: &str = "storage.alpha.kubernetes.io/migrated-plugins";
 
 const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
 
-/// The annotation by which a class was named before there was a field for it. It still goes before the field.
+/// The annotation by which a class was named before there was a field for it. It still goes before
+/// the field.
 const CLASS_ANNOTATION: &str = "volume.beta.kubernetes.io/storage-class";
 
 /// Labels that bind a volume to a zone or region.
@@ -39,11 +40,16 @@ pub(super) const ZONES_BETWEEN: &str = "__";
 
 /// The claims that a pod mounts.
 pub(crate) fn claims_of(spec: &core_v1::PodSpec, pod: &str) -> Vec<PodClaim> {
-    let claim = |volume: &core_v1::Volume| match (&volume.persistent_volume_claim, &volume.ephemeral) {
-        (Some(claim), _) => Some(PodClaim { name: claim.claim_name.as_str().into(), is_ephemeral: false }),
-        (None, Some(_)) => Some(PodClaim { name: format!("{pod}-{}", volume.name).into(), is_ephemeral: true }),
-        (None, None) => None,
-    };
+    let claim =
+        |volume: &core_v1::Volume| match (&volume.persistent_volume_claim, &volume.ephemeral) {
+            (Some(claim), _) => {
+                Some(PodClaim { name: claim.claim_name.as_str().into(), is_ephemeral: false })
+            }
+            (None, Some(_)) => {
+                Some(PodClaim { name: format!("{pod}-{}", volume.name).into(), is_ephemeral: true })
+            }
+            (None, None) => None,
+        };
     spec.volumes.iter().flatten().filter_map(claim).collect()
 }
 
@@ -58,15 +64,21 @@ impl Claim {
             id: metadata::object_ref("PersistentVolumeClaim", meta)?,
             resource_version: meta.resource_version.as_deref().filter(|_| !is_bound).map(Arc::from),
             deleting: meta.deletion_timestamp.is_some(),
-            owner: metadata::owner(meta).filter(|owner| owner.kind.as_str() == "Pod").map(|owner| owner.uid),
+            owner: metadata::owner(meta)
+                .filter(|owner| owner.kind.as_str() == "Pod")
+                .map(|owner| owner.uid),
             volume,
             is_bound,
-            is_lost: claim.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Lost"),
-            selected_node: annotation(meta, SELECTED_NODE).map(|node| NodeName::from(&*text::name(node))),
+            is_lost: claim.status.as_ref().and_then(|status| status.phase.as_deref())
+                == Some("Lost"),
+            selected_node: annotation(meta, SELECTED_NODE)
+                .map(|node| NodeName::from(&*text::name(node))),
             lost_node: None,
             wants: VolumeWants {
                 class: class(meta, spec.storage_class_name.as_ref()),
-                bytes: storage(spec.resources.as_ref().and_then(|resources| resources.requests.as_ref())),
+                bytes: storage(
+                    spec.resources.as_ref().and_then(|resources| resources.requests.as_ref()),
+                ),
                 access_modes: texts(spec.access_modes.as_ref()),
                 is_block: spec.volume_mode.as_deref() == Some("Block"),
                 attributes_class: spec.volume_attributes_class_name.unwrap_or_default().into(),
@@ -88,11 +100,16 @@ impl PersistentVolume {
         let labels: metadata::Labels = metadata::sorted(meta.labels.as_ref()).collect();
         let attachable = attachable(&spec, &labels);
         let plugin = attachable.as_ref().and_then(|attachable| attachable.replaces);
-        let taken_over = plugin.and_then(|plugin| TakenOver::of(plugin, affinity.as_deref(), &labels));
+        let taken_over =
+            plugin.and_then(|plugin| TakenOver::of(plugin, affinity.as_deref(), &labels));
         Ok(PersistentVolume {
             name,
             uid,
-            resource_version: meta.resource_version.as_deref().filter(|_| phase != Some("Bound")).map(Arc::from),
+            resource_version: meta
+                .resource_version
+                .as_deref()
+                .filter(|_| phase != Some("Bound"))
+                .map(Arc::from),
             deleting: meta.deletion_timestamp.is_some(),
             labels,
             offers: VolumeWants {
@@ -100,7 +117,11 @@ impl PersistentVolume {
                 bytes: storage(spec.capacity.as_ref()),
                 access_modes: texts(spec.access_modes.as_ref()),
                 is_block: spec.volume_mode.as_deref() == Some("Block"),
-                attributes_class: spec.volume_attributes_class_name.clone().unwrap_or_default().into(),
+                attributes_class: spec
+                    .volume_attributes_class_name
+                    .clone()
+                    .unwrap_or_default()
+                    .into(),
                 selector: None,
             },
             claim: spec.claim_ref.as_ref().map(|claim| ClaimRef {
@@ -154,7 +175,11 @@ impl CsiNode {
             node: (&*name).into(),
             uid,
             limits: node.spec.drivers.iter().filter_map(limit).collect(),
-            taken_over: migrated.split(',').filter(|plugin| !plugin.is_empty()).map(Arc::from).collect(),
+            taken_over: migrated
+                .split(',')
+                .filter(|plugin| !plugin.is_empty())
+                .map(Arc::from)
+                .collect(),
         })
     }
 }
@@ -169,7 +194,9 @@ impl CsiDriver {
 
 impl StorageCapacity {
     /// Reads how much can be made somewhere.
-    pub fn from_kubernetes(capacity: &storage_v1::CSIStorageCapacity) -> Result<Self, InvalidObject> {
+    pub fn from_kubernetes(
+        capacity: &storage_v1::CSIStorageCapacity,
+    ) -> Result<Self, InvalidObject> {
         let largest = capacity.maximum_volume_size.as_ref().or(capacity.capacity.as_ref());
         Ok(StorageCapacity {
             id: metadata::object_ref("CSIStorageCapacity", &capacity.metadata)?,
@@ -182,7 +209,9 @@ impl StorageCapacity {
 
 impl VolumeAttachment {
     /// Reads that a volume is attached, or to be.
-    pub fn from_kubernetes(attachment: &storage_v1::VolumeAttachment) -> Result<Self, InvalidObject> {
+    pub fn from_kubernetes(
+        attachment: &storage_v1::VolumeAttachment,
+    ) -> Result<Self, InvalidObject> {
         let (name, uid) = metadata::name_and_uid("VolumeAttachment", &attachment.metadata)?;
         let spec = &attachment.spec;
         Ok(VolumeAttachment {
@@ -221,13 +250,17 @@ fn zones(meta: &ObjectMeta) -> Vec<(Arc<str>, BTreeSet<Arc<str>>)> {
     let labels = meta.labels.as_ref();
     let zones = |label: &&'static str| {
         let value = labels?.get(*label)?;
-        let zones: BTreeSet<Arc<str>> = value.split(ZONES_BETWEEN).map(|zone| Arc::from(zone.trim())).collect();
+        let zones: BTreeSet<Arc<str>> =
+            value.split(ZONES_BETWEEN).map(|zone| Arc::from(zone.trim())).collect();
         (!zones.contains("")).then(|| (Arc::from(*label), zones))
     };
     ZONE_LABELS.iter().filter_map(zones).collect()
 }
 
-fn attachable(spec: &core_v1::PersistentVolumeSpec, labels: &metadata::Labels) -> Option<Attachable> {
+fn attachable(
+    spec: &core_v1::PersistentVolumeSpec,
+    labels: &metadata::Labels,
+) -> Option<Attachable> {
     if let Some(csi) = &spec.csi {
         let (driver, handle) = (csi.driver.as_str().into(), csi.volume_handle.as_str().into());
         return Some(Attachable { driver, handle, replaces: None });

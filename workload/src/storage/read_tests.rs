@@ -17,7 +17,8 @@ fn volume(object: &Value) -> PersistentVolume {
 fn merge(into: &mut Value, from: &Value) {
     match (into, from) {
         (Value::Object(into), Value::Object(from)) => {
-            from.iter().for_each(|(key, value)| merge(into.entry(key).or_insert(Value::Null), value));
+            from.iter()
+                .for_each(|(key, value)| merge(into.entry(key).or_insert(Value::Null), value));
         }
         (into, from) => *into = from.clone(),
     }
@@ -31,7 +32,10 @@ fn a_claim_is_bound_when_both_sides_say_so() {
         "metadata": { "annotations": { "pv.kubernetes.io/bind-completed": "yes" } },
         "spec": { "volumeName": "v" },
     }));
-    assert!(bound.is_bound && bound.resource_version.is_none(), "nothing is written to it any more");
+    assert!(
+        bound.is_bound && bound.resource_version.is_none(),
+        "nothing is written to it any more"
+    );
     assert!(claim(&json!({ "status": { "phase": "Lost" } })).is_lost);
 }
 
@@ -51,12 +55,16 @@ fn what_a_claim_wants() {
     assert!(wants.is_for_one_pod() && wants.wants.is_block);
     assert_eq!(wants.wants.selector.map(|all| all.len()), Some(1));
     let nothing = claim(&json!({}));
-    assert_eq!((&*nothing.wants.class, nothing.wants.bytes, nothing.selected_node), ("", None, None));
+    assert_eq!(
+        (&*nothing.wants.class, nothing.wants.bytes, nothing.selected_node),
+        ("", None, None)
+    );
 }
 
 #[test]
 fn where_a_volume_is() {
-    let terms = json!([{ "matchExpressions": [{ "key": "k", "operator": "In", "values": ["v"] }] }]);
+    let terms =
+        json!([{ "matchExpressions": [{ "key": "k", "operator": "In", "values": ["v"] }] }]);
     let placed = volume(&json!({
         "metadata": { "labels": {
             "topology.kubernetes.io/zone": "a__ b",
@@ -66,7 +74,8 @@ fn where_a_volume_is() {
         "spec": { "nodeAffinity": { "required": { "nodeSelectorTerms": terms } } },
     }));
     assert_eq!(placed.affinity.map(|terms| terms.len()), Some(1));
-    let zones: Vec<String> = placed.zones.iter().map(|(label, zones)| format!("{label}={zones:?}")).collect();
+    let zones: Vec<String> =
+        placed.zones.iter().map(|(label, zones)| format!("{label}={zones:?}")).collect();
     assert_eq!(zones, [r#"topology.kubernetes.io/zone={"a", "b"}"#], "an empty zone says nothing");
     assert_eq!(volume(&json!({})).affinity, None);
 }
@@ -75,7 +84,10 @@ fn where_a_volume_is() {
 fn whose_a_volume_is() {
     let of = |reference: Value| volume(&json!({ "spec": { "claimRef": reference } }));
     let id = claim(&json!({})).id;
-    assert!(of(json!({ "namespace": "ns", "name": "c" })).is_of(&id), "a person leaves the uid out");
+    assert!(
+        of(json!({ "namespace": "ns", "name": "c" })).is_of(&id),
+        "a person leaves the uid out"
+    );
     assert!(of(json!({ "namespace": "ns", "name": "c", "uid": "u" })).is_of(&id));
     assert!(!of(json!({ "namespace": "ns", "name": "c", "uid": "another" })).is_of(&id));
     assert!(!volume(&json!({})).is_of(&id));
@@ -83,11 +95,21 @@ fn whose_a_volume_is() {
 
 #[test]
 fn what_a_driver_attaches() {
-    let csi = volume(&json!({ "spec": { "csi": { "driver": "d", "volumeHandle": "h" } } })).attachable.unwrap();
+    let csi = volume(&json!({ "spec": { "csi": { "driver": "d", "volumeHandle": "h" } } }))
+        .attachable
+        .unwrap();
     assert_eq!((&*csi.driver, &*csi.handle, csi.replaces), ("d", "h", None));
-    let disk = volume(&json!({ "spec": { "gcePersistentDisk": { "pdName": "disk" } } })).attachable.unwrap();
-    assert_eq!((&*disk.driver, disk.replaces), ("pd.csi.storage.gke.io", Some("kubernetes.io/gce-pd")));
-    assert_eq!(volume(&json!({ "spec": { "nfs": { "path": "/", "server": "s" } } })).attachable, None);
+    let disk = volume(&json!({ "spec": { "gcePersistentDisk": { "pdName": "disk" } } }))
+        .attachable
+        .unwrap();
+    assert_eq!(
+        (&*disk.driver, disk.replaces),
+        ("pd.csi.storage.gke.io", Some("kubernetes.io/gce-pd"))
+    );
+    assert_eq!(
+        volume(&json!({ "spec": { "nfs": { "path": "/", "server": "s" } } })).attachable,
+        None
+    );
     let made = Attachable::to_be_made(&"d".into(), &ObjectKey::new("ns", "c"));
     assert_ne!(made, Attachable::to_be_made(&"d".into(), &ObjectKey::new("ns", "other")));
 }
@@ -100,6 +122,7 @@ fn claims_of_a_pod_are_found_by_name() {
         { "name": "c", "emptyDir": {} },
     ] }));
     let claims = claims_of(&spec.unwrap(), "pod");
-    let named: Vec<(&str, bool)> = claims.iter().map(|claim| (&*claim.name, claim.is_ephemeral)).collect();
+    let named: Vec<(&str, bool)> =
+        claims.iter().map(|claim| (&*claim.name, claim.is_ephemeral)).collect();
     assert_eq!(named, [("data", false), ("pod-b", true)]);
 }

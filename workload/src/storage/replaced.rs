@@ -1,5 +1,6 @@
-//! Volumes of plugins that were part of Kubernetes once, as the drivers know them that have replaced these plugins: which driver, under
-//! which handle, and where they can be used on nodes whose CSINode says that the driver has taken over.
+//! Volumes of plugins that were part of Kubernetes once, as the drivers know them that have
+//! replaced these plugins: which driver, under which handle, and where they can be used on nodes
+//! whose CSINode says that the driver has taken over.
 //!
 //! The meaning is that of Kubernetes' csi-translation-lib, which kube-scheduler asks.
 
@@ -22,14 +23,22 @@ struct Replaced {
 
 /// Those whose volumes kube-scheduler counts.
 const REPLACED: [Replaced; 5] = [
-    Replaced { plugin: AWS_EBS, driver: "ebs.csi.aws.com", zone: Some("topology.ebs.csi.aws.com/zone") },
+    Replaced {
+        plugin: AWS_EBS,
+        driver: "ebs.csi.aws.com",
+        zone: Some("topology.ebs.csi.aws.com/zone"),
+    },
     Replaced { plugin: AZURE_DISK, driver: "disk.csi.azure.com", zone: None },
     Replaced {
         plugin: CINDER,
         driver: "cinder.csi.openstack.org",
         zone: Some("topology.cinder.csi.openstack.org/zone"),
     },
-    Replaced { plugin: GCE_PD, driver: "pd.csi.storage.gke.io", zone: Some("topology.gke.io/zone") },
+    Replaced {
+        plugin: GCE_PD,
+        driver: "pd.csi.storage.gke.io",
+        zone: Some("topology.gke.io/zone"),
+    },
     Replaced { plugin: PORTWORX, driver: "pxd.portworx.com", zone: None },
 ];
 
@@ -66,16 +75,24 @@ impl Attachable {
     /// A volume of a plugin, by the handle that its driver has for it.
     pub(crate) fn of_plugin(plugin: &str, handle: &str) -> Option<Self> {
         let replaced = find(plugin)?;
-        Some(Attachable { driver: replaced.driver.into(), handle: handle.into(), replaces: Some(replaced.plugin) })
+        Some(Attachable {
+            driver: replaced.driver.into(),
+            handle: handle.into(),
+            replaces: Some(replaced.plugin),
+        })
     }
 
     /// A persistent disk of Google, of a volume with these labels or without any.
     pub(crate) fn of_gce(name: &str, labels: &[(Arc<str>, Arc<str>)]) -> Option<Self> {
         let zones = ["failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone"];
-        let zones = zones.into_iter().find_map(|label| value(labels, label).filter(|zones| !zones.is_empty()));
+        let zones = zones
+            .into_iter()
+            .find_map(|label| value(labels, label).filter(|zones| !zones.is_empty()));
         let place = match zones {
             None => format!("zones/{UNSPECIFIED}"),
-            Some(zones) if zones.contains(ZONES_BETWEEN) => format!("regions/{}", region_of(zones)?),
+            Some(zones) if zones.contains(ZONES_BETWEEN) => {
+                format!("regions/{}", region_of(zones)?)
+            }
             Some(zone) => format!("zones/{zone}"),
         };
         Self::of_plugin(GCE_PD, &format!("projects/{UNSPECIFIED}/{place}/disks/{name}"))
@@ -100,7 +117,8 @@ impl Attachable {
     }
 }
 
-/// The region of zones that are named after it: `europe-west1-b` and `europe-west1-c` are in `europe-west1`.
+/// The region of zones that are named after it: `europe-west1-b` and `europe-west1-c` are in
+/// `europe-west1`.
 fn region_of(zones: &str) -> Option<String> {
     let region = |zone: &str| match zone.split('-').collect::<Vec<_>>()[..] {
         [locale, region, _] => Some(format!("{locale}-{region}")),
@@ -116,9 +134,14 @@ fn value<'a>(labels: &'a [(Arc<str>, Arc<str>)], label: &str) -> Option<&'a str>
 }
 
 impl TakenOver {
-    /// Of a volume with this affinity and these labels: the driver's own label takes the place of Kubernetes' labels of zones, and where
-    /// the affinity names no zone, those count that the volume's labels name.
-    pub(super) fn of(plugin: &str, affinity: Option<&[NodeSelectorTerm]>, labels: &Labels) -> Option<Self> {
+    /// Of a volume with this affinity and these labels: the driver's own label takes the place of
+    /// Kubernetes' labels of zones, and where the affinity names no zone, those count that the
+    /// volume's labels name.
+    pub(super) fn of(
+        plugin: &str,
+        affinity: Option<&[NodeSelectorTerm]>,
+        labels: &Labels,
+    ) -> Option<Self> {
         let replaced = find(plugin)?;
         let mut terms = affinity.unwrap_or_default().to_vec();
         if let Some(label) = replaced.zone {
@@ -132,21 +155,29 @@ impl TakenOver {
 }
 
 fn translate(terms: &mut Vec<NodeSelectorTerm>, labels: &Labels, label: &'static str) {
-    let is_named = |zone: &str| terms.iter().flat_map(|term| &term.labels).any(|of_term| &*of_term.key == zone);
+    let is_named = |zone: &str| {
+        terms.iter().flat_map(|term| &term.labels).any(|of_term| &*of_term.key == zone)
+    };
     let by_terms = ZONES_AND_REGIONS.into_iter().find(|(zone, _)| is_named(zone));
-    let by_labels = || ZONES_AND_REGIONS.into_iter().find(|(zone, _)| value(labels, zone).is_some());
+    let by_labels =
+        || ZONES_AND_REGIONS.into_iter().find(|(zone, _)| value(labels, zone).is_some());
     let (zone, region) = by_terms.or_else(by_labels).unwrap_or(ZONES_AND_REGIONS[0]);
     if values(terms, zone) > 0 {
         rename(terms, zone, label);
     } else if let Some(zones) = value(labels, zone) {
-        let zones: BTreeSet<Arc<str>> = zones.split(ZONES_BETWEEN).map(str::trim).map(Arc::from).collect();
+        let zones: BTreeSet<Arc<str>> =
+            zones.split(ZONES_BETWEEN).map(str::trim).map(Arc::from).collect();
         let zones: Vec<Arc<str>> = zones.into_iter().filter(|zone| !zone.is_empty()).collect();
         if !zones.is_empty() {
             if terms.is_empty() {
                 terms.push(NodeSelectorTerm { labels: Vec::new(), fields: Vec::new() });
             }
             for term in terms.iter_mut() {
-                term.labels.push(Requirement { key: label.into(), operator: Operator::In, values: zones.clone() });
+                term.labels.push(Requirement {
+                    key: label.into(),
+                    operator: Operator::In,
+                    values: zones.clone(),
+                });
             }
         }
     }
@@ -157,12 +188,15 @@ fn translate(terms: &mut Vec<NodeSelectorTerm>, labels: &Labels, label: &'static
 
 /// How many values the terms name for a label.
 fn values(terms: &[NodeSelectorTerm], label: &str) -> usize {
-    let of_label = terms.iter().flat_map(|term| &term.labels).filter(|requirement| &*requirement.key == label);
+    let of_label =
+        terms.iter().flat_map(|term| &term.labels).filter(|requirement| &*requirement.key == label);
     of_label.map(|requirement| requirement.values.len()).sum()
 }
 
 fn rename(terms: &mut [NodeSelectorTerm], old: &str, new: &'static str) {
-    for requirement in terms.iter_mut().flat_map(|term| &mut term.labels).filter(|one| &*one.key == old) {
+    for requirement in
+        terms.iter_mut().flat_map(|term| &mut term.labels).filter(|one| &*one.key == old)
+    {
         requirement.key = new.into();
     }
 }
@@ -181,7 +215,10 @@ mod tests {
             let labels = labels(&[("topology.kubernetes.io/zone", zones)]);
             Attachable::of_gce("d", &labels).map(|disk| disk.handle.to_string())
         };
-        assert_eq!(gce("europe-west1-b").as_deref(), Some("projects/UNSPECIFIED/zones/europe-west1-b/disks/d"));
+        assert_eq!(
+            gce("europe-west1-b").as_deref(),
+            Some("projects/UNSPECIFIED/zones/europe-west1-b/disks/d")
+        );
         assert_eq!(gce("").as_deref(), Some("projects/UNSPECIFIED/zones/UNSPECIFIED/disks/d"));
         let both = gce("europe-west1-b__europe-west1-c");
         assert_eq!(both.as_deref(), Some("projects/UNSPECIFIED/regions/europe-west1/disks/d"));
@@ -196,7 +233,11 @@ mod tests {
 
     #[test]
     fn a_driver_goes_by_its_own_label_of_zones() {
-        let requirement = |key: &str| Requirement { key: key.into(), operator: Operator::In, values: vec!["a".into()] };
+        let requirement = |key: &str| Requirement {
+            key: key.into(),
+            operator: Operator::In,
+            values: vec!["a".into()],
+        };
         let term = |keys: &[&str]| NodeSelectorTerm {
             labels: keys.iter().map(|key| requirement(key)).collect(),
             fields: Vec::new(),
@@ -204,12 +245,22 @@ mod tests {
         let taken_over = |plugin, terms: Option<&[NodeSelectorTerm]>, of: &[(&str, &str)]| {
             TakenOver::of(plugin, terms, &labels(of)).unwrap().affinity
         };
-        let old = [term(&["failure-domain.beta.kubernetes.io/region", "failure-domain.beta.kubernetes.io/zone"])];
+        let old = [term(&[
+            "failure-domain.beta.kubernetes.io/region",
+            "failure-domain.beta.kubernetes.io/zone",
+        ])];
         let new = [term(&["topology.kubernetes.io/region", "topology.gke.io/zone"])];
         assert_eq!(taken_over(GCE_PD, Some(&old), &[]).as_deref(), Some(&new[..]));
-        assert_eq!(taken_over(AZURE_DISK, Some(&old), &[]).as_deref(), Some(&old[..]), "this one has no other");
+        assert_eq!(
+            taken_over(AZURE_DISK, Some(&old), &[]).as_deref(),
+            Some(&old[..]),
+            "this one has no other"
+        );
         let labelled = [("topology.kubernetes.io/zone", "a")];
-        assert_eq!(taken_over(AWS_EBS, None, &labelled), Some(vec![term(&["topology.ebs.csi.aws.com/zone"])]));
+        assert_eq!(
+            taken_over(AWS_EBS, None, &labelled),
+            Some(vec![term(&["topology.ebs.csi.aws.com/zone"])])
+        );
         let other = [term(&["disk"])];
         let both = vec![term(&["disk", "topology.ebs.csi.aws.com/zone"])];
         assert_eq!(taken_over(AWS_EBS, Some(&other), &labelled), Some(both));

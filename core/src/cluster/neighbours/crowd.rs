@@ -1,5 +1,5 @@
-//! What the pods on nodes mean for pods of one class that asks about others: where they want to be near some, apart from some,
-//! and spread evenly among some.
+//! What the pods on nodes mean for pods of one class that asks about others: where they want to be
+//! near some, apart from some, and spread evenly among some.
 //!
 //! The meaning is that of kube-scheduler's plugins InterPodAffinity and PodTopologySpread.
 
@@ -66,7 +66,8 @@ pub struct OwnTerms {
     pub spreads: Vec<bool>,
 }
 
-/// How a pod stands to those on nodes: pods that ask for the same and stand alike may use the same nodes.
+/// How a pod stands to those on nodes: pods that ask for the same and stand alike may use the same
+/// nodes.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Stance {
     /// Which anti-affinity terms of pods on nodes repel it, by number, in order.
@@ -86,11 +87,18 @@ impl OwnTerms {
     /// Of a pod.
     pub(super) fn of(pod: &Pod, namespaces: &Namespaces) -> Self {
         let constraints = &pod.shape.constraints;
-        let selects = |pods: &PodSelector| namespaces.selects_as_own(pods, &pod.id.key.namespace, &pod.labels);
+        let selects = |pods: &PodSelector| {
+            namespaces.selects_as_own(pods, &pod.id.key.namespace, &pod.labels)
+        };
         OwnTerms {
-            near: !constraints.near.is_empty() && constraints.near.iter().all(|term| selects(&term.pods)),
+            near: !constraints.near.is_empty()
+                && constraints.near.iter().all(|term| selects(&term.pods)),
             apart: constraints.repels.iter().map(|term| selects(&term.pods)).collect(),
-            spreads: constraints.spreads.iter().map(|spread| spread.pods.selects_labels(&pod.labels)).collect(),
+            spreads: constraints
+                .spreads
+                .iter()
+                .map(|spread| spread.pods.selects_labels(&pod.labels))
+                .collect(),
         }
     }
 }
@@ -100,17 +108,32 @@ impl Crowd {
     pub(super) fn new(constraints: &Constraints, topology: &mut Topology) -> Self {
         let mut tally = |key: &_| Tally::new(topology.key(key));
         let near = constraints.near.iter().map(|term| tally(&term.topology_key)).collect();
-        let apart: Vec<Tally> = constraints.repels.iter().map(|term| tally(&term.topology_key)).collect();
+        let apart: Vec<Tally> =
+            constraints.repels.iter().map(|term| tally(&term.topology_key)).collect();
         let apart_for_ever = apart.clone();
-        let preferred = constraints.preferred_pods.iter().map(|(_, term)| tally(&term.topology_key)).collect();
+        let preferred =
+            constraints.preferred_pods.iter().map(|(_, term)| tally(&term.topology_key)).collect();
         let mut spreads = |constraints: &[SpreadConstraint]| -> Vec<SpreadTally> {
-            constraints.iter().map(|spread| SpreadTally::new(topology.key(&spread.topology_key))).collect()
+            constraints
+                .iter()
+                .map(|spread| SpreadTally::new(topology.key(&spread.topology_key)))
+                .collect()
         };
-        let (spreads, preferred_spreads) = (spreads(&constraints.spreads), spreads(&constraints.preferred_spreads));
+        let (spreads, preferred_spreads) =
+            (spreads(&constraints.spreads), spreads(&constraints.preferred_spreads));
         let says = constraints.clone();
         let nominees = Nominees::default();
-        let mut crowd =
-            Crowd { says, version: 0, near, apart, apart_for_ever, spreads, preferred, preferred_spreads, nominees };
+        let mut crowd = Crowd {
+            says,
+            version: 0,
+            near,
+            apart,
+            apart_for_ever,
+            spreads,
+            preferred,
+            preferred_spreads,
+            nominees,
+        };
         let nodes: Vec<Rank> = topology.nodes().map(|(rank, _)| rank).collect();
         for rank in nodes {
             crowd.add_node(rank, topology);
@@ -128,10 +151,20 @@ impl Crowd {
     /// All that counts pods, with what a pod must meet to be counted there.
     pub(super) fn parts(&self) -> Vec<(Part, &[Requirement])> {
         let near = self.says.near.first().map(|first| (Part::Near, &first.pods));
-        let apart = self.says.repels.iter().enumerate().map(|(at, term)| (Part::Apart(at), &term.pods));
-        let spreads = self.says.spreads.iter().enumerate().map(|(at, spread)| (Part::Spread(at), &spread.pods));
-        let preferred =
-            self.says.preferred_pods.iter().enumerate().map(|(at, (_, term))| (Part::Preferred(at), &term.pods));
+        let apart =
+            self.says.repels.iter().enumerate().map(|(at, term)| (Part::Apart(at), &term.pods));
+        let spreads = self
+            .says
+            .spreads
+            .iter()
+            .enumerate()
+            .map(|(at, spread)| (Part::Spread(at), &spread.pods));
+        let preferred = self
+            .says
+            .preferred_pods
+            .iter()
+            .enumerate()
+            .map(|(at, (_, term))| (Part::Preferred(at), &term.pods));
         let softly = self.says.preferred_spreads.iter().enumerate();
         let softly = softly.map(|(at, spread)| (Part::PreferredSpread(at), &spread.pods));
         let all = near.into_iter().chain(apart).chain(spreads).chain(preferred).chain(softly);
@@ -140,8 +173,11 @@ impl Crowd {
 
     /// Whether this part counts the pod.
     pub(super) fn counts(&self, part: Part, pod: &Occupant, namespaces: &Namespaces) -> bool {
-        let selects = |pods: &PodSelector| namespaces.selects_as_own(pods, &pod.namespace, &pod.labels);
-        let is_overlooked = |pods: &PodSelector| pod.presence == Presence::There && (pod.deleting || selects_all(pods));
+        let selects =
+            |pods: &PodSelector| namespaces.selects_as_own(pods, &pod.namespace, &pod.labels);
+        let is_overlooked = |pods: &PodSelector| {
+            pod.presence == Presence::There && (pod.deleting || selects_all(pods))
+        };
         let spreads = |pods: &PodSelector| !is_overlooked(pods) && selects(pods);
         match part {
             Part::Near => self.says.near.iter().all(|term| selects(&term.pods)),
@@ -152,17 +188,22 @@ impl Crowd {
         }
     }
 
-    /// A pod that this part counts comes to a node, or leaves it; or is nominated to it, or is not any more.
+    /// A pod that this part counts comes to a node, or leaves it; or is nominated to it, or is not
+    /// any more.
     pub(super) fn count(&mut self, part: Part, pod: &Occupant, comes: bool, topology: &Topology) {
         let rank = pod.rank;
         if pod.presence == Presence::Nominated {
             return self.nominees.count(part, rank, comes);
         }
-        let count: fn(&mut Tally, Option<Domain>, u32) = if comes { Tally::add } else { Tally::remove };
-        let spread: fn(&mut SpreadTally, Domain, u32) = if comes { SpreadTally::add } else { SpreadTally::remove };
+        let count: fn(&mut Tally, Option<Domain>, u32) =
+            if comes { Tally::add } else { Tally::remove };
+        let spread: fn(&mut SpreadTally, Domain, u32) =
+            if comes { SpreadTally::add } else { SpreadTally::remove };
         let count = |tally: &mut Tally| count(tally, topology.domain(tally.key, rank), 1);
         let spread = |tally: &mut SpreadTally| {
-            if let Some(domain) = topology.domain(tally.key(), rank).filter(|_| tally.counts_on(rank)) {
+            if let Some(domain) =
+                topology.domain(tally.key(), rank).filter(|_| tally.counts_on(rank))
+            {
                 spread(tally, domain, 1);
             }
         };
@@ -181,7 +222,13 @@ impl Crowd {
     }
 
     /// A pod that this part counts never ends, or has an end after all.
-    pub(super) fn set_endless(&mut self, part: Part, rank: Rank, endless: bool, topology: &Topology) {
+    pub(super) fn set_endless(
+        &mut self,
+        part: Part,
+        rank: Rank,
+        endless: bool,
+        topology: &Topology,
+    ) {
         let Part::Apart(at) = part else { return };
         let tally = &mut self.apart_for_ever[at];
         let domain = topology.domain(tally.key, rank);
@@ -192,14 +239,18 @@ impl Crowd {
     pub(super) fn add_node(&mut self, rank: Rank, topology: &Topology) {
         let Some(node) = topology.node(rank) else { return };
         let required = (&mut self.spreads, &self.says.spreads);
-        for (tallies, constraints) in [required, (&mut self.preferred_spreads, &self.says.preferred_spreads)] {
+        for (tallies, constraints) in
+            [required, (&mut self.preferred_spreads, &self.says.preferred_spreads)]
+        {
             // A node that lacks a label of any constraint counts for none.
             if tallies.iter().any(|tally| topology.domain(tally.key(), rank).is_none()) {
                 continue;
             }
             for (tally, says) in tallies.iter_mut().zip(constraints) {
-                let is_excluded = (says.honors_affinity && !filters::matches_node_affinity(node, &self.says))
-                    || (says.honors_taints && filters::untolerated(node, &self.says.tolerations).next().is_some());
+                let is_excluded = (says.honors_affinity
+                    && !filters::matches_node_affinity(node, &self.says))
+                    || (says.honors_taints
+                        && filters::untolerated(node, &self.says.tolerations).next().is_some());
                 if let Some(domain) = topology.domain(tally.key(), rank).filter(|_| !is_excluded) {
                     tally.add_node(rank, domain);
                 }
@@ -220,18 +271,33 @@ impl Crowd {
     /// A node goes, or is about to change. Its pods have left before.
     pub(super) fn remove_node(&mut self, rank: Rank, topology: &Topology) {
         for tally in self.spreads.iter_mut().chain(&mut self.preferred_spreads) {
-            if let Some(domain) = topology.domain(tally.key(), rank).filter(|_| tally.counts_on(rank)) {
+            if let Some(domain) =
+                topology.domain(tally.key(), rank).filter(|_| tally.counts_on(rank))
+            {
                 tally.remove_node(rank, domain);
             }
         }
     }
 
-    /// What keeps a pod of the class off a node, by the plugins' order: with the pods that are nominated to the node, or without.
-    pub(super) fn judge(&self, rank: Rank, own: &OwnTerms, topology: &Topology, with: bool) -> Option<Rejection> {
+    /// What keeps a pod of the class off a node, by the plugins' order: with the pods that are
+    /// nominated to the node, or without.
+    pub(super) fn judge(
+        &self,
+        rank: Rank,
+        own: &OwnTerms,
+        topology: &Topology,
+        with: bool,
+    ) -> Option<Rejection> {
         for (at, says) in self.says.spreads.iter().enumerate() {
             let tally = &self.spreads[at];
-            let Some(domain) = topology.domain(tally.key(), rank) else { return Some(Rejection::SpreadLabel) };
-            let nominated = if with && tally.counts_on(rank) { self.nominees.on(Part::Spread(at), rank) } else { 0 };
+            let Some(domain) = topology.domain(tally.key(), rank) else {
+                return Some(Rejection::SpreadLabel);
+            };
+            let nominated = if with && tally.counts_on(rank) {
+                self.nominees.on(Part::Spread(at), rank)
+            } else {
+                0
+            };
             let pods = tally.of(domain) + nominated + u32::from(own.spreads[at]);
             if pods > tally.least_with(says.min_domains, domain, nominated) + says.max_skew {
                 return Some(Rejection::Spread);
@@ -248,17 +314,21 @@ impl Crowd {
         self.apart.iter().enumerate().any(is_met).then_some(Rejection::OwnAntiAffinity)
     }
 
-    /// So many pods a domain may have for one of these to be allowed to come, by a spread constraint.
+    /// So many pods a domain may have for one of these to be allowed to come, by a spread
+    /// constraint.
     fn most(&self, spread: usize, own: &OwnTerms) -> u32 {
         let says = &self.says.spreads[spread];
         let itself = u32::from(own.spreads[spread]);
         (self.spreads[spread].least(says.min_domains) + says.max_skew).saturating_sub(itself)
     }
 
-    /// How many pods have to leave the domains of a node, over all spread constraints, before one more may come.
+    /// How many pods have to leave the domains of a node, over all spread constraints, before one
+    /// more may come.
     pub(super) fn too_many(&self, rank: Rank, own: &OwnTerms, topology: &Topology) -> u32 {
         let of_constraint = |(at, tally): (usize, &SpreadTally)| {
-            topology.domain(tally.key(), rank).map_or(0, |domain| tally.of(domain).saturating_sub(self.most(at, own)))
+            topology
+                .domain(tally.key(), rank)
+                .map_or(0, |domain| tally.of(domain).saturating_sub(self.most(at, own)))
         };
         self.spreads.iter().enumerate().map(of_constraint).sum()
     }
@@ -275,16 +345,25 @@ impl Crowd {
         !is_alone || self.is_first(own)
     }
 
-    /// How crowded the node's domains of these labels are: the pods that count there, over all spread constraints. Constraints that may
-    /// be broken and preferred terms only tell apart what is alike by the others; a pod more weighs as much as the heaviest term.
-    pub(super) fn crowding(&self, rank: Rank, topology: &Topology, of: impl Fn(KeyId) -> bool) -> i64 {
+    /// How crowded the node's domains of these labels are: the pods that count there, over all
+    /// spread constraints. Constraints that may be broken and preferred terms only tell apart what
+    /// is alike by the others; a pod more weighs as much as the heaviest term.
+    pub(super) fn crowding(
+        &self,
+        rank: Rank,
+        topology: &Topology,
+        of: impl Fn(KeyId) -> bool,
+    ) -> i64 {
         let count = |tallies: &[SpreadTally]| -> i64 {
             let counting = tallies.iter().filter(|tally| of(tally.key()));
-            let here = counting.filter_map(|tally| topology.domain(tally.key(), rank).map(|at| tally.of(at)));
+            let here = counting
+                .filter_map(|tally| topology.domain(tally.key(), rank).map(|at| tally.of(at)));
             here.map(i64::from).sum()
         };
         let liked = |(weight, tally): (i64, &Tally)| {
-            topology.domain(tally.key, rank).map_or(0, |domain| weight * i64::from(tally.of(domain)))
+            topology
+                .domain(tally.key, rank)
+                .map_or(0, |domain| weight * i64::from(tally.of(domain)))
         };
         let preferred = self.preferred().filter(|(_, tally)| of(tally.key)).map(liked).sum::<i64>();
         let preferred = HEAVIEST * count(&self.preferred_spreads) - preferred;
@@ -295,7 +374,9 @@ impl Crowd {
     pub(super) fn narrowest_domains(&self, topology: &Topology) -> Vec<RankSet> {
         let keys = self.near.iter().map(|tally| tally.key);
         let narrowest = keys.max_by_key(|key| topology.domains(*key).count());
-        let of_key = |key| topology.domains(key).map(|domain| topology.members(key, domain).clone()).collect();
+        let of_key = |key| {
+            topology.domains(key).map(|domain| topology.members(key, domain).clone()).collect()
+        };
         narrowest.map_or_else(Vec::new, of_key)
     }
 
@@ -304,8 +385,8 @@ impl Crowd {
         own.near && self.near.iter().all(Tally::is_empty)
     }
 
-    /// The nodes that are closed to a pod of the class that comes alone, each for the first reason: those from whom it has to be apart
-    /// count that are there now, or for ever.
+    /// The nodes that are closed to a pod of the class that comes alone, each for the first reason:
+    /// those from whom it has to be apart count that are there now, or for ever.
     pub(super) fn closed(
         &self,
         own: &OwnTerms,
@@ -346,8 +427,11 @@ impl Crowd {
             without.subtract(topology.labelled(key));
             without
         };
-        let mut all: Vec<(RankSet, Rejection)> =
-            self.spreads.iter().map(|tally| (without(tally.key()), Rejection::SpreadLabel)).collect();
+        let mut all: Vec<(RankSet, Rejection)> = self
+            .spreads
+            .iter()
+            .map(|tally| (without(tally.key()), Rejection::SpreadLabel))
+            .collect();
         all.extend(self.near.iter().map(|tally| (without(tally.key), Rejection::Affinity)));
         all.push((self.met(topology, until), Rejection::OwnAntiAffinity));
         all
@@ -364,7 +448,9 @@ impl Crowd {
             tally.add_occupied_to(&mut met, topology);
             // Whoever is only nominated to a node may yet go elsewhere.
             let nominated = self.nominees.nodes(Part::Apart(at)).filter(|_| until == Until::Now);
-            met.union_with(&nominated.filter(|rank| topology.domain(tally.key, *rank).is_some()).collect());
+            met.union_with(
+                &nominated.filter(|rank| topology.domain(tally.key, *rank).is_some()).collect(),
+            );
         }
         met
     }
@@ -375,7 +461,8 @@ impl Crowd {
         self.nominees.forget(|part| matches!(part, Part::Apart(_)));
     }
 
-    /// By domain, how many pods there are whom the pod has to be apart from, and of these how many never end.
+    /// By domain, how many pods there are whom the pod has to be apart from, and of these how many
+    /// never end.
     pub(super) fn apart(&self) -> (&[Tally], &[Tally]) {
         (&self.apart, &self.apart_for_ever)
     }
@@ -400,7 +487,8 @@ impl Crowd {
     }
 }
 
-/// A selector that selects everything counts nobody who is there for a spread, as kube-scheduler has it.
+/// A selector that selects everything counts nobody who is there for a spread, as kube-scheduler
+/// has it.
 pub(super) fn selects_all(pods: &PodSelector) -> bool {
     pods.labels.as_ref().is_none_or(Vec::is_empty)
 }

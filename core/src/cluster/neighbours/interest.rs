@@ -1,4 +1,5 @@
-//! Who asks about pods with which label: the one label that a selector cannot do without leads to it.
+//! Who asks about pods with which label: the one label that a selector cannot do without leads to
+//! it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,7 +16,9 @@ pub(super) struct Interest<T> {
 
 /// The values of a label, of which whoever meets the requirements has one.
 pub(super) fn anchor(requirements: &[Requirement]) -> Option<&Requirement> {
-    requirements.iter().find(|requirement| requirement.operator == Operator::In && !requirement.values.is_empty())
+    requirements
+        .iter()
+        .find(|requirement| requirement.operator == Operator::In && !requirement.values.is_empty())
 }
 
 impl<T> Default for Interest<T> {
@@ -39,7 +42,9 @@ impl<T: Copy + PartialEq> Interest<T> {
 
     /// Takes back an [`Interest::insert`].
     pub(super) fn remove(&mut self, requirements: &[Requirement], asker: T) {
-        let Some(anchor) = anchor(requirements) else { return self.others.retain(|other| *other != asker) };
+        let Some(anchor) = anchor(requirements) else {
+            return self.others.retain(|other| *other != asker);
+        };
         let Some(values) = self.by_label.get_mut(&anchor.key) else { return };
         for value in &anchor.values {
             if let Some(askers) = values.get_mut(value) {
@@ -55,7 +60,10 @@ impl<T: Copy + PartialEq> Interest<T> {
     }
 
     /// Those who may ask about a pod with these labels, each once.
-    pub(super) fn of<'a>(&'a self, labels: &'a [(Arc<str>, Arc<str>)]) -> impl Iterator<Item = T> + 'a {
+    pub(super) fn of<'a>(
+        &'a self,
+        labels: &'a [(Arc<str>, Arc<str>)],
+    ) -> impl Iterator<Item = T> + 'a {
         let is_anybody = !self.by_label.is_empty();
         let labels = labels.iter().filter(move |_| is_anybody);
         let found = labels.filter_map(|(key, value)| self.by_label.get(key)?.get(value));

@@ -1,8 +1,10 @@
-//! Pods that want to be near others, apart from others, or spread among others: who is where, and what that leaves to whom.
+//! Pods that want to be near others, apart from others, or spread among others: who is where, and
+//! what that leaves to whom.
 //!
-//! Nothing here is proportional to all pods. What asks about pods is one entry for each different term ([`repellers`], [`opinions`]:
-//! terms of pods on nodes) or class ([`crowd`]: terms of pods that are to be placed), each with counts by domain ([`topology`],
-//! [`tally`]) that a pod changes when it comes or goes; [`interest`] leads from a pod's labels to those that may count it, and
+//! Nothing here is proportional to all pods. What asks about pods is one entry for each different
+//! term ([`repellers`], [`opinions`]: terms of pods on nodes) or class ([`crowd`]: terms of pods
+//! that are to be placed), each with counts by domain ([`topology`], [`tally`]) that a pod changes
+//! when it comes or goes; [`interest`] leads from a pod's labels to those that may count it, and
 //! [`occupants`] from a selector's labels to those it may count.
 
 mod crowd;
@@ -133,7 +135,8 @@ impl Neighbours {
         self.topology.take(rank);
     }
 
-    /// True if whoever asks has to ask anew: a namespace has other labels than before, and somebody chooses namespaces by them.
+    /// True if whoever asks has to ask anew: a namespace has other labels than before, and somebody
+    /// chooses namespaces by them.
     pub(super) fn put_namespace(&mut self, name: &Arc<str>, labels: &Labels) -> bool {
         let changed = self.namespaces.put(name, labels);
         changed && self.namespaces_matter()
@@ -146,7 +149,8 @@ impl Neighbours {
     }
 
     fn namespaces_matter(&mut self) -> bool {
-        let matter = self.repellers.choose_namespaces() || self.crowds.iter().any(Crowd::chooses_namespaces);
+        let matter =
+            self.repellers.choose_namespaces() || self.crowds.iter().any(Crowd::chooses_namespaces);
         if matter {
             self.repellers.namespaces_changed();
         }
@@ -156,7 +160,13 @@ impl Neighbours {
     // --- pods ---
 
     /// A pod is on a node, or will be, or is nominated to it; and perhaps never ends.
-    pub(super) fn settle(&mut self, rank: Rank, pod: &Pod, presence: Presence, endless: bool) -> OccupantId {
+    pub(super) fn settle(
+        &mut self,
+        rank: Rank,
+        pod: &Pod,
+        presence: Presence,
+        endless: bool,
+    ) -> OccupantId {
         let id = self.occupants.insert(Occupant::of(pod, rank, presence, endless));
         if presence == Presence::Nominated {
             *self.nominated.entry(rank).or_default() += 1;
@@ -167,7 +177,9 @@ impl Neighbours {
 
     /// A pod never ends, or has an end after all.
     pub(super) fn set_endless(&mut self, id: OccupantId, endless: bool) {
-        let Neighbours { topology, occupants, repellers, namespaces, crowds, changes, askers, .. } = self;
+        let Neighbours {
+            topology, occupants, repellers, namespaces, crowds, changes, askers, ..
+        } = self;
         let Some(pod) = occupants.get(id).filter(|pod| pod.endless != endless) else { return };
         repellers.set_endless(topology, pod.rank, &pod.shape.constraints.repels, endless);
         for (at, part) in askers.of(&pod.labels) {
@@ -209,7 +221,17 @@ impl Neighbours {
 
     /// Counts a pod wherever it counts, or takes that back.
     fn count(&mut self, id: OccupantId, comes: bool) {
-        let Neighbours { topology, occupants, repellers, opinions, namespaces, crowds, changes, askers, .. } = self;
+        let Neighbours {
+            topology,
+            occupants,
+            repellers,
+            opinions,
+            namespaces,
+            crowds,
+            changes,
+            askers,
+            ..
+        } = self;
         let Some(pod) = occupants.get(id) else { return };
         let (terms, at) = (&pod.shape.constraints.repels, (pod.rank, pod.presence));
         if comes {
@@ -243,8 +265,11 @@ impl Neighbours {
         }
         let at = self.crowds.len();
         let mut crowd = Crowd::new(constraints, &mut self.topology);
-        let parts: Vec<(Part, Vec<_>)> =
-            crowd.parts().into_iter().map(|(part, requirements)| (part, requirements.to_vec())).collect();
+        let parts: Vec<(Part, Vec<_>)> = crowd
+            .parts()
+            .into_iter()
+            .map(|(part, requirements)| (part, requirements.to_vec()))
+            .collect();
         for (part, requirements) in parts {
             self.askers.insert(&requirements, (at, part));
             for id in self.occupants.candidates(&requirements) {
@@ -285,23 +310,37 @@ impl Neighbours {
 
     /// What of other pods keeps this one off a node.
     pub(super) fn judge(&self, rank: Rank, pod: &Pod, crowd: Option<CrowdId>) -> Option<Rejection> {
-        self.judge_with_nominated(rank, pod, crowd).or_else(|| self.judge_without_nominated(rank, pod, crowd))
+        self.judge_with_nominated(rank, pod, crowd)
+            .or_else(|| self.judge_without_nominated(rank, pod, crowd))
     }
 
     /// The same by kube-scheduler's first look, where those count that are nominated to the node.
-    pub(super) fn judge_with_nominated(&self, rank: Rank, pod: &Pod, crowd: Option<CrowdId>) -> Option<Rejection> {
-        let by_own = crowd.and_then(|crowd| self.crowds[crowd].judge(rank, &self.own_terms(pod), &self.topology, true));
+    pub(super) fn judge_with_nominated(
+        &self,
+        rank: Rank,
+        pod: &Pod,
+        crowd: Option<CrowdId>,
+    ) -> Option<Rejection> {
+        let by_own = crowd.and_then(|crowd| {
+            self.crowds[crowd].judge(rank, &self.own_terms(pod), &self.topology, true)
+        });
         by_own.or_else(|| self.is_repelled(rank, pod).then_some(Rejection::AntiAffinity))
     }
 
     /// What is found by its second look alone, where they do not.
-    pub(super) fn judge_without_nominated(&self, rank: Rank, pod: &Pod, crowd: Option<CrowdId>) -> Option<Rejection> {
+    pub(super) fn judge_without_nominated(
+        &self,
+        rank: Rank,
+        pod: &Pod,
+        crowd: Option<CrowdId>,
+    ) -> Option<Rejection> {
         let crowd = crowd.filter(|_| self.nominated.contains_key(&rank))?;
         self.crowds[crowd].judge(rank, &self.own_terms(pod), &self.topology, false)
     }
 
-    /// The nodes that other pods keep this one off, in the order of kube-scheduler's plugins. Of those from whom it is to be apart, or
-    /// that are to be apart from it, these count that stay for so long.
+    /// The nodes that other pods keep this one off, in the order of kube-scheduler's plugins. Of
+    /// those from whom it is to be apart, or that are to be apart from it, these count that stay
+    /// for so long.
     pub(super) fn closed(
         &self,
         pod: &Pod,
@@ -310,11 +349,16 @@ impl Neighbours {
         (present, until): (&RankSet, Until),
     ) -> Vec<(RankSet, Rejection)> {
         let of_crowd = |crowd: CrowdId| match company {
-            Company::Alone => self.crowds[crowd].closed(&self.own_terms(pod), &self.topology, present, until),
+            Company::Alone => {
+                self.crowds[crowd].closed(&self.own_terms(pod), &self.topology, present, until)
+            }
             Company::Together => self.crowds[crowd].closed_for_good(&self.topology, present, until),
         };
         let mut all = crowd.map_or_else(Vec::new, of_crowd);
-        all.push((self.repellers.closed(&self.topology, pod, &self.namespaces, until), Rejection::AntiAffinity));
+        all.push((
+            self.repellers.closed(&self.topology, pod, &self.namespaces, until),
+            Rejection::AntiAffinity,
+        ));
         if company == Company::Alone && crowd.is_some() {
             for rank in self.nominated.keys() {
                 let found = self.judge(*rank, pod, crowd);
@@ -347,16 +391,23 @@ impl Neighbours {
         self.crowds.iter_mut().for_each(Crowd::forget_who_passes);
     }
 
-    /// Of those whom pods of a class are to be near to, or spread among, they do not count any more that have an end. Nobody who is
-    /// there may leave after that.
+    /// Of those whom pods of a class are to be near to, or spread among, they do not count any more
+    /// that have an end. Nobody who is there may leave after that.
     pub(super) fn count_only_endless(&mut self, at: CrowdId) {
         let Neighbours { topology, occupants, namespaces, crowds, .. } = self;
         let crowd = &mut crowds[at];
-        let parts: Vec<(Part, Vec<_>)> =
-            crowd.parts().into_iter().map(|(part, requirements)| (part, requirements.to_vec())).collect();
-        for (part, requirements) in parts.into_iter().filter(|(part, _)| matches!(part, Part::Near | Part::Spread(_))) {
+        let parts: Vec<(Part, Vec<_>)> = crowd
+            .parts()
+            .into_iter()
+            .map(|(part, requirements)| (part, requirements.to_vec()))
+            .collect();
+        for (part, requirements) in
+            parts.into_iter().filter(|(part, _)| matches!(part, Part::Near | Part::Spread(_)))
+        {
             for id in occupants.candidates(&requirements) {
-                let passing = occupants.get(id).filter(|pod| !pod.endless && crowd.counts(part, pod, namespaces));
+                let passing = occupants
+                    .get(id)
+                    .filter(|pod| !pod.endless && crowd.counts(part, pod, namespaces));
                 if let Some(pod) = passing {
                     crowd.count(part, pod, false, topology);
                 }
@@ -364,8 +415,8 @@ impl Neighbours {
         }
     }
 
-    /// How many pods with an end keep this one off each of these nodes: they are to be apart from it, or it from them; and how many have to
-    /// leave its domains for its spread to let it come.
+    /// How many pods with an end keep this one off each of these nodes: they are to be apart from
+    /// it, or it from them; and how many have to leave its domains for its spread to let it come.
     pub(super) fn passing(&self, pod: &Pod, crowd: Option<CrowdId>, ranks: &[Rank]) -> Vec<u32> {
         let own = self.own_terms(pod);
         let (mut all, mut endless) = self.repellers.tallies(pod, &self.namespaces);
@@ -375,16 +426,28 @@ impl Neighbours {
             endless.extend(endless_of_crowd);
         }
         let count = |tallies: &[&Tally], rank: Rank| -> u32 {
-            tallies.iter().filter_map(|tally| Some(tally.of(self.topology.domain(tally.key, rank)?))).sum()
+            tallies
+                .iter()
+                .filter_map(|tally| Some(tally.of(self.topology.domain(tally.key, rank)?)))
+                .sum()
         };
-        let too_many = |rank: Rank| crowd.map_or(0, |crowd| self.crowds[crowd].too_many(rank, &own, &self.topology));
-        ranks.iter().map(|rank| count(&all, *rank) - count(&endless, *rank) + too_many(*rank)).collect()
+        let too_many = |rank: Rank| {
+            crowd.map_or(0, |crowd| self.crowds[crowd].too_many(rank, &own, &self.topology))
+        };
+        ranks
+            .iter()
+            .map(|rank| count(&all, *rank) - count(&endless, *rank) + too_many(*rank))
+            .collect()
     }
 
-    /// One of these terms of required anti-affinity selects a pod: the label whose domains the pod may not be in then.
+    /// One of these terms of required anti-affinity selects a pod: the label whose domains the pod
+    /// may not be in then.
     pub(super) fn kept_out_of(&mut self, terms: &[PodTerm], pod: &Pod) -> Vec<KeyId> {
-        let selects = |term: &&PodTerm| self.namespaces.selects_as_own(&term.pods, &pod.id.key.namespace, &pod.labels);
-        let labels: Vec<Arc<str>> = terms.iter().filter(selects).map(|term| Arc::clone(&term.topology_key)).collect();
+        let selects = |term: &&PodTerm| {
+            self.namespaces.selects_as_own(&term.pods, &pod.id.key.namespace, &pod.labels)
+        };
+        let labels: Vec<Arc<str>> =
+            terms.iter().filter(selects).map(|term| Arc::clone(&term.topology_key)).collect();
         labels.iter().map(|label| self.topology.key(label)).collect()
     }
 
@@ -398,7 +461,8 @@ impl Neighbours {
         self.nominated.keys().copied().filter(|rank| nodes.contains(*rank)).collect()
     }
 
-    /// How crowded a node's domains of these labels are, by the spread constraints of a class and its preferences.
+    /// How crowded a node's domains of these labels are, by the spread constraints of a class and
+    /// its preferences.
     pub(super) fn crowding(&self, rank: Rank, crowd: CrowdId, of: impl Fn(KeyId) -> bool) -> i64 {
         self.crowds[crowd].crowding(rank, &self.topology, of)
     }
@@ -414,7 +478,10 @@ impl Neighbours {
     }
 
     /// The labels that terms of these constraints name.
-    pub(super) fn topology_keys<'a>(&mut self, of: impl Iterator<Item = &'a Constraints>) -> Vec<KeyId> {
+    pub(super) fn topology_keys<'a>(
+        &mut self,
+        of: impl Iterator<Item = &'a Constraints>,
+    ) -> Vec<KeyId> {
         let mut keys: Vec<KeyId> = Vec::new();
         for constraints in of {
             let preferred = constraints.preferred_pods.iter().map(|(_, term)| term);
@@ -435,7 +502,8 @@ impl Neighbours {
         keys.iter().map(|key| self.topology.domain(*key, rank)).collect()
     }
 
-    /// What changes from now on is taken back before [`Neighbours::end_trial`]: then nothing has changed.
+    /// What changes from now on is taken back before [`Neighbours::end_trial`]: then nothing has
+    /// changed.
     pub(super) fn begin_trial(&self) -> Trial {
         Trial {
             changes: self.changes,
@@ -484,10 +552,14 @@ impl Neighbours {
 
     /// How a pod stands to those on nodes.
     pub(super) fn stance(&self, pod: &Pod) -> Stance {
-        Stance { repelled_by: self.repellers.repelling(pod, &self.namespaces), own: self.own_terms(pod) }
+        Stance {
+            repelled_by: self.repellers.repelling(pod, &self.namespaces),
+            own: self.own_terms(pod),
+        }
     }
 
-    /// The nodes on which a pod with these terms of required anti-affinity would keep one of these pods off some of these nodes.
+    /// The nodes on which a pod with these terms of required anti-affinity would keep one of these
+    /// pods off some of these nodes.
     pub(super) fn out_of_reach<'a>(
         &mut self,
         terms: &[PodTerm],
@@ -497,7 +569,8 @@ impl Neighbours {
         self.around(terms.iter().map(|term| (&term.pods, &term.topology_key)), pods, nodes)
     }
 
-    /// The nodes in the domains of these on which one of these pods would count for these constraints.
+    /// The nodes in the domains of these on which one of these pods would count for these
+    /// constraints.
     pub(super) fn crowded_by<'a>(
         &mut self,
         spreads: &[SpreadConstraint],
@@ -508,15 +581,17 @@ impl Neighbours {
         self.around(count.map(|spread| (&spread.pods, &spread.topology_key)), pods, nodes)
     }
 
-    /// The nodes in other domains than these on which one of these pods would be one to whom pods with these terms are to be near.
+    /// The nodes in other domains than these on which one of these pods would be one to whom pods
+    /// with these terms are to be near.
     pub(super) fn drawn_away_by<'a>(
         &mut self,
         near: &[PodTerm],
         pods: impl Iterator<Item = &'a Arc<Pod>> + Clone,
         nodes: &RankSet,
     ) -> RankSet {
-        let selects =
-            |term: &PodTerm, pod: &Pod| self.namespaces.selects_as_own(&term.pods, &pod.id.key.namespace, &pod.labels);
+        let selects = |term: &PodTerm, pod: &Pod| {
+            self.namespaces.selects_as_own(&term.pods, &pod.id.key.namespace, &pod.labels)
+        };
         let mut elsewhere = RankSet::new();
         if !pods.clone().any(|pod| near.iter().all(|term| selects(term, pod))) {
             return elsewhere;
@@ -539,8 +614,9 @@ impl Neighbours {
     ) -> RankSet {
         let mut around = RankSet::new();
         for (selector, label) in selectors {
-            let is_selected =
-                |pod: &Arc<Pod>| self.namespaces.selects_as_own(selector, &pod.id.key.namespace, &pod.labels);
+            let is_selected = |pod: &Arc<Pod>| {
+                self.namespaces.selects_as_own(selector, &pod.id.key.namespace, &pod.labels)
+            };
             if pods.clone().any(is_selected) {
                 let key = self.topology.key(label);
                 around.union_with(&self.topology.around(key, nodes));
@@ -558,7 +634,9 @@ impl Neighbours {
     /// By its own required anti-affinity a pod is to be apart from this other one.
     pub(super) fn repels(&self, pod: &Pod, other: &Pod) -> bool {
         let mut terms = pod.shape.constraints.repels.iter();
-        terms.any(|term| self.namespaces.selects_as_own(&term.pods, &other.id.key.namespace, &other.labels))
+        terms.any(|term| {
+            self.namespaces.selects_as_own(&term.pods, &other.id.key.namespace, &other.labels)
+        })
     }
 
     fn is_repelled(&self, rank: Rank, pod: &Pod) -> bool {

@@ -23,16 +23,29 @@ impl Namespaces {
         self.labels.remove(name).is_some()
     }
 
-    /// A term of a pod that waits selects a pod of this namespace with these labels. kube-scheduler resolves the selector of namespaces to
-    /// their names first, and holds it against no labels after that: one that a namespace without labels meets, such as `NotIn`, selects
-    /// every namespace. Where kube-scheduler would not put a pod, it does not go here.
-    pub(super) fn selects_as_own(&self, pods: &PodSelector, namespace: &str, labels: &[(Arc<str>, Arc<str>)]) -> bool {
+    /// A term of a pod that waits selects a pod of this namespace with these labels. kube-scheduler
+    /// resolves the selector of namespaces to their names first, and holds it against no labels
+    /// after that: one that a namespace without labels meets, such as `NotIn`, selects every
+    /// namespace. Where kube-scheduler would not put a pod, it does not go here.
+    pub(super) fn selects_as_own(
+        &self,
+        pods: &PodSelector,
+        namespace: &str,
+        labels: &[(Arc<str>, Arc<str>)],
+    ) -> bool {
         self.selects(pods, namespace, labels) || pods.selects(namespace, &[], labels)
     }
 
-    /// A term of a pod on a node selects a pod of this namespace with these labels. A namespace that is not known (yet) has no labels.
-    pub(super) fn selects(&self, pods: &PodSelector, namespace: &str, labels: &[(Arc<str>, Arc<str>)]) -> bool {
-        let of_namespace = pods.namespaces.selected.as_ref().and_then(|_| self.labels.get(namespace));
+    /// A term of a pod on a node selects a pod of this namespace with these labels. A namespace
+    /// that is not known (yet) has no labels.
+    pub(super) fn selects(
+        &self,
+        pods: &PodSelector,
+        namespace: &str,
+        labels: &[(Arc<str>, Arc<str>)],
+    ) -> bool {
+        let of_namespace =
+            pods.namespaces.selected.as_ref().and_then(|_| self.labels.get(namespace));
         pods.selects(namespace, of_namespace.map(|labels| &**labels).unwrap_or_default(), labels)
     }
 }
@@ -49,7 +62,10 @@ mod tests {
         let of = |operator: Operator, values: &[&str]| {
             let values = values.iter().map(|value| Arc::from(*value)).collect();
             let selected = Some(vec![Requirement { key: "team".into(), operator, values }]);
-            let pods = PodSelector { namespaces: NamespaceScope { named: vec![], selected }, labels: Some(vec![]) };
+            let pods = PodSelector {
+                namespaces: NamespaceScope { named: vec![], selected },
+                labels: Some(vec![]),
+            };
             (namespaces.selects_as_own(&pods, "a", &[]), namespaces.selects(&pods, "a", &[]))
         };
         assert_eq!(of(Operator::NotIn, &["x"]), (true, false));

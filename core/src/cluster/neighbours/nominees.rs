@@ -1,5 +1,6 @@
-//! Pods that other schedulers mean to put on nodes, as a class counts them: kube-scheduler runs its filters for a node with those that
-//! are nominated to it, and once more without, and a pod has to pass both.
+//! Pods that other schedulers mean to put on nodes, as a class counts them: kube-scheduler runs its
+//! filters for a node with those that are nominated to it, and once more without, and a pod has to
+//! pass both.
 //!
 //! So they can close the one node that they are nominated to, and open none.
 
@@ -15,7 +16,8 @@ pub(super) struct Nominees {
 }
 
 impl Nominees {
-    /// One that this part counts is nominated to a node, or is not any more. It is no matter of preference.
+    /// One that this part counts is nominated to a node, or is not any more. It is no matter of
+    /// preference.
     pub(super) fn count(&mut self, part: Part, rank: Rank, comes: bool) {
         if !part.is_required() {
             return;

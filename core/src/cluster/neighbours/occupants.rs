@@ -1,4 +1,5 @@
-//! The pods on nodes, as selectors see them; by node, and by those of their labels that somebody has asked for.
+//! The pods on nodes, as selectors see them; by node, and by those of their labels that somebody
+//! has asked for.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -19,8 +20,8 @@ pub type OccupantId = u32;
 pub(crate) enum Presence {
     /// It is there, or is about to be bound.
     There,
-    /// Another scheduler means to put it there, and may yet put it elsewhere. As kube-scheduler has it, it may keep others off that
-    /// one node, but it is near to nobody.
+    /// Another scheduler means to put it there, and may yet put it elsewhere. As kube-scheduler has
+    /// it, it may keep others off that one node, but it is near to nobody.
     Nominated,
 }
 
@@ -132,11 +133,15 @@ impl Occupants {
         Some(occupant)
     }
 
-    /// Those who may meet the requirements. The first time that a label is asked for takes a look at all pods; later only those
-    /// are looked at that have it.
+    /// Those who may meet the requirements. The first time that a label is asked for takes a look
+    /// at all pods; later only those are looked at that have it.
     pub(super) fn candidates(&mut self, requirements: &[Requirement]) -> Vec<OccupantId> {
         let Some(anchor) = anchor(requirements) else {
-            return (0..).zip(self.slots.iter()).filter(|(_, slot)| slot.is_some()).map(|(id, _)| id).collect();
+            return (0..)
+                .zip(self.slots.iter())
+                .filter(|(_, slot)| slot.is_some())
+                .map(|(id, _)| id)
+                .collect();
         };
         if !self.watched.contains_key(&anchor.key) {
             self.watch(&anchor.key);

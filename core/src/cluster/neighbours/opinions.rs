@@ -1,5 +1,5 @@
-//! Whom pods on nodes would like to have near to them, or not: their preferred affinity and anti-affinity, and their required
-//! affinity, which others may heed or not.
+//! Whom pods on nodes would like to have near to them, or not: their preferred affinity and
+//! anti-affinity, and their required affinity, which others may heed or not.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,8 @@ use crate::fluxion::Rank;
 use fluxqueue_workload::Pod;
 use fluxqueue_workload::constraints::Constraints;
 
-/// What a pod counts for which is selected by required affinity: kube-scheduler's `hardPodAffinityWeight`.
+/// What a pod counts for which is selected by required affinity: kube-scheduler's
+/// `hardPodAffinityWeight`.
 const REQUIRED_WEIGHT: u32 = 1;
 
 /// All terms that pods on nodes have, with the sums of their weights by domain.
@@ -28,7 +29,13 @@ impl Opinions {
     }
 
     /// A pod of these constraints comes to a node, or leaves it.
-    pub(super) fn count(&mut self, topology: &mut Topology, rank: Rank, constraints: &Constraints, comes: bool) {
+    pub(super) fn count(
+        &mut self,
+        topology: &mut Topology,
+        rank: Rank,
+        constraints: &Constraints,
+        comes: bool,
+    ) {
         let required = constraints.near.iter().map(|term| (false, REQUIRED_WEIGHT, term));
         let preferred = constraints.preferred_pods.iter();
         let preferred = preferred.map(|(weight, term)| (*weight < 0, weight.unsigned_abs(), term));
@@ -42,11 +49,15 @@ impl Opinions {
         }
     }
 
-    /// What those on nodes that have an opinion of a pod would like: by domain, and whether they shun it.
+    /// What those on nodes that have an opinion of a pod would like: by domain, and whether they
+    /// shun it.
     pub(super) fn of(&self, pod: &Pod, namespaces: &Namespaces) -> Vec<(bool, &Tally)> {
         let selecting = |terms: &Terms| terms.selecting(pod, namespaces);
-        let welcoming = selecting(&self.welcoming).into_iter().map(|number| (false, self.welcoming.tally(number)));
-        let shunning = selecting(&self.shunning).into_iter().map(|number| (true, self.shunning.tally(number)));
+        let welcoming = selecting(&self.welcoming)
+            .into_iter()
+            .map(|number| (false, self.welcoming.tally(number)));
+        let shunning =
+            selecting(&self.shunning).into_iter().map(|number| (true, self.shunning.tally(number)));
         welcoming.chain(shunning).collect()
     }
 }

@@ -1,5 +1,6 @@
-//! Where a pod would rather be for the pods that are there, and where these would rather have it: what kube-scheduler's plugins
-//! InterPodAffinity and PodTopologySpread find before they are scaled.
+//! Where a pod would rather be for the pods that are there, and where these would rather have it:
+//! what kube-scheduler's plugins InterPodAffinity and PodTopologySpread find before they are
+//! scaled.
 
 use super::CrowdId;
 use super::Neighbours;
@@ -15,9 +16,11 @@ const HOSTNAME: &str = "kubernetes.io/hostname";
 /// What the pods that are there make of some nodes for one pod.
 #[derive(Debug, Default)]
 pub(in crate::cluster) struct Ratings {
-    /// Per node, weights of its own terms and of others' that are met there; empty if nobody has any.
+    /// Per node, weights of its own terms and of others' that are met there; empty if nobody has
+    /// any.
     pub(in crate::cluster) near: Vec<i64>,
-    /// Per node, how crowded its domains are; `None` where it lacks a label. Empty without constraints.
+    /// Per node, how crowded its domains are; `None` where it lacks a label. Empty without
+    /// constraints.
     pub(in crate::cluster) crowded: Vec<Option<i64>>,
 }
 
@@ -28,15 +31,24 @@ impl Neighbours {
     }
 
     /// What they make of these nodes for a pod of the class.
-    pub(in crate::cluster) fn rate(&self, pod: &Pod, crowd: Option<CrowdId>, ranks: &[Rank]) -> Ratings {
+    pub(in crate::cluster) fn rate(
+        &self,
+        pod: &Pod,
+        crowd: Option<CrowdId>,
+        ranks: &[Rank],
+    ) -> Ratings {
         let crowd = crowd.map(|crowd| &self.crowds[crowd]);
         let opinions = self.opinions.of(pod, &self.namespaces);
-        let mut terms: Vec<(i64, &Tally)> =
-            opinions.into_iter().map(|(shuns, tally)| (if shuns { -1 } else { 1 }, tally)).collect();
+        let mut terms: Vec<(i64, &Tally)> = opinions
+            .into_iter()
+            .map(|(shuns, tally)| (if shuns { -1 } else { 1 }, tally))
+            .collect();
         terms.extend(crowd.iter().flat_map(|crowd| crowd.preferred()));
         let weigh = |rank: &Rank| {
             let of_term = |(weight, tally): &(i64, &Tally)| {
-                self.topology.domain(tally.key, *rank).map_or(0, |domain| weight * i64::from(tally.of(domain)))
+                self.topology
+                    .domain(tally.key, *rank)
+                    .map_or(0, |domain| weight * i64::from(tally.of(domain)))
             };
             terms.iter().map(of_term).sum()
         };

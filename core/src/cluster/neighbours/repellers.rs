@@ -25,7 +25,8 @@ pub(super) struct Repellers {
     version: u64,
 }
 
-/// Which of the different terms have come or gone: whom these select is to be asked anew what repels it.
+/// Which of the different terms have come or gone: whom these select is to be asked anew what
+/// repels it.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ChangedTerms {
     /// Those that select pods so.
@@ -56,7 +57,8 @@ impl ChangedTerms {
         }
     }
 
-    /// Forgets what has come since. Too much of it stays too much: then everybody is asked, who will answer as before.
+    /// Forgets what has come since. Too much of it stays too much: then everybody is asked, who
+    /// will answer as before.
     fn truncate(&mut self, len: usize) {
         if let ChangedTerms::Of(terms) = self {
             terms.truncate(len);
@@ -102,8 +104,8 @@ impl Repellers {
         self.version = version;
     }
 
-    /// These terms keep their numbers while a pod that has them is away for a question: by these numbers pods that wait have noted what
-    /// repels them.
+    /// These terms keep their numbers while a pod that has them is away for a question: by these
+    /// numbers pods that wait have noted what repels them.
     pub(super) fn pin(&mut self, topology: &mut Topology, terms: &[PodTerm]) {
         self.terms.pin(topology, terms);
     }
@@ -171,7 +173,13 @@ impl Repellers {
     }
 
     /// A pod with these terms, which is on a node, never ends, or has an end after all.
-    pub(super) fn set_endless(&mut self, topology: &mut Topology, rank: Rank, terms: &[PodTerm], endless: bool) {
+    pub(super) fn set_endless(
+        &mut self,
+        topology: &mut Topology,
+        rank: Rank,
+        terms: &[PodTerm],
+        endless: bool,
+    ) {
         self.version += u64::from(!terms.is_empty());
         for says in terms {
             if endless {
@@ -192,8 +200,15 @@ impl Repellers {
         self.terms.selecting(pod, namespaces)
     }
 
-    /// The node is in a domain that the pod is kept out of, or kept by a pod that is nominated to it.
-    pub(super) fn repel(&self, topology: &Topology, rank: Rank, pod: &Pod, namespaces: &Namespaces) -> bool {
+    /// The node is in a domain that the pod is kept out of, or kept by a pod that is nominated to
+    /// it.
+    pub(super) fn repel(
+        &self,
+        topology: &Topology,
+        rank: Rank,
+        pod: &Pod,
+        namespaces: &Namespaces,
+    ) -> bool {
         self.repelling(pod, namespaces).into_iter().any(|number| {
             let tally = self.terms.tally(number);
             topology.domain(tally.key, rank).is_some_and(|domain| tally.of(domain) > 0)
@@ -201,8 +216,15 @@ impl Repellers {
         })
     }
 
-    /// The nodes in domains that the pod is kept out of, now or for ever; and now those that are kept by pods that are nominated to them.
-    pub(super) fn closed(&self, topology: &Topology, pod: &Pod, namespaces: &Namespaces, until: Until) -> RankSet {
+    /// The nodes in domains that the pod is kept out of, now or for ever; and now those that are
+    /// kept by pods that are nominated to them.
+    pub(super) fn closed(
+        &self,
+        topology: &Topology,
+        pod: &Pod,
+        namespaces: &Namespaces,
+        until: Until,
+    ) -> RankSet {
         let terms = match until {
             Until::Now => &self.terms,
             Until::ForEver => &self.endless,
@@ -215,7 +237,8 @@ impl Repellers {
         closed
     }
 
-    /// The terms that repel a pod: by domain, how many pods have them, and of these how many never end.
+    /// The terms that repel a pod: by domain, how many pods have them, and of these how many never
+    /// end.
     pub(super) fn tallies(&self, pod: &Pod, namespaces: &Namespaces) -> (Vec<&Tally>, Vec<&Tally>) {
         let of = |terms: &'_ Terms| -> Vec<u32> { terms.selecting(pod, namespaces) };
         let all = of(&self.terms).into_iter().map(|number| self.terms.tally(number)).collect();

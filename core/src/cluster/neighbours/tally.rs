@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use super::topology::{Domain, KeyId, Topology};
 use crate::fluxion::{Rank, RankSet};
 
-/// How many pods there are in each domain of a label; pods on nodes without the label are not counted.
+/// How many pods there are in each domain of a label; pods on nodes without the label are not
+/// counted.
 #[derive(Debug, Clone)]
 pub(super) struct Tally {
     pub(super) key: KeyId,
@@ -13,7 +14,8 @@ pub(super) struct Tally {
     all: u64,
 }
 
-/// The same on nodes that count for a spread constraint, with the least of all domains that have such a node.
+/// The same on nodes that count for a spread constraint, with the least of all domains that have
+/// such a node.
 #[derive(Debug, Clone)]
 pub(super) struct SpreadTally {
     pods: Tally,
@@ -98,11 +100,16 @@ impl SpreadTally {
     /// The same if this domain had so many more.
     pub(super) fn least_with(&self, min_domains: usize, domain: Domain, more: u32) -> u32 {
         let least = self.least(min_domains);
-        let is_lowest = more > 0 && self.of(domain) == least && self.domains_by_count.get(&least) == Some(&1);
-        if !is_lowest || self.domains < min_domains || self.nodes.get(domain as usize).is_none_or(|nodes| *nodes == 0) {
+        let is_lowest =
+            more > 0 && self.of(domain) == least && self.domains_by_count.get(&least) == Some(&1);
+        if !is_lowest
+            || self.domains < min_domains
+            || self.nodes.get(domain as usize).is_none_or(|nodes| *nodes == 0)
+        {
             return least;
         }
-        let next = self.domains_by_count.range(least + 1..).next().map_or(u32::MAX, |(count, _)| *count);
+        let next =
+            self.domains_by_count.range(least + 1..).next().map_or(u32::MAX, |(count, _)| *count);
         next.min(least + more)
     }
 

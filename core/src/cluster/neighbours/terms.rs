@@ -1,4 +1,5 @@
-//! Terms about other pods that pods on nodes have: the different ones, and in which domains pods have them.
+//! Terms about other pods that pods on nodes have: the different ones, and in which domains pods
+//! have them.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -43,7 +44,13 @@ impl Terms {
     }
 
     /// A pod on a node has this term, which counts so much. True if nobody had it.
-    pub(super) fn add(&mut self, topology: &mut Topology, rank: Rank, says: &PodTerm, amount: u32) -> bool {
+    pub(super) fn add(
+        &mut self,
+        topology: &mut Topology,
+        rank: Rank,
+        says: &PodTerm,
+        amount: u32,
+    ) -> bool {
         let (term, is_new) = self.one_more(topology, says);
         term.tally.add(topology.domain(term.tally.key, rank), amount);
         is_new
@@ -85,12 +92,21 @@ impl Terms {
             self.askers.insert(requirements, self.next);
         }
         let tally = Tally::new(topology.key(&says.topology_key));
-        self.by_number.insert(self.next, Term { says: says.clone(), pods: 0, tally, nominated: BTreeMap::new() });
+        self.by_number.insert(
+            self.next,
+            Term { says: says.clone(), pods: 0, tally, nominated: BTreeMap::new() },
+        );
         self.next
     }
 
     /// Takes back a [`Terms::add`]. True if nobody has it any more.
-    pub(super) fn remove(&mut self, topology: &Topology, rank: Rank, says: &PodTerm, amount: u32) -> bool {
+    pub(super) fn remove(
+        &mut self,
+        topology: &Topology,
+        rank: Rank,
+        says: &PodTerm,
+        amount: u32,
+    ) -> bool {
         self.one_less(says, |term| term.tally.remove(topology.domain(term.tally.key, rank), amount))
     }
 
@@ -139,7 +155,11 @@ impl Terms {
     }
 
     /// The nodes to which pods with a term are nominated, if the term means anything there.
-    pub(super) fn nominated<'a>(&'a self, number: u32, topology: &'a Topology) -> impl Iterator<Item = Rank> + 'a {
+    pub(super) fn nominated<'a>(
+        &'a self,
+        number: u32,
+        topology: &'a Topology,
+    ) -> impl Iterator<Item = Rank> + 'a {
         let Term { nominated, tally, .. } = &self.by_number[&number];
         nominated.keys().copied().filter(|rank| topology.domain(tally.key, *rank).is_some())
     }

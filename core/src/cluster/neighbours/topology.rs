@@ -1,6 +1,8 @@
-//! Which nodes are in which domain of which label: all nodes that have the same value of it are one domain.
+//! Which nodes are in which domain of which label: all nodes that have the same value of it are one
+//! domain.
 //!
-//! Only labels that some term names are kept. Domains have numbers, so that counts of pods are arrays.
+//! Only labels that some term names are kept. Domains have numbers, so that counts of pods are
+//! arrays.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -137,7 +139,10 @@ impl Topology {
 
     /// Domains with nodes.
     pub(super) fn domains(&self, key: KeyId) -> impl Iterator<Item = Domain> {
-        (0..).zip(&self.keys[key].members).filter(|(_, members)| !members.is_empty()).map(|(domain, _)| domain)
+        (0..)
+            .zip(&self.keys[key].members)
+            .filter(|(_, members)| !members.is_empty())
+            .map(|(domain, _)| domain)
     }
 }
 
@@ -161,7 +166,11 @@ impl Key {
     }
 
     fn leave(&mut self, rank: Rank) {
-        let Some(of_rank) = self.of_rank.get_mut(rank as usize).filter(|domain| **domain != NOWHERE) else { return };
+        let Some(of_rank) =
+            self.of_rank.get_mut(rank as usize).filter(|domain| **domain != NOWHERE)
+        else {
+            return;
+        };
         let domain = std::mem::replace(of_rank, NOWHERE);
         self.labelled.remove(rank);
         self.members[domain as usize].remove(rank);

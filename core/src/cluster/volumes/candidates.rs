@@ -1,4 +1,5 @@
-//! Volumes that a claim could be bound to, the smallest first, found by node where they are bound to one.
+//! Volumes that a claim could be bound to, the smallest first, found by node where they are bound
+//! to one.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -65,12 +66,17 @@ impl Volumes {
 }
 
 impl Volumes {
-    /// So many pods that ask as this one does find volumes on one node, at the very most; `None` if there is no such bound. The
-    /// graph is told, so that it does not put them all on the node that has one.
+    /// So many pods that ask as this one does find volumes on one node, at the very most; `None` if
+    /// there is no such bound. The graph is told, so that it does not put them all on the node that
+    /// has one.
     pub fn most_on_a_node(&self, pod: &Pod) -> Option<u64> {
         let claims = self.ready_claims(pod).ok()?;
-        let to_find = claims.iter().filter(|claim| !claim.is_bound && claim.selected_node.is_none());
-        to_find.filter(|claim| !self.is_made(claim)).map(|claim| self.candidates(claim).most_on_a_node()).min()
+        let to_find =
+            claims.iter().filter(|claim| !claim.is_bound && claim.selected_node.is_none());
+        to_find
+            .filter(|claim| !self.is_made(claim))
+            .map(|claim| self.candidates(claim).most_on_a_node())
+            .min()
     }
 }
 
@@ -82,11 +88,14 @@ impl Candidates {
 
     /// The smallest that can be had on this node and is not `chosen` already.
     pub(super) fn find(&self, node: &Node, chosen: &[Arc<str>]) -> Option<&Arc<PersistentVolume>> {
-        let is_here = |volume: &Arc<PersistentVolume>| reaches(volume, node) && !chosen.contains(&volume.name);
+        let is_here = |volume: &Arc<PersistentVolume>| {
+            reaches(volume, node) && !chosen.contains(&volume.name)
+        };
         if let Some(meant) = &self.meant {
             return Some(meant).filter(|volume| is_here(volume));
         }
-        let local = node.label(HOSTNAME).and_then(|host| self.local.get(host)).into_iter().flatten();
+        let local =
+            node.label(HOSTNAME).and_then(|host| self.local.get(host)).into_iter().flatten();
         let local = local.into_iter().find(|volume| is_here(volume));
         let other = self.others.iter().find(|volume| is_here(volume));
         [local, other].into_iter().flatten().min_by(|a, b| rank_of(a).cmp(&rank_of(b)))
@@ -99,11 +108,13 @@ fn rank_of(volume: &PersistentVolume) -> (Option<u64>, usize, &str) {
 }
 
 impl Volumes {
-    /// The volume, which is bound, can be used on the node. Where a driver has taken over from its plugin, that goes by the driver's
-    /// labels; a volume that is still to be bound goes by what is written in it, as kube-scheduler has it.
+    /// The volume, which is bound, can be used on the node. Where a driver has taken over from its
+    /// plugin, that goes by the driver's labels; a volume that is still to be bound goes by what is
+    /// written in it, as kube-scheduler has it.
     pub(super) fn reaches_bound(&self, volume: &PersistentVolume, node: &Node) -> bool {
         let there = self.csi_nodes.get(&node.name);
-        let is_there = |it: &&TakenOver| there.is_some_and(|there| there.taken_over.contains(it.plugin));
+        let is_there =
+            |it: &&TakenOver| there.is_some_and(|there| there.taken_over.contains(it.plugin));
         match volume.taken_over.as_ref().filter(is_there) {
             Some(it) => is_met(it.affinity.as_deref(), node),
             None => reaches(volume, node),
@@ -111,7 +122,8 @@ impl Volumes {
     }
 }
 
-/// The volume can be used on the node, by the node's labels: neither kube-scheduler nor kubelets look at its name.
+/// The volume can be used on the node, by the node's labels: neither kube-scheduler nor kubelets
+/// look at its name.
 fn reaches(volume: &PersistentVolume, node: &Node) -> bool {
     is_met(volume.affinity.as_deref(), node)
 }
@@ -141,7 +153,8 @@ fn hostnames(terms: &[NodeSelectorTerm]) -> Option<Vec<Arc<str>>> {
     let mut hosts = Vec::new();
     for term in terms {
         let names = |operator: Operator, key: &str| operator == Operator::In && key == HOSTNAME;
-        let named = term.labels.iter().find(|requirement| names(requirement.operator, &requirement.key))?;
+        let named =
+            term.labels.iter().find(|requirement| names(requirement.operator, &requirement.key))?;
         hosts.extend(named.values.iter().cloned());
     }
     hosts.sort_unstable();

@@ -1,5 +1,5 @@
-//! What was chosen for pods that have a slot, until it is bound: a volume for each claim that has none, or the node for which one
-//! is to be made.
+//! What was chosen for pods that have a slot, until it is bound: a volume for each claim that has
+//! none, or the node for which one is to be made.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,8 +18,8 @@ pub struct Choice {
     pub bind: Vec<(ObjectRef, Arc<str>)>,
     /// Claims for which volumes are to be made.
     pub make: Vec<ObjectRef>,
-    /// Claims whose volumes are to be made for another pod that starts together with this one, on another node: whether they can be had
-    /// here is known when they are there.
+    /// Claims whose volumes are to be made for another pod that starts together with this one, on
+    /// another node: whether they can be had here is known when they are there.
     pub shared: Vec<ObjectRef>,
     /// Since when it is being bound.
     pub since: Option<Time>,
@@ -32,7 +32,8 @@ pub struct Choice {
 pub enum Written {
     /// It is on its way.
     Asked,
-    /// It was carried out on an object of this version: news of an older or the same version say nothing about it.
+    /// It was carried out on an object of this version: news of an older or the same version say
+    /// nothing about it.
     Done(Option<Arc<str>>),
 }
 
@@ -64,7 +65,14 @@ enum Gets<'a> {
 
 impl Choice {
     pub(super) fn on(node: NodeName) -> Self {
-        Choice { node, bind: Vec::new(), make: Vec::new(), shared: Vec::new(), since: None, written: BTreeMap::new() }
+        Choice {
+            node,
+            bind: Vec::new(),
+            make: Vec::new(),
+            shared: Vec::new(),
+            since: None,
+            written: BTreeMap::new(),
+        }
     }
 
     /// Every claim had its volume already.
@@ -83,8 +91,9 @@ impl Choice {
 }
 
 impl Volumes {
-    /// Chooses for all of these pods, each on its node, one after the other; `together` are all that start together. If one cannot have
-    /// its volumes beside the others, nothing is chosen for any of them, and those that cannot are returned.
+    /// Chooses for all of these pods, each on its node, one after the other; `together` are all
+    /// that start together. If one cannot have its volumes beside the others, nothing is chosen for
+    /// any of them, and those that cannot are returned.
     pub fn choose(&mut self, seats: &[(Uid, Arc<Node>)], together: &BTreeSet<Uid>) -> Vec<Uid> {
         let version = self.version;
         let (done, misfits) = self.choose_in_turn(seats, together);
@@ -94,7 +103,8 @@ impl Volumes {
         misfits
     }
 
-    /// Which of these pods could not have their volumes there beside the others. Nothing is chosen for any of them.
+    /// Which of these pods could not have their volumes there beside the others. Nothing is chosen
+    /// for any of them.
     pub fn misfits(&mut self, seats: &[(Uid, Arc<Node>)], together: &BTreeSet<Uid>) -> Vec<Uid> {
         let version = self.version;
         let (done, misfits) = self.choose_in_turn(seats, together);
@@ -102,7 +112,8 @@ impl Volumes {
         misfits
     }
 
-    /// Takes in pods that are there as long as volumes are looked for, and perhaps no longer. That is no news to anybody.
+    /// Takes in pods that are there as long as volumes are looked for, and perhaps no longer. That
+    /// is no news to anybody.
     pub fn note_for_now(&mut self, pods: &[&Arc<Pod>]) {
         let version = self.version;
         for pod in pods {
@@ -121,11 +132,19 @@ impl Volumes {
     }
 
     /// For whom something was chosen, and for whom that could not be.
-    fn choose_in_turn(&mut self, seats: &[(Uid, Arc<Node>)], together: &BTreeSet<Uid>) -> (Vec<Uid>, Vec<Uid>) {
+    fn choose_in_turn(
+        &mut self,
+        seats: &[(Uid, Arc<Node>)],
+        together: &BTreeSet<Uid>,
+    ) -> (Vec<Uid>, Vec<Uid>) {
         let (mut done, mut misfits) = (Vec::new(), Vec::new());
         for (uid, node) in seats {
             let Some(pod) = self.pods.get(uid).cloned() else { continue };
-            match self.mounts(&pod).ok_or(Vec::new()).and_then(|mounts| self.look(&mounts, node, together)) {
+            match self
+                .mounts(&pod)
+                .ok_or(Vec::new())
+                .and_then(|mounts| self.look(&mounts, node, together))
+            {
                 Ok(choice) => {
                     for (claim, volume) in &choice.bind {
                         self.taken.insert(Arc::clone(volume), claim.clone());
@@ -184,19 +203,30 @@ impl Volumes {
     /// Another pod by whose choice the claim gets its volume.
     fn chosen_by_another(&self, claim: &ObjectRef) -> Option<Uid> {
         let mut users = self.users.get(&claim.key).into_iter().flatten();
-        users.find(|user| self.choices.get(*user).is_some_and(|choice| choice.sees_to(claim))).cloned()
+        users
+            .find(|user| self.choices.get(*user).is_some_and(|choice| choice.sees_to(claim)))
+            .cloned()
     }
 
     /// The claim's volume is made for one of these pods, on that node.
-    pub(super) fn is_made_for(&self, claim: &ObjectRef, node: &NodeName, together: &BTreeSet<Uid>) -> bool {
-        self.made_for.get(claim).is_some_and(|made| made.node == *node && together.contains(&made.pod))
+    pub(super) fn is_made_for(
+        &self,
+        claim: &ObjectRef,
+        node: &NodeName,
+        together: &BTreeSet<Uid>,
+    ) -> bool {
+        self.made_for
+            .get(claim)
+            .is_some_and(|made| made.node == *node && together.contains(&made.pod))
     }
 
-    /// A pod with a slot on this node can still have its volumes there: those that are bound, and those that were chosen.
+    /// A pod with a slot on this node can still have its volumes there: those that are bound, and
+    /// those that were chosen.
     pub fn still_suit(&self, pod: &Pod, node: &Node) -> bool {
         let Some(mut mounts) = self.mounts(pod) else { return false };
         let choice = self.choices.get(&pod.id.uid).filter(|choice| choice.node == node.name);
-        let is_left_open = mounts.leave_out(|claim| choice.is_some_and(|choice| choice.covers(&claim.id)));
+        let is_left_open =
+            mounts.leave_out(|claim| choice.is_some_and(|choice| choice.covers(&claim.id)));
         !is_left_open && self.look(&mounts, node, &BTreeSet::new()).is_ok()
     }
 
@@ -204,11 +234,19 @@ impl Volumes {
     pub fn progress(&self, choice: &Choice, node: &Node) -> Vec<(ObjectRef, Progress)> {
         let bind = choice.bind.iter().map(|(claim, volume)| (claim, Gets::Volume(volume)));
         let make = choice.make.iter().map(|claim| (claim, Gets::MadeForIt));
-        let all = bind.chain(make).chain(choice.shared.iter().map(|claim| (claim, Gets::MadeForAnother)));
-        all.map(|(claim, gets)| (claim.clone(), self.progress_of(choice, claim, gets, node))).collect()
+        let all =
+            bind.chain(make).chain(choice.shared.iter().map(|claim| (claim, Gets::MadeForAnother)));
+        all.map(|(claim, gets)| (claim.clone(), self.progress_of(choice, claim, gets, node)))
+            .collect()
     }
 
-    fn progress_of(&self, choice: &Choice, id: &ObjectRef, gets: Gets<'_>, node: &Node) -> Progress {
+    fn progress_of(
+        &self,
+        choice: &Choice,
+        id: &ObjectRef,
+        gets: Gets<'_>,
+        node: &Node,
+    ) -> Progress {
         let Some(claim) = self.claim(id) else {
             return Progress::Failed(format!("persistentvolumeclaim {} not found", id.key));
         };
@@ -229,31 +267,48 @@ impl Volumes {
         match gets {
             Gets::Volume(volume) => self.progress_of_volume(written, claim, volume),
             Gets::MadeForIt => progress_of_making(written, claim, node),
-            Gets::MadeForAnother if claim.selected_node.is_some() || self.made_for.contains_key(id) => Progress::Waits,
-            Gets::MadeForAnother => {
-                Progress::Failed(format!("the volume of persistentvolumeclaim {} is made for no pod any more", id.key))
+            Gets::MadeForAnother
+                if claim.selected_node.is_some() || self.made_for.contains_key(id) =>
+            {
+                Progress::Waits
             }
+            Gets::MadeForAnother => Progress::Failed(format!(
+                "the volume of persistentvolumeclaim {} is made for no pod any more",
+                id.key
+            )),
         }
     }
 
-    fn progress_of_volume(&self, written: Option<&Written>, claim: &Claim, name: &Arc<str>) -> Progress {
+    fn progress_of_volume(
+        &self,
+        written: Option<&Written>,
+        claim: &Claim,
+        name: &Arc<str>,
+    ) -> Progress {
         let Some(volume) = self.persistent.get(name) else {
-            return Progress::Failed(format!("persistentvolume {name:?} for claim {} is gone", claim.id.key));
+            return Progress::Failed(format!(
+                "persistentvolume {name:?} for claim {} is gone",
+                claim.id.key
+            ));
         };
         let owner = volume.claim.as_ref();
         if owner.is_some_and(|own| own.uid.as_ref() == Some(&claim.id.uid)) {
             return Progress::Waits;
         }
         if owner.is_some() && !volume.is_of(&claim.id) {
-            return Progress::Failed(format!("persistentvolume {name:?} for claim {} is another's now", claim.id.key));
+            return Progress::Failed(format!(
+                "persistentvolume {name:?} for claim {} is another's now",
+                claim.id.key
+            ));
         }
         match written {
             None => Progress::Claim(Arc::clone(volume)),
             Some(Written::Asked) => Progress::Waits,
             Some(Written::Done(version)) if *version == volume.resource_version => Progress::Waits,
-            Some(Written::Done(_)) => {
-                Progress::Failed(format!("ClaimRef got reset for pv {name:?}, chosen for claim {}", claim.id.key))
-            }
+            Some(Written::Done(_)) => Progress::Failed(format!(
+                "ClaimRef got reset for pv {name:?}, chosen for claim {}",
+                claim.id.key
+            )),
         }
     }
 }
@@ -267,10 +322,13 @@ fn progress_of_making(written: Option<&Written>, claim: &Claim, node: &Node) -> 
         )),
         (None, None) => Progress::Select(claim.resource_version.clone()),
         (None, Some(Written::Asked)) => Progress::Waits,
-        (None, Some(Written::Done(version))) if *version == claim.resource_version => Progress::Waits,
-        // A provisioner that gives up takes the node away.
-        (None, Some(Written::Done(_))) => {
-            Progress::Failed(format!("provisioning failed for persistentvolumeclaim {}", claim.id.key))
+        (None, Some(Written::Done(version))) if *version == claim.resource_version => {
+            Progress::Waits
         }
+        // A provisioner that gives up takes the node away.
+        (None, Some(Written::Done(_))) => Progress::Failed(format!(
+            "provisioning failed for persistentvolumeclaim {}",
+            claim.id.key
+        )),
     }
 }

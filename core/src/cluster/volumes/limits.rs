@@ -38,13 +38,14 @@ impl Volumes {
         }
     }
 
-    /// With the pod's volumes the node would have more of some driver than it attaches: by kube-scheduler's first look, where those pods
-    /// count that are nominated to the node.
+    /// With the pod's volumes the node would have more of some driver than it attaches: by
+    /// kube-scheduler's first look, where those pods count that are nominated to the node.
     pub(super) fn exceeds_limit(&self, mounts: &Mounts, node: &Node) -> bool {
         !mounts.attachables.is_empty() && self.exceeds(mounts, node, true)
     }
 
-    /// The same by its second look, where they do not: a disk that they would share is the pod's alone then.
+    /// The same by its second look, where they do not: a disk that they would share is the pod's
+    /// alone then.
     pub(super) fn exceeds_limit_alone(&self, mounts: &Mounts, node: &Node) -> bool {
         if mounts.attachables.is_empty() {
             return false;
@@ -55,22 +56,28 @@ impl Volumes {
     }
 
     fn exceeds(&self, mounts: &Mounts, node: &Node, with_nominated: bool) -> bool {
-        let Some(csi) = self.csi_nodes.get(&node.name).filter(|csi| !csi.limits.is_empty()) else { return false };
+        let Some(csi) = self.csi_nodes.get(&node.name).filter(|csi| !csi.limits.is_empty()) else {
+            return false;
+        };
         let mut new: BTreeSet<Disk> = mounts.attachables.iter().map(disk_of).collect();
         if !new.iter().any(|(driver, _)| csi.limits.contains_key(driver)) {
             return false;
         }
         let mut there: BTreeSet<Disk> = BTreeSet::new();
-        for uid in self.on_node.get(&node.name).into_iter().flatten().filter(|uid| *uid != mounts.uid()) {
+        for uid in
+            self.on_node.get(&node.name).into_iter().flatten().filter(|uid| *uid != mounts.uid())
+        {
             let counts = with_nominated || self.presence(uid) == Some(Presence::There);
             let Some(pod) = self.pods.get(uid).filter(|_| counts) else { continue };
             there.extend(self.attachables(pod).iter().map(disk_of));
         }
         new.retain(|disk| !there.contains(disk));
-        // What is attached and used by nobody counts too, also if the pod wants it: as kube-scheduler has it.
+        // What is attached and used by nobody counts too, also if the pod wants it: as
+        // kube-scheduler has it.
         there.extend(self.attached_to(&node.name));
-        let count =
-            |disks: &BTreeSet<Disk>, driver: &str| disks.iter().filter(|(of, _)| &**of == driver).count() as u64;
+        let count = |disks: &BTreeSet<Disk>, driver: &str| {
+            disks.iter().filter(|(of, _)| &**of == driver).count() as u64
+        };
         csi.limits.iter().any(|(driver, limit)| {
             let more = count(&new, driver);
             more > 0 && count(&there, driver) + more > *limit
@@ -84,22 +91,31 @@ impl Volumes {
 
     /// What drivers attach for a pod, as disks.
     pub(super) fn disks_of(&self, uid: &Uid) -> Vec<Disk> {
-        self.pods.get(uid).map_or_else(Vec::new, |pod| self.attachables(pod).iter().map(disk_of).collect())
+        self.pods
+            .get(uid)
+            .map_or_else(Vec::new, |pod| self.attachables(pod).iter().map(disk_of).collect())
     }
 
     /// These are attached no more.
     pub(super) fn detach(&mut self, disks: &HashMap<NodeName, BTreeSet<Disk>>) {
         for (node, disks) in disks {
             let Some(there) = self.attachments.get_mut(node) else { continue };
-            there.retain(|_, known| !attached(known, &self.persistent).is_some_and(|disk| disks.contains(&disk)));
+            there.retain(|_, known| {
+                !attached(known, &self.persistent).is_some_and(|disk| disks.contains(&disk))
+            });
         }
     }
 }
 
 /// The volume that this is about, if its driver counts it.
-fn attached(attachment: &VolumeAttachment, volumes: &BTreeMap<Arc<str>, Arc<PersistentVolume>>) -> Option<Disk> {
-    let csi = volumes.get(&attachment.volume)?.attachable.as_ref().filter(|it| it.replaces.is_none())?;
-    (!attachment.driver.is_empty()).then(|| (Arc::clone(&attachment.driver), Arc::clone(&csi.handle)))
+fn attached(
+    attachment: &VolumeAttachment,
+    volumes: &BTreeMap<Arc<str>, Arc<PersistentVolume>>,
+) -> Option<Disk> {
+    let csi =
+        volumes.get(&attachment.volume)?.attachable.as_ref().filter(|it| it.replaces.is_none())?;
+    (!attachment.driver.is_empty())
+        .then(|| (Arc::clone(&attachment.driver), Arc::clone(&csi.handle)))
 }
 
 /// However it is written, by a plugin or by the driver that has replaced it, a disk is one.

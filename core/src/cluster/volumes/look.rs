@@ -29,7 +29,8 @@ pub(super) struct Mounts {
     /// Each with the volumes that it could have.
     unbound: Vec<(Arc<Claim>, Candidates)>,
     exclusive: Vec<ObjectKey>,
-    /// It has a disk of its own that others may have: then kube-scheduler asks about those claims of nominated pods as well.
+    /// It has a disk of its own that others may have: then kube-scheduler asks about those claims
+    /// of nominated pods as well.
     has_restricted_disk: bool,
     pub(super) attachables: Vec<Attachable>,
 }
@@ -70,9 +71,16 @@ impl Volumes {
             if claim.is_for_one_pod() && !mounted.is_ephemeral {
                 mounts.exclusive.push(claim.id.key.clone());
             }
-            match claim.volume.as_ref().filter(|_| claim.is_bound).map(|name| self.persistent.get(name)) {
+            match claim
+                .volume
+                .as_ref()
+                .filter(|_| claim.is_bound)
+                .map(|name| self.persistent.get(name))
+            {
                 Some(volume) => {
-                    mounts.bound.push(Bound { volume: volume.cloned(), is_zonal: !mounted.is_ephemeral });
+                    mounts
+                        .bound
+                        .push(Bound { volume: volume.cloned(), is_zonal: !mounted.is_ephemeral });
                 }
                 None => {
                     // A claim that is mounted twice is one.
@@ -87,7 +95,11 @@ impl Volumes {
     }
 
     /// The nodes on which the pod cannot have its volumes, and why.
-    pub fn closed_to<'a>(&self, pod: &Pod, nodes: impl Iterator<Item = (Rank, &'a Node)>) -> Vec<(RankSet, Rejection)> {
+    pub fn closed_to<'a>(
+        &self,
+        pod: &Pod,
+        nodes: impl Iterator<Item = (Rank, &'a Node)>,
+    ) -> Vec<(RankSet, Rejection)> {
         let mounts = self.mounts(pod);
         let mut nodes = nodes.peekable();
         if let Some((mounts, (_, any))) = mounts.as_ref().zip(nodes.peek())
@@ -109,18 +121,24 @@ impl Volumes {
         closed.into_iter().map(|(rejection, ranks)| (ranks, rejection)).collect()
     }
 
-    /// Whichever node it is, the pod has the same of its volumes there: nodes do not count them, and nothing says where they can be had.
+    /// Whichever node it is, the pod has the same of its volumes there: nodes do not count them,
+    /// and nothing says where they can be had.
     fn is_alike_everywhere(&self, mounts: &Mounts) -> bool {
         let is_uncounted = mounts.attachables.is_empty() || self.csi_nodes.is_empty();
         let is_everywhere = |bound: &Bound| {
-            bound.volume.as_ref().is_none_or(|volume| volume.is_everywhere() && volume.taken_over.is_none())
+            bound
+                .volume
+                .as_ref()
+                .is_none_or(|volume| volume.is_everywhere() && volume.taken_over.is_none())
         };
         let is_made_anywhere = |(claim, candidates): &(Arc<Claim>, Candidates)| {
             let class = self.classes.get(&claim.wants.class);
             candidates.are_none()
                 && claim.selected_node.is_none()
                 && !self.made_for.contains_key(&claim.id)
-                && class.is_none_or(|class| class.allowed_topologies.is_empty() && !self.tells_capacity(class))
+                && class.is_none_or(|class| {
+                    class.allowed_topologies.is_empty() && !self.tells_capacity(class)
+                })
         };
         is_uncounted
             && !mounts.has_restricted_disk
@@ -130,7 +148,8 @@ impl Volumes {
 
     /// The pod's claims that are bound to volumes which not all nodes can use, with these volumes.
     pub(crate) fn tied(&self, pod: &Pod) -> Vec<(ObjectKey, Arc<PersistentVolume>)> {
-        let claims = claims_of(pod).filter_map(|key| self.claims.get(&key)).filter(|claim| claim.is_bound);
+        let claims =
+            claims_of(pod).filter_map(|key| self.claims.get(&key)).filter(|claim| claim.is_bound);
         let with_volume = claims.filter_map(|claim| {
             let volume = self.persistent.get(claim.volume.as_ref()?)?;
             Some((claim.id.key.clone(), Arc::clone(volume)))
@@ -138,8 +157,9 @@ impl Volumes {
         with_volume.filter(|(_, volume)| !volume.is_everywhere()).collect()
     }
 
-    /// Why the pod cannot have its volumes on the node: what the first of kube-scheduler's plugins says that rejects it, by its first look,
-    /// where those pods count that are nominated to the node.
+    /// Why the pod cannot have its volumes on the node: what the first of kube-scheduler's plugins
+    /// says that rejects it, by its first look, where those pods count that are nominated to the
+    /// node.
     pub fn reject(&self, pod: &Pod, node: &Node) -> Vec<Rejection> {
         let found = self.mounts(pod).map(|mounts| self.first_look(&mounts, node, &BTreeSet::new()));
         found.and_then(Result::err).unwrap_or_default()
@@ -156,7 +176,8 @@ impl Volumes {
         self.reaches_bound(volume, node) && is_in_zone(volume, node)
     }
 
-    /// What the pod would have on this node, beside what was chosen for those that start together with it.
+    /// What the pod would have on this node, beside what was chosen for those that start together
+    /// with it.
     pub(super) fn look(
         &self,
         mounts: &Mounts,
@@ -164,10 +185,19 @@ impl Volumes {
         together: &BTreeSet<Uid>,
     ) -> Result<Choice, Vec<Rejection>> {
         let found = self.first_look(mounts, node, together)?;
-        if self.exceeds_limit_alone(mounts, node) { Err(vec![Rejection::VolumeLimit]) } else { Ok(found) }
+        if self.exceeds_limit_alone(mounts, node) {
+            Err(vec![Rejection::VolumeLimit])
+        } else {
+            Ok(found)
+        }
     }
 
-    fn first_look(&self, mounts: &Mounts, node: &Node, together: &BTreeSet<Uid>) -> Result<Choice, Vec<Rejection>> {
+    fn first_look(
+        &self,
+        mounts: &Mounts,
+        node: &Node,
+        together: &BTreeSet<Uid>,
+    ) -> Result<Choice, Vec<Rejection>> {
         let is_in_use = |claim: &ObjectKey| self.is_in_use(claim, &mounts.uid);
         if mounts.exclusive.iter().any(is_in_use) || self.is_meant_for_another(mounts, node) {
             return Err(vec![Rejection::ClaimInUse]);
@@ -176,30 +206,51 @@ impl Volumes {
             return Err(vec![Rejection::VolumeLimit]);
         }
         let found = self.bind(mounts, node, together)?;
-        let mut zonal = mounts.bound.iter().filter(|bound| bound.is_zonal).filter_map(|bound| bound.volume.as_ref());
-        if zonal.all(|volume| is_in_zone(volume, node)) { Ok(found) } else { Err(vec![Rejection::VolumeZone]) }
+        let mut zonal = mounts
+            .bound
+            .iter()
+            .filter(|bound| bound.is_zonal)
+            .filter_map(|bound| bound.volume.as_ref());
+        if zonal.all(|volume| is_in_zone(volume, node)) {
+            Ok(found)
+        } else {
+            Err(vec![Rejection::VolumeZone])
+        }
     }
 
-    /// A pod that is nominated to the node mounts a claim of the same name as one that only this pod may use. kube-scheduler asks about that
-    /// only for pods that have disks of their own, and does not ask in which namespace the claim is.
+    /// A pod that is nominated to the node mounts a claim of the same name as one that only this
+    /// pod may use. kube-scheduler asks about that only for pods that have disks of their own, and
+    /// does not ask in which namespace the claim is.
     fn is_meant_for_another(&self, mounts: &Mounts, node: &Node) -> bool {
         if !mounts.has_restricted_disk || mounts.exclusive.is_empty() {
             return false;
         }
-        let there = self.on_node.get(&node.name).into_iter().flatten().filter(|uid| *uid != mounts.uid());
+        let there =
+            self.on_node.get(&node.name).into_iter().flatten().filter(|uid| *uid != mounts.uid());
         let nominated = there.filter(|uid| self.presence(uid) == Some(Presence::Nominated));
         let mut claims = nominated.filter_map(|uid| self.pods.get(uid)).flat_map(|pod| &pod.claims);
-        claims.any(|claim| !claim.is_ephemeral && mounts.exclusive.iter().any(|own| own.name == claim.name))
+        claims.any(|claim| {
+            !claim.is_ephemeral && mounts.exclusive.iter().any(|own| own.name == claim.name)
+        })
     }
 
-    fn bind(&self, mounts: &Mounts, node: &Node, together: &BTreeSet<Uid>) -> Result<Choice, Vec<Rejection>> {
+    fn bind(
+        &self,
+        mounts: &Mounts,
+        node: &Node,
+        together: &BTreeSet<Uid>,
+    ) -> Result<Choice, Vec<Rejection>> {
         let of_bound = |bound: &Bound| match &bound.volume {
             None => Some(Rejection::VolumeMissing),
-            Some(volume) => (!self.reaches_bound(volume, node)).then_some(Rejection::VolumeAffinity),
+            Some(volume) => {
+                (!self.reaches_bound(volume, node)).then_some(Rejection::VolumeAffinity)
+            }
         };
-        let mut rejections: Vec<Rejection> = mounts.bound.iter().find_map(of_bound).into_iter().collect();
+        let mut rejections: Vec<Rejection> =
+            mounts.bound.iter().find_map(of_bound).into_iter().collect();
         let mut choice = Choice::on(node.name.clone());
-        let made_for = |claim: &Claim| self.made_for.get(&claim.id).map(|made_for| made_for.node.clone());
+        let made_for =
+            |claim: &Claim| self.made_for.get(&claim.id).map(|made_for| made_for.node.clone());
         let selected = |claim: &Claim| claim.selected_node.clone().or_else(|| made_for(claim));
         let mut to_make: Vec<&Arc<Claim>> = Vec::new();
         for (claim, _) in &mounts.unbound {
@@ -207,8 +258,12 @@ impl Volumes {
                 None => {}
                 // Claims whose volume is asked for already are not bound to another.
                 Some(selected) if selected == node.name => to_make.push(claim),
-                // As kube-scheduler would start this pod once the claim is bound, wherever the volume can be had then.
-                Some(selected) if self.is_made_for(&claim.id, &selected, together) && self.is_allowed(claim, node) => {
+                // As kube-scheduler would start this pod once the claim is bound, wherever the
+                // volume can be had then.
+                Some(selected)
+                    if self.is_made_for(&claim.id, &selected, together)
+                        && self.is_allowed(claim, node) =>
+                {
                     choice.shared.push(claim.id.clone());
                 }
                 Some(_) => {
@@ -246,7 +301,9 @@ impl Volumes {
     /// Somebody makes volumes of its class.
     pub(super) fn is_made(&self, claim: &Claim) -> bool {
         let class = self.classes.get(&claim.wants.class);
-        class.is_some_and(|class| !class.provisioner.is_empty() && &*class.provisioner != NO_PROVISIONER)
+        class.is_some_and(|class| {
+            !class.provisioner.is_empty() && &*class.provisioner != NO_PROVISIONER
+        })
     }
 
     /// The claim's class lets volumes be made that are of use on the node.
@@ -259,14 +316,18 @@ impl Volumes {
         self.drivers.get(&class.provisioner).is_some_and(|driver| driver.tells_capacity)
     }
 
-    /// A volume for the claim can be made that is of use on the node, as far as its class and its driver say.
+    /// A volume for the claim can be made that is of use on the node, as far as its class and its
+    /// driver say.
     fn can_make(&self, claim: &Claim, node: &Node) -> Result<(), Rejection> {
         let class = self.classes.get(&claim.wants.class).ok_or(Rejection::NoVolume)?;
         if !self.is_made(claim) || !allows(class, node) {
             return Err(Rejection::NoVolume);
         }
-        let Some(bytes) = claim.wants.bytes.filter(|_| self.tells_capacity(class)) else { return Ok(()) };
-        let mut capacities = self.capacities.values().filter(|capacity| capacity.class == class.name);
+        let Some(bytes) = claim.wants.bytes.filter(|_| self.tells_capacity(class)) else {
+            return Ok(());
+        };
+        let mut capacities =
+            self.capacities.values().filter(|capacity| capacity.class == class.name);
         let is_enough = capacities.any(|capacity| {
             capacity.bytes.is_some_and(|largest| largest >= bytes)
                 && capacity.nodes.as_ref().is_some_and(|nodes| all_match(nodes, node))
@@ -287,7 +348,8 @@ fn all_match(requirements: &[Requirement], node: &Node) -> bool {
 
 /// A node without any zone or region is in all of them: the cluster has but one.
 fn is_in_zone(volume: &PersistentVolume, node: &Node) -> bool {
-    let has_zones = RENAMED.iter().any(|(old, new)| node.label(old).is_some() || node.label(new).is_some());
+    let has_zones =
+        RENAMED.iter().any(|(old, new)| node.label(old).is_some() || node.label(new).is_some());
     !has_zones
         || volume.zones.iter().all(|(label, zones)| {
             let renamed = RENAMED.iter().find(|(old, _)| **old == **label).map(|(_, new)| *new);

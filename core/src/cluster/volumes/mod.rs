@@ -1,16 +1,19 @@
-//! Claims, volumes and what drivers say of nodes: the one owner of all that the core knows of storage.
+//! Claims, volumes and what drivers say of nodes: the one owner of all that the core knows of
+//! storage.
 //!
-//! What a pod's claims mean for its nodes is kube-scheduler's matter (VolumeBinding, VolumeZone, VolumeRestrictions,
-//! NodeVolumeLimits), and so are the words. Where what lives:
+//! What a pod's claims mean for its nodes is kube-scheduler's matter (VolumeBinding, VolumeZone,
+//! VolumeRestrictions, NodeVolumeLimits), and so are the words. Where what lives:
 //!
-//! - `needs`: whether a pod's claims are ready, and what makes two pods alike in what they ask of nodes
+//! - `needs`: whether a pod's claims are ready, and what makes two pods alike in what they ask of
+//!   nodes
 //! - `look`: one pod on one node: which volumes it would have there
 //! - `candidates`: volumes that a claim could be bound to
 //! - `limits`: how many volumes a node attaches
 //! - `choices`: what was chosen for pods that have a slot, and is not bound yet
 //!
-//! Pods without claims are not known here. The graph knows nothing of volumes: whoever asks it for slots asks here for each pod
-//! whether it can have its volumes there ([`Volumes::choose`]), those of a gang one after the other.
+//! Pods without claims are not known here. The graph knows nothing of volumes: whoever asks it for
+//! slots asks here for each pod whether it can have its volumes there ([`Volumes::choose`]), those
+//! of a gang one after the other.
 
 mod candidates;
 mod choices;
@@ -104,12 +107,15 @@ struct MadeFor {
 
 /// The claims of a pod, by the names under which they are found.
 fn claims_of(pod: &Pod) -> impl Iterator<Item = ObjectKey> {
-    pod.claims.iter().map(|claim| ObjectKey::new(Arc::clone(&pod.id.key.namespace), Arc::clone(&claim.name)))
+    pod.claims
+        .iter()
+        .map(|claim| ObjectKey::new(Arc::clone(&pod.id.key.namespace), Arc::clone(&claim.name)))
 }
 
 /// Its volumes matter here.
 pub fn concern(pod: &Pod) -> bool {
-    !pod.claims.is_empty() || pod.shape.constraints.disks.iter().any(|disk| disk.attachable().is_some())
+    !pod.claims.is_empty()
+        || pod.shape.constraints.disks.iter().any(|disk| disk.attachable().is_some())
 }
 
 impl Volumes {
@@ -125,7 +131,8 @@ impl Volumes {
 
     // --- news ---
 
-    /// Takes news up. Returns the pods for which it may mean something of their own; for all others it is a change of nodes.
+    /// Takes news up. Returns the pods for which it may mean something of their own; for all others
+    /// it is a change of nodes.
     pub fn take_up(&mut self, news: StorageNews) -> Vec<Uid> {
         self.version += 1;
         match news {
@@ -195,7 +202,8 @@ impl Volumes {
 
     /// The claims for which volumes are to be made on a node, also on one that is gone.
     pub fn claims_that_name_a_node(&self) -> impl Iterator<Item = &Arc<Claim>> {
-        let names_one = |claim: &&Arc<Claim>| claim.selected_node.is_some() || claim.lost_node.is_some();
+        let names_one =
+            |claim: &&Arc<Claim>| claim.selected_node.is_some() || claim.lost_node.is_some();
         self.claims.values().filter(|claim| !claim.is_bound).filter(names_one)
     }
 
@@ -203,9 +211,13 @@ impl Volumes {
         let name = Arc::clone(&volume.name);
         let mut concerned = self.users_of_volume(&name);
         self.forget_volume(&name);
-        self.by_class.entry(Arc::clone(&volume.offers.class)).or_default().insert(Arc::clone(&name));
+        self.by_class
+            .entry(Arc::clone(&volume.offers.class))
+            .or_default()
+            .insert(Arc::clone(&name));
         if volume.claim.is_some() {
-            // What was chosen is said by the volume itself from now on, or somebody else was quicker.
+            // What was chosen is said by the volume itself from now on, or somebody else was
+            // quicker.
             self.taken.remove(&name);
         }
         self.persistent.insert(Arc::clone(&name), volume);
@@ -234,8 +246,14 @@ impl Volumes {
 
     /// That a driver has a limit at all is part of what pods ask of nodes.
     fn csi_node(&mut self, node: Arc<CsiNode>) -> Vec<Uid> {
-        let is_new = |driver: &Arc<str>| !self.csi_nodes.values().any(|known| known.limits.contains_key(driver));
-        let concerned = if node.limits.keys().any(is_new) { self.pods.keys().cloned().collect() } else { Vec::new() };
+        let is_new = |driver: &Arc<str>| {
+            !self.csi_nodes.values().any(|known| known.limits.contains_key(driver))
+        };
+        let concerned = if node.limits.keys().any(is_new) {
+            self.pods.keys().cloned().collect()
+        } else {
+            Vec::new()
+        };
         self.csi_nodes.insert(node.node.clone(), node);
         concerned
     }
@@ -245,15 +263,26 @@ impl Volumes {
     }
 
     fn users_of_volume(&self, name: &Arc<str>) -> Vec<Uid> {
-        let bound = self.persistent.get(name).and_then(|volume| volume.claim.as_ref()).map(|claim| &claim.key);
+        let bound = self
+            .persistent
+            .get(name)
+            .and_then(|volume| volume.claim.as_ref())
+            .map(|claim| &claim.key);
         let chosen = self.taken.get(name).map(|claim| &claim.key);
         bound.into_iter().chain(chosen).flat_map(|claim| self.users_of(claim)).collect()
     }
 
     fn waiting_for_class(&self, class: &str) -> Vec<Uid> {
-        let waits =
-            |key: &ObjectKey| self.claims.get(key).is_some_and(|claim| !claim.is_bound && &*claim.wants.class == class);
-        self.users.iter().filter(|(key, _)| waits(key)).flat_map(|(_, users)| users.iter().cloned()).collect()
+        let waits = |key: &ObjectKey| {
+            self.claims
+                .get(key)
+                .is_some_and(|claim| !claim.is_bound && &*claim.wants.class == class)
+        };
+        self.users
+            .iter()
+            .filter(|(key, _)| waits(key))
+            .flat_map(|(_, users)| users.iter().cloned())
+            .collect()
     }
 
     // --- pods ---
@@ -288,13 +317,14 @@ impl Volumes {
         concerned
     }
 
-    /// A pod is on this node, or has a slot there. Returns who may wait for a claim that only one pod may use.
+    /// A pod is on this node, or has a slot there. Returns who may wait for a claim that only one
+    /// pod may use.
     pub fn place(&mut self, uid: &Uid, node: &NodeName) -> Vec<Uid> {
         self.place_as(Presence::There, uid, node)
     }
 
-    /// A pod is nominated to this node: what it will attach counts there, and it uses nothing yet. Returns who may wait for a claim that
-    /// only one pod may use.
+    /// A pod is nominated to this node: what it will attach counts there, and it uses nothing yet.
+    /// Returns who may wait for a claim that only one pod may use.
     pub fn nominate(&mut self, uid: &Uid, node: &NodeName) -> Vec<Uid> {
         self.place_as(Presence::Nominated, uid, node)
     }
@@ -310,7 +340,8 @@ impl Volumes {
         self.rivals_of(uid)
     }
 
-    /// A pod has no node and no slot any more, and what was chosen for it is given back. Returns who may have waited for that.
+    /// A pod has no node and no slot any more, and what was chosen for it is given back. Returns
+    /// who may have waited for that.
     pub fn release(&mut self, uid: &Uid) -> Vec<Uid> {
         self.forget_choice(uid);
         if !self.leave(uid) {
@@ -331,9 +362,11 @@ impl Volumes {
         true
     }
 
-    /// All are gone from their nodes but these, and with them what is attached to a node for nobody else there. What was chosen stays chosen.
+    /// All are gone from their nodes but these, and with them what is attached to a node for nobody
+    /// else there. What was chosen stays chosen.
     pub fn forget_who_passes(&mut self, endless: &HashSet<Uid>) {
-        let passing: Vec<Uid> = self.places.keys().filter(|uid| !endless.contains(*uid)).cloned().collect();
+        let passing: Vec<Uid> =
+            self.places.keys().filter(|uid| !endless.contains(*uid)).cloned().collect();
         let mut unused: HashMap<NodeName, BTreeSet<Disk>> = HashMap::new();
         for uid in &passing {
             let Some((node, _)) = self.places.get(uid).cloned() else { continue };
@@ -353,14 +386,17 @@ impl Volumes {
     /// Others that mount a claim of this pod which only one may use.
     fn rivals_of(&self, uid: &Uid) -> Vec<Uid> {
         let Some(pod) = self.pods.get(uid) else { return Vec::new() };
-        let exclusive = claims_of(pod).filter(|key| self.claims.get(key).is_some_and(|claim| claim.is_for_one_pod()));
+        let exclusive = claims_of(pod)
+            .filter(|key| self.claims.get(key).is_some_and(|claim| claim.is_for_one_pod()));
         exclusive.flat_map(|key| self.users_of(&key)).filter(|other| other != uid).collect()
     }
 
     /// Another pod that has a node uses the claim.
     fn is_in_use(&self, claim: &ObjectKey, by_other_than: &Uid) -> bool {
         let users = self.users.get(claim).into_iter().flatten();
-        users.into_iter().any(|user| user != by_other_than && self.presence(user) == Some(Presence::There))
+        users
+            .into_iter()
+            .any(|user| user != by_other_than && self.presence(user) == Some(Presence::There))
     }
 
     fn presence(&self, uid: &Uid) -> Option<Presence> {

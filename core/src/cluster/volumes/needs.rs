@@ -1,4 +1,5 @@
-//! Whether a pod's claims are ready, and what makes two pods alike in what they ask of nodes for their claims.
+//! Whether a pod's claims are ready, and what makes two pods alike in what they ask of nodes for
+//! their claims.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -8,7 +9,8 @@ use fluxqueue_workload::constraints::{Disk, NodeSelectorTerm};
 use fluxqueue_workload::storage::{Attachable, Claim, PodClaim, TakenOver, VolumeWants};
 use fluxqueue_workload::{NodeName, ObjectKey, ObjectRef, Pod};
 
-/// What a pod asks of nodes for its volumes. Pods of one class that have the same may use the same nodes.
+/// What a pod asks of nodes for its volumes. Pods of one class that have the same may use the same
+/// nodes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct VolumeNeeds {
     each: Vec<Need>,
@@ -42,8 +44,8 @@ pub struct Unready {
 }
 
 impl VolumeNeeds {
-    /// It rests on more than on where its volumes are: on what other pods use, or on volumes that are still to be found or made. The
-    /// graph cannot hold that in time.
+    /// It rests on more than on where its volumes are: on what other pods use, or on volumes that
+    /// are still to be found or made. The graph cannot hold that in time.
     pub fn rests_on_others(&self) -> bool {
         !self.each.iter().all(|need| matches!(need, Need::Bound { .. }))
     }
@@ -58,7 +60,8 @@ impl Volumes {
             if claim.is_for_one_pod() && !mounted.is_ephemeral {
                 each.push(Need::Exclusive(claim.id.key.clone()));
             }
-            let Some(volume) = claim.volume.as_ref().and_then(|name| self.persistent.get(name)) else {
+            let Some(volume) = claim.volume.as_ref().and_then(|name| self.persistent.get(name))
+            else {
                 each.push(self.need_of_unbound(claim));
                 continue;
             };
@@ -67,7 +70,14 @@ impl Volumes {
                 let (affinity, taken_over) = (volume.affinity.clone(), volume.taken_over.clone());
                 each.push(Need::Bound { affinity, taken_over, zones });
             }
-            each.extend(volume.attachable.iter().filter(|it| self.is_limited(it)).cloned().map(Need::Attached));
+            each.extend(
+                volume
+                    .attachable
+                    .iter()
+                    .filter(|it| self.is_limited(it))
+                    .cloned()
+                    .map(Need::Attached),
+            );
         }
         let disks = pod.shape.constraints.disks.iter().filter_map(Disk::attachable);
         each.extend(disks.filter(|disk| self.is_limited(disk)).map(Need::Attached));
@@ -81,7 +91,8 @@ impl Volumes {
 
     /// The claims that the pod names and one pod at a time may use.
     pub fn for_one_pod(&self, pod: &Pod) -> impl Iterator<Item = ObjectKey> {
-        let named = pod.claims.iter().zip(claims_of(pod)).filter(|(mounted, _)| !mounted.is_ephemeral);
+        let named =
+            pod.claims.iter().zip(claims_of(pod)).filter(|(mounted, _)| !mounted.is_ephemeral);
         let named = named.map(|(_, key)| key);
         named.filter(|key| self.claims.get(key).is_some_and(|claim| claim.is_for_one_pod()))
     }
@@ -89,20 +100,26 @@ impl Volumes {
     /// Claims that ask for the same are alike, unless some volume is meant for one of them.
     fn need_of_unbound(&self, claim: &Claim) -> Need {
         let of_class = self.by_class.get(&claim.wants.class).into_iter().flatten();
-        let meant = of_class.filter_map(|name| self.persistent.get(name)).any(|volume| volume.is_of(&claim.id));
-        let is_chosen = self.made_for.contains_key(&claim.id) || self.taken.values().any(|of| *of == claim.id);
+        let meant = of_class
+            .filter_map(|name| self.persistent.get(name))
+            .any(|volume| volume.is_of(&claim.id));
+        let is_chosen =
+            self.made_for.contains_key(&claim.id) || self.taken.values().any(|of| *of == claim.id);
         let own = (meant || is_chosen).then(|| claim.id.clone());
         Need::Unbound { wants: claim.wants.clone(), selected: claim.selected_node.clone(), own }
     }
 
-    /// The pod's claims, if each of them is such that the pod could be placed. In kube-scheduler's order: first
-    /// VolumeRestrictions asks whether all are there, then VolumeBinding for their state, then VolumeZone for their volumes. The first
-    /// and the last know nothing of claims that are made for the pod.
+    /// The pod's claims, if each of them is such that the pod could be placed. In kube-scheduler's
+    /// order: first VolumeRestrictions asks whether all are there, then VolumeBinding for their
+    /// state, then VolumeZone for their volumes. The first and the last know nothing of claims that
+    /// are made for the pod.
     pub(super) fn ready_claims(&self, pod: &Pod) -> Result<Vec<Arc<Claim>>, Unready> {
         if pod.claims.is_empty() {
             return Ok(Vec::new());
         }
-        let unready = |claim: &Arc<str>, said: String| Err(Unready { said, claim: Arc::clone(claim), is_whole: false });
+        let unready = |claim: &Arc<str>, said: String| {
+            Err(Unready { said, claim: Arc::clone(claim), is_whole: false })
+        };
         if let Some(why) = &self.hidden {
             return unready(&pod.claims[0].name, why.to_string());
         }
@@ -120,23 +137,29 @@ impl Volumes {
         for (mounted, key) in pod.claims.iter().zip(claims_of(pod)) {
             let name = &mounted.name;
             let Some(claim) = self.claims.get(&key) else {
-                let text = "waiting for ephemeral volume controller to create the persistentvolumeclaim";
+                let text =
+                    "waiting for ephemeral volume controller to create the persistentvolumeclaim";
                 return unready(name, format!("{text} {name:?}"));
             };
             if claim.is_lost {
                 let volume = claim.volume.as_deref().unwrap_or_default();
-                let text = format!("persistentvolumeclaim {name:?} bound to non-existent persistentvolume {volume:?}");
+                let text = format!(
+                    "persistentvolumeclaim {name:?} bound to non-existent persistentvolume {volume:?}"
+                );
                 return unready(name, text);
             }
             if claim.deleting {
                 return unready(name, format!("persistentvolumeclaim {name:?} is being deleted"));
             }
             if mounted.is_ephemeral && claim.owner.as_ref() != Some(&pod.id.uid) {
-                let text = format!("PVC {key} was not created for pod {} (pod is not owner)", pod.id);
+                let text =
+                    format!("PVC {key} was not created for pod {} (pod is not owner)", pod.id);
                 return unready(name, text);
             }
         }
-        if let Some(claim) = claims.iter().find(|claim| !claim.is_bound && !self.waits_for_pod(claim)) {
+        if let Some(claim) =
+            claims.iter().find(|claim| !claim.is_bound && !self.waits_for_pod(claim))
+        {
             let text = "pod has unbound immediate PersistentVolumeClaims".to_owned();
             return unready(&claim.id.key.name, text);
         }
@@ -151,8 +174,10 @@ impl Volumes {
         Ok(claims)
     }
 
-    /// Its volume is found or made once a pod needs it. One that names its volume itself is the controller's matter.
+    /// Its volume is found or made once a pod needs it. One that names its volume itself is the
+    /// controller's matter.
     fn waits_for_pod(&self, claim: &Claim) -> bool {
-        claim.volume.is_none() && self.classes.get(&claim.wants.class).is_some_and(|class| class.waits_for_pod)
+        claim.volume.is_none()
+            && self.classes.get(&claim.wants.class).is_some_and(|class| class.waits_for_pod)
     }
 }

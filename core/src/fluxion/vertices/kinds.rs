@@ -1,4 +1,5 @@
-//! Resources as whole vertices: which there are, how much one stands for, what a library calls them.
+//! Resources as whole vertices: which there are, how much one stands for, what a library calls
+//! them.
 
 use std::borrow::Cow;
 
@@ -39,7 +40,8 @@ pub(super) fn units(resource: &str, vertices: u64) -> u64 {
 
 /// The vertices that amounts are enough for.
 pub(super) fn enough_for(amounts: &Resources) -> Resources {
-    let whole = |(name, amount): (&_, u64)| Some((std::sync::Arc::clone(name), amount / unit(name)?));
+    let whole =
+        |(name, amount): (&_, u64)| Some((std::sync::Arc::clone(name), amount / unit(name)?));
     amounts.iter().filter_map(whole).map(|(name, count)| (name, count.min(VERTICES_MAX))).collect()
 }
 
@@ -62,11 +64,14 @@ mod tests {
             [("cpu", 3920), ("memory", 3 * MEMORY_BYTES / 2), ("nvidia.com/gpu", 8), ("pods", 110)]
                 .into_iter()
                 .collect();
-        let there: Resources = [("cpu", 3), ("memory", 1), ("nvidia.com/gpu", 8), ("pods", 110)].into_iter().collect();
-        let wanted: Resources = [("cpu", 4), ("memory", 2), ("nvidia.com/gpu", 8), ("pods", 110)].into_iter().collect();
+        let there: Resources =
+            [("cpu", 3), ("memory", 1), ("nvidia.com/gpu", 8), ("pods", 110)].into_iter().collect();
+        let wanted: Resources =
+            [("cpu", 4), ("memory", 2), ("nvidia.com/gpu", 8), ("pods", 110)].into_iter().collect();
         assert_eq!((enough_for(&amounts), needed_for(&amounts)), (there, Ok(wanted)));
         assert_eq!(
-            enough_for(&[("example.com/fuse", 1 << 20)].into_iter().collect()).get("example.com/fuse"),
+            enough_for(&[("example.com/fuse", 1 << 20)].into_iter().collect())
+                .get("example.com/fuse"),
             VERTICES_MAX
         );
     }

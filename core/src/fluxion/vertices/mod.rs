@@ -1,21 +1,27 @@
-//! A graph whose nodes are whole vertices: what the core asks, in a library that has nothing but what upstream offers.
+//! A graph whose nodes are whole vertices: what the core asks, in a library that has nothing but
+//! what upstream offers.
 //!
-//! A node has one vertex for each whole core, each GiB of memory, each pod it may run and each device. The library chooses
-//! where slots go, by its policy, among the nodes that are named to it. What it cannot say is kept here, in an account of
-//! every node ([`node`]), and answered from it ([`room`]): what pods take that nobody asked it for, until when something is
-//! taken, when a request could start, and why it does not fit.
+//! A node has one vertex for each whole core, each GiB of memory, each pod it may run and each
+//! device. The library chooses where slots go, by its policy, among the nodes that are named to it.
+//! What it cannot say is kept here, in an account of every node ([`node`]), and answered from it
+//! ([`room`]): what pods take that nobody asked it for, until when something is taken, when a
+//! request could start, and why it does not fit.
 //!
-//! - Slots that a request was given are *booked*: a job of the library holds their vertices. What was put on a node without
-//!   asking is *charged*: one job of the library for each node holds the vertices that all charges together leave unusable.
-//! - Upstream gives back what a job has on a rank, not a slot of it. So slots that stay when another of theirs on the same
-//!   node goes become charges; they take the same or less.
-//! - The library is told of changes right before it is asked something, and all at once: upstream walks the whole graph with
-//!   each change of it. Nothing that fails there is lost here: a node whose vertices it will not take is left alone, and
-//!   whenever it did what it should not, its graph is made anew from the accounts [`RENEW_SECONDS`] later.
-//! - Its clock is not used: what it holds it holds for ever, until it is cancelled. Upstream searches for an instant at which
-//!   a job fits among those at which one type of vertices changes, which is wrong for pods that need none of that type.
-//! - Several shapes, limits per node and tiers of nodes are several jobs of the library, all or none of which stay. They are
-//!   placed one after the other in a few orders, so that not every placement is found: the answer then is that there is none.
+//! - Slots that a request was given are *booked*: a job of the library holds their vertices. What
+//!   was put on a node without asking is *charged*: one job of the library for each node holds the
+//!   vertices that all charges together leave unusable.
+//! - Upstream gives back what a job has on a rank, not a slot of it. So slots that stay when
+//!   another of theirs on the same node goes become charges; they take the same or less.
+//! - The library is told of changes right before it is asked something, and all at once: upstream
+//!   walks the whole graph with each change of it. Nothing that fails there is lost here: a node
+//!   whose vertices it will not take is left alone, and whenever it did what it should not, its
+//!   graph is made anew from the accounts [`RENEW_SECONDS`] later.
+//! - Its clock is not used: what it holds it holds for ever, until it is cancelled. Upstream
+//!   searches for an instant at which a job fits among those at which one type of vertices changes,
+//!   which is wrong for pods that need none of that type.
+//! - Several shapes, limits per node and tiers of nodes are several jobs of the library, all or
+//!   none of which stay. They are placed one after the other in a few orders, so that not every
+//!   placement is found: the answer then is that there is none.
 
 mod kinds;
 mod node;
@@ -39,7 +45,8 @@ use node::{Claim, Node};
 pub(crate) use room::NOT_A_VERTEX;
 use room::Nodes;
 
-/// So many nodes are added at once. With each document upstream walks its graph; a node may be tens of kilobytes.
+/// So many nodes are added at once. With each document upstream walks its graph; a node may be tens
+/// of kilobytes.
 const NODES_PER_DOCUMENT: usize = 1000;
 
 /// A graph that went wrong is not made anew more often than this.
@@ -59,7 +66,8 @@ pub(super) struct VertexGraph {
     bookings: HashMap<u64, usize>,
     /// The id of the next vertex of the library's graph; none is used twice.
     next_vertex: u64,
-    /// The library did what it should not: its graph is to be made anew, but not before this second.
+    /// The library did what it should not: its graph is to be made anew, but not before this
+    /// second.
     renew_from: Option<i64>,
     now: i64,
 }
@@ -103,7 +111,12 @@ impl VertexGraph {
 
     // --- nodes ---
 
-    pub(super) fn add_node(&mut self, rank: Rank, name: &str, pools: &Resources) -> Result<(), GraphError> {
+    pub(super) fn add_node(
+        &mut self,
+        rank: Rank,
+        name: &str,
+        pools: &Resources,
+    ) -> Result<(), GraphError> {
         if self.nodes.contains_key(&rank) {
             let text = format!("rank {rank}: another node has it");
             return Err(GraphError { operation: "add_node", errno: errno::EEXIST, text });
@@ -113,7 +126,12 @@ impl VertexGraph {
         Ok(())
     }
 
-    pub(super) fn resize(&mut self, rank: Rank, resource: &str, size: u64) -> Result<(), GraphError> {
+    pub(super) fn resize(
+        &mut self,
+        rank: Rank,
+        resource: &str,
+        size: u64,
+    ) -> Result<(), GraphError> {
         self.node("resize", rank)?.resize(resource, size);
         self.stale.insert(rank);
         Ok(())
@@ -135,7 +153,9 @@ impl VertexGraph {
     }
 
     fn node(&mut self, operation: &'static str, rank: Rank) -> Result<&mut Node, GraphError> {
-        self.nodes.get_mut(&rank).ok_or_else(|| not_found(operation, format!("rank {rank}: there is no such node")))
+        self.nodes
+            .get_mut(&rank)
+            .ok_or_else(|| not_found(operation, format!("rank {rank}: there is no such node")))
     }
 
     // --- what is taken ---
@@ -157,10 +177,17 @@ impl VertexGraph {
         Ok(())
     }
 
-    pub(super) fn release(&mut self, job: u64, rank: Rank, label: &str, count: u64) -> Result<(), GraphError> {
+    pub(super) fn release(
+        &mut self,
+        job: u64,
+        rank: Rank,
+        label: &str,
+        count: u64,
+    ) -> Result<(), GraphError> {
         let node = self.node("release", rank)?;
         let is_meant = |claim: &Claim| claim.job == job && *claim.label == *label;
-        let there: u64 = node.claims().iter().filter(|claim| is_meant(claim)).map(|claim| claim.count).sum();
+        let there: u64 =
+            node.claims().iter().filter(|claim| is_meant(claim)).map(|claim| claim.count).sum();
         if there < count {
             let text = format!("job {job} has {there} slots {label:?} on rank {rank}, not {count}");
             return Err(not_found("release", text));
@@ -189,12 +216,18 @@ impl VertexGraph {
             return Ok(());
         }
         let has = |node: &Node| node.claims().iter().any(|claim| claim.job == job);
-        let ranks: Vec<Rank> = self.nodes.iter().filter(|(_, node)| has(node)).map(|(rank, _)| *rank).collect();
+        let ranks: Vec<Rank> =
+            self.nodes.iter().filter(|(_, node)| has(node)).map(|(rank, _)| *rank).collect();
         let mut bookings = BTreeSet::new();
         for rank in ranks {
             self.stale.insert(rank);
             self.node("cancel", rank)?.change_claims(|claims| {
-                bookings.extend(claims.iter().filter(|claim| claim.job == job).filter_map(|claim| claim.booking));
+                bookings.extend(
+                    claims
+                        .iter()
+                        .filter(|claim| claim.job == job)
+                        .filter_map(|claim| claim.booking),
+                );
                 claims.retain(|claim| claim.job != job);
             });
         }
@@ -208,7 +241,8 @@ impl VertexGraph {
     pub(super) fn usage(&mut self, rank: Rank) -> Result<NodeUsage, GraphError> {
         let node = self.node("usage", rank)?;
         let used = node.used();
-        let names: BTreeSet<_> = node.pools().iter().chain(used.iter()).map(|(name, _)| Arc::clone(name)).collect();
+        let names: BTreeSet<_> =
+            node.pools().iter().chain(used.iter()).map(|(name, _)| Arc::clone(name)).collect();
         let pool = |name: Arc<str>| {
             let size = node.pools().get(&name);
             PoolUsage { resource: name.to_string(), size, used: used.get(&name) }
@@ -263,7 +297,8 @@ impl VertexGraph {
 
 /// A context whose graph has no nodes.
 fn empty(table: FunctionTable, policy: Policy) -> Result<Context, GraphError> {
-    // Without counts of nodes: upstream does not count those that are added later, and refuses requests for more.
+    // Without counts of nodes: upstream does not count those that are added later, and refuses
+    // requests for more.
     let options = format!(
         r#"{{"load_format":"jgf","matcher_name":"CA","matcher_policy":"{}","traverser_policy":"simple","match_format":"jgf","prune_filters":"ALL:core"}}"#,
         policy.as_str()

@@ -1,7 +1,8 @@
 //! One node's account: what it has, who has what of it, and what is free at which moment.
 //!
-//! A claim that was *booked* holds whole vertices of its own. All others are *charged* together: the vertices that the sum of
-//! their exact amounts leaves unusable, so ten small pods do not cost ten cores.
+//! A claim that was *booked* holds whole vertices of its own. All others are *charged* together:
+//! the vertices that the sum of their exact amounts leaves unusable, so ten small pods do not cost
+//! ten cores.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -110,10 +111,12 @@ impl Node {
     pub(super) fn free(&self, when: When) -> &Resources {
         match when {
             When::Now => &self.free.now,
-            When::After(second) => match self.free.later.partition_point(|(from, _)| *from <= second) {
-                0 => &self.free.now,
-                passed => &self.free.later[passed - 1].1,
-            },
+            When::After(second) => {
+                match self.free.later.partition_point(|(from, _)| *from <= second) {
+                    0 => &self.free.now,
+                    passed => &self.free.later[passed - 1].1,
+                }
+            }
             When::Eventually => &self.free.eventually,
             When::Idle => &self.free.idle,
         }
@@ -143,9 +146,11 @@ impl Node {
     }
 
     fn count(&mut self) {
-        let ends: BTreeSet<i64> = self.claims.iter().filter_map(|claim| second(claim.end)).collect();
-        let later =
-            ends.into_iter().map(|now| (now, self.left_by(|claim| second(claim.end).is_none_or(|end| end > now))));
+        let ends: BTreeSet<i64> =
+            self.claims.iter().filter_map(|claim| second(claim.end)).collect();
+        let later = ends
+            .into_iter()
+            .map(|now| (now, self.left_by(|claim| second(claim.end).is_none_or(|end| end > now))));
         self.free = Free {
             later: later.collect(),
             now: self.left_by(|_| true),
@@ -158,7 +163,10 @@ impl Node {
     /// The vertices that these claims leave.
     fn left_by(&self, counts: impl Fn(&Claim) -> bool) -> Resources {
         let mut amounts = self.pools.clone();
-        amounts.subtract(&sum(self.claims.iter().filter(|claim| claim.booking.is_none() && counts(claim))));
+        amounts.subtract(&sum(self
+            .claims
+            .iter()
+            .filter(|claim| claim.booking.is_none() && counts(claim))));
         let mut left = kinds::enough_for(&amounts);
         left.subtract(&booked(self.claims.iter().filter(|claim| counts(claim))));
         left

@@ -8,10 +8,16 @@ use super::VertexGraph;
 use super::node::{Claim, When};
 use super::room::{self, Needs};
 use super::telling::Booked;
-use crate::fluxion::{End, Explanation, Fit, Forecast, GraphError, Placement, Rank, RankSet, Request, SlotsAt};
+use crate::fluxion::{
+    End, Explanation, Fit, Forecast, GraphError, Placement, Rank, RankSet, Request, SlotsAt,
+};
 
 impl VertexGraph {
-    pub(in crate::fluxion) fn allocate(&mut self, job: u64, request: &Request<'_>) -> Result<Fit, GraphError> {
+    pub(in crate::fluxion) fn allocate(
+        &mut self,
+        job: u64,
+        request: &Request<'_>,
+    ) -> Result<Fit, GraphError> {
         const ALLOCATE: &str = "allocate";
         let needs = self.needs(ALLOCATE, request)?;
         if self.jobs.contains_key(&job) {
@@ -19,10 +25,12 @@ impl VertexGraph {
             return Err(GraphError { operation: ALLOCATE, errno: errno::EEXIST, text });
         }
         self.settle()?;
-        // Parties are placed one after the other, those with the fewest nodes first, then once more in the opposite order: a
-        // placement that exists only in an order between these is not found.
+        // Parties are placed one after the other, those with the fewest nodes first, then once more
+        // in the opposite order: a placement that exists only in an order between these is not
+        // found.
         let mut parties = room::parties(request);
-        parties.sort_by_key(|party| request.shapes[party[0]].ranks.map_or(usize::MAX, RankSet::len));
+        parties
+            .sort_by_key(|party| request.shapes[party[0]].ranks.map_or(usize::MAX, RankSet::len));
         let tries = if parties.len() > 1 { 2 } else { 1 };
         for _ in 0..tries {
             match self.place_all(job, request, &needs, &parties) {
@@ -72,7 +80,10 @@ impl VertexGraph {
             if before.is_empty() {
                 self.cancel(job)?;
             } else {
-                for slots in placement.slots.iter().filter(|slots| needs.iter().any(|needs| needs.shape == slots.shape))
+                for slots in placement
+                    .slots
+                    .iter()
+                    .filter(|slots| needs.iter().any(|needs| needs.shape == slots.shape))
                 {
                     self.release(job, slots.rank, request.shapes[slots.shape].label, slots.count)?;
                 }
@@ -94,7 +105,8 @@ impl VertexGraph {
     ) -> Result<bool, GraphError> {
         for needs in order.iter().map(|at| &needs[*at]) {
             let mut left = needs.count;
-            let mut rest: RankSet = room::open(&self.nodes, needs, When::Now).map(|(rank, _)| rank).collect();
+            let mut rest: RankSet =
+                room::open(&self.nodes, needs, When::Now).map(|(rank, _)| rank).collect();
             let tiers = request.shapes[needs.shape].prefer.iter().map(Some).chain([None]);
             for tier in tiers {
                 let mut ranks = rest.clone();
@@ -125,21 +137,27 @@ impl VertexGraph {
             let of_limit = |limit: &usize| {
                 let (labels, most) = &request.max_per_node[*limit];
                 let counts = |slots: &&SlotsAt| {
-                    slots.rank == rank && labels.iter().any(|label| *label == request.shapes[slots.shape].label)
+                    slots.rank == rank
+                        && labels.iter().any(|label| *label == request.shapes[slots.shape].label)
                 };
-                most.saturating_sub(placement.slots.iter().filter(counts).map(|slots| slots.count).sum())
+                most.saturating_sub(
+                    placement.slots.iter().filter(counts).map(|slots| slots.count).sum(),
+                )
             };
             needs.limits.iter().map(of_limit).min().unwrap_or(u64::MAX)
         };
         let mut placed = 0;
         let mut ranks = ranks.clone();
         while placed < count {
-            // The library cannot be told how many slots a node may get: where there is a limit, one after the other.
+            // The library cannot be told how many slots a node may get: where there is a limit, one
+            // after the other.
             let mut room = 0_u64;
             let mut roomy = RankSet::new();
             for rank in ranks.iter() {
-                let free =
-                    self.nodes.get(&rank).map_or(0, |node| room::slots_in(node.free(When::Now), &needs.per_slot));
+                let free = self
+                    .nodes
+                    .get(&rank)
+                    .map_or(0, |node| room::slots_in(node.free(When::Now), &needs.per_slot));
                 let here = free.min(limit(rank, placement));
                 if here > 0 {
                     roomy.insert(rank);
@@ -156,7 +174,11 @@ impl VertexGraph {
             for (rank, count) in booked.slots {
                 let shape = needs.shape;
                 let is_same = |known: &&mut SlotsAt| (known.shape, known.rank) == (shape, rank);
-                let known = if needs.limits.is_empty() { None } else { placement.slots.iter_mut().find(is_same) };
+                let known = if needs.limits.is_empty() {
+                    None
+                } else {
+                    placement.slots.iter_mut().find(is_same)
+                };
                 match known {
                     Some(known) => known.count += count,
                     None => placement.slots.push(SlotsAt { shape, rank, count }),
@@ -173,7 +195,8 @@ impl VertexGraph {
         for (rank, count) in &booked.slots {
             let requests = Arc::clone(&requests);
             let booking = Some(booked.job);
-            let claim = Claim { job, label: needs.label.into(), count: *count, requests, end, booking };
+            let claim =
+                Claim { job, label: needs.label.into(), count: *count, requests, end, booking };
             if let Some(node) = self.nodes.get_mut(rank) {
                 node.change_claims(|claims| claims.push(claim));
             }
@@ -182,25 +205,41 @@ impl VertexGraph {
         *self.jobs.entry(job).or_default() += booked.slots.len();
     }
 
-    pub(in crate::fluxion) fn forecast(&mut self, request: &Request<'_>) -> Result<Forecast, GraphError> {
+    pub(in crate::fluxion) fn forecast(
+        &mut self,
+        request: &Request<'_>,
+    ) -> Result<Forecast, GraphError> {
         let needs = self.needs("forecast", request)?;
         Ok(room::forecast(&self.nodes, request, &needs, self.now))
     }
 
-    pub(in crate::fluxion) fn eligible(&mut self, request: &Request<'_>) -> Result<RankSet, GraphError> {
+    pub(in crate::fluxion) fn eligible(
+        &mut self,
+        request: &Request<'_>,
+    ) -> Result<RankSet, GraphError> {
         let needs = self.needs("eligible", request)?;
         Ok(room::eligible(&self.nodes, &needs))
     }
 
-    pub(in crate::fluxion) fn explain(&mut self, request: &Request<'_>) -> Result<Explanation, GraphError> {
+    pub(in crate::fluxion) fn explain(
+        &mut self,
+        request: &Request<'_>,
+    ) -> Result<Explanation, GraphError> {
         let needs = self.needs("explain", request)?;
         let shapes = needs.iter().map(|needs| room::report(&self.nodes, request, needs)).collect();
         Ok(Explanation { shapes })
     }
 
-    fn needs<'a>(&self, operation: &'static str, request: &Request<'a>) -> Result<Vec<Needs<'a>>, GraphError> {
+    fn needs<'a>(
+        &self,
+        operation: &'static str,
+        request: &Request<'a>,
+    ) -> Result<Vec<Needs<'a>>, GraphError> {
         if request.policy.is_some_and(|policy| policy != self.policy) {
-            let text = format!("policy: this Fluxion library has one for all requests, {}", self.policy.as_str());
+            let text = format!(
+                "policy: this Fluxion library has one for all requests, {}",
+                self.policy.as_str()
+            );
             return Err(GraphError { operation, errno: errno::ENOTSUP, text });
         }
         room::needs(operation, request)

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use super::kinds;
 use super::node::{Node, When};
-use crate::fluxion::{Forecast, GraphError, PoolSupply, Rank, RankSet, Request, ShapeReport, SlotShape, Supply};
+use crate::fluxion::{
+    Forecast, GraphError, PoolSupply, Rank, RankSet, Request, ShapeReport, SlotShape, Supply,
+};
 use fluxion_sys::errno;
 use fluxqueue_workload::{ResourceName, Resources};
 
@@ -29,7 +31,10 @@ pub(super) struct Needs<'a> {
 }
 
 /// Reads the shapes of a request; an error names what cannot be asked of a graph of whole vertices.
-pub(super) fn needs<'a>(operation: &'static str, request: &Request<'a>) -> Result<Vec<Needs<'a>>, GraphError> {
+pub(super) fn needs<'a>(
+    operation: &'static str,
+    request: &Request<'a>,
+) -> Result<Vec<Needs<'a>>, GraphError> {
     let invalid = |text: String| GraphError { operation, errno: errno::EINVAL, text };
     if request.shapes.is_empty() {
         return Err(invalid("a request without shapes".to_owned()));
@@ -43,9 +48,12 @@ pub(super) fn needs<'a>(operation: &'static str, request: &Request<'a>) -> Resul
         if wanted.count == 0 || wanted.requests.is_empty() {
             return Err(invalid(format!("slot {label:?}: nothing is wanted")));
         }
-        let per_slot = kinds::needed_for(wanted.requests).map_err(|name| invalid(format!("{name}: {NOT_A_VERTEX}")))?;
+        let per_slot = kinds::needed_for(wanted.requests)
+            .map_err(|name| invalid(format!("{name}: {NOT_A_VERTEX}")))?;
         let limits = request.max_per_node.iter().enumerate();
-        let limits = limits.filter(|(_, (labels, _))| labels.iter().any(|named| named == label)).map(|(at, _)| at);
+        let limits = limits
+            .filter(|(_, (labels, _))| labels.iter().any(|named| named == label))
+            .map(|(at, _)| at);
         let (count, ranks) = (wanted.count, wanted.ranks);
         all.push(Needs { shape, label, count, per_slot, ranks, limits: limits.collect() });
     }
@@ -65,7 +73,11 @@ impl Needs<'_> {
 }
 
 /// The nodes that a shape may use then.
-pub(super) fn open<'a>(nodes: &'a Nodes, needs: &'a Needs<'_>, when: When) -> impl Iterator<Item = (Rank, &'a Node)> {
+pub(super) fn open<'a>(
+    nodes: &'a Nodes,
+    needs: &'a Needs<'_>,
+    when: When,
+) -> impl Iterator<Item = (Rank, &'a Node)> {
     let all = nodes.iter().map(|(rank, node)| (*rank, node));
     all.filter(move |(rank, node)| node.is_open(when) && needs.admits(*rank))
 }
@@ -82,11 +94,14 @@ pub(super) fn parties(request: &Request<'_>) -> Vec<Vec<usize>> {
     parties
 }
 
-/// In what orders the shapes of a party are tried: the scarcest first, then the other way round. Exact for one shape; a
-/// packing of several that only another order or a mixture finds is not found.
+/// In what orders the shapes of a party are tried: the scarcest first, then the other way round.
+/// Exact for one shape; a packing of several that only another order or a mixture finds is not
+/// found.
 pub(super) fn orders(nodes: &Nodes, needs: &[Needs<'_>]) -> Vec<Vec<usize>> {
     let room = |needs: &Needs<'_>| -> u64 {
-        open(nodes, needs, When::Idle).map(|(_, node)| slots_in(node.free(When::Idle), &needs.per_slot)).sum()
+        open(nodes, needs, When::Idle)
+            .map(|(_, node)| slots_in(node.free(When::Idle), &needs.per_slot))
+            .sum()
     };
     let mut order: Vec<usize> = (0..needs.len()).collect();
     if order.len() < 2 {
@@ -97,9 +112,14 @@ pub(super) fn orders(nodes: &Nodes, needs: &[Needs<'_>]) -> Vec<Vec<usize>> {
     vec![order, reverse]
 }
 
-/// When a request could start: not before the last of its parties, and all of them together must fit, if not on their own
-/// nodes then on those of all.
-pub(super) fn forecast(nodes: &Nodes, request: &Request<'_>, needs: &[Needs<'_>], now: i64) -> Forecast {
+/// When a request could start: not before the last of its parties, and all of them together must
+/// fit, if not on their own nodes then on those of all.
+pub(super) fn forecast(
+    nodes: &Nodes,
+    request: &Request<'_>,
+    needs: &[Needs<'_>],
+    now: i64,
+) -> Forecast {
     let parties = parties(request);
     let mut worst = Forecast::Now;
     for party in &parties {
@@ -114,7 +134,8 @@ pub(super) fn forecast(nodes: &Nodes, request: &Request<'_>, needs: &[Needs<'_>]
                 all
             });
         }
-        let needs: Vec<Needs<'_>> = needs.iter().map(|needs| Needs { ranks: all.as_ref(), ..needs.clone() }).collect();
+        let needs: Vec<Needs<'_>> =
+            needs.iter().map(|needs| Needs { ranks: all.as_ref(), ..needs.clone() }).collect();
         worst = later(worst, forecast_of(nodes, request, &needs, now));
     }
     worst
@@ -148,14 +169,21 @@ fn forecast_of(nodes: &Nodes, request: &Request<'_>, needs: &[Needs<'_>], now: i
     let mut ends: Vec<i64> = needs.iter().flat_map(open).collect();
     ends.sort_unstable();
     ends.dedup();
-    // What is past its end may leave at any moment. Ends only make room, so the first that suffices can be searched for.
+    // What is past its end may leave at any moment. Ends only make room, so the first that suffices
+    // can be searched for.
     match ends.partition_point(|end| !fits(When::After(*end))) {
         first if first == ends.len() => Forecast::Eventually,
         first => Forecast::At(ends[first].max(now + 1)),
     }
 }
 
-fn fits(nodes: &Nodes, request: &Request<'_>, needs: &[Needs<'_>], order: &[usize], when: When) -> bool {
+fn fits(
+    nodes: &Nodes,
+    request: &Request<'_>,
+    needs: &[Needs<'_>],
+    order: &[usize],
+    when: When,
+) -> bool {
     let mut left: Vec<u64> = needs.iter().map(|needs| needs.count).collect();
     for (rank, node) in nodes.iter().filter(|(_, node)| node.is_open(when)) {
         let mut free = node.free(when).clone();
@@ -177,12 +205,14 @@ fn fits(nodes: &Nodes, request: &Request<'_>, needs: &[Needs<'_>], order: &[usiz
     false
 }
 
-/// The ranks on which at least one slot of some shape fits once everything that has an end has ended.
+/// The ranks on which at least one slot of some shape fits once everything that has an end has
+/// ended.
 pub(super) fn eligible(nodes: &Nodes, needs: &[Needs<'_>]) -> RankSet {
     let when = When::Eventually;
     let fits = |needs| {
         let open = open(nodes, needs, when);
-        open.filter(|(_, node)| slots_in(node.free(when), &needs.per_slot) > 0).map(|(rank, _)| rank)
+        open.filter(|(_, node)| slots_in(node.free(when), &needs.per_slot) > 0)
+            .map(|(rank, _)| rank)
     };
     needs.iter().flat_map(fits).collect()
 }
@@ -198,7 +228,8 @@ pub(super) fn report(nodes: &Nodes, request: &Request<'_>, needs: &Needs<'_>) ->
 }
 
 fn supply(nodes: &Nodes, request: &Request<'_>, needs: &Needs<'_>, when: When) -> Supply {
-    let allowed = needs.limits.iter().map(|limit| request.max_per_node[*limit].1).min().unwrap_or(u64::MAX);
+    let allowed =
+        needs.limits.iter().map(|limit| request.max_per_node[*limit].1).min().unwrap_or(u64::MAX);
     let pool = |(name, needed): (&ResourceName, u64)| PoolSupply {
         resource: name.to_string(),
         per_slot: kinds::units(name, needed),
@@ -206,8 +237,13 @@ fn supply(nodes: &Nodes, request: &Request<'_>, needs: &Needs<'_>, when: When) -
         free: 0,
         largest: 0,
     };
-    let mut supply =
-        Supply { nodes: 0, apart: 0, room: 0, pools: needs.per_slot.iter().map(pool).collect(), levels: Vec::new() };
+    let mut supply = Supply {
+        nodes: 0,
+        apart: 0,
+        room: 0,
+        pools: needs.per_slot.iter().map(pool).collect(),
+        levels: Vec::new(),
+    };
     for (rank, node) in open(nodes, needs, when) {
         let free = node.free(when);
         supply.nodes += 1;

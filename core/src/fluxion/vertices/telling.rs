@@ -28,7 +28,8 @@ impl VertexGraph {
         Ok(())
     }
 
-    /// Brings the library's graph up to date. An error says what it would not take; the nodes are broken then.
+    /// Brings the library's graph up to date. An error says what it would not take; the nodes are
+    /// broken then.
     pub(super) fn settle(&mut self) -> Result<(), GraphError> {
         if self.renew_from.is_some_and(|from| from <= self.now) {
             self.renew_from = None;
@@ -80,15 +81,19 @@ impl VertexGraph {
         self.renew();
         if let Some(node) = self.nodes.get_mut(&rank) {
             node.broken = true;
-            first.get_or_insert(GraphError { text: format!("node {}: {}", node.name, error.text), ..error });
+            first.get_or_insert(GraphError {
+                text: format!("node {}: {}", node.name, error.text),
+                ..error
+            });
         }
     }
 
     /// Takes a node out of the library's graph. What was booked there becomes charges.
     pub(super) fn withdraw(&mut self, rank: Rank) -> Result<(), GraphError> {
         let Some(node) = self.nodes.get_mut(&rank) else { return Ok(()) };
-        let bookings: Vec<u64> =
-            node.change_claims(|claims| claims.iter_mut().filter_map(|claim| claim.booking.take()).collect());
+        let bookings: Vec<u64> = node.change_claims(|claims| {
+            claims.iter_mut().filter_map(|claim| claim.booking.take()).collect()
+        });
         let charged = node.charged.take();
         let path = node.known.take().map(|_| json::node_path(&node.name));
         for booking in bookings {
@@ -129,14 +134,19 @@ impl VertexGraph {
         count: u64,
         ranks: &RankSet,
     ) -> Result<Booked, GraphError> {
-        let vertices: Resources =
-            per_slot.iter().map(|(name, needed)| (Arc::from(kinds::vertex_type(name)), needed)).collect();
+        let vertices: Resources = per_slot
+            .iter()
+            .map(|(name, needed)| (Arc::from(kinds::vertex_type(name)), needed))
+            .collect();
         let shapes = [SlotShape { ranks: Some(ranks), ..SlotShape::of("0", count, &vertices) }];
         let request = Request::of(&shapes);
-        let matched = self.context.matched(operation, match_op::ALLOCATE, |out| json::jobspec(out, &request));
+        let matched =
+            self.context.matched(operation, match_op::ALLOCATE, |out| json::jobspec(out, &request));
         let matched = matched.map_err(|error| match error.errno {
             errno::EBUSY | errno::ENODEV => {
-                let text = format!("the library has no place for {count} slots on ranks {ranks}, which have room");
+                let text = format!(
+                    "the library has no place for {count} slots on ranks {ranks}, which have room"
+                );
                 GraphError { operation, errno: errno::EPROTO, text }
             }
             _ => error,
@@ -156,6 +166,7 @@ impl VertexGraph {
 
 /// A node as it is told: its name, and the types and numbers of its vertices.
 fn described(node: &Node) -> (&str, Vec<(String, u64)>) {
-    let vertices = node.vertices().iter().map(|(name, count)| (kinds::vertex_type(name).into_owned(), count));
+    let vertices =
+        node.vertices().iter().map(|(name, count)| (kinds::vertex_type(name).into_owned(), count));
     (&node.name, vertices.collect())
 }

@@ -1,5 +1,5 @@
-//! The graph on a library that has nothing but what upstream offers: the built-in one, with its extensions hidden; or the one
-//! that the environment variable `FLUXION_LIBRARY` names.
+//! The graph on a library that has nothing but what upstream offers: the built-in one, with its
+//! extensions hidden; or the one that the environment variable `FLUXION_LIBRARY` names.
 
 #![allow(unsafe_code, reason = "a function as a library has it")]
 
@@ -8,7 +8,9 @@ use std::ffi::{c_char, c_int};
 use fluxion_sys::{FunctionTable, errno, match_op_t, reapi_cli_ctx_t};
 use proptest::prelude::*;
 
-use crate::fluxion::{End, Fit, Forecast, Graph, Policy, Rank, RankSet, Request, SlotShape, SlotsAt};
+use crate::fluxion::{
+    End, Fit, Forecast, Graph, Policy, Rank, RankSet, Request, SlotShape, SlotsAt,
+};
 use fluxqueue_workload::{Lifetime, Resources};
 
 const GIB: u64 = 1 << 30;
@@ -22,7 +24,9 @@ fn plain() -> FunctionTable {
 }
 
 fn amounts(cpu: u64, gib: u64, gpus: u64) -> Resources {
-    [("cpu", cpu), ("memory", gib * GIB), ("nvidia.com/gpu", gpus), ("pods", 1)].into_iter().collect()
+    [("cpu", cpu), ("memory", gib * GIB), ("nvidia.com/gpu", gpus), ("pods", 1)]
+        .into_iter()
+        .collect()
 }
 
 fn node(cpu: u64, gib: u64, gpus: u64) -> Resources {
@@ -79,14 +83,25 @@ fn requests_keep_to_their_ranks_tiers_and_limits() {
     let mut graph = graph();
     let pod = amounts(1000, 1, 0);
     let (allowed, liked): (RankSet, _) = ("1-2".parse().unwrap(), ["2".parse().unwrap()]);
-    let shapes = [SlotShape { ranks: Some(&allowed), prefer: &liked, ..SlotShape::of("a", 5, &pod) }];
-    assert_eq!(graph.allocate(1, &Request::of(&shapes)).unwrap().placed().unwrap().slots, [at(2, 4), at(1, 1)]);
+    let shapes =
+        [SlotShape { ranks: Some(&allowed), prefer: &liked, ..SlotShape::of("a", 5, &pod) }];
+    assert_eq!(
+        graph.allocate(1, &Request::of(&shapes)).unwrap().placed().unwrap().slots,
+        [at(2, 4), at(1, 1)]
+    );
 
     let one_each = [(vec!["a".to_owned(), "b".to_owned()], 1)];
     let shapes = [SlotShape::of("a", 1, &pod), SlotShape::of("b", 1, &pod)];
     let apart = Request { max_per_node: &one_each, ..Request::of(&shapes) };
-    let mut ranks: Vec<Rank> =
-        graph.allocate(2, &apart).unwrap().placed().unwrap().slots.iter().map(|slot| slot.rank).collect();
+    let mut ranks: Vec<Rank> = graph
+        .allocate(2, &apart)
+        .unwrap()
+        .placed()
+        .unwrap()
+        .slots
+        .iter()
+        .map(|slot| slot.rank)
+        .collect();
     ranks.sort_unstable();
     assert_eq!(ranks, [0, 1], "node 2 is full");
     let three = [SlotShape { count: 3, ..shapes[0] }];
@@ -117,12 +132,18 @@ fn shapes_are_placed_together() {
 fn a_slot_is_given_back_alone() {
     let mut graph = graph();
     slots(8, &amounts(1000, 1, 0), |request| {
-        assert_eq!(graph.allocate(1, request).unwrap().placed().unwrap().slots, [at(0, 4), at(1, 4)]);
+        assert_eq!(
+            graph.allocate(1, request).unwrap().placed().unwrap().slots,
+            [at(0, 4), at(1, 4)]
+        );
     });
     graph.release(1, 0, "a", 1).unwrap();
     assert_eq!((graph.usage(0).unwrap().of("cpu").1, free_cores(&mut graph)), (3000, 5));
     slots(5, &amounts(1000, 1, 0), |request| {
-        assert_eq!(graph.allocate(2, request).unwrap().placed().unwrap().slots, [at(0, 1), at(2, 4)]);
+        assert_eq!(
+            graph.allocate(2, request).unwrap().placed().unwrap().slots,
+            [at(0, 1), at(2, 4)]
+        );
     });
     assert!(graph.release(1, 0, "a", 4).unwrap_err().is_not_found());
     assert!(graph.release(1, 0, "b", 1).unwrap_err().is_not_found());
@@ -130,7 +151,10 @@ fn a_slot_is_given_back_alone() {
     graph.release(1, 1, "a", 4).unwrap();
     assert!(graph.release(1, 1, "a", 1).unwrap_err().is_not_found());
     slots(7, &amounts(1000, 1, 0), |request| {
-        assert_eq!(graph.allocate(1, request).unwrap().placed().unwrap().slots, [at(0, 3), at(1, 4)]);
+        assert_eq!(
+            graph.allocate(1, request).unwrap().placed().unwrap().slots,
+            [at(0, 3), at(1, 4)]
+        );
     });
 }
 
@@ -162,12 +186,21 @@ fn forecasts_tell_known_ends_from_unknown_ones() {
     graph.set_time(1000).unwrap();
     let pod = amounts(4000, 0, 0);
     let one = [SlotShape::of("a", 1, &pod)];
-    for (job, end) in [(1, Lifetime::Seconds(50)), (2, Lifetime::Eventually), (3, Lifetime::Endless)] {
-        graph.allocate(job, &Request::of(&[SlotShape { end, ..one[0] }])).unwrap().placed().unwrap();
-    }
-    for (count, forecast) in
-        [(1, Forecast::At(1050)), (2, Forecast::Eventually), (3, Forecast::Blocked), (4, Forecast::Never)]
+    for (job, end) in
+        [(1, Lifetime::Seconds(50)), (2, Lifetime::Eventually), (3, Lifetime::Endless)]
     {
+        graph
+            .allocate(job, &Request::of(&[SlotShape { end, ..one[0] }]))
+            .unwrap()
+            .placed()
+            .unwrap();
+    }
+    for (count, forecast) in [
+        (1, Forecast::At(1050)),
+        (2, Forecast::Eventually),
+        (3, Forecast::Blocked),
+        (4, Forecast::Never),
+    ] {
         slots(count, &pod, |request| assert_eq!(graph.forecast(request).unwrap(), forecast));
     }
     graph.set_time(1060).unwrap();
@@ -196,7 +229,10 @@ fn nodes_come_go_and_change_under_their_jobs() {
     graph.resize(0, "cpu", 6900).unwrap();
     assert_eq!(free_cores(&mut graph), 6);
     slots(3, &amounts(2000, 1, 0), |request| {
-        assert_eq!(graph.allocate(2, request).unwrap().placed().unwrap().slots, [at(0, 1), at(1, 2)]);
+        assert_eq!(
+            graph.allocate(2, request).unwrap().placed().unwrap().slots,
+            [at(0, 1), at(1, 2)]
+        );
     });
     graph.resize(0, "cpu", 3000).unwrap();
     assert_eq!(free_cores(&mut graph), 0);
@@ -222,7 +258,8 @@ fn refusals_are_explained_in_amounts() {
         let cpu = shape.now.pools.iter().find(|pool| pool.resource == "cpu").unwrap();
         assert_eq!((cpu.per_slot, cpu.short.len(), cpu.free, cpu.largest), (1000, 1, 8000, 4000));
     });
-    let odd: Resources = [("cpu", 1000), ("ephemeral-storage", 5), ("pods", 1)].into_iter().collect();
+    let odd: Resources =
+        [("cpu", 1000), ("ephemeral-storage", 5), ("pods", 1)].into_iter().collect();
     assert_eq!(graph.refuses(&odd), Some("ephemeral-storage"));
     let error = slots(1, &odd, |request| graph.allocate(1, request).unwrap_err());
     assert!(error.text.contains("ephemeral-storage: the Fluxion library in use"), "{error}");
@@ -234,8 +271,12 @@ fn refusals_are_explained_in_amounts() {
 
 #[test]
 fn older_libraries_are_refused_by_the_name_of_what_they_lack() {
-    let error = Graph::new(FunctionTable { add_subgraph: None, ..plain() }, Policy::First).unwrap_err();
-    assert!(error.errno == errno::ENOSYS && error.text.contains("reapi_cli_add_subgraph"), "{error}");
+    let error =
+        Graph::new(FunctionTable { add_subgraph: None, ..plain() }, Policy::First).unwrap_err();
+    assert!(
+        error.errno == errno::ENOSYS && error.text.contains("reapi_cli_add_subgraph"),
+        "{error}"
+    );
     let error = Graph::new(plain(), Policy::Spread).unwrap_err();
     assert!(error.errno == errno::ENOTSUP && error.text.contains("policy spread"), "{error}");
 }
@@ -260,7 +301,10 @@ fn a_library_that_finds_no_place_where_there_is_room_is_an_error_and_not_a_full_
     let mut graph = graph_in(FunctionTable { match_op: Some(finds_nothing), ..plain() });
     slots(2, &amounts(1000, 1, 0), |request| {
         let error = graph.allocate(1, request).unwrap_err();
-        assert!(error.errno == errno::EPROTO && error.text.contains("2 slots on ranks 0-2"), "{error}");
+        assert!(
+            error.errno == errno::EPROTO && error.text.contains("2 slots on ranks 0-2"),
+            "{error}"
+        );
         assert_eq!(graph.forecast(request).unwrap(), Forecast::Now);
     });
     // A node that cannot be charged gets nothing more, and the others do not suffer.
@@ -302,8 +346,11 @@ enum Op {
 const NODES: Rank = 5;
 
 fn ops() -> impl Strategy<Value = Vec<Op>> {
-    let lifetime =
-        prop_oneof![Just(Lifetime::Endless), Just(Lifetime::Eventually), (1..60_u64).prop_map(Lifetime::Seconds)];
+    let lifetime = prop_oneof![
+        Just(Lifetime::Endless),
+        Just(Lifetime::Eventually),
+        (1..60_u64).prop_map(Lifetime::Seconds)
+    ];
     let end = prop_oneof![Just(End::Never), Just(End::Eventually), (1..100_i64).prop_map(End::At)];
     let op = prop_oneof![
         6 => (1..6_u64, 0..3_u64, 0..4_u64, 0..2_u64, 1..32_u32, lifetime)
@@ -360,14 +407,16 @@ impl Twins {
     }
 
     fn apply(&mut self, op: Op) {
-        if matches!(op, Op::Charge { rank, .. } | Op::Resize { rank, .. } if self.gone.contains(&rank)) {
+        if matches!(op, Op::Charge { rank, .. } | Op::Resize { rank, .. } if self.gone.contains(&rank))
+        {
             return;
         }
         match op {
             Op::Allocate { count, cores, gib, gpus, ranks, end } => {
                 let pod = amounts(1000 * cores, gib, gpus);
                 let ranks: RankSet = (0..NODES).filter(|rank| ranks >> rank & 1 == 1).collect();
-                let shapes = [SlotShape { ranks: Some(&ranks), end, ..SlotShape::of("a", count, &pod) }];
+                let shapes =
+                    [SlotShape { ranks: Some(&ranks), end, ..SlotShape::of("a", count, &pod) }];
                 self.allocate(&Request::of(&shapes));
             }
             Op::Charge { rank, cores, end } => {
@@ -383,7 +432,9 @@ impl Twins {
                 self.pools.release(second, rank, "a", 1).unwrap();
             }
             Op::Release(_) => {}
-            Op::Resize { rank, cores } => self.both(|graph| graph.resize(rank, "cpu", 1000 * cores).unwrap()),
+            Op::Resize { rank, cores } => {
+                self.both(|graph| graph.resize(rank, "cpu", 1000 * cores).unwrap())
+            }
             Op::Swap(rank) => match self.gone.iter().position(|gone| *gone == rank) {
                 Some(at) => {
                     self.gone.swap_remove(at);
@@ -435,7 +486,11 @@ impl Twins {
             assert!(there.is_subset(shape.ranks.unwrap()));
             let shapes = [SlotShape { count: slots.count, ranks: Some(&there), ..shape }];
             let request = Request::of(&shapes);
-            self.pools.allocate(self.next, &request).unwrap().placed().expect("the library puts slots where they fit");
+            self.pools
+                .allocate(self.next, &request)
+                .unwrap()
+                .placed()
+                .expect("the library puts slots where they fit");
             (0..slots.count).for_each(|_| self.held.push((job, self.next, slots.rank)));
         }
     }
@@ -447,12 +502,17 @@ impl Twins {
         }
         for rank in (0..NODES).filter(|rank| !self.gone.contains(rank)) {
             let usage = self.vertices.usage(rank).unwrap();
-            let all: Resources = usage.pools.iter().map(|pool| (pool.resource.as_str(), pool.size)).collect();
+            let all: Resources =
+                usage.pools.iter().map(|pool| (pool.resource.as_str(), pool.size)).collect();
             assert!(usage.pools.iter().all(|pool| pool.used == 0));
             let there: RankSet = [rank].into_iter().collect();
             let shapes = [SlotShape { ranks: Some(&there), ..SlotShape::of("a", 1, &all) }];
             let request = Request::of(&shapes);
-            self.vertices.allocate(1_000_000 + u64::from(rank), &request).unwrap().placed().expect("all of it is free");
+            self.vertices
+                .allocate(1_000_000 + u64::from(rank), &request)
+                .unwrap()
+                .placed()
+                .expect("all of it is free");
         }
     }
 }

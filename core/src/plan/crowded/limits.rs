@@ -37,7 +37,8 @@ struct Limit {
     counts: BTreeMap<u32, u32>,
     /// How many are still to come.
     left: u32,
-    /// The parts that count for a skew, where those who count them are to be in one part of other levels as well.
+    /// The parts that count for a skew, where those who count them are to be in one part of other
+    /// levels as well.
     counted: Vec<Counted>,
 }
 
@@ -48,37 +49,54 @@ struct Counted {
 }
 
 impl Limits {
-    pub(super) fn of(request: &Request, pieces: &[Piece<'_>], cluster: &mut Cluster, ledger: &Ledger) -> Self {
+    pub(super) fn of(
+        request: &Request,
+        pieces: &[Piece<'_>],
+        cluster: &mut Cluster,
+        ledger: &Ledger,
+    ) -> Self {
         let mut limits = Limits::default();
         if request.groups.iter().all(|group| group.levels.is_none()) {
             return limits;
         }
-        // Of many slices each has a rule of its own, and rules are looked for among those of the same slice.
+        // Of many slices each has a rule of its own, and rules are looked for among those of the
+        // same slice.
         let mut known: BTreeMap<Option<u32>, Vec<usize>> = BTreeMap::new();
         for piece in pieces {
             let group = &request.groups[piece.group];
             let wants = group.levels.iter().flat_map(|wants| wants.iter());
             let shape = &group.wants[piece.want].shape;
-            let of_piece = wants.map(|want| limits.add_rule(want, shape, piece, &mut known)).collect();
+            let of_piece =
+                wants.map(|want| limits.add_rule(want, shape, piece, &mut known)).collect();
             limits.of.push(of_piece);
         }
         for (at, group) in request.groups.iter().enumerate() {
             let Some(counted) = group.counted(cluster) else { continue };
-            let mut parts: Vec<Parts> = counted.iter().map(|rank| limits.parts(rank, cluster, ledger)).collect();
+            let mut parts: Vec<Parts> =
+                counted.iter().map(|rank| limits.parts(rank, cluster, ledger)).collect();
             let of_group = pieces.iter().zip(&limits.of).filter(|(piece, _)| piece.group == at);
-            let own: BTreeSet<usize> = of_group.flat_map(|(_, rules)| rules.iter().copied()).collect();
-            let levels: BTreeSet<usize> = own.iter().map(|rule| limits.rules[*rule].level).collect();
+            let own: BTreeSet<usize> =
+                of_group.flat_map(|(_, rules)| rules.iter().copied()).collect();
+            let levels: BTreeSet<usize> =
+                own.iter().map(|rule| limits.rules[*rule].level).collect();
             // Of levels that no rule of the group's names the parts do not matter.
             for parts in &mut parts {
-                (0..parts.len()).filter(|level| !levels.contains(level)).for_each(|level| parts[level] = None);
+                (0..parts.len())
+                    .filter(|level| !levels.contains(level))
+                    .for_each(|level| parts[level] = None);
             }
             parts.sort_unstable();
             parts.dedup();
             parts.retain(|parts| levels.iter().all(|level| parts[*level].is_some()));
             // In which parts slices are does not say which parts count.
-            let under: Vec<usize> = own.iter().copied().filter(|rule| limits.rules[*rule].slice.is_none()).collect();
-            for rule in own.into_iter().filter(|rule| limits.skew(*rule).is_some()).collect::<Vec<_>>() {
-                limits.rules[rule].counted.push(Counted { under: under.clone(), parts: parts.clone() });
+            let under: Vec<usize> =
+                own.iter().copied().filter(|rule| limits.rules[*rule].slice.is_none()).collect();
+            for rule in
+                own.into_iter().filter(|rule| limits.skew(*rule).is_some()).collect::<Vec<_>>()
+            {
+                limits.rules[rule]
+                    .counted
+                    .push(Counted { under: under.clone(), parts: parts.clone() });
             }
         }
         limits
@@ -96,14 +114,23 @@ impl Limits {
         let shape = is_by_shape.then(|| Arc::clone(shape));
         let slice = piece.slice.filter(|_| matches!(want.of, RuleScope::Slice(_)));
         let known = known.entry(slice).or_default();
-        let is_same = |at: &&usize| self.rules[**at].want == *want && self.rules[**at].shape == shape;
+        let is_same =
+            |at: &&usize| self.rules[**at].want == *want && self.rules[**at].shape == shape;
         let at = known.iter().find(is_same).copied().unwrap_or_else(|| {
             let level = self.level(&want.level).unwrap_or_else(|| {
                 self.levels.push(Arc::clone(&want.level));
                 self.levels.len() - 1
             });
             let (want, counts) = (want.clone(), BTreeMap::new());
-            self.rules.push(Limit { want, level, shape, slice, counts, left: 0, counted: Vec::new() });
+            self.rules.push(Limit {
+                want,
+                level,
+                shape,
+                slice,
+                counts,
+                left: 0,
+                counted: Vec::new(),
+            });
             known.push(self.rules.len() - 1);
             self.rules.len() - 1
         });
@@ -116,7 +143,8 @@ impl Limits {
         self.levels.iter().position(|level| level == name)
     }
 
-    /// Of pods that are to be in one part of a level by roles, and of which there are several: the rule of a piece, and its level.
+    /// Of pods that are to be in one part of a level by roles, and of which there are several: the
+    /// rule of a piece, and its level.
     pub(super) fn own_part(&self, piece: usize) -> Option<(usize, usize)> {
         let is_for_one = |rule: &usize| {
             let want = &self.rules[*rule].want;
@@ -126,7 +154,8 @@ impl Limits {
             return None;
         }
         let pieces = |rule: &usize| self.of.iter().filter(|of| of.contains(rule)).count();
-        let narrowest = self.of.get(piece)?.iter().copied().filter(is_for_one).min_by_key(pieces)?;
+        let narrowest =
+            self.of.get(piece)?.iter().copied().filter(is_for_one).min_by_key(pieces)?;
         Some((narrowest, self.rules[narrowest].level))
     }
 
@@ -141,7 +170,8 @@ impl Limits {
         self.levels.iter().map(&mut part).collect()
     }
 
-    /// A pod of the piece comes to a node of these parts. Whether the rules can be kept then; it counts in any case.
+    /// A pod of the piece comes to a node of these parts. Whether the rules can be kept then; it
+    /// counts in any case.
     pub(super) fn put(&mut self, piece: usize, parts: &Parts) -> bool {
         let Some(of) = self.of.get(piece) else { return true };
         for rule in of {
@@ -151,7 +181,9 @@ impl Limits {
                 *limit.counts.entry(part).or_default() += 1;
             }
         }
-        of.iter().all(|rule| parts[self.rules[*rule].level].is_some_and(|part| self.is_kept(*rule, part)))
+        of.iter().all(|rule| {
+            parts[self.rules[*rule].level].is_some_and(|part| self.is_kept(*rule, part))
+        })
     }
 
     /// Takes back what [`Limits::put`] has counted.
@@ -174,8 +206,11 @@ impl Limits {
     /// How many pods are with one that comes there, over all rules that want them even.
     pub(super) fn crowding(&self, piece: usize, parts: &Parts) -> i64 {
         let Some(of) = self.of.get(piece) else { return 0 };
-        let even = of.iter().filter(|rule| self.skew(**rule).is_some()).map(|rule| &self.rules[*rule]);
-        even.filter_map(|rule| rule.counts.get(&parts[rule.level]?)).map(|count| i64::from(*count)).sum()
+        let even =
+            of.iter().filter(|rule| self.skew(**rule).is_some()).map(|rule| &self.rules[*rule]);
+        even.filter_map(|rule| rule.counts.get(&parts[rule.level]?))
+            .map(|count| i64::from(*count))
+            .sum()
     }
 
     /// Some rule wants pods to be even.
@@ -188,14 +223,17 @@ impl Limits {
         spread.max_skew
     }
 
-    /// Whether a rule is kept, or can be by those who are still to come, after a pod came to this part.
+    /// Whether a rule is kept, or can be by those who are still to come, after a pod came to this
+    /// part.
     fn is_kept(&self, rule: usize, part: u32) -> bool {
         let limit = &self.rules[rule];
         match &limit.want.within {
             Within::One => limit.counts.len() == 1,
             Within::Part(name) => self.is_named(&limit.want, name, part),
             Within::Spread(spread) => {
-                let fits = spread.max_per_part.is_none_or(|most| limit.counts.get(&part).is_none_or(|n| *n <= most));
+                let fits = spread
+                    .max_per_part
+                    .is_none_or(|most| limit.counts.get(&part).is_none_or(|n| *n <= most));
                 fits && self.can_be_even(rule)
             }
             // What is full is not open.
@@ -215,7 +253,9 @@ impl Limits {
         let (mut seen, mut missing) = (BTreeSet::new(), 0);
         for Counted { under, parts } in &limit.counted {
             for parts in parts {
-                let Some(part) = parts[limit.level].filter(|_| self.is_open(under, parts)) else { continue };
+                let Some(part) = parts[limit.level].filter(|_| self.is_open(under, parts)) else {
+                    continue;
+                };
                 if seen.insert(part) {
                     missing += floor.saturating_sub(limit.counts.get(&part).copied().unwrap_or(0));
                 }
@@ -224,12 +264,15 @@ impl Limits {
         missing <= limit.left
     }
 
-    /// Of those who are to be in one part of a level, the parts count that are within it. Before it is chosen, none does.
+    /// Of those who are to be in one part of a level, the parts count that are within it. Before it
+    /// is chosen, none does.
     fn is_open(&self, under: &[usize], parts: &Parts) -> bool {
-        under.iter().map(|rule| &self.rules[*rule]).all(|rule| match (&rule.want.within, parts[rule.level]) {
-            (Within::One, Some(part)) => rule.counts.contains_key(&part),
-            (Within::Part(name), Some(part)) => self.is_named(&rule.want, name, part),
-            _ => true,
+        under.iter().map(|rule| &self.rules[*rule]).all(|rule| {
+            match (&rule.want.within, parts[rule.level]) {
+                (Within::One, Some(part)) => rule.counts.contains_key(&part),
+                (Within::Part(name), Some(part)) => self.is_named(&rule.want, name, part),
+                _ => true,
+            }
         })
     }
 

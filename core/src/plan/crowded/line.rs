@@ -1,8 +1,11 @@
-//! The cells in the order in which pods of one want are put there: those with the fewest pods that count first.
+//! The cells in the order in which pods of one want are put there: those with the fewest pods that
+//! count first.
 //!
-//! A pod that comes to a host makes its whole rack more crowded. So that it need not be looked at all hosts of the rack then, cells are
-//! in families ([`Cells::family`]): a family has its cells in the order of what each has of its own, and a queue has the families in
-//! the order of their first cells. What either says is looked at anew when it is its turn, since cells only become more crowded.
+//! A pod that comes to a host makes its whole rack more crowded. So that it need not be looked at
+//! all hosts of the rack then, cells are in families ([`Cells::family`]): a family has its cells in
+//! the order of what each has of its own, and a queue has the families in the order of their first
+//! cells. What either says is looked at anew when it is its turn, since cells only become more
+//! crowded.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -19,12 +22,13 @@ pub(super) struct Line<'a> {
     group: usize,
     piece: usize,
     nodes: &'a RankSet,
-    /// What counts pods for all of these. No other class is asked for meanwhile, so that none is forgotten.
+    /// What counts pods for all of these. No other class is asked for meanwhile, so that none is
+    /// forgotten.
     crowd: Option<CrowdId>,
     /// Per family, its cells by what they have of their own.
     families: Vec<Family>,
-    /// First cells of families, with their costs, one entry at least for each family that has cells: what it does not wait with any more
-    /// is passed over.
+    /// First cells of families, with their costs, one entry at least for each family that has
+    /// cells: what it does not wait with any more is passed over.
     waiting: BinaryHeap<Reverse<(i64, usize)>>,
     /// Cells that did not take a pod: they may when others have got more.
     put_off: Vec<usize>,
@@ -80,7 +84,9 @@ impl<'a> Line<'a> {
 
     /// The family waits for the turn of its first cell.
     fn queue_family(&mut self, cluster: &Cluster, family: usize) {
-        let Some(Reverse((own, cell))) = self.families[family].cells.peek().copied() else { return };
+        let Some(Reverse((own, cell))) = self.families[family].cells.peek().copied() else {
+            return;
+        };
         let turn = (self.common_cost(cluster, cell) + own, cell);
         if self.families[family].waits_with.is_none_or(|known| turn < known) {
             self.families[family].waits_with = Some(turn);
@@ -113,8 +119,11 @@ impl<'a> Line<'a> {
                 self.families[family].cells.pop();
                 self.families[family].cells.push(Reverse((now, cell)));
             }
-            let first = self.families[family].cells.peek().map(|Reverse((own, cell))| (*own, *cell));
-            if first.is_some_and(|(own, cell)| (self.common_cost(cluster, cell) + own, cell) == turn) {
+            let first =
+                self.families[family].cells.peek().map(|Reverse((own, cell))| (*own, *cell));
+            if first
+                .is_some_and(|(own, cell)| (self.common_cost(cluster, cell) + own, cell) == turn)
+            {
                 self.families[family].cells.pop();
                 self.queue_family(cluster, family);
                 return Some(turn.1);
@@ -136,7 +145,8 @@ impl<'a> Line<'a> {
                 continue;
             };
             let of_cell = &self.cells.nodes[cell][self.full[cell]..];
-            let has_room = |rank: &Rank| self.nodes.contains(*rank) && cluster.has_room(*rank, &pod.shape);
+            let has_room =
+                |rank: &Rank| self.nodes.contains(*rank) && cluster.has_room(*rank, &pod.shape);
             let Some(at) = of_cell.iter().position(has_room) else { continue };
             let rank = of_cell[at];
             self.full[cell] += at;

@@ -1,9 +1,9 @@
-//! A trial: the pods of a request are put on nodes one after the other, each where the rule lets it with those before it, and are taken
-//! away again.
+//! A trial: the pods of a request are put on nodes one after the other, each where the rule lets it
+//! with those before it, and are taken away again.
 //!
-//! A slice comes as a whole to the first part of its level that takes it: the least crowded, and of these the tightest. Where pods
-//! that are still to come have to be there before the rest of it may, since they are to be even, a part that takes some of it is its
-//! part as well.
+//! A slice comes as a whole to the first part of its level that takes it: the least crowded, and of
+//! these the tightest. Where pods that are still to come have to be there before the rest of it
+//! may, since they are to be even, a part that takes some of it is its part as well.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -26,7 +26,8 @@ enum Parts {
     Roomiest,
 }
 
-/// Pods that are to be in one part of a level, if there are others that are to be in one by themselves.
+/// Pods that are to be in one part of a level, if there are others that are to be in one by
+/// themselves.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum Whole {
     Slice(u32),
@@ -62,9 +63,11 @@ struct Trial<'a> {
     counts: Vec<usize>,
     put: Vec<Put>,
     slots: Slots,
-    /// Per level the cells of each part, and of each kind of cells there one: those that differ by the narrowest label alone are alike.
+    /// Per level the cells of each part, and of each kind of cells there one: those that differ by
+    /// the narrowest label alone are alike.
     parts: HashMap<usize, BTreeMap<u32, OfPart>>,
-    /// Per piece that asks for the same as others, and part of its level: how many pods it would take by room, were it as empty as it was.
+    /// Per piece that asks for the same as others, and part of its level: how many pods it would
+    /// take by room, were it as empty as it was.
     rooms: HashMap<(usize, usize, u32), u64>,
     /// Parts that have not taken all of such a piece, where more pods only make that worse.
     too_full: BTreeSet<(usize, usize, usize, u32)>,
@@ -125,7 +128,8 @@ impl<'a> Trial<'a> {
         trial
     }
 
-    /// Puts all pods on nodes, and takes them away. Where they were; `None` if one has found no node.
+    /// Puts all pods on nodes, and takes them away. Where they were; `None` if one has found no
+    /// node.
     fn run(&mut self, order: Parts) -> Option<Found> {
         let mut units = self.units();
         while !self.is_complete(0..self.pieces.len()) {
@@ -181,17 +185,24 @@ impl<'a> Trial<'a> {
     /// With whom a piece is to be in one part of a level, and of which.
     fn whole_of(&self, at: usize) -> Option<(Whole, usize)> {
         let piece = &self.pieces[at];
-        let mut wants = self.request.groups[piece.group].levels.iter().flat_map(|wants| wants.iter());
-        let is_slice = |want: &&LevelWant| matches!(want.of, RuleScope::Slice(_)) && want.within == Within::One;
+        let mut wants =
+            self.request.groups[piece.group].levels.iter().flat_map(|wants| wants.iter());
+        let is_slice = |want: &&LevelWant| {
+            matches!(want.of, RuleScope::Slice(_)) && want.within == Within::One
+        };
         match (piece.slice, wants.find(is_slice)) {
-            (Some(slice), Some(want)) => Some((Whole::Slice(slice), self.limits.level(&want.level)?)),
+            (Some(slice), Some(want)) => {
+                Some((Whole::Slice(slice), self.limits.level(&want.level)?))
+            }
             _ => self.limits.own_part(at).map(|(rule, level)| (Whole::Role(rule), level)),
         }
     }
 
     fn find_parts(&mut self) {
-        let levels: BTreeSet<usize> =
-            (0..self.pieces.len()).filter_map(|at| self.whole_of(at)).map(|(_, level)| level).collect();
+        let levels: BTreeSet<usize> = (0..self.pieces.len())
+            .filter_map(|at| self.whole_of(at))
+            .map(|(_, level)| level)
+            .collect();
         for level in levels {
             let mut parts: BTreeMap<u32, OfPart> = BTreeMap::new();
             let mut known: BTreeSet<(u32, usize)> = BTreeSet::new();
@@ -223,7 +234,14 @@ impl<'a> Trial<'a> {
         let among = part.map(|(level, part)| &*self.parts[&level][&part].cells);
         let sample = &self.request.groups[group].sample;
         let nodes = &self.nodes[group];
-        let mut line = Line::new(self.cells, (group, piece), nodes, self.limits, self.cluster, (sample, among));
+        let mut line = Line::new(
+            self.cells,
+            (group, piece),
+            nodes,
+            self.limits,
+            self.cluster,
+            (sample, among),
+        );
         let mut come: Vec<usize> = Vec::new();
         while let Some(pod) = pods.get(self.counts[piece]) {
             let Some((cell, rank)) = line.next(self.cluster, pod) else { break };
@@ -265,7 +283,8 @@ impl<'a> Trial<'a> {
         }
     }
 
-    /// Puts the pods of a unit into the first part that takes all of them, else into the one that takes most. `None` if none takes any.
+    /// Puts the pods of a unit into the first part that takes all of them, else into the one that
+    /// takes most. `None` if none takes any.
     fn choose_part(&mut self, pieces: &[usize], level: usize, order: Parts) -> Option<u32> {
         let mut best: Option<(usize, u32)> = None;
         let before = self.put.len();
@@ -277,7 +296,9 @@ impl<'a> Trial<'a> {
             let come = self.put.len() - before;
             self.take_away_from(before);
             if self.only_fills_up() {
-                self.too_full.extend(self.kind_of(pieces).map(|(group, want, pods)| (group, want, pods, part)));
+                self.too_full.extend(
+                    self.kind_of(pieces).map(|(group, want, pods)| (group, want, pods, part)),
+                );
             } else if come > 0 && best.is_none_or(|(most, _)| come > most) {
                 best = Some((come, part));
             }
@@ -299,17 +320,25 @@ impl<'a> Trial<'a> {
         Some((group, want, pods.len()))
     }
 
-    /// The parts that have room for these pieces, as far as each of them goes alone, in the order in which they are tried.
+    /// The parts that have room for these pieces, as far as each of them goes alone, in the order
+    /// in which they are tried.
     fn parts_for(&mut self, pieces: &[usize], level: usize, order: Parts) -> Vec<u32> {
         let kind = self.kind_of(pieces);
         let parts: Vec<u32> = self.parts[&level].keys().copied().collect();
         let mut in_order: Vec<(i64, i64, u32)> = Vec::new();
         for part in parts {
-            if kind.is_some_and(|(group, want, pods)| self.too_full.contains(&(group, want, pods, part))) {
+            if kind.is_some_and(|(group, want, pods)| {
+                self.too_full.contains(&(group, want, pods, part))
+            }) {
                 continue;
             }
-            let rooms: Vec<u64> = pieces.iter().map(|piece| self.room(*piece, level, part)).collect();
-            if pieces.iter().zip(&rooms).any(|(piece, room)| *room < self.pieces[*piece].pods.len() as u64) {
+            let rooms: Vec<u64> =
+                pieces.iter().map(|piece| self.room(*piece, level, part)).collect();
+            if pieces
+                .iter()
+                .zip(&rooms)
+                .any(|(piece, room)| *room < self.pieces[*piece].pods.len() as u64)
+            {
                 continue;
             }
             let taken = self.parts[&level][&part].taken;
@@ -326,11 +355,13 @@ impl<'a> Trial<'a> {
         let group = self.pieces[piece].group;
         let crowd = self.cluster.crowd_for_scores(&self.request.groups[group].sample);
         let cells = self.parts[&level][&part].families.iter();
-        let costs = cells.map(|cell| self.cells.cost(*cell, (group, piece), self.limits, self.cluster, crowd));
+        let costs = cells
+            .map(|cell| self.cells.cost(*cell, (group, piece), self.limits, self.cluster, crowd));
         costs.min().unwrap_or(i64::MAX)
     }
 
-    /// How many pods like those of the piece the part would take by room, were none of this trial there that came before it was asked.
+    /// How many pods like those of the piece the part would take by room, were none of this trial
+    /// there that came before it was asked.
     fn room(&mut self, piece: usize, level: usize, part: u32) -> u64 {
         let Piece { group, want, .. } = self.pieces[piece];
         if let Some(known) = self.rooms.get(&(group, want, part)) {
@@ -340,7 +371,8 @@ impl<'a> Trial<'a> {
         let OfPart { cells, taken, .. } = &self.parts[&level][&part];
         let ranks = cells.iter().flat_map(|cell| self.cells.nodes[*cell].iter().copied());
         let ranks = ranks.filter(|rank| self.nodes[group].contains(*rank));
-        let free: u64 = ranks.map(|rank| self.cluster.room(rank, &shape)).fold(0, u64::saturating_add);
+        let free: u64 =
+            ranks.map(|rank| self.cluster.room(rank, &shape)).fold(0, u64::saturating_add);
         let room = free.saturating_add(*taken);
         self.rooms.insert((group, want, part), room);
         room

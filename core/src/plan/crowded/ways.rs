@@ -1,4 +1,5 @@
-//! All ways in which the pods of a request can come to cells one after the other, until one is found that keeps every rule.
+//! All ways in which the pods of a request can come to cells one after the other, until one is
+//! found that keeps every rule.
 
 use std::collections::HashSet;
 
@@ -9,7 +10,8 @@ use crate::fluxion::{Rank, RankSet};
 use crate::plan::Request;
 use fluxqueue_workload::Pod;
 
-/// What is where, whichever of those that are alike it is: per piece the first of its kind, and how many of its pods are in which cells.
+/// What is where, whichever of those that are alike it is: per piece the first of its kind, and how
+/// many of its pods are in which cells.
 type State = Vec<(usize, Vec<(usize, usize)>)>;
 
 /// How often it is looked what it would be for a pod to come to a cell.
@@ -69,22 +71,27 @@ pub(super) fn find(
     found
 }
 
-/// Slices of one want are alike if they have as many pods, and none elsewhere. A piece that is no slice is like no other.
+/// Slices of one want are alike if they have as many pods, and none elsewhere. A piece that is no
+/// slice is like no other.
 fn kinds(pieces: &[Piece<'_>]) -> Vec<usize> {
     let is_whole = |piece: &Piece<'_>| {
-        piece.slice.is_some() && pieces.iter().filter(|other| other.slice == piece.slice).count() == 1
+        piece.slice.is_some()
+            && pieces.iter().filter(|other| other.slice == piece.slice).count() == 1
     };
     let is_like = |one: &Piece<'_>, other: &Piece<'_>| {
         (one.group, one.want, one.pods.len()) == (other.group, other.want, other.pods.len())
             && is_whole(one)
             && is_whole(other)
     };
-    let first = |(at, piece): (usize, &Piece<'_>)| pieces[..at].iter().position(|other| is_like(other, piece));
+    let first = |(at, piece): (usize, &Piece<'_>)| {
+        pieces[..at].iter().position(|other| is_like(other, piece))
+    };
     pieces.iter().enumerate().map(|piece| first(piece).unwrap_or(piece.0)).collect()
 }
 
 impl Search<'_> {
-    /// Whether there is a way from here. Pods are taken away again; the slots and seats of a way stay noted.
+    /// Whether there is a way from here. Pods are taken away again; the slots and seats of a way
+    /// stay noted.
     fn goes_on(&mut self) -> bool {
         let is_missing = |at: &usize| self.put[*at] < self.pieces[*at].pods.len();
         let mut missing: Vec<usize> = (0..self.pieces.len()).filter(is_missing).collect();
@@ -96,7 +103,8 @@ impl Search<'_> {
             return false;
         }
         if self.depends_on_order {
-            // Of those that are alike and are where the same are, it does not matter which gets the next pod.
+            // Of those that are alike and are where the same are, it does not matter which gets the
+            // next pod.
             let mut known = HashSet::new();
             missing.retain(|at| known.insert((self.kinds[*at], &by_piece[*at])));
         } else {
@@ -112,7 +120,8 @@ impl Search<'_> {
             }
             let crowd = self.cluster.crowd_for_scores(pod);
             let cost = |cell| self.cells.cost(cell, (group, at), self.limits, self.cluster, crowd);
-            let mut cells: Vec<(i64, usize)> = (0..self.cells.nodes.len()).map(|cell| (cost(cell), cell)).collect();
+            let mut cells: Vec<(i64, usize)> =
+                (0..self.cells.nodes.len()).map(|cell| (cost(cell), cell)).collect();
             cells.sort_unstable();
             for (_, cell) in cells {
                 if let Some(rank) = self.node(group, cell, pod) {
@@ -166,7 +175,8 @@ impl Search<'_> {
     fn node(&mut self, group: usize, cell: usize, pod: &Pod) -> Option<Rank> {
         let (nodes, cluster) = (&self.nodes[group], &mut *self.cluster);
         let mut of_cell = self.cells.nodes[cell].iter().copied();
-        let rank = of_cell.find(|rank| nodes.contains(*rank) && cluster.has_room(*rank, &pod.shape))?;
+        let rank =
+            of_cell.find(|rank| nodes.contains(*rank) && cluster.has_room(*rank, &pod.shape))?;
         cluster.judge_neighbours(rank, pod).is_none().then_some(rank)
     }
 }

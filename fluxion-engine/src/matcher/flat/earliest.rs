@@ -1,9 +1,10 @@
 //! When a request fits first, in one sweep over the instants at which something is given back.
 //!
-//! How many slots a node has room for from an instant on changes in two ways only. It may grow where something ends there; it may
-//! shrink once what is planned there comes to lie within the time for which the slots are held. The first are kept in the order of
-//! time by the account ([`Pools::ends_with_ranks`]), the second are noted when a node is looked at. So the room of all nodes
-//! together is known at each instant from a look at the few nodes that have changed.
+//! How many slots a node has room for from an instant on changes in two ways only. It may grow
+//! where something ends there; it may shrink once what is planned there comes to lie within the
+//! time for which the slots are held. The first are kept in the order of time by the account
+//! ([`Pools::ends_with_ranks`]), the second are noted when a node is looked at. So the room of all
+//! nodes together is known at each instant from a look at the few nodes that have changed.
 //!
 //! For one shape that is when it fits. For several it is when each of them would fit alone.
 
@@ -50,7 +51,11 @@ struct Swept {
 
 impl Request<'_> {
     /// What a slot of a shape takes, by column; `None`: of one that no node has, or nothing.
-    pub(crate) fn columns_of(&self, graph: &Graph, shape: usize) -> Option<SmallVec<[(usize, u64); 4]>> {
+    pub(crate) fn columns_of(
+        &self,
+        graph: &Graph,
+        shape: usize,
+    ) -> Option<SmallVec<[(usize, u64); 4]>> {
         let needs = self.shapes[shape].needs.iter().map(|(kind, amount)| {
             let column = graph.pools.column_of(self.kinds[*kind].1?)?;
             (*amount > 0).then_some((column, *amount))
@@ -59,7 +64,12 @@ impl Request<'_> {
     }
 
     /// A sweep over the instants after now; `None`: no node has a pool of a type that is asked for.
-    pub(crate) fn sweep<'g>(&'g self, graph: &'g Graph, usable: &Usable, now: i64) -> Option<Sweep<'g>> {
+    pub(crate) fn sweep<'g>(
+        &'g self,
+        graph: &'g Graph,
+        usable: &Usable,
+        now: i64,
+    ) -> Option<Sweep<'g>> {
         let pools = &graph.pools;
         let swept = |(at, shape): (usize, &super::Shape<'_>)| {
             Some(Swept {
@@ -75,8 +85,14 @@ impl Request<'_> {
         };
         let shapes: Option<Vec<Swept>> = self.shapes.iter().enumerate().map(swept).collect();
         let spread = Spread::new(self, pools, usable);
-        let mut sweep =
-            Sweep { pools, tenancy: self.tenancy, shapes: shapes?, spread, now, shrinks: BinaryHeap::new() };
+        let mut sweep = Sweep {
+            pools,
+            tenancy: self.tenancy,
+            shapes: shapes?,
+            spread,
+            now,
+            shrinks: BinaryHeap::new(),
+        };
         for (at, shape) in self.shapes.iter().enumerate() {
             let when = When::Window { from: now, to: shape.hold.until(now) };
             let free = self.free(graph, when);
@@ -95,9 +111,13 @@ impl Request<'_> {
 }
 
 impl Sweep<'_> {
-    /// Calls `attempt` at each instant from `from` on at which there is room for each shape, with the rows that have some, until
-    /// it succeeds.
-    pub(crate) fn find<T>(mut self, from: i64, mut attempt: impl FnMut(i64, Vec<Bits>) -> Option<T>) -> Option<T> {
+    /// Calls `attempt` at each instant from `from` on at which there is room for each shape, with
+    /// the rows that have some, until it succeeds.
+    pub(crate) fn find<T>(
+        mut self,
+        from: i64,
+        mut attempt: impl FnMut(i64, Vec<Bits>) -> Option<T>,
+    ) -> Option<T> {
         let pools = self.pools;
         let mut instants = pools.ends_with_ranks().peekable();
         while let Some((at, ranks)) = instants.next_if(|(at, _)| *at <= from) {
@@ -123,7 +143,8 @@ impl Sweep<'_> {
         None
     }
 
-    /// Calls `attempt` if there is room for each shape at an instant up to which all has been looked at.
+    /// Calls `attempt` if there is room for each shape at an instant up to which all has been
+    /// looked at.
     fn attempt<T>(&self, at: i64, attempt: impl FnOnce(i64, Vec<Bits>) -> Option<T>) -> Option<T> {
         if self.shapes.iter().any(|shape| shape.sum < shape.wanted) || !self.spread.may_fit() {
             return None;

@@ -1,9 +1,10 @@
 //! Shapes that are held for different times, where something begins later.
 //!
-//! A slot needs its units for as long as it is held, and shares them with others only for as long as those are held. What is
-//! free on a node over a longer time is never more than over a shorter one. So a pool counts as several: what is free over
-//! the shortest time, which all slots take of; what is free over the next one, of which those take that are held that long;
-//! and so on. Where nothing begins later these are all the same, and one is enough.
+//! A slot needs its units for as long as it is held, and shares them with others only for as long
+//! as those are held. What is free on a node over a longer time is never more than over a shorter
+//! one. So a pool counts as several: what is free over the shortest time, which all slots take of;
+//! what is free over the next one, of which those take that are held that long; and so on. Where
+//! nothing begins later these are all the same, and one is enough.
 
 use super::{NodeOrder, Request, Search, Start};
 use crate::graph::Graph;
@@ -17,12 +18,21 @@ impl Request<'_> {
     }
 
     /// As [`Request::search`], where something begins later.
-    pub(super) fn search_by_holds(&self, graph: &Graph, at: i64, usable: &Usable, policy: Policy) -> Search {
+    pub(super) fn search_by_holds(
+        &self,
+        graph: &Graph,
+        at: i64,
+        usable: &Usable,
+        policy: Policy,
+    ) -> Search {
         let mut holds: Vec<u64> = self.shapes.iter().map(|shape| shape.hold.seconds()).collect();
         holds.sort_unstable();
         holds.dedup();
-        let window = |seconds: u64| When::Window { from: at, to: at.saturating_add_unsigned(seconds) };
-        let kinds = holds.iter().flat_map(|seconds| self.kinds.iter().map(move |(_, id)| (*id, window(*seconds))));
+        let window =
+            |seconds: u64| When::Window { from: at, to: at.saturating_add_unsigned(seconds) };
+        let kinds = holds
+            .iter()
+            .flat_map(|seconds| self.kinds.iter().map(move |(_, id)| (*id, window(*seconds))));
         let free = graph.pools.free(kinds, self.tenancy);
         // Only what is free at the start decides which node is the fuller one.
         let order = NodeOrder::of(&graph.pools, policy, window(holds[0]), self.tenancy);
@@ -35,11 +45,20 @@ impl Request<'_> {
         let mut shapes = self.shapes.clone();
         for shape in &mut shapes {
             let own = shape.needs.clone();
-            let longer = holds.iter().skip(1).take_while(|seconds| **seconds <= shape.hold.seconds());
+            let longer =
+                holds.iter().skip(1).take_while(|seconds| **seconds <= shape.hold.seconds());
             for (at, _) in longer.enumerate() {
-                shape.needs.extend(own.iter().map(|(kind, amount)| (kind + (at + 1) * self.kinds.len(), *amount)));
+                shape.needs.extend(
+                    own.iter().map(|(kind, amount)| (kind + (at + 1) * self.kinds.len(), *amount)),
+                );
             }
         }
-        Request { shapes, kinds, limits: self.limits.clone(), rules: self.rules.clone(), tenancy: self.tenancy }
+        Request {
+            shapes,
+            kinds,
+            limits: self.limits.clone(),
+            rules: self.rules.clone(),
+            tenancy: self.tenancy,
+        }
     }
 }

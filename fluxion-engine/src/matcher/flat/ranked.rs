@@ -1,11 +1,13 @@
 //! Slots by how full nodes are: `binpack` and `spread`.
 //!
-//! Slot after slot goes to the node that then stands first: the fullest, or the emptiest, with the lowest rank among equals, of
-//! those in the best tier that have room. What the slots before it took counts.
+//! Slot after slot goes to the node that then stands first: the fullest, or the emptiest, with the
+//! lowest rank among equals, of those in the best tier that have room. What the slots before it
+//! took counts.
 //!
-//! A node that is filled only becomes fuller. So with `binpack` the node that stands first stays there until it has no room
-//! left. With `spread` it steps back behind others; nodes that have got something stand in a heap beside the order of those
-//! that have not. Where there are far more slots than nodes, it is cheaper to ask up to which level all nodes are filled.
+//! A node that is filled only becomes fuller. So with `binpack` the node that stands first stays
+//! there until it has no room left. With `spread` it steps back behind others; nodes that have got
+//! something stand in a heap beside the order of those that have not. Where there are far more
+//! slots than nodes, it is cheaper to ask up to which level all nodes are filled.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -55,7 +57,8 @@ struct Untouched {
 }
 
 impl Request<'_> {
-    /// Slots of a shape, node by node in the order of `ranked`; `None`: there is not room for all of them.
+    /// Slots of a shape, node by node in the order of `ranked`; `None`: there is not room for all
+    /// of them.
     pub(super) fn place_ranked(
         &self,
         at: usize,
@@ -77,7 +80,8 @@ impl Request<'_> {
         };
         for tier in tiers {
             let many = (tier.count() as u64).saturating_mul(SLOTS_PER_NODE_MAX);
-            if ranked.by() == ByFill::Emptiest && filling.missing > many && taken.quotas.is_empty() {
+            if ranked.by() == ByFill::Emptiest && filling.missing > many && taken.quotas.is_empty()
+            {
                 filling.by_level(tier);
             } else {
                 filling.by_slot(tier);
@@ -135,7 +139,8 @@ impl Filling<'_> {
             };
             let host = &mut hosts[at];
             // A node that stands first because it is the fullest stays first.
-            let slots = if self.ranked.by() == ByFill::Fullest { host.room.min(self.missing) } else { 1 };
+            let slots =
+                if self.ranked.by() == ByFill::Fullest { host.room.min(self.missing) } else { 1 };
             // Others may have got what was left for its part.
             let slots = slots.min(self.taken.quotas.left(self.at, host.row));
             self.taken.quotas.take(self.at, host.row, slots);
@@ -152,21 +157,31 @@ impl Filling<'_> {
             }
         }
         let full = hosts.iter().filter(|host| host.count > 0);
-        self.picks.extend(full.map(|host| Pick { shape: self.at, row: host.row, count: host.count }));
+        self.picks.extend(full.map(|host| Pick {
+            shape: self.at,
+            row: host.row,
+            count: host.count,
+        }));
     }
 
-    /// The same for `spread`, at once: every node is filled up to the same level, and what is left over goes to those that stand
-    /// exactly there, the lowest ranks first.
+    /// The same for `spread`, at once: every node is filled up to the same level, and what is left
+    /// over goes to those that stand exactly there, the lowest ranks first.
     fn by_level(&mut self, tier: &Bits) {
         let rooms = tier.iter().map(|row| Host { row, room: self.room(row), count: 0 });
         let mut hosts: Vec<Host> = rooms.filter(|host| host.room > 0).collect();
         let all: u64 = hosts.iter().fold(0, |sum, host| sum.saturating_add(host.room));
         if all <= self.missing {
             self.missing -= all;
-            self.picks.extend(hosts.iter().map(|host| Pick { shape: self.at, row: host.row, count: host.room }));
+            self.picks.extend(hosts.iter().map(|host| Pick {
+                shape: self.at,
+                row: host.row,
+                count: host.room,
+            }));
             return;
         }
-        let sum = |level: u32| hosts.iter().fold(0_u64, |sum, host| sum.saturating_add(self.below(*host, level)));
+        let sum = |level: u32| {
+            hosts.iter().fold(0_u64, |sum, host| sum.saturating_add(self.below(*host, level)))
+        };
         let (mut level, mut above) = (0, FULL + 1);
         while above - level > 1 {
             let middle = level + (above - level) / 2;
@@ -186,7 +201,11 @@ impl Filling<'_> {
             self.missing -= more;
         }
         let full = hosts.iter().filter(|host| host.count > 0);
-        self.picks.extend(full.map(|host| Pick { shape: self.at, row: host.row, count: host.count }));
+        self.picks.extend(full.map(|host| Pick {
+            shape: self.at,
+            row: host.row,
+            count: host.count,
+        }));
     }
 
     /// How many slots a node gets before it is as full as that.
@@ -216,8 +235,12 @@ impl Filling<'_> {
     /// What is used of a node, beside what is known, with so many slots.
     fn units(&self, row: usize, count: u64) -> Units {
         let mut units = Units::new();
-        for (other, slots) in self.request.shapes.iter().zip(self.taken.on(row).into_iter().flatten()) {
-            for (kind, amount) in self.request.units_of(other).into_iter().flatten().filter(|_| *slots > 0) {
+        for (other, slots) in
+            self.request.shapes.iter().zip(self.taken.on(row).into_iter().flatten())
+        {
+            for (kind, amount) in
+                self.request.units_of(other).into_iter().flatten().filter(|_| *slots > 0)
+            {
                 add(&mut units, kind, u128::from(amount) * u128::from(*slots));
             }
         }
@@ -237,8 +260,13 @@ fn add(units: &mut Units, kind: TypeId, more: u128) {
 
 impl Untouched {
     fn new(filling: &Filling<'_>, tier: &Bits) -> Self {
-        let needs = filling.needs.iter().map(|(kind, amount)| filling.ranked.need(*kind, *amount)).collect();
-        // Were the rows of the tier spread evenly over the order, that would be enough to come to the first of them.
+        let needs = filling
+            .needs
+            .iter()
+            .map(|(kind, amount)| filling.ranked.need(*kind, *amount))
+            .collect();
+        // Were the rows of the tier spread evenly over the order, that would be enough to come to
+        // the first of them.
         let kept = filling.ranked.start().map(|cursor| (cursor, tier.count()));
         Untouched { kept, last: None, rest: None, needs }
     }
@@ -250,14 +278,19 @@ impl Untouched {
             *looks -= 1;
             let key = filling.ranked.next(cursor, &self.needs)?;
             self.last = Some(key);
-            let Some(row) = filling.ranked.row(key).filter(|row| tier.contains(*row)) else { continue };
+            let Some(row) = filling.ranked.row(key).filter(|row| tier.contains(*row)) else {
+                continue;
+            };
             if has_room(row) {
                 return Some((key, row));
             }
         }
         let last = self.last;
         let rest = self.rest.get_or_insert_with(|| {
-            let rows = tier.iter().filter(|row| has_room(*row)).map(|row| Reverse((filling.ranked.key(row), row)));
+            let rows = tier
+                .iter()
+                .filter(|row| has_room(*row))
+                .map(|row| Reverse((filling.ranked.key(row), row)));
             rows.filter(|Reverse((key, _))| last.is_none_or(|last| *key > last)).collect()
         });
         rest.pop().map(|Reverse(best)| best)

@@ -1,4 +1,5 @@
-//! Several shapes, all or none: greedily, the scarcest first, in up to four orders; then by the searches of [`super::exact`].
+//! Several shapes, all or none: greedily, the scarcest first, in up to four orders; then by the
+//! searches of [`super::exact`].
 
 use super::taken::Taken;
 use super::{NodeOrder, Pick, Request, Search, exact};
@@ -6,19 +7,27 @@ use crate::bits::Bits;
 use crate::matcher::candidates::Usable;
 use crate::pools::Free;
 
-/// Whether a shape is scarce is asked no further than up to so much room for each slot that is wanted.
+/// Whether a shape is scarce is asked no further than up to so much room for each slot that is
+/// wanted.
 const PLENTY: u64 = 16;
 
 /// Tiers of a shape.
 type Tiers = Vec<Bits>;
 
 impl Request<'_> {
-    pub(super) fn place_several(&self, free: &Free<'_>, usable: &Usable, order: &NodeOrder<'_>) -> Search {
+    pub(super) fn place_several(
+        &self,
+        free: &Free<'_>,
+        usable: &Usable,
+        order: &NodeOrder<'_>,
+    ) -> Search {
         let rooms: Vec<u64> = self
             .shapes
             .iter()
             .enumerate()
-            .map(|(at, shape)| self.room_alone(shape, free, usable.tiers(at), shape.count.saturating_mul(PLENTY)))
+            .map(|(at, shape)| {
+                self.room_alone(shape, free, usable.tiers(at), shape.count.saturating_mul(PLENTY))
+            })
             .collect();
         if self.shapes.iter().zip(&rooms).any(|(shape, room)| shape.count > *room) {
             return Search::Impossible;
@@ -26,13 +35,18 @@ impl Request<'_> {
         let mut scarce: Vec<usize> = (0..self.shapes.len()).collect();
         // The scarcest first: the least room for each slot that is wanted.
         scarce.sort_by(|a, b| {
-            let share = |of: usize, other: usize| u128::from(rooms[of]) * u128::from(self.shapes[other].count);
+            let share = |of: usize, other: usize| {
+                u128::from(rooms[of]) * u128::from(self.shapes[other].count)
+            };
             share(*a, *b).cmp(&share(*b, *a))
         });
-        if let Some(picks) = self.greedy(&scarce, free, |shape| usable.tiers(shape), order, Taken::default()) {
+        if let Some(picks) =
+            self.greedy(&scarce, free, |shape| usable.tiers(shape), order, Taken::default())
+        {
             return Search::Found(picks);
         }
-        // Then each shape keeps off the nodes that others can use too; preferences give way to finding a place at all.
+        // Then each shape keeps off the nodes that others can use too; preferences give way to
+        // finding a place at all.
         let rows: Vec<Bits> = (0..self.shapes.len()).map(|shape| usable.rows(shape)).collect();
         let groups = self.by_contention(&rows, free);
         let calm = |tiers: &[Bits]| -> Tiers {
@@ -41,14 +55,23 @@ impl Request<'_> {
                 rows.intersect(group);
                 rows
             };
-            tiers.iter().flat_map(|tier| groups.iter().map(move |group| within(tier, group))).collect()
+            tiers
+                .iter()
+                .flat_map(|tier| groups.iter().map(move |group| within(tier, group)))
+                .collect()
         };
-        let preferred: Vec<Tiers> = (0..self.shapes.len()).map(|shape| calm(usable.tiers(shape))).collect();
-        let everywhere: Vec<Tiers> = rows.iter().map(|rows| calm(std::slice::from_ref(rows))).collect();
+        let preferred: Vec<Tiers> =
+            (0..self.shapes.len()).map(|shape| calm(usable.tiers(shape))).collect();
+        let everywhere: Vec<Tiers> =
+            rows.iter().map(|rows| calm(std::slice::from_ref(rows))).collect();
         let reversed: Vec<usize> = scarce.iter().rev().copied().collect();
         self.greedy(&scarce, free, |shape| &preferred[shape], order, Taken::default())
-            .or_else(|| self.greedy(&scarce, free, |shape| &everywhere[shape], order, Taken::default()))
-            .or_else(|| self.greedy(&reversed, free, |shape| &everywhere[shape], order, Taken::default()))
+            .or_else(|| {
+                self.greedy(&scarce, free, |shape| &everywhere[shape], order, Taken::default())
+            })
+            .or_else(|| {
+                self.greedy(&reversed, free, |shape| &everywhere[shape], order, Taken::default())
+            })
             .map_or_else(|| exact::search(self, free, &rows, order), Search::Found)
     }
 
@@ -64,7 +87,9 @@ impl Request<'_> {
         let mut picks: Vec<Pick> = Vec::new();
         for (done, at) in shapes.iter().enumerate() {
             let new = match order {
-                NodeOrder::Ranked(ranked) => self.place_ranked(*at, free, tiers(*at), ranked, &taken)?,
+                NodeOrder::Ranked(ranked) => {
+                    self.place_ranked(*at, free, tiers(*at), ranked, &taken)?
+                }
                 _ => self.place_beside(*at, free, tiers(*at), order, &taken)?,
             };
             if done + 1 < shapes.len() {
@@ -106,7 +131,8 @@ impl Request<'_> {
         let mut groups: Vec<Bits> = vec![Bits::default(); self.shapes.len() + 1];
         for row in Bits::union(rows).iter() {
             let users = self.shapes.iter().zip(rows);
-            let users = users.filter(|(shape, rows)| rows.contains(row) && shape.room(free, row, 1) > 0);
+            let users =
+                users.filter(|(shape, rows)| rows.contains(row) && shape.room(free, row, 1) > 0);
             groups[users.count()].insert(row);
         }
         groups

@@ -1,14 +1,17 @@
 //! GRUG: a recipe in GraphML from which a graph is generated.
 //!
-//! A recipe vertex says what a resource is, a recipe edge how many of its target each of its sources has, and how those are
-//! numbered. `recipe.rs` reads the document, this file generates: recipe edges are followed depth first, each once, in the
-//! document's order. An edge with MULTIPLY makes `multi_scale` children below every vertex that was generated for its
-//! source; one with ASSOCIATE_IN or ASSOCIATE_BY_PATH_IN makes none, but leads to vertices that are there already.
+//! A recipe vertex says what a resource is, a recipe edge how many of its target each of its
+//! sources has, and how those are numbered. `recipe.rs` reads the document, this file generates:
+//! recipe edges are followed depth first, each once, in the document's order. An edge with MULTIPLY
+//! makes `multi_scale` children below every vertex that was generated for its source; one with
+//! ASSOCIATE_IN or ASSOCIATE_BY_PATH_IN makes none, but leads to vertices that are there already.
 //!
-//! Vertices are numbered as they are generated, so those of one recipe vertex are a range of indices and nothing needs to be
-//! remembered of them: a recipe of a few lines makes millions of vertices in as many calls of [`Builder::add`].
+//! Vertices are numbered as they are generated, so those of one recipe vertex are a range of
+//! indices and nothing needs to be remembered of them: a recipe of a few lines makes millions of
+//! vertices in as many calls of [`Builder::add`].
 //!
-//! Only the containment subsystem is generated. Recipe edges of others only give its vertices other paths (`paths.rs`).
+//! Only the containment subsystem is generated. Recipe edges of others only give its vertices other
+//! paths (`paths.rs`).
 
 mod paths;
 mod recipe;
@@ -51,7 +54,8 @@ pub(crate) fn read(text: &str, pool_types: PoolTypes) -> Result<Graph, Error> {
 struct Generator<'a> {
     recipe: &'a Recipe,
     builder: Builder,
-    /// What was made for the recipe vertices on the way from the root to here: the last entry is the innermost.
+    /// What was made for the recipe vertices on the way from the root to here: the last entry is
+    /// the innermost.
     made: Vec<Vec<VertexId>>,
     /// Recipe vertices that an edge has led to.
     reached: Vec<bool>,
@@ -73,10 +77,13 @@ impl Generator<'_> {
         Ok(())
     }
 
-    /// Follows the edges out of a recipe vertex. As deep as the recipe, whose size `Recipe::read` limits.
+    /// Follows the edges out of a recipe vertex. As deep as the recipe, whose size `Recipe::read`
+    /// limits.
     fn below(&mut self, at: usize) -> Result<(), Error> {
         let recipe = self.recipe;
-        for edge in recipe.edges.iter().filter(|edge| edge.source == at && edge.subsystem == CONTAINMENT) {
+        for edge in
+            recipe.edges.iter().filter(|edge| edge.source == at && edge.subsystem == CONTAINMENT)
+        {
             // What was reached on another way is not generated again.
             if std::mem::replace(&mut self.reached[edge.target], true) {
                 continue;
@@ -106,14 +113,19 @@ impl Generator<'_> {
         let sources = self.made.pop().unwrap_or_default();
         let wanted = (sources.len() as u64).saturating_mul(edge.scale);
         if self.count.saturating_add(wanted) > VERTICES_MAX {
-            return Err(Error::invalid(format!("{}: makes more than {VERTICES_MAX} vertices", edge.place)));
+            return Err(Error::invalid(format!(
+                "{}: makes more than {VERTICES_MAX} vertices",
+                edge.place
+            )));
         }
         let numbers = Numbers::new(edge, &self.scales);
         let mut made = Vec::with_capacity(usize::try_from(wanted).unwrap_or_default());
         for (ordinal, source) in sources.iter().enumerate() {
             for i in 0..edge.scale {
                 let id = numbers.id(ordinal as u64, i);
-                let id = id.ok_or_else(|| Error::invalid(format!("{}: an id is beyond 64 bits", edge.place)))?;
+                let id = id.ok_or_else(|| {
+                    Error::invalid(format!("{}: an id is beyond 64 bits", edge.place))
+                })?;
                 let child = self.add(vertex, &shared, id)?;
                 self.builder.edge(*source, child);
                 made.push(child);
@@ -140,7 +152,10 @@ impl Generator<'_> {
             for target in self.builder.of_kind(kind) {
                 if fits(&self.builder, source, target) {
                     if found.len() as u64 == VERTICES_MAX {
-                        return Err(Error::invalid(format!("{}: makes more than {VERTICES_MAX} edges", edge.place)));
+                        return Err(Error::invalid(format!(
+                            "{}: makes more than {VERTICES_MAX} edges",
+                            edge.place
+                        )));
                     }
                     self.builder.edge(source, target);
                     found.push(target);
@@ -207,7 +222,12 @@ impl Numbers {
         let sources = if edge.id_scope == 0 {
             0
         } else {
-            scales.iter().rev().take(edge.id_scope).fold(1u64, |all, scale| all.saturating_mul(*scale)).max(1)
+            scales
+                .iter()
+                .rev()
+                .take(edge.id_scope)
+                .fold(1u64, |all, scale| all.saturating_mul(*scale))
+                .max(1)
         };
         Numbers { start: edge.id_start, sources, scale: edge.scale, stride: edge.id_stride }
     }

@@ -1,7 +1,7 @@
 //! Paths in other subsystems than containment.
 //!
-//! Of these nothing is generated, nor walked. But a vertex of containment that a recipe edge of another subsystem leads to
-//! has a path there too, and is written with it.
+//! Of these nothing is generated, nor walked. But a vertex of containment that a recipe edge of
+//! another subsystem leads to has a path there too, and is written with it.
 
 use super::recipe::{EdgeRecipe, Method};
 use super::{CONTAINMENT, Generator, Numbers, VERTICES_MAX};
@@ -20,7 +20,10 @@ impl Generator<'_> {
     pub(super) fn other_paths(&mut self) -> Result<(), Error> {
         let recipe = self.recipe;
         for (at, root) in recipe.vertices.iter().enumerate() {
-            if root.is_root && root.subsystem != CONTAINMENT && !std::mem::replace(&mut self.reached[at], true) {
+            if root.is_root
+                && root.subsystem != CONTAINMENT
+                && !std::mem::replace(&mut self.reached[at], true)
+            {
                 let top = Place { path: format!("/{}0", root.basename), vertex: None };
                 self.scales.clear();
                 self.other_below(at, &root.subsystem, &[top])?;
@@ -32,7 +35,9 @@ impl Generator<'_> {
     /// As deep as the recipe.
     fn other_below(&mut self, at: usize, subsystem: &str, sources: &[Place]) -> Result<(), Error> {
         let recipe = self.recipe;
-        for edge in recipe.edges.iter().filter(|edge| edge.source == at && edge.subsystem == subsystem) {
+        for edge in
+            recipe.edges.iter().filter(|edge| edge.source == at && edge.subsystem == subsystem)
+        {
             if std::mem::replace(&mut self.reached[edge.target], true) {
                 continue;
             }
@@ -51,21 +56,31 @@ impl Generator<'_> {
 
     fn other_multiply(&self, edge: &EdgeRecipe, sources: &[Place]) -> Result<Vec<Place>, Error> {
         if (sources.len() as u64).saturating_mul(edge.scale) > VERTICES_MAX {
-            return Err(Error::invalid(format!("{}: makes more than {VERTICES_MAX} vertices", edge.place)));
+            return Err(Error::invalid(format!(
+                "{}: makes more than {VERTICES_MAX} vertices",
+                edge.place
+            )));
         }
-        let (numbers, basename) = (Numbers::new(edge, &self.scales), &self.recipe.vertices[edge.target].basename);
+        let (numbers, basename) =
+            (Numbers::new(edge, &self.scales), &self.recipe.vertices[edge.target].basename);
         let mut places = Vec::new();
         for (ordinal, source) in sources.iter().enumerate() {
             for i in 0..edge.scale {
                 let id = numbers.id(ordinal as u64, i).unwrap_or(-1);
                 let id = if id == -1 { String::new() } else { id.to_string() };
-                places.push(Place { path: format!("{}/{basename}{id}", source.path), vertex: None });
+                places
+                    .push(Place { path: format!("{}/{basename}{id}", source.path), vertex: None });
             }
         }
         Ok(places)
     }
 
-    fn other_associate(&mut self, edge: &EdgeRecipe, subsystem: &str, sources: &[Place]) -> Result<Vec<Place>, Error> {
+    fn other_associate(
+        &mut self,
+        edge: &EdgeRecipe,
+        subsystem: &str,
+        sources: &[Place],
+    ) -> Result<Vec<Place>, Error> {
         let mut places = Vec::new();
         if edge.target_subsystem != CONTAINMENT {
             return Ok(places);
@@ -74,9 +89,12 @@ impl Generator<'_> {
         let targets = self.builder.of_kind(kind);
         for source in sources {
             for target in &targets {
-                let above = source.vertex.and_then(|source| self.builder.ancestor(source, edge.source_up));
+                let above =
+                    source.vertex.and_then(|source| self.builder.ancestor(source, edge.source_up));
                 let is_by_path = edge.method == Method::AssociateByPathIn;
-                if is_by_path && (above.is_none() || above != self.builder.ancestor(*target, edge.target_up)) {
+                if is_by_path
+                    && (above.is_none() || above != self.builder.ancestor(*target, edge.target_up))
+                {
                     continue;
                 }
                 let path = format!("{}/{}", source.path, self.builder.name(*target));

@@ -75,7 +75,8 @@ const OF_EDGES: [&str; 11] = [
     "as_src_uplvl",
 ];
 
-/// The `<key>` elements: what the data of a vertex or an edge means, and what holds where it is left out.
+/// The `<key>` elements: what the data of a vertex or an edge means, and what holds where it is
+/// left out.
 #[derive(Default)]
 struct Keys<'d> {
     /// Attribute by the id of its key.
@@ -95,9 +96,13 @@ struct Data<'d, 'i> {
 impl Recipe {
     pub(super) fn read(text: &str) -> Result<Self, Error> {
         if text.len() > RECIPE_BYTES_MAX {
-            return Err(Error::invalid(format!("grug: {} bytes, more than {RECIPE_BYTES_MAX}", text.len())));
+            return Err(Error::invalid(format!(
+                "grug: {} bytes, more than {RECIPE_BYTES_MAX}",
+                text.len()
+            )));
         }
-        let document = Document::parse(text).map_err(|error| Error::invalid(format!("grug: {error}")))?;
+        let document =
+            Document::parse(text).map_err(|error| Error::invalid(format!("grug: {error}")))?;
         let root = document.root_element();
         if root.tag_name().name() != "graphml" {
             return Err(wrong(root, "not a graphml document"));
@@ -129,7 +134,10 @@ impl Recipe {
         for element in children(graph, "edge") {
             let end = |name| {
                 let id = attribute(element, name)?;
-                index.get(id).copied().ok_or_else(|| wrong(element, &format!("{name}: there is no node {id:?}")))
+                index
+                    .get(id)
+                    .copied()
+                    .ok_or_else(|| wrong(element, &format!("{name}: there is no node {id:?}")))
             };
             let (source, target) = (end("source")?, end("target")?);
             edges.push(edge(&of_edges.data(element)?, source, target)?);
@@ -142,8 +150,8 @@ impl Recipe {
     }
 }
 
-/// Refuses edges of one subsystem that lead from a node to itself, that are there twice, or that close a circle: what they would
-/// make is not to be told from what the others make.
+/// Refuses edges of one subsystem that lead from a node to itself, that are there twice, or that
+/// close a circle: what they would make is not to be told from what the others make.
 fn check_edges(vertices: usize, edges: &[EdgeRecipe]) -> Result<(), Error> {
     // By subsystem, the targets of each node so far.
     let mut targets: HashMap<&str, Vec<Vec<usize>>> = HashMap::new();
@@ -233,7 +241,8 @@ impl<'d> Keys<'d> {
             if self.nameless.contains(key) {
                 continue;
             }
-            let name = self.names.get(key).ok_or_else(|| wrong(item, &format!("key: unknown {key:?}")))?;
+            let name =
+                self.names.get(key).ok_or_else(|| wrong(item, &format!("key: unknown {key:?}")))?;
             values.insert(name, content(item));
         }
         Ok(Data { element, values })
@@ -247,7 +256,9 @@ impl<'d> Data<'d, '_> {
 
     fn number<T: FromStr>(&self, name: &str, default: T) -> Result<T, Error> {
         let Some(value) = self.values.get(name) else { return Ok(default) };
-        value.parse().map_err(|_| wrong(self.element, &format!("{name}: {value:?} is no number that it could be")))
+        value.parse().map_err(|_| {
+            wrong(self.element, &format!("{name}: {value:?} is no number that it could be"))
+        })
     }
 }
 
@@ -260,7 +271,10 @@ fn content<'d>(element: Node<'d, '_>) -> &'d str {
     element.text().unwrap_or_default().trim()
 }
 
-fn children<'d, 'i>(parent: Node<'d, 'i>, name: &'static str) -> impl Iterator<Item = Node<'d, 'i>> {
+fn children<'d, 'i>(
+    parent: Node<'d, 'i>,
+    name: &'static str,
+) -> impl Iterator<Item = Node<'d, 'i>> {
     parent.children().filter(move |child| child.is_element() && child.tag_name().name() == name)
 }
 

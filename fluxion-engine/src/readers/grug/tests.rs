@@ -18,11 +18,17 @@ const KEYS: &str = r#"
     <key id="scale" for="edge" attr.name="multi_scale" attr.type="int"><default>1</default></key>"#;
 
 fn recipe(body: &str) -> String {
-    format!(r#"<graphml xmlns="http://graphml.graphdrawing.org/xmlns">{KEYS}<graph id="g">{body}</graph></graphml>"#)
+    format!(
+        r#"<graphml xmlns="http://graphml.graphdrawing.org/xmlns">{KEYS}<graph id="g">{body}</graph></graphml>"#
+    )
 }
 
 fn vertex(id: &str, data: &str) -> String {
-    let kind = if data.contains("\"d0\"") { String::new() } else { format!(r#"<data key="d0">{id}</data>"#) };
+    let kind = if data.contains("\"d0\"") {
+        String::new()
+    } else {
+        format!(r#"<data key="d0">{id}</data>"#)
+    };
     format!(r#"<node id="{id}">{kind}{data}</node>"#)
 }
 
@@ -85,14 +91,19 @@ fn strides_spread_shared_numbers_and_no_number_leaves_the_name_alone() {
     .concat();
     let graph = read(&recipe(&body), PoolTypes::default()).unwrap();
     let names: Vec<_> = graph.vertices().map(|vertex| graph.name(vertex).into_owned()).collect();
-    assert_eq!(names, ["cluster0", "node0", "node1", "core1", "core11", "core21", "core31", "disk"]);
+    assert_eq!(
+        names,
+        ["cluster0", "node0", "node1", "core1", "core11", "core21", "core31", "disk"]
+    );
 }
 
 #[test]
 fn other_subsystems_only_give_paths() {
     let power = r#"<data key="subsystem">power</data><data key="root">1</data>"#;
     let of_power = |source, target, method: &str| {
-        let data = format!(r#"<data key="e_subsystem">power</data><data key="method">{method}</data></edge>"#);
+        let data = format!(
+            r#"<data key="e_subsystem">power</data><data key="method">{method}</data></edge>"#
+        );
         edge(source, target, &[("scale", 2)]).replace("</edge>", &data)
     };
     let body = [
@@ -122,7 +133,10 @@ fn other_subsystems_only_give_paths() {
 #[test]
 fn keys_may_be_for_all_and_of_an_editor() {
     let body = [
-        vertex("cluster", r#"<data key="root">1</data><data key="look"><shape kind="box"/></data>"#),
+        vertex(
+            "cluster",
+            r#"<data key="root">1</data><data key="look"><shape kind="box"/></data>"#,
+        ),
         vertex("node", ""),
         edge("cluster", "node", &[("scale", 2), ("look", 1)]),
     ]
@@ -147,9 +161,18 @@ fn refuses_and_says_where() {
     for (body, says) in [
         (format!("{cluster}{}", edge("cluster", "gone", &[])), "target: there is no node \"gone\""),
         (format!("{cluster}{cluster}"), "line 12: <node>: id: \"cluster\" is used twice"),
-        (format!("{cluster}{node}{}", edge("cluster", "node", &[("colour", 1)])), "key: unknown \"colour\""),
-        (format!("{cluster}{node}{}", edge("cluster", "node", &[("scale", -1)])), "multi_scale: \"-1\" is no number"),
-        (format!("{cluster}{node}{}", edge("cluster", "node", &[("method", 1)])), "gen_method: unknown \"1\""),
+        (
+            format!("{cluster}{node}{}", edge("cluster", "node", &[("colour", 1)])),
+            "key: unknown \"colour\"",
+        ),
+        (
+            format!("{cluster}{node}{}", edge("cluster", "node", &[("scale", -1)])),
+            "multi_scale: \"-1\" is no number",
+        ),
+        (
+            format!("{cluster}{node}{}", edge("cluster", "node", &[("method", 1)])),
+            "gen_method: unknown \"1\"",
+        ),
         (
             format!("{cluster}{node}{}", edge("cluster", "node", &[("scale", i64::MAX)])),
             "<edge>: makes more than 16777216 vertices",
@@ -163,7 +186,8 @@ fn refuses_and_says_where() {
             "an edge from this source to this target is there",
         ),
         (
-            [&cluster, &node, &edge("cluster", "node", &[]), "\n", &edge("node", "cluster", &[])].concat(),
+            [&cluster, &node, &edge("cluster", "node", &[]), "\n", &edge("node", "cluster", &[])]
+                .concat(),
             "line 13: <edge>: closes a circle",
         ),
         (vertex("cluster", r#"<data key="size">many</data>"#), "size: \"many\""),
@@ -175,8 +199,11 @@ fn refuses_and_says_where() {
     }
     let plain = recipe(&vertex("cluster", r#"<data key="root">1</data>"#));
     assert_eq!(read(&format!("\u{feff}{plain}"), PoolTypes::default()).unwrap().len(), 1);
-    let long = plain.replace("<graph id", &format!("{}<graph id", " ".repeat(crate::limits::RECIPE_BYTES_MAX)));
-    assert!(read(&long, PoolTypes::default()).unwrap_err().text.contains("bytes, more than 16777216"));
+    let long = plain
+        .replace("<graph id", &format!("{}<graph id", " ".repeat(crate::limits::RECIPE_BYTES_MAX)));
+    assert!(
+        read(&long, PoolTypes::default()).unwrap_err().text.contains("bytes, more than 16777216")
+    );
     for text in ["", "<", "{}", "<a/>", "<graphml/>"] {
         assert!(read(text, PoolTypes::default()).is_err(), "{text}");
     }
@@ -184,9 +211,11 @@ fn refuses_and_says_where() {
 
 #[test]
 fn a_recipe_of_more_vertices_than_fit_into_memory_is_refused() {
-    let too_many = [vertex("cluster", r#"<data key="root">1</data>"#), vertex("node", ""), vertex("core", "")].concat()
-        + &edge("cluster", "node", &[("scale", 200_000)])
-        + &edge("node", "core", &[("scale", 1_000)]);
+    let too_many =
+        [vertex("cluster", r#"<data key="root">1</data>"#), vertex("node", ""), vertex("core", "")]
+            .concat()
+            + &edge("cluster", "node", &[("scale", 200_000)])
+            + &edge("node", "core", &[("scale", 1_000)]);
     let error = read(&recipe(&too_many), PoolTypes::default()).unwrap_err();
     assert!(error.text.contains("makes more than 16777216 vertices"), "{error}");
 }

@@ -1,10 +1,13 @@
-//! The candidates of a request, kept from match to match: for policies whose scores are full of ties.
+//! The candidates of a request, kept from match to match: for policies whose scores are full of
+//! ties.
 //!
-//! Where every node numbers its cores from 0, `low`, `high`, `locality` and `variation` know a thousand best cores, and which of
-//! them is chosen depends on how `std::sort` treats all candidates of the machine. So these are kept: their scores in the
-//! order of the walk, node after node. When a node has changed, its own part is made anew, by looking into it as the
-//! walk would; then only what the sort brings to the front is followed ([`sort::front`]). Where the candidates of every node
-//! get dearer from one to the next, as slots do, a node is a word of bits, and whole nodes are skipped ([`sort::front_of_rows`]).
+//! Where every node numbers its cores from 0, `low`, `high`, `locality` and `variation` know a
+//! thousand best cores, and which of them is chosen depends on how `std::sort` treats all
+//! candidates of the machine. So these are kept: their scores in the order of the walk, node after
+//! node. When a node has changed, its own part is made anew, by looking into it as the walk would;
+//! then only what the sort brings to the front is followed ([`sort::front`]). Where the candidates
+//! of every node get dearer from one to the next, as slots do, a node is a word of bits, and whole
+//! nodes are skipped ([`sort::front_of_rows`]).
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -37,7 +40,8 @@ pub(super) struct List {
     request: Request,
     policy: Policy,
     flexible: bool,
-    /// What each candidate costs: its score, or the score negated where high ones are best; in the order of the walk.
+    /// What each candidate costs: its score, or the score negated where high ones are best; in the
+    /// order of the walk.
     costs: Vec<i32>,
     /// Where those of each node begin, in the order of the walk; and the end.
     starts: Vec<u32>,
@@ -161,7 +165,8 @@ impl List {
         by_rows.unwrap_or_else(|| sort::front(&self.costs, count))
     }
 
-    /// The best where runs of neighbours go together: runs of high scores, which is to say low costs, first.
+    /// The best where runs of neighbours go together: runs of high scores, which is to say low
+    /// costs, first.
     fn by_runs(&self, count: usize) -> Vec<u32> {
         // The first cost of each run, ascending.
         let mut starts: Vec<i32> = Vec::new();
@@ -175,7 +180,9 @@ impl List {
         if starts.len() == 1 {
             return sort::front_of_equals(self.costs.len(), count);
         }
-        let run = |cost: &i32| i32::try_from(starts.partition_point(|start| start <= cost)).unwrap_or(i32::MAX);
+        let run = |cost: &i32| {
+            i32::try_from(starts.partition_point(|start| start <= cost)).unwrap_or(i32::MAX)
+        };
         let runs: Vec<i32> = self.costs.iter().map(run).collect();
         sort::front(&runs, count)
     }
@@ -257,7 +264,11 @@ impl Walk<'_> {
         };
         places.sort_unstable_by_key(|place| index.walked[*place]);
         places.dedup();
-        let admitted = self.request.constraint.as_ref().map(|constraint| index.admitted(self.graph, constraint));
+        let admitted = self
+            .request
+            .constraint
+            .as_ref()
+            .map(|constraint| index.admitted(self.graph, constraint));
         let mut changed: Vec<(usize, SmallVec<[i32; 8]>)> = Vec::with_capacity(places.len());
         // Places in `changed` of nodes on which nobody is, no two alike.
         let mut samples: Vec<(VertexId, usize)> = Vec::new();
@@ -268,10 +279,14 @@ impl Walk<'_> {
                 && admitted.as_ref().is_none_or(|admitted| admitted.contains(place));
             list.refused |= !may;
             let node = index.node(place);
-            let is_fresh = may && below && self.graph.is_marked_up(node) && !self.schedule.has_entry(node);
-            let alike = samples.iter().position(|(sample, _)| is_fresh && self.graph.are_alike_below(*sample, node));
+            let is_fresh =
+                may && below && self.graph.is_marked_up(node) && !self.schedule.has_entry(node);
+            let alike = samples
+                .iter()
+                .position(|(sample, _)| is_fresh && self.graph.are_alike_below(*sample, node));
             if let Some(at) = alike {
-                // What is below decides alone, and was looked into: also whether anything of it is refused.
+                // What is below decides alone, and was looked into: also whether anything of it is
+                // refused.
                 samples[..=at].rotate_right(1);
                 costs.clone_from(&changed[samples[0].1].1);
             } else if may {
@@ -280,7 +295,9 @@ impl Walk<'_> {
                 }
                 let refused = std::mem::replace(&mut self.refused, false);
                 for group in self.look(node) {
-                    let cost = if self.policy.order() == Order::Descending || self.policy.order() == Order::Locality {
+                    let cost = if self.policy.order() == Order::Descending
+                        || self.policy.order() == Order::Locality
+                    {
                         -group.score
                     } else {
                         group.score
@@ -338,11 +355,12 @@ impl Walk<'_> {
         for position in best {
             let walked = list.starts.partition_point(|start| *start <= position) - 1;
             let at = position as usize - list.starts[walked] as usize;
-            let known = of_nodes.iter().position(|(known, _)| *known == walked).unwrap_or_else(|| {
-                let found = self.look(index.node(index.by_walk[walked] as usize));
-                of_nodes.push((walked, found));
-                of_nodes.len() - 1
-            });
+            let known =
+                of_nodes.iter().position(|(known, _)| *known == walked).unwrap_or_else(|| {
+                    let found = self.look(index.node(index.by_walk[walked] as usize));
+                    of_nodes.push((walked, found));
+                    of_nodes.len() - 1
+                });
             groups.push(*of_nodes[known].1.get(at)?);
         }
         // What was chosen inside of nodes lies before what is chosen of them.

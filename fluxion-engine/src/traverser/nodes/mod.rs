@@ -2,18 +2,20 @@
 //!
 //! # How
 //!
-//! Nodes stand in the order of their ids. A node's row says what is free there now: whether anybody is on it, how many vertices
-//! of each type are free, and when something of it comes free next. A tree of maxima ([`crate::maxima`]) over the rows finds
-//! the next node that could serve; [`plan`] says what a request needs of a node, and how its candidates are scored; [`search`]
-//! looks into one node after the other, with the very code of the walk, until no node that is left could be better than what
-//! has been found.
+//! Nodes stand in the order of their ids. A node's row says what is free there now: whether anybody
+//! is on it, how many vertices of each type are free, and when something of it comes free next. A
+//! tree of maxima ([`crate::maxima`]) over the rows finds the next node that could serve; [`plan`]
+//! says what a request needs of a node, and how its candidates are scored; [`search`] looks into
+//! one node after the other, with the very code of the walk, until no node that is left could be
+//! better than what has been found.
 //!
-//! A row may promise too much, never too little: a node that is passed over is one that the walk would leave without a
-//! candidate. So what comes out is what a walk over all nodes comes to. Where that hangs on how equal scores happen to be
-//! sorted among all candidates, the search gives up, and the walk is taken.
+//! A row may promise too much, never too little: a node that is passed over is one that the walk
+//! would leave without a candidate. So what comes out is what a walk over all nodes comes to. Where
+//! that hangs on how equal scores happen to be sorted among all candidates, the search gives up,
+//! and the walk is taken.
 //!
-//! Rows are brought up to date when a match begins: for nodes on which a vertex was taken, given back or marked since, and
-//! for those on which a job was to end by now.
+//! Rows are brought up to date when a match begins: for nodes on which a vertex was taken, given
+//! back or marked since, and for those on which a job was to end by now.
 
 mod lists;
 mod plan;
@@ -102,7 +104,8 @@ struct Column {
 }
 
 impl NodeIndex {
-    /// The index of a graph, or `None` if it is no tree, if nodes lie below nodes, or if they hold too many types.
+    /// The index of a graph, or `None` if it is no tree, if nodes lie below nodes, or if they hold
+    /// too many types.
     pub(crate) fn new(graph: &Graph, schedule: &Schedule, now: i64) -> Option<Self> {
         if graph.has_associations() {
             return None;
@@ -212,7 +215,10 @@ impl NodeIndex {
     }
 
     fn column(&self, kind: TypeId) -> Option<usize> {
-        self.columns.get(kind.index()).filter(|column| **column != NO_COLUMN).map(|column| usize::from(*column))
+        self.columns
+            .get(kind.index())
+            .filter(|column| **column != NO_COLUMN)
+            .map(|column| usize::from(*column))
     }
 
     /// Finds the nodes, in the order of the walk, and which types lie elsewhere.
@@ -228,7 +234,8 @@ impl NodeIndex {
         }
     }
 
-    /// Takes note of a vertex below a node and all that lies below it. `None`: there cannot be an index.
+    /// Takes note of a vertex below a node and all that lies below it. `None`: there cannot be an
+    /// index.
     fn note_types(&mut self, graph: &Graph, vertex: VertexId) -> Option<()> {
         if graph.is_node(vertex) {
             return None;
@@ -240,7 +247,13 @@ impl NodeIndex {
             None => {
                 self.columns[kind.index()] = u8::try_from(self.types.len()).ok()?;
                 let (lowest_id, highest_id) = (i64::MAX, i64::MIN);
-                self.types.push(Column { kind, lowest_id, highest_id, size: graph.size(vertex), inside: true });
+                self.types.push(Column {
+                    kind,
+                    lowest_id,
+                    highest_id,
+                    size: graph.size(vertex),
+                    inside: true,
+                });
                 self.types.len() - 1
             }
         };
@@ -316,7 +329,8 @@ impl NodeIndex {
     /// Whether more of a node is going to be taken than is taken now.
     fn is_planned(&self, graph: &Graph, schedule: &Schedule, place: usize) -> bool {
         let node = self.nodes[place];
-        let begins = |vertex: VertexId| schedule.holds(vertex).iter().any(|hold| hold.from > self.now);
+        let begins =
+            |vertex: VertexId| schedule.holds(vertex).iter().any(|hold| hold.from > self.now);
         schedule.has_entry(node)
             && (schedule.planner(node).is_some_and(|planner| planner.grows_after(self.now))
                 || graph.subtree(node).into_iter().any(begins))
@@ -370,7 +384,9 @@ impl NodeIndex {
     /// Whether somebody has a vertex for himself now; notes when that ends.
     fn take(&self, schedule: &Schedule, vertex: VertexId, row: &mut [i64]) -> bool {
         let mut taken = false;
-        for hold in schedule.holds(vertex).iter().filter(|hold| hold.from <= self.now && self.now < hold.to) {
+        for hold in
+            schedule.holds(vertex).iter().filter(|hold| hold.from <= self.now && self.now < hold.to)
+        {
             taken = true;
             row[FREED] = row[FREED].max(-hold.to);
             row[ENDS] = row[ENDS].max(-hold.to);

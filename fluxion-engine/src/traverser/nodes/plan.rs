@@ -27,13 +27,15 @@ pub(super) enum Form {
     Nodes,
     /// They are nodes, packed into slots above them; so many per slot.
     SlotsOfNodes(u64),
-    /// They are vertices below nodes, or slots of these: column of the types, and how many of it a candidate has.
+    /// They are vertices below nodes, or slots of these: column of the types, and how many of it a
+    /// candidate has.
     Inside(SmallVec<[(usize, u64); 4]>),
 }
 
 impl Plan {
-    /// The plan, or `None` where only a walk can tell: levels that are not to be found in nodes, contradictions, ranges
-    /// inside of slots, vertices of one type that count for different numbers.
+    /// The plan, or `None` where only a walk can tell: levels that are not to be found in nodes,
+    /// contradictions, ranges inside of slots, vertices of one type that count for different
+    /// numbers.
     pub(crate) fn of(index: &NodeIndex, request: &Request) -> Option<Self> {
         let [top] = request.of_range(&request.top) else { return None };
         if request.levels.iter().any(|level| level.exclusive == Some(false)) {
@@ -46,7 +48,8 @@ impl Plan {
                 return None;
             }
         }
-        let mut plan = Plan { needs: SmallVec::new(), open: SHARED, form: Form::Nodes, target: top.count.max };
+        let mut plan =
+            Plan { needs: SmallVec::new(), open: SHARED, form: Form::Nodes, target: top.count.max };
         let exclusive = top.exclusive == Some(true);
         match top.kind {
             TypeId::NODE => {
@@ -84,7 +87,13 @@ impl Plan {
     }
 
     /// A candidate is a node.
-    fn of_node(&mut self, index: &NodeIndex, request: &Request, node: &Level, exclusive: bool) -> Option<()> {
+    fn of_node(
+        &mut self,
+        index: &NodeIndex,
+        request: &Request,
+        node: &Level,
+        exclusive: bool,
+    ) -> Option<()> {
         if !index.plain_nodes {
             return None;
         }
@@ -102,7 +111,8 @@ impl Plan {
         exclusive: bool,
     ) -> Option<()> {
         for level in request.of_range(levels) {
-            let exclusive = exclusive || level.exclusive == Some(true) || level.kind == TypeId::SLOT;
+            let exclusive =
+                exclusive || level.exclusive == Some(true) || level.kind == TypeId::SLOT;
             let times = times.saturating_mul(level.count.min);
             if level.kind != TypeId::SLOT {
                 let column = index.column(level.kind)?;
@@ -135,7 +145,8 @@ impl Plan {
         self.needs.iter().all(|(column, need)| amounts[*column] >= *need)
     }
 
-    /// Whether the candidates of a node have scores that keep nodes apart, so that the best are found node by node.
+    /// Whether the candidates of a node have scores that keep nodes apart, so that the best are
+    /// found node by node.
     pub(crate) fn is_ordered(&self, policy: Policy) -> bool {
         matches!(policy.order(), Order::Ascending | Order::Descending)
             && !policy.stops_early()
@@ -149,7 +160,8 @@ impl NodeIndex {
         self.parent.filter(|_| matches!(plan.form, Form::Inside(_)))
     }
 
-    /// The column of a type, and for how many its vertices count, if all lie below nodes and have one size.
+    /// The column of a type, and for how many its vertices count, if all lie below nodes and have
+    /// one size.
     fn inside(&self, kind: TypeId) -> Option<(usize, u64)> {
         let column = self.column(kind)?;
         let known = &self.types[column];

@@ -72,20 +72,32 @@ impl Cursor<'_> {
 impl Walk<'_> {
     /// Nodes that may serve, from one end or the other.
     fn cursor<'a>(&self, index: &'a NodeIndex, plan: &'a Plan, down: bool) -> Cursor<'a> {
-        let admitted = self.request.constraint.as_ref().map(|constraint| index.admitted(self.graph, constraint));
-        let at = if down { index.nodes.len().checked_sub(1) } else { Some(0).filter(|_| !index.nodes.is_empty()) };
+        let admitted = self
+            .request
+            .constraint
+            .as_ref()
+            .map(|constraint| index.admitted(self.graph, constraint));
+        let at = if down {
+            index.nodes.len().checked_sub(1)
+        } else {
+            Some(0).filter(|_| !index.nodes.is_empty())
+        };
         Cursor { index, plan, admitted, down, at, skipped: false }
     }
 
     /// No node can serve, whatever the policy.
     pub(crate) fn is_hopeless(&self, index: &NodeIndex, plan: &Plan) -> bool {
         let top = index.rows.top();
-        !plan.fits(&index.most) || !self.window.status_ignored && (top.is_empty() || !plan.may(top, self.window))
+        !plan.fits(&index.most)
+            || !self.window.status_ignored && (top.is_empty() || !plan.may(top, self.window))
     }
 
-    /// Nodes that may serve, in the order of `first` and its like, and what they lie below; if these are few.
+    /// Nodes that may serve, in the order of `first` and its like, and what they lie below; if
+    /// these are few.
     pub(crate) fn few(&self, index: &NodeIndex, plan: &Plan) -> Option<(VertexId, Vec<VertexId>)> {
-        let usable = !self.window.status_ignored && self.graph.has_ascending_children() && index.nodes.len() > FEW;
+        let usable = !self.window.status_ignored
+            && self.graph.has_ascending_children()
+            && index.nodes.len() > FEW;
         let parent = index.parent.filter(|_| usable)?;
         let mut cursor = self.cursor(index, plan, false);
         let mut few = Vec::new();
@@ -99,8 +111,8 @@ impl Walk<'_> {
         Some((parent, few))
     }
 
-    /// Chooses as [`Walk::run`] does, but looks only at nodes that may be chosen. `any`: whatever it is, if only there is
-    /// something wherever the walk finds something.
+    /// Chooses as [`Walk::run`] does, but looks only at nodes that may be chosen. `any`: whatever
+    /// it is, if only there is something wherever the walk finds something.
     pub(crate) fn run_by_nodes(&mut self, index: &NodeIndex, plan: &Plan, any: bool) -> Answer {
         let down = self.policy.order() == Order::Descending;
         let request = self.request;
@@ -145,8 +157,10 @@ impl Walk<'_> {
             }
             looked.push((index.walked[place], groups.len()));
         }
-        // What was not looked at is refused where somebody is on it, or the constraint does not admit it.
-        let constrained = cursor.admitted.as_ref().is_some_and(|admitted| admitted.count() < index.nodes.len());
+        // What was not looked at is refused where somebody is on it, or the constraint does not
+        // admit it.
+        let constrained =
+            cursor.admitted.as_ref().is_some_and(|admitted| admitted.count() < index.nodes.len());
         self.refused |= cursor.skipped || !complete && (index.in_use > 0 || constrained);
         if complete {
             restore(gathered.get(kind), &mut looked);
@@ -172,7 +186,11 @@ impl Walk<'_> {
             let from = cursor.at?;
             let place = if self.window.status_ignored {
                 let fits = |place: &usize| plan.fits(index.totals(*place));
-                if down { (0..=from).rev().find(fits) } else { (from..index.nodes.len()).find(fits) }
+                if down {
+                    (0..=from).rev().find(fits)
+                } else {
+                    (from..index.nodes.len()).find(fits)
+                }
             } else {
                 index.rows.next(from, down, &|row: &[i64]| plan.may(row, self.window))
             };
@@ -183,7 +201,8 @@ impl Walk<'_> {
                 _ if !fits => cursor.step(place),
                 Some(admitted) if !admitted.contains(place) => {
                     cursor.skipped = true;
-                    cursor.at = if down { admitted.last_to(place) } else { admitted.first_from(place) };
+                    cursor.at =
+                        if down { admitted.last_to(place) } else { admitted.first_from(place) };
                 }
                 _ => {
                     cursor.step(place);
@@ -218,7 +237,8 @@ impl Walk<'_> {
             return *passable;
         }
         let top = self.request.of_range(&self.request.top);
-        let passable = self.prune(above, self.graph.kind(above), top, false).is_ok() && self.is_passable(above, known);
+        let passable = self.prune(above, self.graph.kind(above), top, false).is_ok()
+            && self.is_passable(above, known);
         self.refused |= !passable;
         known.insert(above, passable);
         passable

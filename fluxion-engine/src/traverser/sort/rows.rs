@@ -1,11 +1,13 @@
 //! What sorting brings to the front of keys that rise within each of many rows.
 //!
-//! The candidates of a node are such a row where they are slots. A row then is a word with a bit per key, and of the upper
-//! part of the first partition only those keys are looked at that go to the lower one.
+//! The candidates of a node are such a row where they are slots. A row then is a word with a bit
+//! per key, and of the upper part of the first partition only those keys are looked at that go to
+//! the lower one.
 
 use super::{THRESHOLD, finish, introsort_front, median_of};
 
-/// The first `count` of what [`super::sort`] makes of the keys of all rows, as positions; `None`: the first partition leaves less.
+/// The first `count` of what [`super::sort`] makes of the keys of all rows, as positions; `None`:
+/// the first partition leaves less.
 ///
 /// Each row is a set of at most 64 keys; `starts` says where its keys begin, and has the
 /// end as well.
@@ -36,7 +38,8 @@ fn lower_part_of_rows(rows: &[u64], starts: &[u32]) -> Option<Vec<(u32, u32)>> {
     let three = places.map(key);
     let middle = places[median_of(three[0] < three[1], three[1] < three[2], three[0] < three[2])];
     let (pivot, swapped) = (key(middle), key(0));
-    let (mut left, mut right) = (Upwards { rows, row: 0, bits: rows[0] }, Downwards::new(rows, starts, pivot));
+    let (mut left, mut right) =
+        (Upwards { rows, row: 0, bits: rows[0] }, Downwards::new(rows, starts, pivot));
     // What was at 0 is at the middle now.
     let item = |key: u32, at: u32| if at == middle { (swapped, 0) } else { (key, at) };
     left.next();
@@ -84,7 +87,8 @@ impl Upwards<'_> {
     }
 }
 
-/// The keys up to the pivot, from the last row to the first, with where they stand: in each row they come first.
+/// The keys up to the pivot, from the last row to the first, with where they stand: in each row
+/// they come first.
 struct Downwards<'a> {
     rows: &'a [u64],
     starts: &'a [u32],
@@ -99,7 +103,14 @@ struct Downwards<'a> {
 
 impl<'a> Downwards<'a> {
     fn new(rows: &'a [u64], starts: &'a [u32], pivot: u32) -> Self {
-        Downwards { rows, starts, to_pivot: u64::MAX >> (63 - pivot), row: rows.len(), bits: 0, end: 0 }
+        Downwards {
+            rows,
+            starts,
+            to_pivot: u64::MAX >> (63 - pivot),
+            row: rows.len(),
+            bits: 0,
+            end: 0,
+        }
     }
 
     fn next(&mut self) -> Option<(u32, u32)> {

@@ -6,7 +6,8 @@ use super::STEPS_MAX;
 #[derive(Debug)]
 pub(super) struct Network {
     shapes: usize,
-    /// By node, positions in `edges`. Node 0 is the source, node 1 the sink; shapes follow, then groups.
+    /// By node, positions in `edges`. Node 0 is the source, node 1 the sink; shapes follow, then
+    /// groups.
     at: Vec<Vec<usize>>,
     /// In pairs: an edge, and the way back.
     edges: Vec<Edge>,
@@ -101,7 +102,8 @@ impl Network {
         levels
     }
 
-    /// Sends up to `most` from a node to the sink, along one path. Paths are as long as there are shapes and groups in turn.
+    /// Sends up to `most` from a node to the sink, along one path. Paths are as long as there are
+    /// shapes and groups in turn.
     fn push(&mut self, node: usize, most: u128, levels: &[usize], next: &mut [usize]) -> u128 {
         if node == SINK {
             return most;

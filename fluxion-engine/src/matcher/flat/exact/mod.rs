@@ -1,13 +1,15 @@
-//! Several shapes, by searches that are exact as far as they go, and otherwise say that they gave up.
+//! Several shapes, by searches that are exact as far as they go, and otherwise say that they gave
+//! up.
 //!
-//! 1. *Flow* ([`parts`]): slots flow from shapes to rows. This is exact if every row, taken by itself, takes slots in one
-//!    simple way: so many of each shape and so many together. A row of which at most one slot can be used is such a row, and
-//!    so is one on which the shapes are not in each other's way, or all take the same. For other rows it is a relaxation: what
-//!    does not flow does not fit, and what flows fits if it happens to on each row.
-//! 2. *Units* ([`parts`]): for each pool and each limit, the units that slots take flow from shapes to rows. What does not
-//!    flow does not fit.
-//! 3. *Packing* ([`packing`]): row by row, all numbers of slots of the smaller shapes, with the most of the largest one
-//!    beside them. Exact, and done only where it takes few steps.
+//! 1. *Flow* ([`parts`]): slots flow from shapes to rows. This is exact if every row, taken by
+//!    itself, takes slots in one simple way: so many of each shape and so many together. A row of
+//!    which at most one slot can be used is such a row, and so is one on which the shapes are not
+//!    in each other's way, or all take the same. For other rows it is a relaxation: what does not
+//!    flow does not fit, and what flows fits if it happens to on each row.
+//! 2. *Units* ([`parts`]): for each pool and each limit, the units that slots take flow from shapes
+//!    to rows. What does not flow does not fit.
+//! 3. *Packing* ([`packing`]): row by row, all numbers of slots of the smaller shapes, with the
+//!    most of the largest one beside them. Exact, and done only where it takes few steps.
 
 mod flow;
 mod packing;
@@ -24,12 +26,14 @@ use super::{NodeOrder, Pick, Request, Search};
 use crate::bits::Bits;
 use crate::pools::Free;
 
-/// To read the rows, flow, units and packing each take at most so many steps, a few nanoseconds each.
+/// To read the rows, flow, units and packing each take at most so many steps, a few nanoseconds
+/// each.
 const STEPS_MAX: usize = 16_000_000;
 /// More shapes are not searched for: a path along which slots flow may lead through all of them.
 const SHAPES_MAX: usize = 500;
 
-/// Shapes and rows as numbers: which slots a row can take is a matter of weights that must not exceed bounds.
+/// Shapes and rows as numbers: which slots a row can take is a matter of weights that must not
+/// exceed bounds.
 #[derive(Debug, Default)]
 struct Problem {
     /// How many slots of each shape are wanted.
@@ -53,7 +57,12 @@ struct Class {
 type Picks = Vec<Pick>;
 
 /// Looks for a place for all shapes of a request on the rows of each.
-pub(super) fn search(request: &Request<'_>, free: &Free<'_>, rows: &[Bits], order: &NodeOrder<'_>) -> Search {
+pub(super) fn search(
+    request: &Request<'_>,
+    free: &Free<'_>,
+    rows: &[Bits],
+    order: &NodeOrder<'_>,
+) -> Search {
     let shapes = request.shapes.len();
     let of_row = shapes.saturating_mul(request.kinds.len() + request.limits.len());
     if shapes > SHAPES_MAX || Bits::union(rows).count().saturating_mul(of_row) > STEPS_MAX {
@@ -73,20 +82,25 @@ impl Problem {
     fn of(request: &Request<'_>, free: &Free<'_>, rows: &[Bits]) -> Self {
         let counts: Vec<u64> = request.shapes.iter().map(|shape| shape.count).collect();
         let of_kind = |kind: usize| {
-            let amount =
-                |shape: &super::Shape<'_>| shape.needs.iter().find(|need| need.0 == kind).map_or(0, |need| need.1);
+            let amount = |shape: &super::Shape<'_>| {
+                shape.needs.iter().find(|need| need.0 == kind).map_or(0, |need| need.1)
+            };
             request.shapes.iter().map(amount).collect()
         };
-        let of_limit =
-            |limit: usize| request.shapes.iter().map(|shape| u64::from(shape.limits.contains(&limit))).collect();
+        let of_limit = |limit: usize| {
+            request.shapes.iter().map(|shape| u64::from(shape.limits.contains(&limit))).collect()
+        };
         let mut weights: Vec<Vec<u64>> = (0..request.kinds.len()).map(of_kind).collect();
         weights.extend((0..request.limits.len()).map(of_limit));
         // More than all slots together weigh is as good as that.
         let enough: Vec<u64> = weights
             .iter()
             .map(|weights| {
-                let sum: u128 =
-                    weights.iter().zip(&counts).map(|(weight, count)| u128::from(*weight) * u128::from(*count)).sum();
+                let sum: u128 = weights
+                    .iter()
+                    .zip(&counts)
+                    .map(|(weight, count)| u128::from(*weight) * u128::from(*count))
+                    .sum();
                 u64::try_from(sum).unwrap_or(u64::MAX)
             })
             .collect();
@@ -95,17 +109,28 @@ impl Problem {
         for row in Bits::union(rows).iter() {
             let units = (0..request.kinds.len()).map(|kind| free.units(kind, row));
             let limits = request.limits.iter().map(|limit| limit.count);
-            let bounds: SmallVec<[u64; 8]> =
-                units.chain(limits).zip(&enough).map(|(bound, enough)| bound.min(*enough)).collect();
+            let bounds: SmallVec<[u64; 8]> = units
+                .chain(limits)
+                .zip(&enough)
+                .map(|(bound, enough)| bound.min(*enough))
+                .collect();
             let rooms: Slots = (0..rows.len())
-                .map(|shape| if rows[shape].contains(row) { problem.room(shape, &bounds) } else { 0 })
+                .map(
+                    |shape| {
+                        if rows[shape].contains(row) { problem.room(shape, &bounds) } else { 0 }
+                    },
+                )
                 .collect();
             if rooms.iter().all(|room| *room == 0) {
                 continue;
             }
             let classes = &mut problem.classes;
             let at = *known.entry((bounds, rooms)).or_insert_with_key(|(bounds, rooms)| {
-                classes.push(Class { bounds: bounds.clone(), rooms: rooms.clone(), rows: Vec::new() });
+                classes.push(Class {
+                    bounds: bounds.clone(),
+                    rooms: rooms.clone(),
+                    rows: Vec::new(),
+                });
                 classes.len() - 1
             });
             classes[at].rows.push(row);
@@ -115,7 +140,11 @@ impl Problem {
 
     /// How many slots of a shape alone fit within these bounds.
     fn room(&self, shape: usize, bounds: &[u64]) -> u64 {
-        let rooms = self.weights.iter().zip(bounds).filter_map(|(weights, bound)| bound.checked_div(weights[shape]));
+        let rooms = self
+            .weights
+            .iter()
+            .zip(bounds)
+            .filter_map(|(weights, bound)| bound.checked_div(weights[shape]));
         rooms.min().unwrap_or(u64::MAX).min(self.counts[shape])
     }
 

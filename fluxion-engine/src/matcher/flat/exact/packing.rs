@@ -1,9 +1,10 @@
 //! All ways to share out slots over rows, with the dominated ones left out.
 //!
-//! Row by row, for each number of slots of every shape but the largest, the most slots of the largest one that fit on the rows so
-//! far is kept: fewer are never better. Of equal rows no more are looked at than there are slots, since each that is used
-//! takes one. The steps are counted before: for two shapes of which the smaller has `n` slots there are
-//! `(n + 1) * (n + 2) / 2` per row, for three that share 24 slots at most 2025.
+//! Row by row, for each number of slots of every shape but the largest, the most slots of the
+//! largest one that fit on the rows so far is kept: fewer are never better. Of equal rows no more
+//! are looked at than there are slots, since each that is used takes one. The steps are counted
+//! before: for two shapes of which the smaller has `n` slots there are `(n + 1) * (n + 2) / 2` per
+//! row, for three that share 24 slots at most 2025.
 
 use super::{Class, Picks, Problem, STEPS_MAX, Slots};
 use crate::matcher::flat::{Pick, Search};
@@ -41,9 +42,11 @@ impl Problem {
         let wanted = i64::try_from(self.counts[numbers.large]).unwrap_or(i64::MAX);
         let mut best = vec![NONE; numbers.count];
         best[0] = 0;
-        // By row that was looked at: the class, the row, and for each number which choice led to it.
+        // By row that was looked at: the class, the row, and for each number which choice led to
+        // it.
         let mut stages: Vec<(usize, usize, Vec<u16>)> = Vec::new();
-        let choices: Vec<Vec<Choice>> = self.classes.iter().map(|class| self.choices(&numbers, class)).collect();
+        let choices: Vec<Vec<Choice>> =
+            self.classes.iter().map(|class| self.choices(&numbers, class)).collect();
         for (at, class) in self.classes.iter().enumerate() {
             for row in &class.rows[..self.useful(class)] {
                 let (next, led) = numbers.combine(&best, &choices[at]);
@@ -58,7 +61,12 @@ impl Problem {
     }
 
     /// Walks back from the last row to the first.
-    fn trace(&self, numbers: &Numbers, choices: &[Vec<Choice>], stages: &[(usize, usize, Vec<u16>)]) -> Picks {
+    fn trace(
+        &self,
+        numbers: &Numbers,
+        choices: &[Vec<Choice>],
+        stages: &[(usize, usize, Vec<u16>)],
+    ) -> Picks {
         let mut picks = Picks::new();
         let (mut number, mut left) = (numbers.count - 1, self.counts[numbers.large]);
         for (class, row, led) in stages.iter().rev() {
@@ -66,7 +74,11 @@ impl Problem {
             number -= choice.number;
             let large = left.min(u64::try_from(choice.large).unwrap_or(0));
             left -= large;
-            let small = choice.small.iter().zip(&numbers.small).map(|(count, (shape, ..))| (*shape, *count));
+            let small = choice
+                .small
+                .iter()
+                .zip(&numbers.small)
+                .map(|(count, (shape, ..))| (*shape, *count));
             let some = small.chain([(numbers.large, large)]).filter(|(_, count)| *count > 0);
             picks.extend(some.map(|(shape, count)| Pick { shape, row: *row, count }));
         }
@@ -79,14 +91,22 @@ impl Problem {
         for shape in (0..self.counts.len()).filter(|shape| *shape != large) {
             let wanted = usize::try_from(self.counts[shape]).ok()?;
             numbers.small.push((shape, wanted, numbers.count));
-            numbers.count = wanted.checked_add(1)?.checked_mul(numbers.count).filter(|count| *count < 1 << 16)?;
+            numbers.count = wanted
+                .checked_add(1)?
+                .checked_mul(numbers.count)
+                .filter(|count| *count < 1 << 16)?;
         }
         Some(numbers)
     }
 
     /// How many rows of a class can be of use.
     fn useful(&self, class: &Class) -> usize {
-        let slots = self.counts.iter().zip(&class.rooms).filter(|(_, room)| **room > 0).map(|(count, _)| *count);
+        let slots = self
+            .counts
+            .iter()
+            .zip(&class.rooms)
+            .filter(|(_, room)| **room > 0)
+            .map(|(count, _)| *count);
         let slots = slots.fold(0, u64::saturating_add);
         class.rows.len().min(usize::try_from(slots).unwrap_or(usize::MAX))
     }
@@ -114,7 +134,11 @@ impl Problem {
                     .iter()
                     .zip(&small)
                     .map(|((.., adds), count)| adds * usize::try_from(*count).unwrap_or(0));
-                choices.push(Choice { number: number.sum(), small, large: self.beside(numbers.large, class, &slots) });
+                choices.push(Choice {
+                    number: number.sum(),
+                    small,
+                    large: self.beside(numbers.large, class, &slots),
+                });
             }
             // The next one, as an odometer.
             let turned = numbers.small.iter().find(|(shape, ..)| {
@@ -147,8 +171,10 @@ impl Numbers {
         for (choice, at) in choices.iter().zip(0_u16..) {
             self.each_run(self.small.len(), choice, 0, &mut |from, count| {
                 let to = from + choice.number;
-                let better =
-                    best[from..from + count].iter().zip(&mut next[to..to + count]).zip(&mut led[to..to + count]);
+                let better = best[from..from + count]
+                    .iter()
+                    .zip(&mut next[to..to + count])
+                    .zip(&mut led[to..to + count]);
                 for ((before, known), led) in better {
                     if before + choice.large > *known {
                         *known = before + choice.large;
@@ -161,7 +187,13 @@ impl Numbers {
     }
 
     /// Visits all numbers to which a choice can be added, in runs of consecutive ones.
-    fn each_run(&self, shapes: usize, choice: &Choice, from: usize, visit: &mut impl FnMut(usize, usize)) {
+    fn each_run(
+        &self,
+        shapes: usize,
+        choice: &Choice,
+        from: usize,
+        visit: &mut impl FnMut(usize, usize),
+    ) {
         let Some(last) = shapes.checked_sub(1) else {
             visit(from, 1);
             return;

@@ -1,7 +1,9 @@
-//! What rows take, in a form in which slots can flow to them: so many of each shape, and so many together.
+//! What rows take, in a form in which slots can flow to them: so many of each shape, and so many
+//! together.
 //!
-//! Shapes that are in each other's way on a row are one part of it; those that are not are parts of their own. So a row with
-//! room for everybody has a part for each shape, and one that takes a single slot has one part of one slot.
+//! Shapes that are in each other's way on a row are one part of it; those that are not are parts of
+//! their own. So a row with room for everybody has a part for each shape, and one that takes a
+//! single slot has one part of one slot.
 
 use std::collections::HashMap;
 
@@ -54,7 +56,13 @@ impl Problem {
     }
 
     /// Shares out what flows into equal parts among their rows; says whether it fits there.
-    fn deal_out(&self, part: &Part, members: &Members, flow: &mut Slots, picks: &mut Picks) -> bool {
+    fn deal_out(
+        &self,
+        part: &Part,
+        members: &Members,
+        flow: &mut Slots,
+        picks: &mut Picks,
+    ) -> bool {
         for (others, (row, class)) in (0..members.len() as u64).rev().zip(members) {
             // As much as possible, and at least what the rows after it could not take.
             let mut here: Slots = flow
@@ -78,8 +86,8 @@ impl Problem {
         true
     }
 
-    /// Whether the units of every constraint can flow to the rows, as far as the steps suffice to tell. If not, the slots do
-    /// not fit.
+    /// Whether the units of every constraint can flow to the rows, as far as the steps suffice to
+    /// tell. If not, the slots do not fit.
     pub(super) fn units_flow(&self) -> bool {
         let mut steps = 0;
         self.weights.iter().enumerate().all(|(constraint, weights)| {
@@ -87,17 +95,24 @@ impl Problem {
                 return true;
             }
             let supplies = weights.iter().zip(&self.counts);
-            let mut network =
-                Network::new(supplies.map(|(weight, count)| u128::from(*weight) * u128::from(*count)), steps);
+            let mut network = Network::new(
+                supplies.map(|(weight, count)| u128::from(*weight) * u128::from(*count)),
+                steps,
+            );
             for class in &self.classes {
-                let used =
-                    || weights.iter().enumerate().filter(|(shape, weight)| **weight > 0 && class.rooms[*shape] > 0);
+                let used = || {
+                    weights
+                        .iter()
+                        .enumerate()
+                        .filter(|(shape, weight)| **weight > 0 && class.rooms[*shape] > 0)
+                };
                 // No sum of slots leaves a smaller rest.
                 let step = used().fold(0, |step, (_, weight)| divisor(step, *weight));
                 let most = class.bounds[constraint].checked_div(step).unwrap_or(0) * step;
                 let times = |units: u128| units * class.rows.len() as u128;
-                let of_shapes =
-                    used().map(|(shape, weight)| (shape, times(u128::from(*weight) * u128::from(class.rooms[shape]))));
+                let of_shapes = used().map(|(shape, weight)| {
+                    (shape, times(u128::from(*weight) * u128::from(class.rooms[shape])))
+                });
                 network.group(times(u128::from(most)), of_shapes);
             }
             let flows = network.saturate() != Some(false);
@@ -130,25 +145,35 @@ impl Problem {
         // The lowest shape of the part that a shape belongs to.
         let mut of: SmallVec<[usize; 8]> = (0..self.counts.len()).collect();
         for constraint in &binding {
-            let shapes =
-                || (0..of.len()).filter(|shape| self.weights[*constraint][*shape] > 0 && class.rooms[*shape] > 0);
+            let shapes = || {
+                (0..of.len()).filter(|shape| {
+                    self.weights[*constraint][*shape] > 0 && class.rooms[*shape] > 0
+                })
+            };
             let joined: SmallVec<[usize; 8]> = shapes().map(|shape| of[shape]).collect();
             let Some(first) = joined.iter().min().copied() else { continue };
             of.iter_mut().filter(|part| joined.contains(part)).for_each(|part| *part = first);
         }
         let firsts = (0..of.len()).filter(|shape| of[*shape] == *shape);
         let part = |first: usize| {
-            let rooms = class.rooms.iter().zip(&of).map(|(room, part)| if *part == first { *room } else { 0 });
+            let rooms = class
+                .rooms
+                .iter()
+                .zip(&of)
+                .map(|(room, part)| if *part == first { *room } else { 0 });
             self.part(class, rooms.collect(), &binding)
         };
         firsts
-            .filter(|first| (0..of.len()).any(|shape| of[shape] == *first && class.rooms[shape] > 0))
+            .filter(|first| {
+                (0..of.len()).any(|shape| of[shape] == *first && class.rooms[shape] > 0)
+            })
             .map(part)
             .collect()
     }
 
     fn part(&self, class: &Class, rooms: Slots, binding: &[usize]) -> Part {
-        let shapes: SmallVec<[usize; 8]> = (0..rooms.len()).filter(|shape| rooms[*shape] > 0).collect();
+        let shapes: SmallVec<[usize; 8]> =
+            (0..rooms.len()).filter(|shape| rooms[*shape] > 0).collect();
         if let [shape] = shapes[..] {
             return Part { most: rooms[shape], rooms, exact: true };
         }
@@ -183,7 +208,8 @@ impl Problem {
 
 /// Shapes with their weights, the lightest first.
 fn sorted(shapes: &[usize], weight: impl Fn(usize) -> u64) -> SmallVec<[(u64, usize); 8]> {
-    let mut sorted: SmallVec<[(u64, usize); 8]> = shapes.iter().map(|shape| (weight(*shape), *shape)).collect();
+    let mut sorted: SmallVec<[(u64, usize); 8]> =
+        shapes.iter().map(|shape| (weight(*shape), *shape)).collect();
     sorted.sort_unstable();
     sorted
 }
@@ -192,7 +218,10 @@ fn sorted(shapes: &[usize], weight: impl Fn(usize) -> u64) -> SmallVec<[(u64, us
 fn lightest(by_weight: &[(u64, usize)], rooms: &[u64], bound: u128) -> u64 {
     let (mut slots, mut left) = (0_u64, bound);
     for (weight, shape) in by_weight {
-        let most = left.checked_div(u128::from(*weight)).and_then(|most| u64::try_from(most).ok()).unwrap_or(u64::MAX);
+        let most = left
+            .checked_div(u128::from(*weight))
+            .and_then(|most| u64::try_from(most).ok())
+            .unwrap_or(u64::MAX);
         let here = most.min(rooms[*shape]);
         slots = slots.saturating_add(here);
         left -= u128::from(*weight) * u128::from(here);

@@ -22,17 +22,23 @@ fn fits(problem: &Problem) -> bool {
         here.retain(|slots| problem.takes(class, slots));
         for _ in &class.rows {
             let sum = |way: &Vec<u64>, slots: &Vec<u64>| {
-                let sums = way.iter().zip(slots).zip(&problem.counts).map(|((a, b), most)| (a + b).min(*most));
+                let sums = way
+                    .iter()
+                    .zip(slots)
+                    .zip(&problem.counts)
+                    .map(|((a, b), most)| (a + b).min(*most));
                 sums.collect::<Vec<u64>>()
             };
-            ways = ways.iter().flat_map(|way| here.iter().map(move |slots| sum(way, slots))).collect();
+            ways =
+                ways.iter().flat_map(|way| here.iter().map(move |slots| sum(way, slots))).collect();
         }
     }
     ways.contains(&problem.counts)
 }
 
 fn check(problem: &Problem, picks: &[Pick]) {
-    let class_of = |row: usize| problem.classes.iter().find(|class| class.rows.contains(&row)).unwrap();
+    let class_of =
+        |row: usize| problem.classes.iter().find(|class| class.rows.contains(&row)).unwrap();
     let rows: BTreeSet<usize> = picks.iter().map(|pick| pick.row).collect();
     let mut sums = vec![0; problem.counts.len()];
     for row in rows {
@@ -48,8 +54,13 @@ fn check(problem: &Problem, picks: &[Pick]) {
 
 /// Up to four shapes, two pools and two limits; few rows, so that it is often close.
 fn problems() -> impl Strategy<Value = Problem> {
-    let class = (prop::collection::vec(0_u64..9, 2), prop::collection::vec(prop::bool::weighted(0.8), 4), 1_usize..3);
-    let shape = (1_u64..5, 0_u64..5, 0_u64..5, [prop::bool::weighted(0.4), prop::bool::weighted(0.3)]);
+    let class = (
+        prop::collection::vec(0_u64..9, 2),
+        prop::collection::vec(prop::bool::weighted(0.8), 4),
+        1_usize..3,
+    );
+    let shape =
+        (1_u64..5, 0_u64..5, 0_u64..5, [prop::bool::weighted(0.4), prop::bool::weighted(0.3)]);
     let limits = [1_u64..3, 1_u64..4];
     (prop::collection::vec(shape, 2..5), limits, prop::collection::vec(class, 1..5)).prop_map(
         |(shapes, limits, classes)| {
@@ -66,9 +77,14 @@ fn problems() -> impl Strategy<Value = Problem> {
             let mut rows = 0..;
             for (units, usable, count) in classes {
                 let bounds: SmallVec<[u64; 8]> = units.into_iter().chain(limits).collect();
-                let room = |shape: usize| if usable[shape] { problem.room(shape, &bounds) } else { 0 };
+                let room =
+                    |shape: usize| if usable[shape] { problem.room(shape, &bounds) } else { 0 };
                 let rooms: Slots = (0..shapes.len()).map(room).collect();
-                problem.classes.push(Class { bounds, rooms, rows: rows.by_ref().take(count).collect() });
+                problem.classes.push(Class {
+                    bounds,
+                    rooms,
+                    rows: rows.by_ref().take(count).collect(),
+                });
             }
             problem
         },

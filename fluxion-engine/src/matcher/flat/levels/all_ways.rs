@@ -1,8 +1,8 @@
 //! Several shapes by all ways to share them out over the parts of a level, where they are few.
 //!
-//! Each part is asked which numbers of slots it can take; then the parts are put together one by one, and for each sum of slots
-//! the way is kept that uses the fewest parts. With a skew that is done for each number of slots that the part with the fewest
-//! may have.
+//! Each part is asked which numbers of slots it can take; then the parts are put together one by
+//! one, and for each sum of slots the way is kept that uses the fewest parts. With a skew that is
+//! done for each number of slots that the part with the fewest may have.
 
 use std::collections::HashMap;
 
@@ -19,7 +19,8 @@ const ASKED_MAX: usize = 4_096;
 /// How many slots of each shape.
 type Counts = Vec<u64>;
 
-/// What one place, a part or all that is in none, can take: each number of slots with where they go.
+/// What one place, a part or all that is in none, can take: each number of slots with where they
+/// go.
 struct Place {
     part: Option<usize>,
     ways: Vec<(Counts, Vec<Pick>)>,
@@ -38,20 +39,24 @@ impl Request<'_> {
         let parts = moment.pools.levels.get(level).parts().len();
         for shape in &self.shapes {
             let longer = |short: &Counts, count: u64| [&short[..], &[count]].concat();
-            if vectors.len().saturating_mul(usize::try_from(shape.count).ok()?.saturating_add(1)) * (parts + 1)
+            if vectors.len().saturating_mul(usize::try_from(shape.count).ok()?.saturating_add(1))
+                * (parts + 1)
                 > ASKED_MAX
             {
                 return None;
             }
-            vectors =
-                vectors.iter().flat_map(|short| (0..=shape.count).map(move |count| longer(short, count))).collect();
+            vectors = vectors
+                .iter()
+                .flat_map(|short| (0..=shape.count).map(move |count| longer(short, count)))
+                .collect();
         }
         let mut outside = Bits::full(moment.pools.len());
         outside.subtract(moment.pools.levels.get(level).rows());
         let mut gave_up = false;
         let mut places = Vec::new();
         for part in (0..parts).map(Some).chain([None]) {
-            let rows = part.map_or_else(|| outside.clone(), |part| part_rows(moment.pools, level, part));
+            let rows =
+                part.map_or_else(|| outside.clone(), |part| part_rows(moment.pools, level, part));
             let inside = usable.limited(&vec![rows; self.shapes.len()]);
             let mut ways = Vec::new();
             for counts in &vectors {
@@ -63,26 +68,39 @@ impl Request<'_> {
             }
             places.push(Place { part, ways });
         }
-        let eligible: Vec<Vec<usize>> = rules.iter().map(|rule| parts_within(rule, moment.pools, usable)).collect();
+        let eligible: Vec<Vec<usize>> =
+            rules.iter().map(|rule| parts_within(rule, moment.pools, usable)).collect();
         let found = self
             .leasts(rules, &eligible)
             .into_iter()
             .filter_map(|leasts| self.combine(&places, rules, &eligible, &leasts));
         let best = found.min_by_key(|(cost, _)| *cost);
-        Some(best.map_or(if gave_up { Search::GaveUp } else { Search::Impossible }, |(_, picks)| Search::Found(picks)))
+        Some(
+            best.map_or(if gave_up { Search::GaveUp } else { Search::Impossible }, |(_, picks)| {
+                Search::Found(picks)
+            }),
+        )
     }
 
     /// What the part with the fewest slots may have, for each rule with a skew.
     fn leasts(&self, rules: &[&Rule<'_>], eligible: &[Vec<usize>]) -> Vec<Counts> {
         let mut all: Vec<Counts> = vec![Vec::new()];
         for (rule, eligible) in rules.iter().zip(eligible) {
-            let most = if rule.skew.is_some() { rule.wanted(self) / eligible.len().max(1) as u64 } else { 0 };
-            all = all.iter().flat_map(|short| (0..=most).map(move |least| [&short[..], &[least]].concat())).collect();
+            let most = if rule.skew.is_some() {
+                rule.wanted(self) / eligible.len().max(1) as u64
+            } else {
+                0
+            };
+            all = all
+                .iter()
+                .flat_map(|short| (0..=most).map(move |least| [&short[..], &[least]].concat()))
+                .collect();
         }
         all
     }
 
-    /// The cheapest way to have all slots on the places, by how many parts are used that are to be few.
+    /// The cheapest way to have all slots on the places, by how many parts are used that are to be
+    /// few.
     fn combine(
         &self,
         places: &[Place],
@@ -157,7 +175,8 @@ fn cost(
     for ((rule, eligible), least) in rules.iter().zip(eligible).zip(leasts) {
         let slots: u64 = rule.shapes.iter().map(|shape| counts[*shape]).sum();
         let is_bound = rule.skew.filter(|_| part.is_some_and(|part| eligible.contains(&part)));
-        if slots > rule.most || is_bound.is_some_and(|skew| slots < *least || slots > least + skew) {
+        if slots > rule.most || is_bound.is_some_and(|skew| slots < *least || slots > least + skew)
+        {
             return None;
         }
         cost += usize::from(rule.within == Wanted::Fewest && slots > 0);

@@ -1,9 +1,10 @@
 //! Which part rules get that want one.
 //!
-//! The tightest comes first: the one whose free units, added up, hold what the rule's shapes take together the fewest times, by the
-//! pool that is scarcest there. Parts in which the units do not suffice at all are passed over, and so are those that would have more
-//! slots than another rule lets them have, beside what other rules have chosen, or have no room beside slots like these. Where slots are
-//! to be even, parts with the fewest of them come first.
+//! The tightest comes first: the one whose free units, added up, hold what the rule's shapes take
+//! together the fewest times, by the pool that is scarcest there. Parts in which the units do not
+//! suffice at all are passed over, and so are those that would have more slots than another rule
+//! lets them have, beside what other rules have chosen, or have no room beside slots like these.
+//! Where slots are to be even, parts with the fewest of them come first.
 
 use crate::graph::TypeId;
 use crate::matcher::candidates::Usable;
@@ -52,25 +53,35 @@ impl Request<'_> {
             return answer;
         }
         let rule = &self.rules[at];
-        let Some(level) = rule.level.filter(|_| rule.wanted(self) <= rule.most) else { return Search::Impossible };
-        let is_first_slice = rule.is_slice && !chosen.iter().any(|choice| self.rules[choice.rule].is_slice);
+        let Some(level) = rule.level.filter(|_| rule.wanted(self) <= rule.most) else {
+            return Search::Impossible;
+        };
+        let is_first_slice =
+            rule.is_slice && !chosen.iter().any(|choice| self.rules[choice.rule].is_slice);
         if is_first_slice && !self.may_be_even(moment, usable, at) {
             return Search::Impossible;
         }
         let mut parts = self.by_tightness(moment, usable, rule, level);
         let bounds = self.bounds(moment.pools, usable, at);
         for (bound, _) in bounds.iter().filter(|(bound, _)| rule.is_slice && bound.skew.is_some()) {
-            let slots = |part: &usize| self.slots_with(moment.pools, bound, chosen, Choice { rule: at, part: *part });
-            parts.sort_by_cached_key(|part| slots(part).map_or(0, |slots| slots - self.slots_under(bound, [at])));
+            let slots = |part: &usize| {
+                self.slots_with(moment.pools, bound, chosen, Choice { rule: at, part: *part })
+            };
+            parts.sort_by_cached_key(|part| {
+                slots(part).map_or(0, |slots| slots - self.slots_under(bound, [at]))
+            });
         }
         let mut answer = Search::Impossible;
         let mut nth = 0;
         while let Some(part) = parts.get(nth).copied() {
             let choice = Choice { rule: at, part };
             let is_too_much = |(bound, most): &(&Rule<'_>, u64)| {
-                self.slots_with(moment.pools, bound, chosen, choice).is_some_and(|slots| slots > *most)
+                self.slots_with(moment.pools, bound, chosen, choice)
+                    .is_some_and(|slots| slots > *most)
             };
-            if bounds.iter().any(is_too_much) || !self.has_room_beside(moment, usable, chosen, choice) {
+            if bounds.iter().any(is_too_much)
+                || !self.has_room_beside(moment, usable, chosen, choice)
+            {
                 parts.remove(nth);
                 continue;
             }
@@ -80,9 +91,14 @@ impl Request<'_> {
             *tries -= 1;
             let rows = part_rows(moment.pools, level, part);
             let limited = usable.limited_for(&rule.shapes, self.shapes.len(), &rows);
-            // Who may be in other parts as well is to be spread over them, and so are slices over those of others.
+            // Who may be in other parts as well is to be spread over them, and so are slices over
+            // those of others.
             let is_bound_to_it = rule.within == Wanted::One && !rule.is_slice;
-            let limited = if is_bound_to_it { limited } else { limited.with_width_of(usable, self.shapes.len()) };
+            let limited = if is_bound_to_it {
+                limited
+            } else {
+                limited.with_width_of(usable, self.shapes.len())
+            };
             chosen.push(choice);
             let further = self.choose_from(moment, &limited, at + 1, chosen, tries);
             chosen.pop();
@@ -103,21 +119,27 @@ impl Request<'_> {
         answer
     }
 
-    /// Which parts count for a skew is known if none but slices are to choose one from this rule on.
+    /// Which parts count for a skew is known if none but slices are to choose one from this rule
+    /// on.
     fn knows_what_counts(&self, from: usize) -> bool {
         self.rules[from..].iter().all(|rule| rule.within != Wanted::One || rule.is_slice)
     }
 
-    /// Whether slots can be even by the room of parts, were they not in slices: there is no need to try all parts for slices otherwise.
+    /// Whether slots can be even by the room of parts, were they not in slices: there is no need to
+    /// try all parts for slices otherwise.
     fn may_be_even(&self, moment: Moment<'_>, usable: &Usable, from: usize) -> bool {
-        let mut even = self.rules.iter().filter(|rule| rule.skew.is_some() && self.knows_what_counts(from));
+        let mut even =
+            self.rules.iter().filter(|rule| rule.skew.is_some() && self.knows_what_counts(from));
         even.all(|rule| {
             let rooms = self.rooms_together(rule, moment, usable);
-            rooms.is_none_or(|rooms| rule.may_fit(self, &vec![rooms], &parts_within(rule, moment.pools, usable)))
+            rooms.is_none_or(|rooms| {
+                rule.may_fit(self, &vec![rooms], &parts_within(rule, moment.pools, usable))
+            })
         })
     }
 
-    /// The rules that bound what a part may have, with how many slots that is at most, once the rules before this one have their parts.
+    /// The rules that bound what a part may have, with how many slots that is at most, once the
+    /// rules before this one have their parts.
     fn bounds(&self, pools: &Pools, usable: &Usable, from: usize) -> Vec<(&Rule<'_>, u64)> {
         let is_known = self.knows_what_counts(from);
         let most = |bound: &Rule<'_>| {
@@ -125,15 +147,31 @@ impl Request<'_> {
             let parts = parts_within(bound, pools, usable).len() as u64;
             // With so many in one part, all others have too few at least.
             let others = parts.saturating_sub(1).saturating_mul(skew);
-            bound.wanted(self).saturating_add(others).checked_div(parts).map_or(bound.most, |even| even.min(bound.most))
+            bound
+                .wanted(self)
+                .saturating_add(others)
+                .checked_div(parts)
+                .map_or(bound.most, |even| even.min(bound.most))
         };
-        self.rules.iter().map(|bound| (bound, most(bound))).filter(|(_, most)| *most < u64::MAX).collect()
+        self.rules
+            .iter()
+            .map(|bound| (bound, most(bound)))
+            .filter(|(_, most)| *most < u64::MAX)
+            .collect()
     }
 
-    /// How many slots under a rule a part would have, by what has been chosen and this choice; `None`: that does not say.
-    fn slots_with(&self, pools: &Pools, bound: &Rule<'_>, chosen: &[Choice], choice: Choice) -> Option<u64> {
+    /// How many slots under a rule a part would have, by what has been chosen and this choice;
+    /// `None`: that does not say.
+    fn slots_with(
+        &self,
+        pools: &Pools,
+        bound: &Rule<'_>,
+        chosen: &[Choice],
+        choice: Choice,
+    ) -> Option<u64> {
         let part = self.lies_in(pools, bound, choice)?;
-        let with_it = chosen.iter().filter(|known| self.lies_in(pools, bound, **known) == Some(part));
+        let with_it =
+            chosen.iter().filter(|known| self.lies_in(pools, bound, **known) == Some(part));
         Some(self.slots_under(bound, with_it.chain([&choice]).map(|choice| choice.rule)))
     }
 
@@ -147,11 +185,22 @@ impl Request<'_> {
     }
 
     /// The part has room beside those that have chosen it before, as far as slots are like these.
-    fn has_room_beside(&self, moment: Moment<'_>, usable: &Usable, chosen: &[Choice], choice: Choice) -> bool {
+    fn has_room_beside(
+        &self,
+        moment: Moment<'_>,
+        usable: &Usable,
+        chosen: &[Choice],
+        choice: Choice,
+    ) -> bool {
         let rule = &self.rules[choice.rule];
         let (&[shape], Some(level)) = (&rule.shapes[..], rule.level) else { return true };
-        let is_there = |known: &&Choice| self.rules[known.rule].level == rule.level && known.part == choice.part;
-        let there = chosen.iter().filter(is_there).flat_map(|known| self.rules[known.rule].shapes.iter().copied());
+        let is_there = |known: &&Choice| {
+            self.rules[known.rule].level == rule.level && known.part == choice.part
+        };
+        let there = chosen
+            .iter()
+            .filter(is_there)
+            .flat_map(|known| self.rules[known.rule].shapes.iter().copied());
         let mut there: Vec<usize> = there.collect();
         if there.is_empty() {
             return true;
@@ -168,7 +217,8 @@ impl Request<'_> {
             .map(|other| self.shapes[other].count)
             .sum();
         let wanted = self.shapes[shape].count.saturating_add(alike);
-        self.room_alone(&self.shapes[shape], moment.free, std::slice::from_ref(&rows), wanted) >= wanted
+        self.room_alone(&self.shapes[shape], moment.free, std::slice::from_ref(&rows), wanted)
+            >= wanted
     }
 
     /// The part of a rule's level in which all of a chosen one lies.
@@ -194,21 +244,27 @@ impl Request<'_> {
         let Some(demand) = self.demand(rule) else { return Vec::new() };
         let is_counted = moment.start == Start::At(pools.now()) && self.tenancy == Tenancy::Shared;
         let mut parts: Vec<(u128, usize)> = if is_counted {
-            let places: Option<Vec<usize>> = demand.iter().map(|(kind, _)| pools.column_of(*kind)).collect();
+            let places: Option<Vec<usize>> =
+                demand.iter().map(|(kind, _)| pools.column_of(*kind)).collect();
             let Some(places) = places else { return Vec::new() };
             let free = pools.free_of_parts(level);
             let times = |sums: &[u128]| times(places.iter().map(|place| sums[*place]), &demand);
             free.iter().enumerate().map(|(part, sums)| (times(sums), part)).collect()
         } else {
-            // Only parts with room are looked at: to add up what is free later takes a look at each node.
+            // Only parts with room are looked at: to add up what is free later takes a look at each
+            // node.
             let rooms = rooms_of(self, rule, moment, usable);
             let parts = (0..rule.parts(pools)).filter(|part| rule.has_room(self, &rooms, *part));
-            parts.map(|part| (times_later(moment, level, part, &demand, self.tenancy), part)).collect()
+            parts
+                .map(|part| (times_later(moment, level, part, &demand, self.tenancy), part))
+                .collect()
         };
         parts.retain(|(times, _)| *times >= ONCE);
         let parts_of = pools.levels.get(level).parts();
         if matches!(moment.order, NodeOrder::Down) {
-            parts.sort_unstable_by_key(|(times, part)| (*times, std::cmp::Reverse(parts_of[*part].ranks.last())));
+            parts.sort_unstable_by_key(|(times, part)| {
+                (*times, std::cmp::Reverse(parts_of[*part].ranks.last()))
+            });
         } else {
             parts.sort_unstable_by_key(|(times, part)| (*times, parts_of[*part].ranks.first()));
         }
@@ -232,7 +288,13 @@ impl Request<'_> {
 }
 
 /// How often a part holds what is wanted at a moment for which that is not kept.
-fn times_later(moment: Moment<'_>, level: usize, part: usize, demand: &[(TypeId, u128)], tenancy: Tenancy) -> u128 {
+fn times_later(
+    moment: Moment<'_>,
+    level: usize,
+    part: usize,
+    demand: &[(TypeId, u128)],
+    tenancy: Tenancy,
+) -> u128 {
     let pools = moment.pools;
     let when = match moment.start {
         Start::At(at) => When::Window { from: at, to: at.saturating_add(1) },
@@ -248,6 +310,7 @@ fn times_later(moment: Moment<'_>, level: usize, part: usize, demand: &[(TypeId,
 
 /// How often units hold what is wanted.
 fn times(free: impl Iterator<Item = u128>, demand: &[(TypeId, u128)]) -> u128 {
-    let each = free.zip(demand).map(|(free, (_, units))| (free * ONCE).checked_div(*units).unwrap_or(0));
+    let each =
+        free.zip(demand).map(|(free, (_, units))| (free * ONCE).checked_div(*units).unwrap_or(0));
     each.min().unwrap_or(0)
 }

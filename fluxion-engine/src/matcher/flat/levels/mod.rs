@@ -1,16 +1,20 @@
-//! Slots within parts of levels: racks, zones, whatever partitions the nodes ([`crate::pools::levels`]).
+//! Slots within parts of levels: racks, zones, whatever partitions the nodes
+//! ([`crate::pools::levels`]).
 //!
-//! A request may have several rules ([`Rule`]), each for some of its shapes on one level: all in one part, or in as few as
-//! possible; so many at most in each; spread, so that no part has many more than another. What they leave is placed as without:
-//! preferences, limits per node and policies order nodes within it.
+//! A request may have several rules ([`Rule`]), each for some of its shapes on one level: all in
+//! one part, or in as few as possible; so many at most in each; spread, so that no part has many
+//! more than another. What they leave is placed as without: preferences, limits per node and
+//! policies order nodes within it.
 //!
-//! - [`choice`] tries the parts for rules that want one, the tightest first, and passes on what is left of the request's rows. Slices
-//!   that are alike and are to be even over their level are shared out by [`slices`] before.
+//! - [`choice`] tries the parts for rules that want one, the tightest first, and passes on what is
+//!   left of the request's rows. Slices that are alike and are to be even over their level are
+//!   shared out by [`slices`] before.
 //! - [`shares`] says how many slots of one shape each part gets. This is exact.
-//! - [`several`] shares out several shapes: greedily within bounds, and where that fails by all ways ([`all_ways`]), if they are
-//!   few.
+//! - [`several`] shares out several shapes: greedily within bounds, and where that fails by all
+//!   ways ([`all_ways`]), if they are few.
 //!
-//! [`quotas`] are the bounds that hold while slots are placed; [`Spread`] is what a sweep over time asks, before it tries.
+//! [`quotas`] are the bounds that hold while slots are placed; [`Spread`] is what a sweep over time
+//! asks, before it tries.
 
 mod all_ways;
 mod choice;
@@ -72,7 +76,11 @@ struct Moment<'a> {
 }
 
 impl<'a> Rule<'a> {
-    pub(super) fn of(pools: &Pools, rule: &'a LevelRule, request: &Request<'_>) -> Result<Self, Error> {
+    pub(super) fn of(
+        pools: &Pools,
+        rule: &'a LevelRule,
+        request: &Request<'_>,
+    ) -> Result<Self, Error> {
         let level = pools.levels.find(&rule.level);
         let shape_of = |label: &str| request.shapes.iter().position(|shape| shape.label == label);
         let shapes = match &rule.labels {
@@ -80,7 +88,8 @@ impl<'a> Rule<'a> {
             Some(labels) => {
                 let mut shapes = SmallVec::new();
                 for label in labels {
-                    let missing = || Error::invalid(format!("levels: no slot is labelled {label:?}"));
+                    let missing =
+                        || Error::invalid(format!("levels: no slot is labelled {label:?}"));
                     shapes.push(shape_of(label).ok_or_else(missing)?);
                 }
                 shapes.sort_unstable();
@@ -92,7 +101,9 @@ impl<'a> Rule<'a> {
             Within::Any => Wanted::Any,
             Within::One => Wanted::One,
             Within::Fewest => Wanted::Fewest,
-            Within::Part(name) => Wanted::Part(level.and_then(|level| pools.levels.get(level).part(name))),
+            Within::Part(name) => {
+                Wanted::Part(level.and_then(|level| pools.levels.get(level).part(name)))
+            }
         };
         let most = rule.max_per_part.unwrap_or(u64::MAX);
         let (is_slice, skew) = (rule.is_slice, rule.max_skew);
@@ -131,7 +142,9 @@ impl<'a> Rule<'a> {
     fn admit(&self, pools: &Pools, rows: &mut Bits) {
         match (self.level, self.within) {
             (None, _) | (_, Wanted::Part(None)) => *rows = Bits::empty(pools.len()),
-            (Some(level), Wanted::Part(Some(part))) => rows.intersect(&part_rows(pools, level, part)),
+            (Some(level), Wanted::Part(Some(part))) => {
+                rows.intersect(&part_rows(pools, level, part))
+            }
             (Some(level), _) => rows.intersect(pools.levels.get(level).rows()),
         }
     }
@@ -197,16 +210,20 @@ impl Request<'_> {
         self.choose_parts(moment, usable)
     }
 
-    /// Whether slots on rows keep the rules, but for a skew: that depends on what other nodes there are.
+    /// Whether slots on rows keep the rules, but for a skew: that depends on what other nodes there
+    /// are.
     pub(crate) fn keeps_rules(&self, pools: &Pools, slots: &[(&str, usize, u64)]) -> bool {
         self.rules.iter().all(|rule| {
-            let is_under = |label: &str| rule.shapes.iter().any(|shape| self.shapes[*shape].label == label);
+            let is_under =
+                |label: &str| rule.shapes.iter().any(|shape| self.shapes[*shape].label == label);
             let mut by_part = vec![0_u64; rule.parts(pools)];
-            let all_inside = slots.iter().filter(|(label, ..)| is_under(label)).all(|(_, row, count)| {
-                let part = rule.part_of(pools, *row);
-                part.inspect(|part| by_part[*part] += count).is_some()
-            });
-            let mut used = by_part.iter().enumerate().filter(|(_, slots)| **slots > 0).map(|(part, _)| part);
+            let all_inside =
+                slots.iter().filter(|(label, ..)| is_under(label)).all(|(_, row, count)| {
+                    let part = rule.part_of(pools, *row);
+                    part.inspect(|part| by_part[*part] += count).is_some()
+                });
+            let mut used =
+                by_part.iter().enumerate().filter(|(_, slots)| **slots > 0).map(|(part, _)| part);
             let fits = match rule.within {
                 Wanted::Any | Wanted::Fewest => true,
                 Wanted::One => used.nth(1).is_none(),

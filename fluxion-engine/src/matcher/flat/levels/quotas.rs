@@ -38,7 +38,9 @@ impl<'a> Quotas<'a> {
 
     /// How many more slots of a shape may come to a row.
     pub(in crate::matcher::flat) fn left(&self, shape: usize, row: usize) -> u64 {
-        let left = self.of(shape).map(|quota| quota.level.part_of(row).map_or(0, |part| quota.left.borrow()[part]));
+        let left = self
+            .of(shape)
+            .map(|quota| quota.level.part_of(row).map_or(0, |part| quota.left.borrow()[part]));
         left.min().unwrap_or(u64::MAX)
     }
 

@@ -57,8 +57,8 @@ pub struct EvenSupply {
 }
 
 impl Request<'_> {
-    /// What there is for a shape on the rows of each shape, rule by rule; more rows than these count where parts may differ by so much only:
-    /// `None` if there is no such rule.
+    /// What there is for a shape on the rows of each shape, rule by rule; more rows than these
+    /// count where parts may differ by so much only: `None` if there is no such rule.
     pub(crate) fn level_supplies(
         &self,
         pools: &Pools,
@@ -75,14 +75,19 @@ impl Request<'_> {
         let supply = |rule: &super::Rule<'_>| {
             let is_there = parts_of(rule, pools, rows);
             let rooms = rooms_on(&alone, rule, shape, pools, free, rows);
-            let name = |part: usize| rule.level(pools).map_or("", |level| &level.parts()[part].name);
+            let name =
+                |part: usize| rule.level(pools).map_or("", |level| &level.parts()[part].name);
             let even = rule.skew.zip(counted).and_then(|(skew, counted)| {
                 let counts = parts_of(rule, pools, counted);
-                let of_parts =
-                    || (0..counts.len()).filter(|part| counts[*part]).map(|part| (part, rooms[part].min(rule.most)));
+                let of_parts = || {
+                    (0..counts.len())
+                        .filter(|part| counts[*part])
+                        .map(|part| (part, rooms[part].min(rule.most)))
+                };
                 let (part, least) = of_parts().min_by_key(|(part, room)| (*room, name(*part)))?;
                 let most = least.saturating_add(skew);
-                let room = of_parts().fold(0_u64, |sum, (_, room)| sum.saturating_add(room.min(most)));
+                let room =
+                    of_parts().fold(0_u64, |sum, (_, room)| sum.saturating_add(room.min(most)));
                 Some(EvenSupply { room, least, part: name(part).to_owned() })
             });
             let rooms = rooms.into_iter().enumerate().filter(|(_, room)| *room > 0);
@@ -99,7 +104,8 @@ impl Request<'_> {
         of_shape.map(supply).collect()
     }
 
-    /// What there is for all shapes of a rule that wants them in one part. The shape for which there is least room comes first.
+    /// What there is for all shapes of a rule that wants them in one part. The shape for which
+    /// there is least room comes first.
     fn together(
         &self,
         rule: &super::Rule<'_>,
@@ -124,8 +130,11 @@ impl Request<'_> {
         for (_, shape) in in_order {
             let mut missing = vec![self.shapes[shape].count; fits.len()];
             for row in of_shapes[shape].iter() {
-                let Some(part) = rule.part_of(pools, row).filter(|part| missing[*part] > 0) else { continue };
-                let room = self.room_beside(shape, free, row, &taken, missing[part]).min(missing[part]);
+                let Some(part) = rule.part_of(pools, row).filter(|part| missing[*part] > 0) else {
+                    continue;
+                };
+                let room =
+                    self.room_beside(shape, free, row, &taken, missing[part]).min(missing[part]);
                 if room > 0 {
                     taken.add(self.shapes.len(), shape, row, room);
                     missing[part] -= room;
@@ -143,7 +152,8 @@ impl Request<'_> {
         })
     }
 
-    /// Leaves of the rows of each shape those in parts that have room for all slots that are to be together.
+    /// Leaves of the rows of each shape those in parts that have room for all slots that are to be
+    /// together.
     pub(crate) fn narrow(&self, pools: &Pools, free: &Free<'_>, rows: &mut [Bits]) {
         for rule in self.rules.iter().filter(|rule| rule.within == Wanted::One) {
             let Some(level) = rule.level else { continue };

@@ -11,8 +11,15 @@ use super::{Moment, Rule, Wanted, shares};
 /// By position in a rule's shapes and by part: for how many slots of the shape alone there is room.
 pub(super) type Rooms = Vec<Vec<u64>>;
 
-pub(super) fn rooms_of(request: &Request<'_>, rule: &Rule<'_>, moment: Moment<'_>, usable: &Usable) -> Rooms {
-    let of_shape = |shape: &usize| rooms_on(request, rule, *shape, moment.pools, moment.free, &usable.rows(*shape));
+pub(super) fn rooms_of(
+    request: &Request<'_>,
+    rule: &Rule<'_>,
+    moment: Moment<'_>,
+    usable: &Usable,
+) -> Rooms {
+    let of_shape = |shape: &usize| {
+        rooms_on(request, rule, *shape, moment.pools, moment.free, &usable.rows(*shape))
+    };
     rule.shapes.iter().map(of_shape).collect()
 }
 
@@ -39,7 +46,9 @@ pub(super) fn rooms_on(
 
 /// The parts that have a row of some shape of a rule.
 pub(super) fn parts_within(rule: &Rule<'_>, pools: &Pools, usable: &Usable) -> Vec<usize> {
-    let rows = Bits::union(rule.shapes.iter().map(|shape| usable.wide_rows(*shape)).collect::<Vec<_>>().iter());
+    let rows = Bits::union(
+        rule.shapes.iter().map(|shape| usable.wide_rows(*shape)).collect::<Vec<_>>().iter(),
+    );
     let mut is_there = vec![false; rule.parts(pools)];
     for part in rows.iter().filter_map(|row| rule.part_of(pools, row)) {
         is_there[part] = true;
@@ -50,7 +59,10 @@ pub(super) fn parts_within(rule: &Rule<'_>, pools: &Pools, usable: &Usable) -> V
 impl Rule<'_> {
     /// Whether a part has room for each shape, were it alone.
     pub(super) fn has_room(&self, request: &Request<'_>, rooms: &Rooms, part: usize) -> bool {
-        self.shapes.iter().zip(rooms).all(|(shape, rooms)| rooms[part] >= request.shapes[*shape].count)
+        self.shapes
+            .iter()
+            .zip(rooms)
+            .all(|(shape, rooms)| rooms[part] >= request.shapes[*shape].count)
     }
 
     /// Whether there may be a place for all slots: there is none where this says so.
@@ -60,18 +72,22 @@ impl Rule<'_> {
             return false;
         }
         let parts = rooms.first().map_or(0, Vec::len);
-        if self.within == Wanted::One && !(0..parts).any(|part| self.has_room(request, rooms, part)) {
+        if self.within == Wanted::One && !(0..parts).any(|part| self.has_room(request, rooms, part))
+        {
             return false;
         }
         if !self.has_bounds() {
             return true;
         }
-        let room = |part: usize| rooms.iter().fold(0, |sum: u64, of| sum.saturating_add(of[part])).min(self.most);
+        let room = |part: usize| {
+            rooms.iter().fold(0, |sum: u64, of| sum.saturating_add(of[part])).min(self.most)
+        };
         let Some(skew) = self.skew else {
             return (0..parts).fold(0, |sum: u64, part| sum.saturating_add(room(part))) >= wanted;
         };
         let rooms: Vec<u64> = eligible.iter().map(|part| room(*part)).collect();
-        shares::evenly(&rooms, wanted).is_some_and(|shares| shares::is_even(shares.into_iter(), skew))
+        shares::evenly(&rooms, wanted)
+            .is_some_and(|shares| shares::is_even(shares.into_iter(), skew))
     }
 }
 
@@ -90,21 +106,38 @@ struct Watched<'a> {
 
 impl<'a> Spread<'a> {
     /// Nothing has room yet.
-    pub(in crate::matcher::flat) fn new(request: &'a Request<'a>, pools: &'a Pools, usable: &Usable) -> Self {
-        let wants_one = request.rules.iter().any(|rule| rule.within == Wanted::One && !rule.is_slice);
+    pub(in crate::matcher::flat) fn new(
+        request: &'a Request<'a>,
+        pools: &'a Pools,
+        usable: &Usable,
+    ) -> Self {
+        let wants_one =
+            request.rules.iter().any(|rule| rule.within == Wanted::One && !rule.is_slice);
         let watched = |rule: &Rule<'a>| {
             // Which parts are to be even is known only when others are chosen.
             let rule = Rule { skew: rule.skew.filter(|_| !wants_one), ..rule.clone() };
             let level = rule.level(pools)?;
-            let eligible = if rule.skew.is_some() { parts_within(&rule, pools, usable) } else { Vec::new() };
+            let eligible =
+                if rule.skew.is_some() { parts_within(&rule, pools, usable) } else { Vec::new() };
             let rooms = vec![vec![0; level.parts().len()]; rule.shapes.len()];
-            (rule.within == Wanted::One || rule.has_bounds()).then_some(Watched { rule, level, rooms, eligible })
+            (rule.within == Wanted::One || rule.has_bounds()).then_some(Watched {
+                rule,
+                level,
+                rooms,
+                eligible,
+            })
         };
         Spread { request, rules: request.rules.iter().filter_map(watched).collect() }
     }
 
     /// A row has other room for a shape than before.
-    pub(in crate::matcher::flat) fn change(&mut self, shape: usize, row: usize, before: u64, after: u64) {
+    pub(in crate::matcher::flat) fn change(
+        &mut self,
+        shape: usize,
+        row: usize,
+        before: u64,
+        after: u64,
+    ) {
         for watched in &mut self.rules {
             let Some(at) = watched.rule.shapes.iter().position(|of| *of == shape) else { continue };
             if let Some(part) = watched.level.part_of(row) {
@@ -116,6 +149,8 @@ impl<'a> Spread<'a> {
 
     /// Whether there may be a place.
     pub(in crate::matcher::flat) fn may_fit(&self) -> bool {
-        self.rules.iter().all(|watched| watched.rule.may_fit(self.request, &watched.rooms, &watched.eligible))
+        self.rules
+            .iter()
+            .all(|watched| watched.rule.may_fit(self.request, &watched.rooms, &watched.eligible))
     }
 }

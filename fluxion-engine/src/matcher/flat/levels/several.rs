@@ -1,4 +1,5 @@
-//! Sharing slots out over parts within the bounds of rules, once each rule that wants one part has it.
+//! Sharing slots out over parts within the bounds of rules, once each rule that wants one part has
+//! it.
 
 use std::cmp::Reverse;
 
@@ -17,7 +18,9 @@ const PREFIX_MAX: usize = 64;
 
 impl Request<'_> {
     pub(super) fn share_out(&self, moment: Moment<'_>, usable: &Usable) -> Search {
-        let is_bound = |rule: &&Rule<'_>| rule.has_bounds() || rule.within == Wanted::Fewest && !moment.is_strict;
+        let is_bound = |rule: &&Rule<'_>| {
+            rule.has_bounds() || rule.within == Wanted::Fewest && !moment.is_strict
+        };
         let rules: Vec<&Rule<'_>> = self.rules.iter().filter(is_bound).collect();
         let Some(first) = rules.first() else {
             return self.place_plain(moment.free, usable, moment.order);
@@ -37,7 +40,8 @@ impl Request<'_> {
         let skew = rules.iter().filter_map(|rule| rule.skew).min();
         let rule = rules[0];
         let mut left = vec![most; rule.parts(pools)];
-        let has_fewest = !moment.is_strict && rules.iter().any(|rule| rule.within == Wanted::Fewest);
+        let has_fewest =
+            !moment.is_strict && rules.iter().any(|rule| rule.within == Wanted::Fewest);
         if skew.is_some() || has_fewest {
             let rooms = &rooms_of(self, rule, moment, usable)[0];
             let parts = in_order(rule, moment, parts_within(rule, pools, usable));
@@ -45,12 +49,16 @@ impl Request<'_> {
             left.fill(0);
             if let Some(skew) = skew {
                 let shares = shares::evenly(&of_parts, wanted);
-                let Some(shares) = shares.filter(|shares| shares::is_even(shares.iter().copied(), skew)) else {
+                let Some(shares) =
+                    shares.filter(|shares| shares::is_even(shares.iter().copied(), skew))
+                else {
                     return Search::Impossible;
                 };
                 parts.iter().zip(shares).for_each(|(part, share)| left[*part] = share);
             } else {
-                let Some(fewest) = shares::fewest(&of_parts, wanted) else { return Search::Impossible };
+                let Some(fewest) = shares::fewest(&of_parts, wanted) else {
+                    return Search::Impossible;
+                };
                 for at in fewest {
                     left[parts[at]] = of_parts[at];
                 }
@@ -58,7 +66,13 @@ impl Request<'_> {
         }
         let mut quotas = Quotas::default();
         quotas.add(pools, rule, left);
-        let placed = self.greedy(&[0], moment.free, |_| usable.tiers(0), moment.order, Taken::within(quotas));
+        let placed = self.greedy(
+            &[0],
+            moment.free,
+            |_| usable.tiers(0),
+            moment.order,
+            Taken::within(quotas),
+        );
         placed.map_or(Search::Impossible, Search::Found)
     }
 
@@ -73,10 +87,13 @@ impl Request<'_> {
             let rooms = rooms_of(self, rule, moment, usable);
             rule.may_fit(self, &rooms, &parts_within(rule, moment.pools, usable))
         };
-        if !rules.iter().all(may_fit) || self.place_plain(moment.free, usable, moment.order) == Search::Impossible {
+        if !rules.iter().all(may_fit)
+            || self.place_plain(moment.free, usable, moment.order) == Search::Impossible
+        {
             return Search::Impossible;
         }
-        let has_fewest = !moment.is_strict && rules.iter().any(|rule| rule.within == Wanted::Fewest);
+        let has_fewest =
+            !moment.is_strict && rules.iter().any(|rule| rule.within == Wanted::Fewest);
         if !has_fewest && let Some(picks) = self.place_bounded(moment, usable, rules) {
             return Search::Found(picks);
         }
@@ -90,10 +107,17 @@ impl Request<'_> {
     }
 
     /// Greedily within the bounds.
-    fn place_bounded(&self, moment: Moment<'_>, usable: &Usable, rules: &[&Rule<'_>]) -> Option<Vec<Pick>> {
+    fn place_bounded(
+        &self,
+        moment: Moment<'_>,
+        usable: &Usable,
+        rules: &[&Rule<'_>],
+    ) -> Option<Vec<Pick>> {
         let pools = moment.pools;
-        let eligible: Vec<Vec<usize>> = rules.iter().map(|rule| parts_within(rule, pools, usable)).collect();
-        // With a skew, parts are filled up to where all slots would be shared out evenly, and then somewhat further.
+        let eligible: Vec<Vec<usize>> =
+            rules.iter().map(|rule| parts_within(rule, pools, usable)).collect();
+        // With a skew, parts are filled up to where all slots would be shared out evenly, and then
+        // somewhat further.
         let skew = rules.iter().filter_map(|rule| rule.skew).max().unwrap_or(0);
         let rows: Vec<Bits> = (0..self.shapes.len()).map(|shape| usable.rows(shape)).collect();
         let forth: Vec<usize> = (0..self.shapes.len()).collect();
@@ -111,8 +135,11 @@ impl Request<'_> {
             };
             let (free, order) = (moment.free, moment.order);
             let found = [&forth, &back].into_iter().find_map(|shapes| {
-                let preferred = self.greedy(shapes, free, |shape| usable.tiers(shape), order, taken());
-                let on_any = || self.greedy(shapes, free, |at| std::slice::from_ref(&rows[at]), order, taken());
+                let preferred =
+                    self.greedy(shapes, free, |shape| usable.tiers(shape), order, taken());
+                let on_any = || {
+                    self.greedy(shapes, free, |at| std::slice::from_ref(&rows[at]), order, taken())
+                };
                 preferred.or_else(on_any).filter(|picks| is_even(pools, rules, &eligible, picks))
             });
             if found.is_some() {
@@ -123,7 +150,12 @@ impl Request<'_> {
     }
 
     /// On the parts with most room for the first rule that wants few, as few as suffice.
-    fn place_on_few(&self, moment: Moment<'_>, usable: &Usable, rules: &[&Rule<'_>]) -> Option<Vec<Pick>> {
+    fn place_on_few(
+        &self,
+        moment: Moment<'_>,
+        usable: &Usable,
+        rules: &[&Rule<'_>],
+    ) -> Option<Vec<Pick>> {
         let rule = rules.iter().find(|rule| rule.within == Wanted::Fewest)?;
         let rooms = rooms_of(self, rule, moment, usable);
         // How much of each shape there is room for, in thousandths.
@@ -144,7 +176,8 @@ impl Request<'_> {
                 continue;
             }
             let shapes = self.shapes.len();
-            let limited = usable.limited_for(&rule.shapes, shapes, &rows).with_width_of(usable, shapes);
+            let limited =
+                usable.limited_for(&rule.shapes, shapes, &rows).with_width_of(usable, shapes);
             if let Some(picks) = self.place_bounded(moment, &limited, rules) {
                 return Some(picks);
             }

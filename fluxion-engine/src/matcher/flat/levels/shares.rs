@@ -1,9 +1,11 @@
-//! How many slots of one shape the parts of a level get. Each has room for so many, and no part is in another's way: so
-//! this is arithmetic, and exact.
+//! How many slots of one shape the parts of a level get. Each has room for so many, and no part is
+//! in another's way: so this is arithmetic, and exact.
 
-/// Shares out `wanted` slots as evenly as rooms allow: no two of the parts then differ by less. `None`: there is not room.
+/// Shares out `wanted` slots as evenly as rooms allow: no two of the parts then differ by less.
+/// `None`: there is not room.
 pub(super) fn evenly(rooms: &[u64], wanted: u64) -> Option<Vec<u64>> {
-    let up_to = |level: u64| rooms.iter().fold(0_u64, |sum, room| sum.saturating_add(level.min(*room)));
+    let up_to =
+        |level: u64| rooms.iter().fold(0_u64, |sum, room| sum.saturating_add(level.min(*room)));
     let (mut level, mut enough) = (0, wanted);
     if up_to(enough) < wanted {
         return None;
@@ -33,8 +35,9 @@ pub(super) fn is_even(shares: impl Iterator<Item = u64> + Clone, skew: u64) -> b
     most - least <= skew
 }
 
-/// The fewest parts that have room for so many slots together, of those that come first among equals: the largest, but for
-/// the last one, which is the smallest that will do. `None`: all of them have not.
+/// The fewest parts that have room for so many slots together, of those that come first among
+/// equals: the largest, but for the last one, which is the smallest that will do. `None`: all of
+/// them have not.
 pub(super) fn fewest(rooms: &[u64], wanted: u64) -> Option<Vec<usize>> {
     let mut by_room: Vec<usize> = (0..rooms.len()).collect();
     by_room.sort_by_key(|part| std::cmp::Reverse(rooms[*part]));
@@ -63,7 +66,9 @@ mod tests {
         let Some((first, rest)) = rooms.split_first() else {
             return if wanted == 0 { vec![Vec::new()] } else { Vec::new() };
         };
-        let with = |here: u64| ways(rest, wanted - here).into_iter().map(move |rest| [vec![here], rest].concat());
+        let with = |here: u64| {
+            ways(rest, wanted - here).into_iter().map(move |rest| [vec![here], rest].concat())
+        };
         (0..=wanted.min(*first)).flat_map(with).collect()
     }
 

@@ -1,6 +1,8 @@
-//! Slices that are to be even over the level in whose parts they are: how many of them each part gets.
+//! Slices that are to be even over the level in whose parts they are: how many of them each part
+//! gets.
 //!
-//! Where all are alike, this is arithmetic, as for single slots ([`shares`]): no search over who is where.
+//! Where all are alike, this is arithmetic, as for single slots ([`shares`]): no search over who is
+//! where.
 
 use crate::bits::Bits;
 use crate::matcher::candidates::Usable;
@@ -17,9 +19,14 @@ impl Shape<'_> {
 }
 
 impl Request<'_> {
-    /// Shares out the slices of this rule and of all after it, if they are alike and are to be even. `None`: they are not, or it is not
-    /// found out in this way.
-    pub(super) fn share_out_slices(&self, moment: Moment<'_>, usable: &Usable, first: usize) -> Option<Search> {
+    /// Shares out the slices of this rule and of all after it, if they are alike and are to be
+    /// even. `None`: they are not, or it is not found out in this way.
+    pub(super) fn share_out_slices(
+        &self,
+        moment: Moment<'_>,
+        usable: &Usable,
+        first: usize,
+    ) -> Option<Search> {
         let pools = moment.pools;
         let (slices, bound, skew) = self.even_slices(moment, first)?;
         let slice = &self.shapes[slices[0]];
@@ -34,10 +41,13 @@ impl Request<'_> {
         let in_slices = |part: &usize| rooms[*part].min(bound.most) / slice.count;
         let rooms: Vec<u64> = parts.iter().map(in_slices).collect();
         let shares = shares::evenly(&rooms, slices.len() as u64);
-        let Some(shares) = shares.filter(|shares| shares::is_even(shares.iter().copied(), skew / slice.count)) else {
+        let Some(shares) =
+            shares.filter(|shares| shares::is_even(shares.iter().copied(), skew / slice.count))
+        else {
             return Some(Search::Impossible);
         };
-        let mut rows: Vec<Bits> = (0..self.shapes.len()).map(|shape| usable.wide_rows(shape)).collect();
+        let mut rows: Vec<Bits> =
+            (0..self.shapes.len()).map(|shape| usable.wide_rows(shape)).collect();
         let mut left = slices.iter();
         for (part, share) in parts.iter().zip(shares).filter(|(_, share)| *share > 0) {
             let of_part = part_rows(pools, level, *part);
@@ -45,34 +55,52 @@ impl Request<'_> {
                 rows[*slice].clone_from(&of_part);
             }
         }
-        let found = self.share_out(moment, &usable.limited(&rows).with_width_of(usable, self.shapes.len()));
+        let found =
+            self.share_out(moment, &usable.limited(&rows).with_width_of(usable, self.shapes.len()));
         matches!(found, Search::Found(_)).then_some(found)
     }
 
-    /// The shapes of slices, if these are all that are left to choose a part, and the rule by which they are even, with its skew.
-    fn even_slices(&self, moment: Moment<'_>, first: usize) -> Option<(Vec<usize>, &Rule<'_>, u64)> {
-        let wants_one =
-            |rule: &&Rule<'_>| rule.within == Wanted::One || moment.is_strict && rule.within == Wanted::Fewest;
+    /// The shapes of slices, if these are all that are left to choose a part, and the rule by which
+    /// they are even, with its skew.
+    fn even_slices(
+        &self,
+        moment: Moment<'_>,
+        first: usize,
+    ) -> Option<(Vec<usize>, &Rule<'_>, u64)> {
+        let wants_one = |rule: &&Rule<'_>| {
+            rule.within == Wanted::One || moment.is_strict && rule.within == Wanted::Fewest
+        };
         let rules: Vec<&Rule<'_>> = self.rules[first..].iter().filter(wants_one).collect();
         let mut slices = Vec::with_capacity(rules.len());
         for rule in &rules {
             let &[slice] = &rule.shapes[..] else { return None };
             slices.push(slice);
         }
-        let is_even =
-            |rule: &&Rule<'_>| rule.skew.is_some() && rule.level == rules[0].level && rule.shapes[..] == slices[..];
+        let is_even = |rule: &&Rule<'_>| {
+            rule.skew.is_some() && rule.level == rules[0].level && rule.shapes[..] == slices[..]
+        };
         let bound = self.rules.iter().find(is_even)?;
         let size = self.shapes[slices[0]].count;
         let are_alike = size > 0 && slices.iter().all(|slice| self.shapes[*slice].count == size);
-        let are_slices = rules.iter().all(|rule| rule.is_slice && rule.level == rules[0].level && rule.most >= size);
+        let are_slices = rules
+            .iter()
+            .all(|rule| rule.is_slice && rule.level == rules[0].level && rule.most >= size);
         (are_alike && are_slices).then_some((slices, bound, bound.skew?))
     }
 
-    /// For how many slots under a rule each part has room, if all are alike, but for how many there are of each shape.
-    pub(super) fn rooms_together(&self, rule: &Rule<'_>, moment: Moment<'_>, usable: &Usable) -> Option<Vec<u64>> {
+    /// For how many slots under a rule each part has room, if all are alike, but for how many there
+    /// are of each shape.
+    pub(super) fn rooms_together(
+        &self,
+        rule: &Rule<'_>,
+        moment: Moment<'_>,
+        usable: &Usable,
+    ) -> Option<Vec<u64>> {
         let (first, others) = rule.shapes.split_first()?;
         let rows = usable.rows(*first);
-        let is_alike = |other: &usize| self.shapes[*other].is_like(&self.shapes[*first]) && usable.rows(*other) == rows;
+        let is_alike = |other: &usize| {
+            self.shapes[*other].is_like(&self.shapes[*first]) && usable.rows(*other) == rows
+        };
         if !others.iter().all(is_alike) {
             return None;
         }

@@ -247,7 +247,7 @@ mod tests {
             engine.cancel(other).expect("it is there");
         }
         engine.cancel(runs).expect("it is there");
-        engine.set_time(1_000);
+        engine.set_time(1_000).expect("it is later");
         assert_eq!(engine.info(next).expect("it is there").mode, JobMode::Allocated);
     }
 }

@@ -40,7 +40,7 @@ pub fn encode<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
         debug_assert!(is_host_name(name), "{name:?} is no host name");
         match (&mut open, Numbered::find(name)) {
             (Some(expression), Some(numbered)) if expression.takes(&numbered) => {
-                expression.push(numbered.id)
+                expression.push(numbered.id);
             }
             (_, numbered) => {
                 if let Some(done) = open.take() {
@@ -115,7 +115,8 @@ fn decode_ids(
             let bytes = prefix.len() + suffix.len() + width.max(20);
             names.push(
                 |name| {
-                    write!(name, "{prefix}{id:0width$}{suffix}").expect("a String takes everything")
+                    write!(name, "{prefix}{id:0width$}{suffix}")
+                        .expect("a String takes everything");
                 },
                 bytes,
             )?;

@@ -198,7 +198,7 @@ impl Core {
                 self.queue_changed = true;
             }
             Err(error) => {
-                tracing::error!(%error, "audit: the resource graph could not be made anew")
+                tracing::error!(%error, "audit: the resource graph could not be made anew");
             }
         }
     }

@@ -183,7 +183,7 @@ impl Core {
     pub(super) fn done(&mut self, action: ActionId, outcome: Outcome) {
         match (self.actions.answered(action), outcome) {
             (Some(InFlight::Bind(uid)), Outcome::Bind(outcome)) => {
-                self.bind_done(&uid, action, outcome)
+                self.bind_done(&uid, action, outcome);
             }
             (Some(InFlight::Volume(uid, claim, version)), Outcome::Write(outcome)) => {
                 self.volume_written(&uid, &claim, version, &outcome);
@@ -192,7 +192,7 @@ impl Core {
                 }
             }
             (Some(InFlight::Ungate(uid)), Outcome::Write(outcome)) => {
-                self.ungate_done(&uid, action, outcome)
+                self.ungate_done(&uid, action, outcome);
             }
             (Some(InFlight::Nomination(uid, before)), Outcome::Write(outcome)) => {
                 self.nomination_written(&uid, before, &outcome);
@@ -220,20 +220,20 @@ impl Core {
                 }
             }
             (Some(InFlight::Record(job)), Outcome::Write(outcome)) => {
-                self.record_done(job, action, outcome)
+                self.record_done(job, action, outcome);
             }
             (Some(InFlight::Job(job)), Outcome::Write(outcome)) => {
-                self.job_written(job, action, &outcome)
+                self.job_written(job, action, &outcome);
             }
             (Some(InFlight::Stray(key)), Outcome::Write(outcome)) => {
-                self.stray_done(key, action, outcome)
+                self.stray_done(key, action, outcome);
             }
             (Some(InFlight::Queue(name, uid, status)), Outcome::Write(outcome)) => {
                 self.queue_status_done(&name, &uid, *status, &outcome);
             }
             (None, _) => {}
             (Some(about), outcome) => {
-                tracing::error!(?about, ?outcome, "an outcome of another kind than its action")
+                tracing::error!(?about, ?outcome, "an outcome of another kind than its action");
             }
         }
     }
@@ -330,10 +330,10 @@ impl Core {
                 self.end(uid, Cause::Deleted);
             }
             WriteOutcome::Conflict | WriteOutcome::Replaced => {
-                self.try_later(uid, "the pod has changed".to_owned())
+                self.try_later(uid, "the pod has changed".to_owned());
             }
             WriteOutcome::Invalid(text) | WriteOutcome::Refused(text) => {
-                refused::pod_refused(self, uid, &text)
+                refused::pod_refused(self, uid, &text);
             }
             WriteOutcome::Failed(text) => self.try_later(uid, text),
         }

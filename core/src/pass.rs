@@ -273,7 +273,7 @@ impl Core {
                 }
             }
             Decision::Reserved { pending, start, later } => {
-                self.promised(pending.job(), start, later)
+                self.promised(pending.job(), start, later);
             }
             Decision::Withdrawn { pending, later } => self.broken(pending.job(), later),
         }

@@ -595,7 +595,7 @@ impl Core {
             Booking::Now(slots) => self.start(pending, &request, slots),
             // Planned ends are counted by another clock now, which may show the next second.
             Booking::At(at) if at <= was.start.saturating_add(slack) => {
-                self.promises.inherit(pending, Some(was))
+                self.promises.inherit(pending, Some(was));
             }
             // Made anew elsewhere in the walk that follows; what is written is broken by then, or
             // better.

@@ -521,7 +521,7 @@ impl Core {
         let retry_at = job.record.retry_at;
         match &job.record.stored {
             Stored::Present { .. } if over && retry_at > self.now => {
-                self.timers.wake(Timer::Job(id), retry_at)
+                self.timers.wake(Timer::Job(id), retry_at);
             }
             Stored::Present { uid } if over && job.record.overtaken.is_none() => {
                 let reference = ObjectRef { key: job.key.clone(), uid: uid.clone() };

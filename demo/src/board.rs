@@ -373,7 +373,7 @@ mod tests {
                 .for_each(|job| job.conditions.clear());
             board.take(&look, NOW);
             look.workloads.iter_mut().for_each(|job| {
-                drop(job.conditions.insert("Complete".to_owned(), "Done".to_owned()))
+                drop(job.conditions.insert("Complete".to_owned(), "Done".to_owned()));
             });
             board.take(&look, NOW);
             assert!(board.is_settled(), "{first} waits: {:?}", board.jobs);

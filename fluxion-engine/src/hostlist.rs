@@ -96,7 +96,7 @@ pub(crate) fn write<'a>(out: &mut String, names: impl IntoIterator<Item = &'a st
         while let Some(next) = names.next_if(|next| first.joins(next)) {
             match ranges.last_mut() {
                 Some(open) if open.1.and_then(|last| last.checked_add(1)) == next.number => {
-                    open.1 = next.number
+                    open.1 = next.number;
                 }
                 _ => ranges.push((next.number, next.number)),
             }

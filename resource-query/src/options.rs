@@ -106,14 +106,14 @@ pub(crate) fn read(arguments: impl IntoIterator<Item = String>) -> Result<Wanted
             'L' => all.load_file = value.into(),
             'f' => {
                 all.load_format =
-                    Format::parse(&value).ok_or_else(|| unknown("load-format", &value))?
+                    Format::parse(&value).ok_or_else(|| unknown("load-format", &value))?;
             }
             'S' if value.eq_ignore_ascii_case("CA") => {}
             'S' => return Err(format!("--match-subsystems: {value}: only CA is offered")),
             'P' => all.policy = value,
             'F' => {
                 all.match_format =
-                    MatchFormat::parse(&value).ok_or_else(|| unknown("match-format", &value))?
+                    MatchFormat::parse(&value).ok_or_else(|| unknown("match-format", &value))?;
             }
             'T' => {
                 all.traverser = match &*value {

@@ -169,7 +169,7 @@ impl Candidate {
                     tracing::warn!(lease = %self.full_name(), error = error_chain(&error), "trying to become the leader");
                 }
                 Err(_) => {
-                    tracing::warn!(lease = %self.full_name(), "no answer while trying to become the leader")
+                    tracing::warn!(lease = %self.full_name(), "no answer while trying to become the leader");
                 }
             }
             tokio::time::sleep(self.pause()).await;
@@ -378,7 +378,7 @@ impl Leadership {
                 tracing::warn!(lease = %self.candidate.full_name(), error = error_chain(&error), "releasing the lease");
             }
             Err(_) => {
-                tracing::warn!(lease = %self.candidate.full_name(), "no answer while releasing the lease")
+                tracing::warn!(lease = %self.candidate.full_name(), "no answer while releasing the lease");
             }
         }
     }

@@ -76,7 +76,7 @@ pub fn jobs_for(trace: &Trace, nodes: u32) -> (Vec<Job>, Vec<Skipped>) {
         };
         match u32::try_from(size).ok().filter(|size| *size <= nodes) {
             Some(size) => {
-                jobs.push(Job { number: line.number, submit, nodes: size, walltime, run })
+                jobs.push(Job { number: line.number, submit, nodes: size, walltime, run });
             }
             None => skip(format!("it is larger than {nodes} nodes")),
         }

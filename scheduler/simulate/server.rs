@@ -136,11 +136,9 @@ impl Server {
                 ActionKind::SetPodScheduled { pod, reason, message, .. } => {
                     let condition =
                         ScheduledCondition { scheduled: false, reason: reason.to_owned(), message };
-                    Outcome::Write(
-                        self.change(&pod, &mut events, |pod| {
-                            pod.scheduled_condition = Some(condition)
-                        }),
-                    )
+                    Outcome::Write(self.change(&pod, &mut events, |pod| {
+                        pod.scheduled_condition = Some(condition);
+                    }))
                 }
                 ActionKind::Nominate { pod, node, .. } => {
                     Outcome::Write(self.change(&pod, &mut events, |pod| pod.nominated = node))

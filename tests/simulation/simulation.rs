@@ -283,7 +283,7 @@ impl<'a> Simulation<'a> {
                 }
                 ActionKind::ReleaseJob { .. } => self.stats.count("release of a Job asked for"),
                 ActionKind::SuspendJob { .. } => {
-                    self.stats.count("Job that was let go suspended again")
+                    self.stats.count("Job that was let go suspended again");
                 }
                 ActionKind::Note(note) => self.stats.count(note.reason),
                 _ => {}

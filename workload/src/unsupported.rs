@@ -8,7 +8,7 @@ use super::Unsupported;
 pub(super) fn required(spec: &PodSpec) -> Vec<Unsupported> {
     let mut found = Vec::new();
     let mut refuse = |field: String, message: &str| {
-        found.push(Unsupported { field, message: message.to_owned() })
+        found.push(Unsupported { field, message: message.to_owned() });
     };
 
     if spec.resource_claims.as_ref().is_some_and(|claims| !claims.is_empty()) {

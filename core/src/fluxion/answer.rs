@@ -196,7 +196,7 @@ pub(super) fn placement(text: &str, request: &Request<'_>) -> Result<Placement, 
         let shape = shape.ok_or_else(|| format!("slot {:?}: was not asked for", group.label))?;
         let count = group.per_rank;
         let add = |first: Rank, last: Rank| {
-            slots.extend((first..=last).map(|rank| SlotsAt { shape, rank, count }))
+            slots.extend((first..=last).map(|rank| SlotsAt { shape, rank, count }));
         };
         rankset::parse_ranges(&group.ranks, add)
             .ok_or_else(|| format!("ranks {:?}: not an idset", group.ranks))?;

@@ -108,7 +108,7 @@ fn charges_always_succeed_and_fill_the_node() {
     assert_eq!(graph.usage(0).unwrap().of("cpu"), (4000, 6000));
     assert_eq!(graph.usage(0).unwrap().of("nvidia.com/gpu"), (0, 2));
     slots(POD, 9, &amounts(1000, 0), |request| {
-        assert_eq!(graph.allocate(1, request).unwrap(), Fit::NotNow)
+        assert_eq!(graph.allocate(1, request).unwrap(), Fit::NotNow);
     });
     // The pool that was charged before it was there counts as it comes.
     graph.resize(0, "nvidia.com/gpu", 3).unwrap();
@@ -201,7 +201,7 @@ fn huge_and_unknown_amounts_never_fit() {
     let mut graph = graph();
     for pod in [amounts(u64::MAX, 0), [("example.com/none", 1_u64)].into_iter().collect()] {
         slots(POD, 1, &pod, |request| {
-            assert_eq!(graph.forecast(request).unwrap(), Forecast::Never)
+            assert_eq!(graph.forecast(request).unwrap(), Forecast::Never);
         });
         // As often as one likes: sums do not overflow.
         for job in [5, 6] {

@@ -313,7 +313,7 @@ fn walk_by(
                 said.push(format!("{} at {start}{later}", name(pending.job())));
             }
             Decision::Withdrawn { pending, later } => {
-                said.push(format!("{} withdrawn {later:?}", name(pending.job())))
+                said.push(format!("{} withdrawn {later:?}", name(pending.job())));
             }
         }
     }

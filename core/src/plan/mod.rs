@@ -380,7 +380,7 @@ impl<S> Walking<S> {
         match policies {
             Policies::FirstComeFirstServed => plan(queue, requests, capacity, self, enough),
             Policies::PerQueue(depths) => {
-                backfill::go_on(queue, requests, capacity, depths, self, enough)
+                backfill::go_on(queue, requests, capacity, depths, self, enough);
             }
         }
         self.heads.is_empty()

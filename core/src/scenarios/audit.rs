@@ -90,7 +90,7 @@ fn a_job_that_contradicts_itself_is_noticed() {
     type Spoil = fn(&mut Core);
     let spoil: [(&str, Spoil); 4] = [
         ("counts as the opposite", |core| {
-            core.jobs.all.values_mut().for_each(|job| job.live.clear())
+            core.jobs.all.values_mut().for_each(|job| job.live.clear());
         }),
         ("is not known", |core| core.jobs.members.clear()),
         ("is not in the queue", |core| {

@@ -270,10 +270,10 @@ impl Case {
                 let key = |level: usize| LEVELS[level].0.into();
                 match *term {
                     Term::Apart { level, .. } => {
-                        constraints.repels.push(PodTerm { pods, topology_key: key(level) })
+                        constraints.repels.push(PodTerm { pods, topology_key: key(level) });
                     }
                     Term::Near { level, .. } => {
-                        constraints.near.push(PodTerm { pods, topology_key: key(level) })
+                        constraints.near.push(PodTerm { pods, topology_key: key(level) });
                     }
                     Term::Even { level, skew } => constraints.spreads.push(SpreadConstraint {
                         pods,

@@ -100,7 +100,7 @@ fn an_instant_at_which_many_are_asked_anew_is_looked_at_in_several_goes() {
             match projection.advance(&world.core.asking(), stint) {
                 Progress::UnderWay => {}
                 Progress::At(at, started) => {
-                    found.extend(started.into_iter().map(|pending| (at, pending)))
+                    found.extend(started.into_iter().map(|pending| (at, pending)));
                 }
                 Progress::Over(_) | Progress::TooFar => unreachable!("each has its turn"),
             }

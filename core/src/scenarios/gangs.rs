@@ -33,7 +33,7 @@ fn with_port(pod: Pod, port: u16) -> Pod {
 
 fn with_disk(pod: Pod, name: &str, read_only: bool) -> Pod {
     constrained(pod, |constraints| {
-        constraints.disks = vec![Disk::Gce { name: Arc::from(name), read_only }]
+        constraints.disks = vec![Disk::Gce { name: Arc::from(name), read_only }];
     })
 }
 

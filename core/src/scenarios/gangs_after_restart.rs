@@ -30,7 +30,7 @@ fn a_group_that_comes_late_does_not_take_the_flux_job_that_is_being_removed() {
         for action in world.step() {
             match &action.kind {
                 ActionKind::WriteStatus { job, .. } => {
-                    assert_ne!(job.key, left, "while it is being removed")
+                    assert_ne!(job.key, left, "while it is being removed");
                 }
                 ActionKind::CreateFluxJob { job, .. } => made.push(key_of(job)),
                 _ => {}

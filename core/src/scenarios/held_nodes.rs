@@ -92,7 +92,7 @@ fn for_a_pod_that_may_use_one_node_only_no_others_are_held() {
         world.settle();
         // Of all nodes this one has the most ends in the way.
         let host = |of: &mut Constraints| {
-            of.node_selector = vec![("kubernetes.io/hostname".into(), "d3".into())]
+            of.node_selector = vec![("kubernetes.io/hostname".into(), "d3".into())];
         };
         let nodes = held_for(&mut world, [constrained(pod("j0", 2), host), pod("j1", 2)]);
         assert!(nodes.len() == 2 && nodes.contains(&"d3".to_owned()), "{policy:?}: {nodes:?}");

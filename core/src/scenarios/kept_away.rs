@@ -400,7 +400,7 @@ fn hermit(name: &str) -> Pod {
     let namespaces = NamespaceScope { named: Vec::new(), selected: Some(Vec::new()) };
     let pods = PodSelector { namespaces, labels: Some(Vec::new()) };
     constrained(pod(name, 1), |asks| {
-        asks.repels.push(PodTerm { pods, topology_key: "rack".into() })
+        asks.repels.push(PodTerm { pods, topology_key: "rack".into() });
     })
 }
 

@@ -232,7 +232,7 @@ fn settle_without_placement(world: &mut World) -> Vec<Action> {
         for action in world.step() {
             match &action.kind {
                 ActionKind::WriteStatus { status, .. } if !status.placement.is_empty() => {
-                    held_back.push(action)
+                    held_back.push(action);
                 }
                 _ => world.carry_out(action),
             }
@@ -253,7 +253,7 @@ fn pods_that_have_slots_do_not_begin_without_the_one_that_replaces_a_pod_that_ha
         assert_eq!((held_back.len(), world.bound()), (1, 0), "its placement is not on record yet");
         let started = Some(world.now);
         world.change("p0", |pod| {
-            (pod.phase, pod.node, pod.started) = (Phase::Running, Some("a".into()), started)
+            (pod.phase, pod.node, pod.started) = (Phase::Running, Some("a".into()), started);
         });
         if is_seen_to_run {
             held_back.extend(settle_without_placement(&mut world));

@@ -39,13 +39,13 @@ pub(super) fn labelled(
 
 pub(super) fn apart(pod: Pod, app: &str, key: &str) -> Pod {
     labelled(pod, app, |constraints, pods| {
-        constraints.repels.push(PodTerm { pods, topology_key: key.into() })
+        constraints.repels.push(PodTerm { pods, topology_key: key.into() });
     })
 }
 
 pub(super) fn near(pod: Pod, app: &str, key: &str) -> Pod {
     labelled(pod, app, |constraints, pods| {
-        constraints.near.push(PodTerm { pods, topology_key: key.into() })
+        constraints.near.push(PodTerm { pods, topology_key: key.into() });
     })
 }
 

@@ -16,7 +16,7 @@ fn rather(pod: Pod, weight: i32, app: &str, key: &str) -> Pod {
 fn rather_spread(pod: Pod, app: &str, key: &str) -> Pod {
     let pod = spread(pod, app, key);
     constrained(pod, |constraints| {
-        constraints.preferred_spreads = std::mem::take(&mut constraints.spreads)
+        constraints.preferred_spreads = std::mem::take(&mut constraints.spreads);
     })
 }
 

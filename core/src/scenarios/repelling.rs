@@ -197,7 +197,7 @@ fn who_repels_where_a_promise_was_waits_for_the_record_of_the_one_who_has_left()
     world.pass_seconds(1);
     world.change("busy-b1", |pod| pod.phase = Phase::Succeeded);
     let other_node = |constraints: &mut Constraints| {
-        constraints.node_selector.push(("host".into(), "a2".into()))
+        constraints.node_selector.push(("host".into(), "a2".into()));
     };
     world.submit(constrained(shy("shy", "x", "rack", 1_000), other_node));
     let actions = world.step();
@@ -225,7 +225,7 @@ fn what_is_promised_stands_when_pods_come_that_would_keep_it_away_elsewhere() {
     for policy in BACKFILL {
         let mut world = promised(policy);
         let there = |constraints: &mut Constraints| {
-            constraints.node_selector.push(("host".into(), "b1".into()))
+            constraints.node_selector.push(("host".into(), "b1".into()));
         };
         world.submit(Pod { priority: 10, ..constrained(lasting("ahead", 6, 50), there) });
         world.settle();

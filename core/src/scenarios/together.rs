@@ -134,7 +134,7 @@ fn a_spread_gang_starts_beside_a_stream_of_its_like() {
         world.submit(Pod { lifetime: Lifetime::Endless, ..on(pod("service", 8), "b2") });
         let mut stream = Stream::of(|name| {
             let here = constrained(pod(name, 2), |of| {
-                of.node_selector = vec![("host".into(), "a2".into())]
+                of.node_selector = vec![("host".into(), "a2".into())];
             });
             Pod { labels: labels("mpi"), ..here }
         });
@@ -191,7 +191,7 @@ fn a_gang_that_is_to_be_near_starts_beside_a_stream_of_its_like_elsewhere() {
         world.submit(Pod { lifetime: Lifetime::Endless, ..on(pod("service", 8), "a2") });
         let mut stream = Stream::of(|name| {
             let in_a = constrained(pod(name, 2), |of| {
-                of.node_selector = vec![("rack".into(), "a".into())]
+                of.node_selector = vec![("rack".into(), "a".into())];
             });
             Pod { labels: labels("mpi"), ..in_a }
         });
@@ -217,7 +217,7 @@ fn a_spread_pod_that_starts_is_not_made_uneven_before_its_binding_leaves() {
         world.submit(spread(pod("even", 2), "mpi", "rack"));
         for at in 0..3 {
             let in_a = constrained(pod(&format!("like-{at}"), 2), |of| {
-                of.node_selector = vec![("rack".into(), "a".into())]
+                of.node_selector = vec![("rack".into(), "a".into())];
             });
             world.submit(Pod { labels: labels("mpi"), ..in_a });
         }
@@ -491,7 +491,7 @@ fn a_gang_that_may_not_be_where_room_is_does_not_wait_behind_one_who_holds_nodes
         queue(&mut world, "second", &json!({"policy": policy}));
         world.submit(on(pod("long", 1), "a1"));
         let only_a1 = |constraints: &mut Constraints| {
-            constraints.node_selector = vec![("host".into(), "a1".into())]
+            constraints.node_selector = vec![("host".into(), "a1".into())];
         };
         world.submit(of_queue(constrained(pod("whole", 8), only_a1), "first"));
         world.settle();

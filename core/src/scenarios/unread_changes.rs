@@ -46,7 +46,7 @@ fn a_version_alone_leads_to_no_planning() {
     });
     let of_record = planning_after(&mut world, |world, version| {
         world.change_record("j", |record| {
-            record.metadata.resource_version = Some(version.to_owned())
+            record.metadata.resource_version = Some(version.to_owned());
         });
     });
     let of_job = planning_after(&mut world, |world, version| {

@@ -98,7 +98,7 @@ fn a_claim_of_a_nominated_pod_keeps_others_off_its_node_that_have_disks_as_well(
         world.claim("data", "net");
         world.bind_claim("data", "v");
         world.change_claim("data", |claim| {
-            claim.wants.access_modes = vec!["ReadWriteOncePod".into()]
+            claim.wants.access_modes = vec!["ReadWriteOncePod".into()];
         });
         let theirs =
             Pod { nominated: Some("n0".into()), scheduler: "other".into(), ..pod("theirs", 1) };

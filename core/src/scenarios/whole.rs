@@ -275,7 +275,7 @@ fn a_pod_does_not_begin_alone_after_those_that_were_sent_are_gone() {
     for action in sent {
         match action.kind {
             ActionKind::Bind { .. } => {
-                world.tell(Event::Done(action.id, Outcome::Bind(BindOutcome::Deleting)))
+                world.tell(Event::Done(action.id, Outcome::Bind(BindOutcome::Deleting)));
             }
             _ => world.carry_out(action),
         }

@@ -467,7 +467,7 @@ fn disk(rng: &mut Rng) -> Value {
         1 => volume["awsElasticBlockStore"] = json!({"volumeID": one, "readOnly": only_read}),
         2 => {
             volume["iscsi"] =
-                json!({"targetPortal": "t", "iqn": one, "lun": 0, "readOnly": only_read})
+                json!({"targetPortal": "t", "iqn": one, "lun": 0, "readOnly": only_read});
         }
         _ => {
             let monitors = *rng.pick(&[&["m1"][..], &["m1", "m2"], &["m3"]]);

@@ -274,7 +274,7 @@ impl Storage {
             3.. => replaced(rng, &mut volume),
             0 => {
                 volume["spec"]["csi"] =
-                    json!({"driver": DRIVER, "volumeHandle": format!("h{}", rng.between(0, 9))})
+                    json!({"driver": DRIVER, "volumeHandle": format!("h{}", rng.between(0, 9))});
             }
             1 => volume["spec"]["nfs"] = json!({"server": "s", "path": "/"}),
             _ => volume["spec"]["local"] = json!({"path": "/x"}),

@@ -89,7 +89,7 @@ impl Engine {
             let intact = taken.is_empty() && self.is_intact(id, &ask, &usable);
             match &place {
                 Ok((_, at)) if !intact && *at > before => {
-                    later = self.why_later(id, &ask, &taken, &usable)
+                    later = self.why_later(id, &ask, &taken, &usable);
                 }
                 Ok(_) if !intact => {}
                 Err(error) if !intact => return Err(error.clone()),

@@ -34,7 +34,7 @@ impl Sieve {
             match wants.iter_mut().find(|known| known.kind == level.kind) {
                 Some(known) => known.share = known.share.saturating_add(share),
                 None => {
-                    wants.push(Want { kind: level.kind, share, missing: slots, have: 0, seen: 0 })
+                    wants.push(Want { kind: level.kind, share, missing: slots, have: 0, seen: 0 });
                 }
             }
         }

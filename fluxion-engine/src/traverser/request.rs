@@ -159,7 +159,7 @@ impl Request {
                 match self.levels[start..].iter_mut().find(|known| known.kind == level.kind) {
                     // As much is looked for as the most demanding slot has.
                     Some(known) if level.count.most() > known.count.most() => {
-                        known.count = level.count
+                        known.count = level.count;
                     }
                     Some(_) => {}
                     None => self.levels.push(level),

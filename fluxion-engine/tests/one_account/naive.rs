@@ -203,7 +203,10 @@ impl Machine {
             match part {
                 Part::Node => assert!(parts.is_empty(), "job {id}: somebody is on rank {rank}"),
                 Part::Core(_) => {
-                    assert!(!parts.iter().any(|(_, other)| other == part), "job {id}: a core twice")
+                    assert!(
+                        !parts.iter().any(|(_, other)| other == part),
+                        "job {id}: a core twice"
+                    );
                 }
                 Part::Units(units) => {
                     assert!(

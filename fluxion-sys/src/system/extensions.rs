@@ -36,7 +36,7 @@ unsafe extern "C" fn set_time(ctx: Ctx, now: i64) -> c_int {
         // SAFETY: numbers only.
         unsafe {
             context.ask(Effect::Changes, |o, inner| {
-                barrier::fluxion_barrier_set_time(function, o, inner, now)
+                barrier::fluxion_barrier_set_time(function, o, inner, now);
             })
         }
     };
@@ -117,7 +117,7 @@ unsafe extern "C" fn charge(ctx: Ctx, jobid: u64, charge: Text) -> c_int {
         unsafe {
             text::read(charge, "charge")?;
             context.ask(Effect::Changes, |o, inner| {
-                barrier::fluxion_barrier_charge(function, o, inner, jobid, charge)
+                barrier::fluxion_barrier_charge(function, o, inner, jobid, charge);
             })
         }
     };
@@ -147,7 +147,7 @@ unsafe extern "C" fn resize(ctx: Ctx, rank: u32, kind: Text, size: u64) -> c_int
         unsafe {
             text::read(kind, "type")?;
             context.ask(Effect::Changes, |o, inner| {
-                barrier::fluxion_barrier_resize(function, o, inner, rank, kind, size)
+                barrier::fluxion_barrier_resize(function, o, inner, rank, kind, size);
             })
         }
     };
@@ -161,7 +161,7 @@ unsafe extern "C" fn remove_rank(ctx: Ctx, rank: u32) -> c_int {
         // SAFETY: numbers only.
         unsafe {
             context.ask(Effect::Changes, |o, inner| {
-                barrier::fluxion_barrier_remove_rank(function, o, inner, rank)
+                barrier::fluxion_barrier_remove_rank(function, o, inner, rank);
             })
         }
     };

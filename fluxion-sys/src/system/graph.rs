@@ -92,7 +92,7 @@ pub(super) unsafe extern "C" fn add_subgraph(ctx: Ctx, subgraph: Text) -> c_int 
         // SAFETY: a string by the header.
         unsafe {
             context.ask(Effect::Changes, |o, inner| {
-                barrier::fluxion_barrier_text(function, o, inner, subgraph)
+                barrier::fluxion_barrier_text(function, o, inner, subgraph);
             })
         }
     };
@@ -108,7 +108,7 @@ pub(super) unsafe extern "C" fn remove_subgraph(ctx: Ctx, path: Text) -> c_int {
         // SAFETY: a string by the header.
         unsafe {
             context.ask(Effect::Changes, |o, inner| {
-                barrier::fluxion_barrier_text(function, o, inner, path)
+                barrier::fluxion_barrier_text(function, o, inner, path);
             })
         }
     };
@@ -189,7 +189,7 @@ unsafe fn set(
     // SAFETY: a string by the caller's promise.
     unsafe {
         context.ask(Effect::Changes, |o, inner| {
-            barrier::fluxion_barrier_set_status(function, o, inner, place, to)
+            barrier::fluxion_barrier_set_status(function, o, inner, place, to);
         })
     }
 }

@@ -322,7 +322,7 @@ pub(super) unsafe extern "C" fn cancel(ctx: Ctx, jobid: u64, noent_ok: bool) -> 
         // SAFETY: numbers only.
         unsafe {
             context.ask(Effect::Changes, |o, inner| {
-                barrier::fluxion_barrier_cancel(function, o, inner, jobid, noent_ok)
+                barrier::fluxion_barrier_cancel(function, o, inner, jobid, noent_ok);
             })
         }
     };
@@ -451,7 +451,7 @@ fn take_back(context: &mut Context, jobid: u64) -> Result<(), Failure> {
     // SAFETY: numbers only.
     unsafe {
         context.ask(Effect::Changes, |o, inner| {
-            barrier::fluxion_barrier_cancel(function, o, inner, jobid, true)
+            barrier::fluxion_barrier_cancel(function, o, inner, jobid, true);
         })
     }
 }

@@ -71,7 +71,7 @@ pub(super) unsafe extern "C" fn destroy(ctx: Ctx) {
         // SAFETY: the library's own context, used no more. What it throws ends in the barrier;
         // there is nobody to tell.
         unsafe {
-            barrier::fluxion_barrier_void(context.raw().destroy, &raw mut outcome, context.inner)
+            barrier::fluxion_barrier_void(context.raw().destroy, &raw mut outcome, context.inner);
         };
     }
     drop(context);
@@ -132,6 +132,6 @@ pub(super) unsafe extern "C" fn clear_err_msg(ctx: Ctx) {
     let _turn = turn();
     // SAFETY: the library's own context.
     unsafe {
-        barrier::fluxion_barrier_void(context.raw().clear_err_msg, &raw mut outcome, context.inner)
+        barrier::fluxion_barrier_void(context.raw().clear_err_msg, &raw mut outcome, context.inner);
     };
 }

@@ -114,10 +114,11 @@ impl Adversary {
         match self.rng.below(4) {
             0 => wishes.hold = !wishes.hold,
             1 => {
-                wishes.priority_class_name = Some(["high", "unknown"][self.rng.below(2)].to_owned())
+                wishes.priority_class_name =
+                    Some(["high", "unknown"][self.rng.below(2)].to_owned());
             }
             2 => {
-                wishes.walltime_seconds = Some([1, i64::MAX, 1_000_000_000_000][self.rng.below(3)])
+                wishes.walltime_seconds = Some([1, i64::MAX, 1_000_000_000_000][self.rng.below(3)]);
             }
             _ => wishes.queue_name = Some(["default", "nowhere"][self.rng.below(2)].to_owned()),
         }

@@ -205,7 +205,7 @@ impl Adversary {
         let wishes = &mut job.spec.overrides;
         match self.rng.below(3) {
             0 if wishes.priority_class_name.is_none() => {
-                wishes.priority_class_name = Some("unknown".to_owned())
+                wishes.priority_class_name = Some("unknown".to_owned());
             }
             1 => wishes.queue_name = Some(names::QUEUE_DEFAULT.to_owned()),
             _ if runs && is_lone(&job.spec.workload_ref.name) => wishes.hold = !wishes.hold,

@@ -248,7 +248,7 @@ impl Tenant {
             2 => self.wish(side, at, |job| job.spec.overrides.hold = !job.spec.overrides.hold),
             _ if self.priority.is_some() => {}
             _ => self.wish(side, at, |job| {
-                job.spec.overrides.priority_class_name = Some(class.to_owned())
+                job.spec.overrides.priority_class_name = Some(class.to_owned());
             }),
         }
     }

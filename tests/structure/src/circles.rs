@@ -114,7 +114,7 @@ impl Names {
                 self.add(&it.tree, path);
             }
             syn::UseTree::Group(it) => {
-                it.items.iter().for_each(|tree| self.add(tree, path.clone()))
+                it.items.iter().for_each(|tree| self.add(tree, path.clone()));
             }
             syn::UseTree::Name(it) => self.bind(it.ident.to_string(), path, &it.ident),
             syn::UseTree::Rename(it) => self.bind(it.rename.to_string(), path, &it.ident),

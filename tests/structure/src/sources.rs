@@ -68,7 +68,7 @@ fn read_folder(folder: &Path, path: &str, sources: &mut Sources) -> io::Result<(
         match extension {
             Some("rs") if name != GENERATED => sources.files.push(read_file(&entry.path(), path)?),
             Some("md" | "h") => {
-                sources.documents.push((path, std::fs::read_to_string(entry.path())?))
+                sources.documents.push((path, std::fs::read_to_string(entry.path())?));
             }
             _ => {}
         }

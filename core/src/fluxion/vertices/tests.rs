@@ -433,7 +433,7 @@ impl Twins {
             }
             Op::Release(_) => {}
             Op::Resize { rank, cores } => {
-                self.both(|graph| graph.resize(rank, "cpu", 1000 * cores).unwrap())
+                self.both(|graph| graph.resize(rank, "cpu", 1000 * cores).unwrap());
             }
             Op::Swap(rank) => match self.gone.iter().position(|gone| *gone == rank) {
                 Some(at) => {

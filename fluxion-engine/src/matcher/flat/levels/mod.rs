@@ -143,7 +143,7 @@ impl<'a> Rule<'a> {
         match (self.level, self.within) {
             (None, _) | (_, Wanted::Part(None)) => *rows = Bits::empty(pools.len()),
             (Some(level), Wanted::Part(Some(part))) => {
-                rows.intersect(&part_rows(pools, level, part))
+                rows.intersect(&part_rows(pools, level, part));
             }
             (Some(level), _) => rows.intersect(pools.levels.get(level).rows()),
         }

@@ -60,7 +60,7 @@ pub fn quoted(text: &str) -> String {
 /// in a mark: an ellipsis, and the number of its bytes that are left out. Characters are never
 /// split.
 pub fn bounded(text: &str, bytes_max: usize) -> Cow<'_, str> {
-    if text.len() <= bytes_max && text.chars().all(|c| escaped(c).is_none()) {
+    if text.len() <= bytes_max && is_plain(text) {
         return Cow::Borrowed(text);
     }
     let (kept, mark) = cut(text, bytes_max, escaped);
@@ -92,6 +92,13 @@ fn cut(text: &str, bytes_max: usize, escape: impl Fn(char) -> Option<String>) ->
 
 fn mark(left_out: usize) -> String {
     format!("… ({left_out} more bytes)")
+}
+
+/// True if no character of it is written in another way. Nearly all texts are of ASCII, and are
+/// looked at byte by byte, many at once.
+fn is_plain(text: &str) -> bool {
+    text.bytes().all(|byte| matches!(byte, b' '..=b'~'))
+        || text.chars().all(|c| escaped(c).is_none())
 }
 
 /// How a character is written that would end a line, move a cursor, or reorder or hide what is

@@ -196,10 +196,8 @@ fn jobs_come_and_go() {
     let (found, criteria) = (table.find.expect("it is there"), text("sched-now=allocated"));
     let mut list = ptr::null_mut();
     // SAFETY: our context, strings that live through the call, a place for the answer.
-    assert_eq!(
-        unsafe { found(session.ctx, criteria.as_ptr(), c"rlite".as_ptr(), &raw mut list) },
-        0
-    );
+    let answer = unsafe { found(session.ctx, criteria.as_ptr(), c"rlite".as_ptr(), &raw mut list) };
+    assert_eq!(answer, 0);
     // SAFETY: it succeeded, so the text is ours.
     assert!(unsafe { taken(list) }.is_some_and(|list| list.contains("core")));
 

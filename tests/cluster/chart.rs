@@ -120,12 +120,16 @@ fn the_chart_gives_what_the_kustomizations_give() {
     }
 }
 
+/// The pod of a Deployment, and its first container.
+const POD: &str = "/spec/template/spec";
+const CONTAINER: &str = "/spec/template/spec/containers/0";
+
 #[test]
-fn every_value_goes_where_it_belongs() {
+fn every_value_of_deployments_goes_where_it_belongs() {
     let each = |values: &str| {
         format!("{{scheduler: {values}, webhook: {{enabled: true, {}", &values[1..]) + "}"
     };
-    let (pod, container) = ("/spec/template/spec", "/spec/template/spec/containers/0");
+    let (pod, container) = (POD, CONTAINER);
     let of_deployments = [
         ("{replicas: 3}", "/spec/replicas".to_owned(), json!(3)),
         (
@@ -170,6 +174,11 @@ fn every_value_goes_where_it_belongs() {
             );
         }
     }
+}
+
+#[test]
+fn every_value_of_single_objects_goes_where_it_belongs() {
+    let (pod, container) = (POD, CONTAINER);
     let digest = format!("sha256:{}", "a".repeat(64));
     let values = format!(
         "

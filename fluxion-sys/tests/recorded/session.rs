@@ -343,9 +343,10 @@ impl Out {
             // SAFETY: the library wrote a text that is the caller's.
             Out::Text(place, true) => Some(json!(unsafe { owned(*place) })),
             Out::Text(place, false) if place.is_null() => Some(Value::Null),
-            // SAFETY: the library wrote a text, and nothing was called since.
             Out::Text(place, false) => {
-                Some(json!(unsafe { CStr::from_ptr(*place) }.to_str().expect("UTF-8")))
+                // SAFETY: the library wrote a text, and nothing was called since.
+                let text = unsafe { CStr::from_ptr(*place) };
+                Some(json!(text.to_str().expect("UTF-8")))
             }
         };
         written.unwrap_or_else(|| UNTOUCHED.into())

@@ -365,21 +365,10 @@ fn calls_take_turns() {
     let (mut together, mut other, mut seconds) = ([-1i64], [0i64; 2], [0f64; 4]);
     let [edges, jobs] = &mut other;
     let [load, min, max, avg] = &mut seconds;
+    let place = &raw mut together[0];
     // SAFETY: our context and places.
-    assert_eq!(
-        unsafe {
-            (session.table.stat)(
-                session.ctx,
-                &raw mut together[0],
-                edges,
-                jobs,
-                load,
-                min,
-                max,
-                avg,
-            )
-        },
-        0
-    );
+    let answer =
+        unsafe { (session.table.stat)(session.ctx, place, edges, jobs, load, min, max, avg) };
+    assert_eq!(answer, 0);
     assert_eq!(together, [0], "two calls were inside at once");
 }

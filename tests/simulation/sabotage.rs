@@ -146,6 +146,8 @@ const ALL: [(Sabotage, &[&str]); 55] = [
         &[
             "what is bound fits beside all that is known to be there",
             "no pod goes where another keeps it away",
+            // Nor is it known that a node is not free for a job that wants it alone.
+            "no two jobs share a node of an exclusive one",
             WHOLE_GANGS,
         ],
     ),

@@ -1,24 +1,12 @@
 //! What a pod is in its job, a launcher or a worker, and which of them: rules about levels may be
 //! for each role by itself, and slices are cut out of the pods of one.
 
-use std::sync::Arc;
-
 use super::grouping;
 use super::job::{Identity, Job};
 use super::jobs::Jobs;
+use super::ledger::Role;
 use fluxqueue_workload::levels::RuleScope;
-use fluxqueue_workload::{Pod, SaidRole, Uid};
-
-/// A role. Pods of which nobody says it have the same as others of their shape.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) enum Role {
-    /// By a label.
-    Named(Arc<str>),
-    /// Of all that one object makes, where several make pods of the job.
-    MadeBy(Uid),
-    /// Of all that the one object makes which makes pods of the job.
-    Only,
-}
+use fluxqueue_workload::{Pod, SaidRole};
 
 impl Jobs {
     /// The role of a pod in its job, if its labels say it, or who makes it.

@@ -9,6 +9,7 @@ mod booked;
 mod changes;
 mod requests;
 mod reservations;
+mod role;
 
 use std::any::Any;
 use std::sync::Arc;
@@ -29,6 +30,7 @@ pub(super) use booked::Booking;
 pub(super) use changes::{Change, Changes};
 pub(super) use requests::{GroupRequest, LevelWant, LevelWants, Slice, SlotRequest};
 pub(super) use reservations::{Remade, Reservation};
+pub(super) use role::Role;
 
 /// So many removed nodes are nothing to speak of, however small the cluster is.
 const REMOVED_MAX: usize = 10_000;

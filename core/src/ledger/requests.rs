@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::fluxion::{LevelRule, RankSet, Request, SlotShape, Tenancy, Within};
-use crate::roles::Role;
+use super::role::Role;
 use fluxqueue_workload::constraints::Constraints;
 use fluxqueue_workload::levels::RuleScope;
 use fluxqueue_workload::{Lifetime, Shape};

@@ -15,7 +15,7 @@ use crate::jobs::{Clock, Jobs};
 use crate::ledger::{Slice, SlotRequest};
 use crate::queue::{PendingRequest, QueueId};
 use crate::queues::Queues;
-use crate::roles::Role;
+use crate::ledger::Role;
 use fluxqueue_workload::{Lifetime, Pod, Shape, Time};
 
 /// Stands for all jobs that have nothing yet and want their nodes alone: to all of them the same

@@ -8,7 +8,7 @@ use super::{Group, Pods};
 use crate::cluster::{Cluster, Company, KeyId};
 use crate::fluxion::{Rank, RankSet, Within};
 use crate::ledger::{GroupRequest, Ledger, LevelWant, LevelWants, SlotRequest};
-use crate::roles::Role;
+use crate::ledger::Role;
 use fluxqueue_workload::Pod;
 use fluxqueue_workload::constraints::SpreadConstraint;
 use fluxqueue_workload::levels::{RuleScope, Spread};

@@ -1,0 +1,17 @@
+//! What a pod is in its job, as the ledger knows it: rules about levels may be for each role by
+//! itself.
+
+use std::sync::Arc;
+
+use fluxqueue_workload::Uid;
+
+/// A role. Pods of which nobody says it have the same as others of their shape.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) enum Role {
+    /// By a label.
+    Named(Arc<str>),
+    /// Of all that one object makes, where several make pods of the job.
+    MadeBy(Uid),
+    /// Of all that the one object makes which makes pods of the job.
+    Only,
+}

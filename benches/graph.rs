@@ -8,7 +8,7 @@ use std::hint::black_box;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use fluxion_sys::FunctionTable;
-use fluxqueue_core::fluxion::{End, Graph, Policy, RankSet, Request, SlotShape};
+use fluxqueue_machine::fluxion::{End, Graph, Policy, RankSet, Request, SlotShape};
 use fluxqueue_workload::Resources;
 
 /// A graph of nodes with 32 cores, 256 GiB and room for 110 pods.

@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 use fluxion_sys::FunctionTable;
 use fluxqueue::simulate::server::Server;
 use fluxqueue_api::names;
-use fluxqueue_core::cluster::volumes::StorageNews;
-use fluxqueue_core::cluster::{Level, Node, Readiness, Topology};
 use fluxqueue_core::{Core, CoreSettings, Event, NodePolicy, QueuePolicy};
+use fluxqueue_machine::cluster::volumes::StorageNews;
+use fluxqueue_machine::cluster::{Level, Node, Readiness, Topology};
 use fluxqueue_workload::constraints::{
     Constraints, NamespaceScope, NodeSelectorTerm, Operator, PodSelector, PodTerm, Requirement,
     SpreadConstraint,

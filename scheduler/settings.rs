@@ -10,8 +10,8 @@ use std::time::Duration;
 use jiff::SignedDuration;
 use serde::Deserialize;
 
-use fluxqueue_core::cluster::{Level, Topology};
 use fluxqueue_core::{CoreSettings, NodePolicy, QueuePolicy};
+use fluxqueue_machine::cluster::{Level, Topology};
 use fluxqueue_workload::{Lifetime, walltime};
 
 /// `apiVersion` of the file.

@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use fluxqueue_core::cluster::Node;
 use fluxqueue_core::{Event, QueuePolicy};
+use fluxqueue_machine::cluster::Node;
 use fluxqueue_workload::{Lifetime, NodeName, ObjectKey, Pod};
 
 use crate::scene::{self, GANG, LARGE_GANGS, Prospect, Size, Twist};

@@ -12,11 +12,11 @@ use std::sync::Arc;
 use fluxqueue_api::fluxjob::{NODE_LIST_BYTES_MAX, POD_SETS_MAX, REQUESTS_MAX, STATUS_BYTES_MAX};
 use fluxqueue_api::{FluxJobStatus, PodSet, placement};
 
-use super::cluster::Cluster;
 use super::job::Member;
 use super::seats::Seats;
 use super::{Core, refused};
 use crate::queue::JobId;
+use fluxqueue_machine::cluster::Cluster;
 use fluxqueue_workload::Shape;
 
 /// The longest name of a node, and what separates it from the next.

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::table::Table;
+use fluxqueue_machine::table::Table;
 use fluxqueue_workload::{NodeName, Pod, Uid};
 
 /// Whoever a change of a node concerns.

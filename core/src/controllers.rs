@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use crate::table::Table;
+use fluxqueue_machine::table::Table;
 use fluxqueue_workload::{Controller, Owner, OwnerKind, Pod, Uid};
 
 /// All Jobs, ReplicaSets, Deployments and StatefulSets that were seen and are not known to be gone.

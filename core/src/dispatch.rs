@@ -111,7 +111,7 @@ impl Core {
         let pod = Arc::clone(&member.pod);
         let Some(allocation) = &member.allocation else { return false };
         let rank = allocation.rank;
-        super::ledger::valid(&self.cluster, allocation)
+        fluxqueue_machine::ledger::valid(&self.cluster, allocation)
             && self.ledger.is_in_company(allocation)
             && self.cluster.holds(rank, &pod.shape.requests)
             && self.cluster.has_its_own(rank, &pod.shape)

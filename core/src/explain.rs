@@ -11,14 +11,14 @@ use fluxqueue_api::{BlockedBy, BlockedReason, ConditionType, EventReason, text};
 use super::blockers::{Blocker, Blockers};
 use super::estimates::Expected;
 use super::job::Stage;
-use super::ledger::Allocation;
 use super::plan::{Attempt, Group, Outcome};
 use super::promises::Promise;
 use super::readers::Named;
 use super::record::micro_time;
 use super::{ActionKind, Core, EventKind, InFlight, Subject, Timer, nominating};
-use crate::fluxion::{End, Forecast, Rank, RankSet};
 use crate::queue::{ClassId, JobId, PendingRequest, Place};
+use fluxqueue_machine::fluxion::{End, Forecast, Rank, RankSet};
+use fluxqueue_machine::ledger::Allocation;
 use fluxqueue_workload::{Lifetime, ObjectKey, Pod, Time, Uid};
 
 /// A changed text about the same pod is not written more often than this.

@@ -13,8 +13,8 @@ use super::mounting::Mounting;
 use super::plan::Delay;
 use super::setbacks::{FirstPause, Setback, Setbacks};
 use super::{Core, Timer};
-use crate::fluxion::Rank;
 use crate::queue::{JobId, PendingRequest};
+use fluxqueue_machine::fluxion::Rank;
 use fluxqueue_workload::{Resources, Uid};
 
 /// Gangs among which a ring is looked for: each may be compared with each, on all nodes that it

@@ -14,11 +14,11 @@ use super::controllers::{Controllers, MadeBy};
 use super::grouping;
 use super::grouping::{Capacity, Start, StartSize};
 use super::job::{Identity, Job, Lifecycle, Member, PodOrder, RetainedSlot, Stage, Style};
-use super::ledger::Allocation;
 use super::releases::Releases;
 use super::waves::Waves;
 use crate::queue::{JobId, PendingRequest};
-use crate::table::Table;
+use fluxqueue_machine::ledger::Allocation;
+use fluxqueue_machine::table::Table;
 use fluxqueue_workload::levels::LevelRule;
 use fluxqueue_workload::{Controller, ObjectKey, OwnerKind, Phase, Pod, Time, Uid};
 

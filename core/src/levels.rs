@@ -10,12 +10,12 @@ use std::sync::Arc;
 use fluxqueue_api::text;
 
 use super::Core;
-use super::cluster::{Node, readable};
-use super::fluxion::Within;
 use super::job::{Job, Member, Style};
-use super::ledger::{Allocation, LevelWant, LevelWants, Role};
 use super::plan::Attempt;
 use crate::queue::{ClassId, JobId, PendingRequest, Place, QueueId};
+use fluxqueue_machine::cluster::{Node, readable};
+use fluxqueue_machine::fluxion::Within;
+use fluxqueue_machine::ledger::{Allocation, LevelWant, LevelWants, Role};
 use fluxqueue_workload::levels::{LevelBound, LevelRule, LevelRules, RuleScope, Spread};
 use fluxqueue_workload::{Pod, Shape, Uid, Unsupported};
 

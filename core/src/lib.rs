@@ -42,13 +42,14 @@
 //! - `notices`: Events about a job
 //! - `recovery`, `unsorted`: the same jobs again after a restart, and the pods of the first lists
 //!   until then
-//! - `ledger`, `suspects`: what is taken of the nodes, and which are left alone
+//! - `suspects`: which nodes are left alone
 //! - `audit`, `consistency`: whether what is counted as taken is what pods take, and jobs do not
 //!   contradict themselves
-//! - `table`: maps by hash
 //! - `timers`, `in_flight`: what is due later, and what was asked for and has no answer yet
 //! - `review`: those who wait are looked at once more when nothing has happened for a while
 //! - `describe`, `report`: the state and the numbers, for people and metrics
+//!
+//! Nodes, the resource graph and what is booked in it are [`fluxqueue_machine`]'s.
 //!
 //! The rules that hold after every step are in docs/ARCHITECTURE.md, and are checked by the
 //! simulation.
@@ -63,7 +64,6 @@ mod blockers;
 mod bounds;
 mod by_node;
 mod closed;
-pub mod cluster;
 mod consistency;
 mod controllers;
 mod cramped;
@@ -73,7 +73,6 @@ mod estimates;
 mod event;
 mod exclusive;
 mod explain;
-pub mod fluxion;
 pub mod forward;
 mod gang;
 mod grouping;
@@ -82,7 +81,6 @@ mod intake;
 mod job;
 mod jobs;
 mod labelled;
-mod ledger;
 mod levels;
 mod lifetimes;
 mod lost;
@@ -120,7 +118,6 @@ mod slots;
 mod stand_ins;
 mod stored;
 mod suspects;
-mod table;
 mod timers;
 mod under_way;
 mod unsorted;
@@ -139,23 +136,23 @@ use std::sync::Arc;
 use fluxion_sys::FunctionTable;
 use fluxqueue_api::{EventReason, JobState, names, text};
 
-use crate::cluster::{Cluster, FillScore};
-use crate::fluxion::{Graph, GraphError, Policy};
 use crate::queue::{JobId, PendingRequest};
 use audit::Audit;
 use by_node::ByNode;
 use explain::Report;
+use fluxqueue_machine::cluster::{Cluster, FillScore};
+use fluxqueue_machine::fluxion::{Graph, GraphError, Policy};
 use fluxqueue_workload::{Lifetime, Phase, Pod, Time, Uid};
 use report::Gauges;
 use review::Review;
 
 use awaiting_owner::AwaitingOwner;
 use estimates::{Estimates, LookingAhead};
+use fluxqueue_machine::ledger::{Allocation, Ledger};
 use in_flight::{Actions, InFlight};
 use job::Stage;
 use jobs::{Clock, Jobs};
 use labelled::Labelled;
-use ledger::{Allocation, Ledger};
 use lost::Lost;
 use plan::{HeldNodes, Pending};
 use positions::Positions;

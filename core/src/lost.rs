@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::cluster::{Node, Readiness};
-use super::ledger::Allocation;
 use super::readers::{Named, Reader};
-use crate::fluxion::{Rank, RankSet};
+use fluxqueue_machine::cluster::{Node, Readiness};
+use fluxqueue_machine::fluxion::{Rank, RankSet};
+use fluxqueue_machine::ledger::Allocation;
 use fluxqueue_workload::{NodeName, ObjectKey, Pod};
 
 /// So many pods are remembered that took room.

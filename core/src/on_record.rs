@@ -10,18 +10,18 @@ use std::sync::Arc;
 
 use super::Core;
 use super::awaited::{self, Awaited};
-use super::cluster::Cluster;
 use super::job::{Job, Said};
 use super::jobs::Jobs;
-use super::ledger::Allocations;
 use super::plan::{Kept, Request};
 use super::promises::Promises;
 use super::promising::is_as_written;
 use super::record::time_of;
 use super::timers::Timer;
-use crate::fluxion::{End, RankSet};
 use crate::queue::{JobId, QueueId};
 use fluxqueue_api::{FluxJobStatus, Reservation};
+use fluxqueue_machine::cluster::Cluster;
+use fluxqueue_machine::fluxion::{End, RankSet};
+use fluxqueue_machine::ledger::Allocations;
 use fluxqueue_workload::{Lifetime, Pod, Time};
 
 /// A promise that has become better is written so much after the last one.

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use super::backoff::Backoff;
 use super::estimates::Expected;
 use super::job::{Lifecycle, Member, Seating};
-use super::ledger::{Allocation, Allocations};
 use super::lost::Lost;
 use super::plan::{
     self, Asking, Decision, HeldNodes, Live, News, Outcome, Pending, Plan, Request, Walking,
@@ -14,11 +13,12 @@ use super::plan::{
 use super::report::Attempts;
 use super::under_way::{Meanwhile, UnderWay};
 use super::{Core, Timer, bounds, record};
-use crate::cluster::ChangedTerms;
-use crate::fluxion::RankSet;
 use crate::jobs::Clock;
 use crate::labelled::found_by;
 use crate::queue::{ClassId, JobId, PendingRequest, Place};
+use fluxqueue_machine::cluster::ChangedTerms;
+use fluxqueue_machine::fluxion::RankSet;
+use fluxqueue_machine::ledger::{Allocation, Allocations};
 use fluxqueue_workload::{Shape, Time, Uid};
 
 /// How long after a walk that has moved reservations the next one comes, if nothing else leads to

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::plan::Pending;
 use crate::queue::{JobId, QueueId};
-use crate::table::Table;
+use fluxqueue_machine::table::Table;
 
 /// What was counted, as of one state of the queues. Many ask one after the other, as after a
 /// restart: it is counted for the first of them.

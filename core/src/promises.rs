@@ -4,11 +4,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::ledger::Reservation;
 use super::on_record::OnRecord;
 use super::plan::{Delay, Kept, Late, Request};
-use crate::fluxion::{Rank, RankSet};
 use crate::queue::{ClassId, JobId, PendingRequest};
+use fluxqueue_machine::fluxion::{Rank, RankSet};
+use fluxqueue_machine::ledger::Reservation;
 use fluxqueue_workload::Time;
 
 /// The promises, by request.

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::job::{Job, Lifecycle, Said, Style};
-use super::ledger::Allocation;
 use super::mounting::not_mountable;
 use super::pass::Parts;
 use super::plan::{Booking, Delay, Kept, Late, Policies, Promising, Requests};
@@ -12,9 +11,10 @@ use super::readers::{Named, Reader};
 use super::record::time_of;
 use super::stored::Stored;
 use super::{Core, EventKind, Subject, Timer};
-use crate::fluxion::{End, RankSet};
 use crate::queue::{ClassId, JobId, PendingRequest, QueueId};
 use fluxqueue_api::{EventReason, FluxJobStatus, Reservation};
+use fluxqueue_machine::fluxion::{End, RankSet};
+use fluxqueue_machine::ledger::Allocation;
 use fluxqueue_workload::{NodeName, ObjectRef, Pod, Time, Uid};
 
 /// A pod that ends when it should is seen to have ended so much later at most.

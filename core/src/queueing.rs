@@ -7,16 +7,16 @@ use std::sync::Arc;
 use fluxqueue_api::{BlockedBy, BlockedReason, EventReason, FluxQueueStatus, JobState, names};
 
 use super::job::{InQueue, Job, Style};
-use super::ledger::Allocation;
 use super::plan::Policies;
 use super::queues::{
     AccountId, AtLimit, Counted, FOR_EVER, Life, Member, Namespace, QueueObject, Standing,
 };
 use super::record::quantity;
 use super::{ActionKind, Core, EventKind, InFlight, Subject, Timer, WriteOutcome};
-use crate::cluster::Cluster;
-use crate::fluxion::{End, Rank, RankSet, Tenancy};
 use crate::queue::{JobId, QueueId};
+use fluxqueue_machine::cluster::Cluster;
+use fluxqueue_machine::fluxion::{End, Rank, RankSet, Tenancy};
+use fluxqueue_machine::ledger::Allocation;
 use fluxqueue_workload::{Lifetime, Resources, Uid};
 
 /// The status of a queue is written so much after it has changed, with all that has changed until

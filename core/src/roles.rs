@@ -4,7 +4,7 @@
 use super::grouping;
 use super::job::{Identity, Job};
 use super::jobs::Jobs;
-use super::ledger::Role;
+use fluxqueue_machine::ledger::Role;
 use fluxqueue_workload::levels::RuleScope;
 use fluxqueue_workload::{Pod, SaidRole};
 

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use fluxqueue_api::names::SCHEDULER_NAME;
 
-use crate::cluster::Topology;
 use crate::plan::{Depths, Policies};
+use fluxqueue_machine::cluster::Topology;
 
 /// Settings of the core.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -8,12 +8,12 @@ use fluxqueue_api::{BlockedBy, BlockedReason};
 
 use super::Core;
 use super::closed::Closed;
-use super::cluster::summary;
 use super::cramped::Cramped;
 use super::exclusive::Apart;
-use super::ledger::GroupRequest;
 use super::plan::{Attempt, Outcome};
-use crate::fluxion::{PoolSupply, RankSet};
+use fluxqueue_machine::cluster::summary;
+use fluxqueue_machine::fluxion::{PoolSupply, RankSet};
+use fluxqueue_machine::ledger::GroupRequest;
 
 /// A resource that is asked for, and how much there is.
 struct Shortage<'a> {

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::backoff::Backoff;
-use crate::cluster::Cluster;
-use crate::fluxion::RankSet;
+use fluxqueue_machine::cluster::Cluster;
+use fluxqueue_machine::fluxion::RankSet;
 use fluxqueue_workload::{NodeName, Time};
 
 /// For how long no further pod goes to a node whose kubelet has just refused one: our view of the

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crate::table::Table;
+use fluxqueue_machine::table::Table;
 use fluxqueue_workload::{Pod, Uid};
 
 /// Pods in the order in which they came: a list has one of its own, and what is almost sorted is

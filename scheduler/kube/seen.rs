@@ -10,8 +10,8 @@ use std::sync::Arc;
 use fluxqueue_api::FluxJob;
 
 use fluxqueue_core::Event;
-use fluxqueue_core::cluster::Node;
 use fluxqueue_core::queues::{Namespace, QueueObject};
+use fluxqueue_machine::cluster::Node;
 use fluxqueue_workload::{
     Controller, ObjectKey, ObjectRef, Pod, PriorityClass, Quota, SuspensionPhase, Time,
 };
@@ -325,7 +325,7 @@ impl Known for PriorityClass {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fluxqueue_core::cluster::Readiness;
+    use fluxqueue_machine::cluster::Readiness;
     use fluxqueue_workload::ShapeInterner;
 
     fn node(name: &str, uid: &str, unschedulable: bool) -> Node {

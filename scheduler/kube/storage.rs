@@ -16,7 +16,7 @@ use super::lean::Lean;
 use super::request::get;
 use super::seen::Known;
 use fluxqueue_core::Event;
-use fluxqueue_core::cluster::volumes::StorageNews;
+use fluxqueue_machine::cluster::volumes::StorageNews;
 use fluxqueue_workload::ObjectKey;
 use fluxqueue_workload::storage::{
     Claim, CsiDriver, CsiNode, PersistentVolume, StorageCapacity, StorageClass, VolumeAttachment,

@@ -7,7 +7,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use fluxqueue_core::cluster::Node;
+use fluxqueue_machine::cluster::Node;
 use fluxqueue_workload::{Controller, Lifetime, OwnerKind, Pod, ShapeInterner, metadata, walltime};
 use k8s_openapi::api::core::v1::Node as KubeNode;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;

@@ -12,8 +12,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use fluxion_sys::FunctionTable;
-use fluxqueue_core::cluster::Node;
 use fluxqueue_core::{Core, CoreError, CoreSettings, Event};
+use fluxqueue_machine::cluster::Node;
 use fluxqueue_workload::{NodeName, ObjectKey, ObjectRef, Phase, Pod, Time};
 
 use super::manifests::{self, Item, ManifestError};

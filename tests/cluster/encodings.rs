@@ -9,7 +9,7 @@ use fluxqueue::kube::lean::Lean;
 use fluxqueue::kube::protobuf::envelope::{self, News};
 use fluxqueue::kube::protobuf::watch::CONTENT_TYPE as PROTOBUF;
 use fluxqueue::kube::protobuf::{self, Decode};
-use fluxqueue_core::cluster::Node;
+use fluxqueue_machine::cluster::Node;
 use fluxqueue_workload::{Pod, ShapeInterner};
 use http::{Request, header};
 use k8s_openapi::api::core::v1 as core_v1;

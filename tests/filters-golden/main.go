@@ -1,6 +1,6 @@
 // Asks Kubernetes' own code how it judges made-up pods and nodes, and prints questions and answers as JSON.
 //
-// core/src/cluster/golden.rs holds the same questions against our code. After a change here, or for a new version of
+// machine/src/cluster/golden.rs holds the same questions against our code. After a change here, or for a new version of
 // Kubernetes (go.mod), write the answers anew:
 //
 //	go run . > cases.json

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use fluxqueue_api::{FluxJob, JobState};
-use fluxqueue_core::cluster::{Node, Readiness};
+use fluxqueue_machine::cluster::{Node, Readiness};
 use fluxqueue_workload::{NodeName, Pod, Time, Uid};
 
 use crate::checks::{Violation, broken};

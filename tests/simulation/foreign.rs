@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use fluxqueue_core::cluster::Node;
+use fluxqueue_machine::cluster::Node;
 use fluxqueue_workload::{NodeName, ObjectRef, Pod, Time};
 
 use crate::objects::{FOREIGN, Run, Template, is_ours};

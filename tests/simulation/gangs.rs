@@ -9,8 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use fluxqueue_api::{FluxJob, names, placement};
-use fluxqueue_core::cluster::Node;
 use fluxqueue_core::{Action, ActionKind};
+use fluxqueue_machine::cluster::Node;
 use fluxqueue_workload::{NodeName, Pod, Time};
 
 use crate::checks::{self, Violation, broken};

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use fluxqueue_core::cluster::{Node, Readiness, Taint};
+use fluxqueue_machine::cluster::{Node, Readiness, Taint};
 use fluxqueue_workload::{NodeName, ObjectKey, Phase, Pod, Time, Uid};
 
 use crate::objects::{self, Run, TAINT};

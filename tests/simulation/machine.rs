@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use fluxion_sys::FunctionTable;
-use fluxqueue_core::cluster::{Level, Topology};
 use fluxqueue_core::{Action, Core, CoreSettings, Event, NodePolicy, QueuePolicy};
+use fluxqueue_machine::cluster::{Level, Topology};
 use fluxqueue_workload::Time;
 
 use crate::objects::ZONE;

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use fluxqueue_core::cluster::{Node, Readiness};
 use fluxqueue_core::{Action, Event};
+use fluxqueue_machine::cluster::{Node, Readiness};
 use fluxqueue_workload::{NodeName, Phase, Pod, PriorityClass, Resources, Time, Uid};
 
 use crate::adversary;

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use fluxqueue_core::cluster::{Node, Readiness, Taint};
+use fluxqueue_machine::cluster::{Node, Readiness, Taint};
 use fluxqueue_workload::constraints::{Disk, Operator, PodTerm, Requirement};
 use fluxqueue_workload::{NodeName, Pod};
 

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use fluxqueue_core::cluster::Node;
+use fluxqueue_machine::cluster::Node;
 use fluxqueue_workload::{NodeName, Pod};
 
 use crate::room::{self, Nodes};

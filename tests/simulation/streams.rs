@@ -10,8 +10,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use fluxqueue_core::cluster::Node;
 use fluxqueue_core::{ActionKind, QueuePolicy};
+use fluxqueue_machine::cluster::Node;
 use fluxqueue_workload::constraints::{Constraints, PodTerm, SpreadConstraint};
 use fluxqueue_workload::levels::{LevelBound, LevelRule, LevelRules, RuleScope, Spread};
 use fluxqueue_workload::metadata::Labels;

@@ -4,8 +4,8 @@
 use std::collections::VecDeque;
 
 use fluxqueue_api::{FluxJob, FluxJobStatus, PlacementRange};
-use fluxqueue_core::cluster::Readiness;
 use fluxqueue_core::{Action, ActionKind, Event, Outcome, WriteOutcome};
+use fluxqueue_machine::cluster::Readiness;
 use fluxqueue_workload::{Controller, Pod};
 
 use crate::server::Server;

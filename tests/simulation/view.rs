@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use fluxqueue_api::{FluxJob, JobState, PlacementRange};
-use fluxqueue_core::cluster::Node;
 use fluxqueue_core::{Action, ActionId, ActionKind, BindOutcome, Event, Outcome, WriteOutcome};
+use fluxqueue_machine::cluster::Node;
 use fluxqueue_workload::{Controller, NodeName, ObjectKey, Phase, Pod, Time, Uid};
 
 use crate::jobs::Unit;

@@ -4,13 +4,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::fluxion::{Fit, Forecast, Rank, RankSet};
-use crate::ledger::{Allocations, Change};
 use crate::plan::{
     Booking, Capacity, Delay, Group, Kept, Late, Live, Promising, Remade, Request, Reserved,
     Version,
 };
 use crate::queue::{ClassId, JobId, PendingRequest, Place};
+use fluxqueue_machine::fluxion::{Fit, Forecast, Rank, RankSet};
+use fluxqueue_machine::ledger::{Allocations, Change};
 use fluxqueue_workload::{Lifetime, Shape};
 
 use super::firsts::{Firsts, Need};

@@ -16,9 +16,6 @@ use std::sync::Arc;
 
 use fluxion_sys::FunctionTable;
 
-use super::cluster::{Cluster, Company, Node, Stance};
-use super::fluxion::{Rank, RankSet, Tenancy};
-use super::ledger::{Allocation, Allocations, Ledger, SlotRequest};
 use super::plan::{
     self, Decision, Group, HeldNodes, Live, News, Pending, Plan, Pods, Request, RequestKey,
     Requests, Same, SlotKey,
@@ -28,6 +25,9 @@ use super::{CoreError, CoreSettings};
 use crate::queue::{JobId, PendingRequest, Place, QueueId};
 use crate::queues::{Accounts, Queues};
 use firsts::{Firsts, Need};
+use fluxqueue_machine::cluster::{Cluster, Company, Node, Stance};
+use fluxqueue_machine::fluxion::{Rank, RankSet, Tenancy};
+use fluxqueue_machine::ledger::{Allocation, Allocations, Ledger, SlotRequest};
 use fluxqueue_workload::{Lifetime, Pod, Time};
 use foreseen::{Failures, Foreseen};
 

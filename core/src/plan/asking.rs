@@ -8,14 +8,14 @@ use fluxqueue_api::names;
 
 use super::group::{slice_size, slicing};
 use super::{Group, Pods, Request, RequestKey, Requests, Same, SlotKey};
-use crate::cluster::Company;
-use crate::fluxion::{RankSet, Tenancy};
 use crate::job::{Job, Member};
 use crate::jobs::{Clock, Jobs};
-use crate::ledger::{Slice, SlotRequest};
 use crate::queue::{PendingRequest, QueueId};
 use crate::queues::Queues;
-use crate::ledger::Role;
+use fluxqueue_machine::cluster::Company;
+use fluxqueue_machine::fluxion::{RankSet, Tenancy};
+use fluxqueue_machine::ledger::Role;
+use fluxqueue_machine::ledger::{Slice, SlotRequest};
 use fluxqueue_workload::{Lifetime, Pod, Shape, Time};
 
 /// Stands for all jobs that have nothing yet and want their nodes alone: to all of them the same

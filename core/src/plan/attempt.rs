@@ -6,10 +6,10 @@ use std::sync::Arc;
 use super::held::Left;
 use super::{Capacity, HeldNodes, Request, Version};
 use crate::explain::Reported;
-use crate::fluxion::{Fit, Forecast, RankSet};
-use crate::ledger::Change;
 use crate::queue::JobId;
 use crate::queues::AtLimit;
+use fluxqueue_machine::fluxion::{Fit, Forecast, RankSet};
+use fluxqueue_machine::ledger::Change;
 use fluxqueue_workload::Time;
 
 /// The last attempt at requests of a class.

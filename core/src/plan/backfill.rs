@@ -27,8 +27,8 @@ use super::{
     Attempt, Booking, Decision, Delay, Depths, HeldNodes, Kept, Late, News, Outcome, Pending,
     Place, Plan, Promising, Remade, Requests, Walking, untried,
 };
-use crate::fluxion::{Fit, Forecast, RankSet};
 use crate::queue::{ClassId, JobId, PendingRequest, QueueId};
+use fluxqueue_machine::fluxion::{Fit, Forecast, RankSet};
 
 /// What a class of requests waits for, by what was found out in this walk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

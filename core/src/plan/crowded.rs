@@ -25,12 +25,12 @@ use super::kept_away::union;
 use super::pods::Part;
 use super::together::{Wanted, first_and_widest, within};
 use super::{Group, Live, Request};
-use crate::cluster::{Cluster, CrowdId, KeyId};
-use crate::fluxion::{Fit, Forecast, Rank, RankSet, Within};
-use crate::ledger::{
+use crate::plan::Capacity;
+use fluxqueue_machine::cluster::{Cluster, CrowdId, KeyId};
+use fluxqueue_machine::fluxion::{Fit, Forecast, Rank, RankSet, Within};
+use fluxqueue_machine::ledger::{
     Allocation, Allocations, GroupRequest, LevelWant, LevelWants, Slice, SlotRequest,
 };
-use crate::plan::Capacity;
 use fluxqueue_workload::levels::RuleScope;
 use fluxqueue_workload::{Pod, Uid};
 

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use super::Request;
 use super::kept_away::{Sieve, union};
 use super::live::Live;
-use crate::fluxion::{Rank, RankSet, Within};
 use crate::plan::Capacity;
+use fluxqueue_machine::fluxion::{Rank, RankSet, Within};
 
 /// So often some of the nodes that are to be held are left out for a try.
 const TRIES_TO_LEAVE_OUT: usize = 64;

@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::{Group, Pods};
-use crate::cluster::{Cluster, Company, KeyId};
-use crate::fluxion::{Rank, RankSet, Within};
-use crate::ledger::{GroupRequest, Ledger, LevelWant, LevelWants, SlotRequest};
-use crate::ledger::Role;
+use fluxqueue_machine::cluster::{Cluster, Company, KeyId};
+use fluxqueue_machine::fluxion::{Rank, RankSet, Within};
+use fluxqueue_machine::ledger::Role;
+use fluxqueue_machine::ledger::{GroupRequest, Ledger, LevelWant, LevelWants, SlotRequest};
 use fluxqueue_workload::Pod;
 use fluxqueue_workload::constraints::SpreadConstraint;
 use fluxqueue_workload::levels::{RuleScope, Spread};

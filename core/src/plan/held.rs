@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::{Attempt, Capacity, Group, Outcome, Request};
-use crate::fluxion::RankSet;
 use crate::queue::{JobId, PendingRequest, Place, QueueId};
+use fluxqueue_machine::fluxion::RankSet;
 
 /// What earlier requests hold against later ones.
 #[derive(Debug, Clone, Default)]

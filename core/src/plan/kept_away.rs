@@ -15,9 +15,9 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use super::live::Live;
 use super::{Attempt, Capacity, Group, Outcome, Pods, Request};
-use crate::cluster::volumes::concern;
-use crate::cluster::{Cluster, KeyId};
-use crate::fluxion::{Forecast, Rank, RankSet};
+use fluxqueue_machine::cluster::volumes::concern;
+use fluxqueue_machine::cluster::{Cluster, KeyId};
+use fluxqueue_machine::fluxion::{Forecast, Rank, RankSet};
 use fluxqueue_workload::Pod;
 use fluxqueue_workload::constraints::HostPort;
 

@@ -7,12 +7,12 @@ use super::{
     Booking, Capacity, Delay, Group, Kept, Late, Limited, Outcome, Promising, Remade, Request,
     Reserved, Version,
 };
-use crate::cluster::{Cluster, Company};
-use crate::fluxion::{self, Fit, Forecast, Later, Rank, RankSet};
-use crate::ledger::{self, Allocations, Change, GroupRequest, Ledger};
 use crate::promises::{Promise, Promises};
 use crate::queue::{ClassId, JobId, PendingRequest, QueueId};
 use crate::queues::{Accounts, Queues};
+use fluxqueue_machine::cluster::{Cluster, Company};
+use fluxqueue_machine::fluxion::{self, Fit, Forecast, Later, Rank, RankSet};
+use fluxqueue_machine::ledger::{self, Allocations, Change, GroupRequest, Ledger};
 use fluxqueue_workload::Time;
 
 /// The resource graph and the nodes as they are.

@@ -46,12 +46,12 @@ use std::sync::Arc;
 
 use self::attempt::attempt;
 pub(super) use self::pods::Pods;
-use super::ledger::{Change, LevelWants, SlotRequest};
 use super::queues::AtLimit;
-use crate::cluster::volumes::VolumeNeeds;
-use crate::cluster::{Company, Stance};
-use crate::fluxion::{Fit, Forecast, Rank, RankSet, Tenancy};
 use crate::queue::{ClassId, JobId, PendingRequest, Place, Queue, QueueId};
+use fluxqueue_machine::cluster::volumes::VolumeNeeds;
+use fluxqueue_machine::cluster::{Company, Stance};
+use fluxqueue_machine::fluxion::{Fit, Forecast, Rank, RankSet, Tenancy};
+use fluxqueue_machine::ledger::{Change, LevelWants, SlotRequest};
 use fluxqueue_workload::constraints::Constraints;
 use fluxqueue_workload::{Lifetime, Pod, Shape};
 

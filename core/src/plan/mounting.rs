@@ -10,10 +10,10 @@ use std::sync::Arc;
 
 use super::live::Live;
 use super::{Group, Pods, Request};
-use crate::cluster::Node;
-use crate::cluster::volumes::Volumes;
-use crate::fluxion::{Fit, Rank, RankSet};
-use crate::ledger::{Allocation, Allocations, Slice, SlotRequest};
+use fluxqueue_machine::cluster::Node;
+use fluxqueue_machine::cluster::volumes::Volumes;
+use fluxqueue_machine::fluxion::{Fit, Rank, RankSet};
+use fluxqueue_machine::ledger::{Allocation, Allocations, Slice, SlotRequest};
 use fluxqueue_workload::{Pod, Uid};
 
 /// How often the graph is asked for one request.

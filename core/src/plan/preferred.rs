@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use super::live::Live;
 use super::{Group, Request};
-use crate::fluxion::{Fit, RankSet, Within};
-use crate::ledger::{Allocations, LevelWant};
+use fluxqueue_machine::fluxion::{Fit, RankSet, Within};
+use fluxqueue_machine::ledger::{Allocations, LevelWant};
 
 impl Live<'_> {
     /// Slots in the best parts that have room for all now, if the request would rather have these.

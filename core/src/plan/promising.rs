@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use super::{Capacity, Request};
-use crate::fluxion::RankSet;
 use crate::queue::{ClassId, JobId, PendingRequest, QueueId};
+use fluxqueue_machine::fluxion::RankSet;
 
 /// A machine on which places are kept for later.
 pub(crate) trait Promising: Capacity {
@@ -72,7 +72,7 @@ pub(crate) trait Promising: Capacity {
 }
 
 /// What came of asking for slots now or later.
-pub(crate) type Booking<S> = crate::fluxion::Booking<S, i64>;
+pub(crate) type Booking<S> = fluxqueue_machine::fluxion::Booking<S, i64>;
 
 /// A reservation, as the plan sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

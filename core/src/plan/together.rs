@@ -11,9 +11,9 @@
 use super::kept_away::union;
 use super::live::Live;
 use super::{Group, Request};
-use crate::cluster::{Cluster, KeyId};
-use crate::fluxion::{Forecast, Rank, RankSet};
 use crate::plan::Capacity;
+use fluxqueue_machine::cluster::{Cluster, KeyId};
+use fluxqueue_machine::fluxion::{Forecast, Rank, RankSet};
 use fluxqueue_workload::Shape;
 
 /// Domains that are looked at for one request, those with the fewest ends in the way first.

@@ -8,12 +8,12 @@ use fluxqueue_workload::Lifetime;
 
 use super::live::{Live, PUT_OFF_SECONDS};
 use super::{Booking, Capacity, Delay, Group, Kept, Late, Limited, Remade, Request};
-use crate::cluster::Cluster;
-use crate::fluxion::{self, Rank, RankSet, Tenancy};
-use crate::ledger::{self, Allocation, Allocations, SlotRequest};
 use crate::promises::Promise;
 use crate::queue::{ClassId, PendingRequest};
 use crate::queues::{AccountId, AtLimit, Charge, Counted, Demand, FOR_EVER};
+use fluxqueue_machine::cluster::Cluster;
+use fluxqueue_machine::fluxion::{self, Rank, RankSet, Tenancy};
+use fluxqueue_machine::ledger::{self, Allocation, Allocations, SlotRequest};
 
 /// The label by which pods are spread over nodes.
 const HOSTNAME: &str = "kubernetes.io/hostname";

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use shared_map::SharedMap;
 
-use crate::table::Table;
+use fluxqueue_machine::table::Table;
 use fluxqueue_workload::{ObjectKey, Time, Uid};
 
 /// The number of a job within the process. They are given in the order in which jobs are seen.

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use shared_map::SharedMap;
 
 use super::usage::{FOR_EVER, Span, Usage};
-use crate::fluxion::RankSet;
 use crate::queue::{JobId, PendingRequest, QueueId};
+use fluxqueue_machine::fluxion::RankSet;
 
 /// One limit, of all of a queue or of one namespace in it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]

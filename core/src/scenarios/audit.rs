@@ -2,9 +2,9 @@
 
 use super::*;
 use crate::consistency::Seen;
-use crate::fluxion::{End, Tenancy};
 use crate::job::{Job, Stage};
 use crate::queue::{JobId, PendingRequest};
+use fluxqueue_machine::fluxion::{End, Tenancy};
 
 /// A slot is taken on a node that no pod has.
 fn with_a_leak(world: &mut World, node: &str) {

@@ -17,7 +17,7 @@ use super::{
     WriteOutcome,
 };
 use crate::blockers::Blockers;
-use crate::cluster::{Node, Readiness};
+use fluxqueue_machine::cluster::{Node, Readiness};
 use fluxqueue_workload::constraints::Constraints;
 use fluxqueue_workload::{
     Controller, GroupLabels, Lifetime, NodeName, ObjectKey, ObjectRef, Owner, OwnerKind, Phase,

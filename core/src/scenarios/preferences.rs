@@ -4,7 +4,7 @@ use fluxqueue_workload::constraints::{NodeSelectorTerm, Operator, PodTerm, Requi
 
 use super::neighbours::{constrained, count, gang, labelled, on, racks, spread};
 use super::*;
-use crate::cluster::Taint;
+use fluxqueue_machine::cluster::Taint;
 
 /// Would rather be apart from its like (below 0), or near to it.
 fn rather(pod: Pod, weight: i32, app: &str, key: &str) -> Pod {

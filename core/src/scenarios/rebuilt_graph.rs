@@ -5,7 +5,7 @@ use super::neighbours::{constrained, racks_under};
 use super::promises::{lasting, reserved, starts, waiting_gang};
 use super::*;
 use crate::QueuePolicy;
-use crate::fluxion::{End, Tenancy};
+use fluxqueue_machine::fluxion::{End, Tenancy};
 use fluxqueue_workload::constraints::HostPort;
 
 /// What has been told about delays so far.

@@ -10,7 +10,7 @@ use super::topology::{
 };
 use super::*;
 use crate::QueuePolicy;
-use crate::cluster::Taint;
+use fluxqueue_machine::cluster::Taint;
 use serde_json::json;
 
 #[test]

@@ -6,7 +6,7 @@ use fluxqueue_workload::storage::{
 };
 
 use super::*;
-use crate::cluster::volumes::StorageNews;
+use fluxqueue_machine::cluster::volumes::StorageNews;
 
 /// What an API server would hold of storage.
 #[derive(Default)]

@@ -6,7 +6,7 @@ use super::kept_away::{BACKFILL, Stream, held, passed_by};
 use super::storage::mounting;
 use super::*;
 use crate::QueuePolicy;
-use crate::cluster::volumes::StorageNews;
+use fluxqueue_machine::cluster::volumes::StorageNews;
 
 /// The node attaches so many volumes of one driver.
 fn limit(world: &mut World, node: &str, volumes: u64) {

@@ -4,7 +4,7 @@
 //! - [`cases`]: clusters, pods that are there, pods that ask
 //! - [`storage`]: what pods can mount
 //! - [`kube_scheduler`]: the plugins, in the testbed's program
-//! - [`ours`]: the same questions to [`fluxqueue_core::cluster`]
+//! - [`ours`]: the same questions to [`fluxqueue_machine::cluster`]
 //! - [`gangs`]: gangs as the core places them, and pods alone
 //! - [`preferences`]: pods that would rather be on some nodes than on others
 //!

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use fluxqueue_core::cluster::volumes;
-use fluxqueue_core::cluster::{Cluster, Company, Node};
-use fluxqueue_core::fluxion::{Rank, RankSet};
+use fluxqueue_machine::cluster::volumes;
+use fluxqueue_machine::cluster::{Cluster, Company, Node};
+use fluxqueue_machine::fluxion::{Rank, RankSet};
 use fluxqueue_workload::{Pod, Resources, ShapeInterner, metadata};
 
 use super::cases::{self, Case, Question};

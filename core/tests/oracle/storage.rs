@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use fluxqueue_core::cluster::volumes::StorageNews;
+use fluxqueue_machine::cluster::volumes::StorageNews;
 use fluxqueue_workload::storage::{
     Claim, CsiDriver, CsiNode, PersistentVolume, StorageCapacity, StorageClass, VolumeAttachment,
 };

@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::kube::lean::Lean;
 use crate::kube::protobuf::envelope::{News, read_frame, take_frame};
 use crate::kube::protobuf::{self, Decode};
-use fluxqueue_core::cluster::Node;
+use fluxqueue_machine::cluster::Node;
 use fluxqueue_workload::{Pod, ShapeInterner};
 
 /// The objects in the streamed list of a watch.

@@ -47,7 +47,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use fluxqueue_core::QueuePolicy;
-use fluxqueue_core::cluster::Node;
+use fluxqueue_machine::cluster::Node;
 use fluxqueue_workload::ObjectKey;
 
 use crate::checks::{Violation, broken};

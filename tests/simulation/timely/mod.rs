@@ -23,8 +23,8 @@ mod world;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use fluxqueue_core::cluster::Node;
 use fluxqueue_core::{Action, ActionKind, QueuePolicy};
+use fluxqueue_machine::cluster::Node;
 use fluxqueue_workload::{Lifetime, NodeName, ObjectKey, Pod};
 
 use crate::checks::{Violation, broken};

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::{Piece, Request};
-use crate::cluster::Cluster;
-use crate::fluxion::{Rank, Within};
-use crate::ledger::{Ledger, LevelWant};
+use fluxqueue_machine::cluster::Cluster;
+use fluxqueue_machine::fluxion::{Rank, Within};
+use fluxqueue_machine::ledger::{Ledger, LevelWant};
 use fluxqueue_workload::Shape;
 use fluxqueue_workload::levels::RuleScope;
 

@@ -12,8 +12,8 @@ use std::collections::BinaryHeap;
 
 use super::Cells;
 use super::limits::Limits;
-use crate::cluster::{Cluster, CrowdId};
-use crate::fluxion::{Rank, RankSet};
+use fluxqueue_machine::cluster::{Cluster, CrowdId};
+use fluxqueue_machine::fluxion::{Rank, RankSet};
 use fluxqueue_workload::Pod;
 
 pub(super) struct Line<'a> {

@@ -11,10 +11,10 @@ use std::sync::Arc;
 use super::limits::Limits;
 use super::line::Line;
 use super::{Cells, Found, Piece, Seats, Slots};
-use crate::cluster::{Cluster, OccupantId};
-use crate::fluxion::{Rank, RankSet, Within};
-use crate::ledger::LevelWant;
 use crate::plan::Request;
+use fluxqueue_machine::cluster::{Cluster, OccupantId};
+use fluxqueue_machine::fluxion::{Rank, RankSet, Within};
+use fluxqueue_machine::ledger::LevelWant;
 use fluxqueue_workload::levels::RuleScope;
 
 /// The order in which a slice looks at parts that are as crowded.

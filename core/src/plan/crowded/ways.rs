@@ -5,9 +5,9 @@ use std::collections::HashSet;
 
 use super::limits::Limits;
 use super::{Cells, Found, Piece, Seats, Slots};
-use crate::cluster::Cluster;
-use crate::fluxion::{Rank, RankSet};
 use crate::plan::Request;
+use fluxqueue_machine::cluster::Cluster;
+use fluxqueue_machine::fluxion::{Rank, RankSet};
 use fluxqueue_workload::Pod;
 
 /// What is where, whichever of those that are alike it is: per piece the first of its kind, and how

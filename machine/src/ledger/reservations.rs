@@ -7,11 +7,12 @@ use fluxqueue_workload::Lifetime;
 
 /// A place for groups that is kept for later.
 #[derive(Debug, Clone)]
-pub(crate) struct Reservation {
+pub struct Reservation {
     /// The job number in the graph under which it is kept.
     gid: u64,
     /// The second at which it starts.
     pub start: i64,
+    /// The nodes that are reserved.
     pub nodes: RankSet,
     /// What it was made for.
     pub groups: Vec<GroupRequest>,
@@ -19,7 +20,7 @@ pub(crate) struct Reservation {
 
 /// What became of a reservation that was made anew.
 #[derive(Debug)]
-pub(crate) enum Remade {
+pub enum Remade {
     /// It starts now, and has these slots.
     Starts(Allocations),
     /// It is kept, and why it starts later, if it does.
@@ -31,7 +32,7 @@ pub(crate) enum Remade {
 impl Ledger {
     /// Places everybody in the groups now, or keeps a place for all from the earliest second on at
     /// which there is one, but not before `not_before`.
-    pub(crate) fn reserve(
+    pub fn reserve(
         &mut self,
         cluster: &mut Cluster,
         mut groups: Vec<GroupRequest>,
@@ -55,7 +56,7 @@ impl Ledger {
     }
 
     /// Withdraws a reservation and makes it anew at the earliest second around all others.
-    pub(crate) fn remake(&mut self, cluster: &mut Cluster, mut kept: Reservation) -> Remade {
+    pub fn remake(&mut self, cluster: &mut Cluster, mut kept: Reservation) -> Remade {
         let gid = kept.gid;
         if kept.start <= self.now && self.has_begun(&kept) {
             // It takes what it would get if it were new.
@@ -90,7 +91,7 @@ impl Ledger {
     }
 
     /// Gives up a place that was kept.
-    pub(crate) fn give_up(&mut self, kept: &Reservation) {
+    pub fn give_up(&mut self, kept: &Reservation) {
         self.withdraw(kept.gid, &kept.nodes, &kept.groups);
     }
 

@@ -18,7 +18,7 @@ pub mod volumes;
 pub use levels::{Level, Topology, TopologyError, readable};
 pub use neighbours::OccupantId;
 pub use neighbours::{ChangedTerms, Company, OwnTerms, Stance};
-pub(crate) use neighbours::{CrowdId, KeyId, Presence};
+pub use neighbours::{CrowdId, KeyId, Presence};
 pub use node::InvalidAmount;
 pub use scores::{FillScore, Score};
 pub use view::{Class, Cluster, NodeChange};

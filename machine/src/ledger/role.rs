@@ -1,4 +1,4 @@
-//! What a pod is in its job, as the ledger knows it: rules about levels may be for each role by
+//! The role of a pod in its job, as the ledger knows it: rules about levels may be for each role by
 //! itself.
 
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use fluxqueue_workload::Uid;
 
 /// A role. Pods of which nobody says it have the same as others of their shape.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) enum Role {
+pub enum Role {
     /// By a label.
     Named(Arc<str>),
     /// Of all that one object makes, where several make pods of the job.

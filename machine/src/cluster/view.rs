@@ -345,11 +345,12 @@ impl Cluster {
 
     /// What changes from now on is taken back before [`Cluster::end_trial`]: then nothing has
     /// changed.
-    pub(crate) fn begin_trial(&self) -> (Trial, u64, u64) {
+    pub fn begin_trial(&self) -> (Trial, u64, u64) {
         (self.neighbours.begin_trial(), self.ports.version(), self.disks.version())
     }
 
-    pub(crate) fn end_trial(&mut self, (trial, ports, disks): (Trial, u64, u64)) {
+    /// Ends what [`Cluster::begin_trial`] began: versions are again what they were then.
+    pub fn end_trial(&mut self, (trial, ports, disks): (Trial, u64, u64)) {
         self.neighbours.end_trial(trial);
         self.ports.set_version(ports);
         self.disks.set_version(disks);
@@ -437,45 +438,37 @@ impl Cluster {
 
     /// What counts pods for this one's spread constraints and preferences, until some other class
     /// is asked for.
-    pub(crate) fn crowd_for_scores(&mut self, pod: &Pod) -> Option<CrowdId> {
+    pub fn crowd_for_scores(&mut self, pod: &Pod) -> Option<CrowdId> {
         self.class(&pod.shape.constraints).crowd
     }
 
     /// How crowded a node's domains of these labels are, by those counts.
-    pub(crate) fn crowding(
-        &self,
-        rank: Rank,
-        crowd: Option<CrowdId>,
-        of: impl Fn(KeyId) -> bool,
-    ) -> i64 {
+    pub fn crowding(&self, rank: Rank, crowd: Option<CrowdId>, of: impl Fn(KeyId) -> bool) -> i64 {
         crowd.map_or(0, |crowd| self.neighbours.crowding(rank, crowd, of))
     }
 
     /// No pod is there that this one wants to be near to, and it would be one itself.
-    pub(crate) fn is_first(&mut self, pod: &Pod) -> bool {
+    pub fn is_first(&mut self, pod: &Pod) -> bool {
         self.crowd(pod).is_some_and(|crowd| self.neighbours.is_first(pod, crowd))
     }
 
     /// The nodes of each domain of the narrowest term of the pod's required affinity.
-    pub(crate) fn narrowest_domains(&mut self, pod: &Pod) -> Vec<RankSet> {
+    pub fn narrowest_domains(&mut self, pod: &Pod) -> Vec<RankSet> {
         self.crowd(pod).map_or_else(Vec::new, |crowd| self.neighbours.narrowest_domains(crowd))
     }
 
     /// The labels that terms of these constraints name.
-    pub(crate) fn topology_keys<'a>(
-        &mut self,
-        of: impl Iterator<Item = &'a Constraints>,
-    ) -> Vec<KeyId> {
+    pub fn topology_keys<'a>(&mut self, of: impl Iterator<Item = &'a Constraints>) -> Vec<KeyId> {
         self.neighbours.topology_keys(of)
     }
 
     /// A node's domains of these labels, by number; `None` for those that it lacks.
-    pub(crate) fn domains(&self, rank: Rank, keys: &[KeyId]) -> Vec<Option<u32>> {
+    pub fn domains(&self, rank: Rank, keys: &[KeyId]) -> Vec<Option<u32>> {
         self.neighbours.domains(rank, keys)
     }
 
     /// How many pods of this shape the node has room for.
-    pub(crate) fn room(&self, rank: Rank, shape: &Shape) -> u64 {
+    pub fn room(&self, rank: Rank, shape: &Shape) -> u64 {
         self.used(rank).map_or(0, |used| self.room_beside(rank, shape, used))
     }
 
@@ -490,7 +483,7 @@ impl Cluster {
     }
 
     /// The node has room for a pod of this shape, and nobody has what it needs for itself.
-    pub(crate) fn has_room(&self, rank: Rank, shape: &Shape) -> bool {
+    pub fn has_room(&self, rank: Rank, shape: &Shape) -> bool {
         self.room(rank, shape) > 0
             && !self.has_port_conflict(rank, &shape.constraints.host_ports)
             && !self.has_disk_conflict(rank, &shape.constraints.disks)
@@ -554,7 +547,7 @@ impl Cluster {
 
     /// The nodes on which a pod with these constraints would keep one of these pods off some of
     /// these nodes.
-    pub(crate) fn out_of_reach<'a>(
+    pub fn out_of_reach<'a>(
         &mut self,
         constraints: &Constraints,
         pods: impl Iterator<Item = &'a Arc<Pod>> + Clone,
@@ -595,7 +588,7 @@ impl Cluster {
     }
 
     /// To be thrown away one by one.
-    pub(crate) fn into_parts(mut self) -> Vec<Box<dyn Any + Send>> {
+    pub fn into_parts(mut self) -> Vec<Box<dyn Any + Send>> {
         let mut classes = std::mem::take(&mut self.classes).into_iter();
         let mut parts: Vec<Box<dyn Any + Send>> = vec![Box::new(self)];
         while classes.len() > 0 {
@@ -671,7 +664,7 @@ impl Cluster {
     }
 
     /// Which nodes can use the volume of a claim, as people read it.
-    pub(crate) fn where_claim_is(&self, claim: &ObjectKey, volume: &PersistentVolume) -> String {
+    pub fn where_claim_is(&self, claim: &ObjectKey, volume: &PersistentVolume) -> String {
         let can_use =
             |rank: Rank| self.node(rank).is_some_and(|node| self.volumes.can_use(volume, node));
         let names: Vec<&str> = self

@@ -26,24 +26,27 @@ use booked::AllBooked;
 use fluxqueue_workload::{Lifetime, NodeName, Pod, Resources, Shape, Time};
 use requests::{label_of, with_request};
 
-pub(super) use booked::Booking;
-pub(super) use changes::{Change, Changes};
-pub(super) use requests::{GroupRequest, LevelWant, LevelWants, Slice, SlotRequest};
-pub(super) use reservations::{Remade, Reservation};
-pub(super) use role::Role;
+pub use booked::Booking;
+pub use changes::{Change, Changes};
+pub use requests::{GroupRequest, LevelWant, LevelWants, Slice, SlotRequest};
+pub use reservations::{Remade, Reservation};
+pub use role::Role;
 
 /// So many removed nodes are nothing to speak of, however small the cluster is.
 const REMOVED_MAX: usize = 10_000;
 
 /// A part of a node that is taken.
 #[derive(Debug)]
-pub(super) struct Allocation {
+pub struct Allocation {
     /// The job number in the graph under which it is booked.
     pub gid: u64,
+    /// The node's rank.
     pub rank: Rank,
     generation: u64,
     label: Arc<str>,
+    /// The node on which it is.
     pub node: NodeName,
+    /// The requests of its pod.
     pub shape: Arc<Shape>,
     /// When it ends, as far as was known when it was made.
     pub end: End,
@@ -56,7 +59,7 @@ pub(super) struct Allocation {
 }
 
 /// The graph, and what is booked in it.
-pub(super) struct Ledger {
+pub struct Ledger {
     graph: Graph,
     /// The levels that the graph is told of.
     topology: Arc<Topology>,
@@ -88,17 +91,18 @@ struct UnknownEnds {
 }
 
 /// What groups were given: per group and want, lowest rank first.
-pub(super) type Allocations = Vec<Vec<Vec<Allocation>>>;
+pub type Allocations = Vec<Vec<Vec<Allocation>>>;
 
 impl Allocation {
     /// Which it is, also in copies of the ledger.
-    pub(super) fn booking(&self) -> Booking {
+    pub fn booking(&self) -> Booking {
         Booking { gid: self.gid, rank: self.rank, number: self.number }
     }
 }
 
 impl Ledger {
-    pub(super) fn new(graph: Graph, topology: Arc<Topology>) -> Self {
+    /// Makes a ledger in which nothing is booked.
+    pub fn new(graph: Graph, topology: Arc<Topology>) -> Self {
         Ledger {
             graph,
             topology,
@@ -115,19 +119,19 @@ impl Ledger {
     }
 
     /// There can be copies of it.
-    pub(super) fn can_be_copied(&self) -> bool {
+    pub fn can_be_copied(&self) -> bool {
         self.graph.can_be_copied()
     }
 
     /// To be thrown away one by one.
-    pub(super) fn into_parts(self) -> Vec<Box<dyn Any + Send>> {
+    pub fn into_parts(self) -> Vec<Box<dyn Any + Send>> {
         let Ledger { graph, booked, unknown_ends, changes, topology, .. } = self;
         vec![Box::new(graph), Box::new((booked, unknown_ends, changes, topology))]
     }
 
     /// A copy with all that is booked, to try what would come: nothing of it comes back. `None` if
     /// there can be none.
-    pub(super) fn copy(&mut self) -> Option<Ledger> {
+    pub fn copy(&mut self) -> Option<Ledger> {
         if !self.can_be_copied() {
             return None;
         }
@@ -146,7 +150,7 @@ impl Ledger {
     }
 
     /// Moves the present.
-    pub(super) fn set_time(&mut self, now: Time) {
+    pub fn set_time(&mut self, now: Time) {
         if now.seconds() <= self.now {
             return;
         }
@@ -173,37 +177,37 @@ impl Ledger {
     }
 
     /// The part of a level that a node is in.
-    pub(super) fn part_of(&self, cluster: &Cluster, level: &str, rank: Rank) -> Option<String> {
+    pub fn part_of(&self, cluster: &Cluster, level: &str, rank: Rank) -> Option<String> {
         self.topology.part(level, cluster.node(rank)?)
     }
 
     /// The levels that are wider than this one, the narrowest first.
-    pub(super) fn wider_levels(&self, level: &str) -> impl Iterator<Item = &Arc<str>> {
+    pub fn wider_levels(&self, level: &str) -> impl Iterator<Item = &Arc<str>> {
         self.topology.wider(level).map(|level| &level.name)
     }
 
     /// Requests can ask for parts of levels.
-    pub(super) fn has_levels(&self) -> bool {
+    pub fn has_levels(&self) -> bool {
         self.graph.has_levels()
     }
 
     /// Requests can ask for nodes alone.
-    pub(super) fn has_tenants(&self) -> bool {
+    pub fn has_tenants(&self) -> bool {
         self.graph.has_tenants()
     }
 
     /// By all that is booked, an allocation is on its node with those only with whom it may be.
-    pub(super) fn is_in_company(&self, allocation: &Allocation) -> bool {
+    pub fn is_in_company(&self, allocation: &Allocation) -> bool {
         self.booked.is_in_company(allocation.rank, allocation.number)
     }
 
     /// Slots of this tenancy suit all that is on a node, but for allocations of these numbers.
-    pub(super) fn is_open_without(&self, rank: Rank, tenancy: Tenancy, gone: &[u64]) -> bool {
+    pub fn is_open_without(&self, rank: Rank, tenancy: Tenancy, gone: &[u64]) -> bool {
         self.booked.is_open_without(rank, tenancy, gone)
     }
 
     /// Of these nodes, those on which nobody is whom slots of this tenancy do not suit.
-    pub(super) fn open_to(&self, tenancy: Tenancy, nodes: &RankSet) -> RankSet {
+    pub fn open_to(&self, tenancy: Tenancy, nodes: &RankSet) -> RankSet {
         if !matches!(tenancy, Tenancy::Alone(_)) && !self.booked.has_nodes_alone() {
             return nodes.clone();
         }
@@ -211,14 +215,14 @@ impl Ledger {
     }
 
     /// A resource of these that the library in use has no graph for.
-    pub(super) fn refuses<'a>(&self, requests: &'a Resources) -> Option<&'a str> {
+    pub fn refuses<'a>(&self, requests: &'a Resources) -> Option<&'a str> {
         self.graph.refuses(requests)
     }
 
     // --- nodes ---
 
     /// Takes up a node; says which rank has become void, and which is new.
-    pub(super) fn apply_node(&mut self, cluster: &mut Cluster, node: &Arc<Node>) -> NodeChange {
+    pub fn apply_node(&mut self, cluster: &mut Cluster, node: &Arc<Node>) -> NodeChange {
         let change = cluster.apply(node);
         match &change {
             NodeChange::Added(rank) => self.add_node(*rank, node),
@@ -260,7 +264,7 @@ impl Ledger {
     }
 
     /// Removes a node with all that was taken of it.
-    pub(super) fn remove_node(&mut self, cluster: &mut Cluster, name: &NodeName) -> Option<Rank> {
+    pub fn remove_node(&mut self, cluster: &mut Cluster, name: &NodeName) -> Option<Rank> {
         let rank = cluster.remove(name)?;
         self.cut_node(rank);
         Some(rank)
@@ -277,14 +281,14 @@ impl Ledger {
 
     /// The graph had better be made anew: it is lost, or remembers many more nodes that are gone
     /// than there are.
-    pub(super) fn needs_rebuild(&self, cluster: &Cluster) -> bool {
+    pub fn needs_rebuild(&self, cluster: &Cluster) -> bool {
         self.lost || self.removed > REMOVED_MAX.max(cluster.len())
     }
 
     // --- allocations ---
 
     /// Books a pod where it is, whether it fits or not.
-    pub(super) fn charge(
+    pub fn charge(
         &mut self,
         cluster: &mut Cluster,
         node: &NodeName,
@@ -336,29 +340,24 @@ impl Ledger {
     }
 
     /// How many allocations on a node end at a second that nobody knows.
-    pub(super) fn unknown_ends(&self, rank: Rank) -> u32 {
+    pub fn unknown_ends(&self, rank: Rank) -> u32 {
         self.unknown_ends.get(&rank).map_or(0, |unknown| unknown.count)
     }
 
     /// A node has room for so much once all has ended of which it is known when.
-    pub(super) fn has_room_some_day(
-        &self,
-        cluster: &Cluster,
-        rank: Rank,
-        requests: &Resources,
-    ) -> bool {
+    pub fn has_room_some_day(&self, cluster: &Cluster, rank: Rank, requests: &Resources) -> bool {
         let nothing = Resources::new();
         let taken = self.unknown_ends.get(&rank).map_or(&nothing, |unknown| &unknown.amounts);
         cluster.has_room_beside(rank, requests, taken)
     }
 
     /// How many pods of this shape a node has room for once everything with an end has ended.
-    pub(super) fn room_some_day(&self, cluster: &Cluster, rank: Rank, shape: &Shape) -> u64 {
+    pub fn room_some_day(&self, cluster: &Cluster, rank: Rank, shape: &Shape) -> u64 {
         cluster.room_beside(rank, shape, &self.taken_for_ever(rank))
     }
 
     /// What never ends has so much of a node.
-    pub(super) fn taken_for_ever(&self, rank: Rank) -> Resources {
+    pub fn taken_for_ever(&self, rank: Rank) -> Resources {
         let mut taken = Resources::new();
         for booked in self.booked.on(rank).filter(|booked| booked.end == End::Never) {
             taken.add(&booked.shape.requests);
@@ -367,23 +366,19 @@ impl Ledger {
     }
 
     /// Something on a node has an end.
-    pub(super) fn has_passing(&self, rank: Rank) -> bool {
+    pub fn has_passing(&self, rank: Rank) -> bool {
         self.booked.on(rank).any(|booked| booked.end != End::Never)
     }
 
     /// Gives an allocation back. On a node that is gone there is nothing to give back.
-    pub(super) fn free(&mut self, cluster: &mut Cluster, allocation: Allocation) {
+    pub fn free(&mut self, cluster: &mut Cluster, allocation: Allocation) {
         if valid(cluster, &allocation) {
             self.free_booked(cluster, allocation.booking());
         }
     }
 
     /// The same of one that somebody else has who does not know that it is given back: in a copy.
-    pub(super) fn free_booked(
-        &mut self,
-        cluster: &mut Cluster,
-        Booking { rank, number, .. }: Booking,
-    ) {
+    pub fn free_booked(&mut self, cluster: &mut Cluster, Booking { rank, number, .. }: Booking) {
         let Some(booked) = self.booked.remove(rank, number) else { return };
         let change = match booked.end {
             End::Never => Change::FreedForGood,
@@ -402,7 +397,7 @@ impl Ledger {
 
     /// Allocations on nodes from this rank on, so many nodes, that end at a second that is known;
     /// and the rank of the node behind these, if there is one.
-    pub(super) fn planned_ends(
+    pub fn planned_ends(
         &self,
         from: Rank,
         nodes: usize,
@@ -412,17 +407,12 @@ impl Ledger {
     }
 
     /// This pod is what an allocation is for, as it is now.
-    pub(super) fn house(&mut self, cluster: &mut Cluster, allocation: &Allocation, pod: &Pod) {
+    pub fn house(&mut self, cluster: &mut Cluster, allocation: &Allocation, pod: &Pod) {
         self.house_as(Presence::There, cluster, allocation, pod);
     }
 
     /// The same, for a pod that another scheduler means to put there.
-    pub(super) fn house_nominated(
-        &mut self,
-        cluster: &mut Cluster,
-        allocation: &Allocation,
-        pod: &Pod,
-    ) {
+    pub fn house_nominated(&mut self, cluster: &mut Cluster, allocation: &Allocation, pod: &Pod) {
         self.house_as(Presence::Nominated, cluster, allocation, pod);
     }
 
@@ -450,7 +440,7 @@ impl Ledger {
     }
 
     /// The pod that an allocation was for is there no more.
-    pub(super) fn turn_out(&mut self, cluster: &mut Cluster, allocation: &Allocation) {
+    pub fn turn_out(&mut self, cluster: &mut Cluster, allocation: &Allocation) {
         if valid(cluster, allocation)
             && let Some(booked) = self.booked.get_mut(allocation.rank, allocation.number)
             && let Some(occupant) = booked.occupant.take()
@@ -460,7 +450,7 @@ impl Ledger {
     }
 
     /// What of all other pods keeps the one that an allocation is for off its node.
-    pub(super) fn judge(
+    pub fn judge(
         &mut self,
         cluster: &mut Cluster,
         allocation: &Allocation,
@@ -492,7 +482,7 @@ impl Ledger {
     }
 
     /// Books an allocation with another end.
-    pub(super) fn set_end(&mut self, cluster: &mut Cluster, allocation: &mut Allocation, end: End) {
+    pub fn set_end(&mut self, cluster: &mut Cluster, allocation: &mut Allocation, end: End) {
         if !valid(cluster, allocation) {
             return;
         }
@@ -516,11 +506,7 @@ impl Ledger {
     }
 
     /// Places everybody in the groups now, or nobody.
-    pub(super) fn allocate(
-        &mut self,
-        cluster: &mut Cluster,
-        groups: &[GroupRequest],
-    ) -> Fit<Allocations> {
+    pub fn allocate(&mut self, cluster: &mut Cluster, groups: &[GroupRequest]) -> Fit<Allocations> {
         let gid = self.new_gid();
         match self.query(groups, None, |graph, request| graph.allocate(gid, request)) {
             Some(Fit::Placed(placement)) => {
@@ -573,7 +559,7 @@ impl Ledger {
     }
 
     /// Places one pod on this node, if it fits there now.
-    pub(super) fn allocate_on(
+    pub fn allocate_on(
         &mut self,
         cluster: &mut Cluster,
         rank: Rank,
@@ -601,17 +587,17 @@ impl Ledger {
     }
 
     /// When all groups could start together.
-    pub(super) fn forecast(&mut self, groups: &[GroupRequest]) -> Option<Forecast> {
+    pub fn forecast(&mut self, groups: &[GroupRequest]) -> Option<Forecast> {
         self.query(groups, None, Graph::forecast)
     }
 
     /// The nodes that could hold one of the groups' pods once everything with an end has ended.
-    pub(super) fn eligible(&mut self, groups: &[GroupRequest]) -> Option<RankSet> {
+    pub fn eligible(&mut self, groups: &[GroupRequest]) -> Option<RankSet> {
         self.query(groups, None, Graph::eligible)
     }
 
     /// What is short, per want.
-    pub(super) fn explain(&mut self, groups: &[GroupRequest]) -> Option<Explanation> {
+    pub fn explain(&mut self, groups: &[GroupRequest]) -> Option<Explanation> {
         self.query(groups, None, Graph::explain)
     }
 
@@ -628,7 +614,7 @@ impl Ledger {
     }
 
     /// Puts another graph in place of this one, and books all that is taken in it.
-    pub(super) fn rebuild<'a>(
+    pub fn rebuild<'a>(
         &mut self,
         graph: Graph,
         now: Time,
@@ -671,7 +657,7 @@ impl Ledger {
     }
 
     /// What is taken of a node by the graph's account, if that is something else.
-    pub(super) fn used_otherwise(&mut self, rank: Rank, taken: &Resources) -> Option<Resources> {
+    pub fn used_otherwise(&mut self, rank: Rank, taken: &Resources) -> Option<Resources> {
         let usage = self.graph.usage(rank);
         let usage = self.check("reading usage", usage)?;
         let used = || usage.pools.iter().filter(|pool| pool.used > 0);
@@ -682,7 +668,7 @@ impl Ledger {
 }
 
 /// The allocation's node is still the one it was made on.
-pub(super) fn valid(cluster: &Cluster, allocation: &Allocation) -> bool {
+pub fn valid(cluster: &Cluster, allocation: &Allocation) -> bool {
     cluster.generation(allocation.rank) == Some(allocation.generation)
 }
 

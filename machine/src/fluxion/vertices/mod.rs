@@ -42,7 +42,7 @@ use super::context::{Context, lacks};
 use super::{End, GraphError, Policy, Rank, json};
 use fluxqueue_workload::Resources;
 use node::{Claim, Node};
-pub(crate) use room::NOT_A_VERTEX;
+pub use room::NOT_A_VERTEX;
 use room::Nodes;
 
 /// So many nodes are added at once. With each document upstream walks its graph; a node may be tens

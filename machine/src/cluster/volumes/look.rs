@@ -147,7 +147,7 @@ impl Volumes {
     }
 
     /// The pod's claims that are bound to volumes which not all nodes can use, with these volumes.
-    pub(crate) fn tied(&self, pod: &Pod) -> Vec<(ObjectKey, Arc<PersistentVolume>)> {
+    pub fn tied(&self, pod: &Pod) -> Vec<(ObjectKey, Arc<PersistentVolume>)> {
         let claims =
             claims_of(pod).filter_map(|key| self.claims.get(&key)).filter(|claim| claim.is_bound);
         let with_volume = claims.filter_map(|claim| {

@@ -11,7 +11,7 @@ use crate::cluster::Node;
 use crate::fluxion::{Rank, RankSet};
 
 /// A label that spans domains, by number.
-pub(crate) type KeyId = usize;
+pub type KeyId = usize;
 
 /// A domain of a label, by number. May be given to another one when no node is in it any more.
 pub(crate) type Domain = u32;

@@ -21,7 +21,7 @@ impl Cluster {
     /// for whom it is to be near to, or spread among, that is as it is now; where that closes nodes
     /// to a pod that comes alone, these are open that are so when of the others those have left
     /// that have an end.
-    pub(crate) fn repelled_for_ever(&mut self, pod: &Pod, company: Company) -> RankSet {
+    pub fn repelled_for_ever(&mut self, pod: &Pod, company: Company) -> RankSet {
         let closed = self.repelled_beside_others(pod, company);
         if company == Company::Together
             || pod.shape.constraints.spreads.is_empty()
@@ -49,7 +49,7 @@ impl Cluster {
 
     /// How many pods with an end keep this one off each of these nodes by anti-affinity, theirs or
     /// its own.
-    pub(crate) fn passing(&mut self, pod: &Pod, ranks: &[Rank]) -> Vec<u32> {
+    pub fn passing(&mut self, pod: &Pod, ranks: &[Rank]) -> Vec<u32> {
         let crowd = self.crowd(pod);
         self.neighbours.passing(pod, crowd, ranks)
     }
@@ -57,7 +57,7 @@ impl Cluster {
     /// A copy in which those who have an end keep nobody away, and have no host port or disk. As
     /// for whom pods are to be near to, or spread among, it is as it is now; and so it is with
     /// room.
-    pub(crate) fn without_passing(&self) -> Cluster {
+    pub fn without_passing(&self) -> Cluster {
         let mut cluster = self.clone();
         cluster.ports = self.ports_for_ever.clone();
         cluster.disks = self.disks_for_ever.clone();
@@ -67,7 +67,7 @@ impl Cluster {
 
     /// In a copy: volumes that only pods with an end have are attached nowhere, and their claims
     /// are in nobody's use.
-    pub(crate) fn forget_volumes_of_passing(&mut self) {
+    pub fn forget_volumes_of_passing(&mut self) {
         self.volumes = Arc::new(self.volumes_for_ever());
     }
 
@@ -78,7 +78,7 @@ impl Cluster {
     }
 
     /// Nodes on which the pod could not have its volumes either if whoever has an end had ended.
-    pub(crate) fn closed_by_volumes_for_ever(&self, pod: &Pod) -> RankSet {
+    pub fn closed_by_volumes_for_ever(&self, pod: &Pod) -> RankSet {
         let mut closed = self.closed_by_volumes(pod);
         if closed
             .iter()
@@ -95,7 +95,7 @@ impl Cluster {
 
     /// Of those whom these pods are to be near to, or spread among, only they count that never end:
     /// in a copy.
-    pub(crate) fn count_only_endless<'a>(&mut self, pods: impl Iterator<Item = &'a Pod>) {
+    pub fn count_only_endless<'a>(&mut self, pods: impl Iterator<Item = &'a Pod>) {
         let crowds: BTreeSet<CrowdId> = pods.filter_map(|pod| self.crowd(pod)).collect();
         for crowd in crowds {
             self.neighbours.count_only_endless(crowd);
@@ -116,7 +116,7 @@ impl Cluster {
 
     /// The labels of which one of these pods may not be in a domain with a pod that has these terms
     /// of required anti-affinity.
-    pub(crate) fn kept_out_of<'a>(
+    pub fn kept_out_of<'a>(
         &mut self,
         terms: &[PodTerm],
         pods: impl Iterator<Item = &'a Arc<Pod>>,
@@ -130,7 +130,7 @@ impl Cluster {
 
     /// The nodes in the domains of these on which one of these pods would count for the spread of
     /// pods of a class.
-    pub(crate) fn crowded_by<'a>(
+    pub fn crowded_by<'a>(
         &mut self,
         class: &Constraints,
         pods: impl Iterator<Item = &'a Arc<Pod>> + Clone,
@@ -141,7 +141,7 @@ impl Cluster {
 
     /// The nodes in other domains than these on which one of these pods would draw pods of a class
     /// away, since they are to be near to it.
-    pub(crate) fn drawn_away_by<'a>(
+    pub fn drawn_away_by<'a>(
         &mut self,
         class: &Constraints,
         pods: impl Iterator<Item = &'a Arc<Pod>> + Clone,
@@ -151,7 +151,7 @@ impl Cluster {
     }
 
     /// A pod that is there counts for the spread of another one.
-    pub(crate) fn crowds(&self, there: &Pod, other: &Pod) -> bool {
+    pub fn crowds(&self, there: &Pod, other: &Pod) -> bool {
         other
             .shape
             .constraints
@@ -162,14 +162,14 @@ impl Cluster {
 
     /// Two pods may not be near to each other: one is to be apart from the other, or both want the
     /// same host port or disk.
-    pub(crate) fn are_apart(&self, one: &Pod, other: &Pod) -> bool {
+    pub fn are_apart(&self, one: &Pod, other: &Pod) -> bool {
         one.shape.constraints.exclude(&other.shape.constraints)
             || self.neighbours.repels(one, other)
             || self.neighbours.repels(other, one)
     }
 
     /// Each of these nodes is a domain of the label for itself.
-    pub(crate) fn tells_apart(&self, key: KeyId, nodes: &RankSet) -> bool {
+    pub fn tells_apart(&self, key: KeyId, nodes: &RankSet) -> bool {
         self.neighbours.tells_apart(key, nodes)
     }
 }

@@ -39,11 +39,11 @@ use tally::Tally;
 use topology::Topology;
 
 pub(super) use rating::Ratings;
-pub(crate) use topology::KeyId;
+pub use topology::KeyId;
 
 pub use crowd::{OwnTerms, Stance};
 pub use occupants::OccupantId;
-pub(crate) use occupants::Presence;
+pub use occupants::Presence;
 pub use repellers::ChangedTerms;
 
 /// Who comes with a pod.
@@ -65,7 +65,7 @@ pub(super) enum Until {
 }
 
 /// A class that asks about other pods, by number.
-pub(crate) type CrowdId = usize;
+pub type CrowdId = usize;
 
 /// The pods on nodes, and what asks about them.
 #[derive(Debug, Clone, Default)]
@@ -86,7 +86,7 @@ pub(super) struct Neighbours {
 
 /// The versions before a trial.
 #[derive(Debug)]
-pub(crate) struct Trial {
+pub struct Trial {
     changes: u64,
     crowds: Vec<u64>,
     repellers: (usize, u64),

@@ -9,9 +9,10 @@ use fluxqueue_workload::Shape;
 
 /// Which allocation. In order they are as the graph knows their jobs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Booking {
+pub struct Booking {
     /// The job number in the graph.
     pub gid: u64,
+    /// Its node's rank.
     pub rank: Rank,
     /// Those of one job on one node have numbers of their own.
     pub number: u64,
@@ -19,7 +20,7 @@ pub(crate) struct Booking {
 
 /// What is taken.
 #[derive(Debug, Clone)]
-pub(super) struct Booked {
+pub(crate) struct Booked {
     pub number: u64,
     pub gid: u64,
     pub label: Arc<str>,
@@ -38,7 +39,7 @@ impl Booked {
 
 /// What is taken of all nodes. Copies share what has not changed since.
 #[derive(Debug, Clone, Default)]
-pub(super) struct AllBooked {
+pub(crate) struct AllBooked {
     by_rank: Vec<Arc<Vec<Booked>>>,
     next_number: u64,
     /// How many have their nodes alone.
@@ -47,7 +48,7 @@ pub(super) struct AllBooked {
 
 impl AllBooked {
     /// Adds what is taken of a node, and gives it a number.
-    pub(super) fn add(
+    pub(crate) fn add(
         &mut self,
         rank: Rank,
         (gid, label): (u64, &Arc<str>),
@@ -67,21 +68,21 @@ impl AllBooked {
     }
 
     /// All that is taken of a node.
-    pub(super) fn on(&self, rank: Rank) -> impl Iterator<Item = &Booked> {
+    pub(crate) fn on(&self, rank: Rank) -> impl Iterator<Item = &Booked> {
         self.by_rank.get(rank as usize).into_iter().flat_map(|on_node| on_node.iter())
     }
 
-    pub(super) fn get(&self, rank: Rank, number: u64) -> Option<&Booked> {
+    pub(crate) fn get(&self, rank: Rank, number: u64) -> Option<&Booked> {
         self.by_rank.get(rank as usize)?.iter().find(|booked| booked.number == number)
     }
 
-    pub(super) fn get_mut(&mut self, rank: Rank, number: u64) -> Option<&mut Booked> {
+    pub(crate) fn get_mut(&mut self, rank: Rank, number: u64) -> Option<&mut Booked> {
         Arc::make_mut(self.by_rank.get_mut(rank as usize)?)
             .iter_mut()
             .find(|booked| booked.number == number)
     }
 
-    pub(super) fn remove(&mut self, rank: Rank, number: u64) -> Option<Booked> {
+    pub(crate) fn remove(&mut self, rank: Rank, number: u64) -> Option<Booked> {
         let on_node = self.by_rank.get_mut(rank as usize)?;
         let at = on_node.iter().position(|booked| booked.number == number)?;
         let gone = Arc::make_mut(on_node).swap_remove(at);
@@ -90,12 +91,12 @@ impl AllBooked {
     }
 
     /// Somebody has a node alone.
-    pub(super) fn has_nodes_alone(&self) -> bool {
+    pub(crate) fn has_nodes_alone(&self) -> bool {
         self.alone > 0
     }
 
     /// What is taken of a node is there with whom it suits.
-    pub(super) fn is_in_company(&self, rank: Rank, number: u64) -> bool {
+    pub(crate) fn is_in_company(&self, rank: Rank, number: u64) -> bool {
         if self.alone == 0 {
             return true;
         }
@@ -106,18 +107,18 @@ impl AllBooked {
     }
 
     /// Nobody is on a node whom slots of this tenancy do not suit.
-    pub(super) fn is_open_to(&self, rank: Rank, tenancy: Tenancy) -> bool {
+    pub(crate) fn is_open_to(&self, rank: Rank, tenancy: Tenancy) -> bool {
         self.is_open_without(rank, tenancy, &[])
     }
 
     /// The same if these numbers were gone.
-    pub(super) fn is_open_without(&self, rank: Rank, tenancy: Tenancy, gone: &[u64]) -> bool {
+    pub(crate) fn is_open_without(&self, rank: Rank, tenancy: Tenancy, gone: &[u64]) -> bool {
         let suits = |other: &Booked| gone.contains(&other.number) || other.tenancy.suits(tenancy);
         self.by_rank.get(rank as usize).is_none_or(|on_node| on_node.iter().all(suits))
     }
 
     /// The node is gone, with all that was taken of it.
-    pub(super) fn forget(&mut self, rank: Rank) {
+    pub(crate) fn forget(&mut self, rank: Rank) {
         if let Some(on_node) = self.by_rank.get_mut(rank as usize) {
             self.alone -= on_node.iter().filter(|booked| booked.has_node_alone()).count();
             *on_node = Arc::default();
@@ -125,7 +126,7 @@ impl AllBooked {
     }
 
     /// Everything that is taken, and on which node.
-    pub(super) fn into_each(self) -> impl Iterator<Item = (Rank, Booked)> {
+    pub(crate) fn into_each(self) -> impl Iterator<Item = (Rank, Booked)> {
         let on_nodes = (0..).zip(self.by_rank);
         on_nodes.flat_map(|(rank, on_node)| {
             Arc::unwrap_or_clone(on_node).into_iter().map(move |booked| (rank, booked))
@@ -133,7 +134,7 @@ impl AllBooked {
     }
 
     /// What ends at a second that is known on nodes from this rank on, so many of them; and when.
-    pub(super) fn ends(&self, from: Rank, ranks: usize) -> impl Iterator<Item = (i64, Booking)> {
+    pub(crate) fn ends(&self, from: Rank, ranks: usize) -> impl Iterator<Item = (i64, Booking)> {
         let on_nodes = (from..).zip(self.by_rank.iter().skip(from as usize).take(ranks));
         on_nodes.flat_map(|(rank, on_node)| {
             on_node.iter().filter_map(move |booked| match booked.end {
@@ -146,7 +147,7 @@ impl AllBooked {
     }
 
     /// No node has a rank of so much.
-    pub(super) fn end_of_ranks(&self) -> Rank {
+    pub(crate) fn end_of_ranks(&self) -> Rank {
         Rank::try_from(self.by_rank.len()).expect("ranks are u32")
     }
 }

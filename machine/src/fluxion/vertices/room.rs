@@ -11,7 +11,7 @@ use fluxion_sys::errno;
 use fluxqueue_workload::{ResourceName, Resources};
 
 /// Why a resource cannot be asked for.
-pub(crate) const NOT_A_VERTEX: &str =
+pub const NOT_A_VERTEX: &str =
     "the Fluxion library in use hands out whole cores, memory, pods and extended resources only";
 
 pub(super) type Nodes = BTreeMap<Rank, Node>;

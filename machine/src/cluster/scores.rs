@@ -60,7 +60,7 @@ impl Cluster {
     /// differ; others come last. `is_alone`: it is the only one, so that what it finds on nodes is
     /// all that will be there. Then the node that it is nominated to comes first, whatever the
     /// scores, as kube-scheduler has it.
-    pub(crate) fn tiers(&mut self, pod: &Pod, nodes: &RankSet, is_alone: bool) -> Vec<RankSet> {
+    pub fn tiers(&mut self, pod: &Pod, nodes: &RankSet, is_alone: bool) -> Vec<RankSet> {
         let nominated =
             pod.nominated.as_ref().filter(|_| is_alone).and_then(|name| self.rank(name));
         let fill_score = if is_alone { self.fill_score } else { FillScore::None };
@@ -131,7 +131,7 @@ impl Cluster {
     }
 
     /// What these nodes have for what they are themselves; empty if that is the same of all.
-    pub(crate) fn liked(&mut self, pod: &Pod, nodes: &RankSet) -> HashMap<Rank, i64> {
+    pub fn liked(&mut self, pod: &Pod, nodes: &RankSet) -> HashMap<Rank, i64> {
         if self.class(&pod.shape.constraints).liking.is_empty() {
             return HashMap::new();
         }

@@ -2,16 +2,18 @@
 
 use std::sync::Arc;
 
-use crate::fluxion::{LevelRule, RankSet, Request, SlotShape, Tenancy, Within};
 use super::role::Role;
+use crate::fluxion::{LevelRule, RankSet, Request, SlotShape, Tenancy, Within};
 use fluxqueue_workload::constraints::Constraints;
 use fluxqueue_workload::levels::RuleScope;
 use fluxqueue_workload::{Lifetime, Shape};
 
 /// Pods of one shape that are wanted.
 #[derive(Debug, Clone)]
-pub(crate) struct SlotRequest {
+pub struct SlotRequest {
+    /// The requests of each of them.
     pub shape: Arc<Shape>,
+    /// The number of pods.
     pub count: usize,
     /// The slices that its pods are of, in their order, if rules are about slices; else empty.
     pub slices: Vec<Slice>,
@@ -19,20 +21,21 @@ pub(crate) struct SlotRequest {
 
 /// Pods of one want that are of one slice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Slice {
+pub struct Slice {
     /// The same for pods of other wants that are of it, and of no other slice of the request.
     pub number: u32,
+    /// The number of pods.
     pub count: usize,
 }
 
 impl SlotRequest {
     /// So many pods, all alike.
-    pub(crate) fn new(shape: Arc<Shape>, count: usize) -> Self {
+    pub fn new(shape: Arc<Shape>, count: usize) -> Self {
         SlotRequest { shape, count, slices: Vec::new() }
     }
 
     /// For how many pods the graph is asked at a time, and of which slice they are.
-    pub(crate) fn pieces(&self) -> impl Iterator<Item = (usize, Option<u32>)> + '_ {
+    pub fn pieces(&self) -> impl Iterator<Item = (usize, Option<u32>)> + '_ {
         let whole = self.slices.is_empty().then_some((self.count, None));
         whole.into_iter().chain(self.slices.iter().map(|slice| (slice.count, Some(slice.number))))
     }
@@ -40,18 +43,22 @@ impl SlotRequest {
 
 /// Pods that share one set of nodes.
 #[derive(Debug, Clone)]
-pub(crate) struct GroupRequest {
+pub struct GroupRequest {
+    /// The pods, by shape.
     pub wants: Vec<SlotRequest>,
     /// `None`: every node.
     pub ranks: Option<RankSet>,
+    /// Nodes that are taken before others, the best first.
     pub prefer: Vec<RankSet>,
     /// Nodes to which they are admitted, where it matters in how many parts of a level these are.
     pub counted: Option<RankSet>,
+    /// The time for which the pods keep their places.
     pub lifetime: Lifetime,
     /// So many of them together on one node at most.
     pub max_per_node: Option<u64>,
     /// No two of them on one node, whatever they want.
     pub are_apart: bool,
+    /// Rules about racks, zones and other levels.
     pub levels: LevelWants,
     /// The same for all groups of a request.
     pub tenancy: Tenancy,
@@ -59,7 +66,7 @@ pub(crate) struct GroupRequest {
 
 impl GroupRequest {
     /// Without what is wanted of slices.
-    pub(crate) fn unsliced(mut self) -> Self {
+    pub fn unsliced(mut self) -> Self {
         if self.wants.iter().any(|want| !want.slices.is_empty()) {
             self.wants.iter_mut().for_each(|want| want.slices.clear());
             let of_all = |want: &&LevelWant| !matches!(want.of, RuleScope::Slice(_));
@@ -69,7 +76,7 @@ impl GroupRequest {
     }
 
     /// For one slice of each want.
-    pub(crate) fn one_slice(&self, size: u32) -> Self {
+    pub fn one_slice(&self, size: u32) -> Self {
         let mut slice = self.clone();
         for (want, number) in slice.wants.iter_mut().zip(0..) {
             want.count = want.count.min(size as usize);
@@ -80,12 +87,14 @@ impl GroupRequest {
 }
 
 /// What pods want of levels; most want nothing.
-pub(crate) type LevelWants = Option<Arc<[LevelWant]>>;
+pub type LevelWants = Option<Arc<[LevelWant]>>;
 
 /// Where pods want to lie in a level of the machine.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct LevelWant {
+pub struct LevelWant {
+    /// The level's name.
     pub level: Arc<str>,
+    /// Where in it the pods may be.
     pub within: Within,
     /// With which others of the request that want the same.
     pub of: RuleScope,
@@ -97,7 +106,7 @@ pub(crate) struct LevelWant {
 
 /// Writes one request of all groups for the graph, and asks it: a shape for each want, or for each
 /// slice of it.
-pub(super) fn with_request<T>(
+pub(crate) fn with_request<T>(
     groups: &[GroupRequest],
     not_before: Option<i64>,
     ask: impl FnOnce(&Request<'_>) -> T,
@@ -151,7 +160,7 @@ pub(super) fn with_request<T>(
 }
 
 /// The label of a shape in the request: its place there.
-pub(super) fn label_of(at: usize) -> String {
+pub(crate) fn label_of(at: usize) -> String {
     at.to_string()
 }
 

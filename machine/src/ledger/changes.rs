@@ -6,7 +6,7 @@ use crate::fluxion::Rank;
 
 /// Something changed on a node that may let wait, or start, what could not before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Change {
+pub enum Change {
     /// Room that would have become free some day is free.
     Freed(Rank),
     /// The same of room that would have become free at a second that nobody knew: what waits for
@@ -22,7 +22,7 @@ pub(crate) enum Change {
 
 /// The latest changes, numbered.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Changes {
+pub struct Changes {
     count: u64,
     latest: VecDeque<Change>,
 }
@@ -33,11 +33,11 @@ const CHANGES_MAX: usize = 4_096;
 
 impl Changes {
     /// How many there were so far.
-    pub(crate) fn count(&self) -> u64 {
+    pub fn count(&self) -> u64 {
         self.count
     }
 
-    pub(super) fn push(&mut self, change: Change) {
+    pub(crate) fn push(&mut self, change: Change) {
         self.count += 1;
         if self.latest.len() == CHANGES_MAX {
             self.latest.pop_front();
@@ -46,13 +46,13 @@ impl Changes {
     }
 
     /// Everything may have changed.
-    pub(super) fn forget(&mut self) {
+    pub(crate) fn forget(&mut self) {
         self.count += CHANGES_MAX as u64;
         self.latest.clear();
     }
 
     /// One of those since then matters, or there were too many to know.
-    pub(crate) fn any_since(&self, then: u64, matters: &mut dyn FnMut(Change) -> bool) -> bool {
+    pub fn any_since(&self, then: u64, matters: &mut dyn FnMut(Change) -> bool) -> bool {
         let since = usize::try_from(self.count.saturating_sub(then)).unwrap_or(usize::MAX);
         since > self.latest.len()
             || self.latest.iter().rev().take(since).any(|change| matters(*change))

@@ -8,7 +8,7 @@
 //! ```
 //! use fluxion_sys::FunctionTable;
 //! use fluxqueue_workload::Resources;
-//! use fluxqueue_core::fluxion::{Fit, Graph, Policy, Request, SlotShape};
+//! use fluxqueue_machine::fluxion::{Fit, Graph, Policy, Request, SlotShape};
 //!
 //! let mut graph = Graph::new(FunctionTable::builtin(), Policy::Lonode)?;
 //! graph.add_node(0, "node-a", &Resources::from_iter([("cpu", 4000), ("pods", 110)]))?;
@@ -19,7 +19,7 @@
 //! assert_eq!((placement.slots[0].rank, placement.slots[0].count), (0, 2));
 //! assert_eq!(graph.allocate(8, &Request::of(&shapes))?, Fit::NotNow);
 //! graph.cancel(7)?;
-//! # Ok::<(), fluxqueue_core::fluxion::GraphError>(())
+//! # Ok::<(), fluxqueue_machine::fluxion::GraphError>(())
 //! ```
 
 mod answer;
@@ -38,7 +38,7 @@ pub use answer::{
 };
 pub use graph::Graph;
 pub use rankset::{ParseRankSetError, RankSet};
-pub(crate) use vertices::NOT_A_VERTEX;
+pub use vertices::NOT_A_VERTEX;
 
 use std::ffi::c_int;
 use std::sync::Arc;

@@ -4,4 +4,4 @@ use std::collections::HashMap;
 
 /// A map by another hash than the standard library's, seeded anew in each process: a uid takes a
 /// fifth of the instructions.
-pub(crate) type Table<K, V> = HashMap<K, V, foldhash::fast::RandomState>;
+pub type Table<K, V> = HashMap<K, V, foldhash::fast::RandomState>;

@@ -17,7 +17,7 @@ pub type OccupantId = u32;
 
 /// Whether a pod is where it counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Presence {
+pub enum Presence {
     /// It is there, or is about to be bound.
     There,
     /// Another scheduler means to put it there, and may yet put it elsewhere. As kube-scheduler has

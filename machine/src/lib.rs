@@ -1,0 +1,14 @@
+//! The machine: nodes, the pods on them, and the resource graph with its bookings.
+//!
+//! - [`fluxion`]: the safe wrapper over the C ABI of the resource graph
+//! - [`cluster`]: nodes and pods, and the rules that say which pods may go where
+//! - [`ledger`]: bookings in the graph, with their jobs and their ends
+//! - [`table`]: maps by hash
+//!
+//! The machine knows pods and nodes, and neither jobs nor records. It reads no clock and holds no
+//! lock.
+
+pub mod cluster;
+pub mod fluxion;
+pub mod ledger;
+pub mod table;

@@ -74,8 +74,8 @@ impl Awaited {
 
 /// Lets the jobs go on that have waited for a record for long enough.
 pub(super) fn give_up_due(core: &mut Core) {
-    for id in core.promises.on_record.awaited.give_up_due(core.now) {
-        if core.promises.on_record.is_waited_for(id) {
+    for id in core.records.on_record.awaited.give_up_due(core.now) {
+        if core.records.on_record.is_waited_for(id) {
             let_all_go_on(core, id);
             core.gauges.records_given_up += 1;
             tell(core, id);
@@ -85,13 +85,13 @@ pub(super) fn give_up_due(core: &mut Core) {
 
 /// No job waits for the record of this one any more.
 pub(super) fn let_all_go_on(core: &mut Core, on: JobId) {
-    core.dirty.extend(core.promises.on_record.end_turn(on));
+    core.dirty.extend(core.records.on_record.end_turn(on));
     let_starts_go_on(core, on);
 }
 
 /// No job that starts waits for the record of this one any more.
 pub(super) fn let_starts_go_on(core: &mut Core, on: JobId) {
-    for free in core.promises.on_record.end_rest(on) {
+    for free in core.records.on_record.end_rest(on) {
         core.dirty.insert(free);
         core.release(free);
     }
@@ -101,10 +101,10 @@ pub(super) fn let_starts_go_on(core: &mut Core, on: JobId) {
 /// of its namespace.
 pub(super) fn note_refusal(core: &mut Core, id: JobId) {
     let namespace = namespace_of(core, id).unwrap_or_default();
-    core.promises.on_record.awaited.refusing.insert(Arc::clone(&namespace));
+    core.records.on_record.awaited.refusing.insert(Arc::clone(&namespace));
     let in_namespace =
         |core: &Core, job: JobId| namespace_of(core, job).is_some_and(|of| of == namespace);
-    let waits = core.promises.on_record.waits();
+    let waits = core.records.on_record.waits();
     let through_wall: Vec<(JobId, JobId)> = waits
         .into_iter()
         .filter(|(job, on)| in_namespace(core, *on) && !in_namespace(core, *job))
@@ -112,7 +112,7 @@ pub(super) fn note_refusal(core: &mut Core, id: JobId) {
     for (job, on) in through_wall {
         core.gauges.records_given_up += 1;
         core.dirty.insert(job);
-        if core.promises.on_record.end_wait(job, on) {
+        if core.records.on_record.end_wait(job, on) {
             core.release(job);
         }
     }
@@ -121,7 +121,7 @@ pub(super) fn note_refusal(core: &mut Core, id: JobId) {
 /// A FluxJob of this job's namespace was written.
 pub(super) fn note_success(core: &mut Core, id: JobId) {
     if let Some(namespace) = namespace_of(core, id) {
-        core.promises.on_record.awaited.refusing.remove(&namespace);
+        core.records.on_record.awaited.refusing.remove(&namespace);
     }
 }
 
@@ -153,6 +153,6 @@ fn tell(core: &mut Core, id: JobId) {
 
 /// A job comes to wait for the record of another one.
 pub(super) fn wait_for(core: &mut Core, on: JobId) {
-    let until = core.promises.on_record.awaited.begin(on, core.now);
+    let until = core.records.on_record.awaited.begin(on, core.now);
     core.timers.wake(Timer::Job(on), until);
 }

@@ -44,7 +44,7 @@ impl Core {
                 continue;
             }
             let Some(job) = self.jobs.all.get(&member.job) else { continue };
-            if self.promises.on_record.rests(job.id) {
+            if self.records.on_record.rests(job.id) {
                 // It comes again when what it rests on is on record.
                 continue;
             }

@@ -377,7 +377,7 @@ impl Core {
             Event::NamespaceGone(name) => {
                 self.queue_changed |= self.cluster.remove_namespace(&name);
                 self.queues.remove_namespace(&name);
-                self.promises.on_record.awaited.forget_namespace(&name);
+                self.records.on_record.awaited.forget_namespace(&name);
             }
             Event::Storage(news) => self.storage(news),
             Event::ClockOffset(micros) => self.set_clock_offset(micros),

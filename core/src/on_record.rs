@@ -13,7 +13,7 @@ use super::awaited::{self, Awaited};
 use super::job::{Job, Said};
 use super::jobs::Jobs;
 use super::plan::{Kept, Request};
-use super::promises::Promises;
+use super::promises::Promise;
 use super::promising::is_as_written;
 use super::record::time_of;
 use super::timers::Timer;
@@ -31,7 +31,7 @@ const IMPROVEMENT_MILLIS: i64 = 5_000;
 const PUT_OFF_SECONDS: u64 = 1;
 
 /// Reservations as the API server has them, or may have them, and who waits for that to change.
-#[derive(Clone, Default)]
+#[derive(Default)]
 pub(super) struct OnRecord {
     written: BTreeMap<JobId, Kept>,
     /// What was sent, and may have arrived: forgotten when a later write has.
@@ -66,7 +66,6 @@ pub(super) struct Owed {
 }
 
 /// A job that starts.
-#[derive(Clone)]
 struct Begun {
     job: JobId,
     /// When it is planned to have ended.
@@ -231,6 +230,11 @@ impl OnRecord {
         std::mem::take(&mut self.called)
     }
 
+    /// What may be read of a job's reservation is something else than it has now.
+    fn is_owing(&self, job: JobId, promise: Option<&Promise>) -> bool {
+        self.of(job).any(|kept| kept.is_not(promise))
+    }
+
     /// A job is no more.
     pub(super) fn forget_job(&mut self, job: JobId) {
         self.written.remove(&job);
@@ -238,14 +242,6 @@ impl OnRecord {
         self.behind.remove(&job);
         self.taken_off.remove(&job);
         self.awaited.end(job);
-    }
-}
-
-impl Promises {
-    /// What may be read of a job's reservation is something else than it has now.
-    fn is_owing(&self, job: JobId, pending: Option<&crate::queue::PendingRequest>) -> bool {
-        let promise = pending.and_then(|pending| self.reservation(pending));
-        self.on_record.of(job).any(|kept| kept.is_not(promise))
     }
 }
 
@@ -294,8 +290,8 @@ impl Core {
         must_say: bool,
         owed: &mut Option<Vec<Owed>>,
     ) -> bool {
-        self.promises.on_record.behind.remove(&id);
-        let Some(job) = self.jobs.all.get(&id).filter(|_| !self.promises.on_record.is_empty())
+        self.records.on_record.behind.remove(&id);
+        let Some(job) = self.jobs.all.get(&id).filter(|_| !self.records.on_record.is_empty())
         else {
             return false;
         };
@@ -319,19 +315,19 @@ impl Core {
         let is_broken = self.is_broken(job, said);
         let namespace = Arc::clone(&job.key.namespace);
         let owed = owed.get_or_insert_with(|| self.owed());
-        let awaited = &self.promises.on_record.awaited;
+        let awaited = &self.records.on_record.awaited;
         let is_ahead = |owed: &&Owed| {
             owed.is_in_the_way_of(&place) && !owed.is_given_up(awaited, Some(&namespace))
         };
         let ahead: Vec<&Owed> = owed.iter().filter(is_ahead).collect();
-        let last = ahead.iter().filter(|owed| !self.promises.on_record.waits_for(owed.job, id));
+        let last = ahead.iter().filter(|owed| !self.records.on_record.waits_for(owed.job, id));
         let last = last.max_by_key(|owed| (owed.start, owed.job)).map(|owed| owed.job);
         let waits = last.is_some() || (is_broken && !ahead.is_empty());
         for other in ahead {
             self.call(other, must_say);
         }
         if let Some(last) = last {
-            self.promises.on_record.behind.insert(id, last);
+            self.records.on_record.behind.insert(id, last);
         }
         waits
     }
@@ -342,7 +338,7 @@ impl Core {
             self.promises.say_as_it_is(owed.job);
         }
         self.hurry(owed.job, must_say);
-        self.promises.on_record.called.push(owed.job);
+        self.records.on_record.called.push(owed.job);
         awaited::wait_for(self, owed.job);
     }
 
@@ -376,7 +372,7 @@ impl Core {
             if let Some(job) = self.jobs.all.get_mut(&id) {
                 (job.said, job.said_at, job.must_say) = (None, self.now, true);
             }
-            self.promises.on_record.taken_off.insert(id);
+            self.records.on_record.taken_off.insert(id);
         } else if job.said.is_none() {
             let written = self.written(job);
             if let Some(job) = self.jobs.all.get_mut(&id) {
@@ -388,7 +384,7 @@ impl Core {
     /// What may be read, and is not so any more.
     fn owed(&self) -> Vec<Owed> {
         let promises = &self.promises;
-        let owed = promises.on_record.all().filter_map(|(job, kept)| {
+        let owed = self.records.on_record.all().filter_map(|(job, kept)| {
             let promise =
                 self.queue.first_of(job).and_then(|pending| promises.reservation(pending));
             // One that is overdue is put back where it can begin. Of whom nothing is promised any
@@ -427,7 +423,7 @@ impl Core {
         let known = job.record.status.as_deref().and_then(|status| status.reservation.as_ref());
         let news = status.reservation.as_ref().filter(|news| known != Some(*news));
         if let Some(kept) = news.and_then(|news| self.kept_of(news)) {
-            self.promises.on_record.note_sent(id, kept);
+            self.records.on_record.note_sent(id, kept);
         }
     }
 
@@ -443,16 +439,17 @@ impl Core {
         // By another clock the same start may be another second.
         let kept = written.and_then(|written| self.kept_of(written));
         let kept = kept.map(|kept| Kept { start: start().unwrap_or(kept.start), ..kept });
-        self.promises.on_record.note(id, kept);
+        self.records.on_record.note(id, kept);
         // While it waits for another record, what is to be written at once is not said yet.
-        let waits = self.promises.on_record.behind.contains_key(&id);
+        let waits = self.records.on_record.behind.contains_key(&id);
         if let Some(job) = self.jobs.all.get_mut(&id).filter(|_| is_said && !waits) {
             job.must_say = false;
         }
-        self.dirty.extend(self.promises.on_record.end_turn(id));
+        self.dirty.extend(self.records.on_record.end_turn(id));
         let pending = self.queue.first_of(id);
-        if !self.promises.is_owing(id, pending) {
-            self.promises.on_record.awaited.end(id);
+        let promise = pending.and_then(|pending| self.promises.reservation(pending));
+        if !self.records.on_record.is_owing(id, promise) {
+            self.records.on_record.awaited.end(id);
             awaited::let_starts_go_on(self, id);
         }
     }
@@ -466,12 +463,13 @@ impl Core {
     /// A job has no record any more on which others could rest.
     pub(super) fn owe_nothing(&mut self, id: JobId) {
         self.promises.forget_job(id);
+        self.records.on_record.forget_job(id);
         awaited::let_all_go_on(self, id);
     }
 
     /// A job starts there. What that rests on is found out when it is known who else does.
     pub(super) fn note_start_on(&mut self, id: JobId, request: &Request, slots: &Allocations) {
-        if self.promises.on_record.is_empty() {
+        if self.records.on_record.is_empty() {
             return;
         }
         let repelling = request.groups.iter().filter(|group| group.repels_pods());
@@ -481,14 +479,14 @@ impl Core {
             nodes: slots.iter().flatten().flatten().map(|allocation| allocation.rank).collect(),
             repelling: repelling.map(|group| Arc::clone(&group.sample)).collect(),
         };
-        self.promises.on_record.begun.push(begun);
+        self.records.on_record.begun.push(begun);
     }
 
     /// Jobs start. If they take what others were promised by their records, and have left since,
     /// that is to be on record before their own records and their first Bindings: else a successor
     /// could not keep what it reads.
     pub(super) fn rest_on_what_was_promised(&mut self) {
-        let all = std::mem::take(&mut self.promises.on_record.begun);
+        let all = std::mem::take(&mut self.records.on_record.begun);
         if all.is_empty() {
             return;
         }
@@ -501,7 +499,7 @@ impl Core {
             let namespace = self.jobs.all.get(&begun.job).map(|job| Arc::clone(&job.key.namespace));
             let others = owed.iter().filter(|owed| {
                 owed.job != begun.job
-                    && !owed.is_given_up(&self.promises.on_record.awaited, namespace.as_ref())
+                    && !owed.is_given_up(&self.records.on_record.awaited, namespace.as_ref())
                     && (owed.is_in_the_way_of(&place)
                         || is_kept_away(&self.jobs, &mut self.cluster, owed, &begun))
             });
@@ -513,10 +511,10 @@ impl Core {
     }
 
     fn rest_on(&mut self, id: JobId, other: JobId) {
-        if self.promises.on_record.waits_for(other, id) {
+        if self.records.on_record.waits_for(other, id) {
             return;
         }
-        self.promises.on_record.rest(id, other);
+        self.records.on_record.rest(id, other);
         awaited::wait_for(self, other);
         self.promises.say_as_it_is(other);
         self.hurry(other, true);

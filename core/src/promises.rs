@@ -4,7 +4,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::on_record::OnRecord;
 use super::plan::{Delay, Kept, Late, Request};
 use crate::queue::{ClassId, JobId, PendingRequest};
 use fluxqueue_machine::fluxion::{Rank, RankSet};
@@ -26,8 +25,6 @@ pub(super) struct Promises {
     drained: BTreeMap<PendingRequest, Arc<RankSet>>,
     /// Jobs for which other nodes are held than when these were last taken.
     drained_anew: BTreeSet<JobId>,
-    /// What the API server has of them.
-    pub on_record: OnRecord,
     /// Reservations that an earlier process has written, and that could not be put back.
     lost: BTreeMap<PendingRequest, Late>,
     /// Reservations that an earlier process has written so late that this one has planned without
@@ -373,7 +370,6 @@ impl Promises {
     /// A job is no more.
     pub(super) fn forget_job(&mut self, job: JobId) {
         self.inherited.remove(&job);
-        self.on_record.forget_job(job);
     }
 
     /// What an earlier process has promised cannot be had any more as it was written.

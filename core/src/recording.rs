@@ -41,7 +41,7 @@ impl Core {
             self.write_record(id, &mut owed);
             // Once is enough: for how many ever wait for it.
             dirty.extend(
-                self.promises
+                self.records
                     .on_record
                     .take_called()
                     .into_iter()
@@ -52,7 +52,7 @@ impl Core {
 
     fn write_record(&mut self, id: JobId, owed: &mut Option<Vec<Owed>>) {
         let Some(job) = self.jobs.all.get(&id) else { return };
-        if self.promises.on_record.rests(id) {
+        if self.records.on_record.rests(id) {
             // That it starts is said when what it rests on is on record.
             return;
         }
@@ -325,7 +325,7 @@ impl Core {
             }
             (Stored::Creating(..), _) => job.record.stored = Stored::Absent,
             (Stored::Writing { uid, write }, WriteOutcome::Written(object)) => {
-                self.promises.on_record.forget_sent(id);
+                self.records.on_record.forget_sent(id);
                 job.record.is_own = true;
                 job.seats.acknowledge(write.version);
                 job.seats.note_on_record(!write.status.placement.is_empty());

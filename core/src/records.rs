@@ -7,10 +7,11 @@ use fluxqueue_api::{FluxJob, WorkloadKind};
 use fluxqueue_workload::{ObjectKey, ObjectRef, Uid};
 
 use super::ActionId;
+use super::on_record::OnRecord;
 use super::stored::is_old_news;
 
 /// All FluxJobs that were seen and are not known to be gone.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Records {
     all: BTreeMap<ObjectKey, Arc<FluxJob>>,
     /// Those of groups, by the group's namespace and name: a group has no uid of its own by which
@@ -19,6 +20,8 @@ pub(super) struct Records {
     /// Removals of those that belonged to nobody, on their way: a job that comes for one meanwhile
     /// waits for the outcome.
     removals: BTreeMap<ObjectKey, (Uid, ActionId)>,
+    /// Promises as the API server has them.
+    pub on_record: OnRecord,
 }
 
 impl Records {

@@ -9,6 +9,7 @@
 //! - `intake`: events into state
 //! - `refresh`: what of a job waits, and whether it has ended
 //! - `slots`: slots from the decision until they are given back or retained
+//! - `asking`: what jobs that wait ask for
 //! - `queue`, `plan`: in which order, and who starts, who waits for what, who holds back whom
 //! - `pass`, `under_way`: what follows from the plan, and what happens while one is made
 //! - `labelled`: jobs that wait, by the labels of their pods, and whether any of them ask about
@@ -55,6 +56,7 @@
 //! simulation.
 
 mod action;
+mod asking;
 mod attach;
 mod audit;
 mod awaited;

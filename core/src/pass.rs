@@ -8,11 +8,12 @@ use super::estimates::Expected;
 use super::job::{Lifecycle, Member, Seating};
 use super::lost::Lost;
 use super::plan::{
-    self, Asking, Decision, HeldNodes, Live, News, Outcome, Pending, Plan, Request, Walking,
+    self, Decision, HeldNodes, Live, News, Outcome, Pending, Plan, Request, Walking,
 };
 use super::report::Attempts;
 use super::under_way::{Meanwhile, UnderWay};
 use super::{Core, Timer, bounds, record};
+use crate::asking::Asking;
 use crate::jobs::Clock;
 use crate::labelled::found_by;
 use crate::queue::{ClassId, JobId, PendingRequest, Place};

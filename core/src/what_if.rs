@@ -11,6 +11,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use crate::asking::Asking;
 use fluxqueue_api::{BlockedBy, JobState, WorkloadKind};
 
 use super::blockers::Blockers;
@@ -19,7 +20,7 @@ use super::explain::queued_behind;
 use super::job::Job;
 use super::jobs::Clock;
 use super::lifetimes::ended_by;
-use super::plan::{Asking, Attempt, Effort, Outcome, Request, Requests};
+use super::plan::{Attempt, Effort, Outcome, Request, Requests};
 use super::queues::Queues;
 use super::{Core, Event};
 use crate::queue::{JobId, PendingRequest};

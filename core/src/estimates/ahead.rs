@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 
 use super::projection::{Original, Progress, Projection, Remains, undated, within_depths};
 use super::{Expected, has_moved};
-use crate::plan::{Asking, Effort};
+use crate::asking::Asking;
+use crate::plan::Effort;
 use crate::queue::{JobId, PendingRequest};
 use crate::{Core, Timer};
 use fluxqueue_api::EstimateKind;

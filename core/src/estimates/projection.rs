@@ -9,11 +9,10 @@
 use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::asking::Asking;
 use crate::forward;
 use crate::jobs::Clock;
-use crate::plan::{
-    Asking, Attempt, Effort, HeldNodes, Live, News, Pending, Request, Requests, Walking,
-};
+use crate::plan::{Attempt, Effort, HeldNodes, Live, News, Pending, Request, Requests, Walking};
 use crate::promises::Promises;
 use crate::queue::{PendingRequest, Place, QueueId};
 use crate::queues::{Accounts, Queues};

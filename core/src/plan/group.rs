@@ -182,7 +182,7 @@ impl Group {
 }
 
 /// How many pods a slice has, by what they want of levels.
-pub(super) fn slice_size(wants: &LevelWants) -> Option<u32> {
+pub(crate) fn slice_size(wants: &LevelWants) -> Option<u32> {
     slicing(wants).map(|(size, _)| size)
 }
 

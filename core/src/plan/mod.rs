@@ -11,7 +11,6 @@
 //! rests on has changed; requests of one class get one answer. Explaining to people why something
 //! waits is not done here (see `explain`).
 
-mod asking;
 mod attempt;
 mod backfill;
 #[cfg(test)]
@@ -28,18 +27,20 @@ mod pods;
 mod policies;
 mod preferred;
 mod promising;
+mod request;
 #[cfg(test)]
 mod tests;
 mod together;
 mod within_limits;
 
-pub(super) use asking::Asking;
 pub(super) use attempt::{Attempt, Outcome, Standing};
 pub(super) use effort::Effort;
+pub(super) use group::slice_size;
 pub(super) use held::HeldNodes;
 pub(super) use live::Live;
 pub(super) use policies::{Depths, Policies};
 pub(super) use promising::{Booking, Delay, Kept, Late, Promising, Remade, Reserved};
+pub(super) use request::PodTerms;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -1,22 +1,18 @@
 //! What those who wait ask for: the jobs as they are, put as requests to the machine.
 
-use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use fluxqueue_api::names;
 
-use super::group::{slice_size, slicing};
-use super::{Group, Pods, Request, RequestKey, Requests, Same, SlotKey};
 use crate::job::{Job, Member};
 use crate::jobs::{Clock, Jobs};
+use crate::plan::{PodTerms, Request, RequestKey, Requests, Same, SlotKey, slice_size};
 use crate::queue::{PendingRequest, QueueId};
 use crate::queues::Queues;
 use fluxqueue_machine::cluster::Company;
 use fluxqueue_machine::fluxion::{RankSet, Tenancy};
-use fluxqueue_machine::ledger::Role;
-use fluxqueue_machine::ledger::{Slice, SlotRequest};
-use fluxqueue_workload::{Lifetime, Pod, Shape, Time};
+use fluxqueue_machine::ledger::SlotRequest;
+use fluxqueue_workload::{Lifetime, Pod, Time};
 
 /// Stands for all jobs that have nothing yet and want their nodes alone: to all of them the same
 /// nodes are open.
@@ -27,15 +23,6 @@ pub(crate) struct Asking<'a> {
     pub jobs: &'a Jobs,
     pub queues: &'a Queues,
     pub clock: Clock,
-}
-
-/// Pods out of which slices are cut: of one role, or of one shape where nobody says their roles.
-struct Sliced {
-    size: u32,
-    role: Option<Role>,
-    shape: Option<Arc<Shape>>,
-    /// How many are known.
-    pods: u32,
 }
 
 impl Asking<'_> {
@@ -164,7 +151,14 @@ impl Asking<'_> {
                 .map(|(_, lifetimes)| lifetimes);
             let known = known.unwrap_or_else(|| lifetimes(pod));
             before = Some((pod, known));
-            request.add(member, times, known, (queue, pods.len()));
+            let terms = PodTerms {
+                pod: &member.pod,
+                stance: &member.stance,
+                volumes: &member.volumes,
+                levels: &member.levels,
+                tenancy: member.tenancy,
+            };
+            request.add(&terms, times, known, (queue, pods.len()));
         }
         if request.groups.iter().any(|group| group.levels.is_some()) {
             let nodes = self.queues.nodes(queue).cloned().map(Arc::new);
@@ -177,163 +171,6 @@ impl Asking<'_> {
             group.company = Company::Alone;
         }
         (!request.groups.is_empty()).then_some(request)
-    }
-}
-
-impl Request {
-    /// All its pods that differ from each other.
-    pub(crate) fn all_pods(&self) -> impl Iterator<Item = &Arc<Pod>> + Clone {
-        self.groups.iter().flat_map(|group| &group.pods).flat_map(Pods::distinct)
-    }
-
-    /// It is to be spread, or near to its own: until it begins nobody is to make it uneven, or draw
-    /// it away.
-    pub(crate) fn is_to_stay_undisturbed(&self) -> bool {
-        self.groups.iter().any(|group| group.is_spread() || group.is_near_its_own())
-    }
-
-    /// It is one pod, as the other is, and of the same shape.
-    pub(super) fn is_one_like(&self, other: &Request) -> bool {
-        let ([one], [other]) = (self.groups.as_slice(), other.groups.as_slice()) else {
-            return false;
-        };
-        [one, other].iter().all(|group| group.company == Company::Alone)
-            && Arc::ptr_eq(&one.sample.shape, &other.sample.shape)
-    }
-
-    /// The same as it is planned if it starts later.
-    pub(super) fn if_later(&self) -> Cow<'_, Request> {
-        if self.groups.iter().all(|group| group.lifetime_later.is_none()) {
-            return Cow::Borrowed(self);
-        }
-        let mut later = self.clone();
-        for group in &mut later.groups {
-            group.lifetime = group.lifetime_later.unwrap_or(group.lifetime);
-        }
-        Cow::Owned(later)
-    }
-
-    /// Says of which slices its pods are, where rules are about these: by their numbers if they
-    /// have some, else in their order. Pods of a slice may be of several groups, since their
-    /// volumes are in different places, say.
-    fn cut_into_slices(&mut self, number: impl Fn(&Pod) -> Option<u32>) {
-        let mut kinds: Vec<Sliced> = Vec::new();
-        let mut cut: Vec<(&mut SlotRequest, Vec<(usize, u32)>)> = Vec::new();
-        for group in &mut self.groups {
-            let Some((size, role)) = slicing(&group.levels) else { continue };
-            for (want, pods) in group.wants.iter_mut().zip(&mut group.pods) {
-                let shape = if role.is_none() { Some(&want.shape) } else { None };
-                let is_known = |kind: &Sliced| {
-                    (kind.size, &kind.role, kind.shape.as_ref()) == (size, &role, shape)
-                };
-                let kind = kinds.iter().position(is_known).unwrap_or_else(|| {
-                    kinds.push(Sliced { size, role: role.clone(), shape: shape.cloned(), pods: 0 });
-                    kinds.len() - 1
-                });
-                let mut nth = |pod: &Arc<Pod>| {
-                    let position = kinds[kind].pods;
-                    kinds[kind].pods += 1;
-                    number(pod).unwrap_or(position) / size
-                };
-                let mut of_pods: Vec<(u32, &Arc<Pod>)> =
-                    pods.iter().map(|pod| (nth(pod), pod)).collect();
-                // Of several Jobs the pods come index by index, and are numbered Job by Job.
-                of_pods.sort_by_key(|(slice, _)| *slice);
-                let of_slices = of_pods.iter().map(|(slice, _)| (kind, *slice)).collect();
-                let in_order: Vec<Arc<Pod>> =
-                    of_pods.into_iter().map(|(_, pod)| Arc::clone(pod)).collect();
-                pods.put_in_order(in_order.into_iter());
-                cut.push((want, of_slices));
-            }
-        }
-        let known: BTreeSet<(usize, u32)> =
-            cut.iter().flat_map(|(_, of_pods)| of_pods).copied().collect();
-        let numbers: BTreeMap<(usize, u32), u32> = known.into_iter().zip(0..).collect();
-        for (want, of_pods) in cut {
-            let of_slices = of_pods.chunk_by(|one, other| one == other);
-            want.slices = of_slices
-                .map(|pods| Slice { number: numbers[&pods[0]], count: pods.len() })
-                .collect();
-        }
-    }
-
-    /// Asks for so many pods like this one besides, that run for so long; it is one of so many that
-    /// differ.
-    fn add(
-        &mut self,
-        member: &Member,
-        times: usize,
-        (lifetime, later): (Lifetime, Option<Lifetime>),
-        (queue, of): (QueueId, usize),
-    ) {
-        let pod = &member.pod;
-        let same_nodes = |group: &&mut Group| {
-            let sample = &group.sample.shape;
-            (group.lifetime, group.lifetime_later) == (lifetime, later)
-                && (Arc::ptr_eq(sample, &pod.shape) || sample.constraints == pod.shape.constraints)
-                && group.stance == member.stance
-                && group.volumes == member.volumes
-                && group.levels == member.levels
-                && group.tenancy == member.tenancy
-        };
-        match self.groups.iter_mut().find(same_nodes) {
-            Some(group) => group.add(pod, times),
-            None => {
-                // Mostly they are all alike.
-                let expected = if self.groups.is_empty() { of } else { 0 };
-                let mut group = Group {
-                    wants: vec![SlotRequest::new(Arc::clone(&pod.shape), 0)],
-                    pods: vec![Pods::with_capacity(expected)],
-                    lifetime,
-                    lifetime_later: later,
-                    sample: Arc::clone(pod),
-                    stance: member.stance.clone(),
-                    company: Company::Together,
-                    queue,
-                    volumes: member.volumes.clone(),
-                    levels: member.levels.clone(),
-                    tenancy: member.tenancy,
-                    queue_nodes: None,
-                };
-                group.add(pod, times);
-                self.groups.push(group);
-            }
-        }
-    }
-}
-
-impl RequestKey {
-    /// They ask for the same, but other pods keep theirs away.
-    pub(crate) fn differs_by_who_repels(&self, other: &Self) -> bool {
-        let alone = |key: &Self| {
-            let mut key = key.clone();
-            key.slots.iter_mut().for_each(|slot| slot.stance.repelled_by.clear());
-            key
-        };
-        self != other && alone(self) == alone(other)
-    }
-}
-
-impl SlotKey {
-    /// They differ in their number at most, and in the slices that they are of.
-    fn is_like(&self, other: &Self) -> bool {
-        (
-            &self.shape,
-            self.walltime,
-            self.deadline,
-            &self.stance,
-            &self.volumes,
-            &self.levels,
-            self.tenancy,
-        ) == (
-            &other.shape,
-            other.walltime,
-            other.deadline,
-            &other.stance,
-            &other.volumes,
-            &other.levels,
-            other.tenancy,
-        )
     }
 }
 

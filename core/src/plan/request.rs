@@ -1,0 +1,195 @@
+//! Requests: how they are put together of pods, and told apart.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::group::slicing;
+use super::{Group, Pods, Request, RequestKey, SlotKey};
+use crate::queue::QueueId;
+use fluxqueue_machine::cluster::volumes::VolumeNeeds;
+use fluxqueue_machine::cluster::{Company, Stance};
+use fluxqueue_machine::fluxion::Tenancy;
+use fluxqueue_machine::ledger::{LevelWants, Role, Slice, SlotRequest};
+use fluxqueue_workload::{Lifetime, Pod, Shape};
+
+/// One pod with the terms on which it is asked for.
+#[derive(Debug)]
+pub(crate) struct PodTerms<'a> {
+    /// The pod.
+    pub pod: &'a Arc<Pod>,
+    /// How it stands to pods on nodes.
+    pub stance: &'a Stance,
+    /// The terms of its volumes.
+    pub volumes: &'a Option<Arc<VolumeNeeds>>,
+    /// The terms about levels of the machine.
+    pub levels: &'a LevelWants,
+    /// With whom it may share nodes.
+    pub tenancy: Tenancy,
+}
+
+/// Pods out of which slices are cut: of one role, or of one shape where nobody says their roles.
+struct Sliced {
+    size: u32,
+    role: Option<Role>,
+    shape: Option<Arc<Shape>>,
+    /// How many are known.
+    pods: u32,
+}
+
+impl Request {
+    /// All its pods that differ from each other.
+    pub(crate) fn all_pods(&self) -> impl Iterator<Item = &Arc<Pod>> + Clone {
+        self.groups.iter().flat_map(|group| &group.pods).flat_map(Pods::distinct)
+    }
+
+    /// It is to be spread, or near to its own: until it begins nobody is to make it uneven, or draw
+    /// it away.
+    pub(crate) fn is_to_stay_undisturbed(&self) -> bool {
+        self.groups.iter().any(|group| group.is_spread() || group.is_near_its_own())
+    }
+
+    /// It is one pod, as the other is, and of the same shape.
+    pub(super) fn is_one_like(&self, other: &Request) -> bool {
+        let ([one], [other]) = (self.groups.as_slice(), other.groups.as_slice()) else {
+            return false;
+        };
+        [one, other].iter().all(|group| group.company == Company::Alone)
+            && Arc::ptr_eq(&one.sample.shape, &other.sample.shape)
+    }
+
+    /// The same as it is planned if it starts later.
+    pub(super) fn if_later(&self) -> Cow<'_, Request> {
+        if self.groups.iter().all(|group| group.lifetime_later.is_none()) {
+            return Cow::Borrowed(self);
+        }
+        let mut later = self.clone();
+        for group in &mut later.groups {
+            group.lifetime = group.lifetime_later.unwrap_or(group.lifetime);
+        }
+        Cow::Owned(later)
+    }
+
+    /// Says of which slices its pods are, where rules are about these: by their numbers if they
+    /// have some, else in their order. Pods of a slice may be of several groups, since their
+    /// volumes are in different places, say.
+    pub(crate) fn cut_into_slices(&mut self, number: impl Fn(&Pod) -> Option<u32>) {
+        let mut kinds: Vec<Sliced> = Vec::new();
+        let mut cut: Vec<(&mut SlotRequest, Vec<(usize, u32)>)> = Vec::new();
+        for group in &mut self.groups {
+            let Some((size, role)) = slicing(&group.levels) else { continue };
+            for (want, pods) in group.wants.iter_mut().zip(&mut group.pods) {
+                let shape = if role.is_none() { Some(&want.shape) } else { None };
+                let is_known = |kind: &Sliced| {
+                    (kind.size, &kind.role, kind.shape.as_ref()) == (size, &role, shape)
+                };
+                let kind = kinds.iter().position(is_known).unwrap_or_else(|| {
+                    kinds.push(Sliced { size, role: role.clone(), shape: shape.cloned(), pods: 0 });
+                    kinds.len() - 1
+                });
+                let mut nth = |pod: &Arc<Pod>| {
+                    let position = kinds[kind].pods;
+                    kinds[kind].pods += 1;
+                    number(pod).unwrap_or(position) / size
+                };
+                let mut of_pods: Vec<(u32, &Arc<Pod>)> =
+                    pods.iter().map(|pod| (nth(pod), pod)).collect();
+                // Of several Jobs the pods come index by index, and are numbered Job by Job.
+                of_pods.sort_by_key(|(slice, _)| *slice);
+                let of_slices = of_pods.iter().map(|(slice, _)| (kind, *slice)).collect();
+                let in_order: Vec<Arc<Pod>> =
+                    of_pods.into_iter().map(|(_, pod)| Arc::clone(pod)).collect();
+                pods.put_in_order(in_order.into_iter());
+                cut.push((want, of_slices));
+            }
+        }
+        let known: BTreeSet<(usize, u32)> =
+            cut.iter().flat_map(|(_, of_pods)| of_pods).copied().collect();
+        let numbers: BTreeMap<(usize, u32), u32> = known.into_iter().zip(0..).collect();
+        for (want, of_pods) in cut {
+            let of_slices = of_pods.chunk_by(|one, other| one == other);
+            want.slices = of_slices
+                .map(|pods| Slice { number: numbers[&pods[0]], count: pods.len() })
+                .collect();
+        }
+    }
+
+    /// Asks for so many pods like this one besides, that run for so long; it is one of so many that
+    /// differ.
+    pub(crate) fn add(
+        &mut self,
+        terms: &PodTerms<'_>,
+        times: usize,
+        (lifetime, later): (Lifetime, Option<Lifetime>),
+        (queue, of): (QueueId, usize),
+    ) {
+        let pod = terms.pod;
+        let same_nodes = |group: &&mut Group| {
+            let sample = &group.sample.shape;
+            (group.lifetime, group.lifetime_later) == (lifetime, later)
+                && (Arc::ptr_eq(sample, &pod.shape) || sample.constraints == pod.shape.constraints)
+                && group.stance == *terms.stance
+                && group.volumes == *terms.volumes
+                && group.levels == *terms.levels
+                && group.tenancy == terms.tenancy
+        };
+        match self.groups.iter_mut().find(same_nodes) {
+            Some(group) => group.add(pod, times),
+            None => {
+                // Mostly they are all alike.
+                let expected = if self.groups.is_empty() { of } else { 0 };
+                let mut group = Group {
+                    wants: vec![SlotRequest::new(Arc::clone(&pod.shape), 0)],
+                    pods: vec![Pods::with_capacity(expected)],
+                    lifetime,
+                    lifetime_later: later,
+                    sample: Arc::clone(pod),
+                    stance: terms.stance.clone(),
+                    company: Company::Together,
+                    queue,
+                    volumes: terms.volumes.clone(),
+                    levels: terms.levels.clone(),
+                    tenancy: terms.tenancy,
+                    queue_nodes: None,
+                };
+                group.add(pod, times);
+                self.groups.push(group);
+            }
+        }
+    }
+}
+
+impl RequestKey {
+    /// They ask for the same, but other pods keep theirs away.
+    pub(crate) fn differs_by_who_repels(&self, other: &Self) -> bool {
+        let alone = |key: &Self| {
+            let mut key = key.clone();
+            key.slots.iter_mut().for_each(|slot| slot.stance.repelled_by.clear());
+            key
+        };
+        self != other && alone(self) == alone(other)
+    }
+}
+
+impl SlotKey {
+    /// They differ in their number at most, and in the slices that they are of.
+    pub(crate) fn is_like(&self, other: &Self) -> bool {
+        (
+            &self.shape,
+            self.walltime,
+            self.deadline,
+            &self.stance,
+            &self.volumes,
+            &self.levels,
+            self.tenancy,
+        ) == (
+            &other.shape,
+            other.walltime,
+            other.deadline,
+            &other.stance,
+            &other.volumes,
+            &other.levels,
+            other.tenancy,
+        )
+    }
+}

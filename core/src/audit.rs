@@ -177,7 +177,7 @@ impl Core {
 
     /// Makes the graph anew, with all that is charged to it.
     fn rebuild_graph(&mut self) {
-        match self.settings.graph(self.library) {
+        match self.settings.node_policy.graph(self.library) {
             Ok(graph) => {
                 let mut members: Vec<&mut Member> = self.jobs.members.values_mut().collect();
                 members.sort_unstable_by(|a, b| a.pod.id.uid.cmp(&b.pod.id.uid));

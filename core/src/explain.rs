@@ -60,6 +60,13 @@ pub(super) struct Reported {
     at: Time,
 }
 
+impl Reported {
+    /// The report of an attempt, if one was made.
+    fn of(attempt: &Attempt) -> Option<&Self> {
+        attempt.reported.as_deref()?.downcast_ref()
+    }
+}
+
 /// Who has something of a node.
 pub(super) struct Holder<'a> {
     /// The job; of a pod of another scheduler there is none.
@@ -93,11 +100,12 @@ impl Core {
         let same = |before: &&Attempt| {
             std::mem::discriminant(&before.outcome) == std::mem::discriminant(&attempt.outcome)
         };
-        let reported = before.filter(same).and_then(|before| before.reported.clone());
-        if let Some(reported) =
-            reported.filter(|reported| self.now < reported.at.plus_millis(EXPLAIN_MILLIS))
-        {
-            attempt.reported = Some(reported);
+        let known = before.filter(same).filter(|before| {
+            Reported::of(before)
+                .is_some_and(|reported| self.now < reported.at.plus_millis(EXPLAIN_MILLIS))
+        });
+        if let Some(known) = known {
+            attempt.reported.clone_from(&known.reported);
             return;
         }
         let blockers = match &attempt.outcome {
@@ -109,7 +117,7 @@ impl Core {
             .last_attempt(class)
             .filter(|before| before.is_in_doubt && before.outcome == attempt.outcome);
         let is_told = told
-            .and_then(|before| before.reported.as_ref())
+            .and_then(Reported::of)
             .is_some_and(|reported| reported.head == *head && reported.blockers == blockers);
         attempt.reported = Some(Arc::new(Reported { head: head.clone(), blockers, at: self.now }));
         // What was looked at once more, and is as it was, is nothing to tell.
@@ -123,10 +131,10 @@ impl Core {
     pub(super) fn report_new_heads(&mut self) {
         for class in self.queue.take_new_heads() {
             let Some(head) = self.queue.head_of(class).cloned() else { continue };
-            let reported =
-                self.queue.last_attempt_mut(class).and_then(|attempt| attempt.reported.as_mut());
-            if let Some(reported) = reported.filter(|reported| reported.head != head) {
-                Arc::make_mut(reported).head = head;
+            let Some(attempt) = self.queue.last_attempt_mut(class) else { continue };
+            let known = Reported::of(attempt).filter(|reported| reported.head != head);
+            if let Some(reported) = known.map(|known| Reported { head, ..known.clone() }) {
+                attempt.reported = Some(Arc::new(reported));
                 self.reports.push_back(Report { class, from: None });
             }
         }
@@ -158,7 +166,7 @@ impl Core {
     /// A request that has just come to a class that waits is told at once.
     pub(super) fn report_request(&mut self, pending: &PendingRequest, class: ClassId) {
         let Some(attempt) = self.queue.last_attempt(class) else { return };
-        let Some(Reported { head, blockers, .. }) = attempt.reported.as_deref() else { return };
+        let Some(Reported { head, blockers, .. }) = Reported::of(attempt) else { return };
         let id = pending.job();
         let behind_head = is_behind_head(attempt, pending, head);
         let estimate = match attempt.outcome {
@@ -231,7 +239,7 @@ impl Core {
         class: ClassId,
     ) -> Option<(&'static str, String)> {
         let attempt = self.queue.last_attempt(class)?;
-        let reported = attempt.reported.as_ref()?;
+        let reported = Reported::of(attempt)?;
         if matches!(attempt.outcome, Outcome::Behind { .. })
             || is_behind_head(attempt, pending, &reported.head)
         {

@@ -129,7 +129,9 @@ mod wishes;
 
 pub use action::{Action, ActionId, ActionKind, EventKind, Note, Subject, Urgency};
 pub use event::{BindOutcome, Event, Outcome, WriteOutcome};
-pub use settings::{CoreSettings, NodePolicy, QueuePolicy};
+pub use fluxqueue_machine::NodePolicy;
+pub use plan::QueuePolicy;
+pub use settings::CoreSettings;
 pub use what_if::{Answer, Delayed, Later, Preview, Submitted, Verdict, WhatIf};
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -142,8 +144,8 @@ use crate::queue::{JobId, PendingRequest};
 use audit::Audit;
 use by_node::ByNode;
 use explain::Report;
-use fluxqueue_machine::cluster::{Cluster, FillScore};
-use fluxqueue_machine::fluxion::{Graph, GraphError, Policy};
+use fluxqueue_machine::cluster::Cluster;
+use fluxqueue_machine::fluxion::GraphError;
 use fluxqueue_workload::{Lifetime, Phase, Pod, Time, Uid};
 use report::Gauges;
 use review::Review;
@@ -292,15 +294,15 @@ impl Core {
         library: FunctionTable,
         epoch: i64,
     ) -> Result<Self, CoreError> {
-        let graph = settings.graph(library)?;
+        let graph = settings.node_policy.graph(library)?;
         if settings.queue_policy != QueuePolicy::Fcfs && !graph.has_reservations() {
             return Err(CoreError::Policy(settings.queue_policy));
         }
-        let queues = Queues::new(&settings, graph.has_reservations());
+        let queues = Queues::new(settings.queue_defaults(), graph.has_reservations());
         let topology = Arc::clone(&settings.topology);
         let (default_walltime_secs, slack) =
             (settings.default_walltime_secs, (settings.start_slack_secs, settings.end_slack_secs));
-        let fill_score = settings.fill_score();
+        let fill_score = settings.node_policy.fill_score();
         Ok(Core {
             settings,
             library,
@@ -640,29 +642,5 @@ fn state_name(state: JobState) -> &'static str {
         JobState::Running => "Running",
         JobState::Completed => "Completed",
         JobState::Failed => "Failed",
-    }
-}
-
-impl CoreSettings {
-    /// What of nodes' resources counts where a pod would rather be: where the policy leaves the
-    /// order open or asks for the emptiest nodes it is as kube-scheduler has it. Any other order is
-    /// the operator's, and goes for nodes that are alike to the pod.
-    fn fill_score(&self) -> FillScore {
-        match self.node_policy {
-            NodePolicy::First | NodePolicy::Spread => FillScore::LeastAllocated,
-            NodePolicy::LoNode | NodePolicy::HiNode | NodePolicy::Binpack => FillScore::None,
-        }
-    }
-
-    /// An empty graph that places as these settings say.
-    fn graph(&self, library: FunctionTable) -> Result<Graph, GraphError> {
-        let policy = match self.node_policy {
-            NodePolicy::First => Policy::First,
-            NodePolicy::LoNode => Policy::Lonode,
-            NodePolicy::HiNode => Policy::Hinode,
-            NodePolicy::Binpack => Policy::Binpack,
-            NodePolicy::Spread => Policy::Spread,
-        };
-        Graph::new(library, policy)
     }
 }

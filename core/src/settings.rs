@@ -5,10 +5,14 @@
 
 use std::sync::Arc;
 
+use fluxion_sys::FunctionTable;
 use fluxqueue_api::names::SCHEDULER_NAME;
 
-use crate::plan::{Depths, Policies};
-use fluxqueue_machine::cluster::Topology;
+use crate::CoreError;
+use crate::forward::Forward;
+use crate::plan::{QueueDefaults, QueuePolicy};
+use fluxqueue_machine::NodePolicy;
+use fluxqueue_machine::cluster::{Node, Topology};
 
 /// Settings of the core.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,60 +71,6 @@ pub struct CoreSettings {
     pub topology: Arc<Topology>,
 }
 
-/// Who may start before whom: Fluxion's queue policies, by their names there.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum QueuePolicy {
-    /// Nobody who asks for nodes that an earlier one could use.
-    Fcfs,
-    /// Whoever does not delay the first who waits.
-    #[default]
-    Easy,
-    /// Whoever does not delay the first so many who wait.
-    Hybrid,
-    /// Whoever delays nobody.
-    Conservative,
-}
-
-/// Which of the nodes that fit are taken: Fluxion's match policies by their names there, and two of
-/// our graph's own.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum NodePolicy {
-    /// The cheapest to find.
-    #[default]
-    First,
-    /// The lowest ranks.
-    LoNode,
-    /// The highest ranks.
-    HiNode,
-    /// The fullest nodes (most allocated).
-    Binpack,
-    /// The emptiest nodes (least allocated).
-    Spread,
-}
-
-// === impl QueuePolicy ===
-
-impl QueuePolicy {
-    /// All of them.
-    pub const ALL: [QueuePolicy; 4] =
-        [QueuePolicy::Fcfs, QueuePolicy::Easy, QueuePolicy::Hybrid, QueuePolicy::Conservative];
-
-    /// The policy's name in Fluxion, in the settings file and on the command line.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            QueuePolicy::Fcfs => "fcfs",
-            QueuePolicy::Easy => "easy",
-            QueuePolicy::Hybrid => "hybrid",
-            QueuePolicy::Conservative => "conservative",
-        }
-    }
-
-    /// The policy of this name.
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|policy| policy.as_str() == name)
-    }
-}
-
 impl Default for CoreSettings {
     /// What goes where nobody says otherwise.
     fn default() -> Self {
@@ -157,46 +107,24 @@ impl Default for CoreSettings {
 }
 
 impl CoreSettings {
-    /// How a single queue is walked.
-    pub(crate) fn policies(&self) -> Policies {
-        match self.queue_policy {
-            QueuePolicy::Fcfs => Policies::FirstComeFirstServed,
-            policy => Policies::PerQueue(vec![Depths::of(
-                policy,
-                self.queue_depth,
-                self.reservation_depth,
-                self.bypass_secs,
-            )]),
-        }
-    }
-}
-
-// === impl NodePolicy ===
-
-impl NodePolicy {
-    /// All of them.
-    pub const ALL: [NodePolicy; 5] = [
-        NodePolicy::First,
-        NodePolicy::LoNode,
-        NodePolicy::HiNode,
-        NodePolicy::Binpack,
-        NodePolicy::Spread,
-    ];
-
-    /// The policy's name in Fluxion, in the settings file and on the command line.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            NodePolicy::First => "first",
-            NodePolicy::LoNode => "lonode",
-            NodePolicy::HiNode => "hinode",
-            NodePolicy::Binpack => "binpack",
-            NodePolicy::Spread => "spread",
-        }
+    /// The plan run forward over these nodes, which are idle and have ranks in this order.
+    pub fn forward(
+        &self,
+        library: FunctionTable,
+        nodes: impl IntoIterator<Item = Node>,
+    ) -> Result<Forward, CoreError> {
+        let machine = (self.node_policy, &self.topology);
+        Ok(Forward::new(machine, self.queue_defaults(), library, nodes)?)
     }
 
-    /// The policy of this name.
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|policy| policy.as_str() == name)
+    /// What goes for queues that do not say otherwise.
+    pub(crate) fn queue_defaults(&self) -> QueueDefaults {
+        QueueDefaults {
+            policy: self.queue_policy,
+            queue_depth: self.queue_depth,
+            reservation_depth: self.reservation_depth,
+            bypass_secs: self.bypass_secs,
+        }
     }
 }
 

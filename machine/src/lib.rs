@@ -11,4 +11,7 @@
 pub mod cluster;
 pub mod fluxion;
 pub mod ledger;
+mod node_policy;
 pub mod table;
+
+pub use node_policy::NodePolicy;

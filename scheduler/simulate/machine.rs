@@ -96,7 +96,7 @@ pub fn run(
 ) -> Result<Vec<Ran>, CoreError> {
     let mut order: Vec<(usize, &Job)> = jobs.iter().enumerate().collect();
     order.sort_by_key(|(given, job)| (job.submit, job.number, *given));
-    let mut core = Forward::new(settings, library, (0..nodes).map(node))?;
+    let mut core = settings.forward(library, (0..nodes).map(node))?;
     let sample = Arc::new(pod(settings));
     let mut ends: BinaryHeap<Reverse<(u64, usize)>> = BinaryHeap::new();
     let mut ran: Vec<((u64, usize), Ran)> = Vec::with_capacity(jobs.len());

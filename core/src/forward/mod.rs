@@ -17,16 +17,16 @@ use std::sync::Arc;
 use fluxion_sys::FunctionTable;
 
 use super::plan::{
-    self, Decision, Group, HeldNodes, Live, News, Pending, Plan, Pods, Request, RequestKey,
-    Requests, Same, SlotKey,
+    self, Decision, Group, HeldNodes, Live, News, Pending, Plan, Pods, QueueDefaults, Request,
+    RequestKey, Requests, Same, SlotKey,
 };
 use super::promises::Promises;
-use super::{CoreError, CoreSettings};
 use crate::queue::{JobId, PendingRequest, Place, QueueId};
 use crate::queues::{Accounts, Queues};
 use firsts::{Firsts, Need};
-use fluxqueue_machine::cluster::{Cluster, Company, Node, Stance};
-use fluxqueue_machine::fluxion::{Rank, RankSet, Tenancy};
+use fluxqueue_machine::NodePolicy;
+use fluxqueue_machine::cluster::{Cluster, Company, Node, Stance, Topology};
+use fluxqueue_machine::fluxion::{GraphError, Rank, RankSet, Tenancy};
 use fluxqueue_machine::ledger::{Allocation, Allocations, Ledger, SlotRequest};
 use fluxqueue_workload::{Lifetime, Pod, Time};
 use foreseen::{Failures, Foreseen};
@@ -78,13 +78,13 @@ pub struct Began {
 impl Forward {
     /// An idle machine. The nodes have ranks in this order.
     pub fn new(
-        settings: &CoreSettings,
+        (node_policy, topology): (NodePolicy, &Arc<Topology>),
+        defaults: QueueDefaults,
         library: FunctionTable,
         nodes: impl IntoIterator<Item = Node>,
-    ) -> Result<Self, CoreError> {
-        let topology = Arc::clone(&settings.topology);
-        let mut cluster = Cluster::new(settings.fill_score());
-        let mut ledger = Ledger::new(settings.graph(library)?, topology);
+    ) -> Result<Self, GraphError> {
+        let mut cluster = Cluster::new(node_policy.fill_score());
+        let mut ledger = Ledger::new(node_policy.graph(library)?, Arc::clone(topology));
         for node in nodes {
             ledger.apply_node(&mut cluster, &Arc::new(node));
         }
@@ -95,7 +95,7 @@ impl Forward {
             firsts: Firsts::default(),
             held_nodes: HeldNodes::default(),
             promises: Promises::default(),
-            queues: Queues::new(settings, true),
+            queues: Queues::new(defaults, true),
             accounts: Accounts::default(),
             waiting: BTreeMap::new(),
             running: BTreeMap::new(),

@@ -1,11 +1,11 @@
 //! One attempt at a request: whether it gets slots now, why not, and for how long that answer
 //! stands.
 
+use std::any::Any;
 use std::sync::Arc;
 
 use super::held::Left;
 use super::{Capacity, HeldNodes, Request, Version};
-use crate::explain::Reported;
 use crate::queue::JobId;
 use crate::queues::AtLimit;
 use fluxqueue_machine::fluxion::{Fit, Forecast, RankSet};
@@ -22,9 +22,9 @@ pub(crate) struct Attempt {
     /// Per group: nodes it may use, and those of them that no earlier job held.
     pub open: Arc<[RankSet]>,
     free: Arc<[RankSet]>,
-    /// What was said about it. Shared with the copies that are made to look ahead, where nothing is
-    /// said.
-    pub reported: Option<Arc<Reported>>,
+    /// What was said about it, for the part that says it: the plan does not look inside. Shared
+    /// with the copies that are made to look ahead, where nothing is said.
+    pub reported: Option<Arc<dyn Any + Send + Sync>>,
     /// It is to be made again, whatever it rests on.
     pub is_in_doubt: bool,
 }

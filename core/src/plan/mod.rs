@@ -38,7 +38,8 @@ pub(super) use effort::Effort;
 pub(super) use group::slice_size;
 pub(super) use held::HeldNodes;
 pub(super) use live::Live;
-pub(super) use policies::{Depths, Policies};
+pub use policies::QueuePolicy;
+pub(super) use policies::{Depths, Policies, QueueDefaults};
 pub(super) use promising::{Booking, Delay, Kept, Late, Promising, Remade, Reserved};
 pub(super) use request::PodTerms;
 

@@ -1,7 +1,33 @@
 //! By which policy each queue is walked.
 
 use crate::queue::QueueId;
-use crate::settings::QueuePolicy;
+
+/// Who may start before whom: Fluxion's queue policies, by their names there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum QueuePolicy {
+    /// Nobody who asks for nodes that an earlier one could use.
+    Fcfs,
+    /// Whoever does not delay the first who waits.
+    #[default]
+    Easy,
+    /// Whoever does not delay the first so many who wait.
+    Hybrid,
+    /// Whoever delays nobody.
+    Conservative,
+}
+
+/// What goes for queues that do not say otherwise.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct QueueDefaults {
+    /// Who may start before whom.
+    pub policy: QueuePolicy,
+    /// Only the first so many in the queue may hold a reservation.
+    pub queue_depth: usize,
+    /// How many hold a reservation under [`QueuePolicy::Hybrid`].
+    pub reservation_depth: usize,
+    /// For how many seconds others may go ahead of the first that waits, if its start is not known.
+    pub bypass_secs: u64,
+}
 
 /// How all queues are walked.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,6 +50,42 @@ pub(crate) struct Depths {
     pub is_strict: bool,
     /// Within the queue nobody starts before one who waits ahead of him.
     pub in_order: bool,
+}
+
+impl QueuePolicy {
+    /// All of them.
+    pub const ALL: [QueuePolicy; 4] =
+        [QueuePolicy::Fcfs, QueuePolicy::Easy, QueuePolicy::Hybrid, QueuePolicy::Conservative];
+
+    /// The policy's name in Fluxion, in the settings file and on the command line.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            QueuePolicy::Fcfs => "fcfs",
+            QueuePolicy::Easy => "easy",
+            QueuePolicy::Hybrid => "hybrid",
+            QueuePolicy::Conservative => "conservative",
+        }
+    }
+
+    /// The policy of this name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|policy| policy.as_str() == name)
+    }
+}
+
+impl QueueDefaults {
+    /// How a single queue is walked.
+    pub(crate) fn policies(&self) -> Policies {
+        match self.policy {
+            QueuePolicy::Fcfs => Policies::FirstComeFirstServed,
+            policy => Policies::PerQueue(vec![Depths::of(
+                policy,
+                self.queue_depth,
+                self.reservation_depth,
+                self.bypass_secs,
+            )]),
+        }
+    }
 }
 
 impl Policies {

@@ -14,9 +14,8 @@ use std::sync::Arc;
 
 use fluxqueue_api::{FluxQueueStatus, StopPolicy, WorkloadKind, names};
 
-use crate::plan::{Depths, Policies};
+use crate::plan::{Depths, Policies, QueueDefaults, QueuePolicy};
 use crate::queue::{JobId, QueueId};
-use crate::settings::{CoreSettings, QueuePolicy};
 
 pub(crate) use accounts::{AccountId, Accounts, AtLimit, Charge, Demand};
 use fluxqueue_workload::Time;
@@ -29,7 +28,7 @@ pub(crate) use usage::FOR_EVER;
 /// The queues and namespaces that there are.
 #[derive(Debug, Clone)]
 pub(crate) struct Queues {
-    settings: CoreSettings,
+    defaults: QueueDefaults,
     /// The graph can keep nodes for later.
     has_reservations: bool,
     /// The number of each queue that was ever asked for by a job that may use it. There are few.
@@ -65,15 +64,15 @@ pub(crate) enum Standing {
 }
 
 impl Queues {
-    /// There is one queue, of these settings.
-    pub(crate) fn new(settings: &CoreSettings, has_reservations: bool) -> Self {
+    /// There is one queue, for which the defaults go.
+    pub(crate) fn new(defaults: QueueDefaults, has_reservations: bool) -> Self {
         let default: Arc<str> = Arc::from(names::QUEUE_DEFAULT);
         Queues {
-            settings: settings.clone(),
+            defaults,
             has_reservations,
             numbers: BTreeMap::from([(Arc::clone(&default), QueueId::DEFAULT)]),
             named: vec![default],
-            policies: settings.policies(),
+            policies: defaults.policies(),
             version: 0,
             versions: BTreeMap::new(),
             objects: BTreeMap::new(),
@@ -175,7 +174,7 @@ impl Queues {
     fn rules_changed(&mut self) {
         self.version += 1;
         self.policies = if self.objects.is_empty() || !self.has_reservations {
-            match self.settings.policies() {
+            match self.defaults.policies() {
                 Policies::PerQueue(_) if !self.has_reservations => Policies::FirstComeFirstServed,
                 policies => policies,
             }
@@ -185,13 +184,13 @@ impl Queues {
     }
 
     fn depths(&self, name: &str) -> Depths {
-        let (rules, settings) =
-            (self.objects.get(name).map(|object| &object.rules), &self.settings);
+        let (rules, defaults) =
+            (self.objects.get(name).map(|object| &object.rules), &self.defaults);
         Depths::of(
-            rules.and_then(|rules| rules.policy).unwrap_or(settings.queue_policy),
-            rules.and_then(|rules| rules.queue_depth).unwrap_or(settings.queue_depth),
-            rules.and_then(|rules| rules.reservation_depth).unwrap_or(settings.reservation_depth),
-            rules.and_then(|rules| rules.bypass_secs).unwrap_or(settings.bypass_secs),
+            rules.and_then(|rules| rules.policy).unwrap_or(defaults.policy),
+            rules.and_then(|rules| rules.queue_depth).unwrap_or(defaults.queue_depth),
+            rules.and_then(|rules| rules.reservation_depth).unwrap_or(defaults.reservation_depth),
+            rules.and_then(|rules| rules.bypass_secs).unwrap_or(defaults.bypass_secs),
         )
     }
 
@@ -241,12 +240,12 @@ impl Queues {
 
     /// How many of those who wait in it, from the first, are looked at for what is to come.
     pub(crate) fn depth(&self, queue: QueueId) -> usize {
-        self.rules(queue).and_then(|rules| rules.queue_depth).unwrap_or(self.settings.queue_depth)
+        self.rules(queue).and_then(|rules| rules.queue_depth).unwrap_or(self.defaults.queue_depth)
     }
 
     /// How long others may go ahead of the first who waits, if nobody knows when he can start.
     pub(crate) fn bypass_secs(&self, queue: QueueId) -> u64 {
-        self.rules(queue).and_then(|rules| rules.bypass_secs).unwrap_or(self.settings.bypass_secs)
+        self.rules(queue).and_then(|rules| rules.bypass_secs).unwrap_or(self.defaults.bypass_secs)
     }
 
     /// The nodes that its jobs may use, as constraints; `None`: all.

@@ -14,8 +14,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{
 };
 
 use super::limits::Limits;
+use crate::plan::QueuePolicy;
 use crate::record::timestamp;
-use crate::settings::QueuePolicy;
 use fluxqueue_workload::constraints::{Constraints, Requirement, Toleration, all_match, selector};
 use fluxqueue_workload::metadata::{self, Labels};
 use fluxqueue_workload::{Lifetime, Time, Uid};

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use super::Core;
 use super::blockers::Blockers;
 use super::job::Stage;
-use super::{Core, record};
 
 impl Core {
     /// Everything that a person may want to see of the core's state, as JSON.
@@ -24,14 +24,17 @@ impl Core {
             .values()
             .map(|job| {
                 let live = self.jobs.live_members(job);
-                let waiting: Vec<String> =
-                    live.iter().filter(|m| m.stage == Stage::Waiting).map(|m| m.pod.id.to_string()).collect();
+                let waiting: Vec<String> = live
+                    .iter()
+                    .filter(|m| m.stage == Stage::Waiting)
+                    .map(|m| m.pod.id.to_string())
+                    .collect();
                 let about = serde_json::json!({
                     "state": super::state_name(self.jobs.state(job)),
                     "priority": job.priority(),
-                    "queuedAt": job.queued_at.map(|at| record::timestamp(at).to_string()),
+                    "queuedAt": job.queued_at.map(|at| at.timestamp().to_string()),
                     "position": job.position,
-                    "expectedStart": job.expected.start().map(|at| record::timestamp(at).to_string()),
+                    "expectedStart": job.expected.start().map(|at| at.timestamp().to_string()),
                     "blockedBy": job.blocker.as_ref().map(Blockers::list),
                     "bound": live.iter().filter(|m| m.is_bound()).count(),
                     "wanted": self.jobs.wanted(job),
@@ -42,7 +45,7 @@ impl Core {
             })
             .collect();
         serde_json::json!({
-            "now": record::timestamp(self.now).to_string(),
+            "now": self.now.timestamp().to_string(),
             "synced": self.synced,
             "queue": self.queue.iter().map(|(place, _)| format!("{:?}", place.request())).collect::<Vec<_>>(),
             "jobs": jobs,

@@ -11,12 +11,12 @@ use super::plan::Policies;
 use super::queues::{
     AccountId, AtLimit, Counted, FOR_EVER, Life, Member, Namespace, QueueObject, Standing,
 };
-use super::record::quantity;
 use super::{ActionKind, Core, EventKind, InFlight, Subject, Timer, WriteOutcome};
 use crate::queue::{JobId, QueueId};
 use fluxqueue_machine::cluster::Cluster;
 use fluxqueue_machine::fluxion::{End, Rank, RankSet, Tenancy};
 use fluxqueue_machine::ledger::Allocation;
+use fluxqueue_workload::quantity::quantity;
 use fluxqueue_workload::{Lifetime, Resources, Uid};
 
 /// The status of a queue is written so much after it has changed, with all that has changed until

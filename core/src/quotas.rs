@@ -9,11 +9,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use fluxqueue_workload::quantity::quantity;
 use fluxqueue_workload::{ObjectRef, Quota, Resources, Time};
 
 use super::job::{Job, JobChange, Suspended};
 use super::jobs::Jobs;
-use super::record;
 use super::{Core, Timer};
 use crate::queue::JobId;
 
@@ -115,7 +115,7 @@ pub(super) fn shortage(jobs: &Jobs, job: &Job, now: Time) -> Option<String> {
     } else {
         ""
     };
-    let amount = |amount| record::quantity(&left.resource, amount);
+    let amount = |amount| quantity(&left.resource, amount);
     Some(format!(
         "resourcequota {} leaves {} of {}, and its pods ask for {}{beside}",
         quota.id.key.name,

@@ -20,7 +20,8 @@ use super::bounds;
 use super::estimates;
 use super::grouping;
 use super::job::{Identity, Job, Member, Said, Style};
-use fluxqueue_workload::{Lifetime, Resources, Shape, Time};
+use fluxqueue_workload::quantity::quantities;
+use fluxqueue_workload::{Lifetime, Shape, Time};
 
 /// Nodes are listed up to this many characters; else they are counted.
 const NODE_LIST_CHARS_MAX: usize = 48;
@@ -304,7 +305,7 @@ impl Snapshot<'_> {
         let said = said.and_then(|said| {
             said.message.strip_prefix(&lost)?.split(' ').next()?.parse::<Timestamp>().ok()
         });
-        let start = timestamp(Time::from_seconds(start.seconds()));
+        let start = Time::from_seconds(start.seconds()).timestamp();
         // That the API server's clock has moved a little is nothing to say.
         let is_same = |said: &Timestamp| said.as_second().abs_diff(start.as_second()) <= 1;
         format!("{lost}{} on {nodes}", said.filter(is_same).unwrap_or(start))
@@ -352,7 +353,7 @@ impl Snapshot<'_> {
         let old = fluxqueue_api::conditions::of_type(written, type_)
             .filter(|condition| condition.status == status);
         let since = old.map_or_else(
-            || MetaTime(timestamp(self.now)),
+            || MetaTime(self.now.timestamp()),
             |condition| condition.last_transition_time.clone(),
         );
         Condition {
@@ -458,48 +459,8 @@ fn coarse_position(at: usize) -> Option<usize> {
     }
 }
 
-/// Amounts as Kubernetes quantities: millicores as `100m` or whole cores, everything else as plain
-/// integers.
-pub(super) fn quantities(requests: &Resources) -> BTreeMap<String, String> {
-    requests
-        .sums()
-        .filter(|(name, _)| name.as_ref() != "pods")
-        .map(|(name, amount)| (name.to_string(), quantity(name, amount)))
-        .collect()
-}
-
-/// One amount as a Kubernetes quantity.
-pub(super) fn quantity(resource: &str, amount: impl Into<u128>) -> String {
-    const UNITS: [(u128, &str); 5] =
-        [(1 << 60, "Ei"), (1 << 50, "Pi"), (1 << 30, "Gi"), (1 << 20, "Mi"), (1 << 10, "Ki")];
-    let amount: u128 = amount.into();
-    if resource == "cpu" {
-        return if amount.is_multiple_of(1000) {
-            (amount / 1000).to_string()
-        } else {
-            format!("{amount}m")
-        };
-    }
-    if resource == "memory" || resource == "ephemeral-storage" || resource.starts_with("hugepages-")
-    {
-        for (size, unit) in UNITS {
-            if amount >= size && amount.is_multiple_of(size) {
-                return format!("{}{unit}", amount / size);
-            }
-        }
-    }
-    amount.to_string()
-}
-
-/// The instant as it is written; the last second of the year 9999, nearly, for what is later than
-/// can be written.
-pub(super) fn timestamp(at: Time) -> Timestamp {
-    let (first, last) = (Timestamp::MIN.as_microsecond(), Timestamp::MAX.as_microsecond());
-    Timestamp::from_microsecond(at.0.clamp(first, last)).unwrap_or(Timestamp::MAX)
-}
-
 pub(super) fn micro_time(at: Time) -> MicroTime {
-    MicroTime(timestamp(at))
+    MicroTime(at.timestamp())
 }
 
 /// The instant of a MicroTime.

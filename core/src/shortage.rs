@@ -14,6 +14,7 @@ use super::plan::{Attempt, Outcome};
 use fluxqueue_machine::cluster::summary;
 use fluxqueue_machine::fluxion::{PoolSupply, RankSet};
 use fluxqueue_machine::ledger::GroupRequest;
+use fluxqueue_workload::quantity::quantity;
 
 /// A resource that is asked for, and how much there is.
 struct Shortage<'a> {
@@ -223,10 +224,7 @@ impl<'a> Shortage<'a> {
     /// As people have them: what is asked for, and what is free.
     fn amounts(&self) -> (String, String) {
         let resource = &self.resource;
-        (
-            super::record::quantity(resource, self.requested),
-            super::record::quantity(resource, self.free),
-        )
+        (quantity(resource, self.requested), quantity(resource, self.free))
     }
 
     /// All the nodes together have too little.

@@ -22,7 +22,6 @@ use super::grouping;
 use super::job::{Identity, Job, JobChange, JobWrite, Lifecycle, Member, Stage, Suspended};
 use super::jobs::Jobs;
 use super::quotas;
-use super::record::timestamp;
 use super::recovery::ended_as;
 use super::refused;
 use super::setbacks::Setback;
@@ -454,7 +453,7 @@ pub(super) fn paused(core: &Core, job: &Job) -> Option<(String, Time)> {
     let waits = matches!(job.suspended, Suspended::Waits(_)) && !job.life.is_placed();
     let (times, until) =
         core.jobs.releases.paused(&job.key.namespace, core.now).filter(|_| waits)?;
-    let at = timestamp(core.clock().wall(until));
+    let at = core.clock().wall(until).timestamp();
     let what = if times == 1 { "a Job was".to_owned() } else { format!("{times} Jobs were") };
     let text = format!(
         "{what} released in its namespace, and the pods did not all come in time: the next release is not before {at}"

@@ -393,6 +393,14 @@ pub struct PriorityClass {
 }
 
 impl Time {
+    /// The instant as it is written; the last second of the year 9999, nearly, for what is later than
+    /// can be written.
+    pub fn timestamp(self) -> jiff::Timestamp {
+        let (first, last) =
+            (jiff::Timestamp::MIN.as_microsecond(), jiff::Timestamp::MAX.as_microsecond());
+        jiff::Timestamp::from_microsecond(self.0.clamp(first, last)).unwrap_or(jiff::Timestamp::MAX)
+    }
+
     /// Whole seconds since the epoch, rounded down.
     pub fn seconds(self) -> i64 {
         self.0.div_euclid(1_000_000)

@@ -4,7 +4,11 @@
 //! exact and are rounded up once, at the end, as kube-scheduler does. What is not a quantity of 0
 //! to 2^63 - 1 units is an error: where Kubernetes caps or wraps, a scheduler would count wrongly.
 
+use std::collections::BTreeMap;
+
 use fluxqueue_api::text;
+
+use crate::Resources;
 
 /// Billionths in a unit.
 const NANOS: u128 = 1_000_000_000;
@@ -184,6 +188,39 @@ fn digits_value(whole: &str, fraction: &str) -> Option<u128> {
 
 fn bounded(amount: u128) -> Option<u64> {
     u64::try_from(amount).ok().filter(|amount| u128::from(*amount) <= MAX)
+}
+
+/// Amounts as Kubernetes quantities: millicores as `100m` or whole cores, everything else as plain
+/// integers.
+pub fn quantities(requests: &Resources) -> BTreeMap<String, String> {
+    requests
+        .sums()
+        .filter(|(name, _)| name.as_ref() != "pods")
+        .map(|(name, amount)| (name.to_string(), quantity(name, amount)))
+        .collect()
+}
+
+/// One amount as a Kubernetes quantity.
+pub fn quantity(resource: &str, amount: impl Into<u128>) -> String {
+    const UNITS: [(u128, &str); 5] =
+        [(1 << 60, "Ei"), (1 << 50, "Pi"), (1 << 30, "Gi"), (1 << 20, "Mi"), (1 << 10, "Ki")];
+    let amount: u128 = amount.into();
+    if resource == "cpu" {
+        return if amount.is_multiple_of(1000) {
+            (amount / 1000).to_string()
+        } else {
+            format!("{amount}m")
+        };
+    }
+    if resource == "memory" || resource == "ephemeral-storage" || resource.starts_with("hugepages-")
+    {
+        for (size, unit) in UNITS {
+            if amount >= size && amount.is_multiple_of(size) {
+                return format!("{}{unit}", amount / size);
+            }
+        }
+    }
+    amount.to_string()
 }
 
 #[cfg(test)]

@@ -15,7 +15,6 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{
 
 use super::limits::Limits;
 use crate::plan::QueuePolicy;
-use crate::record::timestamp;
 use fluxqueue_workload::constraints::{Constraints, Requirement, Toleration, all_match, selector};
 use fluxqueue_workload::metadata::{self, Labels};
 use fluxqueue_workload::{Lifetime, Time, Uid};
@@ -166,7 +165,7 @@ impl QueueObject {
             message: text::into_message(message.unwrap_or_default()),
             observed_generation: self.generation,
             last_transition_time: on_record.map_or_else(
-                || MetaTime(timestamp(now)),
+                || MetaTime(now.timestamp()),
                 |condition| condition.last_transition_time.clone(),
             ),
         }

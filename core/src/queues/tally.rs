@@ -9,8 +9,8 @@ use fluxqueue_api::FluxQueueStatus;
 
 use super::limits::{Counted, Limits};
 use crate::queue::JobId;
-use crate::record::{quantities, quantity};
 use fluxqueue_workload::Resources;
+use fluxqueue_workload::quantity::{quantities, quantity};
 
 /// What is in each queue.
 #[derive(Debug, Clone, Default)]

@@ -14,9 +14,9 @@ use std::sync::Arc;
 
 use fluxqueue_api::fluxqueue::{FluxQueue, FluxQueueSpec, Limits, LimitsOfScope};
 use fluxqueue_api::names;
-use fluxqueue_core::queues::QueueObject;
 use fluxqueue_core::{Event, QueuePolicy};
 use fluxqueue_machine::cluster::{Node, Readiness};
+use fluxqueue_planner::queues::QueueObject;
 use fluxqueue_workload::constraints::{
     Constraints, NamespaceScope, Operator, PodSelector, PodTerm, Requirement,
 };

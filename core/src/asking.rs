@@ -6,12 +6,12 @@ use fluxqueue_api::names;
 
 use crate::job::{Job, Member};
 use crate::jobs::{Clock, Jobs};
-use crate::plan::{PodTerms, Request, RequestKey, Requests, Same, SlotKey, slice_size};
-use crate::queue::{PendingRequest, QueueId};
-use crate::queues::Queues;
 use fluxqueue_machine::cluster::Company;
 use fluxqueue_machine::fluxion::{RankSet, Tenancy};
 use fluxqueue_machine::ledger::SlotRequest;
+use fluxqueue_planner::plan::{PodTerms, Request, RequestKey, Requests, Same, SlotKey, slice_size};
+use fluxqueue_planner::queue::{PendingRequest, QueueId};
+use fluxqueue_planner::queues::Queues;
 use fluxqueue_workload::{Lifetime, Pod, Time};
 
 /// Stands for all jobs that have nothing yet and want their nodes alone: to all of them the same

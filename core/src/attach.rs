@@ -16,7 +16,7 @@ use super::seats::Seats;
 use super::setbacks::Setbacks;
 use super::stored::Record;
 use super::{Core, Foreign, Timer};
-use crate::queue::JobId;
+use fluxqueue_planner::queue::JobId;
 use fluxqueue_workload::{ObjectKey, Phase, Pod, Time, Uid};
 
 /// How long a pod waits for the object that made it to be seen; then it is taken as a lone one.
@@ -373,7 +373,10 @@ impl Core {
             job.live.remove(&PodOrder::of(&member.pod));
         }
         self.touched.insert(member.job);
-        self.forget_request(&crate::queue::PendingRequest::Member(member.job, uid.clone()));
+        self.forget_request(&fluxqueue_planner::queue::PendingRequest::Member(
+            member.job,
+            uid.clone(),
+        ));
         self.attach(member.pod, is_orphan);
         if let Some(anew) = self.jobs.members.get_mut(uid) {
             anew.nomination = member.nomination;

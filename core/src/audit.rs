@@ -12,7 +12,7 @@ use std::sync::Arc;
 use super::consistency::Seen;
 use super::job::{Member, Stage};
 use super::{Core, Timer};
-use crate::queue::JobId;
+use fluxqueue_planner::queue::JobId;
 use fluxqueue_workload::{NodeName, Pod, Resources, Shape};
 
 /// In how much time all nodes and jobs are looked at once, unless there are too many for that; how

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use fluxqueue_api::EventReason;
 
 use super::{Core, EventKind, Subject, Timer};
-use crate::queue::JobId;
+use fluxqueue_planner::queue::JobId;
 use fluxqueue_workload::{ObjectRef, Time};
 
 /// How long other jobs wait for a record.

@@ -15,8 +15,8 @@ use fluxqueue_api::{FluxJobStatus, PodSet, placement};
 use super::job::Member;
 use super::seats::Seats;
 use super::{Core, refused};
-use crate::queue::JobId;
 use fluxqueue_machine::cluster::Cluster;
+use fluxqueue_planner::queue::JobId;
 use fluxqueue_workload::Shape;
 
 /// The longest name of a node, and what separates it from the next.

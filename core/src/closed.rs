@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::Core;
-use super::plan::Group;
 use fluxqueue_machine::cluster::filters::Rejection;
 use fluxqueue_machine::fluxion::{PoolSupply, RankSet};
+use fluxqueue_planner::plan::Group;
 
 /// Why a node will not do that another queue could use.
 pub(super) const NOT_OF_QUEUE: &str = "node(s) didn't match the nodeSelector of its queue";

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use super::Core;
 use super::job::{Job, PodOrder, Stage};
-use crate::queue::JobId;
+use fluxqueue_planner::queue::JobId;
 use fluxqueue_workload::{Pod, Uid};
 
 /// How far a look at the pods of a job has come: there may be more of them than are looked at in

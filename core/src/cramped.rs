@@ -5,12 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use fluxqueue_api::{BlockedBy, BlockedReason};
 
-use super::plan::{Group, Request};
 use fluxqueue_machine::cluster::{Cluster, readable};
 use fluxqueue_machine::fluxion::{
     EvenSupply, LevelSupply, RankSet, ShapeReport, Supply, TogetherSupply, Within,
 };
 use fluxqueue_machine::ledger::{Ledger, LevelWants};
+use fluxqueue_planner::plan::{Group, Request};
 use fluxqueue_workload::levels::{RuleScope, Spread};
 
 /// So many parts are named.

@@ -13,14 +13,14 @@ use fluxqueue_api::{BlockedReason, EventReason, names};
 use super::backoff::Backoff;
 use super::job::{Cause, Lifecycle, Member, Stage, Style};
 use super::mounting::Mounting;
-use super::plan::Delay;
 use super::refused;
 use super::setbacks::{FirstPause, Setback, Setbacks};
 use super::{
     ActionId, ActionKind, BINDINGS_MAX, BindOutcome, Core, EventKind, InFlight, Outcome, Subject,
     Timer, WriteOutcome,
 };
-use crate::queue::{JobId, PendingRequest};
+use fluxqueue_planner::plan::Delay;
+use fluxqueue_planner::queue::{JobId, PendingRequest};
 use fluxqueue_workload::{Pod, Uid};
 
 /// Failed writes for one pod before a lone pod gives its slot back and queues again.

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use fluxqueue_api::FluxJob;
 
 use super::ActionId;
-use crate::queues::{Namespace, QueueObject};
 use fluxqueue_machine::cluster::Node;
 use fluxqueue_machine::cluster::volumes::StorageNews;
+use fluxqueue_planner::queues::{Namespace, QueueObject};
 use fluxqueue_workload::{Controller, NodeName, ObjectRef, Pod, PriorityClass, Quota, Uid};
 
 /// Something happened. Per object, events arrive in the order of its changes, but may be repeated,

@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 
 use super::Core;
 use super::job::{Job, Lifecycle, Member, Style};
-use super::plan::Group;
-use crate::queue::JobId;
 use fluxqueue_machine::fluxion::{Explanation, Tenancy};
+use fluxqueue_planner::plan::Group;
+use fluxqueue_planner::queue::JobId;
 use fluxqueue_workload::{Pod, Unsupported, exclusive};
 
 /// The tenant of pods of ours while nobody knows their jobs.

@@ -11,14 +11,14 @@ use fluxqueue_api::{BlockedBy, BlockedReason, ConditionType, EventReason, text};
 use super::blockers::{Blocker, Blockers};
 use super::estimates::Expected;
 use super::job::Stage;
-use super::plan::{Attempt, Group, Outcome};
-use super::promises::Promise;
 use super::readers::Named;
 use super::record::micro_time;
 use super::{ActionKind, Core, EventKind, InFlight, Subject, Timer, nominating};
-use crate::queue::{ClassId, JobId, PendingRequest, Place};
 use fluxqueue_machine::fluxion::{End, Forecast, Rank, RankSet};
 use fluxqueue_machine::ledger::Allocation;
+use fluxqueue_planner::plan::{Attempt, Group, Outcome};
+use fluxqueue_planner::promises::Promise;
+use fluxqueue_planner::queue::{ClassId, JobId, PendingRequest, Place};
 use fluxqueue_workload::{Lifetime, ObjectKey, Pod, Time, Uid};
 
 /// A changed text about the same pod is not written more often than this.
@@ -131,10 +131,10 @@ impl Core {
     pub(super) fn report_new_heads(&mut self) {
         for class in self.queue.take_new_heads() {
             let Some(head) = self.queue.head_of(class).cloned() else { continue };
-            let Some(attempt) = self.queue.last_attempt_mut(class) else { continue };
-            let known = Reported::of(attempt).filter(|reported| reported.head != head);
-            if let Some(reported) = known.map(|known| Reported { head, ..known.clone() }) {
-                attempt.reported = Some(Arc::new(reported));
+            let attempt = self.queue.last_attempt_mut(class);
+            let known = attempt.and_then(|attempt| Some((Reported::of(attempt)?.clone(), attempt)));
+            if let Some((known, attempt)) = known.filter(|(known, _)| known.head != head) {
+                attempt.reported = Some(Arc::new(Reported { head, ..known }));
                 self.reports.push_back(Report { class, from: None });
             }
         }

@@ -10,11 +10,11 @@ use super::dispatch::is_gated;
 use super::grouping::StartSize;
 use super::job::{Identity, Job, Lifecycle, Stage, Stalled, Style};
 use super::mounting::Mounting;
-use super::plan::Delay;
 use super::setbacks::{FirstPause, Setback, Setbacks};
 use super::{Core, Timer};
-use crate::queue::{JobId, PendingRequest};
 use fluxqueue_machine::fluxion::Rank;
+use fluxqueue_planner::plan::Delay;
+use fluxqueue_planner::queue::{JobId, PendingRequest};
 use fluxqueue_workload::{Resources, Uid};
 
 /// Gangs among which a ring is looked for: each may be compared with each, on all nodes that it

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use fluxqueue_api::FluxQueueStatus;
 
 use super::{Action, ActionId, ActionKind};
-use crate::queue::JobId;
+use fluxqueue_planner::queue::JobId;
 use fluxqueue_workload::{NodeName, ObjectKey, ObjectRef, Uid};
 
 /// What an outcome will be about.

@@ -7,13 +7,13 @@ use std::sync::Arc;
 
 use super::job::{Cause, Identity, PodOrder, Stage};
 use super::mounting;
-use super::plan::Policies;
 use super::{Core, EventKind, Foreign, Subject, Timer};
-use crate::queue::JobId;
 use fluxqueue_api::{EventReason, names, text};
 use fluxqueue_machine::cluster::{Node, NodeChange};
 use fluxqueue_machine::fluxion::NOT_A_VERTEX;
 use fluxqueue_machine::ledger::valid;
+use fluxqueue_planner::plan::Policies;
+use fluxqueue_planner::queue::JobId;
 use fluxqueue_workload::{Controller, NodeName, ObjectRef, Phase, Pod, Uid, Unsupported};
 
 /// How old a pod of the first lists is that an earlier process has told that our gate on it means

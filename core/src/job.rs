@@ -11,16 +11,16 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use super::ActionId;
 use super::estimates::Expected;
 use super::nominating::Nomination;
-use super::plan::Kept;
-use super::queues::{Standing, Walltimes};
 use super::seats::{PodIndex, Seats};
 use super::setbacks::Setbacks;
 use super::stored::Record;
-use crate::queue::{JobId, PendingRequest, QueueId};
 use fluxqueue_machine::cluster::Stance;
 use fluxqueue_machine::cluster::volumes::{Unready, VolumeNeeds};
 use fluxqueue_machine::fluxion::Tenancy;
 use fluxqueue_machine::ledger::{Allocation, LevelWants};
+use fluxqueue_planner::plan::Kept;
+use fluxqueue_planner::queue::{JobId, PendingRequest, QueueId};
+use fluxqueue_planner::queues::{Standing, Walltimes};
 use fluxqueue_workload::{ObjectKey, Pod, Time, Uid};
 
 /// What makes pods belong to one job.

@@ -16,9 +16,9 @@ use super::grouping::{Capacity, Start, StartSize};
 use super::job::{Identity, Job, Lifecycle, Member, PodOrder, RetainedSlot, Stage, Style};
 use super::releases::Releases;
 use super::waves::Waves;
-use crate::queue::{JobId, PendingRequest};
 use fluxqueue_machine::ledger::Allocation;
 use fluxqueue_machine::table::Table;
+use fluxqueue_planner::queue::{JobId, PendingRequest};
 use fluxqueue_workload::levels::LevelRule;
 use fluxqueue_workload::{Controller, ObjectKey, OwnerKind, Phase, Pod, Time, Uid};
 

@@ -4,7 +4,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use crate::queue::JobId;
+use fluxqueue_planner::queue::JobId;
 use fluxqueue_workload::Pod;
 use fluxqueue_workload::constraints::{Operator, Requirement};
 

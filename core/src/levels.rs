@@ -11,11 +11,11 @@ use fluxqueue_api::text;
 
 use super::Core;
 use super::job::{Job, Member, Style};
-use super::plan::Attempt;
-use crate::queue::{ClassId, JobId, PendingRequest, Place, QueueId};
 use fluxqueue_machine::cluster::{Node, readable};
 use fluxqueue_machine::fluxion::Within;
 use fluxqueue_machine::ledger::{Allocation, LevelWant, LevelWants, Role};
+use fluxqueue_planner::plan::Attempt;
+use fluxqueue_planner::queue::{ClassId, JobId, PendingRequest, Place, QueueId};
 use fluxqueue_workload::levels::{LevelBound, LevelRule, LevelRules, RuleScope, Spread};
 use fluxqueue_workload::{Pod, Shape, Uid, Unsupported};
 

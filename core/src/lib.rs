@@ -10,16 +10,13 @@
 //! - `refresh`: what of a job waits, and whether it has ended
 //! - `slots`: slots from the decision until they are given back or retained
 //! - `asking`: what jobs that wait ask for
-//! - `queue`, `plan`: in which order, and who starts, who waits for what, who holds back whom
 //! - `pass`, `under_way`: what follows from the plan, and what happens while one is made
 //! - `labelled`: jobs that wait, by the labels of their pods, and whether any of them ask about
 //!   others
-//! - `promises`, `promising`: what is promised to those who wait: told, and put back after a
-//!   restart
+//! - `promising`: promises to those who wait: told, and put back after a restart
 //! - `on_record`, `awaited`: what the API server has of that, in which order it gets what it does
 //!   not have yet, and for how long one record waits for another
 //! - `lost`: what has been lost since the last walk, in words
-//! - `forward`: the plan run forward in virtual time, without pods
 //! - `estimates`: when those who wait are expected to start
 //! - `what_if`: what would come of it if something else was submitted now, on a copy
 //! - `explain`, `blockers`, `cramped`, `positions`: why something waits, and at which place, for
@@ -39,7 +36,7 @@
 //!   starts that failed
 //! - `record`, `recording`, `records`, `stored`: the FluxJob
 //! - `wishes`: what people wish of a job
-//! - `queues`, `queueing`: which queue is whose, what that says, and what is on record of it
+//! - `queueing`: which queue is whose, what that says, and what is on record of it
 //! - `notices`: Events about a job
 //! - `recovery`, `unsorted`: the same jobs again after a restart, and the pods of the first lists
 //!   until then
@@ -50,7 +47,8 @@
 //! - `review`: those who wait are looked at once more when nothing has happened for a while
 //! - `describe`, `report`: the state and the numbers, for people and metrics
 //!
-//! Nodes, the resource graph and what is booked in it are [`fluxqueue_machine`]'s.
+//! The queue, the plan and promises are [`fluxqueue_planner`]'s, nodes and the resource graph
+//! [`fluxqueue_machine`]'s.
 //!
 //! The rules that hold after every step are in docs/ARCHITECTURE.md, and are checked by the
 //! simulation.
@@ -75,7 +73,6 @@ mod estimates;
 mod event;
 mod exclusive;
 mod explain;
-pub mod forward;
 mod gang;
 mod grouping;
 mod in_flight;
@@ -91,13 +88,9 @@ mod nominating;
 mod notices;
 mod on_record;
 mod pass;
-mod plan;
 mod positions;
-mod promises;
 mod promising;
-pub mod queue;
 mod queueing;
-pub mod queues;
 mod quotas;
 mod readers;
 mod record;
@@ -130,7 +123,7 @@ mod wishes;
 pub use action::{Action, ActionId, ActionKind, EventKind, Note, Subject, Urgency};
 pub use event::{BindOutcome, Event, Outcome, WriteOutcome};
 pub use fluxqueue_machine::NodePolicy;
-pub use plan::QueuePolicy;
+pub use fluxqueue_planner::plan::QueuePolicy;
 pub use settings::CoreSettings;
 pub use what_if::{Answer, Delayed, Later, Preview, Submitted, Verdict, WhatIf};
 
@@ -140,12 +133,12 @@ use std::sync::Arc;
 use fluxion_sys::FunctionTable;
 use fluxqueue_api::{EventReason, JobState, names, text};
 
-use crate::queue::{JobId, PendingRequest};
 use audit::Audit;
 use by_node::ByNode;
 use explain::Report;
 use fluxqueue_machine::cluster::Cluster;
 use fluxqueue_machine::fluxion::GraphError;
+use fluxqueue_planner::queue::{JobId, PendingRequest};
 use fluxqueue_workload::{Lifetime, Phase, Pod, Time, Uid};
 use report::Gauges;
 use review::Review;
@@ -153,15 +146,15 @@ use review::Review;
 use awaiting_owner::AwaitingOwner;
 use estimates::{Estimates, LookingAhead};
 use fluxqueue_machine::ledger::{Allocation, Ledger};
+use fluxqueue_planner::plan::{Attempt, HeldNodes, Pending};
+use fluxqueue_planner::promises::Promises;
+use fluxqueue_planner::queues::{Accounts, Queues};
 use in_flight::{Actions, InFlight};
 use job::Stage;
 use jobs::{Clock, Jobs};
 use labelled::Labelled;
 use lost::Lost;
-use plan::{HeldNodes, Pending};
 use positions::Positions;
-use promises::Promises;
-use queues::{Accounts, Queues};
 use records::Records;
 use suspects::Suspects;
 use timers::{Timer, Timers};
@@ -454,7 +447,7 @@ impl Core {
                 }
                 PendingRequest::Member(..) => 1,
             };
-            if self.queue.last_attempt(class).is_some_and(plan::Attempt::is_hopeless) {
+            if self.queue.last_attempt(class).is_some_and(Attempt::is_hopeless) {
                 gauges.pending_pods.unschedulable += pods;
             } else {
                 gauges.pending_pods.active += pods;

@@ -15,15 +15,15 @@ use fluxqueue_api::BlockedReason;
 
 use super::backoff::Backoff;
 use super::job::{Member, Stage, Style};
-use super::plan::Request;
 use super::{ActionKind, Core, InFlight, Timer, WriteOutcome};
-use crate::queue::JobId;
 use fluxqueue_machine::cluster::Presence;
 use fluxqueue_machine::cluster::filters::Rejection;
 use fluxqueue_machine::cluster::summary;
 use fluxqueue_machine::cluster::volumes::{
     self, Progress, StorageNews, Unready, VolumeNeeds, Written,
 };
+use fluxqueue_planner::plan::Request;
+use fluxqueue_planner::queue::JobId;
 use fluxqueue_workload::constraints::NamedNodes;
 use fluxqueue_workload::{NodeName, ObjectKey, ObjectRef, Pod, Uid};
 

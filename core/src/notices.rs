@@ -15,7 +15,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use super::job::Stage;
 use super::{Core, EventKind, Subject};
-use crate::queue::JobId;
+use fluxqueue_planner::queue::JobId;
 use fluxqueue_workload::ObjectRef;
 
 /// Pods of one job that are told at most: whoever asks about another finds the job.

@@ -12,16 +12,16 @@ use super::Core;
 use super::awaited::{self, Awaited};
 use super::job::{Job, Said};
 use super::jobs::Jobs;
-use super::plan::{Kept, Request};
-use super::promises::Promise;
 use super::promising::is_as_written;
 use super::record::time_of;
 use super::timers::Timer;
-use crate::queue::{JobId, QueueId};
 use fluxqueue_api::{FluxJobStatus, Reservation};
 use fluxqueue_machine::cluster::Cluster;
 use fluxqueue_machine::fluxion::{End, RankSet};
 use fluxqueue_machine::ledger::Allocations;
+use fluxqueue_planner::plan::{Kept, Request};
+use fluxqueue_planner::promises::Promise;
+use fluxqueue_planner::queue::{JobId, QueueId};
 use fluxqueue_workload::{Lifetime, Pod, Time};
 
 /// A promise that has become better is written so much after the last one.

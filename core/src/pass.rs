@@ -7,19 +7,19 @@ use super::backoff::Backoff;
 use super::estimates::Expected;
 use super::job::{Lifecycle, Member, Seating};
 use super::lost::Lost;
-use super::plan::{
-    self, Decision, HeldNodes, Live, News, Outcome, Pending, Plan, Request, Walking,
-};
 use super::report::Attempts;
 use super::under_way::{Meanwhile, UnderWay};
 use super::{Core, Timer, bounds, record};
 use crate::asking::Asking;
 use crate::jobs::Clock;
 use crate::labelled::found_by;
-use crate::queue::{ClassId, JobId, PendingRequest, Place};
 use fluxqueue_machine::cluster::ChangedTerms;
 use fluxqueue_machine::fluxion::RankSet;
 use fluxqueue_machine::ledger::{Allocation, Allocations};
+use fluxqueue_planner::plan::{
+    self, Decision, HeldNodes, Live, News, Outcome, Pending, Plan, Request, Walking,
+};
+use fluxqueue_planner::queue::{ClassId, JobId, PendingRequest, Place};
 use fluxqueue_workload::{Shape, Time, Uid};
 
 /// How long after a walk that has moved reservations the next one comes, if nothing else leads to

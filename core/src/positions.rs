@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::plan::Pending;
-use crate::queue::{JobId, QueueId};
 use fluxqueue_machine::table::Table;
+use fluxqueue_planner::plan::Pending;
+use fluxqueue_planner::queue::{JobId, QueueId};
 
 /// What was counted, as of one state of the queues. Many ask one after the other, as after a
 /// restart: it is counted for the first of them.
@@ -34,9 +34,9 @@ impl Positions {
 
 #[cfg(test)]
 mod tests {
-    use super::super::plan::RequestKey;
     use super::*;
-    use crate::queue::{PendingRequest, Place};
+    use fluxqueue_planner::plan::RequestKey;
+    use fluxqueue_planner::queue::{PendingRequest, Place};
     use fluxqueue_workload::Time;
 
     #[test]

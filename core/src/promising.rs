@@ -6,15 +6,15 @@ use std::sync::Arc;
 use super::job::{Job, Lifecycle, Said, Style};
 use super::mounting::not_mountable;
 use super::pass::Parts;
-use super::plan::{Booking, Delay, Kept, Late, Policies, Promising, Requests};
 use super::readers::{Named, Reader};
 use super::record::time_of;
 use super::stored::Stored;
 use super::{Core, EventKind, Subject, Timer};
-use crate::queue::{ClassId, JobId, PendingRequest, QueueId};
 use fluxqueue_api::{EventReason, FluxJobStatus, Reservation};
 use fluxqueue_machine::fluxion::{End, RankSet};
 use fluxqueue_machine::ledger::Allocation;
+use fluxqueue_planner::plan::{Booking, Delay, Kept, Late, Policies, Promising, Requests};
+use fluxqueue_planner::queue::{ClassId, JobId, PendingRequest, QueueId};
 use fluxqueue_workload::{NodeName, ObjectRef, Pod, Time, Uid};
 
 /// A pod that ends when it should is seen to have ended so much later at most.

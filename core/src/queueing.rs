@@ -7,15 +7,15 @@ use std::sync::Arc;
 use fluxqueue_api::{BlockedBy, BlockedReason, EventReason, FluxQueueStatus, JobState, names};
 
 use super::job::{InQueue, Job, Style};
-use super::plan::Policies;
-use super::queues::{
-    AccountId, AtLimit, Counted, FOR_EVER, Life, Member, Namespace, QueueObject, Standing,
-};
 use super::{ActionKind, Core, EventKind, InFlight, Subject, Timer, WriteOutcome};
-use crate::queue::{JobId, QueueId};
 use fluxqueue_machine::cluster::Cluster;
 use fluxqueue_machine::fluxion::{End, Rank, RankSet, Tenancy};
 use fluxqueue_machine::ledger::Allocation;
+use fluxqueue_planner::plan::Policies;
+use fluxqueue_planner::queue::{JobId, QueueId};
+use fluxqueue_planner::queues::{
+    AccountId, AtLimit, Counted, FOR_EVER, Life, Member, Namespace, QueueObject, Standing,
+};
 use fluxqueue_workload::quantity::quantity;
 use fluxqueue_workload::{Lifetime, Resources, Uid};
 

@@ -15,7 +15,7 @@ use fluxqueue_workload::{ObjectRef, Quota, Resources, Time};
 use super::job::{Job, JobChange, Suspended};
 use super::jobs::Jobs;
 use super::{Core, Timer};
-use crate::queue::JobId;
+use fluxqueue_planner::queue::JobId;
 
 /// How long after its pods are there a job counts beside what a quota says is used: that comes with
 /// a watch, once a second.

@@ -10,13 +10,13 @@ use super::awaited;
 use super::estimates;
 use super::job::{Identity, Job, Lifecycle, Said, Stage, Style};
 use super::on_record::Owed;
-use super::plan::Requests;
 use super::record::{self, Snapshot};
 use super::refused;
 use super::setbacks::Setback;
 use super::stored::{Reduction, StatusWrite, Stored, is_old_news};
 use super::{ActionId, ActionKind, Core, InFlight, Timer, Urgency, WriteOutcome};
-use crate::queue::JobId;
+use fluxqueue_planner::plan::Requests;
+use fluxqueue_planner::queue::JobId;
 use fluxqueue_workload::metadata::owner_kind;
 use fluxqueue_workload::{ObjectKey, ObjectRef, OwnerKind, Time, Uid};
 

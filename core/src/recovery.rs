@@ -17,7 +17,7 @@ use super::recording::{UNSEEN_MILLIS, reference};
 use super::seats::PodIndex;
 use super::stored::Stored;
 use super::{ActionId, ActionKind, Core, InFlight, Timer, WriteOutcome};
-use crate::queue::{JobId, PendingRequest};
+use fluxqueue_planner::queue::{JobId, PendingRequest};
 use fluxqueue_workload::{Controller, NodeName, ObjectKey, OwnerKind, Pod, Time, Uid};
 
 /// The reason of PodScheduled as long as a pod has gates, in the words of the API server.

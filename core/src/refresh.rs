@@ -12,10 +12,10 @@ use super::bounds;
 use super::grouping::{self, StartSize};
 use super::job::{Identity, Job, Lifecycle, Member, Stage, Style};
 use super::mounting::not_mountable;
-use super::plan::Delay;
 use super::stored::Stored;
 use super::{Core, Timer, quotas, stand_ins, waves};
-use crate::queue::{ClassId, JobId, PendingRequest, Place};
+use fluxqueue_planner::plan::Delay;
+use fluxqueue_planner::queue::{ClassId, JobId, PendingRequest, Place};
 use fluxqueue_workload::{Pod, Refusal, Time, Uid, Unsupported};
 
 impl Core {

@@ -12,7 +12,7 @@ use super::blockers::Blockers;
 use super::job::{Job, Lifecycle, Member, Stage, Style};
 use super::setbacks::{FirstPause, Setback};
 use super::{Core, Timer};
-use crate::queue::JobId;
+use fluxqueue_planner::queue::JobId;
 use fluxqueue_workload::{ObjectRef, Time, Uid};
 
 /// A write for a pod with a slot was refused: its Binding, the removal of its gate, or what gets a

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 pub use starts::{EstimateSaid, Hours, StartErrors, Waits};
 
-use crate::plan::Delay;
+use fluxqueue_planner::plan::Delay;
 use fluxqueue_workload::Resources;
 
 /// The causes for which a promised start is put off, as the metrics have them.

@@ -12,9 +12,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::plan::Kept;
 use super::{Core, Timer};
-use crate::queue::{ClassId, JobId, PendingRequest};
+use fluxqueue_planner::plan::Kept;
+use fluxqueue_planner::queue::{ClassId, JobId, PendingRequest};
 use fluxqueue_workload::Time;
 
 /// For so long nothing has to happen.

@@ -9,10 +9,10 @@ use fluxion_sys::FunctionTable;
 use fluxqueue_api::names::SCHEDULER_NAME;
 
 use crate::CoreError;
-use crate::forward::Forward;
-use crate::plan::{QueueDefaults, QueuePolicy};
 use fluxqueue_machine::NodePolicy;
 use fluxqueue_machine::cluster::{Node, Topology};
+use fluxqueue_planner::forward::Forward;
+use fluxqueue_planner::plan::{QueueDefaults, QueuePolicy};
 
 /// Settings of the core.
 #[derive(Debug, Clone, PartialEq, Eq)]

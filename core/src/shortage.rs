@@ -10,10 +10,10 @@ use super::Core;
 use super::closed::Closed;
 use super::cramped::Cramped;
 use super::exclusive::Apart;
-use super::plan::{Attempt, Outcome};
 use fluxqueue_machine::cluster::summary;
 use fluxqueue_machine::fluxion::{PoolSupply, RankSet};
 use fluxqueue_machine::ledger::GroupRequest;
+use fluxqueue_planner::plan::{Attempt, Outcome};
 use fluxqueue_workload::quantity::quantity;
 
 /// A resource that is asked for, and how much there is.

@@ -12,12 +12,12 @@ use fluxqueue_api::EventReason;
 use super::grouping;
 use super::job::{Cause, Lifecycle, Member, PodOrder, RetainedSlot, Seating, Stage, Style};
 use super::lifetimes::ended_by;
-use super::promises::Promise;
 use super::suspects::REFUSALS_TOLD;
 use super::{Core, EventKind, Subject, Timer, jobs};
-use crate::queue::JobId;
 use fluxqueue_machine::fluxion::{End, Tenancy};
 use fluxqueue_machine::ledger::{Allocation, valid};
+use fluxqueue_planner::promises::Promise;
+use fluxqueue_planner::queue::JobId;
 use fluxqueue_workload::{Lifetime, NodeName, OwnerKind, Phase, Pod, Uid};
 
 /// When a pod on a node ends, as far as is known now.

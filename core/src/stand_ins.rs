@@ -26,7 +26,7 @@ use super::recovery::ended_as;
 use super::refused;
 use super::setbacks::Setback;
 use super::{ActionId, ActionKind, Core, EventKind, InFlight, Subject, Timer, WriteOutcome};
-use crate::queue::JobId;
+use fluxqueue_planner::queue::JobId;
 
 const RETRY: Backoff = Backoff { min_millis: 250, max_millis: 30_000 };
 

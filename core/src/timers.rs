@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use priority_queue::PriorityQueue;
 
-use crate::queue::JobId;
+use fluxqueue_planner::queue::JobId;
 use fluxqueue_workload::{NodeName, ObjectKey, Time, Uid};
 
 /// What is to be looked at again at some time.

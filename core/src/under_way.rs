@@ -15,12 +15,12 @@ use std::sync::Arc;
 
 use fluxqueue_api::{WorkloadKind, names};
 
-use super::plan::{Decision, Effort, Policies, Requests, Walking};
 use super::{Core, Event};
-use crate::queue::{ClassId, PendingRequest, Place};
 use fluxqueue_machine::cluster::volumes;
 use fluxqueue_machine::fluxion::RankSet;
 use fluxqueue_machine::ledger::Allocations;
+use fluxqueue_planner::plan::{Decision, Effort, Policies, Requests, Walking};
+use fluxqueue_planner::queue::{ClassId, PendingRequest, Place};
 use fluxqueue_workload::{NodeName, ObjectKey, OwnerKind, Phase, Pod, Time, Uid};
 
 /// When so much has happened that waits to be taken up, the walk is finished in one go.

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::Core;
 use super::job::{Job, Lifecycle};
 use super::jobs::{Jobs, is_made_by, succeeded_of};
-use crate::queue::JobId;
+use fluxqueue_planner::queue::JobId;
 use fluxqueue_workload::{Controller, Lifetime, OwnerKind, Pod, Uid};
 
 /// The pods of a job that one object has made.

@@ -20,10 +20,10 @@ use super::explain::queued_behind;
 use super::job::Job;
 use super::jobs::Clock;
 use super::lifetimes::ended_by;
-use super::plan::{Attempt, Effort, Outcome, Request, Requests};
-use super::queues::Queues;
 use super::{Core, Event};
-use crate::queue::{JobId, PendingRequest};
+use fluxqueue_planner::plan::{Attempt, Effort, Outcome, Request, Requests};
+use fluxqueue_planner::queue::{JobId, PendingRequest};
+use fluxqueue_planner::queues::Queues;
 use fluxqueue_workload::{Lifetime, ObjectKey, Time};
 
 /// What is looked at before the time is looked at again.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use fluxqueue_api::{ConditionType, Overrides, text};
 
 use super::Core;
-use crate::queue::JobId;
+use fluxqueue_planner::queue::JobId;
 use fluxqueue_workload::PriorityClass;
 
 /// The PriorityClasses that there are.

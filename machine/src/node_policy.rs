@@ -1,4 +1,4 @@
-//! Which of the nodes that fit a pod gets.
+//! Policies about the nodes that pods get, where several fit.
 
 use fluxion_sys::FunctionTable;
 

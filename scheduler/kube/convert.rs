@@ -13,8 +13,8 @@ use serde::de::DeserializeOwned;
 use super::lean::{Lean, Loose, LooseFluxJob, LooseFluxQueue};
 use super::protobuf::{self, Decode};
 use super::seen::Known;
-use fluxqueue_core::queues::{Namespace, QueueObject};
 use fluxqueue_machine::cluster::Node;
+use fluxqueue_planner::queues::{Namespace, QueueObject};
 use fluxqueue_workload::{Controller, Pod, PriorityClass, Quota, ShapeInterner, metadata};
 
 /// A watched kind: how its objects become what the core knows.

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use fluxqueue_api::FluxJob;
 
 use fluxqueue_core::Event;
-use fluxqueue_core::queues::{Namespace, QueueObject};
 use fluxqueue_machine::cluster::Node;
+use fluxqueue_planner::queues::{Namespace, QueueObject};
 use fluxqueue_workload::{
     Controller, ObjectKey, ObjectRef, Pod, PriorityClass, Quota, SuspensionPhase, Time,
 };

@@ -9,10 +9,10 @@ use std::collections::BinaryHeap;
 use std::sync::Arc;
 
 use fluxion_sys::FunctionTable;
-use fluxqueue_core::forward::{Ask, Began, Forward};
-use fluxqueue_core::queue::JobId;
 use fluxqueue_core::{CoreError, CoreSettings};
 use fluxqueue_machine::cluster::{Node, Readiness};
+use fluxqueue_planner::forward::{Ask, Began};
+use fluxqueue_planner::queue::JobId;
 use fluxqueue_workload::constraints::Constraints;
 use fluxqueue_workload::{
     Lifetime, NodeName, ObjectKey, ObjectRef, Pod, Resources, Shape, Time, Uid,

@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use fluxqueue_api::{FluxJob, FluxJobStatus};
-use fluxqueue_core::queues::QueueObject;
 use fluxqueue_core::{Action, ActionKind, BindOutcome, Event, Outcome, WriteOutcome};
 use fluxqueue_machine::cluster::Node;
+use fluxqueue_planner::queues::QueueObject;
 use fluxqueue_workload::{
     Controller, NodeName, ObjectKey, ObjectRef, OwnerKind, Phase, Pod, ScheduledCondition,
     ShapeInterner, Time, Uid,

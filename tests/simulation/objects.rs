@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use fluxqueue_api::names;
-use fluxqueue_core::queues::Namespace;
 use fluxqueue_machine::cluster::{Node, Readiness};
+use fluxqueue_planner::queues::Namespace;
 use fluxqueue_workload::constraints::{
     Constraints, Disk, HostPort, NamespaceScope, NodeSelectorTerm, Operator, PodSelector, PodTerm,
     Requirement, SpreadConstraint, Toleration,

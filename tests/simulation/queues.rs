@@ -7,7 +7,7 @@ use std::sync::Arc;
 use fluxqueue_api::StopPolicy;
 use fluxqueue_api::names::QUEUE_NAME;
 use fluxqueue_core::QueuePolicy;
-use fluxqueue_core::queues::{Counted, Limit, Limits, QueueObject, Rules};
+use fluxqueue_planner::queues::{Counted, Limit, Limits, QueueObject, Rules};
 use fluxqueue_workload::Pod;
 use fluxqueue_workload::metadata::Labels;
 

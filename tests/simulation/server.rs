@@ -8,9 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use fluxqueue_api::{ConditionType, FluxJob, FluxJobStatus, FluxQueueStatus};
-use fluxqueue_core::queues::QueueObject;
 use fluxqueue_core::{ActionKind, BindOutcome, Event, Outcome, WriteOutcome};
 use fluxqueue_machine::cluster::Node;
+use fluxqueue_planner::queues::QueueObject;
 use fluxqueue_workload::{
     Controller, NodeName, ObjectKey, ObjectRef, OwnerKind, Pod, ScheduledCondition,
     SuspensionPhase, Time, Uid,

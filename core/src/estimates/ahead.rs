@@ -6,10 +6,10 @@ use std::collections::BTreeSet;
 use super::projection::{Original, Progress, Projection, Remains, undated, within_depths};
 use super::{Expected, has_moved};
 use crate::asking::Asking;
-use crate::plan::Effort;
-use crate::queue::{JobId, PendingRequest};
 use crate::{Core, Timer};
 use fluxqueue_api::EstimateKind;
+use fluxqueue_planner::plan::Effort;
+use fluxqueue_planner::queue::{JobId, PendingRequest};
 use fluxqueue_workload::Time;
 
 /// What is looked at in one go, and the pause until the next.

@@ -22,7 +22,7 @@ use super::job::{Job, Said};
 use super::jobs::Clock;
 use super::record::{self, micro_time, time_of};
 use super::{Core, Timer};
-use crate::queue::JobId;
+use fluxqueue_planner::queue::JobId;
 use fluxqueue_workload::Time;
 
 /// So many writes a second say nothing but another estimate.

@@ -4,9 +4,9 @@ use fluxqueue_api::{EstimateKind, EstimatedStart, FluxJobStatus, Reservation, St
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 
 use crate::Core;
-use crate::queue::JobId;
 use crate::record::time_of;
 use crate::report::EstimateSaid;
+use fluxqueue_planner::queue::JobId;
 use fluxqueue_workload::Time;
 
 /// What is to be on record of it, after what is: its start as it is told now, and the start that it

@@ -10,15 +10,17 @@ use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::asking::Asking;
-use crate::forward;
 use crate::jobs::Clock;
-use crate::plan::{Attempt, Effort, HeldNodes, Live, News, Pending, Request, Requests, Walking};
-use crate::promises::Promises;
-use crate::queue::{PendingRequest, Place, QueueId};
-use crate::queues::{Accounts, Queues};
 use fluxqueue_machine::cluster::Cluster;
 use fluxqueue_machine::fluxion::{End, Rank, RankSet};
 use fluxqueue_machine::ledger::{Allocations, Booking, Ledger};
+use fluxqueue_planner::forward;
+use fluxqueue_planner::plan::{
+    Attempt, Effort, HeldNodes, Live, News, Pending, Request, Requests, Walking,
+};
+use fluxqueue_planner::promises::Promises;
+use fluxqueue_planner::queue::{PendingRequest, Place, QueueId};
+use fluxqueue_planner::queues::{Accounts, Queues};
 use fluxqueue_workload::Time;
 
 /// To begin the walk of an instant takes about as long as to look at so many requests of which what

@@ -3,8 +3,8 @@
 use super::*;
 use crate::consistency::Seen;
 use crate::job::{Job, Stage};
-use crate::queue::{JobId, PendingRequest};
 use fluxqueue_machine::fluxion::{End, Tenancy};
+use fluxqueue_planner::queue::{JobId, PendingRequest};
 
 /// A slot is taken on a node that no pod has.
 fn with_a_leak(world: &mut World, node: &str) {

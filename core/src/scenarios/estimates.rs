@@ -4,8 +4,8 @@ use super::queues::{queue, timed};
 use super::*;
 use crate::QueuePolicy;
 use crate::estimates::Progress;
-use crate::plan::Effort;
 use crate::record::time_of;
+use fluxqueue_planner::plan::Effort;
 use serde_json::json;
 
 fn world(queue_policy: QueuePolicy, nodes: &[(&str, u64)]) -> World {
@@ -117,7 +117,7 @@ fn an_instant_at_which_many_are_asked_anew_is_looked_at_in_several_goes() {
         most_in_stints < most && goes_in_stints > goes,
         "{most}, {most_in_stints} in {goes_in_stints}"
     );
-    let (found_one_by_one, ..) = look(Effort::requests(1));
+    let (found_one_by_one, ..) = look(Effort::questions(0).and(1));
     assert_eq!(found_one_by_one, found);
 }
 
@@ -164,7 +164,7 @@ fn a_large_job_that_ends_is_given_back_in_several_goes() {
     };
     let (goes, at, started) = look(Effort::ALL);
     assert_eq!((goes, started.len()), (1, 1));
-    assert_eq!(look(Effort::requests(6 * 8)), (4, at, started));
+    assert_eq!(look(Effort::questions(0).and(6 * 8)), (4, at, started));
 }
 
 #[test]

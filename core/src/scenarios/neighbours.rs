@@ -322,7 +322,7 @@ fn the_rule_is_asked_again_before_a_gang_begins() {
 
 #[test]
 fn namespaces_are_chosen_by_the_labels_that_they_have_now() {
-    use crate::queues::Namespace;
+    use fluxqueue_planner::queues::Namespace;
     let mut world = racks(&[("a", "r1", 8)]);
     let theirs = |team: &str| {
         let labels = Arc::from([(Arc::from("team"), Arc::from(team))]);

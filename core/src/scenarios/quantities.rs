@@ -136,7 +136,8 @@ fn known(spec: &serde_json::Value, status: &FluxQueueStatus) -> Event {
         "metadata": {"name": "q", "uid": "uid-q"}, "spec": spec, "status": status,
     });
     Event::Queue(Arc::new(
-        crate::queues::QueueObject::from_api(&serde_json::from_value(object).unwrap()).unwrap(),
+        fluxqueue_planner::queues::QueueObject::from_api(&serde_json::from_value(object).unwrap())
+            .unwrap(),
     ))
 }
 

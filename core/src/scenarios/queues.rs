@@ -2,9 +2,9 @@
 
 use super::*;
 use crate::QueuePolicy;
-use crate::queues::{Namespace, QueueObject};
 use fluxqueue_api::Overrides;
 use fluxqueue_api::names;
+use fluxqueue_planner::queues::{Namespace, QueueObject};
 use serde_json::json;
 
 /// A FluxQueue of this spec.

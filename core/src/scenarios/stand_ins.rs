@@ -5,8 +5,8 @@ use fluxqueue_api::names;
 use fluxqueue_workload::{Suspension, SuspensionPhase};
 
 use super::*;
-use crate::queue::PendingRequest;
-use crate::queues::Namespace;
+use fluxqueue_planner::queue::PendingRequest;
+use fluxqueue_planner::queues::Namespace;
 
 /// A Job that carries our mark, with pods that ask for so many cores.
 pub(super) fn marked(name: &str, pods: u32, cores: u64) -> Controller {

@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use fluxion_sys::FunctionTable;
 use fluxqueue_api::FluxJob;
-use fluxqueue_core::queues::Namespace;
 use fluxqueue_core::{
     Action, ActionKind, BindOutcome, Core, CoreSettings, Event, Outcome, WriteOutcome,
 };
 use fluxqueue_machine::cluster::Node;
+use fluxqueue_planner::queues::Namespace;
 use fluxqueue_workload::{Pod, ShapeInterner, Time};
 use serde_json::{Value, json};
 

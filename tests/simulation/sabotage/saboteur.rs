@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use fluxion_sys::FunctionTable;
 use fluxqueue_api::{EstimateKind, FluxJob, JobState, StopPolicy};
-use fluxqueue_core::queues::{QueueObject, Rules};
 use fluxqueue_core::{Action, ActionId, ActionKind, Event, Outcome, QueuePolicy, WriteOutcome};
 use fluxqueue_machine::cluster::Node;
+use fluxqueue_planner::queues::{QueueObject, Rules};
 use fluxqueue_workload::metadata::Labels;
 use fluxqueue_workload::{
     Controller, Lifetime, ObjectKey, ObjectRef, OwnerKind, Pod, Shape, Suspension, SuspensionPhase,

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use fluxqueue_api::FluxJob;
-use fluxqueue_core::queues::{Counted, Limit, Limits, QueueObject, Rules};
 use fluxqueue_machine::cluster::Node;
+use fluxqueue_planner::queues::{Counted, Limit, Limits, QueueObject, Rules};
 use fluxqueue_workload::constraints::{Constraints, PodTerm};
 use fluxqueue_workload::metadata::Labels;
 use fluxqueue_workload::{

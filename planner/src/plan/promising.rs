@@ -8,7 +8,7 @@ use crate::queue::{ClassId, JobId, PendingRequest, QueueId};
 use fluxqueue_machine::fluxion::RankSet;
 
 /// A machine on which places are kept for later.
-pub(crate) trait Promising: Capacity {
+pub trait Promising: Capacity {
     /// If nobody knows when it can start, others may go ahead of it for now.
     fn may_be_passed_by(&self, pending: &PendingRequest) -> bool;
     /// It is the first of its job's requests that waits for what nobody knows the end of: it has
@@ -72,11 +72,11 @@ pub(crate) trait Promising: Capacity {
 }
 
 /// What came of asking for slots now or later.
-pub(crate) type Booking<S> = fluxqueue_machine::fluxion::Booking<S, i64>;
+pub type Booking<S> = fluxqueue_machine::fluxion::Booking<S, i64>;
 
 /// A reservation, as the plan sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Reserved {
+pub struct Reserved {
     /// The second at which it starts.
     pub start: i64,
     /// The class of the request when it was made.
@@ -85,7 +85,8 @@ pub(crate) struct Reserved {
 
 /// A promise that was broken.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Late {
+pub struct Late {
+    /// The cause.
     pub cause: Delay,
     /// What was promised.
     pub was: Kept,
@@ -95,11 +96,10 @@ pub(crate) struct Late {
 
 impl Delay {
     /// All of them.
-    pub(crate) const ALL: [Delay; 4] =
-        [Delay::Walltime, Delay::Capacity, Delay::Priority, Delay::Edit];
+    pub const ALL: [Delay; 4] = [Delay::Walltime, Delay::Capacity, Delay::Priority, Delay::Edit];
 
     /// As metrics and people have it.
-    pub(crate) const fn as_str(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Delay::Walltime => "walltime",
             Delay::Capacity => "capacity",
@@ -111,25 +111,34 @@ impl Delay {
 
 /// A reservation that was given up.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Kept {
+pub struct Kept {
+    /// The second of its start.
     pub start: i64,
+    /// Its nodes.
     pub nodes: RankSet,
 }
 
 /// What became of a reservation that was made anew.
 #[derive(Debug)]
-pub(crate) enum Remade<S> {
+pub enum Remade<S> {
     /// The request starts now, and has these slots.
     Starts(S),
     /// It starts at this second; it is on other nodes or at another time if it has moved.
-    Kept { start: i64, later: Option<Late>, moved: bool },
+    Kept {
+        /// The second of its start.
+        start: i64,
+        /// The promise that this breaks.
+        later: Option<Late>,
+        /// True if it is on other nodes or at another time.
+        moved: bool,
+    },
     /// There is no room for it at any second that is known: where it was is held for it.
     Lost(Late),
 }
 
 /// Why a reservation starts later than was promised. There is no other cause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum Delay {
+pub enum Delay {
     /// A job outlived its planned end.
     Walltime,
     /// A node went, shrank or was closed; another scheduler's or an unplanned pod took the room.

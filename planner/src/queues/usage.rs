@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 
 /// A second that never comes.
-pub(crate) const FOR_EVER: i64 = i64::MAX;
+pub const FOR_EVER: i64 = i64::MAX;
 
 /// What is used of a limit.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

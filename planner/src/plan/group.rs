@@ -35,12 +35,12 @@ impl Group {
     }
 
     /// How many pods a slice has.
-    pub(crate) fn slice_size(&self) -> Option<u32> {
+    pub fn slice_size(&self) -> Option<u32> {
         slice_size(&self.levels)
     }
 
     /// Its pods keep others away by required anti-affinity.
-    pub(crate) fn repels_pods(&self) -> bool {
+    pub fn repels_pods(&self) -> bool {
         !self.sample.shape.constraints.repels.is_empty()
     }
 
@@ -89,7 +89,7 @@ impl Group {
 
     /// The parts that have as many of the job's pods as they may have beside the others that are
     /// there.
-    pub(crate) fn full_parts(
+    pub fn full_parts(
         &self,
         want: &LevelWant,
         ledger: &Ledger,
@@ -163,7 +163,7 @@ impl Group {
     }
 
     /// The group as the ledger takes it, on these nodes, wherever it would rather be.
-    pub(crate) fn request(&self, nodes: &RankSet, cluster: &mut Cluster) -> GroupRequest {
+    pub fn request(&self, nodes: &RankSet, cluster: &mut Cluster) -> GroupRequest {
         GroupRequest {
             wants: self.wants.clone(),
             ranks: (nodes.len() < cluster.len()).then(|| nodes.clone()),
@@ -182,7 +182,7 @@ impl Group {
 }
 
 /// How many pods a slice has, by what they want of levels.
-pub(crate) fn slice_size(wants: &LevelWants) -> Option<u32> {
+pub fn slice_size(wants: &LevelWants) -> Option<u32> {
     slicing(wants).map(|(size, _)| size)
 }
 

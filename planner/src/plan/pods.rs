@@ -9,7 +9,7 @@ use fluxqueue_workload::Pod;
 /// Pods in their order. Those of a Job that waits without pods are one pod and a number, however
 /// many there will be.
 #[derive(Debug, Clone)]
-pub(crate) struct Pods {
+pub struct Pods {
     each: Vec<Arc<Pod>>,
     /// How many pods each of these stands for.
     times: usize,
@@ -54,7 +54,7 @@ impl Pods {
     }
 
     /// All of them.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<Pod>> + Clone {
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<Pod>> + Clone {
         self.each.iter().flat_map(|pod| std::iter::repeat_n(pod, self.times))
     }
 
@@ -131,7 +131,7 @@ impl Index<usize> for Part<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scenarios::pod;
+    use crate::samples::pod;
 
     fn named(pods: &Pods) -> Vec<&str> {
         pods.iter().map(|pod| &*pod.id.key.name).collect()

@@ -14,7 +14,7 @@ use fluxqueue_workload::quantity::{quantities, quantity};
 
 /// What is in each queue.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Tally {
+pub struct Tally {
     jobs: BTreeMap<JobId, Member>,
     queues: BTreeMap<Arc<str>, Counts>,
     /// Queues in which something has changed since their status was last looked at.
@@ -23,15 +23,18 @@ pub(crate) struct Tally {
 
 /// A job, as far as its queue is concerned.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Member {
+pub struct Member {
+    /// The name of its queue.
     pub queue: Arc<str>,
+    /// Its namespace.
     pub namespace: Arc<str>,
+    /// The stage that it has reached.
     pub life: Life,
 }
 
 /// Where a job is in its life, as far as its queue is concerned.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Life {
+pub enum Life {
     /// It could start, or will be able to.
     Waits,
     /// As many wait as may.
@@ -52,7 +55,7 @@ struct Counts {
 impl Tally {
     /// Where a job is now; `None`: it has ended, or is refused. Returns the queue in which one less
     /// waits by that.
-    pub(crate) fn note(&mut self, job: JobId, now: Option<Member>) -> Option<Arc<str>> {
+    pub fn note(&mut self, job: JobId, now: Option<Member>) -> Option<Arc<str>> {
         let before = self.jobs.get(&job);
         if before == now.as_ref() {
             return None;
@@ -74,17 +77,17 @@ impl Tally {
 
     /// The object of a queue is there, or has changed: its status is to be compared with what is
     /// so.
-    pub(crate) fn note_object(&mut self, queue: &Arc<str>) {
+    pub fn note_object(&mut self, queue: &Arc<str>) {
         self.changed.insert(Arc::clone(queue));
     }
 
     /// Some queue has changed.
-    pub(crate) fn has_changes(&self) -> bool {
+    pub fn has_changes(&self) -> bool {
         !self.changed.is_empty()
     }
 
     /// The queues that have changed since the last call.
-    pub(crate) fn take_changed(&mut self) -> BTreeSet<Arc<str>> {
+    pub fn take_changed(&mut self) -> BTreeSet<Arc<str>> {
         std::mem::take(&mut self.changed)
     }
 

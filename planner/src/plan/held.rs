@@ -11,7 +11,7 @@ use fluxqueue_machine::fluxion::RankSet;
 
 /// What earlier requests hold against later ones.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct HeldNodes {
+pub struct HeldNodes {
     held: RankSet,
     holders: Vec<Holder>,
     /// Some of these are to be apart from others, spread among others, or near to others.
@@ -75,12 +75,7 @@ impl HeldNodes {
     }
 
     /// Somebody has slots on these nodes.
-    pub(crate) fn note_beginning(
-        &mut self,
-        nodes: RankSet,
-        request: &Request,
-        pending: &PendingRequest,
-    ) {
+    pub fn note_beginning(&mut self, nodes: RankSet, request: &Request, pending: &PendingRequest) {
         let is_like = |known: &&mut Beginning| request.is_one_like(&known.request);
         if let Some(known) = self.beginning.iter_mut().find(is_like) {
             known.nodes.union_with(&nodes);
@@ -92,13 +87,13 @@ impl HeldNodes {
     }
 
     /// Others wait for this one to begin, or may.
-    pub(crate) fn is_waited_for(&self, pending: &PendingRequest) -> bool {
+    pub fn is_waited_for(&self, pending: &PendingRequest) -> bool {
         self.has_anybody_to_come_after.get()
             && self.beginning.iter().any(|one| one.who.contains(pending))
     }
 
     /// Only these have not begun.
-    pub(crate) fn keep_beginning(&mut self, is_beginning: impl Fn(&PendingRequest) -> bool) {
+    pub fn keep_beginning(&mut self, is_beginning: impl Fn(&PendingRequest) -> bool) {
         self.beginning.retain_mut(|one| {
             one.who.retain(&is_beginning);
             !one.who.is_empty()
@@ -226,7 +221,7 @@ impl HeldNodes {
     }
 
     /// All nodes that are held.
-    pub(crate) fn nodes(&self) -> &RankSet {
+    pub fn nodes(&self) -> &RankSet {
         &self.held
     }
 

@@ -12,7 +12,7 @@ use fluxqueue_workload::Time;
 
 /// The promises, by request.
 #[derive(Clone, Default)]
-pub(super) struct Promises {
+pub struct Promises {
     reserved: BTreeMap<PendingRequest, Arc<Promise>>,
     /// Since when those have been passed by that were the first to wait, and of which nobody knows
     /// when they can start.
@@ -72,9 +72,12 @@ impl Patience {
 
 /// A reservation, and what it was made for.
 #[derive(Clone)]
-pub(super) struct Promise {
+pub struct Promise {
+    /// The place in the graph.
     pub place: Reservation,
+    /// The class of the request when it was made.
     pub class: ClassId,
+    /// The request.
     pub request: Request,
     /// Per group, the nodes on which it may be.
     pub nodes: Vec<RankSet>,
@@ -89,7 +92,7 @@ pub(super) struct Promise {
 /// A reservation that was put back: what is on record of it goes as long as it stays where it came
 /// to be.
 #[derive(Clone)]
-pub(super) struct Inherited {
+pub struct Inherited {
     /// Where it came to be.
     place: Kept,
     /// What is on record.
@@ -98,7 +101,7 @@ pub(super) struct Inherited {
 
 impl Promise {
     /// A reservation that was made just now, for this request on these nodes, by these rules.
-    pub(super) fn new(
+    pub(crate) fn new(
         place: Reservation,
         class: ClassId,
         (request, nodes): (Request, Vec<RankSet>),
@@ -109,13 +112,13 @@ impl Promise {
     }
 
     /// What is on record, if it was put back.
-    pub(super) fn written(&self) -> Option<Kept> {
+    pub(crate) fn written(&self) -> Option<Kept> {
         let Inherited { place, written } = self.inherited.as_ref()?;
         Some(Kept { start: place.start, nodes: written.clone() })
     }
 
     /// The nodes that are said to be promised.
-    pub(super) fn nodes_to_say(&self) -> &RankSet {
+    pub fn nodes_to_say(&self) -> &RankSet {
         match &self.inherited {
             Some(Inherited { place, written }) if !place.is_not(Some(self)) => written,
             _ => &self.place.nodes,
@@ -125,7 +128,7 @@ impl Promise {
 
 impl Kept {
     /// What stands now is something else.
-    pub(super) fn is_not(&self, now: Option<&Promise>) -> bool {
+    pub fn is_not(&self, now: Option<&Promise>) -> bool {
         now.is_none_or(|promise| {
             promise.place.start != self.start || promise.place.nodes != self.nodes
         })
@@ -134,44 +137,44 @@ impl Kept {
 
 impl Promises {
     /// Those who have a reservation, or were the first to wait.
-    pub(super) fn requests(&self) -> Vec<PendingRequest> {
+    pub fn requests(&self) -> Vec<PendingRequest> {
         self.reserved.keys().chain(self.passed_by.keys()).chain(self.lost.keys()).cloned().collect()
     }
 
     /// The reservation of a request.
-    pub(super) fn reservation(&self, pending: &PendingRequest) -> Option<&Promise> {
+    pub fn reservation(&self, pending: &PendingRequest) -> Option<&Promise> {
         self.reserved.get(pending).map(|promise| &**promise)
     }
 
     /// What a request was told that it is promised.
-    pub(super) fn kept(&self, pending: &PendingRequest) -> Option<Kept> {
+    pub fn kept(&self, pending: &PendingRequest) -> Option<Kept> {
         let promise = self.reserved.get(pending)?;
         Some(Kept { start: promise.told, nodes: promise.place.nodes.clone() })
     }
 
     /// All reservations, in no order that means anything.
-    pub(super) fn reservations(&self) -> impl Iterator<Item = (&PendingRequest, &Promise)> {
+    pub fn reservations(&self) -> impl Iterator<Item = (&PendingRequest, &Promise)> {
         self.reserved.iter().map(|(pending, promise)| (pending, &**promise))
     }
 
     /// Somebody is promised this node.
-    pub(super) fn is_any_on(&self, rank: Rank) -> bool {
+    pub fn is_any_on(&self, rank: Rank) -> bool {
         self.reserved.values().any(|promise| promise.place.nodes.contains(rank))
     }
 
     /// Nobody has a reservation.
-    pub(super) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.reserved.is_empty()
     }
 
     /// Notes a reservation that was made.
-    pub(super) fn put(&mut self, pending: &PendingRequest, promise: Promise) {
+    pub(crate) fn put(&mut self, pending: &PendingRequest, promise: Promise) {
         self.reserved.insert(pending.clone(), Arc::new(promise));
     }
 
     /// Takes all reservations out of a graph that is replaced. The next walk books each in the new
     /// graph before anything else, like those of an earlier leader.
-    pub(super) fn unbook_all(&mut self) {
+    pub fn unbook_all(&mut self) {
         for (pending, promise) in std::mem::take(&mut self.reserved) {
             let nodes = promise.nodes_to_say().clone();
             self.heard.insert(pending, Kept { start: promise.told, nodes });
@@ -179,13 +182,13 @@ impl Promises {
     }
 
     /// Takes a reservation out: it is to be given up, or made anew.
-    pub(super) fn take(&mut self, pending: &PendingRequest) -> Option<Promise> {
+    pub fn take(&mut self, pending: &PendingRequest) -> Option<Promise> {
         self.reserved.remove(pending).map(Arc::unwrap_or_clone)
     }
 
     /// A reservation was put back, or made anew after that, for the same second on these nodes or
     /// fewer of them: that alone is nothing to say.
-    pub(super) fn inherit(&mut self, pending: &PendingRequest, written: Option<Kept>) {
+    pub fn inherit(&mut self, pending: &PendingRequest, written: Option<Kept>) {
         let (Some(promise), Some(written)) = (self.reserved.get_mut(pending), written) else {
             return;
         };
@@ -197,14 +200,14 @@ impl Promises {
 
     /// Somebody takes what is on record of this job's reservation, and is not a part of it any
     /// more: what is a part is to be said.
-    pub(super) fn say_as_it_is(&mut self, job: JobId) {
+    pub fn say_as_it_is(&mut self, job: JobId) {
         for (_, promise) in self.reserved.iter_mut().filter(|(pending, _)| pending.job() == job) {
             Arc::make_mut(promise).inherited = None;
         }
     }
 
     /// The second at which the first reservation starts.
-    pub(super) fn next_start(&self) -> Option<i64> {
+    pub fn next_start(&self) -> Option<i64> {
         self.reserved.values().map(|promise| promise.place.start).min()
     }
 
@@ -212,14 +215,14 @@ impl Promises {
 
     /// It has been passed by for long enough, or may be the one of its job for which an earlier
     /// process held nodes.
-    pub(super) fn is_patience_over(&self, pending: &PendingRequest) -> bool {
+    pub(crate) fn is_patience_over(&self, pending: &PendingRequest) -> bool {
         let may_be_held_for =
             || self.inherited.get(&pending.job()).is_some_and(|(_, nodes)| !nodes.is_empty());
         self.passed_by.get(pending).map_or_else(may_be_held_for, |patience| patience.is_over)
     }
 
     /// Of a job's requests the first that was passed by, and since when.
-    pub(super) fn passed_by_since_of<K: Ord>(
+    pub fn passed_by_since_of<K: Ord>(
         &self,
         job: JobId,
         place: impl Fn(&PendingRequest) -> Option<K>,
@@ -232,7 +235,7 @@ impl Promises {
     }
 
     /// Of a job's requests the first for which nodes are held, and these.
-    pub(super) fn drained_of<K: Ord>(
+    pub fn drained_of<K: Ord>(
         &self,
         job: JobId,
         place: impl Fn(&PendingRequest) -> Option<K>,
@@ -244,12 +247,12 @@ impl Promises {
 
     /// One of a job's requests, nobody knows yet which, was passed by since then, and had these
     /// nodes held for it.
-    pub(super) fn was_passed_by(&mut self, job: JobId, since: Option<Time>, nodes: RankSet) {
+    pub fn was_passed_by(&mut self, job: JobId, since: Option<Time>, nodes: RankSet) {
         self.inherited.insert(job, (since, nodes));
     }
 
     /// It is not to be known any more which of a job's requests it is: as to the next process.
-    pub(super) fn leave_patience(&mut self, job: JobId, since: Option<Time>, nodes: RankSet) {
+    pub fn leave_patience(&mut self, job: JobId, since: Option<Time>, nodes: RankSet) {
         self.passed_by.retain(|pending, _| pending.job() != job);
         self.drained.retain(|pending, _| pending.job() != job);
         if since.is_some() || !nodes.is_empty() {
@@ -258,7 +261,7 @@ impl Promises {
     }
 
     /// It is this one, and may be passed by for so many seconds.
-    pub(super) fn inherit_patience(
+    pub(crate) fn inherit_patience(
         &mut self,
         pending: &PendingRequest,
         now: Time,
@@ -275,7 +278,7 @@ impl Promises {
 
     /// A request is the first to wait. True if it was not known; that instant is never reset while
     /// it waits.
-    pub(super) fn pass_by(&mut self, pending: &PendingRequest, since: Time) -> bool {
+    pub fn pass_by(&mut self, pending: &PendingRequest, since: Time) -> bool {
         let is_new = !self.passed_by.contains_key(pending);
         self.passed_by.entry(pending.clone()).or_insert(Patience::since(since, false));
         is_new
@@ -283,11 +286,7 @@ impl Promises {
 
     /// Nobody is passed by any more for whom the seconds that his queue allows are over, and nodes
     /// are held no more for those that hold them for so long only. True if that concerns somebody.
-    pub(super) fn end_patience(
-        &mut self,
-        now: Time,
-        allowed: impl Fn(&PendingRequest) -> u64,
-    ) -> bool {
+    pub fn end_patience(&mut self, now: Time, allowed: impl Fn(&PendingRequest) -> u64) -> bool {
         let mut is_any = false;
         for (pending, patience) in &mut self.passed_by {
             let allowed_secs = allowed(pending);
@@ -303,7 +302,7 @@ impl Promises {
     }
 
     /// When the next one is passed by no more, or its nodes are held no more.
-    pub(super) fn next_patience(&self, allowed: impl Fn(&PendingRequest) -> u64) -> Option<Time> {
+    pub fn next_patience(&self, allowed: impl Fn(&PendingRequest) -> u64) -> Option<Time> {
         self.passed_by
             .iter()
             .filter_map(|(pending, patience)| patience.next(allowed(pending)))
@@ -312,7 +311,7 @@ impl Promises {
 
     /// Nodes are held for a request for as long as it was passed by before, and not to its start.
     /// True if that time is over.
-    pub(super) fn has_held_its_time(
+    pub(crate) fn has_held_its_time(
         &mut self,
         pending: &PendingRequest,
         now: Time,
@@ -327,19 +326,19 @@ impl Promises {
     }
 
     /// The nodes that are held for a request that is passed by no more.
-    pub(super) fn drained(&self, pending: &PendingRequest) -> Option<&Arc<RankSet>> {
+    pub(crate) fn drained(&self, pending: &PendingRequest) -> Option<&Arc<RankSet>> {
         self.drained.get(pending)
     }
 
     /// A reservation has no date any more: its nodes are held for the request until it starts.
-    pub(super) fn lose_date(&mut self, pending: &PendingRequest, since: Time, nodes: RankSet) {
+    pub fn lose_date(&mut self, pending: &PendingRequest, since: Time, nodes: RankSet) {
         self.passed_by.entry(pending.clone()).or_insert(Patience::since(since, true)).is_over =
             true;
         self.drained.insert(pending.clone(), Arc::new(nodes));
     }
 
     /// Holds nodes for a request.
-    pub(super) fn drain(&mut self, pending: &PendingRequest, nodes: Arc<RankSet>) {
+    pub(crate) fn drain(&mut self, pending: &PendingRequest, nodes: Arc<RankSet>) {
         if self.drained.get(pending) != Some(&nodes) {
             self.drained_anew.insert(pending.job());
         }
@@ -347,19 +346,19 @@ impl Promises {
     }
 
     /// No nodes are held for a request any more.
-    pub(super) fn let_go(&mut self, pending: &PendingRequest) {
+    pub(crate) fn let_go(&mut self, pending: &PendingRequest) {
         if self.drained.remove(pending).is_some() {
             self.drained_anew.insert(pending.job());
         }
     }
 
     /// Jobs for which other nodes are held since the last call.
-    pub(super) fn take_drained_anew(&mut self) -> BTreeSet<JobId> {
+    pub fn take_drained_anew(&mut self) -> BTreeSet<JobId> {
         std::mem::take(&mut self.drained_anew)
     }
 
     /// How many nodes are held for those who are passed by no more.
-    pub(super) fn drained_nodes(&self) -> usize {
+    pub fn drained_nodes(&self) -> usize {
         let mut all = RankSet::new();
         self.drained.values().for_each(|nodes| all.union_with(nodes));
         all.len()
@@ -368,28 +367,28 @@ impl Promises {
     // --- on record ---
 
     /// A job is no more.
-    pub(super) fn forget_job(&mut self, job: JobId) {
+    pub fn forget_job(&mut self, job: JobId) {
         self.inherited.remove(&job);
     }
 
     /// What an earlier process has promised cannot be had any more as it was written.
-    pub(super) fn is_to_be_made_anew(&mut self, pending: &PendingRequest, late: Late) {
+    pub fn is_to_be_made_anew(&mut self, pending: &PendingRequest, late: Late) {
         self.lost.insert(pending.clone(), late);
     }
 
     /// What was promised to a request by an earlier process, and could not be put back: and why, as
     /// far as is known.
-    pub(super) fn take_lost(&mut self, pending: &PendingRequest) -> Option<Late> {
+    pub fn take_lost(&mut self, pending: &PendingRequest) -> Option<Late> {
         self.lost.remove(pending)
     }
 
     /// An earlier process has promised this, which comes to be known only now.
-    pub(super) fn hear(&mut self, pending: &PendingRequest, was: Kept) {
+    pub fn hear(&mut self, pending: &PendingRequest, was: Kept) {
         self.heard.insert(pending.clone(), was);
     }
 
     /// What was heard of since this was asked last.
-    pub(super) fn take_heard(&mut self) -> BTreeMap<PendingRequest, Kept> {
+    pub fn take_heard(&mut self) -> BTreeMap<PendingRequest, Kept> {
         std::mem::take(&mut self.heard)
     }
 
@@ -397,40 +396,40 @@ impl Promises {
 
     /// A request has come in ahead of others: those that it is in the way of are delayed for this
     /// cause.
-    pub(super) fn goes_ahead(&mut self, pending: &PendingRequest, cause: Delay) {
+    pub fn goes_ahead(&mut self, pending: &PendingRequest, cause: Delay) {
         self.ahead.insert(pending.clone(), cause);
     }
 
     /// Whether a request has come in ahead of others since the last walk.
-    pub(super) fn ahead(&self, pending: &PendingRequest) -> Option<Delay> {
+    pub(crate) fn ahead(&self, pending: &PendingRequest) -> Option<Delay> {
         self.ahead.get(pending).copied()
     }
 
     /// All who have come in ahead of others since the last walk.
-    pub(super) fn who_came(&self) -> Vec<PendingRequest> {
+    pub fn who_came(&self) -> Vec<PendingRequest> {
         self.ahead.keys().cloned().collect()
     }
 
     /// A walk has seen that these came in ahead.
-    pub(super) fn forget_that_came(&mut self, seen: &[PendingRequest]) {
+    pub fn forget_that_came(&mut self, seen: &[PendingRequest]) {
         for pending in seen {
             self.ahead.remove(pending);
         }
     }
 
     /// A walk has seen all who came in ahead.
-    pub(super) fn forget_who_came(&mut self) {
+    pub(crate) fn forget_who_came(&mut self) {
         self.ahead.clear();
     }
 
     /// A job begins: whoever passed it by does not any more.
-    pub(super) fn forget_patience(&mut self, job: JobId) {
+    pub fn forget_patience(&mut self, job: JobId) {
         self.inherited.remove(&job);
     }
 
     /// A request waits no more: its reservation is handed out, to be given up. Since when one was
     /// passed by that starts its job stays with that until it begins: it may wait again.
-    pub(super) fn forget(&mut self, pending: &PendingRequest, starts_job: bool) -> Option<Promise> {
+    pub fn forget(&mut self, pending: &PendingRequest, starts_job: bool) -> Option<Promise> {
         if let Some(patience) = self.passed_by.remove(pending).filter(|_| starts_job) {
             self.inherited.entry(pending.job()).or_insert((Some(patience.since), RankSet::new()));
         }

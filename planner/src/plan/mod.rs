@@ -33,21 +33,21 @@ mod tests;
 mod together;
 mod within_limits;
 
-pub(super) use attempt::{Attempt, Outcome, Standing};
-pub(super) use effort::Effort;
-pub(super) use group::slice_size;
-pub(super) use held::HeldNodes;
-pub(super) use live::Live;
+pub use attempt::{Attempt, Outcome, Standing};
+pub use effort::Effort;
+pub use group::slice_size;
+pub use held::HeldNodes;
+pub use live::Live;
 pub use policies::QueuePolicy;
-pub(super) use policies::{Depths, Policies, QueueDefaults};
-pub(super) use promising::{Booking, Delay, Kept, Late, Promising, Remade, Reserved};
-pub(super) use request::PodTerms;
+pub use policies::{Depths, Policies, QueueDefaults};
+pub use promising::{Booking, Delay, Kept, Late, Promising, Remade, Reserved};
+pub use request::PodTerms;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use self::attempt::attempt;
-pub(super) use self::pods::Pods;
+pub use self::pods::Pods;
 use super::queues::AtLimit;
 use crate::queue::{ClassId, JobId, PendingRequest, Place, Queue, QueueId};
 use fluxqueue_machine::cluster::volumes::VolumeNeeds;
@@ -59,7 +59,8 @@ use fluxqueue_workload::{Lifetime, Pod, Shape};
 
 /// What is asked for: all of it or nothing.
 #[derive(Debug, Clone)]
-pub(super) struct Request {
+pub struct Request {
+    /// Its pods, by the nodes that they may use.
     pub groups: Vec<Group>,
     /// Nothing of its job has nodes yet.
     pub starts_job: bool,
@@ -67,10 +68,12 @@ pub(super) struct Request {
 
 /// Pods that may use the same nodes, and for as long.
 #[derive(Debug, Clone)]
-pub(super) struct Group {
+pub struct Group {
+    /// The pods, by shape.
     pub wants: Vec<SlotRequest>,
     /// Per want, the pods.
     pub pods: Vec<Pods>,
+    /// The time for which they are planned.
     pub lifetime: Lifetime,
     /// For how long they are planned if they start later, where that is something else.
     pub lifetime_later: Option<Lifetime>,
@@ -94,20 +97,25 @@ pub(super) struct Group {
 
 /// What makes two requests ask for the same, by the same rules.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct RequestKey {
+pub struct RequestKey {
+    /// The queue, whose rules go for it.
     pub queue: QueueId,
     /// Where that matters: its namespace, and whether its job has nothing yet.
     pub counts: Option<(Arc<str>, bool)>,
+    /// Its pods.
     pub slots: Vec<SlotKey>,
 }
 
 /// Pods of one shape that run for as long, and stand alike to pods on nodes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct SlotKey {
+pub struct SlotKey {
+    /// Their shape.
     pub shape: Same<Shape>,
+    /// The time for which they are planned.
     pub walltime: Lifetime,
     /// The second at which they are ended whatever they do.
     pub deadline: Option<i64>,
+    /// Their terms about pods on nodes.
     pub stance: Stance,
     /// What they ask of nodes for their volumes.
     pub volumes: Option<Arc<VolumeNeeds>>,
@@ -118,13 +126,14 @@ pub(super) struct SlotKey {
     /// Of pods with an index that are in slices, which slices these are: it matters who is with
     /// whom.
     pub slices: Vec<u32>,
+    /// The number of pods.
     pub count: usize,
 }
 
 /// A shared value that is compared by identity: equal values that are not shared count as
 /// different.
 #[derive(Debug, Clone)]
-pub(super) struct Same<T>(pub Arc<T>);
+pub struct Same<T>(pub Arc<T>);
 
 impl<T> PartialEq for Same<T> {
     fn eq(&self, other: &Self) -> bool {
@@ -141,10 +150,10 @@ impl<T> std::hash::Hash for Same<T> {
 }
 
 /// The pending requests, with the last attempt of each class.
-pub(super) type Pending = Queue<RequestKey, Attempt>;
+pub type Pending = Queue<RequestKey, Attempt>;
 
 /// Where the requests come from.
-pub(super) trait Requests {
+pub trait Requests {
     /// It is to be left alone for a while, after something failed.
     fn is_put_off(&self, pending: &PendingRequest) -> bool;
     /// What is asked for now; `None` if nothing is.
@@ -152,7 +161,7 @@ pub(super) trait Requests {
 }
 
 /// What can be asked of the machine. Nodes are given per group of the request.
-pub(super) trait Capacity {
+pub trait Capacity {
     /// Slots that were taken.
     type Slots;
 
@@ -251,7 +260,8 @@ pub(super) trait Capacity {
 
 /// A limit that keeps a request from starting now.
 #[derive(Debug)]
-pub(super) struct Limited {
+pub struct Limited {
+    /// The limit.
     pub at: AtLimit,
     /// On all nodes, not only on some that it may use.
     pub is_everywhere: bool,
@@ -259,7 +269,7 @@ pub(super) struct Limited {
 
 /// As of when something is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Version {
+pub struct Version {
     /// Differs whenever the nodes that a request may use may be others.
     pub nodes: u64,
     /// How many changes of what is taken there had been.
@@ -268,33 +278,46 @@ pub(super) struct Version {
 
 /// What a walk decided about a request, or a class.
 #[derive(Debug)]
-pub(super) enum Decision<S> {
+pub enum Decision<S> {
+    /// The request starts.
     Start {
+        /// The request.
         pending: PendingRequest,
+        /// The pods for which it asked.
         request: Request,
+        /// Their slots.
         slots: S,
     },
+    /// The requests of a class do not start.
     Blocked {
+        /// The class.
         class: ClassId,
+        /// Its first request.
         pending: PendingRequest,
+        /// The attempt at that one.
         attempt: Box<Attempt>,
     },
     /// It is promised to start at this second; and why later than it was, if it does.
     Reserved {
+        /// The request.
         pending: PendingRequest,
+        /// The second of its start.
         start: i64,
+        /// The promise that this breaks.
         later: Option<Late>,
     },
     /// It has no reservation any more; and why, if that is not its own doing.
     Withdrawn {
+        /// The request.
         pending: PendingRequest,
+        /// The promise that this breaks.
         later: Option<Late>,
     },
 }
 
 /// What has happened since the last walk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum News {
+pub enum News {
     /// Requests came, and nothing else: they are behind all others, where the last walk ended.
     Arrivals,
     /// Anything.
@@ -303,7 +326,8 @@ pub(super) enum News {
 
 /// What came of a walk.
 #[derive(Debug)]
-pub(super) struct Plan<S> {
+pub struct Plan<S> {
+    /// The decisions, in the order in which they were made.
     pub decisions: Vec<Decision<S>>,
     /// Classes whose last attempt still stands, and as of when.
     pub confirmed: Vec<(ClassId, Standing)>,
@@ -318,7 +342,7 @@ impl<S> Default for Plan<S> {
 }
 
 /// Walks all queues, each by its policy.
-pub(super) fn walk<C: Promising>(
+pub(crate) fn walk<C: Promising>(
     policies: &Policies,
     queue: &Pending,
     requests: &impl Requests,
@@ -333,7 +357,7 @@ pub(super) fn walk<C: Promising>(
 
 /// A walk under way. It may be left between two requests, and gone on with as long as nobody else
 /// touches the machine.
-pub(super) struct Walking<S> {
+pub struct Walking<S> {
     /// Of each class, who is to be looked at next.
     heads: BTreeSet<(Place, ClassId)>,
     holds: HeldNodes,
@@ -345,7 +369,7 @@ pub(super) struct Walking<S> {
 
 impl<S> Walking<S> {
     /// A walk at its beginning.
-    pub(super) fn begin<C: Promising<Slots = S>>(
+    pub fn begin<C: Promising<Slots = S>>(
         policies: &Policies,
         queue: &Pending,
         capacity: &C,
@@ -371,7 +395,7 @@ impl<S> Walking<S> {
 
     /// Goes on until all have been looked at, or it is `enough` for now: asked after each. Returns
     /// whether all have been.
-    pub(super) fn go_on<C: Promising<Slots = S>>(
+    pub fn go_on<C: Promising<Slots = S>>(
         &mut self,
         policies: &Policies,
         queue: &Pending,
@@ -389,14 +413,14 @@ impl<S> Walking<S> {
     }
 
     /// It has found a place for this request.
-    pub(super) fn has_started(&self, pending: &PendingRequest) -> bool {
+    pub fn has_started(&self, pending: &PendingRequest) -> bool {
         self.backfill.has_started(pending)
     }
 
     /// Slots for a request that is not a part of the walk, between two that are: on none of the
     /// nodes that this walk or the last one came to hold, nor where it would keep away for whom
     /// they are, nor on these others.
-    pub(super) fn place_beside<C: Capacity<Slots = S>>(
+    pub fn place_beside<C: Capacity<Slots = S>>(
         &self,
         request: &Request,
         capacity: &mut C,
@@ -422,14 +446,14 @@ impl<S> Walking<S> {
     }
 
     /// What came of it.
-    pub(super) fn end(self, last: &mut HeldNodes) -> Plan<S> {
+    pub fn end(self, last: &mut HeldNodes) -> Plan<S> {
         *last = self.holds;
         self.plan
     }
 }
 
 /// Remembers which attempts still stand.
-pub(super) fn confirm(queue: &mut Pending, confirmed: Vec<(ClassId, Standing)>) {
+pub fn confirm(queue: &mut Pending, confirmed: Vec<(ClassId, Standing)>) {
     for (class, standing) in confirmed {
         if let Some(attempt) = queue.last_attempt_mut(class) {
             attempt.confirm(standing);
@@ -523,6 +547,6 @@ fn untried(queue: &Pending) -> impl Iterator<Item = (&Place, ClassId)> {
 
 /// Whether what has come is all behind where the last walk ended, so that what was held then is
 /// what is held against it.
-pub(super) fn is_behind(queue: &Pending, last: &HeldNodes) -> bool {
+pub fn is_behind(queue: &Pending, last: &HeldNodes) -> bool {
     untried(queue).all(|(place, _)| last.is_before(place))
 }

@@ -47,7 +47,7 @@ enum Others {
 
 impl Request {
     /// Some of its pods are to be near to each other.
-    pub(crate) fn is_to_be_near(&self) -> bool {
+    pub fn is_to_be_near(&self) -> bool {
         self.pods() > 1 && self.groups.iter().any(Group::is_near_its_own)
     }
 

@@ -41,7 +41,7 @@ impl Request {
     }
 
     /// A pod on a node may have to go before one of it can come there.
-    pub(crate) fn is_kept_away_by(&self, pod: &Pod, cluster: &Cluster) -> bool {
+    pub fn is_kept_away_by(&self, pod: &Pod, cluster: &Cluster) -> bool {
         let keeps_away = |group: &Group| {
             let takes_volumes = || {
                 group.volumes.as_ref().is_some_and(|needs| needs.rests_on_others()) && concern(pod)
@@ -57,7 +57,7 @@ impl Request {
 impl Attempt {
     /// How many nodes the pods need that may share none with each other, and how many they may use;
     /// `None` if they may share.
-    pub(crate) fn nodes_for_each(&self, cluster: &mut Cluster) -> Option<(u64, usize)> {
+    pub fn nodes_for_each(&self, cluster: &mut Cluster) -> Option<(u64, usize)> {
         let groups = self.request.groups.iter().zip(&*self.open);
         let apart: Vec<_> =
             groups.filter(|(group, open)| group.has_nodes_for_itself(open, cluster)).collect();
@@ -68,7 +68,7 @@ impl Attempt {
 
     /// A host port that more of the pods want than there are nodes for them: which one, how many
     /// pods, and how many nodes.
-    pub(crate) fn short_of_port(&self) -> Option<(&HostPort, u64, usize)> {
+    pub fn short_of_port(&self) -> Option<(&HostPort, u64, usize)> {
         let mut ports: BTreeMap<&HostPort, (u64, RankSet)> = BTreeMap::new();
         for (group, open) in self.request.groups.iter().zip(&*self.open) {
             for port in &group.sample.shape.constraints.host_ports {

@@ -17,17 +17,17 @@ use fluxqueue_api::{FluxQueueStatus, StopPolicy, WorkloadKind, names};
 use crate::plan::{Depths, Policies, QueueDefaults, QueuePolicy};
 use crate::queue::{JobId, QueueId};
 
-pub(crate) use accounts::{AccountId, Accounts, AtLimit, Charge, Demand};
+pub use accounts::{AccountId, Accounts, AtLimit, Charge, Demand};
 use fluxqueue_workload::Time;
 use fluxqueue_workload::constraints::Constraints;
 pub use limits::{Counted, Limit, Limits};
 pub use object::{Namespace, QueueObject, Rules, Walltimes};
-pub(crate) use tally::{Life, Member, Tally};
-pub(crate) use usage::FOR_EVER;
+pub use tally::{Life, Member, Tally};
+pub use usage::FOR_EVER;
 
 /// The queues and namespaces that there are.
 #[derive(Debug, Clone)]
-pub(crate) struct Queues {
+pub struct Queues {
     defaults: QueueDefaults,
     /// The graph can keep nodes for later.
     has_reservations: bool,
@@ -47,7 +47,7 @@ pub(crate) struct Queues {
 
 /// What a queue says to a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) enum Standing {
+pub enum Standing {
     /// It may wait and start.
     #[default]
     Open,
@@ -65,7 +65,7 @@ pub(crate) enum Standing {
 
 impl Queues {
     /// There is one queue, for which the defaults go.
-    pub(crate) fn new(defaults: QueueDefaults, has_reservations: bool) -> Self {
+    pub fn new(defaults: QueueDefaults, has_reservations: bool) -> Self {
         let default: Arc<str> = Arc::from(names::QUEUE_DEFAULT);
         Queues {
             defaults,
@@ -83,7 +83,7 @@ impl Queues {
 
     /// A queue is there, or has changed. True if something else goes for its jobs than before. If
     /// its spec is not accepted, the last one that was goes on to count.
-    pub(crate) fn put(&mut self, queue: &Arc<QueueObject>) -> bool {
+    pub fn put(&mut self, queue: &Arc<QueueObject>) -> bool {
         let known = self.objects.get(&queue.name).filter(|known| known.uid == queue.uid);
         let queue = match known {
             Some(known) if queue.trouble.is_some() && known.accepted.is_some() => {
@@ -111,7 +111,7 @@ impl Queues {
     }
 
     /// A queue is gone.
-    pub(crate) fn remove(&mut self, name: &str) {
+    pub fn remove(&mut self, name: &str) {
         if let Some(object) = self.objects.remove(name) {
             *self.versions.entry(Arc::clone(&object.name)).or_default() += 1;
         }
@@ -119,35 +119,35 @@ impl Queues {
     }
 
     /// A namespace is there, or has changed. True if that may concern its jobs.
-    pub(crate) fn put_namespace(&mut self, namespace: &Arc<Namespace>) -> bool {
+    pub fn put_namespace(&mut self, namespace: &Arc<Namespace>) -> bool {
         let old = self.namespaces.insert(Arc::clone(&namespace.name), Arc::clone(namespace));
         old.is_none_or(|old| (&old.labels, &old.queue) != (&namespace.labels, &namespace.queue))
     }
 
     /// A namespace is gone: its jobs go by themselves.
-    pub(crate) fn remove_namespace(&mut self, name: &str) {
+    pub fn remove_namespace(&mut self, name: &str) {
         self.namespaces.remove(name);
     }
 
     /// Somebody has made a queue: else there is only the one of the settings.
-    pub(crate) fn is_any_object(&self) -> bool {
+    pub fn is_any_object(&self) -> bool {
         !self.objects.is_empty()
     }
 
     /// The object of a queue.
-    pub(crate) fn object(&self, name: &str) -> Option<&Arc<QueueObject>> {
+    pub fn object(&self, name: &str) -> Option<&Arc<QueueObject>> {
         self.objects.get(name)
     }
 
     /// The queue of a job of this namespace that names none.
-    pub(crate) fn default_of(&self, namespace: &str) -> &str {
+    pub fn default_of(&self, namespace: &str) -> &str {
         let queue = self.namespaces.get(namespace).and_then(|namespace| namespace.queue.as_deref());
         queue.unwrap_or(names::QUEUE_DEFAULT)
     }
 
     /// Whether Jobs of this namespace wait without pods; `None` while the namespace has not been
     /// seen.
-    pub(crate) fn suspends_jobs(&self, namespace: &str) -> Option<bool> {
+    pub fn suspends_jobs(&self, namespace: &str) -> Option<bool> {
         let labels = &self.namespaces.get(namespace)?.labels;
         Some(
             labels.iter().any(|(key, value)| {
@@ -157,7 +157,7 @@ impl Queues {
     }
 
     /// What a queue says to jobs of a kind, in a namespace.
-    pub(crate) fn standing(&self, queue: &str, namespace: &str, kind: WorkloadKind) -> Standing {
+    pub fn standing(&self, queue: &str, namespace: &str, kind: WorkloadKind) -> Standing {
         let Some(object) = self.objects.get(queue) else {
             return if queue == names::QUEUE_DEFAULT { Standing::Open } else { Standing::Missing };
         };
@@ -196,14 +196,14 @@ impl Queues {
 
     /// The policy of a queue that this graph cannot serve: without reservations there is only first
     /// come, first served.
-    pub(crate) fn unserved_policy(&self, queue: &QueueObject) -> Option<QueuePolicy> {
+    pub fn unserved_policy(&self, queue: &QueueObject) -> Option<QueuePolicy> {
         queue.rules.policy.filter(|policy| !self.has_reservations && *policy != QueuePolicy::Fcfs)
     }
 
     // --- by number ---
 
     /// The number of a queue: the same as long as the process lives.
-    pub(crate) fn number(&mut self, name: &Arc<str>) -> QueueId {
+    pub fn number(&mut self, name: &Arc<str>) -> QueueId {
         if let Some(number) = self.numbers.get(name) {
             return *number;
         }
@@ -219,7 +219,7 @@ impl Queues {
     }
 
     /// How all queues are walked.
-    pub(crate) fn policies(&self) -> &Policies {
+    pub fn policies(&self) -> &Policies {
         &self.policies
     }
 
@@ -234,32 +234,32 @@ impl Queues {
     }
 
     /// Higher goes first.
-    pub(crate) fn priority(&self, queue: QueueId) -> i32 {
+    pub fn priority(&self, queue: QueueId) -> i32 {
         self.rules(queue).map_or(0, |rules| rules.priority)
     }
 
     /// How many of those who wait in it, from the first, are looked at for what is to come.
-    pub(crate) fn depth(&self, queue: QueueId) -> usize {
+    pub fn depth(&self, queue: QueueId) -> usize {
         self.rules(queue).and_then(|rules| rules.queue_depth).unwrap_or(self.defaults.queue_depth)
     }
 
     /// How long others may go ahead of the first who waits, if nobody knows when he can start.
-    pub(crate) fn bypass_secs(&self, queue: QueueId) -> u64 {
+    pub fn bypass_secs(&self, queue: QueueId) -> u64 {
         self.rules(queue).and_then(|rules| rules.bypass_secs).unwrap_or(self.defaults.bypass_secs)
     }
 
     /// The nodes that its jobs may use, as constraints; `None`: all.
-    pub(crate) fn nodes(&self, queue: QueueId) -> Option<&Constraints> {
+    pub fn nodes(&self, queue: QueueId) -> Option<&Constraints> {
         self.rules(queue)?.nodes.as_ref()
     }
 
     /// What is limited of what runs; `None`: nothing.
-    pub(crate) fn limits(&self, queue: QueueId) -> Option<&Limits> {
+    pub fn limits(&self, queue: QueueId) -> Option<&Limits> {
         self.rules(queue).map(|rules| &rules.limits).filter(|limits| !limits.running.is_empty())
     }
 
     /// The name of a queue.
-    pub(crate) fn name(&self, queue: QueueId) -> &str {
+    pub fn name(&self, queue: QueueId) -> &str {
         self.named.get(queue.index()).map_or(names::QUEUE_DEFAULT, |name| name)
     }
 
@@ -267,7 +267,7 @@ impl Queues {
 
     /// The limit on jobs that wait which keeps out one more of this namespace: where it stands, and
     /// how much it is.
-    pub(crate) fn full(&self, queue: &str, namespace: &str) -> Option<(&'static str, u64)> {
+    pub fn full(&self, queue: &str, namespace: &str) -> Option<(&'static str, u64)> {
         let limits = &self.objects.get(queue)?.rules.limits;
         let is_full = |most: &u64, waiting: usize| waiting as u64 >= *most;
         let all = limits.waiting.filter(|most| is_full(most, self.tally.waiting(queue, None)));
@@ -281,13 +281,13 @@ impl Queues {
     }
 
     /// The first of those who are kept out of a queue that may come in now.
-    pub(crate) fn next_to_come_in(&self, queue: &str) -> Option<JobId> {
+    pub fn next_to_come_in(&self, queue: &str) -> Option<JobId> {
         let mut outside = self.tally.outside(queue);
         outside.find(|(_, namespace)| self.full(queue, namespace).is_none()).map(|(job, _)| job)
     }
 
     /// What is to be on record of a queue, by the API server's clock.
-    pub(crate) fn status(&self, queue: &QueueObject, now: Time) -> FluxQueueStatus {
+    pub fn status(&self, queue: &QueueObject, now: Time) -> FluxQueueStatus {
         FluxQueueStatus {
             conditions: vec![queue.acceptance(now)],
             accepted_spec: queue.accepted.clone(),
@@ -296,7 +296,7 @@ impl Queues {
     }
 
     /// What a queue says about walltimes.
-    pub(crate) fn walltimes(&self, queue: &str) -> Walltimes {
+    pub fn walltimes(&self, queue: &str) -> Walltimes {
         self.objects.get(queue).map(|object| object.rules.walltimes).unwrap_or_default()
     }
 }

@@ -61,7 +61,7 @@ impl Limits {
     }
 
     /// Some of what runs is limited in each namespace.
-    pub(crate) fn is_any_per_namespace(&self) -> bool {
+    pub fn is_any_per_namespace(&self) -> bool {
         self.running.iter().any(|limit| limit.per_namespace)
     }
 }

@@ -16,15 +16,22 @@ use fluxqueue_machine::ledger::{self, Allocations, Change, GroupRequest, Ledger}
 use fluxqueue_workload::Time;
 
 /// The resource graph and the nodes as they are.
-pub(crate) struct Live<'a> {
+pub struct Live<'a> {
+    /// The bookings.
     pub ledger: &'a mut Ledger,
+    /// The nodes, and the pods on them.
     pub cluster: &'a mut Cluster,
+    /// The reservations.
     pub promises: &'a mut Promises,
+    /// The queues, with their rules.
     pub queues: &'a Queues,
+    /// The use of their limits.
     pub accounts: &'a mut Accounts,
     /// Nodes that are left alone for a moment, and how often they changed.
     pub suspects: &'a RankSet,
+    /// A number that grows with each change of `suspects`.
     pub suspects_version: u64,
+    /// The present.
     pub now: Time,
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::*;
-use crate::scenarios::pod;
+use crate::samples::pod;
 use fluxqueue_workload::Time;
 
 /// Slots of a node: free, taken by what ends some day, taken for ever.

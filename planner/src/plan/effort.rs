@@ -18,25 +18,19 @@ const NODES_OF_A_QUESTION: usize = 1_024;
 /// requests of which what was found out before still stands. What takes longer counts as several,
 /// so that it is one bound for all that adds up to one wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Effort(u64);
+pub struct Effort(u64);
 
 impl Effort {
     /// However much it is.
-    pub(crate) const ALL: Effort = Effort(u64::MAX);
-
-    /// Requests that are looked at.
-    #[cfg(test)]
-    pub(crate) const fn requests(number: u64) -> Self {
-        Effort(number)
-    }
+    pub const ALL: Effort = Effort(u64::MAX);
 
     /// Questions to the resource graph.
-    pub(crate) const fn questions(number: u64) -> Self {
+    pub const fn questions(number: u64) -> Self {
         Effort(number.saturating_mul(OF_A_QUESTION))
     }
 
     /// Asked after each request from now on: whether it was enough. The requests are counted.
-    pub(crate) fn counted_from<'a>(
+    pub fn counted_from<'a>(
         self,
         live: &Live<'_>,
         requests: &'a mut u64,
@@ -51,12 +45,12 @@ impl Effort {
     }
 
     /// So many requests besides.
-    pub(crate) const fn and(self, requests: u64) -> Self {
+    pub const fn and(self, requests: u64) -> Self {
         Effort(self.0.saturating_add(requests))
     }
 
     /// How often it is as much as so many requests.
-    pub(crate) fn times(self, requests: u64) -> usize {
+    pub fn times(self, requests: u64) -> usize {
         usize::try_from(self.0 / requests).unwrap_or(usize::MAX)
     }
 }

@@ -46,7 +46,7 @@ const SHARES_MAX: usize = 400;
 
 impl Request {
     /// How many pods it is for.
-    pub(crate) fn pods(&self) -> usize {
+    pub fn pods(&self) -> usize {
         self.groups.iter().flat_map(|group| &group.wants).map(|want| want.count).sum()
     }
 
@@ -96,7 +96,7 @@ impl Request {
     }
 
     /// A pod of it asks about other pods.
-    pub(crate) fn asks_about_pods(&self) -> bool {
+    pub fn asks_about_pods(&self) -> bool {
         self.groups.iter().any(|group| group.sample.shape.constraints.asks_about_pods())
     }
 }

@@ -286,7 +286,7 @@ impl Rules {
 impl Walltimes {
     /// How long a job is taken to run that says this: the default where it says nothing, and no
     /// more than there is at all.
-    pub(crate) fn of(&self, said: Lifetime, of_settings: Option<u64>) -> Lifetime {
+    pub fn of(&self, said: Lifetime, of_settings: Option<u64>) -> Lifetime {
         let said = match (said, self.default_secs.or(of_settings), self.max_secs) {
             (Lifetime::Eventually, Some(default), max) => {
                 return Lifetime::Seconds(max.map_or(default, |max| default.min(max)));
@@ -303,7 +303,7 @@ impl Walltimes {
     }
 
     /// The maximum that this exceeds, if it does.
-    pub(crate) fn exceeded_by(&self, counts: Lifetime) -> Option<u64> {
+    pub fn exceeded_by(&self, counts: Lifetime) -> Option<u64> {
         let max = self.max_secs?;
         match counts {
             Lifetime::Seconds(asked) if asked <= max => None,

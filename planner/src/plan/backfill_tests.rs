@@ -245,7 +245,7 @@ impl Requests for Jobs {
 
     fn request(&self, pending: &PendingRequest) -> Option<Request> {
         let (count, seconds) = self.0[&pending.job()];
-        let sample = Arc::new(crate::scenarios::pod("sample", 1));
+        let sample = Arc::new(crate::samples::pod("sample", 1));
         let lifetime = if seconds == 0 { Lifetime::Eventually } else { Lifetime::Seconds(seconds) };
         let wants = vec![SlotRequest::new(Arc::clone(&sample.shape), count)];
         let (pods, stance, company) = (Vec::new(), Stance::default(), Company::Together);

@@ -15,7 +15,7 @@ use fluxqueue_workload::{Lifetime, Pod, Shape};
 
 /// One pod with the terms on which it is asked for.
 #[derive(Debug)]
-pub(crate) struct PodTerms<'a> {
+pub struct PodTerms<'a> {
     /// The pod.
     pub pod: &'a Arc<Pod>,
     /// How it stands to pods on nodes.
@@ -39,13 +39,13 @@ struct Sliced {
 
 impl Request {
     /// All its pods that differ from each other.
-    pub(crate) fn all_pods(&self) -> impl Iterator<Item = &Arc<Pod>> + Clone {
+    pub fn all_pods(&self) -> impl Iterator<Item = &Arc<Pod>> + Clone {
         self.groups.iter().flat_map(|group| &group.pods).flat_map(Pods::distinct)
     }
 
     /// It is to be spread, or near to its own: until it begins nobody is to make it uneven, or draw
     /// it away.
-    pub(crate) fn is_to_stay_undisturbed(&self) -> bool {
+    pub fn is_to_stay_undisturbed(&self) -> bool {
         self.groups.iter().any(|group| group.is_spread() || group.is_near_its_own())
     }
 
@@ -73,7 +73,7 @@ impl Request {
     /// Says of which slices its pods are, where rules are about these: by their numbers if they
     /// have some, else in their order. Pods of a slice may be of several groups, since their
     /// volumes are in different places, say.
-    pub(crate) fn cut_into_slices(&mut self, number: impl Fn(&Pod) -> Option<u32>) {
+    pub fn cut_into_slices(&mut self, number: impl Fn(&Pod) -> Option<u32>) {
         let mut kinds: Vec<Sliced> = Vec::new();
         let mut cut: Vec<(&mut SlotRequest, Vec<(usize, u32)>)> = Vec::new();
         for group in &mut self.groups {
@@ -116,7 +116,7 @@ impl Request {
 
     /// Asks for so many pods like this one besides, that run for so long; it is one of so many that
     /// differ.
-    pub(crate) fn add(
+    pub fn add(
         &mut self,
         terms: &PodTerms<'_>,
         times: usize,
@@ -161,7 +161,7 @@ impl Request {
 
 impl RequestKey {
     /// They ask for the same, but other pods keep theirs away.
-    pub(crate) fn differs_by_who_repels(&self, other: &Self) -> bool {
+    pub fn differs_by_who_repels(&self, other: &Self) -> bool {
         let alone = |key: &Self| {
             let mut key = key.clone();
             key.slots.iter_mut().for_each(|slot| slot.stance.repelled_by.clear());
@@ -173,7 +173,7 @@ impl RequestKey {
 
 impl SlotKey {
     /// They differ in their number at most, and in the slices that they are of.
-    pub(crate) fn is_like(&self, other: &Self) -> bool {
+    pub fn is_like(&self, other: &Self) -> bool {
         (
             &self.shape,
             self.walltime,

@@ -34,7 +34,7 @@ impl Live<'_> {
     }
 
     /// Counts what is promised: what runs is counted already.
-    pub(crate) fn count_promises(&mut self) {
+    pub fn count_promises(&mut self) {
         let limited =
             self.promises.reservations().filter(|(_, promise)| self.is_limited(&promise.request));
         let limited: Vec<(PendingRequest, Request, i64, RankSet)> = limited

@@ -18,7 +18,7 @@ pub enum QueuePolicy {
 
 /// What goes for queues that do not say otherwise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct QueueDefaults {
+pub struct QueueDefaults {
     /// Who may start before whom.
     pub policy: QueuePolicy,
     /// Only the first so many in the queue may hold a reservation.
@@ -31,7 +31,7 @@ pub(crate) struct QueueDefaults {
 
 /// How all queues are walked.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Policies {
+pub enum Policies {
     /// There is one queue, or the graph keeps no reservations: whoever waits holds the nodes that
     /// he could use.
     FirstComeFirstServed,
@@ -41,7 +41,7 @@ pub(crate) enum Policies {
 
 /// Who of a queue may hold a reservation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Depths {
+pub struct Depths {
     /// So many of those who wait hold one.
     pub reservations: usize,
     /// Only the first so many in the queue may.
@@ -90,7 +90,7 @@ impl QueueDefaults {
 
 impl Policies {
     /// Nobody of this queue starts before one who waits ahead of him there.
-    pub(crate) fn is_in_order(&self, queue: QueueId) -> bool {
+    pub fn is_in_order(&self, queue: QueueId) -> bool {
         match self {
             Policies::FirstComeFirstServed => true,
             Policies::PerQueue(depths) => Depths::for_queue(depths, queue).in_order,

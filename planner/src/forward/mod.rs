@@ -1,7 +1,7 @@
 //! The plan run forward: queue, plan and ledger in virtual time, without pods and records.
 //!
 //! Who starts when, and where, is decided by the same queue, the same plan and the same account of
-//! the nodes as in [`Core`](crate::Core). What is left out is everything that stands between a
+//! the nodes as in a run of the core. What is left out is everything that stands between a
 //! decision and a pod on its node: members, seats, gates, Bindings, FluxJobs. A job is what its
 //! pods ask for, and how many there are.
 //!
@@ -206,7 +206,7 @@ impl Forward {
 
 /// What follows from a plan where there are no pods and no records: who starts, and has these
 /// slots.
-pub(crate) fn follow(
+pub fn follow(
     plan: Plan<Allocations>,
     queue: &mut Pending,
     promises: &mut Promises,

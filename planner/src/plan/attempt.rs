@@ -14,7 +14,8 @@ use fluxqueue_workload::Time;
 
 /// The last attempt at requests of a class.
 #[derive(Debug, Clone)]
-pub(crate) struct Attempt {
+pub struct Attempt {
+    /// The answer.
     pub outcome: Outcome,
     version: Version,
     /// Of the first of the class at that time: the others ask for the same.
@@ -31,18 +32,34 @@ pub(crate) struct Attempt {
 
 /// Why a request was not given slots.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Outcome {
+pub enum Outcome {
     /// It could start one day: it holds these nodes.
-    Waits { held: Arc<RankSet>, at: Option<Time> },
+    Waits {
+        /// The nodes.
+        held: Arc<RankSet>,
+        /// The instant of its start, if that is known.
+        at: Option<Time>,
+    },
     /// Pods with an end keep its pods away: it could start when these have ended, and holds these
     /// nodes.
-    KeptAway { held: Arc<RankSet> },
+    KeptAway {
+        /// The nodes.
+        held: Arc<RankSet>,
+    },
     /// There is room for its pods, but not where they may be together by what they ask about other
     /// pods, each other included: it could start when work with an end has ended, and holds these
     /// nodes.
-    Scattered { held: Arc<RankSet> },
+    Scattered {
+        /// The nodes.
+        held: Arc<RankSet>,
+    },
     /// It would fit, but an earlier job holds the nodes.
-    Behind { held: Arc<RankSet>, job: JobId },
+    Behind {
+        /// The nodes that it could use.
+        held: Arc<RankSet>,
+        /// The earlier job.
+        job: JobId,
+    },
     /// Work without an end is in the way: it holds nothing.
     PassedOver,
     /// The nodes that could hold it are cordoned, not ready or left alone for the moment: it holds
@@ -60,7 +77,7 @@ pub(crate) enum Outcome {
 
 /// An attempt that still stands.
 #[derive(Debug)]
-pub(crate) struct Standing {
+pub struct Standing {
     /// As of when.
     version: Version,
     /// Per group, the nodes for which it stands, if these are others than before.
@@ -336,13 +353,13 @@ impl Attempt {
     }
 
     /// Others need not wait for it to start.
-    pub(crate) fn holds_nobody_up(&self) -> bool {
+    pub fn holds_nobody_up(&self) -> bool {
         self.is_hopeless()
             || matches!(self.outcome, Outcome::PassedOver | Outcome::NodesAway | Outcome::NotFound)
     }
 
     /// More nodes, or larger ones, are needed.
-    pub(crate) fn is_hopeless(&self) -> bool {
+    pub fn is_hopeless(&self) -> bool {
         matches!(self.outcome, Outcome::Never | Outcome::NoNodes)
     }
 }

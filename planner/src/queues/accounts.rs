@@ -15,18 +15,23 @@ use fluxqueue_machine::fluxion::RankSet;
 
 /// One limit, of all of a queue or of one namespace in it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct AccountId {
+pub struct AccountId {
+    /// The queue.
     pub queue: QueueId,
     /// Its place among the limits of the queue.
     pub limit: usize,
+    /// The namespace, if each has a limit of its own.
     pub namespace: Option<Arc<str>>,
 }
 
 /// What a request would use of a limit.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Charge {
+pub struct Charge {
+    /// The limit.
     pub account: AccountId,
+    /// The amount that the request would use.
     pub amount: u128,
+    /// The limit's amount.
     pub most: u64,
     /// The limit counts on these nodes alone.
     pub nodes: Option<RankSet>,
@@ -34,7 +39,8 @@ pub(crate) struct Charge {
 
 /// What a request would use of all limits of its queue, and for how long.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Demand {
+pub struct Demand {
+    /// One for each limit.
     pub charges: Vec<Charge>,
     /// [`FOR_EVER`] if nobody knows.
     pub seconds: i64,
@@ -42,11 +48,14 @@ pub(crate) struct Demand {
 
 /// A limit that a request is at.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct AtLimit {
+pub struct AtLimit {
+    /// The limit.
     pub account: AccountId,
+    /// The amount that the request would use.
     pub asked: u128,
     /// What runs, and what starts before it.
     pub used: u128,
+    /// The limit's amount.
     pub most: u64,
     /// When there is room within all limits, as far as is known.
     pub at: Option<i64>,
@@ -61,7 +70,7 @@ pub(crate) type Running = (AccountId, i64, u128);
 
 /// What is used of every limit.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Accounts {
+pub struct Accounts {
     usages: HashMap<AccountId, Usage>,
     running: SharedMap<JobId, Vec<Running>>,
     /// Promised starts.
@@ -82,7 +91,7 @@ impl Accounts {
     // --- what runs ---
 
     /// What runs of a job from now on.
-    pub(crate) fn set_running(&mut self, job: JobId, now: Vec<Running>) {
+    pub fn set_running(&mut self, job: JobId, now: Vec<Running>) {
         if self.running.get(&job).map_or(&[][..], Vec::as_slice) == now {
             return;
         }
@@ -103,7 +112,7 @@ impl Accounts {
     }
 
     /// Jobs of which something counts against the limits of a queue.
-    pub(crate) fn counted(&self, queue: QueueId) -> impl Iterator<Item = JobId> {
+    pub fn counted(&self, queue: QueueId) -> impl Iterator<Item = JobId> {
         let of_queue =
             move |running: &[Running]| running.iter().any(|(account, ..)| account.queue == queue);
         self.running.iter().filter(move |(_, running)| of_queue(running)).map(|(job, _)| *job)
@@ -122,7 +131,7 @@ impl Accounts {
     // --- what is planned ---
 
     /// Forgets what was planned: it is told anew. What was started is among what runs by now.
-    pub(crate) fn begin_walk(&mut self, keeps_held: bool) {
+    pub fn begin_walk(&mut self, keeps_held: bool) {
         let mut forgotten = std::mem::take(&mut self.started);
         forgotten.extend(std::mem::take(&mut self.promised).into_values());
         if !keeps_held {
@@ -134,7 +143,7 @@ impl Accounts {
     }
 
     /// A copy, to look ahead from: what was started is among what runs by now.
-    pub(crate) fn copy(&self) -> Accounts {
+    pub fn copy(&self) -> Accounts {
         let mut copy = self.clone();
         for (demand, from) in std::mem::take(&mut copy.started) {
             copy.change(&demand, from, Usage::give_up);
@@ -144,7 +153,7 @@ impl Accounts {
 
     /// In a copy, some time ahead: what is planned to end by then has ended, what is promised is
     /// told anew, and what was started runs.
-    pub(crate) fn go_to(&mut self, now: i64) {
+    pub fn go_to(&mut self, now: i64) {
         self.usages.values_mut().for_each(|usage| usage.go_to(now));
         for (demand, from) in std::mem::take(&mut self.promised).into_values() {
             self.change(&demand, from, Usage::give_up);

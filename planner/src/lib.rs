@@ -1,0 +1,18 @@
+//! The planner: which requests start, which wait for what, and when each is expected to start.
+//!
+//! - [`queue`]: the order of the requests that wait
+//! - [`queues`]: the queues that jobs are in, their policies and limits, and the use of these
+//! - [`plan`]: one walk over the queue, which decides
+//! - [`promises`]: reservations, and the patience of requests without one
+//! - [`forward`]: the plan run forward in virtual time
+//!
+//! The planner knows requests and the machine, and neither jobs nor records. It reads no clock and
+//! holds no lock.
+
+pub mod forward;
+pub mod plan;
+pub mod promises;
+pub mod queue;
+pub mod queues;
+#[cfg(test)]
+mod samples;

@@ -24,7 +24,7 @@ pub struct Action {
 /// What to do. All but [`ActionKind::Note`] have an outcome.
 #[derive(Debug, Clone)]
 pub enum ActionKind {
-    /// POST a Binding with the pod's uid as precondition. Outcome: [`super::BindOutcome`].
+    /// POST a Binding with the pod's uid as precondition. Outcome: [`crate::BindOutcome`].
     Bind {
         /// The pod.
         pod: ObjectRef,
@@ -78,7 +78,7 @@ pub enum ActionKind {
     /// it and is said no longer goes, conditions of others stay.
     ///
     /// An urgent write may be asked for while a trailing one of the same FluxJob has no outcome
-    /// yet. One that was not sent is then dropped ([`super::WriteOutcome::Replaced`]); one that was
+    /// yet. One that was not sent is then dropped ([`crate::WriteOutcome::Replaced`]); one that was
     /// is waited for, for 2 s at most.
     WriteStatus {
         /// The object.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use fluxqueue_api::names;
 
-use crate::job::{Job, Member};
+use crate::jobs::job::{Job, Member};
 use crate::jobs::{Clock, Jobs};
 use fluxqueue_machine::cluster::Company;
 use fluxqueue_machine::fluxion::{RankSet, Tenancy};

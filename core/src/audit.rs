@@ -9,15 +9,15 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
-use super::consistency::Seen;
-use super::job::{Member, Stage};
-use super::{Core, Timer};
+use crate::jobs::consistency::Seen;
+use crate::jobs::job::{Member, Stage};
+use crate::{Core, Timer};
 use fluxqueue_planner::queue::JobId;
 use fluxqueue_workload::{NodeName, Pod, Resources, Shape};
 
 /// In how much time all nodes and jobs are looked at once, unless there are too many for that; how
 /// many at a time, and the least pause between two looks: it takes a thousandth of the time or so.
-pub(super) const ROUND_MILLIS: i64 = 10_000;
+pub(crate) const ROUND_MILLIS: i64 = 10_000;
 const AT_ONCE: usize = 16;
 const PAUSE_MILLIS: i64 = 500;
 
@@ -33,7 +33,7 @@ type Retained = (NodeName, Arc<Shape>);
 
 /// How far the audit has come.
 #[derive(Debug, Default)]
-pub(super) struct Audit {
+pub(crate) struct Audit {
     /// The last node that was looked at in this round, and the last job.
     last: Option<NodeName>,
     last_job: Option<JobId>,
@@ -51,7 +51,7 @@ impl Core {
 
     /// Looks at some nodes and jobs. Where the accounts are wrong they are made anew; so is the
     /// graph when it is lost, or has seen too many nodes come and go.
-    pub(super) fn audit(&mut self) {
+    pub(crate) fn audit(&mut self) {
         self.audit.looks += 1;
         let (at_once, pause_millis) = pace(self.cluster.len().max(self.jobs.all.len()));
         let nodes: Vec<NodeName> =

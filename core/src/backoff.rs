@@ -2,7 +2,7 @@
 
 /// How long to wait after failures in a row.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Backoff {
+pub(crate) struct Backoff {
     /// Before it is doubled for the first time.
     pub min_millis: i64,
     pub max_millis: i64,
@@ -10,7 +10,7 @@ pub(super) struct Backoff {
 
 impl Backoff {
     /// The pause in milliseconds after it was doubled so often.
-    pub(super) fn doubled(self, times: u32) -> i64 {
+    pub(crate) fn doubled(self, times: u32) -> i64 {
         self.min_millis.saturating_mul(1 << times.min(16)).min(self.max_millis)
     }
 }

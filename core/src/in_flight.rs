@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use fluxqueue_api::FluxQueueStatus;
 
-use super::{Action, ActionId, ActionKind};
+use crate::{Action, ActionId, ActionKind};
 use fluxqueue_planner::queue::JobId;
 use fluxqueue_workload::{NodeName, ObjectKey, ObjectRef, Uid};
 
 /// What an outcome will be about.
 #[derive(Debug, Clone)]
-pub(super) enum InFlight {
+pub(crate) enum InFlight {
     /// The Binding of this pod.
     Bind(Uid),
     /// The removal of our gate from this pod.
@@ -34,7 +34,7 @@ pub(super) enum InFlight {
 
 /// The actions of this step, and what outcomes are awaited.
 #[derive(Debug, Default)]
-pub(super) struct Actions {
+pub(crate) struct Actions {
     decided: Vec<Action>,
     /// How many were decided so far: their numbers begin with 1.
     count: ActionId,
@@ -44,7 +44,7 @@ pub(super) struct Actions {
 
 impl Actions {
     /// Asks for something of which the outcome matters.
-    pub(super) fn ask(&mut self, kind: ActionKind, about: InFlight) -> ActionId {
+    pub(crate) fn ask(&mut self, kind: ActionKind, about: InFlight) -> ActionId {
         let id = self.push(kind);
         self.bindings += usize::from(matches!(about, InFlight::Bind(_)));
         self.in_flight.insert(id, about);
@@ -52,38 +52,38 @@ impl Actions {
     }
 
     /// Asks for something that is forgotten then.
-    pub(super) fn push(&mut self, kind: ActionKind) -> ActionId {
+    pub(crate) fn push(&mut self, kind: ActionKind) -> ActionId {
         self.count += 1;
         self.decided.push(Action { id: self.count, kind });
         self.count
     }
 
     /// What this outcome is about; `None` if none is awaited.
-    pub(super) fn answered(&mut self, id: ActionId) -> Option<InFlight> {
+    pub(crate) fn answered(&mut self, id: ActionId) -> Option<InFlight> {
         let about = self.in_flight.remove(&id)?;
         self.bindings -= usize::from(matches!(about, InFlight::Bind(_)));
         Some(about)
     }
 
     /// The status of this queue is on its way.
-    pub(super) fn is_writing_queue(&self, name: &str) -> bool {
+    pub(crate) fn is_writing_queue(&self, name: &str) -> bool {
         self.in_flight
             .values()
             .any(|about| matches!(about, InFlight::Queue(queue, ..) if **queue == *name))
     }
 
     /// Bindings that have no outcome yet.
-    pub(super) fn bindings_in_flight(&self) -> usize {
+    pub(crate) fn bindings_in_flight(&self) -> usize {
         self.bindings
     }
 
     /// Something was asked for since the last [`Actions::take`].
-    pub(super) fn has_decided(&self) -> bool {
+    pub(crate) fn has_decided(&self) -> bool {
         !self.decided.is_empty()
     }
 
     /// What was asked for since the last call.
-    pub(super) fn take(&mut self) -> Vec<Action> {
+    pub(crate) fn take(&mut self) -> Vec<Action> {
         std::mem::take(&mut self.decided)
     }
 }

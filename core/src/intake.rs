@@ -5,9 +5,9 @@
 
 use std::sync::Arc;
 
-use super::job::{Cause, Identity, PodOrder, Stage};
-use super::mounting;
-use super::{Core, EventKind, Foreign, Subject, Timer};
+use crate::binding::mounting;
+use crate::jobs::job::{Cause, Identity, PodOrder, Stage};
+use crate::{Core, EventKind, Foreign, Subject, Timer};
 use fluxqueue_api::{EventReason, names, text};
 use fluxqueue_machine::cluster::{Node, NodeChange};
 use fluxqueue_machine::fluxion::NOT_A_VERTEX;
@@ -23,7 +23,7 @@ const TOLD_SECS: u64 = 30;
 impl Core {
     // --- nodes ---
 
-    pub(super) fn node(&mut self, node: &Arc<Node>) {
+    pub(crate) fn node(&mut self, node: &Arc<Node>) {
         let is_moved = self.is_moved(node);
         self.lost.is_any = true;
         let before =
@@ -53,7 +53,7 @@ impl Core {
         }
     }
 
-    pub(super) fn node_gone(&mut self, name: &NodeName, uid: &Uid) {
+    pub(crate) fn node_gone(&mut self, name: &NodeName, uid: &Uid) {
         let Some(rank) = self.cluster.rank(name) else { return };
         if self.cluster.node(rank).is_none_or(|node| node.uid != *uid) {
             return;
@@ -141,7 +141,7 @@ impl Core {
 
     // --- pods ---
 
-    pub(super) fn pod(&mut self, pod: Arc<Pod>) {
+    pub(crate) fn pod(&mut self, pod: Arc<Pod>) {
         let ours = self.settings.scheduler_names.contains(&pod.scheduler);
         if !ours {
             self.foreign_pod(pod);
@@ -155,7 +155,7 @@ impl Core {
         }
     }
 
-    pub(super) fn pod_gone(&mut self, id: &ObjectRef) {
+    pub(crate) fn pod_gone(&mut self, id: &ObjectRef) {
         self.timers.forget_pod(&id.uid);
         self.unsorted.remove(&id.uid);
         if let Some(awaiting_owner) = self.awaiting_owner.remove(&id.uid) {
@@ -185,7 +185,7 @@ impl Core {
 
     /// What no graph of the library in use has or can hold, and levels that this machine has not,
     /// are as unsupported as what Fluxqueue itself does not honour.
-    pub(super) fn refused_by_machine(&self, pod: Arc<Pod>) -> Arc<Pod> {
+    pub(crate) fn refused_by_machine(&self, pod: Arc<Pod>) -> Arc<Pod> {
         let no_vertex = self.ledger.refuses(&pod.shape.requests).map(|resource| Unsupported {
             field: format!("spec.containers[*].resources.requests[{resource}]"),
             message: NOT_A_VERTEX.to_owned(),
@@ -346,7 +346,7 @@ impl Core {
 
     // --- controllers ---
 
-    pub(super) fn controller(&mut self, made_by: Arc<Controller>) {
+    pub(crate) fn controller(&mut self, made_by: Arc<Controller>) {
         let uid = made_by.id.uid.clone();
         let before = self.jobs.put_controller(&made_by);
         let is_new = before.is_none();
@@ -375,7 +375,7 @@ impl Core {
         }
     }
 
-    pub(super) fn controller_gone(&mut self, uid: &Uid) {
+    pub(crate) fn controller_gone(&mut self, uid: &Uid) {
         self.jobs.releases.forget(uid);
         if let Some(made_by) = self.jobs.remove_controller(uid) {
             let jobs = self.jobs_of(&made_by);
@@ -402,7 +402,7 @@ impl Core {
 
     /// Everything has been listed: pods find their jobs, jobs their records, gangs their
     /// placements. Not before the first step, since what has happened up to then counts.
-    pub(super) fn sync(&mut self) {
+    pub(crate) fn sync(&mut self) {
         if self.synced {
             return;
         }
@@ -413,14 +413,14 @@ impl Core {
         self.find_jobs(pods.into_pods());
         self.find_who_is_to_begin();
         if self.awaiting_owner.len() > 0 {
-            self.counts_are_unsure_for(super::attach::OWNER_WAIT_MILLIS);
+            self.counts_are_unsure_for(crate::jobs::attach::OWNER_WAIT_MILLIS);
         }
         // How far the server's clock is from ours may have come after the pods.
         for uid in self.foreign.keys().cloned().collect::<Vec<Uid>>() {
             self.plan_foreign_end_anew(&uid);
         }
         self.sort_out_strays();
-        self.timers.wake(Timer::Audit, self.now.plus_millis(super::audit::ROUND_MILLIS));
+        self.timers.wake(Timer::Audit, self.now.plus_millis(crate::audit::ROUND_MILLIS));
         self.queue_changed = true;
     }
 }

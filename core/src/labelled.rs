@@ -13,7 +13,7 @@ type Label = (Arc<str>, Arc<str>);
 
 /// Jobs that wait, by label.
 #[derive(Debug, Default)]
-pub(super) struct Labelled {
+pub(crate) struct Labelled {
     jobs: HashMap<Arc<str>, HashMap<Arc<str>, BTreeSet<JobId>>>,
     /// Each label of a job's pods once, in order.
     labels: HashMap<JobId, Vec<Label>>,
@@ -22,7 +22,7 @@ pub(super) struct Labelled {
 }
 
 /// The requirement by which those who meet all of them are found: they have this label.
-pub(super) fn found_by(requirements: &[Requirement]) -> Option<&Requirement> {
+pub(crate) fn found_by(requirements: &[Requirement]) -> Option<&Requirement> {
     let by =
         |operator| requirements.iter().find(move |requirement| requirement.operator == operator);
     by(Operator::In).or_else(|| by(Operator::Exists))
@@ -30,7 +30,7 @@ pub(super) fn found_by(requirements: &[Requirement]) -> Option<&Requirement> {
 
 impl Labelled {
     /// These pods of a job wait, and no others of it.
-    pub(super) fn note<'a>(&mut self, job: JobId, pods: impl Iterator<Item = &'a Pod>) {
+    pub(crate) fn note<'a>(&mut self, job: JobId, pods: impl Iterator<Item = &'a Pod>) {
         let mut labels: Vec<Label> = Vec::new();
         let mut asks = false;
         for pod in pods {
@@ -62,7 +62,7 @@ impl Labelled {
     }
 
     /// Nothing of a job waits.
-    pub(super) fn forget(&mut self, job: JobId) {
+    pub(crate) fn forget(&mut self, job: JobId) {
         self.asking.remove(&job);
         for (key, value) in self.labels.remove(&job).unwrap_or_default() {
             let Some(values) = self.jobs.get_mut(&key) else { continue };
@@ -79,12 +79,12 @@ impl Labelled {
     }
 
     /// Somebody who waits asks about other pods.
-    pub(super) fn anybody_asks(&self) -> bool {
+    pub(crate) fn anybody_asks(&self) -> bool {
         !self.asking.is_empty()
     }
 
     /// The jobs of which a pod meets this requirement, which [`found_by`] has found.
-    pub(super) fn having<'a>(
+    pub(crate) fn having<'a>(
         &'a self,
         requirement: &'a Requirement,
     ) -> impl Iterator<Item = JobId> + 'a {

@@ -3,49 +3,27 @@
 //! [`Core::handle`] takes up what happened; [`Core::step`] decides what follows from it. Between
 //! the two nothing is decided, so a burst of events costs one pass. Where what lives:
 //!
-//! - `grouping`, `attach`: which job a pod belongs to, how many start together
-//! - `jobs`, `by_node`: the jobs and their pods, and where they are
-//! - `controllers`: the objects that make pods, and which of them made a pod
-//! - `intake`: events into state
+//! Events and state:
+//! - `intake`, `event`: events into state
 //! - `refresh`: what of a job waits, and whether it has ended
-//! - `slots`: slots from the decision until they are given back or retained
-//! - `asking`: what jobs that wait ask for
-//! - `pass`, `under_way`: what follows from the plan, and what happens while one is made
+//! - `timers`, `in_flight`, `action`: deadlines, and writes that have no answer yet
+//!
+//! The cycle:
+//! - `asking`: the requests of jobs that wait
+//! - `pass`, `under_way`: the plan's decisions carried out, and events that come while one is made
 //! - `labelled`: jobs that wait, by the labels of their pods, and whether any of them ask about
 //!   others
 //! - `promising`: promises to those who wait: told, and put back after a restart
-//! - `on_record`, `awaited`: what the API server has of that, in which order it gets what it does
-//!   not have yet, and for how long one record waits for another
-//! - `lost`: what has been lost since the last walk, in words
-//! - `estimates`: when those who wait are expected to start
-//! - `what_if`: what would come of it if something else was submitted now, on a copy
-//! - `explain`, `blockers`, `cramped`, `positions`: why something waits, and at which place, for
-//!   people
-//! - `readers`: how jobs and pods are called in what is written into a namespace
-//! - `levels`: what jobs ask of racks, zones and other levels of the machine
-//! - `roles`: what pods are in their jobs, and which of them
-//! - `exclusive`: jobs that ask for nodes alone
-//! - `lifetimes`: for how long pods are planned to take what they ask for
-//! - `mounting`: the volumes of pods that wait, and of those that have a slot, until they are bound
-//! - `nominating`: the node that a pod says it is to go to, until then
-//! - `stand_ins`, `releases`: pods that stand in for those of a suspended Job, its release, and
-//!   what came of it
-//! - `gang`, `seats`: a gang from its placement until it is whole, and where its pods go
-//! - `dispatch`: from a slot to a Binding, and what its outcome means
-//! - `refused`, `setbacks`: writes for a start that the API server refuses, and the pauses after
-//!   starts that failed
-//! - `record`, `recording`, `records`, `stored`: the FluxJob
-//! - `wishes`: what people wish of a job
-//! - `queueing`: which queue is whose, what that says, and what is on record of it
-//! - `notices`: Events about a job
-//! - `recovery`, `unsorted`: the same jobs again after a restart, and the pods of the first lists
-//!   until then
-//! - `suspects`: which nodes are left alone
-//! - `audit`, `consistency`: whether what is counted as taken is what pods take, and jobs do not
-//!   contradict themselves
-//! - `timers`, `in_flight`: what is due later, and what was asked for and has no answer yet
 //! - `review`: those who wait are looked at once more when nothing has happened for a while
-//! - `describe`, `report`: the state and the numbers, for people and metrics
+//! - `audit`: whether what is counted as taken is what pods take
+//!
+//! Folders:
+//! - `jobs`: jobs and their pods, from the first pod to the last: groups, gangs, slots, stand-ins,
+//!   levels, roles, and the same jobs again after a restart
+//! - `binding`: from a slot to a Binding: volumes, nominations, and what its outcome means
+//! - `records`: FluxJobs, what they say of promises, and the order in which they are written
+//! - `telling`: why something waits, and at which place, for people; Events, state and numbers
+//! - `lookahead`: when those who wait are expected to start, and what a submission would come to
 //!
 //! The queue, the plan and promises are [`fluxqueue_planner`]'s, nodes and the resource graph
 //! [`fluxqueue_machine`]'s.
@@ -55,77 +33,34 @@
 
 mod action;
 mod asking;
-mod attach;
 mod audit;
-mod awaited;
-mod awaiting_owner;
 mod backoff;
-mod blockers;
-mod bounds;
-mod by_node;
-mod closed;
-mod consistency;
-mod controllers;
-mod cramped;
-mod describe;
-mod dispatch;
-mod estimates;
+mod binding;
 mod event;
-mod exclusive;
-mod explain;
-mod gang;
-mod grouping;
 mod in_flight;
 mod intake;
-mod job;
 mod jobs;
 mod labelled;
-mod levels;
-mod lifetimes;
-mod lost;
-mod mounting;
-mod nominating;
-mod notices;
-mod on_record;
+mod lookahead;
 mod pass;
-mod positions;
 mod promising;
-mod queueing;
-mod quotas;
-mod readers;
-mod record;
-mod recording;
 mod records;
-mod recovery;
 mod refresh;
-mod refused;
-mod releases;
-pub mod report;
 mod review;
-mod roles;
 #[cfg(test)]
 mod scenarios;
-mod seats;
-mod setbacks;
 mod settings;
-mod shortage;
-mod slots;
-mod stand_ins;
-mod stored;
-mod suspects;
+mod telling;
 mod timers;
 mod under_way;
-mod unsorted;
-mod waves;
-mod what_if;
-mod wishes;
 
 pub use action::{Action, ActionId, ActionKind, EventKind, Note, Subject, Urgency};
 pub use event::{BindOutcome, Event, Outcome, WriteOutcome};
 pub use fluxqueue_machine::NodePolicy;
 pub use fluxqueue_planner::plan::QueuePolicy;
+pub use lookahead::what_if::{Answer, Delayed, Later, Preview, Submitted, Verdict, WhatIf};
 pub use settings::CoreSettings;
-pub use what_if::{Answer, Delayed, Later, Preview, Submitted, Verdict, WhatIf};
+pub use telling::report;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -134,33 +69,33 @@ use fluxion_sys::FunctionTable;
 use fluxqueue_api::{EventReason, JobState, names, text};
 
 use audit::Audit;
-use by_node::ByNode;
-use explain::Report;
 use fluxqueue_machine::cluster::Cluster;
 use fluxqueue_machine::fluxion::GraphError;
 use fluxqueue_planner::queue::{JobId, PendingRequest};
 use fluxqueue_workload::{Lifetime, Phase, Pod, Time, Uid};
-use report::Gauges;
+use jobs::by_node::ByNode;
 use review::Review;
+use telling::explain::Report;
+use telling::report::Gauges;
 
-use awaiting_owner::AwaitingOwner;
-use estimates::{Estimates, LookingAhead};
+use binding::suspects::Suspects;
 use fluxqueue_machine::ledger::{Allocation, Ledger};
 use fluxqueue_planner::plan::{Attempt, HeldNodes, Pending};
 use fluxqueue_planner::promises::Promises;
 use fluxqueue_planner::queues::{Accounts, Queues};
 use in_flight::{Actions, InFlight};
-use job::Stage;
+use jobs::awaiting_owner::AwaitingOwner;
+use jobs::job::Stage;
+use jobs::unsorted::Unsorted;
+use jobs::wishes::PriorityClasses;
 use jobs::{Clock, Jobs};
 use labelled::Labelled;
-use lost::Lost;
-use positions::Positions;
+use lookahead::estimates::{Estimates, LookingAhead};
 use records::Records;
-use suspects::Suspects;
+use telling::lost::Lost;
+use telling::positions::Positions;
 use timers::{Timer, Timers};
 use under_way::UnderWay;
-use unsorted::Unsorted;
-use wishes::PriorityClasses;
 
 /// Passes in one step at most, and the pause before the next step then.
 const ROUNDS_MAX: u32 = 4;
@@ -360,8 +295,8 @@ impl Core {
             Event::ControllerGone(uid) => self.controller_gone(&uid),
             Event::FluxJob(object) => self.flux_job(object),
             Event::FluxJobGone(object) => self.flux_job_gone(&object),
-            Event::Quota(quota) => quotas::put(self, quota),
-            Event::QuotaGone(quota) => quotas::remove(self, &quota),
+            Event::Quota(quota) => jobs::quotas::put(self, quota),
+            Event::QuotaGone(quota) => jobs::quotas::remove(self, &quota),
             Event::PriorityClass(class) => self.priority_class(&class),
             Event::PriorityClassGone(name) => self.priority_class_gone(&name),
             Event::Queue(queue) => self.queue_object(&queue),

@@ -3,16 +3,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::backoff::Backoff;
-use super::estimates::Expected;
-use super::job::{Lifecycle, Member, Seating};
-use super::lost::Lost;
-use super::report::Attempts;
-use super::under_way::{Meanwhile, UnderWay};
-use super::{Core, Timer, bounds, record};
 use crate::asking::Asking;
+use crate::backoff::Backoff;
 use crate::jobs::Clock;
+use crate::jobs::job::{Lifecycle, Member, Seating};
 use crate::labelled::found_by;
+use crate::lookahead::estimates::Expected;
+use crate::records::bounds;
+use crate::records::record;
+use crate::telling::lost::Lost;
+use crate::telling::report::Attempts;
+use crate::under_way::{Meanwhile, UnderWay};
+use crate::{Core, Timer};
 use fluxqueue_machine::cluster::ChangedTerms;
 use fluxqueue_machine::fluxion::RankSet;
 use fluxqueue_machine::ledger::{Allocation, Allocations};
@@ -27,7 +29,7 @@ use fluxqueue_workload::{Shape, Time, Uid};
 const UNSETTLED: Backoff = Backoff { min_millis: 1_000, max_millis: 60_000 };
 
 /// What takes part in a walk.
-pub(super) struct Parts<'a> {
+pub(crate) struct Parts<'a> {
     pub asking: Asking<'a>,
     pub queue: &'a Pending,
     pub live: Live<'a>,
@@ -37,7 +39,7 @@ pub(super) struct Parts<'a> {
 
 impl Core {
     /// Plans, if something has happened that the plan may rest on, and does what the plan says.
-    pub(super) fn run_pass(&mut self) {
+    pub(crate) fn run_pass(&mut self) {
         self.look_at_terms();
         let changed = self.queue_changed
             || self.seen_changes != self.ledger.changes.count()
@@ -97,7 +99,7 @@ impl Core {
     }
 
     /// Goes on with a walk. When it is over, what its plan says is done; else it is under way.
-    pub(super) fn walk(&mut self, mut walk: Box<UnderWay>) {
+    pub(crate) fn walk(&mut self, mut walk: Box<UnderWay>) {
         let slice = self.slice(&walk);
         let suspects = self.suspects.ranks(&self.cluster);
         let Parts { asking, queue, mut live, .. } = self.parts(&suspects, walk.now);
@@ -137,7 +139,7 @@ impl Core {
 
     /// What a walk asks, what it goes over, and what it changes. Of these nodes it leaves its
     /// hands.
-    pub(super) fn parts<'a>(&'a mut self, suspects: &'a RankSet, now: Time) -> Parts<'a> {
+    pub(crate) fn parts<'a>(&'a mut self, suspects: &'a RankSet, now: Time) -> Parts<'a> {
         let clock = Clock { now, ..self.clock() };
         Parts {
             asking: Asking { jobs: &self.jobs, queues: &self.queues, clock },
@@ -212,7 +214,7 @@ impl Core {
     }
 
     /// What the jobs ask for.
-    pub(super) fn asking(&self) -> Asking<'_> {
+    pub(crate) fn asking(&self) -> Asking<'_> {
         Asking { jobs: &self.jobs, queues: &self.queues, clock: self.clock() }
     }
 
@@ -244,7 +246,7 @@ impl Core {
     }
 
     /// Pods on nodes repel other pods of a job that wait than they did when it was last looked at.
-    pub(super) fn is_seen_anew(&self, id: JobId) -> bool {
+    pub(crate) fn is_seen_anew(&self, id: JobId) -> bool {
         let Some(job) = self.jobs.all.get(&id) else { return false };
         let asking = self.asking();
         let differs = |member: &Member| self.cluster.stance(&member.pod) != member.stance;
@@ -252,7 +254,7 @@ impl Core {
     }
 
     /// Does what follows from one decision.
-    pub(super) fn follow(&mut self, decision: Decision<Allocations>) {
+    pub(crate) fn follow(&mut self, decision: Decision<Allocations>) {
         match decision {
             Decision::Start { pending, request, slots } => {
                 self.count_attempt(&request, true);
@@ -288,7 +290,7 @@ impl Core {
         self.touched.insert(pending.job());
     }
 
-    pub(super) fn start(
+    pub(crate) fn start(
         &mut self,
         pending: &PendingRequest,
         request: &Request,

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::job::{Job, Lifecycle, Said, Style};
-use super::mounting::not_mountable;
-use super::pass::Parts;
-use super::readers::{Named, Reader};
-use super::record::time_of;
-use super::stored::Stored;
-use super::{Core, EventKind, Subject, Timer};
+use crate::binding::mounting::not_mountable;
+use crate::jobs::job::{Job, Lifecycle, Said, Style};
+use crate::pass::Parts;
+use crate::records::record::time_of;
+use crate::records::stored::Stored;
+use crate::telling::readers::{Named, Reader};
+use crate::{Core, EventKind, Subject, Timer};
 use fluxqueue_api::{EventReason, FluxJobStatus, Reservation};
 use fluxqueue_machine::fluxion::{End, RankSet};
 use fluxqueue_machine::ledger::Allocation;
@@ -35,7 +35,7 @@ enum Stays {
 
 impl Core {
     /// A request of a job is promised a start, or another one than before.
-    pub(super) fn promised(&mut self, id: JobId, start: i64, later: Option<Late>) {
+    pub(crate) fn promised(&mut self, id: JobId, start: i64, later: Option<Late>) {
         if let Some(late) = later {
             self.tell_delay(id, &late, Some(start));
         }
@@ -43,7 +43,7 @@ impl Core {
     }
 
     /// A request of a job has no reservation any more.
-    pub(super) fn broken(&mut self, id: JobId, later: Option<Late>) {
+    pub(crate) fn broken(&mut self, id: JobId, later: Option<Late>) {
         if let Some(late) = later {
             self.tell_delay(id, &late, None);
         }
@@ -52,7 +52,7 @@ impl Core {
 
     /// A job that was to begin gave up what it was promised for that, and does not start at all for
     /// the moment.
-    pub(super) fn start_is_off(&mut self, id: JobId, cause: Delay) {
+    pub(crate) fn start_is_off(&mut self, id: JobId, cause: Delay) {
         let Some(job) = self.jobs.all.get_mut(&id) else { return };
         if let Some(was) = job.promised_before.take() {
             self.broken(id, Some(Late { cause, was, by: None }));
@@ -258,7 +258,7 @@ impl Core {
     }
 
     /// The queue of a job, if it limits what runs.
-    pub(super) fn limited_queue(&self, job: JobId) -> Option<QueueId> {
+    pub(crate) fn limited_queue(&self, job: JobId) -> Option<QueueId> {
         let queue = self.jobs.all.get(&job)?.queue.id;
         self.queues.limits(queue).map(|_| queue)
     }
@@ -274,13 +274,13 @@ impl Core {
 
     /// Those of these nodes that are still there, as a hostlist. Ranks are another process's own,
     /// so it is by name.
-    pub(super) fn names_of(&self, nodes: &RankSet) -> String {
+    pub(crate) fn names_of(&self, nodes: &RankSet) -> String {
         let nodes = nodes.iter().filter_map(|rank| self.cluster.node(rank));
         fluxqueue_api::hostlist::encode_set(nodes.map(|node| &*node.name))
     }
 
     /// A pod has outlived its planned end: from now on nobody knows when it ends.
-    pub(super) fn note_overdue(&mut self, uid: &Uid) {
+    pub(crate) fn note_overdue(&mut self, uid: &Uid) {
         let allocation = match (self.foreign.get_mut(uid), self.jobs.members.get_mut(uid)) {
             (Some(foreign), _) => foreign.allocation.as_mut(),
             (None, Some(member)) => member.allocation.as_mut(),
@@ -300,7 +300,7 @@ impl Core {
     }
 
     /// A pod is looked at when its planned end has passed.
-    pub(super) fn watch_end(&mut self, uid: &Uid, end: End) {
+    pub(crate) fn watch_end(&mut self, uid: &Uid, end: End) {
         if let End::At(end) = end {
             self.timers.wake(Timer::Overdue(uid.clone()), overdue_from(end));
         }
@@ -308,7 +308,7 @@ impl Core {
 
     /// Watches the planned end of what a pod has of a node. Without anything, there is no end to
     /// watch.
-    pub(super) fn watch_end_of(&mut self, uid: &Uid, allocation: Option<&Allocation>) {
+    pub(crate) fn watch_end_of(&mut self, uid: &Uid, allocation: Option<&Allocation>) {
         match allocation {
             Some(allocation) => self.watch_end(uid, allocation.end),
             None => self.timers.forget(&Timer::Overdue(uid.clone())),
@@ -317,14 +317,14 @@ impl Core {
 
     /// A request that was the first to wait is passed by from now on, for as long as the settings
     /// allow.
-    pub(super) fn pass_by(&mut self, pending: &PendingRequest) {
+    pub(crate) fn pass_by(&mut self, pending: &PendingRequest) {
         if self.promises.pass_by(pending, self.now) {
             self.dirty.insert(pending.job());
         }
     }
 
     /// There are no reservations any more: by now nobody may have one.
-    pub(super) fn withdraw_all_promises(&mut self) {
+    pub(crate) fn withdraw_all_promises(&mut self) {
         for pending in self.promises.requests() {
             if let Some(was) = self.promises.kept(&pending) {
                 self.forget_promise(&pending);
@@ -337,7 +337,7 @@ impl Core {
 
     /// A request is taken back that was promised a start: whoever changed its job broke that
     /// promise, if it does not miss its claims.
-    pub(super) fn tell_own_delay(&mut self, pending: &PendingRequest) {
+    pub(crate) fn tell_own_delay(&mut self, pending: &PendingRequest) {
         let Some(was) = self.promises.kept(pending) else { return };
         let job = self.jobs.all.get(&pending.job()).map(Box::as_ref);
         let Some(job) = job.filter(|job| self.jobs.goes_on(job)) else { return };
@@ -351,7 +351,7 @@ impl Core {
     }
 
     /// A request waits no more, or another one waits in its place.
-    pub(super) fn forget_promise(&mut self, pending: &PendingRequest) {
+    pub(crate) fn forget_promise(&mut self, pending: &PendingRequest) {
         let starts = self.jobs.all.get(&pending.job()).is_some_and(|job| starts_job(job, pending));
         if let Some(promise) = self.promises.forget(pending, starts) {
             self.ledger.give_up(&promise.place);
@@ -359,7 +359,7 @@ impl Core {
     }
 
     /// The next promise to come due is looked at then.
-    pub(super) fn wake_for_promises(&mut self) {
+    pub(crate) fn wake_for_promises(&mut self) {
         let start = self.promises.next_start().map(Time::from_seconds);
         let bypass_secs = |pending: &_| self.queues.bypass_secs(self.queue.queue_of(pending));
         let patience = self.promises.next_patience(bypass_secs);
@@ -370,7 +370,7 @@ impl Core {
 
     /// What has come due leads to a walk: a reservation may start, or somebody is passed by no
     /// more.
-    pub(super) fn keep_promises(&mut self) {
+    pub(crate) fn keep_promises(&mut self) {
         let is_over = self.end_patience();
         let is_due =
             self.promises.next_start().is_some_and(|start| Time::from_seconds(start) <= self.now);
@@ -391,13 +391,13 @@ impl Core {
     // --- on record ---
 
     /// What the record of a job says that it is promised, if that has a date.
-    pub(super) fn said_before(&self, job: &Job) -> Option<Kept> {
+    pub(crate) fn said_before(&self, job: &Job) -> Option<Kept> {
         let said = job.said.as_ref()?;
         Some(Kept { start: said.start?.seconds(), nodes: self.nodes_of(&said.nodes) })
     }
 
     /// Since when a job has been passed by.
-    pub(super) fn passed_by_since(&self, job: &Job) -> Option<Time> {
+    pub(crate) fn passed_by_since(&self, job: &Job) -> Option<Time> {
         let place = |pending: &PendingRequest| self.queue.place_of(pending).map(|(place, _)| place);
         let may_wait_again = job.style != Style::Elastic && job.life == Lifecycle::Waiting;
         self.promises
@@ -407,7 +407,7 @@ impl Core {
 
     /// What those are promised whose jobs start by it, which their records say; and who else is
     /// promised something.
-    pub(super) fn promised_by_records(
+    pub(crate) fn promised_by_records(
         &self,
     ) -> (BTreeMap<PendingRequest, Kept>, Vec<PendingRequest>) {
         let (mut on_record, mut others) = (BTreeMap::new(), Vec::new());
@@ -424,7 +424,7 @@ impl Core {
 
     /// What a job is promised now. Where pods start one by one, the first of them may have nodes
     /// held for it; when it starts is not when the job does.
-    pub(super) fn promise_of(&self, job: &Job) -> Option<Said> {
+    pub(crate) fn promise_of(&self, job: &Job) -> Option<Said> {
         let pending = self.queue.first_of(job.id)?;
         if let Some(promise) =
             self.promises.reservation(pending).filter(|_| starts_job(job, pending))
@@ -437,14 +437,14 @@ impl Core {
     }
 
     /// The nodes that are held for the first of a job's requests that holds some.
-    pub(super) fn held_for(&self, job: &Job) -> Option<&RankSet> {
+    pub(crate) fn held_for(&self, job: &Job) -> Option<&RankSet> {
         let place = |pending: &PendingRequest| self.queue.place_of(pending).map(|(place, _)| place);
         self.promises.drained_of(job.id, place)
     }
 
     /// What is said of a promise, by the API server's clock. That this clock has moved a little
     /// against ours is nothing to say.
-    pub(super) fn said_by_wall(&self, job: &Job, said: &Said) -> Said {
+    pub(crate) fn said_by_wall(&self, job: &Job, said: &Said) -> Said {
         let start = said.start.map(|at| self.clock().wall(at));
         let written = job.record.status.as_deref().and_then(|status| status.reservation.as_ref());
         let written = written.filter(|written| is_as_written(said, start, written));
@@ -452,20 +452,20 @@ impl Core {
         Said { start, nodes: said.nodes.clone() }
     }
 
-    pub(super) fn nodes_of(&self, names: &str) -> RankSet {
+    pub(crate) fn nodes_of(&self, names: &str) -> RankSet {
         let names = fluxqueue_api::hostlist::decode(names).unwrap_or_default();
         names.iter().filter_map(|name| self.cluster.rank(&NodeName::from(name.as_str()))).collect()
     }
 
     /// A reservation as a record has it, if it has a date.
-    pub(super) fn kept_of(&self, written: &Reservation) -> Option<Kept> {
+    pub(crate) fn kept_of(&self, written: &Reservation) -> Option<Kept> {
         let start = self.core_time(time_of(written.start.as_ref()?)).seconds();
         Some(Kept { start, nodes: self.nodes_of(&written.nodes) })
     }
 
     /// What an earlier process has promised by its records is promised again, in the order of the
     /// queue, before anything starts.
-    pub(super) fn put_promises_back(&mut self, suspects: &RankSet) {
+    pub(crate) fn put_promises_back(&mut self, suspects: &RankSet) {
         let mut written = Vec::new();
         let mut order: Vec<_> = self.queue.iter().collect();
         order.sort_unstable_by_key(|(place, _)| *place);
@@ -524,7 +524,7 @@ impl Core {
 
     /// A write of an earlier leader took effect while this one works. If it holds a promise, that
     /// is put back in the next pass, or broken.
-    pub(super) fn heed_promise(&mut self, id: JobId, status: &FluxJobStatus) {
+    pub(crate) fn heed_promise(&mut self, id: JobId, status: &FluxJobStatus) {
         let Some(written) = &status.reservation else { return };
         let Some(job) = self.jobs.all.get(&id).filter(|job| self.synced && !job.record.is_own)
         else {
@@ -549,7 +549,7 @@ impl Core {
     /// What an earlier leader turns out to have promised is promised again, if there is room for it
     /// around all that was promised since. Returns for whom that was tried: where the walk finds
     /// nothing either, it is to be said.
-    pub(super) fn put_heard_promises_back(&mut self, suspects: &RankSet) -> Vec<PendingRequest> {
+    pub(crate) fn put_heard_promises_back(&mut self, suspects: &RankSet) -> Vec<PendingRequest> {
         let slack = i64::try_from(self.settings.start_slack_secs).unwrap_or(i64::MAX);
         let mut tried = Vec::new();
         for (pending, was) in self.promises.take_heard() {
@@ -573,7 +573,7 @@ impl Core {
     }
 
     /// Promises of an earlier leader for which a walk has found nothing are broken.
-    pub(super) fn tell_who_is_lost(&mut self, heard: &[PendingRequest]) {
+    pub(crate) fn tell_who_is_lost(&mut self, heard: &[PendingRequest]) {
         for pending in heard {
             if let Some(late) = self.promises.take_lost(pending) {
                 self.tell_delay(pending.job(), &late, None);
@@ -624,7 +624,7 @@ impl Core {
 }
 
 /// The job starts with this request; else its pods start one by one, and this is one of several.
-pub(super) fn starts_job(job: &Job, pending: &PendingRequest) -> bool {
+pub(crate) fn starts_job(job: &Job, pending: &PendingRequest) -> bool {
     matches!(pending, PendingRequest::Start(_)) || job.style == Style::Lone
 }
 
@@ -634,7 +634,7 @@ fn overdue_from(end: i64) -> Time {
 }
 
 /// What is said stands in a record.
-pub(super) fn is_as_written(said: &Said, start: Option<Time>, written: &Reservation) -> bool {
+pub(crate) fn is_as_written(said: &Said, start: Option<Time>, written: &Reservation) -> bool {
     let is_same_start = match (start, written.start.as_ref().map(time_of)) {
         (Some(start), Some(written)) => start.0.abs_diff(written.0) < SAME_START_MICROS,
         (start, written) => start == written,

@@ -8,18 +8,21 @@ use std::sync::Arc;
 
 use fluxqueue_api::{BlockedBy, BlockedReason, ConditionType, FinishedReason, JobState, names};
 
-use super::bounds;
-use super::grouping::{self, StartSize};
-use super::job::{Identity, Job, Lifecycle, Member, Stage, Style};
-use super::mounting::not_mountable;
-use super::stored::Stored;
-use super::{Core, Timer, quotas, stand_ins, waves};
+use crate::binding::mounting::not_mountable;
+use crate::jobs::grouping::{self, StartSize};
+use crate::jobs::job::{Identity, Job, Lifecycle, Member, Stage, Style};
+use crate::jobs::quotas;
+use crate::jobs::stand_ins;
+use crate::jobs::waves;
+use crate::records::bounds;
+use crate::records::stored::Stored;
+use crate::{Core, Timer};
 use fluxqueue_planner::plan::Delay;
 use fluxqueue_planner::queue::{ClassId, JobId, PendingRequest, Place};
 use fluxqueue_workload::{Pod, Refusal, Time, Uid, Unsupported};
 
 impl Core {
-    pub(super) fn refresh_touched(&mut self) {
+    pub(crate) fn refresh_touched(&mut self) {
         waves::plan_due(self);
         while let Some(id) = self.touched.pop_first() {
             self.gauges.jobs_looked_at += 1;
@@ -28,7 +31,7 @@ impl Core {
     }
 
     /// The same for the jobs of these pods alone, whoever else was touched.
-    pub(super) fn refresh_those(&mut self, pods: &[Uid]) {
+    pub(crate) fn refresh_those(&mut self, pods: &[Uid]) {
         for uid in pods {
             if let Some(id) = self.jobs.members.get(uid).map(|member| member.job)
                 && self.touched.remove(&id)
@@ -545,7 +548,7 @@ impl Core {
     }
 
     /// What a person reads about why the job waits.
-    pub(super) fn block(&mut self, id: JobId, reason: BlockedReason, message: String) {
+    pub(crate) fn block(&mut self, id: JobId, reason: BlockedReason, message: String) {
         if let Some(job) = self.jobs.all.get_mut(&id) {
             let is_of_queue = matches!(
                 reason,

@@ -12,7 +12,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Core, Timer};
+use crate::{Core, Timer};
 use fluxqueue_planner::plan::Kept;
 use fluxqueue_planner::queue::{ClassId, JobId, PendingRequest};
 use fluxqueue_workload::Time;
@@ -25,7 +25,7 @@ const PAUSE_MILLIS: i64 = 100;
 
 /// How far the review has come.
 #[derive(Debug, Default)]
-pub(super) struct Review {
+pub(crate) struct Review {
     /// When the queue was last walked for another reason.
     walked_at: Time,
     /// The last class that was looked at.
@@ -42,7 +42,7 @@ pub(super) struct Review {
 impl Core {
     /// The queue is walked since something has happened, or the last walk has moved reservations:
     /// it is looked at again when nothing has for a while.
-    pub(super) fn review_later(&mut self, has_happened: bool) {
+    pub(crate) fn review_later(&mut self, has_happened: bool) {
         let on_record = self.review.on_record.take().filter(|_| !has_happened);
         self.review =
             Review { walked_at: self.now, last: None, is_due: false, is_begin: false, on_record };
@@ -52,7 +52,7 @@ impl Core {
     }
 
     /// It is time for a look, perhaps.
-    pub(super) fn review(&mut self) {
+    pub(crate) fn review(&mut self) {
         let from = self.review.walked_at.plus_millis(CALM_MILLIS);
         if self.now < from {
             self.timers.wake(Timer::Review, from);
@@ -63,7 +63,7 @@ impl Core {
 
     /// Whether the queue is to be walked for a review: then what was found out about some classes
     /// is in doubt.
-    pub(super) fn begin_review(&mut self) -> bool {
+    pub(crate) fn begin_review(&mut self) -> bool {
         if !std::mem::take(&mut self.review.is_due) {
             return false;
         }
@@ -86,7 +86,7 @@ impl Core {
     /// What is promised to pods that wait one by one is given up at the beginning of a review, for
     /// the walk that follows to promise it anew. Where what is on record stands as it did when that
     /// was done last, it would come to the same. Returns whether anything was.
-    pub(super) fn give_up_what_is_not_on_record(&mut self) -> bool {
+    pub(crate) fn give_up_what_is_not_on_record(&mut self) -> bool {
         if !std::mem::take(&mut self.review.is_begin) {
             return false;
         }

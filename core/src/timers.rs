@@ -9,7 +9,7 @@ use fluxqueue_workload::{NodeName, ObjectKey, Time, Uid};
 
 /// What is to be looked at again at some time.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) enum Timer {
+pub(crate) enum Timer {
     Job(JobId),
     Pod(Uid),
     /// A pod whose controller has not been seen is not waited for any longer.
@@ -48,24 +48,24 @@ pub(super) enum Timer {
 
 /// What is to be looked at again: each thing once, the earliest first.
 #[derive(Debug, Default)]
-pub(super) struct Timers {
+pub(crate) struct Timers {
     due: PriorityQueue<Timer, Reverse<Time>, foldhash::fast::RandomState>,
 }
 
 impl Timers {
     /// Looks at something again then, or earlier if that was asked for: whoever needs a later time
     /// asks again when the earlier one has come.
-    pub(super) fn wake(&mut self, timer: Timer, at: Time) {
+    pub(crate) fn wake(&mut self, timer: Timer, at: Time) {
         self.due.push_increase(timer, Reverse(at));
     }
 
     /// Forgets what was to be looked at, if it was.
-    pub(super) fn forget(&mut self, timer: &Timer) {
+    pub(crate) fn forget(&mut self, timer: &Timer) {
         self.due.remove(timer);
     }
 
     /// Forgets everything about a pod that is gone.
-    pub(super) fn forget_pod(&mut self, uid: &Uid) {
+    pub(crate) fn forget_pod(&mut self, uid: &Uid) {
         let about =
             [Timer::Pod, Timer::AwaitingPod, Timer::Untold, Timer::Nomination, Timer::Overdue];
         for timer in about {
@@ -74,24 +74,24 @@ impl Timers {
     }
 
     /// Forgets everything about a job that is forgotten.
-    pub(super) fn forget_job(&mut self, id: JobId) {
+    pub(crate) fn forget_job(&mut self, id: JobId) {
         self.forget(&Timer::Job(id));
         self.forget(&Timer::Backoff(id));
     }
 
     /// The number of things that are to be looked at again.
     #[cfg(test)]
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.due.len()
     }
 
     /// When the next is due.
-    pub(super) fn next(&self) -> Option<Time> {
+    pub(crate) fn next(&self) -> Option<Time> {
         self.due.peek().map(|(_, Reverse(at))| *at)
     }
 
     /// Takes one that is due.
-    pub(super) fn pop_due(&mut self, now: Time) -> Option<Timer> {
+    pub(crate) fn pop_due(&mut self, now: Time) -> Option<Timer> {
         if self.next()? > now {
             return None;
         }

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use fluxqueue_api::{WorkloadKind, names};
 
-use super::{Core, Event};
+use crate::{Core, Event};
 use fluxqueue_machine::cluster::volumes;
 use fluxqueue_machine::fluxion::RankSet;
 use fluxqueue_machine::ledger::Allocations;
@@ -30,7 +30,7 @@ const EVENTS_MAX: usize = 10_000;
 const YIELDS_MAX: u32 = 20;
 
 /// A walk over the queue, and what belongs to it from its beginning to its end.
-pub(super) struct UnderWay {
+pub(crate) struct UnderWay {
     pub walking: Walking<Allocations>,
     /// When it began: for it, it is that time until it ends.
     pub now: Time,
@@ -52,7 +52,7 @@ pub(super) struct UnderWay {
 
 /// What has happened while a walk is under way.
 #[derive(Default)]
-pub(super) struct Meanwhile {
+pub(crate) struct Meanwhile {
     /// What waits to be taken up.
     events: Vec<Event>,
     /// The pods, FluxJobs and nodes that it is about.
@@ -76,7 +76,7 @@ impl Core {
     }
 
     /// What is looked at before this walk is left.
-    pub(super) fn slice(&self, walk: &UnderWay) -> Effort {
+    pub(crate) fn slice(&self, walk: &UnderWay) -> Effort {
         // Where nobody overtakes, nobody could start meanwhile.
         let in_one_go = *self.queues.policies() == Policies::FirstComeFirstServed;
         if in_one_go || walk.meanwhile.events.len() >= EVENTS_MAX {
@@ -87,7 +87,7 @@ impl Core {
 
     /// Something has happened. If it cannot be taken up before the walk under way is over, it is
     /// kept until then.
-    pub(super) fn keep_for_later(&mut self, event: Event) -> Option<Event> {
+    pub(crate) fn keep_for_later(&mut self, event: Event) -> Option<Event> {
         let Some(mut walk) = self.under_way.take() else { return Some(event) };
         let to_take_up = match &event {
             Event::Pod(pod) if self.comes_alone(pod, &walk.meanwhile) => {
@@ -105,14 +105,14 @@ impl Core {
     }
 
     /// What has happened during a walk that is over is taken up.
-    pub(super) fn take_up(&mut self, meanwhile: Meanwhile) {
+    pub(crate) fn take_up(&mut self, meanwhile: Meanwhile) {
         for event in meanwhile.events {
             self.handle(event, self.now);
         }
     }
 
     /// Goes on with the walk under way, if there is one. Returns whether there is none any more.
-    pub(super) fn go_on_walking(&mut self) -> bool {
+    pub(crate) fn go_on_walking(&mut self) -> bool {
         let Some(mut walk) = self.under_way.take() else { return true };
         let begun = self.start_who_came(&mut walk);
         // What was decided in a step leaves at its end.
@@ -127,7 +127,7 @@ impl Core {
     }
 
     /// Finishes the walk under way, if there is one.
-    pub(super) fn finish_walking(&mut self) {
+    pub(crate) fn finish_walking(&mut self) {
         while let Some(walk) = self.under_way.take() {
             self.walk(walk);
         }

@@ -1,8 +1,8 @@
 //! The accounts of what is taken go wrong, and are made right again.
 
 use super::*;
-use crate::consistency::Seen;
-use crate::job::{Job, Stage};
+use crate::jobs::consistency::Seen;
+use crate::jobs::job::{Job, Stage};
 use fluxqueue_machine::fluxion::{End, Tenancy};
 use fluxqueue_planner::queue::{JobId, PendingRequest};
 

@@ -3,8 +3,8 @@
 use super::queues::{queue, timed};
 use super::*;
 use crate::QueuePolicy;
-use crate::estimates::Progress;
-use crate::record::time_of;
+use crate::lookahead::estimates::Progress;
+use crate::records::record::time_of;
 use fluxqueue_planner::plan::Effort;
 use serde_json::json;
 

@@ -16,7 +16,7 @@ use super::{
     Action, ActionKind, BindOutcome, Core, CoreSettings, Event, NodePolicy, Outcome, Urgency,
     WriteOutcome,
 };
-use crate::blockers::Blockers;
+use crate::telling::blockers::Blockers;
 use fluxqueue_machine::cluster::{Node, Readiness};
 use fluxqueue_workload::constraints::Constraints;
 use fluxqueue_workload::{
@@ -430,7 +430,7 @@ impl World {
     /// What its record says of its start, to the second.
     fn estimate(&self, workload: &str) -> Option<(EstimateKind, i64)> {
         let estimate = self.record(workload).status.as_ref()?.estimated_start.as_ref()?;
-        Some((estimate.kind, crate::record::time_of(&estimate.time).seconds()))
+        Some((estimate.kind, crate::records::record::time_of(&estimate.time).seconds()))
     }
 
     /// The reason that matters most, and what is said of all.

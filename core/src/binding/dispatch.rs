@@ -1,0 +1,403 @@
+//! From a slot to a Binding, and what its outcome means.
+//!
+//! A Binding leaves only if the job's placement is acknowledged (where it is written ahead), the
+//! gate is off, and the pod still fits beside everything that is known of the node. An answer that
+//! got lost is asked for again on the same node: the uid makes that safe, and 409 then means
+//! success.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use fluxqueue_api::{BlockedReason, EventReason, names};
+
+use crate::backoff::Backoff;
+use crate::binding::mounting::Mounting;
+use crate::binding::refused;
+use crate::jobs::job::{Cause, Lifecycle, Member, Stage, Style};
+use crate::jobs::setbacks::{FirstPause, Setback, Setbacks};
+use crate::{
+    ActionId, ActionKind, BINDINGS_MAX, BindOutcome, Core, EventKind, InFlight, Outcome, Subject,
+    Timer, WriteOutcome,
+};
+use fluxqueue_planner::plan::Delay;
+use fluxqueue_planner::queue::{JobId, PendingRequest};
+use fluxqueue_workload::{Pod, Uid};
+
+/// Failed writes for one pod before a lone pod gives its slot back and queues again.
+const ATTEMPTS_MAX: u32 = 6;
+const RETRY: Backoff = Backoff { min_millis: 200, max_millis: 30_000 };
+
+/// How long a Binding whose answer got lost may take to show in the watch.
+const DOUBT_MILLIS: i64 = 10_000;
+
+impl Core {
+    /// Sends what may leave.
+    pub(crate) fn dispatch(&mut self) {
+        self.rest_on_what_was_promised();
+        let mut misfits = Vec::new();
+        let mut waiting = BTreeSet::new();
+        while self.actions.bindings_in_flight() < BINDINGS_MAX
+            && let Some(uid) = self.outbox.pop_front()
+        {
+            let Some(member) = self.jobs.members.get(&uid) else { continue };
+            if member.stage != Stage::Assigned || member.pod.deleting {
+                continue;
+            }
+            let Some(job) = self.jobs.all.get(&member.job) else { continue };
+            if self.records.on_record.rests(job.id) {
+                // It comes again when what it rests on is on record.
+                continue;
+            }
+            if job.refusal.is_some() {
+                refused::settle(self, member.job);
+                continue;
+            }
+            if job.life == Lifecycle::Placed {
+                let id = job.id;
+                // Once is enough: whoever asks for it, all its pods are looked at.
+                if !waiting.contains(&id) && !self.begin(id) {
+                    waiting.insert(id);
+                }
+                continue;
+            }
+            if member.leaves_from() > self.now {
+                let at = member.leaves_from();
+                self.timers.wake(Timer::Pod(uid), at);
+                continue;
+            }
+            if job.writes_ahead() && member.seat.is_some_and(|seat| !job.seats.may_leave(seat)) {
+                continue;
+            }
+            // After so many failures it queues again; a gang whose placement is written stays where
+            // it is.
+            let given_up = member.attempts >= ATTEMPTS_MAX && !job.writes_ahead();
+            let doubt_until = member.doubt_until;
+            if let Some(why) = self.mounting_trouble(&uid) {
+                self.mounting_failed(&uid, why);
+            } else if !given_up && self.still_fits(&uid) {
+                match self.mount(&uid) {
+                    Mounting::Done => self.send(&uid),
+                    Mounting::Later => self.nominate(&uid),
+                    Mounting::Failed(why) => self.mounting_failed(&uid, why),
+                }
+            } else if doubt_until > self.now {
+                // It may be there already: until that is known nobody else gets the place.
+                self.timers.wake(Timer::Pod(uid), doubt_until);
+            } else {
+                misfits.push(uid);
+            }
+        }
+        for uid in misfits {
+            // Not before all were checked: what it gives back is for the next pass.
+            lose_race(self, &uid);
+        }
+    }
+
+    /// The placement is acknowledged: its pods may leave.
+    pub(crate) fn release(&mut self, id: JobId) {
+        let Some(job) = self.jobs.all.get(&id) else { return };
+        let assigned = self
+            .jobs
+            .live_members(job)
+            .into_iter()
+            .filter(|member| member.stage == Stage::Assigned);
+        let assigned: Vec<Uid> = assigned.map(|member| member.pod.id.uid.clone()).collect();
+        self.outbox.extend(assigned);
+    }
+
+    /// By everything received so far, the pod fits beside all others on its node, and may be there.
+    pub(crate) fn still_fits(&mut self, uid: &Uid) -> bool {
+        let Some(member) = self.jobs.members.get(uid) else { return false };
+        let pod = Arc::clone(&member.pod);
+        let Some(allocation) = &member.allocation else { return false };
+        let rank = allocation.rank;
+        fluxqueue_machine::ledger::valid(&self.cluster, allocation)
+            && self.ledger.is_in_company(allocation)
+            && self.cluster.holds(rank, &pod.shape.requests)
+            && self.cluster.has_its_own(rank, &pod.shape)
+            && self.cluster.class(&pod.shape.constraints).now.contains(rank)
+            && self.cluster.volumes_suit(rank, &pod)
+            && self.suits_neighbours(uid, &pod)
+    }
+
+    /// By the pods that are there, or will be, this one may be on its node.
+    fn suits_neighbours(&mut self, uid: &Uid, pod: &Pod) -> bool {
+        let allocation = self.jobs.members.get(uid).and_then(|member| member.allocation.as_ref());
+        allocation.is_some_and(|allocation| {
+            self.ledger.judge(&mut self.cluster, allocation, pod).is_none()
+        })
+    }
+
+    fn send(&mut self, uid: &Uid) {
+        let Some(member) = self.jobs.members.get(uid) else { return };
+        if is_gated(member) {
+            return self.ungate(uid);
+        }
+        let Some(allocation) = &member.allocation else { return };
+        let (id, pod, node) = (member.job, member.pod.id.clone(), allocation.node.clone());
+        let queue =
+            self.jobs.all.get(&id).map(|job| Arc::clone(&job.queue.name)).unwrap_or_default();
+        let action =
+            self.actions.ask(ActionKind::Bind { pod, node, queue }, InFlight::Bind(uid.clone()));
+        if let Some(member) = self.jobs.members.get_mut(uid) {
+            member.stage = Stage::Binding(action);
+        }
+        if self.jobs.all.get(&id).is_some_and(|job| job.style == Style::Lone) {
+            self.promises.forget_patience(id);
+        }
+        self.let_others_come_after(&PendingRequest::Member(id, uid.clone()));
+    }
+
+    /// Takes our gate off; the pod comes back to the outbox when it is.
+    pub(crate) fn ungate(&mut self, uid: &Uid) {
+        let Some(member) = self.jobs.members.get(uid) else { return };
+        let (pod, resource_version) = (member.pod.id.clone(), member.pod.resource_version.clone());
+        let on_its_way = member.ungating;
+        let ungate = || ActionKind::Ungate { pod, resource_version, gate: Arc::from(names::GATE) };
+        let action =
+            on_its_way.unwrap_or_else(|| self.actions.ask(ungate(), InFlight::Ungate(uid.clone())));
+        if let Some(member) = self.jobs.members.get_mut(uid) {
+            member.ungating = Some(action);
+            member.stage = Stage::Ungating(action);
+        }
+    }
+
+    /// The slot will not do any more: the pod waits again.
+    pub(crate) fn replan(&mut self, uid: &Uid) {
+        if self.jobs.members.get(uid).is_some_and(|member| member.stage == Stage::Assigned) {
+            self.unassign_one(uid);
+        }
+    }
+
+    /// Takes a slot back from a pod that does not begin with others.
+    pub(crate) fn unassign_one(&mut self, uid: &Uid) {
+        self.unassign(uid);
+        let Some(id) = self.jobs.members.get(uid).map(|member| member.job) else { return };
+        if self.jobs.all.get(&id).is_some_and(|job| job.style == Style::Lone) {
+            self.start_is_off(id, Delay::Capacity);
+        }
+    }
+
+    // --- outcomes ---
+
+    pub(crate) fn done(&mut self, action: ActionId, outcome: Outcome) {
+        match (self.actions.answered(action), outcome) {
+            (Some(InFlight::Bind(uid)), Outcome::Bind(outcome)) => {
+                self.bind_done(&uid, action, outcome);
+            }
+            (Some(InFlight::Volume(uid, claim, version)), Outcome::Write(outcome)) => {
+                self.volume_written(&uid, &claim, version, &outcome);
+                if let Some(text) = outcome.refusal() {
+                    refused::claim_refused(self, &uid, &claim, text);
+                }
+            }
+            (Some(InFlight::Ungate(uid)), Outcome::Write(outcome)) => {
+                self.ungate_done(&uid, action, outcome);
+            }
+            (Some(InFlight::Nomination(uid, before)), Outcome::Write(outcome)) => {
+                self.nomination_written(&uid, before, &outcome);
+            }
+            (Some(InFlight::Condition(uid)), Outcome::Write(outcome)) => {
+                if let Some(member) = self.jobs.members.get_mut(&uid) {
+                    member.telling = None;
+                    // It is said again, but not at once.
+                    let pause = match outcome {
+                        WriteOutcome::Failed(_) | WriteOutcome::Conflict => {
+                            Some(crate::telling::explain::REPORT_MILLIS)
+                        }
+                        WriteOutcome::Invalid(_) | WriteOutcome::Refused(_) => {
+                            Some(crate::jobs::setbacks::REFUSED_MAX_MILLIS)
+                        }
+                        WriteOutcome::Written(_)
+                        | WriteOutcome::Exists
+                        | WriteOutcome::Gone
+                        | WriteOutcome::Replaced => None,
+                    };
+                    if let Some(pause) = pause {
+                        member.reported = Some((String::new(), self.now));
+                        self.timers.wake(Timer::Untold(uid), self.now.plus_millis(pause));
+                    }
+                }
+            }
+            (Some(InFlight::Record(job)), Outcome::Write(outcome)) => {
+                self.record_done(job, action, outcome);
+            }
+            (Some(InFlight::Job(job)), Outcome::Write(outcome)) => {
+                self.job_written(job, action, &outcome);
+            }
+            (Some(InFlight::Stray(key)), Outcome::Write(outcome)) => {
+                self.stray_done(key, action, outcome);
+            }
+            (Some(InFlight::Queue(name, uid, status)), Outcome::Write(outcome)) => {
+                self.queue_status_done(&name, &uid, *status, &outcome);
+            }
+            (None, _) => {}
+            (Some(about), outcome) => {
+                tracing::error!(?about, ?outcome, "an outcome of another kind than its action");
+            }
+        }
+    }
+
+    fn bind_done(&mut self, uid: &Uid, action: ActionId, outcome: BindOutcome) {
+        let Some(member) = self.jobs.members.get_mut(uid) else { return };
+        let (id, waiting) = (member.job, member.stage == Stage::Binding(action));
+        if outcome == BindOutcome::Bound {
+            if waiting {
+                member.stage = Stage::Bound;
+                member.setbacks = Setbacks::default();
+            }
+            self.bound(uid, id);
+            self.touch_soon(id);
+            refused::settle(self, id);
+            return;
+        }
+        self.touched.insert(id);
+        match outcome {
+            BindOutcome::Bound => {}
+            BindOutcome::BoundElsewhere(node) => {
+                self.gauges.bound_elsewhere += 1;
+                if waiting {
+                    self.move_to(uid, &node);
+                }
+            }
+            BindOutcome::Gone | BindOutcome::Deleting => {
+                if waiting {
+                    member.deletion_observed = true;
+                    self.end(uid, Cause::Deleted);
+                }
+            }
+            BindOutcome::Gated => {
+                if waiting {
+                    member.ungated = false;
+                    self.try_later(uid, "the pod is gated".to_owned());
+                }
+            }
+            BindOutcome::Failed(text) => {
+                if waiting {
+                    member.maybe_bound = true;
+                    member.doubt_until = self.now.plus_millis(DOUBT_MILLIS);
+                    self.try_later(uid, text);
+                }
+            }
+            BindOutcome::Refused(text) => {
+                if waiting {
+                    self.gauges_error(uid);
+                    refused::pod_refused(self, uid, &text);
+                }
+            }
+        }
+        refused::settle(self, id);
+    }
+
+    fn bound(&mut self, uid: &Uid, id: JobId) {
+        let now = self.wall_now();
+        self.gauges.pods_bound += 1;
+        if let Some(job) = self.jobs.all.get(&id) {
+            let since = job.queued_at.unwrap_or(now);
+            self.gauges.scheduling_sli.observe_micros(now.0 - since.0);
+            self.note_start(id, now);
+        }
+        let Some(member) = self.jobs.members.get(uid) else { return };
+        let pod = Arc::clone(&member.pod);
+        let node =
+            member.allocation.as_ref().map(|allocation| &allocation.node).or(pod.node.as_ref());
+        let Some(node) = node.cloned() else { return };
+        let text = format!("Successfully assigned {} to {node}", pod.id);
+        self.note(
+            Subject::Pod(pod.id.clone()),
+            EventKind::Normal,
+            EventReason::Scheduled.as_str(),
+            "Binding",
+            text,
+            &pod.scheduler,
+        );
+    }
+
+    fn ungate_done(&mut self, uid: &Uid, action: ActionId, outcome: WriteOutcome) {
+        let Some(member) = self.jobs.members.get_mut(uid) else { return };
+        member.ungating = None;
+        member.ungated |= matches!(outcome, WriteOutcome::Written(_));
+        if member.stage != Stage::Ungating(action) {
+            return;
+        }
+        match outcome {
+            WriteOutcome::Written(_) | WriteOutcome::Exists => {
+                member.stage = Stage::Assigned;
+                self.outbox.push_back(uid.clone());
+            }
+            WriteOutcome::Gone => {
+                member.deletion_observed = true;
+                self.end(uid, Cause::Deleted);
+            }
+            WriteOutcome::Conflict | WriteOutcome::Replaced => {
+                self.try_later(uid, "the pod has changed".to_owned());
+            }
+            WriteOutcome::Invalid(text) | WriteOutcome::Refused(text) => {
+                refused::pod_refused(self, uid, &text);
+            }
+            WriteOutcome::Failed(text) => self.try_later(uid, text),
+        }
+    }
+
+    /// The write is repeated after a while that doubles each time. After a number of attempts
+    /// without an answer a pod gives its slot back and queues again, and so does a gang of which
+    /// nothing has begun. What has begun stays where it is.
+    fn try_later(&mut self, uid: &Uid, text: String) {
+        let now = self.now;
+        self.gauges_error(uid);
+        let Some(member) = self.jobs.members.get_mut(uid) else { return };
+        member.attempts += 1;
+        member.retry_at = now.plus_millis(RETRY.doubled(member.attempts));
+        member.stage = Stage::Assigned;
+        let (attempts, id) = (member.attempts, member.job);
+        tracing::warn!(pod = %member.pod.id, attempts, error = %text, "placing a pod failed; it is tried again");
+        if attempts >= ATTEMPTS_MAX {
+            member.retry_at = now.plus_millis(RETRY.max_millis);
+            self.block(id, BlockedReason::BindFailed, text.clone());
+            refused::no_answer(self, id, text);
+        }
+        self.timers.wake(
+            Timer::Pod(uid.clone()),
+            self.jobs.members.get(uid).map_or(now, |member| member.retry_at),
+        );
+        self.touched.insert(id);
+    }
+
+    fn gauges_error(&mut self, uid: &Uid) {
+        let Some(member) = self.jobs.members.get(uid) else { return };
+        if let Some(attempts) =
+            self.gauges.attempts.iter_mut().find(|a| a.profile == member.pod.scheduler)
+        {
+            attempts.error += 1;
+        }
+    }
+}
+
+/// The slot of a pod will not do any more: the pod is placed again. If that happens several times
+/// in a row, its Binding leaves after a pause, and the pod is told why.
+fn lose_race(core: &mut Core, uid: &Uid) {
+    let node = core.jobs.members.get(uid).and_then(|member| member.allocation.as_ref());
+    let node = node.map_or_else(|| "its node".to_owned(), |allocation| allocation.node.to_string());
+    core.replan(uid);
+    let now = core.now;
+    if let Some(member) =
+        core.jobs.members.get_mut(uid).filter(|member| member.stage == Stage::Waiting)
+    {
+        let pause = member.setbacks.count(Setback::LostRace, now, FirstPause::None);
+        let (id, pod) = (member.job, member.pod.id.clone());
+        if pause > 0 {
+            tracing::warn!(%pod, node, pause_millis = pause, "a pod does not fit where it was placed, again");
+            let text = format!(
+                "pod {pod} does not fit on {node} any more; it is placed again, and bound after a pause"
+            );
+            core.timers.wake(Timer::Pod(uid.clone()), now.plus_millis(pause));
+            core.report_unscheduled(uid, "SchedulerError", &text);
+            core.block(id, BlockedReason::PlacementWithdrawn, text);
+        }
+    }
+}
+
+/// Our gate is on it, as far as is known.
+pub(crate) fn is_gated(member: &Member) -> bool {
+    !member.ungated && member.pod.gates.iter().any(|gate| **gate == *names::GATE)
+}

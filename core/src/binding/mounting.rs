@@ -1,0 +1,413 @@
+//! The volumes of our pods: whether their claims are ready while they wait, and from a slot until
+//! every claim is bound.
+//!
+//! Which volume a claim gets is chosen with the slot (`plan::mounting`). Then it is written: a
+//! volume that is there is bound to its claim from its own side, a claim whose volume has to be
+//! made says for which node; the rest is the controllers'. A pod's Binding leaves when all its
+//! claims are bound, and the first of a gang when those of all its pods are. What is written stays
+//! if that fails, so the next plan finds it: a bound volume by its nodes, a claim whose volume is
+//! being made by the node that it names.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use fluxqueue_api::BlockedReason;
+
+use crate::backoff::Backoff;
+use crate::jobs::job::{Member, Stage, Style};
+use crate::{ActionKind, Core, InFlight, Timer, WriteOutcome};
+use fluxqueue_machine::cluster::Presence;
+use fluxqueue_machine::cluster::filters::Rejection;
+use fluxqueue_machine::cluster::summary;
+use fluxqueue_machine::cluster::volumes::{
+    self, Progress, StorageNews, Unready, VolumeNeeds, Written,
+};
+use fluxqueue_planner::plan::Request;
+use fluxqueue_planner::queue::JobId;
+use fluxqueue_workload::constraints::NamedNodes;
+use fluxqueue_workload::{NodeName, ObjectKey, ObjectRef, Pod, Uid};
+
+/// The pause after a write has failed.
+const RETRY: Backoff = Backoff { min_millis: 200, max_millis: 30_000 };
+
+/// The pause of a pod whose volumes could not be bound.
+const FAILED: Backoff = Backoff { min_millis: 1_000, max_millis: 30_000 };
+
+/// Claims that are named at most when it is said where volumes are.
+const CLAIMS_NAMED: usize = 3;
+
+/// How far the volumes of a pod with a slot are.
+pub(crate) enum Mounting {
+    /// All are bound.
+    Done,
+    /// Not yet: news bring the pod back.
+    Later,
+    /// They cannot be had on its node.
+    Failed(String),
+}
+
+impl Core {
+    /// News about claims, volumes and what is around them.
+    pub(crate) fn storage(&mut self, news: StorageNews) {
+        let news = match news {
+            StorageNews::Claim(claim) if self.synced => {
+                StorageNews::Claim(claim.among(|node| self.cluster.rank(node).is_some()))
+            }
+            news => news,
+        };
+        let concerned = self.cluster.volumes_mut().take_up(news);
+        self.queue_changed |= !self.cluster.volumes().is_idle();
+        self.look_again(concerned);
+    }
+
+    /// Something has changed that these pods may have waited for.
+    fn look_again(&mut self, pods: Vec<Uid>) {
+        for uid in pods {
+            let Some(member) = self.jobs.members.get(&uid) else { continue };
+            match member.stage {
+                Stage::Waiting => drop(self.touched.insert(member.job)),
+                Stage::Assigned => self.outbox.push_back(uid),
+                _ => {}
+            }
+        }
+    }
+
+    /// A pod has come or changed, or has another node or slot than before: what it uses of storage
+    /// agrees with that.
+    pub(crate) fn note_volumes(&mut self, uid: &Uid) {
+        let (pod, place) = if let Some(foreign) = self.foreign.get(uid) {
+            let there = foreign.pod.node.as_ref().map(|node| (node, Presence::There));
+            let nominated = foreign.pod.nominated.as_ref().map(|node| (node, Presence::Nominated));
+            (&foreign.pod, there.or(nominated))
+        } else if let Some(member) = self.jobs.members.get(uid) {
+            let slot = member.allocation.as_ref().map(|allocation| &allocation.node);
+            let node = slot.or(member.pod.node.as_ref()).filter(|_| member.stage != Stage::Ended);
+            (&member.pod, node.map(|node| (node, Presence::There)))
+        } else {
+            return;
+        };
+        if !volumes::concern(pod) {
+            return;
+        }
+        let (pod, place) =
+            (Arc::clone(pod), place.map(|(node, presence)| (node.clone(), presence)));
+        let has_ended = pod.phase.is_terminal()
+            || self.jobs.members.get(uid).is_some_and(|member| member.stage == Stage::Ended);
+        let volumes = self.cluster.volumes_mut();
+        let concerned = if has_ended {
+            volumes.forget_pod(uid)
+        } else {
+            volumes.note_pod(&pod);
+            match place {
+                Some((node, Presence::There)) => volumes.place(uid, &node),
+                Some((node, Presence::Nominated)) => volumes.nominate(uid, &node),
+                None => volumes.release(uid),
+            }
+        };
+        self.look_again(concerned);
+    }
+
+    /// A pod is gone.
+    pub(crate) fn forget_volumes(&mut self, uid: &Uid) {
+        if !self.cluster.volumes().is_idle() {
+            let concerned = self.cluster.volumes_mut().forget_pod(uid);
+            self.look_again(concerned);
+        }
+    }
+
+    // --- before a slot ---
+
+    /// Looks at what the waiting pods of a job ask of nodes for their volumes, and whether their
+    /// claims are ready.
+    pub(crate) fn look_at_volumes(&mut self, id: JobId) {
+        if self.cluster.volumes().is_idle() {
+            return;
+        }
+        let Some(job) = self.jobs.all.get(&id) else { return };
+        let waiting =
+            self.jobs.live(job).filter(|m| m.stage == Stage::Waiting && volumes::concern(&m.pod));
+        let waiting: Vec<Arc<Pod>> = waiting.map(|member| Arc::clone(&member.pod)).collect();
+        let (is_gang, stands_for) = (job.style == Style::Gang, job.stands_for);
+        // Claims that one pod at a time may use, of pods that are to start together.
+        let mut taken: BTreeSet<ObjectKey> = BTreeSet::new();
+        for pod in waiting {
+            let mut needs = self.needs_of(&pod);
+            let exclusive = self.cluster.volumes().for_one_pod(&pod);
+            if let Some(shared) = exclusive
+                .filter(|_| is_gang)
+                .find(|key| !taken.insert(key.clone()) || stands_for > 1)
+            {
+                let said =
+                    "pods that start together mount it, and its access mode is ReadWriteOncePod"
+                        .to_owned();
+                needs = Err(Unready { said, claim: shared.name, is_whole: false });
+            }
+            let Some(member) = self.jobs.members.get_mut(&pod.id.uid) else { continue };
+            match needs {
+                Ok(needs) => {
+                    member.unready = None;
+                    if member.volumes.as_deref() != needs.as_ref() {
+                        member.volumes = needs.map(Arc::new);
+                    }
+                }
+                Err(unready) => (member.volumes, member.unready) = (None, Some(unready)),
+            }
+        }
+    }
+
+    fn needs_of(&self, pod: &Pod) -> Result<Option<VolumeNeeds>, Unready> {
+        let volumes = self.cluster.volumes();
+        let needs = volumes.needs(pod)?;
+        match volumes.in_use(pod) {
+            Some(claim) => {
+                let counted = [(Rejection::ClaimInUse.reason(), self.cluster.len())];
+                let said = summary::unavailable(self.cluster.len(), &counted.into());
+                Err(Unready { said, claim, is_whole: true })
+            }
+            None => Ok(needs),
+        }
+    }
+
+    /// Where the volumes of pods that start together are, if not everywhere: some of them, as
+    /// sentences.
+    pub(crate) fn where_volumes_are(&self, request: &Request) -> String {
+        let is_alone = request.pods() == 1;
+        if is_alone || self.cluster.volumes().is_idle() {
+            return String::new();
+        }
+        let mut tied = BTreeMap::new();
+        for (claim, volume) in request.all_pods().flat_map(|pod| self.cluster.volumes().tied(pod)) {
+            tied.insert(claim, volume);
+            if tied.len() > CLAIMS_NAMED {
+                break;
+            }
+        }
+        let named = tied.iter().take(CLAIMS_NAMED);
+        let claims: Vec<String> =
+            named.map(|(claim, volume)| self.cluster.where_claim_is(claim, volume)).collect();
+        match tied.len() {
+            0 => String::new(),
+            1..=CLAIMS_NAMED => format!(" {}.", sentence(&claims)),
+            _ => format!(" {}; and others.", sentence(&claims)),
+        }
+    }
+
+    /// Pods whose claims are not ready are told so as kube-scheduler tells it.
+    pub(crate) fn report_unready(&mut self, id: JobId) {
+        let Some(job) = self.jobs.all.get(&id) else { return };
+        let is_lone = job.style == Style::Lone;
+        let waiting = self.jobs.live(job).filter(|member| member.stage == Stage::Waiting);
+        let unready =
+            waiting.filter_map(|member| Some((Arc::clone(&member.pod), member.unready.clone()?)));
+        let unready: Vec<(Arc<Pod>, Unready)> = unready.collect();
+        for (pod, unready) in unready {
+            let text = match unready.is_whole {
+                // Of many pods it is not asked for which other reasons nodes are closed, too.
+                true if is_lone => self.cluster.unavailable(&pod),
+                // That its affinity names no node is found before its claims are looked at.
+                false if pod.shape.constraints.named_nodes() == NamedNodes::None => {
+                    self.cluster.unavailable(&pod)
+                }
+                true => unready.said,
+                false => summary::unplaceable(self.cluster.len(), &unready.said),
+            };
+            self.report_unscheduled(&pod.id.uid, "Unschedulable", &text);
+        }
+    }
+
+    // --- from a slot to a Binding ---
+
+    /// A pod has been given this slot: volumes are chosen for it, if that was not done with the
+    /// slot.
+    pub(crate) fn choose_volumes(&mut self, uid: &Uid) {
+        let Some(member) =
+            self.jobs.members.get(uid).filter(|member| volumes::concern(&member.pod))
+        else {
+            return;
+        };
+        let Some(node) = member.allocation.as_ref().map(|allocation| allocation.node.clone())
+        else {
+            return;
+        };
+        if self.cluster.volumes().choice(uid).is_some_and(|choice| choice.node == node) {
+            return;
+        }
+        let job = self.jobs.all.get(&member.job).filter(|job| job.style == Style::Gang);
+        let nobody = BTreeSet::new();
+        let together = job.map_or(&nobody, |job| &job.members);
+        let node = self.cluster.rank(&node).and_then(|rank| self.cluster.node(rank)).cloned();
+        if let Some(node) = node {
+            // If it cannot have them there, it does not fit when its turn comes.
+            self.cluster.volumes_mut().choose(&[(uid.clone(), node)], together);
+        }
+    }
+
+    /// Why the volumes that were chosen for a pod with a slot will not be bound.
+    pub(crate) fn mounting_trouble(&self, uid: &Uid) -> Option<String> {
+        let choice = self.cluster.volumes().choice(uid).filter(|choice| !choice.is_empty())?;
+        let node = self.cluster.rank(&choice.node).and_then(|rank| self.cluster.node(rank))?;
+        self.cluster.volumes().progress(choice, node).into_iter().find_map(|(_, progress)| {
+            match progress {
+                Progress::Failed(why) => Some(why),
+                _ => None,
+            }
+        })
+    }
+
+    /// Sees to the volumes that were chosen for a pod with a slot.
+    pub(crate) fn mount(&mut self, uid: &Uid) -> Mounting {
+        let Some(choice) =
+            self.cluster.volumes().choice(uid).filter(|choice| !choice.is_empty()).cloned()
+        else {
+            return Mounting::Done;
+        };
+        let node =
+            self.cluster.rank(&choice.node).and_then(|rank| self.cluster.node(rank)).cloned();
+        let Some(node) = node else {
+            return Mounting::Failed(format!("node {} is gone", choice.node));
+        };
+        let retry_at = self.jobs.members.get(uid).map_or(self.now, |member| member.retry_at);
+        let mut waits_for: Option<ObjectRef> = None;
+        for (claim, progress) in self.cluster.volumes().progress(&choice, &node) {
+            match progress {
+                Progress::Bound => {}
+                Progress::Waits => waits_for = waits_for.or(Some(claim)),
+                Progress::Failed(why) => return Mounting::Failed(why),
+                Progress::Claim(_) | Progress::Select(_) if retry_at > self.now => {
+                    waits_for = waits_for.or(Some(claim));
+                }
+                Progress::Claim(volume) => {
+                    let resource_version = volume.resource_version.clone();
+                    let kind = ActionKind::ClaimVolume {
+                        volume: ObjectRef {
+                            key: ObjectKey::new("", Arc::clone(&volume.name)),
+                            uid: volume.uid.clone(),
+                        },
+                        resource_version: resource_version.clone(),
+                        claim: claim.clone(),
+                        was_meant: volume.claim.is_some(),
+                    };
+                    self.write_volume(uid, &claim, kind, resource_version);
+                    waits_for = waits_for.or(Some(claim));
+                }
+                Progress::Select(resource_version) => {
+                    let kind = ActionKind::SelectNode {
+                        claim: claim.clone(),
+                        resource_version: resource_version.clone(),
+                        node: choice.node.clone(),
+                    };
+                    self.write_volume(uid, &claim, kind, resource_version);
+                    waits_for = waits_for.or(Some(claim));
+                }
+            }
+        }
+        let Some(claim) = waits_for else { return Mounting::Done };
+        let within = self.settings.volume_bind_timeout_secs;
+        let now = self.now;
+        let Some(choice) = self.cluster.volumes_mut().choice_mut(uid) else {
+            return Mounting::Later;
+        };
+        let due = choice.since.get_or_insert(now).plus_secs(within);
+        if now >= due {
+            return Mounting::Failed(format!(
+                "persistentvolumeclaim {} was not bound within {within} s",
+                claim.key
+            ));
+        }
+        self.timers.wake(Timer::Pod(uid.clone()), due);
+        Mounting::Later
+    }
+
+    fn write_volume(
+        &mut self,
+        uid: &Uid,
+        claim: &ObjectRef,
+        kind: ActionKind,
+        version: Option<Arc<str>>,
+    ) {
+        self.actions.ask(kind, InFlight::Volume(uid.clone(), claim.clone(), version));
+        if let Some(choice) = self.cluster.volumes_mut().choice_mut(uid) {
+            choice.written.insert(claim.clone(), Written::Asked);
+        }
+    }
+
+    pub(crate) fn volume_written(
+        &mut self,
+        uid: &Uid,
+        claim: &ObjectRef,
+        version: Option<Arc<str>>,
+        outcome: &WriteOutcome,
+    ) {
+        if let Some(choice) = self.cluster.volumes_mut().choice_mut(uid) {
+            match outcome {
+                WriteOutcome::Written(_) => {
+                    choice.written.insert(claim.clone(), Written::Done(version))
+                }
+                _ => choice.written.remove(claim),
+            };
+        }
+        let now = self.now;
+        let Some(member) = self.jobs.members.get_mut(uid) else { return };
+        if !matches!(outcome, WriteOutcome::Written(_)) {
+            // What it conflicts with may be on its way.
+            member.attempts += 1;
+            member.retry_at = now.plus_millis(RETRY.doubled(member.attempts.min(RETRIES_DOUBLED)));
+            tracing::warn!(pod = %member.pod.id, claim = %claim.key, ?outcome, "a claim could not be given its volume; it is tried again");
+            self.timers.wake(Timer::Pod(uid.clone()), member.retry_at);
+        }
+        self.outbox.push_back(uid.clone());
+    }
+
+    /// The volumes of a pod cannot be bound on its node: it waits again, for a while that doubles
+    /// each time.
+    pub(crate) fn mounting_failed(&mut self, uid: &Uid, why: String) {
+        self.unassign_one(uid);
+        let now = self.now;
+        let Some(member) = self.jobs.members.get_mut(uid) else { return };
+        member.mountings_failed += 1;
+        let pause = FAILED.doubled(member.mountings_failed.min(RETRIES_DOUBLED));
+        member.retry_at = now.plus_millis(pause);
+        let id = member.job;
+        tracing::info!(pod = %member.pod.id, why, pause_millis = pause, "a pod gives its slot back: its volumes cannot be bound");
+        self.timers.wake(Timer::Pod(uid.clone()), now.plus_millis(pause));
+        self.touched.insert(id);
+        self.block(id, BlockedReason::VolumeBindingFailed, why);
+    }
+}
+
+/// A node has come or gone: claims that name it may be waiting for another one, or are not any
+/// more.
+pub(crate) fn note_nodes(core: &mut Core) {
+    if core.synced {
+        let is_there = |node: &NodeName| core.cluster.rank(node).is_some();
+        let claims = core.cluster.volumes().claims_that_name_a_node();
+        let changed = claims
+            .map(|claim| (claim.among(is_there), claim))
+            .filter(|(now, before)| now != *before);
+        for claim in changed.map(|(now, _)| now).collect::<Vec<_>>() {
+            core.storage(StorageNews::Claim(claim));
+        }
+    }
+}
+
+fn sentence(claims: &[String]) -> String {
+    let mut text = claims.join("; ");
+    if let Some(first) = text.get_mut(..1) {
+        first.make_ascii_uppercase();
+    }
+    text
+}
+
+/// A pause doubles so often.
+const RETRIES_DOUBLED: u32 = 16;
+
+/// The first pod whose claims are not ready, and what is to be said of its job.
+pub(crate) fn not_mountable(live: &[&Member]) -> Option<(BlockedReason, String)> {
+    let (pod, unready) =
+        live.iter().find_map(|member| Some((&member.pod, member.unready.as_ref()?)))?;
+    let claim = format!("{}/{}", pod.id.key.namespace, unready.claim);
+    Some((
+        BlockedReason::VolumesNotReady,
+        format!("pod {}, claim {claim}: {}", pod.id, unready.said),
+    ))
+}

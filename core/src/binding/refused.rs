@@ -1,0 +1,243 @@
+//! Writes for a start that the API server refuses, or does not answer: who gives its nodes back,
+//! and what is said of that.
+//!
+//! Before the first Binding of a gang has taken effect, its whole placement is withdrawn and
+//! nothing is claimed until the next attempt (`setbacks`). From then on the gang is completed: a
+//! refused pod keeps its seat for `gangStartTimeout`, and gives it back after that. A pod that
+//! starts alone gives its slot back at once.
+
+use fluxqueue_api::BlockedReason;
+
+use crate::jobs::job::{Job, Lifecycle, Member, Stage, Style};
+use crate::jobs::setbacks::{FirstPause, Setback};
+use crate::telling::blockers::Blockers;
+use crate::{Core, Timer};
+use fluxqueue_planner::queue::JobId;
+use fluxqueue_workload::{ObjectRef, Time, Uid};
+
+/// A write for a pod with a slot was refused: its Binding, the removal of its gate, or what gets a
+/// claim its volume.
+pub(crate) fn pod_refused(core: &mut Core, uid: &Uid, text: &str) {
+    let now = core.now;
+    let member = core.jobs.members.get_mut(uid).map(|member| {
+        (member.stage, member.attempts) = (Stage::Assigned, 0);
+        (member.job, member.pod.id.clone(), member.is_in_doubt(now))
+    });
+    let Some((id, pod, is_in_doubt)) = member else {
+        tracing::error!(uid = &**uid, "a write was refused for a pod that is not known");
+        return;
+    };
+    tracing::warn!(%pod, error = %text, "the API server refuses to let a pod start");
+    let text = format!("pod {pod}: {text}");
+    let is_gang = core.jobs.all.get(&id).is_some_and(|job| job.style == Style::Gang);
+    if !is_gang && !is_in_doubt {
+        give_slot_back(core, uid, &text);
+    } else if !is_gang {
+        // An earlier Binding may still take effect: until that is known no other pod gets the
+        // place.
+        keep_seat(core, uid, text);
+    } else if is_begun(core, id) {
+        let keeps_for = core.settings.gang_start_timeout_secs;
+        let refused_since =
+            core.jobs.members.get(uid).and_then(|member| member.setbacks.first_refusal());
+        if !is_in_doubt && refused_since.is_some_and(|since| now >= since.plus_secs(keeps_for)) {
+            give_slot_back(core, uid, &text);
+        } else {
+            keep_seat(core, uid, text);
+        }
+    } else {
+        stop_start(core, id, text);
+    }
+}
+
+/// What gets a claim of a pod with a slot its volume was refused.
+pub(crate) fn claim_refused(core: &mut Core, uid: &Uid, claim: &ObjectRef, text: &str) {
+    if core.jobs.members.get(uid).is_some_and(|member| member.stage == Stage::Assigned) {
+        let lost = core.cluster.volumes().claim(claim).and_then(|claim| claim.lost_node.clone());
+        let lost = lost
+            .map(|node| format!(", which names node {node:?} that is not there,"))
+            .unwrap_or_default();
+        let text =
+            format!("persistentvolumeclaim {}{lost} cannot be given its volume: {text}", claim.key);
+        pod_refused(core, uid, &text);
+    }
+}
+
+/// A gang whose Bindings have been refused, or not answered, sends no more: when it is known that
+/// none has taken effect, its placement is withdrawn.
+pub(crate) fn stop_start(core: &mut Core, id: JobId, text: String) {
+    if let Some(job) = core.jobs.all.get_mut(&id) {
+        job.refusal.get_or_insert(text);
+    }
+    settle(core, id);
+}
+
+/// Several writes for a pod in a row have had no answer: a gang of which nothing has begun sends no
+/// more.
+pub(crate) fn no_answer(core: &mut Core, id: JobId, text: String) {
+    let is_gang =
+        core.jobs.all.get(&id).is_some_and(|job| job.style == Style::Gang && job.life.is_placed());
+    if is_gang && !is_begun(core, id) {
+        stop_start(core, id, text);
+    }
+}
+
+/// Looks at a gang that sends no more Bindings. It goes on if one of them has taken effect, and is
+/// withdrawn if none has.
+pub(crate) fn settle(core: &mut Core, id: JobId) {
+    let now = core.now;
+    let job = core.jobs.all.get(&id).map(Box::as_ref);
+    let refused = job.and_then(|job| {
+        let refusal = job.refusal.clone()?;
+        Some((refusal, open_bindings(&core.jobs.live_members(job), now)))
+    });
+    match refused {
+        None | Some((_, Open::Unanswered)) => {}
+        Some((_, Open::Until(at))) => core.timers.wake(Timer::Backoff(id), at),
+        Some((refusal, Open::None)) => withdraw(core, id, &refusal),
+        Some((_, Open::Bound)) => {
+            if let Some(job) = core.jobs.all.get_mut(&id) {
+                job.refusal = None;
+            }
+            core.release(id);
+        }
+    }
+}
+
+/// The FluxJob of a job cannot be written: a gang that has not begun, and waits for that, gives its
+/// nodes back, and so do pods that have come to a gang since and have no seat on record.
+pub(crate) fn record_refused(core: &mut Core, id: JobId, text: &str) {
+    let text = unwritable(text);
+    let job = core.jobs.all.get(&id).map(Box::as_ref).filter(|job| job.writes_ahead());
+    if job.is_some_and(|job| job.life == Lifecycle::Placed && !job.seats.may_all_leave()) {
+        withdraw(core, id, &text);
+        return;
+    }
+    let pods = |is: &dyn Fn(&Job, &Member) -> bool| -> Vec<Uid> {
+        let of_job =
+            job.into_iter().flat_map(|job| core.jobs.live(job).filter(move |pod| is(job, pod)));
+        of_job.map(|member| member.pod.id.uid.clone()).collect()
+    };
+    let unrecorded = pods(&|job, member| {
+        member.stage.is_unsent() && member.seat.is_some_and(|seat| !job.seats.may_leave(seat))
+    });
+    let waiting = pods(&|_, member| member.stage == Stage::Waiting);
+    for uid in &unrecorded {
+        give_slot_back(core, uid, &text);
+    }
+    if !waiting.is_empty() {
+        core.block(id, BlockedReason::BindFailed, text.clone());
+        tell(core, &waiting, &text);
+    }
+}
+
+/// The FluxJob of a job is written again: what else is in the way of its pods is said again, as it
+/// was found out last.
+pub(crate) fn record_taken(core: &mut Core, id: JobId, text: &str) {
+    let Some(job) = core.jobs.all.get_mut(&id) else { return };
+    let is_told = |blocker: &mut Blockers| {
+        blocker.reason() == BlockedReason::BindFailed && blocker.text() == unwritable(text)
+    };
+    if job.blocker.take_if(is_told).is_none() {
+        return;
+    }
+    core.dirty.insert(id);
+    if let Some(first) = core.queue.first_of(id).cloned()
+        && let Some(class) = core.queue.class_of(&first)
+    {
+        core.report_request(&first, class);
+    }
+}
+
+/// Why pods wait whose FluxJob is refused for this reason.
+fn unwritable(text: &str) -> String {
+    format!("its FluxJob cannot be written: {text}")
+}
+
+/// Withdraws the placement of a gang of which no Binding has taken effect, and says why.
+fn withdraw(core: &mut Core, id: JobId, text: &str) {
+    if let Some(job) = core.jobs.all.get_mut(&id) {
+        job.refusal = None;
+        if job.life.is_placed() {
+            job.life = Lifecycle::Placed;
+        }
+    }
+    let pods: Vec<Uid> =
+        core.jobs.all.get(&id).map(|job| core.jobs.unsent(job)).unwrap_or_default();
+    for uid in &pods {
+        // The pause is the gang's.
+        if let Some(member) = core.jobs.members.get_mut(uid) {
+            (member.attempts, member.retry_at) = (0, core.now);
+        }
+    }
+    core.withdraw(id, text, Setback::Refused);
+    tell(core, &pods, text);
+}
+
+/// A pod that does not begin with others gives its slot back, and waits for a while without a
+/// claim.
+fn give_slot_back(core: &mut Core, uid: &Uid, text: &str) {
+    let now = core.now;
+    core.unassign_one(uid);
+    if let Some(member) = core.jobs.members.get_mut(uid) {
+        let pause = member.setbacks.count(Setback::Refused, now, FirstPause::None);
+        let id = member.job;
+        core.timers.wake(Timer::Pod(uid.clone()), now.plus_millis(pause));
+        core.block(id, BlockedReason::BindFailed, text.to_owned());
+        core.touched.insert(id);
+    }
+    tell(core, std::slice::from_ref(uid), text);
+}
+
+/// A pod of a gang that has begun keeps its seat, and its Binding is sent again after a while.
+fn keep_seat(core: &mut Core, uid: &Uid, text: String) {
+    let now = core.now;
+    if let Some(member) = core.jobs.members.get_mut(uid) {
+        let pause = member.setbacks.count(Setback::Refused, now, FirstPause::None);
+        let id = member.job;
+        core.timers.wake(Timer::Pod(uid.clone()), now.plus_millis(pause));
+        tell(core, std::slice::from_ref(uid), &text);
+        core.block(id, BlockedReason::BindFailed, text);
+        core.touched.insert(id);
+    }
+}
+
+/// Tells pods that the API server refuses what they need.
+fn tell(core: &mut Core, pods: &[Uid], text: &str) {
+    for uid in pods {
+        core.report_unscheduled(uid, "SchedulerError", text);
+    }
+}
+
+/// True if a Binding of a gang has taken effect, or if it was whole before. What comes after all
+/// pods of an earlier start have ended is a new start.
+fn is_begun(core: &Core, id: JobId) -> bool {
+    core.jobs.all.get(&id).is_some_and(|job| {
+        let was_begun = job.life == Lifecycle::Whole || job.started_at.is_some();
+        core.jobs.live(job).any(Member::is_bound) || (was_begun && !core.jobs.is_new_start(job))
+    })
+}
+
+/// What is known of the Bindings of a gang.
+enum Open {
+    /// At least one has taken effect.
+    Bound,
+    /// At least one has no answer yet.
+    Unanswered,
+    /// The answer to one was lost: until then it may still show.
+    Until(Time),
+    /// None has taken effect, and none will.
+    None,
+}
+
+fn open_bindings(live: &[&Member], now: Time) -> Open {
+    if live.iter().any(|member| member.is_bound()) {
+        return Open::Bound;
+    }
+    if live.iter().any(|member| matches!(member.stage, Stage::Binding(_))) {
+        return Open::Unanswered;
+    }
+    let in_doubt =
+        live.iter().filter(|member| member.is_in_doubt(now)).map(|member| member.doubt_until);
+    in_doubt.max().map_or(Open::None, Open::Until)
+}

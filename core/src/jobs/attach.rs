@@ -1,0 +1,390 @@
+//! Which job a pod becomes a part of, and the jobs that are made for that.
+
+use std::sync::Arc;
+
+use fluxqueue_api::{ConditionType, FluxJob, WorkloadKind, names};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+
+use crate::jobs::awaiting_owner::AwaitingPod;
+use crate::jobs::controllers::MadeBy;
+use crate::jobs::grouping::{self, Belonging};
+use crate::jobs::job::{InQueue, Job, Lifecycle, Member, PodOrder, Stage, Style, Suspended};
+use crate::jobs::recovery::ended_as;
+use crate::jobs::seats::Seats;
+use crate::jobs::setbacks::Setbacks;
+use crate::lookahead::estimates::Expected;
+use crate::records::record::time_of;
+use crate::records::stored::Record;
+use crate::{Core, Foreign, Timer};
+use fluxqueue_planner::queue::JobId;
+use fluxqueue_workload::{ObjectKey, Phase, Pod, Time, Uid};
+
+/// How long a pod waits for the object that made it to be seen; then it is taken as a lone one.
+pub(crate) const OWNER_WAIT_MILLIS: i64 = 30_000;
+
+impl Core {
+    pub(crate) fn new_member(&mut self, pod: Arc<Pod>) {
+        if !self.synced {
+            self.unsorted.put(pod);
+            return;
+        }
+        if let Some(old) = self.awaiting_owner.get(&pod.id.uid) {
+            self.by_node.unlist(&old.pod);
+        }
+        self.attach(pod, false);
+    }
+
+    /// Gives a pod its job, or parks it until its controller is seen.
+    pub(crate) fn attach(&mut self, pod: Arc<Pod>, orphan: bool) {
+        if let Some(stand_in) = self.foreign.remove(&pod.id.uid) {
+            self.free_allocation(stand_in.allocation);
+        }
+        self.by_node.list(&pod);
+        let left_behind = if orphan { self.left_behind(&pod) } else { None };
+        let Some(belonging) =
+            left_behind.or_else(|| grouping::belonging(&pod, &self.jobs.controllers, orphan))
+        else {
+            let until = self.now.plus_millis(OWNER_WAIT_MILLIS);
+            let uid = pod.id.uid.clone();
+            let until = self.awaiting_owner.insert(AwaitingPod { pod: Arc::clone(&pod), until });
+            self.timers.wake(Timer::AwaitingPod(uid.clone()), until);
+            // What is on a node counts even while nobody knows what it is a part of.
+            let planned = self.pod_end(&pod);
+            let tenancy = self.tenancy_of_others(&pod);
+            let allocation = self.allocation_in_place(&pod, None, planned, tenancy);
+            self.watch_end_of(&uid, allocation.as_ref());
+            self.foreign.insert(uid, Foreign { pod, allocation, reported: true });
+            return;
+        };
+        self.awaiting_owner.remove(&pod.id.uid);
+        let id = self.job_of(&pod, &belonging);
+        let uid = pod.id.uid.clone();
+        // What a new process finds came when it was made, not just now.
+        let joined =
+            if self.taking_over { self.core_time(pod.created).min(self.now) } else { self.now };
+        let job = self.jobs.all.get_mut(&id).expect("job_of returns a job that is there");
+        // More pods than can come were waited for by an earlier process, whatever the API server's
+        // clock says by now.
+        let was_waited_for =
+            self.taking_over && job.warnings.contains_key(&ConditionType::SizeClamped);
+        let joined = if was_waited_for { Time(0) } else { joined };
+        job.joined = if job.members.is_empty() { joined } else { job.joined.max(joined) };
+        job.members.insert(uid.clone());
+        job.last_end = job.last_end.max(pod.ended);
+        let stage = if pod.phase.is_terminal() {
+            match pod.phase {
+                Phase::Succeeded => job.succeeded += 1,
+                _ => job.failed += 1,
+            }
+            Stage::Ended
+        } else if pod.node.is_some() {
+            job.started_at = job.started_at.or(pod.started).or(Some(pod.created));
+            Stage::Bound
+        } else {
+            Stage::Waiting
+        };
+        if stage != Stage::Ended {
+            job.live.insert(PodOrder::of(&pod), uid.clone());
+        }
+        let (ignored, half) = (pod.soft_ignored.join(", "), pod.half_group_label());
+        // Of a lone pod that has its node nothing may be on record: it was told while it waited.
+        let was_told =
+            job.style == Style::Lone && stage != Stage::Waiting && !self.settings.record_lone_pods;
+        self.jobs.note_controller(id, &pod);
+        self.jobs.members.insert(uid.clone(), Member::new(pod, id, stage));
+        self.note_volumes(&uid);
+        self.settle(&uid);
+        if !ignored.is_empty() && !was_told {
+            self.warn_once(
+                id,
+                ConditionType::SoftTermsIgnored,
+                format!("accepted, but not honoured yet: {ignored}"),
+            );
+        }
+        if let Some(text) = half.filter(|_| !was_told) {
+            self.warn_once(id, ConditionType::IncompleteGroupLabels, text);
+        }
+        self.touched.insert(id);
+    }
+
+    /// The job of a pod whose controller is gone, if that is known, or its FluxJob still there: the
+    /// pod is about to be deleted, and until then it is no job of its own that could start though
+    /// the other was held, or had its time. Those that run are one job as they were before their
+    /// controller went.
+    fn left_behind(&self, pod: &Pod) -> Option<Belonging> {
+        let MadeBy::Unseen(owner) = self.jobs.controllers.maker(pod) else { return None };
+        let belonging =
+            grouping::of_owner(&pod.id.key.namespace, owner).filter(|_| pod.group.is_none())?;
+        let key = self.record_key(pod, &belonging);
+        let is_known = self.jobs.by_identity.contains_key(&belonging.identity)
+            || self.records.get(&key).is_some();
+        (is_known || pod.node.is_some()).then_some(belonging)
+    }
+
+    fn job_of(&mut self, pod: &Arc<Pod>, belonging: &Belonging) -> JobId {
+        if let Some(id) = self.ended_group_of(pod, belonging) {
+            return id;
+        }
+        if let Some(id) = self.jobs.by_identity.get(&belonging.identity) {
+            let id = *id;
+            // A group may be made by several objects: its record goes with the last of them.
+            if belonging.kind == WorkloadKind::Group {
+                let more = grouping::owners(pod, belonging, &self.jobs.controllers);
+                if let Some(job) = self.jobs.all.get_mut(&id) {
+                    for owner in more {
+                        if !job.owners.iter().any(|known| known.uid == owner.uid) {
+                            job.owners.push(owner);
+                        }
+                    }
+                }
+            }
+            return id;
+        }
+        let key = self.record_key(pod, belonging);
+        let owners = grouping::owners(pod, belonging, &self.jobs.controllers);
+        self.new_job(belonging, key, owners, Arc::clone(&pod.scheduler))
+    }
+
+    /// After a restart, what is left of a group that had ended belongs to that, not to a new group
+    /// of the name: to the one that ended next after the pod was made, by the API server's clock.
+    /// If that has been set back since there may be none; then it belongs to the last one, unless a
+    /// new group is there.
+    fn ended_group_of(&mut self, pod: &Arc<Pod>, belonging: &Belonging) -> Option<JobId> {
+        if belonging.kind != WorkloadKind::Group || !pod.phase.is_terminal() {
+            return None;
+        }
+        let ended = |object: &FluxJob| {
+            let status = object.status.as_ref()?;
+            let end = ended_as(status)?;
+            Some((completion_of(object)?, end))
+        };
+        let records = || self.records.of_group(&pod.id.key.namespace, &belonging.name);
+        let all =
+            || records().filter_map(|(key, object)| ended(object).map(|(at, end)| (at, end, key)));
+        let next = all().filter(|(at, ..)| *at >= pod.created).min_by_key(|(at, ..)| *at);
+        let is_used_again = || {
+            self.jobs.by_identity.contains_key(&belonging.identity)
+                || records().any(|(_, object)| ended(object).is_none())
+        };
+        let (_, end, key) = match next {
+            Some(next) => next,
+            None if is_used_again() => return None,
+            None => all().max_by_key(|(at, ..)| *at)?,
+        };
+        let key = key.clone();
+        if let Some(id) = self.jobs.by_key.get(&key) {
+            return self.jobs.all.get(id).filter(|job| job.is_finished()).map(|job| job.id);
+        }
+        let living = self.jobs.by_identity.remove(&belonging.identity);
+        let id = self.new_job(belonging, key, Vec::new(), Arc::clone(&pod.scheduler));
+        self.jobs.by_identity.remove(&belonging.identity);
+        self.jobs.by_identity.extend(living.map(|living| (belonging.identity.clone(), living)));
+        if let Some(job) = self.jobs.all.get_mut(&id) {
+            job.life = Lifecycle::Finished(end);
+        }
+        Some(id)
+    }
+
+    /// A leader that was paused has written late that a group has ended to which other pods have
+    /// come since. What ended stays so, and they are another group of its name, as they would be to
+    /// a process that begins now. Returns whether the job is no more.
+    ///
+    /// As long as one is on its way to a node its outcome is waited for; and where the first of
+    /// them is the one that the FluxJob is named after, that it has ended too is news that is still
+    /// to come.
+    pub(crate) fn part_from_ended(&mut self, id: JobId) -> bool {
+        let Some(job) = self.jobs.all.get(&id).filter(|job| job.ended_as.is_some()) else {
+            return false;
+        };
+        let live = self.jobs.live_members(job);
+        let Some(first) = live.iter().min_by_key(|member| (member.pod.created, &member.pod.id))
+        else {
+            return false;
+        };
+        let is_another = job.kind == WorkloadKind::Group
+            && names::fluxjob_name(&job.name, job.kind, &first.pod.id.uid) != *job.key.name
+            && self.records.get(&job.key).is_some_and(|object| completion_of(object).is_some());
+        let is_on_its_way = |member: &&Member| {
+            member.is_in_doubt(self.now)
+                || matches!(member.stage, Stage::Binding(_) | Stage::Ungating(_))
+        };
+        if !is_another {
+            return false;
+        }
+        if live.iter().any(is_on_its_way) {
+            let in_doubt = live.iter().filter(|member| member.is_in_doubt(self.now));
+            if let Some(at) = in_doubt.map(|member| member.doubt_until).min() {
+                self.timers.wake(Timer::Job(id), at);
+            }
+            return false;
+        }
+        let (key, members) = (job.key.clone(), job.members.clone());
+        tracing::info!(job = %key, "an earlier leader has put its end on record: its other pods are another group");
+        let mut pods = Vec::new();
+        for uid in &members {
+            let allocation = self.take_allocation(uid);
+            self.free_allocation(allocation);
+            pods.extend(self.jobs.members.remove(uid).map(|member| member.pod));
+        }
+        let Some(job) = self.jobs.all.get_mut(&id) else { return false };
+        job.members.clear();
+        job.live.clear();
+        let (retained, pending) =
+            (std::mem::take(&mut job.retained), std::mem::take(&mut job.pending));
+        for slot in retained {
+            self.free_allocation(Some(slot.allocation));
+        }
+        for pending in pending {
+            self.forget_request(&pending);
+        }
+        self.forget(id);
+        self.find_jobs(pods);
+        if !self.jobs.by_key.contains_key(&key) {
+            self.consider_stray(&key);
+        }
+        true
+    }
+
+    pub(crate) fn new_job(
+        &mut self,
+        belonging: &Belonging,
+        key: ObjectKey,
+        owners: Vec<OwnerReference>,
+        reporter: Arc<str>,
+    ) -> JobId {
+        let id = self.jobs.next_job;
+        self.jobs.next_job = id.next();
+        let job = Job {
+            id,
+            identity: belonging.identity.clone(),
+            kind: belonging.kind,
+            style: belonging.style,
+            name: Arc::clone(&belonging.name),
+            key: key.clone(),
+            workload_uid: belonging.uid.clone(),
+            owners,
+            reporter,
+            members: std::collections::BTreeSet::new(),
+            live: std::collections::BTreeMap::new(),
+            pod_priority: None,
+            controllers: std::collections::BTreeSet::new(),
+            gone_makers: std::collections::BTreeSet::new(),
+            succeeded: 0,
+            failed: 0,
+            joined: self.now,
+            left_at: Time(0),
+            queued_at: None,
+            is_late_entrant: false,
+            said: None,
+            said_at: Time(0),
+            must_say: false,
+            promised_before: None,
+            started_at: None,
+            completed_at: None,
+            last_end: None,
+            life: Lifecycle::Waiting,
+            start_size: 0,
+            setbacks: Setbacks::default(),
+            refusal: None,
+            ended_early: 0,
+            most_bound: 0,
+            stalled: None,
+            ended_as: None,
+            seats: Seats::default(),
+            suspended: Suspended::No,
+            stands_for: 1,
+            retained: Vec::new(),
+            pending: std::collections::BTreeSet::new(),
+            blocker: None,
+            blocked_request: None,
+            found_first: None,
+            warnings: std::collections::BTreeMap::new(),
+            expected: Expected::default(),
+            position: None,
+            queue: InQueue::default(),
+            record: Record::default(),
+        };
+        self.jobs.by_identity.insert(belonging.identity.clone(), id);
+        self.jobs.by_key.insert(key.clone(), id);
+        self.jobs.all.insert(id, Box::new(job));
+        self.adopt_record(id, &key);
+        id
+    }
+
+    /// The FluxJob's name. A group has no uid of its own, so one that is recorded already and has
+    /// not ended is taken.
+    fn record_key(&self, pod: &Pod, belonging: &Belonging) -> ObjectKey {
+        let namespace = &pod.id.key.namespace;
+        if belonging.kind == WorkloadKind::Group {
+            let known =
+                self.records.of_group(namespace, &belonging.name).filter(|(key, object)| {
+                    object.metadata.deletion_timestamp.is_none()
+                        && completion_of(object).is_none()
+                        && !self.jobs.by_key.contains_key(key)
+                        && !self.records.is_being_removed(key)
+                });
+            // One that has begun: what runs is recorded there.
+            let known = known.max_by_key(|(_, object)| {
+                let status = object.status.as_ref();
+                status.map(|status| (!status.placement.is_empty(), status.bound))
+            });
+            if let Some((key, _)) = known {
+                return key.clone();
+            }
+        }
+        let name = names::fluxjob_name(&belonging.name, belonging.kind, &belonging.uid);
+        ObjectKey::new(Arc::clone(namespace), name)
+    }
+
+    pub(crate) fn stop_awaiting_owner(&mut self, uid: &Uid) {
+        if let Some(awaiting_owner) = self.awaiting_owner.remove(uid) {
+            let orphan = awaiting_owner.until <= self.now;
+            if orphan {
+                self.awaiting_owner.note_orphan(&awaiting_owner.pod);
+            }
+            self.attach(awaiting_owner.pod, orphan);
+        }
+    }
+
+    /// The controller of a pod that counted as lone has come after all. If nothing has left for the
+    /// pod, it is of its job again: that starts whole or not at all.
+    pub(crate) fn join_late_owner(&mut self, uid: &Uid) {
+        if self.jobs.members.get(uid).is_some_and(|member| !member.is_in_doubt(self.now)) {
+            self.replan(uid);
+        }
+        if self.jobs.members.get(uid).is_some_and(|member| member.stage == Stage::Waiting) {
+            self.regroup(uid);
+        }
+    }
+
+    pub(crate) fn regroup(&mut self, uid: &Uid) {
+        let Some(member) = self.jobs.members.get(uid) else { return };
+        let identity = self.jobs.all.get(&member.job).map(|job| job.identity.clone());
+        let is_orphan = self.awaiting_owner.is_orphan(&member.pod);
+        let now = self.left_behind(&member.pod).filter(|_| is_orphan);
+        let now =
+            now.or_else(|| grouping::belonging(&member.pod, &self.jobs.controllers, is_orphan));
+        if now.map(|belonging| belonging.identity) == identity {
+            return;
+        }
+        let Some(member) = self.jobs.members.remove(uid) else { return };
+        if let Some(job) = self.jobs.all.get_mut(&member.job) {
+            job.members.remove(uid);
+            job.live.remove(&PodOrder::of(&member.pod));
+        }
+        self.touched.insert(member.job);
+        self.forget_request(&fluxqueue_planner::queue::PendingRequest::Member(
+            member.job,
+            uid.clone(),
+        ));
+        self.attach(member.pod, is_orphan);
+        if let Some(anew) = self.jobs.members.get_mut(uid) {
+            anew.nomination = member.nomination;
+        }
+    }
+}
+
+/// When the job of this FluxJob ended, by the API server's clock.
+pub(crate) fn completion_of(object: &FluxJob) -> Option<Time> {
+    object.status.as_ref()?.completion_time.as_ref().map(time_of)
+}

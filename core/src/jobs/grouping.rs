@@ -1,0 +1,271 @@
+//! Which job a pod belongs to, and how many of its pods start together.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use fluxqueue_api::WorkloadKind;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+
+use crate::jobs::controllers::{Controllers, MadeBy};
+use crate::jobs::job::{Identity, Job, Member, Style};
+use fluxqueue_workload::{Controller, ObjectKey, Owner, OwnerKind, Pod, Time, Uid};
+
+/// What a pod is a part of.
+#[derive(Debug)]
+pub(crate) struct Belonging {
+    pub identity: Identity,
+    pub kind: WorkloadKind,
+    pub style: Style,
+    pub name: Arc<str>,
+    pub uid: Uid,
+}
+
+/// How many pods start together, or why that cannot be said yet.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum StartSize {
+    /// This many, as asked.
+    Pods(usize),
+    /// This many, though `asked` were: more cannot appear.
+    Clamped { to: usize, asked: usize },
+    /// More than now can appear are asked for; until then others that are on their way may show up.
+    Until(Time),
+    /// Nothing is wanted now.
+    None,
+}
+
+/// Finds what a pod is a part of; `None` while the object that made it has not been seen.
+///
+/// In this order: a group label with a size, its Job, its Deployment, ReplicaSet or StatefulSet,
+/// itself. A pod whose owner reference is not true was made by nothing.
+pub(crate) fn belonging(pod: &Pod, controllers: &Controllers, orphan: bool) -> Option<Belonging> {
+    let namespace = &pod.id.key.namespace;
+    let alone = || Belonging {
+        identity: Identity::Pod(pod.id.uid.clone()),
+        kind: WorkloadKind::Pod,
+        style: Style::Lone,
+        name: Arc::clone(&pod.id.key.name),
+        uid: pod.id.uid.clone(),
+    };
+    let made_by = controllers.maker(pod);
+    if matches!(made_by, MadeBy::Unseen(_)) && !orphan {
+        return None;
+    }
+    if let Some(group) = &pod.group {
+        return Some(Belonging {
+            identity: Identity::Group(ObjectKey::new(
+                Arc::clone(namespace),
+                Arc::clone(&group.name),
+            )),
+            kind: WorkloadKind::Group,
+            style: Style::Gang,
+            name: Arc::clone(&group.name),
+            uid: pod.id.uid.clone(),
+        });
+    }
+    let (Some(owner), Some(made_by)) = (&pod.owner, made_by.known()) else { return Some(alone()) };
+    let top = deployment_of(made_by, controllers).unwrap_or(owner);
+    Some(of_owner(namespace, top).unwrap_or_else(alone))
+}
+
+/// The Deployment that made a ReplicaSet: it is what was submitted.
+pub(crate) fn deployment_of<'a>(
+    set: &'a Controller,
+    controllers: &'a Controllers,
+) -> Option<&'a Owner> {
+    let is_true =
+        set.kind == OwnerKind::ReplicaSet && !matches!(controllers.above(set), MadeBy::Nothing);
+    set.owner.as_ref().filter(|above| is_true && above.kind == OwnerKind::Deployment)
+}
+
+/// What the pods of an object are a part of; `None` for objects of other kinds than those that
+/// Kubernetes itself has for that.
+pub(crate) fn of_owner(namespace: &Arc<str>, top: &Owner) -> Option<Belonging> {
+    let kind = workload_kind(&top.kind)?;
+    let style = if kind == WorkloadKind::Job { Style::Gang } else { Style::Elastic };
+    Some(Belonging {
+        identity: Identity::Controller(Arc::clone(namespace), top.uid.clone()),
+        kind,
+        style,
+        name: Arc::clone(&top.name),
+        uid: top.uid.clone(),
+    })
+}
+
+/// The kind of workload that an object of this kind is.
+pub(crate) fn workload_kind(kind: &OwnerKind) -> Option<WorkloadKind> {
+    match kind {
+        OwnerKind::Job => Some(WorkloadKind::Job),
+        OwnerKind::Deployment => Some(WorkloadKind::Deployment),
+        OwnerKind::ReplicaSet => Some(WorkloadKind::ReplicaSet),
+        OwnerKind::StatefulSet => Some(WorkloadKind::StatefulSet),
+        OwnerKind::Other(_) => None,
+    }
+}
+
+/// The owners of a job's FluxJob: it goes when all of them are gone. Bare pods that form a group
+/// own nothing together.
+pub(crate) fn owners(
+    pod: &Pod,
+    belonging: &Belonging,
+    controllers: &Controllers,
+) -> Vec<OwnerReference> {
+    let reference = |api: &str, kind: &str, name: &str, uid: &str| OwnerReference {
+        api_version: api.to_owned(),
+        kind: kind.to_owned(),
+        name: name.to_owned(),
+        uid: uid.to_owned(),
+        controller: Some(false),
+        block_owner_deletion: None,
+    };
+    if let Identity::Pod(_) = belonging.identity {
+        return vec![reference("v1", "Pod", &pod.id.key.name, &pod.id.uid)];
+    }
+    let Some(owner) = &pod.owner else { return Vec::new() };
+    let made_by = controllers.maker(pod);
+    if matches!(made_by, MadeBy::Nothing) && workload_kind(&owner.kind).is_some() {
+        // Such a reference would have the FluxJob removed.
+        return Vec::new();
+    }
+    let top = made_by.known().and_then(|set| deployment_of(set, controllers)).unwrap_or(owner);
+    vec![reference(&top.api_version, top.kind.as_str(), &top.name, &top.uid)]
+}
+
+/// How many pods the objects that make pods of a group can have at once, by their specs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Capacity {
+    /// Those that can still start: without what has succeeded or failed for good.
+    left: usize,
+    /// With these.
+    in_all: usize,
+}
+
+impl Capacity {
+    /// Adds an object of which so many pods were seen to succeed: its own status lags.
+    pub(crate) fn add(&mut self, made_by: &Controller, succeeded_seen: u32) {
+        let at_once = made_by.can_start_together.max(made_by.wants.min(1));
+        self.in_all += at_once as usize;
+        self.left += match made_by.completions {
+            _ if made_by.finished => 0,
+            Some(completions) => {
+                let succeeded = made_by.succeeded.max(succeeded_seen);
+                made_by.parallelism.min(completions.saturating_sub(succeeded)) as usize
+            }
+            // A work queue makes no pods after the first success.
+            None if made_by.succeeded > 0 => made_by.wants as usize,
+            None => at_once as usize,
+        };
+    }
+
+    /// Adds a pod whose maker is not known.
+    pub(crate) fn add_stray(&mut self) {
+        self.in_all += 1;
+        self.left += 1;
+    }
+}
+
+/// What the number of pods that start together rests on, apart from the pods themselves.
+pub(crate) struct Start<'a> {
+    pub job: &'a Job,
+    pub controllers: &'a Controllers,
+    /// What the objects that make pods of a group can have; `None` if that is not bounded (bare
+    /// pods).
+    pub capacity: Option<Capacity>,
+    /// How long more than the known objects can make is waited for: a group may be made by several
+    /// objects, which do not appear at the same instant.
+    pub grace_secs: u64,
+    /// How much longer that is while pods of an earlier start still stop; else 0.
+    pub stopping_secs: u64,
+    pub now: Time,
+}
+
+impl Start<'_> {
+    /// How many of these pods start together.
+    pub(crate) fn size(&self, members: &[&Member]) -> StartSize {
+        match &self.job.identity {
+            Identity::Pod(_) => StartSize::Pods(1),
+            Identity::Controller(namespace, uid) => match self.controllers.get(namespace, uid) {
+                Some(made_by) => {
+                    let seen = if made_by.kind == OwnerKind::Job { self.job.succeeded } else { 0 };
+                    match wants(made_by, seen) as usize {
+                        0 => StartSize::None,
+                        size => StartSize::Pods(size),
+                    }
+                }
+                None => StartSize::None,
+            },
+            Identity::Group(_) => {
+                group_size(members).map_or(StartSize::None, |asked| self.group_size(asked))
+            }
+        }
+    }
+
+    fn group_size(&self, asked: usize) -> StartSize {
+        let Some(Capacity { left, in_all }) =
+            self.capacity.filter(|capacity| capacity.left < asked)
+        else {
+            return StartSize::Pods(asked);
+        };
+        if in_all >= asked {
+            // The others have ended: no more than these can come.
+            return StartSize::Pods(left.max(1));
+        }
+        let until = self.others_may_come_until();
+        if self.now < until {
+            StartSize::Until(until)
+        } else {
+            StartSize::Clamped { to: left.max(1), asked }
+        }
+    }
+
+    /// Until then objects that make further pods of the group may appear: for some seconds after
+    /// its last pod has, and after the last pod of an earlier start has stopped, since some
+    /// operators make objects again only then.
+    fn others_may_come_until(&self) -> Time {
+        let job = self.job;
+        job.joined.max(job.left_at).plus_secs(self.grace_secs).plus_secs(self.stopping_secs)
+    }
+}
+
+/// The size that the oldest member with a valid size label asks for.
+pub(crate) fn group_size(members: &[&Member]) -> Option<usize> {
+    members
+        .iter()
+        .filter_map(|member| {
+            let size = *member.pod.group.as_ref()?.size.as_ref().ok()?;
+            Some((member.pod.created, &member.pod.id.key.name, size))
+        })
+        .min()
+        .map(|(_, _, size)| size as usize)
+}
+
+/// Sizes that members of one group ask for, if they differ.
+pub(crate) fn contradiction(members: &[&Member]) -> Option<String> {
+    let sizes: BTreeSet<u32> = members
+        .iter()
+        .filter_map(|member| member.pod.group.as_ref()?.size.as_ref().ok().copied())
+        .collect();
+    if sizes.len() < 2 {
+        return None;
+    }
+    let all: Vec<String> = sizes.iter().map(u32::to_string).collect();
+    let taken = group_size(members)?;
+    Some(format!(
+        "its pods carry different sizes ({}): the oldest pod's, {taken}, counts",
+        all.join(", ")
+    ))
+}
+
+/// How many pods a controller still wants at once, given how many of its pods were seen to succeed:
+/// its own status lags.
+pub(crate) fn wants(made_by: &Controller, succeeded_seen: u32) -> u32 {
+    if made_by.finished || made_by.deleting || made_by.wants == 0 {
+        return 0;
+    }
+    match made_by.completions {
+        Some(completions) => {
+            let succeeded = made_by.succeeded.max(succeeded_seen);
+            made_by.parallelism.min(completions.saturating_sub(succeeded))
+        }
+        None => made_by.wants,
+    }
+}

@@ -1,0 +1,151 @@
+//! How long pods take their resources: their walltimes, and deadlines at which the objects that
+//! made them end them.
+
+use crate::jobs::job::Job;
+use crate::jobs::{Clock, Jobs};
+use fluxqueue_workload::{Controller, Lifetime, Pod, Time};
+
+/// A deadline is planned with, while its pod waits, to a step of at most one in so many of the time
+/// that the Job has in all.
+const DEADLINE_STEPS: u64 = 16;
+
+impl Jobs {
+    /// How long a pod of the job would take its resources if it started now.
+    pub(crate) fn lifetime(&self, pod: &Pod, job: &Job, clock: Clock) -> Lifetime {
+        ended_by(self.deadline(pod, clock), self.holds_from_binding(pod, job), clock.now)
+    }
+
+    /// The same as it is planned while the pod waits: see [`Jobs::planned_deadline`].
+    pub(crate) fn planned_lifetime(&self, pod: &Pod, job: &Job, clock: Clock) -> Lifetime {
+        ended_by(self.planned_deadline(pod, clock), self.planned_time(pod, job), clock.now)
+    }
+
+    /// How long its resources are to be kept for a pod of the job that starts later, if the object
+    /// that made it ends it at a deadline: as if it started at this time, by the API server's
+    /// clock, since when it could have. It has no more time than that when it does start, and what
+    /// is promised behind it does not move with every second for which both wait.
+    pub(crate) fn lifetime_later(
+        &self,
+        pod: &Pod,
+        job: &Job,
+        clock: Clock,
+        since: Time,
+    ) -> Option<Lifetime> {
+        let deadline = clock.wall(self.planned_deadline(pod, clock)?);
+        Some(ended_by(Some(deadline), self.planned_time(pod, job), since))
+    }
+
+    /// How long a pod that waits is planned to take its resources, if it is not ended at its
+    /// deadline before: no more than there is from the start of the object that made it to that
+    /// deadline.
+    pub(crate) fn planned_time(&self, pod: &Pod, job: &Job) -> Lifetime {
+        let own = self.holds_from_binding(pod, job);
+        match self.deadline_by_wall(pod).and_then(|(made_by, _)| made_by.deadline_secs) {
+            Some(secs) => ended_by(
+                Some(Time::from_seconds(0).plus_secs(secs).plus_secs(pod.grace_secs)),
+                own,
+                Time::default(),
+            ),
+            None => own,
+        }
+    }
+
+    /// How long a pod of the job takes its resources from its start: its walltime, the time that it
+    /// has to stop then, and what it takes until that is seen: a promise that comes due a moment
+    /// before would have to be broken.
+    pub(crate) fn occupies(&self, pod: &Pod, job: &Job) -> Lifetime {
+        self.walltime(pod, job).plus_secs(pod.grace_secs).plus_secs(self.end_slack_secs)
+    }
+
+    /// How long a pod of the job may take its resources from its Binding. It is counted so while
+    /// the pod does not run: what is promised behind it would have to be broken if it began later
+    /// than was planned.
+    pub(crate) fn occupies_from_binding(&self, pod: &Pod, job: &Job) -> Lifetime {
+        self.occupies(pod, job).plus_secs(self.start_slack_secs)
+    }
+
+    /// How long a pod of the job may run from its start: what a person wishes, what the workload
+    /// says, the default of the queue; and no more than that has, if it clamps.
+    pub(crate) fn walltime(&self, pod: &Pod, job: &Job) -> Lifetime {
+        let wished =
+            job.record.overrides.walltime_seconds.and_then(|seconds| u64::try_from(seconds).ok());
+        if let Some(seconds) = wished.filter(|seconds| *seconds > 0) {
+            return job.queue.walltimes.of(Lifetime::Seconds(seconds), None);
+        }
+        job.queue.walltimes.of(self.said_walltime(pod), self.default_walltime_secs)
+    }
+
+    /// What the workload says about that: the object that made the pod, else the pod itself.
+    pub(crate) fn said_walltime(&self, pod: &Pod) -> Lifetime {
+        let annotated = self
+            .controller(pod)
+            .and_then(|made_by| made_by.walltime.as_ref()?.as_ref().ok().copied());
+        annotated.unwrap_or(pod.lifetime)
+    }
+
+    /// What goes on record of that: what the workload says, and what counts. Where nobody said how
+    /// long it runs, the object that made the pod may say when it ends it.
+    pub(crate) fn recorded_walltimes(&self, pod: &Pod, job: &Job) -> (Lifetime, Lifetime) {
+        let made_by = self.controller(pod);
+        let annotated = made_by.is_some_and(is_annotated);
+        let ends_after = made_by.and_then(|made_by| made_by.deadline_secs).filter(|_| !annotated);
+        let until = |own: Lifetime| match (ends_after, own) {
+            (Some(secs), Lifetime::Seconds(own)) => Lifetime::Seconds(own.min(secs)),
+            (Some(secs), _) => Lifetime::Seconds(secs),
+            (None, own) => own,
+        };
+        (until(self.said_walltime(pod)), until(self.walltime(pod, job)))
+    }
+
+    /// When a pod has stopped that the object that made it ends whatever it does, in the core's
+    /// time; unless somebody said how long it runs.
+    pub(crate) fn deadline(&self, pod: &Pod, clock: Clock) -> Option<Time> {
+        let (_, at) = self.deadline_by_wall(pod)?;
+        Some(clock.core(at).plus_secs(pod.grace_secs))
+    }
+
+    /// The same as it is planned with while the pod waits: up to a sixteenth of the whole time
+    /// later. Jobs that were made one after the other have deadlines that differ by seconds. If
+    /// each counted to the second, each Job would be a class of its own, about which the graph is
+    /// asked in every walk. Once the pod is on its node the deadline itself counts.
+    pub(crate) fn planned_deadline(&self, pod: &Pod, clock: Clock) -> Option<Time> {
+        let (made_by, at) = self.deadline_by_wall(pod)?;
+        let whole =
+            || u64::try_from(at.seconds().saturating_sub(pod.created.seconds())).unwrap_or(0);
+        let step_secs = 1_i64
+            << (made_by.deadline_secs.unwrap_or_else(whole) / DEADLINE_STEPS)
+                .max(1)
+                .ilog2()
+                .min(62);
+        let steps = at.seconds().saturating_add(step_secs - 1).div_euclid(step_secs);
+        Some(
+            clock
+                .core(Time::from_seconds(steps.saturating_mul(step_secs)))
+                .plus_secs(pod.grace_secs),
+        )
+    }
+
+    /// When the object that made a pod ends it, by the API server's clock, and that object.
+    fn deadline_by_wall(&self, pod: &Pod) -> Option<(&Controller, Time)> {
+        let made_by = self.controller(pod).filter(|made_by| !is_annotated(made_by))?;
+        let can_be_planned = pod.grace_secs <= Lifetime::SECS_MAX;
+        Some((made_by, made_by.deadline.filter(|_| can_be_planned)?))
+    }
+}
+
+/// The object says itself how long its pods run.
+fn is_annotated(made_by: &Controller) -> bool {
+    made_by.walltime.as_ref().is_some_and(Result::is_ok)
+}
+
+/// How long a pod takes its resources that starts now, would take them for its `own` time, and is
+/// ended at its deadline.
+pub(crate) fn ended_by(deadline: Option<Time>, own: Lifetime, now: Time) -> Lifetime {
+    let left = deadline
+        .map(|at| u64::try_from(at.seconds().saturating_sub(now.seconds())).unwrap_or(0).max(1));
+    match (left, own) {
+        (Some(left), Lifetime::Seconds(own)) => Lifetime::Seconds(left.min(own)),
+        (Some(left), _) => Lifetime::Seconds(left),
+        (None, own) => own,
+    }
+}

@@ -1,0 +1,167 @@
+//! ResourceQuotas: a release that is known to fail is not tried.
+//!
+//! The API server refuses pods beyond a quota when they are made. Nodes would be idle for a Job
+//! that waits without pods until its pods have not come, so it waits without a claim where a quota
+//! is known to leave too little for them. That is a forecast, and only of pods that do not exist: a
+//! quota with scopes, or what admission adds to pods, is left to the API server (`releases`), and
+//! pods that exist have passed their quotas.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use fluxqueue_workload::quantity::quantity;
+use fluxqueue_workload::{ObjectRef, Quota, Resources, Time};
+
+use crate::jobs::Jobs;
+use crate::jobs::job::{Job, JobChange, Suspended};
+use crate::{Core, Timer};
+use fluxqueue_planner::queue::JobId;
+
+/// How long after its pods are there a job counts beside what a quota says is used: that comes with
+/// a watch, once a second.
+const USE_SEEN_MILLIS: i64 = 2_000;
+
+/// When a job is looked at again for which too little is left beside others whose pods are about to
+/// be there.
+const LOOK_AGAIN_MILLIS: i64 = 5_000;
+
+/// The quotas that there are, and the jobs that depend on them, by namespace.
+#[derive(Debug, Default)]
+pub(crate) struct Quotas {
+    known: BTreeMap<Arc<str>, BTreeMap<Arc<str>, Arc<Quota>>>,
+    /// Jobs that were released, until all of their pods are counted by the quotas.
+    coming: BTreeMap<Arc<str>, BTreeMap<JobId, Coming>>,
+    /// Jobs for which a quota leaves too little.
+    waiting: BTreeMap<Arc<str>, BTreeSet<JobId>>,
+}
+
+/// The pods of a job that was released.
+#[derive(Debug)]
+struct Coming {
+    requests: Resources,
+    /// They count as long as the job holds their places, and until then.
+    until: Time,
+}
+
+impl Quotas {
+    /// Forgets a job.
+    pub(crate) fn forget(&mut self, namespace: &str, id: JobId) {
+        if let Some(jobs) = self.waiting.get_mut(namespace) {
+            jobs.remove(&id);
+        }
+        if let Some(jobs) = self.coming.get_mut(namespace) {
+            jobs.remove(&id);
+        }
+    }
+}
+
+/// A quota is there, or has changed.
+pub(crate) fn put(core: &mut Core, quota: Arc<Quota>) {
+    let key = quota.id.key.clone();
+    let quotas = core.jobs.releases.quotas.known.entry(Arc::clone(&key.namespace)).or_default();
+    quotas.insert(key.name, quota);
+    look_again(core, &key.namespace);
+}
+
+/// A quota is gone.
+pub(crate) fn remove(core: &mut Core, gone: &ObjectRef) {
+    let known = &mut core.jobs.releases.quotas.known;
+    let Some(quotas) = known.get_mut(&gone.key.namespace) else { return };
+    if quotas.get(&gone.key.name).is_some_and(|quota| quota.id.uid == gone.uid) {
+        quotas.remove(&gone.key.name);
+    }
+    if quotas.is_empty() {
+        known.remove(&gone.key.namespace);
+    }
+    look_again(core, &gone.key.namespace);
+}
+
+/// Those that wait for a quota of the namespace are looked at again.
+fn look_again(core: &mut Core, namespace: &str) {
+    let waiting = core.jobs.releases.quotas.waiting.remove(namespace);
+    core.touched.extend(waiting.into_iter().flatten());
+}
+
+/// The pods of a job are about to come, since its Job is released.
+pub(crate) fn note_coming(core: &mut Core, id: JobId) {
+    let Some(job) = core.jobs.all.get(&id) else { return };
+    let namespace = Arc::clone(&job.key.namespace);
+    if core.jobs.releases.quotas.known.contains_key(&namespace) {
+        let coming = Coming {
+            requests: core.jobs.asked_of_quotas(job),
+            until: core.now.plus_millis(USE_SEEN_MILLIS),
+        };
+        core.jobs.releases.quotas.coming.entry(namespace).or_default().insert(id, coming);
+    }
+}
+
+/// Why a job that waits without pods is not released now: a quota leaves too little for its pods.
+pub(crate) fn shortage(jobs: &Jobs, job: &Job, now: Time) -> Option<String> {
+    let quotas = &jobs.releases.quotas;
+    let known = quotas.known.get(&job.key.namespace)?;
+    let asked = jobs.asked_of_quotas(job);
+    let mut requests = asked.clone();
+    for (id, coming) in quotas.coming.get(&job.key.namespace).into_iter().flatten() {
+        if *id != job.id
+            && (coming.until > now || jobs.all.get(id).is_some_and(|job| is_to_have_pods(job)))
+        {
+            requests.add(&coming.requests);
+        }
+    }
+    let (quota, left) =
+        known.values().find_map(|quota| Some((quota, quota.exceeded_by(&requests)?)))?;
+    let beside = if quota.exceeded_by(&asked).is_none() {
+        " beside those of Jobs that were just released"
+    } else {
+        ""
+    };
+    let amount = |amount| quantity(&left.resource, amount);
+    Some(format!(
+        "resourcequota {} leaves {} of {}, and its pods ask for {}{beside}",
+        quota.id.key.name,
+        amount(u128::from(left.amount)),
+        left.name,
+        amount(asked.sum(&left.resource))
+    ))
+}
+
+/// A quota leaves too little for the pods of a job: the job is looked at again when that changes.
+pub(crate) fn wait(core: &mut Core, id: JobId) {
+    let Some(job) = core.jobs.all.get(&id) else { return };
+    let namespace = Arc::clone(&job.key.namespace);
+    let quotas = &mut core.jobs.releases.quotas;
+    let is_beside_others = match quotas.coming.get_mut(&namespace) {
+        None => false,
+        Some(coming) => {
+            coming.retain(|id, coming| {
+                coming.until > core.now
+                    || core.jobs.all.get(id).is_some_and(|job| is_to_have_pods(job))
+            });
+            !coming.is_empty()
+        }
+    };
+    quotas.waiting.entry(namespace).or_default().insert(id);
+    if is_beside_others {
+        core.timers.wake(Timer::Job(id), core.now.plus_millis(LOOK_AGAIN_MILLIS));
+    }
+}
+
+/// Its Job was released, or is being released, and not all of its pods are there.
+fn is_to_have_pods(job: &Job) -> bool {
+    match &job.suspended {
+        Suspended::Released { .. } => true,
+        Suspended::Waits(write) => matches!(write.under_way, Some((_, JobChange::Release))),
+        Suspended::No | Suspended::Over => false,
+    }
+}
+
+impl Jobs {
+    /// What the pods of a job that waits without pods will ask of the quotas of their namespace.
+    fn asked_of_quotas(&self, job: &Job) -> Resources {
+        let stand_ins = || self.live(job).filter(|member| member.pod.stands_in);
+        let pods = stand_ins().count().max(job.stands_for);
+        let requests =
+            stand_ins().next().map(|member| member.pod.shape.requests.times(pods as u64));
+        requests.unwrap_or_default()
+    }
+}

@@ -1,0 +1,148 @@
+//! Releases of Jobs that waited without pods, and whose pods then did not all come.
+//!
+//! Nodes stand idle for such a Job as long as its place is held. Why its pods do not come does not
+//! matter: a quota, a webhook, or the Job is deleted. The Job's namespace has to wait for its next
+//! release, and longer each time.
+//!
+//! The pauses are not on record. A new process counts the Jobs that it still sees; those that are
+//! gone are forgotten. No tenant can restart the scheduler, and what a tenant gains if somebody
+//! else does is that the pauses begin with a minute again.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::backoff::Backoff;
+use crate::jobs::quotas::Quotas;
+use fluxqueue_workload::{Time, Uid};
+
+/// The longest pause, as a multiple of the first one.
+const PAUSES_MAX: i64 = 60;
+
+/// After a pause, a namespace without another failed release for this long is like any other.
+const FORGOTTEN_AFTER_SECS: u64 = 3_600;
+
+/// Failed releases, by namespace.
+#[derive(Debug, Default)]
+pub(crate) struct Releases {
+    /// One entry for each namespace in which a release failed, until an hour after its pause.
+    failed: BTreeMap<Arc<str>, Failed>,
+    /// Jobs that are there and have been counted: a Job is released once.
+    counted: BTreeSet<Uid>,
+    /// Jobs that are there, and whose authors were told that their mark counts for nothing.
+    ignored_marks: BTreeSet<Uid>,
+    /// What quotas leave for pods that are to come.
+    pub quotas: Quotas,
+}
+
+/// The failed releases of a namespace.
+#[derive(Debug)]
+struct Failed {
+    /// How many there were, without those that successes have made up for.
+    times: u32,
+    /// How many pods the largest of them was for.
+    pods: usize,
+    /// The next release may come then.
+    until: Time,
+}
+
+impl Releases {
+    /// Counts a release of a Job of this namespace whose pods had not all come by then. A first
+    /// pause of no seconds means that releases are not counted.
+    pub(crate) fn note_failed(
+        &mut self,
+        namespace: &Arc<str>,
+        pods: usize,
+        (at, now): (Time, Time),
+        first_pause_secs: u64,
+    ) {
+        self.failed.retain(|_, failed| failed.until.plus_secs(FORGOTTEN_AFTER_SECS) > now);
+        if first_pause_secs == 0 || at.plus_secs(FORGOTTEN_AFTER_SECS) <= now {
+            return;
+        }
+        let min_millis = i64::try_from(first_pause_secs).unwrap_or(i64::MAX).saturating_mul(1_000);
+        let pauses = Backoff { min_millis, max_millis: min_millis.saturating_mul(PAUSES_MAX) };
+        let failed = self.failed.entry(Arc::clone(namespace)).or_insert(Failed {
+            times: 0,
+            pods,
+            until: at,
+        });
+        failed.pods = failed.pods.max(pods);
+        failed.until = failed.until.max(at.plus_millis(pauses.doubled(failed.times)));
+        failed.times = failed.times.saturating_add(1);
+    }
+
+    /// Remembers that the release of a Job that is there failed. True if that is new.
+    pub(crate) fn count(&mut self, job: &Uid) -> bool {
+        self.counted.insert(job.clone())
+    }
+
+    /// Remembers that the author of a Job was told that its mark counts for nothing. True if that
+    /// is new.
+    pub(crate) fn ignore_mark(&mut self, job: &Uid) -> bool {
+        self.ignored_marks.insert(job.clone())
+    }
+
+    /// Forgets a Job that is gone.
+    pub(crate) fn forget(&mut self, job: &Uid) {
+        self.counted.remove(job);
+        self.ignored_marks.remove(job);
+    }
+
+    /// All pods of a released Job have come. That makes up for one release that failed, unless that
+    /// was for more pods: else small Jobs could make up for large ones.
+    pub(crate) fn note_done(&mut self, namespace: &str, pods: usize) {
+        if let Some(failed) = self.failed.get_mut(namespace).filter(|failed| pods >= failed.pods) {
+            failed.times -= 1;
+            if failed.times == 0 {
+                self.failed.remove(namespace);
+            }
+        }
+    }
+
+    /// How many releases of this namespace have failed, and until when there is no other one;
+    /// `None` if there may be one now.
+    pub(crate) fn paused(&self, namespace: &str, now: Time) -> Option<(u32, Time)> {
+        let failed = self.failed.get(namespace).filter(|failed| failed.until > now)?;
+        Some((failed.times, failed.until))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Time = Time(1_000_000_000);
+
+    #[test]
+    fn pauses_double_up_to_an_hour_and_are_forgotten() {
+        let (mut releases, namespace) = (Releases::default(), Arc::from("a"));
+        let mut now = NOW;
+        for minutes in [1, 2, 4, 8, 16, 32, 60, 60] {
+            releases.note_failed(&namespace, 6, (now, now), 60);
+            let until = now.plus_secs(60 * minutes);
+            assert_eq!(releases.paused("a", now).map(|(_, until)| until), Some(until));
+            assert_eq!((releases.paused("a", until), releases.paused("b", now)), (None, None));
+            now = until;
+        }
+        now = now.plus_secs(FORGOTTEN_AFTER_SECS);
+        releases.note_failed(&namespace, 6, (now, now), 60);
+        assert_eq!(releases.paused("a", now), Some((1, now.plus_secs(60))));
+        // What a new process finds that failed long ago counts no more.
+        releases.note_failed(&Arc::from("b"), 6, (NOW, now), 60);
+        releases.note_failed(&Arc::from("b"), 6, (now, now), 0);
+        assert_eq!(releases.paused("b", now), None);
+    }
+
+    #[test]
+    fn a_release_makes_up_for_one_that_was_no_larger() {
+        let (mut releases, namespace) = (Releases::default(), Arc::from("a"));
+        releases.note_failed(&namespace, 6, (NOW, NOW), 60);
+        releases.note_failed(&namespace, 4, (NOW, NOW), 60);
+        releases.note_done("a", 5);
+        assert_eq!(releases.paused("a", NOW).map(|(times, _)| times), Some(2));
+        releases.note_done("a", 6);
+        assert_eq!(releases.paused("a", NOW).map(|(times, _)| times), Some(1));
+        releases.note_done("a", 6);
+        assert_eq!(releases.paused("a", NOW), None);
+    }
+}

@@ -1,0 +1,282 @@
+//! Which pod of a gang goes to which node, and how much of that the API server has acknowledged.
+//!
+//! A seat is a pod index of the placement and its node. It keeps its index as long as the placement
+//! stands: a pod that takes the place of another one takes its seat.
+
+use fluxqueue_workload::{NodeName, Uid};
+
+/// The placement of a job that is written before its first Binding.
+#[derive(Debug, Default)]
+pub(crate) struct Seats {
+    all: Vec<Seat>,
+    /// Counts changes.
+    version: u64,
+    /// The newest version that the API server has acknowledged.
+    acked: u64,
+    /// The epoch of the leader that placed it.
+    epoch: Option<i64>,
+    /// A placement may stand in its FluxJob.
+    on_record: bool,
+}
+
+/// The number of a seat.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct PodIndex(usize);
+
+/// One pod's place.
+#[derive(Debug)]
+pub(crate) struct Seat {
+    pod_set: usize,
+    node: NodeName,
+    occupant: Option<Uid>,
+    /// The version of the placement that first said so.
+    version: u64,
+}
+
+impl Seat {
+    /// Place of its shape among the job's pod sets.
+    pub(crate) fn pod_set(&self) -> usize {
+        self.pod_set
+    }
+
+    pub(crate) fn node(&self) -> &NodeName {
+        &self.node
+    }
+
+    /// No pod has it.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.occupant.is_none()
+    }
+}
+
+impl Seats {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    fn get(&self, index: PodIndex) -> Option<&Seat> {
+        self.all.get(index.0)
+    }
+
+    /// The pod that has a seat.
+    pub(crate) fn occupant(&self, index: PodIndex) -> Option<&Uid> {
+        self.get(index)?.occupant.as_ref()
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (PodIndex, &Seat)> {
+        self.all.iter().enumerate().map(|(at, seat)| (PodIndex(at), seat))
+    }
+
+    /// Those that no pod has, in order.
+    pub(crate) fn empty(&self) -> impl Iterator<Item = (PodIndex, &Seat)> {
+        self.iter().filter(|(_, seat)| seat.is_empty())
+    }
+
+    /// The one of this number, if no pod has it.
+    pub(crate) fn empty_of_number(&self, number: u32) -> Option<(PodIndex, &Seat)> {
+        let index = PodIndex(usize::try_from(number).ok()?);
+        Some((index, self.get(index).filter(|seat| seat.is_empty())?))
+    }
+
+    /// The epoch of the leader that placed it; `None` without a placement.
+    pub(crate) fn epoch(&self) -> Option<i64> {
+        self.epoch.filter(|_| !self.is_empty())
+    }
+
+    // --- who sits where ---
+
+    /// Gives a pod this seat, on this node: one that was there or, at the end, a new one. If that
+    /// is another node than it was, the pod is sent there once a placement that says so is
+    /// acknowledged.
+    pub(crate) fn take(&mut self, index: PodIndex, pod_set: usize, node: &NodeName, pod: &Uid) {
+        if index.0 == self.all.len() {
+            self.version += 1;
+            self.all.push(Seat {
+                pod_set,
+                node: node.clone(),
+                occupant: None,
+                version: self.version,
+            });
+        }
+        self.follow(index, node);
+        if let Some(seat) = self.all.get_mut(index.0) {
+            seat.occupant = Some(pod.clone());
+        }
+    }
+
+    /// A seat is on this node from now on.
+    pub(crate) fn follow(&mut self, index: PodIndex, node: &NodeName) {
+        let Some(seat) = self.all.get_mut(index.0).filter(|seat| seat.node != *node) else {
+            return;
+        };
+        self.version += 1;
+        seat.node = node.clone();
+        seat.version = self.version;
+    }
+
+    /// Its pod has it no more.
+    pub(crate) fn leave(&mut self, index: PodIndex) {
+        if let Some(seat) = self.all.get_mut(index.0) {
+            seat.occupant = None;
+        }
+    }
+
+    /// The seat for a pod of this pod set: its own number if it has one and that seat is free, else
+    /// the lowest free one, else a new one. Seats in `retained` are not free.
+    pub(crate) fn next_free(
+        &self,
+        pod_set: usize,
+        own: Option<u32>,
+        retained: &[PodIndex],
+    ) -> PodIndex {
+        let will_do = |seat: Option<&Seat>| seat.is_none_or(|seat| seat.pod_set == pod_set);
+        self.own_or_lowest(own, retained, will_do)
+    }
+
+    /// The seat for a pod that is on this node already: its own number if that seat is there and
+    /// free, else the lowest free one there, else a new one.
+    pub(crate) fn next_free_on(
+        &self,
+        node: &NodeName,
+        own: Option<u32>,
+        retained: &[PodIndex],
+    ) -> PodIndex {
+        let will_do = |seat: Option<&Seat>| seat.is_some_and(|seat| seat.node == *node);
+        self.own_or_lowest(own, retained, will_do)
+    }
+
+    /// `will_do` is asked about a seat, or the one to be made at the end.
+    fn own_or_lowest(
+        &self,
+        own: Option<u32>,
+        retained: &[PodIndex],
+        will_do: impl Fn(Option<&Seat>) -> bool,
+    ) -> PodIndex {
+        let is_free = |at: &usize| {
+            let seat = self.all.get(*at);
+            seat.is_none_or(Seat::is_empty) && !retained.contains(&PodIndex(*at)) && will_do(seat)
+        };
+        let new = self.all.len();
+        let own =
+            own.and_then(|at| usize::try_from(at).ok()).filter(|at| *at <= new).filter(is_free);
+        PodIndex(own.or_else(|| (0..new).find(is_free)).unwrap_or(new))
+    }
+
+    /// There is no placement any more.
+    pub(crate) fn clear(&mut self) {
+        if !self.all.is_empty() {
+            self.all.clear();
+            self.version += 1;
+        }
+    }
+
+    // --- what is on record ---
+
+    /// The placement as its FluxJob has it: pod set and node of each seat.
+    pub(crate) fn restore(&mut self, seats: impl IntoIterator<Item = (usize, NodeName)>) {
+        (self.version, self.acked, self.on_record) = (1, 1, true);
+        self.all = seats
+            .into_iter()
+            .map(|(pod_set, node)| Seat { pod_set, node, occupant: None, version: 1 })
+            .collect();
+    }
+
+    /// This leader has placed it.
+    pub(crate) fn placed_by(&mut self, epoch: Option<i64>) {
+        self.epoch = epoch;
+    }
+
+    pub(crate) fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// A placement of this version is acknowledged.
+    pub(crate) fn acknowledge(&mut self, version: u64) {
+        self.acked = self.acked.max(version);
+    }
+
+    /// Everything about it is acknowledged.
+    pub(crate) fn is_acknowledged(&self) -> bool {
+        self.acked >= self.version
+    }
+
+    /// Where each pod goes is acknowledged.
+    pub(crate) fn may_all_leave(&self) -> bool {
+        self.all.iter().all(|seat| seat.version <= self.acked)
+    }
+
+    /// Where the pod on this seat goes is acknowledged.
+    pub(crate) fn may_leave(&self, index: PodIndex) -> bool {
+        self.get(index).is_none_or(|seat| seat.version <= self.acked)
+    }
+
+    /// The FluxJob is gone, and the placement with it: whoever was not sent yet waits for the next.
+    pub(crate) fn forget_acknowledgements(&mut self) {
+        if self.all.is_empty() {
+            return;
+        }
+        self.version += 1;
+        for seat in &mut self.all {
+            seat.version = self.version;
+        }
+    }
+
+    /// A placement may stand in its FluxJob.
+    pub(crate) fn is_on_record(&self) -> bool {
+        self.on_record
+    }
+
+    pub(crate) fn note_on_record(&mut self, on_record: bool) {
+        self.on_record = on_record;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names<const N: usize>(names: [&str; N]) -> [NodeName; N] {
+        names.map(NodeName::from)
+    }
+
+    #[test]
+    fn a_pod_leaves_once_its_own_seat_is_acknowledged() {
+        let [a, b] = names(["a", "b"]);
+        let mut seats = Seats::default();
+        seats.take(seats.next_free(0, None, &[]), 0, &a, &"p".into());
+        let written = seats.version();
+        seats.take(seats.next_free(0, None, &[]), 0, &b, &"q".into());
+        seats.acknowledge(written);
+        assert!(
+            seats.may_leave(PodIndex(0)) && !seats.may_leave(PodIndex(1)) && !seats.may_all_leave()
+        );
+        seats.acknowledge(seats.version());
+        assert!(seats.may_all_leave() && seats.is_acknowledged());
+        seats.follow(PodIndex(0), &b);
+        assert!(!seats.may_leave(PodIndex(0)) && seats.may_leave(PodIndex(1)));
+        seats.acknowledge(seats.version());
+        seats.forget_acknowledgements();
+        assert!(!seats.may_leave(PodIndex(1)));
+    }
+
+    #[test]
+    fn a_pod_takes_its_own_number_or_the_lowest_free_seat() {
+        let [a, b] = names(["a", "b"]);
+        let mut seats = Seats::default();
+        seats.restore([(0, a.clone()), (0, b.clone()), (1, b.clone())]);
+        assert!(seats.is_acknowledged());
+        assert_eq!(seats.next_free(0, Some(1), &[]), PodIndex(1));
+        assert_eq!(seats.next_free(0, Some(2), &[]), PodIndex(0), "of another pod set");
+        assert_eq!(seats.next_free(0, None, &[PodIndex(0)]), PodIndex(1));
+        assert_eq!(seats.next_free_on(&b, Some(0), &[]), PodIndex(1), "on another node");
+        seats.take(PodIndex(1), 0, &b, &"p".into());
+        assert_eq!(seats.next_free_on(&b, None, &[]), PodIndex(2));
+        assert_eq!(seats.next_free_on(&"c".into(), None, &[]), PodIndex(3));
+        seats.leave(PodIndex(1));
+        assert_eq!(seats.empty().count(), 3);
+    }
+}

@@ -1,0 +1,577 @@
+//! A slot from the decision until it is given back: to a pod that waits, where the pod is, until
+//! when, retained for the next.
+//!
+//! Stage, allocation and seat of a pod change here, together; `dispatch` moves it on between slot
+//! and node.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use fluxqueue_api::EventReason;
+
+use crate::binding::suspects::REFUSALS_TOLD;
+use crate::jobs;
+use crate::jobs::grouping;
+use crate::jobs::job::{Cause, Lifecycle, Member, PodOrder, RetainedSlot, Seating, Stage, Style};
+use crate::jobs::lifetimes::ended_by;
+use crate::{Core, EventKind, Subject, Timer};
+use fluxqueue_machine::fluxion::{End, Tenancy};
+use fluxqueue_machine::ledger::{Allocation, valid};
+use fluxqueue_planner::promises::Promise;
+use fluxqueue_planner::queue::JobId;
+use fluxqueue_workload::{Lifetime, NodeName, OwnerKind, Phase, Pod, Uid};
+
+/// When a pod on a node ends, as far as is known now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct PlannedEnd {
+    pub end: End,
+    /// It was planned for a second that has passed.
+    pub is_over: bool,
+}
+
+impl Core {
+    // --- given and taken back ---
+
+    /// Gives a pod a slot; of a job that is written ahead, a seat too.
+    pub(crate) fn assign(&mut self, uid: &Uid, allocation: Allocation, seating: Seating) {
+        let Some(member) = self.jobs.members.get_mut(uid) else {
+            self.free_allocation(Some(allocation));
+            return;
+        };
+        let id = member.job;
+        let node = allocation.node.clone();
+        self.by_node.send(&node, uid);
+        self.ledger.house(&mut self.cluster, &allocation, &member.pod);
+        member.allocation = Some(allocation);
+        member.stage = Stage::Assigned;
+        member.attempts = 0;
+        let index = member.pod.completion_index;
+        self.choose_volumes(uid);
+        self.note_volumes(uid);
+        // A seat that is not acknowledged is passed over when its turn comes, and comes again with
+        // the acknowledgement.
+        self.outbox.push_back(uid.clone());
+        let Some(job) = self.jobs.all.get_mut(&id).filter(|job| job.writes_ahead()) else { return };
+        let (at, pod_set) = match seating {
+            Seating::At(at) => (at, 0),
+            Seating::Free { pod_set } => {
+                (job.seats.next_free(pod_set, index, &job.retained_seats()), pod_set)
+            }
+        };
+        let before = job.seats.version();
+        job.seats.take(at, pod_set, &node, uid);
+        if job.seats.version() != before {
+            job.seats.placed_by(Some(self.epoch));
+        }
+        if let Some(member) = self.jobs.members.get_mut(uid) {
+            member.seat = Some(at);
+        }
+    }
+
+    /// Takes a slot back from a pod that is not bound: it waits again.
+    pub(crate) fn unassign(&mut self, uid: &Uid) {
+        let Some(member) = self.jobs.members.get_mut(uid) else { return };
+        member.stage = Stage::Waiting;
+        let (seat, id) = (member.seat.take(), member.job);
+        let allocation = self.take_allocation(uid);
+        self.free_allocation(allocation);
+        self.note_volumes(uid);
+        if let (Some(seat), Some(job)) = (seat, self.jobs.all.get_mut(&id)) {
+            job.seats.leave(seat);
+        }
+        self.withdraw_nomination(uid);
+        self.touched.insert(id);
+    }
+
+    pub(crate) fn seat_bound(&mut self, id: JobId, uid: &Uid, node: &NodeName, index: Option<u32>) {
+        let Some(job) = self.jobs.all.get_mut(&id) else { return };
+        let at = job.seats.next_free_on(node, index, &job.retained_seats());
+        job.seats.take(at, 0, node, uid);
+        if let Some(member) = self.jobs.members.get_mut(uid) {
+            member.seat = Some(at);
+        }
+    }
+
+    // --- where pods are ---
+
+    /// Makes what a pod is charged for agree with where it is.
+    pub(crate) fn settle(&mut self, uid: &Uid) {
+        if let Some(foreign) = self.foreign.get_mut(uid) {
+            let (pod, allocation) = (Arc::clone(&foreign.pod), foreign.allocation.take());
+            let planned = self.pod_end(&pod);
+            let tenancy = self.tenancy_of_others(&pod);
+            let allocation = self.allocation_in_place(&pod, allocation, planned, tenancy);
+            self.watch_end_of(uid, allocation.as_ref());
+            if let Some(foreign) = self.foreign.get_mut(uid) {
+                foreign.allocation = allocation;
+            }
+            return;
+        }
+        let Some(member) = self.jobs.members.get_mut(uid) else { return };
+        if member.stage == Stage::Ended || member.pod.node.is_none() {
+            return;
+        }
+        let (pod, id) = (Arc::clone(&member.pod), member.job);
+        let before = std::mem::replace(&mut member.stage, Stage::Bound);
+        self.jobs.note_wave(&pod, id);
+        let planned = self.member_end(&pod, id);
+        let allocation = self.take_allocation(uid);
+        let had_nothing = allocation.is_none();
+        let tenancy = self.tenancy(&pod, id);
+        let allocation = self.allocation_in_place(&pod, allocation, planned, tenancy);
+        let node = pod.node.clone();
+        let started = pod.started.unwrap_or(self.wall_now());
+        self.note_start(id, started);
+        let Some(member) = self.jobs.members.get_mut(uid) else { return };
+        member.allocation = allocation;
+        let seat = member.seat;
+        let booked = member.allocation.as_ref().map_or(planned.end, |allocation| allocation.end);
+        self.watch_end(uid, booked);
+        if let (Some(seat), Some(node), Some(job)) = (seat, node, self.jobs.all.get_mut(&id)) {
+            // It is where it is: the record follows.
+            job.seats.follow(seat, &node);
+        }
+        self.note_volumes(uid);
+        match before {
+            Stage::Bound if !had_nothing => {}
+            // Somebody else has bound it: it waits no more. Or its node has come after it: that
+            // counts in its queue.
+            Stage::Bound | Stage::Waiting => drop(self.touched.insert(id)),
+            _ => self.touch_soon(id),
+        }
+    }
+
+    /// The pod is on another node than we meant; the watch will show it there.
+    pub(crate) fn move_to(&mut self, uid: &Uid, node: &NodeName) {
+        let Some(member) = self.jobs.members.get_mut(uid) else { return };
+        let (pod, id, seat) = (Arc::clone(&member.pod), member.job, member.seat);
+        member.stage = Stage::Bound;
+        let allocation = self.take_allocation(uid);
+        self.free_allocation(allocation);
+        let end = match self.walltime(&pod, id) {
+            Lifetime::Endless => End::Never,
+            _ => End::Eventually,
+        };
+        let tenancy = self.tenancy(&pod, id);
+        let allocation = self.ledger.charge(&mut self.cluster, node, &pod.shape, (end, tenancy));
+        if let Some(allocation) = &allocation {
+            self.ledger.house(&mut self.cluster, allocation, &pod);
+        }
+        if let Some(member) = self.jobs.members.get_mut(uid) {
+            if allocation.is_some() {
+                self.by_node.send(node, uid);
+            }
+            member.allocation = allocation;
+        }
+        if let (Some(seat), Some(job)) = (seat, self.jobs.all.get_mut(&id)) {
+            job.seats.follow(seat, node);
+        }
+    }
+
+    /// The allocation of a pod that is on a node, or nominated to one, by others.
+    ///
+    /// One that is nominated counts whatever its priority. kube-scheduler gives room that is kept
+    /// for a pod of lower priority away, and can, since it decides anew about that pod too. Here
+    /// the other scheduler knows nothing of what is decided: it would bind its pod all the same,
+    /// and the kubelet would refuse one of the two.
+    pub(crate) fn allocation_in_place(
+        &mut self,
+        pod: &Arc<Pod>,
+        allocation: Option<Allocation>,
+        planned: PlannedEnd,
+        tenancy: Tenancy,
+    ) -> Option<Allocation> {
+        let place = if pod.phase.is_terminal() {
+            None
+        } else {
+            pod.node.as_ref().or(pod.nominated.as_ref())
+        };
+        let Some(place) = place else {
+            self.free_allocation(allocation);
+            return None;
+        };
+        let allocation = match allocation {
+            Some(allocation)
+                if allocation.node == *place
+                    && *allocation.shape == *pod.shape
+                    && valid(&self.cluster, &allocation) =>
+            {
+                Some(allocation)
+            }
+            other => {
+                self.free_allocation(other);
+                let terms = (planned.end, tenancy);
+                let mut charged = self.ledger.charge(&mut self.cluster, place, &pod.shape, terms);
+                self.note_unplanned(charged.as_ref(), pod);
+                if let Some(allocation) = &mut charged {
+                    allocation.is_overdue = planned.is_over;
+                }
+                charged
+            }
+        };
+        match &allocation {
+            Some(allocation) if pod.node.is_none() => {
+                self.ledger.house_nominated(&mut self.cluster, allocation, pod);
+            }
+            Some(allocation) => self.ledger.house(&mut self.cluster, allocation, pod),
+            None => {}
+        }
+        allocation
+    }
+
+    /// Room was taken that nobody had planned: what was promised there has to be looked at, and
+    /// what was promised to those whom the pod keeps away around it.
+    fn note_unplanned(&mut self, charged: Option<&Allocation>, pod: &Pod) {
+        let Some(allocation) = charged else { return };
+        self.lost.is_any = true;
+        // What was there before this process has taken nothing from anybody.
+        if self.synced && !self.taking_over {
+            self.lost.took_room(pod, allocation);
+        }
+        let (rank, constraints, cluster) =
+            (allocation.rank, &pod.shape.constraints, &mut self.cluster);
+        let mut is_kept_off = |promise: &Promise| {
+            cluster
+                .out_of_reach(constraints, promise.request.all_pods(), &promise.place.nodes)
+                .contains(rank)
+        };
+        self.queue_changed = self.queue_changed
+            || self.promises.is_any_on(rank)
+            || (!constraints.repels.is_empty()
+                && self.promises.reservations().any(|(_, promise)| is_kept_off(promise)));
+    }
+
+    /// Takes from one of our pods what it has of a node.
+    pub(crate) fn take_allocation(&mut self, uid: &Uid) -> Option<Allocation> {
+        let allocation = self.jobs.members.get_mut(uid)?.allocation.take()?;
+        self.by_node.unsend(&allocation.node, uid);
+        self.timers.forget(&Timer::Overdue(uid.clone()));
+        Some(allocation)
+    }
+
+    pub(crate) fn free_allocation(&mut self, allocation: Option<Allocation>) {
+        if let Some(allocation) = allocation {
+            self.ledger.free(&mut self.cluster, allocation);
+            self.queue_changed = true;
+        }
+    }
+
+    /// The kubelet of a node has refused a pod: no other goes there for a while.
+    fn suspect(&mut self, node: &NodeName) {
+        let (until, refusals) = self.suspects.add(node, self.now);
+        self.timers.wake(Timer::Suspect(node.clone()), until);
+        let uid = self
+            .cluster
+            .rank(node)
+            .and_then(|rank| self.cluster.node(rank))
+            .map(|node| node.uid.clone());
+        if let Some(uid) = uid.filter(|_| refusals == REFUSALS_TOLD) {
+            let text = format!(
+                "its kubelet has refused {refusals} pods in a row: Fluxqueue leaves the node alone for longer after each refusal, until a \
+                 pod runs there"
+            );
+            let reporter = self
+                .settings
+                .scheduler_names
+                .first()
+                .cloned()
+                .unwrap_or_else(|| Arc::from("fluxqueue"));
+            let subject = Subject::Node { name: node.clone(), uid };
+            let reason = EventReason::NodeRefusesPods.as_str();
+            self.note(subject, EventKind::Warning, reason, "Scheduling", text, &reporter);
+        }
+    }
+
+    // --- until when ---
+
+    /// When a bound pod of ours ends, as far as is known: its walltime counts from its own start
+    /// once it runs.
+    pub(crate) fn member_end(&self, pod: &Pod, job: JobId) -> PlannedEnd {
+        // By a clock that was set back since it may be still to come. That counts all the same, as
+        // for whoever ends pods by their deadlines: "now" would be another end for each process.
+        let started = pod.started.map_or(self.now, |at| self.core_time(at));
+        let mut planned = End::of(self.occupies(pod, job), started.seconds());
+        if let (End::At(own), Some(last)) = (planned, self.jobs.last_wave(pod, job)) {
+            planned = End::At(own.max(last));
+        }
+        self.unless_past(match (self.jobs.deadline(pod, self.clock()), planned) {
+            (Some(deadline), End::At(at)) => End::At(at.min(deadline.seconds())),
+            (Some(deadline), End::Eventually | End::Never) => End::At(deadline.seconds()),
+            (None, planned) => planned,
+        })
+    }
+
+    /// Whoever has outlived his planned end ends at a time that nobody knows.
+    fn unless_past(&self, end: End) -> PlannedEnd {
+        match end {
+            End::At(at) if at < self.now.seconds() => {
+                PlannedEnd { end: End::Eventually, is_over: true }
+            }
+            end => PlannedEnd { end, is_over: false },
+        }
+    }
+
+    /// Books a running pod with the end that is known of it now, if that is another one.
+    pub(crate) fn plan_end_anew(&mut self, uid: &Uid) {
+        let Some(member) = self.jobs.members.get(uid).filter(|member| member.stage == Stage::Bound)
+        else {
+            return;
+        };
+        let (pod, id) = (Arc::clone(&member.pod), member.job);
+        self.jobs.note_wave(&pod, id);
+        let PlannedEnd { end, is_over } = self.member_end(&pod, id);
+        let slack = i64::try_from(self.settings.start_slack_secs).unwrap_or(i64::MAX);
+        let Some(member) = self.jobs.members.get_mut(uid) else { return };
+        // That it is about to start a little later than it was bound is no news: that much was
+        // planned for.
+        let is_later_by_slack = |booked: End| match (booked, end) {
+            (End::At(booked), End::At(end)) => end > booked && end <= booked.saturating_add(slack),
+            _ => false,
+        };
+        let is_planned_for =
+            |booked: End| member.pod.phase == Phase::Pending && is_later_by_slack(booked);
+        if let Some(allocation) =
+            member.allocation.as_ref().filter(|allocation| is_planned_for(allocation.end))
+        {
+            let booked = allocation.end;
+            self.watch_end(uid, booked);
+            return;
+        }
+        if let Some(allocation) =
+            member.allocation.as_mut().filter(|allocation| allocation.end != end)
+        {
+            self.ledger.set_end(&mut self.cluster, allocation, end);
+            allocation.is_overdue = is_over;
+            let id = member.job;
+            self.note_other_end(id);
+        }
+        self.watch_end(uid, end);
+    }
+
+    /// The same for a pod of another scheduler.
+    pub(crate) fn plan_foreign_end_anew(&mut self, uid: &Uid) {
+        let Some(pod) = self.foreign.get(uid).map(|foreign| Arc::clone(&foreign.pod)) else {
+            return;
+        };
+        let PlannedEnd { end, is_over } = self.pod_end(&pod);
+        let allocation = self.foreign.get_mut(uid).and_then(|foreign| foreign.allocation.as_mut());
+        let Some(allocation) = allocation.filter(|allocation| allocation.end != end) else {
+            return;
+        };
+        self.ledger.set_end(&mut self.cluster, allocation, end);
+        allocation.is_overdue = is_over;
+        self.watch_end(uid, end);
+    }
+
+    /// When a pod of another scheduler ends, as far as is known: its walltime counts from its
+    /// start, or from its creation if that is not known. When one begins that is only nominated,
+    /// nobody knows.
+    pub(crate) fn pod_end(&self, pod: &Pod) -> PlannedEnd {
+        if let (None, Lifetime::Seconds(_)) = (&pod.node, pod.lifetime) {
+            return PlannedEnd { end: End::Eventually, is_over: false };
+        }
+        let from = self.core_time(pod.started.unwrap_or(pod.created)).seconds();
+        self.unless_past(End::of(pod.lifetime.plus_secs(pod.grace_secs), from))
+    }
+
+    // --- the end of a pod ---
+
+    /// A pod uses nothing any more, or will never be placed: its slot is retained for a successor,
+    /// or given back.
+    pub(crate) fn end(&mut self, uid: &Uid, cause: Cause) {
+        let Some(member) = self.jobs.members.get_mut(uid) else { return };
+        if member.stage == Stage::Ended {
+            return;
+        }
+        if let Some(job) = self.jobs.all.get_mut(&member.job) {
+            job.live.remove(&PodOrder::of(&member.pod));
+        }
+        let was_bound = member.stage == Stage::Bound;
+        let had_slot = member.stage.is_unsent();
+        member.stage = Stage::Ended;
+        let (seat, id, pod) = (member.seat.take(), member.job, Arc::clone(&member.pod));
+        let allocation = self.take_allocation(uid);
+        self.jobs.note_wave(&pod, id);
+        self.note_volumes(uid);
+        self.touched.insert(id);
+        if cause == Cause::Refused {
+            self.gauges.kubelet_refusals += 1;
+            if let Some(node) = &pod.node {
+                self.lost.is_any = true;
+                if let Some(rank) = self.cluster.rank(node) {
+                    self.lost.node_has_refused(rank, node);
+                }
+                self.suspect(node);
+            }
+        }
+        let Some(job) = self.jobs.all.get_mut(&id) else {
+            self.free_allocation(allocation);
+            return;
+        };
+        match cause {
+            Cause::Succeeded => job.succeeded += 1,
+            Cause::Failed | Cause::Refused | Cause::Disrupted => job.failed += 1,
+            Cause::Deleted => {}
+        }
+        job.last_end = job.last_end.max(pod.ended);
+        if cause != Cause::Deleted
+            && pod.node.is_some()
+            && matches!(job.life, Lifecycle::Starting { .. })
+        {
+            job.ended_early += 1;
+        }
+        if pod.deleting && was_bound {
+            job.left_at = self.now;
+        }
+        if let Some(seat) = seat {
+            job.seats.leave(seat);
+        }
+        let (is_gang, failed_before, life, writes_ahead) =
+            (job.style == Style::Gang, job.failed.saturating_sub(1), job.life, job.writes_ahead());
+        // Those that are stopped together are followed by a new start.
+        let others_run = || {
+            self.jobs
+                .all
+                .get(&id)
+                .is_some_and(|job| self.jobs.remaining(job).into_iter().any(Member::is_bound))
+        };
+        let goes_on = !pod.deleting || others_run();
+        let made_by = pod.owner.as_ref().filter(|_| is_gang && goes_on);
+        let is_of_unknown_kind =
+            made_by.is_some_and(|owner| matches!(owner.kind, OwnerKind::Other(_)));
+        let has_successor = match cause {
+            Cause::Succeeded => !is_of_unknown_kind,
+            Cause::Failed => true,
+            // What an operator has deleted while it ran may be made again.
+            Cause::Deleted if is_of_unknown_kind => was_bound && others_run(),
+            // A gang that was never whole keeps what it has for the member's return.
+            Cause::Deleted => was_bound && life != Lifecycle::Whole && writes_ahead,
+            Cause::Refused | Cause::Disrupted => false,
+        };
+        match (allocation, made_by.map(|owner| owner.uid.clone())) {
+            (Some(allocation), Some(controller))
+                if has_successor && valid(&self.cluster, &allocation) =>
+            {
+                let keep_secs = match cause {
+                    Cause::Failed if !is_of_unknown_kind => {
+                        self.settings.slot_keep_secs_after(failed_before)
+                    }
+                    _ => self.settings.slot_keep_secs,
+                };
+                let until = self.now.plus_secs(keep_secs);
+                self.retain_slot(
+                    id,
+                    RetainedSlot { allocation, seat, controller, is_of_unknown_kind, until },
+                );
+            }
+            (allocation, _) => self.free_allocation(allocation),
+        }
+        if had_slot {
+            self.withdraw_if_unsent(id, &format!("pod {} is gone", pod.id));
+        }
+    }
+
+    // --- retained ---
+
+    /// Gives back slots that are retained for nobody: too long, or more than the controller still
+    /// wants.
+    pub(crate) fn trim_retained(&mut self, id: JobId) {
+        let now = self.now;
+        let Some(job) = self.jobs.all.get_mut(&id) else { return };
+        if job.retained.is_empty() {
+            self.retaining.remove(&id);
+            return;
+        }
+        let (expired, retained): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut job.retained).into_iter().partition(|slot| slot.until <= now);
+        job.retained = retained;
+        for slot in expired {
+            self.free_allocation(Some(slot.allocation));
+        }
+        let Some(job) = self.jobs.all.get(&id) else { return };
+        let succeeded = job.succeeded;
+        let mut room: BTreeMap<Uid, usize> = BTreeMap::new();
+        for slot in &job.retained {
+            if room.contains_key(&slot.controller) {
+                continue;
+            }
+            let entry = room.entry(slot.controller.clone()).or_default();
+            let unknown = if slot.is_of_unknown_kind { usize::MAX } else { 0 };
+            let made_by = self.jobs.controllers.get(&job.key.namespace, &slot.controller);
+            *entry = made_by.map_or(unknown, |made_by| {
+                // A pod that waits is the one that may take a retained slot.
+                let holds = |m: &&Member| {
+                    m.stage != Stage::Waiting && jobs::is_made_by(&m.pod, &made_by.id.uid)
+                };
+                let live = self.jobs.remaining(job).iter().filter(|m| holds(m)).count();
+                (grouping::wants(
+                    made_by,
+                    jobs::succeeded_of(job, made_by.kind == OwnerKind::Job, succeeded),
+                ) as usize)
+                    .saturating_sub(live)
+            });
+        }
+        let Some(job) = self.jobs.all.get_mut(&id) else { return };
+        let mut surplus = Vec::new();
+        for slot in std::mem::take(&mut job.retained) {
+            match room.get_mut(&slot.controller) {
+                Some(left) if *left > 0 => {
+                    *left -= 1;
+                    job.retained.push(slot);
+                }
+                _ => surplus.push(slot.allocation),
+            }
+        }
+        for allocation in surplus {
+            self.free_allocation(Some(allocation));
+        }
+        if let Some(next) =
+            self.jobs.all.get(&id).and_then(|job| job.retained.iter().map(|slot| slot.until).min())
+        {
+            self.timers.wake(Timer::Job(id), next);
+        }
+    }
+
+    /// Keeps a slot for the pod that the controller makes next.
+    pub(crate) fn retain_slot(&mut self, id: JobId, slot: RetainedSlot) {
+        let until = slot.until;
+        self.ledger.turn_out(&mut self.cluster, &slot.allocation);
+        if let Some(job) = self.jobs.all.get_mut(&id) {
+            job.retained.push(slot);
+            self.retaining.insert(id);
+        }
+        self.timers.wake(Timer::Job(id), until);
+    }
+
+    /// Gives a new pod the slot that was retained for it, without queueing.
+    pub(crate) fn take_retained(&mut self, id: JobId, uid: &Uid) -> bool {
+        let Some(member) = self.jobs.members.get(uid) else { return false };
+        let pod = Arc::clone(&member.pod);
+        let Some(job) = self.jobs.all.get(&id) else { return false };
+        let found = job.retained.iter().position(|slot| {
+            slot.is_for(&pod) && self.cluster.judge_neighbours(slot.allocation.rank, &pod).is_none()
+        });
+        let Some(at) = found else { return false };
+        let Some(job) = self.jobs.all.get_mut(&id) else { return false };
+        let mut slot = job.retained.remove(at);
+        self.gauges.slots_passed_on += 1;
+        // It has its own time, also where it follows one that was to end earlier.
+        let own = self.jobs.all.get(&id).map_or(pod.lifetime, |job| {
+            ended_by(
+                self.jobs.deadline(&pod, self.clock()),
+                self.jobs.occupies_from_binding(&pod, job),
+                self.now,
+            )
+        });
+        let planned = End::of(own, self.now.seconds());
+        if planned.is_later_than(slot.allocation.end) {
+            self.ledger.set_end(&mut self.cluster, &mut slot.allocation, planned);
+            slot.allocation.is_overdue = false;
+            self.note_other_end(id);
+        }
+        // A slot without a seat is one of a job that has none.
+        let seating = slot.seat.map_or(Seating::Free { pod_set: 0 }, Seating::At);
+        self.assign(uid, slot.allocation, seating);
+        true
+    }
+}

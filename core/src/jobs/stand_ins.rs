@@ -1,0 +1,562 @@
+//! Pods that stand in for those of a Job that is suspended while it waits, and the release of such
+//! a Job.
+//!
+//! A Job with our mark has no pods before it has a place. Here a member is made of a sample that
+//! its template gives, and waits as its pods would: one for all of them, since a Job costs next to
+//! nothing however many pods it asks for. Once the job has a place there is one for each. They are
+//! pods to all the rest but in four things: `gang` sends no Binding of them and has the Job
+//! released instead, they alone count as what the job asks for (`Job::counts`), nothing is written
+//! to them, and there are no Events about them. After the release the Job's own pods take their
+//! places, all together or none.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use fluxqueue_api::{BlockedReason, EventReason, names};
+use fluxqueue_workload::{
+    Controller, GROUP_SIZE_MAX, ObjectKey, ObjectRef, Pod, Suspension, SuspensionPhase, Time, Uid,
+};
+
+use crate::backoff::Backoff;
+use crate::binding::refused;
+use crate::jobs::Jobs;
+use crate::jobs::grouping;
+use crate::jobs::job::{Identity, Job, JobChange, JobWrite, Lifecycle, Member, Stage, Suspended};
+use crate::jobs::quotas;
+use crate::jobs::recovery::ended_as;
+use crate::jobs::setbacks::Setback;
+use crate::{ActionId, ActionKind, Core, EventKind, InFlight, Subject, Timer, WriteOutcome};
+use fluxqueue_planner::queue::JobId;
+
+const RETRY: Backoff = Backoff { min_millis: 250, max_millis: 30_000 };
+
+/// Writes of a Job that failed in a row before its FluxJob says so.
+const ATTEMPTS_UNTOLD: u32 = 3;
+
+/// Writes of a Job that failed in a row before its place is given back. Somebody who changes the
+/// Job all the time makes each of them conflict, and nodes would stand idle meanwhile.
+const ATTEMPTS_MAX: u32 = 6;
+
+impl Core {
+    // --- made ---
+
+    /// Looks again at all of these Jobs that wait without pods, and at those whose place is held
+    /// for the pods that they are about to have.
+    pub(crate) fn stand_in_for_all(&mut self, concerns: impl Fn(&Controller) -> bool) {
+        if !self.synced {
+            return;
+        }
+        let suspended = self.jobs.controllers.all();
+        let suspended =
+            suspended.filter(|made_by| made_by.suspension.is_some() && concerns(made_by));
+        let mut suspended: Vec<Uid> = suspended.map(|made_by| made_by.id.uid.clone()).collect();
+        // Jobs have their numbers in this order.
+        suspended.sort_unstable();
+        for uid in suspended {
+            self.stand_in_for(&uid);
+        }
+    }
+
+    /// A Job that is suspended for us has as many pods stand in for its own as it wants.
+    pub(crate) fn stand_in_for(&mut self, uid: &Uid) {
+        let Some(made_by) = self.jobs.controllers.of_uid(uid).cloned() else { return };
+        let Some(suspension) = &made_by.suspension else { return };
+        if self.queues.suspends_jobs(&made_by.id.key.namespace) != Some(true) {
+            return tell_ignored_mark(self, &made_by);
+        }
+        let identity = Identity::Controller(Arc::clone(&made_by.id.key.namespace), uid.clone());
+        let known = self.jobs.by_identity.get(&identity).and_then(|id| self.jobs.all.get(id));
+        let state = known.map_or(&Suspended::No, |job| &job.suspended);
+        let state = match (&suspension.phase, state) {
+            (SuspensionPhase::Marked { .. }, Suspended::No) => {
+                Suspended::Waits(JobWrite::default())
+            }
+            (SuspensionPhase::Marked { .. }, Suspended::Waits(write)) => {
+                Suspended::Waits(write.clone())
+            }
+            (SuspensionPhase::Released { at }, Suspended::No)
+                if self.has_place_on_record(&made_by) =>
+            {
+                Suspended::Released { since: self.time_of_release(*at) }
+            }
+            (SuspensionPhase::Released { at }, Suspended::No) if self.taking_over => {
+                // An earlier process has given its place back, if its pods are not there yet.
+                let over = self.time_of_release(*at).plus_secs(self.settings.suspend_hold_secs);
+                let (pods, there) =
+                    (grouping::wants(&made_by, 0) as usize, known.map_or(0, |job| job.live.len()));
+                let has_run =
+                    made_by.succeeded > 0 || known.is_some_and(|job| job.started_at.is_some());
+                if there < pods && !has_run && self.jobs.releases.count(uid) {
+                    let (namespace, pause) =
+                        (&made_by.id.key.namespace, self.settings.release_pause_secs);
+                    let times = (over, self.now);
+                    self.jobs.releases.note_failed(namespace, pods, times, pause);
+                }
+                return;
+            }
+            _ => return,
+        };
+        let is_bound = known.is_some_and(|job| self.has_bound(job));
+        if !self.settings.scheduler_names.contains(&suspension.sample.scheduler) || is_bound {
+            return;
+        }
+        let priority = self.priority_classes.of_pods(suspension.priority_class.as_deref());
+        let count = grouping::wants(&made_by, 0).min(GROUP_SIZE_MAX);
+        let there = known.map(|job| self.stand_ins(job)).unwrap_or_default();
+        let has_place = match known.filter(|job| job.suspended.has_stand_ins()) {
+            Some(job) => job.life.is_placed(),
+            None => self.has_place_on_record(&made_by),
+        };
+        if let Some(id) = known.map(|job| job.id).filter(|_| has_place && !there.is_empty()) {
+            if there.len() != count as usize {
+                // It has a place no more, and is looked at again.
+                return self.withdraw_if_unsent(id, "its Job wants another number of pods");
+            }
+            // They are all of one sample: if the first is as it is to be, all are.
+            if is_as_seen(self, &suspension.stand_in(0, priority)) {
+                return;
+            }
+        }
+        let pods: Vec<Pod> = if has_place {
+            (0..count).map(|number| suspension.stand_in(number, priority)).collect()
+        } else {
+            (count > 0).then(|| suspension.stand_in_for_all(priority)).into_iter().collect()
+        };
+        let wanted: BTreeSet<&Uid> = pods.iter().map(|pod| &pod.id.uid).collect();
+        for gone in there.iter().filter(|pod| !wanted.contains(&pod.uid)) {
+            self.pod_gone(gone);
+        }
+        for pod in pods {
+            if !is_as_seen(self, &pod) {
+                self.pod(Arc::new(pod));
+            }
+        }
+        let job = self.jobs.by_identity.get(&identity).and_then(|id| self.jobs.all.get_mut(id));
+        if let Some(job) = job {
+            job.suspended = state;
+            job.stands_for = if has_place { 1 } else { (count as usize).max(1) };
+        }
+    }
+
+    /// Its FluxJob has a place for it, of which no Binding has left.
+    fn has_place_on_record(&self, made_by: &Controller) -> bool {
+        let ObjectRef { key, uid } = &made_by.id;
+        let name = names::fluxjob_name(&key.name, fluxqueue_api::WorkloadKind::Job, uid);
+        let record = self.records.get(&ObjectKey::new(Arc::clone(&key.namespace), name));
+        let status = record.and_then(|record| record.status.as_ref());
+        status.is_some_and(|status| {
+            !status.placement.is_empty()
+                && status.start_time.is_none()
+                && ended_as(status).is_none()
+        })
+    }
+
+    fn stand_ins(&self, job: &Job) -> Vec<ObjectRef> {
+        self.jobs
+            .live(job)
+            .filter(|member| member.pod.stands_in)
+            .map(|member| member.pod.id.clone())
+            .collect()
+    }
+
+    fn has_bound(&self, job: &Job) -> bool {
+        self.jobs.live(job).any(Member::is_bound)
+    }
+
+    // --- looked at ---
+
+    /// What is to become of the stand-ins of a job, by what is known now.
+    pub(crate) fn look_at_stand_ins(&mut self, id: JobId) {
+        let Some(job) = self.jobs.all.get(&id) else { return };
+        let Identity::Controller(namespace, uid) = &job.identity else { return };
+        let counts = |made_by: &&Arc<Controller>| {
+            self.queues.suspends_jobs(&made_by.id.key.namespace) == Some(true)
+        };
+        let made_by = self.jobs.controllers.get(namespace, uid).filter(counts);
+        let suspension = made_by.and_then(|made_by| made_by.suspension.as_ref());
+        if !job.suspended.has_stand_ins() {
+            if suspension.is_some() {
+                // Pods of it may have been there, and have kept others from standing in for them.
+                let uid = uid.clone();
+                self.stand_in_for(&uid);
+            }
+            return;
+        }
+        let phase = suspension.map(|suspension| suspension.phase.clone());
+        let is_gone = self
+            .jobs
+            .controllers
+            .get(namespace, uid)
+            .is_none_or(|made_by| made_by.suspension.is_none());
+        if is_gone && matches!(job.suspended, Suspended::Released { .. }) && !self.has_bound(job) {
+            // It was deleted, or has failed, before its pods were there.
+            note_failed_release(self, id, self.now);
+            return self.dismiss(id);
+        }
+        if phase.is_none() || self.has_bound(job) {
+            // The Job is gone, the mark is off or counts no more in its namespace, or a pod that
+            // was there all the same is bound.
+            return self.dismiss(id);
+        }
+        if matches!(job.suspended, Suspended::Waits(_))
+            && !job.life.is_placed()
+            && job.stands_for == 1
+        {
+            // It may have had a place: one stands for all again.
+            let uid = uid.clone();
+            self.stand_in_for(&uid);
+        }
+        let Some(job) = self.jobs.all.get(&id) else { return };
+        let released = match (&phase, &job.suspended) {
+            (Some(SuspensionPhase::Released { at }), Suspended::Waits(_)) => {
+                Some(self.time_of_release(*at))
+            }
+            _ => None,
+        };
+        let Some(job) = self.jobs.all.get_mut(&id) else { return };
+        if let Some(since) = released {
+            job.suspended = Suspended::Released { since };
+        }
+        match &job.suspended {
+            Suspended::Waits(write) => {
+                let (is_idle, retry_at, is_placed) =
+                    (write.is_idle(self.now), write.retry_at, job.life.is_placed());
+                let pause = self
+                    .jobs
+                    .releases
+                    .paused(&job.key.namespace, self.now)
+                    .filter(|_| is_idle && is_placed);
+                if pause.is_some() {
+                    self.withdraw(
+                        id,
+                        "no Job of its namespace is released for a while",
+                        Setback::Changed,
+                    );
+                } else if retry_at > self.now {
+                    self.timers.wake(Timer::Job(id), retry_at);
+                } else if is_idle && is_placed {
+                    // It is released when its turn to begin comes, if its placement is
+                    // acknowledged.
+                    self.release(id);
+                } else if let Some(SuspensionPhase::Marked { is_suspended: false, .. }) =
+                    phase.filter(|_| is_idle)
+                {
+                    self.write_job(id, JobChange::Suspend);
+                }
+            }
+            Suspended::Released { since } => {
+                let since = *since;
+                self.hold_place(id, since);
+            }
+            Suspended::No | Suspended::Over => {}
+        }
+    }
+
+    /// A time on record in the core's own, in which time for the pods is counted: the API server's
+    /// clock may jump.
+    fn time_of_release(&self, at: Time) -> Time {
+        self.core_time(at).min(self.now)
+    }
+
+    /// The place of a Job that was released then is held until its pods are there, for a bounded
+    /// time.
+    fn hold_place(&mut self, id: JobId, since: Time) {
+        let hold_secs = self.settings.suspend_hold_secs;
+        let until = since.plus_secs(hold_secs);
+        quotas::note_coming(self, id);
+        let Some(job) = self.jobs.all.get(&id) else { return };
+        let own = self
+            .jobs
+            .live(job)
+            .filter(|member| !member.pod.stands_in && member.is_ready(names::GATE))
+            .count();
+        if job.life != Lifecycle::Placed {
+            self.dismiss(id);
+        } else if own >= job.seats.len() {
+            self.take_over(id);
+        } else if self.now >= until {
+            let why = format!(
+                "{own} of {} pods were there {hold_secs} s after its release",
+                job.seats.len()
+            );
+            self.withdraw(id, &why, Setback::Changed);
+            note_failed_release(self, id, until);
+            self.dismiss(id);
+        } else {
+            self.timers.wake(Timer::Job(id), until);
+        }
+    }
+
+    /// All pods of the Job are there: they take the seats. If they do not fit there as they are,
+    /// they wait at the place that the job has had, and the next pass has what the stand-ins held
+    /// for them first.
+    fn take_over(&mut self, id: JobId) {
+        if let Some(job) = self.jobs.all.get(&id) {
+            self.jobs.releases.note_done(&job.key.namespace, job.seats.len());
+        }
+        self.remove_stand_ins(id);
+        self.reseat_waiting(id);
+        let Some(job) = self.jobs.all.get(&id) else { return };
+        let left = job.seats.empty().count();
+        let pods = self.jobs.unsent(job);
+        let misfit = match left {
+            0 => self.misfit(id, &pods),
+            left => Some(format!("{left} of its pods do not fit where others stood in for them")),
+        };
+        if let Some(why) = misfit {
+            self.withdraw(id, &why, Setback::Changed);
+        }
+    }
+
+    /// Nobody stands in for pods of the job any more: those that are there go for themselves.
+    fn dismiss(&mut self, id: JobId) {
+        self.remove_stand_ins(id);
+        if let Some(job) = self.jobs.all.get_mut(&id).filter(|job| job.life == Lifecycle::Placed) {
+            job.forget_start();
+        }
+    }
+
+    fn remove_stand_ins(&mut self, id: JobId) {
+        let Some(job) = self.jobs.all.get_mut(&id) else { return };
+        // Who was not released may still be: news of a mark that has been taken off since may come
+        // late.
+        let was_released = matches!(job.suspended, Suspended::Released { .. });
+        job.suspended = if was_released { Suspended::Over } else { Suspended::No };
+        let Some(job) = self.jobs.all.get(&id) else { return };
+        for pod in self.stand_ins(job) {
+            // What it has is given back first: so nobody takes its end for the loss of a pod.
+            self.unassign(&pod.uid);
+            self.pod_gone(&pod);
+        }
+    }
+
+    // --- released ---
+
+    /// The job could begin: its Job is released, so that its pods come.
+    pub(crate) fn release_job(&mut self, id: JobId) {
+        let job = self.jobs.all.get(&id);
+        if let Some(text) = job.and_then(|job| quotas::shortage(&self.jobs, job, self.now)) {
+            // Another Job was released since it was placed.
+            return self.withdraw(id, &text, Setback::Changed);
+        }
+        self.write_job(id, JobChange::Release);
+        quotas::note_coming(self, id);
+    }
+
+    fn write_job(&mut self, id: JobId, change: JobChange) {
+        let Some(job) = self.jobs.all.get(&id) else { return };
+        let Identity::Controller(namespace, uid) = &job.identity else { return };
+        let made_by = self.jobs.controllers.get(namespace, uid);
+        let (Some(made_by), Suspended::Waits(write)) = (made_by, &job.suspended) else { return };
+        let Some(suspension) = made_by.suspension.as_ref().filter(|_| write.is_idle(self.now))
+        else {
+            return;
+        };
+        let SuspensionPhase::Marked { resource_version, .. } = &suspension.phase else { return };
+        let (job, resource_version) = (made_by.id.clone(), resource_version.clone());
+        let kind = match change {
+            JobChange::Release => {
+                ActionKind::ReleaseJob { job, resource_version, at: self.wall_now() }
+            }
+            JobChange::Suspend => ActionKind::SuspendJob { job, resource_version },
+        };
+        let action = self.actions.ask(kind, InFlight::Job(id));
+        let job = self.jobs.all.get_mut(&id);
+        if let Some(Suspended::Waits(write)) = job.map(|job| &mut job.suspended) {
+            write.under_way = Some((action, change));
+        }
+    }
+
+    /// How a write of the Job ended. It may have taken effect all the same: then the watch shows
+    /// that.
+    pub(crate) fn job_written(&mut self, id: JobId, action: ActionId, outcome: &WriteOutcome) {
+        let now = self.now;
+        let Some(job) = self.jobs.all.get_mut(&id) else { return };
+        let Suspended::Waits(write) = &mut job.suspended else { return };
+        let Some((_, change)) = write.under_way.take_if(|(asked, _)| *asked == action) else {
+            return;
+        };
+        self.touched.insert(id);
+        match (outcome, change) {
+            (WriteOutcome::Written(_), JobChange::Release) => {
+                job.suspended = Suspended::Released { since: now }
+            }
+            (WriteOutcome::Written(_), JobChange::Suspend) => {
+                // The watch is about to show it.
+                *write =
+                    JobWrite { retry_at: now.plus_millis(RETRY.min_millis), ..JobWrite::default() };
+            }
+            (outcome, _) => {
+                write.attempts += 1;
+                write.retry_at = now.plus_millis(RETRY.doubled(write.attempts));
+                write.failure = None;
+                if let WriteOutcome::Failed(text)
+                | WriteOutcome::Invalid(text)
+                | WriteOutcome::Refused(text) = outcome
+                {
+                    tracing::warn!(job = %job.key, error = %text, "writing a suspended Job failed; it is tried again");
+                    write.failure = Some(text.clone());
+                }
+                let is_enough = outcome.refusal().is_some() || write.attempts >= ATTEMPTS_MAX;
+                if change == JobChange::Release && is_enough {
+                    let text = match (outcome, &write.failure) {
+                        (WriteOutcome::Conflict, _) => "it changes again and again",
+                        (_, Some(text)) => text,
+                        (_, None) => "it is gone",
+                    };
+                    let text = format!("its Job cannot be released: {text}");
+                    refused::stop_start(self, id, text);
+                }
+            }
+        }
+    }
+
+    /// A job that has its place says why it does not get its pods.
+    pub(crate) fn report_unreleased(&mut self, id: JobId) {
+        let Some(job) = self.jobs.all.get(&id).filter(|job| job.life == Lifecycle::Placed) else {
+            return;
+        };
+        let Suspended::Waits(JobWrite { attempts, failure: Some(failure), .. }) = &job.suspended
+        else {
+            return;
+        };
+        if *attempts >= ATTEMPTS_UNTOLD {
+            let text = format!("its Job cannot be released: {failure}");
+            self.block(id, BlockedReason::BindFailed, text);
+        }
+    }
+}
+
+/// Charges the release of a Job whose pods had not all come by then to its namespace: the other
+/// Jobs there that wait without pods give their promises and places back for a while.
+fn note_failed_release(core: &mut Core, id: JobId, at: Time) {
+    let charged = core.jobs.all.get(&id).and_then(|job| {
+        let Identity::Controller(namespace, uid) = &job.identity else { return None };
+        Some((Arc::clone(namespace), uid.clone(), job.seats.len().max(job.start_size)))
+    });
+    if let Some((namespace, uid, pods)) = charged
+        && (core.jobs.controllers.get(&namespace, &uid).is_none() || core.jobs.releases.count(&uid))
+    {
+        core.gauges.releases_failed += 1;
+        let (times, pause) = ((at, core.now), core.settings.release_pause_secs);
+        core.jobs.releases.note_failed(&namespace, pods, times, pause);
+        let waits = |job: &Job| {
+            job.key.namespace == namespace && matches!(job.suspended, Suspended::Waits(_))
+        };
+        let waiting = core.jobs.all.values().filter(|job| waits(job)).map(|job| job.id);
+        core.touched.extend(waiting);
+    }
+}
+
+/// Why no Job of its namespace is released now, if this one waits without pods, and until when.
+pub(crate) fn paused(core: &Core, job: &Job) -> Option<(String, Time)> {
+    let waits = matches!(job.suspended, Suspended::Waits(_)) && !job.life.is_placed();
+    let (times, until) =
+        core.jobs.releases.paused(&job.key.namespace, core.now).filter(|_| waits)?;
+    let at = core.clock().wall(until).timestamp();
+    let what = if times == 1 { "a Job was".to_owned() } else { format!("{times} Jobs were") };
+    let text = format!(
+        "{what} released in its namespace, and the pods did not all come in time: the next release is not before {at}"
+    );
+    Some((text, until))
+}
+
+/// Why a job that waits without pods, and without a place, is not to have one: a quota leaves too
+/// little for its pods.
+pub(crate) fn lacks_quota(core: &Core, job: &Job) -> Option<String> {
+    let waits = matches!(job.suspended, Suspended::Waits(_)) && !job.life.is_placed();
+    quotas::shortage(&core.jobs, job, core.now).filter(|_| waits)
+}
+
+/// True if nothing is new about a stand-in.
+fn is_as_seen(core: &Core, pod: &Pod) -> bool {
+    let known = core.jobs.members.get(&pod.id.uid).map(|known| &known.pod);
+    known.is_some_and(|known| *known == core.refused_by_machine(Arc::new(pod.clone())))
+}
+
+/// The author of a Job whose mark counts for nothing is told so once, by the process that sees the
+/// mark first.
+fn tell_ignored_mark(core: &mut Core, made_by: &Controller) {
+    let namespace = &made_by.id.key.namespace;
+    let is_known = core.queues.suspends_jobs(namespace).is_some();
+    let waits = |suspension: &&Suspension| {
+        matches!(suspension.phase, SuspensionPhase::Marked { is_suspended: true, .. })
+            && core.settings.scheduler_names.contains(&suspension.sample.scheduler)
+    };
+    let suspension = made_by.suspension.as_ref().filter(waits).filter(|_| is_known);
+    if let Some(suspension) = suspension
+        && core.jobs.releases.ignore_mark(&made_by.id.uid)
+        && !core.taking_over
+    {
+        let (mark, label, enabled) = (names::SUSPENDED, names::ADMISSION_SUSPEND, names::ENABLED);
+        let text = format!(
+            "annotation {mark} is ignored, because namespace {namespace} does not have the label {label}={enabled}: the Job stays \
+             suspended until its spec.suspend is set to false"
+        );
+        let (subject, reason) =
+            (Subject::Job(made_by.id.clone()), EventReason::SuspensionIgnored.as_str());
+        core.note(
+            subject,
+            EventKind::Warning,
+            reason,
+            "Scheduling",
+            text,
+            &suspension.sample.scheduler,
+        );
+    }
+}
+
+impl Jobs {
+    /// A job that waits without pods has a place: from now on there are as many stand-ins as it
+    /// will have pods. So there are never more than the machine can hold. False if the job has pods
+    /// of its own.
+    pub(crate) fn tell_stand_ins_apart(&mut self, id: JobId) -> bool {
+        let Some(job) = self.all.get_mut(&id).filter(|job| job.suspended.has_stand_ins()) else {
+            return false;
+        };
+        let (count, identity) = (std::mem::replace(&mut job.stands_for, 1), job.identity.clone());
+        let one =
+            self.all.get(&id).and_then(|job| self.live(job).find(|member| member.pod.stands_in));
+        let Identity::Controller(namespace, uid) = &identity else { return false };
+        let made_by = self.controllers.get(namespace, uid).cloned();
+        let suspension = made_by.as_ref().and_then(|made_by| made_by.suspension.as_ref());
+        let (Some(one), Some(suspension)) = (one, suspension) else { return false };
+        let (pod, stance, volumes) =
+            (Arc::clone(&one.pod), one.stance.clone(), one.volumes.clone());
+        let (levels, tenancy) = (one.levels.clone(), one.tenancy);
+        let count = u32::try_from(count).unwrap_or(GROUP_SIZE_MAX);
+        self.take_out(id, &pod);
+        for number in 0..count {
+            let mut like = pod.stand_in_of_number(number);
+            like.completion_index = suspension.is_indexed.then_some(number);
+            let mut member = Member::new(Arc::new(like), id, Stage::Waiting);
+            (member.stance, member.volumes) = (stance.clone(), volumes.clone());
+            (member.levels, member.tenancy) = (levels.clone(), tenancy);
+            self.put_in(id, member);
+        }
+        true
+    }
+}
+
+impl Suspended {
+    /// Others stand in for the job's pods.
+    pub(crate) fn has_stand_ins(&self) -> bool {
+        matches!(self, Suspended::Waits(_) | Suspended::Released { .. })
+    }
+
+    /// The Job is released already, or is just being.
+    pub(crate) fn is_being_released(&self) -> bool {
+        match self {
+            Suspended::Waits(write) => write.under_way.is_some(),
+            Suspended::Released { .. } => true,
+            Suspended::No | Suspended::Over => false,
+        }
+    }
+}
+
+impl JobWrite {
+    /// None is on its way, and the next may leave.
+    fn is_idle(&self, now: Time) -> bool {
+        self.under_way.is_none() && self.retry_at <= now
+    }
+}

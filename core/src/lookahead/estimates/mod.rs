@@ -1,0 +1,259 @@
+//! When those who wait are expected to start: what is known of it, and what of that is on record.
+//!
+//! A promise is told as it is, with the reservation in the same record (`Reserved`). Whatever else
+//! is known comes of things as they are (`Projected`, by the plan run forward: `ahead`,
+//! `projection`), and changes with them: it is told again when it has moved by so much that
+//! somebody would plan otherwise, and for all jobs together at a bounded rate. A write that is due
+//! for another reason takes it along.
+
+mod ahead;
+mod outcome;
+mod projection;
+
+pub(crate) use ahead::LookingAhead;
+pub(crate) use outcome::on_record;
+pub(crate) use projection::{Progress, Projection, Wants};
+
+use std::collections::{BTreeSet, VecDeque};
+
+use fluxqueue_api::{EstimateKind, EstimatedStart, FluxJobStatus};
+
+use crate::jobs::Clock;
+use crate::jobs::job::{Job, Said};
+use crate::records::record::{self, micro_time, time_of};
+use crate::{Core, Timer};
+use fluxqueue_planner::queue::JobId;
+use fluxqueue_workload::Time;
+
+/// So many writes a second say nothing but another estimate.
+const WRITES_PER_SECOND: usize = 5;
+const SECOND_MILLIS: i64 = 1_000;
+
+/// An estimate has moved if it did by more than this, and by more than this part of the time that
+/// is left.
+const MOVED_MICROS: u64 = 60_000_000;
+const MOVED_PART: u64 = 10;
+
+/// What is known of when a job starts, besides what it is promised. In the core's time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Expected {
+    /// Nobody has looked yet: what an earlier process said still goes.
+    #[default]
+    Unasked,
+    /// Nobody can say.
+    NoDate,
+    /// Then, by what was known at that time.
+    At {
+        /// When it starts.
+        start: Time,
+        /// When that was found out.
+        as_of: Time,
+    },
+}
+
+/// How estimates come on record.
+#[derive(Debug, Default)]
+pub(crate) struct Estimates {
+    /// When the latest writes were that said nothing but another estimate: as many as there may be
+    /// in a second.
+    writes: VecDeque<Time>,
+    /// Jobs that wait for their turn to say theirs, each once.
+    waiting: VecDeque<JobId>,
+    is_waiting: BTreeSet<JobId>,
+}
+
+impl Expected {
+    /// What was found out now: a start, or that nobody can say.
+    pub(crate) fn found(start: Option<Time>, now: Time) -> Self {
+        start.map_or(Expected::NoDate, |start| Expected::At { start: start.max(now), as_of: now })
+    }
+
+    /// When it starts, if that is known.
+    pub(crate) fn start(self) -> Option<Time> {
+        match self {
+            Expected::At { start, .. } => Some(start),
+            Expected::Unasked | Expected::NoDate => None,
+        }
+    }
+
+    /// By the API server's clock. One that is due may start at any moment: it is never expected in
+    /// the past.
+    fn projected(self, clock: Clock) -> Option<EstimatedStart> {
+        let Expected::At { start, as_of } = self else { return None };
+        let (start, as_of) =
+            if start < clock.now { (clock.now, clock.now) } else { (start, as_of) };
+        Some(estimate(EstimateKind::Projected, clock.wall(start), clock.wall(as_of)))
+    }
+}
+
+/// What the record of a job that waits is to say of its start. `said` is what it is promised, by
+/// the API server's clock.
+pub(crate) fn to_say(job: &Job, said: Option<&Said>, clock: Clock) -> Option<EstimatedStart> {
+    let written = job.record.status.as_deref().and_then(|status| status.estimated_start.as_ref());
+    let wanted = match (said.and_then(|said| said.start), job.expected) {
+        (Some(start), _) => Some(estimate(EstimateKind::Reserved, start, clock.wall_now())),
+        // A promise that is not there any more is not to be read on.
+        (None, Expected::Unasked) => {
+            written.filter(|written| written.kind == EstimateKind::Projected).cloned()
+        }
+        (None, expected) => expected.projected(clock),
+    };
+    match (&wanted, written) {
+        (Some(wanted), Some(written)) if !has_moved(written, wanted, clock.wall_now()) => {
+            Some(written.clone())
+        }
+        _ => wanted,
+    }
+}
+
+/// It is another estimate than was written: worth to be read.
+fn has_moved(written: &EstimatedStart, now_said: &EstimatedStart, now: Time) -> bool {
+    let (before, after) = (time_of(&written.time), time_of(&now_said.time));
+    if written.kind != now_said.kind || now_said.kind == EstimateKind::Reserved {
+        return written.kind != now_said.kind || before != after;
+    }
+    let (by, left) = (before.0.abs_diff(after.0), before.max(after).0.saturating_sub(now.0));
+    by > MOVED_MICROS && by > u64::try_from(left).unwrap_or(0) / MOVED_PART
+}
+
+fn estimate(kind: EstimateKind, start: Time, as_of: Time) -> EstimatedStart {
+    EstimatedStart { time: micro_time(start), kind, as_of: micro_time(as_of) }
+}
+
+impl Core {
+    /// A status that says nothing new but another estimate is written in its turn: until then the
+    /// estimate stays as it is on record.
+    pub(crate) fn ration(&mut self, id: JobId, mut status: FluxJobStatus) -> FluxJobStatus {
+        let Some(written) = self.jobs.all.get(&id).and_then(|job| job.record.status.as_deref())
+        else {
+            return status;
+        };
+        if written.estimated_start == status.estimated_start {
+            return status;
+        }
+        let wanted =
+            std::mem::replace(&mut status.estimated_start, written.estimated_start.clone());
+        let said = std::mem::replace(&mut status.start_estimates, written.start_estimates.clone());
+        let says_more = !record::same(written, &status);
+        if says_more || self.estimates.may_write(self.now) {
+            (status.estimated_start, status.start_estimates) = (wanted, said);
+        } else {
+            self.estimates.wait(id);
+            self.wake_for_estimates();
+        }
+        status
+    }
+
+    /// Those whose turn it is say their estimates, if they still differ from what is on record.
+    pub(crate) fn tell_estimates(&mut self) {
+        self.dirty.extend(self.estimates.take());
+        self.wake_for_estimates();
+    }
+
+    fn wake_for_estimates(&mut self) {
+        if self.estimates.is_anybody_waiting() {
+            let at = self.estimates.next_write().max(self.now.plus_millis(crate::AGAIN_MILLIS));
+            self.timers.wake(Timer::Estimates, at);
+        }
+    }
+}
+
+impl Estimates {
+    /// Counts a write of an estimate, if there may be one now.
+    fn may_write(&mut self, now: Time) -> bool {
+        if self.writes.len() >= WRITES_PER_SECOND && self.next_write() > now {
+            return false;
+        }
+        if self.writes.len() == WRITES_PER_SECOND {
+            self.writes.pop_front();
+        }
+        self.writes.push_back(now);
+        true
+    }
+
+    /// From when on there may be another one.
+    fn next_write(&self) -> Time {
+        match self.writes.front() {
+            Some(first) if self.writes.len() >= WRITES_PER_SECOND => {
+                first.plus_millis(SECOND_MILLIS)
+            }
+            _ => Time(0),
+        }
+    }
+
+    fn wait(&mut self, job: JobId) {
+        if self.is_waiting.insert(job) {
+            self.waiting.push_back(job);
+        }
+    }
+
+    fn is_anybody_waiting(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// As many as may write in a second.
+    fn take(&mut self) -> Vec<JobId> {
+        let count = self.waiting.len().min(WRITES_PER_SECOND);
+        let jobs: Vec<JobId> = self.waiting.drain(..count).collect();
+        for job in &jobs {
+            self.is_waiting.remove(job);
+        }
+        jobs
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn projected(seconds: i64) -> EstimatedStart {
+        estimate(EstimateKind::Projected, Time::from_seconds(seconds), Time::from_seconds(0))
+    }
+
+    #[test]
+    fn an_estimate_has_moved_by_a_minute_and_a_tenth_of_what_is_left() {
+        // Written, found now, and whether that is worth a write at second 1000.
+        for (written, found, is_worth) in [
+            (1_100, 1_160, false),
+            (1_100, 1_161, true),
+            (1_161, 1_100, true),
+            (4_600, 4_680, false),
+            (4_600, 5_000, false),
+            (4_600, 5_001, true),
+            (5_001, 4_600, true),
+            // It was to start before now, and does not.
+            (900, 1_000, true),
+            (950, 1_000, false),
+        ] {
+            let moved =
+                has_moved(&projected(written), &projected(found), Time::from_seconds(1_000));
+            assert_eq!(moved, is_worth, "{written}, then {found}");
+        }
+    }
+
+    #[test]
+    fn a_promise_moves_with_every_second() {
+        let reserved =
+            |seconds| EstimatedStart { kind: EstimateKind::Reserved, ..projected(seconds) };
+        let now = Time::from_seconds(0);
+        assert!(
+            has_moved(&reserved(7_200), &reserved(7_201), now)
+                && !has_moved(&reserved(7_200), &reserved(7_200), now)
+        );
+        assert!(
+            has_moved(&projected(7_200), &reserved(7_200), now),
+            "a promise is more than an estimate"
+        );
+    }
+
+    #[test]
+    fn five_in_any_second() {
+        let mut estimates = Estimates::default();
+        let granted: Vec<i64> = (0..300)
+            .map(|at| at * 10)
+            .filter(|at| estimates.may_write(Time(0).plus_millis(*at)))
+            .collect();
+        assert_eq!(granted.len(), 15);
+        assert!(granted.windows(6).all(|six| six[5] - six[0] >= 1_000), "{granted:?}");
+    }
+}

@@ -1,0 +1,122 @@
+//! What was said of the start of a job while it waited, and what came of that.
+
+use fluxqueue_api::{EstimateKind, EstimatedStart, FluxJobStatus, Reservation, StartEstimates};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+
+use crate::Core;
+use crate::records::record::time_of;
+use crate::telling::report::EstimateSaid;
+use fluxqueue_planner::queue::JobId;
+use fluxqueue_workload::Time;
+
+/// What is to be on record of it, after what is: its start as it is told now, and the start that it
+/// had.
+pub(crate) fn on_record(
+    written: Option<&FluxJobStatus>,
+    told: Option<&EstimatedStart>,
+    promised: Option<&Reservation>,
+    started: Option<Time>,
+) -> Option<StartEstimates> {
+    let mut said = written.and_then(|status| status.start_estimates.clone()).unwrap_or_default();
+    match started {
+        None => {
+            said.first = said.first.or(told.cloned());
+            said.promised = promised.and_then(|kept| kept.start.clone()).or(said.promised);
+        }
+        Some(started) => {
+            let later = |than: &MicroTime| started.seconds() - time_of(than).seconds();
+            said.later_than_first_seconds = said.first.as_ref().map(|first| later(&first.time));
+            said.later_than_promised_seconds = said.promised.as_ref().map(later);
+        }
+    }
+    (said != StartEstimates::default()).then_some(said)
+}
+
+impl Core {
+    /// The first pod of a job is on its node, since this time by the API server's clock.
+    pub(crate) fn note_start(&mut self, id: JobId, started: Time) {
+        if let Some(job) = self.jobs.all.get_mut(&id).filter(|job| job.started_at.is_none()) {
+            job.started_at = Some(started);
+            self.count_start(id, started);
+        }
+    }
+
+    /// How long a job has waited that starts now, and how true was what its record said of that.
+    fn count_start(&mut self, id: JobId, started: Time) {
+        let Some(job) = self.jobs.all.get(&id) else { return };
+        let queue = self.queues.name(job.queue.id);
+        let waited = started.0 - job.queued_at.unwrap_or(started).0;
+        self.gauges.waits.observe(queue, waited);
+        let said = job.record.status.as_deref().and_then(|status| status.start_estimates.as_ref());
+        let Some(StartEstimates { first, promised, .. }) = said else { return };
+        let later = |than: &MicroTime| started.0 - time_of(than).0;
+        if let Some(first) = first {
+            let said = match first.kind {
+                EstimateKind::Reserved => EstimateSaid::FirstReserved,
+                EstimateKind::Projected => EstimateSaid::FirstProjected,
+            };
+            self.gauges.start_estimates.observe(said, later(&first.time));
+        }
+        if let Some(promised) = promised {
+            self.gauges.start_estimates.observe(EstimateSaid::LastPromised, later(promised));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::records::record::micro_time;
+
+    fn at(seconds: i64) -> MicroTime {
+        micro_time(Time::from_seconds(seconds))
+    }
+
+    fn told(kind: EstimateKind, seconds: i64) -> EstimatedStart {
+        EstimatedStart { time: at(seconds), kind, as_of: at(0) }
+    }
+
+    fn written(said: Option<StartEstimates>) -> FluxJobStatus {
+        FluxJobStatus { start_estimates: said, ..FluxJobStatus::default() }
+    }
+
+    #[test]
+    fn the_first_estimate_and_the_last_promise_stay_until_it_starts() {
+        let kept = |seconds| Reservation {
+            start: Some(at(seconds)),
+            nodes: "a".to_owned(),
+            ..Reservation::default()
+        };
+        let first = on_record(None, Some(&told(EstimateKind::Projected, 100)), None, None);
+        let promised = on_record(
+            Some(&written(first)),
+            Some(&told(EstimateKind::Reserved, 90)),
+            Some(&kept(90)),
+            None,
+        );
+        let better = on_record(
+            Some(&written(promised)),
+            Some(&told(EstimateKind::Reserved, 80)),
+            Some(&kept(80)),
+            None,
+        );
+        let broken = on_record(Some(&written(better)), None, None, None);
+        let started = on_record(Some(&written(broken)), None, None, Some(Time::from_seconds(85)));
+        let expected = StartEstimates {
+            first: Some(told(EstimateKind::Projected, 100)),
+            promised: Some(at(80)),
+            later_than_first_seconds: Some(-15),
+            later_than_promised_seconds: Some(5),
+        };
+        assert_eq!(started, Some(expected));
+        let later =
+            on_record(Some(&written(started.clone())), None, None, Some(Time::from_seconds(85)));
+        assert_eq!(later, started, "what has started does not change");
+    }
+
+    #[test]
+    fn of_what_starts_at_once_there_is_nothing_to_say() {
+        assert_eq!(on_record(None, None, None, None), None);
+        assert_eq!(on_record(None, None, None, Some(Time::from_seconds(5))), None);
+    }
+}

@@ -1,0 +1,158 @@
+//! Records for which other jobs wait, and for how long.
+//!
+//! A job that takes what another one has left waits until the other one's FluxJob says so
+//! (`on_record`). A FluxJob is in a namespace of somebody, whose policies and quotas may keep it
+//! from being written. So a write without an answer delays other jobs for 10 s at most, and once a
+//! write in a namespace is refused, no job of another namespace waits for the records there until
+//! one of them is written. A successor may then find a promise that cannot be kept: it is broken,
+//! and that is told.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use fluxqueue_api::EventReason;
+
+use crate::{Core, EventKind, Subject, Timer};
+use fluxqueue_planner::queue::JobId;
+use fluxqueue_workload::{ObjectRef, Time};
+
+/// How long other jobs wait for a record.
+const WAIT_MILLIS: i64 = 10_000;
+
+/// Which records are waited for, and which are not any more.
+#[derive(Clone, Default)]
+pub(crate) struct Awaited {
+    /// Since when a record is waited for.
+    since: BTreeMap<JobId, Time>,
+    /// Jobs whose records are waited for no longer, until they say what their jobs are promised.
+    given_up: BTreeSet<JobId>,
+    /// Namespaces in which the last write of a FluxJob was refused.
+    refusing: BTreeSet<Arc<str>>,
+}
+
+impl Awaited {
+    /// A job comes to wait for the record of another one. Returns until when.
+    pub(crate) fn begin(&mut self, on: JobId, now: Time) -> Time {
+        self.since.entry(on).or_insert(now).plus_millis(WAIT_MILLIS)
+    }
+
+    /// A record says what its job is promised, or there is none any more.
+    pub(crate) fn end(&mut self, on: JobId) {
+        self.since.remove(&on);
+        self.given_up.remove(&on);
+    }
+
+    /// True if no job of that namespace waits for the record of this job, which is in the other
+    /// one.
+    pub(crate) fn is_given_up(
+        &self,
+        on: JobId,
+        of_namespace: &Arc<str>,
+        by_namespace: &Arc<str>,
+    ) -> bool {
+        self.given_up.contains(&on)
+            || (of_namespace != by_namespace && self.refusing.contains(of_namespace))
+    }
+
+    /// A namespace is gone, and its records with it.
+    pub(crate) fn forget_namespace(&mut self, name: &str) {
+        self.refusing.remove(name);
+    }
+
+    /// Records that were waited for long enough: from now on they are not.
+    fn give_up_due(&mut self, now: Time) -> Vec<JobId> {
+        let is_due = |since: Time| since.plus_millis(WAIT_MILLIS) <= now;
+        let due: Vec<JobId> =
+            self.since.iter().filter(|(_, since)| is_due(**since)).map(|(job, _)| *job).collect();
+        for job in &due {
+            self.since.remove(job);
+            self.given_up.insert(*job);
+        }
+        due
+    }
+}
+
+/// Lets the jobs go on that have waited for a record for long enough.
+pub(crate) fn give_up_due(core: &mut Core) {
+    for id in core.records.on_record.awaited.give_up_due(core.now) {
+        if core.records.on_record.is_waited_for(id) {
+            let_all_go_on(core, id);
+            core.gauges.records_given_up += 1;
+            tell(core, id);
+        }
+    }
+}
+
+/// No job waits for the record of this one any more.
+pub(crate) fn let_all_go_on(core: &mut Core, on: JobId) {
+    core.dirty.extend(core.records.on_record.end_turn(on));
+    let_starts_go_on(core, on);
+}
+
+/// No job that starts waits for the record of this one any more.
+pub(crate) fn let_starts_go_on(core: &mut Core, on: JobId) {
+    for free in core.records.on_record.end_rest(on) {
+        core.dirty.insert(free);
+        core.release(free);
+    }
+}
+
+/// A write of a job's FluxJob was refused: no job of another namespace waits for it, nor for others
+/// of its namespace.
+pub(crate) fn note_refusal(core: &mut Core, id: JobId) {
+    let namespace = namespace_of(core, id).unwrap_or_default();
+    core.records.on_record.awaited.refusing.insert(Arc::clone(&namespace));
+    let in_namespace =
+        |core: &Core, job: JobId| namespace_of(core, job).is_some_and(|of| of == namespace);
+    let waits = core.records.on_record.waits();
+    let through_wall: Vec<(JobId, JobId)> = waits
+        .into_iter()
+        .filter(|(job, on)| in_namespace(core, *on) && !in_namespace(core, *job))
+        .collect();
+    for (job, on) in through_wall {
+        core.gauges.records_given_up += 1;
+        core.dirty.insert(job);
+        if core.records.on_record.end_wait(job, on) {
+            core.release(job);
+        }
+    }
+}
+
+/// A FluxJob of this job's namespace was written.
+pub(crate) fn note_success(core: &mut Core, id: JobId) {
+    if let Some(namespace) = namespace_of(core, id) {
+        core.records.on_record.awaited.refusing.remove(&namespace);
+    }
+}
+
+fn namespace_of(core: &Core, id: JobId) -> Option<Arc<str>> {
+    core.jobs.all.get(&id).map(|job| Arc::clone(&job.key.namespace))
+}
+
+/// Tells a job that others do not wait for its record any more.
+fn tell(core: &mut Core, id: JobId) {
+    if let Some(job) = core.jobs.all.get(&id) {
+        let text = format!(
+            "writing FluxJob {} has had no answer for {} s: other jobs do not wait for it any more, and if Fluxqueue restarts \
+             now, what the FluxJob promises may be lost",
+            job.key,
+            WAIT_MILLIS / 1000
+        );
+        tracing::warn!(job = %job.key, "other jobs do not wait for the write of a FluxJob any more");
+        let record =
+            job.record.uid().map(|uid| ObjectRef { key: job.key.clone(), uid: uid.clone() });
+        let pod = core.jobs.live(job).find(|member| !member.pod.stands_in);
+        let pod = pod.map(|member| Subject::Pod(member.pod.id.clone()));
+        let reporter = Arc::clone(&job.reporter);
+        for subject in record.map(Subject::FluxJob).into_iter().chain(pod).collect::<Vec<_>>() {
+            let reason = EventReason::RecordUnanswered.as_str();
+            core.note(subject, EventKind::Warning, reason, "Recording", text.clone(), &reporter);
+        }
+    }
+}
+
+/// A job comes to wait for the record of another one.
+pub(crate) fn wait_for(core: &mut Core, on: JobId) {
+    let until = core.records.on_record.awaited.begin(on, core.now);
+    core.timers.wake(Timer::Job(on), until);
+}

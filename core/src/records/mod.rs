@@ -1,0 +1,117 @@
+//! FluxJobs as last seen: those of our jobs, and those whose job is not known (any more).
+
+pub(crate) mod awaited;
+pub(crate) mod bounds;
+pub(crate) mod on_record;
+pub(crate) mod queueing;
+pub(crate) mod record;
+pub(crate) mod recording;
+pub(crate) mod stored;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use fluxqueue_api::{FluxJob, WorkloadKind};
+use fluxqueue_workload::{ObjectKey, ObjectRef, Uid};
+
+use crate::ActionId;
+use crate::records::on_record::OnRecord;
+use crate::records::stored::is_old_news;
+
+/// All FluxJobs that were seen and are not known to be gone.
+#[derive(Default)]
+pub(crate) struct Records {
+    all: BTreeMap<ObjectKey, Arc<FluxJob>>,
+    /// Those of groups, by the group's namespace and name: a group has no uid of its own by which
+    /// to find its FluxJob.
+    of_groups: BTreeMap<ObjectKey, BTreeSet<ObjectKey>>,
+    /// Removals of those that belonged to nobody, on their way: a job that comes for one meanwhile
+    /// waits for the outcome.
+    removals: BTreeMap<ObjectKey, (Uid, ActionId)>,
+    /// Promises as the API server has them.
+    pub on_record: OnRecord,
+}
+
+impl Records {
+    /// Takes up an object as it is now; returns it as it was.
+    pub(crate) fn insert(&mut self, key: ObjectKey, object: Arc<FluxJob>) -> Option<Arc<FluxJob>> {
+        if let Some(group) = group_of(&key, &object) {
+            self.of_groups.entry(group).or_default().insert(key.clone());
+        }
+        self.all.insert(key, object)
+    }
+
+    /// A newer version of an object that is known was answered to a write.
+    pub(crate) fn see(&mut self, object: &Arc<FluxJob>) {
+        let (Some(namespace), Some(name)) = (&object.metadata.namespace, &object.metadata.name)
+        else {
+            return;
+        };
+        let known = self.all.get_mut(&ObjectKey::new(namespace.as_str(), name.as_str()));
+        if let Some(known) = known.filter(|known| {
+            known.metadata.uid == object.metadata.uid && !is_old_news(object, known)
+        }) {
+            *known = Arc::clone(object);
+        }
+    }
+
+    /// It is gone.
+    pub(crate) fn remove(&mut self, key: &ObjectKey) {
+        let Some(object) = self.all.remove(key) else { return };
+        let Some(group) = group_of(key, &object) else { return };
+        if let Some(keys) = self.of_groups.get_mut(&group) {
+            keys.remove(key);
+            if keys.is_empty() {
+                self.of_groups.remove(&group);
+            }
+        }
+    }
+
+    /// The removal of this object was asked for.
+    pub(crate) fn note_removal(&mut self, object: ObjectRef, action: ActionId) {
+        self.removals.insert(object.key, (object.uid, action));
+    }
+
+    /// The removal of an object of this name is on its way.
+    pub(crate) fn is_being_removed(&self, key: &ObjectKey) -> bool {
+        self.removals.contains_key(key)
+    }
+
+    /// The removal of this object that is on its way.
+    pub(crate) fn removal(&self, object: &ObjectRef) -> Option<ActionId> {
+        self.removals
+            .get(&object.key)
+            .filter(|(uid, _)| *uid == object.uid)
+            .map(|(_, action)| *action)
+    }
+
+    /// The removal has ended.
+    pub(crate) fn end_removal(&mut self, key: &ObjectKey, action: ActionId) {
+        if self.removals.get(key).is_some_and(|(_, known)| *known == action) {
+            self.removals.remove(key);
+        }
+    }
+
+    pub(crate) fn get(&self, key: &ObjectKey) -> Option<&Arc<FluxJob>> {
+        self.all.get(key)
+    }
+
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &ObjectKey> {
+        self.all.keys()
+    }
+
+    /// Those of the groups of this name: more than one if the name was used again.
+    pub(crate) fn of_group(
+        &self,
+        namespace: &Arc<str>,
+        name: &Arc<str>,
+    ) -> impl Iterator<Item = (&ObjectKey, &FluxJob)> {
+        let keys = self.of_groups.get(&ObjectKey::new(Arc::clone(namespace), Arc::clone(name)));
+        keys.into_iter().flatten().filter_map(|key| Some((key, &**self.all.get(key)?)))
+    }
+}
+
+fn group_of(key: &ObjectKey, object: &FluxJob) -> Option<ObjectKey> {
+    let is_group = object.spec.workload_ref.kind == WorkloadKind::Group;
+    is_group.then(|| ObjectKey::new(Arc::clone(&key.namespace), &*object.spec.workload_ref.name))
+}

@@ -1,0 +1,469 @@
+//! The FluxJob of a job: what is written into it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use fluxqueue_api::fluxjob::POD_SETS_MAX;
+use fluxqueue_api::hostlist;
+use fluxqueue_api::placement::compress;
+use fluxqueue_api::{
+    BlockedBy, ConditionType, DegradedReason, EstimatedStart, FinishedReason, FluxJob, FluxJobSpec,
+    FluxJobStatus, JobState, ObservedWorkload, Overrides, PlacementRange, PodSet, Reservation,
+    ScheduledReason, WorkloadKind, WorkloadRef, names, text,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, MicroTime, Time as MetaTime};
+use k8s_openapi::jiff::Timestamp;
+
+use crate::jobs::grouping;
+use crate::jobs::job::{Identity, Job, Member, Said, Style};
+use crate::lookahead::estimates;
+use crate::records::bounds;
+use crate::telling::blockers::Blockers;
+use fluxqueue_workload::quantity::quantities;
+use fluxqueue_workload::{Lifetime, Shape, Time};
+
+/// Nodes are listed up to this many characters; else they are counted.
+const NODE_LIST_CHARS_MAX: usize = 48;
+
+/// A job as its record shows it: what [`Job`] itself does not know.
+pub(crate) struct Snapshot<'a> {
+    pub job: &'a Job,
+    pub live: Vec<&'a Member>,
+    /// How many pods it wants to run now.
+    pub wanted: usize,
+    /// How many pods its workload asks for; `None` if nobody can say any more.
+    pub asked: Option<usize>,
+    pub scheduled: ScheduledReason,
+    /// What its workload says about how long it runs, and what counts; `None` if none of its pods
+    /// is left.
+    pub walltimes: Option<(Lifetime, Lifetime)>,
+    pub position: Option<usize>,
+    /// When it is expected to start.
+    pub estimated_start: Option<EstimatedStart>,
+    /// What it is promised, by the API server's clock.
+    pub said: Option<Said>,
+    /// The same for the first pod that is to join those that run.
+    pub next_pod: Option<Said>,
+    pub passed_by_since: Option<Time>,
+    /// By the API server's clock.
+    pub now: Time,
+}
+
+/// The shapes of a job's pods, in the order of its members: its pod sets.
+pub(crate) fn pod_sets<'a>(members: &[&'a Member]) -> Vec<(&'a Arc<Shape>, usize)> {
+    let mut pod_sets: Vec<(&Arc<Shape>, usize)> = Vec::new();
+    for member in members {
+        let shape = &member.pod.shape;
+        match pod_sets.iter_mut().find(|(known, _)| Arc::ptr_eq(known, shape) || *known == shape) {
+            Some((_, count)) => *count += 1,
+            None => pod_sets.push((shape, 1)),
+        }
+    }
+    pod_sets
+}
+
+impl Snapshot<'_> {
+    /// The FluxJob, without its status.
+    pub(crate) fn object(&self) -> FluxJob {
+        let job = self.job;
+        let workload_ref = WorkloadRef {
+            api_version: api_version(job.kind).map(str::to_owned),
+            kind: job.kind,
+            name: job.name.to_string(),
+            uid: job.workload_uid.to_string(),
+        };
+        FluxJob {
+            metadata: ObjectMeta {
+                name: Some(job.key.name.to_string()),
+                namespace: Some(job.key.namespace.to_string()),
+                labels: Some(names::fluxjob_labels(job.kind, &job.name, &job.workload_uid)),
+                owner_references: (!job.owners.is_empty()).then(|| job.owners.clone()),
+                ..ObjectMeta::default()
+            },
+            spec: FluxJobSpec {
+                workload_ref,
+                scheduler_name: Some(job.reporter.to_string()),
+                overrides: Overrides::default(),
+            },
+            status: None,
+        }
+    }
+
+    /// The whole status, with the names of nodes where it says which: they are made compact when it
+    /// is written.
+    pub(crate) fn status(&self) -> FluxJobStatus {
+        let job = self.job;
+        let bound = self.live.iter().filter(|member| member.is_bound()).count();
+        let written = job.record.status.as_deref();
+        let position = self.position.and_then(coarse_position);
+        let placement = self.placement();
+        // Whoever wrote a placement first has placed it, also if it was found anew since.
+        let known = written.map(|written| (&written.placement, written.epoch));
+        let known =
+            known.or(job.record.placed.as_ref().map(|(placement, epoch)| (placement, *epoch)));
+        let placed_by =
+            known.filter(|(written, _)| **written == placement).and_then(|(_, epoch)| epoch);
+        let conditions =
+            self.conditions(bound, written.map_or(&[], |status| status.conditions.as_slice()));
+        let state = JobState::from_conditions(&conditions);
+        let workload = self.workload();
+        // Of what has ended what is on record stays: ended pods that a new process finds may be
+        // another group's of the name.
+        let priority = written.filter(|_| job.is_finished()).and_then(|written| written.priority);
+        let said = self.said.as_ref();
+        let reservation = said.map(|said| Reservation {
+            start: said.start.map(micro_time),
+            nodes: said.nodes.clone(),
+            ..Reservation::default()
+        });
+        bounds::summed_up(FluxJobStatus {
+            conditions,
+            state: Some(state),
+            observed_generation: job.record.generation,
+            priority: priority.or(Some(job.priority())),
+            queue_name: self.queue_name(),
+            walltime_seconds: self.walltime_that_counts(),
+            workload: Some(workload),
+            queued_at: job.queued_at.map(micro_time),
+            position: position.and_then(|at| i32::try_from(at).ok()),
+            estimated_start: self.estimated_start.clone(),
+            start_estimates: estimates::on_record(
+                written,
+                self.estimated_start.as_ref(),
+                reservation.as_ref(),
+                job.started_at,
+            ),
+            reservation,
+            passed_by_since: self.passed_by_since.map(micro_time),
+            start_time: job.started_at.map(micro_time),
+            completion_time: job.completed_at.map(micro_time),
+            nodes: self.node_list(),
+            placement,
+            node_list: None,
+            epoch: job.seats.epoch().map(|epoch| placed_by.unwrap_or(epoch)),
+            bound: number(bound),
+            total: number(self.wanted),
+            size: Some(format!("{bound}/{}", self.wanted)),
+            blocked_by: job
+                .blocker
+                .as_ref()
+                .filter(|_| waits(state))
+                .map(Blockers::list)
+                .unwrap_or_default(),
+        })
+    }
+
+    // --- what the workload says ---
+
+    fn workload(&self) -> ObservedWorkload {
+        let written = self.job.record.status.as_deref().and_then(|status| status.workload.as_ref());
+        let kept = || written.cloned().unwrap_or_default();
+        let queue_name = match self.live.first() {
+            Some(_) => self.job.queue.said.as_deref().map(str::to_owned),
+            None => kept().queue_name,
+        };
+        ObservedWorkload {
+            pod_sets: self.pod_sets(written.map_or(&[], |workload| workload.pod_sets.as_slice())),
+            priority: written
+                .filter(|_| self.job.is_finished())
+                .and_then(|workload| workload.priority)
+                .or(self.job.pod_priority),
+            queue_name,
+            walltime_seconds: match self.walltimes {
+                Some((said, _)) => seconds(said),
+                None => kept().walltime_seconds,
+            },
+        }
+    }
+
+    /// Of what has ended what is on record stays.
+    fn queue_name(&self) -> Option<String> {
+        let known = Some(self.job.queue.name.to_string()).filter(|name| !name.is_empty());
+        known.or_else(|| self.job.record.status.as_deref()?.queue_name.clone())
+    }
+
+    fn walltime_that_counts(&self) -> Option<i64> {
+        match self.walltimes {
+            Some((_, counts)) => seconds(counts),
+            None => self.job.record.status.as_deref().and_then(|status| status.walltime_seconds),
+        }
+    }
+
+    /// Of a gang that was placed the sets stay as the placement names them. With its pods they
+    /// would come and go.
+    fn pod_sets(&self, written: &[PodSet]) -> Vec<PodSet> {
+        let job = self.job;
+        let stay = !written.is_empty()
+            && (self.live.is_empty() || (job.style == Style::Gang && job.life.is_placed()));
+        let mut sets: Vec<PodSet> = if stay { written.to_vec() } else { self.sets_of_pods() };
+        // Pods that are still to come are like the first.
+        if let ([set], Some(asked)) = (sets.as_mut_slice(), self.asked) {
+            set.count = number(asked);
+        }
+        for set in &mut sets {
+            set.min_count = set.min_count.filter(|min| *min < set.count);
+        }
+        bounds::bounded_sets(sets, POD_SETS_MAX)
+    }
+
+    fn sets_of_pods(&self) -> Vec<PodSet> {
+        let pod_sets = pod_sets(&self.live);
+        let min_count = match (&self.job.identity, self.job.style) {
+            (_, Style::Elastic) => Some(1),
+            (Identity::Group(_), _) if pod_sets.len() == 1 => {
+                grouping::group_size(&self.live).map(number)
+            }
+            _ => None,
+        };
+        let set = |(at, (shape, count)): (usize, &(&Arc<Shape>, usize))| PodSet {
+            name: pod_set_name(at),
+            count: number(*count),
+            min_count,
+            requests: bounds::bounded_requests(quantities(&shape.requests)),
+        };
+        pod_sets.iter().enumerate().map(set).collect()
+    }
+
+    // --- where it is ---
+
+    /// The nodes its pods are on, or go to.
+    fn node_list(&self) -> Option<String> {
+        let nodes: BTreeSet<&str> = self
+            .live
+            .iter()
+            .filter_map(|member| Some(&*member.allocation.as_ref()?.node))
+            .collect();
+        if nodes.is_empty() {
+            return self.job.record.status.as_deref().and_then(|status| status.nodes.clone());
+        }
+        let count = nodes.len();
+        let list = hostlist::encode(nodes);
+        Some(if list.len() > NODE_LIST_CHARS_MAX { format!("{count} nodes") } else { list })
+    }
+
+    fn placement(&self) -> Vec<PlacementRange> {
+        let mut by_set: BTreeMap<usize, Vec<&str>> = BTreeMap::new();
+        for (_, seat) in self.job.seats.iter() {
+            by_set.entry(seat.pod_set()).or_default().push(seat.node());
+        }
+        by_set.iter().flat_map(|(set, nodes)| compress(&pod_set_name(*set), nodes)).collect()
+    }
+
+    // --- conditions ---
+
+    fn conditions(&self, bound: usize, written: &[Condition]) -> Vec<Condition> {
+        let job = self.job;
+        let mut out = vec![self.scheduled(bound, written)];
+        if !job.seats.is_empty() {
+            // Those that a larger Job asks for by now are not lost.
+            let had = job.most_bound.min(self.wanted);
+            let missing = had.saturating_sub(bound);
+            let (status, reason, message) = if let Some(stalled) = &job.stalled {
+                ("True", stalled.reason, stalled.message.clone())
+            } else if missing > 0
+                && !job.is_finished()
+                && self.scheduled == ScheduledReason::Scheduled
+            {
+                ("True", DegradedReason::MemberLost, self.loss(missing, had, written))
+            } else {
+                ("False", DegradedReason::Whole, String::new())
+            };
+            out.push(self.condition(
+                ConditionType::Degraded,
+                (status, reason.as_str(), message),
+                written,
+            ));
+        }
+        if let Some(end) = job.life.end() {
+            let message = match end {
+                FinishedReason::Succeeded => String::new(),
+                FinishedReason::Failed => self.failures(written),
+            };
+            out.push(self.condition(
+                ConditionType::Finished,
+                ("True", end.as_str(), message),
+                written,
+            ));
+        }
+        for (type_, message) in &job.warnings {
+            out.push(self.condition(*type_, ("True", type_.as_str(), message.clone()), written));
+        }
+        out
+    }
+
+    /// How many pods are missing of those that it had, and until when.
+    fn loss(&self, missing: usize, had: usize, written: &[Condition]) -> String {
+        let lost = format!("{missing} of {had} pods are missing");
+        let Some((start, nodes)) =
+            self.next_pod.as_ref().and_then(|next| Some((next.start?, &next.nodes)))
+        else {
+            return lost;
+        };
+        let lost = format!("{lost}; the next one has a place from ");
+        let said = fluxqueue_api::conditions::of_type(written, ConditionType::Degraded);
+        let said = said.and_then(|said| {
+            said.message.strip_prefix(&lost)?.split(' ').next()?.parse::<Timestamp>().ok()
+        });
+        let start = Time::from_seconds(start.seconds()).timestamp();
+        // That the API server's clock has moved a little is nothing to say.
+        let is_same = |said: &Timestamp| said.as_second().abs_diff(start.as_second()) <= 1;
+        format!("{lost}{} on {nodes}", said.filter(is_same).unwrap_or(start))
+    }
+
+    fn scheduled(&self, bound: usize, written: &[Condition]) -> Condition {
+        let message = match self.scheduled {
+            ScheduledReason::Scheduled => "its pods have been bound".to_owned(),
+            ScheduledReason::Starting => format!("{bound} of {} pods are bound", self.wanted),
+            ScheduledReason::Queued => String::new(),
+            ScheduledReason::NeverScheduled => {
+                "it has ended, and no pod of it was bound".to_owned()
+            }
+            ScheduledReason::Blocked(_) => {
+                self.job.blocker.as_ref().map(Blockers::text).unwrap_or_default()
+            }
+        };
+        let status = if self.scheduled == ScheduledReason::Scheduled { "True" } else { "False" };
+        self.condition(
+            ConditionType::Scheduled,
+            (status, &self.scheduled.to_string(), message),
+            written,
+        )
+    }
+
+    /// How many pods failed: of some that an earlier process counted nothing may be left.
+    fn failures(&self, written: &[Condition]) -> String {
+        let said = fluxqueue_api::conditions::of_type(written, ConditionType::Finished);
+        let said = said.filter(|said| said.reason == FinishedReason::Failed.as_str());
+        match said {
+            Some(said) => said.message.clone(),
+            None if self.job.failed == 0 && self.scheduled == ScheduledReason::NeverScheduled => {
+                "it was deleted before a pod of it was bound".to_owned()
+            }
+            None => format!("{} pods failed", self.job.failed),
+        }
+    }
+
+    fn condition(
+        &self,
+        type_: ConditionType,
+        (status, reason, message): (&str, &str, String),
+        written: &[Condition],
+    ) -> Condition {
+        let old = fluxqueue_api::conditions::of_type(written, type_)
+            .filter(|condition| condition.status == status);
+        let since = old.map_or_else(
+            || MetaTime(self.now.timestamp()),
+            |condition| condition.last_transition_time.clone(),
+        );
+        Condition {
+            type_: type_.as_str().to_owned(),
+            status: status.to_owned(),
+            reason: reason.to_owned(),
+            message: text::into_message(message),
+            observed_generation: self.job.record.generation,
+            last_transition_time: since,
+        }
+    }
+}
+
+/// What is left of a status that the API server does not take: that the job waits, and why.
+pub(crate) fn reduced(status: FluxJobStatus) -> FluxJobStatus {
+    let is_scheduled = |condition: &Condition| condition.type_ == ConditionType::Scheduled.as_str();
+    let cut = |message: &str| text::bounded(message, text::VALUE_BYTES_MAX).into_owned();
+    let conditions = status.conditions.into_iter().filter(is_scheduled);
+    let blocked_by = status.blocked_by.into_iter().take(1);
+    FluxJobStatus {
+        conditions: conditions.map(|it| Condition { message: cut(&it.message), ..it }).collect(),
+        blocked_by: blocked_by.map(|it| BlockedBy { message: cut(&it.message), ..it }).collect(),
+        state: status.state,
+        observed_generation: status.observed_generation,
+        priority: status.priority,
+        queue_name: status.queue_name,
+        queued_at: status.queued_at,
+        bound: status.bound,
+        total: status.total,
+        size: status.size,
+        ..FluxJobStatus::default()
+    }
+}
+
+/// The name of a pod set; [`pod_set_at`] reads it.
+pub(crate) fn pod_set_name(at: usize) -> String {
+    format!("set-{at}")
+}
+
+/// The place of a pod set among the job's, by its name.
+pub(crate) fn pod_set_at(name: &str) -> usize {
+    name.rsplit('-').next().and_then(|number| number.parse().ok()).unwrap_or(0)
+}
+
+fn api_version(kind: WorkloadKind) -> Option<&'static str> {
+    match kind {
+        WorkloadKind::Pod => Some("v1"),
+        WorkloadKind::Job => Some("batch/v1"),
+        WorkloadKind::Deployment | WorkloadKind::ReplicaSet | WorkloadKind::StatefulSet => {
+            Some("apps/v1")
+        }
+        WorkloadKind::Group => None,
+    }
+}
+
+fn number(count: usize) -> i32 {
+    i32::try_from(count).unwrap_or(i32::MAX)
+}
+
+/// A walltime in seconds, of what has one.
+fn seconds(lifetime: Lifetime) -> Option<i64> {
+    match lifetime {
+        Lifetime::Seconds(seconds) => i64::try_from(seconds).ok(),
+        Lifetime::Eventually | Lifetime::Endless => None,
+    }
+}
+
+/// How many pods a gang had at once, as the conditions say that it has lost some. Nothing else that
+/// is on record tells a pod that was lost from one that has not been bound yet.
+pub(crate) fn most_bound(conditions: &[Condition]) -> Option<usize> {
+    let degraded = fluxqueue_api::conditions::of_type(conditions, ConditionType::Degraded)?;
+    let lost = Some(degraded)
+        .filter(|it| it.status == "True" && it.reason == DegradedReason::MemberLost.as_str())?;
+    let (_, of) = lost.message.split_once(" of ")?;
+    of.split(' ').next()?.parse().ok()
+}
+
+/// True if the two statuses say the same, but for numbers that are not worth a write.
+pub(crate) fn same(written: &FluxJobStatus, wanted: &FluxJobStatus) -> bool {
+    written == wanted
+}
+
+fn waits(state: JobState) -> bool {
+    matches!(
+        state,
+        JobState::Incomplete
+            | JobState::Pending
+            | JobState::Held
+            | JobState::Unsatisfiable
+            | JobState::Refused
+            | JobState::Starting
+    )
+}
+
+/// The front of the queue exactly, then tens, then hundreds: what lies far back changes with every
+/// departure.
+fn coarse_position(at: usize) -> Option<usize> {
+    match at {
+        0 => None,
+        1..=10 => Some(at),
+        11..=100 => Some(at.div_ceil(10) * 10),
+        _ => Some(at.div_ceil(100) * 100),
+    }
+}
+
+pub(crate) fn micro_time(at: Time) -> MicroTime {
+    MicroTime(at.timestamp())
+}
+
+/// The instant of a MicroTime.
+pub(crate) fn time_of(at: &MicroTime) -> Time {
+    Time(at.0.as_microsecond())
+}

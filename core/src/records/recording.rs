@@ -1,0 +1,593 @@
+//! Writing FluxJobs, and reading what people changed in them.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use fluxqueue_api::{FluxJob, Overrides, WorkloadKind, WorkloadRef, names};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+
+use crate::binding::refused;
+use crate::jobs::job::{Identity, Job, Lifecycle, Said, Stage, Style};
+use crate::jobs::setbacks::Setback;
+use crate::lookahead::estimates;
+use crate::records::awaited;
+use crate::records::on_record::Owed;
+use crate::records::record::{self, Snapshot};
+use crate::records::stored::{Reduction, StatusWrite, Stored, is_old_news};
+use crate::{ActionId, ActionKind, Core, InFlight, Timer, Urgency, WriteOutcome};
+use fluxqueue_planner::plan::Requests;
+use fluxqueue_planner::queue::JobId;
+use fluxqueue_workload::metadata::owner_kind;
+use fluxqueue_workload::{ObjectKey, ObjectRef, OwnerKind, Time, Uid};
+
+/// How long the pods of a group may be apart for its record to wait for them.
+const SETTLING_MILLIS: i64 = 2_000;
+
+/// How long a lone pod waits before it is on record, unless all are. Until then nobody has had time
+/// to ask why it waits.
+const LONE_POD_WAIT_MILLIS: i64 = 1_000;
+
+/// How long an object that is said to exist may take to show up.
+pub(crate) const UNSEEN_MILLIS: i64 = 5_000;
+
+impl Core {
+    // --- writing ---
+
+    pub(crate) fn write_records(&mut self) {
+        awaited::give_up_due(self);
+        let (mut dirty, mut called, mut owed) =
+            (std::mem::take(&mut self.dirty), BTreeSet::new(), None);
+        while let Some(id) = dirty.pop_first() {
+            self.write_record(id, &mut owed);
+            // Once is enough: for how many ever wait for it.
+            dirty.extend(
+                self.records
+                    .on_record
+                    .take_called()
+                    .into_iter()
+                    .filter(|other| called.insert(*other)),
+            );
+        }
+    }
+
+    fn write_record(&mut self, id: JobId, owed: &mut Option<Vec<Owed>>) {
+        let Some(job) = self.jobs.all.get(&id) else { return };
+        if self.records.on_record.rests(id) {
+            // That it starts is said when what it rests on is on record.
+            return;
+        }
+        if job.record.retry_at > self.now {
+            let at = job.record.retry_at;
+            self.timers.wake(Timer::Job(id), at);
+            return;
+        }
+        self.note_what_is_promised(id, owed);
+        let Some(job) = self.jobs.all.get(&id) else { return };
+        let urgent = urgency(job) == Urgency::Urgent;
+        if job.record.overtaken.is_some() && !urgent {
+            // Its outcome marks the job again.
+            return;
+        }
+        match &job.record.stored {
+            Stored::Absent => self.create_record(id),
+            Stored::Present { uid } => self.write_status(id, uid.clone()),
+            // A placement for which Bindings wait does not wait behind what trails.
+            Stored::Creating(trailing, _) if urgent && job.record.may_be_overtaken() => {
+                let trailing = *trailing;
+                self.create_record(id);
+                self.note_overtaken(id, trailing);
+            }
+            Stored::Writing { uid, write } if urgent && job.record.may_be_overtaken() => {
+                let (uid, trailing) = (uid.clone(), write.action);
+                self.write_status(id, uid);
+                self.note_overtaken(id, trailing);
+            }
+            Stored::Creating(..)
+            | Stored::Writing { .. }
+            | Stored::Deleting { .. }
+            | Stored::Deleted => {
+                if let Some(job) = self.jobs.all.get_mut(&id) {
+                    job.record.is_marked_again = true;
+                }
+            }
+            Stored::Unseen => {
+                let at = self.now.plus_millis(UNSEEN_MILLIS);
+                self.timers.wake(Timer::Job(id), at);
+                if let Some(job) = self.jobs.all.get_mut(&id) {
+                    job.record.stored = Stored::Absent;
+                    job.record.retry_at = at;
+                }
+            }
+        }
+    }
+
+    /// If another write was asked for, the trailing one is not the one whose outcome counts any
+    /// more.
+    fn note_overtaken(&mut self, id: JobId, trailing: ActionId) {
+        let Some(job) = self.jobs.all.get_mut(&id) else { return };
+        if job.record.stored.action() != Some(trailing) {
+            job.record.overtaken = Some(trailing);
+        }
+    }
+
+    fn create_record(&mut self, id: JobId) {
+        let Some(job) = self.jobs.all.get(&id) else { return };
+        match self.recorded_from(job) {
+            // Whatever keeps it from being recorded comes as an event.
+            None => return,
+            Some(at) if at > self.now => return self.timers.wake(Timer::Job(id), at),
+            Some(_) => {}
+        }
+        if job.is_finished() && self.is_past_keeping(job) {
+            // It ended so long ago that its record has been and gone.
+            if let Some(job) = self.jobs.all.get_mut(&id) {
+                job.record.stored = Stored::Deleted;
+            }
+            self.touched.insert(id);
+            return;
+        }
+        let snapshot = self.snapshot(job);
+        let object = Box::new(snapshot.object());
+        let urgency = urgency(job);
+        let kind = ActionKind::CreateFluxJob { job: object, urgency };
+        let action = self.actions.ask(kind, InFlight::Record(id));
+        if let Some(job) = self.jobs.all.get_mut(&id) {
+            job.record.stored = Stored::Creating(action, urgency);
+        }
+    }
+
+    /// From when on a job that has no record has one.
+    fn recorded_from(&self, job: &Job) -> Option<Time> {
+        if job.members.is_empty() || self.owners_are_gone(job) {
+            return None;
+        }
+        match job.style {
+            // Its pods are still appearing. If they are there soon and find room, the record begins
+            // with the placement.
+            Style::Gang if !job.life.is_placed() && job.pending.is_empty() => Some(settled_at(job)),
+            Style::Gang | Style::Elastic => Some(self.now),
+            Style::Lone => self.lone_pod_recorded_from(job),
+        }
+    }
+
+    /// A lone pod that was just given a node is bound first and recorded after, or not at all; of
+    /// one that is gone, or about to go, there is nothing to record.
+    fn lone_pod_recorded_from(&self, job: &Job) -> Option<Time> {
+        let member = job.members.first().and_then(|uid| self.jobs.members.get(uid))?;
+        let has_waited = !member.stage.is_on_the_way() || member.attempts > 0;
+        if !has_waited || member.pod.deleting || !self.was_tried(job) {
+            return None;
+        }
+        match member.stage {
+            _ if self.settings.record_lone_pods => Some(self.now),
+            Stage::Bound | Stage::Ended => None,
+            _ => Some(job.joined.plus_millis(LONE_POD_WAIT_MILLIS)),
+        }
+    }
+
+    /// What made its pods was deleted: a record would be removed with it at once, again and again.
+    fn owners_are_gone(&self, job: &Job) -> bool {
+        let made_by_controller =
+            !matches!(job.identity, Identity::Pod(_)) && !job.owners.is_empty();
+        made_by_controller && !job.owners.iter().any(|owner| self.may_be_there(owner, job))
+    }
+
+    /// The objects of operators are not watched: what is deleted takes its pods along.
+    fn may_be_there(&self, owner: &OwnerReference, job: &Job) -> bool {
+        match owner_kind(&owner.api_version, &owner.kind) {
+            OwnerKind::Other(_) => {
+                let mut members = job.members.iter().filter_map(|uid| self.jobs.members.get(uid));
+                members.any(|member| !member.pod.deleting)
+            }
+            _ => self.jobs.controllers.get(&job.key.namespace, &owner.uid).is_some(),
+        }
+    }
+
+    /// False only between the arrival of a pod and the first pass.
+    fn was_tried(&self, job: &Job) -> bool {
+        let asking = self.asking();
+        job.pending.iter().all(|pending| {
+            self.queue.last_attempt_of(pending).is_some() || asking.is_put_off(pending)
+        })
+    }
+
+    fn write_status(&mut self, id: JobId, uid: Uid) {
+        let Some(job) = self.jobs.all.get(&id) else { return };
+        if job.ended_as.is_some() && !job.is_finished() && job.style != Style::Elastic {
+            // Its record says so already: that its pods have ended is on its way.
+            return;
+        }
+        let is_waiting =
+            job.life == Lifecycle::Waiting && job.started_at.is_none() && !job.pending.is_empty();
+        let is_reduced = job.record.reduction == Reduction::Next && is_waiting;
+        let status = self.snapshot(job).status();
+        let status = if is_reduced { record::reduced(status) } else { self.ration(id, status) };
+        let status = Arc::new(status);
+        let Some(job) = self.jobs.all.get(&id) else { return };
+        let version = job.seats.version();
+        if job.record.status.as_deref().is_some_and(|written| record::same(written, &status)) {
+            self.note_on_record(id);
+            // The API server has this placement already.
+            if let Some(job) = self.jobs.all.get_mut(&id).filter(|job| !job.seats.is_acknowledged())
+            {
+                job.seats.acknowledge(version);
+                self.release(id);
+                self.timers.wake(Timer::Again, self.now);
+            }
+            // That it cannot be written is all it says, and is on record: whether it still cannot
+            // is not known.
+            let refused = self.jobs.all.get_mut(&id).and_then(|job| job.record.refused.take());
+            if let Some(text) = refused {
+                self.queue_changed = true;
+                refused::record_taken(self, id, &text);
+            }
+            return;
+        }
+        let reference = ObjectRef { key: job.key.clone(), uid: uid.clone() };
+        self.notice_change(id, &reference, &status);
+        self.note_sent(id, &status);
+        let Some(job) = self.jobs.all.get(&id) else { return };
+        let urgency = urgency(job);
+        let resource_version = job.record.resource_version.clone();
+        let based_on = resource_version.clone();
+        let kind = ActionKind::WriteStatus {
+            job: reference,
+            resource_version,
+            status: Arc::clone(&status),
+            urgency,
+        };
+        let action = self.actions.ask(kind, InFlight::Record(id));
+        if let Some(job) = self.jobs.all.get_mut(&id) {
+            job.seats.note_on_record(job.seats.is_on_record() || !status.placement.is_empty());
+            job.seats.placed_by(status.epoch.or(job.seats.epoch()));
+            let write = StatusWrite { action, urgency, version, based_on, status, is_reduced };
+            job.record.stored = Stored::Writing { uid, write };
+            job.record.is_marked_again = false;
+        }
+    }
+
+    pub(crate) fn snapshot<'a>(&'a self, job: &'a Job) -> Snapshot<'a> {
+        let live = self.jobs.counted(job);
+        let walltimes = live.first().map(|member| self.jobs.recorded_walltimes(&member.pod, job));
+        let waits = !job.pending.is_empty();
+        // Of a job whose FluxJob cannot be written nothing is claimed, so nothing is promised
+        // either.
+        let is_promised = waits && !job.lacks_record();
+        let said =
+            job.said.as_ref().filter(|_| is_promised).map(|said| self.said_by_wall(job, said));
+        let estimated_start =
+            if waits { estimates::to_say(job, said.as_ref(), self.clock()) } else { None };
+        let next = self
+            .queue
+            .first_of(job.id)
+            .filter(|_| job.style == Style::Gang && job.life.is_placed());
+        let next_pod = next.and_then(|next| self.promises.reservation(next)).map(|promise| {
+            let start = self.clock().wall(Time::from_seconds(promise.place.start));
+            Said { start: Some(start), nodes: self.names_of(promise.nodes_to_say()) }
+        });
+        Snapshot {
+            job,
+            live,
+            wanted: self.jobs.wanted(job),
+            asked: self.jobs.asked(job),
+            scheduled: self.jobs.scheduled(job),
+            walltimes,
+            position: job.position.filter(|_| waits),
+            estimated_start,
+            said,
+            next_pod,
+            passed_by_since: self.passed_by_since(job).map(|at| self.clock().wall(at)),
+            now: self.wall_now(),
+        }
+    }
+
+    pub(crate) fn record_done(&mut self, id: JobId, action: ActionId, outcome: WriteOutcome) {
+        let now = self.now;
+        let Some(job) = self.jobs.all.get_mut(&id) else { return };
+        let is_status =
+            matches!(&job.record.stored, Stored::Writing { write, .. } if write.action == action);
+        let says_all =
+            is_status && matches!(outcome, WriteOutcome::Written(_)) && !job.record.is_marked_again;
+        if !says_all {
+            self.dirty.insert(id);
+        }
+        if job.record.overtaken == Some(action) {
+            job.record.overtaken = None;
+            if job.is_finished() {
+                self.touched.insert(id);
+            }
+            if let WriteOutcome::Written(Some(object)) = outcome {
+                self.flux_job(object);
+            }
+            return;
+        }
+        if job.record.stored.action() != Some(action) {
+            return;
+        }
+        let stored = job.record.stored.clone();
+        let knows_better = job.record.has_changed_since(&stored);
+        let was_refused = job.record.refused.clone();
+        self.queue_changed |= job.record.note_outcome(&outcome, now);
+        let refusal = job.record.refused.clone();
+        let (is_refused, is_written) =
+            (outcome.refusal().is_some(), matches!(outcome, WriteOutcome::Written(_)));
+        match (stored, outcome) {
+            (Stored::Creating(..), WriteOutcome::Written(object)) => {
+                job.record.stored = Stored::Unseen;
+                if let Some(object) = object {
+                    self.flux_job(object);
+                }
+            }
+            (Stored::Creating(..), WriteOutcome::Exists) => {
+                job.record.stored = Stored::Unseen;
+                let key = job.key.clone();
+                self.adopt_record(id, &key);
+            }
+            (Stored::Creating(..), _) => job.record.stored = Stored::Absent,
+            (Stored::Writing { uid, write }, WriteOutcome::Written(object)) => {
+                self.records.on_record.forget_sent(id);
+                job.record.is_own = true;
+                job.seats.acknowledge(write.version);
+                job.seats.note_on_record(!write.status.placement.is_empty());
+                match object {
+                    Some(object) => {
+                        job.record.observe(&object);
+                        self.records.see(&object);
+                    }
+                    None => job.record.status = Some(write.status),
+                }
+                job.record.stored = Stored::Present { uid };
+                self.release(id);
+            }
+            (Stored::Writing { uid, .. }, WriteOutcome::Gone)
+            | (Stored::Deleting { uid, .. }, WriteOutcome::Written(_) | WriteOutcome::Gone) => {
+                let reference = ObjectRef { key: job.key.clone(), uid };
+                self.record_vanished(id, &reference);
+            }
+            // Something newer was seen, and that is what is known.
+            (Stored::Writing { uid, .. }, WriteOutcome::Conflict) if knows_better => {
+                job.record.stored = Stored::Present { uid };
+            }
+            (Stored::Deleting { uid, .. }, _) => job.record.stored = Stored::Present { uid },
+            (Stored::Writing { uid, .. }, WriteOutcome::Invalid(_) | WriteOutcome::Refused(_)) => {
+                job.record.stored = Stored::Present { uid };
+            }
+            (Stored::Writing { uid, .. }, _) => {
+                // It may have taken effect. Also if it conflicts: with itself, when its first
+                // answer was lost.
+                job.record.status = None;
+                job.record.stored = Stored::Present { uid };
+            }
+            _ => {}
+        }
+        self.note_on_record(id);
+        if is_refused {
+            awaited::note_refusal(self, id);
+        } else if is_written {
+            awaited::note_success(self, id);
+        }
+        match (was_refused, refusal) {
+            (_, Some(text)) => refused::record_refused(self, id, &text),
+            (Some(text), None) => refused::record_taken(self, id, &text),
+            (None, None) => {}
+        }
+        let Some(job) = self.jobs.all.get(&id) else { return };
+        let (retry_at, finished) = (job.record.retry_at, job.is_finished());
+        if retry_at > now {
+            self.timers.wake(Timer::Job(id), retry_at);
+        }
+        if finished {
+            self.touched.insert(id);
+        }
+    }
+
+    // --- reading ---
+
+    pub(crate) fn flux_job(&mut self, object: Arc<FluxJob>) {
+        let Some(reference) = reference(&object) else { return };
+        if !self.serves(&object) || !is_of_its_workload(&object, &reference.key) {
+            return;
+        }
+        // The answer to a write may come after what the watch has shown since.
+        if self.records.get(&reference.key).is_some_and(|known| is_old_news(&object, known)) {
+            return;
+        }
+        let old = self.records.insert(reference.key.clone(), Arc::clone(&object));
+        let Some(id) = self.jobs.by_key.get(&reference.key).copied() else {
+            if self.synced && old.is_none() {
+                self.consider_stray(&reference.key);
+            }
+            return;
+        };
+        let Some(job) = self.jobs.all.get_mut(&id) else { return };
+        if object.metadata.deletion_timestamp.is_some()
+            || job.record.gone.as_ref() == Some(&reference.uid)
+        {
+            return;
+        }
+        if job.record.knows(&object) {
+            // The watch shows what a write was answered with.
+            return;
+        }
+        match &job.record.stored {
+            // A deletion that conflicts with what was just seen is decided again on that.
+            Stored::Present { uid }
+            | Stored::Writing { uid, .. }
+            | Stored::Deleting { uid, .. }
+                if *uid == reference.uid => {}
+            Stored::Deleting { .. } => return,
+            Stored::Present { .. } | Stored::Writing { .. } => {
+                // Another object of the same name: the one we knew is gone.
+                job.record.forget_object();
+                job.seats.forget_acknowledgements();
+                job.record.stored = Stored::Present { uid: reference.uid.clone() };
+            }
+            // Of a deleted one: a creation that nobody answered took effect late. It is finished
+            // like the first.
+            Stored::Absent | Stored::Creating(..) | Stored::Unseen | Stored::Deleted => {
+                job.record.stored = Stored::Present { uid: reference.uid.clone() };
+            }
+        }
+        job.record.observe(&object);
+        if let Some(status) = &object.status {
+            self.heed_status(id, &object);
+            self.heed_promise(id, status);
+        }
+        self.note_on_record(id);
+        let Some(job) = self.jobs.all.get_mut(&id) else { return };
+        let job_has_ended = job.is_finished();
+        if job.record.overrides != object.spec.overrides {
+            self.heed_wishes(id, &object.spec.overrides);
+            self.queue_changed = true;
+        }
+        if job_has_ended {
+            self.touched.insert(id);
+        }
+        self.dirty.insert(id);
+    }
+
+    /// False for the FluxJob of a Fluxqueue that serves other scheduler names.
+    fn serves(&self, object: &FluxJob) -> bool {
+        let name = object.spec.scheduler_name.as_deref();
+        name.is_none_or(|name| self.settings.scheduler_names.iter().any(|ours| **ours == *name))
+    }
+
+    pub(crate) fn flux_job_gone(&mut self, gone: &ObjectRef) {
+        let known = self.records.get(&gone.key).and_then(|object| reference(object));
+        if known.is_some_and(|known| known.uid == gone.uid) {
+            self.records.remove(&gone.key);
+        }
+        if let Some(id) = self.jobs.by_key.get(&gone.key).copied() {
+            self.record_vanished(id, gone);
+        }
+    }
+
+    /// The FluxJob was deleted. A job that waits goes to the end of the queue; one that runs is
+    /// written again, if it would have one now.
+    fn record_vanished(&mut self, id: JobId, gone: &ObjectRef) {
+        let (wall, now) = (self.wall_now(), self.now);
+        let Some(job) = self.jobs.all.get_mut(&id) else { return };
+        if job.record.uid() != Some(&gone.uid) {
+            return;
+        }
+        self.touched.insert(id);
+        job.record.gone = Some(gone.uid.clone());
+        job.record.forget_object();
+        job.must_say = false;
+        if job.is_finished() {
+            job.record.stored = Stored::Deleted;
+            return;
+        }
+        job.record.stored = Stored::Absent;
+        job.record.note_deletion(now);
+        job.seats.forget_acknowledgements();
+        // Until there is a record nothing of it can begin, and nodes are not kept from others for
+        // that.
+        self.withdraw(id, "its FluxJob was deleted", Setback::Refused);
+        let Some(job) = self.jobs.all.get_mut(&id) else { return };
+        if !job.pending.is_empty() && !job.life.is_placed() && job.started_at.is_none() {
+            job.queued_at = Some(wall);
+        }
+        self.heed_wishes(id, &Overrides::default());
+        self.owe_nothing(id);
+        self.queue_changed = true;
+        self.dirty.insert(id);
+    }
+
+    // --- the end ---
+
+    /// Until when the record of a job that has ended is kept.
+    fn kept_until(&self, job: &Job) -> Time {
+        self.record_due(job.completed_at.unwrap_or(self.wall_now()))
+    }
+
+    /// Until when the record of what ended then is kept.
+    pub(crate) fn record_due(&self, completed_at: Time) -> Time {
+        self.core_time(completed_at.plus_secs(self.settings.ttl_after_finished_secs))
+    }
+
+    fn is_past_keeping(&self, job: &Job) -> bool {
+        self.now >= self.kept_until(job)
+    }
+
+    /// A job that has ended: its FluxJob is removed when its time is over, and it is forgotten with
+    /// its last pod.
+    pub(crate) fn finalize(&mut self, id: JobId) {
+        self.dirty.insert(id);
+        let Some(job) = self.jobs.all.get(&id) else { return };
+        let due = self.kept_until(job);
+        // A group of bare pods has no owner that takes its FluxJob along.
+        let over = self.now >= due || (job.owners.is_empty() && job.members.is_empty());
+        let retry_at = job.record.retry_at;
+        match &job.record.stored {
+            Stored::Present { .. } if over && retry_at > self.now => {
+                self.timers.wake(Timer::Job(id), retry_at);
+            }
+            Stored::Present { uid } if over && job.record.overtaken.is_none() => {
+                let reference = ObjectRef { key: job.key.clone(), uid: uid.clone() };
+                let uid = uid.clone();
+                let based_on = job.record.resource_version.clone();
+                let kind = ActionKind::DeleteFluxJob {
+                    job: reference,
+                    resource_version: based_on.clone(),
+                };
+                let action = self.actions.ask(kind, InFlight::Record(id));
+                if let Some(job) = self.jobs.all.get_mut(&id) {
+                    job.record.stored = Stored::Deleting { uid, action, based_on };
+                }
+            }
+            Stored::Absent | Stored::Deleted if job.members.is_empty() => self.forget(id),
+            // The API server removes it with its owner; unless that is a part of another job now.
+            Stored::Present { .. } | Stored::Unseen
+                if job.members.is_empty() && job.kind == WorkloadKind::Pod =>
+            {
+                let key = job.key.clone();
+                self.forget(id);
+                self.consider_stray(&key);
+            }
+            _ if due > self.now => self.timers.wake(Timer::Job(id), due),
+            // Over, but a write is on its way or a pod is still there: what ends that touches the
+            // job again.
+            _ => {}
+        }
+    }
+
+    pub(crate) fn forget(&mut self, id: JobId) {
+        self.owe_nothing(id);
+        self.labelled.forget(id);
+        if let Some(job) = self.jobs.all.get(&id) {
+            self.jobs.releases.quotas.forget(&job.key.namespace, id);
+        }
+        self.timers.forget_job(id);
+        self.jobs.forget(id);
+        self.leave_queue(id);
+        self.dirty.remove(&id);
+    }
+}
+
+/// When a group that is not complete is put on record all the same.
+fn settled_at(job: &Job) -> Time {
+    job.joined.plus_millis(SETTLING_MILLIS)
+}
+
+/// Bindings wait for the record of a placement that has not been acknowledged; and what is promised
+/// is on record at once.
+fn urgency(job: &Job) -> Urgency {
+    let is_waited_for = (job.writes_ahead() && !job.seats.is_acknowledged()) || job.must_say;
+    if is_waited_for { Urgency::Urgent } else { Urgency::Trailing }
+}
+
+/// True for a FluxJob that has the name of the record of its workload. Any other one is no job's
+/// record, whatever it says. Of a group the record may be named after a pod that is gone.
+fn is_of_its_workload(object: &FluxJob, key: &ObjectKey) -> bool {
+    let WorkloadRef { kind, name, uid, .. } = &object.spec.workload_ref;
+    *kind == WorkloadKind::Group || names::fluxjob_name(name, *kind, uid) == *key.name
+}
+
+pub(crate) fn reference(object: &FluxJob) -> Option<ObjectRef> {
+    let meta = &object.metadata;
+    Some(ObjectRef {
+        key: ObjectKey::new(meta.namespace.as_deref()?, meta.name.as_deref()?),
+        uid: Uid::from(meta.uid.as_deref()?),
+    })
+}

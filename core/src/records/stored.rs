@@ -1,0 +1,293 @@
+//! How far the writing of a FluxJob has come, and what people have changed in it.
+//!
+//! At most one write per FluxJob is on its way, and one urgent one that overtakes it. What changes
+//! in the meantime is written with the next one, so the backlog is bounded by the number of jobs.
+
+use std::sync::Arc;
+
+use fluxqueue_api::{ConditionType, FluxJob, FluxJobStatus, Overrides, PlacementRange};
+
+use crate::backoff::Backoff;
+use crate::jobs::setbacks::pause_of_refused_writes;
+use crate::{ActionId, Urgency, WriteOutcome};
+use fluxqueue_workload::{Time, Uid};
+
+/// The pause after a failed write of a FluxJob.
+pub(crate) const RETRY: Backoff = Backoff { min_millis: 250, max_millis: 30_000 };
+
+/// Writes in a row without an answer, or that conflicted, after which a record counts as one that
+/// cannot be written: about 8 s, and the time for which the API server was silent.
+const UNWRITTEN_MAX: u32 = 6;
+
+/// Conflicts in a row that are repeated at once where what they conflict with is known: a person
+/// edits now and then.
+const CONFLICTS_AT_ONCE: u32 = 2;
+
+/// How long a FluxJob that was deleted stays away.
+const REMAKE: Backoff = Backoff { min_millis: 1_000, max_millis: 300_000 };
+
+/// How far the writing of a FluxJob has come.
+#[derive(Debug, Default)]
+pub(crate) struct Record {
+    pub stored: Stored,
+    /// What people wish, as the API server has it.
+    pub overrides: Overrides,
+    /// The value of the PriorityClass that they wish for, if there is one.
+    pub wished_priority: Option<i32>,
+    /// The status as the API server has it, as far as we know, without the conditions that are
+    /// others'.
+    pub status: Option<Arc<FluxJobStatus>>,
+    /// The placement of the version that the next write is decided on, and who placed: known also
+    /// after a write of which nobody knows whether it took effect.
+    pub placed: Option<(Vec<PlacementRange>, Option<i64>)>,
+    pub generation: Option<i64>,
+    /// The newest version of the object that is known: the next write is decided on it.
+    pub resource_version: Option<Arc<str>>,
+    /// This process has written its status: nothing that an earlier leader sent can take effect any
+    /// more.
+    pub is_own: bool,
+    /// The FluxJob of this uid is gone: late news of it are no news.
+    pub gone: Option<Uid>,
+    /// How often in a row somebody has deleted the FluxJob of a job that goes on, and when last.
+    pub deletions: (u32, Time),
+    /// A trailing write that an urgent one has overtaken, and that has no outcome yet.
+    pub overtaken: Option<ActionId>,
+    /// The job was marked while a write is on its way: the outcome marks it again.
+    pub is_marked_again: bool,
+    /// Not before this, after a failure.
+    pub retry_at: Time,
+    pub attempts: u32,
+    /// Why it cannot be written, by the last attempt: the API server refuses it, or has not
+    /// answered several times, or it changes all the time.
+    pub refused: Option<String>,
+    /// Whether the status is left out but for a few words, since the API server does not take all
+    /// of it.
+    pub reduction: Reduction,
+}
+
+/// A status that the API server does not take is followed by a small one, which says why.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reduction {
+    /// All of the status is written.
+    #[default]
+    None,
+    /// The small one is to be written next.
+    Next,
+    /// The small one is on record.
+    Written,
+}
+
+/// Where the FluxJob is.
+#[derive(Debug, Default, Clone, PartialEq)]
+pub(crate) enum Stored {
+    /// Not there.
+    #[default]
+    Absent,
+    /// Being created.
+    Creating(ActionId, Urgency),
+    /// An object of the name is there, which has not been seen yet: it comes with the watch.
+    Unseen,
+    /// There.
+    Present { uid: Uid },
+    /// There, and a status is on its way.
+    Writing { uid: Uid, write: StatusWrite },
+    /// Being deleted, as of this version of the object.
+    Deleting { uid: Uid, action: ActionId, based_on: Option<Arc<str>> },
+    /// Deleted on purpose: it is not made again.
+    Deleted,
+}
+
+impl Stored {
+    /// The write whose outcome counts.
+    pub(crate) fn action(&self) -> Option<ActionId> {
+        match self {
+            Stored::Creating(action, _) | Stored::Deleting { action, .. } => Some(*action),
+            Stored::Writing { write, .. } => Some(write.action),
+            Stored::Absent | Stored::Unseen | Stored::Present { .. } | Stored::Deleted => None,
+        }
+    }
+}
+
+/// A status on its way.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct StatusWrite {
+    pub action: ActionId,
+    pub urgency: Urgency,
+    /// Which version of the placement it says.
+    pub version: u64,
+    /// Which version of the object it was decided on.
+    pub based_on: Option<Arc<str>>,
+    pub status: Arc<FluxJobStatus>,
+    /// It is the small one.
+    pub is_reduced: bool,
+}
+
+impl Record {
+    /// Takes up an object as the API server has it, from the watch or the answer to a write. Old
+    /// news changes nothing.
+    pub(crate) fn observe(&mut self, object: &FluxJob) {
+        let version = object.metadata.resource_version.as_deref();
+        if is_older(version, self.resource_version.as_deref()) {
+            return;
+        }
+        self.resource_version = version.map(Arc::from);
+        self.generation = object.metadata.generation;
+        self.status = object.status.as_ref().map(|status| self.own_part(status));
+        self.placed = object.status.as_ref().map(|status| (status.placement.clone(), status.epoch));
+    }
+
+    /// A status without the conditions that are others'. Mostly it is the one that was sent, which
+    /// is not copied again.
+    fn own_part(&self, status: &FluxJobStatus) -> Arc<FluxJobStatus> {
+        let sent = match &self.stored {
+            Stored::Writing { write, .. } => Some(&write.status),
+            _ => None,
+        };
+        if let Some(known) = sent.into_iter().chain(&self.status).find(|known| ***known == *status)
+        {
+            return Arc::clone(known);
+        }
+        let mut own = status.clone();
+        own.conditions.retain(|condition| ConditionType::from_name(&condition.type_).is_some());
+        Arc::new(own)
+    }
+
+    /// This very version of the object has been taken up.
+    pub(crate) fn knows(&self, object: &FluxJob) -> bool {
+        let (of, version) =
+            (object.metadata.uid.as_deref(), object.metadata.resource_version.as_deref());
+        version.is_some()
+            && version == self.resource_version.as_deref()
+            && of == self.uid().map(|uid| &**uid)
+            && self.overrides == object.spec.overrides
+    }
+
+    /// A newer version is known than the one that this write or deletion was decided on.
+    pub(crate) fn has_changed_since(&self, write: &Stored) -> bool {
+        let based_on = match write {
+            Stored::Writing { write, .. } => &write.based_on,
+            Stored::Deleting { based_on, .. } => based_on,
+            _ => return false,
+        };
+        self.resource_version.is_some() && self.resource_version != *based_on
+    }
+
+    /// The object is another one from now on, or none: nothing is known of it.
+    pub(crate) fn forget_object(&mut self) {
+        self.resource_version = None;
+        self.placed = None;
+        self.status = None;
+        self.is_own = false;
+    }
+
+    /// Takes up how the write has ended whose outcome counts. True if the record can be written
+    /// again that could not.
+    pub(crate) fn note_outcome(&mut self, outcome: &WriteOutcome, now: Time) -> bool {
+        let (is_status, is_reduced) = match &self.stored {
+            Stored::Writing { write, .. } => (true, write.is_reduced),
+            _ => (false, false),
+        };
+        if let WriteOutcome::Failed(text)
+        | WriteOutcome::Invalid(text)
+        | WriteOutcome::Refused(text) = outcome
+        {
+            self.attempts += 1;
+            let is_refused = outcome.refusal().is_some();
+            if is_refused || self.attempts >= UNWRITTEN_MAX {
+                self.refused = Some(text.clone());
+            }
+            let is_followed =
+                is_status && matches!(outcome, WriteOutcome::Invalid(_)) && !is_reduced;
+            self.reduction = match self.reduction {
+                Reduction::None if is_followed => Reduction::Next,
+                Reduction::Written => Reduction::Written,
+                Reduction::None | Reduction::Next => Reduction::None,
+            };
+            let pause = match self.reduction {
+                Reduction::Next => 0,
+                _ if is_refused => pause_of_refused_writes(self.attempts),
+                _ => RETRY.doubled(self.attempts),
+            };
+            self.retry_at = now.plus_millis(pause);
+            return false;
+        }
+        match outcome {
+            WriteOutcome::Conflict => {
+                self.attempts += 1;
+                if self.attempts >= UNWRITTEN_MAX {
+                    self.refused.get_or_insert_with(|| "it changes before each write".to_owned());
+                }
+                // What it conflicts with comes with the watch, if it is not known by now.
+                let is_known = self.has_changed_since(&self.stored);
+                let pause = if is_known && self.attempts <= CONFLICTS_AT_ONCE {
+                    0
+                } else {
+                    RETRY.doubled(self.attempts)
+                };
+                self.retry_at = now.plus_millis(pause);
+                false
+            }
+            WriteOutcome::Written(_) if is_reduced => {
+                self.reduction = Reduction::Written;
+                self.retry_at = now.plus_millis(pause_of_refused_writes(self.attempts));
+                false
+            }
+            WriteOutcome::Written(_) | WriteOutcome::Exists => {
+                (self.attempts, self.reduction) = (0, Reduction::None);
+                self.refused.take().is_some()
+            }
+            _ => {
+                self.attempts = 0;
+                false
+            }
+        }
+    }
+
+    /// Somebody has deleted the FluxJob of a job that goes on. It is made again, but not in a loop
+    /// with whoever deletes it: after 1 s, and after twice as long each time, up to 5 min. One that
+    /// has been there for that long begins with 1 s again.
+    pub(crate) fn note_deletion(&mut self, now: Time) {
+        let (times, last) = self.deletions;
+        let was_there_from = last.plus_millis(REMAKE.doubled(times.saturating_sub(1)));
+        let is_in_a_row = times > 0 && now < was_there_from.plus_millis(REMAKE.max_millis);
+        let times = if is_in_a_row { times.saturating_add(1) } else { 1 };
+        self.deletions = (times, now);
+        let pause = REMAKE.doubled(times - 1);
+        self.retry_at = self.retry_at.max(now.plus_millis(pause));
+    }
+
+    /// A trailing write is on its way, and no other: an urgent one may overtake it.
+    pub(crate) fn may_be_overtaken(&self) -> bool {
+        let trailing = match &self.stored {
+            Stored::Creating(_, urgency) => *urgency == Urgency::Trailing,
+            Stored::Writing { write, .. } => write.urgency == Urgency::Trailing,
+            _ => false,
+        };
+        trailing && self.overtaken.is_none()
+    }
+
+    pub(crate) fn uid(&self) -> Option<&Uid> {
+        match &self.stored {
+            Stored::Present { uid }
+            | Stored::Writing { uid, .. }
+            | Stored::Deleting { uid, .. } => Some(uid),
+            _ => None,
+        }
+    }
+}
+
+/// An object as it was before another version of it that is known.
+pub(crate) fn is_old_news(object: &FluxJob, known: &FluxJob) -> bool {
+    let (new, old) = (&object.metadata, &known.metadata);
+    new.uid == old.uid && is_older(new.resource_version.as_deref(), old.resource_version.as_deref())
+}
+
+/// Versions are compared as numbers, which they are in every API server (KEP-5504). What is no
+/// number is never old.
+fn is_older(version: Option<&str>, known: Option<&str>) -> bool {
+    let number = |version: Option<&str>| version?.parse::<u64>().ok();
+    match (number(version), number(known)) {
+        (Some(version), Some(known)) => version < known,
+        _ => false,
+    }
+}

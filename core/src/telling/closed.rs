@@ -1,0 +1,148 @@
+//! Which nodes are closed to the pods that wait, and why: each node counts once for a reason,
+//! however many groups and shapes there are.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::Core;
+use fluxqueue_machine::cluster::filters::Rejection;
+use fluxqueue_machine::fluxion::{PoolSupply, RankSet};
+use fluxqueue_planner::plan::Group;
+
+/// Why a node will not do that another queue could use.
+pub(crate) const NOT_OF_QUEUE: &str = "node(s) didn't match the nodeSelector of its queue";
+
+/// What is known of each group, and what its nodes have too little of.
+#[derive(Default)]
+pub(crate) struct Closed {
+    groups: Vec<OfGroup>,
+    short: BTreeMap<String, RankSet>,
+}
+
+struct OfGroup {
+    /// One of its pods.
+    pod: Arc<str>,
+    /// Closed nodes by reason. A node may be closed for several.
+    closed: BTreeMap<String, RankSet>,
+    /// The other nodes.
+    open: RankSet,
+}
+
+impl OfGroup {
+    fn close(&mut self, nodes: RankSet, why: String) {
+        self.open.subtract(&nodes);
+        if !nodes.is_empty() {
+            self.closed.entry(why).or_default().union_with(&nodes);
+        }
+    }
+}
+
+impl Closed {
+    /// These nodes have too little of a resource for a pod of some shape.
+    pub(crate) fn note_short(&mut self, pool: &PoolSupply) {
+        if !pool.short.is_empty() {
+            self.short.entry(insufficient(&pool.resource)).or_default().union_with(&pool.short);
+        }
+    }
+
+    /// How many nodes there are for each reason. A node that some group may use is closed to
+    /// nobody. Where a group may use none, only what keeps that group off counts.
+    pub(crate) fn counts(&self) -> BTreeMap<String, usize> {
+        let stuck: Vec<&OfGroup> = self.stuck().collect();
+        let is_some_stuck = (1..self.groups.len()).contains(&stuck.len());
+        let told = if is_some_stuck { stuck } else { self.groups.iter().collect() };
+        let mut nodes: BTreeMap<&str, RankSet> = BTreeMap::new();
+        for (why, closed) in told.iter().flat_map(|group| &group.closed) {
+            nodes.entry(why).or_default().union_with(closed);
+        }
+        for group in &told {
+            for nodes in nodes.values_mut() {
+                nodes.subtract(&group.open);
+            }
+        }
+        if !is_some_stuck {
+            for (why, short) in &self.short {
+                nodes.entry(why).or_default().union_with(short);
+            }
+        }
+        nodes.retain(|_, nodes| !nodes.is_empty());
+        nodes.into_iter().map(|(why, nodes)| (why.to_owned(), nodes.len())).collect()
+    }
+
+    /// Which pods may use no node, if others of their gang may use some; mostly nothing.
+    pub(crate) fn text(&self) -> String {
+        match self.stuck().next() {
+            Some(group) if self.stuck().count() < self.groups.len() => {
+                format!(
+                    " None is open to pod {}; other pods that start with it may use some.",
+                    group.pod
+                )
+            }
+            _ => String::new(),
+        }
+    }
+
+    /// The groups that may use no node.
+    fn stuck(&self) -> impl Iterator<Item = &OfGroup> {
+        self.groups.iter().filter(|group| group.open.is_empty())
+    }
+}
+
+impl Core {
+    /// How many nodes are closed to a pod that comes alone, as kube-scheduler counts them: each for
+    /// the first reason, full ones too.
+    pub(crate) fn closed_to_one(
+        &mut self,
+        group: &Group,
+        open: &RankSet,
+    ) -> BTreeMap<String, usize> {
+        let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+        // Of nodes whose other users it must not join nothing else is said.
+        let mut elsewhere = open.clone();
+        elsewhere.subtract(&self.ledger.open_to(group.tenancy, open));
+        let of_others = self.outside_its_queue(group);
+        counts.extend((!of_others.is_empty()).then(|| (NOT_OF_QUEUE.to_owned(), of_others.len())));
+        elsewhere.union_with(&of_others);
+        counts.extend(self.cluster.closed_to(&group.sample, &elsewhere));
+        counts
+    }
+
+    /// The nodes that a group could use if it was in another queue.
+    fn outside_its_queue(&mut self, group: &Group) -> RankSet {
+        let Some(of_queue) = self.queues.nodes(group.queue) else { return RankSet::new() };
+        let mut others = self.cluster.class(&group.sample.shape.constraints).now.clone();
+        others.subtract(&self.cluster.class(of_queue).lasting);
+        others
+    }
+
+    /// Finds out which nodes are closed to a group.
+    pub(crate) fn note_closed(&mut self, group: &Group, all: &mut Closed) {
+        let sample = &group.sample;
+        let class = self.cluster.class(&sample.shape.constraints);
+        let (closed, open) = (class.rejections(), class.now.clone());
+        let mut of_group = OfGroup { pod: Arc::clone(&sample.id.key.name), closed, open };
+        // A node is closed for the first reason alone.
+        of_group.close(self.outside_its_queue(group), NOT_OF_QUEUE.to_owned());
+        for (closed, rejection) in self.cluster.repelled(sample, group.company) {
+            of_group.close(of_group.open.intersection(&closed), rejection.reason().into_owned());
+        }
+        if group.volumes.is_some() {
+            // A node may be closed for several of these: VolumeBinding says all that it finds.
+            let before = of_group.open.clone();
+            for (closed, rejection) in self.cluster.closed_by_volumes(sample) {
+                of_group.close(before.intersection(&closed), rejection.reason().into_owned());
+            }
+        }
+        all.groups.push(of_group);
+    }
+}
+
+/// kube-scheduler's words for a node that has too little of a resource.
+fn insufficient(resource: &str) -> String {
+    match resource {
+        "pods" => Rejection::TooManyPods,
+        other => Rejection::Insufficient(Arc::from(other)),
+    }
+    .reason()
+    .into_owned()
+}

@@ -1,0 +1,207 @@
+//! Which level of the machine has no part with room for the pods that are to be in one: in words,
+//! and with numbers.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use fluxqueue_api::{BlockedBy, BlockedReason};
+
+use fluxqueue_machine::cluster::{Cluster, readable};
+use fluxqueue_machine::fluxion::{
+    EvenSupply, LevelSupply, RankSet, ShapeReport, Supply, TogetherSupply, Within,
+};
+use fluxqueue_machine::ledger::{Ledger, LevelWants};
+use fluxqueue_planner::plan::{Group, Request};
+use fluxqueue_workload::levels::{RuleScope, Spread};
+
+/// So many parts are named.
+const NAMED_MAX: usize = 3;
+
+/// So many slices whose pods may use different nodes are looked at.
+const SLICES_LOOKED_AT: usize = 32;
+
+/// A level whose parts are too small, or too full, for all pods of a shape that are under one rule.
+pub(crate) struct Cramped {
+    level: String,
+    /// The part that has most room, or the only one that will do.
+    part: Option<String>,
+    wanted: u64,
+    room: u64,
+    message: String,
+}
+
+impl Cramped {
+    /// The first such level of those that were asked for, by what there is, or would be on the idle
+    /// machine.
+    pub(crate) fn of(
+        asked: &LevelWants,
+        shape: &ShapeReport,
+        supply: &Supply,
+        if_idle: bool,
+    ) -> Option<Self> {
+        let wants = asked.iter().flat_map(|levels| levels.iter());
+        wants
+            .zip(&supply.levels)
+            .find_map(|(want, supply)| Self::under(&want.within, shape.wanted, supply, if_idle))
+    }
+
+    /// The first level of which no part has room for all pods of several shapes that are to be in
+    /// one.
+    pub(crate) fn together(shapes: &[ShapeReport], if_idle: bool) -> Option<Self> {
+        let supplies = shapes
+            .iter()
+            .flat_map(|shape| if if_idle { &shape.idle.levels } else { &shape.now.levels });
+        supplies.filter_map(|supply| Some((supply, supply.together.clone()?))).find_map(
+            |(supply, together)| {
+                let TogetherSupply { wanted, largest, part } = together;
+                let supply = LevelSupply { largest, part, ..supply.clone() };
+                Self::under(&Within::One, wanted, &supply, if_idle)
+            },
+        )
+    }
+
+    /// The first level of which some parts may have no more of a job's pods than are there.
+    pub(crate) fn beside(group: &Group, ledger: &Ledger, cluster: &mut Cluster) -> Option<Self> {
+        let mut wants = group.levels.iter().flat_map(|levels| levels.iter());
+        let (level, full) = wants.find_map(|want| {
+            let full = group.full_parts(want, ledger, cluster);
+            (!full.is_empty()).then(|| (want.level.to_string(), full))
+        })?;
+        let named: Vec<String> = full.iter().take(NAMED_MAX).map(|part| readable(part)).collect();
+        let others = if full.len() > NAMED_MAX { " and others" } else { "" };
+        let have = if full.len() == 1 { "has" } else { "have" };
+        let named = named.join(", ");
+        let message = format!(
+            "Of level {level}, {named}{others} {have} as many pods of its job as may be there beside the rest."
+        );
+        let part = if full.len() == 1 { Some(named) } else { None };
+        Some(Cramped { level, part, wanted: 1, room: 0, message })
+    }
+
+    /// The first slice whose pods may use nodes of no part together, by these nodes of each group:
+    /// their volumes are in different ones, say.
+    pub(crate) fn cut(
+        request: &Request,
+        open: &[RankSet],
+        ledger: &Ledger,
+        cluster: &Cluster,
+    ) -> Option<Self> {
+        let is_slice = |of: &RuleScope| matches!(of, RuleScope::Slice(_));
+        let mut wants = request
+            .groups
+            .iter()
+            .flat_map(|group| group.levels.iter().flat_map(|wants| wants.iter()));
+        let level = &wants.find(|want| is_slice(&want.of) && want.within == Within::One)?.level;
+        // Per slice one of its pods, how many there are, and the groups that they are of.
+        let mut slices: BTreeMap<u32, (&str, usize, BTreeSet<usize>)> = BTreeMap::new();
+        for (at, group) in request.groups.iter().enumerate() {
+            for (want, pods) in group.wants.iter().zip(&group.pods) {
+                let mut pods = pods.iter();
+                for slice in &want.slices {
+                    let Some(first) = pods.next() else { break };
+                    let known = slices.entry(slice.number).or_insert((
+                        &*first.id.key.name,
+                        0,
+                        BTreeSet::new(),
+                    ));
+                    known.1 += slice.count;
+                    known.2.insert(at);
+                    pods.by_ref().take(slice.count - 1).for_each(drop);
+                }
+            }
+        }
+        let mut known: BTreeMap<usize, BTreeSet<String>> = BTreeMap::new();
+        let mut several =
+            slices.into_values().filter(|(.., groups)| groups.len() > 1).take(SLICES_LOOKED_AT);
+        let (pod, pods) = several.find_map(|(pod, pods, groups)| {
+            for at in &groups {
+                let parts = || {
+                    open[*at]
+                        .iter()
+                        .filter_map(|rank| ledger.part_of(cluster, level, rank))
+                        .collect()
+                };
+                known.entry(*at).or_insert_with(parts);
+            }
+            let mut parts = groups.iter().map(|at| &known[at]);
+            let first = parts.next()?;
+            let is_common = |part: &&String| parts.clone().all(|parts| parts.contains(*part));
+            let is_cut = first.iter().find(is_common).is_none()
+                && groups.iter().all(|at| !known[at].is_empty());
+            is_cut.then_some((pod, pods))
+        })?;
+        let message = format!(
+            "No {level} has nodes for all {pods} pods of the slice of {pod}: what they mount, or ask of nodes, leaves them different ones."
+        );
+        Some(Cramped {
+            level: level.to_string(),
+            part: None,
+            wanted: pods as u64,
+            room: 0,
+            message,
+        })
+    }
+
+    /// What is wrong under one rule.
+    fn under(rule: &Within, wanted: u64, supply: &LevelSupply, if_idle: bool) -> Option<Self> {
+        let LevelSupply { level, parts, largest, part, even, .. } = supply;
+        let has = if if_idle { "would have" } else { "has" };
+        let is = if if_idle { "would be" } else { "is" };
+        let pods = if wanted == 1 { "1 pod".to_owned() } else { format!("{wanted} pods") };
+        let is_too_small = *largest < wanted;
+        let (part, room, message) = match (rule, part) {
+            (Within::One, Some(part)) if is_too_small => {
+                let part = readable(part);
+                let text = format!(
+                    "No {level} {has} room for {pods}: the largest, {part}, {has} room for {largest}."
+                );
+                (Some(part), *largest, text)
+            }
+            (Within::One, None) if *parts == 0 => {
+                (None, 0, format!("No node that they may use is in a {level}."))
+            }
+            (Within::One, None) if is_too_small => {
+                (None, 0, format!("No {level} {has} room for {pods}."))
+            }
+            (Within::Part(of_job), _) if is_too_small => {
+                let of_job = readable(of_job);
+                let text = format!(
+                    "The rest of its job is in {level} {of_job}, which {has} no room for {pods} more."
+                );
+                (Some(of_job), *largest, text)
+            }
+            (Within::Spread(Spread { max_per_part: Some(most), .. }), _)
+                if parts.saturating_mul(u64::from(*most)) < wanted =>
+            {
+                let are = if *parts == 1 { "is" } else { "are" };
+                let text = format!(
+                    "At most {most} of {pods} may be in one {level}, and there {are} {parts} that they may use."
+                );
+                (None, parts * u64::from(*most), text)
+            }
+            (Within::Spread(Spread { max_skew: Some(skew), .. }), _) => {
+                let EvenSupply { room, least, part } =
+                    even.as_ref().filter(|even| even.room < wanted)?;
+                let part = readable(part);
+                let text = format!(
+                    "The numbers of pods in any two parts of level {level} may differ by {skew} at most: {part} {has} room for \
+                     {least}, so that there {is} room for {room} of {pods}."
+                );
+                (Some(part), *room, text)
+            }
+            _ => return None,
+        };
+        Some(Cramped { level: level.clone(), part, wanted, room, message })
+    }
+}
+
+impl From<Cramped> for BlockedBy {
+    fn from(cramped: Cramped) -> Self {
+        BlockedBy {
+            level: Some(cramped.level),
+            part: cramped.part,
+            requested: Some(cramped.wanted.to_string()),
+            available: Some(cramped.room.to_string()),
+            ..BlockedBy::new(BlockedReason::NoRoomInLevel, cramped.message)
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! The core's state as JSON, for people.
+
+use std::collections::BTreeMap;
+
+use crate::Core;
+use crate::jobs::job::Stage;
+use crate::telling::blockers::Blockers;
+
+impl Core {
+    /// Everything that a person may want to see of the core's state, as JSON.
+    pub fn describe(&self) -> serde_json::Value {
+        let nodes: BTreeMap<&str, serde_json::Value> = self
+            .cluster
+            .iter()
+            .filter_map(|(name, rank)| {
+                let used: BTreeMap<&str, u64> =
+                    self.cluster.used(rank)?.iter().map(|(n, a)| (&**n, a)).collect();
+                Some((&**name, serde_json::json!({"rank": rank, "used": used})))
+            })
+            .collect();
+        let jobs: BTreeMap<String, serde_json::Value> = self
+            .jobs
+            .all
+            .values()
+            .map(|job| {
+                let live = self.jobs.live_members(job);
+                let waiting: Vec<String> = live
+                    .iter()
+                    .filter(|m| m.stage == Stage::Waiting)
+                    .map(|m| m.pod.id.to_string())
+                    .collect();
+                let about = serde_json::json!({
+                    "state": crate::state_name(self.jobs.state(job)),
+                    "priority": job.priority(),
+                    "queuedAt": job.queued_at.map(|at| at.timestamp().to_string()),
+                    "position": job.position,
+                    "expectedStart": job.expected.start().map(|at| at.timestamp().to_string()),
+                    "blockedBy": job.blocker.as_ref().map(Blockers::list),
+                    "bound": live.iter().filter(|m| m.is_bound()).count(),
+                    "wanted": self.jobs.wanted(job),
+                    "waiting": waiting,
+                    "retained": job.retained.len(),
+                });
+                (job.key.to_string(), about)
+            })
+            .collect();
+        serde_json::json!({
+            "now": self.now.timestamp().to_string(),
+            "synced": self.synced,
+            "queue": self.queue.iter().map(|(place, _)| format!("{:?}", place.request())).collect::<Vec<_>>(),
+            "jobs": jobs,
+            "nodes": nodes,
+        })
+    }
+}

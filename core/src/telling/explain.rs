@@ -1,0 +1,660 @@
+//! Why something waits, in words: in its FluxJob, in its pods' conditions, as Events.
+//!
+//! What is decided is decided elsewhere (`plan`): here it is only told. A text about a class of
+//! requests is made when its outcome is another one, and otherwise once a second at most; who waits
+//! behind the first of a class is told in turns.
+
+use std::sync::Arc;
+
+use fluxqueue_api::{BlockedBy, BlockedReason, ConditionType, EventReason, text};
+
+use crate::binding::nominating;
+use crate::jobs::job::Stage;
+use crate::lookahead::estimates::Expected;
+use crate::records::record::micro_time;
+use crate::telling::blockers::{Blocker, Blockers};
+use crate::telling::readers::Named;
+use crate::{ActionKind, Core, EventKind, InFlight, Subject, Timer};
+use fluxqueue_machine::fluxion::{End, Forecast, Rank, RankSet};
+use fluxqueue_machine::ledger::Allocation;
+use fluxqueue_planner::plan::{Attempt, Group, Outcome};
+use fluxqueue_planner::promises::Promise;
+use fluxqueue_planner::queue::{ClassId, JobId, PendingRequest, Place};
+use fluxqueue_workload::{Lifetime, ObjectKey, Pod, Time, Uid};
+
+/// A changed text about the same pod is not written more often than this.
+pub(crate) const REPORT_MILLIS: i64 = 30_000;
+
+/// How often the numbers in a text about a class are brought up to date, and places in the queue.
+const EXPLAIN_MILLIS: i64 = 1_000;
+const POSITION_MILLIS: i64 = 10_000;
+
+/// In a queue of at most so many the place of whoever comes is counted at once.
+const COUNTED_MAX: usize = 1_000;
+
+/// So many jobs are named whose end is not known.
+const NAMED_MAX: usize = 3;
+
+/// They are looked for in the order of names on so many nodes, and then on the others in any.
+const NODES_IN_ORDER: usize = 64;
+
+/// So many reservations are looked at for one that is in the way: there may be thousands, and this
+/// is only told.
+const RESERVATIONS_LOOKED_AT: usize = 64;
+
+/// So many things are said to be in the way of a job.
+const BLOCKERS_MAX: usize = 8;
+
+/// The reason of PodScheduled of pods that wait for a limit.
+const QUEUE_LIMIT: &str = "QueueLimit";
+
+/// Requests that are told in one step; the others follow in the next.
+const REPORTED_AT_ONCE: usize = 256;
+
+/// What was said about the outcome of an attempt.
+#[derive(Debug, Clone)]
+pub(crate) struct Reported {
+    /// The first of the class by then.
+    head: PendingRequest,
+    /// What is in its way.
+    blockers: Blockers,
+    at: Time,
+}
+
+impl Reported {
+    /// The report of an attempt, if one was made.
+    fn of(attempt: &Attempt) -> Option<&Self> {
+        attempt.reported.as_deref()?.downcast_ref()
+    }
+}
+
+/// Who has something of a node.
+pub(crate) struct Holder<'a> {
+    /// The job; of a pod of another scheduler there is none.
+    pub job: Option<JobId>,
+    /// The job's name, or the pod's.
+    pub key: &'a ObjectKey,
+    pub pod: &'a Pod,
+    pub allocation: &'a Allocation,
+}
+
+impl Holder<'_> {
+    pub(crate) fn named(&self) -> Named {
+        let key = self.key.clone();
+        if self.job.is_some() { Named::Job(key) } else { Named::Pod(key) }
+    }
+}
+
+/// What is to be told of a class, and how far that has come.
+#[derive(Debug)]
+pub(crate) struct Report {
+    class: ClassId,
+    /// The first that has not been told.
+    from: Option<Place>,
+}
+
+impl Core {
+    /// Puts the outcome of an attempt in words, if it is another one than before or the last words
+    /// are old.
+    pub(crate) fn explain(&mut self, class: ClassId, head: &PendingRequest, attempt: &mut Attempt) {
+        let before = self.queue.last_attempt(class);
+        let same = |before: &&Attempt| {
+            std::mem::discriminant(&before.outcome) == std::mem::discriminant(&attempt.outcome)
+        };
+        let known = before.filter(same).filter(|before| {
+            Reported::of(before)
+                .is_some_and(|reported| self.now < reported.at.plus_millis(EXPLAIN_MILLIS))
+        });
+        if let Some(known) = known {
+            attempt.reported.clone_from(&known.reported);
+            return;
+        }
+        let blockers = match &attempt.outcome {
+            Outcome::Behind { job, .. } => self.queued_behind(*job).into(),
+            _ => self.own_reasons(attempt, Some(head)),
+        };
+        let told = self
+            .queue
+            .last_attempt(class)
+            .filter(|before| before.is_in_doubt && before.outcome == attempt.outcome);
+        let is_told = told
+            .and_then(Reported::of)
+            .is_some_and(|reported| reported.head == *head && reported.blockers == blockers);
+        attempt.reported = Some(Arc::new(Reported { head: head.clone(), blockers, at: self.now }));
+        // What was looked at once more, and is as it was, is nothing to tell.
+        if !is_told {
+            self.reports.push_back(Report { class, from: None });
+        }
+    }
+
+    /// A class whose first has gone, or that has another one ahead of him, is told anew who waits
+    /// behind whom.
+    pub(crate) fn report_new_heads(&mut self) {
+        for class in self.queue.take_new_heads() {
+            let Some(head) = self.queue.head_of(class).cloned() else { continue };
+            let attempt = self.queue.last_attempt_mut(class);
+            let known = attempt.and_then(|attempt| Some((Reported::of(attempt)?.clone(), attempt)));
+            if let Some((known, attempt)) = known.filter(|(known, _)| known.head != head) {
+                attempt.reported = Some(Arc::new(Reported { head, ..known }));
+                self.reports.push_back(Report { class, from: None });
+            }
+        }
+    }
+
+    /// Tells the requests of classes whose outcome is new why they wait.
+    pub(crate) fn report_classes(&mut self) {
+        let mut left = REPORTED_AT_ONCE;
+        while let Some(telling) = self.reports.pop_front() {
+            let places: Vec<Place> = self
+                .queue
+                .of_class(telling.class, telling.from.as_ref())
+                .take(left + 1)
+                .cloned()
+                .collect();
+            for place in places.iter().take(left) {
+                self.report_request(place.request(), telling.class);
+            }
+            if places.len() > left {
+                let from = places.last().cloned();
+                self.reports.push_front(Report { class: telling.class, from });
+                self.timers.wake(Timer::Again, self.now.plus_millis(crate::AGAIN_MILLIS));
+                return;
+            }
+            left -= places.len();
+        }
+    }
+
+    /// A request that has just come to a class that waits is told at once.
+    pub(crate) fn report_request(&mut self, pending: &PendingRequest, class: ClassId) {
+        let Some(attempt) = self.queue.last_attempt(class) else { return };
+        let Some(Reported { head, blockers, .. }) = Reported::of(attempt) else { return };
+        let id = pending.job();
+        let behind_head = is_behind_head(attempt, pending, head);
+        let estimate = match attempt.outcome {
+            Outcome::Waits { at, .. } if !behind_head => at,
+            Outcome::AtLimit(ref limit) if !behind_head => limit.at.map(Time::from_seconds),
+            _ => None,
+        };
+        let key = self.jobs.all.get(&id).map(|job| &job.key);
+        let reader = self.settings.reader(key.map_or("", |key| &key.namespace));
+        let behind = behind_head.then(|| Blockers::from(self.queued_behind(head.job())));
+        let blockers = behind.as_ref().unwrap_or(blockers).told_to(&reader);
+        let to_pods = self.words_for_pods(pending, class);
+        // Of a job whose pods wait one by one, and not all for the same, the first says why.
+        if self.queue.first_of(id) == Some(pending) {
+            self.note_blockers(pending, blockers, estimate);
+        }
+        let Some((reason, text)) = to_pods else { return };
+        for uid in self.waiting_pods(pending) {
+            self.report_unscheduled(&uid, reason, &text);
+        }
+    }
+
+    /// What is in the way of a job, by what was found out about the first of its requests.
+    fn note_blockers(
+        &mut self,
+        first: &PendingRequest,
+        blockers: Blockers,
+        estimate: Option<Time>,
+    ) {
+        let id = first.job();
+        let blockers = self.inherit(id, blockers);
+        // Where the plan can be run forward it knows better.
+        let expected = (!self.ledger.can_be_copied()).then(|| Expected::found(estimate, self.now));
+        let Some(job) = self.jobs.all.get_mut(&id) else { return };
+        if job.position.is_none() && self.queue.len_of(job.queue.id) <= COUNTED_MAX {
+            job.position = self.positions.in_queue(&self.queue, job.queue.id).get(&id).copied();
+        }
+        job.expected = expected.unwrap_or(job.expected);
+        if job.blocker.as_ref() != Some(&blockers) {
+            job.blocker = Some(blockers);
+            // One that has begun says what is in its way in another place too.
+            if job.stalled.is_some() {
+                self.touched.insert(id);
+            }
+        }
+        job.blocked_request = Some(first.clone());
+        self.dirty.insert(id);
+    }
+
+    /// If another request of a job is the first now, that one's reasons count.
+    pub(crate) fn look_at_first(&mut self, id: JobId) {
+        let known = self.jobs.all.get(&id).and_then(|job| job.blocked_request.as_ref());
+        let Some(first) = self
+            .queue
+            .first_of(id)
+            .filter(|first| known.is_some() && known != Some(*first))
+            .cloned()
+        else {
+            return;
+        };
+        if let Some(class) = self.queue.class_of(&first) {
+            self.report_request(&first, class);
+        }
+    }
+
+    /// What the pods of a request are told; those who wait behind another are told nothing.
+    fn words_for_pods(
+        &self,
+        pending: &PendingRequest,
+        class: ClassId,
+    ) -> Option<(&'static str, String)> {
+        let attempt = self.queue.last_attempt(class)?;
+        let reported = Reported::of(attempt)?;
+        if matches!(attempt.outcome, Outcome::Behind { .. })
+            || is_behind_head(attempt, pending, &reported.head)
+        {
+            return None;
+        }
+        // Whoever adds nodes to a cluster goes by this word: they would not help against a limit.
+        let at_limit = reported.blockers.reason() == BlockedReason::QueueLimit;
+        let reason = if at_limit { QUEUE_LIMIT } else { "Unschedulable" };
+        let key = &self.jobs.all.get(&pending.job())?.key;
+        Some((
+            reason,
+            reported.blockers.told_to(&self.settings.reader(&key.namespace)).text_for_pods(),
+        ))
+    }
+
+    /// What an earlier process said for the same reason still goes: a restart alone is nothing to
+    /// tell. It goes until this process finds something else than it found first.
+    fn inherit(&mut self, id: JobId, found: Blockers) -> Blockers {
+        let Some(job) = self.jobs.all.get_mut(&id) else { return found };
+        let status = job.record.status.as_deref().filter(|_| job.blocker.is_none());
+        let said = status.and_then(|status| Blockers::of(status.blocked_by.clone()));
+        if let Some(said) = said.filter(|said| said.have_reasons_of(&found)) {
+            job.found_first = Some(found);
+            return said;
+        }
+        if job.found_first.as_ref() == Some(&found)
+            && let Some(blocker) = job.blocker.clone()
+        {
+            return blocker;
+        }
+        job.found_first = None;
+        found
+    }
+
+    /// Pods that have come to wait with others of their job are told why.
+    pub(crate) fn tell_who_joins(&mut self, pending: &PendingRequest) {
+        let mut untold = self.waiting_pods(pending);
+        untold.retain(|uid| {
+            self.jobs.members.get(uid).is_some_and(|member| member.reported.is_none())
+        });
+        let Some(class) = self.queue.class_of(pending).filter(|_| !untold.is_empty()) else {
+            return;
+        };
+        let Some((reason, text)) = self.words_for_pods(pending, class) else { return };
+        for uid in untold {
+            self.report_unscheduled(&uid, reason, &text);
+        }
+    }
+
+    /// All pods of the job that wait with this request.
+    fn waiting_pods(&self, pending: &PendingRequest) -> Vec<Uid> {
+        match pending {
+            PendingRequest::Member(_, uid) => vec![uid.clone()],
+            PendingRequest::Start(id) => self.jobs.all.get(id).map_or_else(Vec::new, |job| {
+                let live = self.jobs.live(job);
+                live.filter(|m| m.stage == Stage::Waiting).map(|m| m.pod.id.uid.clone()).collect()
+            }),
+        }
+    }
+
+    fn queued_behind(&self, job: JobId) -> Blocker {
+        queued_behind(self.jobs.all.get(&job).map(|job| &job.key))
+    }
+
+    /// What keeps a request back that does not wait behind another one: limits, what is short, what
+    /// is kept for others, and ends that nobody knows.
+    pub(crate) fn own_reasons(
+        &mut self,
+        attempt: &Attempt,
+        head: Option<&PendingRequest>,
+    ) -> Blockers {
+        let (first, others) = match &attempt.outcome {
+            Outcome::AtLimit(limit) => {
+                let others = limit.others.iter().map(|limit| self.explain_limit(limit)).collect();
+                (self.explain_limit(limit), others)
+            }
+            _ => self.short_of(attempt),
+        };
+        let mut others: Vec<Blocker> = others.into_iter().map(Blocker::from).collect();
+        match &attempt.outcome {
+            // It would have to wait without the limit, too.
+            Outcome::AtLimit(_) if !self.has_room(attempt) => {
+                let (first, more) = self.short_of(attempt);
+                others.push(first.into());
+                others.extend(more.into_iter().map(Blocker::from));
+            }
+            Outcome::Waits { held, at } => {
+                others.extend(self.kept_for_another(attempt, head));
+                if at.is_none() {
+                    others.extend(self.unknown_ends(held, head.map(PendingRequest::job), |_| true));
+                }
+            }
+            Outcome::Scattered { held } => {
+                others.extend(self.unknown_ends(held, head.map(PendingRequest::job), |_| true));
+            }
+            Outcome::KeptAway { held } => {
+                let is_in_the_way =
+                    |taken: &Holder| attempt.request.is_kept_away_by(taken.pod, &self.cluster);
+                others.extend(self.unknown_ends(
+                    held,
+                    head.map(PendingRequest::job),
+                    is_in_the_way,
+                ));
+            }
+            _ => {}
+        }
+        let list = std::iter::once(first.into()).chain(others).take(BLOCKERS_MAX).collect();
+        Blockers::in_order(list).expect("there is a first one")
+    }
+
+    /// All pods fit now, as far as nodes go.
+    fn has_room(&mut self, attempt: &Attempt) -> bool {
+        let groups = attempt.request.groups.iter().zip(&*attempt.open);
+        let groups: Vec<_> =
+            groups.map(|(group, open)| group.request(open, &mut self.cluster)).collect();
+        self.ledger.forecast(&groups).is_none_or(|forecast| forecast == Forecast::Now)
+    }
+
+    /// A reservation of another one, the first of some, that keeps nodes which the request could
+    /// use, while it would run.
+    fn kept_for_another(
+        &self,
+        attempt: &Attempt,
+        head: Option<&PendingRequest>,
+    ) -> Option<Blocker> {
+        let until = |group: &Group| match group.lifetime {
+            Lifetime::Seconds(seconds) => self.now.plus_secs(seconds).seconds(),
+            Lifetime::Eventually | Lifetime::Endless => i64::MAX,
+        };
+        let until = attempt.request.groups.iter().map(until).max()?;
+        let is_in_the_way = |(pending, promise): &(&PendingRequest, &Promise)| {
+            let nodes = &promise.place.nodes;
+            Some(*pending) != head
+                && promise.place.start < until
+                && attempt.open.iter().any(|open| nodes.intersects(open))
+        };
+        let mut kept: Vec<_> = self
+            .promises
+            .reservations()
+            .take(RESERVATIONS_LOOKED_AT)
+            .filter(is_in_the_way)
+            .collect();
+        kept.sort_by_key(|(pending, promise)| (promise.place.start, *pending));
+        let (pending, promise) = kept.first()?;
+        let job = self.jobs.all.get(&pending.job())?;
+        let from = micro_time(self.clock().wall(Time::from_seconds(promise.place.start)));
+        let kept_for = |job: &str, behind: Option<String>| {
+            let text = format!(
+                "nodes are kept for {job} from {} on",
+                from.0.strftime("%Y-%m-%dT%H:%M:%SZ")
+            );
+            let said = BlockedBy::new(BlockedReason::QueuedBehind, text);
+            BlockedBy { behind, reserved_from: Some(from.clone()), ..said }
+        };
+        Some(naming(&Named::Job(job.key.clone()), kept_for))
+    }
+
+    /// The places of all jobs that wait, now and then.
+    pub(crate) fn note_positions(&mut self) {
+        for queue in self.queue.queues() {
+            for (id, position) in self.positions.in_queue(&self.queue, queue) {
+                let Some(job) = self.jobs.all.get_mut(id) else { continue };
+                if job.position != Some(*position) {
+                    job.position = Some(*position);
+                    self.dirty.insert(*id);
+                }
+            }
+        }
+    }
+
+    /// The places in the queue are noted in a while.
+    pub(crate) fn note_positions_soon(&mut self) {
+        if !self.queue.is_empty() {
+            self.timers.wake(Timer::Positions, self.now.plus_millis(POSITION_MILLIS));
+        }
+    }
+
+    /// Whose ends nobody knows on these nodes, but one's own: a few of those that count.
+    fn unknown_ends(
+        &self,
+        nodes: &RankSet,
+        but: Option<JobId>,
+        counts: impl Fn(&Holder<'_>) -> bool,
+    ) -> Vec<Blocker> {
+        let mut names: Vec<Named> = Vec::new();
+        let mut is_all = true;
+        let others =
+            self.unknown_ends_on(nodes).filter(|holder| but.is_none() || holder.job != but);
+        for holder in others.filter(counts) {
+            let name = holder.named();
+            if names.contains(&name) {
+                continue;
+            }
+            if names.len() == NAMED_MAX {
+                is_all = false;
+                break;
+            }
+            names.push(name);
+        }
+        let last = names.len().saturating_sub(1);
+        let blocker = |(at, named): (usize, Named)| {
+            let others = if at == last && !is_all { " and others" } else { "" };
+            naming(&named, |name, behind| {
+                // Without names one text stands for all.
+                let others = if behind.is_some() { others } else { "" };
+                let text = format!("Nobody knows when {name}{others} will end");
+                // What another scheduler runs has no FluxJob.
+                let behind = behind.filter(|_| matches!(named, Named::Job(_)));
+                BlockedBy { behind, ..BlockedBy::new(BlockedReason::UnknownEnd, text) }
+            })
+        };
+        names.into_iter().enumerate().map(blocker).collect()
+    }
+
+    /// What is taken of these nodes until some second that nobody knows, and by whom: first on the
+    /// nodes whose names are the first, since the order of ranks is another one in the next
+    /// process.
+    fn unknown_ends_on<'a>(&'a self, nodes: &'a RankSet) -> impl Iterator<Item = Holder<'a>> {
+        let mut ranks: Vec<Rank> =
+            nodes.iter().filter(|rank| self.ledger.unknown_ends(*rank) > 0).collect();
+        let name = |rank: &Rank| self.cluster.node(*rank).map(|node| &node.name);
+        if ranks.len() > NODES_IN_ORDER {
+            ranks.select_nth_unstable_by(NODES_IN_ORDER, |one, other| name(one).cmp(&name(other)));
+        }
+        let in_order = ranks.len().min(NODES_IN_ORDER);
+        ranks[..in_order].sort_unstable_by(|one, other| name(one).cmp(&name(other)));
+        self.holders_on_each(ranks.into_iter())
+            .filter(|holder| holder.allocation.end == End::Eventually)
+    }
+
+    /// What pods take of these nodes.
+    pub(crate) fn holders_on<'a>(&'a self, nodes: &'a RankSet) -> impl Iterator<Item = Holder<'a>> {
+        self.holders_on_each(nodes.iter())
+    }
+
+    fn holders_on_each<'a>(
+        &'a self,
+        nodes: impl Iterator<Item = Rank> + 'a,
+    ) -> impl Iterator<Item = Holder<'a>> {
+        let nodes = nodes.filter_map(|rank| self.cluster.node(rank));
+        nodes.flat_map(|node| self.by_node.all(&node.name)).filter_map(|uid| self.holder(&uid))
+    }
+
+    /// What a pod takes of a node.
+    fn holder(&self, uid: &Uid) -> Option<Holder<'_>> {
+        if let Some(foreign) = self.foreign.get(uid) {
+            return Some(Holder {
+                job: None,
+                key: &foreign.pod.id.key,
+                pod: &foreign.pod,
+                allocation: foreign.allocation.as_ref()?,
+            });
+        }
+        let member = self.jobs.members.get(uid)?;
+        let job = self.jobs.all.get(&member.job)?;
+        Some(Holder {
+            job: Some(job.id),
+            key: &job.key,
+            pod: &member.pod,
+            allocation: member.allocation.as_ref()?,
+        })
+    }
+
+    /// Writes into a pod's condition, and as an event, why it is not scheduled.
+    pub(crate) fn report_unscheduled(&mut self, uid: &Uid, reason: &'static str, message: &str) {
+        let (now, message) = (self.now, &*text::message(message));
+        let Some(member) = self.jobs.members.get_mut(uid) else { return };
+        if member.pod.deleting || member.pod.stands_in {
+            return;
+        }
+        if member.telling.is_some() {
+            if let Some((_, at)) = member.reported.as_ref().filter(|(text, _)| text != message) {
+                // What is on its way says something else. By then there is an answer, or it is
+                // waited for once more.
+                let at = at.max(&now).plus_millis(REPORT_MILLIS);
+                self.timers.wake(Timer::Untold(uid.clone()), at);
+            }
+            return;
+        }
+        if member.nomination.is_being_written() {
+            // Of two writes to one version of the pod one would be for nothing.
+            return self
+                .timers
+                .wake(Timer::Untold(uid.clone()), now.plus_millis(nominating::SOON_MILLIS));
+        }
+        let recently = |at: Time| now < at.plus_millis(REPORT_MILLIS);
+        if let Some((_, at)) =
+            member.reported.as_ref().filter(|(text, at)| text != message && recently(*at))
+        {
+            // It has been told something else just now.
+            let at = at.plus_millis(REPORT_MILLIS);
+            return self.timers.wake(Timer::Untold(uid.clone()), at);
+        }
+        if member.reported.as_ref().is_some_and(|(text, _)| text == message) {
+            return;
+        }
+        let pod = Arc::clone(&member.pod);
+        let known = pod.scheduled_condition.as_ref();
+        // What an earlier process said for the same reason still goes: a restart alone is nothing
+        // to tell.
+        if let Some(known) = known.filter(|known| !known.scheduled && known.reason == reason)
+            && (member.reported.is_none() || known.message == message)
+        {
+            // In its own words: until it comes to others there is nothing to add.
+            member.reported = Some((message.to_owned(), now));
+            return;
+        }
+        member.reported = Some((message.to_owned(), now));
+        let newly = known.is_none_or(|known| known.scheduled);
+        let kind = ActionKind::SetPodScheduled {
+            pod: pod.id.clone(),
+            resource_version: pod.resource_version.clone(),
+            reason,
+            message: message.to_owned(),
+            newly,
+        };
+        let action = self.actions.ask(kind, InFlight::Condition(uid.clone()));
+        if let Some(member) = self.jobs.members.get_mut(uid) {
+            member.telling = Some(action);
+        }
+        let subject = Subject::Pod(pod.id.clone());
+        self.note(
+            subject,
+            EventKind::Warning,
+            EventReason::FailedScheduling.as_str(),
+            "Scheduling",
+            message.to_owned(),
+            &pod.scheduler,
+        );
+    }
+
+    /// Tells a pod why it waits, after that could not be written, or when it may be told something
+    /// else.
+    pub(crate) fn report_again(&mut self, uid: &Uid) {
+        let Some(id) = self.jobs.members.get(uid).map(|member| member.job) else { return };
+        if let Some(text) = self.jobs.refusal_of(uid) {
+            return self.report_unscheduled(uid, "SchedulerError", &text);
+        }
+        for pending in [PendingRequest::Start(id), PendingRequest::Member(id, uid.clone())] {
+            if let Some(class) = self.queue.class_of(&pending) {
+                if let Some((reason, text)) = self.words_for_pods(&pending, class) {
+                    self.report_unscheduled(uid, reason, &text);
+                }
+                return;
+            }
+        }
+        // Its own fault is looked at with its job.
+        self.touched.insert(id);
+    }
+
+    /// Says something about a job once: in its conditions, and as an event.
+    pub(crate) fn warn_once(&mut self, id: JobId, warning: ConditionType, text: String) {
+        let text = text::into_message(text);
+        let Some(job) = self.jobs.all.get_mut(&id) else { return };
+        if job.warnings.get(&warning) == Some(&text) {
+            return;
+        }
+        job.warnings.insert(warning, text.clone());
+        let written = job.record.status.iter().flat_map(|status| &status.conditions);
+        let was_said =
+            written.into_iter().any(|said| said.type_ == warning.as_str() && said.message == text);
+        self.dirty.insert(id);
+        if was_said {
+            // By an earlier process.
+            return;
+        }
+        let reporter = Arc::clone(&job.reporter);
+        let first = job
+            .members
+            .iter()
+            .find_map(|uid| self.jobs.members.get(uid))
+            .filter(|first| !first.pod.stands_in);
+        let first = first.map(|member| member.pod.id.clone());
+        if let Some(pod) = first {
+            self.note(
+                Subject::Pod(pod),
+                EventKind::Warning,
+                warning.as_str(),
+                "Grouping",
+                text,
+                &reporter,
+            );
+        }
+    }
+}
+
+/// A gang that waits behind the first of its class: nobody has looked where it could start.
+fn is_behind_head(attempt: &Attempt, pending: &PendingRequest, head: &PendingRequest) -> bool {
+    let waits_for_all = matches!(
+        attempt.outcome,
+        Outcome::Waits { .. }
+            | Outcome::KeptAway { .. }
+            | Outcome::Scattered { .. }
+            | Outcome::Behind { .. }
+            | Outcome::AtLimit(_)
+    );
+    waits_for_all && matches!(pending, PendingRequest::Start(_)) && head != pending
+}
+
+/// A request waits for nothing but this job.
+pub(crate) fn queued_behind(job: Option<&ObjectKey>) -> Blocker {
+    let waits = |name: &str, behind: Option<String>| BlockedBy {
+        behind,
+        ..BlockedBy::new(BlockedReason::QueuedBehind, format!("waits behind {name}"))
+    };
+    match job {
+        Some(key) => naming(&Named::Job(key.clone()), waits),
+        None => waits("an earlier job", None).into(),
+    }
+}
+
+/// What is said with a name, for those who may know it, and without one.
+fn naming(named: &Named, say: impl Fn(&str, Option<String>) -> BlockedBy) -> Blocker {
+    let name = named.key().to_string();
+    let said = say(&name, Some(name.clone()));
+    Blocker::naming(named, said, say(named.unnamed(), None))
+}

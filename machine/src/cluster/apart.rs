@@ -57,6 +57,7 @@ impl Cluster {
     /// A copy in which those who have an end keep nobody away, and have no host port or disk. As
     /// for whom pods are to be near to, or spread among, it is as it is now; and so it is with
     /// room.
+    #[must_use]
     pub fn without_passing(&self) -> Cluster {
         let mut cluster = self.clone();
         cluster.ports = self.ports_for_ever.clone();

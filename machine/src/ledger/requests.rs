@@ -66,6 +66,7 @@ pub struct GroupRequest {
 
 impl GroupRequest {
     /// Without what is wanted of slices.
+    #[must_use]
     pub fn unsliced(mut self) -> Self {
         if self.wants.iter().any(|want| !want.slices.is_empty()) {
             self.wants.iter_mut().for_each(|want| want.slices.clear());
@@ -76,6 +77,7 @@ impl GroupRequest {
     }
 
     /// For one slice of each want.
+    #[must_use]
     pub fn one_slice(&self, size: u32) -> Self {
         let mut slice = self.clone();
         for (want, number) in slice.wants.iter_mut().zip(0..) {

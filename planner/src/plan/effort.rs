@@ -45,6 +45,7 @@ impl Effort {
     }
 
     /// So many requests besides.
+    #[must_use]
     pub const fn and(self, requests: u64) -> Self {
         Effort(self.0.saturating_add(requests))
     }

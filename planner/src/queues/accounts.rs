@@ -143,6 +143,7 @@ impl Accounts {
     }
 
     /// A copy, to look ahead from: what was started is among what runs by now.
+    #[must_use]
     pub fn copy(&self) -> Accounts {
         let mut copy = self.clone();
         for (demand, from) in std::mem::take(&mut copy.started) {

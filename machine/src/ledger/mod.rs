@@ -2,7 +2,7 @@
 //! yet, every slot that is retained.
 //!
 //! The one place where the resource graph and the [`Cluster`]'s own count are written, always both.
-//! An [`Allocation`] is made by [`Ledger::allocate`] or [`Ledger::force`] and given back by
+//! An [`Allocation`] is made by [`Ledger::allocate`] or [`Ledger::charge`] and given back by
 //! [`Ledger::free`]; it is neither copied nor dropped.
 
 mod booked;

@@ -132,10 +132,12 @@ impl Core {
     pub(crate) fn report_new_heads(&mut self) {
         for class in self.queue.take_new_heads() {
             let Some(head) = self.queue.head_of(class).cloned() else { continue };
-            let attempt = self.queue.last_attempt_mut(class);
-            let known = attempt.and_then(|attempt| Some((Reported::of(attempt)?.clone(), attempt)));
-            if let Some((known, attempt)) = known.filter(|(known, _)| known.head != head) {
-                attempt.reported = Some(Arc::new(Reported { head, ..known }));
+            let known = self.queue.last_attempt(class).and_then(Reported::of);
+            let old = known.filter(|known| known.head != head).cloned();
+            if let Some(old) = old
+                && let Some(attempt) = self.queue.last_attempt_mut(class)
+            {
+                attempt.reported = Some(Arc::new(Reported { head, ..old }));
                 self.reports.push_back(Report { class, from: None });
             }
         }

@@ -9,7 +9,7 @@
 //! A walk is a function: its only effect is on the [`Capacity`] that it is given, where what starts
 //! has its slots afterwards. A request is looked at again only if something that its last answer
 //! rests on has changed; requests of one class get one answer. Explaining to people why something
-//! waits is not done here (see `explain`).
+//! waits is not done here: the core does that.
 
 mod attempt;
 mod backfill;

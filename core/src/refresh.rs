@@ -480,15 +480,7 @@ impl Core {
             _ => job.failed > 0,
         };
         let failed = failed || self.was_given_up(job);
-        let retained = self
-            .jobs
-            .all
-            .get_mut(&id)
-            .map(|job| std::mem::take(&mut job.retained))
-            .unwrap_or_default();
-        for slot in retained {
-            self.free_allocation(Some(slot.allocation));
-        }
+        self.free_retained(id);
         self.set_requests(id, Vec::new());
         let wall = self.wall_now();
         if let Some(job) = self.jobs.all.get_mut(&id) {

@@ -248,9 +248,8 @@ impl Core {
         }
     }
 
-    /// The slots that are kept for the successors of pods that have ended are free: all pods start
-    /// anew, where there is room for all.
-    fn free_retained(&mut self, id: JobId) {
+    /// Frees the slots that are kept for the successors of pods that have ended.
+    pub(crate) fn free_retained(&mut self, id: JobId) {
         let retained = self
             .jobs
             .all

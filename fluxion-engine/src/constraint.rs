@@ -66,8 +66,8 @@ fn holds(ranges: &[(u32, u32)], rank: u32) -> bool {
 
 fn read(value: &Node<'_>, depth: usize, hosts: &mut hostlist::Budget) -> Result<Constraint, Error> {
     let wrong = |what: &str| wrong(value, "attributes.system.constraints", what);
-    if depth == CONSTRAINT_DEPTH_MAX {
-        return Err(wrong(&format!("more than {CONSTRAINT_DEPTH_MAX} levels")));
+    if depth == CONSTRAINT_DEPTH_MAX.max {
+        return Err(wrong(&format!("more than {CONSTRAINT_DEPTH_MAX}")));
     }
     let (operator, operands) = match value.map().ok_or_else(|| wrong("not a mapping"))? {
         // An empty mapping admits every node.

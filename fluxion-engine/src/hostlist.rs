@@ -17,7 +17,7 @@ pub(crate) struct Budget {
 
 impl Default for Budget {
     fn default() -> Self {
-        Budget { hosts: HOSTS_MAX, bytes: HOSTS_BYTES_MAX }
+        Budget { hosts: HOSTS_MAX.max, bytes: HOSTS_BYTES_MAX.max }
     }
 }
 
@@ -48,7 +48,7 @@ pub(crate) fn expand_within(text: &str, budget: &mut Budget) -> Result<Vec<Strin
     let wrong = || Error::invalid(format!("hostlist {:?}: cannot be read", shown()));
     let too_much = || {
         Error::invalid(format!(
-            "hostlist {:?}: more than {HOSTS_MAX} hosts, or {HOSTS_BYTES_MAX} bytes of names, in one document",
+            "hostlist {:?}: more than {HOSTS_MAX}, or {HOSTS_BYTES_MAX}, in one document",
             shown()
         ))
     };
@@ -58,7 +58,11 @@ pub(crate) fn expand_within(text: &str, budget: &mut Budget) -> Result<Vec<Strin
         let mut rest = part;
         while let Some(open) = rest.find('[') {
             let close = rest.find(']').filter(|close| *close > open).ok_or_else(wrong)?;
-            let numbers = Numbers::read(&rest[open + 1..close]).ok_or_else(wrong)?;
+            let bracket = &rest[open + 1..close];
+            if Numbers::has_too_long_a_one(bracket) {
+                return Err(HOST_DIGITS_MAX.exceeded(format_args!("hostlist {:?}", shown())));
+            }
+            let numbers = Numbers::read(bracket).ok_or_else(wrong)?;
             let prefix = &rest[..open];
             // Each name grows by what is written before the bracket, and by a number.
             let longest =
@@ -188,13 +192,16 @@ struct Numbers {
 }
 
 impl Numbers {
+    /// Whether a number in the text of a bracket has more digits than any may have.
+    fn has_too_long_a_one(text: &str) -> bool {
+        let is_digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
+        text.split([',', '-']).any(|part| part.len() > HOST_DIGITS_MAX.max && is_digits(part))
+    }
+
     fn read(text: &str) -> Option<Self> {
         let mut all = Numbers { ranges: Vec::new(), count: 0, digits: 0 };
         for part in text.split(',') {
             let (first, last) = part.split_once('-').unwrap_or((part, part));
-            if first.len().max(last.len()) > HOST_DIGITS_MAX {
-                return None;
-            }
             let (from, to): (u64, u64) = (first.parse().ok()?, last.parse().ok()?);
             let more = usize::try_from(to.checked_sub(from)?).ok()?.checked_add(1)?;
             all.count = all.count.checked_add(more)?;
@@ -232,10 +239,12 @@ mod tests {
     fn limits_digits_names_and_bytes_before_any_is_written() {
         let says = |text: &str| expand(text).unwrap_err().text;
         // The digits of a number, in front of which zeros may stand.
-        assert!(says(&format!("n[{}-1]", "0".repeat(65_537))).contains("cannot be read"));
+        let digits = says(&format!("n[{}-1]", "0".repeat(65_537)));
+        assert!(digits.contains("more than 20 digits in a number"), "{digits}");
+        assert!(digits.contains("HOST_DIGITS_MAX"), "{digits}");
         assert!(says(&format!("n[{}-20000]", "0".repeat(60_000))).len() < 200);
-        assert!(expand(&format!("n[{}1]", "0".repeat(HOST_DIGITS_MAX - 1))).is_ok());
-        assert!(expand(&format!("n[{}1]", "0".repeat(HOST_DIGITS_MAX))).is_err());
+        assert!(expand(&format!("n[{}1]", "0".repeat(HOST_DIGITS_MAX.max - 1))).is_ok());
+        assert!(expand(&format!("n[{}1]", "0".repeat(HOST_DIGITS_MAX.max))).is_err());
         // Few names, each long; many names; brackets that multiply.
         let long = "x".repeat(10_000);
         for text in

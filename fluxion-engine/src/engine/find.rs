@@ -8,14 +8,9 @@ use std::collections::{HashMap, HashSet};
 use super::asking::defect;
 use super::{Engine, JobMode};
 use crate::graph::VertexId;
+use crate::limits::{FIND_BYTES_MAX, FIND_DEPTH_MAX};
 use crate::writer::{self, About, Emitted, MatchFormat};
 use crate::{Error, Reason, hostlist};
-
-/// Longer expressions are refused: one is taken apart by recursion.
-const CRITERIA_BYTES_MAX: usize = 16 * 1024;
-
-/// Parentheses may be nested this deep.
-const DEPTH_MAX: usize = 64;
 
 #[derive(Debug)]
 enum Expr {
@@ -246,11 +241,7 @@ impl Search<'_> {
 
 fn parse(criteria: &str) -> Result<Expr, Error> {
     let wrong = || Error::invalid(format!("find: invalid criteria: {criteria}."));
-    if criteria.len() > CRITERIA_BYTES_MAX {
-        return Err(Error::invalid(format!(
-            "find: criteria of more than {CRITERIA_BYTES_MAX} bytes"
-        )));
-    }
+    FIND_BYTES_MAX.check(criteria.len(), "find")?;
     let words: Vec<&str> = criteria.split([' ', '\t']).filter(|word| !word.is_empty()).collect();
     let mut tokens = Vec::new();
     for word in words {
@@ -267,15 +258,18 @@ fn parse(criteria: &str) -> Result<Expr, Error> {
         tokens.extend(std::iter::repeat_n(")", rest.len() - body.len()));
     }
     let mut at = 0;
-    let expr = expression(&tokens, &mut at, 0).ok_or_else(wrong)?;
+    let expr = expression(&tokens, &mut at, 0).map_err(|error| error.unwrap_or_else(wrong))?;
     if at == tokens.len() { Ok(expr) } else { Err(wrong()) }
 }
 
-fn expression(tokens: &[&str], at: &mut usize, depth: usize) -> Option<Expr> {
+/// What was read; else why not, if that is more than that it is no criterion.
+type Read<T> = Result<T, Option<Error>>;
+
+fn expression(tokens: &[&str], at: &mut usize, depth: usize) -> Read<Expr> {
     let mut left = operand(tokens, at, depth)?;
     loop {
         match tokens.get(*at).copied() {
-            None | Some(")") => return Some(left),
+            None | Some(")") => return Ok(left),
             Some("or") => {
                 *at += 1;
                 left = Expr::Or(Box::new(left), Box::new(operand(tokens, at, depth)?));
@@ -289,40 +283,41 @@ fn expression(tokens: &[&str], at: &mut usize, depth: usize) -> Option<Expr> {
     }
 }
 
-fn operand(tokens: &[&str], at: &mut usize, depth: usize) -> Option<Expr> {
-    let token = *tokens.get(*at)?;
+fn operand(tokens: &[&str], at: &mut usize, depth: usize) -> Read<Expr> {
+    let token = *tokens.get(*at).ok_or(None)?;
     *at += 1;
     if token != "(" {
         return term(token).map(Expr::Term);
     }
-    if depth == DEPTH_MAX {
-        return None;
+    if depth == FIND_DEPTH_MAX.max {
+        return Err(Some(FIND_DEPTH_MAX.exceeded("find")));
     }
     let inner = expression(tokens, at, depth + 1)?;
     if tokens.get(*at).copied() == Some(")") {
         *at += 1;
-        Some(inner)
+        Ok(inner)
     } else {
-        None
+        Err(None)
     }
 }
 
-fn term(text: &str) -> Option<Term> {
-    let (key, value) = text.split_once('=')?;
+fn term(text: &str) -> Read<Term> {
+    let (key, value) = text.split_once('=').ok_or(None)?;
     let value = value.to_ascii_lowercase();
     let one_of = |yes: &str, no: &str| match &*value {
-        word if word == yes => Some(true),
-        word if word == no => Some(false),
-        _ => None,
+        word if word == yes => Ok(true),
+        word if word == no => Ok(false),
+        _ => Err(None),
     };
-    Some(match key {
+    let job_id = |text: &str| job_id(text).ok_or(None);
+    Ok(match key {
         "status" => Term::Status { up: one_of("up", "down")? },
         "sched-now" => Term::Now { allocated: one_of("allocated", "free")? },
         "sched-future" => Term::Future { reserved: one_of("reserved", "free")? },
         "agfilter" => Term::Filter(match &*value {
             "true" | "t" => true,
             "false" | "f" => false,
-            _ => return None,
+            _ => return Err(None),
         }),
         "jobid-alloc" => Term::Allocation(job_id(&value)?),
         "jobid-reserved" => Term::Reservation(job_id(&value)?),
@@ -330,11 +325,11 @@ fn term(text: &str) -> Option<Term> {
         "jobid-tag" => Term::Tag(job_id(&value)?),
         // As upstream: an empty list is one, and nothing has a name of it.
         "names" if value.is_empty() => Term::Names(HashSet::new()),
-        "names" => {
-            Term::Names(hostlist::expand(&value).ok()?.into_iter().map(Into::into).collect())
-        }
+        "names" => Term::Names(
+            hostlist::expand(&value).map_err(Some)?.into_iter().map(Into::into).collect(),
+        ),
         "property" => Term::Property(value),
-        _ => return None,
+        _ => return Err(None),
     })
 }
 

@@ -382,9 +382,7 @@ impl Engine {
         }
         let mut requests = Vec::new();
         let each = count(&spec.resources).max(1);
-        for resources in
-            expand(&spec.resources, (ALTERNATIVE_RESOURCES_MAX / each).clamp(1, ALTERNATIVES_MAX))?
-        {
+        for resources in expand(&spec.resources, most(each))? {
             requests.push(Request::of(
                 &self.graph,
                 filters,
@@ -394,6 +392,11 @@ impl Engine {
         }
         Ok(requests)
     }
+}
+
+/// How many alternatives there may be that have as many resources each.
+fn most(each: usize) -> usize {
+    (ALTERNATIVE_RESOURCES_MAX.max / each).clamp(1, ALTERNATIVES_MAX.max)
 }
 
 /// How many resources there are in a list, with all that they hold.
@@ -410,7 +413,7 @@ fn expand(siblings: &[Resource], max: usize) -> Result<Vec<Vec<Resource>>, Error
         Err(Error {
             reason: Reason::Overflow,
             text: format!(
-                "resources: xor_slot: more than {ALTERNATIVES_MAX} alternatives, or {ALTERNATIVE_RESOURCES_MAX} resources in them"
+                "resources: xor_slot: more than {ALTERNATIVES_MAX}, or {ALTERNATIVE_RESOURCES_MAX}"
             ),
         })
     };
@@ -485,13 +488,14 @@ mod tests {
         };
         let expanded = |siblings: &[Resource]| {
             let each = count(siblings);
-            expand(siblings, (ALTERNATIVE_RESOURCES_MAX / each).clamp(1, ALTERNATIVES_MAX))
-                .map(|all| all.len())
+            expand(siblings, most(each)).map(|all| all.len())
         };
         assert_eq!(expanded(&of(9, 1)).unwrap(), 512);
-        for siblings in
-            [of(10, 1), of(9, 10_000), vec![resource("xor_slot", Vec::new()); ALTERNATIVES_MAX + 1]]
-        {
+        for siblings in [
+            of(10, 1),
+            of(9, 10_000),
+            vec![resource("xor_slot", Vec::new()); ALTERNATIVES_MAX.max + 1],
+        ] {
             let error = expanded(&siblings).unwrap_err();
             assert_eq!(error.reason, Reason::Overflow, "{error}");
         }

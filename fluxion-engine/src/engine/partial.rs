@@ -8,8 +8,10 @@ use serde::Deserialize;
 
 use super::{Engine, JobMode, Ranks, UpdateReader, no_job};
 use crate::graph::{TypeId, VertexId};
+use crate::limits::R_BYTES_MAX;
 use crate::readers::jgf;
 use crate::schedule::Row;
+use crate::tree::without_mark;
 use crate::{Error, idset};
 
 /// What is read of RFC 20's R.
@@ -40,6 +42,8 @@ impl Engine {
         if self.jobs.get(&id).is_none_or(|job| job.info.mode != JobMode::Allocated) {
             return Err(no_job(id));
         }
+        R_BYTES_MAX.check(r.len(), "R")?;
+        let r = without_mark(r);
         let document: R<'_> =
             serde_json::from_str(r).map_err(|error| Error::invalid(format!("R: {error}")))?;
         match document.scheduling {
@@ -194,8 +198,9 @@ impl Engine {
 }
 
 fn ranks(text: &str) -> Result<Vec<(u32, u32)>, Error> {
-    let r: R<'_> =
-        serde_json::from_str(text).map_err(|error| Error::invalid(format!("R: {error}")))?;
+    R_BYTES_MAX.check(text.len(), "R")?;
+    let r: R<'_> = serde_json::from_str(without_mark(text))
+        .map_err(|error| Error::invalid(format!("R: {error}")))?;
     if r.version != 1 {
         return Err(Error::invalid(format!("R: version {}: only 1 is known", r.version)));
     }

@@ -8,10 +8,12 @@ use serde_json::Value;
 
 use super::{Engine, Grant, Job, JobInfo, JobMode};
 use crate::graph::{Graph, TypeId, VertexId};
+use crate::limits::R_BYTES_MAX;
 use crate::readers::jgf;
 use crate::schedule::Term;
 use crate::time::{End, WINDOW_SECONDS};
 use crate::traverser::select;
+use crate::tree::without_mark;
 use crate::writer::{self, About, Emitted, MatchFormat};
 use crate::{Error, Reason, hostlist, idset};
 
@@ -84,6 +86,8 @@ impl Engine {
     /// alone.
     pub fn update_allocate(&mut self, id: u64, r: &str) -> Result<Grant, Error> {
         self.must_be_new(id)?;
+        R_BYTES_MAX.check(r.len(), "R")?;
+        let r = without_mark(r);
         let document: Value =
             serde_json::from_str(r).map_err(|error| Error::invalid(format!("R: {error}")))?;
         if document.get("version").and_then(Value::as_u64) != Some(1) {
@@ -279,7 +283,8 @@ fn without_a_word() -> Error {
 
 /// The vertices of R: what it lists below each rank, and nodes of which it lists everything.
 fn executed(graph: &Graph, text: &str) -> Result<Taken, Error> {
-    let r: R<'_> = serde_json::from_str(text).map_err(|_| without_a_word())?;
+    R_BYTES_MAX.check(text.len(), "R")?;
+    let r: R<'_> = serde_json::from_str(without_mark(text)).map_err(|_| without_a_word())?;
     if r.version != 1 || r.execution.r_lite.is_empty() {
         return Err(without_a_word());
     }

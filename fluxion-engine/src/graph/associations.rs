@@ -9,12 +9,10 @@ use std::collections::HashMap;
 
 use super::{Graph, VertexId};
 use crate::Error;
+use crate::limits::ASSOCIATIONS_MAX;
 
 /// By the vertex that leads to others.
 pub(super) type Associations = HashMap<VertexId, Vec<VertexId>>;
-
-/// More are refused: each can double a walk.
-const ASSOCIATIONS_MAX: usize = 4096;
 
 impl Graph {
     /// What a vertex leads to although others hold it, in the order of its edges.
@@ -41,11 +39,7 @@ impl Graph {
         if self.associations.is_empty() {
             return Ok(());
         }
-        if self.associations.values().map(Vec::len).sum::<usize>() > ASSOCIATIONS_MAX {
-            return Err(Error::invalid(format!(
-                "graph: more than {ASSOCIATIONS_MAX} vertices with several parents"
-            )));
-        }
+        ASSOCIATIONS_MAX.check(self.associations.values().map(Vec::len).sum(), "graph")?;
         let targets: Vec<VertexId> = self.associations.values().flatten().copied().collect();
         for from in self.associations.keys() {
             let mut at = Some(*from);

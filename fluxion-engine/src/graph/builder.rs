@@ -7,6 +7,7 @@ use super::spanning::{self, Role};
 use super::text::{PropertySet, TextId, Texts};
 use super::{Changes, Cold, Graph, Hot, PoolTypes, TypeId, Types, VertexId, flag};
 use crate::Error;
+use crate::limits::LEVELS_MAX;
 use crate::pools::Pools;
 
 /// A vertex to be added. Strings are interned before ([`Builder::kind`], [`Builder::text`]), so
@@ -196,9 +197,7 @@ impl Builder {
         graph.lay_children(&edges);
         graph.edge_count += edges.len();
         drop(edges);
-        if graph.levels() > super::LEVELS_MAX {
-            return Err(Error::invalid(format!("graph: more than {} levels", super::LEVELS_MAX)));
-        }
+        LEVELS_MAX.check(graph.levels(), "graph")?;
         graph.check_associations()?;
         graph.keep_odd_paths(&paths);
         graph.index_ranks();

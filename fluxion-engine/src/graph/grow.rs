@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::spanning::{self, Role};
 use super::{Graph, NewVertex, TextId, TypeId, VertexId, flag};
+use crate::limits::{LEVELS_MAX, VERTICES_MAX};
 use crate::pools::Claim;
 use crate::{Error, Reason};
 
@@ -191,6 +192,8 @@ impl Graph {
         order: &[(usize, Option<usize>)],
     ) -> Result<(), Error> {
         let Addition { nodes, edges, placed, .. } = addition;
+        // Those that were removed still take memory.
+        VERTICES_MAX.check(self.len() + nodes.len() - placed.len(), "graph")?;
         let mut node_ranks = HashMap::new();
         let mut levels: HashMap<usize, usize> =
             placed.iter().map(|(at, id)| (*at, self.level(*id))).collect();
@@ -202,9 +205,7 @@ impl Graph {
             };
             // Parents come first in this order.
             let level = levels.get(parent).map_or(1, |above| above + 1);
-            if level > super::LEVELS_MAX {
-                return Err(wrong(&format!("lies deeper than {} levels", super::LEVELS_MAX)));
-            }
+            LEVELS_MAX.check(level, format_args!("graph: vertex {}", node.path))?;
             levels.insert(*at, level);
             if !self.has_pool_types() {
                 continue;

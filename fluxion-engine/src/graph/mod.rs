@@ -48,9 +48,6 @@ use crate::pools::Pools;
 use index::Index;
 use text::Texts;
 
-/// A graph has at most so many levels: walks go down by recursion, and a stack ends without a word.
-const LEVELS_MAX: usize = 256;
-
 /// What a walk looks at.
 #[derive(Debug, Clone, Copy)]
 struct Hot {
@@ -427,7 +424,7 @@ impl Graph {
     /// How many levels there are below the root and with it (no more than one too many).
     fn levels(&self) -> usize {
         let (mut open, mut levels) = (vec![self.root], 0);
-        while !open.is_empty() && levels <= LEVELS_MAX {
+        while !open.is_empty() && levels <= crate::limits::LEVELS_MAX.max {
             levels += 1;
             open = open.iter().flat_map(|vertex| self.children(*vertex)).copied().collect();
         }

@@ -7,6 +7,7 @@ use super::{
     Constraint, Count, Extras, Growth, Hold, Jobspec, LevelRule, Limit, Resource, SlotExtras,
     Within,
 };
+use crate::limits::JOBSPEC_DEPTH_MAX;
 use crate::policy::Policy;
 use crate::pools::Tenancy;
 use crate::tree::{Node, wrong};
@@ -14,8 +15,6 @@ use crate::{Error, idset};
 
 /// The longest duration: the width of Fluxion's graph window, 100 years.
 const DURATION_SECONDS_MAX: f64 = 3_153_600_000.0;
-/// Levels of nested resources; deeper ones are refused before they could exhaust the stack.
-const DEPTH_MAX: usize = 32;
 
 type Fields<'a> = [(Cow<'a, str>, Node<'a>)];
 
@@ -50,8 +49,8 @@ fn resources(value: &Node<'_>, at: Arguments<'_>, depth: usize) -> Result<Vec<Re
 }
 
 fn resource(value: &Node<'_>, at: Arguments<'_>, depth: usize) -> Result<Resource, Error> {
-    if depth == DEPTH_MAX {
-        return Err(wrong(value, at, format_args!("more than {DEPTH_MAX} levels")));
+    if depth == JOBSPEC_DEPTH_MAX.max {
+        return Err(wrong(value, at, format_args!("more than {JOBSPEC_DEPTH_MAX}")));
     }
     let fields = map(value, at)?;
     only(fields, at, &["type", "count", "unit", "exclusive", "with", "label", "id"])?;

@@ -10,7 +10,7 @@ use serde::de::{self, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqA
 
 use crate::Error;
 use crate::graph::{Builder, Graph, NewVertex, NodeText, PoolTypes, TextId, VertexId};
-use crate::limits::VERTICES_MAX;
+use crate::limits::{JGF_BYTES_MAX, VERTICES_MAX};
 use crate::tree::without_mark;
 
 /// The subsystem that is read; edges and paths of others are passed over.
@@ -57,6 +57,7 @@ pub(crate) fn parse(text: &str) -> Result<Document<'_>, Error> {
 }
 
 fn run<'a>(text: &'a str, sink: &mut impl Sink<'a>) -> Result<(), Error> {
+    JGF_BYTES_MAX.check(text.len(), "graph")?;
     let mut reader = serde_json::Deserializer::from_str(without_mark(text));
     let read = TopSeed(sink).deserialize(&mut reader).and_then(|()| reader.end());
     read.map_err(|error| Error::invalid(format!("graph: {error}")))
@@ -72,7 +73,7 @@ impl<'a> Sink<'a> for Load<'a> {
         if node.path.is_empty() {
             return self.ids.add(id, ELSEWHERE);
         }
-        check_count(self.builder.len())?;
+        VERTICES_MAX.check(self.builder.len() + 1, "graph")?;
         self.ids.add(id, self.builder.len())?;
         let builder = &mut self.builder;
         let plain = node.id != -1 && is_plain(&node.name, &node.basename, node.id);
@@ -109,7 +110,7 @@ impl<'a> Sink<'a> for Load<'a> {
 
 impl<'a> Sink<'a> for Document<'a> {
     fn node(&mut self, id: Cow<'a, str>, node: NodeText<'a>) -> Result<(), Error> {
-        check_count(self.nodes.len())?;
+        VERTICES_MAX.check(self.nodes.len() + 1, "graph")?;
         self.ids.add(id, self.nodes.len())?;
         self.nodes.push(node);
         Ok(())
@@ -123,14 +124,6 @@ impl<'a> Sink<'a> for Document<'a> {
     fn free_ranks(&mut self, ranks: String) {
         self.free_ranks = Some(ranks);
     }
-}
-
-/// Refuses one more vertex than fit into memory.
-fn check_count(vertices: usize) -> Result<(), Error> {
-    if vertices < VERTICES_MAX {
-        return Ok(());
-    }
-    Err(Error::invalid(format!("graph: more than {VERTICES_MAX} vertices")))
 }
 
 impl<'a> Ids<'a> {

@@ -16,7 +16,7 @@ use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use crate::graph::{Builder, Graph, NewVertex, PoolTypes, PropertySet, TextId, VertexId};
-use crate::limits::VERTICES_MAX;
+use crate::limits::{R_BYTES_MAX, VERTICES_MAX};
 use crate::tree::without_mark;
 use crate::{Error, hostlist, idset};
 
@@ -96,6 +96,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Ordered<'a> {
 
 /// Reads a document.
 pub(crate) fn parse(text: &str) -> Result<Document, Error> {
+    R_BYTES_MAX.check(text.len(), "R")?;
     let top: Top<'_> =
         serde_json::from_str(without_mark(text)).map_err(|error| wrong(format!("{error}")))?;
     if top.version != 1 {
@@ -267,11 +268,7 @@ fn check_size(document: &Document) -> Result<(), Error> {
             entry.children.iter().fold(1usize, |all, (_, ids)| all.saturating_add(size(ids)));
         all = all.saturating_add(each.saturating_mul(size(&entry.ranks)));
     }
-    if all > VERTICES_MAX {
-        Err(wrong(format!("execution.R_lite: more than {VERTICES_MAX} vertices")))
-    } else {
-        Ok(())
-    }
+    VERTICES_MAX.check(all, "R: execution.R_lite")
 }
 
 fn holds(ranges: &Ranges, rank: u32) -> bool {

@@ -51,12 +51,7 @@ pub(crate) fn without_mark(text: &str) -> &str {
 impl<'a> Node<'a> {
     /// Reads a document: JSON if it looks like it, and is; else YAML, of which JSON is a part.
     pub(crate) fn read(text: &'a str) -> Result<Self, Error> {
-        if text.len() > JOBSPEC_BYTES_MAX {
-            return Err(Error::invalid(format!(
-                "jobspec: {} bytes, more than {JOBSPEC_BYTES_MAX}",
-                text.len()
-            )));
-        }
+        JOBSPEC_BYTES_MAX.check(text.len(), "jobspec")?;
         let text = without_mark(text);
         if text.trim_start().starts_with(['{', '[']) {
             match json::read(text) {
@@ -170,8 +165,11 @@ mod tests {
             let [(key, value)] = node.map().unwrap() else { panic!("{node:?}") };
             assert_eq!((&**key, value.text().as_deref()), ("a", Some("1")));
         }
-        let error = Node::read(&" ".repeat(JOBSPEC_BYTES_MAX + 1)).unwrap_err();
-        assert!(error.text.contains("16777217 bytes, more than 16777216"), "{error}");
+        let error = Node::read(&" ".repeat(JOBSPEC_BYTES_MAX.max + 1)).unwrap_err();
+        assert!(
+            error.text.contains("more than 16777216 bytes of a jobspec (JOBSPEC_BYTES_MAX)"),
+            "{error}"
+        );
     }
 
     #[test]

@@ -19,13 +19,12 @@ mod recipe;
 mod tests;
 
 use self::recipe::{EdgeRecipe, Method, Recipe, VertexRecipe};
+use crate::Error;
 use crate::graph::{Builder, Graph, NewVertex, PoolTypes, PropertySet, TextId, TypeId, VertexId};
-use crate::{Error, limits};
+use crate::limits::VERTICES_MAX;
 
 /// The subsystem that is generated.
 const CONTAINMENT: &str = "containment";
-/// A recipe that would make more vertices, edges or paths than this is refused before it does.
-const VERTICES_MAX: u64 = limits::VERTICES_MAX as u64;
 /// The type that gets ranks, in the order of generation.
 const RANKED: &str = "node";
 
@@ -112,12 +111,8 @@ impl Generator<'_> {
         let shared = self.shared(vertex)?;
         let sources = self.made.pop().unwrap_or_default();
         let wanted = (sources.len() as u64).saturating_mul(edge.scale);
-        if self.count.saturating_add(wanted) > VERTICES_MAX {
-            return Err(Error::invalid(format!(
-                "{}: makes more than {VERTICES_MAX} vertices",
-                edge.place
-            )));
-        }
+        let all = usize::try_from(self.count.saturating_add(wanted)).unwrap_or(usize::MAX);
+        VERTICES_MAX.check(all, &edge.place)?;
         let numbers = Numbers::new(edge, &self.scales);
         let mut made = Vec::with_capacity(usize::try_from(wanted).unwrap_or_default());
         for (ordinal, source) in sources.iter().enumerate() {
@@ -151,12 +146,8 @@ impl Generator<'_> {
         for source in sources {
             for target in self.builder.of_kind(kind) {
                 if fits(&self.builder, source, target) {
-                    if found.len() as u64 == VERTICES_MAX {
-                        return Err(Error::invalid(format!(
-                            "{}: makes more than {VERTICES_MAX} edges",
-                            edge.place
-                        )));
-                    }
+                    // An edge takes no more than a vertex.
+                    VERTICES_MAX.check(found.len() + 1, &edge.place)?;
                     self.builder.edge(source, target);
                     found.push(target);
                 }

@@ -4,9 +4,10 @@
 //! another subsystem leads to has a path there too, and is written with it.
 
 use super::recipe::{EdgeRecipe, Method};
-use super::{CONTAINMENT, Generator, Numbers, VERTICES_MAX};
+use super::{CONTAINMENT, Generator, Numbers};
 use crate::Error;
 use crate::graph::VertexId;
+use crate::limits::VERTICES_MAX;
 
 /// Where a subsystem comes by.
 struct Place {
@@ -55,12 +56,8 @@ impl Generator<'_> {
     }
 
     fn other_multiply(&self, edge: &EdgeRecipe, sources: &[Place]) -> Result<Vec<Place>, Error> {
-        if (sources.len() as u64).saturating_mul(edge.scale) > VERTICES_MAX {
-            return Err(Error::invalid(format!(
-                "{}: makes more than {VERTICES_MAX} vertices",
-                edge.place
-            )));
-        }
+        let all = (sources.len() as u64).saturating_mul(edge.scale);
+        VERTICES_MAX.check(usize::try_from(all).unwrap_or(usize::MAX), &edge.place)?;
         let (numbers, basename) =
             (Numbers::new(edge, &self.scales), &self.recipe.vertices[edge.target].basename);
         let mut places = Vec::new();

@@ -6,10 +6,7 @@ use std::str::FromStr;
 use roxmltree::{Document, Node};
 
 use crate::Error;
-use crate::limits::RECIPE_BYTES_MAX;
-
-/// Recipe vertices and edges together. Real recipes have a few dozen; recursion follows them.
-const ELEMENTS_MAX: usize = 1024;
+use crate::limits::{RECIPE_BYTES_MAX, RECIPE_ELEMENTS_MAX};
 
 /// What is to be generated.
 pub(super) struct Recipe {
@@ -83,6 +80,10 @@ struct Keys<'d> {
     names: HashMap<&'d str, &'d str>,
     /// Keys of no attribute.
     nameless: HashSet<&'d str>,
+    /// By the id of its key, an attribute that no recipe knows.
+    unknown: HashMap<&'d str, &'d str>,
+    /// What is wrong as soon as there is an element: each has an attribute that no recipe knows.
+    unknown_default: Option<Error>,
     /// Value by attribute.
     defaults: HashMap<&'d str, &'d str>,
 }
@@ -95,12 +96,7 @@ struct Data<'d, 'i> {
 
 impl Recipe {
     pub(super) fn read(text: &str) -> Result<Self, Error> {
-        if text.len() > RECIPE_BYTES_MAX {
-            return Err(Error::invalid(format!(
-                "grug: {} bytes, more than {RECIPE_BYTES_MAX}",
-                text.len()
-            )));
-        }
+        RECIPE_BYTES_MAX.check(text.len(), "grug")?;
         let document =
             Document::parse(text).map_err(|error| Error::invalid(format!("grug: {error}")))?;
         let root = document.root_element();
@@ -142,9 +138,7 @@ impl Recipe {
             let (source, target) = (end("source")?, end("target")?);
             edges.push(edge(&of_edges.data(element)?, source, target)?);
         }
-        if vertices.len() + edges.len() > ELEMENTS_MAX {
-            return Err(wrong(graph, &format!("more than {ELEMENTS_MAX} nodes and edges")));
-        }
+        RECIPE_ELEMENTS_MAX.check(vertices.len() + edges.len(), place(graph))?;
         check_edges(vertices.len(), &edges)?;
         Ok(Recipe { vertices, edges })
     }
@@ -225,7 +219,13 @@ impl<'d> Keys<'d> {
             return Ok(());
         };
         if !known.iter().any(|known| known.contains(&name)) {
-            return Err(wrong(element, &format!("attr.name: unknown {name:?}")));
+            // As upstream, which looks for attributes where they are used.
+            self.unknown.insert(id, name);
+            if children(element, "default").next().is_some() {
+                let error = wrong(element, &format!("attr.name: unknown {name:?}"));
+                self.unknown_default.get_or_insert(error);
+            }
+            return Ok(());
         }
         self.names.insert(id, name);
         if let Some(default) = children(element, "default").next() {
@@ -235,11 +235,17 @@ impl<'d> Keys<'d> {
     }
 
     fn data<'i>(&self, element: Node<'d, 'i>) -> Result<Data<'d, 'i>, Error> {
+        if let Some(error) = &self.unknown_default {
+            return Err(error.clone());
+        }
         let mut values = self.defaults.clone();
         for item in children(element, "data") {
             let key = attribute(item, "key")?;
             if self.nameless.contains(key) {
                 continue;
+            }
+            if let Some(name) = self.unknown.get(key) {
+                return Err(wrong(item, &format!("key: {key:?}: unknown attr.name {name:?}")));
             }
             let name =
                 self.names.get(key).ok_or_else(|| wrong(item, &format!("key: unknown {key:?}")))?;

@@ -149,9 +149,34 @@ fn keys_may_be_for_all_and_of_an_editor() {
         let graph = read(&format!("{before}{look}{after}"), PoolTypes::default()).unwrap();
         assert_eq!(paths(&graph), ["/cluster0", "/cluster0/node0", "/cluster0/node1"]);
     }
-    let url = r#"<key id="url" for="all" attr.name="url"/>"#;
-    let error = read(&format!("{before}{url}{after}"), PoolTypes::default()).unwrap_err();
-    assert!(error.text.contains("line 12: <key>: attr.name: unknown \"url\""), "{error}");
+}
+
+/// As upstream: an attribute that no recipe knows may be declared, and may not be used.
+#[test]
+fn attributes_that_no_recipe_knows_are_refused_where_they_are_used() {
+    let read_with = |key: &str, data: &str| {
+        let body = [
+            vertex("cluster", r#"<data key="root">1</data>"#),
+            vertex("node", data),
+            edge("cluster", "node", &[("scale", 2)]),
+        ]
+        .concat();
+        let plain = recipe(&body);
+        let (before, after) = plain.split_at(plain.find("<graph id").unwrap());
+        read(&format!("{before}{key}\n{after}"), PoolTypes::default())
+    };
+    let key = r#"<key id="k" for="node" attr.name="url"/>"#;
+    assert_eq!(read_with(key, "").unwrap().len(), 3);
+    let says = |key: &str, data: &str| read_with(key, data).unwrap_err().text;
+    let used = says(key, r#"<data key="k">x</data>"#);
+    assert!(used.contains("<data>: key: \"k\": unknown attr.name \"url\""), "{used}");
+    assert!(used.starts_with("grug: line 13:"), "{used}");
+    let edges = r#"<key id="k" for="edge" attr.name="url"/>"#;
+    assert!(says(edges, r#"<data key="k">x</data>"#).contains("key: unknown \"k\""));
+    // A default is a use by every element.
+    let default = r#"<key id="k" for="all" attr.name="url"><default>x</default></key>"#;
+    let text = says(default, "");
+    assert!(text.contains("line 12: <key>: attr.name: unknown \"url\""), "{text}");
 }
 
 #[test]
@@ -175,7 +200,7 @@ fn refuses_and_says_where() {
         ),
         (
             format!("{cluster}{node}{}", edge("cluster", "node", &[("scale", i64::MAX)])),
-            "<edge>: makes more than 16777216 vertices",
+            "<edge>: more than 16777216 vertices (VERTICES_MAX)",
         ),
         (
             format!("{cluster}{node}{}", edge("node", "node", &[])),
@@ -199,10 +224,12 @@ fn refuses_and_says_where() {
     }
     let plain = recipe(&vertex("cluster", r#"<data key="root">1</data>"#));
     assert_eq!(read(&format!("\u{feff}{plain}"), PoolTypes::default()).unwrap().len(), 1);
-    let long = plain
-        .replace("<graph id", &format!("{}<graph id", " ".repeat(crate::limits::RECIPE_BYTES_MAX)));
+    let long = plain.replace(
+        "<graph id",
+        &format!("{}<graph id", " ".repeat(crate::limits::RECIPE_BYTES_MAX.max)),
+    );
     assert!(
-        read(&long, PoolTypes::default()).unwrap_err().text.contains("bytes, more than 16777216")
+        read(&long, PoolTypes::default()).unwrap_err().text.contains("more than 16777216 bytes")
     );
     for text in ["", "<", "{}", "<a/>", "<graphml/>"] {
         assert!(read(text, PoolTypes::default()).is_err(), "{text}");
@@ -217,5 +244,5 @@ fn a_recipe_of_more_vertices_than_fit_into_memory_is_refused() {
             + &edge("cluster", "node", &[("scale", 200_000)])
             + &edge("node", "core", &[("scale", 1_000)]);
     let error = read(&recipe(&too_many), PoolTypes::default()).unwrap_err();
-    assert!(error.text.contains("makes more than 16777216 vertices"), "{error}");
+    assert!(error.text.contains("more than 16777216 vertices (VERTICES_MAX)"), "{error}");
 }

@@ -16,9 +16,9 @@ build: ## build fluxqueue, optimised
 	@test -e $(FLUXQUEUE) || echo "== Building Fluxqueue: some minutes the first time"
 	cargo build --release --locked --bin fluxqueue
 
-library: ## build target/release/libreapi_cli.so, for programs written for Fluxion
+library: ## build target/release/libfluxion_sys.so and its link libreapi_cli.so, for programs written for Fluxion
 	cargo build --release --locked -p fluxion-sys
-	cp target/release/libfluxion_sys.so target/release/libreapi_cli.so
+	ln -sf libfluxion_sys.so target/release/libreapi_cli.so
 
 testbed: ## build the control plane that tests and demo run on
 	@test -e $(TESTBED) || echo "== Building the testbed (etcd and Kubernetes): about 5 minutes the first time, on two cores"

@@ -1,5 +1,10 @@
-//! Compiles the exception barrier (src/system/barrier.cpp), which needs a C++ compiler, and gives
-//! the shared library the name that programs written for Fluxion look for.
+//! Compiles the exception barrier (src/system/barrier.cpp), which needs a C++ compiler, and says how
+//! the shared library is linked.
+//!
+//! It has a name of its own, so that a program in which it and upstream's `libreapi_cli.so` are
+//! loaded finds the one that it asks for; where it stands in for upstream's, `libreapi_cli.so` is a
+//! link to it. And it binds what it exports to itself: whatever else a program exports under the
+//! same names, this library calls its own functions.
 
 fn main() {
     println!("cargo::rustc-check-cfg=cfg(fluxion_defects)");
@@ -11,6 +16,6 @@ fn main() {
         .warnings(true)
         .compile("fluxion_barrier");
     if std::env::var("CARGO_CFG_TARGET_OS").is_ok_and(|os| os == "linux") {
-        println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libreapi_cli.so");
+        println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libfluxion_sys.so,-Bsymbolic");
     }
 }

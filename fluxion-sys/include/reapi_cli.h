@@ -1,8 +1,9 @@
 /* reapi_cli.h - the C interface of Fluxion's resource graph, as fluxion-sys defines it
  *
- * Prototype-compatible with reapi_cli.h of flux-sched 0.54, without its dependencies on other headers. A program compiled
- * against this header runs with an upstream libreapi_cli.so and with the built-in library; functions that came to
- * upstream later than 0.30 may be absent there, and those named fluxion_ext_* always are.
+ * Compatible with reapi_cli.h of flux-sched 0.54 at source level, together with resource_status.h and match_op.h that go with
+ * it: the folder of this header has them under their upstream paths as well. A program compiled against this header runs with an
+ * upstream libreapi_cli.so and with the built-in library; functions that came to upstream later than 0.30 may be absent there,
+ * and those named fluxion_ext_* always are.
  *
  * INTRODUCTION
  *   A context holds one resource graph, the jobs that hold parts of it, and a clock.
@@ -17,7 +18,8 @@
  * ERRORS
  *   Functions that return int return 0, or -1 with errno set. Failures of the built-in library leave a text that
  *   reapi_cli_get_err_msg returns, except EBUSY, ENODEV and EAGAIN, which are answers, and those that upstream is silent about
- *   (arguments that are NULL, a context without a graph). A call that fails changes nothing.
+ *   (arguments that are NULL, a context without a graph). A call that fails changes nothing. Which function sets which errno,
+ *   and when, is a table in docs/fluxion-errno.md. In short:
  *     EINVAL     an argument, the jobspec or a document is wrong; also: ctx is NULL or not initialized
  *     EBUSY      it does not fit now
  *     ENODEV     it would not fit on the idle machine either
@@ -41,9 +43,9 @@
  *   reapi_cli_get_err_msg) belong to the caller, who frees them with free (3). They are set on success only.
  *
  * THREADS
- *   A context must not be used by two threads at once; it may move between threads. Different contexts of the
- *   built-in library are independent, except that, like errno, there is one error text per thread. Upstream has one per
- *   process, so calls to it must be serialised process-wide.
+ *   A context must not be used by two threads at once; it may move between threads, and takes along the error text that was noted
+ *   on it. Different contexts of the built-in library are independent, except that those that one thread uses share their error
+ *   text, as upstream's do in the whole process: calls to upstream's must be serialised process-wide.
  *
  * TEXT
  *   All strings are UTF-8 (anything else is EINVAL) and end in NUL.
@@ -70,14 +72,26 @@ typedef enum match_op_t {
     MATCH_ALLOCATE_ORELSE_RESERVE = 3,     /* now, or reserved at the earliest instant */
     MATCH_SATISFIABILITY = 4,              /* only tell whether it could ever be; status and jobs are ignored */
     MATCH_WITHOUT_ALLOCATING = 5,          /* as MATCH_ALLOCATE, but take nothing */
-    MATCH_WITHOUT_ALLOCATING_FUTURE = 6    /* as MATCH_ALLOCATE_ORELSE_RESERVE, but take nothing */
+    MATCH_WITHOUT_ALLOCATING_FUTURE = 6,   /* as MATCH_ALLOCATE_ORELSE_RESERVE, but take nothing */
+    END_MATCH_OP_T                         /* one more than the last; invalid */
 } match_op_t;
 
+/* The name of an operation, as resource-query and flux ion-resource have it: "allocate", "allocate_with_satisfiability",
+ * "allocate_orelse_reserve", "satisfiability", "without_allocating", "without_allocating_future". It is nobody's to free. NULL with
+ * errno ENOENT for MATCH_UNKNOWN, with EINVAL for what is no value of the type. */
+const char *match_op_to_string (match_op_t match_op);
+
+/* The operation of a name. MATCH_UNKNOWN with errno EINVAL if the name is NULL, with ENOENT if there is no such operation. */
+match_op_t match_op_from_string (const char *str);
+
+/* Whether a match knows the operation. errno is preserved. */
+bool match_op_valid (match_op_t match_op);
+
 /* Status of a vertex. */
-typedef enum reapi_cli_status_t {
-    REAPI_CLI_STATUS_UP = 0,
-    REAPI_CLI_STATUS_DOWN = 1
-} reapi_cli_status_t;
+typedef enum resource_status_t {
+    RESOURCE_UP = 0,
+    RESOURCE_DOWN = 1
+} resource_status_t;
 
 /* ------------------------------------------------------------------------------------------------------------------
  * Context
@@ -182,20 +196,20 @@ int reapi_cli_add_subgraph (reapi_cli_ctx_t *ctx, const char *subgraph);
 int reapi_cli_remove_subgraph (reapi_cli_ctx_t *ctx, const char *subgraph_path);
 
 /* Up or down; a vertex that is down takes everything below it out of matches, except MATCH_SATISFIABILITY. */
-int reapi_cli_set_status (reapi_cli_ctx_t *ctx, const char *resource_path, reapi_cli_status_t status);
-int reapi_cli_get_status (reapi_cli_ctx_t *ctx, const char *resource_path, reapi_cli_status_t *status);
+int reapi_cli_set_status (reapi_cli_ctx_t *ctx, const char *resource_path, resource_status_t status);
+int reapi_cli_get_status (reapi_cli_ctx_t *ctx, const char *resource_path, resource_status_t *status);
 
 /* The same by rank: an idset or "all"; unknown ranks are passed over. get: exactly one. */
-int reapi_cli_set_rank_status (reapi_cli_ctx_t *ctx, const char *ranks, reapi_cli_status_t status);
-int reapi_cli_get_rank_status (reapi_cli_ctx_t *ctx, const char *rank, reapi_cli_status_t *status);
+int reapi_cli_set_rank_status (reapi_cli_ctx_t *ctx, const char *ranks, resource_status_t status);
+int reapi_cli_get_rank_status (reapi_cli_ctx_t *ctx, const char *rank, resource_status_t *status);
 
 /* ------------------------------------------------------------------------------------------------------------------
  * Texts of failures
  * ---------------------------------------------------------------------------------------------------------------- */
 
-/* What was noted since the last clear on this thread, by any context, oldest first, bounded: "" if nothing was. The
- * caller frees it. */
-char *reapi_cli_get_err_msg (reapi_cli_ctx_t *ctx);
+/* What was noted since the last clear, by any context on this thread, or on this context if it was used on another one since,
+ * oldest first, bounded: "" if nothing was. The caller frees it, though it is const, as upstream. NULL if there is no memory. */
+const char *reapi_cli_get_err_msg (reapi_cli_ctx_t *ctx);
 void reapi_cli_clear_err_msg (reapi_cli_ctx_t *ctx);
 
 /* ------------------------------------------------------------------------------------------------------------------

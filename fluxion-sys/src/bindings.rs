@@ -16,11 +16,15 @@ pub const match_op_t_MATCH_ALLOCATE_ORELSE_RESERVE: match_op_t = 3;
 pub const match_op_t_MATCH_SATISFIABILITY: match_op_t = 4;
 pub const match_op_t_MATCH_WITHOUT_ALLOCATING: match_op_t = 5;
 pub const match_op_t_MATCH_WITHOUT_ALLOCATING_FUTURE: match_op_t = 6;
+pub const match_op_t_END_MATCH_OP_T: match_op_t = 7;
 pub type match_op_t = ::core::ffi::c_uint;
-pub const reapi_cli_status_t_REAPI_CLI_STATUS_UP: reapi_cli_status_t = 0;
-pub const reapi_cli_status_t_REAPI_CLI_STATUS_DOWN: reapi_cli_status_t = 1;
-pub type reapi_cli_status_t = ::core::ffi::c_uint;
+pub const resource_status_t_RESOURCE_UP: resource_status_t = 0;
+pub const resource_status_t_RESOURCE_DOWN: resource_status_t = 1;
+pub type resource_status_t = ::core::ffi::c_uint;
 unsafe extern "C" {
+    pub fn match_op_to_string(match_op: match_op_t) -> *const ::core::ffi::c_char;
+    pub fn match_op_from_string(str_: *const ::core::ffi::c_char) -> match_op_t;
+    pub fn match_op_valid(match_op: match_op_t) -> bool;
     pub fn reapi_cli_new() -> *mut reapi_cli_ctx_t;
     pub fn reapi_cli_clone(ctx: *mut reapi_cli_ctx_t) -> *mut reapi_cli_ctx_t;
     pub fn reapi_cli_destroy(ctx: *mut reapi_cli_ctx_t);
@@ -120,24 +124,26 @@ unsafe extern "C" {
     pub fn reapi_cli_set_status(
         ctx: *mut reapi_cli_ctx_t,
         resource_path: *const ::core::ffi::c_char,
-        status: reapi_cli_status_t,
+        status: resource_status_t,
     ) -> ::core::ffi::c_int;
     pub fn reapi_cli_get_status(
         ctx: *mut reapi_cli_ctx_t,
         resource_path: *const ::core::ffi::c_char,
-        status: *mut reapi_cli_status_t,
+        status: *mut resource_status_t,
     ) -> ::core::ffi::c_int;
     pub fn reapi_cli_set_rank_status(
         ctx: *mut reapi_cli_ctx_t,
         ranks: *const ::core::ffi::c_char,
-        status: reapi_cli_status_t,
+        status: resource_status_t,
     ) -> ::core::ffi::c_int;
     pub fn reapi_cli_get_rank_status(
         ctx: *mut reapi_cli_ctx_t,
         rank: *const ::core::ffi::c_char,
-        status: *mut reapi_cli_status_t,
+        status: *mut resource_status_t,
     ) -> ::core::ffi::c_int;
-    pub fn reapi_cli_get_err_msg(ctx: *mut reapi_cli_ctx_t) -> *mut ::core::ffi::c_char;
+    pub fn reapi_cli_get_err_msg(
+        ctx: *mut reapi_cli_ctx_t,
+    ) -> *const ::core::ffi::c_char;
     pub fn reapi_cli_clear_err_msg(ctx: *mut reapi_cli_ctx_t);
     pub fn fluxion_ext_set_time(
         ctx: *mut reapi_cli_ctx_t,

@@ -30,7 +30,7 @@ compile_error!(
     "a panic must not cross into C, and can only be caught where it unwinds: build with panic = \"unwind\""
 );
 
-pub use bindings::{match_op_t, reapi_cli_ctx_t, reapi_cli_status_t};
+pub use bindings::{match_op_t, reapi_cli_ctx_t, resource_status_t};
 pub use table::{Extensions, FunctionTable};
 
 /// Stands for an instant that nobody knows: once everything that has an end has ended.
@@ -70,12 +70,12 @@ pub mod match_op {
         c::match_op_t_MATCH_WITHOUT_ALLOCATING_FUTURE;
 }
 
-/// Values of [`reapi_cli_status_t`].
+/// Values of [`resource_status_t`].
 pub mod status {
     use crate::bindings as c;
 
     /// Up.
-    pub const UP: c::reapi_cli_status_t = c::reapi_cli_status_t_REAPI_CLI_STATUS_UP;
+    pub const UP: c::resource_status_t = c::resource_status_t_RESOURCE_UP;
     /// Down.
-    pub const DOWN: c::reapi_cli_status_t = c::reapi_cli_status_t_REAPI_CLI_STATUS_DOWN;
+    pub const DOWN: c::resource_status_t = c::resource_status_t_RESOURCE_DOWN;
 }

@@ -3,7 +3,7 @@
 
 use std::ffi::{c_char, c_int};
 
-use crate::bindings::{match_op_t, reapi_cli_ctx_t, reapi_cli_status_t};
+use crate::bindings::{match_op_t, reapi_cli_ctx_t, resource_status_t};
 use crate::builtin::{extensions as ext, graph, jobs, lifecycle};
 
 type Ctx = *mut reapi_cli_ctx_t;
@@ -85,13 +85,13 @@ pub struct FunctionTable {
     /// Since 0.53.
     pub remove_subgraph: Option<unsafe extern "C" fn(Ctx, Text) -> c_int>,
     /// Since 0.53.
-    pub set_status: Option<unsafe extern "C" fn(Ctx, Text, reapi_cli_status_t) -> c_int>,
+    pub set_status: Option<unsafe extern "C" fn(Ctx, Text, resource_status_t) -> c_int>,
     /// Since 0.53.
-    pub get_status: Option<unsafe extern "C" fn(Ctx, Text, *mut reapi_cli_status_t) -> c_int>,
+    pub get_status: Option<unsafe extern "C" fn(Ctx, Text, *mut resource_status_t) -> c_int>,
     /// Since 0.53.
-    pub set_rank_status: Option<unsafe extern "C" fn(Ctx, Text, reapi_cli_status_t) -> c_int>,
+    pub set_rank_status: Option<unsafe extern "C" fn(Ctx, Text, resource_status_t) -> c_int>,
     /// Since 0.53.
-    pub get_rank_status: Option<unsafe extern "C" fn(Ctx, Text, *mut reapi_cli_status_t) -> c_int>,
+    pub get_rank_status: Option<unsafe extern "C" fn(Ctx, Text, *mut resource_status_t) -> c_int>,
     /// The functions that upstream does not have: all of them, or none.
     pub extensions: Option<&'static Extensions>,
 }
@@ -178,7 +178,7 @@ mod tests {
             cancel: c::reapi_cli_cancel,
             info: c::reapi_cli_info,
             stat: c::reapi_cli_stat,
-            get_err_msg: c::reapi_cli_get_err_msg,
+            get_err_msg: lifecycle::reapi_cli_get_err_msg,
             clear_err_msg: c::reapi_cli_clear_err_msg,
             match_op: Some(c::reapi_cli_match),
             match_satisfy: Some(c::reapi_cli_match_satisfy),
@@ -208,6 +208,12 @@ mod tests {
                 usage: c::fluxion_ext_usage,
             }),
         };
+        // The header's is const, as upstream's, although the text is the caller's to free.
+        let get_err_msg: unsafe extern "C" fn(Ctx) -> *const c_char = c::reapi_cli_get_err_msg;
+        assert_eq!(
+            get_err_msg as *const () as usize,
+            of_the_header.get_err_msg as *const () as usize
+        );
         assert_eq!(
             of_the_header.new as *const () as usize,
             FunctionTable::builtin().new as *const () as usize

@@ -11,9 +11,9 @@
 #define EXPECT(condition)                                                                                             \
     do {                                                                                                              \
         if (!(condition)) {                                                                                           \
-            char *why = reapi_cli_get_err_msg (ctx);                                                                  \
+            const char *why = reapi_cli_get_err_msg (ctx);                                                                  \
             fprintf (stderr, "line %d: %s (errno %d) %s\n", __LINE__, #condition, errno, why);                        \
-            free (why);                                                                                               \
+            free ((void *)why);                                                                                               \
             return 1;                                                                                                 \
         }                                                                                                             \
     } while (0)
@@ -57,9 +57,9 @@ static int with_cores (void)
             && errno == EINVAL && R == NULL);
     reapi_cli_clear_err_msg (ctx);
     EXPECT (reapi_cli_initialize (ctx, "{", "{\"load_format\":\"jgf\"}") == -1 && errno == EPROTO);
-    char *text = reapi_cli_get_err_msg (ctx);
+    const char *text = reapi_cli_get_err_msg (ctx);
     EXPECT (strstr (text, "reapi_cli_initialize") != NULL);
-    free (text);
+    free ((void *)text);
     EXPECT (reapi_cli_initialize (ctx, graph,
                                   "{\"load_format\":\"jgf\",\"matcher_policy\":\"low\",\"match_format\":\"rv1_nosched\","
                                   "\"pool_types\":\"cpu\"}")

@@ -9,9 +9,9 @@ fn bindings_are_those_of_the_header() {
     let made = std::panic::catch_unwind(|| {
         bindgen::Builder::default()
             .header("include/reapi_cli.h")
-            .allowlist_function("reapi_cli_.*|fluxion_ext_.*")
+            .allowlist_function("reapi_cli_.*|match_op_.*|fluxion_ext_.*")
             .allowlist_var("FLUXION_EXT_LATER_.*")
-            .allowlist_type("match_op_t|reapi_cli_.*")
+            .allowlist_type("match_op_t|resource_status_t|reapi_cli_.*")
             .use_core()
             .merge_extern_blocks(true)
             .layout_tests(false)

@@ -23,8 +23,7 @@ fn a_go_program_uses_the_library_whichever_way_edges_are_written() {
         std::fs::copy(&file, folder.join(file.file_name().expect("a file")))
             .expect("it can be copied");
     }
-    std::fs::copy(programs::shared_library(), folder.join("libreapi_cli.so"))
-        .expect("it can be copied");
+    programs::put(&programs::shared_library(), &folder);
     let run = Command::new("go")
         .args(["run", "."])
         .current_dir(&folder)

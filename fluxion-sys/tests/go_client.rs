@@ -54,8 +54,7 @@ fn the_go_client_prints_what_it_prints_with_upstreams_library() {
     // Go's cache of what it has built knows the flags, but no header outside of a package.
     let mut digest = DefaultHasher::new();
     header.hash(&mut digest);
-    std::fs::copy(programs::shared_library(), library.join("libreapi_cli.so"))
-        .expect("it can be copied");
+    programs::put(&programs::shared_library(), &library);
     let run = Command::new("go")
         // Vet refuses formats that the client has.
         .args(["test", "-vet=off", "-count=1", "-v"])

@@ -32,7 +32,7 @@ static char *text;
 static const char *constant;
 static int64_t number;
 static double seconds;
-static reapi_cli_status_t status;
+static resource_status_t status;
 
 static int satisfy (reapi_cli_ctx_t *c) { return reapi_cli_match_satisfy (c, jobspec, &flag, &seconds); }
 static int match (reapi_cli_ctx_t *c)
@@ -56,9 +56,9 @@ static int stat (reapi_cli_ctx_t *c)
 }
 static int grow (reapi_cli_ctx_t *c) { return reapi_cli_add_subgraph (c, graph); }
 static int shrink (reapi_cli_ctx_t *c) { return reapi_cli_remove_subgraph (c, "/c0/node0"); }
-static int mark (reapi_cli_ctx_t *c) { return reapi_cli_set_status (c, "/c0/node0", REAPI_CLI_STATUS_UP); }
+static int mark (reapi_cli_ctx_t *c) { return reapi_cli_set_status (c, "/c0/node0", RESOURCE_UP); }
 static int marked (reapi_cli_ctx_t *c) { return reapi_cli_get_status (c, "/c0/node0", &status); }
-static int mark_rank (reapi_cli_ctx_t *c) { return reapi_cli_set_rank_status (c, "0", REAPI_CLI_STATUS_UP); }
+static int mark_rank (reapi_cli_ctx_t *c) { return reapi_cli_set_rank_status (c, "0", RESOURCE_UP); }
 static int marked_rank (reapi_cli_ctx_t *c) { return reapi_cli_get_rank_status (c, "0", &status); }
 static int set_time (reapi_cli_ctx_t *c) { return fluxion_ext_set_time (c, 5); }
 static int move (reapi_cli_ctx_t *c)
@@ -142,9 +142,9 @@ int main (void)
             errno = 0;
             EXPECT (functions[at].call (ctx) == -1 && errno == EFAULT);
             EXPECT (text == NULL);
-            char *why = reapi_cli_get_err_msg (ctx);
+            const char *why = reapi_cli_get_err_msg (ctx);
             EXPECT (strstr (why, "defect") != NULL);
-            free (why);
+            free ((void *)why);
             unsetenv ("FLUXION_DEFECT_IN");
             EXPECT (find (ctx) == -1 && errno == EINVAL);
         }

@@ -4,7 +4,7 @@ use std::ffi::{c_char, c_int};
 
 use super::text::Out;
 use super::{Context, Failure, call, text};
-use crate::bindings::{reapi_cli_ctx_t, reapi_cli_status_t};
+use crate::bindings::{reapi_cli_ctx_t, resource_status_t};
 use crate::{errno, status};
 use fluxion_engine::MatchFormat;
 
@@ -99,7 +99,7 @@ pub(crate) unsafe extern "C" fn reapi_cli_remove_subgraph(
 pub(crate) unsafe extern "C" fn reapi_cli_set_status(
     ctx: *mut reapi_cli_ctx_t,
     resource_path: *const c_char,
-    status: reapi_cli_status_t,
+    status: resource_status_t,
 ) -> c_int {
     let work = |context: &mut Context| {
         // SAFETY: a string by the header.
@@ -119,7 +119,7 @@ pub(crate) unsafe extern "C" fn reapi_cli_set_status(
 pub(crate) unsafe extern "C" fn reapi_cli_get_status(
     ctx: *mut reapi_cli_ctx_t,
     resource_path: *const c_char,
-    status: *mut reapi_cli_status_t,
+    status: *mut resource_status_t,
 ) -> c_int {
     let work = |context: &mut Context| {
         // SAFETY: pointers by the header.
@@ -141,7 +141,7 @@ pub(crate) unsafe extern "C" fn reapi_cli_get_status(
 pub(crate) unsafe extern "C" fn reapi_cli_set_rank_status(
     ctx: *mut reapi_cli_ctx_t,
     ranks: *const c_char,
-    status: reapi_cli_status_t,
+    status: resource_status_t,
 ) -> c_int {
     let work = |context: &mut Context| {
         // SAFETY: a string by the header.
@@ -157,7 +157,7 @@ pub(crate) unsafe extern "C" fn reapi_cli_set_rank_status(
 pub(crate) unsafe extern "C" fn reapi_cli_get_rank_status(
     ctx: *mut reapi_cli_ctx_t,
     rank: *const c_char,
-    status: *mut reapi_cli_status_t,
+    status: *mut resource_status_t,
 ) -> c_int {
     let work = |context: &mut Context| {
         // SAFETY: pointers by the header.
@@ -169,7 +169,7 @@ pub(crate) unsafe extern "C" fn reapi_cli_get_rank_status(
     unsafe { call(ctx, "reapi_cli_get_rank_status", work) }
 }
 
-fn is_up(value: reapi_cli_status_t) -> Result<bool, Failure> {
+fn is_up(value: resource_status_t) -> Result<bool, Failure> {
     match value {
         status::UP => Ok(true),
         status::DOWN => Ok(false),
@@ -178,6 +178,6 @@ fn is_up(value: reapi_cli_status_t) -> Result<bool, Failure> {
     }
 }
 
-fn of_up(up: bool) -> reapi_cli_status_t {
+fn of_up(up: bool) -> resource_status_t {
     if up { status::UP } else { status::DOWN }
 }

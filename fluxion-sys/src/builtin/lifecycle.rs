@@ -6,7 +6,8 @@ use std::ptr;
 
 use fluxion_engine::{Engine, Reason};
 
-use super::{Context, call, defect, messages, text};
+use super::messages::Messages;
+use super::{Context, call, defect, text};
 use crate::bindings::reapi_cli_ctx_t;
 use crate::errno;
 
@@ -22,7 +23,7 @@ pub(crate) unsafe extern "C" fn reapi_cli_clone(ctx: *mut reapi_cli_ctx_t) -> *m
     let mut copy = ptr::null_mut();
     let work = |context: &mut Context| {
         let engine = Some(context.engine()?.fork());
-        copy = Box::into_raw(Box::new(Context { engine })).cast();
+        copy = Box::into_raw(Box::new(Context { engine, messages: Messages::default() })).cast();
         Ok(())
     };
     // SAFETY: the header's rules for ctx are those of `call`.
@@ -62,7 +63,7 @@ pub(crate) unsafe extern "C" fn reapi_cli_initialize(
         context.engine = None;
         let engine = Engine::new(graph, options).map_err(|error| error.as_reason(Reason::Setup))?;
         if engine.options().has_allowlist {
-            messages::note("WARN: allowlist unsupported\n");
+            context.messages.note("WARN: allowlist unsupported\n");
         }
         context.engine = Some(engine);
         Ok(())
@@ -74,17 +75,19 @@ pub(crate) unsafe extern "C" fn reapi_cli_initialize(
 /// See the header.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn reapi_cli_get_err_msg(ctx: *mut reapi_cli_ctx_t) -> *mut c_char {
-    if ctx.is_null() {
+    // SAFETY: the header's rules for ctx; this library makes contexts of no other type.
+    let Some(context) = (unsafe { ctx.cast::<Context>().as_ref() }) else {
         errno::set(errno::EINVAL);
         return text::copy("ERROR: reapi_cli context is null\n");
-    }
-    text::copy(&messages::read())
+    };
+    text::copy(&context.messages.text())
 }
 
 /// See the header.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn reapi_cli_clear_err_msg(ctx: *mut reapi_cli_ctx_t) {
-    if !ctx.is_null() {
-        messages::clear();
+    // SAFETY: as above.
+    if let Some(context) = unsafe { ctx.cast::<Context>().as_mut() } {
+        context.messages.clear();
     }
 }

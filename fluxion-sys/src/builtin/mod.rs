@@ -7,6 +7,8 @@ pub(crate) mod extensions;
 pub(crate) mod graph;
 pub(crate) mod jobs;
 pub(crate) mod lifecycle;
+pub(crate) mod match_op;
+mod messages;
 pub(crate) mod text;
 
 use std::ffi::c_int;
@@ -16,14 +18,14 @@ use fluxion_engine::{Engine, Error, Reason};
 
 use crate::bindings::reapi_cli_ctx_t;
 use crate::errno;
-
-/// Texts of failures are kept up to this length together; beyond it the older ones are dropped.
-const MESSAGES_BYTES_MAX: usize = 64 * 1024;
+use messages::Messages;
 
 /// What a `reapi_cli_ctx_t *` of this library points to.
 #[derive(Default)]
 struct Context {
     engine: Option<Engine>,
+    /// What went wrong in it, in words.
+    messages: Messages,
 }
 
 /// Why a call fails: errno, and a text for people ("" if the errno says it all).
@@ -62,7 +64,6 @@ impl Context {
         self.engine.as_mut().ok_or_else(|| Failure::invalid(""))
     }
 
-    #[expect(clippy::unused_self, reason = "upstream's texts are said to belong to a context")]
     fn note(&mut self, function: &str, text: &str) {
         if !text.is_empty() {
             // As upstream names them: most texts come from within.
@@ -70,46 +71,8 @@ impl Context {
                 "reapi_cli_initialize" | "reapi_cli_find" => function,
                 other => other.strip_prefix("reapi_cli_").unwrap_or(other),
             };
-            messages::note(&format!("{function}: ERROR: {text}\n"));
+            self.messages.note(&format!("{function}: ERROR: {text}\n"));
         }
-    }
-}
-
-/// What went wrong, in words: like errno one text per thread. Upstream has one per process, so that
-/// a program finds it whichever of its contexts it asks; here threads do not get into each other's
-/// way.
-mod messages {
-    use std::cell::RefCell;
-
-    use super::MESSAGES_BYTES_MAX;
-
-    thread_local! {
-        static TEXT: RefCell<String> = const { RefCell::new(String::new()) };
-    }
-
-    // A thread that is ending may have no text any more: nothing is noted then, and there is
-    // nothing to read.
-    fn with<T>(work: impl FnOnce(&mut String) -> T) -> Option<T> {
-        TEXT.try_with(|text| text.try_borrow_mut().ok().map(|mut text| work(&mut text)))
-            .ok()
-            .flatten()
-    }
-
-    pub(super) fn note(line: &str) {
-        with(|text| {
-            if text.len() + line.len() > MESSAGES_BYTES_MAX {
-                text.clear();
-            }
-            text.extend(line.chars().take(MESSAGES_BYTES_MAX / 4));
-        });
-    }
-
-    pub(super) fn read() -> String {
-        with(|text| text.clone()).unwrap_or_default()
-    }
-
-    pub(super) fn clear() {
-        with(String::clear);
     }
 }
 
@@ -177,10 +140,12 @@ mod tests {
 
     const GRAPH: &str = r#"{"graph":{"nodes":[{"id":"0","metadata":{"type":"cluster","id":0,"paths":{"containment":"/c0"}}}],"edges":[]}}"#;
 
+    const OPTIONS: &str = r#"{"load_format":"jgf"}"#;
+
     /// Runs a call in which there is a defect: its errno, and whether there still is a graph.
     fn run(work: impl FnOnce(&mut Context) -> Result<(), Failure>) -> (c_int, bool) {
         let mut context =
-            Context { engine: Some(Engine::new(GRAPH, r#"{"load_format":"jgf"}"#).unwrap()) };
+            Context { engine: Some(Engine::new(GRAPH, OPTIONS).unwrap()), ..Context::default() };
         let ctx = std::ptr::from_mut(&mut context).cast();
         // SAFETY: a live context that nothing else uses.
         assert_eq!(unsafe { call(ctx, "test", work) }, -1);

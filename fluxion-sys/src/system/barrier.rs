@@ -2,7 +2,7 @@
 
 use std::ffi::{CStr, c_char, c_int};
 
-use crate::bindings::{match_op_t, reapi_cli_ctx_t, reapi_cli_status_t};
+use crate::bindings::{match_op_t, reapi_cli_ctx_t, resource_status_t};
 use crate::errno;
 
 pub(super) type Ctx = *mut reapi_cli_ctx_t;
@@ -88,11 +88,11 @@ unsafe extern "C" {
         f: unsafe extern "C" fn(Ctx, Text) -> c_int,
         o: *mut Outcome, ctx: Ctx, text: Text);
     pub(super) fn fluxion_barrier_set_status(
-        f: unsafe extern "C" fn(Ctx, Text, reapi_cli_status_t) -> c_int,
-        o: *mut Outcome, ctx: Ctx, place: Text, status: reapi_cli_status_t);
+        f: unsafe extern "C" fn(Ctx, Text, resource_status_t) -> c_int,
+        o: *mut Outcome, ctx: Ctx, place: Text, status: resource_status_t);
     pub(super) fn fluxion_barrier_get_status(
-        f: unsafe extern "C" fn(Ctx, Text, *mut reapi_cli_status_t) -> c_int,
-        o: *mut Outcome, ctx: Ctx, place: Text, status: *mut reapi_cli_status_t);
+        f: unsafe extern "C" fn(Ctx, Text, *mut resource_status_t) -> c_int,
+        o: *mut Outcome, ctx: Ctx, place: Text, status: *mut resource_status_t);
     pub(super) fn fluxion_barrier_set_time(
         f: unsafe extern "C" fn(Ctx, i64) -> c_int,
         o: *mut Outcome, ctx: Ctx, now: i64);

@@ -5,7 +5,7 @@ use std::ptr;
 
 use super::barrier::{self, Ctx, Text, TextOut};
 use super::context::{Context, Effect, Owned, absent, with_graph};
-use crate::bindings::reapi_cli_status_t;
+use crate::bindings::resource_status_t;
 use crate::builtin::Failure;
 use crate::builtin::text::{self, Out};
 use crate::{errno, status};
@@ -116,7 +116,7 @@ pub(super) unsafe extern "C" fn remove_subgraph(ctx: Ctx, path: Text) -> c_int {
     unsafe { with_graph(ctx, "reapi_cli_remove_subgraph", work) }
 }
 
-pub(super) unsafe extern "C" fn set_status(ctx: Ctx, path: Text, to: reapi_cli_status_t) -> c_int {
+pub(super) unsafe extern "C" fn set_status(ctx: Ctx, path: Text, to: resource_status_t) -> c_int {
     let work = |context: &mut Context| {
         let function = context.raw().set_status;
         // SAFETY: a string by the header.
@@ -129,7 +129,7 @@ pub(super) unsafe extern "C" fn set_status(ctx: Ctx, path: Text, to: reapi_cli_s
 pub(super) unsafe extern "C" fn set_rank_status(
     ctx: Ctx,
     ranks: Text,
-    to: reapi_cli_status_t,
+    to: resource_status_t,
 ) -> c_int {
     let work = |context: &mut Context| {
         let function = context.raw().set_rank_status;
@@ -143,7 +143,7 @@ pub(super) unsafe extern "C" fn set_rank_status(
 pub(super) unsafe extern "C" fn get_status(
     ctx: Ctx,
     path: Text,
-    into: *mut reapi_cli_status_t,
+    into: *mut resource_status_t,
 ) -> c_int {
     let work = |context: &mut Context| {
         let function = context.raw().get_status;
@@ -157,7 +157,7 @@ pub(super) unsafe extern "C" fn get_status(
 pub(super) unsafe extern "C" fn get_rank_status(
     ctx: Ctx,
     rank: Text,
-    into: *mut reapi_cli_status_t,
+    into: *mut resource_status_t,
 ) -> c_int {
     let work = |context: &mut Context| {
         let function = context.raw().get_rank_status;
@@ -168,8 +168,8 @@ pub(super) unsafe extern "C" fn get_rank_status(
     unsafe { with_graph(ctx, "reapi_cli_get_rank_status", work) }
 }
 
-type Setter = unsafe extern "C" fn(Ctx, Text, reapi_cli_status_t) -> c_int;
-type Getter = unsafe extern "C" fn(Ctx, Text, *mut reapi_cli_status_t) -> c_int;
+type Setter = unsafe extern "C" fn(Ctx, Text, resource_status_t) -> c_int;
+type Getter = unsafe extern "C" fn(Ctx, Text, *mut resource_status_t) -> c_int;
 
 /// # Safety
 /// `place` as the header says.
@@ -178,7 +178,7 @@ unsafe fn set(
     function: Option<Setter>,
     place: Text,
     name: &str,
-    to: reapi_cli_status_t,
+    to: resource_status_t,
 ) -> Result<(), Failure> {
     // SAFETY: the caller's promise.
     unsafe { text::read(place, name)? };
@@ -201,7 +201,7 @@ unsafe fn get(
     function: Option<Getter>,
     place: Text,
     name: &str,
-    into: *mut reapi_cli_status_t,
+    into: *mut resource_status_t,
 ) -> Result<(), Failure> {
     // SAFETY: the caller's promise.
     let into = unsafe {

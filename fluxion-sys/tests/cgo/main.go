@@ -93,9 +93,9 @@ func walk(graph string) {
 	machine.partialCancel(second, `{"version": 1, "execution": {"R_lite": [{"rank": "1"}]}}`)
 	machine.cancel(100, false)
 
-	machine.setStatus("/cluster0/node0", C.REAPI_CLI_STATUS_DOWN)
+	machine.setStatus("/cluster0/node0", C.RESOURCE_DOWN)
 	machine.match(C.MATCH_ALLOCATE, nodes)
-	machine.setStatus("/cluster0/node0", C.REAPI_CLI_STATUS_UP)
+	machine.setStatus("/cluster0/node0", C.RESOURCE_UP)
 	machine.match(C.MATCH_ALLOCATE, nodes)
 	machine.stat()
 }
@@ -186,12 +186,12 @@ func (g graph) partialCancel(job uint64, resources string) {
 	say(code, err, "cancel a part of %d: ended %t", job, ended)
 }
 
-func (g graph) setStatus(path string, status C.reapi_cli_status_t) {
+func (g graph) setStatus(path string, status C.resource_status_t) {
 	text := C.CString(path)
 	defer C.free(unsafe.Pointer(text))
 	code, err := C.reapi_cli_set_status(g.context, text, status)
 	say(code, err, "set status of %s to %d", path, status)
-	var now C.reapi_cli_status_t
+	var now C.resource_status_t
 	code, err = C.reapi_cli_get_status(g.context, text, &now)
 	say(code, err, "status of %s: %d", path, now)
 }

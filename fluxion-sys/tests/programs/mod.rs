@@ -10,7 +10,7 @@ pub(crate) fn run(name: &str, library: &Path) -> Output {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("programs").join(name);
     std::fs::create_dir_all(&directory).expect("it can be made");
-    std::fs::copy(library, directory.join("libreapi_cli.so")).expect("it can be copied");
+    put(library, &directory);
     let program = directory.join("program");
     let host = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
     let compiler = cc::Build::new()
@@ -42,6 +42,15 @@ pub(crate) fn run(name: &str, library: &Path) -> Output {
         .expect("there is a C compiler");
     assert!(build.status.success(), "{}", String::from_utf8_lossy(&build.stderr));
     Command::new(&program).output().expect("the program starts")
+}
+
+/// Puts the library where a program finds it that was linked by `-lreapi_cli`, or that was linked
+/// with upstream's: under its own name, with a link of the other.
+pub(crate) fn put(library: &Path, directory: &Path) {
+    std::fs::copy(library, directory.join("libfluxion_sys.so")).expect("it can be copied");
+    let link = directory.join("libreapi_cli.so");
+    let _ = std::fs::remove_file(&link);
+    std::os::unix::fs::symlink("libfluxion_sys.so", link).expect("it can be linked");
 }
 
 /// The library that cargo built with this test: beside it, or one directory up.

@@ -5,7 +5,7 @@ use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::path::Path;
 use std::ptr;
 
-use fluxion_sys::{FunctionTable, errno, reapi_cli_ctx_t, reapi_cli_status_t};
+use fluxion_sys::{FunctionTable, errno, reapi_cli_ctx_t, resource_status_t};
 use serde_json::{Map, Value, json};
 
 unsafe extern "C" {
@@ -20,7 +20,7 @@ const MARK_U64: u64 = 0x5a5a_5a5a_5a5a_5a5a;
 const MARK_I64: i64 = -0x005a_5a5a_5a5a;
 const MARK_F64: f64 = -12_345.0;
 const MARK_U8: u8 = 0x5a;
-const MARK_STATUS: reapi_cli_status_t = 0x5a5a;
+const MARK_STATUS: resource_status_t = 0x5a5a;
 
 pub(crate) struct Session<'a> {
     table: &'a FunctionTable,
@@ -37,7 +37,7 @@ enum Out {
     I64(Box<i64>),
     F64(Box<f64>),
     Bool(Box<u8>),
-    Status(Box<reapi_cli_status_t>),
+    Status(Box<resource_status_t>),
     /// A text; whether the caller has to free it.
     Text(Box<*mut c_char>, bool),
 }
@@ -315,7 +315,7 @@ impl<'a> Arguments<'a> {
         self.out(MARK_U8, Out::Bool).cast()
     }
 
-    fn status_out(&mut self) -> *mut reapi_cli_status_t {
+    fn status_out(&mut self) -> *mut resource_status_t {
         self.out(MARK_STATUS, Out::Status)
     }
 

@@ -127,13 +127,19 @@ impl Graph {
     ) -> Result<(), Error> {
         let addition = self.addition(nodes, edges);
         let mut new = HashSet::new();
+        // By vertex that is there already, the ids that its children have.
+        let mut taken: HashMap<VertexId, HashSet<i64>> = HashMap::new();
         for (parent, at) in
             addition.edges.iter().filter(|(_, at)| !addition.placed.contains_key(at))
         {
             let uniq_id = nodes[*at].uniq_id;
-            let above = addition.placed.get(parent).map_or(&[][..], |above| self.children(*above));
-            let is_taken =
-                above.iter().any(|child| self.uniq_id(*child) == uniq_id && !weighs(*child));
+            let is_taken = addition.placed.get(parent).is_some_and(|above| {
+                let ids = taken.entry(*above).or_insert_with(|| {
+                    let plain = self.children(*above).iter().filter(|child| !weighs(**child));
+                    plain.map(|child| self.uniq_id(*child)).collect()
+                });
+                ids.contains(&uniq_id)
+            });
             if is_taken || !new.insert((*parent, uniq_id)) {
                 let text = format!(
                     "graph: vertex {}: uniq_id {uniq_id}: a sibling has it",
@@ -195,6 +201,7 @@ impl Graph {
         // Those that were removed still take memory.
         VERTICES_MAX.check(self.len() + nodes.len() - placed.len(), "graph")?;
         let mut node_ranks = HashMap::new();
+        let sources: HashSet<usize> = edges.iter().map(|(source, _)| *source).collect();
         let mut levels: HashMap<usize, usize> =
             placed.iter().map(|(at, id)| (*at, self.level(*id))).collect();
         for (at, parent) in order.iter().filter(|(at, _)| !placed.contains_key(at)) {
@@ -220,7 +227,7 @@ impl Graph {
                 if above.kind != "node" || above.rank < 0 {
                     return Err(wrong("a pool must lie directly below a node that has a rank"));
                 }
-                if edges.iter().any(|(source, _)| source == at) {
+                if sources.contains(at) {
                     return Err(wrong("a pool holds no other vertices"));
                 }
             }

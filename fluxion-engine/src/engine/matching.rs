@@ -3,14 +3,14 @@
 
 use std::sync::Arc;
 
-use super::Engine;
 use super::asking::defect;
+use super::{Engine, JobMode};
 use crate::jobspec::{Hold, Jobspec};
 use crate::matcher::candidates::{self, Status, Usable};
 use crate::matcher::flat::{self, Search, Start};
 use crate::policy::Policy;
 use crate::pools::Tenancy;
-use crate::time::{EVENTUALLY, WINDOW_SECONDS};
+use crate::time::{EVENTUALLY, End, WINDOW_SECONDS};
 use crate::traverser::{Later, Left, Request, Selection};
 use crate::{Error, Reason};
 
@@ -461,8 +461,24 @@ impl Engine {
         let is_one = request.shapes.len() == 1;
         let found = if is_one || self.graph.pools.has_planned() {
             // Where others begin later, a gap may open and close again: each instant has to be
-            // tried.
-            sweep.find(from, |at, rows| attempt(at, &usable.within(&rows)))
+            // tried. But none has more room than there is once everything that ends has ended.
+            let mut may_ever = None;
+            let mut fits_ever = || {
+                *may_ever.get_or_insert_with(|| {
+                    // What is to begin, and never ends, is not there yet at an earlier instant.
+                    self.jobs
+                        .values()
+                        .any(|job| job.info.mode == JobMode::Reserved && job.term.end == End::Never)
+                        || self.find_flat(ask, request, Start::Eventually, Status::Heeded)
+                            != Search::Impossible
+                })
+            };
+            let found = sweep.find(from, |at, rows| match attempt(at, &usable.within(&rows)) {
+                Some(found) => Some(Ok(found)),
+                None if fits_ever() => None,
+                None => Some(Err(Error::busy())),
+            });
+            found.transpose()?
         } else {
             // Resources only come free.
             let first = sweep.find(from, |at, _| Some(at)).ok_or_else(Error::busy)?;
@@ -512,3 +528,6 @@ pub(super) fn seconds(hold: Hold) -> i64 {
         _ => WINDOW_SECONDS,
     }
 }
+
+#[cfg(test)]
+mod tests;

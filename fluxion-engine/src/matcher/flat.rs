@@ -240,6 +240,8 @@ impl<'a> Request<'a> {
         usable: &Usable,
         policy: Policy,
     ) -> Search {
+        #[cfg(test)]
+        crate::traverser::tests::SEARCHES.set(crate::traverser::tests::SEARCHES.get() + 1);
         let when = match start {
             Start::At(at) if graph.pools.has_planned() && self.has_several_holds() => {
                 return self.search_by_holds(graph, at, usable, policy);

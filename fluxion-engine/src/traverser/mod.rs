@@ -20,7 +20,7 @@ pub(crate) mod weights;
 
 use std::cell::Cell;
 
-use nodes::{Answer, NodeIndex, Plan};
+use nodes::{Answer, NodeIndex, Plan, outlook};
 pub(crate) use request::Request;
 pub(crate) use select::Selection;
 pub(crate) use walk::Window;
@@ -61,6 +61,10 @@ pub(crate) struct Traversal<'a> {
     /// What the last search has met last.
     pub(crate) left: &'a Cell<Left>,
 }
+
+/// Of so many instants a search is made before it is asked at which of them one is of any use: most
+/// requests find a place at the first.
+const MISSES_UNASKED: usize = 2;
 
 /// What a search has met last, whether it found something or not: upstream's errno after it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -131,17 +135,51 @@ impl Traversal<'_> {
         }
         let planner = planner.filter(|_| !graph.has_pool_types());
         let points = planner.into_iter().flat_map(|planner| planner.points_after(self.now));
-        let mut points = points.chain(others).filter(has_enough);
+        let mut points = points.chain(others);
+        let (mut misses, mut hopeless_before, mut passed_over) = (0, i64::MIN, Vec::new());
         while let Some(at) = points.next() {
+            if at < hopeless_before {
+                passed_over.push(at);
+                continue;
+            }
+            if !has_enough(&at) {
+                continue;
+            }
             self.left.set(Left::Nothing);
             match self.at(request, at, seconds) {
                 Ok(selection) => {
-                    return Ok(Later { selection, at, is_last: points.next().is_none() });
+                    let is_last = !points.any(|at| has_enough(&at));
+                    return Ok(Later { selection, at, is_last });
                 }
                 Err(miss) => last = miss,
             }
+            passed_over.clear();
+            misses += 1;
+            if misses == MISSES_UNASKED {
+                hopeless_before = self.hopeless_before(request);
+            }
+        }
+        // What a search has met last is told: of those that were passed over the last is made.
+        if let Some(at) = passed_over.into_iter().rev().find(has_enough) {
+            self.left.set(Left::Nothing);
+            last = match self.at(request, at, seconds) {
+                Ok(selection) => return Ok(Later { selection, at, is_last: true }),
+                Err(miss) => miss,
+            };
         }
         Err(last)
+    }
+
+    /// No search for a request finds anything before this instant, as far as is known.
+    fn hopeless_before(&self, request: &Request) -> i64 {
+        let index = self.index.filter(|index| self.index_is_fresh && index.now() == self.now);
+        let Some(index) = index.filter(|_| self.pools(request, When::Idle).is_empty()) else {
+            return i64::MIN;
+        };
+        let (graph, schedule) = (self.graph, self.schedule);
+        Plan::of(index, request).map_or(i64::MIN, |plan| {
+            outlook::hopeless_before(index, graph, schedule, request, &plan)
+        })
     }
 
     /// Whether there are nodes enough to be worth a walk. `far`: at the end of the window, not now;
@@ -183,6 +221,8 @@ impl Traversal<'_> {
     }
 
     fn find(&self, request: &Request, window: Window) -> Result<Selection, Miss> {
+        #[cfg(test)]
+        tests::SEARCHES.set(tests::SEARCHES.get() + 1);
         if request.has_empty_slot {
             return Err(Miss::Busy);
         }
@@ -328,4 +368,4 @@ impl Traversal<'_> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -1,6 +1,13 @@
 //! Small machines, of whole vertices and of pools.
 
+use std::cell::Cell;
+
 use crate::{Engine, JobMode, MatchOp, Reason};
+
+thread_local! {
+    /// How many searches this thread has made.
+    pub(crate) static SEARCHES: Cell<usize> = const { Cell::new(0) };
+}
 
 /// Two nodes of two sockets with two cores each, and a GPU; memory is a pool.
 fn machine(policy: &str, format: &str) -> Engine {
@@ -340,4 +347,71 @@ fn a_question_whose_answer_cannot_be_written_loses_no_job() {
     engine.cancel(8).unwrap();
     // What it had is free again.
     assert_eq!(engine.find("sched-now=allocated", crate::MatchFormat::Jgf, true).unwrap(), None);
+}
+
+/// Nodes of three cores, one of which is held for ever; of the others each node has one that is held
+/// until another instant.
+fn worn(nodes: usize, policy: &str) -> Engine {
+    let (mut vertices, mut edges) = (
+        vec![
+            r#"{"id":"0","metadata":{"type":"cluster","id":0,"paths":{"containment":"/c0"}}}"#
+                .to_owned(),
+        ],
+        Vec::new(),
+    );
+    for rank in 0..nodes {
+        for (at, kind) in ["node", "core", "core", "core"].into_iter().enumerate() {
+            let (uniq, above) = (1 + 4 * rank + at, if at == 0 { 0 } else { 1 + 4 * rank });
+            let (id, path) = if at == 0 {
+                (rank, format!("/c0/node{rank}"))
+            } else {
+                (at - 1, format!("/c0/node{rank}/core{}", at - 1))
+            };
+            vertices.push(format!(
+                r#"{{"id":"{uniq}","metadata":{{"type":"{kind}","id":{id},"rank":{rank},"paths":{{"containment":"{path}"}}}}}}"#
+            ));
+            edges.push(format!(r#"{{"source":"{above}","target":"{uniq}"}}"#));
+        }
+    }
+    let graph = format!(
+        r#"{{"graph":{{"nodes":[{}],"edges":[{}]}}}}"#,
+        vertices.join(","),
+        edges.join(",")
+    );
+    let options =
+        format!(r#"{{"load_format":"jgf","matcher_policy":"{policy}","match_format":"simple"}}"#);
+    let mut engine = Engine::new(&graph, &options).unwrap();
+    let each = spec(&node_of(nodes as u64, &slot(1, &of("core", 1))), 0);
+    engine.match_next(MatchOp::Allocate, &each).unwrap();
+    for job in 0..nodes as u64 {
+        engine.match_next(MatchOp::Allocate, &spec(&slot(1, &of("core", 1)), 100 + job)).unwrap();
+    }
+    engine
+}
+
+/// How many searches a reservation takes, and when it begins.
+fn reserve(engine: &mut Engine, resources: &str, duration: u64) -> (usize, Result<i64, Reason>) {
+    let before = SEARCHES.get();
+    let answer = engine.match_next(MatchOp::AllocateOrElseReserve, &spec(resources, duration));
+    (SEARCHES.get() - before, answer.map(|grant| grant.at).map_err(|error| error.reason))
+}
+
+#[test]
+fn a_refused_reservation_is_searched_for_where_it_may_succeed() {
+    for policy in ["first", "low", "high", "lonode", "hinode", "locality"] {
+        let mut engine = worn(30, policy);
+        // A node has all of its cores when the window ends, which is too late.
+        let (searches, answer) = reserve(&mut engine, &slot(1, &of("core", 3)), 50);
+        assert_eq!(answer, Err(Reason::Busy), "{policy}");
+        assert!(searches <= 6, "{policy}: {searches}");
+        // No node has four.
+        let (searches, answer) = reserve(&mut engine, &slot(1, &of("core", 4)), 50);
+        assert_eq!(answer, Err(Reason::Unsatisfiable), "{policy}");
+        assert!(searches <= 6, "{policy}: {searches}");
+        // Two cores of twenty nodes: once as many have given some back.
+        let twenty = node_of(20, &slot(1, &of("core", 2)));
+        let (searches, answer) = reserve(&mut engine, &twenty, 50);
+        assert!(answer.is_ok_and(|at| at > 0 && at <= 130), "{policy}: {answer:?}");
+        assert!(searches <= 6, "{policy}: {searches}");
+    }
 }

@@ -18,6 +18,7 @@
 //! back or marked since, and for those on which a job was to end by now.
 
 mod lists;
+pub(crate) mod outlook;
 mod plan;
 mod search;
 

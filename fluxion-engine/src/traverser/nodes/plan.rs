@@ -12,9 +12,9 @@ use crate::traverser::walk::Window;
 #[derive(Debug)]
 pub(crate) struct Plan {
     /// At least so much must be free below a node that serves it: column of the types, amount.
-    needs: SmallVec<[(usize, i64); 4]>,
+    pub(super) needs: SmallVec<[(usize, i64); 4]>,
     /// Whether it must be the only one on the node.
-    open: i64,
+    pub(super) open: i64,
     pub(super) form: Form,
     /// How many candidates can be chosen at most.
     pub(super) target: u64,

@@ -171,6 +171,31 @@ impl Context {
         }
     }
 
+    /// The vertices of which criteria hold.
+    pub(crate) fn find(&self, criteria: &CStr) -> Option<String> {
+        let mut text: *mut c_char = std::ptr::null_mut();
+        let call = self.table.find.unwrap();
+        // SAFETY: the context is alive, the text ends in NUL; on success the answer is ours, or
+        // NULL.
+        unsafe {
+            let rc = call(self.raw, criteria.as_ptr(), c"rv1_nosched".as_ptr(), &raw mut text);
+            assert_eq!(rc, 0, "{}", self.error());
+            if text.is_null() {
+                return None;
+            }
+            let copy = CStr::from_ptr(text).to_string_lossy().into_owned();
+            free(text.cast());
+            Some(copy)
+        }
+    }
+
+    /// Adds the vertices of a document that are not there yet.
+    pub(crate) fn add_subgraph(&self, document: &CStr) {
+        // SAFETY: the context is alive, the text ends in NUL.
+        let rc = unsafe { self.table.add_subgraph.unwrap()(self.raw, document.as_ptr()) };
+        assert_eq!(rc, 0, "{}", self.error());
+    }
+
     /// Puts a slot of a job on a rank, to an instant.
     pub(crate) fn charge(&mut self, job: u64, charge: &str) {
         let charge = CString::new(charge).unwrap();

@@ -154,10 +154,12 @@ pub(crate) mod tests {
 
     const SMALL: &str = r#"{"graph":{"nodes":[
         {"id":"0","metadata":{"type":"cluster","id":0,"paths":{"containment":"/c0"}}},
-        {"id":"1","metadata":{"type":"node","id":0,"rank":0,"name":"n0","exclusive":true,"paths":{"containment":"/c0/n0"}}}],
+        {"id":"1","metadata":{"type":"node","id":0,"rank":0,"name":"n0","exclusive":true,
+            "paths":{"containment":"/c0/n0"}}}],
         "edges":[{"source":"0","target":"1"}]}}"#;
 
-    const R: &str = r#"{"version":1,"execution":{"R_lite":[{"rank":"0","children":{"core":"0"}}],"nodelist":["n0"]}}"#;
+    const R: &str = r#"{"version":1,"execution":{"R_lite":[{"rank":"0","children":{"core":"0"}}],
+            "nodelist":["n0"]}}"#;
 
     fn engine(graph: &str, format: &str) -> Result<Engine, Error> {
         Engine::new(graph, &format!(r#"{{"load_format":"{format}","matcher_policy":"first"}}"#))

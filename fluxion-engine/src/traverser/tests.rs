@@ -368,7 +368,8 @@ fn worn(nodes: usize, policy: &str) -> Engine {
                 (at - 1, format!("/c0/node{rank}/core{}", at - 1))
             };
             vertices.push(format!(
-                r#"{{"id":"{uniq}","metadata":{{"type":"{kind}","id":{id},"rank":{rank},"paths":{{"containment":"{path}"}}}}}}"#
+                r#"{{"id":"{uniq}","metadata":{{"type":"{kind}","id":{id},"rank":{rank},
+            "paths":{{"containment":"{path}"}}}}}}"#
             ));
             edges.push(format!(r#"{{"source":"{above}","target":"{uniq}"}}"#));
         }

@@ -19,11 +19,16 @@ fn graph(more: &str, edges: &str) -> String {
     format!(
         r#"{{"graph":{{"nodes":[
             {{"id":"0","metadata":{{"type":"cluster","id":0,"paths":{{"containment":"/c0"}}}}}},
-            {{"id":"1","metadata":{{"type":"node","id":0,"rank":0,"paths":{{"containment":"/c0/node0"}}}}}},
-            {{"id":"2","metadata":{{"type":"core","id":0,"rank":0,"paths":{{"containment":"/c0/node0/core0"}}}}}},
-            {{"id":"3","metadata":{{"type":"core","id":1,"rank":0,"paths":{{"containment":"/c0/node0/core1"}}}}}},
-            {{"id":"4","metadata":{{"type":"cpu","id":0,"rank":0,"size":2,"paths":{{"containment":"/c0/node0/cpu0"}}}}}}{more}],
-            "edges":[{{"source":"0","target":"1"}},{{"source":"1","target":"2"}},{{"source":"1","target":"3"}},{{"source":"1","target":"4"}}{edges}]}}}}"#
+            {{"id":"1","metadata":{{"type":"node","id":0,"rank":0,
+            "paths":{{"containment":"/c0/node0"}}}}}},
+            {{"id":"2","metadata":{{"type":"core","id":0,"rank":0,
+            "paths":{{"containment":"/c0/node0/core0"}}}}}},
+            {{"id":"3","metadata":{{"type":"core","id":1,"rank":0,
+            "paths":{{"containment":"/c0/node0/core1"}}}}}},
+            {{"id":"4","metadata":{{"type":"cpu","id":0,"rank":0,"size":2,
+            "paths":{{"containment":"/c0/node0/cpu0"}}}}}}{more}],
+            "edges":[{{"source":"0","target":"1"}},{{"source":"1","target":"2"}},{{"source":"1",
+            "target":"3"}},{{"source":"1","target":"4"}}{edges}]}}}}"#
     )
 }
 
@@ -47,19 +52,22 @@ pub(crate) fn flexible() -> Context {
 
 /// A document with a node beside the first that has its `uniq_id`.
 pub(crate) fn sibling() -> String {
-    let node = r#",{"id":"9","metadata":{"type":"node","id":1,"uniq_id":1,"rank":1,"paths":{"containment":"/c0/node1"}}}"#;
+    let node = r#",{"id":"9","metadata":{"type":"node","id":1,"uniq_id":1,"rank":1,
+            "paths":{"containment":"/c0/node1"}}}"#;
     graph(node, r#",{"source":"0","target":"9"}"#)
 }
 
 fn jobspec(resources: &str) -> String {
     format!(
-        r#"{{"version":1,"resources":[{resources}],"tasks":[{{"command":["a"],"slot":"s","count":{{"per_slot":1}}}}],"attributes":{{"system":{{"duration":60}}}}}}"#
+        r#"{{"version":1,"resources":[{resources}],"tasks":[{{"command":["a"],"slot":"s",
+            "count":{{"per_slot":1}}}}],"attributes":{{"system":{{"duration":60}}}}}}"#
     )
 }
 
 fn slot(label: &str, kind: &str, count: u32) -> String {
     format!(
-        r#"{{"type":"slot","count":1,"label":"{label}","with":[{{"type":"{kind}","count":{count}}}]}}"#
+        r#"{{"type":"slot","count":1,"label":"{label}","with":[{{"type":"{kind}",
+            "count":{count}}}]}}"#
     )
 }
 

@@ -181,7 +181,8 @@ fn satisfiability(rows: &mut Rows) {
     assert_eq!((ever, whole().match_op(SATISFIABILITY, &cores(3))), (ENODEV, ENODEV));
 }
 
-const R: &str = r#"{"version":1,"execution":{"R_lite":[{"rank":"0","children":{"core":"0"}}],"nodelist":["node0"],"starttime":0,"expiration":9}}"#;
+const R: &str = r#"{"version":1,"execution":{"R_lite":[{"rank":"0","children":{"core":"0"}}],
+            "nodelist":["node0"],"starttime":0,"expiration":9}}"#;
 
 fn jobs(rows: &mut Rows) {
     let mut row = |function, errno, seen, when| rows.row(function, errno, seen, when);

@@ -7,7 +7,8 @@ use crate::traverser::tests::SEARCHES;
 fn engine(nodes: usize) -> Engine {
     let vertex = |uniq: usize, kind: &str, rank: usize, size: u64, path: &str| {
         format!(
-            r#"{{"id":"{uniq}","metadata":{{"type":"{kind}","id":{rank},"rank":{rank},"size":{size},"paths":{{"containment":"{path}"}}}}}}"#
+            r#"{{"id":"{uniq}","metadata":{{"type":"{kind}","id":{rank},"rank":{rank},"size":{size},
+            "paths":{{"containment":"{path}"}}}}}}"#
         )
     };
     let root = r#"{"id":"0","metadata":{"type":"cluster","id":0,"paths":{"containment":"/c0"}}}"#;
@@ -38,12 +39,14 @@ fn engine(nodes: usize) -> Engine {
 fn spec(shapes: &[(usize, u64)], duration: u64) -> String {
     let slot = |(at, (count, cpu)): (usize, &(usize, u64))| {
         format!(
-            r#"{{"type":"slot","count":{count},"label":"s{at}","with":[{{"type":"cpu","count":{cpu}}}]}}"#
+            r#"{{"type":"slot","count":{count},"label":"s{at}","with":[{{"type":"cpu",
+            "count":{cpu}}}]}}"#
         )
     };
     let slots: Vec<String> = shapes.iter().enumerate().map(slot).collect();
     format!(
-        r#"{{"version":1,"resources":[{}],"tasks":[{{"command":["a"],"slot":"s0","count":{{"per_slot":1}}}}],"attributes":{{"system":{{"duration":{duration}}}}}}}"#,
+        r#"{{"version":1,"resources":[{}],"tasks":[{{"command":["a"],"slot":"s0",
+            "count":{{"per_slot":1}}}}],"attributes":{{"system":{{"duration":{duration}}}}}}}"#,
         slots.join(",")
     )
 }

@@ -16,7 +16,7 @@ pub(crate) struct Limit {
     name: &'static str,
     /// The largest number that is possible.
     pub(crate) max: usize,
-    /// What is counted.
+    /// The things that are counted.
     unit: &'static str,
 }
 
@@ -79,7 +79,7 @@ limits! {
     /// Nodes and edges of a recipe together. Real recipes have a few dozen; recursion follows them.
     RECIPE_ELEMENTS_MAX = 1_024, "nodes and edges of a recipe";
 
-    /// A document in JGF: what is kept of it, such as paths and properties, may be all of it. As
+    /// A document in JGF: its paths and properties are kept, and may be all of it. As
     /// many bytes as the vertices take that it may have.
     JGF_BYTES_MAX = 4 << 30, "bytes of JGF";
 
@@ -119,7 +119,7 @@ impl Limit {
         self.max
     }
 
-    /// What is checked: in a test of what is too large for one, less.
+    /// The number in force: lower in a test that could not reach the limit.
     #[cfg(test)]
     fn in_force(self) -> usize {
         tests::LOWERED.get().filter(|(name, _)| *name == self.name).map_or(self.max, |(_, max)| max)
@@ -140,7 +140,7 @@ pub(crate) mod tests {
     use crate::{Engine, Error, JobMode, UpdateReader};
 
     thread_local! {
-        /// The name of a limit, and what is in force instead of it.
+        /// The name of a limit, and the number in force instead of it.
         pub(super) static LOWERED: Cell<Option<(&'static str, usize)>> = const { Cell::new(None) };
     }
 
@@ -202,7 +202,7 @@ pub(crate) mod tests {
             let error = engine.add_subgraph(&more).unwrap_err();
             assert!(error.text.contains("VERTICES_MAX"), "{error}");
         });
-        // What is there already is not counted twice.
+        // Vertices that the graph has already are not counted twice.
         with_lower(VERTICES_MAX, 3, || engine.add_subgraph(&more).unwrap());
         with_lower(VERTICES_MAX, 3, || engine.add_subgraph(&more).unwrap());
     }

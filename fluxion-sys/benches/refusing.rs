@@ -1,4 +1,4 @@
-//! What an answer costs that is no: refused reservations, several shapes that do not fit; and what
+//! The cost of a no: refused reservations, several shapes that do not fit; and what
 //! grows with the graph and with the question: `find` by names, `add_subgraph`.
 //!
 //! `cargo bench -p fluxion-sys --bench refusing [-- NODES]`. Through the C ABI, medians in
@@ -27,7 +27,7 @@ struct Table {
     only: Option<String>,
 }
 
-/// Runs what is measured.
+/// Runs the work that is measured.
 #[inline(never)]
 fn measured<T>(work: impl FnOnce() -> T) -> (Duration, T) {
     let started = Instant::now();

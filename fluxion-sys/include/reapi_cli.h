@@ -77,8 +77,8 @@ typedef enum match_op_t {
 } match_op_t;
 
 /* The name of an operation, as resource-query and flux ion-resource have it: "allocate", "allocate_with_satisfiability",
- * "allocate_orelse_reserve", "satisfiability", "without_allocating", "without_allocating_future". It is nobody's to free. NULL with
- * errno ENOENT for MATCH_UNKNOWN, with EINVAL for what is no value of the type. */
+ * "allocate_orelse_reserve", "satisfiability", "without_allocating", "without_allocating_future". It is not to be freed. NULL with
+ * errno ENOENT for MATCH_UNKNOWN, with EINVAL for no value of the type. */
 const char *match_op_to_string (match_op_t match_op);
 
 /* The operation of a name. MATCH_UNKNOWN with errno EINVAL if the name is NULL, with ENOENT if there is no such operation. */
@@ -207,7 +207,7 @@ int reapi_cli_get_rank_status (reapi_cli_ctx_t *ctx, const char *rank, resource_
  * Texts of failures
  * ---------------------------------------------------------------------------------------------------------------- */
 
-/* What was noted since the last clear, by any context on this thread, or on this context if it was used on another one since,
+/* The texts noted since the last clear, by any context on this thread, or on this context if it was used on another one since,
  * oldest first, bounded: "" if nothing was. The caller frees it, though it is const, as upstream. NULL if there is no memory. */
 const char *reapi_cli_get_err_msg (reapi_cli_ctx_t *ctx);
 void reapi_cli_clear_err_msg (reapi_cli_ctx_t *ctx);

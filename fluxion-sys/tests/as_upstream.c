@@ -73,7 +73,7 @@ static void operations (void)
     check (match_op_to_string (MATCH_UNKNOWN) == NULL && errno == ENOENT, "MATCH_UNKNOWN has no name");
     check (match_op_to_string (END_MATCH_OP_T) == NULL && errno == EINVAL, "END_MATCH_OP_T is no operation");
     check (match_op_from_string (NULL) == MATCH_UNKNOWN && errno == EINVAL, "NULL names no operation");
-    check (match_op_from_string ("allocat") == MATCH_UNKNOWN && errno == ENOENT, "what names no operation");
+    check (match_op_from_string ("allocat") == MATCH_UNKNOWN && errno == ENOENT, "a text that names no operation");
     errno = 0;
     check (!match_op_valid (MATCH_UNKNOWN) && !match_op_valid (END_MATCH_OP_T) && errno == 0, "errno is preserved");
 }

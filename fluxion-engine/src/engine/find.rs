@@ -262,7 +262,7 @@ fn parse(criteria: &str) -> Result<Expr, Error> {
     if at == tokens.len() { Ok(expr) } else { Err(wrong()) }
 }
 
-/// What was read; else why not, if that is more than that it is no criterion.
+/// The value that was read; else an error, if it says more than that this is no criterion.
 type Read<T> = Result<T, Option<Error>>;
 
 fn expression(tokens: &[&str], at: &mut usize, depth: usize) -> Read<Expr> {

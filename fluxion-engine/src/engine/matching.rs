@@ -465,7 +465,7 @@ impl Engine {
             let mut may_ever = None;
             let mut fits_ever = || {
                 *may_ever.get_or_insert_with(|| {
-                    // What is to begin, and never ends, is not there yet at an earlier instant.
+                    // A reservation that never ends is not there yet at an earlier instant.
                     self.jobs
                         .values()
                         .any(|job| job.info.mode == JobMode::Reserved && job.term.end == End::Never)

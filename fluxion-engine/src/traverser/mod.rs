@@ -62,8 +62,8 @@ pub(crate) struct Traversal<'a> {
     pub(crate) left: &'a Cell<Left>,
 }
 
-/// Of so many instants a search is made before it is asked at which of them one is of any use: most
-/// requests find a place at the first.
+/// After as many misses the instants are found at which a search may succeed: most requests find a
+/// place at the first.
 const MISSES_UNASKED: usize = 2;
 
 /// What a search has met last, whether it found something or not: upstream's errno after it.
@@ -159,7 +159,7 @@ impl Traversal<'_> {
                 hopeless_before = self.hopeless_before(request);
             }
         }
-        // What a search has met last is told: of those that were passed over the last is made.
+        // Upstream tells the obstacle that the last search has met, so the last of these is made.
         if let Some(at) = passed_over.into_iter().rev().find(has_enough) {
             self.left.set(Left::Nothing);
             last = match self.at(request, at, seconds) {

@@ -1,7 +1,7 @@
 //! What went wrong, in words.
 //!
 //! As upstream, whose text is one of the process, contexts that one thread uses show each other's.
-//! A context that moves to another thread takes along what was noted on it.
+//! A context that moves to another thread takes its own along.
 
 use std::cell::RefCell;
 use std::thread::{self, ThreadId};
@@ -49,7 +49,7 @@ impl Messages {
         with_shared(|text| add(text, line));
     }
 
-    /// What is to be told on this thread.
+    /// The text for a caller on this thread.
     pub(super) fn text(&self) -> String {
         let is_of_here = self.noted_on.is_none_or(|thread| thread == thread::current().id());
         if is_of_here && !self.is_of_several {

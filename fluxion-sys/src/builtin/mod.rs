@@ -24,7 +24,7 @@ use messages::Messages;
 #[derive(Default)]
 struct Context {
     engine: Option<Engine>,
-    /// What went wrong in it, in words.
+    /// The texts of its failures.
     messages: Messages,
 }
 

@@ -112,7 +112,7 @@ fn text(text: &str) -> CString {
     CString::new(text).expect("no NUL")
 }
 
-/// What errno says of a call: 0 if it did not fail.
+/// The errno of a call: 0 if it did not fail.
 fn told(rc: c_int) -> c_int {
     if rc == 0 { 0 } else { errno::get() }
 }
@@ -134,7 +134,7 @@ impl Default for Answer {
 
 impl Drop for Answer {
     fn drop(&mut self) {
-        // SAFETY: NULL, or what the library has made for us.
+        // SAFETY: NULL, or a text that the library has made for us.
         unsafe { free(self.r.cast()) };
     }
 }

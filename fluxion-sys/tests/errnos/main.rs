@@ -47,7 +47,7 @@ struct Row {
 struct Rows(Vec<Row>);
 
 impl Rows {
-    /// `seen`: what errno was after the call that failed; 0: it did not fail.
+    /// `seen`: errno after the call that failed; 0: it did not fail.
     fn row(&mut self, function: &'static str, wanted: c_int, seen: c_int, when: &'static str) {
         assert_eq!(name(seen), name(wanted), "{function}: {when}");
         self.0.push(Row { function, errno: name(wanted), when });
@@ -159,7 +159,7 @@ fn matches(rows: &mut Rows, function: &'static str, matching: Match) {
     row(
         ENOSYS,
         matching(&Context::of_whole("placement"), ALLOCATE, &cores(1)),
-        "match_format placement has no words for what is not made of pools",
+        "match_format placement has no words for whole vertices",
     );
 }
 
@@ -205,7 +205,7 @@ fn jobs(rows: &mut Rows) {
         update,
         ENOSYS,
         placement.update(1, R),
-        "match_format placement has no words for what is not made of pools",
+        "match_format placement has no words for whole vertices",
     );
     row("reapi_cli_cancel", ENOENT, whole().cancel(1), "there is no such job");
     let large = whole();
@@ -239,7 +239,7 @@ fn graphs(rows: &mut Rows) {
         "reapi_cli_find",
         ENOENT,
         whole().find("agfilter=true or jobid-span=7", c"jgf"),
-        "what a job counts is to be shown, and it counts nothing",
+        "the counts of a job are to be shown, and it has none",
     );
     let simple = whole().find("status=up", c"simple");
     row("reapi_cli_find", ENOMEM, simple, "something was found, and the format is no JSON");

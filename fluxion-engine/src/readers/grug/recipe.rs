@@ -82,7 +82,7 @@ struct Keys<'d> {
     nameless: HashSet<&'d str>,
     /// By the id of its key, an attribute that no recipe knows.
     unknown: HashMap<&'d str, &'d str>,
-    /// What is wrong as soon as there is an element: each has an attribute that no recipe knows.
+    /// The error of the first element, where each has an attribute that no recipe knows.
     unknown_default: Option<Error>,
     /// Value by attribute.
     defaults: HashMap<&'d str, &'d str>,

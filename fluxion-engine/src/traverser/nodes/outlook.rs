@@ -1,8 +1,8 @@
-//! From when on a search for a request may be of use, by what nodes give back until then.
+//! From when on a search for a request may be of use, by the ends of the jobs on nodes.
 //!
 //! A reservation that finds no place is searched for at every instant at which something ends. Each
 //! of these searches is one over the nodes; which of them cannot succeed is known from one look at
-//! what is held on each node, and until when.
+//! the holds of each node and their ends.
 
 use smallvec::SmallVec;
 
@@ -12,7 +12,7 @@ use crate::graph::{Graph, VertexId};
 use crate::schedule::Schedule;
 use crate::traverser::request::Request;
 
-/// When something is given back: the column of its type, the instant, and how much it is.
+/// The ends of holds: the column of the type, the instant, and the amount.
 type Ends = SmallVec<[(usize, i64, i64); 16]>;
 
 /// A look at all nodes for one request.
@@ -23,12 +23,12 @@ struct NodeOutlook<'a> {
     plan: &'a Plan,
     /// Vertices of a node that are still to be looked at.
     open: Vec<VertexId>,
-    /// What is given back of a node.
+    /// The ends of the holds of a node.
     ends: Ends,
 }
 
-/// No node, or fewer than are needed, can serve a request at any instant before this. What is
-/// planned is left out of account, so that a search may fail later, too.
+/// No node, or fewer than are needed, can serve a request at any instant before this. Planned
+/// jobs are left out of account, so that a search may fail later, too.
 pub(crate) fn hopeless_before(
     index: &NodeIndex,
     graph: &Graph,
@@ -95,7 +95,7 @@ impl NodeOutlook<'_> {
         at
     }
 
-    /// Notes what is given back below a node of what is held there now, in the order of time.
+    /// Notes the ends of the holds below a node, in the order of time.
     fn look(&mut self, node: VertexId) {
         let NodeOutlook { index, graph, schedule, open, ends, .. } = self;
         ends.clear();

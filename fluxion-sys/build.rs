@@ -1,10 +1,10 @@
-//! Compiles the exception barrier (src/system/barrier.cpp), which needs a C++ compiler, and says how
-//! the shared library is linked.
+//! Compiles the exception barrier (src/system/barrier.cpp), which needs a C++ compiler, and sets
+//! how the shared library is linked.
 //!
 //! It has a name of its own, so that a program in which it and upstream's `libreapi_cli.so` are
 //! loaded finds the one that it asks for; where it stands in for upstream's, `libreapi_cli.so` is a
-//! link to it. And it binds what it exports to itself: whatever else a program exports under the
-//! same names, this library calls its own functions.
+//! link to it. And it binds its exports to itself: where a program exports the same names, this
+//! library still calls its own functions.
 
 fn main() {
     println!("cargo::rustc-check-cfg=cfg(fluxion_defects)");

@@ -1,7 +1,7 @@
-//! What went wrong, in words.
+//! Texts about failures.
 //!
-//! As upstream, whose text is one of the process, contexts that one thread uses show each other's.
-//! A context that moves to another thread takes its own along.
+//! Upstream has one text for the process. Here contexts that one thread uses show each other's
+//! texts. A context that moves to another thread takes its own along.
 
 use std::cell::RefCell;
 use std::thread::{self, ThreadId};

@@ -170,7 +170,10 @@ impl Context {
 
     /// A graph that a recipe makes.
     pub(crate) fn of_recipe() -> Self {
-        let keys = r#"<key id="root" for="node" attr.name="root"/><key id="type" for="node" attr.name="type"/>"#;
+        let keys = concat!(
+            r#"<key id="root" for="node" attr.name="root"/>"#,
+            r#"<key id="type" for="node" attr.name="type"/>"#
+        );
         let node =
             r#"<node id="c"><data key="root">1</data><data key="type">cluster</data></node>"#;
         Context::with(&format!(r#"<graphml>{keys}<graph id="g">{node}</graph></graphml>"#), "")
@@ -308,7 +311,9 @@ macro_rules! of_a_text {
             $(pub(crate) fn $name(&self, argument: &str) -> c_int {
                 let argument = text(argument);
                 // SAFETY: a live context, a text that lives through the call.
-                told(unsafe { self.table.$table.expect("it is there")(self.raw, argument.as_ptr()) })
+                told(unsafe {
+                    self.table.$table.expect("it is there")(self.raw, argument.as_ptr())
+                })
             })*
         }
     };

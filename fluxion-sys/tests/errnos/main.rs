@@ -1,5 +1,5 @@
-//! Which function sets which errno, and when: each row of docs/fluxion-errno.md is provoked here, and
-//! the page is what these rows say. `FLUXION_SYS_REGENERATE=1` rewrites it.
+//! The errno of each function: each row of docs/fluxion-errno.md is provoked here, and these rows
+//! are the page. `FLUXION_SYS_REGENERATE=1` rewrites it.
 #![allow(unsafe_code, reason = "calls the C functions")]
 
 mod context;
@@ -22,14 +22,16 @@ use fluxion_sys::match_op_t;
 
 const HEAD: &str = "# Which function sets which errno
 
-A function of `fluxion-sys/include/reapi_cli.h` that fails returns -1, or NULL, and sets errno. Each of these rows is provoked by a test
-(`fluxion-sys/tests/errnos`), which also writes this page (`FLUXION_SYS_REGENERATE=1`).
+A function of `fluxion-sys/include/reapi_cli.h` that fails returns -1, or NULL, and sets errno. Each
+of these rows is provoked by a test (`fluxion-sys/tests/errnos`), which also writes this page
+(`FLUXION_SYS_REGENERATE=1`).
 
-Besides, every function that takes a context sets EINVAL where that is NULL or has no graph, where a pointer that it writes to is NULL,
-and where a text is NULL or no UTF-8; ENOMEM where there is no memory for the answer; and, where a defect of the library was
-caught, ECANCELED if nothing has changed, else EFAULT: then the graph is lost. A match with alternative slots may also set ERANGE: it
-does not fit now, and one of the alternatives never does. `reapi_cli_destroy`, `reapi_cli_clear_err_msg` and
-`match_op_valid` leave errno as it was.
+Besides, every function that takes a context sets EINVAL where that is NULL or has no graph, where a
+pointer that it writes to is NULL, and where a text is NULL or no UTF-8; ENOMEM where there is no
+memory for the answer; and, where a defect of the library was caught, ECANCELED if nothing has
+changed, else EFAULT: then the graph is lost. A match with alternative slots may also set ERANGE: it
+does not fit now, and one of the alternatives never does. `reapi_cli_destroy`,
+`reapi_cli_clear_err_msg` and `match_op_valid` leave errno as it was.
 
 | function | errno | when |
 |---|---|---|
@@ -142,7 +144,8 @@ fn matches(rows: &mut Rows, function: &'static str, matching: Match) {
     row(
         EAGAIN,
         matching(&pools(), ALLOCATE, &many_shapes()),
-        "of several shapes on pools, or levels: no place was found, and it is not proved that there is none",
+        "of several shapes on pools, or levels: no place was found, \
+         and it is not proved that there is none",
     );
     let held = whole();
     assert_eq!(held.match_op(ALLOCATE, &whole_node()), 0);
@@ -170,7 +173,8 @@ fn satisfiability(rows: &mut Rows) {
     row(
         EAGAIN,
         pools().satisfy(&many_shapes()),
-        "of several shapes on pools, or levels: no place was found, and it is not proved that there is none",
+        "of several shapes on pools, or levels: no place was found, \
+         and it is not proved that there is none",
     );
     row(
         EOVERFLOW,

@@ -17,7 +17,7 @@ fn a_program_that_was_written_for_upstream_compiles_and_runs() {
     assert!(run.status.success(), "{:?}: {}", run.status, String::from_utf8_lossy(&run.stderr));
 }
 
-/// The library has a name of its own, and binds what it exports to itself.
+/// The library has a name of its own, and its own calls of exported symbols stay inside.
 #[test]
 fn the_library_is_told_apart_from_upstreams() {
     let dynamic = Command::new("readelf")

@@ -29,7 +29,7 @@ fn a_go_program_uses_the_library_whichever_way_edges_are_written() {
         .current_dir(&folder)
         .env("CGO_ENABLED", "1")
         .env("CGO_LDFLAGS", format!("-L{0} -lreapi_cli -Wl,-rpath,{0}", folder.display()))
-        // The program needs no other module, so none is asked for.
+        // The program needs no other module, so Go must not look for one.
         .env("GOPROXY", "off")
         .output()
         .expect("Go is there, as for the testbed");

@@ -16,7 +16,7 @@ use std::process::Command;
 
 const MODULE: &str = "github.com/flux-framework/fluxion-go@a77ba46f0b7c";
 const PACKAGES: [&str; 2] = ["./pkg/fluxcli", "./pkg/types"];
-/// What is printed of an answer, and how a test ended.
+/// Lines of the output that report an answer, or how a test ended.
 const LINES: [&str; 8] = [
     "jobid: ",
     "reserved: ",
@@ -51,7 +51,7 @@ fn the_go_client_prints_what_it_prints_with_upstreams_library() {
     let header = Path::new(env!("CARGO_MANIFEST_DIR")).join("include/reapi_cli.h");
     let header = std::fs::read(header).expect("it is there");
     std::fs::write(bindings.join("reapi_cli.h"), &header).expect("it can be written");
-    // Go's cache of what it has built knows the flags, but no header outside of a package.
+    // Go's build cache knows the flags, but no header outside of a package.
     let mut digest = DefaultHasher::new();
     header.hash(&mut digest);
     programs::put(&programs::shared_library(), &library);

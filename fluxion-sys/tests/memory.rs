@@ -1,5 +1,5 @@
-//! Every function of the built-in library, called as C would: who owns what, what NULL does, what
-//! is freed when.
+//! Every function of the built-in library, called as C would: owners of memory, NULL for each
+//! argument, and the time of each free.
 //!
 //! Runs with the others, and is made small so that it also runs under Miri, which sees use after
 //! free, leaks and foreign memory: `cargo +nightly miri test -p fluxion-sys --test memory`.
@@ -36,13 +36,13 @@ const POOLS: &str = r#"{"graph":{"nodes":[
     {"id":"2","metadata":{"type":"cpu","id":0,"rank":0,"size":4000,"paths":{"containment":"/c0/node0/cpu0"}}}],
     "edges":[{"source":"0","target":"1"},{"source":"1","target":"2"}]}}"#;
 
-/// A context, and whatever is said to it.
+/// A context, and the calls on it.
 struct Session {
     table: FunctionTable,
     ctx: *mut reapi_cli_ctx_t,
 }
 
-/// What a match answered.
+/// The answer of a match.
 struct Answer {
     rc: c_int,
     errno: c_int,
@@ -217,7 +217,7 @@ fn jobs_come_and_go() {
     let rc = unsafe { partial(session.ctx, first.jobid, text_of_r.as_ptr(), false, &raw mut full) };
     assert_eq!((rc, full), (0, true), "{}", session.message());
 
-    // What was granted once is taken again.
+    // An R that was granted once is taken again.
     let mut again = ptr::null();
     // SAFETY: our context, a string that lives through the call, places for the answer.
     let rc = unsafe {
@@ -340,7 +340,7 @@ fn a_reservation_is_moved_and_a_trial_is_taken_back() {
     }
     assert_eq!(moved(second.jobid), (0, 100, true, 0, Some(true)));
     assert_eq!(moved(first).0, -1);
-    // What is past its end has the room: later, and why.
+    // A job past its end has the room: later, and why.
     // SAFETY: our context.
     assert_eq!(unsafe { (ext.set_time)(session.ctx, 150) }, 0);
     // SAFETY: our context.
@@ -356,7 +356,7 @@ fn null_is_refused_and_touches_nothing() {
     let function = table.match_op.expect("it is there");
     let (mut jobid, mut reserved, mut at, mut ov) = (0, false, 0, 0.0);
     let (jobid, reserved, at, ov) = (&raw mut jobid, &raw mut reserved, &raw mut at, &raw mut ov);
-    // SAFETY: NULL is what is tried; the rest is ours.
+    // SAFETY: the test passes NULL on purpose; the rest is ours.
     unsafe {
         (table.destroy)(none);
         assert!(table.clone.expect("it is there")(none).is_null());

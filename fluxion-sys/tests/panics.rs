@@ -28,7 +28,7 @@ fn no_panic_leaves_the_shared_library() {
     }
 }
 
-/// The library is told apart from one that is shipped: in that one nothing asks for defects.
+/// This library has defects on request; the shipped one has not.
 #[test]
 fn what_is_shipped_has_no_hook() {
     assert!(!mentions_hook(&programs::shared_library()));

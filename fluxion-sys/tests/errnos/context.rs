@@ -37,7 +37,7 @@ pub(crate) fn whole() -> Context {
     Context::of_whole("rv1_nosched")
 }
 
-/// A graph whose cpu is a pool.
+/// A graph with pools of type cpu.
 pub(crate) fn pools() -> Context {
     Context::with(
         &graph("", ""),

@@ -41,7 +41,9 @@ pub(crate) fn run(name: &str, library: &Path) -> Output {
         .output()
         .expect("there is a C compiler");
     assert!(build.status.success(), "{}", String::from_utf8_lossy(&build.stderr));
-    Command::new(&program).output().expect("the program starts")
+    // Cargo names its own directories there, and the loader would take another build of the library
+    // from them before it looks beside the program.
+    Command::new(&program).env_remove("LD_LIBRARY_PATH").output().expect("the program starts")
 }
 
 /// Puts the library where a program finds it that was linked by `-lreapi_cli`, or that was linked

@@ -5,7 +5,7 @@ HELM := tests/helm/bin/helm
 FLUXQUEUE := target/release/fluxqueue
 # What Fluxqueue needs in a testbed.
 INSTALL := $(foreach file,crds/fluxjobs crds/fluxqueues base/namespace base/rbac base/admission-policy base/records-policy \
-	base/own-writes-policy base/required-policy,--install manifests/$(file).yaml)
+	base/own-writes-policy base/required-policy,--install manifests/chart/files/$(file).yaml)
 
 .PHONY: help build demo-binaries library testbed helm demo test attacks oracle panics bench bench-cluster simulation digests e2e fuzz miri structure lint docs crds reference
 
@@ -100,5 +100,5 @@ docs: ## build the API documentation, warnings are errors
 reference: ## write docs/reference.md anew from the code
 	UPDATE_GOLDEN=1 cargo test --locked -p fluxqueue --lib reference
 
-crds: ## write manifests/crds anew from the Rust types
+crds: ## write manifests/chart/files/crds anew from the Rust types
 	UPDATE_GOLDEN=1 cargo test --locked -p fluxqueue-api crd

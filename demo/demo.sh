@@ -54,9 +54,10 @@ start_testbed() {
 
 start_fluxqueue() {
     say "Installing the CRD and the permissions"
-    kube apply --server-side -f manifests/crds/fluxjobs.yaml -f manifests/crds/fluxqueues.yaml -f manifests/base/namespace.yaml -f manifests/base/rbac.yaml \
-        -f manifests/base/roles.yaml -f manifests/base/admission-policy.yaml -f manifests/base/records-policy.yaml \
-        -f manifests/base/own-writes-policy.yaml -f manifests/base/required-policy.yaml
+    local base=manifests/chart/files/base
+    kube apply --server-side -k manifests/crds
+    kube apply --server-side -f $base/namespace.yaml -f $base/rbac.yaml -f $base/roles.yaml -f $base/admission-policy.yaml \
+        -f $base/records-policy.yaml -f $base/own-writes-policy.yaml -f $base/required-policy.yaml
     kube wait --for=condition=Established --timeout=30s crd/fluxjobs.jobs.converged-computing.org \
         crd/fluxqueues.jobs.converged-computing.org
     say "Starting Fluxqueue under its own service account"

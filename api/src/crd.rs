@@ -1,7 +1,7 @@
 //! The CustomResourceDefinitions, generated from the Rust types.
 //!
-//! The files in `manifests/crds/` are its output, checked in so that they can be applied and read
-//! without a build.
+//! The files in `manifests/chart/files/crds/` are its output, checked in so that they can be applied
+//! and read without a build.
 
 use std::collections::BTreeSet;
 
@@ -122,7 +122,7 @@ mod tests {
         for definition in Definition::ALL {
             let file = definition.name().split('.').next().unwrap();
             let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-                .join(format!("../manifests/crds/{file}.yaml"));
+                .join(format!("../manifests/chart/files/crds/{file}.yaml"));
             if std::env::var_os("UPDATE_GOLDEN").is_some() {
                 std::fs::write(&path, definition.yaml()).unwrap();
             }

@@ -1,4 +1,4 @@
-//! What people wish of a job, in the spec of its `FluxJob`. manifests/base/admission-policy.yaml
+//! What people wish of a job, in the spec of its `FluxJob`. manifests/chart/files/base/admission-policy.yaml
 //! says who may wish what.
 
 use schemars::JsonSchema;

@@ -8,8 +8,16 @@ use std::path::{Path, PathBuf};
 use fluxqueue_api::names;
 use serde_json::Value;
 
-fn manifests(folder: &str) -> Vec<(PathBuf, String)> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../manifests").join(folder);
+const BASE: &str = "chart/files/base";
+const WEBHOOK: &str = "chart/files/webhook";
+
+/// The folder of this name in `manifests/`.
+fn folder(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../manifests").join(name)
+}
+
+fn manifests(name: &str) -> Vec<(PathBuf, String)> {
+    let folder = folder(name);
     let mut files: Vec<_> = fs::read_dir(&folder)
         .unwrap()
         .map(|entry| entry.unwrap().path())
@@ -101,11 +109,11 @@ fn every_example_names_a_scheduler_that_exists() {
 #[test]
 fn permissions_have_reasons_and_no_wildcards() {
     for (folder, file) in [
-        ("base", "rbac.yaml"),
-        ("base", "roles.yaml"),
-        ("webhook", "rbac.yaml"),
-        ("webhook", "metrics.yaml"),
-        ("webhook", "suspend.yaml"),
+        (BASE, "rbac.yaml"),
+        (BASE, "roles.yaml"),
+        (WEBHOOK, "rbac.yaml"),
+        (WEBHOOK, "metrics.yaml"),
+        (WEBHOOK, "suspend.yaml"),
     ] {
         let (_, text) =
             manifests(folder).into_iter().find(|(path, _)| path.ends_with(file)).unwrap();
@@ -131,7 +139,7 @@ fn permissions_have_reasons_and_no_wildcards() {
             }
             // The webhook keeps its certificates in one that is named.
             let is_secrets = rule["resources"].as_array().unwrap().contains(&"secrets".into());
-            let is_one = folder == "webhook"
+            let is_one = folder == WEBHOOK
                 && rule["resourceNames"] == serde_json::json!(["fluxqueue-webhook"]);
             assert!(!is_secrets || is_one, "{rule}");
         }
@@ -140,7 +148,7 @@ fn permissions_have_reasons_and_no_wildcards() {
 
 #[test]
 fn every_manifest_is_installed() {
-    for folder in ["base", "webhook"] {
+    for folder in [BASE, WEBHOOK] {
         let (kustomizations, others): (Vec<_>, Vec<_>) = manifests(folder)
             .into_iter()
             .partition(|(path, _)| path.ends_with("kustomization.yaml"));
@@ -155,9 +163,29 @@ fn every_manifest_is_installed() {
     }
 }
 
+/// A copy of its folder alone, on whatever file system, is a chart.
+#[test]
+fn the_chart_is_whole_by_itself() {
+    let mut folders = vec![folder("chart")];
+    let mut files = 0;
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).unwrap() {
+            let entry = entry.unwrap();
+            let kind = entry.file_type().unwrap();
+            assert!(!kind.is_symlink(), "{} is a link", entry.path().display());
+            if kind.is_dir() {
+                folders.push(entry.path());
+            } else {
+                files += 1;
+            }
+        }
+    }
+    assert!(files > 30, "{files} files");
+}
+
 #[test]
 fn the_deployments_need_no_privilege() {
-    for folder in ["base", "webhook"] {
+    for folder in [BASE, WEBHOOK] {
         let (_, text) = manifests(folder)
             .into_iter()
             .find(|(path, _)| path.ends_with("deployment.yaml"))
@@ -177,7 +205,7 @@ fn the_deployments_need_no_privilege() {
 #[test]
 fn the_api_server_asks_only_where_it_is_asked_to_and_goes_on_without_an_answer() {
     let mut asked = 0;
-    for (_, text) in manifests("webhook") {
+    for (_, text) in manifests(WEBHOOK) {
         for object in objects(&text) {
             for webhook in object["webhooks"].as_array().into_iter().flatten() {
                 assert_eq!(

@@ -407,7 +407,7 @@ impl Release<'_> {
 /// The chart of a release whose FluxJobs had no estimates yet.
 fn older_chart(plane: &ControlPlane) -> PathBuf {
     let copy = plane.dir.join("older-chart");
-    let copied = Command::new("cp").arg("-rL").arg(chart()).arg(&copy).status().expect("cp runs");
+    let copied = Command::new("cp").arg("-r").arg(chart()).arg(&copy).status().expect("cp runs");
     assert!(copied.success());
     let path = copy.join("files/crds/fluxjobs.yaml");
     let text = std::fs::read_to_string(&path).expect("the definition");

@@ -122,8 +122,9 @@ impl ControlPlane {
         .map(|name| format!("base/{name}.yaml"));
         let definitions = ["fluxjobs", "fluxqueues"];
         let files = definitions.map(|name| format!("crds/{name}.yaml")).into_iter().chain(base);
+        let manifests = root().join("manifests/chart/files");
         let files: Vec<String> =
-            files.map(|file| root().join("manifests").join(file).display().to_string()).collect();
+            files.map(|file| manifests.join(file).display().to_string()).collect();
         let apply = ["apply", "--server-side"]
             .into_iter()
             .chain(files.iter().flat_map(|file| ["-f", file]));

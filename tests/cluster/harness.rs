@@ -114,6 +114,7 @@ impl ControlPlane {
             "namespace",
             "rbac",
             "roles",
+            "queue-readers",
             "admission-policy",
             "records-policy",
             "own-writes-policy",

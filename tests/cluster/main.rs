@@ -52,6 +52,12 @@ mod webhook;
 /// The Helm chart.
 mod chart;
 
+/// What the values of the chart do.
+mod chart_values;
+
+/// Values of the chart that make no sense, or are meant to break what is made of them.
+mod chart_hostile;
+
 /// Clients that keep servers busy.
 mod flood;
 

@@ -67,6 +67,27 @@ fn a_viewer_sees_flux_jobs_and_changes_none() {
 }
 
 #[test]
+fn all_users_read_queues_and_administrators_of_queues_change_them() {
+    let ns = shared().namespace("queue-users");
+    let may =
+        |user: &str, verb: &str, what: &str| as_user(&ns, user, &["auth", "can-i", verb, what]).0;
+    until("queues to be shown", || may("quinn", "list", "fluxqueues").then_some(()));
+    assert!(as_user(&ns, "quinn", &["get", "fluxqueues"]).0);
+    let all_changes = ["create", "patch", "delete"];
+    assert!(!all_changes.iter().any(|verb| may("quinn", verb, "fluxqueues")));
+    ns.plane.kubectl(&[
+        "create",
+        "clusterrolebinding",
+        "quentin",
+        "--clusterrole=fluxqueue-queue-admin",
+        "--user=quentin",
+    ]);
+    until("the administrator to be one", || may("quentin", "create", "fluxqueues").then_some(()));
+    assert!(all_changes.iter().all(|verb| may("quentin", verb, "fluxqueues")));
+    assert!(!may("quentin", "patch", "fluxqueues/status"), "that is the scheduler's");
+}
+
+#[test]
 fn an_editor_wishes_what_could_have_been_submitted() {
     let (ns, name) = waiting("editor");
     give_role(&ns, "edith", "edit");

@@ -49,13 +49,13 @@ use crate::{text, validation};
     printcolumn(
         name = "Size",
         type_ = "string",
-        json_path = ".status.size",
+        json_path = ".status.displaySize",
         description = "How many pods are bound, of how many the job wants"
     ),
     printcolumn(
         name = "Nodes",
         type_ = "string",
-        json_path = ".status.nodes",
+        json_path = ".status.displayNodes",
         description = "The nodes of the job, or how many they are"
     ),
     printcolumn(
@@ -247,7 +247,10 @@ pub struct FluxJobStatus {
     /// For kubectl: the nodes of the placement as a hostlist (RFC 29), or how many there are if the
     /// list is long.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub nodes: Option<String>,
+    pub display_nodes: Option<String>,
+    /// What earlier versions wrote as `displayNodes`. It is read, and not written any more.
+    #[serde(default, skip_serializing, rename = "nodes")]
+    pub old_nodes: Option<String>,
     /// The epoch of the leader that wrote the placement: `leaderTransitions` of the Lease.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub epoch: Option<i64>,
@@ -257,13 +260,23 @@ pub struct FluxJobStatus {
     /// How many pods the job wants to run now.
     #[serde(default)]
     pub total: i32,
-    /// `bound/total`, for kubectl.
+    /// For kubectl: `bound/total`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub size: Option<String>,
+    pub display_size: Option<String>,
+    /// What earlier versions wrote as `displaySize`. It is not written any more.
+    #[serde(default, skip_serializing, rename = "size")]
+    pub old_size: Option<String>,
     /// What keeps the job from starting, most important first.
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "one_or_several")]
     #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "atomic"))]
     pub blocked_by: Vec<BlockedBy>,
+}
+
+impl FluxJobStatus {
+    /// The nodes of the placement as kubectl shows them, also where an earlier version wrote them.
+    pub fn shown_nodes(&self) -> Option<&str> {
+        self.display_nodes.as_deref().or(self.old_nodes.as_deref())
+    }
 }
 
 /// Nodes that are kept for a job from some time on.
@@ -685,6 +698,22 @@ mod tests {
         for bad in [json!(1), json!("job"), json!("JobSet")] {
             assert!(serde_json::from_value::<WorkloadKind>(bad.clone()).is_err(), "{bad}");
         }
+    }
+
+    /// Both names at once, as nobody writes them, make no status unreadable.
+    #[test]
+    fn texts_for_kubectl_are_read_by_their_old_names_and_written_by_their_new_ones() {
+        let read = |status: serde_json::Value| -> FluxJobStatus {
+            serde_json::from_value(status).unwrap()
+        };
+        let old = read(json!({ "bound": 2, "total": 2, "nodes": "n-[0-1]", "size": "2/2" }));
+        assert_eq!((old.shown_nodes(), old.old_size.as_deref()), (Some("n-[0-1]"), Some("2/2")));
+        assert_eq!(serde_json::to_value(&old).unwrap(), json!({ "bound": 2, "total": 2 }));
+        let both = read(json!({ "nodes": "n-0", "displayNodes": "n-1", "displaySize": "1/1" }));
+        assert_eq!(both.shown_nodes(), Some("n-1"));
+        let written =
+            json!({ "bound": 0, "total": 0, "displayNodes": "n-1", "displaySize": "1/1" });
+        assert_eq!(serde_json::to_value(&both).unwrap(), written);
     }
 
     #[test]

@@ -67,13 +67,13 @@ use crate::{conditions, validation};
     printcolumn(
         name = "Used",
         type_ = "string",
-        json_path = ".status.usage",
+        json_path = ".status.displayUsage",
         description = "What running jobs use"
     ),
     printcolumn(
         name = "Limits",
         type_ = "string",
-        json_path = ".status.limits",
+        json_path = ".status.displayLimits",
         description = "How much its jobs may use"
     ),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
@@ -258,16 +258,31 @@ pub struct FluxQueueStatus {
     pub used: BTreeMap<String, String>,
     /// For kubectl: what is used, beside the limit where the queue has one in total.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub usage: Option<String>,
+    pub display_usage: Option<String>,
     /// For kubectl: the limits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub limits: Option<String>,
+    pub display_limits: Option<String>,
+    /// What earlier versions wrote as `displayUsage`. It is not written any more.
+    #[serde(default, skip_serializing, rename = "usage")]
+    pub old_usage: Option<String>,
+    /// What earlier versions wrote as `displayLimits`. It is not written any more.
+    #[serde(default, skip_serializing, rename = "limits")]
+    pub old_limits: Option<String>,
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn texts_for_kubectl_are_written_by_their_new_names() {
+        let old = json!({ "waiting": 1, "running": 2, "usage": "2 cpu of 8", "limits": "8 cpu" });
+        let mut read: FluxQueueStatus = serde_json::from_value(old).unwrap();
+        assert_eq!(serde_json::to_value(&read).unwrap(), json!({ "waiting": 1, "running": 2 }));
+        read.display_usage = Some("2 cpu of 8".to_owned());
+        assert_eq!(serde_json::to_value(&read).unwrap()["displayUsage"], "2 cpu of 8");
+    }
 
     #[test]
     fn an_empty_spec_is_a_queue_for_all() {

@@ -234,7 +234,7 @@ pub fn expand(ranges: &[PlacementRange]) -> Result<Vec<Placed<'_>>, PlacementErr
         .collect())
 }
 
-/// The nodes of a placement as one hostlist, each node once, in order of names: `status.nodes`.
+/// The nodes of a placement as one hostlist, each node once, in order of names.
 pub fn node_list(ranges: &[PlacementRange]) -> Result<String, PlacementError> {
     let mut names = BTreeSet::new();
     for range in ranges {

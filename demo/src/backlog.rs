@@ -170,7 +170,7 @@ impl Entry {
 /// The nodes that a job was given: all of its placement, also after some of its pods have ended.
 fn nodes_of(status: &FluxJobStatus) -> Option<Vec<String>> {
     if status.placement.is_empty() {
-        return hostlist::decode(status.nodes.as_deref()?).ok();
+        return hostlist::decode(status.shown_nodes()?).ok();
     }
     let mut status = status.clone();
     placement::spell_out(&mut status).ok()?;
@@ -235,7 +235,7 @@ mod tests {
         let nodes = nodes.to_owned();
         move |status| {
             (status.start_time, status.completion_time) = (Some(time(start)), Some(time(end)));
-            status.nodes = Some(nodes);
+            status.display_nodes = Some(nodes);
         }
     }
 

@@ -126,7 +126,7 @@ fn a_node_deleted_under_a_gang_is_replaced() {
         (ns.list("pods").iter().filter(elsewhere).count() == 8).then_some(())
     });
     ns.flux_job("gang", "is whole again", |job| {
-        job["status"]["size"] == "8/8" && job["status"]["state"] == "Running"
+        job["status"]["displaySize"] == "8/8" && job["status"]["state"] == "Running"
     });
 }
 

@@ -45,7 +45,7 @@ fn a_lone_pod_that_waits_has_its_flux_job_also_when_it_runs() {
     ns.state("second", "Pending");
     ns.kubectl(&["delete", "pod", "first", "--grace-period=0", "--force"]);
     let record = ns.state("second", "Running");
-    assert_eq!(record["status"]["size"], "1/1");
+    assert_eq!(record["status"]["displaySize"], "1/1");
     assert_eq!(record["metadata"]["ownerReferences"][0]["kind"], "Pod");
     assert_eq!(ns.list("fluxjobs").len(), 1);
     // One that runs without a FluxJob gets none from a new process, but where the settings say that
@@ -228,7 +228,7 @@ fn pods_of_one_group_label_start_together() {
     assert!(ns.list("pods").iter().all(|pod| node_of(pod).is_empty()));
     ns.apply(&pod("c", "300m", "infinity", labels));
     ns.running(3);
-    let record = ns.flux_job("trio", "is whole", |job| job["status"]["size"] == "3/3");
+    let record = ns.flux_job("trio", "is whole", |job| job["status"]["displaySize"] == "3/3");
     let ranges = record["status"]["placement"].as_array().map_or(0, Vec::len);
     assert_eq!(ranges, 3, "one role for each of three pods that differ: {record}");
     ns.kubectl(&["delete", "pods", "--all", "--grace-period=0", "--force"]);
@@ -288,7 +288,8 @@ spec:
     }
     ns.running(6);
     for name in ["deployment", "replicaset", "statefulset"] {
-        let record = ns.flux_job(name, "counts its pods", |job| job["status"]["size"] == "2/2");
+        let record =
+            ns.flux_job(name, "counts its pods", |job| job["status"]["displaySize"] == "2/2");
         assert_eq!(record["status"]["state"], "Running");
     }
     assert_eq!(ns.list("fluxjobs").len(), 3, "one for each thing that was submitted");
@@ -297,7 +298,7 @@ spec:
         phase(pod) == "Running" && pod["metadata"]["deletionTimestamp"].is_null()
     });
     ns.kubectl(&["scale", "deployment/deployment", "--replicas=4"]);
-    ns.flux_job("deployment", "has grown", |job| job["status"]["size"] == "4/4");
+    ns.flux_job("deployment", "has grown", |job| job["status"]["displaySize"] == "4/4");
 }
 
 #[test]

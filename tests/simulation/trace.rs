@@ -254,7 +254,7 @@ fn status(status: &FluxJobStatus) -> String {
         status.state,
         status.priority,
         status.queued_at.as_ref().map(|at| at.0.as_microsecond()),
-        status.size.as_deref().unwrap_or(""),
+        status.display_size.as_deref().unwrap_or(""),
         placement.join(" "),
         status
             .reservation

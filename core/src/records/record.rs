@@ -138,19 +138,20 @@ impl Snapshot<'_> {
             passed_by_since: self.passed_by_since.map(micro_time),
             start_time: job.started_at.map(micro_time),
             completion_time: job.completed_at.map(micro_time),
-            nodes: self.node_list(),
+            display_nodes: self.node_list(),
             placement,
             node_list: None,
             epoch: job.seats.epoch().map(|epoch| placed_by.unwrap_or(epoch)),
             bound: number(bound),
             total: number(self.wanted),
-            size: Some(format!("{bound}/{}", self.wanted)),
+            display_size: Some(format!("{bound}/{}", self.wanted)),
             blocked_by: job
                 .blocker
                 .as_ref()
                 .filter(|_| waits(state))
                 .map(Blockers::list)
                 .unwrap_or_default(),
+            ..FluxJobStatus::default()
         })
     }
 
@@ -235,7 +236,13 @@ impl Snapshot<'_> {
             .filter_map(|member| Some(&*member.allocation.as_ref()?.node))
             .collect();
         if nodes.is_empty() {
-            return self.job.record.status.as_deref().and_then(|status| status.nodes.clone());
+            return self
+                .job
+                .record
+                .status
+                .as_deref()
+                .and_then(FluxJobStatus::shown_nodes)
+                .map(str::to_owned);
         }
         let count = nodes.len();
         let list = hostlist::encode(nodes);
@@ -383,7 +390,7 @@ pub(crate) fn reduced(status: FluxJobStatus) -> FluxJobStatus {
         queued_at: status.queued_at,
         bound: status.bound,
         total: status.total,
-        size: status.size,
+        display_size: status.display_size,
         ..FluxJobStatus::default()
     }
 }

@@ -85,7 +85,7 @@ fn a_job_that_is_resumed_while_its_old_pods_stop_starts_whole_or_not_at_all() {
             }
             let status = world.record("j").status.clone().expect("a status");
             assert_eq!(
-                (status.size.as_deref(), status.state),
+                (status.display_size.as_deref(), status.state),
                 (Some("4/4"), Some(JobState::Running))
             );
             assert_eq!(planned(&status.placement).len(), 4);
@@ -150,7 +150,7 @@ fn one_pod_that_is_replaced_joins_those_that_go_on() {
     world.settle();
     assert_eq!(world.node_of("q0"), Some("c"), "there is room beside the pod that stops");
     assert_eq!(
-        world.record("j").status.as_ref().and_then(|status| status.size.as_deref()),
+        world.record("j").status.as_ref().and_then(|status| status.display_size.as_deref()),
         Some("2/2")
     );
 }
@@ -211,7 +211,7 @@ fn a_group_that_is_made_again_under_its_name_starts_whole_or_not_at_all() {
         seconds_go_by(&mut world, 5);
         let status = world.record("nightly").status.clone().expect("a status");
         assert_eq!(
-            (on_nodes(&world, &NEW), status.size.as_deref()),
+            (on_nodes(&world, &NEW), status.display_size.as_deref()),
             (0, Some("0/4")),
             "told {are_told}"
         );
@@ -388,7 +388,7 @@ fn a_gang_of_which_a_pod_ends_at_once_has_begun_all_the_same() {
         seconds_go_by(&mut world, 70);
         let status = world.record("g").status.clone().expect("a status");
         assert_eq!(
-            (status.state, status.size.as_deref()),
+            (status.state, status.display_size.as_deref()),
             (Some(JobState::Running), Some("2/2")),
             "{end:?}"
         );

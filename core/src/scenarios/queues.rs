@@ -408,7 +408,7 @@ fn a_job_at_a_limit_says_so_with_numbers_and_is_not_called_unschedulable() {
     assert_eq!(world.node_of("other"), Some("a"), "it is a limit of the queue, and of no other");
     let status = &world.queues["gpu"];
     assert_eq!(
-        (status.usage.as_deref(), status.limits.as_deref()),
+        (status.display_usage.as_deref(), status.display_limits.as_deref()),
         (Some("4/4 cpu"), Some("4 cpu"))
     );
     world.submit(timed("vast", 5, "gpu", 50));

@@ -116,8 +116,8 @@ impl Tally {
             waiting: number(self.waiting(queue, None)),
             running: number(running),
             used: quantities(used),
-            usage: usage(running, used, limits),
-            limits: summary(limits),
+            display_usage: usage(running, used, limits),
+            display_limits: summary(limits),
             ..FluxQueueStatus::default()
         }
     }
@@ -223,11 +223,14 @@ mod tests {
         );
         let status = tally.status("gpu", &none);
         assert_eq!((status.waiting, status.running, &*status.used["cpu"]), (1, 1, "1500m"));
-        assert_eq!((status.usage.as_deref(), status.limits), (Some("1500m cpu"), None));
+        assert_eq!(
+            (status.display_usage.as_deref(), status.display_limits),
+            (Some("1500m cpu"), None)
+        );
         tally.note(job, Some(member("cpu", "a", Life::Runs(has))));
         tally.note(job.next(), None);
         let status = tally.status("gpu", &none);
-        assert_eq!((status.waiting, status.running, status.usage), (0, 0, None));
+        assert_eq!((status.waiting, status.running, status.display_usage), (0, 0, None));
         assert_eq!((tally.status("cpu", &none).running, tally.take_changed().len()), (1, 2));
     }
 

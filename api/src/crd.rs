@@ -3,9 +3,11 @@
 //! The files in `manifests/chart/files/crds/` are its output, checked in so that they can be applied
 //! and read without a build.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    CustomResourceDefinition, JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
+};
 use kube::core::CustomResourceExt;
 use serde_json::Value;
 
@@ -38,10 +40,18 @@ impl Definition {
     }
 
     fn definition(self) -> CustomResourceDefinition {
-        match self {
+        let mut definition = match self {
             Definition::FluxJob => FluxJob::crd(),
             Definition::FluxQueue => FluxQueue::crd(),
+        };
+        for version in &mut definition.spec.versions {
+            if let Some(schema) =
+                version.schema.as_mut().and_then(|it| it.open_api_v3_schema.as_mut())
+            {
+                forbid_null(schema);
+            }
         }
+        definition
     }
 
     /// As YAML, with where it comes from.
@@ -91,6 +101,26 @@ impl Definition {
     }
 }
 
+/// Takes `nullable` from all fields: null would be a second way to say that a field is absent.
+fn forbid_null(schema: &mut JSONSchemaProps) {
+    schema.nullable = None;
+    for field in schema.properties.iter_mut().flat_map(BTreeMap::values_mut) {
+        forbid_null(field);
+    }
+    match &mut schema.items {
+        Some(JSONSchemaPropsOrArray::Schema(each)) => forbid_null(each),
+        Some(JSONSchemaPropsOrArray::Schemas(all)) => {
+            for each in all {
+                forbid_null(each);
+            }
+        }
+        None => {}
+    }
+    if let Some(JSONSchemaPropsOrBool::Schema(others)) = &mut schema.additional_properties {
+        forbid_null(others);
+    }
+}
+
 /// The paths of all fields of a schema, and the words of its closed sets: enums, and what rules
 /// compare with.
 fn collect_words(schema: &Value, path: &str, words: &mut BTreeSet<String>) {
@@ -135,10 +165,34 @@ mod tests {
         }
     }
 
+    /// What people see first, and in which order.
+    #[test]
+    fn the_columns_of_a_job_are_those_of_a_queue_of_jobs() {
+        let columns = |wide: bool| -> Vec<String> {
+            let versions = Definition::FluxJob.definition().spec.versions;
+            let columns = versions[0].additional_printer_columns.iter().flatten();
+            let of_kind = columns.filter(|column| (column.priority == Some(1)) == wide);
+            of_kind.map(|column| column.name.clone()).collect()
+        };
+        let first = ["Queue", "State", "Reason", "Size", "Walltime", "Start", "Age"];
+        assert_eq!(columns(false), first);
+        assert_eq!(columns(true), ["Nodes", "Position", "Estimate", "Priority", "Message"]);
+    }
+
+    #[test]
+    fn no_field_takes_null() {
+        for definition in Definition::ALL {
+            let text = definition.yaml();
+            assert!(!text.contains("nullable") && !text.contains("- null"), "{definition:?}");
+            let categories = definition.definition().spec.names.categories;
+            assert_eq!(categories.as_deref(), Some(&["batch".to_owned()][..]));
+        }
+    }
+
     #[test]
     fn yaml_reads_back_as_the_same_definitions() {
         let read: Vec<CustomResourceDefinition> = serde_saphyr::from_multiple(&crd_yaml()).unwrap();
-        assert_eq!(read, [FluxJob::crd(), FluxQueue::crd()]);
+        assert_eq!(read, [Definition::FluxJob.definition(), Definition::FluxQueue.definition()]);
         assert_eq!(
             read.iter().map(|it| it.metadata.name.as_deref().unwrap()).collect::<Vec<_>>(),
             Definition::ALL.map(Definition::name)

@@ -31,6 +31,7 @@ use crate::{text, validation};
     plural = "fluxjobs",
     singular = "fluxjob",
     shortname = "fj",
+    category = "batch",
     namespaced,
     status = "FluxJobStatus",
     doc = "One thing that was submitted to Fluxqueue: a Job, a group of pods, a lone pod, or an elastic set of pods.",
@@ -41,10 +42,22 @@ use crate::{text, validation};
     selectable = ".status.state",
     selectable = ".status.queueName",
     printcolumn(
+        name = "Queue",
+        type_ = "string",
+        json_path = ".status.queueName",
+        description = "The queue of the job"
+    ),
+    printcolumn(
         name = "State",
         type_ = "string",
         json_path = ".status.state",
         description = "Where the job is in its life"
+    ),
+    printcolumn(
+        name = "Reason",
+        type_ = "string",
+        json_path = ".status.blockedBy[0].reason",
+        description = "Why the job has not started"
     ),
     printcolumn(
         name = "Size",
@@ -53,16 +66,10 @@ use crate::{text, validation};
         description = "How many pods are bound, of how many the job wants"
     ),
     printcolumn(
-        name = "Nodes",
-        type_ = "string",
-        json_path = ".status.displayNodes",
-        description = "The nodes of the job, or how many they are"
-    ),
-    printcolumn(
-        name = "Position",
+        name = "Walltime",
         type_ = "integer",
-        json_path = ".status.position",
-        description = "Place in the queue; 1 is next"
+        json_path = ".status.walltimeSeconds",
+        description = "How long the job is planned to run, in seconds"
     ),
     printcolumn(
         name = "Start",
@@ -72,10 +79,17 @@ use crate::{text, validation};
     ),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
     printcolumn(
-        name = "Queue",
+        name = "Nodes",
         type_ = "string",
-        json_path = ".status.queueName",
-        description = "The queue of the job",
+        json_path = ".status.displayNodes",
+        description = "The nodes of the job, or how many they are",
+        priority = "1"
+    ),
+    printcolumn(
+        name = "Position",
+        type_ = "integer",
+        json_path = ".status.position",
+        description = "Place in the queue; 1 is next",
         priority = "1"
     ),
     printcolumn(
@@ -93,17 +107,10 @@ use crate::{text, validation};
         priority = "1"
     ),
     printcolumn(
-        name = "Reason",
-        type_ = "string",
-        json_path = ".status.blockedBy[0].reason",
-        description = "Why the job has not started",
-        priority = "1"
-    ),
-    printcolumn(
         name = "Message",
         type_ = "string",
         json_path = ".status.blockedBy[0].message",
-        description = "The same, with numbers",
+        description = "Why the job has not started, with numbers",
         priority = "1"
     ),
     derive = "PartialEq",
@@ -251,7 +258,7 @@ pub struct FluxJobStatus {
     /// What earlier versions wrote as `displayNodes`. It is read, and not written any more.
     #[serde(default, skip_serializing, rename = "nodes")]
     pub old_nodes: Option<String>,
-    /// The epoch of the leader that wrote the placement: `leaderTransitions` of the Lease.
+    /// The epoch of the leader that wrote the placement: `leaseTransitions` of the Lease.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub epoch: Option<i64>,
     /// How many pods are bound now.

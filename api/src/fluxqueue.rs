@@ -26,6 +26,7 @@ use crate::{conditions, validation};
     plural = "fluxqueues",
     singular = "fluxqueue",
     shortname = "fq",
+    category = "batch",
     status = "FluxQueueStatus",
     doc = "A queue of Fluxqueue: which jobs may wait in it, and which rules apply to them there.",
     printcolumn(

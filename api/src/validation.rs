@@ -54,7 +54,6 @@ pub(crate) fn label_value() -> Value {
 pub(crate) fn label_selector(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "object",
-        "nullable": true,
         "properties": {
             "matchLabels": {
                 "type": "object",
@@ -98,7 +97,6 @@ pub(crate) fn label_selector(_: &mut SchemaGenerator) -> Schema {
 pub(crate) fn any_object(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "object",
-        "nullable": true,
         "x-kubernetes-preserve-unknown-fields": true,
     })
 }

@@ -411,6 +411,8 @@ impl Core {
         gauges.nodes_drained = self.promises.drained_nodes() as u64;
         gauges.held_idle = self.cluster.free_on(self.held_nodes.nodes());
         gauges.graph_errors = self.ledger.errors;
+        let queued_at = |id| self.jobs.all.get(&id).and_then(|job| job.queued_at);
+        gauges.waits.now = self.queues.now(self.wall_now(), queued_at);
         gauges.synced = self.synced;
         gauges
     }

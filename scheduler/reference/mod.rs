@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use clap::CommandFactory;
 use fluxqueue_api::{BlockedReason, ConditionType, DegradedReason, EventReason, FinishedReason};
-use fluxqueue_core::report::{Attempts, Gauges};
+use fluxqueue_core::report::{Attempts, Gauges, QueueLoad};
 use fluxqueue_core::{NodePolicy, QueuePolicy};
 
 use crate::cli::Cli;
@@ -262,7 +262,15 @@ fn scheduler() -> String {
         of_kind.get_or_create(&[("kind", "Pod")]).inc();
     }
     let attempts = Attempts { profile: "".into(), scheduled: 0, unschedulable: 0, error: 0 };
-    let core = Gauges { attempts: vec![attempts], jobs: vec![("Pending", 1)], ..Gauges::default() };
+    let queue = QueueLoad {
+        used: [("cpu", 1)].into_iter().collect(),
+        limits: vec![("cpu".into(), 1)],
+        waiting_max: Some(1),
+        ..QueueLoad::default()
+    };
+    let mut core =
+        Gauges { attempts: vec![attempts], jobs: vec![("Pending", 1)], ..Gauges::default() };
+    core.waits.now = vec![queue];
     metrics.render(Some(core), vec![("bind", 0)]).unwrap()
 }
 

@@ -2,7 +2,7 @@
 //! asked.
 //!
 //! Where kube-scheduler has a metric of the same meaning, the stem and labels are its own, so that
-//! a dashboard needs only another prefix. `prometheus-client` adds `_total` and unit suffixes.
+//! a dashboard needs only another prefix. One label differs: `queue` is always a queue of jobs. `prometheus-client` adds `_total` and unit suffixes.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,7 +20,7 @@ use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 
 use super::process::ProcessCollector;
-use fluxqueue_core::report::{DELAY_CAUSES, Gauges, Hours};
+use fluxqueue_core::report::{DELAY_CAUSES, Gauges, Hours, QueueLoad};
 use fluxqueue_workload::Resources;
 
 /// Labels of one counter: all values come from closed sets.
@@ -217,13 +217,14 @@ impl Collector for Snapshot {
 
 fn encode_core(encoder: &mut DescriptorEncoder, core: &Gauges) -> Result<(), fmt::Error> {
     let pending = core.pending_pods;
-    let queues = [
+    let states = [
         ("active", pending.active),
         ("backoff", pending.backoff),
         ("unschedulable", pending.unschedulable),
         ("gated", pending.gated),
     ];
-    gauges(encoder, "pending_pods", "Waiting pods, by why they wait", "queue", queues)?;
+    let help = "Waiting pods, by kube-scheduler's name for where they wait; there the label is called queue";
+    gauges(encoder, "pending_pods", help, "state", states)?;
     let cached = [("nodes", core.nodes), ("pods", core.pods), ("assumed_pods", core.assumed_pods)];
     gauges(
         encoder,
@@ -256,6 +257,7 @@ fn encode_core(encoder: &mut DescriptorEncoder, core: &Gauges) -> Result<(), fmt
     {
         ConstCounter::new(count).encode(overruns.encode_family(&[("namespace", namespace)])?)?;
     }
+    encode_queues(encoder, &core.waits.now)?;
     encode_attempts(encoder, core)?;
     encode_sli(encoder, core)?;
     encode_starts(encoder, core)?;
@@ -309,6 +311,53 @@ fn encode_core(encoder: &mut DescriptorEncoder, core: &Gauges) -> Result<(), fmt
     for (name, help, value) in totals {
         let counter = ConstCounter::new(value);
         counter.encode(encoder.encode_descriptor(name, help, None, MetricType::Counter)?)?;
+    }
+    Ok(())
+}
+
+/// What is in each queue, and what may be.
+#[expect(clippy::cast_precision_loss, reason = "amounts stay below 2^53")]
+fn encode_queues(encoder: &mut DescriptorEncoder, queues: &[QueueLoad]) -> Result<(), fmt::Error> {
+    let each = |count: fn(&QueueLoad) -> u64| queues.iter().map(move |it| (&*it.queue, count(it)));
+    let help = "Jobs that wait in a queue";
+    gauges(encoder, "queue_waiting_jobs", help, "queue", each(|it| it.waiting))?;
+    let help = "Jobs of a queue that have nodes";
+    gauges(encoder, "queue_running_jobs", help, "queue", each(|it| it.running))?;
+    let help = "How long the first of the waiting jobs of a queue has waited; 0 if none waits";
+    let unit = Some(&Unit::Seconds);
+    let mut oldest =
+        encoder.encode_descriptor("queue_oldest_wait", help, unit, MetricType::Gauge)?;
+    for it in queues {
+        let seconds = it.oldest_wait_micros as f64 / 1e6;
+        ConstGauge::new(seconds).encode(oldest.encode_family(&[("queue", &*it.queue)])?)?;
+    }
+    let help = "What the pods of running jobs of a queue request, by resource";
+    let mut used =
+        encoder.encode_descriptor("queue_used_resources", help, None, MetricType::Gauge)?;
+    for it in queues {
+        for (resource, amount) in it.used.iter() {
+            let labels = [("queue", &*it.queue), ("resource", &**resource)];
+            ConstGauge::new(in_units(resource, amount)).encode(used.encode_family(&labels)?)?;
+        }
+    }
+    let help = "How much the jobs of a queue may use, in all and on all nodes, by resource";
+    let mut limits =
+        encoder.encode_descriptor("queue_limit_resources", help, None, MetricType::Gauge)?;
+    for it in queues {
+        for (resource, most) in &it.limits {
+            let labels = [("queue", &*it.queue), ("resource", &**resource)];
+            ConstGauge::new(in_units(resource, *most)).encode(limits.encode_family(&labels)?)?;
+        }
+    }
+    let help = "How many jobs of a queue may run and may wait, by state";
+    let mut jobs = encoder.encode_descriptor("queue_limit_jobs", help, None, MetricType::Gauge)?;
+    for it in queues {
+        let of_states = [("running", it.running_max), ("waiting", it.waiting_max)];
+        for (state, most) in of_states.into_iter().filter_map(|(state, most)| Some((state, most?)))
+        {
+            let labels = [("queue", &*it.queue), ("state", state)];
+            ConstGauge::new(most).encode(jobs.encode_family(&labels)?)?;
+        }
     }
     Ok(())
 }
@@ -368,8 +417,6 @@ fn encode_hours(mut metric: MetricEncoder<'_>, hours: &Hours) -> Result<(), fmt:
     metric.encode_histogram::<NoLabelSet>(hours.sum_seconds(), hours.count(), &buckets, None)
 }
 
-/// In cores, bytes and devices, as Kubernetes' own metrics of resources.
-#[expect(clippy::cast_precision_loss, reason = "amounts stay below 2^53")]
 fn encode_held_idle(encoder: &mut DescriptorEncoder, idle: &Resources) -> Result<(), fmt::Error> {
     let help =
         "Idle resources of nodes that are held for jobs whose start has no date, by resource";
@@ -378,16 +425,18 @@ fn encode_held_idle(encoder: &mut DescriptorEncoder, idle: &Resources) -> Result
     // CPU is always there, so that an alert finds the metric also where nothing is held.
     let others = idle.iter().filter(|(name, _)| ***name != *"cpu");
     for (resource, amount) in
-        others.map(|(name, amount)| (&**name, amount as f64)).chain([("cpu", cores(idle))])
+        others.map(|(name, amount)| (&**name, amount)).chain([("cpu", idle.get("cpu"))])
     {
+        let amount = in_units(resource, amount);
         ConstGauge::new(amount).encode(family.encode_family(&[("resource", resource)])?)?;
     }
     Ok(())
 }
 
-#[expect(clippy::cast_precision_loss, reason = "fewer than 2^53 thousandths of a core")]
-fn cores(of: &Resources) -> f64 {
-    of.get("cpu") as f64 / 1000.0
+/// An amount in cores, bytes or devices, as Kubernetes' own metrics of resources have it.
+#[expect(clippy::cast_precision_loss, reason = "amounts stay below 2^53")]
+fn in_units(resource: &str, amount: u64) -> f64 {
+    if resource == "cpu" { amount as f64 / 1000.0 } else { amount as f64 }
 }
 
 fn gauge(
@@ -438,7 +487,7 @@ mod tests {
         for line in [
             "fluxqueue_build_info{version=\"1.2.3\",git_commit=\"abc\"} 1",
             "fluxqueue_bindings_total{result=\"bound\"} 1",
-            "fluxqueue_pending_pods{queue=\"active\"} 7",
+            "fluxqueue_pending_pods{state=\"active\"} 7",
             "fluxqueue_held_idle_resources{resource=\"memory\"} 64",
             "fluxqueue_held_idle_resources{resource=\"cpu\"} 2.5",
             "fluxqueue_schedule_attempts_total{result=\"scheduled\",profile=\"fluxqueue\"} 5",
@@ -450,6 +499,43 @@ mod tests {
         ] {
             assert!(text.contains(line), "{line} is missing in\n{text}");
         }
+    }
+
+    /// The label `queue` is a queue of jobs wherever there is one.
+    #[test]
+    fn each_queue_says_how_full_it_is() {
+        let gpu = QueueLoad {
+            queue: "gpu".into(),
+            waiting: 3,
+            running: 2,
+            oldest_wait_micros: 90_500_000,
+            used: [("cpu", 1500), ("memory", 64)].into_iter().collect(),
+            limits: vec![("cpu".into(), 4000)],
+            running_max: None,
+            waiting_max: Some(10),
+        };
+        let none = QueueLoad { queue: "default".into(), ..QueueLoad::default() };
+        let mut core = Gauges::default();
+        core.waits.now = vec![gpu, none];
+        let text = Metrics::new("1", "a").render(Some(core), Vec::new()).unwrap();
+        for line in [
+            "fluxqueue_queue_waiting_jobs{queue=\"gpu\"} 3",
+            "fluxqueue_queue_waiting_jobs{queue=\"default\"} 0",
+            "fluxqueue_queue_running_jobs{queue=\"gpu\"} 2",
+            "fluxqueue_queue_oldest_wait_seconds{queue=\"gpu\"} 90.5",
+            "fluxqueue_queue_oldest_wait_seconds{queue=\"default\"} 0.0",
+            "fluxqueue_queue_used_resources{queue=\"gpu\",resource=\"cpu\"} 1.5",
+            "fluxqueue_queue_used_resources{queue=\"gpu\",resource=\"memory\"} 64.0",
+            "fluxqueue_queue_limit_resources{queue=\"gpu\",resource=\"cpu\"} 4.0",
+            "fluxqueue_queue_limit_jobs{queue=\"gpu\",state=\"waiting\"} 10",
+        ] {
+            assert!(text.lines().any(|it| it == line), "{line} is missing in\n{text}");
+        }
+        let of_queues = text.lines().filter(|line| line.contains("{queue=\""));
+        for line in of_queues {
+            assert!(line.contains("queue=\"gpu\"") || line.contains("queue=\"default\""), "{line}");
+        }
+        assert!(!text.contains("state=\"running\"} "), "no limit is no series");
     }
 
     #[test]

@@ -414,6 +414,20 @@ fn a_job_at_a_limit_says_so_with_numbers_and_is_not_called_unschedulable() {
     world.submit(timed("vast", 5, "gpu", 50));
     world.settle();
     assert!(world.blocked("vast").1.contains("more than the limit"), "{:?}", world.blocked("vast"));
+    // Metrics say the same, and how long the first of those that wait has waited.
+    world.pass_seconds(60);
+    world.settle();
+    let all = world.core.gauges().waits.now;
+    let names: Vec<_> = all.iter().map(|it| &*it.queue).collect();
+    assert_eq!(names, ["gpu", "default"]);
+    assert_eq!((all[0].waiting, all[0].running), (2, 2));
+    assert_eq!(all[0].limits, [(Arc::from("cpu"), 4_000)]);
+    assert_eq!(
+        (all[0].used.get("cpu"), all[0].running_max, all[0].waiting_max),
+        (4_000, None, None)
+    );
+    assert!(all[0].oldest_wait_micros >= 60_000_000, "{}", all[0].oldest_wait_micros);
+    assert_eq!((all[1].waiting, all[1].running, all[1].oldest_wait_micros), (0, 1, 0));
 }
 
 #[test]

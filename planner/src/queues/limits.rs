@@ -45,6 +45,11 @@ pub struct Limits {
 }
 
 impl Limits {
+    /// Those on all that runs, in all namespaces and on all nodes together.
+    pub(super) fn in_all(&self) -> impl Iterator<Item = &Limit> {
+        self.running.iter().filter(|limit| !limit.per_namespace && limit.nodes.is_none())
+    }
+
     /// Reads the limits of a FluxQueue; the text says what is wrong with them.
     pub(super) fn from_api(limits: &ApiLimits) -> Result<Self, String> {
         let mut running = Vec::new();

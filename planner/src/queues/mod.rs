@@ -22,7 +22,7 @@ use fluxqueue_workload::Time;
 use fluxqueue_workload::constraints::Constraints;
 pub use limits::{Counted, Limit, Limits};
 pub use object::{Namespace, QueueObject, Rules, Walltimes};
-pub use tally::{Life, Member, Tally};
+pub use tally::{Life, Member, QueueLoad, Tally};
 pub use usage::FOR_EVER;
 
 /// The queues and namespaces that there are.
@@ -293,6 +293,35 @@ impl Queues {
             accepted_spec: queue.accepted.clone(),
             ..self.tally.status(&queue.name, &queue.rules.limits)
         }
+    }
+
+    /// What is in each FluxQueue and in the default queue, for metrics. `queued_at` says since when
+    /// a job has its place, by the clock of `now`.
+    ///
+    /// Jobs may name queues that do not exist; these are left out, since each name is a time
+    /// series of its own.
+    pub fn now(&self, now: Time, queued_at: impl Fn(JobId) -> Option<Time>) -> Vec<QueueLoad> {
+        let mut oldest: BTreeMap<&str, Time> = BTreeMap::new();
+        for (job, queue) in self.tally.waiters() {
+            if let Some(since) = queued_at(job) {
+                let first = oldest.entry(queue).or_insert(since);
+                *first = since.min(*first);
+            }
+        }
+        let in_queue = |queue: &Arc<str>, limits: &Limits| {
+            let waited = oldest.get(&**queue).map_or(0, |since| now.0.saturating_sub(since.0));
+            let oldest_wait_micros = u64::try_from(waited).unwrap_or(0);
+            QueueLoad { oldest_wait_micros, ..self.tally.now(queue, limits) }
+        };
+        let mut all: Vec<QueueLoad> = self
+            .objects
+            .iter()
+            .map(|(queue, object)| in_queue(queue, &object.rules.limits))
+            .collect();
+        if !self.objects.contains_key(names::QUEUE_DEFAULT) {
+            all.push(in_queue(&Arc::from(names::QUEUE_DEFAULT), &Limits::default()));
+        }
+        all
     }
 
     /// What a queue says about walltimes.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use fluxqueue_api::FluxQueueStatus;
 
-use super::limits::{Counted, Limits};
+use super::limits::{Counted, Limit, Limits};
 use crate::queue::JobId;
 use fluxqueue_workload::Resources;
 use fluxqueue_workload::quantity::{quantities, quantity};
@@ -41,6 +41,27 @@ pub enum Life {
     IsOutside,
     /// It has nodes, and this of them.
     Runs(Resources),
+}
+
+/// What is in a queue.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct QueueLoad {
+    /// The name of the queue.
+    pub queue: Arc<str>,
+    /// Jobs that wait; not those that have no place in it because it is full.
+    pub waiting: u64,
+    /// Jobs that have nodes.
+    pub running: u64,
+    /// How long the first of the waiting jobs has waited, in microseconds; 0 if none waits.
+    pub oldest_wait_micros: u64,
+    /// What the pods of running jobs request.
+    pub used: Resources,
+    /// How much of each resource its jobs may use, in all and on all nodes, in units of `used`.
+    pub limits: Vec<(Arc<str>, u64)>,
+    /// How many jobs may have nodes.
+    pub running_max: Option<u64>,
+    /// How many jobs may wait.
+    pub waiting_max: Option<u64>,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -122,6 +143,35 @@ impl Tally {
         }
     }
 
+    /// What is in a queue, for metrics, but for how long its jobs have waited.
+    pub(crate) fn now(&self, queue: &Arc<str>, limits: &Limits) -> QueueLoad {
+        let in_all: Vec<_> = limits.in_all().collect();
+        let most = |limit: &&Limit| match &limit.what {
+            Counted::Jobs => None,
+            Counted::Resource(name) => Some((Arc::clone(name), limit.most)),
+        };
+        let counts = self.queues.get(queue);
+        QueueLoad {
+            queue: Arc::clone(queue),
+            waiting: self.waiting(queue, None) as u64,
+            running: counts.map_or(0, |counts| counts.running as u64),
+            oldest_wait_micros: 0,
+            used: counts.map(|counts| counts.used.clone()).unwrap_or_default(),
+            limits: in_all.iter().filter_map(most).collect(),
+            running_max: in_all
+                .iter()
+                .find(|limit| limit.what == Counted::Jobs)
+                .map(|limit| limit.most),
+            waiting_max: limits.waiting,
+        }
+    }
+
+    /// The jobs that wait in queues, with these.
+    pub(crate) fn waiters(&self) -> impl Iterator<Item = (JobId, &Arc<str>)> {
+        let waits = self.jobs.iter().filter(|(_, member)| member.life == Life::Waits);
+        waits.map(|(job, member)| (*job, &member.queue))
+    }
+
     fn count(&mut self, queue: &Arc<str>) -> &mut Counts {
         self.changed.insert(Arc::clone(queue));
         self.queues.entry(Arc::clone(queue)).or_default()
@@ -162,9 +212,7 @@ impl Counts {
 /// What is used of what is limited for all together, and what is used else.
 fn usage(running: usize, used: &Resources, limits: &Limits) -> Option<String> {
     let mut parts = Vec::new();
-    let in_all =
-        || limits.running.iter().filter(|limit| !limit.per_namespace && limit.nodes.is_none());
-    for limit in in_all() {
+    for limit in limits.in_all() {
         parts.push(match &limit.what {
             Counted::Jobs => format!("{running}/{} jobs", limit.most),
             Counted::Resource(name) => {
@@ -173,7 +221,7 @@ fn usage(running: usize, used: &Resources, limits: &Limits) -> Option<String> {
         });
     }
     for (name, amount) in used.sums().filter(|(name, amount)| *amount > 0 && ***name != *"pods") {
-        if !in_all().any(|limit| limit.what == Counted::Resource(Arc::from(&**name))) {
+        if !limits.in_all().any(|limit| limit.what == Counted::Resource(Arc::from(&**name))) {
             parts.push(format!("{} {name}", quantity(name, amount)));
         }
     }

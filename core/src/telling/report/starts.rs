@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use fluxqueue_planner::queues::QueueLoad;
+
 /// Bounds of the buckets, in seconds: a second to a week.
 const BOUNDS: [u64; 12] = [1, 5, 15, 60, 300, 900, 3_600, 14_400, 43_200, 86_400, 259_200, 604_800];
 
@@ -17,9 +19,13 @@ pub struct Hours {
     sum_micros: u64,
 }
 
-/// How long jobs waited, by queue.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Waits(BTreeMap<Arc<str>, Hours>);
+/// How long jobs waited, by queue, and what is in the queues now.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Waits {
+    started: BTreeMap<Arc<str>, Hours>,
+    /// Each FluxQueue, and the default queue.
+    pub now: Vec<QueueLoad>,
+}
 
 /// What was said of a start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -81,17 +87,17 @@ impl Waits {
     /// A job of this queue has waited for so long; less than nothing (clocks differ) counts as
     /// nothing.
     pub(crate) fn observe(&mut self, queue: &str, micros: i64) {
-        if !self.0.contains_key(queue) {
-            self.0.insert(Arc::from(queue), Hours::default());
+        if !self.started.contains_key(queue) {
+            self.started.insert(Arc::from(queue), Hours::default());
         }
-        if let Some(hours) = self.0.get_mut(queue) {
+        if let Some(hours) = self.started.get_mut(queue) {
             hours.observe(u64::try_from(micros).unwrap_or(0));
         }
     }
 
-    /// By queue.
+    /// How long jobs waited that have started, by queue.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Hours)> {
-        self.0.iter().map(|(queue, hours)| (&**queue, hours))
+        self.started.iter().map(|(queue, hours)| (&**queue, hours))
     }
 }
 

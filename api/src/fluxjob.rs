@@ -707,7 +707,7 @@ mod tests {
         }
     }
 
-    /// Both names at once, as nobody writes them, make no status unreadable.
+    /// Both names at once make no status unreadable.
     #[test]
     fn texts_for_kubectl_are_read_by_their_old_names_and_written_by_their_new_ones() {
         let read = |status: serde_json::Value| -> FluxJobStatus {

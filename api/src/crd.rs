@@ -1,7 +1,7 @@
 //! The CustomResourceDefinitions, generated from the Rust types.
 //!
-//! The files in `manifests/chart/files/crds/` are its output, checked in so that they can be applied
-//! and read without a build.
+//! The files in `manifests/chart/files/crds/` are its output, checked in so that they can be
+//! applied and read without a build.
 
 use std::collections::{BTreeMap, BTreeSet};
 

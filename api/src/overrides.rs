@@ -1,5 +1,5 @@
-//! What people wish of a job, in the spec of its `FluxJob`. manifests/chart/files/base/admission-policy.yaml
-//! says who may wish what.
+//! Wishes for a job, in the spec of its `FluxJob`.
+//! manifests/chart/files/base/admission-policy.yaml says which users may have which wishes.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

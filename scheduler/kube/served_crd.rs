@@ -52,7 +52,7 @@ async fn wait_for(definition: Definition, client: &Client, health: &Health) {
             Found::Unseen => {
                 tracing::warn!(
                     definition = definition.name(),
-                    "the CustomResourceDefinition may not be read (see manifests/chart/files/base/rbac.yaml): it is taken to be new enough"
+                    "this process may not read the CustomResourceDefinition (rbac.yaml), and takes it to be new enough"
                 );
                 break;
             }

@@ -315,7 +315,7 @@ fn encode_core(encoder: &mut DescriptorEncoder, core: &Gauges) -> Result<(), fmt
     Ok(())
 }
 
-/// What is in each queue, and what may be.
+/// The contents of each queue, and its limits.
 #[expect(clippy::cast_precision_loss, reason = "amounts stay below 2^53")]
 fn encode_queues(encoder: &mut DescriptorEncoder, queues: &[QueueLoad]) -> Result<(), fmt::Error> {
     let each = |count: fn(&QueueLoad) -> u64| queues.iter().map(move |it| (&*it.queue, count(it)));

@@ -1,4 +1,4 @@
-//! Values of the chart that make no sense, or are meant to break what is made of them.
+//! Values of the chart that make no sense, or are meant to break its objects.
 //!
 //! Needs Helm's binary (`make helm`), and no control plane.
 

@@ -1,4 +1,4 @@
-//! What the values of the chart do.
+//! The effects of the values of the chart.
 //!
 //! Needs Helm's binary (`make helm`), and no control plane.
 
@@ -58,7 +58,7 @@ fn every_value_of_deployments_goes_where_it_belongs() {
             let deployment = &objects[&("Deployment".to_owned(), name.to_owned())];
             let found = deployment.pointer(&pointer).cloned().unwrap_or_default();
             assert_eq!(found, expected, "{values} of {name}");
-            // What the Deployment finds its pods by is left as it is.
+            // The selector of the Deployment stays as it is.
             assert_eq!(
                 deployment["spec"]["selector"]["matchLabels"]["app.kubernetes.io/name"],
                 deployment["spec"]["template"]["metadata"]["labels"]["app.kubernetes.io/name"]

@@ -52,10 +52,10 @@ mod webhook;
 /// The Helm chart.
 mod chart;
 
-/// What the values of the chart do.
+/// The effects of the values of the chart.
 mod chart_values;
 
-/// Values of the chart that make no sense, or are meant to break what is made of them.
+/// Values of the chart that make no sense, or are meant to break its objects.
 mod chart_hostile;
 
 /// Clients that keep servers busy.

@@ -40,8 +40,8 @@ pub struct Gauges {
     pub attempts: Vec<Attempts>,
     /// From the moment at which a pod could first have been placed to its Binding.
     pub scheduling_sli: DurationCounts,
-    /// How long jobs waited, by queue, of those that this process has started; and what is in the
-    /// queues now.
+    /// How long jobs waited, by queue, of those that this process has started; and the contents of
+    /// the queues now.
     pub waits: Waits,
     /// How much later or earlier they started than was said.
     pub start_estimates: StartErrors,

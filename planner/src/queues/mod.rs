@@ -295,8 +295,8 @@ impl Queues {
         }
     }
 
-    /// What is in each FluxQueue and in the default queue, for metrics. `queued_at` says since when
-    /// a job has its place, by the clock of `now`.
+    /// The contents of each FluxQueue and of the default queue, for metrics. `queued_at` says since
+    /// when a job has its place, by the clock of `now`.
     ///
     /// Jobs may name queues that do not exist; these are left out, since each name is a time
     /// series of its own.

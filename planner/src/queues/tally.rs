@@ -43,7 +43,7 @@ pub enum Life {
     Runs(Resources),
 }
 
-/// What is in a queue.
+/// The contents of a queue.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct QueueLoad {
     /// The name of the queue.
@@ -54,7 +54,7 @@ pub struct QueueLoad {
     pub running: u64,
     /// How long the first of the waiting jobs has waited, in microseconds; 0 if none waits.
     pub oldest_wait_micros: u64,
-    /// What the pods of running jobs request.
+    /// Requests of the pods of running jobs.
     pub used: Resources,
     /// How much of each resource its jobs may use, in all and on all nodes, in units of `used`.
     pub limits: Vec<(Arc<str>, u64)>,
@@ -143,7 +143,7 @@ impl Tally {
         }
     }
 
-    /// What is in a queue, for metrics, but for how long its jobs have waited.
+    /// The contents of a queue, for metrics, but for how long its jobs have waited.
     pub(crate) fn now(&self, queue: &Arc<str>, limits: &Limits) -> QueueLoad {
         let in_all: Vec<_> = limits.in_all().collect();
         let most = |limit: &&Limit| match &limit.what {

@@ -19,7 +19,7 @@ pub struct Hours {
     sum_micros: u64,
 }
 
-/// How long jobs waited, by queue, and what is in the queues now.
+/// How long jobs waited, by queue, and the contents of the queues now.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Waits {
     started: BTreeMap<Arc<str>, Hours>,

@@ -13,7 +13,7 @@ use crate::jobs::consistency::Seen;
 use crate::jobs::job::{Member, Stage};
 use crate::{Core, Timer};
 use fluxqueue_planner::queue::JobId;
-use fluxqueue_workload::{NodeName, Pod, Resources, Shape};
+use fluxqueue_workload::{NodeName, Pod, Resources, Shape, Time};
 
 /// In how much time all nodes and jobs are looked at once, unless there are too many for that; how
 /// many at a time, and the least pause between two looks: it takes a thousandth of the time or so.
@@ -41,6 +41,8 @@ pub(crate) struct Audit {
     unfinished: Option<(JobId, Seen)>,
     /// How often it has looked at some.
     looks: u64,
+    /// A job that contradicts itself may be rebuilt from this time on.
+    pub makes_anew_from: Time,
 }
 
 impl Core {
@@ -169,7 +171,8 @@ impl Core {
     fn count_anew(&mut self, node: &NodeName, retained: &[Retained]) {
         let Some(rank) = self.cluster.rank(node) else { return };
         for uid in self.by_node.listed(node) {
-            self.settle(&uid);
+            let done = self.settle(&uid);
+            self.heed(done);
         }
         let taken = self.taken(node, retained);
         self.cluster.count_anew(rank, taken);

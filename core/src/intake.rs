@@ -6,12 +6,13 @@
 use std::sync::Arc;
 
 use crate::binding::mounting;
-use crate::jobs::job::{Cause, Identity, PodOrder, Stage};
+use crate::jobs::job::{Cause, Identity, Member, PodOrder, Stage};
+use crate::sound::{Lookup, Sound};
 use crate::{Core, EventKind, Foreign, Subject, Timer};
 use fluxqueue_api::{EventReason, names, text};
 use fluxqueue_machine::cluster::{Node, NodeChange};
 use fluxqueue_machine::fluxion::NOT_A_VERTEX;
-use fluxqueue_machine::ledger::valid;
+use fluxqueue_machine::ledger::{Allocation, valid};
 use fluxqueue_planner::plan::Policies;
 use fluxqueue_planner::queue::JobId;
 use fluxqueue_workload::{Controller, NodeName, ObjectRef, Phase, Pod, Uid, Unsupported};
@@ -76,16 +77,18 @@ impl Core {
     fn node_is_new(&mut self, name: &NodeName) {
         self.queue_changed = true;
         for uid in self.by_node.listed(name) {
-            self.settle(&uid);
+            let done = self.settle(&uid);
+            self.heed(done);
         }
         // Bindings go by name: those that were sent to another node of this name may take effect on
         // this one.
         for uid in self.by_node.all(name) {
-            let Some(member) = self.jobs.members.get_mut(&uid) else { continue };
-            let sent = member.allocation.take_if(|allocation| {
+            let is_sent_there = |allocation: &mut Allocation| {
                 allocation.node == *name && !valid(&self.cluster, allocation)
-            });
-            if let Some(sent) = sent {
+            };
+            if let Some(member) = self.jobs.members.get_mut(&uid)
+                && let Some(sent) = member.allocation.take_if(is_sent_there)
+            {
                 let pod = Arc::clone(&member.pod);
                 member.allocation = self.ledger.charge(
                     &mut self.cluster,
@@ -109,10 +112,10 @@ impl Core {
             if let Some(foreign) = self.foreign.get_mut(&uid) {
                 foreign.allocation.take_if(|allocation| allocation.node == *name);
             }
-            let Some(member) = self.jobs.members.get_mut(&uid) else { continue };
-            if member.allocation.as_ref().is_none_or(|allocation| allocation.node != *name) {
-                continue;
-            }
+            let is_there = |member: &&mut Member| {
+                member.allocation.as_ref().is_some_and(|allocation| allocation.node == *name)
+            };
+            let Some(member) = self.jobs.members.get_mut(&uid).filter(is_there) else { continue };
             self.touched.insert(member.job);
             let sent =
                 member.is_in_doubt(now) || matches!(member.stage, Stage::Binding(_) | Stage::Bound);
@@ -127,7 +130,8 @@ impl Core {
             }
         }
         for uid in lost {
-            self.lose_slot(&uid, &format!("node {name} is gone"));
+            let done = self.lose_slot(&uid, &format!("node {name} is gone"));
+            self.heed(done);
         }
         for id in &self.retaining {
             let Some(job) = self.jobs.all.get_mut(id) else { continue };
@@ -141,21 +145,22 @@ impl Core {
 
     // --- pods ---
 
-    pub(crate) fn pod(&mut self, pod: Arc<Pod>) {
+    pub(crate) fn pod(&mut self, pod: Arc<Pod>) -> Sound {
         let ours = self.settings.scheduler_names.contains(&pod.scheduler);
         if !ours {
             self.foreign_pod(pod);
-            return;
+            return Ok(());
         }
         let pod = self.refused_by_machine(pod);
         if self.jobs.members.contains_key(&pod.id.uid) {
-            self.member_changed(pod);
+            self.member_changed(pod)?;
         } else {
-            self.new_member(pod);
+            self.new_member(pod)?;
         }
+        Ok(())
     }
 
-    pub(crate) fn pod_gone(&mut self, id: &ObjectRef) {
+    pub(crate) fn pod_gone(&mut self, id: &ObjectRef) -> Sound {
         self.timers.forget_pod(&id.uid);
         self.unsorted.remove(&id.uid);
         if let Some(awaiting_owner) = self.awaiting_owner.remove(&id.uid) {
@@ -167,7 +172,7 @@ impl Core {
         }
         self.forget_volumes(&id.uid);
         if self.jobs.members.contains_key(&id.uid) {
-            self.end(&id.uid, Cause::Deleted);
+            self.end(&id.uid, Cause::Deleted)?;
             if let Some(member) = self.jobs.members.remove(&id.uid) {
                 self.by_node.unlist(&member.pod);
                 self.awaiting_owner.forget_orphan(&member.pod);
@@ -181,6 +186,7 @@ impl Core {
                 }
             }
         }
+        Ok(())
     }
 
     /// What no graph of the library in use has or can hold, and levels that this machine has not,
@@ -271,9 +277,9 @@ impl Core {
             .join(", ")
     }
 
-    fn member_changed(&mut self, pod: Arc<Pod>) {
+    fn member_changed(&mut self, pod: Arc<Pod>) -> Sound {
         let uid = pod.id.uid.clone();
-        let Some(member) = self.jobs.members.get_mut(&uid) else { return };
+        let member = self.jobs.members.known_mut(&uid)?;
         let old = std::mem::replace(&mut member.pod, Arc::clone(&pod));
         let job = member.job;
         if let Some(job) = self.jobs.all.get_mut(&job)
@@ -301,36 +307,36 @@ impl Core {
                 Phase::Disrupted { .. } => Cause::Disrupted,
                 _ => Cause::Failed,
             };
-            self.end(&uid, cause);
-            return;
+            self.end(&uid, cause)?;
+            return Ok(());
         }
         if let Some(node) = &pod.node {
             if pod.phase == Phase::Running && old.phase != pod.phase {
                 self.suspects.forget_refusals(node);
             }
-            self.settle(&uid);
+            self.settle(&uid)?;
             // While it did not run it was planned for so much longer.
             let had_slack = old.phase != pod.phase && self.settings.start_slack_secs > 0;
             if old.lifetime != pod.lifetime {
-                self.plan_end_by_wish(job, &uid);
+                self.plan_end_by_wish(job, &uid)?;
             } else if old.started != pod.started || had_slack {
-                self.plan_end_anew(&uid);
+                self.plan_end_anew(&uid)?;
             }
-            return;
+            return Ok(());
         }
-        let Some(member) = self.jobs.members.get_mut(&uid) else { return };
+        let member = self.jobs.members.known_mut(&uid)?;
         if let Some(allocation) = &member.allocation {
             // Others may see it differently by its labels.
             self.ledger.house(&mut self.cluster, allocation, &pod);
         }
         match member.stage {
             // A Binding that has not taken effect by now never will.
-            Stage::Binding(_) if pod.deleting => self.end(&uid, Cause::Deleted),
+            Stage::Binding(_) if pod.deleting => self.end(&uid, Cause::Deleted)?,
             Stage::Assigned | Stage::Ungating(_) if pod.deleting => {
-                self.lose_slot(&uid, &format!("pod {} is being deleted", pod.id));
+                self.lose_slot(&uid, &format!("pod {} is being deleted", pod.id))?;
             }
             Stage::Assigned | Stage::Ungating(_) if asks_for_another_node(&old, &pod) => {
-                self.lose_slot(&uid, &format!("pod {} asks for something else now", pod.id));
+                self.lose_slot(&uid, &format!("pod {} asks for something else now", pod.id))?;
             }
             Stage::Waiting if asks_otherwise => self.queue_changed = true,
             _ => {}
@@ -339,9 +345,10 @@ impl Core {
             self.jobs.members.get(&uid).is_some_and(|member| member.stage == Stage::Waiting);
         if is_waiting && (old.group != pod.group || old.owner != pod.owner) {
             // It may be a part of something else now.
-            self.regroup(&uid);
+            self.regroup(&uid)?;
         }
-        self.see_to_nomination(&uid);
+        self.see_to_nomination(&uid)?;
+        Ok(())
     }
 
     // --- controllers ---
@@ -357,20 +364,24 @@ impl Core {
             self.jobs.note_waves(id, uid.clone());
             if has_other_ends {
                 // Also what runs: as if it was wished in the FluxJob.
-                self.plan_ends_of(id);
+                let done = self.plan_ends_of(id);
+                self.heed(done);
             }
         }
         if self.synced {
-            self.stand_in_for(&uid);
+            let done = self.stand_in_for(&uid);
+            self.heed(done);
         }
         if is_new && self.synced {
             for pod in self.awaiting_owner.made_by(&uid) {
                 if let Some(awaiting_owner) = self.awaiting_owner.remove(&pod) {
-                    self.attach(awaiting_owner.pod, false);
+                    let done = self.attach(awaiting_owner.pod, false);
+                    self.heed(done);
                 }
             }
             for pod in self.awaiting_owner.take_orphans(&uid) {
-                self.join_late_owner(&pod);
+                let done = self.join_late_owner(&pod);
+                self.heed(done);
             }
         }
     }

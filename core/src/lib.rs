@@ -7,6 +7,7 @@
 //! - `intake`, `event`: events into state
 //! - `refresh`: what of a job waits, and whether it has ended
 //! - `timers`, `in_flight`, `action`: deadlines, and writes that have no answer yet
+//! - `sound`: references to jobs and pods, and the two reasons for which one leads nowhere
 //!
 //! The cycle:
 //! - `asking`: the requests of jobs that wait
@@ -50,6 +51,7 @@ mod review;
 #[cfg(test)]
 mod scenarios;
 mod settings;
+mod sound;
 mod telling;
 mod timers;
 mod under_way;
@@ -92,6 +94,7 @@ use jobs::{Clock, Jobs};
 use labelled::Labelled;
 use lookahead::estimates::{Estimates, LookingAhead};
 use records::Records;
+use sound::Sound;
 use telling::lost::Lost;
 use telling::positions::Positions;
 use timers::{Timer, Timers};
@@ -112,19 +115,20 @@ const SOON_MILLIS: i64 = 50;
 /// The scheduler's state. One task owns it.
 pub struct Core {
     settings: CoreSettings,
-    /// Whose graph it is.
+    /// The library that makes the resource graph.
     library: FunctionTable,
     epoch: i64,
     /// The core's own time: it grows evenly, whatever happens to clocks.
     now: Time,
-    /// What is to be added to it for a time by the API server's clock, in microseconds.
+    /// The difference from the API server's clock: core time plus this is server time, in
+    /// microseconds.
     clock_offset: i64,
     /// The first lists are complete.
     listed: bool,
     /// Pods of ours from these lists: which jobs they belong to is decided when all lists are
     /// complete.
     unsorted: Unsorted,
-    /// What they say has been taken up.
+    /// True once the first lists have been taken up.
     synced: bool,
     /// What was there at the start is looked at for the first time.
     taking_over: bool,
@@ -146,7 +150,7 @@ pub struct Core {
     records: Records,
     priority_classes: PriorityClasses,
     queues: Queues,
-    /// What is used of their limits.
+    /// The use of their limits.
     accounts: Accounts,
     queue: Pending,
     /// What waits, by labels of pods.
@@ -173,14 +177,14 @@ pub struct Core {
     review: Review,
     timers: Timers,
     actions: Actions,
-    /// The queue has changed in a way that may let others start.
+    /// True if the queue has changed in a way that may let other requests start.
     queue_changed: bool,
     /// How many walks in a row have moved reservations without news: what they left behind is
     /// looked at soon.
     unsettled: u32,
     /// They are looked at in this step.
     settles: bool,
-    /// What has been lost since the last walk.
+    /// Room that has been lost since the last walk.
     lost: Lost,
     /// Jobs that run, and for which a person has wished more time since the last walk.
     extended: BTreeSet<JobId>,
@@ -285,16 +289,22 @@ impl Core {
     /// Takes up what happened. Decides nothing.
     pub fn handle(&mut self, event: Event, now: Time) {
         self.advance(now);
-        let Some(event) = self.keep_for_later(event) else { return };
+        if let Some(event) = self.keep_for_later(event) {
+            let taken = self.take_up_event(event);
+            self.heed(taken);
+        }
+    }
+
+    fn take_up_event(&mut self, event: Event) -> Sound {
         match event {
             Event::Node(node) => self.node(&node),
             Event::NodeGone(name, uid) => self.node_gone(&name, &uid),
-            Event::Pod(pod) => self.pod(pod),
-            Event::PodGone(pod) => self.pod_gone(&pod),
+            Event::Pod(pod) => self.pod(pod)?,
+            Event::PodGone(pod) => self.pod_gone(&pod)?,
             Event::Controller(made_by) => self.controller(made_by),
             Event::ControllerGone(uid) => self.controller_gone(&uid),
-            Event::FluxJob(object) => self.flux_job(object),
-            Event::FluxJobGone(object) => self.flux_job_gone(&object),
+            Event::FluxJob(object) => self.flux_job(object)?,
+            Event::FluxJobGone(object) => self.flux_job_gone(&object)?,
             Event::Quota(quota) => jobs::quotas::put(self, quota),
             Event::QuotaGone(quota) => jobs::quotas::remove(self, &quota),
             Event::PriorityClass(class) => self.priority_class(&class),
@@ -314,8 +324,9 @@ impl Core {
             Event::Storage(news) => self.storage(news),
             Event::ClockOffset(micros) => self.set_clock_offset(micros),
             Event::Synced => self.listed = true,
-            Event::Done(action, outcome) => self.done(action, outcome),
+            Event::Done(action, outcome) => self.done(action, outcome)?,
         }
+        Ok(())
     }
 
     /// Decides what follows from what has happened, and from the time.
@@ -472,7 +483,8 @@ impl Core {
             let mut uids: Vec<Uid> = self.jobs.members.keys().cloned().collect();
             uids.sort_unstable();
             for uid in uids {
-                self.plan_end_anew(&uid);
+                let done = self.plan_end_anew(&uid);
+                self.heed(done);
             }
             for uid in self.foreign.keys().cloned().collect::<Vec<Uid>>() {
                 self.plan_foreign_end_anew(&uid);
@@ -488,41 +500,47 @@ impl Core {
 
     fn fire_timers(&mut self) {
         while let Some(timer) = self.timers.pop_due(self.now) {
-            match timer {
-                Timer::Job(job) => drop(self.touched.insert(job)),
-                Timer::Pod(uid) => {
-                    if let Some(member) = self.jobs.members.get(&uid) {
-                        self.touched.insert(member.job);
-                        if member.stage == Stage::Waiting {
-                            self.queue_changed = true;
-                        }
-                        self.outbox.push_back(uid);
-                    }
-                }
-                Timer::AwaitingPod(uid) => self.stop_awaiting_owner(&uid),
-                Timer::Untold(uid) => self.report_again(&uid),
-                Timer::Nomination(uid) => self.see_to_nomination(&uid),
-                Timer::Suspect(node) => match self.suspects.trust(&node, self.now) {
-                    Some(until) => self.timers.wake(Timer::Suspect(node), until),
-                    None => self.queue_changed = true,
-                },
-                Timer::Backoff(id) => {
-                    self.queue_changed = true;
-                    self.release(id);
-                }
-                Timer::Unsettled => self.settles |= self.unsettled > 0,
-                Timer::Positions => self.note_positions(),
-                Timer::Queues => self.note_queues(),
-                Timer::Overdue(uid) => self.note_overdue(&uid),
-                Timer::Promises => self.keep_promises(),
-                Timer::LookAhead => self.may_look_ahead(),
-                Timer::Estimates => self.tell_estimates(),
-                Timer::Stray(key) => self.remove_stray(&key),
-                Timer::Audit => self.audit(),
-                Timer::Review => self.review(),
-                Timer::Again => self.report_classes(),
-            }
+            let fired = self.fire(timer);
+            self.heed(fired);
         }
+    }
+
+    fn fire(&mut self, timer: Timer) -> Sound {
+        match timer {
+            Timer::Job(job) => drop(self.touched.insert(job)),
+            Timer::Pod(uid) => {
+                if let Some(member) = self.jobs.members.get(&uid) {
+                    self.touched.insert(member.job);
+                    if member.stage == Stage::Waiting {
+                        self.queue_changed = true;
+                    }
+                    self.outbox.push_back(uid);
+                }
+            }
+            Timer::AwaitingPod(uid) => self.stop_awaiting_owner(&uid)?,
+            Timer::Untold(uid) => self.report_again(&uid)?,
+            Timer::Nomination(uid) => self.see_to_nomination(&uid)?,
+            Timer::Suspect(node) => match self.suspects.trust(&node, self.now) {
+                Some(until) => self.timers.wake(Timer::Suspect(node), until),
+                None => self.queue_changed = true,
+            },
+            Timer::Backoff(id) => {
+                self.queue_changed = true;
+                self.release(id)?;
+            }
+            Timer::Unsettled => self.settles |= self.unsettled > 0,
+            Timer::Positions => self.note_positions()?,
+            Timer::Queues => self.note_queues(),
+            Timer::Overdue(uid) => self.note_overdue(&uid),
+            Timer::Promises => self.keep_promises(),
+            Timer::LookAhead => self.may_look_ahead(),
+            Timer::Estimates => self.tell_estimates(),
+            Timer::Stray(key) => self.remove_stray(&key),
+            Timer::Audit => self.audit(),
+            Timer::Review => self.review(),
+            Timer::Again => self.report_classes(),
+        }
+        Ok(())
     }
 
     // --- actions ---
@@ -548,15 +566,16 @@ impl Core {
         self.actions.push(ActionKind::Note(note));
     }
 
-    fn forget_request(&mut self, pending: &PendingRequest) {
+    fn forget_request(&mut self, pending: &PendingRequest) -> Sound {
         if self.queue.remove(pending) {
             self.queue_changed = true;
         }
-        self.tell_own_delay(pending);
+        self.tell_own_delay(pending)?;
         self.forget_promise(pending);
         if let Some(job) = self.jobs.all.get_mut(&pending.job()) {
             job.pending.remove(pending);
         }
+        Ok(())
     }
 }
 

@@ -11,6 +11,7 @@ use crate::labelled::found_by;
 use crate::lookahead::estimates::Expected;
 use crate::records::bounds;
 use crate::records::record;
+use crate::sound::{Lookup, Sound};
 use crate::telling::lost::Lost;
 use crate::telling::report::Attempts;
 use crate::under_way::{Meanwhile, UnderWay};
@@ -178,14 +179,19 @@ impl Core {
                     if self.knows_not_where(&pending, &mut led) =>
                 {
                     self.forget_promise(&pending);
-                    self.broken(pending.job(), later);
+                    let done = self.broken(pending.job(), later);
+                    self.heed(done);
                     self.touched.insert(pending.job());
                 }
-                decision => self.follow(decision),
+                decision => {
+                    let done = self.follow(decision);
+                    self.heed(done);
+                }
             }
         }
         for id in &begun {
-            bounds::check_placement(self, *id);
+            let done = bounds::check_placement(self, *id);
+            self.heed(done);
         }
         for first in plan.first_undated {
             self.pass_by(&first);
@@ -195,7 +201,8 @@ impl Core {
         for (class, places) in arrivals {
             for place in places {
                 if self.queue.class_of(place.request()) == Some(class) {
-                    self.report_request(place.request(), class);
+                    let done = self.report_request(place.request(), class);
+                    self.heed(done);
                 }
             }
         }
@@ -207,7 +214,8 @@ impl Core {
             if let Some((next, class)) =
                 next.and_then(|next| Some((next.clone(), self.queue.class_of(&next)?)))
             {
-                self.report_request(&next, class);
+                let done = self.report_request(&next, class);
+                self.heed(done);
             }
         }
         self.note_positions_soon();
@@ -254,11 +262,11 @@ impl Core {
     }
 
     /// Does what follows from one decision.
-    pub(crate) fn follow(&mut self, decision: Decision<Allocations>) {
+    pub(crate) fn follow(&mut self, decision: Decision<Allocations>) -> Sound {
         match decision {
             Decision::Start { pending, request, slots } => {
                 self.count_attempt(&request, true);
-                self.start(&pending, &request, slots);
+                self.start(&pending, &request, slots)?;
             }
             Decision::Blocked { class, pending, mut attempt } => {
                 if !matches!(attempt.outcome, Outcome::Behind { .. } | Outcome::AtLimit(_)) {
@@ -276,10 +284,11 @@ impl Core {
                 }
             }
             Decision::Reserved { pending, start, later } => {
-                self.promised(pending.job(), start, later);
+                self.promised(pending.job(), start, later)?;
             }
-            Decision::Withdrawn { pending, later } => self.broken(pending.job(), later),
+            Decision::Withdrawn { pending, later } => self.broken(pending.job(), later)?,
         }
+        Ok(())
     }
 
     /// Who would have started waits until it is known where that may be.
@@ -295,7 +304,7 @@ impl Core {
         pending: &PendingRequest,
         request: &Request,
         slots: Allocations,
-    ) {
+    ) -> Sound {
         let id = pending.job();
         self.queue.remove(pending);
         let kept = self.jobs.all.get(&id).and_then(|job| self.said_before(job));
@@ -333,7 +342,7 @@ impl Core {
             self.free_allocation(Some(allocation));
         }
         // Seats are given in the order of the pods, not of the nodes.
-        let Some(job) = self.jobs.all.get(&id) else { return };
+        let job = self.jobs.all.known(&id)?;
         let live = self.jobs.live_members(job);
         let pod_sets: Vec<Arc<Shape>> =
             record::pod_sets(&live).iter().map(|(shape, _)| Arc::clone(shape)).collect();
@@ -349,6 +358,7 @@ impl Core {
             self.free_allocation(Some(allocation));
         }
         self.touched.insert(id);
+        Ok(())
     }
 
     fn count_attempt(&mut self, request: &Request, scheduled: bool) {

@@ -8,6 +8,7 @@ use crate::jobs::job::{Job, Lifecycle, Said, Style};
 use crate::pass::Parts;
 use crate::records::record::time_of;
 use crate::records::stored::Stored;
+use crate::sound::{Lookup, Sound};
 use crate::telling::readers::{Named, Reader};
 use crate::{Core, EventKind, Subject, Timer};
 use fluxqueue_api::{EventReason, FluxJobStatus, Reservation};
@@ -35,33 +36,36 @@ enum Stays {
 
 impl Core {
     /// A request of a job is promised a start, or another one than before.
-    pub(crate) fn promised(&mut self, id: JobId, start: i64, later: Option<Late>) {
+    pub(crate) fn promised(&mut self, id: JobId, start: i64, later: Option<Late>) -> Sound {
         if let Some(late) = later {
-            self.tell_delay(id, &late, Some(start));
+            self.tell_delay(id, &late, Some(start))?;
         }
         self.dirty.insert(id);
+        Ok(())
     }
 
     /// A request of a job has no reservation any more.
-    pub(crate) fn broken(&mut self, id: JobId, later: Option<Late>) {
+    pub(crate) fn broken(&mut self, id: JobId, later: Option<Late>) -> Sound {
         if let Some(late) = later {
-            self.tell_delay(id, &late, None);
+            self.tell_delay(id, &late, None)?;
         }
         self.dirty.insert(id);
+        Ok(())
     }
 
     /// A job that was to begin gave up what it was promised for that, and does not start at all for
     /// the moment.
-    pub(crate) fn start_is_off(&mut self, id: JobId, cause: Delay) {
-        let Some(job) = self.jobs.all.get_mut(&id) else { return };
+    pub(crate) fn start_is_off(&mut self, id: JobId, cause: Delay) -> Sound {
+        let job = self.jobs.all.known_mut(&id)?;
         if let Some(was) = job.promised_before.take() {
-            self.broken(id, Some(Late { cause, was, by: None }));
+            self.broken(id, Some(Late { cause, was, by: None }))?;
         }
+        Ok(())
     }
 
     /// A promise is broken: that is counted, and an Event says for what cause, and who or what is
     /// in the way.
-    fn tell_delay(&mut self, id: JobId, late: &Late, start: Option<i64>) {
+    fn tell_delay(&mut self, id: JobId, late: &Late, start: Option<i64>) -> Sound {
         // Without a change of rules or nodes what its queue may have is later, too, because of who
         // has it.
         let queue = self.limited_queue(id).filter(|_| late.cause == Delay::Walltime);
@@ -97,7 +101,7 @@ impl Core {
         if let Some((namespace, _)) = &stays {
             self.gauges.count_overrun(namespace);
         }
-        let Some(job) = self.jobs.all.get(&id) else { return };
+        let job = self.jobs.all.known(&id)?;
         let by = match cause {
             Delay::Walltime => {
                 stays.map_or_else(|| "a job outlived its planned end".to_owned(), |(_, text)| text)
@@ -131,6 +135,7 @@ impl Core {
                 &reporter,
             );
         }
+        Ok(())
     }
 
     /// What takes room from who was promised these nodes.
@@ -328,7 +333,9 @@ impl Core {
         for pending in self.promises.requests() {
             if let Some(was) = self.promises.kept(&pending) {
                 self.forget_promise(&pending);
-                self.broken(pending.job(), Some(Late { cause: Delay::Edit, was, by: None }));
+                let done =
+                    self.broken(pending.job(), Some(Late { cause: Delay::Edit, was, by: None }));
+                self.heed(done);
             } else {
                 self.forget_promise(&pending);
             }
@@ -337,12 +344,13 @@ impl Core {
 
     /// A request is taken back that was promised a start: whoever changed its job broke that
     /// promise, if it does not miss its claims.
-    pub(crate) fn tell_own_delay(&mut self, pending: &PendingRequest) {
-        let Some(was) = self.promises.kept(pending) else { return };
+    pub(crate) fn tell_own_delay(&mut self, pending: &PendingRequest) -> Sound {
+        let Some(was) = self.promises.kept(pending) else { return Ok(()) };
         let job = self.jobs.all.get(&pending.job()).map(Box::as_ref);
-        let Some(job) = job.filter(|job| self.jobs.goes_on(job)) else { return };
+        let Some(job) = job.filter(|job| self.jobs.goes_on(job)) else { return Ok(()) };
         let cause = if self.missing_claim(job).is_some() { Delay::Capacity } else { Delay::Edit };
-        self.tell_delay(pending.job(), &Late { cause, was, by: None }, None);
+        self.tell_delay(pending.job(), &Late { cause, was, by: None }, None)?;
+        Ok(())
     }
 
     /// The claim for which a job waits, and why.
@@ -494,7 +502,8 @@ impl Core {
             }
             let Some(reservation) = reservation else { continue };
             if let Some(was) = self.kept_of(&reservation) {
-                self.put_back((&pending, class), was, suspects);
+                let done = self.put_back((&pending, class), was, suspects);
+                self.heed(done);
             } else {
                 let nodes = self.nodes_of(&reservation.nodes);
                 if !nodes.is_empty() {
@@ -556,15 +565,17 @@ impl Core {
             let Some(class) = self.queue.class_of(&pending) else { continue };
             match self.promises.reservation(&pending).map(|promise| promise.place.start) {
                 None => {
-                    self.put_back((&pending, class), was, suspects);
+                    let done = self.put_back((&pending, class), was, suspects);
+                    self.heed(done);
                     tried.push(pending);
                 }
                 Some(start) if start > was.start.saturating_add(slack) => {
-                    self.tell_delay(
+                    let done = self.tell_delay(
                         pending.job(),
                         &Late { cause: Delay::Capacity, was, by: None },
                         Some(start),
                     );
+                    self.heed(done);
                 }
                 Some(_) => {}
             }
@@ -576,7 +587,8 @@ impl Core {
     pub(crate) fn tell_who_is_lost(&mut self, heard: &[PendingRequest]) {
         for pending in heard {
             if let Some(late) = self.promises.take_lost(pending) {
-                self.tell_delay(pending.job(), &late, None);
+                let done = self.tell_delay(pending.job(), &late, None);
+                self.heed(done);
             }
         }
     }
@@ -586,13 +598,13 @@ impl Core {
         (pending, class): (&PendingRequest, ClassId),
         was: Kept,
         suspects: &RankSet,
-    ) {
+    ) -> Sound {
         let Parts { asking, mut live, .. } = self.parts(suspects, self.now);
-        let Some(request) = asking.request(pending) else { return };
+        let Some(request) = asking.request(pending) else { return Ok(()) };
         let booking = live.reserve_again((pending, class), &request, &was);
         let slack = i64::try_from(self.settings.start_slack_secs).unwrap_or(i64::MAX);
         match booking {
-            Booking::Now(slots) => self.start(pending, &request, slots),
+            Booking::Now(slots) => self.start(pending, &request, slots)?,
             // Planned ends are counted by another clock now, which may show the next second.
             Booking::At(at) if at <= was.start.saturating_add(slack) => {
                 self.promises.inherit(pending, Some(was));
@@ -608,6 +620,7 @@ impl Core {
                 self.promises.is_to_be_made_anew(pending, Late { cause, was, by });
             }
         }
+        Ok(())
     }
 
     /// A job there is planned to run beyond a start that an earlier process has promised, and a

@@ -11,11 +11,13 @@ use fluxqueue_api::{BlockedBy, BlockedReason, ConditionType, FinishedReason, Job
 use crate::binding::mounting::not_mountable;
 use crate::jobs::grouping::{self, StartSize};
 use crate::jobs::job::{Identity, Job, Lifecycle, Member, Stage, Style};
+use crate::jobs::lifetimes;
 use crate::jobs::quotas;
 use crate::jobs::stand_ins;
 use crate::jobs::waves;
 use crate::records::bounds;
 use crate::records::stored::Stored;
+use crate::sound::{Lookup, Sound};
 use crate::{Core, Timer};
 use fluxqueue_planner::plan::Delay;
 use fluxqueue_planner::queue::{ClassId, JobId, PendingRequest, Place};
@@ -26,7 +28,8 @@ impl Core {
         waves::plan_due(self);
         while let Some(id) = self.touched.pop_first() {
             self.gauges.jobs_looked_at += 1;
-            self.refresh(id);
+            let done = self.refresh(id);
+            self.heed(done);
         }
     }
 
@@ -37,52 +40,58 @@ impl Core {
                 && self.touched.remove(&id)
             {
                 self.gauges.jobs_looked_at += 1;
-                self.refresh(id);
+                let done = self.refresh(id);
+                self.heed(done);
             }
         }
     }
 
-    fn refresh(&mut self, id: JobId) {
-        let Some(job) = self.jobs.all.get(&id) else { return };
+    fn refresh(&mut self, id: JobId) -> Sound {
+        let job = self.jobs.all.known(&id)?;
         if job.is_finished() {
-            self.finalize(id);
-            return;
+            self.finalize(id)?;
+            return Ok(());
         }
-        if self.part_from_ended(id) {
-            return;
+        if self.part_from_ended(id)? {
+            return Ok(());
         }
         self.jobs.note_priority(id);
-        self.look_at_queue(id);
-        self.warn_of_bad_walltime(id);
-        self.warn_of_contradictions(id);
-        self.warn_of_unknown_class(id);
-        self.trim_retained(id);
-        self.obey_hold(id);
-        self.outgrow_start(id);
-        self.forget_empty_start(id);
-        self.look_at_stand_ins(id);
-        self.seat_externally_bound(id);
-        self.look_at_volumes(id);
-        let wanted = self.wanted_requests(id);
-        self.set_requests(id, wanted);
-        self.look_at_first(id);
-        self.notice_completeness(id);
+        self.look_at_queue(id)?;
+        self.warn_of_bad_walltime(id)?;
+        self.warn_of_contradictions(id)?;
+        self.warn_of_unknown_class(id)?;
+        self.trim_retained(id)?;
+        self.obey_hold(id)?;
+        self.outgrow_start(id)?;
+        self.forget_empty_start(id)?;
+        self.look_at_stand_ins(id)?;
+        self.seat_externally_bound(id)?;
+        self.look_at_volumes(id)?;
+        let wanted = self.wanted_requests(id)?;
+        self.set_requests(id, wanted)?;
+        self.look_at_first(id)?;
+        self.notice_completeness(id)?;
         self.jobs.note_life(id);
-        self.notice_stall(id);
-        self.notice_end(id);
-        self.report_refused(id);
-        self.report_unready(id);
+        self.notice_stall(id)?;
+        self.notice_end(id)?;
+        if !self.jobs.all.contains_key(&id) {
+            // It has ended, and there is nothing of it to keep.
+            return Ok(());
+        }
+        self.report_refused(id)?;
+        self.report_unready(id)?;
         self.report_unreleased(id);
-        self.count_in_queue(id);
-        self.count_running(id);
+        self.count_in_queue(id)?;
+        self.count_running(id)?;
         self.dirty.insert(id);
+        Ok(())
     }
 
     /// An annotation of the object that made the pods cannot be read: it counts as absent, and that
     /// is said.
-    fn warn_of_bad_walltime(&mut self, id: JobId) {
-        let Some(job) = self.jobs.all.get(&id) else { return };
-        let Identity::Controller(namespace, uid) = &job.identity else { return };
+    fn warn_of_bad_walltime(&mut self, id: JobId) -> Sound {
+        let job = self.jobs.all.known(&id)?;
+        let Identity::Controller(namespace, uid) = &job.identity else { return Ok(()) };
         let bad = self
             .jobs
             .controllers
@@ -90,18 +99,18 @@ impl Core {
             .and_then(|made_by| Some((made_by, made_by.walltime.as_ref()?.as_ref().err()?)));
         if let Some((made_by, error)) = bad {
             let text = format!("{} {}: {error}", made_by.kind.as_str(), made_by.id);
-            self.warn_once(id, ConditionType::InvalidWalltime, text);
+            self.warn_once(id, ConditionType::InvalidWalltime, text)?;
         }
+        Ok(())
     }
 
     /// Pods that start together and contradict each other: what counts is said for as long as they
     /// do.
-    fn warn_of_contradictions(&mut self, id: JobId) {
-        let Some(job) =
-            self.jobs.all.get(&id).filter(|job| job.style == Style::Gang && !job.live.is_empty())
-        else {
-            return;
-        };
+    fn warn_of_contradictions(&mut self, id: JobId) -> Sound {
+        let job = self.jobs.all.known(&id)?;
+        if job.style != Style::Gang || job.live.is_empty() {
+            return Ok(());
+        }
         let sizes = grouping::contradiction(&self.jobs.live_members(job));
         let priorities = self.jobs.contradicting_priorities(job);
         let said = [
@@ -110,20 +119,21 @@ impl Core {
         ];
         for (warning, text) in said {
             match (text, self.jobs.all.get_mut(&id)) {
-                (Some(text), _) => self.warn_once(id, warning, text),
+                (Some(text), _) => self.warn_once(id, warning, text)?,
                 (None, Some(job)) => drop(job.warnings.remove(&warning)),
                 (None, None) => {}
             }
         }
+        Ok(())
     }
 
     /// Pods that cannot be placed as they are are told so: more nodes would not help them.
-    fn report_refused(&mut self, id: JobId) {
-        let Some(job) = self.jobs.all.get(&id) else { return };
+    fn report_refused(&mut self, id: JobId) -> Sound {
+        let job = self.jobs.all.known(&id)?;
         let live = self.jobs.live_members(job);
         let waiting = || live.iter().filter(|member| member.stage == Stage::Waiting);
         if waiting().next().is_none() {
-            return;
+            return Ok(());
         }
         let by_queue =
             self.kept_out_by_queue(job).filter(|(reason, _)| reason.state() == JobState::Refused);
@@ -138,25 +148,26 @@ impl Core {
             })
             .collect();
         for (uid, text) in refused {
-            self.report_unscheduled(&uid, "SchedulerError", &text);
+            self.report_unscheduled(&uid, "SchedulerError", &text)?;
         }
+        Ok(())
     }
 
     // --- what waits ---
 
     /// The requests that the job should have in the queue, with the pods' order among them.
-    fn wanted_requests(&mut self, id: JobId) -> Vec<(PendingRequest, Time, u32)> {
-        let Some(job) = self.jobs.all.get(&id) else { return Vec::new() };
+    fn wanted_requests(&mut self, id: JobId) -> Sound<Vec<(PendingRequest, Time, u32)>> {
+        let job = self.jobs.all.known(&id)?;
         let live = self.jobs.remaining(job);
         if job.suspended.has_stand_ins() && job.life.is_placed() {
             // Its own pods wait for each other.
-            return Vec::new();
+            return Ok(Vec::new());
         }
         let ready = live.iter().filter(|member| member.is_ready(names::GATE) && job.counts(member));
         let ready: Vec<Uid> = ready.map(|member| member.pod.id.uid.clone()).collect();
         if let Some(held) = job.record.overrides.held() {
             self.block(id, BlockedReason::Held, held);
-            return Vec::new();
+            return Ok(Vec::new());
         }
         if let Some((message, until)) = stand_ins::paused(self, job) {
             // It comes back behind those that wait now, and delays none of them.
@@ -165,12 +176,12 @@ impl Core {
                 (job.queued_at, job.is_late_entrant) = (None, true);
             }
             self.block(id, BlockedReason::ReleasePaused, message);
-            return Vec::new();
+            return Ok(Vec::new());
         }
         if let Some(message) = stand_ins::lacks_quota(self, job) {
-            quotas::wait(self, id);
+            quotas::wait(self, id)?;
             self.block(id, BlockedReason::QuotaExceeded, message);
-            return Vec::new();
+            return Ok(Vec::new());
         }
         // A pod that goes before it has a node asks for nothing any more, however long it takes to
         // go.
@@ -181,25 +192,25 @@ impl Core {
             && !job.life.is_placed()
         {
             self.block(id, reason, message);
-            return Vec::new();
+            return Ok(Vec::new());
         }
         if !job.life.is_placed()
             && let Some(message) = refused_for_all(self, job, &to_stay)
         {
             self.block(id, BlockedReason::UnsupportedConstraint, message);
-            return Vec::new();
+            return Ok(Vec::new());
         }
         if !job.life.is_placed()
             && let Some((reason, message)) = self.kept_out_by_queue(job)
         {
             self.block(id, reason, message);
-            return Vec::new();
+            return Ok(Vec::new());
         }
         if !job.life.is_placed()
             && let Some(message) = self.kept_outside(job)
         {
             self.block(id, BlockedReason::QueueFull, message);
-            return Vec::new();
+            return Ok(Vec::new());
         }
         match job.style {
             Style::Gang if !job.life.is_placed() => self.wanted_start(id, ready),
@@ -208,8 +219,12 @@ impl Core {
         }
     }
 
-    fn wanted_start(&mut self, id: JobId, ready: Vec<Uid>) -> Vec<(PendingRequest, Time, u32)> {
-        let Some(job) = self.jobs.all.get(&id) else { return Vec::new() };
+    fn wanted_start(
+        &mut self,
+        id: JobId,
+        ready: Vec<Uid>,
+    ) -> Sound<Vec<(PendingRequest, Time, u32)>> {
+        let job = self.jobs.all.known(&id)?;
         let live = self.jobs.remaining(job);
         let gated = live
             .iter()
@@ -228,23 +243,23 @@ impl Core {
                     ready.len()
                 );
                 self.block(id, BlockedReason::Incomplete, text);
-                return Vec::new();
+                return Ok(Vec::new());
             }
             StartSize::None => {
                 if let Some(job) = self.jobs.all.get_mut(&id) {
                     job.may_queue();
                 }
-                return Vec::new();
+                return Ok(Vec::new());
             }
         };
         if let Some(asked) = clamped {
             let text = format!(
                 "size {asked} is asked for, but only {size} pods can appear: {size} start together"
             );
-            self.warn_once(id, ConditionType::SizeClamped, text);
+            self.warn_once(id, ConditionType::SizeClamped, text)?;
         }
         let place = self.new_place(&ready);
-        let Some(job) = self.jobs.all.get_mut(&id) else { return Vec::new() };
+        let job = self.jobs.all.known_mut(&id)?;
         // Another size is another question.
         self.queue_changed |= job.start_size != size;
         job.start_size = size;
@@ -257,15 +272,19 @@ impl Core {
             };
             let text = format!("{there} of {size} pods are there{held}");
             self.block(id, reason, text);
-            return Vec::new();
+            return Ok(Vec::new());
         }
         let at = *job.queued_at.get_or_insert(place);
         job.may_queue();
-        vec![(PendingRequest::Start(id), at, 0)]
+        Ok(vec![(PendingRequest::Start(id), at, 0)])
     }
 
     /// Pods of a gang that runs: they take retained slots at once, or queue at the job's place.
-    fn wanted_joiners(&mut self, id: JobId, ready: Vec<Uid>) -> Vec<(PendingRequest, Time, u32)> {
+    fn wanted_joiners(
+        &mut self,
+        id: JobId,
+        ready: Vec<Uid>,
+    ) -> Sound<Vec<(PendingRequest, Time, u32)>> {
         let (mut pending, now) = (Vec::new(), self.wall_now());
         let job = self
             .jobs
@@ -276,14 +295,14 @@ impl Core {
             .and_then(|job| self.jobs.is_short_of(job, self.settings.group_grace_secs, self.now));
         if let Some((there, size)) = short {
             self.block(id, BlockedReason::Incomplete, format!("{there} of {size} pods are there"));
-            return pending;
+            return Ok(pending);
         }
         if let Some(job) = self.jobs.all.get_mut(&id) {
             job.may_queue();
         }
         let left: Vec<Uid> = ready.into_iter().filter(|uid| !self.take_retained(id, uid)).collect();
-        for (index, uid) in self.without_followers(id, &left).into_iter().enumerate() {
-            let Some(job) = self.jobs.all.get_mut(&id) else { return pending };
+        for (index, uid) in self.without_followers(id, &left)?.into_iter().enumerate() {
+            let job = self.jobs.all.known_mut(&id)?;
             let at = *job.queued_at.get_or_insert(now);
             pending.push((
                 PendingRequest::Member(id, uid),
@@ -291,12 +310,16 @@ impl Core {
                 u32::try_from(index).unwrap_or(u32::MAX),
             ));
         }
-        pending
+        Ok(pending)
     }
 
-    fn wanted_singles(&mut self, id: JobId, ready: &[Uid]) -> Vec<(PendingRequest, Time, u32)> {
+    fn wanted_singles(
+        &mut self,
+        id: JobId,
+        ready: &[Uid],
+    ) -> Sound<Vec<(PendingRequest, Time, u32)>> {
         let mut pending = Vec::new();
-        let Some(job) = self.jobs.all.get(&id) else { return pending };
+        let job = self.jobs.all.known(&id)?;
         let lone = job.style == Style::Lone;
         let first = ready
             .iter()
@@ -309,8 +332,8 @@ impl Core {
             (None, true) if !ready.is_empty() => Some(self.new_place(ready)),
             _ => first,
         };
-        for (index, uid) in self.without_followers(id, ready).iter().enumerate() {
-            let Some(member) = self.jobs.members.get(uid) else { continue };
+        for (index, uid) in self.without_followers(id, ready)?.iter().enumerate() {
+            let member = self.jobs.members.known(uid)?;
             let at = if lone { queued_at.unwrap_or(self.wall_now()) } else { member.pod.created };
             pending.push((
                 PendingRequest::Member(id, uid.clone()),
@@ -332,7 +355,7 @@ impl Core {
             (None, Some(job)) => job.may_queue(),
             (None, None) => {}
         }
-        pending
+        Ok(pending)
     }
 
     /// A gate that is not ours, and keeps a pod of the job from being placed.
@@ -344,15 +367,15 @@ impl Core {
         })
     }
 
-    fn set_requests(&mut self, id: JobId, wanted: Vec<(PendingRequest, Time, u32)>) {
-        let Some(job) = self.jobs.all.get(&id) else { return };
+    fn set_requests(&mut self, id: JobId, wanted: Vec<(PendingRequest, Time, u32)>) -> Sound {
+        let job = self.jobs.all.known(&id)?;
         let name = job.key.clone();
         let (in_queue, queue_priority) = (job.queue.id, self.queues.priority(job.queue.id));
         let before = job.pending.clone();
         let after: BTreeSet<PendingRequest> =
             wanted.iter().map(|(pending, ..)| pending.clone()).collect();
         for gone in before.difference(&after) {
-            self.forget_request(gone);
+            self.forget_request(gone)?;
         }
         let mut asked = self.ask_for_levels(id);
         let mut waiting: Vec<Arc<Pod>> = Vec::new();
@@ -383,13 +406,14 @@ impl Core {
             let is_new = self.queue.put(place.clone(), key);
             self.note_who_comes(&pending, &place, before, is_edited);
             if !is_new {
-                self.tell_who_joins(&pending);
+                self.tell_who_joins(&pending)?;
             }
         }
         self.labelled.note(id, waiting.iter().map(|pod| &**pod));
         if let Some(job) = self.jobs.all.get_mut(&id) {
             job.wait_for(after);
         }
+        Ok(())
     }
 
     /// A job that comes for the first time goes ahead of those with less priority; one whose
@@ -443,33 +467,36 @@ impl Core {
 
     /// A job that is held, or whose queue is, gives back slots of which nobody has been sent to his
     /// yet. A gang of which one has is finished.
-    fn obey_hold(&mut self, id: JobId) {
-        let is_held = |job: &&Job| job.record.overrides.is_held() || job.queue.is_held();
-        let Some(job) = self.jobs.all.get(&id).map(Box::as_ref).filter(is_held) else { return };
+    fn obey_hold(&mut self, id: JobId) -> Sound {
+        let job = self.jobs.all.known(&id)?;
+        if !job.record.overrides.is_held() && !job.queue.is_held() {
+            return Ok(());
+        }
         let sent =
             |m: &&Member| m.maybe_bound || matches!(m.stage, Stage::Binding(_) | Stage::Bound);
         if job.style == Style::Gang && self.jobs.live(job).any(|member| sent(&member)) {
-            return;
+            return Ok(());
         }
         let unsent = self.jobs.live(job).filter(|m| !sent(m) && m.stage.is_unsent());
         let unsent: Vec<Uid> = unsent.map(|member| member.pod.id.uid.clone()).collect();
         if unsent.is_empty() {
-            return;
+            return Ok(());
         }
         for uid in unsent {
-            self.unassign(&uid);
+            self.unassign(&uid)?;
         }
         // It may wait again before its record says that it was held.
-        self.start_is_off(id, Delay::Edit);
+        self.start_is_off(id, Delay::Edit)?;
+        Ok(())
     }
 
     // --- state ---
 
     /// A job has ended when none of its pods is left and nobody will make more.
-    fn notice_end(&mut self, id: JobId) {
-        let Some(job) = self.jobs.all.get(&id) else { return };
-        if self.jobs.live(job).next().is_some() || !self.nobody_makes_more(job) {
-            return;
+    fn notice_end(&mut self, id: JobId) -> Sound {
+        let job = self.jobs.all.known(&id)?;
+        if self.jobs.live(job).next().is_some() || !lifetimes::nobody_makes_more(&self.jobs, job) {
+            return Ok(());
         }
         let failed = match &job.identity {
             // Its record says so since before a restart; some of its pods may be gone by now.
@@ -479,9 +506,9 @@ impl Core {
             }
             _ => job.failed > 0,
         };
-        let failed = failed || self.was_given_up(job);
+        let failed = failed || lifetimes::was_given_up(&self.jobs, job);
         self.free_retained(id);
-        self.set_requests(id, Vec::new());
+        self.set_requests(id, Vec::new())?;
         let wall = self.wall_now();
         if let Some(job) = self.jobs.all.get_mut(&id) {
             job.life = Lifecycle::Finished(if failed {
@@ -506,37 +533,8 @@ impl Core {
                 self.jobs.by_identity.remove(&identity);
             }
         }
-        self.finalize(id);
-    }
-
-    /// It ended before a pod of it was bound, and not because its workload was complete.
-    fn was_given_up(&self, job: &Job) -> bool {
-        let is_complete = match &job.identity {
-            Identity::Controller(namespace, uid) => {
-                self.jobs.controllers.get(namespace, uid).is_some()
-            }
-            Identity::Group(_) | Identity::Pod(_) => false,
-        };
-        let never_ran = job.started_at.is_none() && job.succeeded == 0;
-        job.ended_as.is_none() && never_ran && !is_complete
-    }
-
-    fn nobody_makes_more(&self, job: &Job) -> bool {
-        let namespace = &job.key.namespace;
-        let done = |uid: &Uid| {
-            self.jobs.controllers.get(namespace, uid).is_none_or(|made_by| made_by.finished)
-        };
-        match &job.identity {
-            Identity::Pod(_) => true,
-            Identity::Controller(_, uid) => done(uid),
-            Identity::Group(_) => job
-                .members
-                .iter()
-                .filter_map(|uid| self.jobs.members.get(uid)?.pod.owner.as_ref())
-                .map(|owner| &owner.uid)
-                .chain(job.controllers.iter())
-                .all(done),
-        }
+        self.finalize(id)?;
+        Ok(())
     }
 
     /// What a person reads about why the job waits.

@@ -194,7 +194,8 @@ impl Core {
             if Effort::questions(self.ledger.questions - from) >= slice {
                 walk.meanwhile.came.push(uid);
             } else if let Some(start) = self.start_beside(walk, &uid) {
-                self.follow(start);
+                let done = self.follow(start);
+                self.heed(done);
                 begun.push(uid);
             }
         }

@@ -2,7 +2,8 @@
 //! asked.
 //!
 //! Where kube-scheduler has a metric of the same meaning, the stem and labels are its own, so that
-//! a dashboard needs only another prefix. One label differs: `queue` is always a queue of jobs. `prometheus-client` adds `_total` and unit suffixes.
+//! a dashboard needs only another prefix. One label differs: `queue` is always a queue of jobs.
+//! `prometheus-client` adds `_total` and unit suffixes.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -223,7 +224,7 @@ fn encode_core(encoder: &mut DescriptorEncoder, core: &Gauges) -> Result<(), fmt
         ("unschedulable", pending.unschedulable),
         ("gated", pending.gated),
     ];
-    let help = "Waiting pods, by kube-scheduler's name for where they wait; there the label is called queue";
+    let help = "Waiting pods, by kube-scheduler's name of the place where they wait";
     gauges(encoder, "pending_pods", help, "state", states)?;
     let cached = [("nodes", core.nodes), ("pods", core.pods), ("assumed_pods", core.assumed_pods)];
     gauges(
@@ -297,13 +298,23 @@ fn encode_core(encoder: &mut DescriptorEncoder, core: &Gauges) -> Result<(), fmt
         ),
         (
             "audit_differences",
-            "Differences between an account of nodes and what pods take, found by the audit",
+            "Differences that the audit found between an account of nodes and the requests of pods",
             core.audit_differences,
         ),
         (
             "jobs_made_anew",
-            "Jobs whose state contradicted itself, and which were made anew",
-            core.jobs_made_anew,
+            "Jobs that were rebuilt because their state contradicted itself",
+            core.interruptions.jobs_made_anew,
+        ),
+        (
+            "contradictions",
+            "Contradictions that were found in the scheduler's own state",
+            core.interruptions.contradictions,
+        ),
+        (
+            "outdated_news",
+            "News about jobs and pods that had gone meanwhile",
+            core.interruptions.outdated,
         ),
         ("passes", "Scheduling passes", core.passes),
         ("jobs_looked_at", "Times that a job was evaluated again", core.jobs_looked_at),
@@ -331,7 +342,7 @@ fn encode_queues(encoder: &mut DescriptorEncoder, queues: &[QueueLoad]) -> Resul
         let seconds = it.oldest_wait_micros as f64 / 1e6;
         ConstGauge::new(seconds).encode(oldest.encode_family(&[("queue", &*it.queue)])?)?;
     }
-    let help = "What the pods of running jobs of a queue request, by resource";
+    let help = "Requests of the pods of running jobs of a queue, by resource";
     let mut used =
         encoder.encode_descriptor("queue_used_resources", help, None, MetricType::Gauge)?;
     for it in queues {

@@ -275,7 +275,8 @@ fn replicas_are_spread_among_themselves() {
 
 #[test]
 fn the_webhook_listens_where_it_is_told_also_on_the_network_of_its_node() {
-    let values = "webhook: {enabled: true, hostNetwork: true, ports: {webhook: 10250, metrics: 10251, health: 10252}}";
+    let values = "{webhook: {enabled: true, hostNetwork: true, \
+                  ports: {webhook: 10250, metrics: 10251, health: 10252}}}";
     let all = templated(values);
     let spec = &the(&all, "Deployment", "fluxqueue-webhook")["spec"];
     let pod = &spec["template"]["spec"];
@@ -353,7 +354,8 @@ fn queues_are_read_and_administered_by_those_that_values_name() {
             binding["subjects"].clone()
         })
     };
-    let group = |name: &str| json!([{"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": name}]);
+    let api_group = "rbac.authorization.k8s.io";
+    let group = |name: &str| json!([{"apiGroup": api_group, "kind": "Group", "name": name}]);
     let (reader, admin) = ("fluxqueue-queue-reader", "fluxqueue-queue-admin");
     assert_eq!(subjects("", reader), Some(group("system:authenticated")));
     assert_eq!(subjects("", admin), None);

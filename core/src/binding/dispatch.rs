@@ -15,6 +15,7 @@ use crate::binding::mounting::Mounting;
 use crate::binding::refused;
 use crate::jobs::job::{Cause, Lifecycle, Member, Stage, Style};
 use crate::jobs::setbacks::{FirstPause, Setback, Setbacks};
+use crate::sound::{Lookup, Sound};
 use crate::{
     ActionId, ActionKind, BINDINGS_MAX, BindOutcome, Core, EventKind, InFlight, Outcome, Subject,
     Timer, WriteOutcome,
@@ -30,72 +31,87 @@ const RETRY: Backoff = Backoff { min_millis: 200, max_millis: 30_000 };
 /// How long a Binding whose answer got lost may take to show in the watch.
 const DOUBT_MILLIS: i64 = 10_000;
 
+/// The pods and gangs that a round of Bindings has looked at, and not sent.
+#[derive(Debug, Default)]
+struct Checked {
+    /// Gangs that cannot begin yet.
+    waiting: BTreeSet<JobId>,
+    /// Pods that do not fit where they have their slots.
+    misfits: Vec<Uid>,
+}
+
 impl Core {
     /// Sends what may leave.
     pub(crate) fn dispatch(&mut self) {
         self.rest_on_what_was_promised();
-        let mut misfits = Vec::new();
-        let mut waiting = BTreeSet::new();
+        let mut checked = Checked::default();
         while self.actions.bindings_in_flight() < BINDINGS_MAX
             && let Some(uid) = self.outbox.pop_front()
         {
-            let Some(member) = self.jobs.members.get(&uid) else { continue };
-            if member.stage != Stage::Assigned || member.pod.deleting {
-                continue;
-            }
-            let Some(job) = self.jobs.all.get(&member.job) else { continue };
-            if self.records.on_record.rests(job.id) {
-                // It comes again when what it rests on is on record.
-                continue;
-            }
-            if job.refusal.is_some() {
-                refused::settle(self, member.job);
-                continue;
-            }
-            if job.life == Lifecycle::Placed {
-                let id = job.id;
-                // Once is enough: whoever asks for it, all its pods are looked at.
-                if !waiting.contains(&id) && !self.begin(id) {
-                    waiting.insert(id);
-                }
-                continue;
-            }
-            if member.leaves_from() > self.now {
-                let at = member.leaves_from();
-                self.timers.wake(Timer::Pod(uid), at);
-                continue;
-            }
-            if job.writes_ahead() && member.seat.is_some_and(|seat| !job.seats.may_leave(seat)) {
-                continue;
-            }
-            // After so many failures it queues again; a gang whose placement is written stays where
-            // it is.
-            let given_up = member.attempts >= ATTEMPTS_MAX && !job.writes_ahead();
-            let doubt_until = member.doubt_until;
-            if let Some(why) = self.mounting_trouble(&uid) {
-                self.mounting_failed(&uid, why);
-            } else if !given_up && self.still_fits(&uid) {
-                match self.mount(&uid) {
-                    Mounting::Done => self.send(&uid),
-                    Mounting::Later => self.nominate(&uid),
-                    Mounting::Failed(why) => self.mounting_failed(&uid, why),
-                }
-            } else if doubt_until > self.now {
-                // It may be there already: until that is known nobody else gets the place.
-                self.timers.wake(Timer::Pod(uid), doubt_until);
-            } else {
-                misfits.push(uid);
-            }
+            let dispatched = self.dispatch_pod(uid, &mut checked);
+            self.heed(dispatched);
         }
-        for uid in misfits {
+        for uid in checked.misfits {
             // Not before all were checked: what it gives back is for the next pass.
-            lose_race(self, &uid);
+            let lost = lose_race(self, &uid);
+            self.heed(lost);
         }
     }
 
+    /// Sends the Binding of a pod that is in the outbox, if it may leave.
+    fn dispatch_pod(&mut self, uid: Uid, checked: &mut Checked) -> Sound {
+        let member = self.jobs.members.current(&uid)?;
+        if member.stage != Stage::Assigned || member.pod.deleting {
+            return Ok(());
+        }
+        let job = self.jobs.all.known(&member.job)?;
+        if self.records.on_record.rests(job.id) {
+            // It comes again when what it rests on is on record.
+            return Ok(());
+        }
+        if job.refusal.is_some() {
+            return refused::settle(self, member.job);
+        }
+        if job.life == Lifecycle::Placed {
+            let id = job.id;
+            // Once is enough: whichever pod asks for it, all pods of the gang are looked at.
+            if !checked.waiting.contains(&id) && !self.begin(id)? {
+                checked.waiting.insert(id);
+            }
+            return Ok(());
+        }
+        if member.leaves_from() > self.now {
+            let at = member.leaves_from();
+            self.timers.wake(Timer::Pod(uid), at);
+            return Ok(());
+        }
+        if job.writes_ahead() && member.seat.is_some_and(|seat| !job.seats.may_leave(seat)) {
+            return Ok(());
+        }
+        // After so many failures it queues again; a gang whose placement is written stays where it
+        // is.
+        let given_up = member.attempts >= ATTEMPTS_MAX && !job.writes_ahead();
+        let doubt_until = member.doubt_until;
+        if let Some(why) = self.mounting_trouble(&uid) {
+            self.mounting_failed(&uid, why)?;
+        } else if !given_up && self.still_fits(&uid) {
+            match self.mount(&uid) {
+                Mounting::Done => self.send(&uid)?,
+                Mounting::Later => self.nominate(&uid)?,
+                Mounting::Failed(why) => self.mounting_failed(&uid, why)?,
+            }
+        } else if doubt_until > self.now {
+            // It may be there already: until that is known nobody else gets the place.
+            self.timers.wake(Timer::Pod(uid), doubt_until);
+        } else {
+            checked.misfits.push(uid);
+        }
+        Ok(())
+    }
+
     /// The placement is acknowledged: its pods may leave.
-    pub(crate) fn release(&mut self, id: JobId) {
-        let Some(job) = self.jobs.all.get(&id) else { return };
+    pub(crate) fn release(&mut self, id: JobId) -> Sound {
+        let job = self.jobs.all.current(&id)?;
         let assigned = self
             .jobs
             .live_members(job)
@@ -103,6 +119,7 @@ impl Core {
             .filter(|member| member.stage == Stage::Assigned);
         let assigned: Vec<Uid> = assigned.map(|member| member.pod.id.uid.clone()).collect();
         self.outbox.extend(assigned);
+        Ok(())
     }
 
     /// By everything received so far, the pod fits beside all others on its node, and may be there.
@@ -128,12 +145,12 @@ impl Core {
         })
     }
 
-    fn send(&mut self, uid: &Uid) {
-        let Some(member) = self.jobs.members.get(uid) else { return };
+    fn send(&mut self, uid: &Uid) -> Sound {
+        let member = self.jobs.members.known(uid)?;
         if is_gated(member) {
             return self.ungate(uid);
         }
-        let Some(allocation) = &member.allocation else { return };
+        let Some(allocation) = &member.allocation else { return Ok(()) };
         let (id, pod, node) = (member.job, member.pod.id.clone(), allocation.node.clone());
         let queue =
             self.jobs.all.get(&id).map(|job| Arc::clone(&job.queue.name)).unwrap_or_default();
@@ -146,11 +163,12 @@ impl Core {
             self.promises.forget_patience(id);
         }
         self.let_others_come_after(&PendingRequest::Member(id, uid.clone()));
+        Ok(())
     }
 
     /// Takes our gate off; the pod comes back to the outbox when it is.
-    pub(crate) fn ungate(&mut self, uid: &Uid) {
-        let Some(member) = self.jobs.members.get(uid) else { return };
+    pub(crate) fn ungate(&mut self, uid: &Uid) -> Sound {
+        let member = self.jobs.members.known(uid)?;
         let (pod, resource_version) = (member.pod.id.clone(), member.pod.resource_version.clone());
         let on_its_way = member.ungating;
         let ungate = || ActionKind::Ungate { pod, resource_version, gate: Arc::from(names::GATE) };
@@ -160,42 +178,45 @@ impl Core {
             member.ungating = Some(action);
             member.stage = Stage::Ungating(action);
         }
+        Ok(())
     }
 
     /// The slot will not do any more: the pod waits again.
-    pub(crate) fn replan(&mut self, uid: &Uid) {
+    pub(crate) fn replan(&mut self, uid: &Uid) -> Sound {
         if self.jobs.members.get(uid).is_some_and(|member| member.stage == Stage::Assigned) {
-            self.unassign_one(uid);
+            self.unassign_one(uid)?;
         }
+        Ok(())
     }
 
     /// Takes a slot back from a pod that does not begin with others.
-    pub(crate) fn unassign_one(&mut self, uid: &Uid) {
-        self.unassign(uid);
-        let Some(id) = self.jobs.members.get(uid).map(|member| member.job) else { return };
+    pub(crate) fn unassign_one(&mut self, uid: &Uid) -> Sound {
+        self.unassign(uid)?;
+        let id = self.jobs.members.known(uid)?.job;
         if self.jobs.all.get(&id).is_some_and(|job| job.style == Style::Lone) {
-            self.start_is_off(id, Delay::Capacity);
+            self.start_is_off(id, Delay::Capacity)?;
         }
+        Ok(())
     }
 
     // --- outcomes ---
 
-    pub(crate) fn done(&mut self, action: ActionId, outcome: Outcome) {
+    pub(crate) fn done(&mut self, action: ActionId, outcome: Outcome) -> Sound {
         match (self.actions.answered(action), outcome) {
             (Some(InFlight::Bind(uid)), Outcome::Bind(outcome)) => {
-                self.bind_done(&uid, action, outcome);
+                self.bind_done(&uid, action, outcome)?;
             }
             (Some(InFlight::Volume(uid, claim, version)), Outcome::Write(outcome)) => {
-                self.volume_written(&uid, &claim, version, &outcome);
+                self.volume_written(&uid, &claim, version, &outcome)?;
                 if let Some(text) = outcome.refusal() {
-                    refused::claim_refused(self, &uid, &claim, text);
+                    refused::claim_refused(self, &uid, &claim, text)?;
                 }
             }
             (Some(InFlight::Ungate(uid)), Outcome::Write(outcome)) => {
-                self.ungate_done(&uid, action, outcome);
+                self.ungate_done(&uid, action, outcome)?;
             }
             (Some(InFlight::Nomination(uid, before)), Outcome::Write(outcome)) => {
-                self.nomination_written(&uid, before, &outcome);
+                self.nomination_written(&uid, before, &outcome)?;
             }
             (Some(InFlight::Condition(uid)), Outcome::Write(outcome)) => {
                 if let Some(member) = self.jobs.members.get_mut(&uid) {
@@ -220,13 +241,13 @@ impl Core {
                 }
             }
             (Some(InFlight::Record(job)), Outcome::Write(outcome)) => {
-                self.record_done(job, action, outcome);
+                self.record_done(job, action, outcome)?;
             }
             (Some(InFlight::Job(job)), Outcome::Write(outcome)) => {
-                self.job_written(job, action, &outcome);
+                self.job_written(job, action, &outcome)?;
             }
             (Some(InFlight::Stray(key)), Outcome::Write(outcome)) => {
-                self.stray_done(key, action, outcome);
+                self.stray_done(key, action, outcome)?;
             }
             (Some(InFlight::Queue(name, uid, status)), Outcome::Write(outcome)) => {
                 self.queue_status_done(&name, &uid, *status, &outcome);
@@ -236,20 +257,21 @@ impl Core {
                 tracing::error!(?about, ?outcome, "an outcome of another kind than its action");
             }
         }
+        Ok(())
     }
 
-    fn bind_done(&mut self, uid: &Uid, action: ActionId, outcome: BindOutcome) {
-        let Some(member) = self.jobs.members.get_mut(uid) else { return };
+    fn bind_done(&mut self, uid: &Uid, action: ActionId, outcome: BindOutcome) -> Sound {
+        let member = self.jobs.members.current_mut(uid)?;
         let (id, waiting) = (member.job, member.stage == Stage::Binding(action));
         if outcome == BindOutcome::Bound {
             if waiting {
                 member.stage = Stage::Bound;
                 member.setbacks = Setbacks::default();
             }
-            self.bound(uid, id);
+            self.bound(uid, id)?;
             self.touch_soon(id);
-            refused::settle(self, id);
-            return;
+            refused::settle(self, id)?;
+            return Ok(());
         }
         self.touched.insert(id);
         match outcome {
@@ -257,51 +279,52 @@ impl Core {
             BindOutcome::BoundElsewhere(node) => {
                 self.gauges.bound_elsewhere += 1;
                 if waiting {
-                    self.move_to(uid, &node);
+                    self.move_to(uid, &node)?;
                 }
             }
             BindOutcome::Gone | BindOutcome::Deleting => {
                 if waiting {
                     member.deletion_observed = true;
-                    self.end(uid, Cause::Deleted);
+                    self.end(uid, Cause::Deleted)?;
                 }
             }
             BindOutcome::Gated => {
                 if waiting {
                     member.ungated = false;
-                    self.try_later(uid, "the pod is gated".to_owned());
+                    self.try_later(uid, "the pod is gated".to_owned())?;
                 }
             }
             BindOutcome::Failed(text) => {
                 if waiting {
                     member.maybe_bound = true;
                     member.doubt_until = self.now.plus_millis(DOUBT_MILLIS);
-                    self.try_later(uid, text);
+                    self.try_later(uid, text)?;
                 }
             }
             BindOutcome::Refused(text) => {
                 if waiting {
-                    self.gauges_error(uid);
-                    refused::pod_refused(self, uid, &text);
+                    count_error(self, uid)?;
+                    refused::pod_refused(self, uid, &text)?;
                 }
             }
         }
-        refused::settle(self, id);
+        refused::settle(self, id)?;
+        Ok(())
     }
 
-    fn bound(&mut self, uid: &Uid, id: JobId) {
+    fn bound(&mut self, uid: &Uid, id: JobId) -> Sound {
         let now = self.wall_now();
         self.gauges.pods_bound += 1;
         if let Some(job) = self.jobs.all.get(&id) {
             let since = job.queued_at.unwrap_or(now);
             self.gauges.scheduling_sli.observe_micros(now.0 - since.0);
-            self.note_start(id, now);
+            self.note_start(id, now)?;
         }
-        let Some(member) = self.jobs.members.get(uid) else { return };
+        let member = self.jobs.members.known(uid)?;
         let pod = Arc::clone(&member.pod);
         let node =
             member.allocation.as_ref().map(|allocation| &allocation.node).or(pod.node.as_ref());
-        let Some(node) = node.cloned() else { return };
+        let Some(node) = node.cloned() else { return Ok(()) };
         let text = format!("Successfully assigned {} to {node}", pod.id);
         self.note(
             Subject::Pod(pod.id.clone()),
@@ -311,14 +334,15 @@ impl Core {
             text,
             &pod.scheduler,
         );
+        Ok(())
     }
 
-    fn ungate_done(&mut self, uid: &Uid, action: ActionId, outcome: WriteOutcome) {
-        let Some(member) = self.jobs.members.get_mut(uid) else { return };
+    fn ungate_done(&mut self, uid: &Uid, action: ActionId, outcome: WriteOutcome) -> Sound {
+        let member = self.jobs.members.current_mut(uid)?;
         member.ungating = None;
         member.ungated |= matches!(outcome, WriteOutcome::Written(_));
         if member.stage != Stage::Ungating(action) {
-            return;
+            return Ok(());
         }
         match outcome {
             WriteOutcome::Written(_) | WriteOutcome::Exists => {
@@ -327,25 +351,26 @@ impl Core {
             }
             WriteOutcome::Gone => {
                 member.deletion_observed = true;
-                self.end(uid, Cause::Deleted);
+                self.end(uid, Cause::Deleted)?;
             }
             WriteOutcome::Conflict | WriteOutcome::Replaced => {
-                self.try_later(uid, "the pod has changed".to_owned());
+                self.try_later(uid, "the pod has changed".to_owned())?;
             }
             WriteOutcome::Invalid(text) | WriteOutcome::Refused(text) => {
-                refused::pod_refused(self, uid, &text);
+                refused::pod_refused(self, uid, &text)?;
             }
-            WriteOutcome::Failed(text) => self.try_later(uid, text),
+            WriteOutcome::Failed(text) => self.try_later(uid, text)?,
         }
+        Ok(())
     }
 
     /// The write is repeated after a while that doubles each time. After a number of attempts
     /// without an answer a pod gives its slot back and queues again, and so does a gang of which
     /// nothing has begun. What has begun stays where it is.
-    fn try_later(&mut self, uid: &Uid, text: String) {
+    fn try_later(&mut self, uid: &Uid, text: String) -> Sound {
         let now = self.now;
-        self.gauges_error(uid);
-        let Some(member) = self.jobs.members.get_mut(uid) else { return };
+        count_error(self, uid)?;
+        let member = self.jobs.members.known_mut(uid)?;
         member.attempts += 1;
         member.retry_at = now.plus_millis(RETRY.doubled(member.attempts));
         member.stage = Stage::Assigned;
@@ -354,31 +379,23 @@ impl Core {
         if attempts >= ATTEMPTS_MAX {
             member.retry_at = now.plus_millis(RETRY.max_millis);
             self.block(id, BlockedReason::BindFailed, text.clone());
-            refused::no_answer(self, id, text);
+            refused::no_answer(self, id, text)?;
         }
         self.timers.wake(
             Timer::Pod(uid.clone()),
             self.jobs.members.get(uid).map_or(now, |member| member.retry_at),
         );
         self.touched.insert(id);
-    }
-
-    fn gauges_error(&mut self, uid: &Uid) {
-        let Some(member) = self.jobs.members.get(uid) else { return };
-        if let Some(attempts) =
-            self.gauges.attempts.iter_mut().find(|a| a.profile == member.pod.scheduler)
-        {
-            attempts.error += 1;
-        }
+        Ok(())
     }
 }
 
 /// The slot of a pod will not do any more: the pod is placed again. If that happens several times
 /// in a row, its Binding leaves after a pause, and the pod is told why.
-fn lose_race(core: &mut Core, uid: &Uid) {
+fn lose_race(core: &mut Core, uid: &Uid) -> Sound {
     let node = core.jobs.members.get(uid).and_then(|member| member.allocation.as_ref());
     let node = node.map_or_else(|| "its node".to_owned(), |allocation| allocation.node.to_string());
-    core.replan(uid);
+    core.replan(uid)?;
     let now = core.now;
     if let Some(member) =
         core.jobs.members.get_mut(uid).filter(|member| member.stage == Stage::Waiting)
@@ -391,13 +408,23 @@ fn lose_race(core: &mut Core, uid: &Uid) {
                 "pod {pod} does not fit on {node} any more; it is placed again, and bound after a pause"
             );
             core.timers.wake(Timer::Pod(uid.clone()), now.plus_millis(pause));
-            core.report_unscheduled(uid, "SchedulerError", &text);
+            core.report_unscheduled(uid, "SchedulerError", &text)?;
             core.block(id, BlockedReason::PlacementWithdrawn, text);
         }
     }
+    Ok(())
 }
 
 /// Our gate is on it, as far as is known.
 pub(crate) fn is_gated(member: &Member) -> bool {
     !member.ungated && member.pod.gates.iter().any(|gate| **gate == *names::GATE)
+}
+
+/// Counts a failed attempt to bind a pod.
+fn count_error(core: &mut Core, uid: &Uid) -> Sound {
+    let scheduler = &core.jobs.members.known(uid)?.pod.scheduler;
+    if let Some(attempts) = core.gauges.attempts.iter_mut().find(|it| it.profile == *scheduler) {
+        attempts.error += 1;
+    }
+    Ok(())
 }

@@ -15,6 +15,7 @@ use fluxqueue_api::BlockedReason;
 
 use crate::backoff::Backoff;
 use crate::jobs::job::{Member, Stage, Style};
+use crate::sound::{Lookup, Sound};
 use crate::{ActionKind, Core, InFlight, Timer, WriteOutcome};
 use fluxqueue_machine::cluster::Presence;
 use fluxqueue_machine::cluster::filters::Rejection;
@@ -63,10 +64,10 @@ impl Core {
     /// Something has changed that these pods may have waited for.
     fn look_again(&mut self, pods: Vec<Uid>) {
         for uid in pods {
-            let Some(member) = self.jobs.members.get(&uid) else { continue };
-            match member.stage {
-                Stage::Waiting => drop(self.touched.insert(member.job)),
-                Stage::Assigned => self.outbox.push_back(uid),
+            // Pods of others wait for volumes too.
+            match self.jobs.members.get(&uid) {
+                Some(Member { stage: Stage::Waiting, job, .. }) => drop(self.touched.insert(*job)),
+                Some(Member { stage: Stage::Assigned, .. }) => self.outbox.push_back(uid),
                 _ => {}
             }
         }
@@ -119,11 +120,11 @@ impl Core {
 
     /// Looks at what the waiting pods of a job ask of nodes for their volumes, and whether their
     /// claims are ready.
-    pub(crate) fn look_at_volumes(&mut self, id: JobId) {
+    pub(crate) fn look_at_volumes(&mut self, id: JobId) -> Sound {
         if self.cluster.volumes().is_idle() {
-            return;
+            return Ok(());
         }
-        let Some(job) = self.jobs.all.get(&id) else { return };
+        let job = self.jobs.all.known(&id)?;
         let waiting =
             self.jobs.live(job).filter(|m| m.stage == Stage::Waiting && volumes::concern(&m.pod));
         let waiting: Vec<Arc<Pod>> = waiting.map(|member| Arc::clone(&member.pod)).collect();
@@ -142,7 +143,7 @@ impl Core {
                         .to_owned();
                 needs = Err(Unready { said, claim: shared.name, is_whole: false });
             }
-            let Some(member) = self.jobs.members.get_mut(&pod.id.uid) else { continue };
+            let member = self.jobs.members.known_mut(&pod.id.uid)?;
             match needs {
                 Ok(needs) => {
                     member.unready = None;
@@ -153,6 +154,7 @@ impl Core {
                 Err(unready) => (member.volumes, member.unready) = (None, Some(unready)),
             }
         }
+        Ok(())
     }
 
     fn needs_of(&self, pod: &Pod) -> Result<Option<VolumeNeeds>, Unready> {
@@ -193,8 +195,8 @@ impl Core {
     }
 
     /// Pods whose claims are not ready are told so as kube-scheduler tells it.
-    pub(crate) fn report_unready(&mut self, id: JobId) {
-        let Some(job) = self.jobs.all.get(&id) else { return };
+    pub(crate) fn report_unready(&mut self, id: JobId) -> Sound {
+        let job = self.jobs.all.known(&id)?;
         let is_lone = job.style == Style::Lone;
         let waiting = self.jobs.live(job).filter(|member| member.stage == Stage::Waiting);
         let unready =
@@ -211,8 +213,9 @@ impl Core {
                 true => unready.said,
                 false => summary::unplaceable(self.cluster.len(), &unready.said),
             };
-            self.report_unscheduled(&pod.id.uid, "Unschedulable", &text);
+            self.report_unscheduled(&pod.id.uid, "Unschedulable", &text)?;
         }
+        Ok(())
     }
 
     // --- from a slot to a Binding ---
@@ -337,7 +340,7 @@ impl Core {
         claim: &ObjectRef,
         version: Option<Arc<str>>,
         outcome: &WriteOutcome,
-    ) {
+    ) -> Sound {
         if let Some(choice) = self.cluster.volumes_mut().choice_mut(uid) {
             match outcome {
                 WriteOutcome::Written(_) => {
@@ -347,7 +350,7 @@ impl Core {
             };
         }
         let now = self.now;
-        let Some(member) = self.jobs.members.get_mut(uid) else { return };
+        let member = self.jobs.members.current_mut(uid)?;
         if !matches!(outcome, WriteOutcome::Written(_)) {
             // What it conflicts with may be on its way.
             member.attempts += 1;
@@ -356,14 +359,15 @@ impl Core {
             self.timers.wake(Timer::Pod(uid.clone()), member.retry_at);
         }
         self.outbox.push_back(uid.clone());
+        Ok(())
     }
 
     /// The volumes of a pod cannot be bound on its node: it waits again, for a while that doubles
     /// each time.
-    pub(crate) fn mounting_failed(&mut self, uid: &Uid, why: String) {
-        self.unassign_one(uid);
+    pub(crate) fn mounting_failed(&mut self, uid: &Uid, why: String) -> Sound {
+        self.unassign_one(uid)?;
         let now = self.now;
-        let Some(member) = self.jobs.members.get_mut(uid) else { return };
+        let member = self.jobs.members.known_mut(uid)?;
         member.mountings_failed += 1;
         let pause = FAILED.doubled(member.mountings_failed.min(RETRIES_DOUBLED));
         member.retry_at = now.plus_millis(pause);
@@ -372,6 +376,7 @@ impl Core {
         self.timers.wake(Timer::Pod(uid.clone()), now.plus_millis(pause));
         self.touched.insert(id);
         self.block(id, BlockedReason::VolumeBindingFailed, why);
+        Ok(())
     }
 }
 

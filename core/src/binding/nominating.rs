@@ -8,6 +8,7 @@
 //! What a process that died has left on a pod stays until the pod is placed again.
 
 use crate::jobs::job::Stage;
+use crate::sound::{Lookup, Sound};
 use crate::{ActionId, ActionKind, Core, InFlight, Timer, WriteOutcome};
 use fluxqueue_workload::{NodeName, Time, Uid};
 
@@ -44,60 +45,65 @@ impl Nomination {
 
 impl Core {
     /// Others are to know where a pod with a slot will be, since that takes a while.
-    pub(crate) fn nominate(&mut self, uid: &Uid) {
+    pub(crate) fn nominate(&mut self, uid: &Uid) -> Sound {
         if let Some(member) = self.jobs.members.get_mut(uid) {
             member.nomination.is_due = true;
-            self.see_to_nomination(uid);
+            self.see_to_nomination(uid)?;
         }
+        Ok(())
     }
 
     /// A pod has lost its slot.
-    pub(crate) fn withdraw_nomination(&mut self, uid: &Uid) {
+    pub(crate) fn withdraw_nomination(&mut self, uid: &Uid) -> Sound {
         if let Some(member) = self.jobs.members.get_mut(uid) {
             member.nomination.is_due = false;
-            self.see_to_nomination(uid);
+            self.see_to_nomination(uid)?;
         }
+        Ok(())
     }
 
     /// Makes what a pod says agree with where it is to be.
-    pub(crate) fn see_to_nomination(&mut self, uid: &Uid) {
-        let Some(member) = self.jobs.members.get_mut(uid) else { return };
+    pub(crate) fn see_to_nomination(&mut self, uid: &Uid) -> Sound {
+        let member = self.jobs.members.current_mut(uid)?;
         let (pod, nomination) = (&member.pod, &mut member.nomination);
         if !nomination.is_due && nomination.said.is_none() {
-            return;
+            return Ok(());
         }
         // Its Binding says it all, once that is sent.
         let is_to_be_bound = member.stage == Stage::Waiting || member.stage.is_unsent();
         if !is_to_be_bound || pod.deleting || pod.stands_in || nomination.writing.is_some() {
-            return;
+            return Ok(());
         }
         let slot =
             member.allocation.as_ref().filter(|_| nomination.is_due && member.stage.is_unsent());
         let node = slot.map(|allocation| allocation.node.clone());
         if nomination.said == node {
-            return;
+            return Ok(());
         }
         if node.is_some() && pod.nominated == node {
             // Whoever has written it, it is true now.
             nomination.said = node;
-            return;
+            return Ok(());
         }
         if node.is_none() && pod.nominated != nomination.said {
             // What is there is not ours to take away, or ours has not been seen yet: then it comes.
-            return;
+            return Ok(());
         }
         let retry_at = nomination.retry_at;
         if retry_at > self.now {
-            return self.timers.wake(Timer::Nomination(uid.clone()), retry_at);
+            self.timers.wake(Timer::Nomination(uid.clone()), retry_at);
+            return Ok(());
         }
         if member.telling.is_some() {
-            return self.nominate_later(uid, SOON_MILLIS);
+            self.nominate_later(uid, SOON_MILLIS);
+            return Ok(());
         }
         let before = std::mem::replace(&mut nomination.said, node.clone());
         let (pod, resource_version) = (pod.id.clone(), pod.resource_version.clone());
         let kind = ActionKind::Nominate { pod, resource_version, node };
         nomination.writing =
             Some(self.actions.ask(kind, InFlight::Nomination(uid.clone(), before)));
+        Ok(())
     }
 
     /// What came of it. `before` is what was said until then.
@@ -106,8 +112,8 @@ impl Core {
         uid: &Uid,
         before: Option<NodeName>,
         outcome: &WriteOutcome,
-    ) {
-        let Some(member) = self.jobs.members.get_mut(uid) else { return };
+    ) -> Sound {
+        let member = self.jobs.members.current_mut(uid)?;
         member.nomination.writing = None;
         match outcome {
             WriteOutcome::Conflict => {
@@ -120,8 +126,9 @@ impl Core {
                 self.nominate_later(uid, FAILED_MILLIS);
             }
             // Also a nomination that failed may be there: it is taken away when it is seen.
-            _ => self.see_to_nomination(uid),
+            _ => self.see_to_nomination(uid)?,
         }
+        Ok(())
     }
 
     fn nominate_later(&mut self, uid: &Uid, pause_millis: i64) {

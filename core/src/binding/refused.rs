@@ -10,6 +10,7 @@ use fluxqueue_api::BlockedReason;
 
 use crate::jobs::job::{Job, Lifecycle, Member, Stage, Style};
 use crate::jobs::setbacks::{FirstPause, Setback};
+use crate::sound::{Lookup, Sound};
 use crate::telling::blockers::Blockers;
 use crate::{Core, Timer};
 use fluxqueue_planner::queue::JobId;
@@ -17,7 +18,7 @@ use fluxqueue_workload::{ObjectRef, Time, Uid};
 
 /// A write for a pod with a slot was refused: its Binding, the removal of its gate, or what gets a
 /// claim its volume.
-pub(crate) fn pod_refused(core: &mut Core, uid: &Uid, text: &str) {
+pub(crate) fn pod_refused(core: &mut Core, uid: &Uid, text: &str) -> Sound {
     let now = core.now;
     let member = core.jobs.members.get_mut(uid).map(|member| {
         (member.stage, member.attempts) = (Stage::Assigned, 0);
@@ -25,33 +26,34 @@ pub(crate) fn pod_refused(core: &mut Core, uid: &Uid, text: &str) {
     });
     let Some((id, pod, is_in_doubt)) = member else {
         tracing::error!(uid = &**uid, "a write was refused for a pod that is not known");
-        return;
+        return Ok(());
     };
     tracing::warn!(%pod, error = %text, "the API server refuses to let a pod start");
     let text = format!("pod {pod}: {text}");
     let is_gang = core.jobs.all.get(&id).is_some_and(|job| job.style == Style::Gang);
     if !is_gang && !is_in_doubt {
-        give_slot_back(core, uid, &text);
+        give_slot_back(core, uid, &text)?;
     } else if !is_gang {
         // An earlier Binding may still take effect: until that is known no other pod gets the
         // place.
-        keep_seat(core, uid, text);
+        keep_seat(core, uid, text)?;
     } else if is_begun(core, id) {
         let keeps_for = core.settings.gang_start_timeout_secs;
         let refused_since =
             core.jobs.members.get(uid).and_then(|member| member.setbacks.first_refusal());
         if !is_in_doubt && refused_since.is_some_and(|since| now >= since.plus_secs(keeps_for)) {
-            give_slot_back(core, uid, &text);
+            give_slot_back(core, uid, &text)?;
         } else {
-            keep_seat(core, uid, text);
+            keep_seat(core, uid, text)?;
         }
     } else {
-        stop_start(core, id, text);
+        stop_start(core, id, text)?;
     }
+    Ok(())
 }
 
 /// What gets a claim of a pod with a slot its volume was refused.
-pub(crate) fn claim_refused(core: &mut Core, uid: &Uid, claim: &ObjectRef, text: &str) {
+pub(crate) fn claim_refused(core: &mut Core, uid: &Uid, claim: &ObjectRef, text: &str) -> Sound {
     if core.jobs.members.get(uid).is_some_and(|member| member.stage == Stage::Assigned) {
         let lost = core.cluster.volumes().claim(claim).and_then(|claim| claim.lost_node.clone());
         let lost = lost
@@ -59,32 +61,35 @@ pub(crate) fn claim_refused(core: &mut Core, uid: &Uid, claim: &ObjectRef, text:
             .unwrap_or_default();
         let text =
             format!("persistentvolumeclaim {}{lost} cannot be given its volume: {text}", claim.key);
-        pod_refused(core, uid, &text);
+        pod_refused(core, uid, &text)?;
     }
+    Ok(())
 }
 
 /// A gang whose Bindings have been refused, or not answered, sends no more: when it is known that
 /// none has taken effect, its placement is withdrawn.
-pub(crate) fn stop_start(core: &mut Core, id: JobId, text: String) {
+pub(crate) fn stop_start(core: &mut Core, id: JobId, text: String) -> Sound {
     if let Some(job) = core.jobs.all.get_mut(&id) {
         job.refusal.get_or_insert(text);
     }
-    settle(core, id);
+    settle(core, id)?;
+    Ok(())
 }
 
 /// Several writes for a pod in a row have had no answer: a gang of which nothing has begun sends no
 /// more.
-pub(crate) fn no_answer(core: &mut Core, id: JobId, text: String) {
+pub(crate) fn no_answer(core: &mut Core, id: JobId, text: String) -> Sound {
     let is_gang =
         core.jobs.all.get(&id).is_some_and(|job| job.style == Style::Gang && job.life.is_placed());
     if is_gang && !is_begun(core, id) {
-        stop_start(core, id, text);
+        stop_start(core, id, text)?;
     }
+    Ok(())
 }
 
 /// Looks at a gang that sends no more Bindings. It goes on if one of them has taken effect, and is
 /// withdrawn if none has.
-pub(crate) fn settle(core: &mut Core, id: JobId) {
+pub(crate) fn settle(core: &mut Core, id: JobId) -> Sound {
     let now = core.now;
     let job = core.jobs.all.get(&id).map(Box::as_ref);
     let refused = job.and_then(|job| {
@@ -94,24 +99,25 @@ pub(crate) fn settle(core: &mut Core, id: JobId) {
     match refused {
         None | Some((_, Open::Unanswered)) => {}
         Some((_, Open::Until(at))) => core.timers.wake(Timer::Backoff(id), at),
-        Some((refusal, Open::None)) => withdraw(core, id, &refusal),
+        Some((refusal, Open::None)) => withdraw(core, id, &refusal)?,
         Some((_, Open::Bound)) => {
             if let Some(job) = core.jobs.all.get_mut(&id) {
                 job.refusal = None;
             }
-            core.release(id);
+            core.release(id)?;
         }
     }
+    Ok(())
 }
 
 /// The FluxJob of a job cannot be written: a gang that has not begun, and waits for that, gives its
 /// nodes back, and so do pods that have come to a gang since and have no seat on record.
-pub(crate) fn record_refused(core: &mut Core, id: JobId, text: &str) {
+pub(crate) fn record_refused(core: &mut Core, id: JobId, text: &str) -> Sound {
     let text = unwritable(text);
     let job = core.jobs.all.get(&id).map(Box::as_ref).filter(|job| job.writes_ahead());
     if job.is_some_and(|job| job.life == Lifecycle::Placed && !job.seats.may_all_leave()) {
-        withdraw(core, id, &text);
-        return;
+        withdraw(core, id, &text)?;
+        return Ok(());
     }
     let pods = |is: &dyn Fn(&Job, &Member) -> bool| -> Vec<Uid> {
         let of_job =
@@ -123,30 +129,32 @@ pub(crate) fn record_refused(core: &mut Core, id: JobId, text: &str) {
     });
     let waiting = pods(&|_, member| member.stage == Stage::Waiting);
     for uid in &unrecorded {
-        give_slot_back(core, uid, &text);
+        give_slot_back(core, uid, &text)?;
     }
     if !waiting.is_empty() {
         core.block(id, BlockedReason::BindFailed, text.clone());
-        tell(core, &waiting, &text);
+        tell(core, &waiting, &text)?;
     }
+    Ok(())
 }
 
 /// The FluxJob of a job is written again: what else is in the way of its pods is said again, as it
 /// was found out last.
-pub(crate) fn record_taken(core: &mut Core, id: JobId, text: &str) {
-    let Some(job) = core.jobs.all.get_mut(&id) else { return };
+pub(crate) fn record_taken(core: &mut Core, id: JobId, text: &str) -> Sound {
+    let job = core.jobs.all.known_mut(&id)?;
     let is_told = |blocker: &mut Blockers| {
         blocker.reason() == BlockedReason::BindFailed && blocker.text() == unwritable(text)
     };
     if job.blocker.take_if(is_told).is_none() {
-        return;
+        return Ok(());
     }
     core.dirty.insert(id);
     if let Some(first) = core.queue.first_of(id).cloned()
         && let Some(class) = core.queue.class_of(&first)
     {
-        core.report_request(&first, class);
+        core.report_request(&first, class)?;
     }
+    Ok(())
 }
 
 /// Why pods wait whose FluxJob is refused for this reason.
@@ -155,7 +163,7 @@ fn unwritable(text: &str) -> String {
 }
 
 /// Withdraws the placement of a gang of which no Binding has taken effect, and says why.
-fn withdraw(core: &mut Core, id: JobId, text: &str) {
+fn withdraw(core: &mut Core, id: JobId, text: &str) -> Sound {
     if let Some(job) = core.jobs.all.get_mut(&id) {
         job.refusal = None;
         if job.life.is_placed() {
@@ -170,15 +178,16 @@ fn withdraw(core: &mut Core, id: JobId, text: &str) {
             (member.attempts, member.retry_at) = (0, core.now);
         }
     }
-    core.withdraw(id, text, Setback::Refused);
-    tell(core, &pods, text);
+    core.withdraw(id, text, Setback::Refused)?;
+    tell(core, &pods, text)?;
+    Ok(())
 }
 
 /// A pod that does not begin with others gives its slot back, and waits for a while without a
 /// claim.
-fn give_slot_back(core: &mut Core, uid: &Uid, text: &str) {
+fn give_slot_back(core: &mut Core, uid: &Uid, text: &str) -> Sound {
     let now = core.now;
-    core.unassign_one(uid);
+    core.unassign_one(uid)?;
     if let Some(member) = core.jobs.members.get_mut(uid) {
         let pause = member.setbacks.count(Setback::Refused, now, FirstPause::None);
         let id = member.job;
@@ -186,27 +195,30 @@ fn give_slot_back(core: &mut Core, uid: &Uid, text: &str) {
         core.block(id, BlockedReason::BindFailed, text.to_owned());
         core.touched.insert(id);
     }
-    tell(core, std::slice::from_ref(uid), text);
+    tell(core, std::slice::from_ref(uid), text)?;
+    Ok(())
 }
 
 /// A pod of a gang that has begun keeps its seat, and its Binding is sent again after a while.
-fn keep_seat(core: &mut Core, uid: &Uid, text: String) {
+fn keep_seat(core: &mut Core, uid: &Uid, text: String) -> Sound {
     let now = core.now;
     if let Some(member) = core.jobs.members.get_mut(uid) {
         let pause = member.setbacks.count(Setback::Refused, now, FirstPause::None);
         let id = member.job;
         core.timers.wake(Timer::Pod(uid.clone()), now.plus_millis(pause));
-        tell(core, std::slice::from_ref(uid), &text);
+        tell(core, std::slice::from_ref(uid), &text)?;
         core.block(id, BlockedReason::BindFailed, text);
         core.touched.insert(id);
     }
+    Ok(())
 }
 
 /// Tells pods that the API server refuses what they need.
-fn tell(core: &mut Core, pods: &[Uid], text: &str) {
+fn tell(core: &mut Core, pods: &[Uid], text: &str) -> Sound {
     for uid in pods {
-        core.report_unscheduled(uid, "SchedulerError", text);
+        core.report_unscheduled(uid, "SchedulerError", text)?;
     }
+    Ok(())
 }
 
 /// True if a Binding of a gang has taken effect, or if it was whole before. What comes after all

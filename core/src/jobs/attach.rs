@@ -15,6 +15,7 @@ use crate::jobs::setbacks::Setbacks;
 use crate::lookahead::estimates::Expected;
 use crate::records::record::time_of;
 use crate::records::stored::Record;
+use crate::sound::{Lookup, Sound};
 use crate::{Core, Foreign, Timer};
 use fluxqueue_planner::queue::JobId;
 use fluxqueue_workload::{ObjectKey, Phase, Pod, Time, Uid};
@@ -23,19 +24,20 @@ use fluxqueue_workload::{ObjectKey, Phase, Pod, Time, Uid};
 pub(crate) const OWNER_WAIT_MILLIS: i64 = 30_000;
 
 impl Core {
-    pub(crate) fn new_member(&mut self, pod: Arc<Pod>) {
+    pub(crate) fn new_member(&mut self, pod: Arc<Pod>) -> Sound {
         if !self.synced {
             self.unsorted.put(pod);
-            return;
+            return Ok(());
         }
         if let Some(old) = self.awaiting_owner.get(&pod.id.uid) {
             self.by_node.unlist(&old.pod);
         }
-        self.attach(pod, false);
+        self.attach(pod, false)?;
+        Ok(())
     }
 
     /// Gives a pod its job, or parks it until its controller is seen.
-    pub(crate) fn attach(&mut self, pod: Arc<Pod>, orphan: bool) {
+    pub(crate) fn attach(&mut self, pod: Arc<Pod>, orphan: bool) -> Sound {
         if let Some(stand_in) = self.foreign.remove(&pod.id.uid) {
             self.free_allocation(stand_in.allocation);
         }
@@ -54,7 +56,7 @@ impl Core {
             let allocation = self.allocation_in_place(&pod, None, planned, tenancy);
             self.watch_end_of(&uid, allocation.as_ref());
             self.foreign.insert(uid, Foreign { pod, allocation, reported: true });
-            return;
+            return Ok(());
         };
         self.awaiting_owner.remove(&pod.id.uid);
         let id = self.job_of(&pod, &belonging);
@@ -93,18 +95,19 @@ impl Core {
         self.jobs.note_controller(id, &pod);
         self.jobs.members.insert(uid.clone(), Member::new(pod, id, stage));
         self.note_volumes(&uid);
-        self.settle(&uid);
+        self.settle(&uid)?;
         if !ignored.is_empty() && !was_told {
             self.warn_once(
                 id,
                 ConditionType::SoftTermsIgnored,
                 format!("accepted, but not honoured yet: {ignored}"),
-            );
+            )?;
         }
         if let Some(text) = half.filter(|_| !was_told) {
-            self.warn_once(id, ConditionType::IncompleteGroupLabels, text);
+            self.warn_once(id, ConditionType::IncompleteGroupLabels, text)?;
         }
         self.touched.insert(id);
+        Ok(())
     }
 
     /// The job of a pod whose controller is gone, if that is known, or its FluxJob still there: the
@@ -192,14 +195,14 @@ impl Core {
     /// As long as one is on its way to a node its outcome is waited for; and where the first of
     /// them is the one that the FluxJob is named after, that it has ended too is news that is still
     /// to come.
-    pub(crate) fn part_from_ended(&mut self, id: JobId) -> bool {
+    pub(crate) fn part_from_ended(&mut self, id: JobId) -> Sound<bool> {
         let Some(job) = self.jobs.all.get(&id).filter(|job| job.ended_as.is_some()) else {
-            return false;
+            return Ok(false);
         };
         let live = self.jobs.live_members(job);
         let Some(first) = live.iter().min_by_key(|member| (member.pod.created, &member.pod.id))
         else {
-            return false;
+            return Ok(false);
         };
         let is_another = job.kind == WorkloadKind::Group
             && names::fluxjob_name(&job.name, job.kind, &first.pod.id.uid) != *job.key.name
@@ -209,14 +212,14 @@ impl Core {
                 || matches!(member.stage, Stage::Binding(_) | Stage::Ungating(_))
         };
         if !is_another {
-            return false;
+            return Ok(false);
         }
         if live.iter().any(is_on_its_way) {
             let in_doubt = live.iter().filter(|member| member.is_in_doubt(self.now));
             if let Some(at) = in_doubt.map(|member| member.doubt_until).min() {
                 self.timers.wake(Timer::Job(id), at);
             }
-            return false;
+            return Ok(false);
         }
         let (key, members) = (job.key.clone(), job.members.clone());
         tracing::info!(job = %key, "an earlier leader has put its end on record: its other pods are another group");
@@ -226,7 +229,7 @@ impl Core {
             self.free_allocation(allocation);
             pods.extend(self.jobs.members.remove(uid).map(|member| member.pod));
         }
-        let Some(job) = self.jobs.all.get_mut(&id) else { return false };
+        let job = self.jobs.all.known_mut(&id)?;
         job.members.clear();
         job.live.clear();
         let (retained, pending) =
@@ -235,14 +238,14 @@ impl Core {
             self.free_allocation(Some(slot.allocation));
         }
         for pending in pending {
-            self.forget_request(&pending);
+            self.forget_request(&pending)?;
         }
         self.forget(id);
         self.find_jobs(pods);
         if !self.jobs.by_key.contains_key(&key) {
-            self.consider_stray(&key);
+            self.consider_stray(&key)?;
         }
-        true
+        Ok(true)
     }
 
     pub(crate) fn new_job(
@@ -307,7 +310,8 @@ impl Core {
         self.jobs.by_identity.insert(belonging.identity.clone(), id);
         self.jobs.by_key.insert(key.clone(), id);
         self.jobs.all.insert(id, Box::new(job));
-        self.adopt_record(id, &key);
+        let done = self.adopt_record(id, &key);
+        self.heed(done);
         id
     }
 
@@ -336,38 +340,40 @@ impl Core {
         ObjectKey::new(Arc::clone(namespace), name)
     }
 
-    pub(crate) fn stop_awaiting_owner(&mut self, uid: &Uid) {
+    pub(crate) fn stop_awaiting_owner(&mut self, uid: &Uid) -> Sound {
         if let Some(awaiting_owner) = self.awaiting_owner.remove(uid) {
             let orphan = awaiting_owner.until <= self.now;
             if orphan {
                 self.awaiting_owner.note_orphan(&awaiting_owner.pod);
             }
-            self.attach(awaiting_owner.pod, orphan);
+            self.attach(awaiting_owner.pod, orphan)?;
         }
+        Ok(())
     }
 
     /// The controller of a pod that counted as lone has come after all. If nothing has left for the
     /// pod, it is of its job again: that starts whole or not at all.
-    pub(crate) fn join_late_owner(&mut self, uid: &Uid) {
+    pub(crate) fn join_late_owner(&mut self, uid: &Uid) -> Sound {
         if self.jobs.members.get(uid).is_some_and(|member| !member.is_in_doubt(self.now)) {
-            self.replan(uid);
+            self.replan(uid)?;
         }
         if self.jobs.members.get(uid).is_some_and(|member| member.stage == Stage::Waiting) {
-            self.regroup(uid);
+            self.regroup(uid)?;
         }
+        Ok(())
     }
 
-    pub(crate) fn regroup(&mut self, uid: &Uid) {
-        let Some(member) = self.jobs.members.get(uid) else { return };
+    pub(crate) fn regroup(&mut self, uid: &Uid) -> Sound {
+        let member = self.jobs.members.known(uid)?;
         let identity = self.jobs.all.get(&member.job).map(|job| job.identity.clone());
         let is_orphan = self.awaiting_owner.is_orphan(&member.pod);
         let now = self.left_behind(&member.pod).filter(|_| is_orphan);
         let now =
             now.or_else(|| grouping::belonging(&member.pod, &self.jobs.controllers, is_orphan));
         if now.map(|belonging| belonging.identity) == identity {
-            return;
+            return Ok(());
         }
-        let Some(member) = self.jobs.members.remove(uid) else { return };
+        let Some(member) = self.jobs.members.remove(uid) else { return Ok(()) };
         if let Some(job) = self.jobs.all.get_mut(&member.job) {
             job.members.remove(uid);
             job.live.remove(&PodOrder::of(&member.pod));
@@ -376,11 +382,12 @@ impl Core {
         self.forget_request(&fluxqueue_planner::queue::PendingRequest::Member(
             member.job,
             uid.clone(),
-        ));
-        self.attach(member.pod, is_orphan);
+        ))?;
+        self.attach(member.pod, is_orphan)?;
         if let Some(anew) = self.jobs.members.get_mut(uid) {
             anew.nomination = member.nomination;
         }
+        Ok(())
     }
 }
 

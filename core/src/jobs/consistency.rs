@@ -8,9 +8,14 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use crate::Core;
-use crate::jobs::job::{Job, PodOrder, Stage};
-use fluxqueue_planner::queue::JobId;
+use crate::jobs::Jobs;
+use crate::jobs::job::{Job, Member, PodOrder, Stage, Style};
+use crate::sound::{Interruption, Reference, Sound};
+use fluxqueue_planner::queue::{JobId, PendingRequest};
 use fluxqueue_workload::{Pod, Uid};
+
+/// The least time between two rebuilds of a job, in milliseconds.
+const ANEW_MILLIS: i64 = 60_000;
 
 /// How far a look at the pods of a job has come: there may be more of them than are looked at in
 /// one go.
@@ -24,6 +29,24 @@ pub(crate) struct Seen {
 }
 
 impl Core {
+    /// Takes note of how work on a job or a pod ended: counts news that is out of date, and reports
+    /// and repairs a contradiction.
+    pub(crate) fn heed(&mut self, outcome: Sound) {
+        match outcome {
+            Ok(()) => {}
+            Err(Interruption::Outdated) => self.gauges.interruptions.outdated += 1,
+            Err(Interruption::Contradiction(found)) => {
+                self.gauges.interruptions.contradictions += 1;
+                let job = job_around(&self.jobs, &found.about);
+                let key = job.and_then(|id| self.jobs.all.get(&id)).map(|job| job.key.to_string());
+                tracing::error!(job = key, %found, "the state contradicts itself");
+                if let Some(id) = job {
+                    self.make_anew(id);
+                }
+            }
+        }
+    }
+
     /// Looks at a job from where the last look has come to, at no more than `pods` of its pods, and
     /// makes it anew if it contradicts itself. How many pods were looked at, and where the next
     /// look goes on, if there is more to see.
@@ -42,9 +65,9 @@ impl Core {
         else {
             return (pods - left, (left == 0).then_some(seen));
         };
-        tracing::error!(job = %job.key, %contradiction, "a job contradicts itself, and is made anew");
+        tracing::error!(job = %job.key, %contradiction, "a job contradicts itself");
         debug_assert!(false, "{}: {contradiction}", job.key);
-        self.gauges.jobs_made_anew += 1;
+        self.gauges.interruptions.contradictions += 1;
         self.make_anew(id);
         (pods - left, None)
     }
@@ -129,22 +152,35 @@ impl Core {
         (!sits).then(|| format!("pod {about} has a seat that another pod has"))
     }
 
-    /// Forgets all that was worked out about a job, and finds it again. Bindings that are on their
-    /// way are waited for: the next look does it then.
+    /// Forgets all that was worked out about a job, and finds it again: from its pods, and from the
+    /// promise and the placement on record.
+    ///
+    /// At most one job in [`ANEW_MILLIS`] is rebuilt, so that a defect that shows again at once
+    /// costs others little. A job whose Bindings are on their way, or one that is found too soon
+    /// after another, is left to the next look of the audit.
     pub(crate) fn make_anew(&mut self, id: JobId) {
-        let Some(job) = self.jobs.all.get(&id) else { return };
-        let its_own =
-            |uid: &&Uid| self.jobs.members.get(*uid).is_some_and(|member| member.job == id);
-        let uids: Vec<Uid> = job.members.iter().filter(its_own).cloned().collect();
-        let is_sent = |uid: &Uid| matches!(self.jobs.members[uid].stage, Stage::Binding(_));
-        if uids.iter().any(is_sent) {
+        let is_its_own = |member: &&Member| member.job == id;
+        let its_own = self.jobs.members.values().filter(is_its_own);
+        let mut uids: Vec<Uid> = its_own.clone().map(|member| member.pod.id.uid.clone()).collect();
+        let is_sent = |member: &Member| matches!(member.stage, Stage::Binding(_));
+        let is_too_soon = self.under_way.is_some() || self.now < self.audit.makes_anew_from;
+        if is_too_soon || its_own.clone().any(is_sent) {
             return;
         }
-        let Some(job) = self.jobs.all.get_mut(&id) else { return };
-        let (pending, retained) =
-            (std::mem::take(&mut job.pending), std::mem::take(&mut job.retained));
-        for pending in &pending {
-            self.queue.remove(pending);
+        uids.sort_unstable();
+        self.audit.makes_anew_from = self.now.plus_millis(ANEW_MILLIS);
+        self.gauges.interruptions.jobs_made_anew += 1;
+        while let Some(pending) = self.queue.first_of(id).cloned() {
+            self.queue.remove(&pending);
+            self.forget_promise(&pending);
+        }
+        let mut retained = Vec::new();
+        if let Some(job) = self.jobs.all.get_mut(&id) {
+            job.pending.clear();
+            retained = std::mem::take(&mut job.retained);
+        } else {
+            self.jobs.by_identity.retain(|_, of| *of != id);
+            self.jobs.by_key.retain(|_, of| *of != id);
         }
         for slot in retained {
             self.free_allocation(Some(slot.allocation));
@@ -153,16 +189,44 @@ impl Core {
         for uid in &uids {
             let allocation = self.take_allocation(uid);
             self.free_allocation(allocation);
-            let Some(member) = self.jobs.members.remove(uid) else { continue };
-            self.by_node.unlist(&member.pod);
-            // Who stands in for others is made again with the job.
-            if !member.pod.stands_in {
-                pods.push(member.pod);
+            if let Some(member) = self.jobs.members.remove(uid) {
+                self.by_node.unlist(&member.pod);
+                // What stands in for others is made again with the job.
+                if !member.pod.stands_in {
+                    pods.push(member.pod);
+                }
             }
         }
-        self.retaining.remove(&id);
         self.forget(id);
+        let first_new = self.jobs.next_job;
         self.find_jobs(pods);
+        for job in self.jobs.all.range(first_new..).map(|(_, job)| job) {
+            let promise = job.record.status.as_deref().and_then(|it| it.reservation.as_ref());
+            let kept = promise.and_then(|promise| self.kept_of(promise));
+            if let Some((first, kept)) = first_request(job).zip(kept) {
+                self.promises.hear(&first, kept);
+            }
+        }
         self.queue_changed = true;
+    }
+}
+
+/// The request by which a job starts, once it has one.
+fn first_request(job: &Job) -> Option<PendingRequest> {
+    match job.style {
+        Style::Gang => Some(PendingRequest::Start(job.id)),
+        Style::Lone => job.members.first().map(|uid| PendingRequest::Member(job.id, uid.clone())),
+        Style::Elastic => None,
+    }
+}
+
+/// The job that a reference without its job or pod belongs to.
+fn job_around(jobs: &Jobs, reference: &Reference) -> Option<JobId> {
+    let has = |job: &Job, uid: &Uid| {
+        job.members.contains(uid) || job.live.values().any(|live| live == uid)
+    };
+    match reference {
+        Reference::Job(id) => Some(*id),
+        Reference::Pod(uid) => jobs.all.values().find(|job| has(job, uid)).map(|job| job.id),
     }
 }

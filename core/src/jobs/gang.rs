@@ -11,6 +11,7 @@ use crate::binding::mounting::Mounting;
 use crate::jobs::grouping::StartSize;
 use crate::jobs::job::{Identity, Job, Lifecycle, Stage, Stalled, Style};
 use crate::jobs::setbacks::{FirstPause, Setback, Setbacks};
+use crate::sound::{Lookup, Sound};
 use crate::{Core, Timer};
 use fluxqueue_machine::fluxion::Rank;
 use fluxqueue_planner::plan::Delay;
@@ -39,13 +40,13 @@ impl Core {
     /// Before the first Binding of a gang leaves, all its members are checked together against
     /// everything received so far. If all fit, the gang begins; if one does not, none is sent.
     /// False if it has to wait.
-    pub(crate) fn begin(&mut self, id: JobId) -> bool {
-        let checked = match self.may_begin(id) {
+    pub(crate) fn begin(&mut self, id: JobId) -> Sound<bool> {
+        let checked = match self.may_begin(id)? {
             Begin::Now(pods) => pods,
-            Begin::Later => return false,
+            Begin::Later => return Ok(false),
             Begin::Not(why) => {
-                self.withdraw_if_unsent(id, &why);
-                return true;
+                self.withdraw(id, &why, Setback::LostRace)?;
+                return Ok(true);
             }
         };
         if let Some(job) = self.jobs.all.get_mut(&id) {
@@ -60,7 +61,7 @@ impl Core {
             self.outbox.push_front(uid);
         }
         self.touched.insert(id);
-        true
+        Ok(true)
     }
 
     /// Whoever would have made this one uneven, or would have drawn it away, may come now that it
@@ -69,32 +70,32 @@ impl Core {
         self.queue_changed |= self.held_nodes.is_waited_for(pending);
     }
 
-    fn may_begin(&mut self, id: JobId) -> Begin {
-        let Some(job) = self.jobs.all.get(&id) else { return Begin::Later };
+    fn may_begin(&mut self, id: JobId) -> Sound<Begin> {
+        let job = self.jobs.all.known(&id)?;
         if job.writes_ahead() && !job.seats.may_all_leave() {
             // The acknowledgement brings its pods back.
-            return Begin::Later;
+            return Ok(Begin::Later);
         }
         if job.suspended.is_being_released() {
-            return Begin::Later;
+            return Ok(Begin::Later);
         }
         let leaves_from = job.setbacks.leaves_from();
         if leaves_from > self.now {
             // It has lost a race: it has a place again, and waits before the next attempt.
             self.timers.wake(Timer::Backoff(id), leaves_from);
-            return Begin::Later;
+            return Ok(Begin::Later);
         }
         let empty = job.seats.empty().count();
         if empty > 0 {
-            return Begin::Not(format!("{empty} of its pods are gone"));
+            return Ok(Begin::Not(format!("{empty} of its pods are gone")));
         }
         let (pods, waits_for_pods) = (self.jobs.unsent(job), job.suspended.has_stand_ins());
         if let Some(why) = self.misfit(id, &pods) {
-            return Begin::Not(why);
+            return Ok(Begin::Not(why));
         }
         if waits_for_pods {
-            self.release_job(id);
-            return Begin::Later;
+            self.release_job(id)?;
+            return Ok(Begin::Later);
         }
         if !self.cluster.volumes().is_idle() {
             let mut are_mounted = true;
@@ -102,20 +103,20 @@ impl Core {
                 match self.mount(uid) {
                     Mounting::Done => {}
                     Mounting::Later => are_mounted = false,
-                    Mounting::Failed(why) => return Begin::Not(why),
+                    Mounting::Failed(why) => return Ok(Begin::Not(why)),
                 }
             }
             if !are_mounted {
                 // Also those without claims wait for the others.
                 for uid in &pods {
-                    self.nominate(uid);
+                    self.nominate(uid)?;
                 }
-                return Begin::Later;
+                return Ok(Begin::Later);
             }
         }
         let mut later = false;
         for uid in &pods {
-            let Some(member) = self.jobs.members.get(uid) else { continue };
+            let member = self.jobs.members.known(uid)?;
             if member.retry_at > self.now {
                 let at = member.retry_at;
                 self.timers.wake(Timer::Pod(uid.clone()), at);
@@ -123,11 +124,11 @@ impl Core {
             } else if matches!(member.stage, Stage::Ungating(_)) {
                 later = true;
             } else if is_gated(member) {
-                self.ungate(uid);
+                self.ungate(uid)?;
                 later = true;
             }
         }
-        if later { Begin::Later } else { Begin::Now(pods) }
+        Ok(if later { Begin::Later } else { Begin::Now(pods) })
     }
 
     /// Why these pods, which are all of a gang, cannot be where they have their slots, by
@@ -150,10 +151,11 @@ impl Core {
     }
 
     /// Somebody else bound a pod of a gang: it has begun, and the others join. The record follows.
-    pub(crate) fn seat_externally_bound(&mut self, id: JobId) {
-        let Some(job) = self.jobs.all.get(&id).filter(|job| job.style == Style::Gang) else {
-            return;
-        };
+    pub(crate) fn seat_externally_bound(&mut self, id: JobId) -> Sound {
+        let job = self.jobs.all.known(&id)?;
+        if job.style != Style::Gang {
+            return Ok(());
+        }
         let bound = self.jobs.remaining(job).into_iter().filter(|member| member.is_bound());
         let externally_bound = bound.filter(|member| {
             !job.life.is_placed() || (job.writes_ahead() && member.seat.is_none())
@@ -164,11 +166,11 @@ impl Core {
             })
             .collect();
         if externally_bound.is_empty() {
-            return;
+            return Ok(());
         }
         let now = self.now;
         let wanted = self.jobs.all.get(&id).map_or(0, |job| self.jobs.wanted(job));
-        let Some(job) = self.jobs.all.get_mut(&id) else { return };
+        let job = self.jobs.all.known_mut(&id)?;
         if !job.life.is_placed() {
             // Nobody has counted yet how many start together.
             job.start_size = job.start_size.max(wanted);
@@ -177,24 +179,26 @@ impl Core {
         let before = job.seats.version();
         if job.writes_ahead() {
             for (uid, node, index) in externally_bound {
-                self.seat_bound(id, &uid, &node, index);
+                self.seat_bound(id, &uid, &node, index)?;
             }
         }
         if let Some(job) = self.jobs.all.get_mut(&id).filter(|job| job.seats.version() != before) {
             job.seats.placed_by(Some(self.epoch));
         }
+        Ok(())
     }
 
     /// A pod that was to start alone waits for the others that are wanted by now, unless it was
     /// sent.
-    pub(crate) fn outgrow_start(&mut self, id: JobId) {
-        let alone = |job: &&Job| {
-            job.style == Style::Gang && job.life == Lifecycle::Placed && !job.writes_ahead()
-        };
-        let Some(job) = self.jobs.all.get(&id).map(Box::as_ref).filter(alone) else { return };
-        if let Some(size) = self.start_size_now(job).filter(|size| *size > 1) {
-            self.withdraw_if_unsent(id, &format!("{size} pods start together by now"));
+    pub(crate) fn outgrow_start(&mut self, id: JobId) -> Sound {
+        let job = self.jobs.all.known(&id)?;
+        if job.style != Style::Gang || job.life != Lifecycle::Placed || job.writes_ahead() {
+            return Ok(());
         }
+        if let Some(size) = self.start_size_now(job).filter(|size| *size > 1) {
+            self.withdraw(id, &format!("{size} pods start together by now"), Setback::LostRace)?;
+        }
+        Ok(())
     }
 
     /// How many pods of a job start together; `None` if nobody can say yet.
@@ -207,10 +211,10 @@ impl Core {
 
     /// A gang of which nothing is left starts anew, all or none. So does one of which no Binding
     /// had an effect.
-    pub(crate) fn forget_empty_start(&mut self, id: JobId) {
-        let Some(job) = self.jobs.all.get(&id) else { return };
+    pub(crate) fn forget_empty_start(&mut self, id: JobId) -> Sound {
+        let job = self.jobs.all.known(&id)?;
         if job.style != Style::Gang || !job.life.is_placed() || !self.jobs.is_new_start(job) {
-            return;
+            return Ok(());
         }
         let (unsent, life, has_started) =
             (self.jobs.unsent(job), job.life, job.started_at.is_some());
@@ -226,7 +230,7 @@ impl Core {
                 !is_short || life == Lifecycle::Placed
             };
             if goes_on {
-                return;
+                return Ok(());
             }
             self.free_retained(id);
         }
@@ -242,10 +246,11 @@ impl Core {
         } else if life != Lifecycle::Placed {
             // These were to join pods that have gone since: they start with those that are to come.
             for uid in unsent {
-                self.unassign(&uid);
+                self.unassign(&uid)?;
             }
             self.jobs.forget_start(id);
         }
+        Ok(())
     }
 
     /// Frees the slots that are kept for the successors of pods that have ended.
@@ -263,34 +268,31 @@ impl Core {
 
     /// A pod of which no Binding has left loses its slot. Of a gang that has not begun, all lose
     /// theirs.
-    pub(crate) fn lose_slot(&mut self, uid: &Uid, why: &str) {
-        let Some(member) = self.jobs.members.get(uid) else { return };
+    pub(crate) fn lose_slot(&mut self, uid: &Uid, why: &str) -> Sound {
+        let member = self.jobs.members.known(uid)?;
         let id = member.job;
         if self.jobs.all.get(&id).is_some_and(|job| job.life == Lifecycle::Placed) {
-            self.withdraw_if_unsent(id, why);
+            self.withdraw(id, why, Setback::LostRace)?;
         } else {
-            self.unassign_one(uid);
+            self.unassign_one(uid)?;
         }
+        Ok(())
     }
 
     /// A gang of which no Binding has left gives all its slots back and waits at its place in the
-    /// queue again: whole or not at all.
-    pub(crate) fn withdraw_if_unsent(&mut self, id: JobId, why: &str) {
-        self.withdraw(id, why, Setback::LostRace);
-    }
-
-    /// The same after this setback, which decides about the pause that follows.
-    pub(crate) fn withdraw(&mut self, id: JobId, why: &str, setback: Setback) {
-        let Some(job) = self.jobs.all.get(&id).filter(|job| job.life == Lifecycle::Placed) else {
-            return;
-        };
+    /// queue again: whole or not at all. The setback decides about the pause that follows.
+    pub(crate) fn withdraw(&mut self, id: JobId, why: &str, setback: Setback) -> Sound {
+        let job = self.jobs.all.known(&id)?;
+        if job.life != Lifecycle::Placed {
+            return Ok(());
+        }
         for uid in self.jobs.unsent(job) {
-            self.unassign(&uid);
+            self.unassign(&uid)?;
         }
         self.free_retained(id);
         let now = self.now;
         self.jobs.forget_start(id);
-        let Some(job) = self.jobs.all.get_mut(&id) else { return };
+        let job = self.jobs.all.known_mut(&id)?;
         let pause = job.setbacks.count(setback, now, FirstPause::OneSecond);
         tracing::info!(job = %job.key, why, pause_millis = pause, "a placement is withdrawn before its first Binding");
         let (reason, text) = match setback {
@@ -304,11 +306,12 @@ impl Core {
         self.timers.wake(Timer::Backoff(id), now.plus_millis(pause));
         self.touched.insert(id);
         self.gauges.placements_withdrawn += 1;
-        self.start_is_off(id, Delay::Capacity);
+        self.start_is_off(id, Delay::Capacity)?;
+        Ok(())
     }
 
-    pub(crate) fn notice_completeness(&mut self, id: JobId) {
-        let Some(job) = self.jobs.all.get(&id) else { return };
+    pub(crate) fn notice_completeness(&mut self, id: JobId) -> Sound {
+        let job = self.jobs.all.known(&id)?;
         let bound = self.jobs.remaining(job).iter().filter(|member| member.is_bound()).count();
         // A pod that has ended since was bound too. And a Job may want fewer by now.
         let (wanted, is_group) =
@@ -317,9 +320,10 @@ impl Core {
         let reached = bound + job.ended_early;
         let whole = reached >= start_size && bound > 0;
         let now = self.now;
-        let Some(job) = self.jobs.all.get_mut(&id).filter(|job| job.style == Style::Gang) else {
-            return;
-        };
+        let job = self.jobs.all.known_mut(&id)?;
+        if job.style != Style::Gang {
+            return Ok(());
+        }
         job.life = match job.life {
             Lifecycle::Placed | Lifecycle::Starting { .. } if whole => Lifecycle::Whole,
             // Somebody else bound one of them.
@@ -333,16 +337,17 @@ impl Core {
             job.stalled = None;
             job.setbacks = Setbacks::default();
         }
+        Ok(())
     }
 
     /// A gang that has begun and does not become whole in time says so, with what is in its way.
-    pub(crate) fn notice_stall(&mut self, id: JobId) {
-        let Some(job) = self.jobs.all.get(&id) else { return };
-        let Lifecycle::Starting { since } = job.life else { return };
+    pub(crate) fn notice_stall(&mut self, id: JobId) -> Sound {
+        let job = self.jobs.all.known(&id)?;
+        let Lifecycle::Starting { since } = job.life else { return Ok(()) };
         let due = since.plus_secs(self.settings.gang_start_timeout_secs);
         if self.now < due {
             self.timers.wake(Timer::Job(id), due);
-            return;
+            return Ok(());
         }
         let live = self.jobs.live_members(job);
         let bound = live.iter().filter(|member| member.is_bound()).count();
@@ -371,6 +376,7 @@ impl Core {
         if let Some(job) = self.jobs.all.get_mut(&id) {
             job.stalled = Some(stalled.after(job.stalled.take()));
         }
+        Ok(())
     }
 
     /// Other gangs that have begun and are not whole, of which each has something of a node where a

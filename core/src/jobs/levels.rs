@@ -11,6 +11,7 @@ use fluxqueue_api::text;
 
 use crate::Core;
 use crate::jobs::job::{Job, Member, Style};
+use crate::sound::{Lookup, Sound};
 use fluxqueue_machine::cluster::{Node, readable};
 use fluxqueue_machine::fluxion::Within;
 use fluxqueue_machine::ledger::{Allocation, LevelWant, LevelWants, Role};
@@ -196,12 +197,12 @@ impl Core {
     /// Pods that start one by one (of an elastic job, or who join a gang), without those who are to
     /// be where another of them will be: the first says where that is, and the others wait for it,
     /// unless it holds nobody up. They are told so once it is known to wait.
-    pub(crate) fn without_followers(&mut self, id: JobId, ready: &[Uid]) -> Vec<Uid> {
+    pub(crate) fn without_followers(&mut self, id: JobId, ready: &[Uid]) -> Sound<Vec<Uid>> {
         let mut asked = self.ask_for_levels(id);
         let mut first: Vec<(LevelWant, &Member, LevelWants)> = Vec::new();
         let (mut leaders, mut followers) = (Vec::new(), Vec::new());
         for uid in ready {
-            let Some(member) = self.jobs.members.get(uid) else { continue };
+            let member = self.jobs.members.known(uid)?;
             let wants = self.level_wants(id, &member.pod, true, &mut asked);
             let open = open_wants(&wants);
             let leads = |(known, leader, asked): &&(LevelWant, &Member, LevelWants),
@@ -221,9 +222,9 @@ impl Core {
             }
         }
         for (uid, leader) in followers {
-            self.tell_who_follows(id, &uid, &leader);
+            self.tell_who_follows(id, &uid, &leader)?;
         }
-        leaders
+        Ok(leaders)
     }
 
     /// Others of its job wait for the place of a pod: it may start some day, as far as is known.
@@ -257,15 +258,18 @@ impl Core {
         }
     }
 
-    fn tell_who_follows(&mut self, id: JobId, uid: &Uid, leader: &Uid) {
+    fn tell_who_follows(&mut self, id: JobId, uid: &Uid, leader: &Uid) -> Sound {
         let is_blocked =
             self.queue.last_attempt_of(&PendingRequest::Member(id, leader.clone())).is_some();
-        let Some(leader) = self.jobs.members.get(leader).filter(|_| is_blocked) else { return };
+        let Some(leader) = self.jobs.members.get(leader).filter(|_| is_blocked) else {
+            return Ok(());
+        };
         let name = leader.pod.id.key.name.clone();
         let text = format!(
             "Waits for pod {name} of its job: where this one may be depends on where that one is."
         );
-        self.report_unscheduled(uid, "Unschedulable", &text);
+        self.report_unscheduled(uid, "Unschedulable", &text)?;
+        Ok(())
     }
 
     /// What came of an attempt at a class has changed who waits for whom, if the pods of its jobs

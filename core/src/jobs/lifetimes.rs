@@ -1,9 +1,9 @@
 //! How long pods take their resources: their walltimes, and deadlines at which the objects that
 //! made them end them.
 
-use crate::jobs::job::Job;
+use crate::jobs::job::{Identity, Job};
 use crate::jobs::{Clock, Jobs};
-use fluxqueue_workload::{Controller, Lifetime, Pod, Time};
+use fluxqueue_workload::{Controller, Lifetime, Pod, Time, Uid};
 
 /// A deadline is planned with, while its pod waits, to a step of at most one in so many of the time
 /// that the Job has in all.
@@ -147,5 +147,33 @@ pub(crate) fn ended_by(deadline: Option<Time>, own: Lifetime, now: Time) -> Life
         (Some(left), Lifetime::Seconds(own)) => Lifetime::Seconds(left.min(own)),
         (Some(left), _) => Lifetime::Seconds(left),
         (None, own) => own,
+    }
+}
+
+/// It ended before a pod of it was bound, and not because its workload was complete.
+pub(crate) fn was_given_up(jobs: &Jobs, job: &Job) -> bool {
+    let is_complete = match &job.identity {
+        Identity::Controller(namespace, uid) => jobs.controllers.get(namespace, uid).is_some(),
+        Identity::Group(_) | Identity::Pod(_) => false,
+    };
+    let never_ran = job.started_at.is_none() && job.succeeded == 0;
+    job.ended_as.is_none() && never_ran && !is_complete
+}
+
+/// No object will make more pods of a job.
+pub(crate) fn nobody_makes_more(jobs: &Jobs, job: &Job) -> bool {
+    let namespace = &job.key.namespace;
+    let done =
+        |uid: &Uid| jobs.controllers.get(namespace, uid).is_none_or(|made_by| made_by.finished);
+    match &job.identity {
+        Identity::Pod(_) => true,
+        Identity::Controller(_, uid) => done(uid),
+        Identity::Group(_) => job
+            .members
+            .iter()
+            .filter_map(|uid| jobs.members.get(uid)?.pod.owner.as_ref())
+            .map(|owner| &owner.uid)
+            .chain(job.controllers.iter())
+            .all(done),
     }
 }

@@ -14,6 +14,7 @@ use fluxqueue_workload::{ObjectRef, Quota, Resources, Time};
 
 use crate::jobs::Jobs;
 use crate::jobs::job::{Job, JobChange, Suspended};
+use crate::sound::{Lookup, Sound};
 use crate::{Core, Timer};
 use fluxqueue_planner::queue::JobId;
 
@@ -83,8 +84,8 @@ fn look_again(core: &mut Core, namespace: &str) {
 }
 
 /// The pods of a job are about to come, since its Job is released.
-pub(crate) fn note_coming(core: &mut Core, id: JobId) {
-    let Some(job) = core.jobs.all.get(&id) else { return };
+pub(crate) fn note_coming(core: &mut Core, id: JobId) -> Sound {
+    let job = core.jobs.all.known(&id)?;
     let namespace = Arc::clone(&job.key.namespace);
     if core.jobs.releases.quotas.known.contains_key(&namespace) {
         let coming = Coming {
@@ -93,6 +94,7 @@ pub(crate) fn note_coming(core: &mut Core, id: JobId) {
         };
         core.jobs.releases.quotas.coming.entry(namespace).or_default().insert(id, coming);
     }
+    Ok(())
 }
 
 /// Why a job that waits without pods is not released now: a quota leaves too little for its pods.
@@ -126,8 +128,8 @@ pub(crate) fn shortage(jobs: &Jobs, job: &Job, now: Time) -> Option<String> {
 }
 
 /// A quota leaves too little for the pods of a job: the job is looked at again when that changes.
-pub(crate) fn wait(core: &mut Core, id: JobId) {
-    let Some(job) = core.jobs.all.get(&id) else { return };
+pub(crate) fn wait(core: &mut Core, id: JobId) -> Sound {
+    let job = core.jobs.all.known(&id)?;
     let namespace = Arc::clone(&job.key.namespace);
     let quotas = &mut core.jobs.releases.quotas;
     let is_beside_others = match quotas.coming.get_mut(&namespace) {
@@ -144,6 +146,7 @@ pub(crate) fn wait(core: &mut Core, id: JobId) {
     if is_beside_others {
         core.timers.wake(Timer::Job(id), core.now.plus_millis(LOOK_AGAIN_MILLIS));
     }
+    Ok(())
 }
 
 /// Its Job was released, or is being released, and not all of its pods are there.

@@ -13,9 +13,12 @@ use crate::jobs::attach::completion_of;
 use crate::jobs::grouping::{self, Belonging};
 use crate::jobs::job::{Identity, Lifecycle, Member, RetainedSlot, Seating, Stage, Stalled, Style};
 use crate::jobs::seats::PodIndex;
+use crate::jobs::setbacks::Setback;
 use crate::records::record::{self, pod_set_at, time_of};
-use crate::records::recording::{UNSEEN_MILLIS, reference};
+use crate::records::recording::UNSEEN_MILLIS;
+use crate::records::reference;
 use crate::records::stored::Stored;
+use crate::sound::{Lookup, Sound};
 use crate::{ActionId, ActionKind, Core, InFlight, Timer, WriteOutcome};
 use fluxqueue_planner::queue::{JobId, PendingRequest};
 use fluxqueue_workload::{Controller, NodeName, ObjectKey, OwnerKind, Pod, Time, Uid};
@@ -27,13 +30,13 @@ const STRAY_RETRY_MILLIS: i64 = 30_000;
 
 impl Core {
     /// Takes up what the FluxJob of this name says, if there is one.
-    pub(crate) fn adopt_record(&mut self, id: JobId, key: &ObjectKey) {
-        let Some(object) = self.records.get(key).cloned() else { return };
-        let Some(job) = self.jobs.all.get_mut(&id) else { return };
+    pub(crate) fn adopt_record(&mut self, id: JobId, key: &ObjectKey) -> Sound {
+        let Some(object) = self.records.get(key).cloned() else { return Ok(()) };
+        let job = self.jobs.all.known_mut(&id)?;
         if object.metadata.deletion_timestamp.is_some() {
-            return;
+            return Ok(());
         }
-        let Some(reference) = reference(&object) else { return };
+        let Some(reference) = reference(&object) else { return Ok(()) };
         job.record.stored = match self.records.removal(&reference) {
             Some(action) => {
                 Stored::Deleting { uid: reference.uid, action, based_on: version_of(&object) }
@@ -41,11 +44,10 @@ impl Core {
             None => Stored::Present { uid: reference.uid },
         };
         job.record.observe(&object);
-        self.heed_wishes(id, &object.spec.overrides);
+        self.heed_wishes(id, &object.spec.overrides)?;
         let place = self.jobs.place_on_record(id, &object, self.clock());
-        let (Some(job), Some(status)) = (self.jobs.all.get_mut(&id), &object.status) else {
-            return;
-        };
+        let Some(status) = &object.status else { return Ok(()) };
+        let job = self.jobs.all.known_mut(&id)?;
         job.pod_priority =
             job.pod_priority.or(status.workload.as_ref().and_then(|workload| workload.priority));
         job.seats.note_on_record(!status.placement.is_empty());
@@ -70,6 +72,7 @@ impl Core {
                 job.warnings.insert(warning, text::message(&condition.message).into_owned());
             }
         }
+        Ok(())
     }
 
     /// The place of a job of which none is on record: from now on. What a new process finds waiting
@@ -89,13 +92,13 @@ impl Core {
     /// What another leader wrote while this one works is news like any other: a place in the queue
     /// that is on record stays, and so does an end; a placement is followed, or taken back before
     /// anything else is done.
-    pub(crate) fn heed_status(&mut self, id: JobId, object: &FluxJob) {
+    pub(crate) fn heed_status(&mut self, id: JobId, object: &FluxJob) -> Sound {
         let queued_at = self.jobs.place_on_record(id, object, self.clock());
-        let Some(status) = &object.status else { return };
-        let Some(job) = self.jobs.all.get_mut(&id) else { return };
+        let Some(status) = &object.status else { return Ok(()) };
+        let job = self.jobs.all.known_mut(&id)?;
         if job.style == Style::Elastic {
             // Its pods queue one by one, and may go on after its end.
-            return;
+            return Ok(());
         }
         if queued_at.is_some() && job.queued_at != queued_at {
             job.queued_at = queued_at;
@@ -103,10 +106,10 @@ impl Core {
         }
         if !status.placement.is_empty() && job.style == Style::Gang && !job.writes_ahead() {
             job.seats.note_on_record(true);
-            self.withdraw_if_unsent(id, "an earlier leader has placed it since");
+            self.withdraw(id, "an earlier leader has placed it since", Setback::LostRace)?;
         }
-        let Some(job) = self.jobs.all.get_mut(&id) else { return };
-        let Some(end) = ended_as(status) else { return };
+        let job = self.jobs.all.known_mut(&id)?;
+        let Some(end) = ended_as(status) else { return Ok(()) };
         let completed_at = status.completion_time.as_ref().map(time_of);
         if job.ended_as.is_none() || job.completed_at != completed_at {
             job.ended_as = Some(end);
@@ -116,6 +119,7 @@ impl Core {
             }
             self.touched.insert(id);
         }
+        Ok(())
     }
 
     /// Gives these pods their jobs, and takes up what is stored of those jobs that are new.
@@ -125,12 +129,14 @@ impl Core {
         self.jobs.members.reserve(pods.len());
         let first_new = self.jobs.next_job;
         for pod in pods {
-            self.attach(pod, false);
+            let done = self.attach(pod, false);
+            self.heed(done);
         }
         self.stand_in_for_all(|_| true);
         let ids: Vec<JobId> = self.jobs.all.range(first_new..).map(|(id, _)| *id).collect();
         for id in &ids {
-            self.restore_placement(*id);
+            let done = self.restore_placement(*id);
+            self.heed(done);
         }
         // Pods that wait come first: what nobody sits on is retained after that.
         let elsewhere = self.pods_elsewhere();
@@ -190,10 +196,10 @@ impl Core {
 
     /// A gang whose placement was written takes its seats again: bound pods where they are, the
     /// others where the placement says, if that still fits.
-    fn restore_placement(&mut self, id: JobId) {
-        let Some(job) = self.jobs.all.get(&id) else { return };
+    fn restore_placement(&mut self, id: JobId) -> Sound {
+        let job = self.jobs.all.known(&id)?;
         if job.style != Style::Gang {
-            return;
+            return Ok(());
         }
         let counted = self.jobs.counted(job);
         let had_begun = job.record.status.as_deref().is_some_and(is_scheduled);
@@ -202,7 +208,7 @@ impl Core {
         if was_left && !counted.iter().any(|member| member.is_bound()) {
             // What ran is gone or on its way out, and no Binding of those that follow has had an
             // effect: these start together.
-            return;
+            return Ok(());
         }
         let bound: Vec<(Uid, NodeName, Option<u32>)> = counted
             .into_iter()
@@ -251,7 +257,7 @@ impl Core {
             // than it had by then.
             Some(_) => size().max(bound_on_record + 1),
         };
-        let Some(job) = self.jobs.all.get_mut(&id) else { return };
+        let job = self.jobs.all.known_mut(&id)?;
         // It was whole if its record says that it runs, whatever it has lost since; unless it only
         // says so because none of its pods is left, and that it did not become whole in time.
         let ran = stalled.is_none() && job.record.status.as_deref().is_some_and(is_scheduled);
@@ -263,7 +269,7 @@ impl Core {
                     if whole { Lifecycle::Whole } else { Lifecycle::Starting { since: now } };
                 job.start_size = if whole { 1 } else { wanted };
             }
-            return;
+            return Ok(());
         }
         // Of what has ended the record is all there is to keep.
         let has_ended = job.is_finished() || (job.ended_as.is_some() && job.live.is_empty());
@@ -291,20 +297,22 @@ impl Core {
         };
         job.seats.restore(seats);
         for (uid, node, index) in bound {
-            self.seat_bound(id, &uid, &node, index);
+            self.seat_bound(id, &uid, &node, index)?;
         }
-        self.reseat_waiting(id);
+        self.reseat_waiting(id)?;
         // Whole or not at all also holds for a placement that an earlier leader wrote and began
         // with nothing of.
-        let Some(job) = self.jobs.all.get(&id).filter(|job| job.life == Lifecycle::Placed) else {
-            return;
-        };
+        let job = self.jobs.all.known(&id)?;
+        if job.life != Lifecycle::Placed {
+            return Ok(());
+        }
         let empty = job.seats.empty().count();
         // Where none of its pods is left there is nobody to take a slot from.
         if empty > 0 && !job.live.is_empty() {
             let why = format!("{empty} of its {} seats cannot be used any more", job.seats.len());
-            self.withdraw_if_unsent(id, &why);
+            self.withdraw(id, &why, Setback::LostRace)?;
         }
+        Ok(())
     }
 
     /// A slot without a pod waits for the pod that the controller makes next, as it did before the
@@ -372,8 +380,8 @@ impl Core {
     /// gang that was whole somebody has left them: for so long as a slot would have been retained
     /// they are for the pods that its Job makes next. Whoever waits for longer to join it has a
     /// place in the queue, and the room may be another's by now.
-    pub(crate) fn reseat_waiting(&mut self, id: JobId) {
-        let Some(job) = self.jobs.all.get(&id) else { return };
+    pub(crate) fn reseat_waiting(&mut self, id: JobId) -> Sound {
+        let job = self.jobs.all.known(&id)?;
         let is_retained_for = |pod: &Pod| {
             let until = self.core_time(pod.created).plus_secs(self.settings.slot_keep_secs);
             pod.owner.as_ref().is_some_and(|owner| owner.kind == OwnerKind::Job) && self.now < until
@@ -391,8 +399,8 @@ impl Core {
             .collect();
         let mut reseated = Vec::new();
         for uid in waiting {
-            let Some(job) = self.jobs.all.get(&id) else { return };
-            let Some(member) = self.jobs.members.get(&uid) else { continue };
+            let job = self.jobs.all.known(&id)?;
+            let member = self.jobs.members.known(&uid)?;
             let pod = Arc::clone(&member.pod);
             let own = pod.completion_index.and_then(|number| job.seats.empty_of_number(number));
             let Some((at, seat)) = own.or_else(|| job.seats.empty().next()) else { break };
@@ -408,25 +416,28 @@ impl Core {
                 reseated.push(uid);
             }
         }
-        self.leave_seats_elsewhere(id, reseated);
+        self.leave_seats_elsewhere(id, reseated)?;
+        Ok(())
     }
 
     /// Who joins a gang that has begun is not sent to a seat that is in another part of a level by
     /// now: a node may have changed its labels since the seat was written. One that has not begun
     /// is looked at as a whole before its first Binding.
-    fn leave_seats_elsewhere(&mut self, id: JobId, reseated: Vec<Uid>) {
-        let Some(job) = self.jobs.all.get(&id).filter(|job| job.life != Lifecycle::Placed) else {
-            return;
-        };
+    fn leave_seats_elsewhere(&mut self, id: JobId, reseated: Vec<Uid>) -> Sound {
+        let job = self.jobs.all.known(&id)?;
+        if job.life == Lifecycle::Placed {
+            return Ok(());
+        }
         let placed =
             self.jobs.live_members(job).into_iter().filter(|member| member.allocation.is_some());
         let placed: Vec<Uid> = placed.map(|member| member.pod.id.uid.clone()).collect();
         if reseated.is_empty() || self.torn_apart(id, &placed).is_none() {
-            return;
+            return Ok(());
         }
         for uid in reseated {
-            self.unassign(&uid);
+            self.unassign(&uid)?;
         }
+        Ok(())
     }
 
     /// FluxJobs that nobody's pods belong to.
@@ -438,15 +449,16 @@ impl Core {
             .cloned()
             .collect();
         for key in keys {
-            self.consider_stray(&key);
+            let done = self.consider_stray(&key);
+            self.heed(done);
         }
     }
 
     /// One without an owner is removed by us: at once if its job never ended, else when its time is
     /// over; also one of a pod that is a part of another job by now. The others go with their
     /// owners. What people made themselves is not ours.
-    pub(crate) fn consider_stray(&mut self, key: &ObjectKey) {
-        let Some(object) = self.records.get(key) else { return };
+    pub(crate) fn consider_stray(&mut self, key: &ObjectKey) -> Sound {
+        let Some(object) = self.records.get(key) else { return Ok(()) };
         let (label, value) = names::MANAGED_BY;
         let ours = object
             .metadata
@@ -455,7 +467,7 @@ impl Core {
             .and_then(|labels| labels.get(label))
             .is_some_and(|by| by == value);
         if !ours {
-            return;
+            return Ok(());
         }
         let ended = completion_of(object);
         let owned =
@@ -467,19 +479,20 @@ impl Core {
             _ => self.now.plus_millis(UNSEEN_MILLIS),
         };
         self.timers.wake(Timer::Stray(key.clone()), due.max(self.now.plus_millis(1)));
+        Ok(())
     }
 
     /// The FluxJob of an object that makes pods, of which there are none now: it is told of the
     /// object's end all the same.
-    fn adopt_memberless(&mut self, key: &ObjectKey) {
-        let Some(object) = self.records.get(key).cloned() else { return };
+    fn adopt_memberless(&mut self, key: &ObjectKey) -> Sound {
+        let Some(object) = self.records.get(key).cloned() else { return Ok(()) };
         let workload = &object.spec.workload_ref;
         let is_workload = |made_by: &&Arc<Controller>| {
             grouping::workload_kind(&made_by.kind) == Some(workload.kind)
                 && *made_by.id.key.name == *workload.name
         };
         let made_by = self.jobs.controllers.get(&key.namespace, &workload.uid).filter(is_workload);
-        let Some(made_by) = made_by else { return };
+        let Some(made_by) = made_by else { return Ok(()) };
         let style = if made_by.kind == OwnerKind::Job { Style::Gang } else { Style::Elastic };
         let belonging = Belonging {
             identity: Identity::Controller(Arc::clone(&key.namespace), made_by.id.uid.clone()),
@@ -488,14 +501,15 @@ impl Core {
             name: Arc::clone(&made_by.id.key.name),
             uid: made_by.id.uid.clone(),
         };
-        let Some(reporter) = self.settings.scheduler_names.first().cloned() else { return };
+        let Some(reporter) = self.settings.scheduler_names.first().cloned() else { return Ok(()) };
         if self.jobs.by_identity.contains_key(&belonging.identity) {
-            return;
+            return Ok(());
         }
         let owners = object.metadata.owner_references.clone().unwrap_or_default();
         let id = self.new_job(&belonging, key.clone(), owners, reporter);
-        self.restore_placement(id);
+        self.restore_placement(id)?;
         self.touched.insert(id);
+        Ok(())
     }
 
     /// The pod counted as lone, and is there still: with the pods of its controller, or of its
@@ -527,14 +541,20 @@ impl Core {
 
     /// How the removal of a stray FluxJob ended. If a job has taken that up since, the outcome is
     /// about its record.
-    pub(crate) fn stray_done(&mut self, key: ObjectKey, action: ActionId, outcome: WriteOutcome) {
+    pub(crate) fn stray_done(
+        &mut self,
+        key: ObjectKey,
+        action: ActionId,
+        outcome: WriteOutcome,
+    ) -> Sound {
         self.records.end_removal(&key, action);
         let adopted = self.jobs.by_key.get(&key).copied();
         if let Some(id) = adopted {
-            self.record_done(id, action, outcome);
+            self.record_done(id, action, outcome)?;
         } else if let WriteOutcome::Failed(_) | WriteOutcome::Conflict = outcome {
             self.timers.wake(Timer::Stray(key), self.now.plus_millis(STRAY_RETRY_MILLIS));
         }
+        Ok(())
     }
 }
 

@@ -14,6 +14,8 @@ use crate::jobs;
 use crate::jobs::grouping;
 use crate::jobs::job::{Cause, Lifecycle, Member, PodOrder, RetainedSlot, Seating, Stage, Style};
 use crate::jobs::lifetimes::ended_by;
+use crate::jobs::setbacks::Setback;
+use crate::sound::{Lookup, Sound};
 use crate::{Core, EventKind, Subject, Timer};
 use fluxqueue_machine::fluxion::{End, Tenancy};
 use fluxqueue_machine::ledger::{Allocation, valid};
@@ -69,8 +71,8 @@ impl Core {
     }
 
     /// Takes a slot back from a pod that is not bound: it waits again.
-    pub(crate) fn unassign(&mut self, uid: &Uid) {
-        let Some(member) = self.jobs.members.get_mut(uid) else { return };
+    pub(crate) fn unassign(&mut self, uid: &Uid) -> Sound {
+        let member = self.jobs.members.known_mut(uid)?;
         member.stage = Stage::Waiting;
         let (seat, id) = (member.seat.take(), member.job);
         let allocation = self.take_allocation(uid);
@@ -79,23 +81,31 @@ impl Core {
         if let (Some(seat), Some(job)) = (seat, self.jobs.all.get_mut(&id)) {
             job.seats.leave(seat);
         }
-        self.withdraw_nomination(uid);
+        self.withdraw_nomination(uid)?;
         self.touched.insert(id);
+        Ok(())
     }
 
-    pub(crate) fn seat_bound(&mut self, id: JobId, uid: &Uid, node: &NodeName, index: Option<u32>) {
-        let Some(job) = self.jobs.all.get_mut(&id) else { return };
+    pub(crate) fn seat_bound(
+        &mut self,
+        id: JobId,
+        uid: &Uid,
+        node: &NodeName,
+        index: Option<u32>,
+    ) -> Sound {
+        let job = self.jobs.all.known_mut(&id)?;
         let at = job.seats.next_free_on(node, index, &job.retained_seats());
         job.seats.take(at, 0, node, uid);
         if let Some(member) = self.jobs.members.get_mut(uid) {
             member.seat = Some(at);
         }
+        Ok(())
     }
 
     // --- where pods are ---
 
     /// Makes what a pod is charged for agree with where it is.
-    pub(crate) fn settle(&mut self, uid: &Uid) {
+    pub(crate) fn settle(&mut self, uid: &Uid) -> Sound {
         if let Some(foreign) = self.foreign.get_mut(uid) {
             let (pod, allocation) = (Arc::clone(&foreign.pod), foreign.allocation.take());
             let planned = self.pod_end(&pod);
@@ -105,11 +115,11 @@ impl Core {
             if let Some(foreign) = self.foreign.get_mut(uid) {
                 foreign.allocation = allocation;
             }
-            return;
+            return Ok(());
         }
-        let Some(member) = self.jobs.members.get_mut(uid) else { return };
+        let member = self.jobs.members.known_mut(uid)?;
         if member.stage == Stage::Ended || member.pod.node.is_none() {
-            return;
+            return Ok(());
         }
         let (pod, id) = (Arc::clone(&member.pod), member.job);
         let before = std::mem::replace(&mut member.stage, Stage::Bound);
@@ -121,8 +131,8 @@ impl Core {
         let allocation = self.allocation_in_place(&pod, allocation, planned, tenancy);
         let node = pod.node.clone();
         let started = pod.started.unwrap_or(self.wall_now());
-        self.note_start(id, started);
-        let Some(member) = self.jobs.members.get_mut(uid) else { return };
+        self.note_start(id, started)?;
+        let member = self.jobs.members.known_mut(uid)?;
         member.allocation = allocation;
         let seat = member.seat;
         let booked = member.allocation.as_ref().map_or(planned.end, |allocation| allocation.end);
@@ -139,11 +149,12 @@ impl Core {
             Stage::Bound | Stage::Waiting => drop(self.touched.insert(id)),
             _ => self.touch_soon(id),
         }
+        Ok(())
     }
 
     /// The pod is on another node than we meant; the watch will show it there.
-    pub(crate) fn move_to(&mut self, uid: &Uid, node: &NodeName) {
-        let Some(member) = self.jobs.members.get_mut(uid) else { return };
+    pub(crate) fn move_to(&mut self, uid: &Uid, node: &NodeName) -> Sound {
+        let member = self.jobs.members.known_mut(uid)?;
         let (pod, id, seat) = (Arc::clone(&member.pod), member.job, member.seat);
         member.stage = Stage::Bound;
         let allocation = self.take_allocation(uid);
@@ -166,6 +177,7 @@ impl Core {
         if let (Some(seat), Some(job)) = (seat, self.jobs.all.get_mut(&id)) {
             job.seats.follow(seat, node);
         }
+        Ok(())
     }
 
     /// The allocation of a pod that is on a node, or nominated to one, by others.
@@ -312,16 +324,16 @@ impl Core {
     }
 
     /// Books a running pod with the end that is known of it now, if that is another one.
-    pub(crate) fn plan_end_anew(&mut self, uid: &Uid) {
-        let Some(member) = self.jobs.members.get(uid).filter(|member| member.stage == Stage::Bound)
-        else {
-            return;
-        };
+    pub(crate) fn plan_end_anew(&mut self, uid: &Uid) -> Sound {
+        let member = self.jobs.members.known(uid)?;
+        if member.stage != Stage::Bound {
+            return Ok(());
+        }
         let (pod, id) = (Arc::clone(&member.pod), member.job);
         self.jobs.note_wave(&pod, id);
         let PlannedEnd { end, is_over } = self.member_end(&pod, id);
         let slack = i64::try_from(self.settings.start_slack_secs).unwrap_or(i64::MAX);
-        let Some(member) = self.jobs.members.get_mut(uid) else { return };
+        let member = self.jobs.members.known_mut(uid)?;
         // That it is about to start a little later than it was bound is no news: that much was
         // planned for.
         let is_later_by_slack = |booked: End| match (booked, end) {
@@ -335,7 +347,7 @@ impl Core {
         {
             let booked = allocation.end;
             self.watch_end(uid, booked);
-            return;
+            return Ok(());
         }
         if let Some(allocation) =
             member.allocation.as_mut().filter(|allocation| allocation.end != end)
@@ -346,6 +358,7 @@ impl Core {
             self.note_other_end(id);
         }
         self.watch_end(uid, end);
+        Ok(())
     }
 
     /// The same for a pod of another scheduler.
@@ -378,10 +391,10 @@ impl Core {
 
     /// A pod uses nothing any more, or will never be placed: its slot is retained for a successor,
     /// or given back.
-    pub(crate) fn end(&mut self, uid: &Uid, cause: Cause) {
-        let Some(member) = self.jobs.members.get_mut(uid) else { return };
+    pub(crate) fn end(&mut self, uid: &Uid, cause: Cause) -> Sound {
+        let member = self.jobs.members.known_mut(uid)?;
         if member.stage == Stage::Ended {
-            return;
+            return Ok(());
         }
         if let Some(job) = self.jobs.all.get_mut(&member.job) {
             job.live.remove(&PodOrder::of(&member.pod));
@@ -406,7 +419,7 @@ impl Core {
         }
         let Some(job) = self.jobs.all.get_mut(&id) else {
             self.free_allocation(allocation);
-            return;
+            return Ok(());
         };
         match cause {
             Cause::Succeeded => job.succeeded += 1,
@@ -467,20 +480,21 @@ impl Core {
             (allocation, _) => self.free_allocation(allocation),
         }
         if had_slot {
-            self.withdraw_if_unsent(id, &format!("pod {} is gone", pod.id));
+            self.withdraw(id, &format!("pod {} is gone", pod.id), Setback::LostRace)?;
         }
+        Ok(())
     }
 
     // --- retained ---
 
     /// Gives back slots that are retained for nobody: too long, or more than the controller still
     /// wants.
-    pub(crate) fn trim_retained(&mut self, id: JobId) {
+    pub(crate) fn trim_retained(&mut self, id: JobId) -> Sound {
         let now = self.now;
-        let Some(job) = self.jobs.all.get_mut(&id) else { return };
+        let job = self.jobs.all.known_mut(&id)?;
         if job.retained.is_empty() {
             self.retaining.remove(&id);
-            return;
+            return Ok(());
         }
         let (expired, retained): (Vec<_>, Vec<_>) =
             std::mem::take(&mut job.retained).into_iter().partition(|slot| slot.until <= now);
@@ -488,7 +502,7 @@ impl Core {
         for slot in expired {
             self.free_allocation(Some(slot.allocation));
         }
-        let Some(job) = self.jobs.all.get(&id) else { return };
+        let job = self.jobs.all.known(&id)?;
         let succeeded = job.succeeded;
         let mut room: BTreeMap<Uid, usize> = BTreeMap::new();
         for slot in &job.retained {
@@ -511,7 +525,7 @@ impl Core {
                     .saturating_sub(live)
             });
         }
-        let Some(job) = self.jobs.all.get_mut(&id) else { return };
+        let job = self.jobs.all.known_mut(&id)?;
         let mut surplus = Vec::new();
         for slot in std::mem::take(&mut job.retained) {
             match room.get_mut(&slot.controller) {
@@ -530,6 +544,7 @@ impl Core {
         {
             self.timers.wake(Timer::Job(id), next);
         }
+        Ok(())
     }
 
     /// Keeps a slot for the pod that the controller makes next.

@@ -25,6 +25,7 @@ use crate::jobs::job::{Identity, Job, JobChange, JobWrite, Lifecycle, Member, St
 use crate::jobs::quotas;
 use crate::jobs::recovery::ended_as;
 use crate::jobs::setbacks::Setback;
+use crate::sound::{Lookup, Sound};
 use crate::{ActionId, ActionKind, Core, EventKind, InFlight, Subject, Timer, WriteOutcome};
 use fluxqueue_planner::queue::JobId;
 
@@ -53,16 +54,18 @@ impl Core {
         // Jobs have their numbers in this order.
         suspended.sort_unstable();
         for uid in suspended {
-            self.stand_in_for(&uid);
+            let done = self.stand_in_for(&uid);
+            self.heed(done);
         }
     }
 
     /// A Job that is suspended for us has as many pods stand in for its own as it wants.
-    pub(crate) fn stand_in_for(&mut self, uid: &Uid) {
-        let Some(made_by) = self.jobs.controllers.of_uid(uid).cloned() else { return };
-        let Some(suspension) = &made_by.suspension else { return };
+    pub(crate) fn stand_in_for(&mut self, uid: &Uid) -> Sound {
+        let Some(made_by) = self.jobs.controllers.of_uid(uid).cloned() else { return Ok(()) };
+        let Some(suspension) = &made_by.suspension else { return Ok(()) };
         if self.queues.suspends_jobs(&made_by.id.key.namespace) != Some(true) {
-            return tell_ignored_mark(self, &made_by);
+            tell_ignored_mark(self, &made_by);
+            return Ok(());
         }
         let identity = Identity::Controller(Arc::clone(&made_by.id.key.namespace), uid.clone());
         let known = self.jobs.by_identity.get(&identity).and_then(|id| self.jobs.all.get(id));
@@ -92,13 +95,13 @@ impl Core {
                     let times = (over, self.now);
                     self.jobs.releases.note_failed(namespace, pods, times, pause);
                 }
-                return;
+                return Ok(());
             }
-            _ => return,
+            _ => return Ok(()),
         };
         let is_bound = known.is_some_and(|job| self.has_bound(job));
         if !self.settings.scheduler_names.contains(&suspension.sample.scheduler) || is_bound {
-            return;
+            return Ok(());
         }
         let priority = self.priority_classes.of_pods(suspension.priority_class.as_deref());
         let count = grouping::wants(&made_by, 0).min(GROUP_SIZE_MAX);
@@ -110,11 +113,15 @@ impl Core {
         if let Some(id) = known.map(|job| job.id).filter(|_| has_place && !there.is_empty()) {
             if there.len() != count as usize {
                 // It has a place no more, and is looked at again.
-                return self.withdraw_if_unsent(id, "its Job wants another number of pods");
+                return self.withdraw(
+                    id,
+                    "its Job wants another number of pods",
+                    Setback::LostRace,
+                );
             }
             // They are all of one sample: if the first is as it is to be, all are.
             if is_as_seen(self, &suspension.stand_in(0, priority)) {
-                return;
+                return Ok(());
             }
         }
         let pods: Vec<Pod> = if has_place {
@@ -124,11 +131,11 @@ impl Core {
         };
         let wanted: BTreeSet<&Uid> = pods.iter().map(|pod| &pod.id.uid).collect();
         for gone in there.iter().filter(|pod| !wanted.contains(&pod.uid)) {
-            self.pod_gone(gone);
+            self.pod_gone(gone)?;
         }
         for pod in pods {
             if !is_as_seen(self, &pod) {
-                self.pod(Arc::new(pod));
+                self.pod(Arc::new(pod))?;
             }
         }
         let job = self.jobs.by_identity.get(&identity).and_then(|id| self.jobs.all.get_mut(id));
@@ -136,6 +143,7 @@ impl Core {
             job.suspended = state;
             job.stands_for = if has_place { 1 } else { (count as usize).max(1) };
         }
+        Ok(())
     }
 
     /// Its FluxJob has a place for it, of which no Binding has left.
@@ -166,9 +174,9 @@ impl Core {
     // --- looked at ---
 
     /// What is to become of the stand-ins of a job, by what is known now.
-    pub(crate) fn look_at_stand_ins(&mut self, id: JobId) {
-        let Some(job) = self.jobs.all.get(&id) else { return };
-        let Identity::Controller(namespace, uid) = &job.identity else { return };
+    pub(crate) fn look_at_stand_ins(&mut self, id: JobId) -> Sound {
+        let job = self.jobs.all.known(&id)?;
+        let Identity::Controller(namespace, uid) = &job.identity else { return Ok(()) };
         let counts = |made_by: &&Arc<Controller>| {
             self.queues.suspends_jobs(&made_by.id.key.namespace) == Some(true)
         };
@@ -178,9 +186,9 @@ impl Core {
             if suspension.is_some() {
                 // Pods of it may have been there, and have kept others from standing in for them.
                 let uid = uid.clone();
-                self.stand_in_for(&uid);
+                self.stand_in_for(&uid)?;
             }
-            return;
+            return Ok(());
         }
         let phase = suspension.map(|suspension| suspension.phase.clone());
         let is_gone = self
@@ -204,16 +212,16 @@ impl Core {
         {
             // It may have had a place: one stands for all again.
             let uid = uid.clone();
-            self.stand_in_for(&uid);
+            self.stand_in_for(&uid)?;
         }
-        let Some(job) = self.jobs.all.get(&id) else { return };
+        let job = self.jobs.all.known(&id)?;
         let released = match (&phase, &job.suspended) {
             (Some(SuspensionPhase::Released { at }), Suspended::Waits(_)) => {
                 Some(self.time_of_release(*at))
             }
             _ => None,
         };
-        let Some(job) = self.jobs.all.get_mut(&id) else { return };
+        let job = self.jobs.all.known_mut(&id)?;
         if let Some(since) = released {
             job.suspended = Suspended::Released { since };
         }
@@ -231,25 +239,26 @@ impl Core {
                         id,
                         "no Job of its namespace is released for a while",
                         Setback::Changed,
-                    );
+                    )?;
                 } else if retry_at > self.now {
                     self.timers.wake(Timer::Job(id), retry_at);
                 } else if is_idle && is_placed {
                     // It is released when its turn to begin comes, if its placement is
                     // acknowledged.
-                    self.release(id);
+                    self.release(id)?;
                 } else if let Some(SuspensionPhase::Marked { is_suspended: false, .. }) =
                     phase.filter(|_| is_idle)
                 {
-                    self.write_job(id, JobChange::Suspend);
+                    self.write_job(id, JobChange::Suspend)?;
                 }
             }
             Suspended::Released { since } => {
                 let since = *since;
-                self.hold_place(id, since);
+                self.hold_place(id, since)?;
             }
             Suspended::No | Suspended::Over => {}
         }
+        Ok(())
     }
 
     /// A time on record in the core's own, in which time for the pods is counted: the API server's
@@ -260,43 +269,44 @@ impl Core {
 
     /// The place of a Job that was released then is held until its pods are there, for a bounded
     /// time.
-    fn hold_place(&mut self, id: JobId, since: Time) {
+    fn hold_place(&mut self, id: JobId, since: Time) -> Sound {
         let hold_secs = self.settings.suspend_hold_secs;
         let until = since.plus_secs(hold_secs);
-        quotas::note_coming(self, id);
-        let Some(job) = self.jobs.all.get(&id) else { return };
+        quotas::note_coming(self, id)?;
+        let job = self.jobs.all.known(&id)?;
         let own = self
             .jobs
             .live(job)
             .filter(|member| !member.pod.stands_in && member.is_ready(names::GATE))
             .count();
         if job.life != Lifecycle::Placed {
-            self.dismiss(id);
+            self.dismiss(id)?;
         } else if own >= job.seats.len() {
-            self.take_over(id);
+            self.take_over(id)?;
         } else if self.now >= until {
             let why = format!(
                 "{own} of {} pods were there {hold_secs} s after its release",
                 job.seats.len()
             );
-            self.withdraw(id, &why, Setback::Changed);
+            self.withdraw(id, &why, Setback::Changed)?;
             note_failed_release(self, id, until);
-            self.dismiss(id);
+            self.dismiss(id)?;
         } else {
             self.timers.wake(Timer::Job(id), until);
         }
+        Ok(())
     }
 
     /// All pods of the Job are there: they take the seats. If they do not fit there as they are,
     /// they wait at the place that the job has had, and the next pass has what the stand-ins held
     /// for them first.
-    fn take_over(&mut self, id: JobId) {
+    fn take_over(&mut self, id: JobId) -> Sound {
         if let Some(job) = self.jobs.all.get(&id) {
             self.jobs.releases.note_done(&job.key.namespace, job.seats.len());
         }
-        self.remove_stand_ins(id);
-        self.reseat_waiting(id);
-        let Some(job) = self.jobs.all.get(&id) else { return };
+        self.remove_stand_ins(id)?;
+        self.reseat_waiting(id)?;
+        let job = self.jobs.all.known(&id)?;
         let left = job.seats.empty().count();
         let pods = self.jobs.unsent(job);
         let misfit = match left {
@@ -304,55 +314,63 @@ impl Core {
             left => Some(format!("{left} of its pods do not fit where others stood in for them")),
         };
         if let Some(why) = misfit {
-            self.withdraw(id, &why, Setback::Changed);
+            self.withdraw(id, &why, Setback::Changed)?;
         }
+        Ok(())
     }
 
     /// Nobody stands in for pods of the job any more: those that are there go for themselves.
-    fn dismiss(&mut self, id: JobId) {
-        self.remove_stand_ins(id);
+    fn dismiss(&mut self, id: JobId) -> Sound {
+        self.remove_stand_ins(id)?;
         if let Some(job) = self.jobs.all.get_mut(&id).filter(|job| job.life == Lifecycle::Placed) {
             job.forget_start();
         }
+        Ok(())
     }
 
-    fn remove_stand_ins(&mut self, id: JobId) {
-        let Some(job) = self.jobs.all.get_mut(&id) else { return };
+    fn remove_stand_ins(&mut self, id: JobId) -> Sound {
+        let job = self.jobs.all.known_mut(&id)?;
         // Who was not released may still be: news of a mark that has been taken off since may come
         // late.
         let was_released = matches!(job.suspended, Suspended::Released { .. });
         job.suspended = if was_released { Suspended::Over } else { Suspended::No };
-        let Some(job) = self.jobs.all.get(&id) else { return };
+        let job = self.jobs.all.known(&id)?;
         for pod in self.stand_ins(job) {
             // What it has is given back first: so nobody takes its end for the loss of a pod.
-            self.unassign(&pod.uid);
-            self.pod_gone(&pod);
+            self.unassign(&pod.uid)?;
+            self.pod_gone(&pod)?;
         }
+        Ok(())
     }
 
     // --- released ---
 
     /// The job could begin: its Job is released, so that its pods come.
-    pub(crate) fn release_job(&mut self, id: JobId) {
+    pub(crate) fn release_job(&mut self, id: JobId) -> Sound {
         let job = self.jobs.all.get(&id);
         if let Some(text) = job.and_then(|job| quotas::shortage(&self.jobs, job, self.now)) {
             // Another Job was released since it was placed.
             return self.withdraw(id, &text, Setback::Changed);
         }
-        self.write_job(id, JobChange::Release);
-        quotas::note_coming(self, id);
+        self.write_job(id, JobChange::Release)?;
+        quotas::note_coming(self, id)?;
+        Ok(())
     }
 
-    fn write_job(&mut self, id: JobId, change: JobChange) {
-        let Some(job) = self.jobs.all.get(&id) else { return };
-        let Identity::Controller(namespace, uid) = &job.identity else { return };
+    fn write_job(&mut self, id: JobId, change: JobChange) -> Sound {
+        let job = self.jobs.all.known(&id)?;
+        let Identity::Controller(namespace, uid) = &job.identity else { return Ok(()) };
         let made_by = self.jobs.controllers.get(namespace, uid);
-        let (Some(made_by), Suspended::Waits(write)) = (made_by, &job.suspended) else { return };
+        let (Some(made_by), Suspended::Waits(write)) = (made_by, &job.suspended) else {
+            return Ok(());
+        };
         let Some(suspension) = made_by.suspension.as_ref().filter(|_| write.is_idle(self.now))
         else {
-            return;
+            return Ok(());
         };
-        let SuspensionPhase::Marked { resource_version, .. } = &suspension.phase else { return };
+        let SuspensionPhase::Marked { resource_version, .. } = &suspension.phase else {
+            return Ok(());
+        };
         let (job, resource_version) = (made_by.id.clone(), resource_version.clone());
         let kind = match change {
             JobChange::Release => {
@@ -365,16 +383,22 @@ impl Core {
         if let Some(Suspended::Waits(write)) = job.map(|job| &mut job.suspended) {
             write.under_way = Some((action, change));
         }
+        Ok(())
     }
 
     /// How a write of the Job ended. It may have taken effect all the same: then the watch shows
     /// that.
-    pub(crate) fn job_written(&mut self, id: JobId, action: ActionId, outcome: &WriteOutcome) {
+    pub(crate) fn job_written(
+        &mut self,
+        id: JobId,
+        action: ActionId,
+        outcome: &WriteOutcome,
+    ) -> Sound {
         let now = self.now;
-        let Some(job) = self.jobs.all.get_mut(&id) else { return };
-        let Suspended::Waits(write) = &mut job.suspended else { return };
+        let job = self.jobs.all.current_mut(&id)?;
+        let Suspended::Waits(write) = &mut job.suspended else { return Ok(()) };
         let Some((_, change)) = write.under_way.take_if(|(asked, _)| *asked == action) else {
-            return;
+            return Ok(());
         };
         self.touched.insert(id);
         match (outcome, change) {
@@ -405,10 +429,11 @@ impl Core {
                         (_, None) => "it is gone",
                     };
                     let text = format!("its Job cannot be released: {text}");
-                    refused::stop_start(self, id, text);
+                    refused::stop_start(self, id, text)?;
                 }
             }
         }
+        Ok(())
     }
 
     /// A job that has its place says why it does not get its pods.

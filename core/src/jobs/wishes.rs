@@ -7,6 +7,7 @@ use std::sync::Arc;
 use fluxqueue_api::{ConditionType, Overrides, text};
 
 use crate::Core;
+use crate::sound::{Lookup, Sound};
 use fluxqueue_planner::queue::JobId;
 use fluxqueue_workload::PriorityClass;
 
@@ -60,14 +61,15 @@ impl Core {
     }
 
     /// From now on people wish this of the job.
-    pub(crate) fn heed_wishes(&mut self, id: JobId, wishes: &Overrides) {
-        let Some(job) = self.jobs.all.get_mut(&id) else { return };
+    pub(crate) fn heed_wishes(&mut self, id: JobId, wishes: &Overrides) -> Sound {
+        let job = self.jobs.all.known_mut(&id)?;
         let has_new_ends = job.record.overrides.walltime_seconds != wishes.walltime_seconds;
         job.record.overrides.clone_from(wishes);
-        self.weigh_wish(id);
+        self.weigh_wish(id)?;
         if has_new_ends {
-            self.plan_ends_of(id);
+            self.plan_ends_of(id)?;
         }
+        Ok(())
     }
 
     fn weigh_wishes_for(&mut self, class: &str) {
@@ -75,36 +77,40 @@ impl Core {
         let jobs = self.jobs.all.values().filter(|job| of_class(&job.record.overrides));
         let ids: Vec<JobId> = jobs.map(|job| job.id).collect();
         for id in ids {
-            self.weigh_wish(id);
+            let done = self.weigh_wish(id);
+            self.heed(done);
             self.queue_changed = true;
         }
         // Pods that are still to be made have the priority that goes then.
         self.stand_in_for_all(|_| true);
     }
 
-    fn weigh_wish(&mut self, id: JobId) {
-        let Some(job) = self.jobs.all.get_mut(&id) else { return };
+    fn weigh_wish(&mut self, id: JobId) -> Sound {
+        let job = self.jobs.all.known_mut(&id)?;
         let class = job.record.overrides.priority_class_name.as_deref();
         job.record.wished_priority = class.and_then(|class| self.priority_classes.value(class));
         self.touched.insert(id);
+        Ok(())
     }
 
     /// A PriorityClass is wished for that does not exist: the workload's priority counts, and that
     /// is said.
-    pub(crate) fn warn_of_unknown_class(&mut self, id: JobId) {
+    pub(crate) fn warn_of_unknown_class(&mut self, id: JobId) -> Sound {
         // Of what has ended nothing counts any more.
-        let Some(job) = self.jobs.all.get_mut(&id).filter(|job| job.ended_as.is_none()) else {
-            return;
-        };
+        let job = self.jobs.all.known_mut(&id)?;
+        if job.ended_as.is_some() {
+            return Ok(());
+        }
         match job.record.overrides.priority_class_name.clone() {
             Some(class) if job.record.wished_priority.is_none() => {
                 let text = format!(
                     "spec.overrides.priorityClassName: there is no PriorityClass {}",
                     text::quoted(&class)
                 );
-                self.warn_once(id, ConditionType::UnknownPriorityClass, text);
+                self.warn_once(id, ConditionType::UnknownPriorityClass, text)?;
             }
             _ => drop(job.warnings.remove(&ConditionType::UnknownPriorityClass)),
         }
+        Ok(())
     }
 }

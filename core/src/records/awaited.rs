@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use fluxqueue_api::EventReason;
 
+use crate::sound::Sound;
 use crate::{Core, EventKind, Subject, Timer};
 use fluxqueue_planner::queue::JobId;
 use fluxqueue_workload::{ObjectRef, Time};
@@ -93,13 +94,14 @@ pub(crate) fn let_all_go_on(core: &mut Core, on: JobId) {
 pub(crate) fn let_starts_go_on(core: &mut Core, on: JobId) {
     for free in core.records.on_record.end_rest(on) {
         core.dirty.insert(free);
-        core.release(free);
+        let released = core.release(free);
+        core.heed(released);
     }
 }
 
 /// A write of a job's FluxJob was refused: no job of another namespace waits for it, nor for others
 /// of its namespace.
-pub(crate) fn note_refusal(core: &mut Core, id: JobId) {
+pub(crate) fn note_refusal(core: &mut Core, id: JobId) -> Sound {
     let namespace = namespace_of(core, id).unwrap_or_default();
     core.records.on_record.awaited.refusing.insert(Arc::clone(&namespace));
     let in_namespace =
@@ -113,9 +115,10 @@ pub(crate) fn note_refusal(core: &mut Core, id: JobId) {
         core.gauges.records_given_up += 1;
         core.dirty.insert(job);
         if core.records.on_record.end_wait(job, on) {
-            core.release(job);
+            core.release(job)?;
         }
     }
+    Ok(())
 }
 
 /// A FluxJob of this job's namespace was written.

@@ -16,6 +16,7 @@ use crate::Core;
 use crate::binding::refused;
 use crate::jobs::job::Member;
 use crate::jobs::seats::Seats;
+use crate::sound::{Lookup, Sound};
 use fluxqueue_machine::cluster::Cluster;
 use fluxqueue_planner::queue::JobId;
 use fluxqueue_workload::Shape;
@@ -74,15 +75,19 @@ pub(crate) fn unrecordable(live: &[&Member], cluster: &Cluster) -> Option<String
 /// A placement was just made: if it is larger than a FluxJob can hold, the job gives it back before
 /// anything is written, and claims nothing until the next attempt. How much it takes is known only
 /// now: which pods are on which nodes may be told in a few words or in one for each pod.
-pub(crate) fn check_placement(core: &mut Core, id: JobId) {
-    let Some(job) = core.jobs.all.get(&id).filter(|job| may_be_large(&job.seats)) else { return };
+pub(crate) fn check_placement(core: &mut Core, id: JobId) -> Sound {
+    let job = core.jobs.all.known(&id)?;
+    if !may_be_large(&job.seats) {
+        return Ok(());
+    }
     let size = size(&core.snapshot(job).status());
     if size > STATUS_BYTES_MAX {
         let text = format!(
             "its placement makes a status of {size} bytes, and {STATUS_BYTES_MAX} is the limit"
         );
-        refused::record_refused(core, id, &text);
+        refused::record_refused(core, id, &text)?;
     }
+    Ok(())
 }
 
 /// False if a placement is far below the bound, as nearly every one is: then its size need not be

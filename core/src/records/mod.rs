@@ -11,7 +11,7 @@ pub(crate) mod stored;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use fluxqueue_api::{FluxJob, WorkloadKind};
+use fluxqueue_api::{FluxJob, WorkloadKind, WorkloadRef, names};
 use fluxqueue_workload::{ObjectKey, ObjectRef, Uid};
 
 use crate::ActionId;
@@ -114,4 +114,20 @@ impl Records {
 fn group_of(key: &ObjectKey, object: &FluxJob) -> Option<ObjectKey> {
     let is_group = object.spec.workload_ref.kind == WorkloadKind::Group;
     is_group.then(|| ObjectKey::new(Arc::clone(&key.namespace), &*object.spec.workload_ref.name))
+}
+
+/// True for a FluxJob that has the name of the record of its workload. Any other one is no job's
+/// record, whatever it says. Of a group the record may be named after a pod that is gone.
+pub(crate) fn is_of_its_workload(object: &FluxJob, key: &ObjectKey) -> bool {
+    let WorkloadRef { kind, name, uid, .. } = &object.spec.workload_ref;
+    *kind == WorkloadKind::Group || names::fluxjob_name(name, *kind, uid) == *key.name
+}
+
+/// The name and uid of a FluxJob.
+pub(crate) fn reference(object: &FluxJob) -> Option<ObjectRef> {
+    let meta = &object.metadata;
+    Some(ObjectRef {
+        key: ObjectKey::new(meta.namespace.as_deref()?, meta.name.as_deref()?),
+        uid: Uid::from(meta.uid.as_deref()?),
+    })
 }

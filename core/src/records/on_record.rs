@@ -14,6 +14,7 @@ use crate::jobs::job::{Job, Said};
 use crate::promising::is_as_written;
 use crate::records::awaited::{self, Awaited};
 use crate::records::record::time_of;
+use crate::sound::{Lookup, Sound};
 use crate::timers::Timer;
 use fluxqueue_api::{FluxJobStatus, Reservation};
 use fluxqueue_machine::cluster::Cluster;
@@ -249,10 +250,14 @@ impl Core {
     /// A promise that was made, or broken, is written at once; one that became better, with others
     /// a little later. Neither is before what it rests on. `owed` is found out when it is first
     /// needed.
-    pub(crate) fn note_what_is_promised(&mut self, id: JobId, owed: &mut Option<Vec<Owed>>) {
-        let Some(job) = self.jobs.all.get(&id) else { return };
+    pub(crate) fn note_what_is_promised(
+        &mut self,
+        id: JobId,
+        owed: &mut Option<Vec<Owed>>,
+    ) -> Sound {
+        let job = self.jobs.all.known(&id)?;
         if job.said.is_none() && job.pending.is_empty() {
-            return;
+            return Ok(());
         }
         let actual = self.promise_of(job);
         let start = |said: &Option<Said>| said.as_ref().and_then(|said| said.start);
@@ -265,19 +270,20 @@ impl Core {
             if job.said != actual {
                 self.timers.wake(Timer::Job(id), due);
             }
-            return;
+            return Ok(());
         }
         let must_say = job.must_say || (actual.is_some() && !is_better);
         if let Some(said) = &actual
             && self.comes_after_others(id, said, must_say, owed)
         {
-            self.say_meanwhile(id, said);
-            return;
+            self.say_meanwhile(id, said)?;
+            return Ok(());
         }
         if let Some(job) = self.jobs.all.get_mut(&id) {
             job.must_say = must_say;
             (job.said, job.said_at) = (actual, self.now);
         }
+        Ok(())
     }
 
     /// What a job is promised rests on what others have left, and their records do not say so yet:
@@ -366,8 +372,8 @@ impl Core {
 
     /// Until something else may be written, what is written stands. If it is broken it is taken
     /// off, so that others can be written; when that has been done it is this one's turn again.
-    fn say_meanwhile(&mut self, id: JobId, said: &Said) {
-        let Some(job) = self.jobs.all.get(&id) else { return };
+    fn say_meanwhile(&mut self, id: JobId, said: &Said) -> Sound {
+        let job = self.jobs.all.known(&id)?;
         if self.is_broken(job, said) {
             if let Some(job) = self.jobs.all.get_mut(&id) {
                 (job.said, job.said_at, job.must_say) = (None, self.now, true);
@@ -379,6 +385,7 @@ impl Core {
                 job.said = written;
             }
         }
+        Ok(())
     }
 
     /// What may be read, and is not so any more.
@@ -418,20 +425,21 @@ impl Core {
     }
 
     /// A status of a job is sent that says this of its promise.
-    pub(crate) fn note_sent(&mut self, id: JobId, status: &FluxJobStatus) {
-        let Some(job) = self.jobs.all.get(&id) else { return };
+    pub(crate) fn note_sent(&mut self, id: JobId, status: &FluxJobStatus) -> Sound {
+        let job = self.jobs.all.known(&id)?;
         let known = job.record.status.as_deref().and_then(|status| status.reservation.as_ref());
         let news = status.reservation.as_ref().filter(|news| known != Some(*news));
         if let Some(kept) = news.and_then(|news| self.kept_of(news)) {
             self.records.on_record.note_sent(id, kept);
         }
+        Ok(())
     }
 
     /// What the API server has of a job's promise has changed, perhaps.
-    pub(crate) fn note_on_record(&mut self, id: JobId) {
-        let Some(job) = self.jobs.all.get(&id) else { return };
+    pub(crate) fn note_on_record(&mut self, id: JobId) -> Sound {
+        let job = self.jobs.all.known(&id)?;
         // Of whose record nobody knows what it says now: what it said may stand there still.
-        let Some(status) = job.record.status.as_deref() else { return };
+        let Some(status) = job.record.status.as_deref() else { return Ok(()) };
         let written = status.reservation.as_ref();
         let is_said = written.map_or(job.said.is_none(), |written| self.is_said(job, written));
         let start =
@@ -452,6 +460,7 @@ impl Core {
             self.records.on_record.awaited.end(id);
             awaited::let_starts_go_on(self, id);
         }
+        Ok(())
     }
 
     /// What a record has of a reservation is what this process says of it.

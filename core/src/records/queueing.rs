@@ -7,6 +7,7 @@ use std::sync::Arc;
 use fluxqueue_api::{BlockedBy, BlockedReason, EventReason, FluxQueueStatus, JobState, names};
 
 use crate::jobs::job::{InQueue, Job, Style};
+use crate::sound::{Lookup, Sound};
 use crate::{ActionKind, Core, EventKind, InFlight, Subject, Timer, WriteOutcome};
 use fluxqueue_machine::cluster::Cluster;
 use fluxqueue_machine::fluxion::{End, Rank, RankSet, Tenancy};
@@ -73,8 +74,8 @@ impl Core {
     // --- jobs ---
 
     /// Finds out anew in which queue a job is, and what goes for it there.
-    pub(crate) fn look_at_queue(&mut self, id: JobId) {
-        let Some(job) = self.jobs.all.get(&id) else { return };
+    pub(crate) fn look_at_queue(&mut self, id: JobId) -> Sound {
+        let job = self.jobs.all.known(&id)?;
         let namespace = &*job.key.namespace;
         let said = self.said_queue(job);
         let on_record =
@@ -104,35 +105,38 @@ impl Core {
         let name =
             if *job.queue.name == *name { Arc::clone(&job.queue.name) } else { Arc::from(name) };
         let id_of_queue = if had_place { self.queues.number(&name) } else { QueueId::DEFAULT };
-        let Some(job) = self.jobs.all.get(&id) else { return };
+        let job = self.jobs.all.known(&id)?;
         let has_new_ends = job.queue.walltimes != walltimes && !job.queue.name.is_empty();
         if let Some(job) = self.jobs.all.get_mut(&id) {
             job.queue = InQueue { name, id: id_of_queue, said, standing, walltimes, had_place };
         }
         if has_new_ends {
-            self.plan_ends_of(id);
+            self.plan_ends_of(id)?;
         }
+        Ok(())
     }
 
     /// What runs of a job is planned by another walltime now, because a person wished so. Who was
     /// promised a start behind it is told that this is why, if it ends later by that.
-    pub(crate) fn plan_ends_of(&mut self, id: JobId) {
-        let Some(job) = self.jobs.all.get(&id) else { return };
+    pub(crate) fn plan_ends_of(&mut self, id: JobId) -> Sound {
+        let job = self.jobs.all.known(&id)?;
         let live: Vec<Uid> = job.live.values().cloned().collect();
         for uid in live {
-            self.plan_end_by_wish(id, &uid);
+            self.plan_end_by_wish(id, &uid)?;
         }
+        Ok(())
     }
 
     /// The same of one pod.
-    pub(crate) fn plan_end_by_wish(&mut self, id: JobId, uid: &Uid) {
+    pub(crate) fn plan_end_by_wish(&mut self, id: JobId, uid: &Uid) -> Sound {
         let before = self.booked_end(uid);
-        self.plan_end_anew(uid);
+        self.plan_end_anew(uid)?;
         if let (Some(before), Some(after)) = (before, self.booked_end(uid))
             && after.is_later_than(before)
         {
             self.extended.insert(id);
         }
+        Ok(())
     }
 
     /// Until when a pod of ours takes what it has of a node, as far as was known when that was
@@ -236,8 +240,8 @@ impl Core {
     // --- what is on record of queues ---
 
     /// Counts a job where it is now.
-    pub(crate) fn count_in_queue(&mut self, id: JobId) {
-        let Some(job) = self.jobs.all.get(&id) else { return };
+    pub(crate) fn count_in_queue(&mut self, id: JobId) -> Sound {
+        let job = self.jobs.all.known(&id)?;
         let is_outside = job
             .blocker
             .as_ref()
@@ -267,6 +271,7 @@ impl Core {
         let left = self.queues.tally.note(id, life.map(|life| Member { queue, namespace, life }));
         self.let_in(left);
         self.note_queues_soon();
+        Ok(())
     }
 
     /// One less waits in this queue: perhaps there is room for one who is kept out.
@@ -304,11 +309,11 @@ impl Core {
     }
 
     /// Counts what runs of a job against the limits of its queue.
-    pub(crate) fn count_running(&mut self, id: JobId) {
-        let Some(job) = self.jobs.all.get(&id) else { return };
+    pub(crate) fn count_running(&mut self, id: JobId) -> Sound {
+        let job = self.jobs.all.known(&id)?;
         let Some(limits) = self.queues.limits(job.queue.id).filter(|_| !job.is_finished()) else {
             self.accounts.set_running(id, Vec::new());
-            return;
+            return Ok(());
         };
         let nodes = limits.running.iter().map(|limit| limit.nodes.as_ref());
         let nodes: Vec<Option<RankSet>> = nodes
@@ -341,6 +346,7 @@ impl Core {
         let running =
             running.into_iter().map(|((account, end), amount)| (account, end, amount)).collect();
         self.accounts.set_running(id, running);
+        Ok(())
     }
 
     /// What runs of a job ends at another time than was known.

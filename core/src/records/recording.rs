@@ -3,22 +3,23 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use fluxqueue_api::{FluxJob, Overrides, WorkloadKind, WorkloadRef, names};
+use fluxqueue_api::{FluxJob, Overrides, WorkloadKind};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
 use crate::binding::refused;
 use crate::jobs::job::{Identity, Job, Lifecycle, Said, Stage, Style};
 use crate::jobs::setbacks::Setback;
 use crate::lookahead::estimates;
-use crate::records::awaited;
 use crate::records::on_record::Owed;
 use crate::records::record::{self, Snapshot};
 use crate::records::stored::{Reduction, StatusWrite, Stored, is_old_news};
+use crate::records::{awaited, is_of_its_workload, reference};
+use crate::sound::{Lookup, Sound};
 use crate::{ActionId, ActionKind, Core, InFlight, Timer, Urgency, WriteOutcome};
 use fluxqueue_planner::plan::Requests;
 use fluxqueue_planner::queue::JobId;
 use fluxqueue_workload::metadata::owner_kind;
-use fluxqueue_workload::{ObjectKey, ObjectRef, OwnerKind, Time, Uid};
+use fluxqueue_workload::{ObjectRef, OwnerKind, Time, Uid};
 
 /// How long the pods of a group may be apart for its record to wait for them.
 const SETTLING_MILLIS: i64 = 2_000;
@@ -38,7 +39,8 @@ impl Core {
         let (mut dirty, mut called, mut owed) =
             (std::mem::take(&mut self.dirty), BTreeSet::new(), None);
         while let Some(id) = dirty.pop_first() {
-            self.write_record(id, &mut owed);
+            let done = self.write_record(id, &mut owed);
+            self.heed(done);
             // Once is enough: for how many ever wait for it.
             dirty.extend(
                 self.records
@@ -50,37 +52,37 @@ impl Core {
         }
     }
 
-    fn write_record(&mut self, id: JobId, owed: &mut Option<Vec<Owed>>) {
-        let Some(job) = self.jobs.all.get(&id) else { return };
+    fn write_record(&mut self, id: JobId, owed: &mut Option<Vec<Owed>>) -> Sound {
+        let job = self.jobs.all.known(&id)?;
         if self.records.on_record.rests(id) {
             // That it starts is said when what it rests on is on record.
-            return;
+            return Ok(());
         }
         if job.record.retry_at > self.now {
             let at = job.record.retry_at;
             self.timers.wake(Timer::Job(id), at);
-            return;
+            return Ok(());
         }
-        self.note_what_is_promised(id, owed);
-        let Some(job) = self.jobs.all.get(&id) else { return };
+        self.note_what_is_promised(id, owed)?;
+        let job = self.jobs.all.known(&id)?;
         let urgent = urgency(job) == Urgency::Urgent;
         if job.record.overtaken.is_some() && !urgent {
             // Its outcome marks the job again.
-            return;
+            return Ok(());
         }
         match &job.record.stored {
-            Stored::Absent => self.create_record(id),
-            Stored::Present { uid } => self.write_status(id, uid.clone()),
+            Stored::Absent => self.create_record(id)?,
+            Stored::Present { uid } => self.write_status(id, uid.clone())?,
             // A placement for which Bindings wait does not wait behind what trails.
             Stored::Creating(trailing, _) if urgent && job.record.may_be_overtaken() => {
                 let trailing = *trailing;
-                self.create_record(id);
-                self.note_overtaken(id, trailing);
+                self.create_record(id)?;
+                self.note_overtaken(id, trailing)?;
             }
             Stored::Writing { uid, write } if urgent && job.record.may_be_overtaken() => {
                 let (uid, trailing) = (uid.clone(), write.action);
-                self.write_status(id, uid);
-                self.note_overtaken(id, trailing);
+                self.write_status(id, uid)?;
+                self.note_overtaken(id, trailing)?;
             }
             Stored::Creating(..)
             | Stored::Writing { .. }
@@ -99,23 +101,28 @@ impl Core {
                 }
             }
         }
+        Ok(())
     }
 
     /// If another write was asked for, the trailing one is not the one whose outcome counts any
     /// more.
-    fn note_overtaken(&mut self, id: JobId, trailing: ActionId) {
-        let Some(job) = self.jobs.all.get_mut(&id) else { return };
+    fn note_overtaken(&mut self, id: JobId, trailing: ActionId) -> Sound {
+        let job = self.jobs.all.known_mut(&id)?;
         if job.record.stored.action() != Some(trailing) {
             job.record.overtaken = Some(trailing);
         }
+        Ok(())
     }
 
-    fn create_record(&mut self, id: JobId) {
-        let Some(job) = self.jobs.all.get(&id) else { return };
+    fn create_record(&mut self, id: JobId) -> Sound {
+        let job = self.jobs.all.known(&id)?;
         match self.recorded_from(job) {
             // Whatever keeps it from being recorded comes as an event.
-            None => return,
-            Some(at) if at > self.now => return self.timers.wake(Timer::Job(id), at),
+            None => return Ok(()),
+            Some(at) if at > self.now => {
+                self.timers.wake(Timer::Job(id), at);
+                return Ok(());
+            }
             Some(_) => {}
         }
         if job.is_finished() && self.is_past_keeping(job) {
@@ -124,7 +131,7 @@ impl Core {
                 job.record.stored = Stored::Deleted;
             }
             self.touched.insert(id);
-            return;
+            return Ok(());
         }
         let snapshot = self.snapshot(job);
         let object = Box::new(snapshot.object());
@@ -134,6 +141,7 @@ impl Core {
         if let Some(job) = self.jobs.all.get_mut(&id) {
             job.record.stored = Stored::Creating(action, urgency);
         }
+        Ok(())
     }
 
     /// From when on a job that has no record has one.
@@ -191,11 +199,11 @@ impl Core {
         })
     }
 
-    fn write_status(&mut self, id: JobId, uid: Uid) {
-        let Some(job) = self.jobs.all.get(&id) else { return };
+    fn write_status(&mut self, id: JobId, uid: Uid) -> Sound {
+        let job = self.jobs.all.known(&id)?;
         if job.ended_as.is_some() && !job.is_finished() && job.style != Style::Elastic {
             // Its record says so already: that its pods have ended is on its way.
-            return;
+            return Ok(());
         }
         let is_waiting =
             job.life == Lifecycle::Waiting && job.started_at.is_none() && !job.pending.is_empty();
@@ -203,15 +211,15 @@ impl Core {
         let status = self.snapshot(job).status();
         let status = if is_reduced { record::reduced(status) } else { self.ration(id, status) };
         let status = Arc::new(status);
-        let Some(job) = self.jobs.all.get(&id) else { return };
+        let job = self.jobs.all.known(&id)?;
         let version = job.seats.version();
         if job.record.status.as_deref().is_some_and(|written| record::same(written, &status)) {
-            self.note_on_record(id);
+            self.note_on_record(id)?;
             // The API server has this placement already.
             if let Some(job) = self.jobs.all.get_mut(&id).filter(|job| !job.seats.is_acknowledged())
             {
                 job.seats.acknowledge(version);
-                self.release(id);
+                self.release(id)?;
                 self.timers.wake(Timer::Again, self.now);
             }
             // That it cannot be written is all it says, and is on record: whether it still cannot
@@ -219,14 +227,14 @@ impl Core {
             let refused = self.jobs.all.get_mut(&id).and_then(|job| job.record.refused.take());
             if let Some(text) = refused {
                 self.queue_changed = true;
-                refused::record_taken(self, id, &text);
+                refused::record_taken(self, id, &text)?;
             }
-            return;
+            return Ok(());
         }
         let reference = ObjectRef { key: job.key.clone(), uid: uid.clone() };
-        self.notice_change(id, &reference, &status);
-        self.note_sent(id, &status);
-        let Some(job) = self.jobs.all.get(&id) else { return };
+        self.notice_change(id, &reference, &status)?;
+        self.note_sent(id, &status)?;
+        let job = self.jobs.all.known(&id)?;
         let urgency = urgency(job);
         let resource_version = job.record.resource_version.clone();
         let based_on = resource_version.clone();
@@ -244,6 +252,7 @@ impl Core {
             job.record.stored = Stored::Writing { uid, write };
             job.record.is_marked_again = false;
         }
+        Ok(())
     }
 
     pub(crate) fn snapshot<'a>(&'a self, job: &'a Job) -> Snapshot<'a> {
@@ -281,9 +290,14 @@ impl Core {
         }
     }
 
-    pub(crate) fn record_done(&mut self, id: JobId, action: ActionId, outcome: WriteOutcome) {
+    pub(crate) fn record_done(
+        &mut self,
+        id: JobId,
+        action: ActionId,
+        outcome: WriteOutcome,
+    ) -> Sound {
         let now = self.now;
-        let Some(job) = self.jobs.all.get_mut(&id) else { return };
+        let job = self.jobs.all.current_mut(&id)?;
         let is_status =
             matches!(&job.record.stored, Stored::Writing { write, .. } if write.action == action);
         let says_all =
@@ -297,12 +311,12 @@ impl Core {
                 self.touched.insert(id);
             }
             if let WriteOutcome::Written(Some(object)) = outcome {
-                self.flux_job(object);
+                self.flux_job(object)?;
             }
-            return;
+            return Ok(());
         }
         if job.record.stored.action() != Some(action) {
-            return;
+            return Ok(());
         }
         let stored = job.record.stored.clone();
         let knows_better = job.record.has_changed_since(&stored);
@@ -315,13 +329,13 @@ impl Core {
             (Stored::Creating(..), WriteOutcome::Written(object)) => {
                 job.record.stored = Stored::Unseen;
                 if let Some(object) = object {
-                    self.flux_job(object);
+                    self.flux_job(object)?;
                 }
             }
             (Stored::Creating(..), WriteOutcome::Exists) => {
                 job.record.stored = Stored::Unseen;
                 let key = job.key.clone();
-                self.adopt_record(id, &key);
+                self.adopt_record(id, &key)?;
             }
             (Stored::Creating(..), _) => job.record.stored = Stored::Absent,
             (Stored::Writing { uid, write }, WriteOutcome::Written(object)) => {
@@ -337,12 +351,12 @@ impl Core {
                     None => job.record.status = Some(write.status),
                 }
                 job.record.stored = Stored::Present { uid };
-                self.release(id);
+                self.release(id)?;
             }
             (Stored::Writing { uid, .. }, WriteOutcome::Gone)
             | (Stored::Deleting { uid, .. }, WriteOutcome::Written(_) | WriteOutcome::Gone) => {
                 let reference = ObjectRef { key: job.key.clone(), uid };
-                self.record_vanished(id, &reference);
+                self.record_vanished(id, &reference)?;
             }
             // Something newer was seen, and that is what is known.
             (Stored::Writing { uid, .. }, WriteOutcome::Conflict) if knows_better => {
@@ -360,18 +374,18 @@ impl Core {
             }
             _ => {}
         }
-        self.note_on_record(id);
+        self.note_on_record(id)?;
         if is_refused {
-            awaited::note_refusal(self, id);
+            awaited::note_refusal(self, id)?;
         } else if is_written {
             awaited::note_success(self, id);
         }
         match (was_refused, refusal) {
-            (_, Some(text)) => refused::record_refused(self, id, &text),
-            (Some(text), None) => refused::record_taken(self, id, &text),
+            (_, Some(text)) => refused::record_refused(self, id, &text)?,
+            (Some(text), None) => refused::record_taken(self, id, &text)?,
             (None, None) => {}
         }
-        let Some(job) = self.jobs.all.get(&id) else { return };
+        let job = self.jobs.all.known(&id)?;
         let (retry_at, finished) = (job.record.retry_at, job.is_finished());
         if retry_at > now {
             self.timers.wake(Timer::Job(id), retry_at);
@@ -379,35 +393,36 @@ impl Core {
         if finished {
             self.touched.insert(id);
         }
+        Ok(())
     }
 
     // --- reading ---
 
-    pub(crate) fn flux_job(&mut self, object: Arc<FluxJob>) {
-        let Some(reference) = reference(&object) else { return };
+    pub(crate) fn flux_job(&mut self, object: Arc<FluxJob>) -> Sound {
+        let Some(reference) = reference(&object) else { return Ok(()) };
         if !self.serves(&object) || !is_of_its_workload(&object, &reference.key) {
-            return;
+            return Ok(());
         }
         // The answer to a write may come after what the watch has shown since.
         if self.records.get(&reference.key).is_some_and(|known| is_old_news(&object, known)) {
-            return;
+            return Ok(());
         }
         let old = self.records.insert(reference.key.clone(), Arc::clone(&object));
         let Some(id) = self.jobs.by_key.get(&reference.key).copied() else {
             if self.synced && old.is_none() {
-                self.consider_stray(&reference.key);
+                self.consider_stray(&reference.key)?;
             }
-            return;
+            return Ok(());
         };
-        let Some(job) = self.jobs.all.get_mut(&id) else { return };
+        let job = self.jobs.all.known_mut(&id)?;
         if object.metadata.deletion_timestamp.is_some()
             || job.record.gone.as_ref() == Some(&reference.uid)
         {
-            return;
+            return Ok(());
         }
         if job.record.knows(&object) {
             // The watch shows what a write was answered with.
-            return;
+            return Ok(());
         }
         match &job.record.stored {
             // A deletion that conflicts with what was just seen is decided again on that.
@@ -415,7 +430,7 @@ impl Core {
             | Stored::Writing { uid, .. }
             | Stored::Deleting { uid, .. }
                 if *uid == reference.uid => {}
-            Stored::Deleting { .. } => return,
+            Stored::Deleting { .. } => return Ok(()),
             Stored::Present { .. } | Stored::Writing { .. } => {
                 // Another object of the same name: the one we knew is gone.
                 job.record.forget_object();
@@ -430,20 +445,21 @@ impl Core {
         }
         job.record.observe(&object);
         if let Some(status) = &object.status {
-            self.heed_status(id, &object);
+            self.heed_status(id, &object)?;
             self.heed_promise(id, status);
         }
-        self.note_on_record(id);
-        let Some(job) = self.jobs.all.get_mut(&id) else { return };
+        self.note_on_record(id)?;
+        let job = self.jobs.all.known_mut(&id)?;
         let job_has_ended = job.is_finished();
         if job.record.overrides != object.spec.overrides {
-            self.heed_wishes(id, &object.spec.overrides);
+            self.heed_wishes(id, &object.spec.overrides)?;
             self.queue_changed = true;
         }
         if job_has_ended {
             self.touched.insert(id);
         }
         self.dirty.insert(id);
+        Ok(())
     }
 
     /// False for the FluxJob of a Fluxqueue that serves other scheduler names.
@@ -452,23 +468,24 @@ impl Core {
         name.is_none_or(|name| self.settings.scheduler_names.iter().any(|ours| **ours == *name))
     }
 
-    pub(crate) fn flux_job_gone(&mut self, gone: &ObjectRef) {
+    pub(crate) fn flux_job_gone(&mut self, gone: &ObjectRef) -> Sound {
         let known = self.records.get(&gone.key).and_then(|object| reference(object));
         if known.is_some_and(|known| known.uid == gone.uid) {
             self.records.remove(&gone.key);
         }
         if let Some(id) = self.jobs.by_key.get(&gone.key).copied() {
-            self.record_vanished(id, gone);
+            self.record_vanished(id, gone)?;
         }
+        Ok(())
     }
 
     /// The FluxJob was deleted. A job that waits goes to the end of the queue; one that runs is
     /// written again, if it would have one now.
-    fn record_vanished(&mut self, id: JobId, gone: &ObjectRef) {
+    fn record_vanished(&mut self, id: JobId, gone: &ObjectRef) -> Sound {
         let (wall, now) = (self.wall_now(), self.now);
-        let Some(job) = self.jobs.all.get_mut(&id) else { return };
+        let job = self.jobs.all.known_mut(&id)?;
         if job.record.uid() != Some(&gone.uid) {
-            return;
+            return Ok(());
         }
         self.touched.insert(id);
         job.record.gone = Some(gone.uid.clone());
@@ -476,22 +493,23 @@ impl Core {
         job.must_say = false;
         if job.is_finished() {
             job.record.stored = Stored::Deleted;
-            return;
+            return Ok(());
         }
         job.record.stored = Stored::Absent;
         job.record.note_deletion(now);
         job.seats.forget_acknowledgements();
         // Until there is a record nothing of it can begin, and nodes are not kept from others for
         // that.
-        self.withdraw(id, "its FluxJob was deleted", Setback::Refused);
-        let Some(job) = self.jobs.all.get_mut(&id) else { return };
+        self.withdraw(id, "its FluxJob was deleted", Setback::Refused)?;
+        let job = self.jobs.all.known_mut(&id)?;
         if !job.pending.is_empty() && !job.life.is_placed() && job.started_at.is_none() {
             job.queued_at = Some(wall);
         }
-        self.heed_wishes(id, &Overrides::default());
+        self.heed_wishes(id, &Overrides::default())?;
         self.owe_nothing(id);
         self.queue_changed = true;
         self.dirty.insert(id);
+        Ok(())
     }
 
     // --- the end ---
@@ -512,9 +530,9 @@ impl Core {
 
     /// A job that has ended: its FluxJob is removed when its time is over, and it is forgotten with
     /// its last pod.
-    pub(crate) fn finalize(&mut self, id: JobId) {
+    pub(crate) fn finalize(&mut self, id: JobId) -> Sound {
         self.dirty.insert(id);
-        let Some(job) = self.jobs.all.get(&id) else { return };
+        let job = self.jobs.all.known(&id)?;
         let due = self.kept_until(job);
         // A group of bare pods has no owner that takes its FluxJob along.
         let over = self.now >= due || (job.owners.is_empty() && job.members.is_empty());
@@ -543,13 +561,14 @@ impl Core {
             {
                 let key = job.key.clone();
                 self.forget(id);
-                self.consider_stray(&key);
+                self.consider_stray(&key)?;
             }
             _ if due > self.now => self.timers.wake(Timer::Job(id), due),
             // Over, but a write is on its way or a pod is still there: what ends that touches the
             // job again.
             _ => {}
         }
+        Ok(())
     }
 
     pub(crate) fn forget(&mut self, id: JobId) {
@@ -561,6 +580,8 @@ impl Core {
         self.timers.forget_job(id);
         self.jobs.forget(id);
         self.leave_queue(id);
+        self.retaining.remove(&id);
+        self.touched.remove(&id);
         self.dirty.remove(&id);
     }
 }
@@ -575,19 +596,4 @@ fn settled_at(job: &Job) -> Time {
 fn urgency(job: &Job) -> Urgency {
     let is_waited_for = (job.writes_ahead() && !job.seats.is_acknowledged()) || job.must_say;
     if is_waited_for { Urgency::Urgent } else { Urgency::Trailing }
-}
-
-/// True for a FluxJob that has the name of the record of its workload. Any other one is no job's
-/// record, whatever it says. Of a group the record may be named after a pod that is gone.
-fn is_of_its_workload(object: &FluxJob, key: &ObjectKey) -> bool {
-    let WorkloadRef { kind, name, uid, .. } = &object.spec.workload_ref;
-    *kind == WorkloadKind::Group || names::fluxjob_name(name, *kind, uid) == *key.name
-}
-
-pub(crate) fn reference(object: &FluxJob) -> Option<ObjectRef> {
-    let meta = &object.metadata;
-    Some(ObjectRef {
-        key: ObjectKey::new(meta.namespace.as_deref()?, meta.name.as_deref()?),
-        uid: Uid::from(meta.uid.as_deref()?),
-    })
 }

@@ -153,6 +153,7 @@ fn a_job_that_is_made_anew_is_where_it_was() {
     let ids: Vec<JobId> = world.core.jobs.all.keys().copied().collect();
     for id in ids {
         world.core.make_anew(id);
+        world.pass_seconds(60);
     }
     world.settle();
     world.pass_seconds(60);

@@ -29,6 +29,7 @@ mod awaited;
 mod blocked;
 mod both_rules;
 mod charges;
+mod contradictions;
 mod deadlines;
 mod delays;
 mod dying_members;

@@ -12,6 +12,7 @@ use crate::binding::nominating;
 use crate::jobs::job::Stage;
 use crate::lookahead::estimates::Expected;
 use crate::records::record::micro_time;
+use crate::sound::{Lookup, Sound};
 use crate::telling::blockers::{Blocker, Blockers};
 use crate::telling::readers::Named;
 use crate::{ActionKind, Core, EventKind, InFlight, Subject, Timer};
@@ -154,7 +155,8 @@ impl Core {
                 .cloned()
                 .collect();
             for place in places.iter().take(left) {
-                self.report_request(place.request(), telling.class);
+                let done = self.report_request(place.request(), telling.class);
+                self.heed(done);
             }
             if places.len() > left {
                 let from = places.last().cloned();
@@ -167,9 +169,9 @@ impl Core {
     }
 
     /// A request that has just come to a class that waits is told at once.
-    pub(crate) fn report_request(&mut self, pending: &PendingRequest, class: ClassId) {
-        let Some(attempt) = self.queue.last_attempt(class) else { return };
-        let Some(Reported { head, blockers, .. }) = Reported::of(attempt) else { return };
+    pub(crate) fn report_request(&mut self, pending: &PendingRequest, class: ClassId) -> Sound {
+        let Some(attempt) = self.queue.last_attempt(class) else { return Ok(()) };
+        let Some(Reported { head, blockers, .. }) = Reported::of(attempt) else { return Ok(()) };
         let id = pending.job();
         let behind_head = is_behind_head(attempt, pending, head);
         let estimate = match attempt.outcome {
@@ -184,12 +186,13 @@ impl Core {
         let to_pods = self.words_for_pods(pending, class);
         // Of a job whose pods wait one by one, and not all for the same, the first says why.
         if self.queue.first_of(id) == Some(pending) {
-            self.note_blockers(pending, blockers, estimate);
+            self.note_blockers(pending, blockers, estimate)?;
         }
-        let Some((reason, text)) = to_pods else { return };
+        let Some((reason, text)) = to_pods else { return Ok(()) };
         for uid in self.waiting_pods(pending) {
-            self.report_unscheduled(&uid, reason, &text);
+            self.report_unscheduled(&uid, reason, &text)?;
         }
+        Ok(())
     }
 
     /// What is in the way of a job, by what was found out about the first of its requests.
@@ -198,12 +201,12 @@ impl Core {
         first: &PendingRequest,
         blockers: Blockers,
         estimate: Option<Time>,
-    ) {
+    ) -> Sound {
         let id = first.job();
         let blockers = self.inherit(id, blockers);
         // Where the plan can be run forward it knows better.
         let expected = (!self.ledger.can_be_copied()).then(|| Expected::found(estimate, self.now));
-        let Some(job) = self.jobs.all.get_mut(&id) else { return };
+        let job = self.jobs.all.known_mut(&id)?;
         if job.position.is_none() && self.queue.len_of(job.queue.id) <= COUNTED_MAX {
             job.position = self.positions.in_queue(&self.queue, job.queue.id).get(&id).copied();
         }
@@ -217,10 +220,11 @@ impl Core {
         }
         job.blocked_request = Some(first.clone());
         self.dirty.insert(id);
+        Ok(())
     }
 
     /// If another request of a job is the first now, that one's reasons count.
-    pub(crate) fn look_at_first(&mut self, id: JobId) {
+    pub(crate) fn look_at_first(&mut self, id: JobId) -> Sound {
         let known = self.jobs.all.get(&id).and_then(|job| job.blocked_request.as_ref());
         let Some(first) = self
             .queue
@@ -228,11 +232,12 @@ impl Core {
             .filter(|first| known.is_some() && known != Some(*first))
             .cloned()
         else {
-            return;
+            return Ok(());
         };
         if let Some(class) = self.queue.class_of(&first) {
-            self.report_request(&first, class);
+            self.report_request(&first, class)?;
         }
+        Ok(())
     }
 
     /// What the pods of a request are told; those who wait behind another are told nothing.
@@ -278,18 +283,19 @@ impl Core {
     }
 
     /// Pods that have come to wait with others of their job are told why.
-    pub(crate) fn tell_who_joins(&mut self, pending: &PendingRequest) {
+    pub(crate) fn tell_who_joins(&mut self, pending: &PendingRequest) -> Sound {
         let mut untold = self.waiting_pods(pending);
         untold.retain(|uid| {
             self.jobs.members.get(uid).is_some_and(|member| member.reported.is_none())
         });
         let Some(class) = self.queue.class_of(pending).filter(|_| !untold.is_empty()) else {
-            return;
+            return Ok(());
         };
-        let Some((reason, text)) = self.words_for_pods(pending, class) else { return };
+        let Some((reason, text)) = self.words_for_pods(pending, class) else { return Ok(()) };
         for uid in untold {
-            self.report_unscheduled(&uid, reason, &text);
+            self.report_unscheduled(&uid, reason, &text)?;
         }
+        Ok(())
     }
 
     /// All pods of the job that wait with this request.
@@ -401,16 +407,17 @@ impl Core {
     }
 
     /// The places of all jobs that wait, now and then.
-    pub(crate) fn note_positions(&mut self) {
+    pub(crate) fn note_positions(&mut self) -> Sound {
         for queue in self.queue.queues() {
             for (id, position) in self.positions.in_queue(&self.queue, queue) {
-                let Some(job) = self.jobs.all.get_mut(id) else { continue };
+                let job = self.jobs.all.known_mut(id)?;
                 if job.position != Some(*position) {
                     job.position = Some(*position);
                     self.dirty.insert(*id);
                 }
             }
         }
+        Ok(())
     }
 
     /// The places in the queue are noted in a while.
@@ -507,11 +514,16 @@ impl Core {
     }
 
     /// Writes into a pod's condition, and as an event, why it is not scheduled.
-    pub(crate) fn report_unscheduled(&mut self, uid: &Uid, reason: &'static str, message: &str) {
+    pub(crate) fn report_unscheduled(
+        &mut self,
+        uid: &Uid,
+        reason: &'static str,
+        message: &str,
+    ) -> Sound {
         let (now, message) = (self.now, &*text::message(message));
-        let Some(member) = self.jobs.members.get_mut(uid) else { return };
+        let member = self.jobs.members.known_mut(uid)?;
         if member.pod.deleting || member.pod.stands_in {
-            return;
+            return Ok(());
         }
         if member.telling.is_some() {
             if let Some((_, at)) = member.reported.as_ref().filter(|(text, _)| text != message) {
@@ -520,13 +532,13 @@ impl Core {
                 let at = at.max(&now).plus_millis(REPORT_MILLIS);
                 self.timers.wake(Timer::Untold(uid.clone()), at);
             }
-            return;
+            return Ok(());
         }
         if member.nomination.is_being_written() {
             // Of two writes to one version of the pod one would be for nothing.
-            return self
-                .timers
-                .wake(Timer::Untold(uid.clone()), now.plus_millis(nominating::SOON_MILLIS));
+            let at = now.plus_millis(nominating::SOON_MILLIS);
+            self.timers.wake(Timer::Untold(uid.clone()), at);
+            return Ok(());
         }
         let recently = |at: Time| now < at.plus_millis(REPORT_MILLIS);
         if let Some((_, at)) =
@@ -534,10 +546,11 @@ impl Core {
         {
             // It has been told something else just now.
             let at = at.plus_millis(REPORT_MILLIS);
-            return self.timers.wake(Timer::Untold(uid.clone()), at);
+            self.timers.wake(Timer::Untold(uid.clone()), at);
+            return Ok(());
         }
         if member.reported.as_ref().is_some_and(|(text, _)| text == message) {
-            return;
+            return Ok(());
         }
         let pod = Arc::clone(&member.pod);
         let known = pod.scheduled_condition.as_ref();
@@ -548,7 +561,7 @@ impl Core {
         {
             // In its own words: until it comes to others there is nothing to add.
             member.reported = Some((message.to_owned(), now));
-            return;
+            return Ok(());
         }
         member.reported = Some((message.to_owned(), now));
         let newly = known.is_none_or(|known| known.scheduled);
@@ -572,33 +585,35 @@ impl Core {
             message.to_owned(),
             &pod.scheduler,
         );
+        Ok(())
     }
 
     /// Tells a pod why it waits, after that could not be written, or when it may be told something
     /// else.
-    pub(crate) fn report_again(&mut self, uid: &Uid) {
-        let Some(id) = self.jobs.members.get(uid).map(|member| member.job) else { return };
+    pub(crate) fn report_again(&mut self, uid: &Uid) -> Sound {
+        let id = self.jobs.members.current(uid)?.job;
         if let Some(text) = self.jobs.refusal_of(uid) {
             return self.report_unscheduled(uid, "SchedulerError", &text);
         }
         for pending in [PendingRequest::Start(id), PendingRequest::Member(id, uid.clone())] {
             if let Some(class) = self.queue.class_of(&pending) {
                 if let Some((reason, text)) = self.words_for_pods(&pending, class) {
-                    self.report_unscheduled(uid, reason, &text);
+                    self.report_unscheduled(uid, reason, &text)?;
                 }
-                return;
+                return Ok(());
             }
         }
         // Its own fault is looked at with its job.
         self.touched.insert(id);
+        Ok(())
     }
 
     /// Says something about a job once: in its conditions, and as an event.
-    pub(crate) fn warn_once(&mut self, id: JobId, warning: ConditionType, text: String) {
+    pub(crate) fn warn_once(&mut self, id: JobId, warning: ConditionType, text: String) -> Sound {
         let text = text::into_message(text);
-        let Some(job) = self.jobs.all.get_mut(&id) else { return };
+        let job = self.jobs.all.known_mut(&id)?;
         if job.warnings.get(&warning) == Some(&text) {
-            return;
+            return Ok(());
         }
         job.warnings.insert(warning, text.clone());
         let written = job.record.status.iter().flat_map(|status| &status.conditions);
@@ -607,7 +622,7 @@ impl Core {
         self.dirty.insert(id);
         if was_said {
             // By an earlier process.
-            return;
+            return Ok(());
         }
         let reporter = Arc::clone(&job.reporter);
         let first = job
@@ -626,6 +641,7 @@ impl Core {
                 &reporter,
             );
         }
+        Ok(())
     }
 }
 

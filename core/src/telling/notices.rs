@@ -14,6 +14,7 @@ use fluxqueue_api::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use crate::jobs::job::Stage;
+use crate::sound::{Lookup, Sound};
 use crate::{Core, EventKind, Subject};
 use fluxqueue_planner::queue::JobId;
 use fluxqueue_workload::ObjectRef;
@@ -32,8 +33,13 @@ struct Notice {
 
 impl Core {
     /// The FluxJob of a job says this from now on.
-    pub(crate) fn notice_change(&mut self, id: JobId, of: &ObjectRef, after: &FluxJobStatus) {
-        let Some(job) = self.jobs.all.get(&id) else { return };
+    pub(crate) fn notice_change(
+        &mut self,
+        id: JobId,
+        of: &ObjectRef,
+        after: &FluxJobStatus,
+    ) -> Sound {
+        let job = self.jobs.all.known(&id)?;
         let before = job.record.status.as_deref().map_or(&[][..], |status| &status.conditions);
         let new = |type_| {
             let now = of_type(&after.conditions, type_)?;
@@ -57,6 +63,7 @@ impl Core {
                 self.note(subject, kind, reason, action, message.clone(), &reporter);
             }
         }
+        Ok(())
     }
 }
 

@@ -78,14 +78,25 @@ pub struct Gauges {
     pub placements_not_found: u64,
     /// Differences that the audit found between the graph and what was received.
     pub audit_differences: u64,
-    /// Jobs that contradicted themselves, and were made anew: each is a defect.
-    pub jobs_made_anew: u64,
+    /// Work on jobs and pods that ended early.
+    pub interruptions: Interruptions,
     /// Scheduling passes.
     pub passes: u64,
     /// Times that a job was looked at anew.
     pub jobs_looked_at: u64,
     /// The first lists have been received.
     pub synced: bool,
+}
+
+/// How often work on a job or a pod ended early, and why.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Interruptions {
+    /// News about jobs and pods that had gone meanwhile.
+    pub outdated: u64,
+    /// Contradictions in the state: each is a defect.
+    pub contradictions: u64,
+    /// Jobs that contradicted themselves, and were rebuilt.
+    pub jobs_made_anew: u64,
 }
 
 impl Gauges {

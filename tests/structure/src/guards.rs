@@ -37,10 +37,18 @@ fn says_nothing(block: &syn::Expr) -> bool {
     let syn::Expr::Block(block) = block else { return false };
     let [syn::Stmt::Expr(only, _)] = block.block.stmts.as_slice() else { return false };
     match only {
-        syn::Expr::Return(it) => it.expr.is_none(),
+        syn::Expr::Return(it) => it.expr.as_deref().is_none_or(is_ok_of_nothing),
         syn::Expr::Continue(_) => true,
         _ => false,
     }
+}
+
+/// True if an expression is `Ok(())`.
+fn is_ok_of_nothing(value: &syn::Expr) -> bool {
+    let syn::Expr::Call(call) = value else { return false };
+    let is_nothing = |it: &syn::Expr| matches!(it, syn::Expr::Tuple(it) if it.elems.is_empty());
+    let is_ok = matches!(&*call.func, syn::Expr::Path(it) if it.path.is_ident("Ok"));
+    is_ok && call.args.iter().all(is_nothing)
 }
 
 #[cfg(test)]
@@ -50,9 +58,10 @@ mod tests {
     #[test]
     fn guards_that_say_nothing_are_found() {
         let text = "fn f() {\n let Some(a) = b else { return };\n for c in d {\n let Ok(e) = c else { continue; };\n }\n\
-            let Some(g) = h else { return log() };\n let Some(i) = j else { return None };\n }";
+            let Some(g) = h else { return log() };\n let Some(i) = j else { return None };\n\
+            let Some(k) = l else { return Ok(()) };\n let Some(m) = n else { return Ok(o) };\n }";
         let mut guards = Guards::default();
         guards.visit_file(&syn::parse_file(text).expect("it is Rust"));
-        assert_eq!(guards.0, [2, 4]);
+        assert_eq!(guards.0, [2, 4, 8]);
     }
 }

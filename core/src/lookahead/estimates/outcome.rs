@@ -5,6 +5,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 
 use crate::Core;
 use crate::records::record::time_of;
+use crate::sound::{Lookup, Sound};
 use crate::telling::report::EstimateSaid;
 use fluxqueue_planner::queue::JobId;
 use fluxqueue_workload::Time;
@@ -34,21 +35,22 @@ pub(crate) fn on_record(
 
 impl Core {
     /// The first pod of a job is on its node, since this time by the API server's clock.
-    pub(crate) fn note_start(&mut self, id: JobId, started: Time) {
+    pub(crate) fn note_start(&mut self, id: JobId, started: Time) -> Sound {
         if let Some(job) = self.jobs.all.get_mut(&id).filter(|job| job.started_at.is_none()) {
             job.started_at = Some(started);
-            self.count_start(id, started);
+            self.count_start(id, started)?;
         }
+        Ok(())
     }
 
     /// How long a job has waited that starts now, and how true was what its record said of that.
-    fn count_start(&mut self, id: JobId, started: Time) {
-        let Some(job) = self.jobs.all.get(&id) else { return };
+    fn count_start(&mut self, id: JobId, started: Time) -> Sound {
+        let job = self.jobs.all.known(&id)?;
         let queue = self.queues.name(job.queue.id);
         let waited = started.0 - job.queued_at.unwrap_or(started).0;
         self.gauges.waits.observe(queue, waited);
         let said = job.record.status.as_deref().and_then(|status| status.start_estimates.as_ref());
-        let Some(StartEstimates { first, promised, .. }) = said else { return };
+        let Some(StartEstimates { first, promised, .. }) = said else { return Ok(()) };
         let later = |than: &MicroTime| started.0 - time_of(than).0;
         if let Some(first) = first {
             let said = match first.kind {
@@ -60,6 +62,7 @@ impl Core {
         if let Some(promised) = promised {
             self.gauges.start_estimates.observe(EstimateSaid::LastPromised, later(promised));
         }
+        Ok(())
     }
 }
 

@@ -59,7 +59,7 @@ impl Asking<'_> {
         let are_all = matches!(pending, PendingRequest::Start(_)) && pods.len() == job.live.len();
         if are_all {
             return job.retained.is_empty()
-                && pods.iter().all(|member| member.allocation.is_none());
+                && pods.iter().all(|member| member.allocation().is_none());
         }
         self.jobs.has_nothing(job)
     }
@@ -111,8 +111,8 @@ impl Asking<'_> {
 
     /// What a gang that has not begun has asked for, and the nodes that it has.
     pub(crate) fn placed(&self, job: &Job) -> Option<(Request, RankSet)> {
-        let placed = || self.jobs.live(job).filter(|member| member.allocation.is_some());
-        let nodes = placed().filter_map(|member| Some(member.allocation.as_ref()?.rank)).collect();
+        let placed = || self.jobs.live(job).filter(|member| member.allocation().is_some());
+        let nodes = placed().filter_map(|member| Some(member.allocation()?.rank)).collect();
         Some((self.put_together(Some(job), (&placed().collect::<Vec<_>>(), 1), true)?, nodes))
     }
 

@@ -10,7 +10,8 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use crate::jobs::consistency::Seen;
-use crate::jobs::job::{Member, Stage};
+use crate::jobs::job::Member;
+use crate::jobs::stage::Stage;
 use crate::{Core, Timer};
 use fluxqueue_planner::queue::JobId;
 use fluxqueue_workload::{NodeName, Pod, Resources, Shape, Time};
@@ -141,12 +142,8 @@ impl Core {
             let pod = match (self.foreign.get(uid), self.jobs.members.get(uid)) {
                 (Some(foreign), _) => Some(&foreign.pod).filter(|pod| is_there(pod, node)),
                 (None, Some(member)) => {
-                    let on_the_way = || {
-                        member
-                            .allocation
-                            .as_ref()
-                            .is_some_and(|allocation| allocation.node == *node)
-                    };
+                    let on_the_way =
+                        || member.allocation().is_some_and(|allocation| allocation.node == *node);
                     let counts = match (&member.pod.node, &member.stage) {
                         (_, Stage::Ended) => false,
                         (Some(there), _) => there == node,
@@ -185,7 +182,7 @@ impl Core {
                 let mut members: Vec<&mut Member> = self.jobs.members.values_mut().collect();
                 members.sort_unstable_by(|a, b| a.pod.id.uid.cmp(&b.pod.id.uid));
                 let of_members =
-                    members.into_iter().filter_map(|member| member.allocation.as_mut());
+                    members.into_iter().filter_map(|member| member.stage.allocation_mut());
                 let of_others =
                     self.foreign.values_mut().filter_map(|foreign| foreign.allocation.as_mut());
                 let retained = self.jobs.all.values_mut().flat_map(|job| {

@@ -6,7 +6,8 @@
 use std::sync::Arc;
 
 use crate::binding::mounting;
-use crate::jobs::job::{Cause, Identity, Member, PodOrder, Stage};
+use crate::jobs::job::{Identity, Member, PodOrder};
+use crate::jobs::stage::Cause;
 use crate::sound::{Lookup, Sound};
 use crate::{Core, EventKind, Foreign, Subject, Timer};
 use fluxqueue_api::{EventReason, names, text};
@@ -83,21 +84,17 @@ impl Core {
         // Bindings go by name: those that were sent to another node of this name may take effect on
         // this one.
         for uid in self.by_node.all(name) {
-            let is_sent_there = |allocation: &mut Allocation| {
+            let is_stale = |allocation: &&mut Allocation| {
                 allocation.node == *name && !valid(&self.cluster, allocation)
             };
             if let Some(member) = self.jobs.members.get_mut(&uid)
-                && let Some(sent) = member.allocation.take_if(is_sent_there)
+                && let Some(sent) = member.stage.allocation_mut().filter(is_stale)
             {
-                let pod = Arc::clone(&member.pod);
-                member.allocation = self.ledger.charge(
-                    &mut self.cluster,
-                    name,
-                    &sent.shape,
-                    (sent.end, sent.tenancy),
-                );
-                if let Some(allocation) = &member.allocation {
-                    self.ledger.house(&mut self.cluster, allocation, &pod);
+                let terms = (sent.end, sent.tenancy);
+                let charged = self.ledger.charge(&mut self.cluster, name, &sent.shape, terms);
+                if let Some(charged) = charged {
+                    self.ledger.house(&mut self.cluster, &charged, &member.pod);
+                    *sent = charged;
                 }
             }
         }
@@ -113,20 +110,20 @@ impl Core {
                 foreign.allocation.take_if(|allocation| allocation.node == *name);
             }
             let is_there = |member: &&mut Member| {
-                member.allocation.as_ref().is_some_and(|allocation| allocation.node == *name)
+                member.allocation().is_some_and(|allocation| allocation.node == *name)
             };
             let Some(member) = self.jobs.members.get_mut(&uid).filter(is_there) else { continue };
             self.touched.insert(member.job);
             let sent =
-                member.is_in_doubt(now) || matches!(member.stage, Stage::Binding(_) | Stage::Bound);
+                member.is_in_doubt(now) || member.stage.is_binding() || member.stage.is_bound();
             if sent && member.pod.node.is_none() {
                 // The allocation says where to, in case that a node of the name comes.
                 continue;
             }
-            let is_unsent = member.stage.is_unsent();
-            drop(self.take_allocation(&uid));
-            if is_unsent {
+            if member.stage.is_unsent() {
                 lost.push(uid);
+            } else {
+                drop(self.take_allocation(&uid));
             }
         }
         for uid in lost {
@@ -325,24 +322,23 @@ impl Core {
             return Ok(());
         }
         let member = self.jobs.members.known_mut(&uid)?;
-        if let Some(allocation) = &member.allocation {
+        if let Some(allocation) = member.allocation() {
             // Others may see it differently by its labels.
             self.ledger.house(&mut self.cluster, allocation, &pod);
         }
-        match member.stage {
+        let stage = &member.stage;
+        if stage.is_binding() && pod.deleting {
             // A Binding that has not taken effect by now never will.
-            Stage::Binding(_) if pod.deleting => self.end(&uid, Cause::Deleted)?,
-            Stage::Assigned | Stage::Ungating(_) if pod.deleting => {
-                self.lose_slot(&uid, &format!("pod {} is being deleted", pod.id))?;
-            }
-            Stage::Assigned | Stage::Ungating(_) if asks_for_another_node(&old, &pod) => {
-                self.lose_slot(&uid, &format!("pod {} asks for something else now", pod.id))?;
-            }
-            Stage::Waiting if asks_otherwise => self.queue_changed = true,
-            _ => {}
+            self.end(&uid, Cause::Deleted)?;
+        } else if stage.is_unsent() && pod.deleting {
+            self.lose_slot(&uid, &format!("pod {} is being deleted", pod.id))?;
+        } else if stage.is_unsent() && asks_for_another_node(&old, &pod) {
+            self.lose_slot(&uid, &format!("pod {} asks for something else now", pod.id))?;
+        } else if stage.is_waiting() && asks_otherwise {
+            self.queue_changed = true;
         }
         let is_waiting =
-            self.jobs.members.get(&uid).is_some_and(|member| member.stage == Stage::Waiting);
+            self.jobs.members.get(&uid).is_some_and(|member| member.stage.is_waiting());
         if is_waiting && (old.group != pod.group || old.owner != pod.owner) {
             // It may be a part of something else now.
             self.regroup(&uid)?;

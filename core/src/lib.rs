@@ -87,7 +87,6 @@ use fluxqueue_planner::promises::Promises;
 use fluxqueue_planner::queues::{Accounts, Queues};
 use in_flight::{Actions, InFlight};
 use jobs::awaiting_owner::AwaitingOwner;
-use jobs::job::Stage;
 use jobs::unsorted::Unsorted;
 use jobs::wishes::PriorityClasses;
 use jobs::{Clock, Jobs};
@@ -406,11 +405,12 @@ impl Core {
         let mut stand_ins = 0;
         for member in self.jobs.members.values() {
             stand_ins += usize::from(member.pod.stands_in);
-            match member.stage {
-                Stage::Waiting if !member.is_ready(names::GATE) => gauges.pending_pods.gated += 1,
-                Stage::Assigned if member.attempts > 0 => gauges.pending_pods.backoff += 1,
-                _ if member.stage.is_on_the_way() => gauges.assumed_pods += 1,
-                _ => {}
+            if member.stage.is_waiting() && !member.is_ready(names::GATE) {
+                gauges.pending_pods.gated += 1;
+            } else if member.stage.is_assigned() && member.attempts > 0 {
+                gauges.pending_pods.backoff += 1;
+            } else if member.stage.is_on_the_way() {
+                gauges.assumed_pods += 1;
             }
         }
         gauges.jobs = states.into_iter().collect();
@@ -511,7 +511,7 @@ impl Core {
             Timer::Pod(uid) => {
                 if let Some(member) = self.jobs.members.get(&uid) {
                     self.touched.insert(member.job);
-                    if member.stage == Stage::Waiting {
+                    if member.stage.is_waiting() {
                         self.queue_changed = true;
                     }
                     self.outbox.push_back(uid);

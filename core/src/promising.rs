@@ -256,8 +256,7 @@ impl Core {
         let is_late =
             |taken: Option<&Allocation>| taken.is_some_and(|allocation| self.is_late(allocation));
         let foreign = self.foreign.values().find(|foreign| is_late(foreign.allocation.as_ref()));
-        let member =
-            || self.jobs.members.values().find(|member| is_late(member.allocation.as_ref()));
+        let member = || self.jobs.members.values().find(|member| is_late(member.allocation()));
         let job = || Some(Named::Job(self.jobs.all.get(&member()?.job)?.key.clone()));
         foreign.map(|foreign| Named::Pod(foreign.pod.id.key.clone())).or_else(job)
     }
@@ -288,7 +287,7 @@ impl Core {
     pub(crate) fn note_overdue(&mut self, uid: &Uid) {
         let allocation = match (self.foreign.get_mut(uid), self.jobs.members.get_mut(uid)) {
             (Some(foreign), _) => foreign.allocation.as_mut(),
-            (None, Some(member)) => member.allocation.as_mut(),
+            (None, Some(member)) => member.stage.allocation_mut(),
             (None, None) => None,
         };
         let Some(allocation) = allocation else { return };

@@ -10,7 +10,7 @@ use fluxqueue_api::{BlockedBy, BlockedReason, ConditionType, FinishedReason, Job
 
 use crate::binding::mounting::not_mountable;
 use crate::jobs::grouping::{self, StartSize};
-use crate::jobs::job::{Identity, Job, Lifecycle, Member, Stage, Style};
+use crate::jobs::job::{Identity, Job, Lifecycle, Member, Style};
 use crate::jobs::lifetimes;
 use crate::jobs::quotas;
 use crate::jobs::stand_ins;
@@ -131,7 +131,7 @@ impl Core {
     fn report_refused(&mut self, id: JobId) -> Sound {
         let job = self.jobs.all.known(&id)?;
         let live = self.jobs.live_members(job);
-        let waiting = || live.iter().filter(|member| member.stage == Stage::Waiting);
+        let waiting = || live.iter().filter(|member| member.stage.is_waiting());
         if waiting().next().is_none() {
             return Ok(());
         }
@@ -228,9 +228,7 @@ impl Core {
         let live = self.jobs.remaining(job);
         let gated = live
             .iter()
-            .filter(|m| {
-                m.stage == Stage::Waiting && m.pod.gates.iter().any(|g| **g != *names::GATE)
-            })
+            .filter(|m| m.stage.is_waiting() && m.pod.gates.iter().any(|g| **g != *names::GATE))
             .count();
         let size = self.jobs.start_size(job, self.settings.group_grace_secs, self.now);
         let (size, clamped) = match size {
@@ -472,8 +470,7 @@ impl Core {
         if !job.record.overrides.is_held() && !job.queue.is_held() {
             return Ok(());
         }
-        let sent =
-            |m: &&Member| m.maybe_bound || matches!(m.stage, Stage::Binding(_) | Stage::Bound);
+        let sent = |m: &&Member| m.maybe_bound || (m.stage.is_binding() || m.stage.is_bound());
         if job.style == Style::Gang && self.jobs.live(job).any(|member| sent(&member)) {
             return Ok(());
         }

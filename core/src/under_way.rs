@@ -167,8 +167,7 @@ impl Core {
         };
         let node = pod.node.as_ref().or(pod.nominated.as_ref())?;
         let uid = &pod.id.uid;
-        let member =
-            self.jobs.members.get(uid).map(|member| (&member.pod, member.allocation.as_ref()));
+        let member = self.jobs.members.get(uid).map(|member| (&member.pod, member.allocation()));
         let foreign =
             || self.foreign.get(uid).map(|foreign| (&foreign.pod, foreign.allocation.as_ref()));
         let is_counted = member.or_else(foreign).is_some_and(|(known, allocation)| {

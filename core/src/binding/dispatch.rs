@@ -13,8 +13,9 @@ use fluxqueue_api::{BlockedReason, EventReason, names};
 use crate::backoff::Backoff;
 use crate::binding::mounting::Mounting;
 use crate::binding::refused;
-use crate::jobs::job::{Cause, Lifecycle, Member, Stage, Style};
+use crate::jobs::job::{Lifecycle, Member, Style};
 use crate::jobs::setbacks::{FirstPause, Setback, Setbacks};
+use crate::jobs::stage::{Cause, Sending};
 use crate::sound::{Lookup, Sound};
 use crate::{
     ActionId, ActionKind, BINDINGS_MAX, BindOutcome, Core, EventKind, InFlight, Outcome, Subject,
@@ -61,7 +62,7 @@ impl Core {
     /// Sends the Binding of a pod that is in the outbox, if it may leave.
     fn dispatch_pod(&mut self, uid: Uid, checked: &mut Checked) -> Sound {
         let member = self.jobs.members.current(&uid)?;
-        if member.stage != Stage::Assigned || member.pod.deleting {
+        if !member.stage.is_assigned() || member.pod.deleting {
             return Ok(());
         }
         let job = self.jobs.all.known(&member.job)?;
@@ -112,11 +113,8 @@ impl Core {
     /// The placement is acknowledged: its pods may leave.
     pub(crate) fn release(&mut self, id: JobId) -> Sound {
         let job = self.jobs.all.current(&id)?;
-        let assigned = self
-            .jobs
-            .live_members(job)
-            .into_iter()
-            .filter(|member| member.stage == Stage::Assigned);
+        let assigned =
+            self.jobs.live_members(job).into_iter().filter(|member| member.stage.is_assigned());
         let assigned: Vec<Uid> = assigned.map(|member| member.pod.id.uid.clone()).collect();
         self.outbox.extend(assigned);
         Ok(())
@@ -126,7 +124,7 @@ impl Core {
     pub(crate) fn still_fits(&mut self, uid: &Uid) -> bool {
         let Some(member) = self.jobs.members.get(uid) else { return false };
         let pod = Arc::clone(&member.pod);
-        let Some(allocation) = &member.allocation else { return false };
+        let Some(allocation) = member.allocation() else { return false };
         let rank = allocation.rank;
         fluxqueue_machine::ledger::valid(&self.cluster, allocation)
             && self.ledger.is_in_company(allocation)
@@ -139,7 +137,7 @@ impl Core {
 
     /// By the pods that are there, or will be, this one may be on its node.
     fn suits_neighbours(&mut self, uid: &Uid, pod: &Pod) -> bool {
-        let allocation = self.jobs.members.get(uid).and_then(|member| member.allocation.as_ref());
+        let allocation = self.jobs.members.get(uid).and_then(|member| member.allocation());
         allocation.is_some_and(|allocation| {
             self.ledger.judge(&mut self.cluster, allocation, pod).is_none()
         })
@@ -150,14 +148,14 @@ impl Core {
         if is_gated(member) {
             return self.ungate(uid);
         }
-        let Some(allocation) = &member.allocation else { return Ok(()) };
+        let Some(allocation) = member.allocation() else { return Ok(()) };
         let (id, pod, node) = (member.job, member.pod.id.clone(), allocation.node.clone());
         let queue =
             self.jobs.all.get(&id).map(|job| Arc::clone(&job.queue.name)).unwrap_or_default();
         let action =
             self.actions.ask(ActionKind::Bind { pod, node, queue }, InFlight::Bind(uid.clone()));
         if let Some(member) = self.jobs.members.get_mut(uid) {
-            member.stage = Stage::Binding(action);
+            member.stage.send_by(Sending::Binding(action));
         }
         if self.jobs.all.get(&id).is_some_and(|job| job.style == Style::Lone) {
             self.promises.forget_patience(id);
@@ -176,14 +174,14 @@ impl Core {
             on_its_way.unwrap_or_else(|| self.actions.ask(ungate(), InFlight::Ungate(uid.clone())));
         if let Some(member) = self.jobs.members.get_mut(uid) {
             member.ungating = Some(action);
-            member.stage = Stage::Ungating(action);
+            member.stage.send_by(Sending::Ungating(action));
         }
         Ok(())
     }
 
     /// The slot will not do any more: the pod waits again.
     pub(crate) fn replan(&mut self, uid: &Uid) -> Sound {
-        if self.jobs.members.get(uid).is_some_and(|member| member.stage == Stage::Assigned) {
+        if self.jobs.members.get(uid).is_some_and(|member| member.stage.is_assigned()) {
             self.unassign_one(uid)?;
         }
         Ok(())
@@ -262,10 +260,10 @@ impl Core {
 
     fn bind_done(&mut self, uid: &Uid, action: ActionId, outcome: BindOutcome) -> Sound {
         let member = self.jobs.members.current_mut(uid)?;
-        let (id, waiting) = (member.job, member.stage == Stage::Binding(action));
+        let (id, waiting) = (member.job, member.stage.sending() == Some(Sending::Binding(action)));
         if outcome == BindOutcome::Bound {
             if waiting {
-                member.stage = Stage::Bound;
+                member.stage.bind();
                 member.setbacks = Setbacks::default();
             }
             self.bound(uid, id)?;
@@ -322,8 +320,7 @@ impl Core {
         }
         let member = self.jobs.members.known(uid)?;
         let pod = Arc::clone(&member.pod);
-        let node =
-            member.allocation.as_ref().map(|allocation| &allocation.node).or(pod.node.as_ref());
+        let node = member.allocation().map(|allocation| &allocation.node).or(pod.node.as_ref());
         let Some(node) = node.cloned() else { return Ok(()) };
         let text = format!("Successfully assigned {} to {node}", pod.id);
         self.note(
@@ -341,12 +338,12 @@ impl Core {
         let member = self.jobs.members.current_mut(uid)?;
         member.ungating = None;
         member.ungated |= matches!(outcome, WriteOutcome::Written(_));
-        if member.stage != Stage::Ungating(action) {
+        if member.stage.sending() != Some(Sending::Ungating(action)) {
             return Ok(());
         }
         match outcome {
             WriteOutcome::Written(_) | WriteOutcome::Exists => {
-                member.stage = Stage::Assigned;
+                member.stage.send_by(Sending::Due);
                 self.outbox.push_back(uid.clone());
             }
             WriteOutcome::Gone => {
@@ -373,7 +370,7 @@ impl Core {
         let member = self.jobs.members.known_mut(uid)?;
         member.attempts += 1;
         member.retry_at = now.plus_millis(RETRY.doubled(member.attempts));
-        member.stage = Stage::Assigned;
+        member.stage.send_by(Sending::Due);
         let (attempts, id) = (member.attempts, member.job);
         tracing::warn!(pod = %member.pod.id, attempts, error = %text, "placing a pod failed; it is tried again");
         if attempts >= ATTEMPTS_MAX {
@@ -393,12 +390,11 @@ impl Core {
 /// The slot of a pod will not do any more: the pod is placed again. If that happens several times
 /// in a row, its Binding leaves after a pause, and the pod is told why.
 fn lose_race(core: &mut Core, uid: &Uid) -> Sound {
-    let node = core.jobs.members.get(uid).and_then(|member| member.allocation.as_ref());
+    let node = core.jobs.members.get(uid).and_then(|member| member.allocation());
     let node = node.map_or_else(|| "its node".to_owned(), |allocation| allocation.node.to_string());
     core.replan(uid)?;
     let now = core.now;
-    if let Some(member) =
-        core.jobs.members.get_mut(uid).filter(|member| member.stage == Stage::Waiting)
+    if let Some(member) = core.jobs.members.get_mut(uid).filter(|member| member.stage.is_waiting())
     {
         let pause = member.setbacks.count(Setback::LostRace, now, FirstPause::None);
         let (id, pod) = (member.job, member.pod.id.clone());

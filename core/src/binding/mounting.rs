@@ -14,7 +14,7 @@ use std::sync::Arc;
 use fluxqueue_api::BlockedReason;
 
 use crate::backoff::Backoff;
-use crate::jobs::job::{Member, Stage, Style};
+use crate::jobs::job::{Member, Style};
 use crate::sound::{Lookup, Sound};
 use crate::{ActionKind, Core, InFlight, Timer, WriteOutcome};
 use fluxqueue_machine::cluster::Presence;
@@ -66,8 +66,8 @@ impl Core {
         for uid in pods {
             // Pods of others wait for volumes too.
             match self.jobs.members.get(&uid) {
-                Some(Member { stage: Stage::Waiting, job, .. }) => drop(self.touched.insert(*job)),
-                Some(Member { stage: Stage::Assigned, .. }) => self.outbox.push_back(uid),
+                Some(member) if member.stage.is_waiting() => drop(self.touched.insert(member.job)),
+                Some(member) if member.stage.is_assigned() => self.outbox.push_back(uid),
                 _ => {}
             }
         }
@@ -81,8 +81,8 @@ impl Core {
             let nominated = foreign.pod.nominated.as_ref().map(|node| (node, Presence::Nominated));
             (&foreign.pod, there.or(nominated))
         } else if let Some(member) = self.jobs.members.get(uid) {
-            let slot = member.allocation.as_ref().map(|allocation| &allocation.node);
-            let node = slot.or(member.pod.node.as_ref()).filter(|_| member.stage != Stage::Ended);
+            let slot = member.allocation().map(|allocation| &allocation.node);
+            let node = slot.or(member.pod.node.as_ref()).filter(|_| !member.stage.has_ended());
             (&member.pod, node.map(|node| (node, Presence::There)))
         } else {
             return;
@@ -93,7 +93,7 @@ impl Core {
         let (pod, place) =
             (Arc::clone(pod), place.map(|(node, presence)| (node.clone(), presence)));
         let has_ended = pod.phase.is_terminal()
-            || self.jobs.members.get(uid).is_some_and(|member| member.stage == Stage::Ended);
+            || self.jobs.members.get(uid).is_some_and(|member| member.stage.has_ended());
         let volumes = self.cluster.volumes_mut();
         let concerned = if has_ended {
             volumes.forget_pod(uid)
@@ -126,7 +126,7 @@ impl Core {
         }
         let job = self.jobs.all.known(&id)?;
         let waiting =
-            self.jobs.live(job).filter(|m| m.stage == Stage::Waiting && volumes::concern(&m.pod));
+            self.jobs.live(job).filter(|m| m.stage.is_waiting() && volumes::concern(&m.pod));
         let waiting: Vec<Arc<Pod>> = waiting.map(|member| Arc::clone(&member.pod)).collect();
         let (is_gang, stands_for) = (job.style == Style::Gang, job.stands_for);
         // Claims that one pod at a time may use, of pods that are to start together.
@@ -198,7 +198,7 @@ impl Core {
     pub(crate) fn report_unready(&mut self, id: JobId) -> Sound {
         let job = self.jobs.all.known(&id)?;
         let is_lone = job.style == Style::Lone;
-        let waiting = self.jobs.live(job).filter(|member| member.stage == Stage::Waiting);
+        let waiting = self.jobs.live(job).filter(|member| member.stage.is_waiting());
         let unready =
             waiting.filter_map(|member| Some((Arc::clone(&member.pod), member.unready.clone()?)));
         let unready: Vec<(Arc<Pod>, Unready)> = unready.collect();
@@ -228,8 +228,7 @@ impl Core {
         else {
             return;
         };
-        let Some(node) = member.allocation.as_ref().map(|allocation| allocation.node.clone())
-        else {
+        let Some(node) = member.allocation().map(|allocation| allocation.node.clone()) else {
             return;
         };
         if self.cluster.volumes().choice(uid).is_some_and(|choice| choice.node == node) {

@@ -7,7 +7,6 @@
 //! Kubernetes 1.35). If there is none we do, unless somebody else has written another node by then.
 //! What a process that died has left on a pod stays until the pod is placed again.
 
-use crate::jobs::job::Stage;
 use crate::sound::{Lookup, Sound};
 use crate::{ActionId, ActionKind, Core, InFlight, Timer, WriteOutcome};
 use fluxqueue_workload::{NodeName, Time, Uid};
@@ -70,12 +69,12 @@ impl Core {
             return Ok(());
         }
         // Its Binding says it all, once that is sent.
-        let is_to_be_bound = member.stage == Stage::Waiting || member.stage.is_unsent();
+        let is_to_be_bound = member.stage.is_waiting() || member.stage.is_unsent();
         if !is_to_be_bound || pod.deleting || pod.stands_in || nomination.writing.is_some() {
             return Ok(());
         }
         let slot =
-            member.allocation.as_ref().filter(|_| nomination.is_due && member.stage.is_unsent());
+            member.stage.allocation().filter(|_| nomination.is_due && member.stage.is_unsent());
         let node = slot.map(|allocation| allocation.node.clone());
         if nomination.said == node {
             return Ok(());

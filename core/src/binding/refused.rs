@@ -8,8 +8,9 @@
 
 use fluxqueue_api::BlockedReason;
 
-use crate::jobs::job::{Job, Lifecycle, Member, Stage, Style};
+use crate::jobs::job::{Job, Lifecycle, Member, Style};
 use crate::jobs::setbacks::{FirstPause, Setback};
+use crate::jobs::stage::Sending;
 use crate::sound::{Lookup, Sound};
 use crate::telling::blockers::Blockers;
 use crate::{Core, Timer};
@@ -21,7 +22,8 @@ use fluxqueue_workload::{ObjectRef, Time, Uid};
 pub(crate) fn pod_refused(core: &mut Core, uid: &Uid, text: &str) -> Sound {
     let now = core.now;
     let member = core.jobs.members.get_mut(uid).map(|member| {
-        (member.stage, member.attempts) = (Stage::Assigned, 0);
+        member.stage.send_by(Sending::Due);
+        member.attempts = 0;
         (member.job, member.pod.id.clone(), member.is_in_doubt(now))
     });
     let Some((id, pod, is_in_doubt)) = member else {
@@ -54,7 +56,7 @@ pub(crate) fn pod_refused(core: &mut Core, uid: &Uid, text: &str) -> Sound {
 
 /// What gets a claim of a pod with a slot its volume was refused.
 pub(crate) fn claim_refused(core: &mut Core, uid: &Uid, claim: &ObjectRef, text: &str) -> Sound {
-    if core.jobs.members.get(uid).is_some_and(|member| member.stage == Stage::Assigned) {
+    if core.jobs.members.get(uid).is_some_and(|member| member.stage.is_assigned()) {
         let lost = core.cluster.volumes().claim(claim).and_then(|claim| claim.lost_node.clone());
         let lost = lost
             .map(|node| format!(", which names node {node:?} that is not there,"))
@@ -127,7 +129,7 @@ pub(crate) fn record_refused(core: &mut Core, id: JobId, text: &str) -> Sound {
     let unrecorded = pods(&|job, member| {
         member.stage.is_unsent() && member.seat.is_some_and(|seat| !job.seats.may_leave(seat))
     });
-    let waiting = pods(&|_, member| member.stage == Stage::Waiting);
+    let waiting = pods(&|_, member| member.stage.is_waiting());
     for uid in &unrecorded {
         give_slot_back(core, uid, &text)?;
     }
@@ -246,7 +248,7 @@ fn open_bindings(live: &[&Member], now: Time) -> Open {
     if live.iter().any(|member| member.is_bound()) {
         return Open::Bound;
     }
-    if live.iter().any(|member| matches!(member.stage, Stage::Binding(_))) {
+    if live.iter().any(|member| member.stage.is_binding()) {
         return Open::Unanswered;
     }
     let in_doubt =

@@ -8,10 +8,11 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use crate::jobs::awaiting_owner::AwaitingPod;
 use crate::jobs::controllers::MadeBy;
 use crate::jobs::grouping::{self, Belonging};
-use crate::jobs::job::{InQueue, Job, Lifecycle, Member, PodOrder, Stage, Style, Suspended};
+use crate::jobs::job::{InQueue, Job, Lifecycle, Member, PodOrder, Style, Suspended};
 use crate::jobs::recovery::ended_as;
 use crate::jobs::seats::Seats;
 use crate::jobs::setbacks::Setbacks;
+use crate::jobs::stage::Stage;
 use crate::lookahead::estimates::Expected;
 use crate::records::record::time_of;
 use crate::records::stored::Record;
@@ -50,7 +51,7 @@ impl Core {
             let uid = pod.id.uid.clone();
             let until = self.awaiting_owner.insert(AwaitingPod { pod: Arc::clone(&pod), until });
             self.timers.wake(Timer::AwaitingPod(uid.clone()), until);
-            // What is on a node counts even while nobody knows what it is a part of.
+            // A pod on a node counts there even while its job is not known.
             let planned = self.pod_end(&pod);
             let tenancy = self.tenancy_of_others(&pod);
             let allocation = self.allocation_in_place(&pod, None, planned, tenancy);
@@ -81,17 +82,17 @@ impl Core {
             Stage::Ended
         } else if pod.node.is_some() {
             job.started_at = job.started_at.or(pod.started).or(Some(pod.created));
-            Stage::Bound
+            Stage::Bound(None)
         } else {
             Stage::Waiting
         };
-        if stage != Stage::Ended {
+        if !stage.has_ended() {
             job.live.insert(PodOrder::of(&pod), uid.clone());
         }
         let (ignored, half) = (pod.soft_ignored.join(", "), pod.half_group_label());
         // Of a lone pod that has its node nothing may be on record: it was told while it waited.
         let was_told =
-            job.style == Style::Lone && stage != Stage::Waiting && !self.settings.record_lone_pods;
+            job.style == Style::Lone && !stage.is_waiting() && !self.settings.record_lone_pods;
         self.jobs.note_controller(id, &pod);
         self.jobs.members.insert(uid.clone(), Member::new(pod, id, stage));
         self.note_volumes(&uid);
@@ -209,7 +210,7 @@ impl Core {
             && self.records.get(&job.key).is_some_and(|object| completion_of(object).is_some());
         let is_on_its_way = |member: &&Member| {
             member.is_in_doubt(self.now)
-                || matches!(member.stage, Stage::Binding(_) | Stage::Ungating(_))
+                || (member.stage.is_binding() || member.stage.is_ungating())
         };
         if !is_another {
             return Ok(false);
@@ -357,7 +358,7 @@ impl Core {
         if self.jobs.members.get(uid).is_some_and(|member| !member.is_in_doubt(self.now)) {
             self.replan(uid)?;
         }
-        if self.jobs.members.get(uid).is_some_and(|member| member.stage == Stage::Waiting) {
+        if self.jobs.members.get(uid).is_some_and(|member| member.stage.is_waiting()) {
             self.regroup(uid)?;
         }
         Ok(())

@@ -9,7 +9,8 @@ use std::sync::Arc;
 
 use crate::Core;
 use crate::jobs::Jobs;
-use crate::jobs::job::{Job, Member, PodOrder, Stage, Style};
+use crate::jobs::job::{Job, Member, PodOrder, Style};
+use crate::jobs::stage::Stage;
 use crate::sound::{Interruption, Reference, Sound};
 use fluxqueue_planner::queue::{JobId, PendingRequest};
 use fluxqueue_workload::{Pod, Uid};
@@ -138,15 +139,11 @@ impl Core {
             return Some(format!("pod {about} belongs to another job"));
         }
         let is_alive = job.live.get(&PodOrder::of(&member.pod)) == Some(uid);
-        if is_alive == (member.stage == Stage::Ended) {
+        if is_alive == member.stage.has_ended() {
             return Some(format!("pod {about} is {:?}, and counts as the opposite", member.stage));
         }
-        let has_slot = member.allocation.is_some() || member.seat.is_some();
-        if has_slot && matches!(member.stage, Stage::Waiting | Stage::Ended) {
-            return Some(format!("pod {about} has a slot, and is {:?}", member.stage));
-        }
-        if member.stage.is_on_the_way() && member.allocation.is_none() {
-            return Some(format!("pod {about} is {:?}, and has no slot", member.stage));
+        if member.seat.is_some() && matches!(member.stage, Stage::Waiting | Stage::Ended) {
+            return Some(format!("pod {about} has a seat, and is {:?}", member.stage));
         }
         let sits = member.seat.is_none_or(|seat| job.seats.occupant(seat) == Some(uid));
         (!sits).then(|| format!("pod {about} has a seat that another pod has"))
@@ -162,7 +159,7 @@ impl Core {
         let is_its_own = |member: &&Member| member.job == id;
         let its_own = self.jobs.members.values().filter(is_its_own);
         let mut uids: Vec<Uid> = its_own.clone().map(|member| member.pod.id.uid.clone()).collect();
-        let is_sent = |member: &Member| matches!(member.stage, Stage::Binding(_));
+        let is_sent = |member: &Member| member.stage.is_binding();
         let is_too_soon = self.under_way.is_some() || self.now < self.audit.makes_anew_from;
         if is_too_soon || its_own.clone().any(is_sent) {
             return;

@@ -9,7 +9,7 @@ use fluxqueue_api::{BlockedReason, DegradedReason, names};
 use crate::binding::dispatch::is_gated;
 use crate::binding::mounting::Mounting;
 use crate::jobs::grouping::StartSize;
-use crate::jobs::job::{Identity, Job, Lifecycle, Stage, Stalled, Style};
+use crate::jobs::job::{Identity, Job, Lifecycle, Stalled, Style};
 use crate::jobs::setbacks::{FirstPause, Setback, Setbacks};
 use crate::sound::{Lookup, Sound};
 use crate::{Core, Timer};
@@ -121,7 +121,7 @@ impl Core {
                 let at = member.retry_at;
                 self.timers.wake(Timer::Pod(uid.clone()), at);
                 later = true;
-            } else if matches!(member.stage, Stage::Ungating(_)) {
+            } else if member.stage.is_ungating() {
                 later = true;
             } else if is_gated(member) {
                 self.ungate(uid)?;
@@ -145,7 +145,7 @@ impl Core {
                 return None;
             }
             let member = self.jobs.members.get(uid)?;
-            let node = member.allocation.as_ref().map_or("its node", |allocation| &allocation.node);
+            let node = member.allocation().map_or("its node", |allocation| &allocation.node);
             Some(format!("pod {} does not fit on {node} any more", member.pod.id))
         })
     }
@@ -409,11 +409,8 @@ impl Core {
             return false;
         };
         let mut held: BTreeMap<Rank, (Resources, Vec<u64>)> = BTreeMap::new();
-        for allocation in self
-            .jobs
-            .live_members(holder)
-            .into_iter()
-            .filter_map(|member| member.allocation.as_ref())
+        for allocation in
+            self.jobs.live_members(holder).into_iter().filter_map(|member| member.allocation())
         {
             let (freed, numbers) = held.entry(allocation.rank).or_default();
             freed.add(&allocation.shape.requests);

@@ -12,6 +12,7 @@ use crate::ActionId;
 use crate::binding::nominating::Nomination;
 use crate::jobs::seats::{PodIndex, Seats};
 use crate::jobs::setbacks::Setbacks;
+use crate::jobs::stage::Stage;
 use crate::lookahead::estimates::Expected;
 use crate::records::stored::Record;
 use fluxqueue_machine::cluster::Stance;
@@ -273,8 +274,6 @@ pub(crate) struct Member {
     pub pod: Arc<Pod>,
     pub job: JobId,
     pub stage: Stage,
-    /// What it takes, from the decision until it has ended.
-    pub allocation: Option<Allocation>,
     pub seat: Option<PodIndex>,
     /// Slots that it had to give back in a row, and the pause that follows.
     pub setbacks: Setbacks,
@@ -313,48 +312,6 @@ pub(crate) struct Member {
     pub nomination: Nomination,
 }
 
-/// Where one of our pods is on its way to a node.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Stage {
-    /// It has no slot.
-    Waiting,
-    /// It has a slot.
-    Assigned,
-    /// Its gate is being removed.
-    Ungating(ActionId),
-    /// Its Binding is on its way.
-    Binding(ActionId),
-    /// It is on its node.
-    Bound,
-    /// It uses nothing any more.
-    Ended,
-}
-
-/// Why a pod stopped using its node or waiting for one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Cause {
-    Succeeded,
-    Failed,
-    /// The kubelet refused or evicted it.
-    Refused,
-    /// It was drained, preempted or deleted with its node.
-    Disrupted,
-    /// Its object is gone, or going before it was bound.
-    Deleted,
-}
-
-impl Stage {
-    /// It has a slot, and no Binding has left.
-    pub(crate) fn is_unsent(&self) -> bool {
-        matches!(self, Stage::Assigned | Stage::Ungating(_))
-    }
-
-    /// It has a slot, and is not known to be there yet.
-    pub(crate) fn is_on_the_way(&self) -> bool {
-        self.is_unsent() || matches!(self, Stage::Binding(_))
-    }
-}
-
 impl Member {
     /// A pod of this job that has nothing yet, and of which nothing has been said.
     pub(crate) fn new(pod: Arc<Pod>, job: JobId, stage: Stage) -> Self {
@@ -362,7 +319,6 @@ impl Member {
             pod,
             job,
             stage,
-            allocation: None,
             seat: None,
             setbacks: Setbacks::default(),
             attempts: 0,
@@ -386,7 +342,7 @@ impl Member {
 
     /// It can be given a slot, as far as it itself is concerned.
     pub(crate) fn is_ready(&self, gate: &str) -> bool {
-        self.stage == Stage::Waiting
+        self.stage.is_waiting()
             && !self.deletion_observed
             && !self.pod.deleting
             && self.pod.unsupported.is_empty()
@@ -401,7 +357,12 @@ impl Member {
     }
 
     pub(crate) fn is_bound(&self) -> bool {
-        self.stage == Stage::Bound
+        self.stage.is_bound()
+    }
+
+    /// Its allocation on the node where it is or is to be.
+    pub(crate) fn allocation(&self) -> Option<&Allocation> {
+        self.stage.allocation()
     }
 
     /// When the next write for it may leave.

@@ -177,7 +177,7 @@ impl Core {
                 && self.jobs.are_together(&rule.of, job, pod, other)
         };
         let members = self.jobs.counted(job).into_iter().filter(|member| asks_for_it(&member.pod));
-        let of_members = members.filter_map(|member| member.allocation.as_ref());
+        let of_members = members.filter_map(|member| member.allocation());
         // Of a slot without a pod it is not known what that asked for, but by its shape, or if all
         // pods are of one template.
         let is_of_one = !job.retained.is_empty() && self.jobs.role(job, pod) == Some(Role::Only);
@@ -314,7 +314,7 @@ impl Core {
                 continue;
             }
             let rules = self.jobs.level_rules(&member.pod).map_or(&[][..], |rules| rules);
-            let Some(allocation) = &member.allocation else { continue };
+            let Some(allocation) = member.allocation() else { continue };
             let node = self.cluster.rank(&allocation.node).and_then(|rank| self.cluster.node(rank));
             let part_of =
                 |level: &str| node.and_then(|node| self.settings.topology.part(level, node));

@@ -22,6 +22,7 @@ pub(crate) mod roles;
 pub(crate) mod seats;
 pub(crate) mod setbacks;
 pub(crate) mod slots;
+pub(crate) mod stage;
 pub(crate) mod stand_ins;
 pub(crate) mod unsorted;
 pub(crate) mod waves;
@@ -34,7 +35,7 @@ use fluxqueue_api::{BlockedReason, FluxJob, JobState, ScheduledReason, WorkloadK
 
 use crate::jobs::controllers::{Controllers, MadeBy};
 use crate::jobs::grouping::{Capacity, Start, StartSize};
-use crate::jobs::job::{Identity, Job, Lifecycle, Member, PodOrder, RetainedSlot, Stage, Style};
+use crate::jobs::job::{Identity, Job, Lifecycle, Member, PodOrder, RetainedSlot, Style};
 use crate::jobs::releases::Releases;
 use crate::jobs::waves::Waves;
 use crate::telling::blockers::Blockers;
@@ -257,7 +258,7 @@ impl Jobs {
 
     /// What a waiting pod is told, if the API server refuses what its job needs.
     pub(crate) fn refusal_of(&self, uid: &Uid) -> Option<String> {
-        let member = self.members.get(uid).filter(|member| member.stage == Stage::Waiting)?;
+        let member = self.members.get(uid).filter(|member| member.stage.is_waiting())?;
         let blocker = self.all.get(&member.job)?.blocker.as_ref();
         blocker.filter(|blocker| blocker.reason() == BlockedReason::BindFailed).map(Blockers::text)
     }
@@ -303,10 +304,10 @@ impl Jobs {
     ///      start together, as the first did.
     pub(crate) fn is_new_start(&self, job: &Job) -> bool {
         // A pod that waits again was not bound by what was sent.
-        let in_doubt = |member: &Member| member.maybe_bound && member.stage != Stage::Waiting;
+        let in_doubt = |member: &Member| member.maybe_bound && !member.stage.is_waiting();
         let has_begun = |member: &Member| member.is_bound() || in_doubt(member);
         let remaining = self.remaining(job);
-        if self.live(job).any(|member| matches!(member.stage, Stage::Binding(_))) {
+        if self.live(job).any(|member| member.stage.is_binding()) {
             // The answer is waited for.
             false
         } else if remaining.is_empty() {
@@ -464,7 +465,7 @@ impl Jobs {
 
     /// What its pods have of nodes, and the slots that are retained for it.
     pub(crate) fn allocations<'a>(&'a self, job: &'a Job) -> impl Iterator<Item = &'a Allocation> {
-        let of_pods = self.live(job).filter_map(|member| member.allocation.as_ref());
+        let of_pods = self.live(job).filter_map(|member| member.allocation());
         of_pods.chain(job.retained.iter().map(|slot| &slot.allocation))
     }
 
@@ -549,7 +550,7 @@ impl Jobs {
 
     /// Nothing of a job has a slot.
     pub(crate) fn has_nothing(&self, job: &Job) -> bool {
-        job.retained.is_empty() && self.live(job).all(|member| member.allocation.is_none())
+        job.retained.is_empty() && self.live(job).all(|member| member.allocation().is_none())
     }
 
     /// The queue that a job with nodes is charged to. It does not change as long as the job has
@@ -557,7 +558,7 @@ impl Jobs {
     /// the job likes. A new process reads it from the pods, whose Bindings said it, or from the
     /// FluxJob of a gang.
     pub(crate) fn charged_queue(&self, job: &Job) -> Option<Arc<str>> {
-        let has_node = |member: &Member| member.allocation.is_some() || member.pod.node.is_some();
+        let has_node = |member: &Member| member.allocation().is_some() || member.pod.node.is_some();
         if job.retained.is_empty() && !self.live(job).any(has_node) {
             return None;
         }

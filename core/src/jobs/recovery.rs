@@ -11,7 +11,7 @@ use fluxqueue_api::{
 
 use crate::jobs::attach::completion_of;
 use crate::jobs::grouping::{self, Belonging};
-use crate::jobs::job::{Identity, Lifecycle, Member, RetainedSlot, Seating, Stage, Stalled, Style};
+use crate::jobs::job::{Identity, Lifecycle, Member, RetainedSlot, Seating, Stalled, Style};
 use crate::jobs::seats::PodIndex;
 use crate::jobs::setbacks::Setback;
 use crate::records::record::{self, pod_set_at, time_of};
@@ -334,7 +334,7 @@ impl Core {
         let left_at = |node: &NodeName| {
             let members = job.members.iter().filter_map(|uid| self.jobs.members.get(uid));
             let left = members.filter(|member| {
-                member.stage == Stage::Ended && member.pod.node.as_ref() == Some(node)
+                member.stage.has_ended() && member.pod.node.as_ref() == Some(node)
             });
             left.filter_map(|member| member.pod.ended).max().map(|at| self.core_time(at))
         };
@@ -429,7 +429,7 @@ impl Core {
             return Ok(());
         }
         let placed =
-            self.jobs.live_members(job).into_iter().filter(|member| member.allocation.is_some());
+            self.jobs.live_members(job).into_iter().filter(|member| member.allocation().is_some());
         let placed: Vec<Uid> = placed.map(|member| member.pod.id.uid.clone()).collect();
         if reseated.is_empty() || self.torn_apart(id, &placed).is_none() {
             return Ok(());

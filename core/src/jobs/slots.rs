@@ -12,9 +12,10 @@ use fluxqueue_api::EventReason;
 use crate::binding::suspects::REFUSALS_TOLD;
 use crate::jobs;
 use crate::jobs::grouping;
-use crate::jobs::job::{Cause, Lifecycle, Member, PodOrder, RetainedSlot, Seating, Stage, Style};
+use crate::jobs::job::{Lifecycle, Member, PodOrder, RetainedSlot, Seating, Style};
 use crate::jobs::lifetimes::ended_by;
 use crate::jobs::setbacks::Setback;
+use crate::jobs::stage::{Cause, Sending, Slot, Stage};
 use crate::sound::{Lookup, Sound};
 use crate::{Core, EventKind, Subject, Timer};
 use fluxqueue_machine::fluxion::{End, Tenancy};
@@ -44,8 +45,7 @@ impl Core {
         let node = allocation.node.clone();
         self.by_node.send(&node, uid);
         self.ledger.house(&mut self.cluster, &allocation, &member.pod);
-        member.allocation = Some(allocation);
-        member.stage = Stage::Assigned;
+        member.stage = Stage::Placed(Slot { allocation, sending: Sending::Due });
         member.attempts = 0;
         let index = member.pod.completion_index;
         self.choose_volumes(uid);
@@ -73,10 +73,10 @@ impl Core {
     /// Takes a slot back from a pod that is not bound: it waits again.
     pub(crate) fn unassign(&mut self, uid: &Uid) -> Sound {
         let member = self.jobs.members.known_mut(uid)?;
-        member.stage = Stage::Waiting;
         let (seat, id) = (member.seat.take(), member.job);
         let allocation = self.take_allocation(uid);
         self.free_allocation(allocation);
+        self.jobs.members.known_mut(uid)?.stage = Stage::Waiting;
         self.note_volumes(uid);
         if let (Some(seat), Some(job)) = (seat, self.jobs.all.get_mut(&id)) {
             job.seats.leave(seat);
@@ -118,11 +118,12 @@ impl Core {
             return Ok(());
         }
         let member = self.jobs.members.known_mut(uid)?;
-        if member.stage == Stage::Ended || member.pod.node.is_none() {
+        if member.stage.has_ended() || member.pod.node.is_none() {
             return Ok(());
         }
         let (pod, id) = (Arc::clone(&member.pod), member.job);
-        let before = std::mem::replace(&mut member.stage, Stage::Bound);
+        let (was_bound, was_waiting) = (member.stage.is_bound(), member.stage.is_waiting());
+        member.stage.bind();
         self.jobs.note_wave(&pod, id);
         let planned = self.member_end(&pod, id);
         let allocation = self.take_allocation(uid);
@@ -132,22 +133,22 @@ impl Core {
         let node = pod.node.clone();
         let started = pod.started.unwrap_or(self.wall_now());
         self.note_start(id, started)?;
+        let booked = allocation.as_ref().map_or(planned.end, |allocation| allocation.end);
         let member = self.jobs.members.known_mut(uid)?;
-        member.allocation = allocation;
+        member.stage = Stage::Bound(allocation);
         let seat = member.seat;
-        let booked = member.allocation.as_ref().map_or(planned.end, |allocation| allocation.end);
         self.watch_end(uid, booked);
         if let (Some(seat), Some(node), Some(job)) = (seat, node, self.jobs.all.get_mut(&id)) {
             // It is where it is: the record follows.
             job.seats.follow(seat, &node);
         }
         self.note_volumes(uid);
-        match before {
-            Stage::Bound if !had_nothing => {}
-            // Somebody else has bound it: it waits no more. Or its node has come after it: that
+        if was_waiting || (was_bound && had_nothing) {
+            // Another scheduler has bound it: it waits no more. Or its node has come after it: that
             // counts in its queue.
-            Stage::Bound | Stage::Waiting => drop(self.touched.insert(id)),
-            _ => self.touch_soon(id),
+            self.touched.insert(id);
+        } else if !was_bound {
+            self.touch_soon(id);
         }
         Ok(())
     }
@@ -156,7 +157,7 @@ impl Core {
     pub(crate) fn move_to(&mut self, uid: &Uid, node: &NodeName) -> Sound {
         let member = self.jobs.members.known_mut(uid)?;
         let (pod, id, seat) = (Arc::clone(&member.pod), member.job, member.seat);
-        member.stage = Stage::Bound;
+        member.stage.bind();
         let allocation = self.take_allocation(uid);
         self.free_allocation(allocation);
         let end = match self.walltime(&pod, id) {
@@ -172,7 +173,7 @@ impl Core {
             if allocation.is_some() {
                 self.by_node.send(node, uid);
             }
-            member.allocation = allocation;
+            member.stage = Stage::Bound(allocation);
         }
         if let (Some(seat), Some(job)) = (seat, self.jobs.all.get_mut(&id)) {
             job.seats.follow(seat, node);
@@ -255,7 +256,7 @@ impl Core {
 
     /// Takes from one of our pods what it has of a node.
     pub(crate) fn take_allocation(&mut self, uid: &Uid) -> Option<Allocation> {
-        let allocation = self.jobs.members.get_mut(uid)?.allocation.take()?;
+        let allocation = self.jobs.members.get_mut(uid)?.stage.take_allocation()?;
         self.by_node.unsend(&allocation.node, uid);
         self.timers.forget(&Timer::Overdue(uid.clone()));
         Some(allocation)
@@ -326,7 +327,7 @@ impl Core {
     /// Books a running pod with the end that is known of it now, if that is another one.
     pub(crate) fn plan_end_anew(&mut self, uid: &Uid) -> Sound {
         let member = self.jobs.members.known(uid)?;
-        if member.stage != Stage::Bound {
+        if !member.stage.is_bound() {
             return Ok(());
         }
         let (pod, id) = (Arc::clone(&member.pod), member.job);
@@ -343,14 +344,14 @@ impl Core {
         let is_planned_for =
             |booked: End| member.pod.phase == Phase::Pending && is_later_by_slack(booked);
         if let Some(allocation) =
-            member.allocation.as_ref().filter(|allocation| is_planned_for(allocation.end))
+            member.allocation().filter(|allocation| is_planned_for(allocation.end))
         {
             let booked = allocation.end;
             self.watch_end(uid, booked);
             return Ok(());
         }
         if let Some(allocation) =
-            member.allocation.as_mut().filter(|allocation| allocation.end != end)
+            member.stage.allocation_mut().filter(|allocation| allocation.end != end)
         {
             self.ledger.set_end(&mut self.cluster, allocation, end);
             allocation.is_overdue = is_over;
@@ -393,17 +394,17 @@ impl Core {
     /// or given back.
     pub(crate) fn end(&mut self, uid: &Uid, cause: Cause) -> Sound {
         let member = self.jobs.members.known_mut(uid)?;
-        if member.stage == Stage::Ended {
+        if member.stage.has_ended() {
             return Ok(());
         }
         if let Some(job) = self.jobs.all.get_mut(&member.job) {
             job.live.remove(&PodOrder::of(&member.pod));
         }
-        let was_bound = member.stage == Stage::Bound;
+        let was_bound = member.stage.is_bound();
         let had_slot = member.stage.is_unsent();
-        member.stage = Stage::Ended;
         let (seat, id, pod) = (member.seat.take(), member.job, Arc::clone(&member.pod));
         let allocation = self.take_allocation(uid);
+        self.jobs.members.known_mut(uid)?.stage = Stage::Ended;
         self.jobs.note_wave(&pod, id);
         self.note_volumes(uid);
         self.touched.insert(id);
@@ -515,7 +516,7 @@ impl Core {
             *entry = made_by.map_or(unknown, |made_by| {
                 // A pod that waits is the one that may take a retained slot.
                 let holds = |m: &&Member| {
-                    m.stage != Stage::Waiting && jobs::is_made_by(&m.pod, &made_by.id.uid)
+                    !m.stage.is_waiting() && jobs::is_made_by(&m.pod, &made_by.id.uid)
                 };
                 let live = self.jobs.remaining(job).iter().filter(|m| holds(m)).count();
                 (grouping::wants(

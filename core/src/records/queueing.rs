@@ -142,7 +142,7 @@ impl Core {
     /// Until when a pod of ours takes what it has of a node, as far as was known when that was
     /// booked.
     fn booked_end(&self, uid: &Uid) -> Option<End> {
-        Some(self.jobs.members.get(uid)?.allocation.as_ref()?.end)
+        Some(self.jobs.members.get(uid)?.allocation()?.end)
     }
 
     /// Nobody ends it: a Deployment, ReplicaSet or StatefulSet, or a pod that says so.

@@ -230,11 +230,8 @@ impl Snapshot<'_> {
 
     /// The nodes its pods are on, or go to.
     fn node_list(&self) -> Option<String> {
-        let nodes: BTreeSet<&str> = self
-            .live
-            .iter()
-            .filter_map(|member| Some(&*member.allocation.as_ref()?.node))
-            .collect();
+        let nodes: BTreeSet<&str> =
+            self.live.iter().filter_map(|member| Some(&*member.allocation()?.node)).collect();
         if nodes.is_empty() {
             return self
                 .job

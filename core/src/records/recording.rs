@@ -7,8 +7,9 @@ use fluxqueue_api::{FluxJob, Overrides, WorkloadKind};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
 use crate::binding::refused;
-use crate::jobs::job::{Identity, Job, Lifecycle, Said, Stage, Style};
+use crate::jobs::job::{Identity, Job, Lifecycle, Said, Style};
 use crate::jobs::setbacks::Setback;
+use crate::jobs::stage::Stage;
 use crate::lookahead::estimates;
 use crate::records::on_record::Owed;
 use crate::records::record::{self, Snapshot};
@@ -168,7 +169,7 @@ impl Core {
         }
         match member.stage {
             _ if self.settings.record_lone_pods => Some(self.now),
-            Stage::Bound | Stage::Ended => None,
+            Stage::Bound(_) | Stage::Ended => None,
             _ => Some(job.joined.plus_millis(LONE_POD_WAIT_MILLIS)),
         }
     }

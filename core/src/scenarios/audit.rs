@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::jobs::consistency::Seen;
-use crate::jobs::job::{Job, Stage};
+use crate::jobs::job::Job;
+use crate::jobs::stage::Stage;
 use fluxqueue_machine::fluxion::{End, Tenancy};
 use fluxqueue_planner::queue::{JobId, PendingRequest};
 
@@ -40,7 +41,7 @@ fn a_pod_that_was_never_charged_is() {
     world.settle();
     let core = &mut world.core;
     let member = core.jobs.members.values_mut().next().expect("a pod");
-    let charged = member.allocation.take().expect("it has a slot");
+    let charged = member.stage.take_allocation().expect("it has a slot");
     core.ledger.free(&mut core.cluster, charged);
     world.pass_seconds(11);
     world.settle();

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use crate::Core;
-use crate::jobs::job::Stage;
 use crate::telling::blockers::Blockers;
 
 impl Core {
@@ -26,7 +25,7 @@ impl Core {
                 let live = self.jobs.live_members(job);
                 let waiting: Vec<String> = live
                     .iter()
-                    .filter(|m| m.stage == Stage::Waiting)
+                    .filter(|m| m.stage.is_waiting())
                     .map(|m| m.pod.id.to_string())
                     .collect();
                 let about = serde_json::json!({

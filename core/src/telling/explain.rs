@@ -9,7 +9,6 @@ use std::sync::Arc;
 use fluxqueue_api::{BlockedBy, BlockedReason, ConditionType, EventReason, text};
 
 use crate::binding::nominating;
-use crate::jobs::job::Stage;
 use crate::lookahead::estimates::Expected;
 use crate::records::record::micro_time;
 use crate::sound::{Lookup, Sound};
@@ -304,7 +303,7 @@ impl Core {
             PendingRequest::Member(_, uid) => vec![uid.clone()],
             PendingRequest::Start(id) => self.jobs.all.get(id).map_or_else(Vec::new, |job| {
                 let live = self.jobs.live(job);
-                live.filter(|m| m.stage == Stage::Waiting).map(|m| m.pod.id.uid.clone()).collect()
+                live.filter(|m| m.stage.is_waiting()).map(|m| m.pod.id.uid.clone()).collect()
             }),
         }
     }
@@ -509,7 +508,7 @@ impl Core {
             job: Some(job.id),
             key: &job.key,
             pod: &member.pod,
-            allocation: member.allocation.as_ref()?,
+            allocation: member.allocation()?,
         })
     }
 

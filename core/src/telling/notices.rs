@@ -13,7 +13,6 @@ use fluxqueue_api::{
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
-use crate::jobs::job::Stage;
 use crate::sound::{Lookup, Sound};
 use crate::{Core, EventKind, Subject};
 use fluxqueue_planner::queue::JobId;
@@ -49,10 +48,8 @@ impl Core {
         let types = [ConditionType::Scheduled, ConditionType::Degraded, ConditionType::Finished];
         let notices: Vec<_> = types.into_iter().filter_map(new).collect();
         let reporter = Arc::clone(&job.reporter);
-        let waiting = self
-            .jobs
-            .live(job)
-            .filter(|member| member.stage == Stage::Waiting && !member.pod.stands_in);
+        let waiting =
+            self.jobs.live(job).filter(|member| member.stage.is_waiting() && !member.pod.stands_in);
         let pods: Vec<Subject> =
             waiting.take(PODS_TOLD_MAX).map(|member| Subject::Pod(member.pod.id.clone())).collect();
         for (notice, message) in notices {

@@ -91,7 +91,7 @@ fn a_gang_starts_in_one_rack_says_what_is_short_and_stays_there() {
     let (node, labels) =
         (format!("{left}-0"), ["topology.kubernetes.io/zone=a", "topology.kubernetes.io/rack=r2"]);
     plane.kubectl(&[&["label", "node", &node, "--overwrite"], &labels[..]].concat());
-    ns.flux_job("three", "is whole again", |record| record["status"]["size"] == "3/3");
+    ns.flux_job("three", "is whole again", |record| record["status"]["displaySize"] == "3/3");
     assert_eq!(racks(&ns, "three"), BTreeSet::from(["a2".to_owned(), left.to_owned()]));
 }
 

@@ -56,9 +56,14 @@ impl Core {
     /// graph when it is lost, or has seen too many nodes come and go.
     pub(crate) fn audit(&mut self) {
         self.audit.looks += 1;
-        let (at_once, pause_millis) = pace(self.cluster.len().max(self.jobs.all.len()));
-        let nodes: Vec<NodeName> =
-            self.cluster.names_after(self.audit.last.as_ref()).take(at_once).cloned().collect();
+        let (at_once, pause_millis) = pace(self.planner.cluster.len().max(self.jobs.all.len()));
+        let nodes: Vec<NodeName> = self
+            .planner
+            .cluster
+            .names_after(self.audit.last.as_ref())
+            .take(at_once)
+            .cloned()
+            .collect();
         let retained = self.retained_on(&nodes);
         let mut wrong = Vec::new();
         for node in &nodes {
@@ -74,7 +79,7 @@ impl Core {
         for node in &wrong {
             self.count_anew(node, &retained);
         }
-        if !wrong.is_empty() || self.ledger.needs_rebuild(&self.cluster) {
+        if !wrong.is_empty() || self.planner.ledger.needs_rebuild(&self.planner.cluster) {
             self.rebuild_graph();
         }
         self.audit_jobs(at_once);
@@ -115,7 +120,7 @@ impl Core {
 
     /// What the two accounts of a node say otherwise than the pods.
     fn differences(&mut self, node: &NodeName, retained: &[Retained]) -> Vec<String> {
-        let Some(rank) = self.cluster.rank(node) else { return Vec::new() };
+        let Some(rank) = self.planner.cluster.rank(node) else { return Vec::new() };
         let taken = self.taken(node, retained);
         let mut differences = Vec::new();
         let mut compare = |account: &str, says: &Resources| {
@@ -126,10 +131,10 @@ impl Core {
                 differences.push(format!("{resource}: {expected} by pods, {found} in {account}"));
             }
         };
-        if let Some(used) = self.cluster.used(rank).filter(|used| **used != taken) {
+        if let Some(used) = self.planner.cluster.used(rank).filter(|used| **used != taken) {
             compare("what Bindings are checked against", used);
         }
-        if let Some(used) = self.ledger.used_otherwise(rank, &taken) {
+        if let Some(used) = self.planner.ledger.used_otherwise(rank, &taken) {
             compare("the resource graph", &used);
         }
         differences
@@ -166,13 +171,13 @@ impl Core {
 
     /// Charges what is on a node without being charged, and counts what is used of it anew.
     fn count_anew(&mut self, node: &NodeName, retained: &[Retained]) {
-        let Some(rank) = self.cluster.rank(node) else { return };
+        let Some(rank) = self.planner.cluster.rank(node) else { return };
         for uid in self.by_node.listed(node) {
             let done = self.settle(&uid);
             self.heed(done);
         }
         let taken = self.taken(node, retained);
-        self.cluster.count_anew(rank, taken);
+        self.planner.cluster.count_anew(rank, taken);
     }
 
     /// Makes the graph anew, with all that is charged to it.
@@ -188,13 +193,13 @@ impl Core {
                 let retained = self.jobs.all.values_mut().flat_map(|job| {
                     job.retained.iter_mut().map(|retained| &mut retained.allocation)
                 });
-                self.ledger.rebuild(
+                self.planner.ledger.rebuild(
                     graph,
                     self.now,
-                    &mut self.cluster,
+                    &mut self.planner.cluster,
                     of_members.chain(of_others).chain(retained),
                 );
-                self.promises.unbook_all();
+                self.planner.promises.unbook_all();
                 self.queue_changed = true;
             }
             Err(error) => {

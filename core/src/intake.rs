@@ -28,9 +28,13 @@ impl Core {
     pub(crate) fn node(&mut self, node: &Arc<Node>) {
         let is_moved = self.is_moved(node);
         self.lost.is_any = true;
-        let before =
-            self.cluster.rank(&node.name).and_then(|rank| self.cluster.node(rank)).cloned();
-        match self.ledger.apply_node(&mut self.cluster, node) {
+        let before = self
+            .planner
+            .cluster
+            .rank(&node.name)
+            .and_then(|rank| self.planner.cluster.node(rank))
+            .cloned();
+        match self.planner.ledger.apply_node(&mut self.planner.cluster, node) {
             NodeChange::Added(_) => {
                 self.node_is_new(&node.name);
                 mounting::note_nodes(self);
@@ -56,14 +60,14 @@ impl Core {
     }
 
     pub(crate) fn node_gone(&mut self, name: &NodeName, uid: &Uid) {
-        let Some(rank) = self.cluster.rank(name) else { return };
-        if self.cluster.node(rank).is_none_or(|node| node.uid != *uid) {
+        let Some(rank) = self.planner.cluster.rank(name) else { return };
+        if self.planner.cluster.node(rank).is_none_or(|node| node.uid != *uid) {
             return;
         }
         self.lost.is_any = true;
         self.lost.node_is_gone(rank, name);
         self.suspects.forget_refusals(name);
-        self.ledger.remove_node(&mut self.cluster, name);
+        self.planner.ledger.remove_node(&mut self.planner.cluster, name);
         self.node_is_void(name);
         mounting::note_nodes(self);
     }
@@ -85,15 +89,16 @@ impl Core {
         // this one.
         for uid in self.by_node.all(name) {
             let is_stale = |allocation: &&mut Allocation| {
-                allocation.node == *name && !valid(&self.cluster, allocation)
+                allocation.node == *name && !valid(&self.planner.cluster, allocation)
             };
             if let Some(member) = self.jobs.members.get_mut(&uid)
                 && let Some(sent) = member.stage.allocation_mut().filter(is_stale)
             {
                 let terms = (sent.end, sent.tenancy);
-                let charged = self.ledger.charge(&mut self.cluster, name, &sent.shape, terms);
+                let charged =
+                    self.planner.ledger.charge(&mut self.planner.cluster, name, &sent.shape, terms);
                 if let Some(charged) = charged {
-                    self.ledger.house(&mut self.cluster, &charged, &member.pod);
+                    self.planner.ledger.house(&mut self.planner.cluster, &charged, &member.pod);
                     *sent = charged;
                 }
             }
@@ -189,10 +194,11 @@ impl Core {
     /// What no graph of the library in use has or can hold, and levels that this machine has not,
     /// are as unsupported as what Fluxqueue itself does not honour.
     pub(crate) fn refused_by_machine(&self, pod: Arc<Pod>) -> Arc<Pod> {
-        let no_vertex = self.ledger.refuses(&pod.shape.requests).map(|resource| Unsupported {
-            field: format!("spec.containers[*].resources.requests[{resource}]"),
-            message: NOT_A_VERTEX.to_owned(),
-        });
+        let no_vertex =
+            self.planner.ledger.refuses(&pod.shape.requests).map(|resource| Unsupported {
+                field: format!("spec.containers[*].resources.requests[{resource}]"),
+                message: NOT_A_VERTEX.to_owned(),
+            });
         let no_level = self.level_trouble(&pod.levels);
         let ignored: Vec<&str> = self.ignored_levels(&pod.levels).collect();
         let no_tenants = self.exclusive_trouble(&pod);
@@ -324,7 +330,7 @@ impl Core {
         let member = self.jobs.members.known_mut(&uid)?;
         if let Some(allocation) = member.allocation() {
             // Others may see it differently by its labels.
-            self.ledger.house(&mut self.cluster, allocation, &pod);
+            self.planner.ledger.house(&mut self.planner.cluster, allocation, &pod);
         }
         let stage = &member.stage;
         if stage.is_binding() && pod.deleting {

@@ -82,9 +82,9 @@ use telling::report::Gauges;
 
 use binding::suspects::Suspects;
 use fluxqueue_machine::ledger::{Allocation, Ledger};
-use fluxqueue_planner::plan::{Attempt, HeldNodes, Pending};
-use fluxqueue_planner::promises::Promises;
-use fluxqueue_planner::queues::{Accounts, Queues};
+use fluxqueue_planner::Planner;
+use fluxqueue_planner::plan::Attempt;
+use fluxqueue_planner::queues::Queues;
 use in_flight::{Actions, InFlight};
 use jobs::awaiting_owner::AwaitingOwner;
 use jobs::unsorted::Unsorted;
@@ -135,8 +135,8 @@ pub struct Core {
     /// which nobody knows yet what they are a part of, and slots that may have been given back.
     /// Until then nothing is said of queues.
     counts_are_sure_from: Time,
-    cluster: Cluster,
-    ledger: Ledger,
+    /// Nodes, bookings, the requests that wait, and promises.
+    planner: Planner,
     /// Pods of other schedulers, and those that nobody schedules.
     foreign: BTreeMap<Uid, Foreign>,
     /// Pods of ours whose controller has not been seen, and until when it is waited for.
@@ -149,18 +149,12 @@ pub struct Core {
     records: Records,
     priority_classes: PriorityClasses,
     queues: Queues,
-    /// The use of their limits.
-    accounts: Accounts,
-    queue: Pending,
     /// What waits, by labels of pods.
     labelled: Labelled,
     /// A walk over the queue that is not over yet.
     under_way: Option<Box<UnderWay>>,
-    promises: Promises,
     estimates: Estimates,
     ahead: LookingAhead,
-    /// What the last walk over the queue came to hold.
-    held_nodes: HeldNodes,
     /// Classes whose requests are to be told why they wait.
     reports: VecDeque<Report>,
     positions: Positions,
@@ -245,8 +239,7 @@ impl Core {
             synced: false,
             taking_over: false,
             counts_are_sure_from: Time(0),
-            cluster: Cluster::new(fill_score),
-            ledger: Ledger::new(graph, topology),
+            planner: Planner::new(Cluster::new(fill_score), Ledger::new(graph, topology)),
             foreign: BTreeMap::new(),
             awaiting_owner: AwaitingOwner::default(),
             by_node: ByNode::default(),
@@ -255,14 +248,10 @@ impl Core {
             records: Records::default(),
             priority_classes: PriorityClasses::default(),
             queues,
-            accounts: Accounts::default(),
-            queue: Pending::default(),
             labelled: Labelled::default(),
             under_way: None,
-            promises: Promises::default(),
             estimates: Estimates::default(),
             ahead: LookingAhead::default(),
-            held_nodes: HeldNodes::default(),
             reports: VecDeque::new(),
             positions: Positions::default(),
             touched: BTreeSet::new(),
@@ -312,11 +301,11 @@ impl Core {
             Event::QueueGone(name) => self.queue_object_gone(&name),
             Event::Namespace(namespace) => {
                 self.queue_changed |=
-                    self.cluster.put_namespace(&namespace.name, &namespace.labels);
+                    self.planner.cluster.put_namespace(&namespace.name, &namespace.labels);
                 self.namespace(&namespace);
             }
             Event::NamespaceGone(name) => {
-                self.queue_changed |= self.cluster.remove_namespace(&name);
+                self.queue_changed |= self.planner.cluster.remove_namespace(&name);
                 self.queues.remove_namespace(&name);
                 self.records.on_record.awaited.forget_namespace(&name);
             }
@@ -350,13 +339,13 @@ impl Core {
     /// Takes up what is due, plans, and sends what may leave.
     fn turn(&mut self) {
         if !self.synced {
-            self.ledger.set_time(self.now);
+            self.planner.ledger.set_time(self.now);
         }
         self.sync();
         self.fire_timers();
         self.refresh_touched();
         // What ends at this second has been given back by now, and reservations begin that are due.
-        self.ledger.set_time(self.now);
+        self.planner.ledger.set_time(self.now);
         self.keep_promises();
         self.taking_over = false;
         for round in 0.. {
@@ -367,7 +356,7 @@ impl Core {
             self.dispatch();
             self.refresh_touched();
             // A slot that did not fit any more is looked for anew, at once but not for ever.
-            if !self.queue_changed && !self.queue.has_arrivals() {
+            if !self.queue_changed && !self.planner.queue.has_arrivals() {
                 break;
             }
             if round + 1 == ROUNDS_MAX {
@@ -385,14 +374,14 @@ impl Core {
     /// Numbers for metrics.
     pub fn gauges(&self) -> Gauges {
         let mut gauges = self.gauges.clone();
-        for (place, class) in self.queue.iter() {
+        for (place, class) in self.planner.queue.iter() {
             let pods = match place.request() {
                 PendingRequest::Start(id) => {
                     self.jobs.all.get(id).map_or(1, |job| job.start_size as u64)
                 }
                 PendingRequest::Member(..) => 1,
             };
-            if self.queue.last_attempt(class).is_some_and(Attempt::is_hopeless) {
+            if self.planner.queue.last_attempt(class).is_some_and(Attempt::is_hopeless) {
                 gauges.pending_pods.unschedulable += pods;
             } else {
                 gauges.pending_pods.active += pods;
@@ -414,14 +403,14 @@ impl Core {
             }
         }
         gauges.jobs = states.into_iter().collect();
-        gauges.nodes = self.cluster.len() as u64;
+        gauges.nodes = self.planner.cluster.len() as u64;
         let of_jobs = self.jobs.members.len() - stand_ins;
         gauges.pods =
             (of_jobs + self.foreign.len() + self.awaiting_owner.len() + self.unsorted.len()) as u64;
-        gauges.reservations = self.promises.reservations().count() as u64;
-        gauges.nodes_drained = self.promises.drained_nodes() as u64;
-        gauges.held_idle = self.cluster.free_on(self.held_nodes.nodes());
-        gauges.graph_errors = self.ledger.errors;
+        gauges.reservations = self.planner.promises.reservations().count() as u64;
+        gauges.nodes_drained = self.planner.promises.drained_nodes() as u64;
+        gauges.held_idle = self.planner.cluster.free_on(self.planner.held_nodes.nodes());
+        gauges.graph_errors = self.planner.ledger.errors;
         let queued_at = |id| self.jobs.all.get(&id).and_then(|job| job.queued_at);
         gauges.waits.now = self.queues.now(self.wall_now(), queued_at);
         gauges.synced = self.synced;
@@ -567,7 +556,7 @@ impl Core {
     }
 
     fn forget_request(&mut self, pending: &PendingRequest) -> Sound {
-        if self.queue.remove(pending) {
+        if self.planner.queue.remove(pending) {
             self.queue_changed = true;
         }
         self.tell_own_delay(pending)?;

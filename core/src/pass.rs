@@ -19,33 +19,24 @@ use crate::{Core, Timer};
 use fluxqueue_machine::cluster::ChangedTerms;
 use fluxqueue_machine::fluxion::RankSet;
 use fluxqueue_machine::ledger::{Allocation, Allocations};
-use fluxqueue_planner::plan::{
-    self, Decision, HeldNodes, Live, News, Outcome, Pending, Plan, Request, Walking,
-};
+use fluxqueue_planner::plan::{self, Decision, News, Outcome, Plan, Request, Walking};
 use fluxqueue_planner::queue::{ClassId, JobId, PendingRequest, Place};
+use fluxqueue_planner::{Parts, Surroundings};
 use fluxqueue_workload::{Shape, Time, Uid};
 
 /// How long after a walk that has moved reservations the next one comes, if nothing else leads to
 /// one.
 const UNSETTLED: Backoff = Backoff { min_millis: 1_000, max_millis: 60_000 };
 
-/// What takes part in a walk.
-pub(crate) struct Parts<'a> {
-    pub asking: Asking<'a>,
-    pub queue: &'a Pending,
-    pub live: Live<'a>,
-    /// What the last walk came to hold.
-    pub held_nodes: &'a mut HeldNodes,
-}
-
 impl Core {
     /// Plans, if something has happened that the plan may rest on, and does what the plan says.
     pub(crate) fn run_pass(&mut self) {
         self.look_at_terms();
         let changed = self.queue_changed
-            || self.seen_changes != self.ledger.changes.count()
-            || (self.labelled.anybody_asks() && self.seen_crowds != self.cluster.crowds_version());
-        let has_arrivals = self.queue.has_arrivals();
+            || self.seen_changes != self.planner.ledger.changes.count()
+            || (self.labelled.anybody_asks()
+                && self.seen_crowds != self.planner.cluster.crowds_version());
+        let has_arrivals = self.planner.queue.has_arrivals();
         let settles = std::mem::take(&mut self.settles);
         if changed || has_arrivals {
             self.unsettled = self.unsettled.min(1);
@@ -58,21 +49,21 @@ impl Core {
         let is_all_seen = has_arrivals
             && !changed
             && self.unsettled == 0
-            && plan::is_behind(&self.queue, &self.held_nodes);
+            && plan::is_behind(&self.planner.queue, &self.planner.held_nodes);
         let news = if is_all_seen { News::Arrivals } else { News::Anything };
         self.queue_changed = false;
         self.gauges.passes += 1;
-        let changes = self.ledger.changes.count();
-        let was_promised = !self.promises.is_empty();
-        let suspects = self.suspects.ranks(&self.cluster);
-        self.accounts.begin_walk(news == News::Arrivals);
+        let changes = self.planner.ledger.changes.count();
+        let was_promised = !self.planner.promises.is_empty();
+        let suspects = self.suspects.ranks(&self.planner.cluster);
+        self.planner.accounts.begin_walk(news == News::Arrivals);
         let is_first = std::mem::take(&mut self.has_promises_to_put_back);
         if is_first {
             self.put_promises_back(&suspects);
         }
         let is_anew = self.give_up_what_is_not_on_record();
         let heard = self.put_heard_promises_back(&suspects);
-        self.held_nodes.keep_beginning(|pending| match pending {
+        self.planner.held_nodes.keep_beginning(|pending| match pending {
             PendingRequest::Start(job) => {
                 self.jobs.all.get(job).is_some_and(|job| job.life == Lifecycle::Placed)
             }
@@ -80,11 +71,11 @@ impl Core {
                 self.jobs.members.get(uid).is_some_and(|pod| pod.stage.is_unsent())
             }
         });
-        let Parts { queue, mut live, held_nodes, .. } = self.parts(&suspects, self.now);
+        let (_, Parts { queue, mut live, held_nodes }) = self.parts(&suspects, self.now);
         live.count_promises();
         let walking = Walking::begin(live.queues.policies(), queue, &live, news, held_nodes);
-        let (now, ahead) = (self.now, self.promises.who_came());
-        let arrivals = self.queue.take_arrivals();
+        let (now, ahead) = (self.now, self.planner.promises.who_came());
+        let arrivals = self.planner.queue.take_arrivals();
         let meanwhile = Meanwhile::default();
         self.walk(Box::new(UnderWay {
             walking,
@@ -102,8 +93,8 @@ impl Core {
     /// Goes on with a walk. When it is over, what its plan says is done; else it is under way.
     pub(crate) fn walk(&mut self, mut walk: Box<UnderWay>) {
         let slice = self.slice(&walk);
-        let suspects = self.suspects.ranks(&self.cluster);
-        let Parts { asking, queue, mut live, .. } = self.parts(&suspects, walk.now);
+        let suspects = self.suspects.ranks(&self.planner.cluster);
+        let (asking, Parts { queue, mut live, .. }) = self.parts(&suspects, walk.now);
         let mut looked_at = 0;
         let enough = slice.counted_from(&live, &mut looked_at);
         if !walk.walking.go_on(live.queues.policies(), queue, &asking, &mut live, enough) {
@@ -112,14 +103,15 @@ impl Core {
         }
         let UnderWay { walking, changes, was_promised, heard, ahead, arrivals, meanwhile, .. } =
             *walk;
-        let plan = walking.end(&mut self.held_nodes);
+        let plan = walking.end(&mut self.planner.held_nodes);
         // What was given for ever in this walk was given behind all that waits: nobody there has to
         // be asked again.
-        self.seen_changes = self.ledger.changes.count();
-        self.seen_crowds = self.cluster.crowds_version();
+        self.seen_changes = self.planner.ledger.changes.count();
+        self.seen_crowds = self.planner.cluster.crowds_version();
         // What a reservation has left behind may be of use to those before it: the next walk looks
         // at them.
-        let has_moved = self.seen_changes != changes && (was_promised || !self.promises.is_empty());
+        let has_moved =
+            self.seen_changes != changes && (was_promised || !self.planner.promises.is_empty());
         if has_moved {
             // Reservations may follow each other in a circle: each look comes later than the one
             // before.
@@ -129,7 +121,7 @@ impl Core {
             );
         }
         self.unsettled = if has_moved { self.unsettled.saturating_add(1) } else { 0 };
-        self.promises.forget_that_came(&ahead);
+        self.planner.promises.forget_that_came(&ahead);
         self.carry_out(plan, arrivals);
         self.tell_who_is_lost(&heard);
         self.lost = Lost::default();
@@ -138,30 +130,27 @@ impl Core {
         self.take_up(meanwhile);
     }
 
-    /// What a walk asks, what it goes over, and what it changes. Of these nodes it leaves its
-    /// hands.
-    pub(crate) fn parts<'a>(&'a mut self, suspects: &'a RankSet, now: Time) -> Parts<'a> {
+    /// Lends out what one walk over the queue asks, goes over and changes. It leaves these nodes
+    /// alone.
+    pub(crate) fn parts<'a>(
+        &'a mut self,
+        suspects: &'a RankSet,
+        now: Time,
+    ) -> (Asking<'a>, Parts<'a>) {
         let clock = Clock { now, ..self.clock() };
-        Parts {
-            asking: Asking { jobs: &self.jobs, queues: &self.queues, clock },
-            queue: &self.queue,
-            live: Live {
-                ledger: &mut self.ledger,
-                cluster: &mut self.cluster,
-                promises: &mut self.promises,
-                queues: &self.queues,
-                accounts: &mut self.accounts,
-                suspects,
-                suspects_version: self.suspects.version(),
-                now,
-            },
-            held_nodes: &mut self.held_nodes,
-        }
+        let around = Surroundings {
+            queues: &self.queues,
+            suspects,
+            suspects_version: self.suspects.version(),
+            now,
+        };
+        let asking = Asking { jobs: &self.jobs, queues: &self.queues, clock };
+        (asking, self.planner.parts(around))
     }
 
     /// Does what a plan says, and tells those who wait.
     fn carry_out(&mut self, plan: Plan<Allocations>, arrivals: BTreeMap<ClassId, BTreeSet<Place>>) {
-        plan::confirm(&mut self.queue, plan.confirmed);
+        plan::confirm(&mut self.planner.queue, plan.confirmed);
         let begun = plan.decisions.iter().filter_map(|decision| match decision {
             Decision::Start { pending, .. } => Some(pending.job()),
             _ => None,
@@ -196,11 +185,11 @@ impl Core {
         for first in plan.first_undated {
             self.pass_by(&first);
         }
-        self.dirty.extend(self.promises.take_drained_anew());
+        self.dirty.extend(self.planner.promises.take_drained_anew());
         self.wake_for_promises();
         for (class, places) in arrivals {
             for place in places {
-                if self.queue.class_of(place.request()) == Some(class) {
+                if self.planner.queue.class_of(place.request()) == Some(class) {
                     let done = self.report_request(place.request(), class);
                     self.heed(done);
                 }
@@ -210,9 +199,9 @@ impl Core {
         self.report_classes();
         // Of whose pods some have begun, the next says why it waits.
         for id in begun {
-            let next = self.queue.first_of(id).cloned();
+            let next = self.planner.queue.first_of(id).cloned();
             if let Some((next, class)) =
-                next.and_then(|next| Some((next.clone(), self.queue.class_of(&next)?)))
+                next.and_then(|next| Some((next.clone(), self.planner.queue.class_of(&next)?)))
             {
                 let done = self.report_request(&next, class);
                 self.heed(done);
@@ -230,7 +219,7 @@ impl Core {
     /// of those alone whom such a term may select. Jobs for which nothing has changed are left
     /// alone.
     fn look_at_terms(&mut self) {
-        let changed = self.cluster.take_changed_terms();
+        let changed = self.planner.cluster.take_changed_terms();
         if changed.is_none() {
             return;
         }
@@ -242,7 +231,7 @@ impl Core {
 
     /// The jobs that wait of which such terms may select a pod.
     fn may_be_selected(&self, terms: ChangedTerms) -> BTreeSet<JobId> {
-        let all = || self.queue.iter().map(|(place, _)| place.request().job()).collect();
+        let all = || self.planner.queue.iter().map(|(place, _)| place.request().job()).collect();
         let ChangedTerms::Of(terms) = terms else { return all() };
         let mut found = BTreeSet::new();
         // One that selects by no labels selects nobody.
@@ -257,7 +246,7 @@ impl Core {
     pub(crate) fn is_seen_anew(&self, id: JobId) -> bool {
         let Some(job) = self.jobs.all.get(&id) else { return false };
         let asking = self.asking();
-        let differs = |member: &Member| self.cluster.stance(&member.pod) != member.stance;
+        let differs = |member: &Member| self.planner.cluster.stance(&member.pod) != member.stance;
         job.pending.iter().any(|pending| asking.pods(pending).into_iter().any(differs))
     }
 
@@ -276,9 +265,10 @@ impl Core {
                     self.gauges.placements_not_found += 1;
                 }
                 self.explain(class, &pending, &mut attempt);
-                let known = self.queue.last_attempt(class).map(plan::Attempt::holds_nobody_up);
+                let known =
+                    self.planner.queue.last_attempt(class).map(plan::Attempt::holds_nobody_up);
                 let changes = known != Some(attempt.holds_nobody_up());
-                self.queue.remember(class, *attempt);
+                self.planner.queue.remember(class, *attempt);
                 if changes {
                     self.look_at_followers(class);
                 }
@@ -306,7 +296,7 @@ impl Core {
         slots: Allocations,
     ) -> Sound {
         let id = pending.job();
-        self.queue.remove(pending);
+        self.planner.queue.remove(pending);
         let kept = self.jobs.all.get(&id).and_then(|job| self.said_before(job));
         if let Some(job) = self.jobs.all.get_mut(&id) {
             // Of a gang that was placed, and has not begun, other pods may come and start: what it

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use crate::binding::mounting::not_mountable;
 use crate::jobs::job::{Job, Lifecycle, Said, Style};
-use crate::pass::Parts;
 use crate::records::record::time_of;
 use crate::records::stored::Stored;
 use crate::sound::{Lookup, Sound};
@@ -14,6 +13,7 @@ use crate::{Core, EventKind, Subject, Timer};
 use fluxqueue_api::{EventReason, FluxJobStatus, Reservation};
 use fluxqueue_machine::fluxion::{End, RankSet};
 use fluxqueue_machine::ledger::Allocation;
+use fluxqueue_planner::Parts;
 use fluxqueue_planner::plan::{Booking, Delay, Kept, Late, Policies, Promising, Requests};
 use fluxqueue_planner::queue::{ClassId, JobId, PendingRequest, QueueId};
 use fluxqueue_workload::{NodeName, ObjectRef, Pod, Time, Uid};
@@ -234,7 +234,7 @@ impl Core {
 
     /// The same of a job that counts against the limits of a queue.
     fn extended_in_queue(&self, queue: QueueId) -> Option<JobId> {
-        self.accounts.counted(queue).find(|id| self.extended.contains(id))
+        self.planner.accounts.counted(queue).find(|id| self.extended.contains(id))
     }
 
     /// A job on these nodes that has outlived its planned end.
@@ -269,7 +269,7 @@ impl Core {
 
     /// A job that counts against the limits of a queue and has outlived its planned end.
     fn overdue_in_queue(&self, queue: QueueId, but: JobId) -> Option<Named> {
-        let counted = self.accounts.counted(queue).filter(|job| *job != but);
+        let counted = self.planner.accounts.counted(queue).filter(|job| *job != but);
         let mut counted = counted.filter_map(|job| self.jobs.all.get(&job));
         let overdue = counted
             .find(|job| self.jobs.allocations(job).any(|allocation| self.is_late(allocation)))?;
@@ -279,7 +279,7 @@ impl Core {
     /// Those of these nodes that are still there, as a hostlist. Ranks are another process's own,
     /// so it is by name.
     pub(crate) fn names_of(&self, nodes: &RankSet) -> String {
-        let nodes = nodes.iter().filter_map(|rank| self.cluster.node(rank));
+        let nodes = nodes.iter().filter_map(|rank| self.planner.cluster.node(rank));
         fluxqueue_api::hostlist::encode_set(nodes.map(|node| &*node.name))
     }
 
@@ -293,7 +293,7 @@ impl Core {
         let Some(allocation) = allocation else { return };
         let End::At(end) = allocation.end else { return };
         if overdue_from(end) <= self.now {
-            self.ledger.set_end(&mut self.cluster, allocation, End::Eventually);
+            self.planner.ledger.set_end(&mut self.planner.cluster, allocation, End::Eventually);
             allocation.is_overdue = true;
             if let Some(id) = self.jobs.members.get(uid).map(|member| member.job) {
                 self.note_other_end(id);
@@ -322,15 +322,15 @@ impl Core {
     /// A request that was the first to wait is passed by from now on, for as long as the settings
     /// allow.
     pub(crate) fn pass_by(&mut self, pending: &PendingRequest) {
-        if self.promises.pass_by(pending, self.now) {
+        if self.planner.promises.pass_by(pending, self.now) {
             self.dirty.insert(pending.job());
         }
     }
 
     /// There are no reservations any more: by now nobody may have one.
     pub(crate) fn withdraw_all_promises(&mut self) {
-        for pending in self.promises.requests() {
-            if let Some(was) = self.promises.kept(&pending) {
+        for pending in self.planner.promises.requests() {
+            if let Some(was) = self.planner.promises.kept(&pending) {
                 self.forget_promise(&pending);
                 let done =
                     self.broken(pending.job(), Some(Late { cause: Delay::Edit, was, by: None }));
@@ -344,7 +344,7 @@ impl Core {
     /// A request is taken back that was promised a start: whoever changed its job broke that
     /// promise, if it does not miss its claims.
     pub(crate) fn tell_own_delay(&mut self, pending: &PendingRequest) -> Sound {
-        let Some(was) = self.promises.kept(pending) else { return Ok(()) };
+        let Some(was) = self.planner.promises.kept(pending) else { return Ok(()) };
         let job = self.jobs.all.get(&pending.job()).map(Box::as_ref);
         let Some(job) = job.filter(|job| self.jobs.goes_on(job)) else { return Ok(()) };
         let cause = if self.missing_claim(job).is_some() { Delay::Capacity } else { Delay::Edit };
@@ -360,16 +360,17 @@ impl Core {
     /// A request waits no more, or another one waits in its place.
     pub(crate) fn forget_promise(&mut self, pending: &PendingRequest) {
         let starts = self.jobs.all.get(&pending.job()).is_some_and(|job| starts_job(job, pending));
-        if let Some(promise) = self.promises.forget(pending, starts) {
-            self.ledger.give_up(&promise.place);
+        if let Some(promise) = self.planner.promises.forget(pending, starts) {
+            self.planner.ledger.give_up(&promise.place);
         }
     }
 
     /// The next promise to come due is looked at then.
     pub(crate) fn wake_for_promises(&mut self) {
-        let start = self.promises.next_start().map(Time::from_seconds);
-        let bypass_secs = |pending: &_| self.queues.bypass_secs(self.queue.queue_of(pending));
-        let patience = self.promises.next_patience(bypass_secs);
+        let start = self.planner.promises.next_start().map(Time::from_seconds);
+        let bypass_secs =
+            |pending: &_| self.queues.bypass_secs(self.planner.queue.queue_of(pending));
+        let patience = self.planner.promises.next_patience(bypass_secs);
         if let Some(at) = start.into_iter().chain(patience).min() {
             self.timers.wake(Timer::Promises, at.max(self.now.plus_millis(1)));
         }
@@ -379,8 +380,11 @@ impl Core {
     /// more.
     pub(crate) fn keep_promises(&mut self) {
         let is_over = self.end_patience();
-        let is_due =
-            self.promises.next_start().is_some_and(|start| Time::from_seconds(start) <= self.now);
+        let is_due = self
+            .planner
+            .promises
+            .next_start()
+            .is_some_and(|start| Time::from_seconds(start) <= self.now);
         if is_over || is_due {
             self.queue_changed = true;
         } else {
@@ -391,8 +395,10 @@ impl Core {
     /// Nobody is passed by any more for whom the seconds that his queue allows are over. True if
     /// that concerns somebody.
     fn end_patience(&mut self) -> bool {
-        let (queue, queues) = (&self.queue, &self.queues);
-        self.promises.end_patience(self.now, |pending| queues.bypass_secs(queue.queue_of(pending)))
+        let (queue, queues) = (&self.planner.queue, &self.queues);
+        self.planner
+            .promises
+            .end_patience(self.now, |pending| queues.bypass_secs(queue.queue_of(pending)))
     }
 
     // --- on record ---
@@ -405,9 +411,11 @@ impl Core {
 
     /// Since when a job has been passed by.
     pub(crate) fn passed_by_since(&self, job: &Job) -> Option<Time> {
-        let place = |pending: &PendingRequest| self.queue.place_of(pending).map(|(place, _)| place);
+        let place =
+            |pending: &PendingRequest| self.planner.queue.place_of(pending).map(|(place, _)| place);
         let may_wait_again = job.style != Style::Elastic && job.life == Lifecycle::Waiting;
-        self.promises
+        self.planner
+            .promises
             .passed_by_since_of(job.id, place)
             .filter(|_| !job.pending.is_empty() || may_wait_again)
     }
@@ -418,7 +426,7 @@ impl Core {
         &self,
     ) -> (BTreeMap<PendingRequest, Kept>, Vec<PendingRequest>) {
         let (mut on_record, mut others) = (BTreeMap::new(), Vec::new());
-        for (pending, promise) in self.promises.reservations() {
+        for (pending, promise) in self.planner.promises.reservations() {
             if self.jobs.all.get(&pending.job()).is_some_and(|job| starts_job(job, pending)) {
                 let kept = Kept { start: promise.place.start, nodes: promise.place.nodes.clone() };
                 on_record.insert(pending.clone(), kept);
@@ -432,9 +440,9 @@ impl Core {
     /// What a job is promised now. Where pods start one by one, the first of them may have nodes
     /// held for it; when it starts is not when the job does.
     pub(crate) fn promise_of(&self, job: &Job) -> Option<Said> {
-        let pending = self.queue.first_of(job.id)?;
+        let pending = self.planner.queue.first_of(job.id)?;
         if let Some(promise) =
-            self.promises.reservation(pending).filter(|_| starts_job(job, pending))
+            self.planner.promises.reservation(pending).filter(|_| starts_job(job, pending))
         {
             let start = Some(Time::from_seconds(promise.place.start));
             return Some(Said { start, nodes: self.names_of(promise.nodes_to_say()) });
@@ -445,8 +453,9 @@ impl Core {
 
     /// The nodes that are held for the first of a job's requests that holds some.
     pub(crate) fn held_for(&self, job: &Job) -> Option<&RankSet> {
-        let place = |pending: &PendingRequest| self.queue.place_of(pending).map(|(place, _)| place);
-        self.promises.drained_of(job.id, place)
+        let place =
+            |pending: &PendingRequest| self.planner.queue.place_of(pending).map(|(place, _)| place);
+        self.planner.promises.drained_of(job.id, place)
     }
 
     /// What is said of a promise, by the API server's clock. That this clock has moved a little
@@ -461,7 +470,10 @@ impl Core {
 
     pub(crate) fn nodes_of(&self, names: &str) -> RankSet {
         let names = fluxqueue_api::hostlist::decode(names).unwrap_or_default();
-        names.iter().filter_map(|name| self.cluster.rank(&NodeName::from(name.as_str()))).collect()
+        names
+            .iter()
+            .filter_map(|name| self.planner.cluster.rank(&NodeName::from(name.as_str())))
+            .collect()
     }
 
     /// A reservation as a record has it, if it has a date.
@@ -474,11 +486,11 @@ impl Core {
     /// queue, before anything starts.
     pub(crate) fn put_promises_back(&mut self, suspects: &RankSet) {
         let mut written = Vec::new();
-        let mut order: Vec<_> = self.queue.iter().collect();
+        let mut order: Vec<_> = self.planner.queue.iter().collect();
         order.sort_unstable_by_key(|(place, _)| *place);
         for (place, class) in order {
             let pending = place.request();
-            if self.queue.first_of(pending.job()) != Some(pending) {
+            if self.planner.queue.first_of(pending.job()) != Some(pending) {
                 continue;
             }
             let Some(job) = self.jobs.all.get(&pending.job()) else { continue };
@@ -493,11 +505,11 @@ impl Core {
                 let nodes = reservation
                     .map(|reservation| self.nodes_of(&reservation.nodes))
                     .unwrap_or_default();
-                self.promises.was_passed_by(pending.job(), since, nodes);
+                self.planner.promises.was_passed_by(pending.job(), since, nodes);
                 continue;
             }
             if let Some(since) = since {
-                self.promises.pass_by(&pending, since);
+                self.planner.promises.pass_by(&pending, since);
             }
             let Some(reservation) = reservation else { continue };
             if let Some(was) = self.kept_of(&reservation) {
@@ -506,7 +518,7 @@ impl Core {
             } else {
                 let nodes = self.nodes_of(&reservation.nodes);
                 if !nodes.is_empty() {
-                    self.promises.lose_date(&pending, since.unwrap_or(self.now), nodes);
+                    self.planner.promises.lose_date(&pending, since.unwrap_or(self.now), nodes);
                 }
             }
         }
@@ -521,12 +533,12 @@ impl Core {
         let not_now = self.jobs.all.values().filter(|job| {
             job.style != Style::Elastic
                 && job.life == Lifecycle::Waiting
-                && self.queue.first_of(job.id).is_none()
+                && self.planner.queue.first_of(job.id).is_none()
         });
         let since = |job: &Job| job.record.status.as_deref()?.passed_by_since.as_ref().map(time_of);
         let known = not_now.filter_map(|job| Some((job.id, self.core_time(since(job)?))));
         for (id, since) in known.collect::<Vec<_>>() {
-            self.promises.was_passed_by(id, Some(since), RankSet::new());
+            self.planner.promises.was_passed_by(id, Some(since), RankSet::new());
         }
     }
 
@@ -544,12 +556,12 @@ impl Core {
             return;
         }
         let Some(pending) =
-            self.queue.first_of(id).filter(|pending| starts_job(job, pending)).cloned()
+            self.planner.queue.first_of(id).filter(|pending| starts_job(job, pending)).cloned()
         else {
             return;
         };
         if let Some(was) = self.kept_of(written) {
-            self.promises.hear(&pending, was);
+            self.planner.promises.hear(&pending, was);
             self.queue_changed = true;
         }
     }
@@ -560,9 +572,9 @@ impl Core {
     pub(crate) fn put_heard_promises_back(&mut self, suspects: &RankSet) -> Vec<PendingRequest> {
         let slack = i64::try_from(self.settings.start_slack_secs).unwrap_or(i64::MAX);
         let mut tried = Vec::new();
-        for (pending, was) in self.promises.take_heard() {
-            let Some(class) = self.queue.class_of(&pending) else { continue };
-            match self.promises.reservation(&pending).map(|promise| promise.place.start) {
+        for (pending, was) in self.planner.promises.take_heard() {
+            let Some(class) = self.planner.queue.class_of(&pending) else { continue };
+            match self.planner.promises.reservation(&pending).map(|promise| promise.place.start) {
                 None => {
                     let done = self.put_back((&pending, class), was, suspects);
                     self.heed(done);
@@ -585,7 +597,7 @@ impl Core {
     /// Promises of an earlier leader for which a walk has found nothing are broken.
     pub(crate) fn tell_who_is_lost(&mut self, heard: &[PendingRequest]) {
         for pending in heard {
-            if let Some(late) = self.promises.take_lost(pending) {
+            if let Some(late) = self.planner.promises.take_lost(pending) {
                 let done = self.tell_delay(pending.job(), &late, None);
                 self.heed(done);
             }
@@ -598,7 +610,7 @@ impl Core {
         was: Kept,
         suspects: &RankSet,
     ) -> Sound {
-        let Parts { asking, mut live, .. } = self.parts(suspects, self.now);
+        let (asking, Parts { mut live, .. }) = self.parts(suspects, self.now);
         let Some(request) = asking.request(pending) else { return Ok(()) };
         let booking = live.reserve_again((pending, class), &request, &was);
         let slack = i64::try_from(self.settings.start_slack_secs).unwrap_or(i64::MAX);
@@ -606,17 +618,17 @@ impl Core {
             Booking::Now(slots) => self.start(pending, &request, slots)?,
             // Planned ends are counted by another clock now, which may show the next second.
             Booking::At(at) if at <= was.start.saturating_add(slack) => {
-                self.promises.inherit(pending, Some(was));
+                self.planner.promises.inherit(pending, Some(was));
             }
             // Made anew elsewhere in the walk that follows; what is written is broken by then, or
             // better.
             Booking::At(_) | Booking::Never => {
-                if let Some(promise) = self.promises.take(pending) {
-                    self.ledger.give_up(&promise.place);
+                if let Some(promise) = self.planner.promises.take(pending) {
+                    self.planner.ledger.give_up(&promise.place);
                 }
                 let by = self.stays_by_wish(&was);
                 let cause = if by.is_some() { Delay::Edit } else { Delay::Capacity };
-                self.promises.is_to_be_made_anew(pending, Late { cause, was, by });
+                self.planner.promises.is_to_be_made_anew(pending, Late { cause, was, by });
             }
         }
         Ok(())

@@ -387,7 +387,7 @@ impl Core {
                 .collect();
             for pod in pods {
                 let levels = self.level_wants(id, &pod, joins, &mut asked);
-                let (tenancy, stance) = (self.tenancy(&pod, id), self.cluster.stance(&pod));
+                let (tenancy, stance) = (self.tenancy(&pod, id), self.planner.cluster.stance(&pod));
                 if let Some(member) = self.jobs.members.get_mut(&pod.id.uid) {
                     (member.levels, member.tenancy, member.stance) = (levels, tenancy, stance);
                 }
@@ -398,10 +398,14 @@ impl Core {
                 self.jobs.all.get(&id).map_or(0, |job| self.jobs.priority_of(job, &pending));
             let place = Place::new(priority, at, index, pending.clone()).named(name.clone());
             let place = place.in_queue(in_queue, queue_priority);
-            let before = self.queue.place_of(&pending).map(|(place, class)| (place.clone(), class));
-            let is_edited =
-                !self.queue.key_of(&pending).is_some_and(|known| known.differs_by_who_repels(&key));
-            let is_new = self.queue.put(place.clone(), key);
+            let before =
+                self.planner.queue.place_of(&pending).map(|(place, class)| (place.clone(), class));
+            let is_edited = !self
+                .planner
+                .queue
+                .key_of(&pending)
+                .is_some_and(|known| known.differs_by_who_repels(&key));
+            let is_new = self.planner.queue.put(place.clone(), key);
             self.note_who_comes(&pending, &place, before, is_edited);
             if !is_new {
                 self.tell_who_joins(&pending)?;
@@ -451,14 +455,14 @@ impl Core {
                 // Job that succeeds.
                 let joins = job.style == Style::Gang && job.life.is_placed();
                 if has_same_priority
-                    && (joins || !is_edited || self.queue.class_of(pending) == Some(class))
+                    && (joins || !is_edited || self.planner.queue.class_of(pending) == Some(class))
                 {
                     return;
                 }
                 Delay::Edit
             }
         };
-        self.promises.goes_ahead(pending, cause);
+        self.planner.promises.goes_ahead(pending, cause);
     }
 
     // --- holds ---
@@ -559,8 +563,13 @@ impl Core {
 
 /// Why none of these pods can be placed, whatever each of them asks for by itself.
 fn refused_for_all(core: &Core, job: &Job, live: &[&Member]) -> Option<String> {
-    let of_gang =
-        || if job.style == Style::Gang { bounds::unrecordable(live, &core.cluster) } else { None };
+    let of_gang = || {
+        if job.style == Style::Gang {
+            bounds::unrecordable(live, &core.planner.cluster)
+        } else {
+            None
+        }
+    };
     core.bad_levels(job).or_else(|| core.bad_exclusive(job, live)).or_else(of_gang)
 }
 

@@ -46,7 +46,7 @@ impl Core {
         let on_record = self.review.on_record.take().filter(|_| !has_happened);
         self.review =
             Review { walked_at: self.now, last: None, is_due: false, is_begin: false, on_record };
-        if !self.queue.is_empty() {
+        if !self.planner.queue.is_empty() {
             self.timers.wake(Timer::Review, self.now.plus_millis(CALM_MILLIS));
         }
     }
@@ -68,9 +68,9 @@ impl Core {
             return false;
         }
         let classes: Vec<ClassId> =
-            self.queue.classes_after(self.review.last).take(AT_ONCE).collect();
+            self.planner.queue.classes_after(self.review.last).take(AT_ONCE).collect();
         for class in &classes {
-            if let Some(attempt) = self.queue.last_attempt_mut(*class) {
+            if let Some(attempt) = self.planner.queue.last_attempt_mut(*class) {
                 attempt.is_in_doubt = true;
             }
         }
@@ -96,15 +96,15 @@ impl Core {
         }
         let jobs: BTreeSet<JobId> = others.iter().map(PendingRequest::job).collect();
         for pending in others {
-            if let Some(promise) = self.promises.take(&pending) {
-                self.ledger.give_up(&promise.place);
+            if let Some(promise) = self.planner.promises.take(&pending) {
+                self.planner.ledger.give_up(&promise.place);
             }
         }
         for id in jobs {
             let Some(job) = self.jobs.all.get(&id) else { continue };
             let (since, nodes) =
                 (self.passed_by_since(job), self.held_for(job).cloned().unwrap_or_default());
-            self.promises.leave_patience(id, since, nodes);
+            self.planner.promises.leave_patience(id, since, nodes);
         }
         self.review.on_record = Some(on_record);
         true

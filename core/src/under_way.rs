@@ -187,10 +187,10 @@ impl Core {
         // What else is to leave or to be written waits until the walk is over: there may be news of
         // it, and what it is promised may be something else by then.
         let (outbox, dirty) = (std::mem::take(&mut self.outbox), std::mem::take(&mut self.dirty));
-        let (from, slice) = (self.ledger.questions, self.slice(walk));
+        let (from, slice) = (self.planner.ledger.questions, self.slice(walk));
         let mut begun = Vec::new();
         for uid in came {
-            if Effort::questions(self.ledger.questions - from) >= slice {
+            if Effort::questions(self.planner.ledger.questions - from) >= slice {
                 walk.meanwhile.came.push(uid);
             } else if let Some(start) = self.start_beside(walk, &uid) {
                 let done = self.follow(start);
@@ -211,12 +211,13 @@ impl Core {
     fn start_beside(&mut self, walk: &mut UnderWay, uid: &Uid) -> Option<Decision<Allocations>> {
         let job = self.jobs.all.get(&self.jobs.members.get(uid)?.job)?;
         let pending = PendingRequest::Member(job.id, uid.clone());
-        let (place, class) = self.queue.place_of(&pending)?;
+        let (place, class) = self.planner.queue.place_of(&pending)?;
         let meanwhile = &walk.meanwhile;
         let is_in_question = meanwhile.concerns_all
             || meanwhile.pods.contains(uid)
             || meanwhile.records.contains(&job.key);
-        let is_known = meanwhile.tried.contains(&class) || self.queue.last_attempt(class).is_some();
+        let is_known =
+            meanwhile.tried.contains(&class) || self.planner.queue.last_attempt(class).is_some();
         let is_for_the_walk = walk.is_for_nobody_else
             || walk.walking.has_started(&pending)
             || self.queues.limits(place.queue()).is_some()
@@ -224,10 +225,11 @@ impl Core {
         if is_in_question || is_known || is_for_the_walk {
             return None;
         }
-        let ranks = meanwhile.nodes.iter().filter_map(|name| self.cluster.rank(name));
-        let (news, suspects): (RankSet, _) = (ranks.collect(), self.suspects.ranks(&self.cluster));
-        let mut parts = self.parts(&suspects, walk.now);
-        let request = parts.asking.request(&pending)?;
+        let ranks = meanwhile.nodes.iter().filter_map(|name| self.planner.cluster.rank(name));
+        let (news, suspects): (RankSet, _) =
+            (ranks.collect(), self.suspects.ranks(&self.planner.cluster));
+        let (asking, mut parts) = self.parts(&suspects, walk.now);
+        let request = asking.request(&pending)?;
         let Some(slots) =
             walk.walking.place_beside(&request, &mut parts.live, parts.held_nodes, &news)
         else {

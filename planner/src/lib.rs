@@ -11,8 +11,11 @@
 
 pub mod forward;
 pub mod plan;
+mod planner;
 pub mod promises;
 pub mod queue;
 pub mod queues;
 #[cfg(test)]
 mod samples;
+
+pub use planner::{Parts, Planner, Surroundings};

@@ -126,12 +126,12 @@ impl Core {
         let pod = Arc::clone(&member.pod);
         let Some(allocation) = member.allocation() else { return false };
         let rank = allocation.rank;
-        fluxqueue_machine::ledger::valid(&self.cluster, allocation)
-            && self.ledger.is_in_company(allocation)
-            && self.cluster.holds(rank, &pod.shape.requests)
-            && self.cluster.has_its_own(rank, &pod.shape)
-            && self.cluster.class(&pod.shape.constraints).now.contains(rank)
-            && self.cluster.volumes_suit(rank, &pod)
+        fluxqueue_machine::ledger::valid(&self.planner.cluster, allocation)
+            && self.planner.ledger.is_in_company(allocation)
+            && self.planner.cluster.holds(rank, &pod.shape.requests)
+            && self.planner.cluster.has_its_own(rank, &pod.shape)
+            && self.planner.cluster.class(&pod.shape.constraints).now.contains(rank)
+            && self.planner.cluster.volumes_suit(rank, &pod)
             && self.suits_neighbours(uid, &pod)
     }
 
@@ -139,7 +139,7 @@ impl Core {
     fn suits_neighbours(&mut self, uid: &Uid, pod: &Pod) -> bool {
         let allocation = self.jobs.members.get(uid).and_then(|member| member.allocation());
         allocation.is_some_and(|allocation| {
-            self.ledger.judge(&mut self.cluster, allocation, pod).is_none()
+            self.planner.ledger.judge(&mut self.planner.cluster, allocation, pod).is_none()
         })
     }
 
@@ -158,7 +158,7 @@ impl Core {
             member.stage.send_by(Sending::Binding(action));
         }
         if self.jobs.all.get(&id).is_some_and(|job| job.style == Style::Lone) {
-            self.promises.forget_patience(id);
+            self.planner.promises.forget_patience(id);
         }
         self.let_others_come_after(&PendingRequest::Member(id, uid.clone()));
         Ok(())

@@ -52,12 +52,12 @@ impl Core {
     pub(crate) fn storage(&mut self, news: StorageNews) {
         let news = match news {
             StorageNews::Claim(claim) if self.synced => {
-                StorageNews::Claim(claim.among(|node| self.cluster.rank(node).is_some()))
+                StorageNews::Claim(claim.among(|node| self.planner.cluster.rank(node).is_some()))
             }
             news => news,
         };
-        let concerned = self.cluster.volumes_mut().take_up(news);
-        self.queue_changed |= !self.cluster.volumes().is_idle();
+        let concerned = self.planner.cluster.volumes_mut().take_up(news);
+        self.queue_changed |= !self.planner.cluster.volumes().is_idle();
         self.look_again(concerned);
     }
 
@@ -94,7 +94,7 @@ impl Core {
             (Arc::clone(pod), place.map(|(node, presence)| (node.clone(), presence)));
         let has_ended = pod.phase.is_terminal()
             || self.jobs.members.get(uid).is_some_and(|member| member.stage.has_ended());
-        let volumes = self.cluster.volumes_mut();
+        let volumes = self.planner.cluster.volumes_mut();
         let concerned = if has_ended {
             volumes.forget_pod(uid)
         } else {
@@ -110,8 +110,8 @@ impl Core {
 
     /// A pod is gone.
     pub(crate) fn forget_volumes(&mut self, uid: &Uid) {
-        if !self.cluster.volumes().is_idle() {
-            let concerned = self.cluster.volumes_mut().forget_pod(uid);
+        if !self.planner.cluster.volumes().is_idle() {
+            let concerned = self.planner.cluster.volumes_mut().forget_pod(uid);
             self.look_again(concerned);
         }
     }
@@ -121,7 +121,7 @@ impl Core {
     /// Looks at what the waiting pods of a job ask of nodes for their volumes, and whether their
     /// claims are ready.
     pub(crate) fn look_at_volumes(&mut self, id: JobId) -> Sound {
-        if self.cluster.volumes().is_idle() {
+        if self.planner.cluster.volumes().is_idle() {
             return Ok(());
         }
         let job = self.jobs.all.known(&id)?;
@@ -133,7 +133,7 @@ impl Core {
         let mut taken: BTreeSet<ObjectKey> = BTreeSet::new();
         for pod in waiting {
             let mut needs = self.needs_of(&pod);
-            let exclusive = self.cluster.volumes().for_one_pod(&pod);
+            let exclusive = self.planner.cluster.volumes().for_one_pod(&pod);
             if let Some(shared) = exclusive
                 .filter(|_| is_gang)
                 .find(|key| !taken.insert(key.clone()) || stands_for > 1)
@@ -158,12 +158,12 @@ impl Core {
     }
 
     fn needs_of(&self, pod: &Pod) -> Result<Option<VolumeNeeds>, Unready> {
-        let volumes = self.cluster.volumes();
+        let volumes = self.planner.cluster.volumes();
         let needs = volumes.needs(pod)?;
         match volumes.in_use(pod) {
             Some(claim) => {
-                let counted = [(Rejection::ClaimInUse.reason(), self.cluster.len())];
-                let said = summary::unavailable(self.cluster.len(), &counted.into());
+                let counted = [(Rejection::ClaimInUse.reason(), self.planner.cluster.len())];
+                let said = summary::unavailable(self.planner.cluster.len(), &counted.into());
                 Err(Unready { said, claim, is_whole: true })
             }
             None => Ok(needs),
@@ -174,19 +174,22 @@ impl Core {
     /// sentences.
     pub(crate) fn where_volumes_are(&self, request: &Request) -> String {
         let is_alone = request.pods() == 1;
-        if is_alone || self.cluster.volumes().is_idle() {
+        if is_alone || self.planner.cluster.volumes().is_idle() {
             return String::new();
         }
         let mut tied = BTreeMap::new();
-        for (claim, volume) in request.all_pods().flat_map(|pod| self.cluster.volumes().tied(pod)) {
+        for (claim, volume) in
+            request.all_pods().flat_map(|pod| self.planner.cluster.volumes().tied(pod))
+        {
             tied.insert(claim, volume);
             if tied.len() > CLAIMS_NAMED {
                 break;
             }
         }
         let named = tied.iter().take(CLAIMS_NAMED);
-        let claims: Vec<String> =
-            named.map(|(claim, volume)| self.cluster.where_claim_is(claim, volume)).collect();
+        let claims: Vec<String> = named
+            .map(|(claim, volume)| self.planner.cluster.where_claim_is(claim, volume))
+            .collect();
         match tied.len() {
             0 => String::new(),
             1..=CLAIMS_NAMED => format!(" {}.", sentence(&claims)),
@@ -205,13 +208,13 @@ impl Core {
         for (pod, unready) in unready {
             let text = match unready.is_whole {
                 // Of many pods it is not asked for which other reasons nodes are closed, too.
-                true if is_lone => self.cluster.unavailable(&pod),
+                true if is_lone => self.planner.cluster.unavailable(&pod),
                 // That its affinity names no node is found before its claims are looked at.
                 false if pod.shape.constraints.named_nodes() == NamedNodes::None => {
-                    self.cluster.unavailable(&pod)
+                    self.planner.cluster.unavailable(&pod)
                 }
                 true => unready.said,
-                false => summary::unplaceable(self.cluster.len(), &unready.said),
+                false => summary::unplaceable(self.planner.cluster.len(), &unready.said),
             };
             self.report_unscheduled(&pod.id.uid, "Unschedulable", &text)?;
         }
@@ -231,46 +234,60 @@ impl Core {
         let Some(node) = member.allocation().map(|allocation| allocation.node.clone()) else {
             return;
         };
-        if self.cluster.volumes().choice(uid).is_some_and(|choice| choice.node == node) {
+        if self.planner.cluster.volumes().choice(uid).is_some_and(|choice| choice.node == node) {
             return;
         }
         let job = self.jobs.all.get(&member.job).filter(|job| job.style == Style::Gang);
         let nobody = BTreeSet::new();
         let together = job.map_or(&nobody, |job| &job.members);
-        let node = self.cluster.rank(&node).and_then(|rank| self.cluster.node(rank)).cloned();
+        let node = self
+            .planner
+            .cluster
+            .rank(&node)
+            .and_then(|rank| self.planner.cluster.node(rank))
+            .cloned();
         if let Some(node) = node {
             // If it cannot have them there, it does not fit when its turn comes.
-            self.cluster.volumes_mut().choose(&[(uid.clone(), node)], together);
+            self.planner.cluster.volumes_mut().choose(&[(uid.clone(), node)], together);
         }
     }
 
     /// Why the volumes that were chosen for a pod with a slot will not be bound.
     pub(crate) fn mounting_trouble(&self, uid: &Uid) -> Option<String> {
-        let choice = self.cluster.volumes().choice(uid).filter(|choice| !choice.is_empty())?;
-        let node = self.cluster.rank(&choice.node).and_then(|rank| self.cluster.node(rank))?;
-        self.cluster.volumes().progress(choice, node).into_iter().find_map(|(_, progress)| {
-            match progress {
+        let choice =
+            self.planner.cluster.volumes().choice(uid).filter(|choice| !choice.is_empty())?;
+        let node = self
+            .planner
+            .cluster
+            .rank(&choice.node)
+            .and_then(|rank| self.planner.cluster.node(rank))?;
+        self.planner.cluster.volumes().progress(choice, node).into_iter().find_map(
+            |(_, progress)| match progress {
                 Progress::Failed(why) => Some(why),
                 _ => None,
-            }
-        })
+            },
+        )
     }
 
     /// Sees to the volumes that were chosen for a pod with a slot.
     pub(crate) fn mount(&mut self, uid: &Uid) -> Mounting {
         let Some(choice) =
-            self.cluster.volumes().choice(uid).filter(|choice| !choice.is_empty()).cloned()
+            self.planner.cluster.volumes().choice(uid).filter(|choice| !choice.is_empty()).cloned()
         else {
             return Mounting::Done;
         };
-        let node =
-            self.cluster.rank(&choice.node).and_then(|rank| self.cluster.node(rank)).cloned();
+        let node = self
+            .planner
+            .cluster
+            .rank(&choice.node)
+            .and_then(|rank| self.planner.cluster.node(rank))
+            .cloned();
         let Some(node) = node else {
             return Mounting::Failed(format!("node {} is gone", choice.node));
         };
         let retry_at = self.jobs.members.get(uid).map_or(self.now, |member| member.retry_at);
         let mut waits_for: Option<ObjectRef> = None;
-        for (claim, progress) in self.cluster.volumes().progress(&choice, &node) {
+        for (claim, progress) in self.planner.cluster.volumes().progress(&choice, &node) {
             match progress {
                 Progress::Bound => {}
                 Progress::Waits => waits_for = waits_for.or(Some(claim)),
@@ -306,7 +323,7 @@ impl Core {
         let Some(claim) = waits_for else { return Mounting::Done };
         let within = self.settings.volume_bind_timeout_secs;
         let now = self.now;
-        let Some(choice) = self.cluster.volumes_mut().choice_mut(uid) else {
+        let Some(choice) = self.planner.cluster.volumes_mut().choice_mut(uid) else {
             return Mounting::Later;
         };
         let due = choice.since.get_or_insert(now).plus_secs(within);
@@ -328,7 +345,7 @@ impl Core {
         version: Option<Arc<str>>,
     ) {
         self.actions.ask(kind, InFlight::Volume(uid.clone(), claim.clone(), version));
-        if let Some(choice) = self.cluster.volumes_mut().choice_mut(uid) {
+        if let Some(choice) = self.planner.cluster.volumes_mut().choice_mut(uid) {
             choice.written.insert(claim.clone(), Written::Asked);
         }
     }
@@ -340,7 +357,7 @@ impl Core {
         version: Option<Arc<str>>,
         outcome: &WriteOutcome,
     ) -> Sound {
-        if let Some(choice) = self.cluster.volumes_mut().choice_mut(uid) {
+        if let Some(choice) = self.planner.cluster.volumes_mut().choice_mut(uid) {
             match outcome {
                 WriteOutcome::Written(_) => {
                     choice.written.insert(claim.clone(), Written::Done(version))
@@ -383,8 +400,8 @@ impl Core {
 /// more.
 pub(crate) fn note_nodes(core: &mut Core) {
     if core.synced {
-        let is_there = |node: &NodeName| core.cluster.rank(node).is_some();
-        let claims = core.cluster.volumes().claims_that_name_a_node();
+        let is_there = |node: &NodeName| core.planner.cluster.rank(node).is_some();
+        let claims = core.planner.cluster.volumes().claims_that_name_a_node();
         let changed = claims
             .map(|claim| (claim.among(is_there), claim))
             .filter(|(now, before)| now != *before);

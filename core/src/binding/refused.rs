@@ -57,7 +57,8 @@ pub(crate) fn pod_refused(core: &mut Core, uid: &Uid, text: &str) -> Sound {
 /// What gets a claim of a pod with a slot its volume was refused.
 pub(crate) fn claim_refused(core: &mut Core, uid: &Uid, claim: &ObjectRef, text: &str) -> Sound {
     if core.jobs.members.get(uid).is_some_and(|member| member.stage.is_assigned()) {
-        let lost = core.cluster.volumes().claim(claim).and_then(|claim| claim.lost_node.clone());
+        let lost =
+            core.planner.cluster.volumes().claim(claim).and_then(|claim| claim.lost_node.clone());
         let lost = lost
             .map(|node| format!(", which names node {node:?} that is not there,"))
             .unwrap_or_default();
@@ -151,8 +152,8 @@ pub(crate) fn record_taken(core: &mut Core, id: JobId, text: &str) -> Sound {
         return Ok(());
     }
     core.dirty.insert(id);
-    if let Some(first) = core.queue.first_of(id).cloned()
-        && let Some(class) = core.queue.class_of(&first)
+    if let Some(first) = core.planner.queue.first_of(id).cloned()
+        && let Some(class) = core.planner.queue.class_of(&first)
     {
         core.report_request(&first, class)?;
     }

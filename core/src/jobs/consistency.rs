@@ -86,12 +86,14 @@ impl Core {
         if self.jobs.by_key.get(&job.key) != Some(&job.id) {
             return Some("its FluxJob's name leads to another job".to_owned());
         }
-        if let Some(pending) = job.pending.iter().find(|pending| !self.queue.contains(pending)) {
+        if let Some(pending) =
+            job.pending.iter().find(|pending| !self.planner.queue.contains(pending))
+        {
             return Some(format!("{pending:?} is not in the queue"));
         }
         // While a walk is under way, and until terms that have changed are looked at, it may.
         if self.under_way.is_none()
-            && self.cluster.changed_terms().is_none()
+            && self.planner.cluster.changed_terms().is_none()
             && !self.touched.contains(&job.id)
             && self.is_seen_anew(job.id)
         {
@@ -167,8 +169,8 @@ impl Core {
         uids.sort_unstable();
         self.audit.makes_anew_from = self.now.plus_millis(ANEW_MILLIS);
         self.gauges.interruptions.jobs_made_anew += 1;
-        while let Some(pending) = self.queue.first_of(id).cloned() {
-            self.queue.remove(&pending);
+        while let Some(pending) = self.planner.queue.first_of(id).cloned() {
+            self.planner.queue.remove(&pending);
             self.forget_promise(&pending);
         }
         let mut retained = Vec::new();
@@ -201,7 +203,7 @@ impl Core {
             let promise = job.record.status.as_deref().and_then(|it| it.reservation.as_ref());
             let kept = promise.and_then(|promise| self.kept_of(promise));
             if let Some((first, kept)) = first_request(job).zip(kept) {
-                self.promises.hear(&first, kept);
+                self.planner.promises.hear(&first, kept);
             }
         }
         self.queue_changed = true;

@@ -21,7 +21,7 @@ impl Core {
     pub(crate) fn tenancy(&self, pod: &Pod, job: JobId) -> Tenancy {
         if pod.stays_on_its_node() {
             Tenancy::Guest
-        } else if self.jobs.is_exclusive(pod) && self.ledger.has_tenants() {
+        } else if self.jobs.is_exclusive(pod) && self.planner.ledger.has_tenants() {
             Tenancy::Alone(job.number())
         } else {
             Tenancy::Shared
@@ -34,7 +34,7 @@ impl Core {
         let may_be_ours = self.settings.scheduler_names.contains(&pod.scheduler);
         if pod.stays_on_its_node() {
             Tenancy::Guest
-        } else if may_be_ours && pod.exclusive == Some(true) && self.ledger.has_tenants() {
+        } else if may_be_ours && pod.exclusive == Some(true) && self.planner.ledger.has_tenants() {
             Tenancy::Alone(UNKNOWN)
         } else {
             Tenancy::Shared
@@ -48,7 +48,7 @@ impl Core {
     }
 
     fn no_exclusive(&self, stays_on_its_node: bool) -> Option<Unsupported> {
-        if !self.ledger.has_tenants() {
+        if !self.planner.ledger.has_tenants() {
             return Some(exclusive::refused("this Fluxion library keeps no nodes for one job"));
         }
         stays_on_its_node

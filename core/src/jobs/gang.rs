@@ -54,7 +54,7 @@ impl Core {
             job.blocker = None;
             job.promised_before = None;
         }
-        self.promises.forget_patience(id);
+        self.planner.promises.forget_patience(id);
         self.let_others_come_after(&PendingRequest::Start(id));
         self.jobs.note_life(id);
         for uid in checked.into_iter().rev() {
@@ -67,7 +67,7 @@ impl Core {
     /// Whoever would have made this one uneven, or would have drawn it away, may come now that it
     /// begins.
     pub(crate) fn let_others_come_after(&mut self, pending: &PendingRequest) {
-        self.queue_changed |= self.held_nodes.is_waited_for(pending);
+        self.queue_changed |= self.planner.held_nodes.is_waited_for(pending);
     }
 
     fn may_begin(&mut self, id: JobId) -> Sound<Begin> {
@@ -97,7 +97,7 @@ impl Core {
             self.release_job(id)?;
             return Ok(Begin::Later);
         }
-        if !self.cluster.volumes().is_idle() {
+        if !self.planner.cluster.volumes().is_idle() {
             let mut are_mounted = true;
             for uid in &pods {
                 match self.mount(uid) {
@@ -423,7 +423,7 @@ impl Core {
             return false;
         };
         held.into_iter().any(|(rank, (freed, numbers))| {
-            let (cluster, ledger) = (&mut self.cluster, &self.ledger);
+            let (cluster, ledger) = (&mut self.planner.cluster, &self.planner.ledger);
             let fits = |freed: &Resources, gone: &[u64]| {
                 cluster.would_hold(rank, &pod.shape.requests, freed)
                     && ledger.is_open_without(rank, tenancy, gone)

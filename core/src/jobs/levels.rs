@@ -38,7 +38,7 @@ impl Core {
     /// A rule of these that names no level, or that the library in use cannot keep.
     pub(crate) fn level_trouble(&self, rules: &LevelRules) -> Option<Unsupported> {
         rules.iter().flat_map(|rules| rules.iter()).find_map(|rule| {
-            if !self.ledger.has_levels() {
+            if !self.planner.ledger.has_levels() {
                 let message = "this Fluxion library knows no levels above nodes";
                 return (rule.bound != LevelBound::Preferred)
                     .then(|| rule.refused(message.to_owned()));
@@ -61,7 +61,7 @@ impl Core {
         &self,
         rules: &'a LevelRules,
     ) -> impl Iterator<Item = &'static str> + 'a {
-        let has_levels = self.ledger.has_levels();
+        let has_levels = self.planner.ledger.has_levels();
         let rules = rules.iter().flat_map(|rules| rules.iter());
         rules
             .filter(move |rule| !has_levels && rule.bound == LevelBound::Preferred)
@@ -109,7 +109,7 @@ impl Core {
         if pod.levels.is_none() && !asked.by_makers {
             return None;
         }
-        let rules = self.jobs.level_rules(pod).filter(|_| self.ledger.has_levels())?;
+        let rules = self.jobs.level_rules(pod).filter(|_| self.planner.ledger.has_levels())?;
         let job = self.jobs.all.get(&id)?;
         let is_of_role =
             |rule: &LevelRule| matches!(rule.of, RuleScope::Role | RuleScope::Slice(_));
@@ -186,7 +186,11 @@ impl Core {
         let of_slots = of_slots.filter(|_| !matches!(rule.of, RuleScope::Slice(_)));
         let mut parts: BTreeMap<String, usize> = BTreeMap::new();
         for allocation in of_members.chain(of_slots) {
-            let node = self.cluster.rank(&allocation.node).and_then(|rank| self.cluster.node(rank));
+            let node = self
+                .planner
+                .cluster
+                .rank(&allocation.node)
+                .and_then(|rank| self.planner.cluster.node(rank));
             if let Some(part) = node.and_then(|node| self.settings.topology.part(level, node)) {
                 *parts.entry(part).or_default() += 1;
             }
@@ -231,8 +235,8 @@ impl Core {
     fn is_waited_for(&self, id: JobId, uid: &Uid) -> bool {
         let pending = PendingRequest::Member(id, uid.clone());
         let holds_nobody_up =
-            self.queue.last_attempt_of(&pending).is_some_and(Attempt::holds_nobody_up);
-        !holds_nobody_up || self.promises.reservation(&pending).is_some()
+            self.planner.queue.last_attempt_of(&pending).is_some_and(Attempt::holds_nobody_up);
+        !holds_nobody_up || self.planner.promises.reservation(&pending).is_some()
     }
 
     /// Where one pod will be says where another one of its job may be: of slices in the same one.
@@ -259,8 +263,11 @@ impl Core {
     }
 
     fn tell_who_follows(&mut self, id: JobId, uid: &Uid, leader: &Uid) -> Sound {
-        let is_blocked =
-            self.queue.last_attempt_of(&PendingRequest::Member(id, leader.clone())).is_some();
+        let is_blocked = self
+            .planner
+            .queue
+            .last_attempt_of(&PendingRequest::Member(id, leader.clone()))
+            .is_some();
         let Some(leader) = self.jobs.members.get(leader).filter(|_| is_blocked) else {
             return Ok(());
         };
@@ -275,9 +282,9 @@ impl Core {
     /// What came of an attempt at a class has changed who waits for whom, if the pods of its jobs
     /// wait for each other at all.
     pub(crate) fn look_at_followers(&mut self, class: ClassId) {
-        let Some(attempt) = self.queue.last_attempt(class) else { return };
+        let Some(attempt) = self.planner.queue.last_attempt(class) else { return };
         if attempt.request.groups.iter().any(|group| !open_wants(&group.levels).is_empty()) {
-            let members = self.queue.of_class(class, None).map(Place::request);
+            let members = self.planner.queue.of_class(class, None).map(Place::request);
             let members = members.filter(|pending| matches!(pending, PendingRequest::Member(..)));
             self.touched.extend(members.map(PendingRequest::job));
         }
@@ -315,7 +322,11 @@ impl Core {
             }
             let rules = self.jobs.level_rules(&member.pod).map_or(&[][..], |rules| rules);
             let Some(allocation) = member.allocation() else { continue };
-            let node = self.cluster.rank(&allocation.node).and_then(|rank| self.cluster.node(rank));
+            let node = self
+                .planner
+                .cluster
+                .rank(&allocation.node)
+                .and_then(|rank| self.planner.cluster.node(rank));
             let part_of =
                 |level: &str| node.and_then(|node| self.settings.topology.part(level, node));
             // The parts of other levels that it has to be in.
@@ -374,9 +385,10 @@ impl Core {
         }
         let skew = spread.max_skew?;
         for (shape, inside) in &asked {
-            let admitted = self.cluster.admitted(&shape.constraints, self.queues.nodes(queue));
+            let admitted =
+                self.planner.cluster.admitted(&shape.constraints, self.queues.nodes(queue));
             let topology = &self.settings.topology;
-            for node in admitted.iter().filter_map(|rank| self.cluster.node(rank)) {
+            for node in admitted.iter().filter_map(|rank| self.planner.cluster.node(rank)) {
                 let is_inside = inside
                     .iter()
                     .all(|(level, part)| topology.part(level, node).as_ref() == Some(part));
@@ -395,7 +407,8 @@ impl Core {
 
     /// A node that is known will be in other parts of levels.
     pub(crate) fn is_moved(&self, node: &Node) -> bool {
-        let known = self.cluster.rank(&node.name).and_then(|rank| self.cluster.node(rank));
+        let known =
+            self.planner.cluster.rank(&node.name).and_then(|rank| self.planner.cluster.node(rank));
         let topology = &self.settings.topology;
         known.is_some_and(|known| {
             known.labels != node.labels && topology.parts(known).ne(topology.parts(node))

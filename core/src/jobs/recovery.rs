@@ -182,14 +182,14 @@ impl Core {
                 .unwrap_or_default();
             for uid in live {
                 if let Some(member) = self.jobs.members.get_mut(&uid) {
-                    member.stance = self.cluster.stance(&member.pod);
+                    member.stance = self.planner.cluster.stance(&member.pod);
                 }
             }
             let placed = self.jobs.all.get(&id).and_then(|job| self.asking().placed(job));
             if let Some((request, nodes)) =
                 placed.filter(|(request, _)| request.is_to_stay_undisturbed())
             {
-                self.held_nodes.note_beginning(nodes, &request, &PendingRequest::Start(id));
+                self.planner.held_nodes.note_beginning(nodes, &request, &PendingRequest::Start(id));
             }
         }
     }
@@ -357,8 +357,9 @@ impl Core {
         };
         let terms = (self.lifetime(&pod, id), self.tenancy(&pod, id));
         for (at, node) in seats {
-            let Some(rank) = self.cluster.rank(&node) else { continue };
-            if let Some(allocation) = self.ledger.allocate_on(&mut self.cluster, rank, &pod, terms)
+            let Some(rank) = self.planner.cluster.rank(&node) else { continue };
+            if let Some(allocation) =
+                self.planner.ledger.allocate_on(&mut self.planner.cluster, rank, &pod, terms)
             {
                 self.counts_are_unsure_for(
                     i64::try_from(keep_secs).unwrap_or(i64::MAX / 1000) * 1000,
@@ -406,11 +407,12 @@ impl Core {
             let Some((at, seat)) = own.or_else(|| job.seats.empty().next()) else { break };
             let node = seat.node().clone();
             let terms = (self.lifetime(&pod, id), self.tenancy(&pod, id));
-            let Some(rank) = self.cluster.rank(&node) else { continue };
-            if !self.cluster.class(&pod.shape.constraints).now.contains(rank) {
+            let Some(rank) = self.planner.cluster.rank(&node) else { continue };
+            if !self.planner.cluster.class(&pod.shape.constraints).now.contains(rank) {
                 continue;
             }
-            if let Some(allocation) = self.ledger.allocate_on(&mut self.cluster, rank, &pod, terms)
+            if let Some(allocation) =
+                self.planner.ledger.allocate_on(&mut self.planner.cluster, rank, &pod, terms)
             {
                 self.assign(&uid, allocation, Seating::At(at));
                 reseated.push(uid);

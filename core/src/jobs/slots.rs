@@ -44,7 +44,7 @@ impl Core {
         let id = member.job;
         let node = allocation.node.clone();
         self.by_node.send(&node, uid);
-        self.ledger.house(&mut self.cluster, &allocation, &member.pod);
+        self.planner.ledger.house(&mut self.planner.cluster, &allocation, &member.pod);
         member.stage = Stage::Placed(Slot { allocation, sending: Sending::Due });
         member.attempts = 0;
         let index = member.pod.completion_index;
@@ -165,9 +165,10 @@ impl Core {
             _ => End::Eventually,
         };
         let tenancy = self.tenancy(&pod, id);
-        let allocation = self.ledger.charge(&mut self.cluster, node, &pod.shape, (end, tenancy));
+        let allocation =
+            self.planner.ledger.charge(&mut self.planner.cluster, node, &pod.shape, (end, tenancy));
         if let Some(allocation) = &allocation {
-            self.ledger.house(&mut self.cluster, allocation, &pod);
+            self.planner.ledger.house(&mut self.planner.cluster, allocation, &pod);
         }
         if let Some(member) = self.jobs.members.get_mut(uid) {
             if allocation.is_some() {
@@ -207,14 +208,15 @@ impl Core {
             Some(allocation)
                 if allocation.node == *place
                     && *allocation.shape == *pod.shape
-                    && valid(&self.cluster, &allocation) =>
+                    && valid(&self.planner.cluster, &allocation) =>
             {
                 Some(allocation)
             }
             other => {
                 self.free_allocation(other);
                 let terms = (planned.end, tenancy);
-                let mut charged = self.ledger.charge(&mut self.cluster, place, &pod.shape, terms);
+                let mut charged =
+                    self.planner.ledger.charge(&mut self.planner.cluster, place, &pod.shape, terms);
                 self.note_unplanned(charged.as_ref(), pod);
                 if let Some(allocation) = &mut charged {
                     allocation.is_overdue = planned.is_over;
@@ -224,9 +226,11 @@ impl Core {
         };
         match &allocation {
             Some(allocation) if pod.node.is_none() => {
-                self.ledger.house_nominated(&mut self.cluster, allocation, pod);
+                self.planner.ledger.house_nominated(&mut self.planner.cluster, allocation, pod);
             }
-            Some(allocation) => self.ledger.house(&mut self.cluster, allocation, pod),
+            Some(allocation) => {
+                self.planner.ledger.house(&mut self.planner.cluster, allocation, pod)
+            }
             None => {}
         }
         allocation
@@ -242,16 +246,16 @@ impl Core {
             self.lost.took_room(pod, allocation);
         }
         let (rank, constraints, cluster) =
-            (allocation.rank, &pod.shape.constraints, &mut self.cluster);
+            (allocation.rank, &pod.shape.constraints, &mut self.planner.cluster);
         let mut is_kept_off = |promise: &Promise| {
             cluster
                 .out_of_reach(constraints, promise.request.all_pods(), &promise.place.nodes)
                 .contains(rank)
         };
         self.queue_changed = self.queue_changed
-            || self.promises.is_any_on(rank)
+            || self.planner.promises.is_any_on(rank)
             || (!constraints.repels.is_empty()
-                && self.promises.reservations().any(|(_, promise)| is_kept_off(promise)));
+                && self.planner.promises.reservations().any(|(_, promise)| is_kept_off(promise)));
     }
 
     /// Takes from one of our pods what it has of a node.
@@ -264,7 +268,7 @@ impl Core {
 
     pub(crate) fn free_allocation(&mut self, allocation: Option<Allocation>) {
         if let Some(allocation) = allocation {
-            self.ledger.free(&mut self.cluster, allocation);
+            self.planner.ledger.free(&mut self.planner.cluster, allocation);
             self.queue_changed = true;
         }
     }
@@ -274,9 +278,10 @@ impl Core {
         let (until, refusals) = self.suspects.add(node, self.now);
         self.timers.wake(Timer::Suspect(node.clone()), until);
         let uid = self
+            .planner
             .cluster
             .rank(node)
-            .and_then(|rank| self.cluster.node(rank))
+            .and_then(|rank| self.planner.cluster.node(rank))
             .map(|node| node.uid.clone());
         if let Some(uid) = uid.filter(|_| refusals == REFUSALS_TOLD) {
             let text = format!(
@@ -353,7 +358,7 @@ impl Core {
         if let Some(allocation) =
             member.stage.allocation_mut().filter(|allocation| allocation.end != end)
         {
-            self.ledger.set_end(&mut self.cluster, allocation, end);
+            self.planner.ledger.set_end(&mut self.planner.cluster, allocation, end);
             allocation.is_overdue = is_over;
             let id = member.job;
             self.note_other_end(id);
@@ -372,7 +377,7 @@ impl Core {
         let Some(allocation) = allocation.filter(|allocation| allocation.end != end) else {
             return;
         };
-        self.ledger.set_end(&mut self.cluster, allocation, end);
+        self.planner.ledger.set_end(&mut self.planner.cluster, allocation, end);
         allocation.is_overdue = is_over;
         self.watch_end(uid, end);
     }
@@ -412,7 +417,7 @@ impl Core {
             self.gauges.kubelet_refusals += 1;
             if let Some(node) = &pod.node {
                 self.lost.is_any = true;
-                if let Some(rank) = self.cluster.rank(node) {
+                if let Some(rank) = self.planner.cluster.rank(node) {
                     self.lost.node_has_refused(rank, node);
                 }
                 self.suspect(node);
@@ -464,7 +469,7 @@ impl Core {
         };
         match (allocation, made_by.map(|owner| owner.uid.clone())) {
             (Some(allocation), Some(controller))
-                if has_successor && valid(&self.cluster, &allocation) =>
+                if has_successor && valid(&self.planner.cluster, &allocation) =>
             {
                 let keep_secs = match cause {
                     Cause::Failed if !is_of_unknown_kind => {
@@ -551,7 +556,7 @@ impl Core {
     /// Keeps a slot for the pod that the controller makes next.
     pub(crate) fn retain_slot(&mut self, id: JobId, slot: RetainedSlot) {
         let until = slot.until;
-        self.ledger.turn_out(&mut self.cluster, &slot.allocation);
+        self.planner.ledger.turn_out(&mut self.planner.cluster, &slot.allocation);
         if let Some(job) = self.jobs.all.get_mut(&id) {
             job.retained.push(slot);
             self.retaining.insert(id);
@@ -565,7 +570,8 @@ impl Core {
         let pod = Arc::clone(&member.pod);
         let Some(job) = self.jobs.all.get(&id) else { return false };
         let found = job.retained.iter().position(|slot| {
-            slot.is_for(&pod) && self.cluster.judge_neighbours(slot.allocation.rank, &pod).is_none()
+            slot.is_for(&pod)
+                && self.planner.cluster.judge_neighbours(slot.allocation.rank, &pod).is_none()
         });
         let Some(at) = found else { return false };
         let Some(job) = self.jobs.all.get_mut(&id) else { return false };
@@ -581,7 +587,7 @@ impl Core {
         });
         let planned = End::of(own, self.now.seconds());
         if planned.is_later_than(slot.allocation.end) {
-            self.ledger.set_end(&mut self.cluster, &mut slot.allocation, planned);
+            self.planner.ledger.set_end(&mut self.planner.cluster, &mut slot.allocation, planned);
             slot.allocation.is_overdue = false;
             self.note_other_end(id);
         }

@@ -189,7 +189,7 @@ impl Core {
 
     fn waiting(&self) -> Waiting {
         let (mut waiting, asking) = (Waiting::default(), self.asking());
-        for (place, _) in self.queue.iter() {
+        for (place, _) in self.planner.queue.iter() {
             let pending = place.request();
             let job = self.jobs.all.get(&pending.job());
             let Some((job, request)) = job.zip(asking.request(pending)) else { continue };
@@ -233,7 +233,7 @@ impl Preview {
         // Both runs need that.
         projection.look_at_all_nodes();
         let (cluster, queue, promises) = projection.parts();
-        (stage.cluster, stage.queue, stage.promises) =
+        (stage.planner.cluster, stage.planner.queue, stage.planner.promises) =
             (cluster.clone(), queue.clone(), promises.clone());
         let promised = promises.reservations().map(|(pending, _)| pending.job()).collect();
         let now = stage.now;
@@ -246,14 +246,14 @@ impl Preview {
             stage.jobs.all.values().flat_map(|job| &job.pending).cloned().collect();
         let position = |job: &Job| {
             (!job.pending.is_empty())
-                .then(|| (job.id, stage.queue.position_of(job.id, job.queue.id)))
+                .then(|| (job.id, stage.planner.queue.position_of(job.id, job.queue.id)))
         };
         let positions = stage.jobs.all.values().map(Box::as_ref).filter_map(position).collect();
         let mut with = projection.copy()?;
         let changed = (
-            std::mem::take(&mut stage.cluster),
-            std::mem::take(&mut stage.queue),
-            std::mem::take(&mut stage.promises),
+            std::mem::take(&mut stage.planner.cluster),
+            std::mem::take(&mut stage.planner.queue),
+            std::mem::take(&mut stage.planner.promises),
         );
         with.replace(changed, requests);
         let (with, without) = (Run::new(with), Run::new(projection));
@@ -484,8 +484,8 @@ impl Wants for Everybody<'_> {
 fn explain(stage: &mut Core, projection: &mut Projection, attempt: &Attempt) -> Blockers {
     let mut swap = |stage: &mut Core| {
         let (cluster, ledger) = projection.machine();
-        std::mem::swap(&mut stage.cluster, cluster);
-        std::mem::swap(&mut stage.ledger, ledger);
+        std::mem::swap(&mut stage.planner.cluster, cluster);
+        std::mem::swap(&mut stage.planner.ledger, ledger);
     };
     swap(stage);
     let reason = stage.own_reasons(attempt, None);

@@ -305,8 +305,11 @@ impl Core {
         let is_news = written.is_none_or(|written| {
             !is_as_written(said, said.start.map(|at| self.clock().wall(at)), written)
         });
-        let promise =
-            self.queue.first_of(id).and_then(|pending| self.promises.reservation(pending));
+        let promise = self
+            .planner
+            .queue
+            .first_of(id)
+            .and_then(|pending| self.planner.promises.reservation(pending));
         let Some(promise) = promise.filter(|_| is_news && said.start.is_some()) else {
             return false;
         };
@@ -341,7 +344,7 @@ impl Core {
     /// Others wait for a job's record.
     fn call(&mut self, owed: &Owed, must_say: bool) {
         if owed.is_inherited {
-            self.promises.say_as_it_is(owed.job);
+            self.planner.promises.say_as_it_is(owed.job);
         }
         self.hurry(owed.job, must_say);
         self.records.on_record.called.push(owed.job);
@@ -390,10 +393,10 @@ impl Core {
 
     /// What may be read, and is not so any more.
     fn owed(&self) -> Vec<Owed> {
-        let promises = &self.promises;
+        let promises = &self.planner.promises;
         let owed = self.records.on_record.all().filter_map(|(job, kept)| {
             let promise =
-                self.queue.first_of(job).and_then(|pending| promises.reservation(pending));
+                self.planner.queue.first_of(job).and_then(|pending| promises.reservation(pending));
             // One that is overdue is put back where it can begin. Of whom nothing is promised any
             // more it is not known how long it was to run.
             let start = kept.start.max(self.now.seconds());
@@ -454,8 +457,8 @@ impl Core {
             job.must_say = false;
         }
         self.dirty.extend(self.records.on_record.end_turn(id));
-        let pending = self.queue.first_of(id);
-        let promise = pending.and_then(|pending| self.promises.reservation(pending));
+        let pending = self.planner.queue.first_of(id);
+        let promise = pending.and_then(|pending| self.planner.promises.reservation(pending));
         if !self.records.on_record.is_owing(id, promise) {
             self.records.on_record.awaited.end(id);
             awaited::let_starts_go_on(self, id);
@@ -471,7 +474,7 @@ impl Core {
 
     /// A job has no record any more on which others could rest.
     pub(crate) fn owe_nothing(&mut self, id: JobId) {
-        self.promises.forget_job(id);
+        self.planner.promises.forget_job(id);
         self.records.on_record.forget_job(id);
         awaited::let_all_go_on(self, id);
     }
@@ -510,7 +513,7 @@ impl Core {
                 owed.job != begun.job
                     && !owed.is_given_up(&self.records.on_record.awaited, namespace.as_ref())
                     && (owed.is_in_the_way_of(&place)
-                        || is_kept_away(&self.jobs, &mut self.cluster, owed, &begun))
+                        || is_kept_away(&self.jobs, &mut self.planner.cluster, owed, &begun))
             });
             let others: Vec<JobId> = others.map(|owed| owed.job).collect();
             for other in others {
@@ -525,7 +528,7 @@ impl Core {
         }
         self.records.on_record.rest(id, other);
         awaited::wait_for(self, other);
-        self.promises.say_as_it_is(other);
+        self.planner.promises.say_as_it_is(other);
         self.hurry(other, true);
         self.dirty.insert(other);
     }

@@ -285,13 +285,13 @@ impl Core {
         let left = self.queues.tally.note(id, None);
         self.let_in(left);
         self.note_queues_soon();
-        self.accounts.set_running(id, Vec::new());
+        self.planner.accounts.set_running(id, Vec::new());
     }
 
     /// What a job is charged for what it has of nodes, slots that are retained for it included.
     fn has(&self, job: &Job) -> Resources {
         let mut has = Resources::new();
-        for charge in charges_of(self.jobs.allocations(job), &self.cluster) {
+        for charge in charges_of(self.jobs.allocations(job), &self.planner.cluster) {
             has.add(charge.amounts);
         }
         has
@@ -312,14 +312,14 @@ impl Core {
     pub(crate) fn count_running(&mut self, id: JobId) -> Sound {
         let job = self.jobs.all.known(&id)?;
         let Some(limits) = self.queues.limits(job.queue.id).filter(|_| !job.is_finished()) else {
-            self.accounts.set_running(id, Vec::new());
+            self.planner.accounts.set_running(id, Vec::new());
             return Ok(());
         };
         let nodes = limits.running.iter().map(|limit| limit.nodes.as_ref());
         let nodes: Vec<Option<RankSet>> = nodes
-            .map(|nodes| nodes.map(|nodes| self.cluster.class(nodes).lasting.clone()))
+            .map(|nodes| nodes.map(|nodes| self.planner.cluster.class(nodes).lasting.clone()))
             .collect();
-        let charges = charges_of(self.jobs.allocations(job), &self.cluster);
+        let charges = charges_of(self.jobs.allocations(job), &self.planner.cluster);
         let mut running: BTreeMap<(AccountId, i64), u128> = BTreeMap::new();
         for (at, (limit, nodes)) in limits.running.iter().zip(&nodes).enumerate() {
             let namespace = limit.per_namespace.then(|| Arc::clone(&job.key.namespace));
@@ -345,7 +345,7 @@ impl Core {
         }
         let running =
             running.into_iter().map(|((account, end), amount)| (account, end, amount)).collect();
-        self.accounts.set_running(id, running);
+        self.planner.accounts.set_running(id, running);
         Ok(())
     }
 

@@ -153,7 +153,9 @@ impl Core {
         match job.style {
             // Its pods are still appearing. If they are there soon and find room, the record begins
             // with the placement.
-            Style::Gang if !job.life.is_placed() && job.pending.is_empty() => Some(settled_at(job)),
+            Style::Gang if !job.life.is_placed() && job.pending.is_empty() => {
+                Some(job.joined.plus_millis(SETTLING_MILLIS))
+            }
             Style::Gang | Style::Elastic => Some(self.now),
             Style::Lone => self.lone_pod_recorded_from(job),
         }
@@ -196,7 +198,7 @@ impl Core {
     fn was_tried(&self, job: &Job) -> bool {
         let asking = self.asking();
         job.pending.iter().all(|pending| {
-            self.queue.last_attempt_of(pending).is_some() || asking.is_put_off(pending)
+            self.planner.queue.last_attempt_of(pending).is_some() || asking.is_put_off(pending)
         })
     }
 
@@ -268,13 +270,15 @@ impl Core {
         let estimated_start =
             if waits { estimates::to_say(job, said.as_ref(), self.clock()) } else { None };
         let next = self
+            .planner
             .queue
             .first_of(job.id)
             .filter(|_| job.style == Style::Gang && job.life.is_placed());
-        let next_pod = next.and_then(|next| self.promises.reservation(next)).map(|promise| {
-            let start = self.clock().wall(Time::from_seconds(promise.place.start));
-            Said { start: Some(start), nodes: self.names_of(promise.nodes_to_say()) }
-        });
+        let next_pod =
+            next.and_then(|next| self.planner.promises.reservation(next)).map(|promise| {
+                let start = self.clock().wall(Time::from_seconds(promise.place.start));
+                Said { start: Some(start), nodes: self.names_of(promise.nodes_to_say()) }
+            });
         Snapshot {
             job,
             live,
@@ -585,11 +589,6 @@ impl Core {
         self.touched.remove(&id);
         self.dirty.remove(&id);
     }
-}
-
-/// When a group that is not complete is put on record all the same.
-fn settled_at(job: &Job) -> Time {
-    job.joined.plus_millis(SETTLING_MILLIS)
 }
 
 /// Bindings wait for the record of a placement that has not been acknowledged; and what is promised

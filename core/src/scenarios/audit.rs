@@ -11,8 +11,12 @@ use fluxqueue_planner::queue::{JobId, PendingRequest};
 fn with_a_leak(world: &mut World, node: &str) {
     let shape = Arc::clone(&pod("any", 3).shape);
     let core = &mut world.core;
-    let leaked =
-        core.ledger.charge(&mut core.cluster, &node.into(), &shape, (End::Never, Tenancy::Shared));
+    let leaked = core.planner.ledger.charge(
+        &mut core.planner.cluster,
+        &node.into(),
+        &shape,
+        (End::Never, Tenancy::Shared),
+    );
     assert!(leaked.is_some());
 }
 
@@ -42,7 +46,7 @@ fn a_pod_that_was_never_charged_is() {
     let core = &mut world.core;
     let member = core.jobs.members.values_mut().next().expect("a pod");
     let charged = member.stage.take_allocation().expect("it has a slot");
-    core.ledger.free(&mut core.cluster, charged);
+    core.planner.ledger.free(&mut core.planner.cluster, charged);
     world.pass_seconds(11);
     world.settle();
     assert_eq!(world.core.gauges().audit_differences, 4);

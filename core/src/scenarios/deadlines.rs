@@ -28,8 +28,8 @@ fn classes(deadline_secs: Option<u64>) -> usize {
         ));
     }
     world.settle();
-    let classes: BTreeSet<_> = world.core.queue.iter().map(|(_, class)| class).collect();
-    assert_eq!(i64::try_from(world.core.queue.len()), Ok(JOBS));
+    let classes: BTreeSet<_> = world.core.planner.queue.iter().map(|(_, class)| class).collect();
+    assert_eq!(i64::try_from(world.core.planner.queue.len()), Ok(JOBS));
     classes.len()
 }
 

@@ -68,10 +68,10 @@ fn a_graph_that_has_seen_many_nodes_go_is_made_anew() {
         world.tell(Event::Node(Arc::clone(&passing)));
         world.tell(Event::NodeGone(passing.name.clone(), passing.uid.clone()));
     }
-    assert!(world.core.ledger.needs_rebuild(&world.core.cluster));
+    assert!(world.core.planner.ledger.needs_rebuild(&world.core.planner.cluster));
     world.pass_seconds(11);
     world.settle();
-    assert!(!world.core.ledger.needs_rebuild(&world.core.cluster));
+    assert!(!world.core.planner.ledger.needs_rebuild(&world.core.planner.cluster));
     // What was taken still is.
     world.submit(pod("fits", 1));
     world.settle();

@@ -415,9 +415,16 @@ fn the_check_before_a_binding_changes_nothing() {
             (Some("a1"), at == 0)
         );
         let seen = |core: &mut Core| {
-            let kept = core.cluster.stance(&core.jobs.members[&Uid::from("uid-kept")].pod.clone());
-            let versions = (core.cluster.crowds_version(), core.cluster.repellers_version());
-            (versions, core.ledger.changes.count(), core.cluster.changed_terms().is_none(), kept)
+            let kept =
+                core.planner.cluster.stance(&core.jobs.members[&Uid::from("uid-kept")].pod.clone());
+            let versions =
+                (core.planner.cluster.crowds_version(), core.planner.cluster.repellers_version());
+            (
+                versions,
+                core.planner.ledger.changes.count(),
+                core.planner.cluster.changed_terms().is_none(),
+                kept,
+            )
         };
         let before = seen(&mut world.core);
         assert!(world.core.still_fits(&Uid::from("uid-asked")));

@@ -18,7 +18,7 @@ fn delays(world: &World) -> Vec<&String> {
 fn leak(world: &mut World, node: &str, shape: &Arc<Shape>) {
     let core = &mut world.core;
     let terms = (End::Never, Tenancy::Shared);
-    let leaked = core.ledger.charge(&mut core.cluster, &node.into(), shape, terms);
+    let leaked = core.planner.ledger.charge(&mut core.planner.cluster, &node.into(), shape, terms);
     assert!(leaked.is_some());
 }
 
@@ -69,10 +69,10 @@ fn a_promise_outlives_a_graph_that_has_seen_many_nodes_go() {
         world.tell(Event::NodeGone(passing.name.clone(), passing.uid.clone()));
     }
     world.settle();
-    assert!(world.core.ledger.needs_rebuild(&world.core.cluster));
+    assert!(world.core.planner.ledger.needs_rebuild(&world.core.planner.cluster));
     world.pass_seconds(11);
     world.settle();
-    assert!(!world.core.ledger.needs_rebuild(&world.core.cluster));
+    assert!(!world.core.planner.ledger.needs_rebuild(&world.core.planner.cluster));
     assert_promised_as_before(&world);
 }
 

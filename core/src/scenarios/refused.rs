@@ -349,8 +349,8 @@ fn a_pod_that_is_placed_and_rejected_again_and_again_is_tried_after_pauses_and_t
     world.pass_seconds(1);
     world.settle();
     let shape = Arc::clone(&pod("any", 4).shape);
-    let rank = world.core.cluster.rank(&NodeName::from("a")).expect("it is there");
-    world.core.cluster.occupy(rank, &shape);
+    let rank = world.core.planner.cluster.rank(&NodeName::from("a")).expect("it is there");
+    world.core.planner.cluster.occupy(rank, &shape);
     let (before, until) = (world.core.gauges().passes, world.now.plus_millis(5_000));
     world.submit(pod("p", 1));
     loop {

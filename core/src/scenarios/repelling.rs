@@ -32,7 +32,7 @@ fn shy(name: &str, of: &str, key: &str, seconds: u64) -> Pod {
 }
 
 fn known(world: &World, node: &str) -> Node {
-    let cluster = &world.core.cluster;
+    let cluster = &world.core.planner.cluster;
     let rank = cluster.rank(node).expect("it is there");
     Node::clone(cluster.node(rank).expect("it is there"))
 }

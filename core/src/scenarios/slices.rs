@@ -187,13 +187,13 @@ fn a_lone_pod_does_not_wait_for_the_trials_of_many_gangs() {
             ));
         }
     }
-    let before = world.core.ledger.questions;
+    let before = world.core.planner.ledger.questions;
     let actions = world.step();
     world.carry_out_all(actions);
     assert!(
         world.core.is_passing(),
         "no slice has time for all: {}",
-        world.core.ledger.questions - before
+        world.core.planner.ledger.questions - before
     );
     world.submit(pod("small", 1));
     let actions = world.step();

@@ -27,12 +27,12 @@ fn world() -> World {
 fn planning_after(world: &mut World, mut change: impl FnMut(&mut World, &str)) -> u64 {
     world.pass_seconds(60);
     world.settle();
-    let before = world.core.ledger.questions;
+    let before = world.core.planner.ledger.questions;
     for number in 0..21 {
         change(world, &(100 + number).to_string());
         world.settle();
     }
-    world.core.ledger.questions - before
+    world.core.planner.ledger.questions - before
 }
 
 #[test]

@@ -99,37 +99,37 @@ impl Core {
         let mut counts: BTreeMap<String, usize> = BTreeMap::new();
         // Of nodes whose other users it must not join nothing else is said.
         let mut elsewhere = open.clone();
-        elsewhere.subtract(&self.ledger.open_to(group.tenancy, open));
+        elsewhere.subtract(&self.planner.ledger.open_to(group.tenancy, open));
         let of_others = self.outside_its_queue(group);
         counts.extend((!of_others.is_empty()).then(|| (NOT_OF_QUEUE.to_owned(), of_others.len())));
         elsewhere.union_with(&of_others);
-        counts.extend(self.cluster.closed_to(&group.sample, &elsewhere));
+        counts.extend(self.planner.cluster.closed_to(&group.sample, &elsewhere));
         counts
     }
 
     /// The nodes that a group could use if it was in another queue.
     fn outside_its_queue(&mut self, group: &Group) -> RankSet {
         let Some(of_queue) = self.queues.nodes(group.queue) else { return RankSet::new() };
-        let mut others = self.cluster.class(&group.sample.shape.constraints).now.clone();
-        others.subtract(&self.cluster.class(of_queue).lasting);
+        let mut others = self.planner.cluster.class(&group.sample.shape.constraints).now.clone();
+        others.subtract(&self.planner.cluster.class(of_queue).lasting);
         others
     }
 
     /// Finds out which nodes are closed to a group.
     pub(crate) fn note_closed(&mut self, group: &Group, all: &mut Closed) {
         let sample = &group.sample;
-        let class = self.cluster.class(&sample.shape.constraints);
+        let class = self.planner.cluster.class(&sample.shape.constraints);
         let (closed, open) = (class.rejections(), class.now.clone());
         let mut of_group = OfGroup { pod: Arc::clone(&sample.id.key.name), closed, open };
         // A node is closed for the first reason alone.
         of_group.close(self.outside_its_queue(group), NOT_OF_QUEUE.to_owned());
-        for (closed, rejection) in self.cluster.repelled(sample, group.company) {
+        for (closed, rejection) in self.planner.cluster.repelled(sample, group.company) {
             of_group.close(of_group.open.intersection(&closed), rejection.reason().into_owned());
         }
         if group.volumes.is_some() {
             // A node may be closed for several of these: VolumeBinding says all that it finds.
             let before = of_group.open.clone();
-            for (closed, rejection) in self.cluster.closed_by_volumes(sample) {
+            for (closed, rejection) in self.planner.cluster.closed_by_volumes(sample) {
                 of_group.close(before.intersection(&closed), rejection.reason().into_owned());
             }
         }

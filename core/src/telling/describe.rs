@@ -9,11 +9,12 @@ impl Core {
     /// Everything that a person may want to see of the core's state, as JSON.
     pub fn describe(&self) -> serde_json::Value {
         let nodes: BTreeMap<&str, serde_json::Value> = self
+            .planner
             .cluster
             .iter()
             .filter_map(|(name, rank)| {
                 let used: BTreeMap<&str, u64> =
-                    self.cluster.used(rank)?.iter().map(|(n, a)| (&**n, a)).collect();
+                    self.planner.cluster.used(rank)?.iter().map(|(n, a)| (&**n, a)).collect();
                 Some((&**name, serde_json::json!({"rank": rank, "used": used})))
             })
             .collect();
@@ -46,7 +47,7 @@ impl Core {
         serde_json::json!({
             "now": self.now.timestamp().to_string(),
             "synced": self.synced,
-            "queue": self.queue.iter().map(|(place, _)| format!("{:?}", place.request())).collect::<Vec<_>>(),
+            "queue": self.planner.queue.iter().map(|(place, _)| format!("{:?}", place.request())).collect::<Vec<_>>(),
             "jobs": jobs,
             "nodes": nodes,
         })

@@ -97,7 +97,7 @@ impl Core {
     /// Puts the outcome of an attempt in words, if it is another one than before or the last words
     /// are old.
     pub(crate) fn explain(&mut self, class: ClassId, head: &PendingRequest, attempt: &mut Attempt) {
-        let before = self.queue.last_attempt(class);
+        let before = self.planner.queue.last_attempt(class);
         let same = |before: &&Attempt| {
             std::mem::discriminant(&before.outcome) == std::mem::discriminant(&attempt.outcome)
         };
@@ -114,6 +114,7 @@ impl Core {
             _ => self.own_reasons(attempt, Some(head)),
         };
         let told = self
+            .planner
             .queue
             .last_attempt(class)
             .filter(|before| before.is_in_doubt && before.outcome == attempt.outcome);
@@ -130,12 +131,12 @@ impl Core {
     /// A class whose first has gone, or that has another one ahead of him, is told anew who waits
     /// behind whom.
     pub(crate) fn report_new_heads(&mut self) {
-        for class in self.queue.take_new_heads() {
-            let Some(head) = self.queue.head_of(class).cloned() else { continue };
-            let known = self.queue.last_attempt(class).and_then(Reported::of);
+        for class in self.planner.queue.take_new_heads() {
+            let Some(head) = self.planner.queue.head_of(class).cloned() else { continue };
+            let known = self.planner.queue.last_attempt(class).and_then(Reported::of);
             let old = known.filter(|known| known.head != head).cloned();
             if let Some(old) = old
-                && let Some(attempt) = self.queue.last_attempt_mut(class)
+                && let Some(attempt) = self.planner.queue.last_attempt_mut(class)
             {
                 attempt.reported = Some(Arc::new(Reported { head, ..old }));
                 self.reports.push_back(Report { class, from: None });
@@ -148,6 +149,7 @@ impl Core {
         let mut left = REPORTED_AT_ONCE;
         while let Some(telling) = self.reports.pop_front() {
             let places: Vec<Place> = self
+                .planner
                 .queue
                 .of_class(telling.class, telling.from.as_ref())
                 .take(left + 1)
@@ -169,7 +171,7 @@ impl Core {
 
     /// A request that has just come to a class that waits is told at once.
     pub(crate) fn report_request(&mut self, pending: &PendingRequest, class: ClassId) -> Sound {
-        let Some(attempt) = self.queue.last_attempt(class) else { return Ok(()) };
+        let Some(attempt) = self.planner.queue.last_attempt(class) else { return Ok(()) };
         let Some(Reported { head, blockers, .. }) = Reported::of(attempt) else { return Ok(()) };
         let id = pending.job();
         let behind_head = is_behind_head(attempt, pending, head);
@@ -184,7 +186,7 @@ impl Core {
         let blockers = behind.as_ref().unwrap_or(blockers).told_to(&reader);
         let to_pods = self.words_for_pods(pending, class);
         // Of a job whose pods wait one by one, and not all for the same, the first says why.
-        if self.queue.first_of(id) == Some(pending) {
+        if self.planner.queue.first_of(id) == Some(pending) {
             self.note_blockers(pending, blockers, estimate)?;
         }
         let Some((reason, text)) = to_pods else { return Ok(()) };
@@ -204,10 +206,12 @@ impl Core {
         let id = first.job();
         let blockers = self.inherit(id, blockers);
         // Where the plan can be run forward it knows better.
-        let expected = (!self.ledger.can_be_copied()).then(|| Expected::found(estimate, self.now));
+        let expected =
+            (!self.planner.ledger.can_be_copied()).then(|| Expected::found(estimate, self.now));
         let job = self.jobs.all.known_mut(&id)?;
-        if job.position.is_none() && self.queue.len_of(job.queue.id) <= COUNTED_MAX {
-            job.position = self.positions.in_queue(&self.queue, job.queue.id).get(&id).copied();
+        if job.position.is_none() && self.planner.queue.len_of(job.queue.id) <= COUNTED_MAX {
+            job.position =
+                self.positions.in_queue(&self.planner.queue, job.queue.id).get(&id).copied();
         }
         job.expected = expected.unwrap_or(job.expected);
         if job.blocker.as_ref() != Some(&blockers) {
@@ -226,6 +230,7 @@ impl Core {
     pub(crate) fn look_at_first(&mut self, id: JobId) -> Sound {
         let known = self.jobs.all.get(&id).and_then(|job| job.blocked_request.as_ref());
         let Some(first) = self
+            .planner
             .queue
             .first_of(id)
             .filter(|first| known.is_some() && known != Some(*first))
@@ -233,7 +238,7 @@ impl Core {
         else {
             return Ok(());
         };
-        if let Some(class) = self.queue.class_of(&first) {
+        if let Some(class) = self.planner.queue.class_of(&first) {
             self.report_request(&first, class)?;
         }
         Ok(())
@@ -245,7 +250,7 @@ impl Core {
         pending: &PendingRequest,
         class: ClassId,
     ) -> Option<(&'static str, String)> {
-        let attempt = self.queue.last_attempt(class)?;
+        let attempt = self.planner.queue.last_attempt(class)?;
         let reported = Reported::of(attempt)?;
         if matches!(attempt.outcome, Outcome::Behind { .. })
             || is_behind_head(attempt, pending, &reported.head)
@@ -287,7 +292,8 @@ impl Core {
         untold.retain(|uid| {
             self.jobs.members.get(uid).is_some_and(|member| member.reported.is_none())
         });
-        let Some(class) = self.queue.class_of(pending).filter(|_| !untold.is_empty()) else {
+        let Some(class) = self.planner.queue.class_of(pending).filter(|_| !untold.is_empty())
+        else {
             return Ok(());
         };
         let Some((reason, text)) = self.words_for_pods(pending, class) else { return Ok(()) };
@@ -344,8 +350,9 @@ impl Core {
                 others.extend(self.unknown_ends(held, head.map(PendingRequest::job), |_| true));
             }
             Outcome::KeptAway { held } => {
-                let is_in_the_way =
-                    |taken: &Holder| attempt.request.is_kept_away_by(taken.pod, &self.cluster);
+                let is_in_the_way = |taken: &Holder| {
+                    attempt.request.is_kept_away_by(taken.pod, &self.planner.cluster)
+                };
                 others.extend(self.unknown_ends(
                     held,
                     head.map(PendingRequest::job),
@@ -362,8 +369,8 @@ impl Core {
     fn has_room(&mut self, attempt: &Attempt) -> bool {
         let groups = attempt.request.groups.iter().zip(&*attempt.open);
         let groups: Vec<_> =
-            groups.map(|(group, open)| group.request(open, &mut self.cluster)).collect();
-        self.ledger.forecast(&groups).is_none_or(|forecast| forecast == Forecast::Now)
+            groups.map(|(group, open)| group.request(open, &mut self.planner.cluster)).collect();
+        self.planner.ledger.forecast(&groups).is_none_or(|forecast| forecast == Forecast::Now)
     }
 
     /// A reservation of another one, the first of some, that keeps nodes which the request could
@@ -385,6 +392,7 @@ impl Core {
                 && attempt.open.iter().any(|open| nodes.intersects(open))
         };
         let mut kept: Vec<_> = self
+            .planner
             .promises
             .reservations()
             .take(RESERVATIONS_LOOKED_AT)
@@ -407,8 +415,8 @@ impl Core {
 
     /// The places of all jobs that wait, now and then.
     pub(crate) fn note_positions(&mut self) -> Sound {
-        for queue in self.queue.queues() {
-            for (id, position) in self.positions.in_queue(&self.queue, queue) {
+        for queue in self.planner.queue.queues() {
+            for (id, position) in self.positions.in_queue(&self.planner.queue, queue) {
                 let job = self.jobs.all.known_mut(id)?;
                 if job.position != Some(*position) {
                     job.position = Some(*position);
@@ -421,7 +429,7 @@ impl Core {
 
     /// The places in the queue are noted in a while.
     pub(crate) fn note_positions_soon(&mut self) {
-        if !self.queue.is_empty() {
+        if !self.planner.queue.is_empty() {
             self.timers.wake(Timer::Positions, self.now.plus_millis(POSITION_MILLIS));
         }
     }
@@ -468,8 +476,8 @@ impl Core {
     /// process.
     fn unknown_ends_on<'a>(&'a self, nodes: &'a RankSet) -> impl Iterator<Item = Holder<'a>> {
         let mut ranks: Vec<Rank> =
-            nodes.iter().filter(|rank| self.ledger.unknown_ends(*rank) > 0).collect();
-        let name = |rank: &Rank| self.cluster.node(*rank).map(|node| &node.name);
+            nodes.iter().filter(|rank| self.planner.ledger.unknown_ends(*rank) > 0).collect();
+        let name = |rank: &Rank| self.planner.cluster.node(*rank).map(|node| &node.name);
         if ranks.len() > NODES_IN_ORDER {
             ranks.select_nth_unstable_by(NODES_IN_ORDER, |one, other| name(one).cmp(&name(other)));
         }
@@ -488,7 +496,7 @@ impl Core {
         &'a self,
         nodes: impl Iterator<Item = Rank> + 'a,
     ) -> impl Iterator<Item = Holder<'a>> {
-        let nodes = nodes.filter_map(|rank| self.cluster.node(rank));
+        let nodes = nodes.filter_map(|rank| self.planner.cluster.node(rank));
         nodes.flat_map(|node| self.by_node.all(&node.name)).filter_map(|uid| self.holder(&uid))
     }
 
@@ -595,7 +603,7 @@ impl Core {
             return self.report_unscheduled(uid, "SchedulerError", &text);
         }
         for pending in [PendingRequest::Start(id), PendingRequest::Member(id, uid.clone())] {
-            if let Some(class) = self.queue.class_of(&pending) {
+            if let Some(class) = self.planner.queue.class_of(&pending) {
                 if let Some((reason, text)) = self.words_for_pods(&pending, class) {
                     self.report_unscheduled(uid, reason, &text)?;
                 }

@@ -35,8 +35,12 @@ impl Core {
         let mut closed = Closed::default();
         let mut shortages: Vec<Shortage> = Vec::new();
         let (outcome, groups) = (&attempt.outcome, &attempt.request.groups);
-        let mut cramped =
-            Cramped::cut(&attempt.request, &attempt.open, &self.ledger, &self.cluster);
+        let mut cramped = Cramped::cut(
+            &attempt.request,
+            &attempt.open,
+            &self.planner.ledger,
+            &self.planner.cluster,
+        );
         let mut apart = Apart::default();
         let mut with_levels: Vec<GroupRequest> = Vec::new();
         let pods: usize = groups.iter().flat_map(|group| &group.wants).map(|want| want.count).sum();
@@ -44,12 +48,15 @@ impl Core {
             if pods > 1 {
                 self.note_closed(group, &mut closed);
             }
-            cramped = cramped.or_else(|| Cramped::beside(group, &self.ledger, &mut self.cluster));
-            let request = group.request(open, &mut self.cluster);
+            cramped = cramped.or_else(|| {
+                Cramped::beside(group, &self.planner.ledger, &mut self.planner.cluster)
+            });
+            let request = group.request(open, &mut self.planner.cluster);
             if let Some(size) = group.slice_size() {
                 // Numbers are of all pods; of a slice it is said whether there is a part for one.
                 let slice = request.one_slice(size);
-                let (levels, explanation) = (slice.levels.clone(), self.ledger.explain(&[slice]));
+                let (levels, explanation) =
+                    (slice.levels.clone(), self.planner.ledger.explain(&[slice]));
                 for shape in explanation.iter().flat_map(|explanation| &explanation.shapes) {
                     let supply = if *outcome == Outcome::Never { &shape.idle } else { &shape.now };
                     cramped = cramped.or_else(|| {
@@ -62,7 +69,7 @@ impl Core {
             if levels.is_some() {
                 with_levels.push(request.clone());
             }
-            let Some(explanation) = self.ledger.explain(&[request]) else { continue };
+            let Some(explanation) = self.planner.ledger.explain(&[request]) else { continue };
             if *outcome != Outcome::Never {
                 apart.note(group, &explanation);
             }
@@ -81,7 +88,7 @@ impl Core {
         if cramped.is_none()
             && with_levels.iter().map(|request| request.wants.len()).sum::<usize>() > 1
         {
-            let all = self.ledger.explain(&with_levels);
+            let all = self.planner.ledger.explain(&with_levels);
             cramped =
                 all.and_then(|all| Cramped::together(&all.shapes, *outcome == Outcome::Never));
         }
@@ -107,7 +114,7 @@ impl Core {
             );
         }
         message += &apart.text(pods);
-        if let Some((needed, open)) = attempt.nodes_for_each(&mut self.cluster) {
+        if let Some((needed, open)) = attempt.nodes_for_each(&mut self.planner.cluster) {
             let _ = write!(
                 message,
                 " By their own anti-affinity they need {needed} nodes, and may use {open}."
@@ -162,7 +169,7 @@ impl Core {
         let others = if alone.is_some() { String::new() } else { closed.text() };
         let mut counts = alone.unwrap_or_else(|| closed.counts());
         apart.count(&mut counts);
-        summary::unavailable(self.cluster.len(), &counts) + &others
+        summary::unavailable(self.planner.cluster.len(), &counts) + &others
     }
 }
 

@@ -17,12 +17,12 @@ use std::sync::Arc;
 use fluxion_sys::FunctionTable;
 
 use super::plan::{
-    self, Decision, Group, HeldNodes, Live, News, Pending, Plan, Pods, QueueDefaults, Request,
-    RequestKey, Requests, Same, SlotKey,
+    self, Decision, Group, News, Plan, Pods, QueueDefaults, Request, RequestKey, Requests, Same,
+    SlotKey,
 };
-use super::promises::Promises;
 use crate::queue::{JobId, PendingRequest, Place, QueueId};
-use crate::queues::{Accounts, Queues};
+use crate::queues::Queues;
+use crate::{Parts, Planner, Surroundings};
 use firsts::{Firsts, Need};
 use fluxqueue_machine::NodePolicy;
 use fluxqueue_machine::cluster::{Cluster, Company, Node, Stance, Topology};
@@ -33,15 +33,10 @@ use foreseen::{Failures, Foreseen};
 
 /// Jobs that wait and run, and the nodes.
 pub struct Forward {
-    cluster: Cluster,
-    ledger: Ledger,
-    queue: Pending,
+    planner: Planner,
     firsts: Firsts,
-    held_nodes: HeldNodes,
-    promises: Promises,
     /// None: there is one queue.
     queues: Queues,
-    accounts: Accounts,
     waiting: BTreeMap<JobId, Ask>,
     running: BTreeMap<JobId, Vec<Allocation>>,
     now: Time,
@@ -89,14 +84,9 @@ impl Forward {
             ledger.apply_node(&mut cluster, &Arc::new(node));
         }
         Ok(Forward {
-            cluster,
-            ledger,
-            queue: Pending::default(),
+            planner: Planner::new(cluster, ledger),
             firsts: Firsts::default(),
-            held_nodes: HeldNodes::default(),
-            promises: Promises::default(),
             queues: Queues::new(defaults, true),
-            accounts: Accounts::default(),
             waiting: BTreeMap::new(),
             running: BTreeMap::new(),
             now: Time(0),
@@ -112,7 +102,7 @@ impl Forward {
         let slots = self.running.remove(&job).unwrap_or_default();
         self.failures.give_back(slots.len());
         for allocation in slots {
-            self.ledger.free(&mut self.cluster, allocation);
+            self.planner.ledger.free(&mut self.planner.cluster, allocation);
             self.changed = true;
         }
     }
@@ -122,53 +112,58 @@ impl Forward {
         let key = ask.key();
         let shape = &ask.sample.shape;
         self.failures.meet(shape, || {
-            self.cluster.iter().map(|(_, rank)| self.cluster.room(rank, shape)).sum()
+            self.planner
+                .cluster
+                .iter()
+                .map(|(_, rank)| self.planner.cluster.room(rank, shape))
+                .sum()
         });
         self.waiting.insert(job, ask);
-        self.queue.put(Place::new(priority, queued_at, 0, PendingRequest::Start(job)), key);
+        self.planner.queue.put(Place::new(priority, queued_at, 0, PendingRequest::Start(job)), key);
     }
 
     /// One sweep over the queue, in order: who starts at this instant.
     pub fn sweep(&mut self, now: Time) -> Vec<Began> {
         if now > self.now {
             self.now = now;
-            self.ledger.set_time(now);
+            self.planner.ledger.set_time(now);
         }
-        self.changed |=
-            self.promises.end_patience(self.now, |_| self.queues.bypass_secs(QueueId::DEFAULT));
-        if !self.changed && !self.queue.has_arrivals() {
+        self.changed |= self
+            .planner
+            .promises
+            .end_patience(self.now, |_| self.queues.bypass_secs(QueueId::DEFAULT));
+        if !self.changed && !self.planner.queue.has_arrivals() {
             return Vec::new();
         }
-        let is_all_seen =
-            !self.changed && !self.is_unsettled && plan::is_behind(&self.queue, &self.held_nodes);
+        let is_all_seen = !self.changed
+            && !self.is_unsettled
+            && plan::is_behind(&self.planner.queue, &self.planner.held_nodes);
         let news = if is_all_seen { News::Arrivals } else { News::Anything };
         self.changed = false;
         self.note_firsts();
-        let (before, was_promised) = (self.ledger.changes.count(), !self.promises.is_empty());
-        let live = Live {
-            ledger: &mut self.ledger,
-            cluster: &mut self.cluster,
-            promises: &mut self.promises,
+        let (before, was_promised) =
+            (self.planner.ledger.changes.count(), !self.planner.promises.is_empty());
+        let around = Surroundings {
             queues: &self.queues,
-            accounts: &mut self.accounts,
             suspects: &self.no_suspects,
             suspects_version: 0,
             now: self.now,
         };
+        let Parts { queue, live, held_nodes } = self.planner.parts(around);
         let mut machine = Foreseen { live, failures: &mut self.failures, firsts: &self.firsts };
-        let (asking, last) = (Asking(&self.waiting), &mut self.held_nodes);
+        let asking = Asking(&self.waiting);
         let plan =
-            plan::walk(self.queues.policies(), &self.queue, &asking, &mut machine, news, last);
+            plan::walk(self.queues.policies(), queue, &asking, &mut machine, news, held_nodes);
         for decision in &plan.decisions {
             if let Decision::Start { pending, .. } = decision
-                && let Some((place, _)) = self.queue.place_of(pending)
+                && let Some((place, _)) = self.planner.queue.place_of(pending)
             {
                 self.firsts.remove(place);
             }
         }
-        self.is_unsettled =
-            self.ledger.changes.count() != before && (was_promised || !self.promises.is_empty());
-        let started = follow(plan, &mut self.queue, &mut self.promises, &mut self.ledger, self.now);
+        self.is_unsettled = self.planner.ledger.changes.count() != before
+            && (was_promised || !self.planner.promises.is_empty());
+        let started = follow(plan, &mut self.planner, self.now);
         started.into_iter().map(|(pending, slots)| self.begin(&pending, slots)).collect()
     }
 
@@ -179,13 +174,13 @@ impl Forward {
 
     /// Calls of the resource graph that failed: each is a defect.
     pub fn errors(&self) -> u64 {
-        self.ledger.errors
+        self.planner.ledger.errors
     }
 
     /// Notes who is the first of his class now, and what he needs.
     fn note_firsts(&mut self) {
-        for class in self.queue.take_new_heads() {
-            let Some(place) = self.queue.of_class(class, None).next() else { continue };
+        for class in self.planner.queue.take_new_heads() {
+            let Some(place) = self.planner.queue.of_class(class, None).next() else { continue };
             if let Some(ask) = self.waiting.get(&place.request().job()) {
                 let need = Need { pods: ask.pods, lifetime: ask.walltime };
                 self.firsts.put(place.clone(), class, need);
@@ -208,9 +203,7 @@ impl Forward {
 /// slots.
 pub fn follow(
     plan: Plan<Allocations>,
-    queue: &mut Pending,
-    promises: &mut Promises,
-    ledger: &mut Ledger,
+    Planner { queue, promises, ledger, .. }: &mut Planner,
     now: Time,
 ) -> Vec<(PendingRequest, Allocations)> {
     promises.forget_who_came();

@@ -112,11 +112,14 @@ impl Core {
             || !self.outbox.is_empty()
         {
             self.timers.wake(Timer::LookAhead, self.now.plus_millis(SLICE_MILLIS));
-        } else if self.ahead.is_stale && !self.queue.is_empty() && self.ledger.can_be_copied() {
-            let things = self.cluster.len()
+        } else if self.ahead.is_stale
+            && !self.planner.queue.is_empty()
+            && self.planner.ledger.can_be_copied()
+        {
+            let things = self.planner.cluster.len()
                 + self.jobs.members.len()
                 + self.foreign.len()
-                + self.queue.len();
+                + self.planner.queue.len();
             let pause =
                 PAUSE_MILLIS.max(i64::try_from(things / THINGS_PER_MILLI).unwrap_or(i64::MAX));
             let due = self.ahead.begun.map_or(self.now, |begun| begun.plus_millis(pause));
@@ -126,11 +129,11 @@ impl Core {
 
     /// Something is different from when the last one was begun, or nobody has looked yet.
     fn is_worth_a_projection(&self) -> bool {
-        self.ahead.is_stale && !self.queue.is_empty()
+        self.ahead.is_stale && !self.planner.queue.is_empty()
     }
 
     fn begin_projection(&mut self) {
-        let wanted = undated(&self.queue, &self.promises, &self.queues);
+        let wanted = undated(&self.planner.queue, &self.planner.promises, &self.queues);
         (self.ahead.begun, self.ahead.is_stale) = (Some(self.now), false);
         if !wanted.is_empty() {
             self.ahead.projection = self.project(wanted).map(Box::new);
@@ -140,26 +143,21 @@ impl Core {
     /// A copy of all that the plan rests on, for those who ask when all within the depths of their
     /// queues start.
     pub(crate) fn project_all(&mut self) -> Option<Projection> {
-        let wanted = within_depths(&self.queue, &self.queues).cloned().collect();
+        let wanted = within_depths(&self.planner.queue, &self.queues).cloned().collect();
         self.project(wanted)
     }
 
     fn project(&mut self, wanted: BTreeSet<PendingRequest>) -> Option<Projection> {
         let of = Original {
             now: self.now,
-            ledger: &mut self.ledger,
-            cluster: &self.cluster,
-            queue: &self.queue,
-            held_nodes: &self.held_nodes,
-            promises: &self.promises,
-            accounts: &self.accounts,
+            planner: &mut self.planner,
             suspects_version: self.suspects.version(),
         };
         Projection::new(of, wanted)
     }
 
     fn continue_projection(&mut self, mut projection: Box<Projection>) {
-        if self.ledger.changes.count() - projection.changes > CHANGES_MAX {
+        if self.planner.ledger.changes.count() - projection.changes > CHANGES_MAX {
             self.ahead.is_stale = true;
             self.ahead.remains = projection.into_remains();
             return;
@@ -184,13 +182,13 @@ impl Core {
                     }
                 }
                 Progress::TooFar => {
-                    self.ledger.errors += projection.take_errors();
+                    self.planner.ledger.errors += projection.take_errors();
                     self.ahead.remains = projection.into_remains();
                     return;
                 }
             }
         }
-        self.ledger.errors += projection.take_errors();
+        self.planner.ledger.errors += projection.take_errors();
         if projection.is_done() {
             self.ahead.remains = projection.into_remains();
         } else {

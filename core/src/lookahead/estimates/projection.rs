@@ -15,12 +15,11 @@ use fluxqueue_machine::cluster::Cluster;
 use fluxqueue_machine::fluxion::{End, Rank, RankSet};
 use fluxqueue_machine::ledger::{Allocations, Booking, Ledger};
 use fluxqueue_planner::forward;
-use fluxqueue_planner::plan::{
-    Attempt, Effort, HeldNodes, Live, News, Pending, Request, Requests, Walking,
-};
+use fluxqueue_planner::plan::{Attempt, Effort, News, Pending, Request, Requests, Walking};
 use fluxqueue_planner::promises::Promises;
 use fluxqueue_planner::queue::{PendingRequest, Place, QueueId};
-use fluxqueue_planner::queues::{Accounts, Queues};
+use fluxqueue_planner::queues::Queues;
+use fluxqueue_planner::{Parts, Planner, Surroundings};
 use fluxqueue_workload::Time;
 
 /// To begin the walk of an instant takes about as long as to look at so many requests of which what
@@ -47,12 +46,7 @@ pub(crate) struct Projection {
     /// How many changes there had been of what is taken.
     pub changes: u64,
     now: Time,
-    ledger: Ledger,
-    cluster: Cluster,
-    queue: Pending,
-    held_nodes: HeldNodes,
-    promises: Promises,
-    accounts: Accounts,
+    planner: Planner,
     /// What ends, by the second, on nodes before the one that is to be looked at next.
     ends: BTreeMap<i64, Vec<Booking>>,
     next_rank: Option<Rank>,
@@ -73,12 +67,7 @@ pub(crate) struct Projection {
 /// What a copy is made of.
 pub(super) struct Original<'a> {
     pub now: Time,
-    pub ledger: &'a mut Ledger,
-    pub cluster: &'a Cluster,
-    pub queue: &'a Pending,
-    pub held_nodes: &'a HeldNodes,
-    pub promises: &'a Promises,
-    pub accounts: &'a Accounts,
+    pub planner: &'a mut Planner,
     pub suspects_version: u64,
 }
 
@@ -105,17 +94,13 @@ impl Projection {
     /// A copy of everything, to find out when those `wanted` start. `None` if the library does not
     /// copy graphs.
     pub(super) fn new(of: Original<'_>, wanted: BTreeSet<PendingRequest>) -> Option<Self> {
-        let ledger = of.ledger.copy()?;
+        let mut planner = of.planner.copy()?;
+        planner.accounts = planner.accounts.copy();
         Some(Projection {
             as_of: of.now,
-            changes: of.ledger.changes.count(),
+            changes: of.planner.ledger.changes.count(),
             now: of.now,
-            ledger,
-            cluster: of.cluster.clone(),
-            queue: of.queue.clone(),
-            held_nodes: of.held_nodes.clone(),
-            promises: of.promises.clone(),
-            accounts: of.accounts.copy(),
+            planner,
             ends: BTreeMap::new(),
             next_rank: Some(0),
             ending: Vec::new(),
@@ -131,36 +116,14 @@ impl Projection {
 
     /// Its parts, to be thrown away one by one.
     pub(super) fn into_remains(self) -> Remains {
-        let Projection {
-            ledger,
-            cluster,
-            queue,
-            held_nodes,
-            promises,
-            accounts,
-            ends,
-            ending,
-            walking,
-            wanted,
-            ..
-        } = self;
-        let small = (held_nodes, promises, accounts, ends, ending, walking, wanted);
-        let mut remains: Remains = ledger.into_parts();
-        remains.extend(cluster.into_parts());
-        remains.push(Box::new(queue));
-        remains.push(Box::new(small));
-        remains
+        let Projection { planner, ends, ending, walking, wanted, .. } = self;
+        planner.into_remains((ends, ending, walking, wanted))
     }
 
     /// Another one that goes on from here.
     pub(crate) fn copy(&mut self) -> Option<Self> {
         Some(Projection {
-            ledger: self.ledger.copy()?,
-            cluster: self.cluster.clone(),
-            queue: self.queue.clone(),
-            held_nodes: self.held_nodes.clone(),
-            promises: self.promises.clone(),
-            accounts: self.accounts.clone(),
+            planner: self.planner.copy()?,
             ends: self.ends.clone(),
             ending: Vec::new(),
             walking: None,
@@ -177,23 +140,24 @@ impl Projection {
         (cluster, queue, promises): (Cluster, Pending, Promises),
         others: impl IntoIterator<Item = PendingRequest>,
     ) {
-        (self.cluster, self.queue, self.promises) = (cluster, queue, promises);
+        (self.planner.cluster, self.planner.queue, self.planner.promises) =
+            (cluster, queue, promises);
         self.wanted.extend(others);
     }
 
     /// The nodes, those who wait, and what they are promised.
     pub(crate) fn parts(&self) -> (&Cluster, &Pending, &Promises) {
-        (&self.cluster, &self.queue, &self.promises)
+        (&self.planner.cluster, &self.planner.queue, &self.planner.promises)
     }
 
     /// The nodes, and what is taken of them.
     pub(crate) fn machine(&mut self) -> (&mut Cluster, &mut Ledger) {
-        (&mut self.cluster, &mut self.ledger)
+        (&mut self.planner.cluster, &mut self.planner.ledger)
     }
 
     /// What came of the last attempt at a request that waits.
     pub(crate) fn last_attempt(&self, pending: &PendingRequest) -> Option<&Attempt> {
-        self.queue.last_attempt(self.queue.class_of(pending)?)
+        self.planner.queue.last_attempt(self.planner.queue.class_of(pending)?)
     }
 
     /// Those whose start is looked for, and was not found yet.
@@ -213,18 +177,18 @@ impl Projection {
 
     /// How much was asked of the resource graph so far.
     pub(crate) fn questions(&self) -> u64 {
-        self.ledger.questions
+        self.planner.ledger.questions
     }
 
     /// Calls of the resource graph that failed since this was last asked.
     pub(crate) fn take_errors(&mut self) -> u64 {
-        std::mem::take(&mut self.ledger.errors)
+        std::mem::take(&mut self.planner.ledger.errors)
     }
 
     /// Looks at what is taken of so many more nodes. False: there are others still.
     pub(super) fn look_at_nodes(&mut self, nodes: usize) -> bool {
         let Some(from) = self.next_rank else { return true };
-        let (ends, next) = self.ledger.planned_ends(from, nodes);
+        let (ends, next) = self.planner.ledger.planned_ends(from, nodes);
         for (end, booking) in ends {
             self.ends.entry(end).or_default().push(booking);
         }
@@ -271,10 +235,12 @@ impl Projection {
 
     fn next_instant(&self, queues: &Queues) -> Option<Time> {
         let end = self.ends.keys().next().copied();
-        let start = self.promises.next_start();
+        let start = self.planner.promises.next_start();
         let planned = end.into_iter().chain(start).min().map(Time::from_seconds);
-        let patience =
-            self.promises.next_patience(|pending| queues.bypass_secs(self.queue.queue_of(pending)));
+        let patience = self
+            .planner
+            .promises
+            .next_patience(|pending| queues.bypass_secs(self.planner.queue.queue_of(pending)));
         // What was due by now is taken to come in a second, as the graph takes it.
         let next = planned.into_iter().chain(patience).min()?;
         Some(next.max(self.now.plus_millis(1_000)))
@@ -292,7 +258,7 @@ impl Projection {
     fn give_back(&mut self, most: usize) -> bool {
         let before = self.ending.len();
         for booking in self.ending.drain(self.ending.len().saturating_sub(most)..).rev() {
-            self.ledger.free_booked(&mut self.cluster, booking);
+            self.planner.ledger.free_booked(&mut self.planner.cluster, booking);
         }
         self.others += OF_AN_END * (before - self.ending.len()) as u64;
         self.ending.is_empty()
@@ -300,10 +266,12 @@ impl Projection {
 
     /// All is as of this instant, for a walk over the queue.
     fn be_there(&mut self, queues: &Queues) {
-        self.ledger.set_time(self.now);
-        self.accounts.go_to(self.now.seconds());
-        let queue = &self.queue;
-        self.promises.end_patience(self.now, |pending| queues.bypass_secs(queue.queue_of(pending)));
+        self.planner.ledger.set_time(self.now);
+        self.planner.accounts.go_to(self.now.seconds());
+        let queue = &self.planner.queue;
+        self.planner
+            .promises
+            .end_patience(self.now, |pending| queues.bypass_secs(queue.queue_of(pending)));
     }
 
     /// Goes on with the instant for so much. When its walk is over, says who starts of those who
@@ -319,37 +287,26 @@ impl Projection {
             self.others += OF_AN_INSTANT;
         }
         let begun = self.spent() - before;
-        let mut live = Live {
-            ledger: &mut self.ledger,
-            cluster: &mut self.cluster,
-            promises: &mut self.promises,
+        let around = Surroundings {
             queues,
-            accounts: &mut self.accounts,
             suspects: &self.no_suspects,
             suspects_version: self.suspects_version,
             now: self.now,
         };
+        let Parts { queue, mut live, held_nodes } = self.planner.parts(around);
         let mut walking = self.walking.take().unwrap_or_else(|| {
             live.count_promises();
-            let last = &mut self.held_nodes;
             // Whatever has started by an earlier instant has begun.
-            last.keep_beginning(|_| false);
-            Box::new(Walking::begin(queues.policies(), &self.queue, &live, News::Anything, last))
+            held_nodes.keep_beginning(|_| false);
+            Box::new(Walking::begin(queues.policies(), queue, &live, News::Anything, held_nodes))
         });
         let enough = (stint - begun).counted_from(&live, &mut self.others);
-        if !walking.go_on(
-            queues.policies(),
-            &self.queue,
-            &Ahead(wants, self.now),
-            &mut live,
-            enough,
-        ) {
+        if !walking.go_on(queues.policies(), queue, &Ahead(wants, self.now), &mut live, enough) {
             self.walking = Some(walking);
             return None;
         }
-        let plan = walking.end(&mut self.held_nodes);
-        let started =
-            forward::follow(plan, &mut self.queue, &mut self.promises, &mut self.ledger, self.now);
+        let plan = walking.end(&mut self.planner.held_nodes);
+        let started = forward::follow(plan, &mut self.planner, self.now);
         let mut found = Vec::new();
         for (pending, slots) in started {
             for allocation in slots.iter().flatten().flatten() {

@@ -1,0 +1,105 @@
+//! The state that a plan rests on and changes, and a copy of it in which other plans are tried.
+
+use std::any::Any;
+
+use crate::plan::{HeldNodes, Live, Pending};
+use crate::promises::Promises;
+use crate::queues::{Accounts, Queues};
+use fluxqueue_machine::cluster::Cluster;
+use fluxqueue_machine::fluxion::RankSet;
+use fluxqueue_machine::ledger::Ledger;
+use fluxqueue_workload::Time;
+
+/// The nodes, the bookings on them, and the requests that wait for them. The scheduler has one; its
+/// copies are run ahead to find out when requests start, and a replayed trace has one of its own.
+pub struct Planner {
+    /// The nodes, and the pods on them.
+    pub cluster: Cluster,
+    /// The bookings.
+    pub ledger: Ledger,
+    /// The requests that wait.
+    pub queue: Pending,
+    /// The reservations.
+    pub promises: Promises,
+    /// The use of the limits of queues.
+    pub accounts: Accounts,
+    /// The nodes that the last walk over the queue came to hold.
+    pub held_nodes: HeldNodes,
+}
+
+/// The state around a planner that one walk over the queue goes by.
+#[derive(Clone, Copy)]
+pub struct Surroundings<'a> {
+    /// The queues, with their rules.
+    pub queues: &'a Queues,
+    /// Nodes that are left alone for a moment.
+    pub suspects: &'a RankSet,
+    /// A number that grows with each change of `suspects`.
+    pub suspects_version: u64,
+    /// The present.
+    pub now: Time,
+}
+
+/// The parts of a planner as one walk over the queue takes them.
+pub struct Parts<'a> {
+    /// The requests that wait.
+    pub queue: &'a Pending,
+    /// The state that the walk changes.
+    pub live: Live<'a>,
+    /// The nodes that the last walk came to hold.
+    pub held_nodes: &'a mut HeldNodes,
+}
+
+impl Planner {
+    /// Makes a planner for these nodes, for which no request waits.
+    pub fn new(cluster: Cluster, ledger: Ledger) -> Self {
+        Planner {
+            cluster,
+            ledger,
+            queue: Pending::default(),
+            promises: Promises::default(),
+            accounts: Accounts::default(),
+            held_nodes: HeldNodes::default(),
+        }
+    }
+
+    /// Lends the parts out for a walk.
+    pub fn parts<'a>(&'a mut self, around: Surroundings<'a>) -> Parts<'a> {
+        let Surroundings { queues, suspects, suspects_version, now } = around;
+        let live = Live {
+            ledger: &mut self.ledger,
+            cluster: &mut self.cluster,
+            promises: &mut self.promises,
+            queues,
+            accounts: &mut self.accounts,
+            suspects,
+            suspects_version,
+            now,
+        };
+        Parts { queue: &self.queue, live, held_nodes: &mut self.held_nodes }
+    }
+
+    /// Copies everything. Returns `None` if the library in use cannot copy its graph.
+    pub fn copy(&mut self) -> Option<Planner> {
+        Some(Planner {
+            ledger: self.ledger.copy()?,
+            cluster: self.cluster.clone(),
+            queue: self.queue.clone(),
+            promises: self.promises.clone(),
+            accounts: self.accounts.clone(),
+            held_nodes: self.held_nodes.clone(),
+        })
+    }
+
+    /// Takes a copy apart that is not needed any more, so that it can be dropped part by part: to
+    /// drop all of it at once takes longer than anything else that is done with it in one go. The
+    /// last part has what the copy was used with.
+    pub fn into_remains(self, used_with: impl Any + Send) -> Vec<Box<dyn Any + Send>> {
+        let Planner { ledger, cluster, queue, promises, accounts, held_nodes } = self;
+        let mut remains = ledger.into_parts();
+        remains.extend(cluster.into_parts());
+        remains.push(Box::new(queue));
+        remains.push(Box::new((promises, accounts, held_nodes, used_with)));
+        remains
+    }
+}

@@ -297,6 +297,12 @@ impl Core {
     ) -> Sound {
         let id = pending.job();
         self.planner.queue.remove(pending);
+        if let Err(found) = self.jobs.all.known(&id) {
+            for allocation in slots.into_iter().flatten().flatten() {
+                self.free_allocation(Some(allocation));
+            }
+            return Err(found);
+        }
         let kept = self.jobs.all.get(&id).and_then(|job| self.said_before(job));
         if let Some(job) = self.jobs.all.get_mut(&id) {
             // Of a gang that was placed, and has not begun, other pods may come and start: what it
@@ -341,7 +347,8 @@ impl Core {
             if let Some(allocation) = assigned.remove(&uid) {
                 let pod_set =
                     pod_sets.iter().position(|shape| *shape == allocation.shape).unwrap_or(0);
-                self.assign(&uid, allocation, Seating::Free { pod_set });
+                let assigned = self.assign(&uid, allocation, Seating::Free { pod_set });
+                self.heed(assigned);
             }
         }
         for allocation in assigned.into_values() {

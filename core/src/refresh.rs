@@ -406,7 +406,7 @@ impl Core {
                 .key_of(&pending)
                 .is_some_and(|known| known.differs_by_who_repels(&key));
             let is_new = self.planner.queue.put(place.clone(), key);
-            self.note_who_comes(&pending, &place, before, is_edited);
+            self.note_who_comes(&pending, &place, before, is_edited)?;
             if !is_new {
                 self.tell_who_joins(&pending)?;
             }
@@ -428,10 +428,10 @@ impl Core {
         place: &Place,
         before: Option<(Place, ClassId)>,
         is_edited: bool,
-    ) {
-        let Some(job) = self.jobs.all.get_mut(&pending.job()) else { return };
+    ) -> Sound {
+        let job = self.jobs.all.known_mut(&pending.job())?;
         let cause = match before {
-            None if job.is_late_entrant || job.life.is_placed() => return,
+            None if job.is_late_entrant || job.life.is_placed() => return Ok(()),
             // It had come before this process did, and what was promised since was promised beside
             // it.
             None if self.taking_over
@@ -441,7 +441,7 @@ impl Core {
                     .as_deref()
                     .is_some_and(|status| status.queued_at.is_some()) =>
             {
-                return;
+                return Ok(());
             }
             None => {
                 // The pods of an elastic job come one by one, each for the first time.
@@ -457,12 +457,13 @@ impl Core {
                 if has_same_priority
                     && (joins || !is_edited || self.planner.queue.class_of(pending) == Some(class))
                 {
-                    return;
+                    return Ok(());
                 }
                 Delay::Edit
             }
         };
         self.planner.promises.goes_ahead(pending, cause);
+        Ok(())
     }
 
     // --- holds ---

@@ -14,15 +14,15 @@ use std::sync::Arc;
 use fluxqueue_api::BlockedReason;
 
 use crate::backoff::Backoff;
-use crate::jobs::job::{Member, Style};
+use crate::jobs::job::{Job, Member, Style};
 use crate::sound::{Lookup, Sound};
 use crate::{ActionKind, Core, InFlight, Timer, WriteOutcome};
-use fluxqueue_machine::cluster::Presence;
 use fluxqueue_machine::cluster::filters::Rejection;
 use fluxqueue_machine::cluster::summary;
 use fluxqueue_machine::cluster::volumes::{
     self, Progress, StorageNews, Unready, VolumeNeeds, Written,
 };
+use fluxqueue_machine::cluster::{Cluster, Presence};
 use fluxqueue_planner::plan::Request;
 use fluxqueue_planner::queue::JobId;
 use fluxqueue_workload::constraints::NamedNodes;
@@ -223,35 +223,6 @@ impl Core {
 
     // --- from a slot to a Binding ---
 
-    /// A pod has been given this slot: volumes are chosen for it, if that was not done with the
-    /// slot.
-    pub(crate) fn choose_volumes(&mut self, uid: &Uid) {
-        let Some(member) =
-            self.jobs.members.get(uid).filter(|member| volumes::concern(&member.pod))
-        else {
-            return;
-        };
-        let Some(node) = member.allocation().map(|allocation| allocation.node.clone()) else {
-            return;
-        };
-        if self.planner.cluster.volumes().choice(uid).is_some_and(|choice| choice.node == node) {
-            return;
-        }
-        let job = self.jobs.all.get(&member.job).filter(|job| job.style == Style::Gang);
-        let nobody = BTreeSet::new();
-        let together = job.map_or(&nobody, |job| &job.members);
-        let node = self
-            .planner
-            .cluster
-            .rank(&node)
-            .and_then(|rank| self.planner.cluster.node(rank))
-            .cloned();
-        if let Some(node) = node {
-            // If it cannot have them there, it does not fit when its turn comes.
-            self.planner.cluster.volumes_mut().choose(&[(uid.clone(), node)], together);
-        }
-    }
-
     /// Why the volumes that were chosen for a pod with a slot will not be bound.
     pub(crate) fn mounting_trouble(&self, uid: &Uid) -> Option<String> {
         let choice =
@@ -431,4 +402,20 @@ pub(crate) fn not_mountable(live: &[&Member]) -> Option<(BlockedReason, String)>
         BlockedReason::VolumesNotReady,
         format!("pod {}, claim {claim}: {}", pod.id, unready.said),
     ))
+}
+
+/// Chooses volumes for a pod of a job that has been given a slot on this node, if that was not done
+/// with the slot.
+pub(crate) fn choose_volumes(cluster: &mut Cluster, job: &Job, pod: &Pod, node: &NodeName) {
+    let uid = &pod.id.uid;
+    let is_chosen = cluster.volumes().choice(uid).is_some_and(|choice| choice.node == *node);
+    if !volumes::concern(pod) || is_chosen {
+        return;
+    }
+    let alone = BTreeSet::new();
+    let together = if job.style == Style::Gang { &job.members } else { &alone };
+    if let Some(node) = cluster.rank(node).and_then(|rank| cluster.node(rank)).cloned() {
+        // If it cannot have them there, it does not fit when its turn comes.
+        cluster.volumes_mut().choose(&[(uid.clone(), node)], together);
+    }
 }

@@ -263,15 +263,11 @@ impl Core {
     }
 
     fn tell_who_follows(&mut self, id: JobId, uid: &Uid, leader: &Uid) -> Sound {
-        let is_blocked = self
-            .planner
-            .queue
-            .last_attempt_of(&PendingRequest::Member(id, leader.clone()))
-            .is_some();
-        let Some(leader) = self.jobs.members.get(leader).filter(|_| is_blocked) else {
+        let of_leader = PendingRequest::Member(id, leader.clone());
+        if self.planner.queue.last_attempt_of(&of_leader).is_none() {
             return Ok(());
-        };
-        let name = leader.pod.id.key.name.clone();
+        }
+        let name = self.jobs.members.known(leader)?.pod.id.key.name.clone();
         let text = format!(
             "Waits for pod {name} of its job: where this one may be depends on where that one is."
         );

@@ -414,7 +414,7 @@ impl Core {
             if let Some(allocation) =
                 self.planner.ledger.allocate_on(&mut self.planner.cluster, rank, &pod, terms)
             {
-                self.assign(&uid, allocation, Seating::At(at));
+                self.assign(&uid, allocation, Seating::At(at))?;
                 reseated.push(uid);
             }
         }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use fluxqueue_api::EventReason;
 
+use crate::binding::mounting;
 use crate::binding::suspects::REFUSALS_TOLD;
 use crate::jobs;
 use crate::jobs::grouping;
@@ -36,24 +37,31 @@ impl Core {
     // --- given and taken back ---
 
     /// Gives a pod a slot; of a job that is written ahead, a seat too.
-    pub(crate) fn assign(&mut self, uid: &Uid, allocation: Allocation, seating: Seating) {
-        let Some(member) = self.jobs.members.get_mut(uid) else {
-            self.free_allocation(Some(allocation));
-            return;
+    pub(crate) fn assign(&mut self, uid: &Uid, allocation: Allocation, seating: Seating) -> Sound {
+        let member = match self.jobs.members.known_mut(uid) {
+            Ok(member) => member,
+            Err(found) => {
+                self.free_allocation(Some(allocation));
+                return Err(found);
+            }
         };
-        let id = member.job;
+        let (id, pod) = (member.job, Arc::clone(&member.pod));
         let node = allocation.node.clone();
         self.by_node.send(&node, uid);
         self.planner.ledger.house(&mut self.planner.cluster, &allocation, &member.pod);
         member.stage = Stage::Placed(Slot { allocation, sending: Sending::Due });
         member.attempts = 0;
         let index = member.pod.completion_index;
-        self.choose_volumes(uid);
+        let job = self.jobs.all.known(&id)?;
+        mounting::choose_volumes(&mut self.planner.cluster, job, &pod, &node);
         self.note_volumes(uid);
         // A seat that is not acknowledged is passed over when its turn comes, and comes again with
         // the acknowledgement.
         self.outbox.push_back(uid.clone());
-        let Some(job) = self.jobs.all.get_mut(&id).filter(|job| job.writes_ahead()) else { return };
+        let job = self.jobs.all.known_mut(&id)?;
+        if !job.writes_ahead() {
+            return Ok(());
+        }
         let (at, pod_set) = match seating {
             Seating::At(at) => (at, 0),
             Seating::Free { pod_set } => {
@@ -65,9 +73,8 @@ impl Core {
         if job.seats.version() != before {
             job.seats.placed_by(Some(self.epoch));
         }
-        if let Some(member) = self.jobs.members.get_mut(uid) {
-            member.seat = Some(at);
-        }
+        self.jobs.members.known_mut(uid)?.seat = Some(at);
+        Ok(())
     }
 
     /// Takes a slot back from a pod that is not bound: it waits again.
@@ -593,7 +600,8 @@ impl Core {
         }
         // A slot without a seat is one of a job that has none.
         let seating = slot.seat.map_or(Seating::Free { pod_set: 0 }, Seating::At);
-        self.assign(uid, slot.allocation, seating);
+        let assigned = self.assign(uid, slot.allocation, seating);
+        self.heed(assigned);
         true
     }
 }

@@ -291,7 +291,7 @@ impl Core {
             job.live.insert(PodOrder::of(&pod), uid);
         }
         if old.owner != pod.owner {
-            self.jobs.note_controller(job, &pod);
+            self.jobs.note_controller(job, &pod)?;
             self.awaiting_owner.forget_orphan(&old);
         }
         // That it runs now, or is ready, changes nothing here.

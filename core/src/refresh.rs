@@ -80,7 +80,7 @@ impl Core {
         }
         self.report_refused(id)?;
         self.report_unready(id)?;
-        self.report_unreleased(id);
+        self.report_unreleased(id)?;
         self.count_in_queue(id)?;
         self.count_running(id)?;
         self.dirty.insert(id);

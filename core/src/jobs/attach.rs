@@ -93,7 +93,7 @@ impl Core {
         // Of a lone pod that has its node nothing may be on record: it was told while it waited.
         let was_told =
             job.style == Style::Lone && !stage.is_waiting() && !self.settings.record_lone_pods;
-        self.jobs.note_controller(id, &pod);
+        self.jobs.note_controller(id, &pod)?;
         self.jobs.members.insert(uid.clone(), Member::new(pod, id, stage));
         self.note_volumes(&uid);
         self.settle(&uid)?;

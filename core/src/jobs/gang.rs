@@ -235,7 +235,7 @@ impl Core {
             self.free_retained(id);
         }
         if unsent.is_empty() {
-            self.jobs.forget_start(id);
+            self.jobs.forget_start(id)?;
         } else if matches!(life, Lifecycle::Starting { .. }) && !has_started {
             // The pods that were sent are gone: whether the others may begin without them is asked
             // anew.
@@ -248,7 +248,7 @@ impl Core {
             for uid in unsent {
                 self.unassign(&uid)?;
             }
-            self.jobs.forget_start(id);
+            self.jobs.forget_start(id)?;
         }
         Ok(())
     }
@@ -291,7 +291,7 @@ impl Core {
         }
         self.free_retained(id);
         let now = self.now;
-        self.jobs.forget_start(id);
+        self.jobs.forget_start(id)?;
         let job = self.jobs.all.known_mut(&id)?;
         let pause = job.setbacks.count(setback, now, FirstPause::OneSecond);
         tracing::info!(job = %job.key, why, pause_millis = pause, "a placement is withdrawn before its first Binding");

@@ -38,6 +38,7 @@ use crate::jobs::grouping::{Capacity, Start, StartSize};
 use crate::jobs::job::{Identity, Job, Lifecycle, Member, PodOrder, RetainedSlot, Style};
 use crate::jobs::releases::Releases;
 use crate::jobs::waves::Waves;
+use crate::sound::{Lookup, Sound};
 use crate::telling::blockers::Blockers;
 use fluxqueue_machine::ledger::Allocation;
 use fluxqueue_machine::table::Table;
@@ -134,18 +135,20 @@ impl Jobs {
 
     /// An object has made this pod of the job, or adopted it. A group depends on it from now on,
     /// and on the Deployment above.
-    pub(crate) fn note_controller(&mut self, id: JobId, pod: &Pod) {
+    pub(crate) fn note_controller(&mut self, id: JobId, pod: &Pod) -> Sound {
         let made_by = self.controllers.maker(pod);
-        let (Some(owner), Some(job)) = (made_by.uid(), self.all.get_mut(&id)) else { return };
+        let job = self.all.known_mut(&id)?;
+        let Some(owner) = made_by.uid() else { return Ok(()) };
         job.controllers.insert(owner.clone());
         if !matches!(job.identity, Identity::Group(_)) || job.is_finished() {
-            return;
+            return Ok(());
         }
         let deployment =
             made_by.known().and_then(|set| grouping::deployment_of(set, &self.controllers));
         for uid in [Some(owner), deployment.map(|above| &above.uid)].into_iter().flatten() {
             self.groups_of.entry(uid.clone()).or_default().insert(id);
         }
+        Ok(())
     }
 
     /// The groups that have not ended and depend on this object: it has made pods of them, or its
@@ -349,14 +352,15 @@ impl Jobs {
     }
 
     /// A gang starts anew. Pods of its earlier start that still stop have no seats any more.
-    pub(crate) fn forget_start(&mut self, id: JobId) {
-        let Some(job) = self.all.get_mut(&id) else { return };
+    pub(crate) fn forget_start(&mut self, id: JobId) -> Sound {
+        let job = self.all.known_mut(&id)?;
         for uid in job.live.values() {
             if let Some(member) = self.members.get_mut(uid) {
                 member.seat = None;
             }
         }
         job.forget_start();
+        Ok(())
     }
 
     /// How many of the pods that remain start together.

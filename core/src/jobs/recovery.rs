@@ -141,7 +141,8 @@ impl Core {
         // Pods that wait come first: what nobody sits on is retained after that.
         let elsewhere = self.pods_elsewhere();
         for id in ids {
-            self.retain_free_seats(id, &elsewhere);
+            let done = self.retain_free_seats(id, &elsewhere);
+            self.heed(done);
         }
     }
 
@@ -317,13 +318,16 @@ impl Core {
 
     /// A slot without a pod waits for the pod that the controller makes next, as it did before the
     /// restart.
-    fn retain_free_seats(&mut self, id: JobId, elsewhere: &BTreeMap<Uid, usize>) {
-        let Some(job) = self.jobs.all.get(&id).filter(|job| job.life.is_placed()) else { return };
-        let Identity::Controller(namespace, uid) = &job.identity else { return };
+    fn retain_free_seats(&mut self, id: JobId, elsewhere: &BTreeMap<Uid, usize>) -> Sound {
+        let job = self.jobs.all.known(&id)?;
+        let Identity::Controller(namespace, uid) = &job.identity else { return Ok(()) };
         let made_by = self.jobs.controllers.get(namespace, uid);
         let Some(made_by) = made_by.filter(|made_by| made_by.kind == OwnerKind::Job) else {
-            return;
+            return Ok(());
         };
+        if !job.life.is_placed() {
+            return Ok(());
+        }
         let controller = made_by.id.uid.clone();
         let there =
             self.jobs.live_members(job).len() + elsewhere.get(&controller).copied().unwrap_or(0);
@@ -353,7 +357,7 @@ impl Core {
             .find_map(|uid| self.jobs.members.get(uid))
             .map(|m| Arc::clone(&m.pod))
         else {
-            return;
+            return Ok(());
         };
         let terms = (self.lifetime(&pod, id), self.tenancy(&pod, id));
         for (at, node) in seats {
@@ -375,6 +379,7 @@ impl Core {
                 self.retain_slot(id, slot);
             }
         }
+        Ok(())
     }
 
     /// Pods that wait take the seats that nobody has, each the one of its number if it can. Of a

@@ -438,18 +438,16 @@ impl Core {
     }
 
     /// A job that has its place says why it does not get its pods.
-    pub(crate) fn report_unreleased(&mut self, id: JobId) {
-        let Some(job) = self.jobs.all.get(&id).filter(|job| job.life == Lifecycle::Placed) else {
-            return;
-        };
-        let Suspended::Waits(JobWrite { attempts, failure: Some(failure), .. }) = &job.suspended
-        else {
-            return;
-        };
-        if *attempts >= ATTEMPTS_UNTOLD {
+    pub(crate) fn report_unreleased(&mut self, id: JobId) -> Sound {
+        let job = self.jobs.all.known(&id)?;
+        if let Suspended::Waits(JobWrite { attempts, failure: Some(failure), .. }) = &job.suspended
+            && job.life == Lifecycle::Placed
+            && *attempts >= ATTEMPTS_UNTOLD
+        {
             let text = format!("its Job cannot be released: {failure}");
             self.block(id, BlockedReason::BindFailed, text);
         }
+        Ok(())
     }
 }
 

@@ -21,7 +21,7 @@ use fluxqueue_machine::fluxion::RankSet;
 use fluxqueue_machine::ledger::{Allocation, Allocations};
 use fluxqueue_planner::plan::{self, Decision, News, Outcome, Plan, Request, Walking};
 use fluxqueue_planner::queue::{ClassId, JobId, PendingRequest, Place};
-use fluxqueue_planner::{Parts, Surroundings};
+use fluxqueue_planner::{PlannerParts, Surroundings};
 use fluxqueue_workload::{Shape, Time, Uid};
 
 /// How long after a walk that has moved reservations the next one comes, if nothing else leads to
@@ -71,7 +71,7 @@ impl Core {
                 self.jobs.members.get(uid).is_some_and(|pod| pod.stage.is_unsent())
             }
         });
-        let (_, Parts { queue, mut live, held_nodes }) = self.parts(&suspects, self.now);
+        let (_, PlannerParts { queue, mut live, held_nodes }) = self.parts(&suspects, self.now);
         live.count_promises();
         let walking = Walking::begin(live.queues.policies(), queue, &live, news, held_nodes);
         let (now, ahead) = (self.now, self.planner.promises.who_came());
@@ -94,7 +94,7 @@ impl Core {
     pub(crate) fn walk(&mut self, mut walk: Box<UnderWay>) {
         let slice = self.slice(&walk);
         let suspects = self.suspects.ranks(&self.planner.cluster);
-        let (asking, Parts { queue, mut live, .. }) = self.parts(&suspects, walk.now);
+        let (asking, PlannerParts { queue, mut live, .. }) = self.parts(&suspects, walk.now);
         let mut looked_at = 0;
         let enough = slice.counted_from(&live, &mut looked_at);
         if !walk.walking.go_on(live.queues.policies(), queue, &asking, &mut live, enough) {
@@ -136,7 +136,7 @@ impl Core {
         &'a mut self,
         suspects: &'a RankSet,
         now: Time,
-    ) -> (Asking<'a>, Parts<'a>) {
+    ) -> (Asking<'a>, PlannerParts<'a>) {
         let clock = Clock { now, ..self.clock() };
         let around = Surroundings {
             queues: &self.queues,

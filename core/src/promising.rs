@@ -13,7 +13,7 @@ use crate::{Core, EventKind, Subject, Timer};
 use fluxqueue_api::{EventReason, FluxJobStatus, Reservation};
 use fluxqueue_machine::fluxion::{End, RankSet};
 use fluxqueue_machine::ledger::Allocation;
-use fluxqueue_planner::Parts;
+use fluxqueue_planner::PlannerParts;
 use fluxqueue_planner::plan::{Booking, Delay, Kept, Late, Policies, Promising, Requests};
 use fluxqueue_planner::queue::{ClassId, JobId, PendingRequest, QueueId};
 use fluxqueue_workload::{NodeName, ObjectRef, Pod, Time, Uid};
@@ -610,7 +610,7 @@ impl Core {
         was: Kept,
         suspects: &RankSet,
     ) -> Sound {
-        let (asking, Parts { mut live, .. }) = self.parts(suspects, self.now);
+        let (asking, PlannerParts { mut live, .. }) = self.parts(suspects, self.now);
         let Some(request) = asking.request(pending) else { return Ok(()) };
         let booking = live.reserve_again((pending, class), &request, &was);
         let slack = i64::try_from(self.settings.start_slack_secs).unwrap_or(i64::MAX);

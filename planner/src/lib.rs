@@ -18,4 +18,4 @@ pub mod queues;
 #[cfg(test)]
 mod samples;
 
-pub use planner::{Parts, Planner, Surroundings};
+pub use planner::{Planner, PlannerParts, Surroundings};

@@ -41,7 +41,7 @@ pub struct Surroundings<'a> {
 }
 
 /// The parts of a planner as one walk over the queue takes them.
-pub struct Parts<'a> {
+pub struct PlannerParts<'a> {
     /// The requests that wait.
     pub queue: &'a Pending,
     /// The state that the walk changes.
@@ -64,7 +64,7 @@ impl Planner {
     }
 
     /// Lends the parts out for a walk.
-    pub fn parts<'a>(&'a mut self, around: Surroundings<'a>) -> Parts<'a> {
+    pub fn parts<'a>(&'a mut self, around: Surroundings<'a>) -> PlannerParts<'a> {
         let Surroundings { queues, suspects, suspects_version, now } = around;
         let live = Live {
             ledger: &mut self.ledger,
@@ -76,7 +76,7 @@ impl Planner {
             suspects_version,
             now,
         };
-        Parts { queue: &self.queue, live, held_nodes: &mut self.held_nodes }
+        PlannerParts { queue: &self.queue, live, held_nodes: &mut self.held_nodes }
     }
 
     /// Copies everything. Returns `None` if the library in use cannot copy its graph.
@@ -93,7 +93,7 @@ impl Planner {
 
     /// Takes a copy apart that is not needed any more, so that it can be dropped part by part: to
     /// drop all of it at once takes longer than anything else that is done with it in one go. The
-    /// last part has what the copy was used with.
+    /// last part also has `used_with`.
     pub fn into_remains(self, used_with: impl Any + Send) -> Vec<Box<dyn Any + Send>> {
         let Planner { ledger, cluster, queue, promises, accounts, held_nodes } = self;
         let mut remains = ledger.into_parts();

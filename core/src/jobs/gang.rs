@@ -16,7 +16,7 @@ use crate::{Core, Timer};
 use fluxqueue_machine::fluxion::Rank;
 use fluxqueue_planner::plan::Delay;
 use fluxqueue_planner::queue::{JobId, PendingRequest};
-use fluxqueue_workload::{Resources, Uid};
+use fluxqueue_workload::{NodeName, Resources, Uid};
 
 /// Gangs among which a ring is looked for: each may be compared with each, on all nodes that it
 /// holds. In a larger cluster of gangs that have begun and are not whole, some rings show as
@@ -184,6 +184,23 @@ impl Core {
         }
         if let Some(job) = self.jobs.all.get_mut(&id).filter(|job| job.seats.version() != before) {
             job.seats.placed_by(Some(self.epoch));
+        }
+        Ok(())
+    }
+
+    /// Gives a pod that another scheduler has bound the seat on its node.
+    pub(crate) fn seat_bound(
+        &mut self,
+        id: JobId,
+        uid: &Uid,
+        node: &NodeName,
+        index: Option<u32>,
+    ) -> Sound {
+        let job = self.jobs.all.known_mut(&id)?;
+        let at = job.seats.next_free_on(node, index, &job.retained_seats());
+        job.seats.take(at, 0, node, uid);
+        if let Some(member) = self.jobs.members.get_mut(uid) {
+            member.seat = Some(at);
         }
         Ok(())
     }

@@ -93,22 +93,6 @@ impl Core {
         Ok(())
     }
 
-    pub(crate) fn seat_bound(
-        &mut self,
-        id: JobId,
-        uid: &Uid,
-        node: &NodeName,
-        index: Option<u32>,
-    ) -> Sound {
-        let job = self.jobs.all.known_mut(&id)?;
-        let at = job.seats.next_free_on(node, index, &job.retained_seats());
-        job.seats.take(at, 0, node, uid);
-        if let Some(member) = self.jobs.members.get_mut(uid) {
-            member.seat = Some(at);
-        }
-        Ok(())
-    }
-
     // --- where pods are ---
 
     /// Makes what a pod is charged for agree with where it is.
@@ -236,7 +220,7 @@ impl Core {
                 self.planner.ledger.house_nominated(&mut self.planner.cluster, allocation, pod);
             }
             Some(allocation) => {
-                self.planner.ledger.house(&mut self.planner.cluster, allocation, pod)
+                self.planner.ledger.house(&mut self.planner.cluster, allocation, pod);
             }
             None => {}
         }

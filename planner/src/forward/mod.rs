@@ -22,7 +22,7 @@ use super::plan::{
 };
 use crate::queue::{JobId, PendingRequest, Place, QueueId};
 use crate::queues::Queues;
-use crate::{Parts, Planner, Surroundings};
+use crate::{Planner, PlannerParts, Surroundings};
 use firsts::{Firsts, Need};
 use fluxqueue_machine::NodePolicy;
 use fluxqueue_machine::cluster::{Cluster, Company, Node, Stance, Topology};
@@ -149,7 +149,7 @@ impl Forward {
             suspects_version: 0,
             now: self.now,
         };
-        let Parts { queue, live, held_nodes } = self.planner.parts(around);
+        let PlannerParts { queue, live, held_nodes } = self.planner.parts(around);
         let mut machine = Foreseen { live, failures: &mut self.failures, firsts: &self.firsts };
         let asking = Asking(&self.waiting);
         let plan =

@@ -19,7 +19,7 @@ use fluxqueue_planner::plan::{Attempt, Effort, News, Pending, Request, Requests,
 use fluxqueue_planner::promises::Promises;
 use fluxqueue_planner::queue::{PendingRequest, Place, QueueId};
 use fluxqueue_planner::queues::Queues;
-use fluxqueue_planner::{Parts, Planner, Surroundings};
+use fluxqueue_planner::{Planner, PlannerParts, Surroundings};
 use fluxqueue_workload::Time;
 
 /// To begin the walk of an instant takes about as long as to look at so many requests of which what
@@ -293,7 +293,7 @@ impl Projection {
             suspects_version: self.suspects_version,
             now: self.now,
         };
-        let Parts { queue, mut live, held_nodes } = self.planner.parts(around);
+        let PlannerParts { queue, mut live, held_nodes } = self.planner.parts(around);
         let mut walking = self.walking.take().unwrap_or_else(|| {
             live.count_promises();
             // Whatever has started by an earlier instant has begun.

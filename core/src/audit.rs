@@ -9,6 +9,8 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
+use fluxion_sys::FunctionTable;
+
 use crate::jobs::consistency::Seen;
 use crate::jobs::job::Member;
 use crate::jobs::stage::Stage;
@@ -33,8 +35,9 @@ const PARTS: u8 = 4;
 type Retained = (NodeName, Arc<Shape>);
 
 /// How far the audit has come.
-#[derive(Debug, Default)]
 pub(crate) struct Audit {
+    /// The library that makes the graph anew.
+    pub library: FunctionTable,
     /// The last node that was looked at in this round, and the last job.
     last: Option<NodeName>,
     last_job: Option<JobId>,
@@ -46,21 +49,35 @@ pub(crate) struct Audit {
     pub makes_anew_from: Time,
 }
 
+impl Audit {
+    /// Makes an audit that has looked at nothing yet.
+    pub(crate) fn new(library: FunctionTable) -> Self {
+        Audit {
+            library,
+            last: None,
+            last_job: None,
+            unfinished: None,
+            looks: 0,
+            makes_anew_from: Time(0),
+        }
+    }
+}
+
 impl Core {
     /// How many looks the audit has taken.
     pub fn audit_looks(&self) -> u64 {
-        self.audit.looks
+        self.occupancy.audit.looks
     }
 
     /// Looks at some nodes and jobs. Where the accounts are wrong they are made anew; so is the
     /// graph when it is lost, or has seen too many nodes come and go.
     pub(crate) fn audit(&mut self) {
-        self.audit.looks += 1;
+        self.occupancy.audit.looks += 1;
         let (at_once, pause_millis) = pace(self.planner.cluster.len().max(self.jobs.all.len()));
         let nodes: Vec<NodeName> = self
             .planner
             .cluster
-            .names_after(self.audit.last.as_ref())
+            .names_after(self.occupancy.audit.last.as_ref())
             .take(at_once)
             .cloned()
             .collect();
@@ -71,7 +88,7 @@ impl Core {
             for difference in &differences {
                 tracing::error!(%node, %difference, "audit: an account of what is taken is wrong, and is made anew");
             }
-            self.gauges.audit_differences += differences.len() as u64;
+            self.agenda.gauges.audit_differences += differences.len() as u64;
             if !differences.is_empty() {
                 wrong.push(node.clone());
             }
@@ -83,26 +100,27 @@ impl Core {
             self.rebuild_graph();
         }
         self.audit_jobs(at_once);
-        self.audit.last = nodes.last().filter(|_| nodes.len() == at_once).cloned();
-        self.timers.wake(Timer::Audit, self.now.plus_millis(pause_millis));
+        self.occupancy.audit.last = nodes.last().filter(|_| nodes.len() == at_once).cloned();
+        self.agenda.timers.wake(Timer::Audit, self.clock.now.plus_millis(pause_millis));
     }
 
     fn audit_jobs(&mut self, at_once: usize) {
         let mut pods_left = PODS_AT_ONCE;
         for _ in 0..at_once {
-            let (id, seen) = match self.audit.unfinished.take() {
+            let (id, seen) = match self.occupancy.audit.unfinished.take() {
                 Some(unfinished) => unfinished,
                 None => {
-                    let from = self.audit.last_job.map_or(Bound::Unbounded, Bound::Excluded);
+                    let from =
+                        self.occupancy.audit.last_job.map_or(Bound::Unbounded, Bound::Excluded);
                     let next =
                         self.jobs.all.range((from, Bound::Unbounded)).next().map(|(id, _)| *id);
-                    self.audit.last_job = next;
+                    self.occupancy.audit.last_job = next;
                     let Some(next) = next else { return };
                     (next, Seen::default())
                 }
             };
             let (looked_at, rest) = self.mend_contradiction(id, seen, pods_left);
-            self.audit.unfinished = rest.map(|rest| (id, rest));
+            self.occupancy.audit.unfinished = rest.map(|rest| (id, rest));
             pods_left -= looked_at;
             if pods_left == 0 {
                 return;
@@ -112,7 +130,7 @@ impl Core {
 
     /// Slots on these nodes that wait for the next pods of their jobs.
     fn retained_on(&self, nodes: &[NodeName]) -> Vec<Retained> {
-        let jobs = self.retaining.iter().filter_map(|id| self.jobs.all.get(id));
+        let jobs = self.jobs.retaining.iter().filter_map(|id| self.jobs.all.get(id));
         let slots = jobs.flat_map(|job| &job.retained).map(|slot| &slot.allocation);
         let there = slots.filter(|allocation| nodes.contains(&allocation.node));
         there.map(|allocation| (allocation.node.clone(), Arc::clone(&allocation.shape))).collect()
@@ -143,8 +161,8 @@ impl Core {
     /// What is taken of a node by all that is on it or has a slot there.
     fn taken(&self, node: &NodeName, retained: &[Retained]) -> Resources {
         let mut taken = Resources::new();
-        for uid in self.by_node.each(node) {
-            let pod = match (self.foreign.get(uid), self.jobs.members.get(uid)) {
+        for uid in self.occupancy.by_node.each(node) {
+            let pod = match (self.occupancy.foreign.get(uid), self.jobs.members.get(uid)) {
                 (Some(foreign), _) => Some(&foreign.pod).filter(|pod| is_there(pod, node)),
                 (None, Some(member)) => {
                     let on_the_way =
@@ -172,7 +190,7 @@ impl Core {
     /// Charges what is on a node without being charged, and counts what is used of it anew.
     fn count_anew(&mut self, node: &NodeName, retained: &[Retained]) {
         let Some(rank) = self.planner.cluster.rank(node) else { return };
-        for uid in self.by_node.listed(node) {
+        for uid in self.occupancy.by_node.listed(node) {
             let done = self.settle(&uid);
             self.heed(done);
         }
@@ -182,25 +200,28 @@ impl Core {
 
     /// Makes the graph anew, with all that is charged to it.
     fn rebuild_graph(&mut self) {
-        match self.settings.node_policy.graph(self.library) {
+        match self.settings.node_policy.graph(self.occupancy.audit.library) {
             Ok(graph) => {
                 let mut members: Vec<&mut Member> = self.jobs.members.values_mut().collect();
                 members.sort_unstable_by(|a, b| a.pod.id.uid.cmp(&b.pod.id.uid));
                 let of_members =
                     members.into_iter().filter_map(|member| member.stage.allocation_mut());
-                let of_others =
-                    self.foreign.values_mut().filter_map(|foreign| foreign.allocation.as_mut());
+                let of_others = self
+                    .occupancy
+                    .foreign
+                    .values_mut()
+                    .filter_map(|foreign| foreign.allocation.as_mut());
                 let retained = self.jobs.all.values_mut().flat_map(|job| {
                     job.retained.iter_mut().map(|retained| &mut retained.allocation)
                 });
                 self.planner.ledger.rebuild(
                     graph,
-                    self.now,
+                    self.clock.now,
                     &mut self.planner.cluster,
                     of_members.chain(of_others).chain(retained),
                 );
                 self.planner.promises.unbook_all();
-                self.queue_changed = true;
+                self.agenda.queue_changed = true;
             }
             Err(error) => {
                 tracing::error!(%error, "audit: the resource graph could not be made anew");

@@ -6,28 +6,51 @@
 use std::sync::Arc;
 
 use crate::binding::mounting;
+use crate::jobs::awaiting_owner::AwaitingOwner;
 use crate::jobs::job::{Identity, Member, PodOrder};
 use crate::jobs::stage::Cause;
+use crate::jobs::unsorted::Unsorted;
+use crate::occupancy::Foreign;
 use crate::sound::{Lookup, Sound};
-use crate::{Core, EventKind, Foreign, Subject, Timer};
+use crate::{Core, EventKind, Subject, Timer};
 use fluxqueue_api::{EventReason, names, text};
 use fluxqueue_machine::cluster::{Node, NodeChange};
 use fluxqueue_machine::fluxion::NOT_A_VERTEX;
 use fluxqueue_machine::ledger::{Allocation, valid};
 use fluxqueue_planner::plan::Policies;
 use fluxqueue_planner::queue::JobId;
-use fluxqueue_workload::{Controller, NodeName, ObjectRef, Phase, Pod, Uid, Unsupported};
+use fluxqueue_workload::{Controller, NodeName, ObjectRef, Phase, Pod, Time, Uid, Unsupported};
 
 /// How old a pod of the first lists is that an earlier process has told that our gate on it means
 /// nothing: longer than a Lease is without a leader.
 const TOLD_SECS: u64 = 30;
+
+/// What the first lists bring, and pods of ours that have no job yet.
+#[derive(Default)]
+pub(crate) struct Intake {
+    /// True once the first lists are complete.
+    pub listed: bool,
+    /// The pods of ours from these lists: which jobs they belong to is decided when all lists are
+    /// complete.
+    pub unsorted: Unsorted,
+    /// True once the first lists have been taken up.
+    pub synced: bool,
+    /// True while what was there at the start is looked at for the first time.
+    pub taking_over: bool,
+    /// Until this time a new process may count what it found in its queue in another way than it
+    /// did before: pods of which it is not known yet what they are a part of, and slots that may
+    /// have been given back. Nothing is said of queues until then.
+    pub counts_are_sure_from: Time,
+    /// Pods of ours whose controller has not been seen, and until when it is waited for.
+    pub awaiting_owner: AwaitingOwner,
+}
 
 impl Core {
     // --- nodes ---
 
     pub(crate) fn node(&mut self, node: &Arc<Node>) {
         let is_moved = self.is_moved(node);
-        self.lost.is_any = true;
+        self.agenda.lost.is_any = true;
         let before = self
             .planner
             .cluster
@@ -40,15 +63,15 @@ impl Core {
                 mounting::note_nodes(self);
             }
             NodeChange::Replaced { old, .. } => {
-                self.lost.node_is_gone(old, &node.name);
+                self.agenda.lost.node_is_gone(old, &node.name);
                 self.node_is_void(&node.name);
                 self.node_is_new(&node.name);
             }
             NodeChange::Changed { rank, resized } => {
                 if let Some(before) = before {
-                    self.lost.node_has_changed(rank, &before, node);
+                    self.agenda.lost.node_has_changed(rank, &before, node);
                 }
-                self.queue_changed = true;
+                self.agenda.queue_changed = true;
                 // Pods that join those that are there follow them, and a job that has the node
                 // alone is charged all of it.
                 if is_moved || !resized.is_empty() {
@@ -64,9 +87,9 @@ impl Core {
         if self.planner.cluster.node(rank).is_none_or(|node| node.uid != *uid) {
             return;
         }
-        self.lost.is_any = true;
-        self.lost.node_is_gone(rank, name);
-        self.suspects.forget_refusals(name);
+        self.agenda.lost.is_any = true;
+        self.agenda.lost.node_is_gone(rank, name);
+        self.occupancy.suspects.forget_refusals(name);
         self.planner.ledger.remove_node(&mut self.planner.cluster, name);
         self.node_is_void(name);
         mounting::note_nodes(self);
@@ -74,20 +97,22 @@ impl Core {
 
     /// The jobs that have pods on a node are looked at again.
     fn look_at_jobs_on(&mut self, name: &NodeName) {
-        let there = self.by_node.all(name);
-        self.touched.extend(there.iter().filter_map(|uid| Some(self.jobs.members.get(uid)?.job)));
+        let there = self.occupancy.by_node.all(name);
+        self.agenda
+            .touched
+            .extend(there.iter().filter_map(|uid| Some(self.jobs.members.get(uid)?.job)));
     }
 
     /// Pods that came before their node are counted now.
     fn node_is_new(&mut self, name: &NodeName) {
-        self.queue_changed = true;
-        for uid in self.by_node.listed(name) {
+        self.agenda.queue_changed = true;
+        for uid in self.occupancy.by_node.listed(name) {
             let done = self.settle(&uid);
             self.heed(done);
         }
         // Bindings go by name: those that were sent to another node of this name may take effect on
         // this one.
-        for uid in self.by_node.all(name) {
+        for uid in self.occupancy.by_node.all(name) {
             let is_stale = |allocation: &&mut Allocation| {
                 allocation.node == *name && !valid(&self.planner.cluster, allocation)
             };
@@ -108,17 +133,17 @@ impl Core {
 
     /// What was taken on a node is gone with it. Its pods are removed by others in time.
     fn node_is_void(&mut self, name: &NodeName) {
-        self.queue_changed = true;
-        let (mut lost, now) = (Vec::new(), self.now);
-        for uid in self.by_node.all(name) {
-            if let Some(foreign) = self.foreign.get_mut(&uid) {
+        self.agenda.queue_changed = true;
+        let (mut lost, now) = (Vec::new(), self.clock.now);
+        for uid in self.occupancy.by_node.all(name) {
+            if let Some(foreign) = self.occupancy.foreign.get_mut(&uid) {
                 foreign.allocation.take_if(|allocation| allocation.node == *name);
             }
             let is_there = |member: &&mut Member| {
                 member.allocation().is_some_and(|allocation| allocation.node == *name)
             };
             let Some(member) = self.jobs.members.get_mut(&uid).filter(is_there) else { continue };
-            self.touched.insert(member.job);
+            self.agenda.touched.insert(member.job);
             let sent =
                 member.is_in_doubt(now) || member.stage.is_binding() || member.stage.is_bound();
             if sent && member.pod.node.is_none() {
@@ -135,12 +160,12 @@ impl Core {
             let done = self.lose_slot(&uid, &format!("node {name} is gone"));
             self.heed(done);
         }
-        for id in &self.retaining {
+        for id in &self.jobs.retaining {
             let Some(job) = self.jobs.all.get_mut(id) else { continue };
             let before = job.retained.len();
             job.retained.retain(|retained| retained.allocation.node != *name);
             if job.retained.len() != before {
-                self.touched.insert(*id);
+                self.agenda.touched.insert(*id);
             }
         }
     }
@@ -163,22 +188,22 @@ impl Core {
     }
 
     pub(crate) fn pod_gone(&mut self, id: &ObjectRef) -> Sound {
-        self.timers.forget_pod(&id.uid);
-        self.unsorted.remove(&id.uid);
-        if let Some(awaiting_owner) = self.awaiting_owner.remove(&id.uid) {
-            self.by_node.unlist(&awaiting_owner.pod);
+        self.agenda.timers.forget_pod(&id.uid);
+        self.intake.unsorted.remove(&id.uid);
+        if let Some(awaiting_owner) = self.intake.awaiting_owner.remove(&id.uid) {
+            self.occupancy.by_node.unlist(&awaiting_owner.pod);
         }
-        if let Some(foreign) = self.foreign.remove(&id.uid) {
+        if let Some(foreign) = self.occupancy.foreign.remove(&id.uid) {
             self.free_allocation(foreign.allocation);
-            self.by_node.unlist(&foreign.pod);
+            self.occupancy.by_node.unlist(&foreign.pod);
         }
         self.forget_volumes(&id.uid);
         if self.jobs.members.contains_key(&id.uid) {
             self.end(&id.uid, Cause::Deleted)?;
             if let Some(member) = self.jobs.members.remove(&id.uid) {
-                self.by_node.unlist(&member.pod);
-                self.awaiting_owner.forget_orphan(&member.pod);
-                self.touched.insert(member.job);
+                self.occupancy.by_node.unlist(&member.pod);
+                self.intake.awaiting_owner.forget_orphan(&member.pod);
+                self.agenda.touched.insert(member.job);
                 if let Some(job) = self.jobs.all.get_mut(&member.job) {
                     job.members.remove(&id.uid);
                     if member.pod.phase == Phase::Succeeded {
@@ -214,7 +239,7 @@ impl Core {
     fn foreign_pod(&mut self, pod: Arc<Pod>) {
         let uid = pod.id.uid.clone();
         let gated = pod.gates.iter().any(|gate| **gate == *names::GATE);
-        let known = self.foreign.get_mut(&uid);
+        let known = self.occupancy.foreign.get_mut(&uid);
         let reported = known.as_ref().is_some_and(|known| known.reported);
         let (old, old_allocation) = match known {
             Some(known) => {
@@ -222,20 +247,20 @@ impl Core {
             }
             None => {
                 let foreign = Foreign { pod: Arc::clone(&pod), allocation: None, reported: gated };
-                self.foreign.insert(uid.clone(), foreign);
+                self.occupancy.foreign.insert(uid.clone(), foreign);
                 (None, None)
             }
         };
         let has_begun = old.as_ref().is_some_and(|old| old.started != pod.started);
         if let Some(old) = old {
-            self.by_node.unlist(&old);
+            self.occupancy.by_node.unlist(&old);
         }
-        self.by_node.list(&pod);
+        self.occupancy.by_node.list(&pod);
         let planned = self.pod_end(&pod);
         let tenancy = self.tenancy_of_others(&pod);
         let allocation = self.allocation_in_place(&pod, old_allocation, planned, tenancy);
         self.watch_end_of(&uid, allocation.as_ref());
-        if let Some(foreign) = self.foreign.get_mut(&uid) {
+        if let Some(foreign) = self.occupancy.foreign.get_mut(&uid) {
             foreign.allocation = allocation;
             foreign.reported |= gated;
         }
@@ -245,7 +270,7 @@ impl Core {
         }
         // What was there when this process began, and not just made, was told by an earlier one.
         let since = self.core_time(pod.created).plus_secs(TOLD_SECS);
-        let was_told = reported || (!self.listed && since < self.now);
+        let was_told = reported || (!self.intake.listed && since < self.clock.now);
         if gated && !was_told {
             let text = format!(
                 "gate {:?} is left alone: the pod's scheduler is {}, and a pod is only scheduled here if \
@@ -292,16 +317,16 @@ impl Core {
         }
         if old.owner != pod.owner {
             self.jobs.note_controller(job, &pod)?;
-            self.awaiting_owner.forget_orphan(&old);
+            self.intake.awaiting_owner.forget_orphan(&old);
         }
         // That it runs now, or is ready, changes nothing here.
         let asks_otherwise = asks_otherwise(&old, &pod);
         if asks_otherwise || old.deleting != pod.deleting || pod.phase.is_terminal() {
-            self.touched.insert(job);
+            self.agenda.touched.insert(job);
         }
         if old.node != pod.node || old.nominated != pod.nominated {
-            self.by_node.unlist(&old);
-            self.by_node.list(&pod);
+            self.occupancy.by_node.unlist(&old);
+            self.occupancy.by_node.list(&pod);
         }
         if pod.phase.is_terminal() {
             let cause = match pod.phase {
@@ -315,7 +340,7 @@ impl Core {
         }
         if let Some(node) = &pod.node {
             if pod.phase == Phase::Running && old.phase != pod.phase {
-                self.suspects.forget_refusals(node);
+                self.occupancy.suspects.forget_refusals(node);
             }
             self.settle(&uid)?;
             // While it did not run it was planned for so much longer.
@@ -341,7 +366,7 @@ impl Core {
         } else if stage.is_unsent() && asks_for_another_node(&old, &pod) {
             self.lose_slot(&uid, &format!("pod {} asks for something else now", pod.id))?;
         } else if stage.is_waiting() && asks_otherwise {
-            self.queue_changed = true;
+            self.agenda.queue_changed = true;
         }
         let is_waiting =
             self.jobs.members.get(&uid).is_some_and(|member| member.stage.is_waiting());
@@ -362,7 +387,7 @@ impl Core {
         let ends = |made_by: &Controller| (made_by.walltime.clone(), made_by.deadline);
         let has_other_ends = before.is_some_and(|before| ends(&before) != ends(&made_by));
         for id in self.jobs_of(&made_by) {
-            self.touched.insert(id);
+            self.agenda.touched.insert(id);
             self.jobs.note_waves(id, uid.clone());
             if has_other_ends {
                 // Also what runs: as if it was wished in the FluxJob.
@@ -370,18 +395,18 @@ impl Core {
                 self.heed(done);
             }
         }
-        if self.synced {
+        if self.intake.synced {
             let done = self.stand_in_for(&uid);
             self.heed(done);
         }
-        if is_new && self.synced {
-            for pod in self.awaiting_owner.made_by(&uid) {
-                if let Some(awaiting_owner) = self.awaiting_owner.remove(&pod) {
+        if is_new && self.intake.synced {
+            for pod in self.intake.awaiting_owner.made_by(&uid) {
+                if let Some(awaiting_owner) = self.intake.awaiting_owner.remove(&pod) {
                     let done = self.attach(awaiting_owner.pod, false);
                     self.heed(done);
                 }
             }
-            for pod in self.awaiting_owner.take_orphans(&uid) {
+            for pod in self.intake.awaiting_owner.take_orphans(&uid) {
                 let done = self.join_late_owner(&pod);
                 self.heed(done);
             }
@@ -395,7 +420,7 @@ impl Core {
             for id in &jobs {
                 self.jobs.note_waves(*id, uid.clone());
             }
-            self.touched.extend(jobs);
+            self.agenda.touched.extend(jobs);
         }
     }
 
@@ -416,25 +441,28 @@ impl Core {
     /// Everything has been listed: pods find their jobs, jobs their records, gangs their
     /// placements. Not before the first step, since what has happened up to then counts.
     pub(crate) fn sync(&mut self) {
-        if self.synced {
+        if self.intake.synced {
             return;
         }
-        (self.synced, self.taking_over) = (true, true);
-        self.has_promises_to_put_back = *self.queues.policies() != Policies::FirstComeFirstServed;
-        let pods = std::mem::take(&mut self.unsorted);
+        (self.intake.synced, self.intake.taking_over) = (true, true);
+        self.walks.has_promises_to_put_back =
+            *self.queues.policies() != Policies::FirstComeFirstServed;
+        let pods = std::mem::take(&mut self.intake.unsorted);
         mounting::note_nodes(self);
         self.find_jobs(pods.into_pods());
         self.find_who_is_to_begin();
-        if self.awaiting_owner.len() > 0 {
+        if self.intake.awaiting_owner.len() > 0 {
             self.counts_are_unsure_for(crate::jobs::attach::OWNER_WAIT_MILLIS);
         }
         // How far the server's clock is from ours may have come after the pods.
-        for uid in self.foreign.keys().cloned().collect::<Vec<Uid>>() {
+        for uid in self.occupancy.foreign.keys().cloned().collect::<Vec<Uid>>() {
             self.plan_foreign_end_anew(&uid);
         }
         self.sort_out_strays();
-        self.timers.wake(Timer::Audit, self.now.plus_millis(crate::audit::ROUND_MILLIS));
-        self.queue_changed = true;
+        self.agenda
+            .timers
+            .wake(Timer::Audit, self.clock.now.plus_millis(crate::audit::ROUND_MILLIS));
+        self.agenda.queue_changed = true;
     }
 }
 

@@ -33,6 +33,7 @@
 //! simulation.
 
 mod action;
+mod agenda;
 mod asking;
 mod audit;
 mod backoff;
@@ -43,6 +44,7 @@ mod intake;
 mod jobs;
 mod labelled;
 mod lookahead;
+mod occupancy;
 mod pass;
 mod promising;
 mod records;
@@ -64,40 +66,31 @@ pub use lookahead::what_if::{Answer, Delayed, Later, Preview, Submitted, Verdict
 pub use settings::CoreSettings;
 pub use telling::report;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use fluxion_sys::FunctionTable;
 use fluxqueue_api::{EventReason, JobState, names, text};
-
-use audit::Audit;
 use fluxqueue_machine::cluster::Cluster;
 use fluxqueue_machine::fluxion::GraphError;
-use fluxqueue_planner::queue::{JobId, PendingRequest};
-use fluxqueue_workload::{Lifetime, Phase, Pod, Time, Uid};
-use jobs::by_node::ByNode;
-use review::Review;
-use telling::explain::Report;
-use telling::report::Gauges;
-
-use binding::suspects::Suspects;
-use fluxqueue_machine::ledger::{Allocation, Ledger};
+use fluxqueue_machine::ledger::Ledger;
 use fluxqueue_planner::Planner;
 use fluxqueue_planner::plan::Attempt;
+use fluxqueue_planner::queue::{JobId, PendingRequest};
 use fluxqueue_planner::queues::Queues;
-use in_flight::{Actions, InFlight};
-use jobs::awaiting_owner::AwaitingOwner;
-use jobs::unsorted::Unsorted;
-use jobs::wishes::PriorityClasses;
+use fluxqueue_workload::{Lifetime, Phase, Pod, Time, Uid};
+
+use agenda::Agenda;
+use intake::Intake;
 use jobs::{Clock, Jobs};
-use labelled::Labelled;
-use lookahead::estimates::{Estimates, LookingAhead};
+use lookahead::Lookahead;
+use occupancy::Occupancy;
+use pass::Walks;
 use records::Records;
 use sound::Sound;
-use telling::lost::Lost;
-use telling::positions::Positions;
-use timers::{Timer, Timers};
-use under_way::UnderWay;
+use telling::Reporting;
+use telling::report::Gauges;
+use timers::Timer;
 
 /// Passes in one step at most, and the pause before the next step then.
 const ROUNDS_MAX: u32 = 4;
@@ -114,88 +107,19 @@ const SOON_MILLIS: i64 = 50;
 /// The scheduler's state. One task owns it.
 pub struct Core {
     settings: CoreSettings,
-    /// The library that makes the resource graph.
-    library: FunctionTable,
-    epoch: i64,
-    /// The core's own time: it grows evenly, whatever happens to clocks.
-    now: Time,
-    /// The difference from the API server's clock: core time plus this is server time, in
-    /// microseconds.
-    clock_offset: i64,
-    /// The first lists are complete.
-    listed: bool,
-    /// Pods of ours from these lists: which jobs they belong to is decided when all lists are
-    /// complete.
-    unsorted: Unsorted,
-    /// True once the first lists have been taken up.
-    synced: bool,
-    /// What was there at the start is looked at for the first time.
-    taking_over: bool,
-    /// What a new process found may count in its queue in another way than it did before: pods of
-    /// which nobody knows yet what they are a part of, and slots that may have been given back.
-    /// Until then nothing is said of queues.
-    counts_are_sure_from: Time,
+    clock: Clock,
+    intake: Intake,
+    jobs: Jobs,
+    /// The FluxJobs as last seen: those of jobs, and those whose job is not known (any more).
+    records: Records,
     /// Nodes, bookings, the requests that wait, and promises.
     planner: Planner,
-    /// Pods of other schedulers, and those that nobody schedules.
-    foreign: BTreeMap<Uid, Foreign>,
-    /// Pods of ours whose controller has not been seen, and until when it is waited for.
-    awaiting_owner: AwaitingOwner,
-    by_node: ByNode,
-    jobs: Jobs,
-    /// Jobs that keep a slot for a pod to come, and perhaps some that did lately.
-    retaining: BTreeSet<JobId>,
-    /// FluxJobs as last seen: those of our jobs, and those whose job is not known (any more).
-    records: Records,
-    priority_classes: PriorityClasses,
     queues: Queues,
-    /// What waits, by labels of pods.
-    labelled: Labelled,
-    /// A walk over the queue that is not over yet.
-    under_way: Option<Box<UnderWay>>,
-    estimates: Estimates,
-    ahead: LookingAhead,
-    /// Classes whose requests are to be told why they wait.
-    reports: VecDeque<Report>,
-    positions: Positions,
-    /// Jobs to be looked at before the next pass.
-    touched: BTreeSet<JobId>,
-    /// Jobs whose record may have to be written.
-    dirty: BTreeSet<JobId>,
-    /// Pods with a slot whose Binding may leave, in the order of the decisions. A pod may be in it
-    /// more than once, or have lost its slot: its stage decides.
-    outbox: VecDeque<Uid>,
-    suspects: Suspects,
-    audit: Audit,
-    review: Review,
-    timers: Timers,
-    actions: Actions,
-    /// True if the queue has changed in a way that may let other requests start.
-    queue_changed: bool,
-    /// How many walks in a row have moved reservations without news: what they left behind is
-    /// looked at soon.
-    unsettled: u32,
-    /// They are looked at in this step.
-    settles: bool,
-    /// Room that has been lost since the last walk.
-    lost: Lost,
-    /// Jobs that run, and for which a person has wished more time since the last walk.
-    extended: BTreeSet<JobId>,
-    /// What an earlier process has promised is to be put back before the first walk.
-    has_promises_to_put_back: bool,
-    /// What the last walk saw: while nothing of it changes, only new requests are tried.
-    seen_changes: u64,
-    seen_crowds: u64,
-    /// Numbers that only grow; the others are counted when they are asked for.
-    gauges: Gauges,
-}
-
-/// A pod that is not ours.
-struct Foreign {
-    pod: Arc<Pod>,
-    allocation: Option<Allocation>,
-    /// Its author was told that our gate on it means nothing to us.
-    reported: bool,
+    occupancy: Occupancy,
+    walks: Walks,
+    lookahead: Lookahead,
+    reporting: Reporting,
+    agenda: Agenda,
 }
 
 /// Why there is no core.
@@ -230,47 +154,17 @@ impl Core {
         let fill_score = settings.node_policy.fill_score();
         Ok(Core {
             settings,
-            library,
-            epoch,
-            now: Time(0),
-            clock_offset: 0,
-            listed: false,
-            unsorted: Unsorted::default(),
-            synced: false,
-            taking_over: false,
-            counts_are_sure_from: Time(0),
-            planner: Planner::new(Cluster::new(fill_score), Ledger::new(graph, topology)),
-            foreign: BTreeMap::new(),
-            awaiting_owner: AwaitingOwner::default(),
-            by_node: ByNode::default(),
+            clock: Clock { now: Time(0), offset: 0 },
+            intake: Intake::default(),
             jobs: Jobs::new(default_walltime_secs, slack),
-            retaining: BTreeSet::new(),
-            records: Records::default(),
-            priority_classes: PriorityClasses::default(),
+            records: Records::new(epoch),
+            planner: Planner::new(Cluster::new(fill_score), Ledger::new(graph, topology)),
             queues,
-            labelled: Labelled::default(),
-            under_way: None,
-            estimates: Estimates::default(),
-            ahead: LookingAhead::default(),
-            reports: VecDeque::new(),
-            positions: Positions::default(),
-            touched: BTreeSet::new(),
-            dirty: BTreeSet::new(),
-            outbox: VecDeque::new(),
-            suspects: Suspects::default(),
-            audit: Audit::default(),
-            review: Review::default(),
-            timers: Timers::default(),
-            actions: Actions::default(),
-            queue_changed: false,
-            unsettled: 0,
-            settles: false,
-            lost: Lost::default(),
-            extended: BTreeSet::new(),
-            has_promises_to_put_back: false,
-            seen_changes: 0,
-            seen_crowds: 0,
-            gauges: Gauges::default(),
+            occupancy: Occupancy::new(library),
+            walks: Walks::default(),
+            lookahead: Lookahead::default(),
+            reporting: Reporting::default(),
+            agenda: Agenda::default(),
         })
     }
 
@@ -300,18 +194,18 @@ impl Core {
             Event::Queue(queue) => self.queue_object(&queue),
             Event::QueueGone(name) => self.queue_object_gone(&name),
             Event::Namespace(namespace) => {
-                self.queue_changed |=
+                self.agenda.queue_changed |=
                     self.planner.cluster.put_namespace(&namespace.name, &namespace.labels);
                 self.namespace(&namespace);
             }
             Event::NamespaceGone(name) => {
-                self.queue_changed |= self.planner.cluster.remove_namespace(&name);
+                self.agenda.queue_changed |= self.planner.cluster.remove_namespace(&name);
                 self.queues.remove_namespace(&name);
                 self.records.on_record.awaited.forget_namespace(&name);
             }
             Event::Storage(news) => self.storage(news),
             Event::ClockOffset(micros) => self.set_clock_offset(micros),
-            Event::Synced => self.listed = true,
+            Event::Synced => self.intake.listed = true,
             Event::Done(action, outcome) => self.done(action, outcome)?,
         }
         Ok(())
@@ -320,11 +214,11 @@ impl Core {
     /// Decides what follows from what has happened, and from the time.
     pub fn step(&mut self, now: Time) -> Vec<Action> {
         self.advance(now);
-        if self.listed {
+        if self.intake.listed {
             if self.go_on_walking() {
                 self.turn();
             }
-            if self.under_way.is_none() {
+            if self.walks.under_way.is_none() {
                 // What the rounds have changed is written once.
                 self.write_records();
                 if self.look_ahead() {
@@ -333,34 +227,34 @@ impl Core {
                 }
             }
         }
-        self.actions.take()
+        self.agenda.actions.take()
     }
 
     /// Takes up what is due, plans, and sends what may leave.
     fn turn(&mut self) {
-        if !self.synced {
-            self.planner.ledger.set_time(self.now);
+        if !self.intake.synced {
+            self.planner.ledger.set_time(self.clock.now);
         }
         self.sync();
         self.fire_timers();
         self.refresh_touched();
         // What ends at this second has been given back by now, and reservations begin that are due.
-        self.planner.ledger.set_time(self.now);
+        self.planner.ledger.set_time(self.clock.now);
         self.keep_promises();
-        self.taking_over = false;
+        self.intake.taking_over = false;
         for round in 0.. {
             self.run_pass();
-            if self.under_way.is_some() {
+            if self.walks.under_way.is_some() {
                 break;
             }
             self.dispatch();
             self.refresh_touched();
             // A slot that did not fit any more is looked for anew, at once but not for ever.
-            if !self.queue_changed && !self.planner.queue.has_arrivals() {
+            if !self.agenda.queue_changed && !self.planner.queue.has_arrivals() {
                 break;
             }
             if round + 1 == ROUNDS_MAX {
-                self.timers.wake(Timer::Again, self.now.plus_millis(AGAIN_MILLIS));
+                self.agenda.timers.wake(Timer::Again, self.clock.now.plus_millis(AGAIN_MILLIS));
                 break;
             }
         }
@@ -368,12 +262,12 @@ impl Core {
 
     /// When [`Core::step`] is due even if nothing happens.
     pub fn next_wake(&self) -> Option<Time> {
-        if self.is_passing() { Some(self.now) } else { self.timers.next() }
+        if self.is_passing() { Some(self.clock.now) } else { self.agenda.timers.next() }
     }
 
     /// Numbers for metrics.
     pub fn gauges(&self) -> Gauges {
-        let mut gauges = self.gauges.clone();
+        let mut gauges = self.agenda.gauges.clone();
         for (place, class) in self.planner.queue.iter() {
             let pods = match place.request() {
                 PendingRequest::Start(id) => {
@@ -405,15 +299,17 @@ impl Core {
         gauges.jobs = states.into_iter().collect();
         gauges.nodes = self.planner.cluster.len() as u64;
         let of_jobs = self.jobs.members.len() - stand_ins;
-        gauges.pods =
-            (of_jobs + self.foreign.len() + self.awaiting_owner.len() + self.unsorted.len()) as u64;
+        gauges.pods = (of_jobs
+            + self.occupancy.foreign.len()
+            + self.intake.awaiting_owner.len()
+            + self.intake.unsorted.len()) as u64;
         gauges.reservations = self.planner.promises.reservations().count() as u64;
         gauges.nodes_drained = self.planner.promises.drained_nodes() as u64;
         gauges.held_idle = self.planner.cluster.free_on(self.planner.held_nodes.nodes());
         gauges.graph_errors = self.planner.ledger.errors;
         let queued_at = |id| self.jobs.all.get(&id).and_then(|job| job.queued_at);
         gauges.waits.now = self.queues.now(self.wall_now(), queued_at);
-        gauges.synced = self.synced;
+        gauges.synced = self.intake.synced;
         gauges
     }
 
@@ -421,32 +317,25 @@ impl Core {
 
     fn advance(&mut self, now: Time) {
         // A clock that steps back must not undo what was decided.
-        if now > self.now {
-            self.now = now;
+        if now > self.clock.now {
+            self.clock.now = now;
         }
-    }
-
-    fn clock(&self) -> Clock {
-        Clock { now: self.now, offset: self.clock_offset }
     }
 
     /// The present by the API server's clock: what is put on record and what is compared with its
     /// times.
     fn wall_now(&self) -> Time {
-        self.clock().wall_now()
+        self.clock.wall_now()
     }
 
     /// A time by the API server's clock in the core's own time.
     fn core_time(&self, wall: Time) -> Time {
-        self.clock().core(wall)
+        self.clock.core(wall)
     }
 
     /// How long a pod of the job would take its resources if it started now.
     fn lifetime(&self, pod: &Pod, job: JobId) -> Lifetime {
-        self.jobs
-            .all
-            .get(&job)
-            .map_or(pod.lifetime, |job| self.jobs.lifetime(pod, job, self.clock()))
+        self.jobs.all.get(&job).map_or(pod.lifetime, |job| self.jobs.lifetime(pod, job, self.clock))
     }
 
     fn walltime(&self, pod: &Pod, job: JobId) -> Lifetime {
@@ -466,16 +355,16 @@ impl Core {
     /// changes by that, but for the planned ends of what runs: they count from starts that are
     /// known by that clock.
     fn set_clock_offset(&mut self, micros: i64) {
-        let moved = micros.saturating_sub(self.clock_offset);
-        self.clock_offset = micros;
-        if self.synced && moved != 0 {
+        let moved = micros.saturating_sub(self.clock.offset);
+        self.clock.offset = micros;
+        if self.intake.synced && moved != 0 {
             let mut uids: Vec<Uid> = self.jobs.members.keys().cloned().collect();
             uids.sort_unstable();
             for uid in uids {
                 let done = self.plan_end_anew(&uid);
                 self.heed(done);
             }
-            for uid in self.foreign.keys().cloned().collect::<Vec<Uid>>() {
+            for uid in self.occupancy.foreign.keys().cloned().collect::<Vec<Uid>>() {
                 self.plan_foreign_end_anew(&uid);
             }
         }
@@ -484,11 +373,11 @@ impl Core {
     /// The job is looked at in a moment, together with what else happens to it until then: that
     /// another pod of it is bound changes what is on record, and nothing else.
     fn touch_soon(&mut self, id: JobId) {
-        self.timers.wake(Timer::Job(id), self.now.plus_millis(SOON_MILLIS));
+        self.agenda.timers.wake(Timer::Job(id), self.clock.now.plus_millis(SOON_MILLIS));
     }
 
     fn fire_timers(&mut self) {
-        while let Some(timer) = self.timers.pop_due(self.now) {
+        while let Some(timer) = self.agenda.timers.pop_due(self.clock.now) {
             let fired = self.fire(timer);
             self.heed(fired);
         }
@@ -496,28 +385,28 @@ impl Core {
 
     fn fire(&mut self, timer: Timer) -> Sound {
         match timer {
-            Timer::Job(job) => drop(self.touched.insert(job)),
+            Timer::Job(job) => drop(self.agenda.touched.insert(job)),
             Timer::Pod(uid) => {
                 if let Some(member) = self.jobs.members.get(&uid) {
-                    self.touched.insert(member.job);
+                    self.agenda.touched.insert(member.job);
                     if member.stage.is_waiting() {
-                        self.queue_changed = true;
+                        self.agenda.queue_changed = true;
                     }
-                    self.outbox.push_back(uid);
+                    self.agenda.outbox.push_back(uid);
                 }
             }
             Timer::AwaitingPod(uid) => self.stop_awaiting_owner(&uid)?,
             Timer::Untold(uid) => self.report_again(&uid)?,
             Timer::Nomination(uid) => self.see_to_nomination(&uid)?,
-            Timer::Suspect(node) => match self.suspects.trust(&node, self.now) {
-                Some(until) => self.timers.wake(Timer::Suspect(node), until),
-                None => self.queue_changed = true,
+            Timer::Suspect(node) => match self.occupancy.suspects.trust(&node, self.clock.now) {
+                Some(until) => self.agenda.timers.wake(Timer::Suspect(node), until),
+                None => self.agenda.queue_changed = true,
             },
             Timer::Backoff(id) => {
-                self.queue_changed = true;
+                self.agenda.queue_changed = true;
                 self.release(id)?;
             }
-            Timer::Unsettled => self.settles |= self.unsettled > 0,
+            Timer::Unsettled => self.walks.settles |= self.walks.unsettled > 0,
             Timer::Positions => self.note_positions()?,
             Timer::Queues => self.note_queues(),
             Timer::Overdue(uid) => self.note_overdue(&uid),
@@ -552,12 +441,12 @@ impl Core {
             note: text::into_message(note),
             reporter: Arc::clone(reporter),
         };
-        self.actions.push(ActionKind::Note(note));
+        self.agenda.actions.push(ActionKind::Note(note));
     }
 
     fn forget_request(&mut self, pending: &PendingRequest) -> Sound {
         if self.planner.queue.remove(pending) {
-            self.queue_changed = true;
+            self.agenda.queue_changed = true;
         }
         self.tell_own_delay(pending)?;
         self.forget_promise(pending);

@@ -11,6 +11,7 @@ use crate::labelled::found_by;
 use crate::lookahead::estimates::Expected;
 use crate::records::bounds;
 use crate::records::record;
+use crate::review::Review;
 use crate::sound::{Lookup, Sound};
 use crate::telling::lost::Lost;
 use crate::telling::report::Attempts;
@@ -28,18 +29,36 @@ use fluxqueue_workload::{Shape, Time, Uid};
 /// one.
 const UNSETTLED: Backoff = Backoff { min_millis: 1_000, max_millis: 60_000 };
 
+/// The walk over the queue: the one under way, and what the last one saw.
+#[derive(Default)]
+pub(crate) struct Walks {
+    /// A walk that is not over yet.
+    pub under_way: Option<Box<UnderWay>>,
+    /// The number of walks in a row that have moved reservations without news: what they left
+    /// behind is looked at soon.
+    pub unsettled: u32,
+    /// True if that is looked at in this step.
+    pub settles: bool,
+    /// What the last walk saw: while nothing of it changes, only new requests are tried.
+    pub seen_changes: u64,
+    pub seen_crowds: u64,
+    pub review: Review,
+    /// True until what an earlier process has promised is put back, before the first walk.
+    pub has_promises_to_put_back: bool,
+}
+
 impl Core {
     /// Plans, if something has happened that the plan may rest on, and does what the plan says.
     pub(crate) fn run_pass(&mut self) {
         self.look_at_terms();
-        let changed = self.queue_changed
-            || self.seen_changes != self.planner.ledger.changes.count()
-            || (self.labelled.anybody_asks()
-                && self.seen_crowds != self.planner.cluster.crowds_version());
+        let changed = self.agenda.queue_changed
+            || self.walks.seen_changes != self.planner.ledger.changes.count()
+            || (self.jobs.labelled.anybody_asks()
+                && self.walks.seen_crowds != self.planner.cluster.crowds_version());
         let has_arrivals = self.planner.queue.has_arrivals();
-        let settles = std::mem::take(&mut self.settles);
+        let settles = std::mem::take(&mut self.walks.settles);
         if changed || has_arrivals {
-            self.unsettled = self.unsettled.min(1);
+            self.walks.unsettled = self.walks.unsettled.min(1);
         }
         if changed || has_arrivals || settles {
             self.review_later(changed || has_arrivals);
@@ -48,16 +67,16 @@ impl Core {
         }
         let is_all_seen = has_arrivals
             && !changed
-            && self.unsettled == 0
+            && self.walks.unsettled == 0
             && plan::is_behind(&self.planner.queue, &self.planner.held_nodes);
         let news = if is_all_seen { News::Arrivals } else { News::Anything };
-        self.queue_changed = false;
-        self.gauges.passes += 1;
+        self.agenda.queue_changed = false;
+        self.agenda.gauges.passes += 1;
         let changes = self.planner.ledger.changes.count();
         let was_promised = !self.planner.promises.is_empty();
-        let suspects = self.suspects.ranks(&self.planner.cluster);
+        let suspects = self.occupancy.suspects.ranks(&self.planner.cluster);
         self.planner.accounts.begin_walk(news == News::Arrivals);
-        let is_first = std::mem::take(&mut self.has_promises_to_put_back);
+        let is_first = std::mem::take(&mut self.walks.has_promises_to_put_back);
         if is_first {
             self.put_promises_back(&suspects);
         }
@@ -71,10 +90,11 @@ impl Core {
                 self.jobs.members.get(uid).is_some_and(|pod| pod.stage.is_unsent())
             }
         });
-        let (_, PlannerParts { queue, mut live, held_nodes }) = self.parts(&suspects, self.now);
+        let (_, PlannerParts { queue, mut live, held_nodes }) =
+            self.parts(&suspects, self.clock.now);
         live.count_promises();
         let walking = Walking::begin(live.queues.policies(), queue, &live, news, held_nodes);
-        let (now, ahead) = (self.now, self.planner.promises.who_came());
+        let (now, ahead) = (self.clock.now, self.planner.promises.who_came());
         let arrivals = self.planner.queue.take_arrivals();
         let meanwhile = Meanwhile::default();
         self.walk(Box::new(UnderWay {
@@ -93,12 +113,12 @@ impl Core {
     /// Goes on with a walk. When it is over, what its plan says is done; else it is under way.
     pub(crate) fn walk(&mut self, mut walk: Box<UnderWay>) {
         let slice = self.slice(&walk);
-        let suspects = self.suspects.ranks(&self.planner.cluster);
+        let suspects = self.occupancy.suspects.ranks(&self.planner.cluster);
         let (asking, PlannerParts { queue, mut live, .. }) = self.parts(&suspects, walk.now);
         let mut looked_at = 0;
         let enough = slice.counted_from(&live, &mut looked_at);
         if !walk.walking.go_on(live.queues.policies(), queue, &asking, &mut live, enough) {
-            self.under_way = Some(walk);
+            self.walks.under_way = Some(walk);
             return;
         }
         let UnderWay { walking, changes, was_promised, heard, ahead, arrivals, meanwhile, .. } =
@@ -106,26 +126,28 @@ impl Core {
         let plan = walking.end(&mut self.planner.held_nodes);
         // What was given for ever in this walk was given behind all that waits: nobody there has to
         // be asked again.
-        self.seen_changes = self.planner.ledger.changes.count();
-        self.seen_crowds = self.planner.cluster.crowds_version();
+        self.walks.seen_changes = self.planner.ledger.changes.count();
+        self.walks.seen_crowds = self.planner.cluster.crowds_version();
         // What a reservation has left behind may be of use to those before it: the next walk looks
         // at them.
-        let has_moved =
-            self.seen_changes != changes && (was_promised || !self.planner.promises.is_empty());
+        let has_moved = self.walks.seen_changes != changes
+            && (was_promised || !self.planner.promises.is_empty());
         if has_moved {
             // Reservations may follow each other in a circle: each look comes later than the one
             // before.
-            self.timers.wake(
+            self.agenda.timers.wake(
                 Timer::Unsettled,
-                self.now.plus_millis(UNSETTLED.doubled(self.unsettled.saturating_sub(1))),
+                self.clock
+                    .now
+                    .plus_millis(UNSETTLED.doubled(self.walks.unsettled.saturating_sub(1))),
             );
         }
-        self.unsettled = if has_moved { self.unsettled.saturating_add(1) } else { 0 };
+        self.walks.unsettled = if has_moved { self.walks.unsettled.saturating_add(1) } else { 0 };
         self.planner.promises.forget_that_came(&ahead);
         self.carry_out(plan, arrivals);
         self.tell_who_is_lost(&heard);
-        self.lost = Lost::default();
-        self.extended.clear();
+        self.agenda.lost = Lost::default();
+        self.agenda.extended.clear();
         self.look_ahead_again();
         self.take_up(meanwhile);
     }
@@ -137,11 +159,11 @@ impl Core {
         suspects: &'a RankSet,
         now: Time,
     ) -> (Asking<'a>, PlannerParts<'a>) {
-        let clock = Clock { now, ..self.clock() };
+        let clock = Clock { now, ..self.clock };
         let around = Surroundings {
             queues: &self.queues,
             suspects,
-            suspects_version: self.suspects.version(),
+            suspects_version: self.occupancy.suspects.version(),
             now,
         };
         let asking = Asking { jobs: &self.jobs, queues: &self.queues, clock };
@@ -170,7 +192,7 @@ impl Core {
                     self.forget_promise(&pending);
                     let done = self.broken(pending.job(), later);
                     self.heed(done);
-                    self.touched.insert(pending.job());
+                    self.agenda.touched.insert(pending.job());
                 }
                 decision => {
                     let done = self.follow(decision);
@@ -185,7 +207,7 @@ impl Core {
         for first in plan.first_undated {
             self.pass_by(&first);
         }
-        self.dirty.extend(self.planner.promises.take_drained_anew());
+        self.agenda.dirty.extend(self.planner.promises.take_drained_anew());
         self.wake_for_promises();
         for (class, places) in arrivals {
             for place in places {
@@ -212,7 +234,7 @@ impl Core {
 
     /// What the jobs ask for.
     pub(crate) fn asking(&self) -> Asking<'_> {
-        Asking { jobs: &self.jobs, queues: &self.queues, clock: self.clock() }
+        Asking { jobs: &self.jobs, queues: &self.queues, clock: self.clock }
     }
 
     /// How pods stand to anti-affinity terms of pods on nodes is asked anew when there are others:
@@ -225,7 +247,7 @@ impl Core {
         }
         let concerned: Vec<JobId> =
             self.may_be_selected(changed).into_iter().filter(|id| self.is_seen_anew(*id)).collect();
-        self.touched.extend(concerned);
+        self.agenda.touched.extend(concerned);
         self.refresh_touched();
     }
 
@@ -237,7 +259,7 @@ impl Core {
         // One that selects by no labels selects nobody.
         for requirements in terms.iter().filter_map(|term| term.labels.as_ref()) {
             let Some(requirement) = found_by(requirements) else { return all() };
-            found.extend(self.labelled.having(requirement));
+            found.extend(self.jobs.labelled.having(requirement));
         }
         found
     }
@@ -262,7 +284,7 @@ impl Core {
                     self.count_attempt(&attempt.request, false);
                 }
                 if attempt.outcome == Outcome::NotFound {
-                    self.gauges.placements_not_found += 1;
+                    self.agenda.gauges.placements_not_found += 1;
                 }
                 self.explain(class, &pending, &mut attempt);
                 let known =
@@ -286,7 +308,7 @@ impl Core {
         for allocation in slots.into_iter().flatten().flatten() {
             self.free_allocation(Some(allocation));
         }
-        self.touched.insert(pending.job());
+        self.agenda.touched.insert(pending.job());
     }
 
     pub(crate) fn start(
@@ -354,7 +376,7 @@ impl Core {
         for allocation in assigned.into_values() {
             self.free_allocation(Some(allocation));
         }
-        self.touched.insert(id);
+        self.agenda.touched.insert(id);
         Ok(())
     }
 
@@ -363,20 +385,20 @@ impl Core {
             let pods = group.wants.iter().map(|want| want.count as u64).sum::<u64>();
             let profile = Arc::clone(&group.sample.scheduler);
             let known =
-                self.gauges.attempts.iter().position(|attempts| attempts.profile == profile);
+                self.agenda.gauges.attempts.iter().position(|attempts| attempts.profile == profile);
             let at = known.unwrap_or_else(|| {
-                self.gauges.attempts.push(Attempts {
+                self.agenda.gauges.attempts.push(Attempts {
                     profile,
                     scheduled: 0,
                     unschedulable: 0,
                     error: 0,
                 });
-                self.gauges.attempts.len() - 1
+                self.agenda.gauges.attempts.len() - 1
             });
             if scheduled {
-                self.gauges.attempts[at].scheduled += pods;
+                self.agenda.gauges.attempts[at].scheduled += pods;
             } else {
-                self.gauges.attempts[at].unschedulable += pods;
+                self.agenda.gauges.attempts[at].unschedulable += pods;
             }
         }
     }

@@ -40,7 +40,7 @@ impl Core {
         if let Some(late) = later {
             self.tell_delay(id, &late, Some(start))?;
         }
-        self.dirty.insert(id);
+        self.agenda.dirty.insert(id);
         Ok(())
     }
 
@@ -49,7 +49,7 @@ impl Core {
         if let Some(late) = later {
             self.tell_delay(id, &late, None)?;
         }
-        self.dirty.insert(id);
+        self.agenda.dirty.insert(id);
         Ok(())
     }
 
@@ -78,7 +78,8 @@ impl Core {
             Delay::Capacity if missing.is_some() => (Delay::Capacity, None, None),
             // A pod that should end in this very second does not have to do with it.
             Delay::Capacity
-                if self.lost.on(&late.was.nodes, &reader).is_some() && self.extended.is_empty() =>
+                if self.agenda.lost.on(&late.was.nodes, &reader).is_some()
+                    && self.agenda.extended.is_empty() =>
             {
                 (Delay::Capacity, None, None)
             }
@@ -97,9 +98,9 @@ impl Core {
             },
             cause => (cause, late.by, None),
         };
-        *self.gauges.reservations_delayed.entry(cause.as_str()).or_default() += 1;
+        *self.agenda.gauges.reservations_delayed.entry(cause.as_str()).or_default() += 1;
         if let Some((namespace, _)) = &stays {
-            self.gauges.count_overrun(namespace);
+            self.agenda.gauges.count_overrun(namespace);
         }
         let job = self.jobs.all.known(&id)?;
         let by = match cause {
@@ -140,7 +141,7 @@ impl Core {
 
     /// What takes room from who was promised these nodes.
     fn what_is_lost(&self, nodes: &RankSet, queue: Option<QueueId>, reader: &Reader<'_>) -> String {
-        if let Some(text) = self.lost.on(nodes, reader) {
+        if let Some(text) = self.agenda.lost.on(nodes, reader) {
             return text;
         }
         if let Some(queue) = queue {
@@ -150,7 +151,7 @@ impl Core {
             );
         }
         let names = self.names_of(nodes);
-        self.lost.anywhere(reader).unwrap_or_else(|| {
+        self.agenda.lost.anywhere(reader).unwrap_or_else(|| {
             if names.is_empty() {
                 "its nodes are gone".to_owned()
             } else {
@@ -172,7 +173,12 @@ impl Core {
                 format!("{} came in with higher priority", reader.job(&by.key))
             }
             Some(by) => {
-                match self.lost.queue(&by.queue.name).filter(|_| !self.extended.contains(&by.id)) {
+                match self
+                    .agenda
+                    .lost
+                    .queue(&by.queue.name)
+                    .filter(|_| !self.agenda.extended.contains(&by.id))
+                {
                     Some(text) => format!("{text}, in which {} is", reader.job(&by.key)),
                     None => format!("{} was changed", reader.job(&by.key)),
                 }
@@ -180,8 +186,9 @@ impl Core {
             None => {
                 // Without queues of their own policies nobody may have a reservation any more.
                 let nobody_is_promised = *self.queues.policies() == Policies::FirstComeFirstServed;
-                let text = self.lost.queue(&job.queue.name);
-                let text = text.or_else(|| self.lost.any_queue().filter(|_| nobody_is_promised));
+                let text = self.agenda.lost.queue(&job.queue.name);
+                let text =
+                    text.or_else(|| self.agenda.lost.any_queue().filter(|_| nobody_is_promised));
                 text.unwrap_or_else(|| "it was changed itself".to_owned())
             }
         }
@@ -212,12 +219,12 @@ impl Core {
             Some(Stays::Retried(retried.pod.id.clone()))
         };
         let there = extended().or_else(overdue).or_else(retried);
-        if there.is_some() || self.lost.is_any {
+        if there.is_some() || self.agenda.lost.is_any {
             return there;
         }
         // Where nothing was lost somebody stays, if not there: others make room for whoever waits
         // for him.
-        let anywhere = self.extended.first().copied().map(Stays::Extended);
+        let anywhere = self.agenda.extended.first().copied().map(Stays::Extended);
         anywhere.or_else(|| self.late_anywhere().map(Stays::Overdue))
     }
 
@@ -225,7 +232,8 @@ impl Core {
     fn extended_on(&self, nodes: &RankSet) -> Option<JobId> {
         let is_there =
             |job: &&Job| self.jobs.allocations(job).any(|taken| nodes.contains(taken.rank));
-        self.extended
+        self.agenda
+            .extended
             .iter()
             .filter_map(|id| self.jobs.all.get(id).map(Box::as_ref))
             .find(is_there)
@@ -234,7 +242,7 @@ impl Core {
 
     /// The same of a job that counts against the limits of a queue.
     fn extended_in_queue(&self, queue: QueueId) -> Option<JobId> {
-        self.planner.accounts.counted(queue).find(|id| self.extended.contains(id))
+        self.planner.accounts.counted(queue).find(|id| self.agenda.extended.contains(id))
     }
 
     /// A job on these nodes that has outlived its planned end.
@@ -248,14 +256,16 @@ impl Core {
 
     /// What takes this has outlived its planned end, or has come to it just now.
     fn is_late(&self, allocation: &Allocation) -> bool {
-        allocation.is_overdue || matches!(allocation.end, End::At(at) if at <= self.now.seconds())
+        allocation.is_overdue
+            || matches!(allocation.end, End::At(at) if at <= self.clock.now.seconds())
     }
 
     /// A job on any node that has outlived its planned end.
     fn late_anywhere(&self) -> Option<Named> {
         let is_late =
             |taken: Option<&Allocation>| taken.is_some_and(|allocation| self.is_late(allocation));
-        let foreign = self.foreign.values().find(|foreign| is_late(foreign.allocation.as_ref()));
+        let foreign =
+            self.occupancy.foreign.values().find(|foreign| is_late(foreign.allocation.as_ref()));
         let member = || self.jobs.members.values().find(|member| is_late(member.allocation()));
         let job = || Some(Named::Job(self.jobs.all.get(&member()?.job)?.key.clone()));
         foreign.map(|foreign| Named::Pod(foreign.pod.id.key.clone())).or_else(job)
@@ -285,14 +295,15 @@ impl Core {
 
     /// A pod has outlived its planned end: from now on nobody knows when it ends.
     pub(crate) fn note_overdue(&mut self, uid: &Uid) {
-        let allocation = match (self.foreign.get_mut(uid), self.jobs.members.get_mut(uid)) {
+        let allocation = match (self.occupancy.foreign.get_mut(uid), self.jobs.members.get_mut(uid))
+        {
             (Some(foreign), _) => foreign.allocation.as_mut(),
             (None, Some(member)) => member.stage.allocation_mut(),
             (None, None) => None,
         };
         let Some(allocation) = allocation else { return };
         let End::At(end) = allocation.end else { return };
-        if overdue_from(end) <= self.now {
+        if overdue_from(end) <= self.clock.now {
             self.planner.ledger.set_end(&mut self.planner.cluster, allocation, End::Eventually);
             allocation.is_overdue = true;
             if let Some(id) = self.jobs.members.get(uid).map(|member| member.job) {
@@ -306,7 +317,7 @@ impl Core {
     /// A pod is looked at when its planned end has passed.
     pub(crate) fn watch_end(&mut self, uid: &Uid, end: End) {
         if let End::At(end) = end {
-            self.timers.wake(Timer::Overdue(uid.clone()), overdue_from(end));
+            self.agenda.timers.wake(Timer::Overdue(uid.clone()), overdue_from(end));
         }
     }
 
@@ -315,15 +326,15 @@ impl Core {
     pub(crate) fn watch_end_of(&mut self, uid: &Uid, allocation: Option<&Allocation>) {
         match allocation {
             Some(allocation) => self.watch_end(uid, allocation.end),
-            None => self.timers.forget(&Timer::Overdue(uid.clone())),
+            None => self.agenda.timers.forget(&Timer::Overdue(uid.clone())),
         }
     }
 
     /// A request that was the first to wait is passed by from now on, for as long as the settings
     /// allow.
     pub(crate) fn pass_by(&mut self, pending: &PendingRequest) {
-        if self.planner.promises.pass_by(pending, self.now) {
-            self.dirty.insert(pending.job());
+        if self.planner.promises.pass_by(pending, self.clock.now) {
+            self.agenda.dirty.insert(pending.job());
         }
     }
 
@@ -372,7 +383,7 @@ impl Core {
             |pending: &_| self.queues.bypass_secs(self.planner.queue.queue_of(pending));
         let patience = self.planner.promises.next_patience(bypass_secs);
         if let Some(at) = start.into_iter().chain(patience).min() {
-            self.timers.wake(Timer::Promises, at.max(self.now.plus_millis(1)));
+            self.agenda.timers.wake(Timer::Promises, at.max(self.clock.now.plus_millis(1)));
         }
     }
 
@@ -384,9 +395,9 @@ impl Core {
             .planner
             .promises
             .next_start()
-            .is_some_and(|start| Time::from_seconds(start) <= self.now);
+            .is_some_and(|start| Time::from_seconds(start) <= self.clock.now);
         if is_over || is_due {
-            self.queue_changed = true;
+            self.agenda.queue_changed = true;
         } else {
             self.wake_for_promises();
         }
@@ -398,7 +409,7 @@ impl Core {
         let (queue, queues) = (&self.planner.queue, &self.queues);
         self.planner
             .promises
-            .end_patience(self.now, |pending| queues.bypass_secs(queue.queue_of(pending)))
+            .end_patience(self.clock.now, |pending| queues.bypass_secs(queue.queue_of(pending)))
     }
 
     // --- on record ---
@@ -461,7 +472,7 @@ impl Core {
     /// What is said of a promise, by the API server's clock. That this clock has moved a little
     /// against ours is nothing to say.
     pub(crate) fn said_by_wall(&self, job: &Job, said: &Said) -> Said {
-        let start = said.start.map(|at| self.clock().wall(at));
+        let start = said.start.map(|at| self.clock.wall(at));
         let written = job.record.status.as_deref().and_then(|status| status.reservation.as_ref());
         let written = written.filter(|written| is_as_written(said, start, written));
         let start = written.and_then(|written| written.start.as_ref()).map(time_of).or(start);
@@ -518,7 +529,11 @@ impl Core {
             } else {
                 let nodes = self.nodes_of(&reservation.nodes);
                 if !nodes.is_empty() {
-                    self.planner.promises.lose_date(&pending, since.unwrap_or(self.now), nodes);
+                    self.planner.promises.lose_date(
+                        &pending,
+                        since.unwrap_or(self.clock.now),
+                        nodes,
+                    );
                 }
             }
         }
@@ -546,7 +561,8 @@ impl Core {
     /// is put back in the next pass, or broken.
     pub(crate) fn heed_promise(&mut self, id: JobId, status: &FluxJobStatus) {
         let Some(written) = &status.reservation else { return };
-        let Some(job) = self.jobs.all.get(&id).filter(|job| self.synced && !job.record.is_own)
+        let Some(job) =
+            self.jobs.all.get(&id).filter(|job| self.intake.synced && !job.record.is_own)
         else {
             return;
         };
@@ -562,7 +578,7 @@ impl Core {
         };
         if let Some(was) = self.kept_of(written) {
             self.planner.promises.hear(&pending, was);
-            self.queue_changed = true;
+            self.agenda.queue_changed = true;
         }
     }
 
@@ -610,7 +626,7 @@ impl Core {
         was: Kept,
         suspects: &RankSet,
     ) -> Sound {
-        let (asking, PlannerParts { mut live, .. }) = self.parts(suspects, self.now);
+        let (asking, PlannerParts { mut live, .. }) = self.parts(suspects, self.clock.now);
         let Some(request) = asking.request(pending) else { return Ok(()) };
         let booking = live.reserve_again((pending, class), &request, &was);
         let slack = i64::try_from(self.settings.start_slack_secs).unwrap_or(i64::MAX);

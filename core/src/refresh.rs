@@ -26,8 +26,8 @@ use fluxqueue_workload::{Pod, Refusal, Time, Uid, Unsupported};
 impl Core {
     pub(crate) fn refresh_touched(&mut self) {
         waves::plan_due(self);
-        while let Some(id) = self.touched.pop_first() {
-            self.gauges.jobs_looked_at += 1;
+        while let Some(id) = self.agenda.touched.pop_first() {
+            self.agenda.gauges.jobs_looked_at += 1;
             let done = self.refresh(id);
             self.heed(done);
         }
@@ -37,9 +37,9 @@ impl Core {
     pub(crate) fn refresh_those(&mut self, pods: &[Uid]) {
         for uid in pods {
             if let Some(id) = self.jobs.members.get(uid).map(|member| member.job)
-                && self.touched.remove(&id)
+                && self.agenda.touched.remove(&id)
             {
-                self.gauges.jobs_looked_at += 1;
+                self.agenda.gauges.jobs_looked_at += 1;
                 let done = self.refresh(id);
                 self.heed(done);
             }
@@ -83,7 +83,7 @@ impl Core {
         self.report_unreleased(id)?;
         self.count_in_queue(id)?;
         self.count_running(id)?;
-        self.dirty.insert(id);
+        self.agenda.dirty.insert(id);
         Ok(())
     }
 
@@ -171,7 +171,7 @@ impl Core {
         }
         if let Some((message, until)) = stand_ins::paused(self, job) {
             // It comes back behind those that wait now, and delays none of them.
-            self.timers.wake(Timer::Job(id), until);
+            self.agenda.timers.wake(Timer::Job(id), until);
             if let Some(job) = self.jobs.all.get_mut(&id) {
                 (job.queued_at, job.is_late_entrant) = (None, true);
             }
@@ -230,12 +230,12 @@ impl Core {
             .iter()
             .filter(|m| m.stage.is_waiting() && m.pod.gates.iter().any(|g| **g != *names::GATE))
             .count();
-        let size = self.jobs.start_size(job, self.settings.group_grace_secs, self.now);
+        let size = self.jobs.start_size(job, self.settings.group_grace_secs, self.clock.now);
         let (size, clamped) = match size {
             StartSize::Pods(size) => (size, None),
             StartSize::Clamped { to, asked } => (to, Some(asked)),
             StartSize::Until(at) => {
-                self.timers.wake(Timer::Job(id), at);
+                self.agenda.timers.wake(Timer::Job(id), at);
                 let text = format!(
                     "{} pods are there; more than their makers can have are asked for",
                     ready.len()
@@ -259,7 +259,7 @@ impl Core {
         let place = self.new_place(&ready);
         let job = self.jobs.all.known_mut(&id)?;
         // Another size is another question.
-        self.queue_changed |= job.start_size != size;
+        self.agenda.queue_changed |= job.start_size != size;
         job.start_size = size;
         let there = ready.len() * job.stands_for;
         if there < size {
@@ -289,8 +289,9 @@ impl Core {
             .all
             .get(&id)
             .filter(|job| !job.retained.is_empty() && self.jobs.is_new_start(job));
-        let short = job
-            .and_then(|job| self.jobs.is_short_of(job, self.settings.group_grace_secs, self.now));
+        let short = job.and_then(|job| {
+            self.jobs.is_short_of(job, self.settings.group_grace_secs, self.clock.now)
+        });
         if let Some((there, size)) = short {
             self.block(id, BlockedReason::Incomplete, format!("{there} of {size} pods are there"));
             return Ok(pending);
@@ -411,7 +412,7 @@ impl Core {
                 self.tell_who_joins(&pending)?;
             }
         }
-        self.labelled.note(id, waiting.iter().map(|pod| &**pod));
+        self.jobs.labelled.note(id, waiting.iter().map(|pod| &**pod));
         if let Some(job) = self.jobs.all.get_mut(&id) {
             job.wait_for(after);
         }
@@ -434,7 +435,7 @@ impl Core {
             None if job.is_late_entrant || job.life.is_placed() => return Ok(()),
             // It had come before this process did, and what was promised since was promised beside
             // it.
-            None if self.taking_over
+            None if self.intake.taking_over
                 && job
                     .record
                     .status
@@ -522,7 +523,7 @@ impl Core {
             job.completed_at =
                 job.completed_at.or(job.last_end.filter(|at| *at <= wall)).or(Some(wall));
             job.blocker = None;
-            if self.taking_over && matches!(job.record.stored, Stored::Absent) {
+            if self.intake.taking_over && matches!(job.record.stored, Stored::Absent) {
                 // It ended too fast for a record, or somebody has removed that: nobody asks for one
                 // any more.
                 job.record.stored = Stored::Deleted;

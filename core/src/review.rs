@@ -43,43 +43,48 @@ impl Core {
     /// The queue is walked since something has happened, or the last walk has moved reservations:
     /// it is looked at again when nothing has for a while.
     pub(crate) fn review_later(&mut self, has_happened: bool) {
-        let on_record = self.review.on_record.take().filter(|_| !has_happened);
-        self.review =
-            Review { walked_at: self.now, last: None, is_due: false, is_begin: false, on_record };
+        let on_record = self.walks.review.on_record.take().filter(|_| !has_happened);
+        self.walks.review = Review {
+            walked_at: self.clock.now,
+            last: None,
+            is_due: false,
+            is_begin: false,
+            on_record,
+        };
         if !self.planner.queue.is_empty() {
-            self.timers.wake(Timer::Review, self.now.plus_millis(CALM_MILLIS));
+            self.agenda.timers.wake(Timer::Review, self.clock.now.plus_millis(CALM_MILLIS));
         }
     }
 
     /// It is time for a look, perhaps.
     pub(crate) fn review(&mut self) {
-        let from = self.review.walked_at.plus_millis(CALM_MILLIS);
-        if self.now < from {
-            self.timers.wake(Timer::Review, from);
+        let from = self.walks.review.walked_at.plus_millis(CALM_MILLIS);
+        if self.clock.now < from {
+            self.agenda.timers.wake(Timer::Review, from);
         } else {
-            self.review.is_due = true;
+            self.walks.review.is_due = true;
         }
     }
 
     /// Whether the queue is to be walked for a review: then what was found out about some classes
     /// is in doubt.
     pub(crate) fn begin_review(&mut self) -> bool {
-        if !std::mem::take(&mut self.review.is_due) {
+        if !std::mem::take(&mut self.walks.review.is_due) {
             return false;
         }
         let classes: Vec<ClassId> =
-            self.planner.queue.classes_after(self.review.last).take(AT_ONCE).collect();
+            self.planner.queue.classes_after(self.walks.review.last).take(AT_ONCE).collect();
         for class in &classes {
             if let Some(attempt) = self.planner.queue.last_attempt_mut(*class) {
                 attempt.is_in_doubt = true;
             }
         }
-        let is_begin = self.review.last.is_none();
-        self.review.last = classes.last().copied();
+        let is_begin = self.walks.review.last.is_none();
+        self.walks.review.last = classes.last().copied();
         if classes.len() == AT_ONCE {
-            self.timers.wake(Timer::Review, self.now.plus_millis(PAUSE_MILLIS));
+            self.agenda.timers.wake(Timer::Review, self.clock.now.plus_millis(PAUSE_MILLIS));
         }
-        self.review.is_begin = is_begin && !classes.is_empty();
+        self.walks.review.is_begin = is_begin && !classes.is_empty();
         !classes.is_empty()
     }
 
@@ -87,11 +92,11 @@ impl Core {
     /// the walk that follows to promise it anew. Where what is on record stands as it did when that
     /// was done last, it would come to the same. Returns whether anything was.
     pub(crate) fn give_up_what_is_not_on_record(&mut self) -> bool {
-        if !std::mem::take(&mut self.review.is_begin) {
+        if !std::mem::take(&mut self.walks.review.is_begin) {
             return false;
         }
         let (on_record, others) = self.promised_by_records();
-        if others.is_empty() || self.review.on_record.as_ref() == Some(&on_record) {
+        if others.is_empty() || self.walks.review.on_record.as_ref() == Some(&on_record) {
             return false;
         }
         let jobs: BTreeSet<JobId> = others.iter().map(PendingRequest::job).collect();
@@ -106,7 +111,7 @@ impl Core {
                 (self.passed_by_since(job), self.held_for(job).cloned().unwrap_or_default());
             self.planner.promises.leave_patience(id, since, nodes);
         }
-        self.review.on_record = Some(on_record);
+        self.walks.review.on_record = Some(on_record);
         true
     }
 }

@@ -72,7 +72,7 @@ pub(crate) struct Meanwhile {
 impl Core {
     /// A pass is under way, and goes on in the next step.
     pub fn is_passing(&self) -> bool {
-        self.under_way.is_some()
+        self.walks.under_way.is_some()
     }
 
     /// What is looked at before this walk is left.
@@ -88,7 +88,7 @@ impl Core {
     /// Something has happened. If it cannot be taken up before the walk under way is over, it is
     /// kept until then.
     pub(crate) fn keep_for_later(&mut self, event: Event) -> Option<Event> {
-        let Some(mut walk) = self.under_way.take() else { return Some(event) };
+        let Some(mut walk) = self.walks.under_way.take() else { return Some(event) };
         let to_take_up = match &event {
             Event::Pod(pod) if self.comes_alone(pod, &walk.meanwhile) => {
                 walk.meanwhile.came.push(pod.id.uid.clone());
@@ -100,35 +100,35 @@ impl Core {
                 None
             }
         };
-        self.under_way = Some(walk);
+        self.walks.under_way = Some(walk);
         to_take_up
     }
 
     /// What has happened during a walk that is over is taken up.
     pub(crate) fn take_up(&mut self, meanwhile: Meanwhile) {
         for event in meanwhile.events {
-            self.handle(event, self.now);
+            self.handle(event, self.clock.now);
         }
     }
 
     /// Goes on with the walk under way, if there is one. Returns whether there is none any more.
     pub(crate) fn go_on_walking(&mut self) -> bool {
-        let Some(mut walk) = self.under_way.take() else { return true };
+        let Some(mut walk) = self.walks.under_way.take() else { return true };
         let begun = self.start_who_came(&mut walk);
         // What was decided in a step leaves at its end.
         if begun && walk.meanwhile.yields < YIELDS_MAX {
             walk.meanwhile.yields += 1;
-            self.under_way = Some(walk);
+            self.walks.under_way = Some(walk);
         } else {
             walk.meanwhile.yields = 0;
             self.walk(walk);
         }
-        self.under_way.is_none()
+        self.walks.under_way.is_none()
     }
 
     /// Finishes the walk under way, if there is one.
     pub(crate) fn finish_walking(&mut self) {
-        while let Some(walk) = self.under_way.take() {
+        while let Some(walk) = self.walks.under_way.take() {
             self.walk(walk);
         }
     }
@@ -151,7 +151,7 @@ impl Core {
             && !constraints.asks_about_pods()
             && !constraints.prefers_by_pods();
         let is_new = !self.jobs.members.contains_key(uid)
-            && !self.foreign.contains_key(uid)
+            && !self.occupancy.foreign.contains_key(uid)
             && !meanwhile.pods.contains(uid)
             && self.records.get(&record_of_lone(pod)).is_none();
         is_alone && is_ready && asks_for_nodes_alone && is_new
@@ -168,8 +168,12 @@ impl Core {
         let node = pod.node.as_ref().or(pod.nominated.as_ref())?;
         let uid = &pod.id.uid;
         let member = self.jobs.members.get(uid).map(|member| (&member.pod, member.allocation()));
-        let foreign =
-            || self.foreign.get(uid).map(|foreign| (&foreign.pod, foreign.allocation.as_ref()));
+        let foreign = || {
+            self.occupancy
+                .foreign
+                .get(uid)
+                .map(|foreign| (&foreign.pod, foreign.allocation.as_ref()))
+        };
         let is_counted = member.or_else(foreign).is_some_and(|(known, allocation)| {
             known.shape == pod.shape
                 && allocation.is_some_and(|allocation| allocation.node == *node)
@@ -186,7 +190,8 @@ impl Core {
         self.refresh_those(&came);
         // What else is to leave or to be written waits until the walk is over: there may be news of
         // it, and what it is promised may be something else by then.
-        let (outbox, dirty) = (std::mem::take(&mut self.outbox), std::mem::take(&mut self.dirty));
+        let (outbox, dirty) =
+            (std::mem::take(&mut self.agenda.outbox), std::mem::take(&mut self.agenda.dirty));
         let (from, slice) = (self.planner.ledger.questions, self.slice(walk));
         let mut begun = Vec::new();
         for uid in came {
@@ -201,9 +206,9 @@ impl Core {
         self.refresh_those(&begun);
         self.dispatch();
         self.write_records();
-        let left = std::mem::replace(&mut self.outbox, outbox);
-        self.outbox.extend(left);
-        self.dirty.extend(dirty);
+        let left = std::mem::replace(&mut self.agenda.outbox, outbox);
+        self.agenda.outbox.extend(left);
+        self.agenda.dirty.extend(dirty);
         !begun.is_empty()
     }
 
@@ -227,7 +232,7 @@ impl Core {
         }
         let ranks = meanwhile.nodes.iter().filter_map(|name| self.planner.cluster.rank(name));
         let (news, suspects): (RankSet, _) =
-            (ranks.collect(), self.suspects.ranks(&self.planner.cluster));
+            (ranks.collect(), self.occupancy.suspects.ranks(&self.planner.cluster));
         let (asking, mut parts) = self.parts(&suspects, walk.now);
         let request = asking.request(&pending)?;
         let Some(slots) =

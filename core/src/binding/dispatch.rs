@@ -13,13 +13,14 @@ use fluxqueue_api::{BlockedReason, EventReason, names};
 use crate::backoff::Backoff;
 use crate::binding::mounting::Mounting;
 use crate::binding::refused;
+use crate::in_flight::InFlight;
 use crate::jobs::job::{Lifecycle, Member, Style};
 use crate::jobs::setbacks::{FirstPause, Setback, Setbacks};
 use crate::jobs::stage::{Cause, Sending};
 use crate::sound::{Lookup, Sound};
 use crate::{
-    ActionId, ActionKind, BINDINGS_MAX, BindOutcome, Core, EventKind, InFlight, Outcome, Subject,
-    Timer, WriteOutcome,
+    ActionId, ActionKind, BINDINGS_MAX, BindOutcome, Core, EventKind, Outcome, Subject, Timer,
+    WriteOutcome,
 };
 use fluxqueue_planner::plan::Delay;
 use fluxqueue_planner::queue::{JobId, PendingRequest};
@@ -46,8 +47,8 @@ impl Core {
     pub(crate) fn dispatch(&mut self) {
         self.rest_on_what_was_promised();
         let mut checked = Checked::default();
-        while self.actions.bindings_in_flight() < BINDINGS_MAX
-            && let Some(uid) = self.outbox.pop_front()
+        while self.agenda.actions.bindings_in_flight() < BINDINGS_MAX
+            && let Some(uid) = self.agenda.outbox.pop_front()
         {
             let dispatched = self.dispatch_pod(uid, &mut checked);
             self.heed(dispatched);
@@ -81,9 +82,9 @@ impl Core {
             }
             return Ok(());
         }
-        if member.leaves_from() > self.now {
+        if member.leaves_from() > self.clock.now {
             let at = member.leaves_from();
-            self.timers.wake(Timer::Pod(uid), at);
+            self.agenda.timers.wake(Timer::Pod(uid), at);
             return Ok(());
         }
         if job.writes_ahead() && member.seat.is_some_and(|seat| !job.seats.may_leave(seat)) {
@@ -101,9 +102,9 @@ impl Core {
                 Mounting::Later => self.nominate(&uid)?,
                 Mounting::Failed(why) => self.mounting_failed(&uid, why)?,
             }
-        } else if doubt_until > self.now {
+        } else if doubt_until > self.clock.now {
             // It may be there already: until that is known nobody else gets the place.
-            self.timers.wake(Timer::Pod(uid), doubt_until);
+            self.agenda.timers.wake(Timer::Pod(uid), doubt_until);
         } else {
             checked.misfits.push(uid);
         }
@@ -116,7 +117,7 @@ impl Core {
         let assigned =
             self.jobs.live_members(job).into_iter().filter(|member| member.stage.is_assigned());
         let assigned: Vec<Uid> = assigned.map(|member| member.pod.id.uid.clone()).collect();
-        self.outbox.extend(assigned);
+        self.agenda.outbox.extend(assigned);
         Ok(())
     }
 
@@ -152,8 +153,10 @@ impl Core {
         let (id, pod, node) = (member.job, member.pod.id.clone(), allocation.node.clone());
         let queue =
             self.jobs.all.get(&id).map(|job| Arc::clone(&job.queue.name)).unwrap_or_default();
-        let action =
-            self.actions.ask(ActionKind::Bind { pod, node, queue }, InFlight::Bind(uid.clone()));
+        let action = self
+            .agenda
+            .actions
+            .ask(ActionKind::Bind { pod, node, queue }, InFlight::Bind(uid.clone()));
         if let Some(member) = self.jobs.members.get_mut(uid) {
             member.stage.send_by(Sending::Binding(action));
         }
@@ -170,8 +173,8 @@ impl Core {
         let (pod, resource_version) = (member.pod.id.clone(), member.pod.resource_version.clone());
         let on_its_way = member.ungating;
         let ungate = || ActionKind::Ungate { pod, resource_version, gate: Arc::from(names::GATE) };
-        let action =
-            on_its_way.unwrap_or_else(|| self.actions.ask(ungate(), InFlight::Ungate(uid.clone())));
+        let action = on_its_way
+            .unwrap_or_else(|| self.agenda.actions.ask(ungate(), InFlight::Ungate(uid.clone())));
         if let Some(member) = self.jobs.members.get_mut(uid) {
             member.ungating = Some(action);
             member.stage.send_by(Sending::Ungating(action));
@@ -200,7 +203,7 @@ impl Core {
     // --- outcomes ---
 
     pub(crate) fn done(&mut self, action: ActionId, outcome: Outcome) -> Sound {
-        match (self.actions.answered(action), outcome) {
+        match (self.agenda.actions.answered(action), outcome) {
             (Some(InFlight::Bind(uid)), Outcome::Bind(outcome)) => {
                 self.bind_done(&uid, action, outcome)?;
             }
@@ -233,8 +236,10 @@ impl Core {
                         | WriteOutcome::Replaced => None,
                     };
                     if let Some(pause) = pause {
-                        member.reported = Some((String::new(), self.now));
-                        self.timers.wake(Timer::Untold(uid), self.now.plus_millis(pause));
+                        member.reported = Some((String::new(), self.clock.now));
+                        self.agenda
+                            .timers
+                            .wake(Timer::Untold(uid), self.clock.now.plus_millis(pause));
                     }
                 }
             }
@@ -271,11 +276,11 @@ impl Core {
             refused::settle(self, id)?;
             return Ok(());
         }
-        self.touched.insert(id);
+        self.agenda.touched.insert(id);
         match outcome {
             BindOutcome::Bound => {}
             BindOutcome::BoundElsewhere(node) => {
-                self.gauges.bound_elsewhere += 1;
+                self.agenda.gauges.bound_elsewhere += 1;
                 if waiting {
                     self.move_to(uid, &node)?;
                 }
@@ -295,7 +300,7 @@ impl Core {
             BindOutcome::Failed(text) => {
                 if waiting {
                     member.maybe_bound = true;
-                    member.doubt_until = self.now.plus_millis(DOUBT_MILLIS);
+                    member.doubt_until = self.clock.now.plus_millis(DOUBT_MILLIS);
                     self.try_later(uid, text)?;
                 }
             }
@@ -312,10 +317,10 @@ impl Core {
 
     fn bound(&mut self, uid: &Uid, id: JobId) -> Sound {
         let now = self.wall_now();
-        self.gauges.pods_bound += 1;
+        self.agenda.gauges.pods_bound += 1;
         if let Some(job) = self.jobs.all.get(&id) {
             let since = job.queued_at.unwrap_or(now);
-            self.gauges.scheduling_sli.observe_micros(now.0 - since.0);
+            self.agenda.gauges.scheduling_sli.observe_micros(now.0 - since.0);
             self.note_start(id, now)?;
         }
         let member = self.jobs.members.known(uid)?;
@@ -344,7 +349,7 @@ impl Core {
         match outcome {
             WriteOutcome::Written(_) | WriteOutcome::Exists => {
                 member.stage.send_by(Sending::Due);
-                self.outbox.push_back(uid.clone());
+                self.agenda.outbox.push_back(uid.clone());
             }
             WriteOutcome::Gone => {
                 member.deletion_observed = true;
@@ -365,7 +370,7 @@ impl Core {
     /// without an answer a pod gives its slot back and queues again, and so does a gang of which
     /// nothing has begun. What has begun stays where it is.
     fn try_later(&mut self, uid: &Uid, text: String) -> Sound {
-        let now = self.now;
+        let now = self.clock.now;
         count_error(self, uid)?;
         let member = self.jobs.members.known_mut(uid)?;
         member.attempts += 1;
@@ -378,11 +383,11 @@ impl Core {
             self.block(id, BlockedReason::BindFailed, text.clone());
             refused::no_answer(self, id, text)?;
         }
-        self.timers.wake(
+        self.agenda.timers.wake(
             Timer::Pod(uid.clone()),
             self.jobs.members.get(uid).map_or(now, |member| member.retry_at),
         );
-        self.touched.insert(id);
+        self.agenda.touched.insert(id);
         Ok(())
     }
 }
@@ -393,7 +398,7 @@ fn lose_race(core: &mut Core, uid: &Uid) -> Sound {
     let node = core.jobs.members.get(uid).and_then(|member| member.allocation());
     let node = node.map_or_else(|| "its node".to_owned(), |allocation| allocation.node.to_string());
     core.replan(uid)?;
-    let now = core.now;
+    let now = core.clock.now;
     if let Some(member) = core.jobs.members.get_mut(uid).filter(|member| member.stage.is_waiting())
     {
         let pause = member.setbacks.count(Setback::LostRace, now, FirstPause::None);
@@ -403,7 +408,7 @@ fn lose_race(core: &mut Core, uid: &Uid) -> Sound {
             let text = format!(
                 "pod {pod} does not fit on {node} any more; it is placed again, and bound after a pause"
             );
-            core.timers.wake(Timer::Pod(uid.clone()), now.plus_millis(pause));
+            core.agenda.timers.wake(Timer::Pod(uid.clone()), now.plus_millis(pause));
             core.report_unscheduled(uid, "SchedulerError", &text)?;
             core.block(id, BlockedReason::PlacementWithdrawn, text);
         }
@@ -419,7 +424,9 @@ pub(crate) fn is_gated(member: &Member) -> bool {
 /// Counts a failed attempt to bind a pod.
 fn count_error(core: &mut Core, uid: &Uid) -> Sound {
     let scheduler = &core.jobs.members.known(uid)?.pod.scheduler;
-    if let Some(attempts) = core.gauges.attempts.iter_mut().find(|it| it.profile == *scheduler) {
+    if let Some(attempts) =
+        core.agenda.gauges.attempts.iter_mut().find(|it| it.profile == *scheduler)
+    {
         attempts.error += 1;
     }
     Ok(())

@@ -14,9 +14,10 @@ use std::sync::Arc;
 use fluxqueue_api::BlockedReason;
 
 use crate::backoff::Backoff;
+use crate::in_flight::InFlight;
 use crate::jobs::job::{Job, Member, Style};
 use crate::sound::{Lookup, Sound};
-use crate::{ActionKind, Core, InFlight, Timer, WriteOutcome};
+use crate::{ActionKind, Core, Timer, WriteOutcome};
 use fluxqueue_machine::cluster::filters::Rejection;
 use fluxqueue_machine::cluster::summary;
 use fluxqueue_machine::cluster::volumes::{
@@ -51,13 +52,13 @@ impl Core {
     /// News about claims, volumes and what is around them.
     pub(crate) fn storage(&mut self, news: StorageNews) {
         let news = match news {
-            StorageNews::Claim(claim) if self.synced => {
+            StorageNews::Claim(claim) if self.intake.synced => {
                 StorageNews::Claim(claim.among(|node| self.planner.cluster.rank(node).is_some()))
             }
             news => news,
         };
         let concerned = self.planner.cluster.volumes_mut().take_up(news);
-        self.queue_changed |= !self.planner.cluster.volumes().is_idle();
+        self.agenda.queue_changed |= !self.planner.cluster.volumes().is_idle();
         self.look_again(concerned);
     }
 
@@ -66,8 +67,10 @@ impl Core {
         for uid in pods {
             // Pods of others wait for volumes too.
             match self.jobs.members.get(&uid) {
-                Some(member) if member.stage.is_waiting() => drop(self.touched.insert(member.job)),
-                Some(member) if member.stage.is_assigned() => self.outbox.push_back(uid),
+                Some(member) if member.stage.is_waiting() => {
+                    self.agenda.touched.insert(member.job);
+                }
+                Some(member) if member.stage.is_assigned() => self.agenda.outbox.push_back(uid),
                 _ => {}
             }
         }
@@ -76,7 +79,7 @@ impl Core {
     /// A pod has come or changed, or has another node or slot than before: what it uses of storage
     /// agrees with that.
     pub(crate) fn note_volumes(&mut self, uid: &Uid) {
-        let (pod, place) = if let Some(foreign) = self.foreign.get(uid) {
+        let (pod, place) = if let Some(foreign) = self.occupancy.foreign.get(uid) {
             let there = foreign.pod.node.as_ref().map(|node| (node, Presence::There));
             let nominated = foreign.pod.nominated.as_ref().map(|node| (node, Presence::Nominated));
             (&foreign.pod, there.or(nominated))
@@ -256,14 +259,14 @@ impl Core {
         let Some(node) = node else {
             return Mounting::Failed(format!("node {} is gone", choice.node));
         };
-        let retry_at = self.jobs.members.get(uid).map_or(self.now, |member| member.retry_at);
+        let retry_at = self.jobs.members.get(uid).map_or(self.clock.now, |member| member.retry_at);
         let mut waits_for: Option<ObjectRef> = None;
         for (claim, progress) in self.planner.cluster.volumes().progress(&choice, &node) {
             match progress {
                 Progress::Bound => {}
                 Progress::Waits => waits_for = waits_for.or(Some(claim)),
                 Progress::Failed(why) => return Mounting::Failed(why),
-                Progress::Claim(_) | Progress::Select(_) if retry_at > self.now => {
+                Progress::Claim(_) | Progress::Select(_) if retry_at > self.clock.now => {
                     waits_for = waits_for.or(Some(claim));
                 }
                 Progress::Claim(volume) => {
@@ -293,7 +296,7 @@ impl Core {
         }
         let Some(claim) = waits_for else { return Mounting::Done };
         let within = self.settings.volume_bind_timeout_secs;
-        let now = self.now;
+        let now = self.clock.now;
         let Some(choice) = self.planner.cluster.volumes_mut().choice_mut(uid) else {
             return Mounting::Later;
         };
@@ -304,7 +307,7 @@ impl Core {
                 claim.key
             ));
         }
-        self.timers.wake(Timer::Pod(uid.clone()), due);
+        self.agenda.timers.wake(Timer::Pod(uid.clone()), due);
         Mounting::Later
     }
 
@@ -315,7 +318,7 @@ impl Core {
         kind: ActionKind,
         version: Option<Arc<str>>,
     ) {
-        self.actions.ask(kind, InFlight::Volume(uid.clone(), claim.clone(), version));
+        self.agenda.actions.ask(kind, InFlight::Volume(uid.clone(), claim.clone(), version));
         if let Some(choice) = self.planner.cluster.volumes_mut().choice_mut(uid) {
             choice.written.insert(claim.clone(), Written::Asked);
         }
@@ -336,16 +339,16 @@ impl Core {
                 _ => choice.written.remove(claim),
             };
         }
-        let now = self.now;
+        let now = self.clock.now;
         let member = self.jobs.members.current_mut(uid)?;
         if !matches!(outcome, WriteOutcome::Written(_)) {
             // What it conflicts with may be on its way.
             member.attempts += 1;
             member.retry_at = now.plus_millis(RETRY.doubled(member.attempts.min(RETRIES_DOUBLED)));
             tracing::warn!(pod = %member.pod.id, claim = %claim.key, ?outcome, "a claim could not be given its volume; it is tried again");
-            self.timers.wake(Timer::Pod(uid.clone()), member.retry_at);
+            self.agenda.timers.wake(Timer::Pod(uid.clone()), member.retry_at);
         }
-        self.outbox.push_back(uid.clone());
+        self.agenda.outbox.push_back(uid.clone());
         Ok(())
     }
 
@@ -353,15 +356,15 @@ impl Core {
     /// each time.
     pub(crate) fn mounting_failed(&mut self, uid: &Uid, why: String) -> Sound {
         self.unassign_one(uid)?;
-        let now = self.now;
+        let now = self.clock.now;
         let member = self.jobs.members.known_mut(uid)?;
         member.mountings_failed += 1;
         let pause = FAILED.doubled(member.mountings_failed.min(RETRIES_DOUBLED));
         member.retry_at = now.plus_millis(pause);
         let id = member.job;
         tracing::info!(pod = %member.pod.id, why, pause_millis = pause, "a pod gives its slot back: its volumes cannot be bound");
-        self.timers.wake(Timer::Pod(uid.clone()), now.plus_millis(pause));
-        self.touched.insert(id);
+        self.agenda.timers.wake(Timer::Pod(uid.clone()), now.plus_millis(pause));
+        self.agenda.touched.insert(id);
         self.block(id, BlockedReason::VolumeBindingFailed, why);
         Ok(())
     }
@@ -370,7 +373,7 @@ impl Core {
 /// A node has come or gone: claims that name it may be waiting for another one, or are not any
 /// more.
 pub(crate) fn note_nodes(core: &mut Core) {
-    if core.synced {
+    if core.intake.synced {
         let is_there = |node: &NodeName| core.planner.cluster.rank(node).is_some();
         let claims = core.planner.cluster.volumes().claims_that_name_a_node();
         let changed = claims

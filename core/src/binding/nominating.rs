@@ -7,8 +7,9 @@
 //! Kubernetes 1.35). If there is none we do, unless somebody else has written another node by then.
 //! What a process that died has left on a pod stays until the pod is placed again.
 
+use crate::in_flight::InFlight;
 use crate::sound::{Lookup, Sound};
-use crate::{ActionId, ActionKind, Core, InFlight, Timer, WriteOutcome};
+use crate::{ActionId, ActionKind, Core, Timer, WriteOutcome};
 use fluxqueue_workload::{NodeName, Time, Uid};
 
 /// The pause until a write is repeated that was decided on an older version of the pod, or beside
@@ -89,8 +90,8 @@ impl Core {
             return Ok(());
         }
         let retry_at = nomination.retry_at;
-        if retry_at > self.now {
-            self.timers.wake(Timer::Nomination(uid.clone()), retry_at);
+        if retry_at > self.clock.now {
+            self.agenda.timers.wake(Timer::Nomination(uid.clone()), retry_at);
             return Ok(());
         }
         if member.telling.is_some() {
@@ -101,7 +102,7 @@ impl Core {
         let (pod, resource_version) = (pod.id.clone(), pod.resource_version.clone());
         let kind = ActionKind::Nominate { pod, resource_version, node };
         nomination.writing =
-            Some(self.actions.ask(kind, InFlight::Nomination(uid.clone(), before)));
+            Some(self.agenda.actions.ask(kind, InFlight::Nomination(uid.clone(), before)));
         Ok(())
     }
 
@@ -131,10 +132,10 @@ impl Core {
     }
 
     fn nominate_later(&mut self, uid: &Uid, pause_millis: i64) {
-        let at = self.now.plus_millis(pause_millis);
+        let at = self.clock.now.plus_millis(pause_millis);
         if let Some(member) = self.jobs.members.get_mut(uid) {
             member.nomination.retry_at = at;
-            self.timers.wake(Timer::Nomination(uid.clone()), at);
+            self.agenda.timers.wake(Timer::Nomination(uid.clone()), at);
         }
     }
 }

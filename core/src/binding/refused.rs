@@ -20,7 +20,7 @@ use fluxqueue_workload::{ObjectRef, Time, Uid};
 /// A write for a pod with a slot was refused: its Binding, the removal of its gate, or what gets a
 /// claim its volume.
 pub(crate) fn pod_refused(core: &mut Core, uid: &Uid, text: &str) -> Sound {
-    let now = core.now;
+    let now = core.clock.now;
     let member = core.jobs.members.get_mut(uid).map(|member| {
         member.stage.send_by(Sending::Due);
         member.attempts = 0;
@@ -93,7 +93,7 @@ pub(crate) fn no_answer(core: &mut Core, id: JobId, text: String) -> Sound {
 /// Looks at a gang that sends no more Bindings. It goes on if one of them has taken effect, and is
 /// withdrawn if none has.
 pub(crate) fn settle(core: &mut Core, id: JobId) -> Sound {
-    let now = core.now;
+    let now = core.clock.now;
     let job = core.jobs.all.get(&id).map(Box::as_ref);
     let refused = job.and_then(|job| {
         let refusal = job.refusal.clone()?;
@@ -101,7 +101,7 @@ pub(crate) fn settle(core: &mut Core, id: JobId) -> Sound {
     });
     match refused {
         None | Some((_, Open::Unanswered)) => {}
-        Some((_, Open::Until(at))) => core.timers.wake(Timer::Backoff(id), at),
+        Some((_, Open::Until(at))) => core.agenda.timers.wake(Timer::Backoff(id), at),
         Some((refusal, Open::None)) => withdraw(core, id, &refusal)?,
         Some((_, Open::Bound)) => {
             if let Some(job) = core.jobs.all.get_mut(&id) {
@@ -151,7 +151,7 @@ pub(crate) fn record_taken(core: &mut Core, id: JobId, text: &str) -> Sound {
     if job.blocker.take_if(is_told).is_none() {
         return Ok(());
     }
-    core.dirty.insert(id);
+    core.agenda.dirty.insert(id);
     if let Some(first) = core.planner.queue.first_of(id).cloned()
         && let Some(class) = core.planner.queue.class_of(&first)
     {
@@ -178,7 +178,7 @@ fn withdraw(core: &mut Core, id: JobId, text: &str) -> Sound {
     for uid in &pods {
         // The pause is the gang's.
         if let Some(member) = core.jobs.members.get_mut(uid) {
-            (member.attempts, member.retry_at) = (0, core.now);
+            (member.attempts, member.retry_at) = (0, core.clock.now);
         }
     }
     core.withdraw(id, text, Setback::Refused)?;
@@ -189,14 +189,14 @@ fn withdraw(core: &mut Core, id: JobId, text: &str) -> Sound {
 /// A pod that does not begin with others gives its slot back, and waits for a while without a
 /// claim.
 fn give_slot_back(core: &mut Core, uid: &Uid, text: &str) -> Sound {
-    let now = core.now;
+    let now = core.clock.now;
     core.unassign_one(uid)?;
     if let Some(member) = core.jobs.members.get_mut(uid) {
         let pause = member.setbacks.count(Setback::Refused, now, FirstPause::None);
         let id = member.job;
-        core.timers.wake(Timer::Pod(uid.clone()), now.plus_millis(pause));
+        core.agenda.timers.wake(Timer::Pod(uid.clone()), now.plus_millis(pause));
         core.block(id, BlockedReason::BindFailed, text.to_owned());
-        core.touched.insert(id);
+        core.agenda.touched.insert(id);
     }
     tell(core, std::slice::from_ref(uid), text)?;
     Ok(())
@@ -204,14 +204,14 @@ fn give_slot_back(core: &mut Core, uid: &Uid, text: &str) -> Sound {
 
 /// A pod of a gang that has begun keeps its seat, and its Binding is sent again after a while.
 fn keep_seat(core: &mut Core, uid: &Uid, text: String) -> Sound {
-    let now = core.now;
+    let now = core.clock.now;
     if let Some(member) = core.jobs.members.get_mut(uid) {
         let pause = member.setbacks.count(Setback::Refused, now, FirstPause::None);
         let id = member.job;
-        core.timers.wake(Timer::Pod(uid.clone()), now.plus_millis(pause));
+        core.agenda.timers.wake(Timer::Pod(uid.clone()), now.plus_millis(pause));
         tell(core, std::slice::from_ref(uid), &text)?;
         core.block(id, BlockedReason::BindFailed, text);
-        core.touched.insert(id);
+        core.agenda.touched.insert(id);
     }
     Ok(())
 }

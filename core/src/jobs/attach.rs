@@ -14,10 +14,11 @@ use crate::jobs::seats::Seats;
 use crate::jobs::setbacks::Setbacks;
 use crate::jobs::stage::Stage;
 use crate::lookahead::estimates::Expected;
+use crate::occupancy::Foreign;
 use crate::records::record::time_of;
 use crate::records::stored::Record;
 use crate::sound::{Lookup, Sound};
-use crate::{Core, Foreign, Timer};
+use crate::{Core, Timer};
 use fluxqueue_planner::queue::JobId;
 use fluxqueue_workload::{ObjectKey, Phase, Pod, Time, Uid};
 
@@ -26,12 +27,12 @@ pub(crate) const OWNER_WAIT_MILLIS: i64 = 30_000;
 
 impl Core {
     pub(crate) fn new_member(&mut self, pod: Arc<Pod>) -> Sound {
-        if !self.synced {
-            self.unsorted.put(pod);
+        if !self.intake.synced {
+            self.intake.unsorted.put(pod);
             return Ok(());
         }
-        if let Some(old) = self.awaiting_owner.get(&pod.id.uid) {
-            self.by_node.unlist(&old.pod);
+        if let Some(old) = self.intake.awaiting_owner.get(&pod.id.uid) {
+            self.occupancy.by_node.unlist(&old.pod);
         }
         self.attach(pod, false)?;
         Ok(())
@@ -39,37 +40,41 @@ impl Core {
 
     /// Gives a pod its job, or parks it until its controller is seen.
     pub(crate) fn attach(&mut self, pod: Arc<Pod>, orphan: bool) -> Sound {
-        if let Some(stand_in) = self.foreign.remove(&pod.id.uid) {
+        if let Some(stand_in) = self.occupancy.foreign.remove(&pod.id.uid) {
             self.free_allocation(stand_in.allocation);
         }
-        self.by_node.list(&pod);
+        self.occupancy.by_node.list(&pod);
         let left_behind = if orphan { self.left_behind(&pod) } else { None };
         let Some(belonging) =
             left_behind.or_else(|| grouping::belonging(&pod, &self.jobs.controllers, orphan))
         else {
-            let until = self.now.plus_millis(OWNER_WAIT_MILLIS);
+            let until = self.clock.now.plus_millis(OWNER_WAIT_MILLIS);
             let uid = pod.id.uid.clone();
-            let until = self.awaiting_owner.insert(AwaitingPod { pod: Arc::clone(&pod), until });
-            self.timers.wake(Timer::AwaitingPod(uid.clone()), until);
+            let until =
+                self.intake.awaiting_owner.insert(AwaitingPod { pod: Arc::clone(&pod), until });
+            self.agenda.timers.wake(Timer::AwaitingPod(uid.clone()), until);
             // A pod on a node counts there even while its job is not known.
             let planned = self.pod_end(&pod);
             let tenancy = self.tenancy_of_others(&pod);
             let allocation = self.allocation_in_place(&pod, None, planned, tenancy);
             self.watch_end_of(&uid, allocation.as_ref());
-            self.foreign.insert(uid, Foreign { pod, allocation, reported: true });
+            self.occupancy.foreign.insert(uid, Foreign { pod, allocation, reported: true });
             return Ok(());
         };
-        self.awaiting_owner.remove(&pod.id.uid);
+        self.intake.awaiting_owner.remove(&pod.id.uid);
         let id = self.job_of(&pod, &belonging);
         let uid = pod.id.uid.clone();
         // What a new process finds came when it was made, not just now.
-        let joined =
-            if self.taking_over { self.core_time(pod.created).min(self.now) } else { self.now };
+        let joined = if self.intake.taking_over {
+            self.core_time(pod.created).min(self.clock.now)
+        } else {
+            self.clock.now
+        };
         let job = self.jobs.all.get_mut(&id).expect("job_of returns a job that is there");
         // More pods than can come were waited for by an earlier process, whatever the API server's
         // clock says by now.
         let was_waited_for =
-            self.taking_over && job.warnings.contains_key(&ConditionType::SizeClamped);
+            self.intake.taking_over && job.warnings.contains_key(&ConditionType::SizeClamped);
         let joined = if was_waited_for { Time(0) } else { joined };
         job.joined = if job.members.is_empty() { joined } else { job.joined.max(joined) };
         job.members.insert(uid.clone());
@@ -107,7 +112,7 @@ impl Core {
         if let Some(text) = half.filter(|_| !was_told) {
             self.warn_once(id, ConditionType::IncompleteGroupLabels, text)?;
         }
-        self.touched.insert(id);
+        self.agenda.touched.insert(id);
         Ok(())
     }
 
@@ -209,16 +214,16 @@ impl Core {
             && names::fluxjob_name(&job.name, job.kind, &first.pod.id.uid) != *job.key.name
             && self.records.get(&job.key).is_some_and(|object| completion_of(object).is_some());
         let is_on_its_way = |member: &&Member| {
-            member.is_in_doubt(self.now)
+            member.is_in_doubt(self.clock.now)
                 || (member.stage.is_binding() || member.stage.is_ungating())
         };
         if !is_another {
             return Ok(false);
         }
         if live.iter().any(is_on_its_way) {
-            let in_doubt = live.iter().filter(|member| member.is_in_doubt(self.now));
+            let in_doubt = live.iter().filter(|member| member.is_in_doubt(self.clock.now));
             if let Some(at) = in_doubt.map(|member| member.doubt_until).min() {
-                self.timers.wake(Timer::Job(id), at);
+                self.agenda.timers.wake(Timer::Job(id), at);
             }
             return Ok(false);
         }
@@ -275,7 +280,7 @@ impl Core {
             gone_makers: std::collections::BTreeSet::new(),
             succeeded: 0,
             failed: 0,
-            joined: self.now,
+            joined: self.clock.now,
             left_at: Time(0),
             queued_at: None,
             is_late_entrant: false,
@@ -342,10 +347,10 @@ impl Core {
     }
 
     pub(crate) fn stop_awaiting_owner(&mut self, uid: &Uid) -> Sound {
-        if let Some(awaiting_owner) = self.awaiting_owner.remove(uid) {
-            let orphan = awaiting_owner.until <= self.now;
+        if let Some(awaiting_owner) = self.intake.awaiting_owner.remove(uid) {
+            let orphan = awaiting_owner.until <= self.clock.now;
             if orphan {
-                self.awaiting_owner.note_orphan(&awaiting_owner.pod);
+                self.intake.awaiting_owner.note_orphan(&awaiting_owner.pod);
             }
             self.attach(awaiting_owner.pod, orphan)?;
         }
@@ -355,7 +360,7 @@ impl Core {
     /// The controller of a pod that counted as lone has come after all. If nothing has left for the
     /// pod, it is of its job again: that starts whole or not at all.
     pub(crate) fn join_late_owner(&mut self, uid: &Uid) -> Sound {
-        if self.jobs.members.get(uid).is_some_and(|member| !member.is_in_doubt(self.now)) {
+        if self.jobs.members.get(uid).is_some_and(|member| !member.is_in_doubt(self.clock.now)) {
             self.replan(uid)?;
         }
         if self.jobs.members.get(uid).is_some_and(|member| member.stage.is_waiting()) {
@@ -367,7 +372,7 @@ impl Core {
     pub(crate) fn regroup(&mut self, uid: &Uid) -> Sound {
         let member = self.jobs.members.known(uid)?;
         let identity = self.jobs.all.get(&member.job).map(|job| job.identity.clone());
-        let is_orphan = self.awaiting_owner.is_orphan(&member.pod);
+        let is_orphan = self.intake.awaiting_owner.is_orphan(&member.pod);
         let now = self.left_behind(&member.pod).filter(|_| is_orphan);
         let now =
             now.or_else(|| grouping::belonging(&member.pod, &self.jobs.controllers, is_orphan));
@@ -379,7 +384,7 @@ impl Core {
             job.members.remove(uid);
             job.live.remove(&PodOrder::of(&member.pod));
         }
-        self.touched.insert(member.job);
+        self.agenda.touched.insert(member.job);
         self.forget_request(&fluxqueue_planner::queue::PendingRequest::Member(
             member.job,
             uid.clone(),

@@ -35,9 +35,9 @@ impl Core {
     pub(crate) fn heed(&mut self, outcome: Sound) {
         match outcome {
             Ok(()) => {}
-            Err(Interruption::Outdated) => self.gauges.interruptions.outdated += 1,
+            Err(Interruption::Outdated) => self.agenda.gauges.interruptions.outdated += 1,
             Err(Interruption::Contradiction(found)) => {
-                self.gauges.interruptions.contradictions += 1;
+                self.agenda.gauges.interruptions.contradictions += 1;
                 let job = job_around(&self.jobs, &found.about);
                 let key = job.and_then(|id| self.jobs.all.get(&id)).map(|job| job.key.to_string());
                 tracing::error!(job = key, %found, "the state contradicts itself");
@@ -68,7 +68,7 @@ impl Core {
         };
         tracing::error!(job = %job.key, %contradiction, "a job contradicts itself");
         debug_assert!(false, "{}: {contradiction}", job.key);
-        self.gauges.interruptions.contradictions += 1;
+        self.agenda.gauges.interruptions.contradictions += 1;
         self.make_anew(id);
         (pods - left, None)
     }
@@ -92,9 +92,9 @@ impl Core {
             return Some(format!("{pending:?} is not in the queue"));
         }
         // While a walk is under way, and until terms that have changed are looked at, it may.
-        if self.under_way.is_none()
+        if self.walks.under_way.is_none()
             && self.planner.cluster.changed_terms().is_none()
-            && !self.touched.contains(&job.id)
+            && !self.agenda.touched.contains(&job.id)
             && self.is_seen_anew(job.id)
         {
             return Some("it waits by anti-affinity terms of others as they were".to_owned());
@@ -162,13 +162,14 @@ impl Core {
         let its_own = self.jobs.members.values().filter(is_its_own);
         let mut uids: Vec<Uid> = its_own.clone().map(|member| member.pod.id.uid.clone()).collect();
         let is_sent = |member: &Member| member.stage.is_binding();
-        let is_too_soon = self.under_way.is_some() || self.now < self.audit.makes_anew_from;
+        let is_too_soon =
+            self.walks.under_way.is_some() || self.clock.now < self.occupancy.audit.makes_anew_from;
         if is_too_soon || its_own.clone().any(is_sent) {
             return;
         }
         uids.sort_unstable();
-        self.audit.makes_anew_from = self.now.plus_millis(ANEW_MILLIS);
-        self.gauges.interruptions.jobs_made_anew += 1;
+        self.occupancy.audit.makes_anew_from = self.clock.now.plus_millis(ANEW_MILLIS);
+        self.agenda.gauges.interruptions.jobs_made_anew += 1;
         while let Some(pending) = self.planner.queue.first_of(id).cloned() {
             self.planner.queue.remove(&pending);
             self.forget_promise(&pending);
@@ -189,7 +190,7 @@ impl Core {
             let allocation = self.take_allocation(uid);
             self.free_allocation(allocation);
             if let Some(member) = self.jobs.members.remove(uid) {
-                self.by_node.unlist(&member.pod);
+                self.occupancy.by_node.unlist(&member.pod);
                 // What stands in for others is made again with the job.
                 if !member.pod.stands_in {
                     pods.push(member.pod);
@@ -206,7 +207,7 @@ impl Core {
                 self.planner.promises.hear(&first, kept);
             }
         }
-        self.queue_changed = true;
+        self.agenda.queue_changed = true;
     }
 }
 

@@ -50,7 +50,7 @@ impl Core {
             }
         };
         if let Some(job) = self.jobs.all.get_mut(&id) {
-            job.life = Lifecycle::Starting { since: self.now };
+            job.life = Lifecycle::Starting { since: self.clock.now };
             job.blocker = None;
             job.promised_before = None;
         }
@@ -58,16 +58,16 @@ impl Core {
         self.let_others_come_after(&PendingRequest::Start(id));
         self.jobs.note_life(id);
         for uid in checked.into_iter().rev() {
-            self.outbox.push_front(uid);
+            self.agenda.outbox.push_front(uid);
         }
-        self.touched.insert(id);
+        self.agenda.touched.insert(id);
         Ok(true)
     }
 
     /// Whoever would have made this one uneven, or would have drawn it away, may come now that it
     /// begins.
     pub(crate) fn let_others_come_after(&mut self, pending: &PendingRequest) {
-        self.queue_changed |= self.planner.held_nodes.is_waited_for(pending);
+        self.agenda.queue_changed |= self.planner.held_nodes.is_waited_for(pending);
     }
 
     fn may_begin(&mut self, id: JobId) -> Sound<Begin> {
@@ -80,9 +80,9 @@ impl Core {
             return Ok(Begin::Later);
         }
         let leaves_from = job.setbacks.leaves_from();
-        if leaves_from > self.now {
+        if leaves_from > self.clock.now {
             // It has lost a race: it has a place again, and waits before the next attempt.
-            self.timers.wake(Timer::Backoff(id), leaves_from);
+            self.agenda.timers.wake(Timer::Backoff(id), leaves_from);
             return Ok(Begin::Later);
         }
         let empty = job.seats.empty().count();
@@ -117,9 +117,9 @@ impl Core {
         let mut later = false;
         for uid in &pods {
             let member = self.jobs.members.known(uid)?;
-            if member.retry_at > self.now {
+            if member.retry_at > self.clock.now {
                 let at = member.retry_at;
-                self.timers.wake(Timer::Pod(uid.clone()), at);
+                self.agenda.timers.wake(Timer::Pod(uid.clone()), at);
                 later = true;
             } else if member.stage.is_ungating() {
                 later = true;
@@ -168,7 +168,7 @@ impl Core {
         if externally_bound.is_empty() {
             return Ok(());
         }
-        let now = self.now;
+        let now = self.clock.now;
         let wanted = self.jobs.all.get(&id).map_or(0, |job| self.jobs.wanted(job));
         let job = self.jobs.all.known_mut(&id)?;
         if !job.life.is_placed() {
@@ -183,7 +183,7 @@ impl Core {
             }
         }
         if let Some(job) = self.jobs.all.get_mut(&id).filter(|job| job.seats.version() != before) {
-            job.seats.placed_by(Some(self.epoch));
+            job.seats.placed_by(Some(self.records.epoch));
         }
         Ok(())
     }
@@ -220,7 +220,7 @@ impl Core {
 
     /// How many pods of a job start together; `None` if nobody can say yet.
     pub(crate) fn start_size_now(&self, job: &Job) -> Option<usize> {
-        match self.jobs.start_size(job, self.settings.group_grace_secs, self.now) {
+        match self.jobs.start_size(job, self.settings.group_grace_secs, self.clock.now) {
             StartSize::Pods(size) | StartSize::Clamped { to: size, .. } => Some(size),
             StartSize::Until(_) | StartSize::None => None,
         }
@@ -239,8 +239,10 @@ impl Core {
             // They start in the slots that are retained for them, if all have one and all are
             // there; else where there is room for all. Those that have slots do not begin without a
             // pod that is yet to come in the place of one that has ended.
-            let is_short =
-                self.jobs.is_short_of(job, self.settings.group_grace_secs, self.now).is_some();
+            let is_short = self
+                .jobs
+                .is_short_of(job, self.settings.group_grace_secs, self.clock.now)
+                .is_some();
             let goes_on = if unsent.is_empty() {
                 is_short || self.jobs.have_retained_slots(job)
             } else {
@@ -259,7 +261,7 @@ impl Core {
             if let Some(job) = self.jobs.all.get_mut(&id) {
                 job.life = Lifecycle::Placed;
             }
-            self.outbox.extend(unsent);
+            self.agenda.outbox.extend(unsent);
         } else if life != Lifecycle::Placed {
             // These were to join pods that have gone since: they start with those that are to come.
             for uid in unsent {
@@ -307,7 +309,7 @@ impl Core {
             self.unassign(&uid)?;
         }
         self.free_retained(id);
-        let now = self.now;
+        let now = self.clock.now;
         self.jobs.forget_start(id)?;
         let job = self.jobs.all.known_mut(&id)?;
         let pause = job.setbacks.count(setback, now, FirstPause::OneSecond);
@@ -320,9 +322,9 @@ impl Core {
             }
         };
         self.block(id, reason, text);
-        self.timers.wake(Timer::Backoff(id), now.plus_millis(pause));
-        self.touched.insert(id);
-        self.gauges.placements_withdrawn += 1;
+        self.agenda.timers.wake(Timer::Backoff(id), now.plus_millis(pause));
+        self.agenda.touched.insert(id);
+        self.agenda.gauges.placements_withdrawn += 1;
         self.start_is_off(id, Delay::Capacity)?;
         Ok(())
     }
@@ -336,7 +338,7 @@ impl Core {
         let start_size = if is_group { job.start_size } else { job.start_size.min(wanted) };
         let reached = bound + job.ended_early;
         let whole = reached >= start_size && bound > 0;
-        let now = self.now;
+        let now = self.clock.now;
         let job = self.jobs.all.known_mut(&id)?;
         if job.style != Style::Gang {
             return Ok(());
@@ -362,8 +364,8 @@ impl Core {
         let job = self.jobs.all.known(&id)?;
         let Lifecycle::Starting { since } = job.life else { return Ok(()) };
         let due = since.plus_secs(self.settings.gang_start_timeout_secs);
-        if self.now < due {
-            self.timers.wake(Timer::Job(id), due);
+        if self.clock.now < due {
+            self.agenda.timers.wake(Timer::Job(id), due);
             return Ok(());
         }
         let live = self.jobs.live_members(job);
@@ -383,7 +385,7 @@ impl Core {
                 job.stalled.as_ref().is_some_and(|it| it.reason == DegradedReason::MutualWait)
             };
             for other in others.clone().filter(|job| !is_told(job)) {
-                self.timers.wake(Timer::Job(other.id), self.now);
+                self.agenda.timers.wake(Timer::Job(other.id), self.clock.now);
             }
             let reader = self.settings.reader(&namespace);
             let keys: Vec<String> = others.map(|job| reader.job(&job.key)).collect();

@@ -282,7 +282,7 @@ impl Core {
         if attempt.request.groups.iter().any(|group| !open_wants(&group.levels).is_empty()) {
             let members = self.planner.queue.of_class(class, None).map(Place::request);
             let members = members.filter(|pending| matches!(pending, PendingRequest::Member(..)));
-            self.touched.extend(members.map(PendingRequest::job));
+            self.agenda.touched.extend(members.map(PendingRequest::job));
         }
     }
 

@@ -38,6 +38,8 @@ use crate::jobs::grouping::{Capacity, Start, StartSize};
 use crate::jobs::job::{Identity, Job, Lifecycle, Member, PodOrder, RetainedSlot, Style};
 use crate::jobs::releases::Releases;
 use crate::jobs::waves::Waves;
+use crate::jobs::wishes::PriorityClasses;
+use crate::labelled::Labelled;
 use crate::sound::{Lookup, Sound};
 use crate::telling::blockers::Blockers;
 use fluxqueue_machine::ledger::Allocation;
@@ -75,6 +77,11 @@ pub(crate) struct Jobs {
     starting: BTreeSet<JobId>,
     /// What came of releases of Jobs that waited without pods.
     pub releases: Releases,
+    /// The jobs that keep a slot for a pod to come, and perhaps some that did lately.
+    pub retaining: BTreeSet<JobId>,
+    /// The jobs that wait, by the labels of their pods.
+    pub labelled: Labelled,
+    pub priority_classes: PriorityClasses,
     pub next_job: JobId,
     pub waves: Waves,
     /// The walltime of a job that says none and would otherwise end some day.
@@ -125,6 +132,9 @@ impl Jobs {
             makers_of: BTreeMap::new(),
             starting: BTreeSet::new(),
             releases: Releases::default(),
+            retaining: BTreeSet::new(),
+            labelled: Labelled::default(),
+            priority_classes: PriorityClasses::default(),
             next_job: JobId::FIRST,
             waves: Waves::default(),
             default_walltime_secs,

@@ -80,7 +80,7 @@ pub(crate) fn remove(core: &mut Core, gone: &ObjectRef) {
 /// Those that wait for a quota of the namespace are looked at again.
 fn look_again(core: &mut Core, namespace: &str) {
     let waiting = core.jobs.releases.quotas.waiting.remove(namespace);
-    core.touched.extend(waiting.into_iter().flatten());
+    core.agenda.touched.extend(waiting.into_iter().flatten());
 }
 
 /// The pods of a job are about to come, since its Job is released.
@@ -90,7 +90,7 @@ pub(crate) fn note_coming(core: &mut Core, id: JobId) -> Sound {
     if core.jobs.releases.quotas.known.contains_key(&namespace) {
         let coming = Coming {
             requests: core.jobs.asked_of_quotas(job),
-            until: core.now.plus_millis(USE_SEEN_MILLIS),
+            until: core.clock.now.plus_millis(USE_SEEN_MILLIS),
         };
         core.jobs.releases.quotas.coming.entry(namespace).or_default().insert(id, coming);
     }
@@ -136,7 +136,7 @@ pub(crate) fn wait(core: &mut Core, id: JobId) -> Sound {
         None => false,
         Some(coming) => {
             coming.retain(|id, coming| {
-                coming.until > core.now
+                coming.until > core.clock.now
                     || core.jobs.all.get(id).is_some_and(|job| is_to_have_pods(job))
             });
             !coming.is_empty()
@@ -144,7 +144,7 @@ pub(crate) fn wait(core: &mut Core, id: JobId) -> Sound {
     };
     quotas.waiting.entry(namespace).or_default().insert(id);
     if is_beside_others {
-        core.timers.wake(Timer::Job(id), core.now.plus_millis(LOOK_AGAIN_MILLIS));
+        core.agenda.timers.wake(Timer::Job(id), core.clock.now.plus_millis(LOOK_AGAIN_MILLIS));
     }
     Ok(())
 }

@@ -9,6 +9,7 @@ use fluxqueue_api::{
     conditions, names, placement, text,
 };
 
+use crate::in_flight::InFlight;
 use crate::jobs::attach::completion_of;
 use crate::jobs::grouping::{self, Belonging};
 use crate::jobs::job::{Identity, Lifecycle, Member, RetainedSlot, Seating, Stalled, Style};
@@ -19,7 +20,7 @@ use crate::records::recording::UNSEEN_MILLIS;
 use crate::records::reference;
 use crate::records::stored::Stored;
 use crate::sound::{Lookup, Sound};
-use crate::{ActionId, ActionKind, Core, InFlight, Timer, WriteOutcome};
+use crate::{ActionId, ActionKind, Core, Timer, WriteOutcome};
 use fluxqueue_planner::queue::{JobId, PendingRequest};
 use fluxqueue_workload::{Controller, NodeName, ObjectKey, OwnerKind, Pod, Time, Uid};
 
@@ -45,7 +46,7 @@ impl Core {
         };
         job.record.observe(&object);
         self.heed_wishes(id, &object.spec.overrides)?;
-        let place = self.jobs.place_on_record(id, &object, self.clock());
+        let place = self.jobs.place_on_record(id, &object, self.clock);
         let Some(status) = &object.status else { return Ok(()) };
         let job = self.jobs.all.known_mut(&id)?;
         job.pod_priority =
@@ -86,14 +87,17 @@ impl Core {
             if was_gated { now } else { pod.created.min(now) }
         };
         let pods = pods.iter().filter_map(|uid| self.jobs.members.get(uid));
-        pods.map(|member| since(&member.pod)).max().filter(|_| self.taking_over).unwrap_or(now)
+        pods.map(|member| since(&member.pod))
+            .max()
+            .filter(|_| self.intake.taking_over)
+            .unwrap_or(now)
     }
 
     /// What another leader wrote while this one works is news like any other: a place in the queue
     /// that is on record stays, and so does an end; a placement is followed, or taken back before
     /// anything else is done.
     pub(crate) fn heed_status(&mut self, id: JobId, object: &FluxJob) -> Sound {
-        let queued_at = self.jobs.place_on_record(id, object, self.clock());
+        let queued_at = self.jobs.place_on_record(id, object, self.clock);
         let Some(status) = &object.status else { return Ok(()) };
         let job = self.jobs.all.known_mut(&id)?;
         if job.style == Style::Elastic {
@@ -102,7 +106,7 @@ impl Core {
         }
         if queued_at.is_some() && job.queued_at != queued_at {
             job.queued_at = queued_at;
-            self.touched.insert(id);
+            self.agenda.touched.insert(id);
         }
         if !status.placement.is_empty() && job.style == Style::Gang && !job.writes_ahead() {
             job.seats.note_on_record(true);
@@ -117,7 +121,7 @@ impl Core {
             if job.is_finished() {
                 job.life = Lifecycle::Finished(end);
             }
-            self.touched.insert(id);
+            self.agenda.touched.insert(id);
         }
         Ok(())
     }
@@ -234,7 +238,7 @@ impl Core {
                 Vec::new()
             }
         };
-        let (now, wanted) = (self.now, self.jobs.wanted(job));
+        let (now, wanted) = (self.clock.now, self.jobs.wanted(job));
         let bound_on_record = job
             .record
             .status
@@ -347,7 +351,8 @@ impl Core {
         let keep_secs = self.settings.slot_keep_secs_after(job.failed.saturating_sub(1));
         let is_over = |node: &NodeName| {
             left_at(node).is_some_and(|at| {
-                at.plus_secs(keep_secs) <= self.now || self.now.plus_secs(keep_secs) < at
+                at.plus_secs(keep_secs) <= self.clock.now
+                    || self.clock.now.plus_secs(keep_secs) < at
             })
         };
         let seats: Vec<_> = seats.into_iter().filter(|(_, node)| !is_over(node)).collect();
@@ -368,7 +373,7 @@ impl Core {
                 self.counts_are_unsure_for(
                     i64::try_from(keep_secs).unwrap_or(i64::MAX / 1000) * 1000,
                 );
-                let (controller, until) = (controller.clone(), self.now.plus_secs(keep_secs));
+                let (controller, until) = (controller.clone(), self.clock.now.plus_secs(keep_secs));
                 let slot = RetainedSlot {
                     allocation,
                     seat: Some(at),
@@ -390,7 +395,8 @@ impl Core {
         let job = self.jobs.all.known(&id)?;
         let is_retained_for = |pod: &Pod| {
             let until = self.core_time(pod.created).plus_secs(self.settings.slot_keep_secs);
-            pod.owner.as_ref().is_some_and(|owner| owner.kind == OwnerKind::Job) && self.now < until
+            pod.owner.as_ref().is_some_and(|owner| owner.kind == OwnerKind::Job)
+                && self.clock.now < until
         };
         let waiting: Vec<Uid> = self
             .jobs
@@ -483,9 +489,9 @@ impl Core {
             Some(at) if owned => self.record_due(at),
             None if owned && !self.is_of_a_part(object) => return self.adopt_memberless(key),
             // The watch may show a FluxJob a little earlier than its pods.
-            _ => self.now.plus_millis(UNSEEN_MILLIS),
+            _ => self.clock.now.plus_millis(UNSEEN_MILLIS),
         };
-        self.timers.wake(Timer::Stray(key.clone()), due.max(self.now.plus_millis(1)));
+        self.agenda.timers.wake(Timer::Stray(key.clone()), due.max(self.clock.now.plus_millis(1)));
         Ok(())
     }
 
@@ -515,7 +521,7 @@ impl Core {
         let owners = object.metadata.owner_references.clone().unwrap_or_default();
         let id = self.new_job(&belonging, key.clone(), owners, reporter);
         self.restore_placement(id)?;
-        self.touched.insert(id);
+        self.agenda.touched.insert(id);
         Ok(())
     }
 
@@ -524,7 +530,8 @@ impl Core {
     fn is_of_a_part(&self, object: &FluxJob) -> bool {
         let pod = &*object.spec.workload_ref.uid;
         let is_of_pod = object.spec.workload_ref.kind == WorkloadKind::Pod;
-        is_of_pod && (self.jobs.members.contains_key(pod) || self.awaiting_owner.contains(pod))
+        is_of_pod
+            && (self.jobs.members.contains_key(pod) || self.intake.awaiting_owner.contains(pod))
     }
 
     pub(crate) fn remove_stray(&mut self, key: &ObjectKey) {
@@ -532,17 +539,18 @@ impl Core {
             return;
         }
         let Some(object) = self.records.get(key) else { return };
-        if self.awaiting_owner.contains(&object.spec.workload_ref.uid) {
+        if self.intake.awaiting_owner.contains(&object.spec.workload_ref.uid) {
             return self
+                .agenda
                 .timers
-                .wake(Timer::Stray(key.clone()), self.now.plus_millis(UNSEEN_MILLIS));
+                .wake(Timer::Stray(key.clone()), self.clock.now.plus_millis(UNSEEN_MILLIS));
         }
         let Some(reference) = reference(object) else { return };
         let kind = ActionKind::DeleteFluxJob {
             job: reference.clone(),
             resource_version: version_of(object),
         };
-        let action = self.actions.ask(kind, InFlight::Stray(key.clone()));
+        let action = self.agenda.actions.ask(kind, InFlight::Stray(key.clone()));
         self.records.note_removal(reference, action);
     }
 
@@ -559,7 +567,9 @@ impl Core {
         if let Some(id) = adopted {
             self.record_done(id, action, outcome)?;
         } else if let WriteOutcome::Failed(_) | WriteOutcome::Conflict = outcome {
-            self.timers.wake(Timer::Stray(key), self.now.plus_millis(STRAY_RETRY_MILLIS));
+            self.agenda
+                .timers
+                .wake(Timer::Stray(key), self.clock.now.plus_millis(STRAY_RETRY_MILLIS));
         }
         Ok(())
     }

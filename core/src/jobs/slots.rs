@@ -47,7 +47,7 @@ impl Core {
         };
         let (id, pod) = (member.job, Arc::clone(&member.pod));
         let node = allocation.node.clone();
-        self.by_node.send(&node, uid);
+        self.occupancy.by_node.send(&node, uid);
         self.planner.ledger.house(&mut self.planner.cluster, &allocation, &member.pod);
         member.stage = Stage::Placed(Slot { allocation, sending: Sending::Due });
         member.attempts = 0;
@@ -57,7 +57,7 @@ impl Core {
         self.note_volumes(uid);
         // A seat that is not acknowledged is passed over when its turn comes, and comes again with
         // the acknowledgement.
-        self.outbox.push_back(uid.clone());
+        self.agenda.outbox.push_back(uid.clone());
         let job = self.jobs.all.known_mut(&id)?;
         if !job.writes_ahead() {
             return Ok(());
@@ -71,7 +71,7 @@ impl Core {
         let before = job.seats.version();
         job.seats.take(at, pod_set, &node, uid);
         if job.seats.version() != before {
-            job.seats.placed_by(Some(self.epoch));
+            job.seats.placed_by(Some(self.records.epoch));
         }
         self.jobs.members.known_mut(uid)?.seat = Some(at);
         Ok(())
@@ -89,7 +89,7 @@ impl Core {
             job.seats.leave(seat);
         }
         self.withdraw_nomination(uid)?;
-        self.touched.insert(id);
+        self.agenda.touched.insert(id);
         Ok(())
     }
 
@@ -97,13 +97,13 @@ impl Core {
 
     /// Makes what a pod is charged for agree with where it is.
     pub(crate) fn settle(&mut self, uid: &Uid) -> Sound {
-        if let Some(foreign) = self.foreign.get_mut(uid) {
+        if let Some(foreign) = self.occupancy.foreign.get_mut(uid) {
             let (pod, allocation) = (Arc::clone(&foreign.pod), foreign.allocation.take());
             let planned = self.pod_end(&pod);
             let tenancy = self.tenancy_of_others(&pod);
             let allocation = self.allocation_in_place(&pod, allocation, planned, tenancy);
             self.watch_end_of(uid, allocation.as_ref());
-            if let Some(foreign) = self.foreign.get_mut(uid) {
+            if let Some(foreign) = self.occupancy.foreign.get_mut(uid) {
                 foreign.allocation = allocation;
             }
             return Ok(());
@@ -137,7 +137,7 @@ impl Core {
         if was_waiting || (was_bound && had_nothing) {
             // Another scheduler has bound it: it waits no more. Or its node has come after it: that
             // counts in its queue.
-            self.touched.insert(id);
+            self.agenda.touched.insert(id);
         } else if !was_bound {
             self.touch_soon(id);
         }
@@ -163,7 +163,7 @@ impl Core {
         }
         if let Some(member) = self.jobs.members.get_mut(uid) {
             if allocation.is_some() {
-                self.by_node.send(node, uid);
+                self.occupancy.by_node.send(node, uid);
             }
             member.stage = Stage::Bound(allocation);
         }
@@ -231,10 +231,10 @@ impl Core {
     /// what was promised to those whom the pod keeps away around it.
     fn note_unplanned(&mut self, charged: Option<&Allocation>, pod: &Pod) {
         let Some(allocation) = charged else { return };
-        self.lost.is_any = true;
+        self.agenda.lost.is_any = true;
         // What was there before this process has taken nothing from anybody.
-        if self.synced && !self.taking_over {
-            self.lost.took_room(pod, allocation);
+        if self.intake.synced && !self.intake.taking_over {
+            self.agenda.lost.took_room(pod, allocation);
         }
         let (rank, constraints, cluster) =
             (allocation.rank, &pod.shape.constraints, &mut self.planner.cluster);
@@ -243,7 +243,7 @@ impl Core {
                 .out_of_reach(constraints, promise.request.all_pods(), &promise.place.nodes)
                 .contains(rank)
         };
-        self.queue_changed = self.queue_changed
+        self.agenda.queue_changed = self.agenda.queue_changed
             || self.planner.promises.is_any_on(rank)
             || (!constraints.repels.is_empty()
                 && self.planner.promises.reservations().any(|(_, promise)| is_kept_off(promise)));
@@ -252,22 +252,22 @@ impl Core {
     /// Takes from one of our pods what it has of a node.
     pub(crate) fn take_allocation(&mut self, uid: &Uid) -> Option<Allocation> {
         let allocation = self.jobs.members.get_mut(uid)?.stage.take_allocation()?;
-        self.by_node.unsend(&allocation.node, uid);
-        self.timers.forget(&Timer::Overdue(uid.clone()));
+        self.occupancy.by_node.unsend(&allocation.node, uid);
+        self.agenda.timers.forget(&Timer::Overdue(uid.clone()));
         Some(allocation)
     }
 
     pub(crate) fn free_allocation(&mut self, allocation: Option<Allocation>) {
         if let Some(allocation) = allocation {
             self.planner.ledger.free(&mut self.planner.cluster, allocation);
-            self.queue_changed = true;
+            self.agenda.queue_changed = true;
         }
     }
 
     /// The kubelet of a node has refused a pod: no other goes there for a while.
     fn suspect(&mut self, node: &NodeName) {
-        let (until, refusals) = self.suspects.add(node, self.now);
-        self.timers.wake(Timer::Suspect(node.clone()), until);
+        let (until, refusals) = self.occupancy.suspects.add(node, self.clock.now);
+        self.agenda.timers.wake(Timer::Suspect(node.clone()), until);
         let uid = self
             .planner
             .cluster
@@ -298,12 +298,12 @@ impl Core {
     pub(crate) fn member_end(&self, pod: &Pod, job: JobId) -> PlannedEnd {
         // By a clock that was set back since it may be still to come. That counts all the same, as
         // for whoever ends pods by their deadlines: "now" would be another end for each process.
-        let started = pod.started.map_or(self.now, |at| self.core_time(at));
+        let started = pod.started.map_or(self.clock.now, |at| self.core_time(at));
         let mut planned = End::of(self.occupies(pod, job), started.seconds());
         if let (End::At(own), Some(last)) = (planned, self.jobs.last_wave(pod, job)) {
             planned = End::At(own.max(last));
         }
-        self.unless_past(match (self.jobs.deadline(pod, self.clock()), planned) {
+        self.unless_past(match (self.jobs.deadline(pod, self.clock), planned) {
             (Some(deadline), End::At(at)) => End::At(at.min(deadline.seconds())),
             (Some(deadline), End::Eventually | End::Never) => End::At(deadline.seconds()),
             (None, planned) => planned,
@@ -313,7 +313,7 @@ impl Core {
     /// Whoever has outlived his planned end ends at a time that nobody knows.
     fn unless_past(&self, end: End) -> PlannedEnd {
         match end {
-            End::At(at) if at < self.now.seconds() => {
+            End::At(at) if at < self.clock.now.seconds() => {
                 PlannedEnd { end: End::Eventually, is_over: true }
             }
             end => PlannedEnd { end, is_over: false },
@@ -360,11 +360,13 @@ impl Core {
 
     /// The same for a pod of another scheduler.
     pub(crate) fn plan_foreign_end_anew(&mut self, uid: &Uid) {
-        let Some(pod) = self.foreign.get(uid).map(|foreign| Arc::clone(&foreign.pod)) else {
+        let Some(pod) = self.occupancy.foreign.get(uid).map(|foreign| Arc::clone(&foreign.pod))
+        else {
             return;
         };
         let PlannedEnd { end, is_over } = self.pod_end(&pod);
-        let allocation = self.foreign.get_mut(uid).and_then(|foreign| foreign.allocation.as_mut());
+        let allocation =
+            self.occupancy.foreign.get_mut(uid).and_then(|foreign| foreign.allocation.as_mut());
         let Some(allocation) = allocation.filter(|allocation| allocation.end != end) else {
             return;
         };
@@ -403,13 +405,13 @@ impl Core {
         self.jobs.members.known_mut(uid)?.stage = Stage::Ended;
         self.jobs.note_wave(&pod, id);
         self.note_volumes(uid);
-        self.touched.insert(id);
+        self.agenda.touched.insert(id);
         if cause == Cause::Refused {
-            self.gauges.kubelet_refusals += 1;
+            self.agenda.gauges.kubelet_refusals += 1;
             if let Some(node) = &pod.node {
-                self.lost.is_any = true;
+                self.agenda.lost.is_any = true;
                 if let Some(rank) = self.planner.cluster.rank(node) {
-                    self.lost.node_has_refused(rank, node);
+                    self.agenda.lost.node_has_refused(rank, node);
                 }
                 self.suspect(node);
             }
@@ -431,7 +433,7 @@ impl Core {
             job.ended_early += 1;
         }
         if pod.deleting && was_bound {
-            job.left_at = self.now;
+            job.left_at = self.clock.now;
         }
         if let Some(seat) = seat {
             job.seats.leave(seat);
@@ -468,7 +470,7 @@ impl Core {
                     }
                     _ => self.settings.slot_keep_secs,
                 };
-                let until = self.now.plus_secs(keep_secs);
+                let until = self.clock.now.plus_secs(keep_secs);
                 self.retain_slot(
                     id,
                     RetainedSlot { allocation, seat, controller, is_of_unknown_kind, until },
@@ -487,10 +489,10 @@ impl Core {
     /// Gives back slots that are retained for nobody: too long, or more than the controller still
     /// wants.
     pub(crate) fn trim_retained(&mut self, id: JobId) -> Sound {
-        let now = self.now;
+        let now = self.clock.now;
         let job = self.jobs.all.known_mut(&id)?;
         if job.retained.is_empty() {
-            self.retaining.remove(&id);
+            self.jobs.retaining.remove(&id);
             return Ok(());
         }
         let (expired, retained): (Vec<_>, Vec<_>) =
@@ -539,7 +541,7 @@ impl Core {
         if let Some(next) =
             self.jobs.all.get(&id).and_then(|job| job.retained.iter().map(|slot| slot.until).min())
         {
-            self.timers.wake(Timer::Job(id), next);
+            self.agenda.timers.wake(Timer::Job(id), next);
         }
         Ok(())
     }
@@ -550,9 +552,9 @@ impl Core {
         self.planner.ledger.turn_out(&mut self.planner.cluster, &slot.allocation);
         if let Some(job) = self.jobs.all.get_mut(&id) {
             job.retained.push(slot);
-            self.retaining.insert(id);
+            self.jobs.retaining.insert(id);
         }
-        self.timers.wake(Timer::Job(id), until);
+        self.agenda.timers.wake(Timer::Job(id), until);
     }
 
     /// Gives a new pod the slot that was retained for it, without queueing.
@@ -567,16 +569,16 @@ impl Core {
         let Some(at) = found else { return false };
         let Some(job) = self.jobs.all.get_mut(&id) else { return false };
         let mut slot = job.retained.remove(at);
-        self.gauges.slots_passed_on += 1;
+        self.agenda.gauges.slots_passed_on += 1;
         // It has its own time, also where it follows one that was to end earlier.
         let own = self.jobs.all.get(&id).map_or(pod.lifetime, |job| {
             ended_by(
-                self.jobs.deadline(&pod, self.clock()),
+                self.jobs.deadline(&pod, self.clock),
                 self.jobs.occupies_from_binding(&pod, job),
-                self.now,
+                self.clock.now,
             )
         });
-        let planned = End::of(own, self.now.seconds());
+        let planned = End::of(own, self.clock.now.seconds());
         if planned.is_later_than(slot.allocation.end) {
             self.planner.ledger.set_end(&mut self.planner.cluster, &mut slot.allocation, planned);
             slot.allocation.is_overdue = false;

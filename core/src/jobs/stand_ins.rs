@@ -19,6 +19,7 @@ use fluxqueue_workload::{
 
 use crate::backoff::Backoff;
 use crate::binding::refused;
+use crate::in_flight::InFlight;
 use crate::jobs::Jobs;
 use crate::jobs::grouping;
 use crate::jobs::job::{Identity, Job, JobChange, JobWrite, Lifecycle, Member, Suspended};
@@ -27,7 +28,7 @@ use crate::jobs::recovery::ended_as;
 use crate::jobs::setbacks::Setback;
 use crate::jobs::stage::Stage;
 use crate::sound::{Lookup, Sound};
-use crate::{ActionId, ActionKind, Core, EventKind, InFlight, Subject, Timer, WriteOutcome};
+use crate::{ActionId, ActionKind, Core, EventKind, Subject, Timer, WriteOutcome};
 use fluxqueue_planner::queue::JobId;
 
 const RETRY: Backoff = Backoff { min_millis: 250, max_millis: 30_000 };
@@ -45,7 +46,7 @@ impl Core {
     /// Looks again at all of these Jobs that wait without pods, and at those whose place is held
     /// for the pods that they are about to have.
     pub(crate) fn stand_in_for_all(&mut self, concerns: impl Fn(&Controller) -> bool) {
-        if !self.synced {
+        if !self.intake.synced {
             return;
         }
         let suspended = self.jobs.controllers.all();
@@ -83,7 +84,7 @@ impl Core {
             {
                 Suspended::Released { since: self.time_of_release(*at) }
             }
-            (SuspensionPhase::Released { at }, Suspended::No) if self.taking_over => {
+            (SuspensionPhase::Released { at }, Suspended::No) if self.intake.taking_over => {
                 // An earlier process has given its place back, if its pods are not there yet.
                 let over = self.time_of_release(*at).plus_secs(self.settings.suspend_hold_secs);
                 let (pods, there) =
@@ -93,7 +94,7 @@ impl Core {
                 if there < pods && !has_run && self.jobs.releases.count(uid) {
                     let (namespace, pause) =
                         (&made_by.id.key.namespace, self.settings.release_pause_secs);
-                    let times = (over, self.now);
+                    let times = (over, self.clock.now);
                     self.jobs.releases.note_failed(namespace, pods, times, pause);
                 }
                 return Ok(());
@@ -104,7 +105,7 @@ impl Core {
         if !self.settings.scheduler_names.contains(&suspension.sample.scheduler) || is_bound {
             return Ok(());
         }
-        let priority = self.priority_classes.of_pods(suspension.priority_class.as_deref());
+        let priority = self.jobs.priority_classes.of_pods(suspension.priority_class.as_deref());
         let count = grouping::wants(&made_by, 0).min(GROUP_SIZE_MAX);
         let there = known.map(|job| self.stand_ins(job)).unwrap_or_default();
         let has_place = match known.filter(|job| job.suspended.has_stand_ins()) {
@@ -199,7 +200,7 @@ impl Core {
             .is_none_or(|made_by| made_by.suspension.is_none());
         if is_gone && matches!(job.suspended, Suspended::Released { .. }) && !self.has_bound(job) {
             // It was deleted, or has failed, before its pods were there.
-            note_failed_release(self, id, self.now);
+            note_failed_release(self, id, self.clock.now);
             return self.dismiss(id);
         }
         if phase.is_none() || self.has_bound(job) {
@@ -229,11 +230,11 @@ impl Core {
         match &job.suspended {
             Suspended::Waits(write) => {
                 let (is_idle, retry_at, is_placed) =
-                    (write.is_idle(self.now), write.retry_at, job.life.is_placed());
+                    (write.is_idle(self.clock.now), write.retry_at, job.life.is_placed());
                 let pause = self
                     .jobs
                     .releases
-                    .paused(&job.key.namespace, self.now)
+                    .paused(&job.key.namespace, self.clock.now)
                     .filter(|_| is_idle && is_placed);
                 if pause.is_some() {
                     self.withdraw(
@@ -241,8 +242,8 @@ impl Core {
                         "no Job of its namespace is released for a while",
                         Setback::Changed,
                     )?;
-                } else if retry_at > self.now {
-                    self.timers.wake(Timer::Job(id), retry_at);
+                } else if retry_at > self.clock.now {
+                    self.agenda.timers.wake(Timer::Job(id), retry_at);
                 } else if is_idle && is_placed {
                     // It is released when its turn to begin comes, if its placement is
                     // acknowledged.
@@ -265,7 +266,7 @@ impl Core {
     /// A time on record in the core's own, in which time for the pods is counted: the API server's
     /// clock may jump.
     fn time_of_release(&self, at: Time) -> Time {
-        self.core_time(at).min(self.now)
+        self.core_time(at).min(self.clock.now)
     }
 
     /// The place of a Job that was released then is held until its pods are there, for a bounded
@@ -284,7 +285,7 @@ impl Core {
             self.dismiss(id)?;
         } else if own >= job.seats.len() {
             self.take_over(id)?;
-        } else if self.now >= until {
+        } else if self.clock.now >= until {
             let why = format!(
                 "{own} of {} pods were there {hold_secs} s after its release",
                 job.seats.len()
@@ -293,7 +294,7 @@ impl Core {
             note_failed_release(self, id, until);
             self.dismiss(id)?;
         } else {
-            self.timers.wake(Timer::Job(id), until);
+            self.agenda.timers.wake(Timer::Job(id), until);
         }
         Ok(())
     }
@@ -349,7 +350,7 @@ impl Core {
     /// The job could begin: its Job is released, so that its pods come.
     pub(crate) fn release_job(&mut self, id: JobId) -> Sound {
         let job = self.jobs.all.get(&id);
-        if let Some(text) = job.and_then(|job| quotas::shortage(&self.jobs, job, self.now)) {
+        if let Some(text) = job.and_then(|job| quotas::shortage(&self.jobs, job, self.clock.now)) {
             // Another Job was released since it was placed.
             return self.withdraw(id, &text, Setback::Changed);
         }
@@ -365,7 +366,8 @@ impl Core {
         let (Some(made_by), Suspended::Waits(write)) = (made_by, &job.suspended) else {
             return Ok(());
         };
-        let Some(suspension) = made_by.suspension.as_ref().filter(|_| write.is_idle(self.now))
+        let Some(suspension) =
+            made_by.suspension.as_ref().filter(|_| write.is_idle(self.clock.now))
         else {
             return Ok(());
         };
@@ -379,7 +381,7 @@ impl Core {
             }
             JobChange::Suspend => ActionKind::SuspendJob { job, resource_version },
         };
-        let action = self.actions.ask(kind, InFlight::Job(id));
+        let action = self.agenda.actions.ask(kind, InFlight::Job(id));
         let job = self.jobs.all.get_mut(&id);
         if let Some(Suspended::Waits(write)) = job.map(|job| &mut job.suspended) {
             write.under_way = Some((action, change));
@@ -395,13 +397,13 @@ impl Core {
         action: ActionId,
         outcome: &WriteOutcome,
     ) -> Sound {
-        let now = self.now;
+        let now = self.clock.now;
         let job = self.jobs.all.current_mut(&id)?;
         let Suspended::Waits(write) = &mut job.suspended else { return Ok(()) };
         let Some((_, change)) = write.under_way.take_if(|(asked, _)| *asked == action) else {
             return Ok(());
         };
-        self.touched.insert(id);
+        self.agenda.touched.insert(id);
         match (outcome, change) {
             (WriteOutcome::Written(_), JobChange::Release) => {
                 job.suspended = Suspended::Released { since: now }
@@ -461,14 +463,14 @@ fn note_failed_release(core: &mut Core, id: JobId, at: Time) {
     if let Some((namespace, uid, pods)) = charged
         && (core.jobs.controllers.get(&namespace, &uid).is_none() || core.jobs.releases.count(&uid))
     {
-        core.gauges.releases_failed += 1;
-        let (times, pause) = ((at, core.now), core.settings.release_pause_secs);
+        core.agenda.gauges.releases_failed += 1;
+        let (times, pause) = ((at, core.clock.now), core.settings.release_pause_secs);
         core.jobs.releases.note_failed(&namespace, pods, times, pause);
         let waits = |job: &Job| {
             job.key.namespace == namespace && matches!(job.suspended, Suspended::Waits(_))
         };
         let waiting = core.jobs.all.values().filter(|job| waits(job)).map(|job| job.id);
-        core.touched.extend(waiting);
+        core.agenda.touched.extend(waiting);
     }
 }
 
@@ -476,8 +478,8 @@ fn note_failed_release(core: &mut Core, id: JobId, at: Time) {
 pub(crate) fn paused(core: &Core, job: &Job) -> Option<(String, Time)> {
     let waits = matches!(job.suspended, Suspended::Waits(_)) && !job.life.is_placed();
     let (times, until) =
-        core.jobs.releases.paused(&job.key.namespace, core.now).filter(|_| waits)?;
-    let at = core.clock().wall(until).timestamp();
+        core.jobs.releases.paused(&job.key.namespace, core.clock.now).filter(|_| waits)?;
+    let at = core.clock.wall(until).timestamp();
     let what = if times == 1 { "a Job was".to_owned() } else { format!("{times} Jobs were") };
     let text = format!(
         "{what} released in its namespace, and the pods did not all come in time: the next release is not before {at}"
@@ -489,7 +491,7 @@ pub(crate) fn paused(core: &Core, job: &Job) -> Option<(String, Time)> {
 /// little for its pods.
 pub(crate) fn lacks_quota(core: &Core, job: &Job) -> Option<String> {
     let waits = matches!(job.suspended, Suspended::Waits(_)) && !job.life.is_placed();
-    quotas::shortage(&core.jobs, job, core.now).filter(|_| waits)
+    quotas::shortage(&core.jobs, job, core.clock.now).filter(|_| waits)
 }
 
 /// True if nothing is new about a stand-in.
@@ -510,7 +512,7 @@ fn tell_ignored_mark(core: &mut Core, made_by: &Controller) {
     let suspension = made_by.suspension.as_ref().filter(waits).filter(|_| is_known);
     if let Some(suspension) = suspension
         && core.jobs.releases.ignore_mark(&made_by.id.uid)
-        && !core.taking_over
+        && !core.intake.taking_over
     {
         let (mark, label, enabled) = (names::SUSPENDED, names::ADMISSION_SUSPEND, names::ENABLED);
         let text = format!(

@@ -29,7 +29,7 @@ pub(crate) struct Waves {
 /// Plans the ends of the pods of Jobs whose waves have changed.
 pub(crate) fn plan_due(core: &mut Core) {
     while let Some((id, uid)) = core.jobs.waves.due.pop_first() {
-        let now = core.now;
+        let now = core.clock.now;
         let start = |pod: &Pod| pod.started.map_or(now, |at| core.core_time(at)).seconds();
         let job = core.jobs.all.get(&id).zip(core.jobs.made(&uid, id));
         let end = job.and_then(|(job, made_by)| core.jobs.end_of_waves(made_by, job, start));

@@ -48,14 +48,14 @@ impl Core {
     /// A PriorityClass is there. Its value never changes, but another one of the name may have
     /// another.
     pub(crate) fn priority_class(&mut self, class: &PriorityClass) {
-        if self.priority_classes.put(class) {
+        if self.jobs.priority_classes.put(class) {
             self.weigh_wishes_for(&class.name);
         }
     }
 
     /// A PriorityClass is gone.
     pub(crate) fn priority_class_gone(&mut self, name: &str) {
-        if self.priority_classes.0.remove(name).is_some() {
+        if self.jobs.priority_classes.0.remove(name).is_some() {
             self.weigh_wishes_for(name);
         }
     }
@@ -79,7 +79,7 @@ impl Core {
         for id in ids {
             let done = self.weigh_wish(id);
             self.heed(done);
-            self.queue_changed = true;
+            self.agenda.queue_changed = true;
         }
         // Pods that are still to be made have the priority that goes then.
         self.stand_in_for_all(|_| true);
@@ -88,8 +88,9 @@ impl Core {
     fn weigh_wish(&mut self, id: JobId) -> Sound {
         let job = self.jobs.all.known_mut(&id)?;
         let class = job.record.overrides.priority_class_name.as_deref();
-        job.record.wished_priority = class.and_then(|class| self.priority_classes.value(class));
-        self.touched.insert(id);
+        job.record.wished_priority =
+            class.and_then(|class| self.jobs.priority_classes.value(class));
+        self.agenda.touched.insert(id);
         Ok(())
     }
 

@@ -2,3 +2,12 @@
 
 pub(crate) mod estimates;
 pub(crate) mod what_if;
+
+use estimates::{Estimates, LookingAhead};
+
+/// What is known of the starts of requests that wait, and the projection that finds it out.
+#[derive(Default)]
+pub(crate) struct Lookahead {
+    pub estimates: Estimates,
+    pub ahead: LookingAhead,
+}

@@ -172,17 +172,19 @@ impl Core {
     pub fn preview(&mut self, now: Time) -> Option<Preview> {
         // Where nothing happens it has not heard the time for long.
         self.advance(now);
-        if !self.synced {
+        if !self.intake.synced {
             return None;
         }
         // Who starts by it waits no more.
         self.finish_walking();
         let projection = self.project_all()?;
-        let mut stage = Core::new(self.settings.clone(), self.library, self.epoch).ok()?;
-        (stage.now, stage.clock_offset) = (self.now, self.clock_offset);
-        (stage.listed, stage.synced) = (true, true);
+        let mut stage =
+            Core::new(self.settings.clone(), self.occupancy.audit.library, self.records.epoch)
+                .ok()?;
+        (stage.clock.now, stage.clock.offset) = (self.clock.now, self.clock.offset);
+        (stage.intake.listed, stage.intake.synced) = (true, true);
         stage.queues = self.queues.clone();
-        stage.priority_classes = self.priority_classes.clone();
+        stage.jobs.priority_classes = self.jobs.priority_classes.clone();
         stage.jobs.next_job = self.jobs.next_job;
         Some(Preview { projection, stage, waiting: self.waiting() })
     }
@@ -209,12 +211,12 @@ impl Core {
 impl Preview {
     /// The value of a PriorityClass, if there is one of the name.
     pub fn priority_of_class(&self, name: &str) -> Option<i32> {
-        self.stage.priority_classes.value(name)
+        self.stage.jobs.priority_classes.value(name)
     }
 
     /// The priority of pods that name no PriorityClass.
     pub fn priority_without_class(&self) -> i32 {
-        self.stage.priority_classes.of_pods(None)
+        self.stage.jobs.priority_classes.of_pods(None)
     }
 
     /// The names of the scheduler whose pods it takes.
@@ -236,7 +238,7 @@ impl Preview {
         (stage.planner.cluster, stage.planner.queue, stage.planner.promises) =
             (cluster.clone(), queue.clone(), promises.clone());
         let promised = promises.reservations().map(|(pending, _)| pending.job()).collect();
-        let now = stage.now;
+        let now = stage.clock.now;
         for event in events {
             stage.handle(event, now);
         }
@@ -336,7 +338,7 @@ impl WhatIf {
                 "the resource graph failed while the plan was run forward"
             );
         }
-        let wall = |at: Time| self.stage.clock().wall(at);
+        let wall = |at: Time| self.stage.clock.wall(at);
         let submitted = self.submitted.iter().filter_map(|id| self.stage.jobs.all.get(id));
         let submitted = submitted.map(|job| self.submitted(job)).collect();
         Answer {
@@ -353,7 +355,7 @@ impl WhatIf {
     }
 
     fn submitted(&self, job: &Job) -> Submitted {
-        let wall = |at: &Time| self.stage.clock().wall(*at);
+        let wall = |at: &Time| self.stage.clock.wall(*at);
         let starts = || job.pending.iter().filter_map(|pending| self.with.starts.get(pending));
         let are_all_found = starts().count() == job.pending.len();
         let verdict = match starts().min() {
@@ -382,7 +384,7 @@ impl WhatIf {
 
     /// Of a job whose pods start one by one the next one counts.
     fn delayed(&self) -> Vec<Delayed> {
-        let wall = |at: Time| self.stage.clock().wall(at);
+        let wall = |at: Time| self.stage.clock.wall(at);
         let (with, without) = (self.with.first_starts(), self.without.first_starts());
         let looked_until = self.with.projection.now();
         let later = |(id, from): (&JobId, &Time)| {
@@ -467,7 +469,7 @@ impl Wants for Everybody<'_> {
 
     fn request_at(&self, pending: &PendingRequest, now: Time) -> Option<Request> {
         let Some(asked) = self.waiting.requests.get(pending) else {
-            let clock = Clock { now, ..self.stage.clock() };
+            let clock = Clock { now, ..self.stage.clock };
             return Asking { clock, ..self.stage.asking() }.request(pending);
         };
         let mut request = asked.request.clone();

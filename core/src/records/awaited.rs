@@ -75,10 +75,10 @@ impl Awaited {
 
 /// Lets the jobs go on that have waited for a record for long enough.
 pub(crate) fn give_up_due(core: &mut Core) {
-    for id in core.records.on_record.awaited.give_up_due(core.now) {
+    for id in core.records.on_record.awaited.give_up_due(core.clock.now) {
         if core.records.on_record.is_waited_for(id) {
             let_all_go_on(core, id);
-            core.gauges.records_given_up += 1;
+            core.agenda.gauges.records_given_up += 1;
             tell(core, id);
         }
     }
@@ -86,14 +86,14 @@ pub(crate) fn give_up_due(core: &mut Core) {
 
 /// No job waits for the record of this one any more.
 pub(crate) fn let_all_go_on(core: &mut Core, on: JobId) {
-    core.dirty.extend(core.records.on_record.end_turn(on));
+    core.agenda.dirty.extend(core.records.on_record.end_turn(on));
     let_starts_go_on(core, on);
 }
 
 /// No job that starts waits for the record of this one any more.
 pub(crate) fn let_starts_go_on(core: &mut Core, on: JobId) {
     for free in core.records.on_record.end_rest(on) {
-        core.dirty.insert(free);
+        core.agenda.dirty.insert(free);
         let released = core.release(free);
         core.heed(released);
     }
@@ -112,8 +112,8 @@ pub(crate) fn note_refusal(core: &mut Core, id: JobId) -> Sound {
         .filter(|(job, on)| in_namespace(core, *on) && !in_namespace(core, *job))
         .collect();
     for (job, on) in through_wall {
-        core.gauges.records_given_up += 1;
-        core.dirty.insert(job);
+        core.agenda.gauges.records_given_up += 1;
+        core.agenda.dirty.insert(job);
         if core.records.on_record.end_wait(job, on) {
             core.release(job)?;
         }
@@ -156,6 +156,6 @@ fn tell(core: &mut Core, id: JobId) {
 
 /// A job comes to wait for the record of another one.
 pub(crate) fn wait_for(core: &mut Core, on: JobId) {
-    let until = core.records.on_record.awaited.begin(on, core.now);
-    core.timers.wake(Timer::Job(on), until);
+    let until = core.records.on_record.awaited.begin(on, core.clock.now);
+    core.agenda.timers.wake(Timer::Job(on), until);
 }

@@ -19,8 +19,9 @@ use crate::records::on_record::OnRecord;
 use crate::records::stored::is_old_news;
 
 /// All FluxJobs that were seen and are not known to be gone.
-#[derive(Default)]
 pub(crate) struct Records {
+    /// The leader's epoch: it goes into every placement that is written.
+    pub epoch: i64,
     all: BTreeMap<ObjectKey, Arc<FluxJob>>,
     /// Those of groups, by the group's namespace and name: a group has no uid of its own by which
     /// to find its FluxJob.
@@ -33,6 +34,17 @@ pub(crate) struct Records {
 }
 
 impl Records {
+    /// Makes one that has seen no FluxJob.
+    pub(crate) fn new(epoch: i64) -> Self {
+        Records {
+            epoch,
+            all: BTreeMap::new(),
+            of_groups: BTreeMap::new(),
+            removals: BTreeMap::new(),
+            on_record: OnRecord::default(),
+        }
+    }
+
     /// Takes up an object as it is now; returns it as it was.
     pub(crate) fn insert(&mut self, key: ObjectKey, object: Arc<FluxJob>) -> Option<Arc<FluxJob>> {
         if let Some(group) = group_of(&key, &object) {

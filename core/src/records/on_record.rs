@@ -266,9 +266,9 @@ impl Core {
             _ => false,
         };
         let due = job.said_at.plus_millis(IMPROVEMENT_MILLIS);
-        if job.said == actual || (is_better && !job.must_say && self.now < due) {
+        if job.said == actual || (is_better && !job.must_say && self.clock.now < due) {
             if job.said != actual {
-                self.timers.wake(Timer::Job(id), due);
+                self.agenda.timers.wake(Timer::Job(id), due);
             }
             return Ok(());
         }
@@ -281,7 +281,7 @@ impl Core {
         }
         if let Some(job) = self.jobs.all.get_mut(&id) {
             job.must_say = must_say;
-            (job.said, job.said_at) = (actual, self.now);
+            (job.said, job.said_at) = (actual, self.clock.now);
         }
         Ok(())
     }
@@ -303,7 +303,7 @@ impl Core {
         };
         let written = job.record.status.as_deref().and_then(|status| status.reservation.as_ref());
         let is_news = written.is_none_or(|written| {
-            !is_as_written(said, said.start.map(|at| self.clock().wall(at)), written)
+            !is_as_written(said, said.start.map(|at| self.clock.wall(at)), written)
         });
         let promise = self
             .planner
@@ -379,7 +379,7 @@ impl Core {
         let job = self.jobs.all.known(&id)?;
         if self.is_broken(job, said) {
             if let Some(job) = self.jobs.all.get_mut(&id) {
-                (job.said, job.said_at, job.must_say) = (None, self.now, true);
+                (job.said, job.said_at, job.must_say) = (None, self.clock.now, true);
             }
             self.records.on_record.taken_off.insert(id);
         } else if job.said.is_none() {
@@ -399,7 +399,7 @@ impl Core {
                 self.planner.queue.first_of(job).and_then(|pending| promises.reservation(pending));
             // One that is overdue is put back where it can begin. Of whom nothing is promised any
             // more it is not known how long it was to run.
-            let start = kept.start.max(self.now.seconds());
+            let start = kept.start.max(self.clock.now.seconds());
             let end = || promise.map_or(i64::MAX, |promise| end_of(&promise.request, start));
             let is_owed = kept.is_not(promise) && !self.has_begun(job, kept);
             let namespace = &self.jobs.all.get(&job)?.key.namespace;
@@ -422,7 +422,7 @@ impl Core {
             return false;
         };
         let mut taken = self.jobs.allocations(job).map(|allocation| allocation.rank).peekable();
-        kept.start <= self.now.seconds()
+        kept.start <= self.clock.now.seconds()
             && taken.peek().is_some()
             && taken.all(|rank| kept.nodes.contains(rank))
     }
@@ -456,7 +456,7 @@ impl Core {
         if let Some(job) = self.jobs.all.get_mut(&id).filter(|_| is_said && !waits) {
             job.must_say = false;
         }
-        self.dirty.extend(self.records.on_record.end_turn(id));
+        self.agenda.dirty.extend(self.records.on_record.end_turn(id));
         let pending = self.planner.queue.first_of(id);
         let promise = pending.and_then(|pending| self.planner.promises.reservation(pending));
         if !self.records.on_record.is_owing(id, promise) {
@@ -468,7 +468,7 @@ impl Core {
 
     /// What a record has of a reservation is what this process says of it.
     pub(crate) fn is_said(&self, job: &Job, written: &Reservation) -> bool {
-        let start = |said: &Said| said.start.map(|at| self.clock().wall(at));
+        let start = |said: &Said| said.start.map(|at| self.clock.wall(at));
         job.said.as_ref().is_some_and(|said| is_as_written(said, start(said), written))
     }
 
@@ -487,7 +487,7 @@ impl Core {
         let repelling = request.groups.iter().filter(|group| group.repels_pods());
         let begun = Begun {
             job: id,
-            end: end_of(request, self.now.seconds()),
+            end: end_of(request, self.clock.now.seconds()),
             nodes: slots.iter().flatten().flatten().map(|allocation| allocation.rank).collect(),
             repelling: repelling.map(|group| Arc::clone(&group.sample)).collect(),
         };
@@ -504,7 +504,7 @@ impl Core {
         }
         let owed = self.owed();
         for begun in all {
-            let start = self.now.seconds();
+            let start = self.clock.now.seconds();
             let limited = self.limited_queue(begun.job);
             let place =
                 Place { job: begun.job, start, end: begun.end, nodes: &begun.nodes, limited };
@@ -530,7 +530,7 @@ impl Core {
         awaited::wait_for(self, other);
         self.planner.promises.say_as_it_is(other);
         self.hurry(other, true);
-        self.dirty.insert(other);
+        self.agenda.dirty.insert(other);
     }
 }
 

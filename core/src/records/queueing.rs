@@ -6,9 +6,10 @@ use std::sync::Arc;
 
 use fluxqueue_api::{BlockedBy, BlockedReason, EventReason, FluxQueueStatus, JobState, names};
 
+use crate::in_flight::InFlight;
 use crate::jobs::job::{InQueue, Job, Style};
 use crate::sound::{Lookup, Sound};
-use crate::{ActionKind, Core, EventKind, InFlight, Subject, Timer, WriteOutcome};
+use crate::{ActionKind, Core, EventKind, Subject, Timer, WriteOutcome};
 use fluxqueue_machine::cluster::Cluster;
 use fluxqueue_machine::fluxion::{End, Rank, RankSet, Tenancy};
 use fluxqueue_machine::ledger::Allocation;
@@ -38,7 +39,7 @@ impl Core {
             tracing::warn!(%name, policy, "this Fluxion library keeps no reservations: the queue is walked as fcfs");
         }
         if self.queues.put(queue) {
-            self.lost.queue_has_changed(&queue.name);
+            self.agenda.lost.queue_has_changed(&queue.name);
             // The first one makes queues of what was one, and that of services takes these from
             // others.
             let concerns_all = is_first || *queue.name == *names::QUEUE_SERVICES;
@@ -50,7 +51,7 @@ impl Core {
     /// A queue is gone.
     pub(crate) fn queue_object_gone(&mut self, name: &str) {
         self.queues.remove(name);
-        self.lost.queue_is_gone(name);
+        self.agenda.lost.queue_is_gone(name);
         self.look_at_jobs(|job| job.queue.is(name));
         if *self.queues.policies() == Policies::FirstComeFirstServed {
             self.withdraw_all_promises();
@@ -67,8 +68,8 @@ impl Core {
 
     fn look_at_jobs(&mut self, concerns: impl Fn(&Job) -> bool) {
         let jobs = self.jobs.all.values().filter(|job| concerns(job)).map(|job| job.id);
-        self.touched.extend(jobs);
-        self.queue_changed = true;
+        self.agenda.touched.extend(jobs);
+        self.agenda.queue_changed = true;
     }
 
     // --- jobs ---
@@ -134,7 +135,7 @@ impl Core {
         if let (Some(before), Some(after)) = (before, self.booked_end(uid))
             && after.is_later_than(before)
         {
-            self.extended.insert(id);
+            self.agenda.extended.insert(id);
         }
         Ok(())
     }
@@ -277,7 +278,7 @@ impl Core {
     /// One less waits in this queue: perhaps there is room for one who is kept out.
     fn let_in(&mut self, left: Option<Arc<str>>) {
         let next = left.and_then(|queue| self.queues.next_to_come_in(&queue));
-        self.touched.extend(next);
+        self.agenda.touched.extend(next);
     }
 
     /// A job is no more.
@@ -352,7 +353,7 @@ impl Core {
     /// What runs of a job ends at another time than was known.
     pub(crate) fn note_other_end(&mut self, id: JobId) {
         if self.jobs.all.get(&id).is_some_and(|job| self.queues.limits(job.queue.id).is_some()) {
-            self.touched.insert(id);
+            self.agenda.touched.insert(id);
         }
     }
 
@@ -400,25 +401,25 @@ impl Core {
 
     fn note_queues_soon(&mut self) {
         if self.queues.tally.has_changes() {
-            self.timers.wake(Timer::Queues, self.now.plus_millis(STATUS_MILLIS));
+            self.agenda.timers.wake(Timer::Queues, self.clock.now.plus_millis(STATUS_MILLIS));
         }
     }
 
     /// For so long after it began, and a moment, a new process does not say what it has counted.
     pub(crate) fn counts_are_unsure_for(&mut self, millis: i64) {
-        let until = self.now.plus_millis(millis.saturating_add(crate::AGAIN_MILLIS));
-        self.counts_are_sure_from = self.counts_are_sure_from.max(until);
+        let until = self.clock.now.plus_millis(millis.saturating_add(crate::AGAIN_MILLIS));
+        self.intake.counts_are_sure_from = self.intake.counts_are_sure_from.max(until);
     }
 
     /// Writes the status of those queues in which something has changed.
     pub(crate) fn note_queues(&mut self) {
-        if self.now < self.counts_are_sure_from {
-            return self.timers.wake(Timer::Queues, self.counts_are_sure_from);
+        if self.clock.now < self.intake.counts_are_sure_from {
+            return self.agenda.timers.wake(Timer::Queues, self.intake.counts_are_sure_from);
         }
         for name in self.queues.tally.take_changed() {
             let Some(queue) = self.queues.object(&name) else { continue };
             let status = self.queues.status(queue, self.wall_now());
-            if status == queue.status || self.actions.is_writing_queue(&name) {
+            if status == queue.status || self.agenda.actions.is_writing_queue(&name) {
                 continue;
             }
             let (uid, news, status) =
@@ -434,7 +435,7 @@ impl Core {
                 uid: uid.clone(),
                 status: status.clone(),
             };
-            self.actions.ask(kind, InFlight::Queue(name, uid, status));
+            self.agenda.actions.ask(kind, InFlight::Queue(name, uid, status));
         }
     }
 
@@ -466,7 +467,7 @@ impl Core {
         };
         // What has changed since.
         self.queues.tally.note_object(name);
-        self.timers.wake(Timer::Queues, self.now.plus_millis(pause));
+        self.agenda.timers.wake(Timer::Queues, self.clock.now.plus_millis(pause));
     }
 }
 

@@ -7,6 +7,7 @@ use fluxqueue_api::{FluxJob, Overrides, WorkloadKind};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
 use crate::binding::refused;
+use crate::in_flight::InFlight;
 use crate::jobs::job::{Identity, Job, Lifecycle, Said, Style};
 use crate::jobs::setbacks::Setback;
 use crate::jobs::stage::Stage;
@@ -16,7 +17,7 @@ use crate::records::record::{self, Snapshot};
 use crate::records::stored::{Reduction, StatusWrite, Stored, is_old_news};
 use crate::records::{awaited, is_of_its_workload, reference};
 use crate::sound::{Lookup, Sound};
-use crate::{ActionId, ActionKind, Core, InFlight, Timer, Urgency, WriteOutcome};
+use crate::{ActionId, ActionKind, Core, Timer, Urgency, WriteOutcome};
 use fluxqueue_planner::plan::Requests;
 use fluxqueue_planner::queue::JobId;
 use fluxqueue_workload::metadata::owner_kind;
@@ -38,7 +39,7 @@ impl Core {
     pub(crate) fn write_records(&mut self) {
         awaited::give_up_due(self);
         let (mut dirty, mut called, mut owed) =
-            (std::mem::take(&mut self.dirty), BTreeSet::new(), None);
+            (std::mem::take(&mut self.agenda.dirty), BTreeSet::new(), None);
         while let Some(id) = dirty.pop_first() {
             let done = self.write_record(id, &mut owed);
             self.heed(done);
@@ -59,9 +60,9 @@ impl Core {
             // That it starts is said when what it rests on is on record.
             return Ok(());
         }
-        if job.record.retry_at > self.now {
+        if job.record.retry_at > self.clock.now {
             let at = job.record.retry_at;
-            self.timers.wake(Timer::Job(id), at);
+            self.agenda.timers.wake(Timer::Job(id), at);
             return Ok(());
         }
         self.note_what_is_promised(id, owed)?;
@@ -94,8 +95,8 @@ impl Core {
                 }
             }
             Stored::Unseen => {
-                let at = self.now.plus_millis(UNSEEN_MILLIS);
-                self.timers.wake(Timer::Job(id), at);
+                let at = self.clock.now.plus_millis(UNSEEN_MILLIS);
+                self.agenda.timers.wake(Timer::Job(id), at);
                 if let Some(job) = self.jobs.all.get_mut(&id) {
                     job.record.stored = Stored::Absent;
                     job.record.retry_at = at;
@@ -120,8 +121,8 @@ impl Core {
         match self.recorded_from(job) {
             // Whatever keeps it from being recorded comes as an event.
             None => return Ok(()),
-            Some(at) if at > self.now => {
-                self.timers.wake(Timer::Job(id), at);
+            Some(at) if at > self.clock.now => {
+                self.agenda.timers.wake(Timer::Job(id), at);
                 return Ok(());
             }
             Some(_) => {}
@@ -131,14 +132,14 @@ impl Core {
             if let Some(job) = self.jobs.all.get_mut(&id) {
                 job.record.stored = Stored::Deleted;
             }
-            self.touched.insert(id);
+            self.agenda.touched.insert(id);
             return Ok(());
         }
         let snapshot = self.snapshot(job);
         let object = Box::new(snapshot.object());
         let urgency = urgency(job);
         let kind = ActionKind::CreateFluxJob { job: object, urgency };
-        let action = self.actions.ask(kind, InFlight::Record(id));
+        let action = self.agenda.actions.ask(kind, InFlight::Record(id));
         if let Some(job) = self.jobs.all.get_mut(&id) {
             job.record.stored = Stored::Creating(action, urgency);
         }
@@ -156,7 +157,7 @@ impl Core {
             Style::Gang if !job.life.is_placed() && job.pending.is_empty() => {
                 Some(job.joined.plus_millis(SETTLING_MILLIS))
             }
-            Style::Gang | Style::Elastic => Some(self.now),
+            Style::Gang | Style::Elastic => Some(self.clock.now),
             Style::Lone => self.lone_pod_recorded_from(job),
         }
     }
@@ -170,7 +171,7 @@ impl Core {
             return None;
         }
         match member.stage {
-            _ if self.settings.record_lone_pods => Some(self.now),
+            _ if self.settings.record_lone_pods => Some(self.clock.now),
             Stage::Bound(_) | Stage::Ended => None,
             _ => Some(job.joined.plus_millis(LONE_POD_WAIT_MILLIS)),
         }
@@ -223,13 +224,13 @@ impl Core {
             {
                 job.seats.acknowledge(version);
                 self.release(id)?;
-                self.timers.wake(Timer::Again, self.now);
+                self.agenda.timers.wake(Timer::Again, self.clock.now);
             }
             // That it cannot be written is all it says, and is on record: whether it still cannot
             // is not known.
             let refused = self.jobs.all.get_mut(&id).and_then(|job| job.record.refused.take());
             if let Some(text) = refused {
-                self.queue_changed = true;
+                self.agenda.queue_changed = true;
                 refused::record_taken(self, id, &text)?;
             }
             return Ok(());
@@ -247,7 +248,7 @@ impl Core {
             status: Arc::clone(&status),
             urgency,
         };
-        let action = self.actions.ask(kind, InFlight::Record(id));
+        let action = self.agenda.actions.ask(kind, InFlight::Record(id));
         if let Some(job) = self.jobs.all.get_mut(&id) {
             job.seats.note_on_record(job.seats.is_on_record() || !status.placement.is_empty());
             job.seats.placed_by(status.epoch.or(job.seats.epoch()));
@@ -268,7 +269,7 @@ impl Core {
         let said =
             job.said.as_ref().filter(|_| is_promised).map(|said| self.said_by_wall(job, said));
         let estimated_start =
-            if waits { estimates::to_say(job, said.as_ref(), self.clock()) } else { None };
+            if waits { estimates::to_say(job, said.as_ref(), self.clock) } else { None };
         let next = self
             .planner
             .queue
@@ -276,7 +277,7 @@ impl Core {
             .filter(|_| job.style == Style::Gang && job.life.is_placed());
         let next_pod =
             next.and_then(|next| self.planner.promises.reservation(next)).map(|promise| {
-                let start = self.clock().wall(Time::from_seconds(promise.place.start));
+                let start = self.clock.wall(Time::from_seconds(promise.place.start));
                 Said { start: Some(start), nodes: self.names_of(promise.nodes_to_say()) }
             });
         Snapshot {
@@ -290,7 +291,7 @@ impl Core {
             estimated_start,
             said,
             next_pod,
-            passed_by_since: self.passed_by_since(job).map(|at| self.clock().wall(at)),
+            passed_by_since: self.passed_by_since(job).map(|at| self.clock.wall(at)),
             now: self.wall_now(),
         }
     }
@@ -301,19 +302,19 @@ impl Core {
         action: ActionId,
         outcome: WriteOutcome,
     ) -> Sound {
-        let now = self.now;
+        let now = self.clock.now;
         let job = self.jobs.all.current_mut(&id)?;
         let is_status =
             matches!(&job.record.stored, Stored::Writing { write, .. } if write.action == action);
         let says_all =
             is_status && matches!(outcome, WriteOutcome::Written(_)) && !job.record.is_marked_again;
         if !says_all {
-            self.dirty.insert(id);
+            self.agenda.dirty.insert(id);
         }
         if job.record.overtaken == Some(action) {
             job.record.overtaken = None;
             if job.is_finished() {
-                self.touched.insert(id);
+                self.agenda.touched.insert(id);
             }
             if let WriteOutcome::Written(Some(object)) = outcome {
                 self.flux_job(object)?;
@@ -326,7 +327,7 @@ impl Core {
         let stored = job.record.stored.clone();
         let knows_better = job.record.has_changed_since(&stored);
         let was_refused = job.record.refused.clone();
-        self.queue_changed |= job.record.note_outcome(&outcome, now);
+        self.agenda.queue_changed |= job.record.note_outcome(&outcome, now);
         let refusal = job.record.refused.clone();
         let (is_refused, is_written) =
             (outcome.refusal().is_some(), matches!(outcome, WriteOutcome::Written(_)));
@@ -393,10 +394,10 @@ impl Core {
         let job = self.jobs.all.known(&id)?;
         let (retry_at, finished) = (job.record.retry_at, job.is_finished());
         if retry_at > now {
-            self.timers.wake(Timer::Job(id), retry_at);
+            self.agenda.timers.wake(Timer::Job(id), retry_at);
         }
         if finished {
-            self.touched.insert(id);
+            self.agenda.touched.insert(id);
         }
         Ok(())
     }
@@ -414,7 +415,7 @@ impl Core {
         }
         let old = self.records.insert(reference.key.clone(), Arc::clone(&object));
         let Some(id) = self.jobs.by_key.get(&reference.key).copied() else {
-            if self.synced && old.is_none() {
+            if self.intake.synced && old.is_none() {
                 self.consider_stray(&reference.key)?;
             }
             return Ok(());
@@ -458,12 +459,12 @@ impl Core {
         let job_has_ended = job.is_finished();
         if job.record.overrides != object.spec.overrides {
             self.heed_wishes(id, &object.spec.overrides)?;
-            self.queue_changed = true;
+            self.agenda.queue_changed = true;
         }
         if job_has_ended {
-            self.touched.insert(id);
+            self.agenda.touched.insert(id);
         }
-        self.dirty.insert(id);
+        self.agenda.dirty.insert(id);
         Ok(())
     }
 
@@ -487,12 +488,12 @@ impl Core {
     /// The FluxJob was deleted. A job that waits goes to the end of the queue; one that runs is
     /// written again, if it would have one now.
     fn record_vanished(&mut self, id: JobId, gone: &ObjectRef) -> Sound {
-        let (wall, now) = (self.wall_now(), self.now);
+        let (wall, now) = (self.wall_now(), self.clock.now);
         let job = self.jobs.all.known_mut(&id)?;
         if job.record.uid() != Some(&gone.uid) {
             return Ok(());
         }
-        self.touched.insert(id);
+        self.agenda.touched.insert(id);
         job.record.gone = Some(gone.uid.clone());
         job.record.forget_object();
         job.must_say = false;
@@ -512,8 +513,8 @@ impl Core {
         }
         self.heed_wishes(id, &Overrides::default())?;
         self.owe_nothing(id);
-        self.queue_changed = true;
-        self.dirty.insert(id);
+        self.agenda.queue_changed = true;
+        self.agenda.dirty.insert(id);
         Ok(())
     }
 
@@ -530,21 +531,21 @@ impl Core {
     }
 
     fn is_past_keeping(&self, job: &Job) -> bool {
-        self.now >= self.kept_until(job)
+        self.clock.now >= self.kept_until(job)
     }
 
     /// A job that has ended: its FluxJob is removed when its time is over, and it is forgotten with
     /// its last pod.
     pub(crate) fn finalize(&mut self, id: JobId) -> Sound {
-        self.dirty.insert(id);
+        self.agenda.dirty.insert(id);
         let job = self.jobs.all.known(&id)?;
         let due = self.kept_until(job);
         // A group of bare pods has no owner that takes its FluxJob along.
-        let over = self.now >= due || (job.owners.is_empty() && job.members.is_empty());
+        let over = self.clock.now >= due || (job.owners.is_empty() && job.members.is_empty());
         let retry_at = job.record.retry_at;
         match &job.record.stored {
-            Stored::Present { .. } if over && retry_at > self.now => {
-                self.timers.wake(Timer::Job(id), retry_at);
+            Stored::Present { .. } if over && retry_at > self.clock.now => {
+                self.agenda.timers.wake(Timer::Job(id), retry_at);
             }
             Stored::Present { uid } if over && job.record.overtaken.is_none() => {
                 let reference = ObjectRef { key: job.key.clone(), uid: uid.clone() };
@@ -554,7 +555,7 @@ impl Core {
                     job: reference,
                     resource_version: based_on.clone(),
                 };
-                let action = self.actions.ask(kind, InFlight::Record(id));
+                let action = self.agenda.actions.ask(kind, InFlight::Record(id));
                 if let Some(job) = self.jobs.all.get_mut(&id) {
                     job.record.stored = Stored::Deleting { uid, action, based_on };
                 }
@@ -568,7 +569,7 @@ impl Core {
                 self.forget(id);
                 self.consider_stray(&key)?;
             }
-            _ if due > self.now => self.timers.wake(Timer::Job(id), due),
+            _ if due > self.clock.now => self.agenda.timers.wake(Timer::Job(id), due),
             // Over, but a write is on its way or a pod is still there: what ends that touches the
             // job again.
             _ => {}
@@ -578,16 +579,16 @@ impl Core {
 
     pub(crate) fn forget(&mut self, id: JobId) {
         self.owe_nothing(id);
-        self.labelled.forget(id);
+        self.jobs.labelled.forget(id);
         if let Some(job) = self.jobs.all.get(&id) {
             self.jobs.releases.quotas.forget(&job.key.namespace, id);
         }
-        self.timers.forget_job(id);
+        self.agenda.timers.forget_job(id);
         self.jobs.forget(id);
         self.leave_queue(id);
-        self.retaining.remove(&id);
-        self.touched.remove(&id);
-        self.dirty.remove(&id);
+        self.jobs.retaining.remove(&id);
+        self.agenda.touched.remove(&id);
+        self.agenda.dirty.remove(&id);
     }
 }
 

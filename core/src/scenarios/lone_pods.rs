@@ -165,6 +165,6 @@ fn pods_that_are_gone_leave_no_timers() {
         world.pass_seconds(1);
         at_once(&mut world);
     }
-    let left = world.core.timers.len();
+    let left = world.core.agenda.timers.len();
     assert!(left < 20, "{left} timers after {PODS} pods that are all gone");
 }

@@ -155,7 +155,7 @@ fn nodes_stay_held_for_a_pod_though_the_next_process_promises_a_start_to_another
     for _ in 0..40 {
         world.pass_seconds(10);
         // As long as something happens what is not on record is not promised anew.
-        world.core.queue_changed = true;
+        world.core.agenda.queue_changed = true;
         world.settle();
     }
     let held = Some((None, "n2".to_owned()));

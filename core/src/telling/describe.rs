@@ -45,8 +45,8 @@ impl Core {
             })
             .collect();
         serde_json::json!({
-            "now": self.now.timestamp().to_string(),
-            "synced": self.synced,
+            "now": self.clock.now.timestamp().to_string(),
+            "synced": self.intake.synced,
             "queue": self.planner.queue.iter().map(|(place, _)| format!("{:?}", place.request())).collect::<Vec<_>>(),
             "jobs": jobs,
             "nodes": nodes,

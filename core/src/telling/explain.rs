@@ -9,12 +9,13 @@ use std::sync::Arc;
 use fluxqueue_api::{BlockedBy, BlockedReason, ConditionType, EventReason, text};
 
 use crate::binding::nominating;
+use crate::in_flight::InFlight;
 use crate::lookahead::estimates::Expected;
 use crate::records::record::micro_time;
 use crate::sound::{Lookup, Sound};
 use crate::telling::blockers::{Blocker, Blockers};
 use crate::telling::readers::Named;
-use crate::{ActionKind, Core, EventKind, InFlight, Subject, Timer};
+use crate::{ActionKind, Core, EventKind, Subject, Timer};
 use fluxqueue_machine::fluxion::{End, Forecast, Rank, RankSet};
 use fluxqueue_machine::ledger::Allocation;
 use fluxqueue_planner::plan::{Attempt, Group, Outcome};
@@ -103,7 +104,7 @@ impl Core {
         };
         let known = before.filter(same).filter(|before| {
             Reported::of(before)
-                .is_some_and(|reported| self.now < reported.at.plus_millis(EXPLAIN_MILLIS))
+                .is_some_and(|reported| self.clock.now < reported.at.plus_millis(EXPLAIN_MILLIS))
         });
         if let Some(known) = known {
             attempt.reported.clone_from(&known.reported);
@@ -121,10 +122,11 @@ impl Core {
         let is_told = told
             .and_then(Reported::of)
             .is_some_and(|reported| reported.head == *head && reported.blockers == blockers);
-        attempt.reported = Some(Arc::new(Reported { head: head.clone(), blockers, at: self.now }));
+        attempt.reported =
+            Some(Arc::new(Reported { head: head.clone(), blockers, at: self.clock.now }));
         // What was looked at once more, and is as it was, is nothing to tell.
         if !is_told {
-            self.reports.push_back(Report { class, from: None });
+            self.reporting.reports.push_back(Report { class, from: None });
         }
     }
 
@@ -139,7 +141,7 @@ impl Core {
                 && let Some(attempt) = self.planner.queue.last_attempt_mut(class)
             {
                 attempt.reported = Some(Arc::new(Reported { head, ..old }));
-                self.reports.push_back(Report { class, from: None });
+                self.reporting.reports.push_back(Report { class, from: None });
             }
         }
     }
@@ -147,7 +149,7 @@ impl Core {
     /// Tells the requests of classes whose outcome is new why they wait.
     pub(crate) fn report_classes(&mut self) {
         let mut left = REPORTED_AT_ONCE;
-        while let Some(telling) = self.reports.pop_front() {
+        while let Some(telling) = self.reporting.reports.pop_front() {
             let places: Vec<Place> = self
                 .planner
                 .queue
@@ -161,8 +163,10 @@ impl Core {
             }
             if places.len() > left {
                 let from = places.last().cloned();
-                self.reports.push_front(Report { class: telling.class, from });
-                self.timers.wake(Timer::Again, self.now.plus_millis(crate::AGAIN_MILLIS));
+                self.reporting.reports.push_front(Report { class: telling.class, from });
+                self.agenda
+                    .timers
+                    .wake(Timer::Again, self.clock.now.plus_millis(crate::AGAIN_MILLIS));
                 return;
             }
             left -= places.len();
@@ -206,23 +210,27 @@ impl Core {
         let id = first.job();
         let blockers = self.inherit(id, blockers);
         // Where the plan can be run forward it knows better.
-        let expected =
-            (!self.planner.ledger.can_be_copied()).then(|| Expected::found(estimate, self.now));
+        let expected = (!self.planner.ledger.can_be_copied())
+            .then(|| Expected::found(estimate, self.clock.now));
         let job = self.jobs.all.known_mut(&id)?;
         if job.position.is_none() && self.planner.queue.len_of(job.queue.id) <= COUNTED_MAX {
-            job.position =
-                self.positions.in_queue(&self.planner.queue, job.queue.id).get(&id).copied();
+            job.position = self
+                .reporting
+                .positions
+                .in_queue(&self.planner.queue, job.queue.id)
+                .get(&id)
+                .copied();
         }
         job.expected = expected.unwrap_or(job.expected);
         if job.blocker.as_ref() != Some(&blockers) {
             job.blocker = Some(blockers);
             // One that has begun says what is in its way in another place too.
             if job.stalled.is_some() {
-                self.touched.insert(id);
+                self.agenda.touched.insert(id);
             }
         }
         job.blocked_request = Some(first.clone());
-        self.dirty.insert(id);
+        self.agenda.dirty.insert(id);
         Ok(())
     }
 
@@ -381,7 +389,7 @@ impl Core {
         head: Option<&PendingRequest>,
     ) -> Option<Blocker> {
         let until = |group: &Group| match group.lifetime {
-            Lifetime::Seconds(seconds) => self.now.plus_secs(seconds).seconds(),
+            Lifetime::Seconds(seconds) => self.clock.now.plus_secs(seconds).seconds(),
             Lifetime::Eventually | Lifetime::Endless => i64::MAX,
         };
         let until = attempt.request.groups.iter().map(until).max()?;
@@ -401,7 +409,7 @@ impl Core {
         kept.sort_by_key(|(pending, promise)| (promise.place.start, *pending));
         let (pending, promise) = kept.first()?;
         let job = self.jobs.all.get(&pending.job())?;
-        let from = micro_time(self.clock().wall(Time::from_seconds(promise.place.start)));
+        let from = micro_time(self.clock.wall(Time::from_seconds(promise.place.start)));
         let kept_for = |job: &str, behind: Option<String>| {
             let text = format!(
                 "nodes are kept for {job} from {} on",
@@ -416,11 +424,11 @@ impl Core {
     /// The places of all jobs that wait, now and then.
     pub(crate) fn note_positions(&mut self) -> Sound {
         for queue in self.planner.queue.queues() {
-            for (id, position) in self.positions.in_queue(&self.planner.queue, queue) {
+            for (id, position) in self.reporting.positions.in_queue(&self.planner.queue, queue) {
                 let job = self.jobs.all.known_mut(id)?;
                 if job.position != Some(*position) {
                     job.position = Some(*position);
-                    self.dirty.insert(*id);
+                    self.agenda.dirty.insert(*id);
                 }
             }
         }
@@ -430,7 +438,7 @@ impl Core {
     /// The places in the queue are noted in a while.
     pub(crate) fn note_positions_soon(&mut self) {
         if !self.planner.queue.is_empty() {
-            self.timers.wake(Timer::Positions, self.now.plus_millis(POSITION_MILLIS));
+            self.agenda.timers.wake(Timer::Positions, self.clock.now.plus_millis(POSITION_MILLIS));
         }
     }
 
@@ -497,12 +505,14 @@ impl Core {
         nodes: impl Iterator<Item = Rank> + 'a,
     ) -> impl Iterator<Item = Holder<'a>> {
         let nodes = nodes.filter_map(|rank| self.planner.cluster.node(rank));
-        nodes.flat_map(|node| self.by_node.all(&node.name)).filter_map(|uid| self.holder(&uid))
+        nodes
+            .flat_map(|node| self.occupancy.by_node.all(&node.name))
+            .filter_map(|uid| self.holder(&uid))
     }
 
     /// What a pod takes of a node.
     fn holder(&self, uid: &Uid) -> Option<Holder<'_>> {
-        if let Some(foreign) = self.foreign.get(uid) {
+        if let Some(foreign) = self.occupancy.foreign.get(uid) {
             return Some(Holder {
                 job: None,
                 key: &foreign.pod.id.key,
@@ -527,7 +537,7 @@ impl Core {
         reason: &'static str,
         message: &str,
     ) -> Sound {
-        let (now, message) = (self.now, &*text::message(message));
+        let (now, message) = (self.clock.now, &*text::message(message));
         let member = self.jobs.members.known_mut(uid)?;
         if member.pod.deleting || member.pod.stands_in {
             return Ok(());
@@ -537,14 +547,14 @@ impl Core {
                 // What is on its way says something else. By then there is an answer, or it is
                 // waited for once more.
                 let at = at.max(&now).plus_millis(REPORT_MILLIS);
-                self.timers.wake(Timer::Untold(uid.clone()), at);
+                self.agenda.timers.wake(Timer::Untold(uid.clone()), at);
             }
             return Ok(());
         }
         if member.nomination.is_being_written() {
             // Of two writes to one version of the pod one would be for nothing.
             let at = now.plus_millis(nominating::SOON_MILLIS);
-            self.timers.wake(Timer::Untold(uid.clone()), at);
+            self.agenda.timers.wake(Timer::Untold(uid.clone()), at);
             return Ok(());
         }
         let recently = |at: Time| now < at.plus_millis(REPORT_MILLIS);
@@ -553,7 +563,7 @@ impl Core {
         {
             // It has been told something else just now.
             let at = at.plus_millis(REPORT_MILLIS);
-            self.timers.wake(Timer::Untold(uid.clone()), at);
+            self.agenda.timers.wake(Timer::Untold(uid.clone()), at);
             return Ok(());
         }
         if member.reported.as_ref().is_some_and(|(text, _)| text == message) {
@@ -579,7 +589,7 @@ impl Core {
             message: message.to_owned(),
             newly,
         };
-        let action = self.actions.ask(kind, InFlight::Condition(uid.clone()));
+        let action = self.agenda.actions.ask(kind, InFlight::Condition(uid.clone()));
         if let Some(member) = self.jobs.members.get_mut(uid) {
             member.telling = Some(action);
         }
@@ -611,7 +621,7 @@ impl Core {
             }
         }
         // Its own fault is looked at with its job.
-        self.touched.insert(id);
+        self.agenda.touched.insert(id);
         Ok(())
     }
 
@@ -626,7 +636,7 @@ impl Core {
         let written = job.record.status.iter().flat_map(|status| &status.conditions);
         let was_said =
             written.into_iter().any(|said| said.type_ == warning.as_str() && said.message == text);
-        self.dirty.insert(id);
+        self.agenda.dirty.insert(id);
         if was_said {
             // By an earlier process.
             return Ok(());

@@ -11,3 +11,16 @@ pub(crate) mod positions;
 pub(crate) mod readers;
 pub mod report;
 pub(crate) mod shortage;
+
+use std::collections::VecDeque;
+
+use explain::Report;
+use positions::Positions;
+
+/// What is still to be told to those who wait.
+#[derive(Default)]
+pub(crate) struct Reporting {
+    /// The classes whose requests are to be told why they wait.
+    pub reports: VecDeque<Report>,
+    pub positions: Positions,
+}

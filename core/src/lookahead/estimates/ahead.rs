@@ -54,33 +54,33 @@ pub(crate) struct LookingAhead {
 impl Core {
     /// The queue was walked: what was found out ahead may be different now.
     pub(crate) fn look_ahead_again(&mut self) {
-        self.ahead.is_stale = true;
+        self.lookahead.ahead.is_stale = true;
         self.wake_to_look_ahead();
     }
 
     /// It is time to look ahead.
     pub(crate) fn may_look_ahead(&mut self) {
-        self.ahead.is_due = true;
+        self.lookahead.ahead.is_due = true;
     }
 
     /// How many slices of looking ahead there have been. Each has a step of its own, as far as it
     /// can.
     pub fn slices_ahead(&self) -> u64 {
-        self.ahead.slices
+        self.lookahead.ahead.slices
     }
 
     /// Looks ahead for a moment, if it is time and nothing waits to be sent: what was decided in a
     /// step leaves at its end. True if it did.
     pub(crate) fn look_ahead(&mut self) -> bool {
-        if !std::mem::take(&mut self.ahead.is_due) {
+        if !std::mem::take(&mut self.lookahead.ahead.is_due) {
             return false;
         }
-        let gives_way = !self.outbox.is_empty()
-            || (self.actions.has_decided() && self.ahead.yields < YIELDS_MAX);
+        let gives_way = !self.agenda.outbox.is_empty()
+            || (self.agenda.actions.has_decided() && self.lookahead.ahead.yields < YIELDS_MAX);
         if gives_way {
-            self.ahead.yields = self.ahead.yields.saturating_add(1);
+            self.lookahead.ahead.yields = self.lookahead.ahead.yields.saturating_add(1);
         } else {
-            self.ahead.yields = 0;
+            self.lookahead.ahead.yields = 0;
             self.take_a_slice();
         }
         self.wake_to_look_ahead();
@@ -88,18 +88,18 @@ impl Core {
     }
 
     fn take_a_slice(&mut self) {
-        if let Some(part) = self.ahead.remains.pop() {
-            self.ahead.slices += 1;
+        if let Some(part) = self.lookahead.ahead.remains.pop() {
+            self.lookahead.ahead.slices += 1;
             drop(part);
             return;
         }
-        match self.ahead.projection.take() {
+        match self.lookahead.ahead.projection.take() {
             Some(projection) => {
-                self.ahead.slices += 1;
+                self.lookahead.ahead.slices += 1;
                 self.continue_projection(projection);
             }
             None if self.is_worth_a_projection() => {
-                self.ahead.slices += 1;
+                self.lookahead.ahead.slices += 1;
                 self.begin_projection();
             }
             None => {}
@@ -107,36 +107,39 @@ impl Core {
     }
 
     fn wake_to_look_ahead(&mut self) {
-        if self.ahead.projection.is_some()
-            || !self.ahead.remains.is_empty()
-            || !self.outbox.is_empty()
+        if self.lookahead.ahead.projection.is_some()
+            || !self.lookahead.ahead.remains.is_empty()
+            || !self.agenda.outbox.is_empty()
         {
-            self.timers.wake(Timer::LookAhead, self.now.plus_millis(SLICE_MILLIS));
-        } else if self.ahead.is_stale
+            self.agenda.timers.wake(Timer::LookAhead, self.clock.now.plus_millis(SLICE_MILLIS));
+        } else if self.lookahead.ahead.is_stale
             && !self.planner.queue.is_empty()
             && self.planner.ledger.can_be_copied()
         {
             let things = self.planner.cluster.len()
                 + self.jobs.members.len()
-                + self.foreign.len()
+                + self.occupancy.foreign.len()
                 + self.planner.queue.len();
             let pause =
                 PAUSE_MILLIS.max(i64::try_from(things / THINGS_PER_MILLI).unwrap_or(i64::MAX));
-            let due = self.ahead.begun.map_or(self.now, |begun| begun.plus_millis(pause));
-            self.timers.wake(Timer::LookAhead, due.max(self.now.plus_millis(CALM_MILLIS)));
+            let due =
+                self.lookahead.ahead.begun.map_or(self.clock.now, |begun| begun.plus_millis(pause));
+            self.agenda
+                .timers
+                .wake(Timer::LookAhead, due.max(self.clock.now.plus_millis(CALM_MILLIS)));
         }
     }
 
     /// Something is different from when the last one was begun, or nobody has looked yet.
     fn is_worth_a_projection(&self) -> bool {
-        self.ahead.is_stale && !self.planner.queue.is_empty()
+        self.lookahead.ahead.is_stale && !self.planner.queue.is_empty()
     }
 
     fn begin_projection(&mut self) {
         let wanted = undated(&self.planner.queue, &self.planner.promises, &self.queues);
-        (self.ahead.begun, self.ahead.is_stale) = (Some(self.now), false);
+        (self.lookahead.ahead.begun, self.lookahead.ahead.is_stale) = (Some(self.clock.now), false);
         if !wanted.is_empty() {
-            self.ahead.projection = self.project(wanted).map(Box::new);
+            self.lookahead.ahead.projection = self.project(wanted).map(Box::new);
         }
     }
 
@@ -149,26 +152,26 @@ impl Core {
 
     fn project(&mut self, wanted: BTreeSet<PendingRequest>) -> Option<Projection> {
         let of = Original {
-            now: self.now,
+            now: self.clock.now,
             planner: &mut self.planner,
-            suspects_version: self.suspects.version(),
+            suspects_version: self.occupancy.suspects.version(),
         };
         Projection::new(of, wanted)
     }
 
     fn continue_projection(&mut self, mut projection: Box<Projection>) {
         if self.planner.ledger.changes.count() - projection.changes > CHANGES_MAX {
-            self.ahead.is_stale = true;
-            self.ahead.remains = projection.into_remains();
+            self.lookahead.ahead.is_stale = true;
+            self.lookahead.ahead.remains = projection.into_remains();
             return;
         }
         if !projection.look_at_nodes(NODES_PER_SLICE) {
-            self.ahead.projection = Some(projection);
+            self.lookahead.ahead.projection = Some(projection);
             return;
         }
         let before = projection.spent();
         while !projection.is_done() && projection.spent() - before < SLICE {
-            let asking = Asking { jobs: &self.jobs, queues: &self.queues, clock: self.clock() };
+            let asking = Asking { jobs: &self.jobs, queues: &self.queues, clock: self.clock };
             match projection.advance(&asking, SLICE - (projection.spent() - before)) {
                 Progress::UnderWay => break,
                 Progress::At(start, pending) => {
@@ -183,23 +186,23 @@ impl Core {
                 }
                 Progress::TooFar => {
                     self.planner.ledger.errors += projection.take_errors();
-                    self.ahead.remains = projection.into_remains();
+                    self.lookahead.ahead.remains = projection.into_remains();
                     return;
                 }
             }
         }
         self.planner.ledger.errors += projection.take_errors();
         if projection.is_done() {
-            self.ahead.remains = projection.into_remains();
+            self.lookahead.ahead.remains = projection.into_remains();
         } else {
-            self.ahead.projection = Some(projection);
+            self.lookahead.ahead.projection = Some(projection);
         }
     }
 
     /// A request is expected to start then. Of a job whose pods start one by one the first counts.
     fn expect(&mut self, pending: &PendingRequest, found: Expected) {
         let id: JobId = pending.job();
-        let clock = self.clock();
+        let clock = self.clock;
         let Some(job) = self.jobs.all.get_mut(&id).filter(|job| job.pending.contains(pending))
         else {
             return;
@@ -211,7 +214,7 @@ impl Core {
         let is_first = match (as_of(job.expected), as_of(found)) {
             // By the same look ahead.
             (Some((known, then)), Some((start, now))) => then != now || start < known,
-            (Some((_, then)), None) => Some(then) != self.ahead.begun,
+            (Some((_, then)), None) => Some(then) != self.lookahead.ahead.begun,
             (None, _) => true,
         };
         if !is_first {
@@ -226,7 +229,7 @@ impl Core {
             (written, found) => written.is_some() != found.is_some(),
         };
         if is_news {
-            self.dirty.insert(id);
+            self.agenda.dirty.insert(id);
         }
     }
 }

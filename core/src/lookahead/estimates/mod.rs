@@ -135,10 +135,10 @@ impl Core {
             std::mem::replace(&mut status.estimated_start, written.estimated_start.clone());
         let said = std::mem::replace(&mut status.start_estimates, written.start_estimates.clone());
         let says_more = !record::same(written, &status);
-        if says_more || self.estimates.may_write(self.now) {
+        if says_more || self.lookahead.estimates.may_write(self.clock.now) {
             (status.estimated_start, status.start_estimates) = (wanted, said);
         } else {
-            self.estimates.wait(id);
+            self.lookahead.estimates.wait(id);
             self.wake_for_estimates();
         }
         status
@@ -146,14 +146,18 @@ impl Core {
 
     /// Those whose turn it is say their estimates, if they still differ from what is on record.
     pub(crate) fn tell_estimates(&mut self) {
-        self.dirty.extend(self.estimates.take());
+        self.agenda.dirty.extend(self.lookahead.estimates.take());
         self.wake_for_estimates();
     }
 
     fn wake_for_estimates(&mut self) {
-        if self.estimates.is_anybody_waiting() {
-            let at = self.estimates.next_write().max(self.now.plus_millis(crate::AGAIN_MILLIS));
-            self.timers.wake(Timer::Estimates, at);
+        if self.lookahead.estimates.is_anybody_waiting() {
+            let at = self
+                .lookahead
+                .estimates
+                .next_write()
+                .max(self.clock.now.plus_millis(crate::AGAIN_MILLIS));
+            self.agenda.timers.wake(Timer::Estimates, at);
         }
     }
 }

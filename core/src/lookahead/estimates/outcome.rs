@@ -48,7 +48,7 @@ impl Core {
         let job = self.jobs.all.known(&id)?;
         let queue = self.queues.name(job.queue.id);
         let waited = started.0 - job.queued_at.unwrap_or(started).0;
-        self.gauges.waits.observe(queue, waited);
+        self.agenda.gauges.waits.observe(queue, waited);
         let said = job.record.status.as_deref().and_then(|status| status.start_estimates.as_ref());
         let Some(StartEstimates { first, promised, .. }) = said else { return Ok(()) };
         let later = |than: &MicroTime| started.0 - time_of(than).0;
@@ -57,10 +57,10 @@ impl Core {
                 EstimateKind::Reserved => EstimateSaid::FirstReserved,
                 EstimateKind::Projected => EstimateSaid::FirstProjected,
             };
-            self.gauges.start_estimates.observe(said, later(&first.time));
+            self.agenda.gauges.start_estimates.observe(said, later(&first.time));
         }
         if let Some(promised) = promised {
-            self.gauges.start_estimates.observe(EstimateSaid::LastPromised, later(promised));
+            self.agenda.gauges.start_estimates.observe(EstimateSaid::LastPromised, later(promised));
         }
         Ok(())
     }

@@ -3,11 +3,16 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use crate::in_flight::Actions;
+use crate::sound::{Contradiction, Interruption, Sound};
 use crate::telling::lost::Lost;
 use crate::telling::report::Gauges;
 use crate::timers::Timers;
 use fluxqueue_planner::queue::JobId;
 use fluxqueue_workload::Uid;
+
+/// The contradictions that are kept until they are reported, at most: one job in a minute is
+/// rebuilt, and those beyond it are only counted.
+const CONTRADICTIONS_MAX: usize = 64;
 
 /// What is to be done next: looks at jobs, writes, Bindings, and a walk over the queue. Every part
 /// of the core adds to it; the cycle alone takes from it.
@@ -30,4 +35,28 @@ pub(crate) struct Agenda {
     pub extended: BTreeSet<JobId>,
     /// Numbers that only grow; the others are counted when they are asked for.
     pub gauges: Gauges,
+    /// The contradictions that are not reported yet.
+    contradictions: Vec<Contradiction>,
+}
+
+impl Agenda {
+    /// Takes note of how work on a job or a pod ended: counts news that is out of date, and keeps a
+    /// contradiction until the work at hand is done.
+    pub(crate) fn heed(&mut self, outcome: Sound) {
+        match outcome {
+            Ok(()) => {}
+            Err(Interruption::Outdated) => self.gauges.interruptions.outdated += 1,
+            Err(Interruption::Contradiction(found)) => {
+                self.gauges.interruptions.contradictions += 1;
+                if self.contradictions.len() < CONTRADICTIONS_MAX {
+                    self.contradictions.push(found);
+                }
+            }
+        }
+    }
+
+    /// Returns the contradictions that are not reported yet, oldest first.
+    pub(crate) fn take_contradictions(&mut self) -> Vec<Contradiction> {
+        std::mem::take(&mut self.contradictions)
+    }
 }

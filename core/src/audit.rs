@@ -192,7 +192,7 @@ impl Core {
         let Some(rank) = self.planner.cluster.rank(node) else { return };
         for uid in self.occupancy.by_node.listed(node) {
             let done = self.settle(&uid);
-            self.heed(done);
+            self.agenda.heed(done);
         }
         let taken = self.taken(node, retained);
         self.planner.cluster.count_anew(rank, taken);

@@ -108,7 +108,7 @@ impl Core {
         self.agenda.queue_changed = true;
         for uid in self.occupancy.by_node.listed(name) {
             let done = self.settle(&uid);
-            self.heed(done);
+            self.agenda.heed(done);
         }
         // Bindings go by name: those that were sent to another node of this name may take effect on
         // this one.
@@ -158,7 +158,7 @@ impl Core {
         }
         for uid in lost {
             let done = self.lose_slot(&uid, &format!("node {name} is gone"));
-            self.heed(done);
+            self.agenda.heed(done);
         }
         for id in &self.jobs.retaining {
             let Some(job) = self.jobs.all.get_mut(id) else { continue };
@@ -392,23 +392,23 @@ impl Core {
             if has_other_ends {
                 // Also what runs: as if it was wished in the FluxJob.
                 let done = self.plan_ends_of(id);
-                self.heed(done);
+                self.agenda.heed(done);
             }
         }
         if self.intake.synced {
             let done = self.stand_in_for(&uid);
-            self.heed(done);
+            self.agenda.heed(done);
         }
         if is_new && self.intake.synced {
             for pod in self.intake.awaiting_owner.made_by(&uid) {
                 if let Some(awaiting_owner) = self.intake.awaiting_owner.remove(&pod) {
                     let done = self.attach(awaiting_owner.pod, false);
-                    self.heed(done);
+                    self.agenda.heed(done);
                 }
             }
             for pod in self.intake.awaiting_owner.take_orphans(&uid) {
                 let done = self.join_late_owner(&pod);
-                self.heed(done);
+                self.agenda.heed(done);
             }
         }
     }

@@ -173,7 +173,8 @@ impl Core {
         self.advance(now);
         if let Some(event) = self.keep_for_later(event) {
             let taken = self.take_up_event(event);
-            self.heed(taken);
+            self.agenda.heed(taken);
+            self.mend_contradictions();
         }
     }
 
@@ -238,6 +239,7 @@ impl Core {
         self.sync();
         self.fire_timers();
         self.refresh_touched();
+        self.mend_contradictions();
         // What ends at this second has been given back by now, and reservations begin that are due.
         self.planner.ledger.set_time(self.clock.now);
         self.keep_promises();
@@ -249,6 +251,7 @@ impl Core {
             }
             self.dispatch();
             self.refresh_touched();
+            self.mend_contradictions();
             // A slot that did not fit any more is looked for anew, at once but not for ever.
             if !self.agenda.queue_changed && !self.planner.queue.has_arrivals() {
                 break;
@@ -362,7 +365,7 @@ impl Core {
             uids.sort_unstable();
             for uid in uids {
                 let done = self.plan_end_anew(&uid);
-                self.heed(done);
+                self.agenda.heed(done);
             }
             for uid in self.occupancy.foreign.keys().cloned().collect::<Vec<Uid>>() {
                 self.plan_foreign_end_anew(&uid);
@@ -379,7 +382,7 @@ impl Core {
     fn fire_timers(&mut self) {
         while let Some(timer) = self.agenda.timers.pop_due(self.clock.now) {
             let fired = self.fire(timer);
-            self.heed(fired);
+            self.agenda.heed(fired);
         }
     }
 

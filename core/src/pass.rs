@@ -191,18 +191,18 @@ impl Core {
                 {
                     self.forget_promise(&pending);
                     let done = self.broken(pending.job(), later);
-                    self.heed(done);
+                    self.agenda.heed(done);
                     self.agenda.touched.insert(pending.job());
                 }
                 decision => {
                     let done = self.follow(decision);
-                    self.heed(done);
+                    self.agenda.heed(done);
                 }
             }
         }
         for id in &begun {
             let done = bounds::check_placement(self, *id);
-            self.heed(done);
+            self.agenda.heed(done);
         }
         for first in plan.first_undated {
             self.pass_by(&first);
@@ -213,7 +213,7 @@ impl Core {
             for place in places {
                 if self.planner.queue.class_of(place.request()) == Some(class) {
                     let done = self.report_request(place.request(), class);
-                    self.heed(done);
+                    self.agenda.heed(done);
                 }
             }
         }
@@ -226,7 +226,7 @@ impl Core {
                 next.and_then(|next| Some((next.clone(), self.planner.queue.class_of(&next)?)))
             {
                 let done = self.report_request(&next, class);
-                self.heed(done);
+                self.agenda.heed(done);
             }
         }
         self.note_positions_soon();
@@ -370,7 +370,7 @@ impl Core {
                 let pod_set =
                     pod_sets.iter().position(|shape| *shape == allocation.shape).unwrap_or(0);
                 let assigned = self.assign(&uid, allocation, Seating::Free { pod_set });
-                self.heed(assigned);
+                self.agenda.heed(assigned);
             }
         }
         for allocation in assigned.into_values() {

@@ -345,7 +345,7 @@ impl Core {
                 self.forget_promise(&pending);
                 let done =
                     self.broken(pending.job(), Some(Late { cause: Delay::Edit, was, by: None }));
-                self.heed(done);
+                self.agenda.heed(done);
             } else {
                 self.forget_promise(&pending);
             }
@@ -525,7 +525,7 @@ impl Core {
             let Some(reservation) = reservation else { continue };
             if let Some(was) = self.kept_of(&reservation) {
                 let done = self.put_back((&pending, class), was, suspects);
-                self.heed(done);
+                self.agenda.heed(done);
             } else {
                 let nodes = self.nodes_of(&reservation.nodes);
                 if !nodes.is_empty() {
@@ -593,7 +593,7 @@ impl Core {
             match self.planner.promises.reservation(&pending).map(|promise| promise.place.start) {
                 None => {
                     let done = self.put_back((&pending, class), was, suspects);
-                    self.heed(done);
+                    self.agenda.heed(done);
                     tried.push(pending);
                 }
                 Some(start) if start > was.start.saturating_add(slack) => {
@@ -602,7 +602,7 @@ impl Core {
                         &Late { cause: Delay::Capacity, was, by: None },
                         Some(start),
                     );
-                    self.heed(done);
+                    self.agenda.heed(done);
                 }
                 Some(_) => {}
             }
@@ -615,7 +615,7 @@ impl Core {
         for pending in heard {
             if let Some(late) = self.planner.promises.take_lost(pending) {
                 let done = self.tell_delay(pending.job(), &late, None);
-                self.heed(done);
+                self.agenda.heed(done);
             }
         }
     }

@@ -29,7 +29,7 @@ impl Core {
         while let Some(id) = self.agenda.touched.pop_first() {
             self.agenda.gauges.jobs_looked_at += 1;
             let done = self.refresh(id);
-            self.heed(done);
+            self.agenda.heed(done);
         }
     }
 
@@ -41,7 +41,7 @@ impl Core {
             {
                 self.agenda.gauges.jobs_looked_at += 1;
                 let done = self.refresh(id);
-                self.heed(done);
+                self.agenda.heed(done);
             }
         }
     }

@@ -5,8 +5,8 @@
 //! - A contradiction: the reference is removed together with the job or pod that it leads to, and
 //!   yet leads nowhere. That is a defect of the core. [`Lookup::known`]
 //!
-//! Both end the work on that job or pod ([`Interruption`]). `Core::heed` counts news of the first
-//! kind, and reports and repairs the second.
+//! Both end the work on that job or pod ([`Interruption`]). `Agenda::heed` counts
+//! news of the first kind, and keeps the second until `Core::mend_contradictions` repairs it.
 
 use std::collections::BTreeMap;
 use std::fmt;

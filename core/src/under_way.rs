@@ -199,7 +199,7 @@ impl Core {
                 walk.meanwhile.came.push(uid);
             } else if let Some(start) = self.start_beside(walk, &uid) {
                 let done = self.follow(start);
-                self.heed(done);
+                self.agenda.heed(done);
                 begun.push(uid);
             }
         }

@@ -51,12 +51,12 @@ impl Core {
             && let Some(uid) = self.agenda.outbox.pop_front()
         {
             let dispatched = self.dispatch_pod(uid, &mut checked);
-            self.heed(dispatched);
+            self.agenda.heed(dispatched);
         }
         for uid in checked.misfits {
             // Not before all were checked: what it gives back is for the next pass.
             let lost = lose_race(self, &uid);
-            self.heed(lost);
+            self.agenda.heed(lost);
         }
     }
 

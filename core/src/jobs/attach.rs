@@ -317,7 +317,7 @@ impl Core {
         self.jobs.by_key.insert(key.clone(), id);
         self.jobs.all.insert(id, Box::new(job));
         let done = self.adopt_record(id, &key);
-        self.heed(done);
+        self.agenda.heed(done);
         id
     }
 

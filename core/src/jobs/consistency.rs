@@ -11,7 +11,7 @@ use crate::Core;
 use crate::jobs::Jobs;
 use crate::jobs::job::{Job, Member, PodOrder, Style};
 use crate::jobs::stage::Stage;
-use crate::sound::{Interruption, Reference, Sound};
+use crate::sound::Reference;
 use fluxqueue_planner::queue::{JobId, PendingRequest};
 use fluxqueue_workload::{Pod, Uid};
 
@@ -30,20 +30,15 @@ pub(crate) struct Seen {
 }
 
 impl Core {
-    /// Takes note of how work on a job or a pod ended: counts news that is out of date, and reports
-    /// and repairs a contradiction.
-    pub(crate) fn heed(&mut self, outcome: Sound) {
-        match outcome {
-            Ok(()) => {}
-            Err(Interruption::Outdated) => self.agenda.gauges.interruptions.outdated += 1,
-            Err(Interruption::Contradiction(found)) => {
-                self.agenda.gauges.interruptions.contradictions += 1;
-                let job = job_around(&self.jobs, &found.about);
-                let key = job.and_then(|id| self.jobs.all.get(&id)).map(|job| job.key.to_string());
-                tracing::error!(job = key, %found, "the state contradicts itself");
-                if let Some(id) = job {
-                    self.make_anew(id);
-                }
+    /// Reports the contradictions that were found since the last call, and rebuilds the jobs that
+    /// they are about.
+    pub(crate) fn mend_contradictions(&mut self) {
+        for found in self.agenda.take_contradictions() {
+            let job = job_around(&self.jobs, &found.about);
+            let key = job.and_then(|id| self.jobs.all.get(&id)).map(|job| job.key.to_string());
+            tracing::error!(job = key, %found, "the state contradicts itself");
+            if let Some(id) = job {
+                self.make_anew(id);
             }
         }
     }

@@ -134,19 +134,19 @@ impl Core {
         let first_new = self.jobs.next_job;
         for pod in pods {
             let done = self.attach(pod, false);
-            self.heed(done);
+            self.agenda.heed(done);
         }
         self.stand_in_for_all(|_| true);
         let ids: Vec<JobId> = self.jobs.all.range(first_new..).map(|(id, _)| *id).collect();
         for id in &ids {
             let done = self.restore_placement(*id);
-            self.heed(done);
+            self.agenda.heed(done);
         }
         // Pods that wait come first: what nobody sits on is retained after that.
         let elsewhere = self.pods_elsewhere();
         for id in ids {
             let done = self.retain_free_seats(id, &elsewhere);
-            self.heed(done);
+            self.agenda.heed(done);
         }
     }
 
@@ -463,7 +463,7 @@ impl Core {
             .collect();
         for key in keys {
             let done = self.consider_stray(&key);
-            self.heed(done);
+            self.agenda.heed(done);
         }
     }
 

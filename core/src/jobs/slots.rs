@@ -587,7 +587,7 @@ impl Core {
         // A slot without a seat is one of a job that has none.
         let seating = slot.seat.map_or(Seating::Free { pod_set: 0 }, Seating::At);
         let assigned = self.assign(uid, slot.allocation, seating);
-        self.heed(assigned);
+        self.agenda.heed(assigned);
         true
     }
 }

@@ -57,7 +57,7 @@ impl Core {
         suspended.sort_unstable();
         for uid in suspended {
             let done = self.stand_in_for(&uid);
-            self.heed(done);
+            self.agenda.heed(done);
         }
     }
 

@@ -41,7 +41,7 @@ pub(crate) fn plan_due(core: &mut Core) {
         if before != end {
             for pod in core.jobs.bound_pods_of(&of_it) {
                 let done = core.plan_end_anew(&pod);
-                core.heed(done);
+                core.agenda.heed(done);
             }
             core.jobs.waves.due.remove(&of_it);
         }

@@ -78,7 +78,7 @@ impl Core {
         let ids: Vec<JobId> = jobs.map(|job| job.id).collect();
         for id in ids {
             let done = self.weigh_wish(id);
-            self.heed(done);
+            self.agenda.heed(done);
             self.agenda.queue_changed = true;
         }
         // Pods that are still to be made have the priority that goes then.

@@ -95,7 +95,7 @@ pub(crate) fn let_starts_go_on(core: &mut Core, on: JobId) {
     for free in core.records.on_record.end_rest(on) {
         core.agenda.dirty.insert(free);
         let released = core.release(free);
-        core.heed(released);
+        core.agenda.heed(released);
     }
 }
 

@@ -42,7 +42,7 @@ impl Core {
             (std::mem::take(&mut self.agenda.dirty), BTreeSet::new(), None);
         while let Some(id) = dirty.pop_first() {
             let done = self.write_record(id, &mut owed);
-            self.heed(done);
+            self.agenda.heed(done);
             // Once is enough: for how many ever wait for it.
             dirty.extend(
                 self.records

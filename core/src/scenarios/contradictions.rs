@@ -11,7 +11,8 @@ use fluxqueue_planner::queue::JobId;
 /// Reports a reference that leads nowhere, as a build without debug assertions does.
 fn find(world: &mut World, about: Reference) {
     let found = Contradiction { about, at: Location::caller() };
-    world.core.heed(Err(Interruption::Contradiction(found)));
+    world.core.agenda.heed(Err(Interruption::Contradiction(found)));
+    world.core.mend_contradictions();
 }
 
 fn job_of(world: &World, workload: &str) -> JobId {

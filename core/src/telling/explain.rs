@@ -159,7 +159,7 @@ impl Core {
                 .collect();
             for place in places.iter().take(left) {
                 let done = self.report_request(place.request(), telling.class);
-                self.heed(done);
+                self.agenda.heed(done);
             }
             if places.len() > left {
                 let from = places.last().cloned();

@@ -191,7 +191,7 @@ impl Core {
     fn count_anew(&mut self, node: &NodeName, retained: &[Retained]) {
         let Some(rank) = self.planner.cluster.rank(node) else { return };
         for uid in self.occupancy.by_node.listed(node) {
-            let done = self.settle(&uid);
+            let done = self.slots().settle(&uid);
             self.agenda.heed(done);
         }
         let taken = self.taken(node, retained);

@@ -5,12 +5,12 @@
 
 use std::sync::Arc;
 
-use crate::binding::mounting;
 use crate::jobs::awaiting_owner::AwaitingOwner;
 use crate::jobs::job::{Identity, Member, PodOrder};
 use crate::jobs::stage::Cause;
 use crate::jobs::unsorted::Unsorted;
 use crate::occupancy::Foreign;
+use crate::parts::{Members, Sight};
 use crate::sound::{Lookup, Sound};
 use crate::{Core, EventKind, Subject, Timer};
 use fluxqueue_api::{EventReason, names, text};
@@ -60,7 +60,7 @@ impl Core {
         match self.planner.ledger.apply_node(&mut self.planner.cluster, node) {
             NodeChange::Added(_) => {
                 self.node_is_new(&node.name);
-                mounting::note_nodes(self);
+                self.binding().note_nodes_of_volumes();
             }
             NodeChange::Replaced { old, .. } => {
                 self.agenda.lost.node_is_gone(old, &node.name);
@@ -92,7 +92,7 @@ impl Core {
         self.occupancy.suspects.forget_refusals(name);
         self.planner.ledger.remove_node(&mut self.planner.cluster, name);
         self.node_is_void(name);
-        mounting::note_nodes(self);
+        self.binding().note_nodes_of_volumes();
     }
 
     /// The jobs that have pods on a node are looked at again.
@@ -107,7 +107,7 @@ impl Core {
     fn node_is_new(&mut self, name: &NodeName) {
         self.agenda.queue_changed = true;
         for uid in self.occupancy.by_node.listed(name) {
-            let done = self.settle(&uid);
+            let done = self.slots().settle(&uid);
             self.agenda.heed(done);
         }
         // Bindings go by name: those that were sent to another node of this name may take effect on
@@ -153,11 +153,11 @@ impl Core {
             if member.stage.is_unsent() {
                 lost.push(uid);
             } else {
-                drop(self.take_allocation(&uid));
+                drop(self.slots().take_allocation(&uid));
             }
         }
         for uid in lost {
-            let done = self.lose_slot(&uid, &format!("node {name} is gone"));
+            let done = self.slots().lose_slot(&uid, &format!("node {name} is gone"));
             self.agenda.heed(done);
         }
         for id in &self.jobs.retaining {
@@ -170,6 +170,95 @@ impl Core {
         }
     }
 
+    // --- controllers ---
+
+    pub(crate) fn controller(&mut self, made_by: Arc<Controller>) {
+        let uid = made_by.id.uid.clone();
+        let before = self.jobs.put_controller(&made_by);
+        let is_new = before.is_none();
+        let ends = |made_by: &Controller| (made_by.walltime.clone(), made_by.deadline);
+        let has_other_ends = before.is_some_and(|before| ends(&before) != ends(&made_by));
+        for id in self.jobs_of(&made_by) {
+            self.agenda.touched.insert(id);
+            self.jobs.note_waves(id, uid.clone());
+            if has_other_ends {
+                // Also what runs: as if it was wished in the FluxJob.
+                let done = self.slots().plan_ends_of(id);
+                self.agenda.heed(done);
+            }
+        }
+        if self.intake.synced {
+            let done = self.stand_ins().stand_in_for(&uid);
+            self.agenda.heed(done);
+        }
+        if is_new && self.intake.synced {
+            for pod in self.intake.awaiting_owner.made_by(&uid) {
+                if let Some(awaiting_owner) = self.intake.awaiting_owner.remove(&pod) {
+                    let done = self.members().attach(awaiting_owner.pod, false);
+                    self.agenda.heed(done);
+                }
+            }
+            for pod in self.intake.awaiting_owner.take_orphans(&uid) {
+                let done = self.recovery().join_late_owner(&pod);
+                self.agenda.heed(done);
+            }
+        }
+    }
+
+    pub(crate) fn controller_gone(&mut self, uid: &Uid) {
+        self.jobs.releases.forget(uid);
+        if let Some(made_by) = self.jobs.remove_controller(uid) {
+            let jobs = self.jobs_of(&made_by);
+            for id in &jobs {
+                self.jobs.note_waves(*id, uid.clone());
+            }
+            self.agenda.touched.extend(jobs);
+        }
+    }
+
+    /// The jobs whose size or end depends on this object.
+    fn jobs_of(&self, made_by: &Controller) -> Vec<JobId> {
+        let uids = [Some(&made_by.id.uid), made_by.owner.as_ref().map(|owner| &owner.uid)];
+        let identity =
+            |uid: &Uid| Identity::Controller(Arc::clone(&made_by.id.key.namespace), uid.clone());
+        let jobs = uids
+            .into_iter()
+            .flatten()
+            .filter_map(|uid| self.jobs.by_identity.get(&identity(uid)).copied());
+        jobs.chain(self.jobs.groups_of(made_by)).collect()
+    }
+
+    // --- the end of the first lists ---
+
+    /// Everything has been listed: pods find their jobs, jobs their records, gangs their
+    /// placements. Not before the first step, since what has happened up to then counts.
+    pub(crate) fn sync(&mut self) {
+        if self.intake.synced {
+            return;
+        }
+        (self.intake.synced, self.intake.taking_over) = (true, true);
+        self.walks.has_promises_to_put_back =
+            *self.queues.policies() != Policies::FirstComeFirstServed;
+        let pods = std::mem::take(&mut self.intake.unsorted);
+        self.binding().note_nodes_of_volumes();
+        self.recovery().find_jobs(pods.into_pods());
+        self.recovery().find_who_is_to_begin();
+        if self.intake.awaiting_owner.len() > 0 {
+            self.queueing().counts_are_unsure_for(crate::jobs::attach::OWNER_WAIT_MILLIS);
+        }
+        // How far the server's clock is from ours may have come after the pods.
+        for uid in self.occupancy.foreign.keys().cloned().collect::<Vec<Uid>>() {
+            self.slots().plan_foreign_end_anew(&uid);
+        }
+        self.recovery().sort_out_strays();
+        self.agenda
+            .timers
+            .wake(Timer::Audit, self.clock.now.plus_millis(crate::audit::ROUND_MILLIS));
+        self.agenda.queue_changed = true;
+    }
+}
+
+impl Members<'_> {
     // --- pods ---
 
     pub(crate) fn pod(&mut self, pod: Arc<Pod>) -> Sound {
@@ -178,7 +267,7 @@ impl Core {
             self.foreign_pod(pod);
             return Ok(());
         }
-        let pod = self.refused_by_machine(pod);
+        let pod = self.sight().refused_by_machine(pod);
         if self.jobs.members.contains_key(&pod.id.uid) {
             self.member_changed(pod)?;
         } else {
@@ -194,12 +283,12 @@ impl Core {
             self.occupancy.by_node.unlist(&awaiting_owner.pod);
         }
         if let Some(foreign) = self.occupancy.foreign.remove(&id.uid) {
-            self.free_allocation(foreign.allocation);
+            self.slots().free_allocation(foreign.allocation);
             self.occupancy.by_node.unlist(&foreign.pod);
         }
-        self.forget_volumes(&id.uid);
+        self.slots().forget_volumes(&id.uid);
         if self.jobs.members.contains_key(&id.uid) {
-            self.end(&id.uid, Cause::Deleted)?;
+            self.slots().end(&id.uid, Cause::Deleted)?;
             if let Some(member) = self.jobs.members.remove(&id.uid) {
                 self.occupancy.by_node.unlist(&member.pod);
                 self.intake.awaiting_owner.forget_orphan(&member.pod);
@@ -214,26 +303,6 @@ impl Core {
             }
         }
         Ok(())
-    }
-
-    /// What no graph of the library in use has or can hold, and levels that this machine has not,
-    /// are as unsupported as what Fluxqueue itself does not honour.
-    pub(crate) fn refused_by_machine(&self, pod: Arc<Pod>) -> Arc<Pod> {
-        let no_vertex =
-            self.planner.ledger.refuses(&pod.shape.requests).map(|resource| Unsupported {
-                field: format!("spec.containers[*].resources.requests[{resource}]"),
-                message: NOT_A_VERTEX.to_owned(),
-            });
-        let no_level = self.level_trouble(&pod.levels);
-        let ignored: Vec<&str> = self.ignored_levels(&pod.levels).collect();
-        let no_tenants = self.exclusive_trouble(&pod);
-        if no_vertex.is_none() && no_level.is_none() && no_tenants.is_none() && ignored.is_empty() {
-            return pod;
-        }
-        let mut refused = Pod::clone(&pod);
-        refused.unsupported.extend(no_vertex.into_iter().chain(no_level).chain(no_tenants));
-        refused.soft_ignored.extend(ignored);
-        Arc::new(refused)
     }
 
     fn foreign_pod(&mut self, pod: Arc<Pod>) {
@@ -256,20 +325,20 @@ impl Core {
             self.occupancy.by_node.unlist(&old);
         }
         self.occupancy.by_node.list(&pod);
-        let planned = self.pod_end(&pod);
-        let tenancy = self.tenancy_of_others(&pod);
-        let allocation = self.allocation_in_place(&pod, old_allocation, planned, tenancy);
-        self.watch_end_of(&uid, allocation.as_ref());
+        let planned = self.sight().pod_end(&pod);
+        let tenancy = self.sight().tenancy_of_others(&pod);
+        let allocation = self.slots().allocation_in_place(&pod, old_allocation, planned, tenancy);
+        self.agenda.watch_end_of(&uid, allocation.as_ref());
         if let Some(foreign) = self.occupancy.foreign.get_mut(&uid) {
             foreign.allocation = allocation;
             foreign.reported |= gated;
         }
-        self.note_volumes(&uid);
+        self.slots().note_volumes(&uid);
         if has_begun {
-            self.plan_foreign_end_anew(&uid);
+            self.slots().plan_foreign_end_anew(&uid);
         }
         // What was there when this process began, and not just made, was told by an earlier one.
-        let since = self.core_time(pod.created).plus_secs(TOLD_SECS);
+        let since = self.clock.core(pod.created).plus_secs(TOLD_SECS);
         let was_told = reported || (!self.intake.listed && since < self.clock.now);
         if gated && !was_told {
             let text = format!(
@@ -285,7 +354,7 @@ impl Core {
                 .first()
                 .cloned()
                 .unwrap_or_else(|| Arc::from("fluxqueue"));
-            self.note(
+            self.agenda.note(
                 Subject::Pod(pod.id.clone()),
                 EventKind::Warning,
                 EventReason::GateIgnored.as_str(),
@@ -335,20 +404,20 @@ impl Core {
                 Phase::Disrupted { .. } => Cause::Disrupted,
                 _ => Cause::Failed,
             };
-            self.end(&uid, cause)?;
+            self.slots().end(&uid, cause)?;
             return Ok(());
         }
         if let Some(node) = &pod.node {
             if pod.phase == Phase::Running && old.phase != pod.phase {
                 self.occupancy.suspects.forget_refusals(node);
             }
-            self.settle(&uid)?;
+            self.slots().settle(&uid)?;
             // While it did not run it was planned for so much longer.
             let had_slack = old.phase != pod.phase && self.settings.start_slack_secs > 0;
             if old.lifetime != pod.lifetime {
-                self.plan_end_by_wish(job, &uid)?;
+                self.slots().plan_end_by_wish(job, &uid)?;
             } else if old.started != pod.started || had_slack {
-                self.plan_end_anew(&uid)?;
+                self.slots().plan_end_anew(&uid)?;
             }
             return Ok(());
         }
@@ -360,11 +429,11 @@ impl Core {
         let stage = &member.stage;
         if stage.is_binding() && pod.deleting {
             // A Binding that has not taken effect by now never will.
-            self.end(&uid, Cause::Deleted)?;
+            self.slots().end(&uid, Cause::Deleted)?;
         } else if stage.is_unsent() && pod.deleting {
-            self.lose_slot(&uid, &format!("pod {} is being deleted", pod.id))?;
+            self.slots().lose_slot(&uid, &format!("pod {} is being deleted", pod.id))?;
         } else if stage.is_unsent() && asks_for_another_node(&old, &pod) {
-            self.lose_slot(&uid, &format!("pod {} asks for something else now", pod.id))?;
+            self.slots().lose_slot(&uid, &format!("pod {} asks for something else now", pod.id))?;
         } else if stage.is_waiting() && asks_otherwise {
             self.agenda.queue_changed = true;
         }
@@ -374,95 +443,30 @@ impl Core {
             // It may be a part of something else now.
             self.regroup(&uid)?;
         }
-        self.see_to_nomination(&uid)?;
+        self.slots().see_to_nomination(&uid)?;
         Ok(())
     }
+}
 
-    // --- controllers ---
-
-    pub(crate) fn controller(&mut self, made_by: Arc<Controller>) {
-        let uid = made_by.id.uid.clone();
-        let before = self.jobs.put_controller(&made_by);
-        let is_new = before.is_none();
-        let ends = |made_by: &Controller| (made_by.walltime.clone(), made_by.deadline);
-        let has_other_ends = before.is_some_and(|before| ends(&before) != ends(&made_by));
-        for id in self.jobs_of(&made_by) {
-            self.agenda.touched.insert(id);
-            self.jobs.note_waves(id, uid.clone());
-            if has_other_ends {
-                // Also what runs: as if it was wished in the FluxJob.
-                let done = self.plan_ends_of(id);
-                self.agenda.heed(done);
-            }
+impl Sight<'_> {
+    /// What no graph of the library in use has or can hold, and levels that this machine has not,
+    /// are as unsupported as what Fluxqueue itself does not honour.
+    pub(crate) fn refused_by_machine(&self, pod: Arc<Pod>) -> Arc<Pod> {
+        let no_vertex =
+            self.planner.ledger.refuses(&pod.shape.requests).map(|resource| Unsupported {
+                field: format!("spec.containers[*].resources.requests[{resource}]"),
+                message: NOT_A_VERTEX.to_owned(),
+            });
+        let no_level = self.level_trouble(&pod.levels);
+        let ignored: Vec<&str> = self.ignored_levels(&pod.levels).collect();
+        let no_tenants = self.exclusive_trouble(&pod);
+        if no_vertex.is_none() && no_level.is_none() && no_tenants.is_none() && ignored.is_empty() {
+            return pod;
         }
-        if self.intake.synced {
-            let done = self.stand_in_for(&uid);
-            self.agenda.heed(done);
-        }
-        if is_new && self.intake.synced {
-            for pod in self.intake.awaiting_owner.made_by(&uid) {
-                if let Some(awaiting_owner) = self.intake.awaiting_owner.remove(&pod) {
-                    let done = self.attach(awaiting_owner.pod, false);
-                    self.agenda.heed(done);
-                }
-            }
-            for pod in self.intake.awaiting_owner.take_orphans(&uid) {
-                let done = self.join_late_owner(&pod);
-                self.agenda.heed(done);
-            }
-        }
-    }
-
-    pub(crate) fn controller_gone(&mut self, uid: &Uid) {
-        self.jobs.releases.forget(uid);
-        if let Some(made_by) = self.jobs.remove_controller(uid) {
-            let jobs = self.jobs_of(&made_by);
-            for id in &jobs {
-                self.jobs.note_waves(*id, uid.clone());
-            }
-            self.agenda.touched.extend(jobs);
-        }
-    }
-
-    /// The jobs whose size or end depends on this object.
-    fn jobs_of(&self, made_by: &Controller) -> Vec<JobId> {
-        let uids = [Some(&made_by.id.uid), made_by.owner.as_ref().map(|owner| &owner.uid)];
-        let identity =
-            |uid: &Uid| Identity::Controller(Arc::clone(&made_by.id.key.namespace), uid.clone());
-        let jobs = uids
-            .into_iter()
-            .flatten()
-            .filter_map(|uid| self.jobs.by_identity.get(&identity(uid)).copied());
-        jobs.chain(self.jobs.groups_of(made_by)).collect()
-    }
-
-    // --- the end of the first lists ---
-
-    /// Everything has been listed: pods find their jobs, jobs their records, gangs their
-    /// placements. Not before the first step, since what has happened up to then counts.
-    pub(crate) fn sync(&mut self) {
-        if self.intake.synced {
-            return;
-        }
-        (self.intake.synced, self.intake.taking_over) = (true, true);
-        self.walks.has_promises_to_put_back =
-            *self.queues.policies() != Policies::FirstComeFirstServed;
-        let pods = std::mem::take(&mut self.intake.unsorted);
-        mounting::note_nodes(self);
-        self.find_jobs(pods.into_pods());
-        self.find_who_is_to_begin();
-        if self.intake.awaiting_owner.len() > 0 {
-            self.counts_are_unsure_for(crate::jobs::attach::OWNER_WAIT_MILLIS);
-        }
-        // How far the server's clock is from ours may have come after the pods.
-        for uid in self.occupancy.foreign.keys().cloned().collect::<Vec<Uid>>() {
-            self.plan_foreign_end_anew(&uid);
-        }
-        self.sort_out_strays();
-        self.agenda
-            .timers
-            .wake(Timer::Audit, self.clock.now.plus_millis(crate::audit::ROUND_MILLIS));
-        self.agenda.queue_changed = true;
+        let mut refused = Pod::clone(&pod);
+        refused.unsupported.extend(no_vertex.into_iter().chain(no_level).chain(no_tenants));
+        refused.soft_ignored.extend(ignored);
+        Arc::new(refused)
     }
 }
 

@@ -4,6 +4,9 @@
 //! the two nothing is decided, so a burst of events costs one pass. Where what lives:
 //!
 //! Events and state:
+//! - `parts`: which part of the core may change what, and which parts it may call
+//! - `agenda`: what is to be done next
+//! - `occupancy`: pods of other schedulers, pods by node, and nodes in doubt
 //! - `intake`, `event`: events into state
 //! - `refresh`: what of a job waits, and whether it has ended
 //! - `timers`, `in_flight`, `action`: deadlines, and writes that have no answer yet
@@ -45,6 +48,7 @@ mod jobs;
 mod labelled;
 mod lookahead;
 mod occupancy;
+mod parts;
 mod pass;
 mod promising;
 mod records;
@@ -69,6 +73,7 @@ pub use telling::report;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::parts::{PromiseKeeping, Slots};
 use fluxion_sys::FunctionTable;
 use fluxqueue_api::{EventReason, JobState, names, text};
 use fluxqueue_machine::cluster::Cluster;
@@ -182,16 +187,16 @@ impl Core {
         match event {
             Event::Node(node) => self.node(&node),
             Event::NodeGone(name, uid) => self.node_gone(&name, &uid),
-            Event::Pod(pod) => self.pod(pod)?,
-            Event::PodGone(pod) => self.pod_gone(&pod)?,
+            Event::Pod(pod) => self.members().pod(pod)?,
+            Event::PodGone(pod) => self.members().pod_gone(&pod)?,
             Event::Controller(made_by) => self.controller(made_by),
             Event::ControllerGone(uid) => self.controller_gone(&uid),
-            Event::FluxJob(object) => self.flux_job(object)?,
-            Event::FluxJobGone(object) => self.flux_job_gone(&object)?,
-            Event::Quota(quota) => jobs::quotas::put(self, quota),
-            Event::QuotaGone(quota) => jobs::quotas::remove(self, &quota),
-            Event::PriorityClass(class) => self.priority_class(&class),
-            Event::PriorityClassGone(name) => self.priority_class_gone(&name),
+            Event::FluxJob(object) => self.recording().flux_job(object)?,
+            Event::FluxJobGone(object) => self.recording().flux_job_gone(&object)?,
+            Event::Quota(quota) => self.queueing().put_quota(quota),
+            Event::QuotaGone(quota) => self.queueing().remove_quota(&quota),
+            Event::PriorityClass(class) => self.recovery().priority_class(&class),
+            Event::PriorityClassGone(name) => self.recovery().priority_class_gone(&name),
             Event::Queue(queue) => self.queue_object(&queue),
             Event::QueueGone(name) => self.queue_object_gone(&name),
             Event::Namespace(namespace) => {
@@ -204,7 +209,7 @@ impl Core {
                 self.queues.remove_namespace(&name);
                 self.records.on_record.awaited.forget_namespace(&name);
             }
-            Event::Storage(news) => self.storage(news),
+            Event::Storage(news) => self.binding().storage(news),
             Event::ClockOffset(micros) => self.set_clock_offset(micros),
             Event::Synced => self.intake.listed = true,
             Event::Done(action, outcome) => self.done(action, outcome)?,
@@ -221,10 +226,10 @@ impl Core {
             }
             if self.walks.under_way.is_none() {
                 // What the rounds have changed is written once.
-                self.write_records();
-                if self.look_ahead() {
+                self.recording().write_records();
+                if self.projecting().look_ahead() {
                     // What was found out.
-                    self.write_records();
+                    self.recording().write_records();
                 }
             }
         }
@@ -238,19 +243,19 @@ impl Core {
         }
         self.sync();
         self.fire_timers();
-        self.refresh_touched();
+        self.refreshing().refresh_touched();
         self.mend_contradictions();
         // What ends at this second has been given back by now, and reservations begin that are due.
         self.planner.ledger.set_time(self.clock.now);
-        self.keep_promises();
+        self.promise_keeping().keep_promises();
         self.intake.taking_over = false;
         for round in 0.. {
             self.run_pass();
             if self.walks.under_way.is_some() {
                 break;
             }
-            self.dispatch();
-            self.refresh_touched();
+            self.binding().dispatch();
+            self.refreshing().refresh_touched();
             self.mend_contradictions();
             // A slot that did not fit any more is looked for anew, at once but not for ever.
             if !self.agenda.queue_changed && !self.planner.queue.has_arrivals() {
@@ -311,7 +316,7 @@ impl Core {
         gauges.held_idle = self.planner.cluster.free_on(self.planner.held_nodes.nodes());
         gauges.graph_errors = self.planner.ledger.errors;
         let queued_at = |id| self.jobs.all.get(&id).and_then(|job| job.queued_at);
-        gauges.waits.now = self.queues.now(self.wall_now(), queued_at);
+        gauges.waits.now = self.queues.now(self.clock.wall_now(), queued_at);
         gauges.synced = self.intake.synced;
         gauges
     }
@@ -325,35 +330,6 @@ impl Core {
         }
     }
 
-    /// The present by the API server's clock: what is put on record and what is compared with its
-    /// times.
-    fn wall_now(&self) -> Time {
-        self.clock.wall_now()
-    }
-
-    /// A time by the API server's clock in the core's own time.
-    fn core_time(&self, wall: Time) -> Time {
-        self.clock.core(wall)
-    }
-
-    /// How long a pod of the job would take its resources if it started now.
-    fn lifetime(&self, pod: &Pod, job: JobId) -> Lifetime {
-        self.jobs.all.get(&job).map_or(pod.lifetime, |job| self.jobs.lifetime(pod, job, self.clock))
-    }
-
-    fn walltime(&self, pod: &Pod, job: JobId) -> Lifetime {
-        self.jobs.all.get(&job).map_or(pod.lifetime, |job| self.jobs.walltime(pod, job))
-    }
-
-    /// How long a pod of the job takes its resources from its start, or from its Binding while it
-    /// does not run.
-    fn occupies(&self, pod: &Pod, job: JobId) -> Lifetime {
-        self.jobs.all.get(&job).map_or(pod.lifetime, |job| match pod.phase {
-            Phase::Pending => self.jobs.occupies_from_binding(pod, job),
-            _ => self.jobs.occupies(pod, job),
-        })
-    }
-
     /// The API server's clock has been compared with the core's time. Nothing that is under way
     /// changes by that, but for the planned ends of what runs: they count from starts that are
     /// known by that clock.
@@ -364,19 +340,13 @@ impl Core {
             let mut uids: Vec<Uid> = self.jobs.members.keys().cloned().collect();
             uids.sort_unstable();
             for uid in uids {
-                let done = self.plan_end_anew(&uid);
+                let done = self.slots().plan_end_anew(&uid);
                 self.agenda.heed(done);
             }
             for uid in self.occupancy.foreign.keys().cloned().collect::<Vec<Uid>>() {
-                self.plan_foreign_end_anew(&uid);
+                self.slots().plan_foreign_end_anew(&uid);
             }
         }
-    }
-
-    /// The job is looked at in a moment, together with what else happens to it until then: that
-    /// another pod of it is bound changes what is on record, and nothing else.
-    fn touch_soon(&mut self, id: JobId) {
-        self.agenda.timers.wake(Timer::Job(id), self.clock.now.plus_millis(SOON_MILLIS));
     }
 
     fn fire_timers(&mut self) {
@@ -398,30 +368,58 @@ impl Core {
                     self.agenda.outbox.push_back(uid);
                 }
             }
-            Timer::AwaitingPod(uid) => self.stop_awaiting_owner(&uid)?,
-            Timer::Untold(uid) => self.report_again(&uid)?,
-            Timer::Nomination(uid) => self.see_to_nomination(&uid)?,
+            Timer::AwaitingPod(uid) => self.recovery().stop_awaiting_owner(&uid)?,
+            Timer::Untold(uid) => self.telling().report_again(&uid)?,
+            Timer::Nomination(uid) => self.slots().see_to_nomination(&uid)?,
             Timer::Suspect(node) => match self.occupancy.suspects.trust(&node, self.clock.now) {
                 Some(until) => self.agenda.timers.wake(Timer::Suspect(node), until),
                 None => self.agenda.queue_changed = true,
             },
             Timer::Backoff(id) => {
                 self.agenda.queue_changed = true;
-                self.release(id)?;
+                self.write_ahead().release(id)?;
             }
             Timer::Unsettled => self.walks.settles |= self.walks.unsettled > 0,
-            Timer::Positions => self.note_positions()?,
-            Timer::Queues => self.note_queues(),
-            Timer::Overdue(uid) => self.note_overdue(&uid),
-            Timer::Promises => self.keep_promises(),
-            Timer::LookAhead => self.may_look_ahead(),
-            Timer::Estimates => self.tell_estimates(),
-            Timer::Stray(key) => self.remove_stray(&key),
+            Timer::Positions => self.telling().note_positions()?,
+            Timer::Queues => self.queueing().note_queues(),
+            Timer::Overdue(uid) => self.promise_keeping().note_overdue(&uid),
+            Timer::Promises => self.promise_keeping().keep_promises(),
+            Timer::LookAhead => self.projecting().may_look_ahead(),
+            Timer::Estimates => self.estimating().tell_estimates(),
+            Timer::Stray(key) => self.recovery().remove_stray(&key),
             Timer::Audit => self.audit(),
             Timer::Review => self.review(),
-            Timer::Again => self.report_classes(),
+            Timer::Again => self.telling().report_classes(),
         }
         Ok(())
+    }
+}
+
+impl Slots<'_> {
+    /// How long a pod of the job would take its resources if it started now.
+    fn lifetime(&self, pod: &Pod, job: JobId) -> Lifetime {
+        self.jobs.all.get(&job).map_or(pod.lifetime, |job| self.jobs.lifetime(pod, job, self.clock))
+    }
+
+    fn walltime(&self, pod: &Pod, job: JobId) -> Lifetime {
+        self.jobs.all.get(&job).map_or(pod.lifetime, |job| self.jobs.walltime(pod, job))
+    }
+
+    /// How long a pod of the job takes its resources from its start, or from its Binding while it
+    /// does not run.
+    fn occupies(&self, pod: &Pod, job: JobId) -> Lifetime {
+        self.jobs.all.get(&job).map_or(pod.lifetime, |job| match pod.phase {
+            Phase::Pending => self.jobs.occupies_from_binding(pod, job),
+            _ => self.jobs.occupies(pod, job),
+        })
+    }
+}
+
+impl Agenda {
+    /// The job is looked at in a moment, together with what else happens to it until then: that
+    /// another pod of it is bound changes what is on record, and nothing else.
+    fn touch_soon(&mut self, id: JobId, now: Time) {
+        self.timers.wake(Timer::Job(id), now.plus_millis(SOON_MILLIS));
     }
 
     // --- actions ---
@@ -444,9 +442,11 @@ impl Core {
             note: text::into_message(note),
             reporter: Arc::clone(reporter),
         };
-        self.agenda.actions.push(ActionKind::Note(note));
+        self.actions.push(ActionKind::Note(note));
     }
+}
 
+impl PromiseKeeping<'_> {
     fn forget_request(&mut self, pending: &PendingRequest) -> Sound {
         if self.planner.queue.remove(pending) {
             self.agenda.queue_changed = true;

@@ -3,13 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use crate::agenda::Agenda;
 use crate::asking::Asking;
 use crate::backoff::Backoff;
 use crate::jobs::Clock;
 use crate::jobs::job::{Lifecycle, Member, Seating};
 use crate::labelled::found_by;
 use crate::lookahead::estimates::Expected;
-use crate::records::bounds;
+use crate::parts::{Sight, Slots};
 use crate::records::record;
 use crate::review::Review;
 use crate::sound::{Lookup, Sound};
@@ -145,10 +146,10 @@ impl Core {
         self.walks.unsettled = if has_moved { self.walks.unsettled.saturating_add(1) } else { 0 };
         self.planner.promises.forget_that_came(&ahead);
         self.carry_out(plan, arrivals);
-        self.tell_who_is_lost(&heard);
+        self.promise_keeping().tell_who_is_lost(&heard);
         self.agenda.lost = Lost::default();
         self.agenda.extended.clear();
-        self.look_ahead_again();
+        self.projecting().look_ahead_again();
         self.take_up(meanwhile);
     }
 
@@ -189,8 +190,8 @@ impl Core {
                 Decision::Reserved { pending, later, .. }
                     if self.knows_not_where(&pending, &mut led) =>
                 {
-                    self.forget_promise(&pending);
-                    let done = self.broken(pending.job(), later);
+                    self.promise_keeping().forget_promise(&pending);
+                    let done = self.promise_keeping().broken(pending.job(), later);
                     self.agenda.heed(done);
                     self.agenda.touched.insert(pending.job());
                 }
@@ -201,40 +202,35 @@ impl Core {
             }
         }
         for id in &begun {
-            let done = bounds::check_placement(self, *id);
+            let done = self.recording().check_placement(*id);
             self.agenda.heed(done);
         }
         for first in plan.first_undated {
-            self.pass_by(&first);
+            self.promise_keeping().pass_by(&first);
         }
         self.agenda.dirty.extend(self.planner.promises.take_drained_anew());
-        self.wake_for_promises();
+        self.promise_keeping().wake_for_promises();
         for (class, places) in arrivals {
             for place in places {
                 if self.planner.queue.class_of(place.request()) == Some(class) {
-                    let done = self.report_request(place.request(), class);
+                    let done = self.telling().report_request(place.request(), class);
                     self.agenda.heed(done);
                 }
             }
         }
-        self.report_new_heads();
-        self.report_classes();
+        self.telling().report_new_heads();
+        self.telling().report_classes();
         // Of whose pods some have begun, the next says why it waits.
         for id in begun {
             let next = self.planner.queue.first_of(id).cloned();
             if let Some((next, class)) =
                 next.and_then(|next| Some((next.clone(), self.planner.queue.class_of(&next)?)))
             {
-                let done = self.report_request(&next, class);
+                let done = self.telling().report_request(&next, class);
                 self.agenda.heed(done);
             }
         }
-        self.note_positions_soon();
-    }
-
-    /// What the jobs ask for.
-    pub(crate) fn asking(&self) -> Asking<'_> {
-        Asking { jobs: &self.jobs, queues: &self.queues, clock: self.clock }
+        self.telling().note_positions_soon();
     }
 
     /// How pods stand to anti-affinity terms of pods on nodes is asked anew when there are others:
@@ -248,7 +244,7 @@ impl Core {
         let concerned: Vec<JobId> =
             self.may_be_selected(changed).into_iter().filter(|id| self.is_seen_anew(*id)).collect();
         self.agenda.touched.extend(concerned);
-        self.refresh_touched();
+        self.refreshing().refresh_touched();
     }
 
     /// The jobs that wait of which such terms may select a pod.
@@ -267,7 +263,7 @@ impl Core {
     /// Pods on nodes repel other pods of a job that wait than they did when it was last looked at.
     pub(crate) fn is_seen_anew(&self, id: JobId) -> bool {
         let Some(job) = self.jobs.all.get(&id) else { return false };
-        let asking = self.asking();
+        let asking = self.sight().asking();
         let differs = |member: &Member| self.planner.cluster.stance(&member.pod) != member.stance;
         job.pending.iter().any(|pending| asking.pods(pending).into_iter().any(differs))
     }
@@ -276,29 +272,31 @@ impl Core {
     pub(crate) fn follow(&mut self, decision: Decision<Allocations>) -> Sound {
         match decision {
             Decision::Start { pending, request, slots } => {
-                self.count_attempt(&request, true);
-                self.start(&pending, &request, slots)?;
+                self.agenda.count_attempt(&request, true);
+                self.slots().start(&pending, &request, slots)?;
             }
             Decision::Blocked { class, pending, mut attempt } => {
                 if !matches!(attempt.outcome, Outcome::Behind { .. } | Outcome::AtLimit(_)) {
-                    self.count_attempt(&attempt.request, false);
+                    self.agenda.count_attempt(&attempt.request, false);
                 }
                 if attempt.outcome == Outcome::NotFound {
                     self.agenda.gauges.placements_not_found += 1;
                 }
-                self.explain(class, &pending, &mut attempt);
+                self.telling().explain(class, &pending, &mut attempt);
                 let known =
                     self.planner.queue.last_attempt(class).map(plan::Attempt::holds_nobody_up);
                 let changes = known != Some(attempt.holds_nobody_up());
                 self.planner.queue.remember(class, *attempt);
                 if changes {
-                    self.look_at_followers(class);
+                    self.slots().look_at_followers(class);
                 }
             }
             Decision::Reserved { pending, start, later } => {
-                self.promised(pending.job(), start, later)?;
+                self.promise_keeping().promised(pending.job(), start, later)?;
             }
-            Decision::Withdrawn { pending, later } => self.broken(pending.job(), later)?,
+            Decision::Withdrawn { pending, later } => {
+                self.promise_keeping().broken(pending.job(), later)?;
+            }
         }
         Ok(())
     }
@@ -306,11 +304,20 @@ impl Core {
     /// Who would have started waits until it is known where that may be.
     fn come_later(&mut self, pending: &PendingRequest, slots: Allocations) {
         for allocation in slots.into_iter().flatten().flatten() {
-            self.free_allocation(Some(allocation));
+            self.slots().free_allocation(Some(allocation));
         }
         self.agenda.touched.insert(pending.job());
     }
+}
 
+impl<'a> Sight<'a> {
+    /// What the jobs ask for.
+    pub(crate) fn asking(&self) -> Asking<'a> {
+        Asking { jobs: self.jobs, queues: self.queues, clock: self.clock }
+    }
+}
+
+impl Slots<'_> {
     pub(crate) fn start(
         &mut self,
         pending: &PendingRequest,
@@ -331,7 +338,7 @@ impl Core {
             // was promised stands until it begins.
             job.promised_before = kept.or(job.promised_before.take());
         }
-        self.forget_promise(pending);
+        self.promise_keeping().forget_promise(pending);
         self.note_start_on(id, request, &slots);
         if let Some(job) = self.jobs.all.get_mut(&id) {
             job.pending.remove(pending);
@@ -379,26 +386,28 @@ impl Core {
         self.agenda.touched.insert(id);
         Ok(())
     }
+}
 
+impl Agenda {
     fn count_attempt(&mut self, request: &Request, scheduled: bool) {
         for group in &request.groups {
             let pods = group.wants.iter().map(|want| want.count as u64).sum::<u64>();
             let profile = Arc::clone(&group.sample.scheduler);
             let known =
-                self.agenda.gauges.attempts.iter().position(|attempts| attempts.profile == profile);
+                self.gauges.attempts.iter().position(|attempts| attempts.profile == profile);
             let at = known.unwrap_or_else(|| {
-                self.agenda.gauges.attempts.push(Attempts {
+                self.gauges.attempts.push(Attempts {
                     profile,
                     scheduled: 0,
                     unschedulable: 0,
                     error: 0,
                 });
-                self.agenda.gauges.attempts.len() - 1
+                self.gauges.attempts.len() - 1
             });
             if scheduled {
-                self.agenda.gauges.attempts[at].scheduled += pods;
+                self.gauges.attempts[at].scheduled += pods;
             } else {
-                self.agenda.gauges.attempts[at].unschedulable += pods;
+                self.gauges.attempts[at].unschedulable += pods;
             }
         }
     }

@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::agenda::Agenda;
 use crate::binding::mounting::not_mountable;
 use crate::jobs::job::{Job, Lifecycle, Said, Style};
+use crate::parts::{PromiseKeeping, Recording, Sight, Slots, WriteAhead};
 use crate::records::record::time_of;
 use crate::records::stored::Stored;
 use crate::sound::{Lookup, Sound};
@@ -34,7 +36,7 @@ enum Stays {
     Retried(ObjectRef),
 }
 
-impl Core {
+impl PromiseKeeping<'_> {
     /// A request of a job is promised a start, or another one than before.
     pub(crate) fn promised(&mut self, id: JobId, start: i64, later: Option<Late>) -> Sound {
         if let Some(late) = later {
@@ -68,7 +70,7 @@ impl Core {
     fn tell_delay(&mut self, id: JobId, late: &Late, start: Option<i64>) -> Sound {
         // Without a change of rules or nodes what its queue may have is later, too, because of who
         // has it.
-        let queue = self.limited_queue(id).filter(|_| late.cause == Delay::Walltime);
+        let queue = self.sight().limited_queue(id).filter(|_| late.cause == Delay::Walltime);
         let job = self.jobs.all.get(&id).filter(|_| late.cause == Delay::Capacity);
         let missing = job.and_then(|job| self.missing_claim(job));
         let namespace =
@@ -127,7 +129,7 @@ impl Core {
             .into_iter()
             .chain(first.map(|first| Subject::Pod(first.pod.id.clone())));
         for subject in subjects.collect::<Vec<_>>() {
-            self.note(
+            self.agenda.note(
                 subject,
                 EventKind::Warning,
                 EventReason::ReservationDelayed.as_str(),
@@ -150,7 +152,7 @@ impl Core {
                 self.queues.name(queue)
             );
         }
-        let names = self.names_of(nodes);
+        let names = self.sight().names_of(nodes);
         self.agenda.lost.anywhere(reader).unwrap_or_else(|| {
             if names.is_empty() {
                 "its nodes are gone".to_owned()
@@ -213,7 +215,8 @@ impl Core {
             self.jobs.all.get(&job).is_some_and(|job| self.jobs.is_retry(pod, job))
         };
         let retried = || {
-            let mut holders = self.holders_on(nodes).filter(|holder| stays(holder.allocation.end));
+            let mut holders =
+                self.holders().on(nodes).filter(|holder| stays(holder.allocation.end));
             let retried =
                 holders.find(|holder| holder.job.is_some_and(|job| is_retry(job, holder.pod)))?;
             Some(Stays::Retried(retried.pod.id.clone()))
@@ -247,7 +250,7 @@ impl Core {
 
     /// A job on these nodes that has outlived its planned end.
     fn overdue_on(&self, nodes: &RankSet, but: JobId) -> Option<Named> {
-        let mut holders = self.holders_on(nodes);
+        let mut holders = self.holders().on(nodes);
         let is_late = |allocation: &Allocation| self.is_late(allocation);
         let overdue =
             holders.find(|holder| is_late(holder.allocation) && holder.job != Some(but))?;
@@ -271,12 +274,6 @@ impl Core {
         foreign.map(|foreign| Named::Pod(foreign.pod.id.key.clone())).or_else(job)
     }
 
-    /// The queue of a job, if it limits what runs.
-    pub(crate) fn limited_queue(&self, job: JobId) -> Option<QueueId> {
-        let queue = self.jobs.all.get(&job)?.queue.id;
-        self.queues.limits(queue).map(|_| queue)
-    }
-
     /// A job that counts against the limits of a queue and has outlived its planned end.
     fn overdue_in_queue(&self, queue: QueueId, but: JobId) -> Option<Named> {
         let counted = self.planner.accounts.counted(queue).filter(|job| *job != but);
@@ -284,13 +281,6 @@ impl Core {
         let overdue = counted
             .find(|job| self.jobs.allocations(job).any(|allocation| self.is_late(allocation)))?;
         Some(Named::Job(overdue.key.clone()))
-    }
-
-    /// Those of these nodes that are still there, as a hostlist. Ranks are another process's own,
-    /// so it is by name.
-    pub(crate) fn names_of(&self, nodes: &RankSet) -> String {
-        let nodes = nodes.iter().filter_map(|rank| self.planner.cluster.node(rank));
-        fluxqueue_api::hostlist::encode_set(nodes.map(|node| &*node.name))
     }
 
     /// A pod has outlived its planned end: from now on nobody knows when it ends.
@@ -307,26 +297,10 @@ impl Core {
             self.planner.ledger.set_end(&mut self.planner.cluster, allocation, End::Eventually);
             allocation.is_overdue = true;
             if let Some(id) = self.jobs.members.get(uid).map(|member| member.job) {
-                self.note_other_end(id);
+                self.queueing().note_other_end(id);
             }
         } else {
-            self.watch_end(uid, End::At(end));
-        }
-    }
-
-    /// A pod is looked at when its planned end has passed.
-    pub(crate) fn watch_end(&mut self, uid: &Uid, end: End) {
-        if let End::At(end) = end {
-            self.agenda.timers.wake(Timer::Overdue(uid.clone()), overdue_from(end));
-        }
-    }
-
-    /// Watches the planned end of what a pod has of a node. Without anything, there is no end to
-    /// watch.
-    pub(crate) fn watch_end_of(&mut self, uid: &Uid, allocation: Option<&Allocation>) {
-        match allocation {
-            Some(allocation) => self.watch_end(uid, allocation.end),
-            None => self.agenda.timers.forget(&Timer::Overdue(uid.clone())),
+            self.agenda.watch_end(uid, End::At(end));
         }
     }
 
@@ -412,12 +386,69 @@ impl Core {
             .end_patience(self.clock.now, |pending| queues.bypass_secs(queue.queue_of(pending)))
     }
 
-    // --- on record ---
+    /// Jobs that do not wait now, since they are not complete or held, have been passed by all the
+    /// same when they did.
+    fn restore_patience(&mut self) {
+        let not_now = self.jobs.all.values().filter(|job| {
+            job.style != Style::Elastic
+                && job.life == Lifecycle::Waiting
+                && self.planner.queue.first_of(job.id).is_none()
+        });
+        let since = |job: &Job| job.record.status.as_deref()?.passed_by_since.as_ref().map(time_of);
+        let known = not_now.filter_map(|job| Some((job.id, self.clock.core(since(job)?))));
+        for (id, since) in known.collect::<Vec<_>>() {
+            self.planner.promises.was_passed_by(id, Some(since), RankSet::new());
+        }
+    }
 
-    /// What the record of a job says that it is promised, if that has a date.
-    pub(crate) fn said_before(&self, job: &Job) -> Option<Kept> {
-        let said = job.said.as_ref()?;
-        Some(Kept { start: said.start?.seconds(), nodes: self.nodes_of(&said.nodes) })
+    /// A write of an earlier leader took effect while this one works. If it holds a promise, that
+    /// is put back in the next pass, or broken.
+    pub(crate) fn heed_promise(&mut self, id: JobId, status: &FluxJobStatus) {
+        let Some(written) = &status.reservation else { return };
+        let Some(job) =
+            self.jobs.all.get(&id).filter(|job| self.intake.synced && !job.record.is_own)
+        else {
+            return;
+        };
+        // What was just sent may be seen before it is answered.
+        let is_sent = matches!(&job.record.stored, Stored::Writing { write, .. } if write.status.reservation.as_ref() == Some(written));
+        if is_sent || self.sight().is_said(job, written) {
+            return;
+        }
+        let Some(pending) =
+            self.planner.queue.first_of(id).filter(|pending| starts_job(job, pending)).cloned()
+        else {
+            return;
+        };
+        if let Some(was) = self.sight().kept_of(written) {
+            self.planner.promises.hear(&pending, was);
+            self.agenda.queue_changed = true;
+        }
+    }
+
+    /// Promises of an earlier leader for which a walk has found nothing are broken.
+    pub(crate) fn tell_who_is_lost(&mut self, heard: &[PendingRequest]) {
+        for pending in heard {
+            if let Some(late) = self.planner.promises.take_lost(pending) {
+                let done = self.tell_delay(pending.job(), &late, None);
+                self.agenda.heed(done);
+            }
+        }
+    }
+}
+
+impl Sight<'_> {
+    /// The queue of a job, if it limits what runs.
+    pub(crate) fn limited_queue(&self, job: JobId) -> Option<QueueId> {
+        let queue = self.jobs.all.get(&job)?.queue.id;
+        self.queues.limits(queue).map(|_| queue)
+    }
+
+    /// Those of these nodes that are still there, as a hostlist. Ranks are another process's own,
+    /// so it is by name.
+    pub(crate) fn names_of(&self, nodes: &RankSet) -> String {
+        let nodes = nodes.iter().filter_map(|rank| self.planner.cluster.node(rank));
+        fluxqueue_api::hostlist::encode_set(nodes.map(|node| &*node.name))
     }
 
     /// Since when a job has been passed by.
@@ -431,6 +462,57 @@ impl Core {
             .filter(|_| !job.pending.is_empty() || may_wait_again)
     }
 
+    /// The nodes that are held for the first of a job's requests that holds some.
+    pub(crate) fn held_for(&self, job: &Job) -> Option<&RankSet> {
+        let place =
+            |pending: &PendingRequest| self.planner.queue.place_of(pending).map(|(place, _)| place);
+        self.planner.promises.drained_of(job.id, place)
+    }
+
+    pub(crate) fn nodes_of(&self, names: &str) -> RankSet {
+        let names = fluxqueue_api::hostlist::decode(names).unwrap_or_default();
+        names
+            .iter()
+            .filter_map(|name| self.planner.cluster.rank(&NodeName::from(name.as_str())))
+            .collect()
+    }
+
+    /// A reservation as a record has it, if it has a date.
+    pub(crate) fn kept_of(&self, written: &Reservation) -> Option<Kept> {
+        let start = self.clock.core(time_of(written.start.as_ref()?)).seconds();
+        Some(Kept { start, nodes: self.nodes_of(&written.nodes) })
+    }
+}
+
+impl Agenda {
+    /// A pod is looked at when its planned end has passed.
+    pub(crate) fn watch_end(&mut self, uid: &Uid, end: End) {
+        if let End::At(end) = end {
+            self.timers.wake(Timer::Overdue(uid.clone()), overdue_from(end));
+        }
+    }
+
+    /// Watches the planned end of what a pod has of a node. Without anything, there is no end to
+    /// watch.
+    pub(crate) fn watch_end_of(&mut self, uid: &Uid, allocation: Option<&Allocation>) {
+        match allocation {
+            Some(allocation) => self.watch_end(uid, allocation.end),
+            None => self.timers.forget(&Timer::Overdue(uid.clone())),
+        }
+    }
+}
+
+impl Slots<'_> {
+    // --- on record ---
+
+    /// What the record of a job says that it is promised, if that has a date.
+    pub(crate) fn said_before(&self, job: &Job) -> Option<Kept> {
+        let said = job.said.as_ref()?;
+        Some(Kept { start: said.start?.seconds(), nodes: self.sight().nodes_of(&said.nodes) })
+    }
+}
+
+impl Core {
     /// What those are promised whose jobs start by it, which their records say; and who else is
     /// promised something.
     pub(crate) fn promised_by_records(
@@ -448,51 +530,6 @@ impl Core {
         (on_record, others)
     }
 
-    /// What a job is promised now. Where pods start one by one, the first of them may have nodes
-    /// held for it; when it starts is not when the job does.
-    pub(crate) fn promise_of(&self, job: &Job) -> Option<Said> {
-        let pending = self.planner.queue.first_of(job.id)?;
-        if let Some(promise) =
-            self.planner.promises.reservation(pending).filter(|_| starts_job(job, pending))
-        {
-            let start = Some(Time::from_seconds(promise.place.start));
-            return Some(Said { start, nodes: self.names_of(promise.nodes_to_say()) });
-        }
-        let nodes = self.names_of(self.held_for(job)?);
-        (!nodes.is_empty()).then_some(Said { start: None, nodes })
-    }
-
-    /// The nodes that are held for the first of a job's requests that holds some.
-    pub(crate) fn held_for(&self, job: &Job) -> Option<&RankSet> {
-        let place =
-            |pending: &PendingRequest| self.planner.queue.place_of(pending).map(|(place, _)| place);
-        self.planner.promises.drained_of(job.id, place)
-    }
-
-    /// What is said of a promise, by the API server's clock. That this clock has moved a little
-    /// against ours is nothing to say.
-    pub(crate) fn said_by_wall(&self, job: &Job, said: &Said) -> Said {
-        let start = said.start.map(|at| self.clock.wall(at));
-        let written = job.record.status.as_deref().and_then(|status| status.reservation.as_ref());
-        let written = written.filter(|written| is_as_written(said, start, written));
-        let start = written.and_then(|written| written.start.as_ref()).map(time_of).or(start);
-        Said { start, nodes: said.nodes.clone() }
-    }
-
-    pub(crate) fn nodes_of(&self, names: &str) -> RankSet {
-        let names = fluxqueue_api::hostlist::decode(names).unwrap_or_default();
-        names
-            .iter()
-            .filter_map(|name| self.planner.cluster.rank(&NodeName::from(name.as_str())))
-            .collect()
-    }
-
-    /// A reservation as a record has it, if it has a date.
-    pub(crate) fn kept_of(&self, written: &Reservation) -> Option<Kept> {
-        let start = self.core_time(time_of(written.start.as_ref()?)).seconds();
-        Some(Kept { start, nodes: self.nodes_of(&written.nodes) })
-    }
-
     /// What an earlier process has promised by its records is promised again, in the order of the
     /// queue, before anything starts.
     pub(crate) fn put_promises_back(&mut self, suspects: &RankSet) {
@@ -507,14 +544,14 @@ impl Core {
             let Some(job) = self.jobs.all.get(&pending.job()) else { continue };
             let Some(status) = &job.record.status else { continue };
             if status.passed_by_since.is_some() || status.reservation.is_some() {
-                let since = status.passed_by_since.as_ref().map(|at| self.core_time(time_of(at)));
+                let since = status.passed_by_since.as_ref().map(|at| self.clock.core(time_of(at)));
                 written.push((pending.clone(), class, since, status.reservation.clone()));
             }
         }
         for (pending, class, since, reservation) in written {
             if self.jobs.all.get(&pending.job()).is_some_and(|job| !starts_job(job, &pending)) {
                 let nodes = reservation
-                    .map(|reservation| self.nodes_of(&reservation.nodes))
+                    .map(|reservation| self.sight().nodes_of(&reservation.nodes))
                     .unwrap_or_default();
                 self.planner.promises.was_passed_by(pending.job(), since, nodes);
                 continue;
@@ -523,11 +560,11 @@ impl Core {
                 self.planner.promises.pass_by(&pending, since);
             }
             let Some(reservation) = reservation else { continue };
-            if let Some(was) = self.kept_of(&reservation) {
+            if let Some(was) = self.sight().kept_of(&reservation) {
                 let done = self.put_back((&pending, class), was, suspects);
                 self.agenda.heed(done);
             } else {
-                let nodes = self.nodes_of(&reservation.nodes);
+                let nodes = self.sight().nodes_of(&reservation.nodes);
                 if !nodes.is_empty() {
                     self.planner.promises.lose_date(
                         &pending,
@@ -537,49 +574,9 @@ impl Core {
                 }
             }
         }
-        self.restore_patience();
+        self.promise_keeping().restore_patience();
         // For some it is by now: in the walk that follows nobody passes them by.
-        self.end_patience();
-    }
-
-    /// Jobs that do not wait now, since they are not complete or held, have been passed by all the
-    /// same when they did.
-    fn restore_patience(&mut self) {
-        let not_now = self.jobs.all.values().filter(|job| {
-            job.style != Style::Elastic
-                && job.life == Lifecycle::Waiting
-                && self.planner.queue.first_of(job.id).is_none()
-        });
-        let since = |job: &Job| job.record.status.as_deref()?.passed_by_since.as_ref().map(time_of);
-        let known = not_now.filter_map(|job| Some((job.id, self.core_time(since(job)?))));
-        for (id, since) in known.collect::<Vec<_>>() {
-            self.planner.promises.was_passed_by(id, Some(since), RankSet::new());
-        }
-    }
-
-    /// A write of an earlier leader took effect while this one works. If it holds a promise, that
-    /// is put back in the next pass, or broken.
-    pub(crate) fn heed_promise(&mut self, id: JobId, status: &FluxJobStatus) {
-        let Some(written) = &status.reservation else { return };
-        let Some(job) =
-            self.jobs.all.get(&id).filter(|job| self.intake.synced && !job.record.is_own)
-        else {
-            return;
-        };
-        // What was just sent may be seen before it is answered.
-        let is_sent = matches!(&job.record.stored, Stored::Writing { write, .. } if write.status.reservation.as_ref() == Some(written));
-        if is_sent || self.is_said(job, written) {
-            return;
-        }
-        let Some(pending) =
-            self.planner.queue.first_of(id).filter(|pending| starts_job(job, pending)).cloned()
-        else {
-            return;
-        };
-        if let Some(was) = self.kept_of(written) {
-            self.planner.promises.hear(&pending, was);
-            self.agenda.queue_changed = true;
-        }
+        self.promise_keeping().end_patience();
     }
 
     /// What an earlier leader turns out to have promised is promised again, if there is room for it
@@ -597,7 +594,7 @@ impl Core {
                     tried.push(pending);
                 }
                 Some(start) if start > was.start.saturating_add(slack) => {
-                    let done = self.tell_delay(
+                    let done = self.promise_keeping().tell_delay(
                         pending.job(),
                         &Late { cause: Delay::Capacity, was, by: None },
                         Some(start),
@@ -608,16 +605,6 @@ impl Core {
             }
         }
         tried
-    }
-
-    /// Promises of an earlier leader for which a walk has found nothing are broken.
-    pub(crate) fn tell_who_is_lost(&mut self, heard: &[PendingRequest]) {
-        for pending in heard {
-            if let Some(late) = self.planner.promises.take_lost(pending) {
-                let done = self.tell_delay(pending.job(), &late, None);
-                self.agenda.heed(done);
-            }
-        }
     }
 
     fn put_back(
@@ -631,7 +618,7 @@ impl Core {
         let booking = live.reserve_again((pending, class), &request, &was);
         let slack = i64::try_from(self.settings.start_slack_secs).unwrap_or(i64::MAX);
         match booking {
-            Booking::Now(slots) => self.start(pending, &request, slots)?,
+            Booking::Now(slots) => self.slots().start(pending, &request, slots)?,
             // Planned ends are counted by another clock now, which may show the next second.
             Booking::At(at) if at <= was.start.saturating_add(slack) => {
                 self.planner.promises.inherit(pending, Some(was));
@@ -655,11 +642,40 @@ impl Core {
     /// the job.
     fn stays_by_wish(&self, was: &Kept) -> Option<JobId> {
         let stays = |end: End| end.is_later_than(End::At(was.start));
-        let mut holders = self.holders_on(&was.nodes).filter(|holder| stays(holder.allocation.end));
+        let mut holders =
+            self.holders().on(&was.nodes).filter(|holder| stays(holder.allocation.end));
         holders.find_map(|holder| {
             let job = self.jobs.all.get(&holder.job?)?;
             job.record.overrides.walltime_seconds.map(|_| job.id)
         })
+    }
+}
+
+impl WriteAhead<'_> {
+    /// What a job is promised now. Where pods start one by one, the first of them may have nodes
+    /// held for it; when it starts is not when the job does.
+    pub(crate) fn promise_of(&self, job: &Job) -> Option<Said> {
+        let pending = self.planner.queue.first_of(job.id)?;
+        if let Some(promise) =
+            self.planner.promises.reservation(pending).filter(|_| starts_job(job, pending))
+        {
+            let start = Some(Time::from_seconds(promise.place.start));
+            return Some(Said { start, nodes: self.sight().names_of(promise.nodes_to_say()) });
+        }
+        let nodes = self.sight().names_of(self.sight().held_for(job)?);
+        (!nodes.is_empty()).then_some(Said { start: None, nodes })
+    }
+}
+
+impl Recording<'_> {
+    /// What is said of a promise, by the API server's clock. That this clock has moved a little
+    /// against ours is nothing to say.
+    pub(crate) fn said_by_wall(&self, job: &Job, said: &Said) -> Said {
+        let start = said.start.map(|at| self.clock.wall(at));
+        let written = job.record.status.as_deref().and_then(|status| status.reservation.as_ref());
+        let written = written.filter(|written| is_as_written(said, start, written));
+        let start = written.and_then(|written| written.start.as_ref()).map(time_of).or(start);
+        Said { start, nodes: said.nodes.clone() }
     }
 }
 

@@ -8,24 +8,23 @@ use std::sync::Arc;
 
 use fluxqueue_api::{BlockedBy, BlockedReason, ConditionType, FinishedReason, JobState, names};
 
+use crate::Timer;
 use crate::binding::mounting::not_mountable;
+use crate::jobs::Jobs;
 use crate::jobs::grouping::{self, StartSize};
 use crate::jobs::job::{Identity, Job, Lifecycle, Member, Style};
 use crate::jobs::lifetimes;
-use crate::jobs::quotas;
-use crate::jobs::stand_ins;
-use crate::jobs::waves;
+use crate::parts::{Notices, Refresh};
 use crate::records::bounds;
 use crate::records::stored::Stored;
 use crate::sound::{Lookup, Sound};
-use crate::{Core, Timer};
 use fluxqueue_planner::plan::Delay;
 use fluxqueue_planner::queue::{ClassId, JobId, PendingRequest, Place};
 use fluxqueue_workload::{Pod, Refusal, Time, Uid, Unsupported};
 
-impl Core {
+impl Refresh<'_> {
     pub(crate) fn refresh_touched(&mut self) {
-        waves::plan_due(self);
+        self.slots().plan_due_waves();
         while let Some(id) = self.agenda.touched.pop_first() {
             self.agenda.gauges.jobs_looked_at += 1;
             let done = self.refresh(id);
@@ -49,27 +48,27 @@ impl Core {
     fn refresh(&mut self, id: JobId) -> Sound {
         let job = self.jobs.all.known(&id)?;
         if job.is_finished() {
-            self.finalize(id)?;
+            self.recording().finalize(id)?;
             return Ok(());
         }
         if self.part_from_ended(id)? {
             return Ok(());
         }
         self.jobs.note_priority(id);
-        self.look_at_queue(id)?;
-        self.warn_of_bad_walltime(id)?;
-        self.warn_of_contradictions(id)?;
-        self.warn_of_unknown_class(id)?;
-        self.trim_retained(id)?;
+        self.slots().look_at_queue(id)?;
+        self.notices().warn_of_bad_walltime(id)?;
+        self.notices().warn_of_contradictions(id)?;
+        self.notices().warn_of_unknown_class(id)?;
+        self.slots().trim_retained(id)?;
         self.obey_hold(id)?;
         self.outgrow_start(id)?;
-        self.forget_empty_start(id)?;
-        self.look_at_stand_ins(id)?;
+        self.slots().forget_empty_start(id)?;
+        self.stand_ins().look_at_stand_ins(id)?;
         self.seat_externally_bound(id)?;
-        self.look_at_volumes(id)?;
+        self.binding().look_at_volumes(id)?;
         let wanted = self.wanted_requests(id)?;
         self.set_requests(id, wanted)?;
-        self.look_at_first(id)?;
+        self.telling().look_at_first(id)?;
         self.notice_completeness(id)?;
         self.jobs.note_life(id);
         self.notice_stall(id)?;
@@ -79,51 +78,11 @@ impl Core {
             return Ok(());
         }
         self.report_refused(id)?;
-        self.report_unready(id)?;
-        self.report_unreleased(id)?;
-        self.count_in_queue(id)?;
-        self.count_running(id)?;
+        self.telling().report_unready(id)?;
+        self.stand_ins().report_unreleased(id)?;
+        self.queueing().count_in_queue(id)?;
+        self.queueing().count_running(id)?;
         self.agenda.dirty.insert(id);
-        Ok(())
-    }
-
-    /// An annotation of the object that made the pods cannot be read: it counts as absent, and that
-    /// is said.
-    fn warn_of_bad_walltime(&mut self, id: JobId) -> Sound {
-        let job = self.jobs.all.known(&id)?;
-        let Identity::Controller(namespace, uid) = &job.identity else { return Ok(()) };
-        let bad = self
-            .jobs
-            .controllers
-            .get(namespace, uid)
-            .and_then(|made_by| Some((made_by, made_by.walltime.as_ref()?.as_ref().err()?)));
-        if let Some((made_by, error)) = bad {
-            let text = format!("{} {}: {error}", made_by.kind.as_str(), made_by.id);
-            self.warn_once(id, ConditionType::InvalidWalltime, text)?;
-        }
-        Ok(())
-    }
-
-    /// Pods that start together and contradict each other: what counts is said for as long as they
-    /// do.
-    fn warn_of_contradictions(&mut self, id: JobId) -> Sound {
-        let job = self.jobs.all.known(&id)?;
-        if job.style != Style::Gang || job.live.is_empty() {
-            return Ok(());
-        }
-        let sizes = grouping::contradiction(&self.jobs.live_members(job));
-        let priorities = self.jobs.contradicting_priorities(job);
-        let said = [
-            (ConditionType::SizeContradiction, sizes),
-            (ConditionType::PriorityContradiction, priorities),
-        ];
-        for (warning, text) in said {
-            match (text, self.jobs.all.get_mut(&id)) {
-                (Some(text), _) => self.warn_once(id, warning, text)?,
-                (None, Some(job)) => drop(job.warnings.remove(&warning)),
-                (None, None) => {}
-            }
-        }
         Ok(())
     }
 
@@ -137,7 +96,7 @@ impl Core {
         }
         let by_queue =
             self.kept_out_by_queue(job).filter(|(reason, _)| reason.state() == JobState::Refused);
-        let for_all = refused_for_all(self, job, &live);
+        let for_all = self.refused_for_all(job, &live);
         let for_all = for_all.or(by_queue.map(|(_, text)| text));
         let refused: Vec<(Uid, String)> = waiting()
             .filter_map(|member| {
@@ -148,7 +107,7 @@ impl Core {
             })
             .collect();
         for (uid, text) in refused {
-            self.report_unscheduled(&uid, "SchedulerError", &text)?;
+            self.notices().report_unscheduled(&uid, "SchedulerError", &text)?;
         }
         Ok(())
     }
@@ -166,21 +125,21 @@ impl Core {
         let ready = live.iter().filter(|member| member.is_ready(names::GATE) && job.counts(member));
         let ready: Vec<Uid> = ready.map(|member| member.pod.id.uid.clone()).collect();
         if let Some(held) = job.record.overrides.held() {
-            self.block(id, BlockedReason::Held, held);
+            self.jobs.block(id, BlockedReason::Held, held);
             return Ok(Vec::new());
         }
-        if let Some((message, until)) = stand_ins::paused(self, job) {
+        if let Some((message, until)) = self.paused(job) {
             // It comes back behind those that wait now, and delays none of them.
             self.agenda.timers.wake(Timer::Job(id), until);
             if let Some(job) = self.jobs.all.get_mut(&id) {
                 (job.queued_at, job.is_late_entrant) = (None, true);
             }
-            self.block(id, BlockedReason::ReleasePaused, message);
+            self.jobs.block(id, BlockedReason::ReleasePaused, message);
             return Ok(Vec::new());
         }
-        if let Some(message) = stand_ins::lacks_quota(self, job) {
-            quotas::wait(self, id)?;
-            self.block(id, BlockedReason::QuotaExceeded, message);
+        if let Some(message) = self.lacks_quota(job) {
+            self.queueing().wait_for_quota(id)?;
+            self.jobs.block(id, BlockedReason::QuotaExceeded, message);
             return Ok(Vec::new());
         }
         // A pod that goes before it has a node asks for nothing any more, however long it takes to
@@ -191,25 +150,25 @@ impl Core {
             && (job.style != Style::Elastic || ready.is_empty())
             && !job.life.is_placed()
         {
-            self.block(id, reason, message);
+            self.jobs.block(id, reason, message);
             return Ok(Vec::new());
         }
         if !job.life.is_placed()
-            && let Some(message) = refused_for_all(self, job, &to_stay)
+            && let Some(message) = self.refused_for_all(job, &to_stay)
         {
-            self.block(id, BlockedReason::UnsupportedConstraint, message);
+            self.jobs.block(id, BlockedReason::UnsupportedConstraint, message);
             return Ok(Vec::new());
         }
         if !job.life.is_placed()
             && let Some((reason, message)) = self.kept_out_by_queue(job)
         {
-            self.block(id, reason, message);
+            self.jobs.block(id, reason, message);
             return Ok(Vec::new());
         }
         if !job.life.is_placed()
             && let Some(message) = self.kept_outside(job)
         {
-            self.block(id, BlockedReason::QueueFull, message);
+            self.jobs.block(id, BlockedReason::QueueFull, message);
             return Ok(Vec::new());
         }
         match job.style {
@@ -240,7 +199,7 @@ impl Core {
                     "{} pods are there; more than their makers can have are asked for",
                     ready.len()
                 );
-                self.block(id, BlockedReason::Incomplete, text);
+                self.jobs.block(id, BlockedReason::Incomplete, text);
                 return Ok(Vec::new());
             }
             StartSize::None => {
@@ -254,7 +213,7 @@ impl Core {
             let text = format!(
                 "size {asked} is asked for, but only {size} pods can appear: {size} start together"
             );
-            self.warn_once(id, ConditionType::SizeClamped, text)?;
+            self.notices().warn_once(id, ConditionType::SizeClamped, text)?;
         }
         let place = self.new_place(&ready);
         let job = self.jobs.all.known_mut(&id)?;
@@ -269,7 +228,7 @@ impl Core {
                 (BlockedReason::Incomplete, String::new())
             };
             let text = format!("{there} of {size} pods are there{held}");
-            self.block(id, reason, text);
+            self.jobs.block(id, reason, text);
             return Ok(Vec::new());
         }
         let at = *job.queued_at.get_or_insert(place);
@@ -283,7 +242,7 @@ impl Core {
         id: JobId,
         ready: Vec<Uid>,
     ) -> Sound<Vec<(PendingRequest, Time, u32)>> {
-        let (mut pending, now) = (Vec::new(), self.wall_now());
+        let (mut pending, now) = (Vec::new(), self.clock.wall_now());
         let job = self
             .jobs
             .all
@@ -293,14 +252,19 @@ impl Core {
             self.jobs.is_short_of(job, self.settings.group_grace_secs, self.clock.now)
         });
         if let Some((there, size)) = short {
-            self.block(id, BlockedReason::Incomplete, format!("{there} of {size} pods are there"));
+            self.jobs.block(
+                id,
+                BlockedReason::Incomplete,
+                format!("{there} of {size} pods are there"),
+            );
             return Ok(pending);
         }
         if let Some(job) = self.jobs.all.get_mut(&id) {
             job.may_queue();
         }
-        let left: Vec<Uid> = ready.into_iter().filter(|uid| !self.take_retained(id, uid)).collect();
-        for (index, uid) in self.without_followers(id, &left)?.into_iter().enumerate() {
+        let left: Vec<Uid> =
+            ready.into_iter().filter(|uid| !self.slots().take_retained(id, uid)).collect();
+        for (index, uid) in self.slots().without_followers(id, &left)?.into_iter().enumerate() {
             let job = self.jobs.all.known_mut(&id)?;
             let at = *job.queued_at.get_or_insert(now);
             pending.push((
@@ -331,9 +295,10 @@ impl Core {
             (None, true) if !ready.is_empty() => Some(self.new_place(ready)),
             _ => first,
         };
-        for (index, uid) in self.without_followers(id, ready)?.iter().enumerate() {
+        for (index, uid) in self.slots().without_followers(id, ready)?.iter().enumerate() {
             let member = self.jobs.members.known(uid)?;
-            let at = if lone { queued_at.unwrap_or(self.wall_now()) } else { member.pod.created };
+            let at =
+                if lone { queued_at.unwrap_or(self.clock.wall_now()) } else { member.pod.created };
             pending.push((
                 PendingRequest::Member(id, uid.clone()),
                 at,
@@ -350,7 +315,7 @@ impl Core {
         }
         let gate = if ready.is_empty() { self.gate_of_another(id) } else { None };
         match (gate, self.jobs.all.get_mut(&id)) {
-            (Some(text), _) => self.block(id, BlockedReason::Gated, text),
+            (Some(text), _) => self.jobs.block(id, BlockedReason::Gated, text),
             (None, Some(job)) => job.may_queue(),
             (None, None) => {}
         }
@@ -374,27 +339,29 @@ impl Core {
         let after: BTreeSet<PendingRequest> =
             wanted.iter().map(|(pending, ..)| pending.clone()).collect();
         for gone in before.difference(&after) {
-            self.forget_request(gone)?;
+            self.promise_keeping().forget_request(gone)?;
         }
-        let mut asked = self.ask_for_levels(id);
+        let mut asked = self.sight().ask_for_levels(id);
         let mut waiting: Vec<Arc<Pod>> = Vec::new();
         for (pending, at, index) in wanted {
             let joins = matches!(pending, PendingRequest::Member(..));
             let pods: Vec<Arc<Pod>> = self
+                .sight()
                 .asking()
                 .pods(&pending)
                 .into_iter()
                 .map(|member| Arc::clone(&member.pod))
                 .collect();
             for pod in pods {
-                let levels = self.level_wants(id, &pod, joins, &mut asked);
-                let (tenancy, stance) = (self.tenancy(&pod, id), self.planner.cluster.stance(&pod));
+                let levels = self.sight().level_wants(id, &pod, joins, &mut asked);
+                let (tenancy, stance) =
+                    (self.sight().tenancy(&pod, id), self.planner.cluster.stance(&pod));
                 if let Some(member) = self.jobs.members.get_mut(&pod.id.uid) {
                     (member.levels, member.tenancy, member.stance) = (levels, tenancy, stance);
                 }
                 waiting.push(pod);
             }
-            let key = self.asking().key(&pending);
+            let key = self.sight().asking().key(&pending);
             let priority =
                 self.jobs.all.get(&id).map_or(0, |job| self.jobs.priority_of(job, &pending));
             let place = Place::new(priority, at, index, pending.clone()).named(name.clone());
@@ -409,7 +376,7 @@ impl Core {
             let is_new = self.planner.queue.put(place.clone(), key);
             self.note_who_comes(&pending, &place, before, is_edited)?;
             if !is_new {
-                self.tell_who_joins(&pending)?;
+                self.telling().tell_who_joins(&pending)?;
             }
         }
         self.jobs.labelled.note(id, waiting.iter().map(|pod| &**pod));
@@ -486,10 +453,10 @@ impl Core {
             return Ok(());
         }
         for uid in unsent {
-            self.unassign(&uid)?;
+            self.slots().unassign(&uid)?;
         }
         // It may wait again before its record says that it was held.
-        self.start_is_off(id, Delay::Edit)?;
+        self.promise_keeping().start_is_off(id, Delay::Edit)?;
         Ok(())
     }
 
@@ -498,7 +465,7 @@ impl Core {
     /// A job has ended when none of its pods is left and nobody will make more.
     fn notice_end(&mut self, id: JobId) -> Sound {
         let job = self.jobs.all.known(&id)?;
-        if self.jobs.live(job).next().is_some() || !lifetimes::nobody_makes_more(&self.jobs, job) {
+        if self.jobs.live(job).next().is_some() || !lifetimes::nobody_makes_more(self.jobs, job) {
             return Ok(());
         }
         let failed = match &job.identity {
@@ -509,10 +476,10 @@ impl Core {
             }
             _ => job.failed > 0,
         };
-        let failed = failed || lifetimes::was_given_up(&self.jobs, job);
-        self.free_retained(id);
+        let failed = failed || lifetimes::was_given_up(self.jobs, job);
+        self.slots().free_retained(id);
         self.set_requests(id, Vec::new())?;
-        let wall = self.wall_now();
+        let wall = self.clock.wall_now();
         if let Some(job) = self.jobs.all.get_mut(&id) {
             job.life = Lifecycle::Finished(if failed {
                 FinishedReason::Failed
@@ -536,13 +503,57 @@ impl Core {
                 self.jobs.by_identity.remove(&identity);
             }
         }
-        self.finalize(id)?;
+        self.recording().finalize(id)?;
+        Ok(())
+    }
+}
+
+impl Notices<'_> {
+    /// An annotation of the object that made the pods cannot be read: it counts as absent, and that
+    /// is said.
+    fn warn_of_bad_walltime(&mut self, id: JobId) -> Sound {
+        let job = self.jobs.all.known(&id)?;
+        let Identity::Controller(namespace, uid) = &job.identity else { return Ok(()) };
+        let bad = self
+            .jobs
+            .controllers
+            .get(namespace, uid)
+            .and_then(|made_by| Some((made_by, made_by.walltime.as_ref()?.as_ref().err()?)));
+        if let Some((made_by, error)) = bad {
+            let text = format!("{} {}: {error}", made_by.kind.as_str(), made_by.id);
+            self.warn_once(id, ConditionType::InvalidWalltime, text)?;
+        }
         Ok(())
     }
 
+    /// Pods that start together and contradict each other: what counts is said for as long as they
+    /// do.
+    fn warn_of_contradictions(&mut self, id: JobId) -> Sound {
+        let job = self.jobs.all.known(&id)?;
+        if job.style != Style::Gang || job.live.is_empty() {
+            return Ok(());
+        }
+        let sizes = grouping::contradiction(&self.jobs.live_members(job));
+        let priorities = self.jobs.contradicting_priorities(job);
+        let said = [
+            (ConditionType::SizeContradiction, sizes),
+            (ConditionType::PriorityContradiction, priorities),
+        ];
+        for (warning, text) in said {
+            match (text, self.jobs.all.get_mut(&id)) {
+                (Some(text), _) => self.warn_once(id, warning, text)?,
+                (None, Some(job)) => drop(job.warnings.remove(&warning)),
+                (None, None) => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Jobs {
     /// What a person reads about why the job waits.
     pub(crate) fn block(&mut self, id: JobId, reason: BlockedReason, message: String) {
-        if let Some(job) = self.jobs.all.get_mut(&id) {
+        if let Some(job) = self.all.get_mut(&id) {
             let is_of_queue = matches!(
                 reason,
                 BlockedReason::QueueNotUsable
@@ -563,16 +574,18 @@ impl Core {
     }
 }
 
-/// Why none of these pods can be placed, whatever each of them asks for by itself.
-fn refused_for_all(core: &Core, job: &Job, live: &[&Member]) -> Option<String> {
-    let of_gang = || {
-        if job.style == Style::Gang {
-            bounds::unrecordable(live, &core.planner.cluster)
-        } else {
-            None
-        }
-    };
-    core.bad_levels(job).or_else(|| core.bad_exclusive(job, live)).or_else(of_gang)
+impl Refresh<'_> {
+    /// Why none of these pods can be placed, whatever each of them asks for by itself.
+    fn refused_for_all(&self, job: &Job, live: &[&Member]) -> Option<String> {
+        let of_gang = || {
+            if job.style == Style::Gang {
+                bounds::unrecordable(live, &self.planner.cluster)
+            } else {
+                None
+            }
+        };
+        self.bad_levels(job).or_else(|| self.bad_exclusive(job, live)).or_else(of_gang)
+    }
 }
 
 /// The first pod that cannot be placed as it is, and why.

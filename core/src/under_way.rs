@@ -187,7 +187,7 @@ impl Core {
         if came.is_empty() {
             return false;
         }
-        self.refresh_those(&came);
+        self.refreshing().refresh_those(&came);
         // What else is to leave or to be written waits until the walk is over: there may be news of
         // it, and what it is promised may be something else by then.
         let (outbox, dirty) =
@@ -203,9 +203,9 @@ impl Core {
                 begun.push(uid);
             }
         }
-        self.refresh_those(&begun);
-        self.dispatch();
-        self.write_records();
+        self.refreshing().refresh_those(&begun);
+        self.binding().dispatch();
+        self.recording().write_records();
         let left = std::mem::replace(&mut self.agenda.outbox, outbox);
         self.agenda.outbox.extend(left);
         self.agenda.dirty.extend(dirty);

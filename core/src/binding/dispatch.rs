@@ -12,11 +12,11 @@ use fluxqueue_api::{BlockedReason, EventReason, names};
 
 use crate::backoff::Backoff;
 use crate::binding::mounting::Mounting;
-use crate::binding::refused;
 use crate::in_flight::InFlight;
 use crate::jobs::job::{Lifecycle, Member, Style};
 use crate::jobs::setbacks::{FirstPause, Setback, Setbacks};
 use crate::jobs::stage::{Cause, Sending};
+use crate::parts::{Binding, Slots, WriteAhead};
 use crate::sound::{Lookup, Sound};
 use crate::{
     ActionId, ActionKind, BINDINGS_MAX, BindOutcome, Core, EventKind, Outcome, Subject, Timer,
@@ -42,10 +42,10 @@ struct Checked {
     misfits: Vec<Uid>,
 }
 
-impl Core {
+impl Binding<'_> {
     /// Sends what may leave.
     pub(crate) fn dispatch(&mut self) {
-        self.rest_on_what_was_promised();
+        self.write_ahead().rest_on_what_was_promised();
         let mut checked = Checked::default();
         while self.agenda.actions.bindings_in_flight() < BINDINGS_MAX
             && let Some(uid) = self.agenda.outbox.pop_front()
@@ -55,7 +55,7 @@ impl Core {
         }
         for uid in checked.misfits {
             // Not before all were checked: what it gives back is for the next pass.
-            let lost = lose_race(self, &uid);
+            let lost = self.lose_race(&uid);
             self.agenda.heed(lost);
         }
     }
@@ -72,7 +72,7 @@ impl Core {
             return Ok(());
         }
         if job.refusal.is_some() {
-            return refused::settle(self, member.job);
+            return self.settle_refusal(member.job);
         }
         if job.life == Lifecycle::Placed {
             let id = job.id;
@@ -111,16 +111,6 @@ impl Core {
         Ok(())
     }
 
-    /// The placement is acknowledged: its pods may leave.
-    pub(crate) fn release(&mut self, id: JobId) -> Sound {
-        let job = self.jobs.all.current(&id)?;
-        let assigned =
-            self.jobs.live_members(job).into_iter().filter(|member| member.stage.is_assigned());
-        let assigned: Vec<Uid> = assigned.map(|member| member.pod.id.uid.clone()).collect();
-        self.agenda.outbox.extend(assigned);
-        Ok(())
-    }
-
     /// By everything received so far, the pod fits beside all others on its node, and may be there.
     pub(crate) fn still_fits(&mut self, uid: &Uid) -> bool {
         let Some(member) = self.jobs.members.get(uid) else { return false };
@@ -147,7 +137,7 @@ impl Core {
     fn send(&mut self, uid: &Uid) -> Sound {
         let member = self.jobs.members.known(uid)?;
         if is_gated(member) {
-            return self.ungate(uid);
+            return self.slots().ungate(uid);
         }
         let Some(allocation) = member.allocation() else { return Ok(()) };
         let (id, pod, node) = (member.job, member.pod.id.clone(), allocation.node.clone());
@@ -163,10 +153,152 @@ impl Core {
         if self.jobs.all.get(&id).is_some_and(|job| job.style == Style::Lone) {
             self.planner.promises.forget_patience(id);
         }
-        self.let_others_come_after(&PendingRequest::Member(id, uid.clone()));
+        self.slots().let_others_come_after(&PendingRequest::Member(id, uid.clone()));
         Ok(())
     }
 
+    fn bind_done(&mut self, uid: &Uid, action: ActionId, outcome: BindOutcome) -> Sound {
+        let member = self.jobs.members.current_mut(uid)?;
+        let (id, waiting) = (member.job, member.stage.sending() == Some(Sending::Binding(action)));
+        if outcome == BindOutcome::Bound {
+            if waiting {
+                member.stage.bind();
+                member.setbacks = Setbacks::default();
+            }
+            self.bound(uid, id)?;
+            self.agenda.touch_soon(id, self.clock.now);
+            self.settle_refusal(id)?;
+            return Ok(());
+        }
+        self.agenda.touched.insert(id);
+        match outcome {
+            BindOutcome::Bound => {}
+            BindOutcome::BoundElsewhere(node) => {
+                self.agenda.gauges.bound_elsewhere += 1;
+                if waiting {
+                    self.slots().move_to(uid, &node)?;
+                }
+            }
+            BindOutcome::Gone | BindOutcome::Deleting => {
+                if waiting {
+                    member.deletion_observed = true;
+                    self.slots().end(uid, Cause::Deleted)?;
+                }
+            }
+            BindOutcome::Gated => {
+                if waiting {
+                    member.ungated = false;
+                    self.try_later(uid, "the pod is gated".to_owned())?;
+                }
+            }
+            BindOutcome::Failed(text) => {
+                if waiting {
+                    member.maybe_bound = true;
+                    member.doubt_until = self.clock.now.plus_millis(DOUBT_MILLIS);
+                    self.try_later(uid, text)?;
+                }
+            }
+            BindOutcome::Refused(text) => {
+                if waiting {
+                    self.count_write_error(uid)?;
+                    self.pod_refused(uid, &text)?;
+                }
+            }
+        }
+        self.settle_refusal(id)?;
+        Ok(())
+    }
+
+    fn bound(&mut self, uid: &Uid, id: JobId) -> Sound {
+        let now = self.clock.wall_now();
+        self.agenda.gauges.pods_bound += 1;
+        if let Some(job) = self.jobs.all.get(&id) {
+            let since = job.queued_at.unwrap_or(now);
+            self.agenda.gauges.scheduling_sli.observe_micros(now.0 - since.0);
+            self.slots().note_start(id, now)?;
+        }
+        let member = self.jobs.members.known(uid)?;
+        let pod = Arc::clone(&member.pod);
+        let node = member.allocation().map(|allocation| &allocation.node).or(pod.node.as_ref());
+        let Some(node) = node.cloned() else { return Ok(()) };
+        let text = format!("Successfully assigned {} to {node}", pod.id);
+        self.agenda.note(
+            Subject::Pod(pod.id.clone()),
+            EventKind::Normal,
+            EventReason::Scheduled.as_str(),
+            "Binding",
+            text,
+            &pod.scheduler,
+        );
+        Ok(())
+    }
+
+    fn ungate_done(&mut self, uid: &Uid, action: ActionId, outcome: WriteOutcome) -> Sound {
+        let member = self.jobs.members.current_mut(uid)?;
+        member.ungating = None;
+        member.ungated |= matches!(outcome, WriteOutcome::Written(_));
+        if member.stage.sending() != Some(Sending::Ungating(action)) {
+            return Ok(());
+        }
+        match outcome {
+            WriteOutcome::Written(_) | WriteOutcome::Exists => {
+                member.stage.send_by(Sending::Due);
+                self.agenda.outbox.push_back(uid.clone());
+            }
+            WriteOutcome::Gone => {
+                member.deletion_observed = true;
+                self.slots().end(uid, Cause::Deleted)?;
+            }
+            WriteOutcome::Conflict | WriteOutcome::Replaced => {
+                self.try_later(uid, "the pod has changed".to_owned())?;
+            }
+            WriteOutcome::Invalid(text) | WriteOutcome::Refused(text) => {
+                self.pod_refused(uid, &text)?;
+            }
+            WriteOutcome::Failed(text) => self.try_later(uid, text)?,
+        }
+        Ok(())
+    }
+
+    /// The write is repeated after a while that doubles each time. After a number of attempts
+    /// without an answer a pod gives its slot back and queues again, and so does a gang of which
+    /// nothing has begun. What has begun stays where it is.
+    fn try_later(&mut self, uid: &Uid, text: String) -> Sound {
+        let now = self.clock.now;
+        self.count_write_error(uid)?;
+        let member = self.jobs.members.known_mut(uid)?;
+        member.attempts += 1;
+        member.retry_at = now.plus_millis(RETRY.doubled(member.attempts));
+        member.stage.send_by(Sending::Due);
+        let (attempts, id) = (member.attempts, member.job);
+        tracing::warn!(pod = %member.pod.id, attempts, error = %text, "placing a pod failed; it is tried again");
+        if attempts >= ATTEMPTS_MAX {
+            member.retry_at = now.plus_millis(RETRY.max_millis);
+            self.jobs.block(id, BlockedReason::BindFailed, text.clone());
+            self.no_answer(id, text)?;
+        }
+        self.agenda.timers.wake(
+            Timer::Pod(uid.clone()),
+            self.jobs.members.get(uid).map_or(now, |member| member.retry_at),
+        );
+        self.agenda.touched.insert(id);
+        Ok(())
+    }
+}
+
+impl WriteAhead<'_> {
+    /// The placement is acknowledged: its pods may leave.
+    pub(crate) fn release(&mut self, id: JobId) -> Sound {
+        let job = self.jobs.all.current(&id)?;
+        let assigned =
+            self.jobs.live_members(job).into_iter().filter(|member| member.stage.is_assigned());
+        let assigned: Vec<Uid> = assigned.map(|member| member.pod.id.uid.clone()).collect();
+        self.agenda.outbox.extend(assigned);
+        Ok(())
+    }
+}
+
+impl Slots<'_> {
     /// Takes our gate off; the pod comes back to the outbox when it is.
     pub(crate) fn ungate(&mut self, uid: &Uid) -> Sound {
         let member = self.jobs.members.known(uid)?;
@@ -195,29 +327,31 @@ impl Core {
         self.unassign(uid)?;
         let id = self.jobs.members.known(uid)?.job;
         if self.jobs.all.get(&id).is_some_and(|job| job.style == Style::Lone) {
-            self.start_is_off(id, Delay::Capacity)?;
+            self.promise_keeping().start_is_off(id, Delay::Capacity)?;
         }
         Ok(())
     }
+}
 
+impl Core {
     // --- outcomes ---
 
     pub(crate) fn done(&mut self, action: ActionId, outcome: Outcome) -> Sound {
         match (self.agenda.actions.answered(action), outcome) {
             (Some(InFlight::Bind(uid)), Outcome::Bind(outcome)) => {
-                self.bind_done(&uid, action, outcome)?;
+                self.binding().bind_done(&uid, action, outcome)?;
             }
             (Some(InFlight::Volume(uid, claim, version)), Outcome::Write(outcome)) => {
-                self.volume_written(&uid, &claim, version, &outcome)?;
+                self.binding().volume_written(&uid, &claim, version, &outcome)?;
                 if let Some(text) = outcome.refusal() {
-                    refused::claim_refused(self, &uid, &claim, text)?;
+                    self.binding().claim_refused(&uid, &claim, text)?;
                 }
             }
             (Some(InFlight::Ungate(uid)), Outcome::Write(outcome)) => {
-                self.ungate_done(&uid, action, outcome)?;
+                self.binding().ungate_done(&uid, action, outcome)?;
             }
             (Some(InFlight::Nomination(uid, before)), Outcome::Write(outcome)) => {
-                self.nomination_written(&uid, before, &outcome)?;
+                self.binding().nomination_written(&uid, before, &outcome)?;
             }
             (Some(InFlight::Condition(uid)), Outcome::Write(outcome)) => {
                 if let Some(member) = self.jobs.members.get_mut(&uid) {
@@ -244,16 +378,16 @@ impl Core {
                 }
             }
             (Some(InFlight::Record(job)), Outcome::Write(outcome)) => {
-                self.record_done(job, action, outcome)?;
+                self.recording().record_done(job, action, outcome)?;
             }
             (Some(InFlight::Job(job)), Outcome::Write(outcome)) => {
-                self.job_written(job, action, &outcome)?;
+                self.binding().job_written(job, action, &outcome)?;
             }
             (Some(InFlight::Stray(key)), Outcome::Write(outcome)) => {
                 self.stray_done(key, action, outcome)?;
             }
             (Some(InFlight::Queue(name, uid, status)), Outcome::Write(outcome)) => {
-                self.queue_status_done(&name, &uid, *status, &outcome);
+                self.queueing().queue_status_done(&name, &uid, *status, &outcome);
             }
             (None, _) => {}
             (Some(about), outcome) => {
@@ -262,158 +396,34 @@ impl Core {
         }
         Ok(())
     }
-
-    fn bind_done(&mut self, uid: &Uid, action: ActionId, outcome: BindOutcome) -> Sound {
-        let member = self.jobs.members.current_mut(uid)?;
-        let (id, waiting) = (member.job, member.stage.sending() == Some(Sending::Binding(action)));
-        if outcome == BindOutcome::Bound {
-            if waiting {
-                member.stage.bind();
-                member.setbacks = Setbacks::default();
-            }
-            self.bound(uid, id)?;
-            self.touch_soon(id);
-            refused::settle(self, id)?;
-            return Ok(());
-        }
-        self.agenda.touched.insert(id);
-        match outcome {
-            BindOutcome::Bound => {}
-            BindOutcome::BoundElsewhere(node) => {
-                self.agenda.gauges.bound_elsewhere += 1;
-                if waiting {
-                    self.move_to(uid, &node)?;
-                }
-            }
-            BindOutcome::Gone | BindOutcome::Deleting => {
-                if waiting {
-                    member.deletion_observed = true;
-                    self.end(uid, Cause::Deleted)?;
-                }
-            }
-            BindOutcome::Gated => {
-                if waiting {
-                    member.ungated = false;
-                    self.try_later(uid, "the pod is gated".to_owned())?;
-                }
-            }
-            BindOutcome::Failed(text) => {
-                if waiting {
-                    member.maybe_bound = true;
-                    member.doubt_until = self.clock.now.plus_millis(DOUBT_MILLIS);
-                    self.try_later(uid, text)?;
-                }
-            }
-            BindOutcome::Refused(text) => {
-                if waiting {
-                    count_error(self, uid)?;
-                    refused::pod_refused(self, uid, &text)?;
-                }
-            }
-        }
-        refused::settle(self, id)?;
-        Ok(())
-    }
-
-    fn bound(&mut self, uid: &Uid, id: JobId) -> Sound {
-        let now = self.wall_now();
-        self.agenda.gauges.pods_bound += 1;
-        if let Some(job) = self.jobs.all.get(&id) {
-            let since = job.queued_at.unwrap_or(now);
-            self.agenda.gauges.scheduling_sli.observe_micros(now.0 - since.0);
-            self.note_start(id, now)?;
-        }
-        let member = self.jobs.members.known(uid)?;
-        let pod = Arc::clone(&member.pod);
-        let node = member.allocation().map(|allocation| &allocation.node).or(pod.node.as_ref());
-        let Some(node) = node.cloned() else { return Ok(()) };
-        let text = format!("Successfully assigned {} to {node}", pod.id);
-        self.note(
-            Subject::Pod(pod.id.clone()),
-            EventKind::Normal,
-            EventReason::Scheduled.as_str(),
-            "Binding",
-            text,
-            &pod.scheduler,
-        );
-        Ok(())
-    }
-
-    fn ungate_done(&mut self, uid: &Uid, action: ActionId, outcome: WriteOutcome) -> Sound {
-        let member = self.jobs.members.current_mut(uid)?;
-        member.ungating = None;
-        member.ungated |= matches!(outcome, WriteOutcome::Written(_));
-        if member.stage.sending() != Some(Sending::Ungating(action)) {
-            return Ok(());
-        }
-        match outcome {
-            WriteOutcome::Written(_) | WriteOutcome::Exists => {
-                member.stage.send_by(Sending::Due);
-                self.agenda.outbox.push_back(uid.clone());
-            }
-            WriteOutcome::Gone => {
-                member.deletion_observed = true;
-                self.end(uid, Cause::Deleted)?;
-            }
-            WriteOutcome::Conflict | WriteOutcome::Replaced => {
-                self.try_later(uid, "the pod has changed".to_owned())?;
-            }
-            WriteOutcome::Invalid(text) | WriteOutcome::Refused(text) => {
-                refused::pod_refused(self, uid, &text)?;
-            }
-            WriteOutcome::Failed(text) => self.try_later(uid, text)?,
-        }
-        Ok(())
-    }
-
-    /// The write is repeated after a while that doubles each time. After a number of attempts
-    /// without an answer a pod gives its slot back and queues again, and so does a gang of which
-    /// nothing has begun. What has begun stays where it is.
-    fn try_later(&mut self, uid: &Uid, text: String) -> Sound {
-        let now = self.clock.now;
-        count_error(self, uid)?;
-        let member = self.jobs.members.known_mut(uid)?;
-        member.attempts += 1;
-        member.retry_at = now.plus_millis(RETRY.doubled(member.attempts));
-        member.stage.send_by(Sending::Due);
-        let (attempts, id) = (member.attempts, member.job);
-        tracing::warn!(pod = %member.pod.id, attempts, error = %text, "placing a pod failed; it is tried again");
-        if attempts >= ATTEMPTS_MAX {
-            member.retry_at = now.plus_millis(RETRY.max_millis);
-            self.block(id, BlockedReason::BindFailed, text.clone());
-            refused::no_answer(self, id, text)?;
-        }
-        self.agenda.timers.wake(
-            Timer::Pod(uid.clone()),
-            self.jobs.members.get(uid).map_or(now, |member| member.retry_at),
-        );
-        self.agenda.touched.insert(id);
-        Ok(())
-    }
 }
 
-/// The slot of a pod will not do any more: the pod is placed again. If that happens several times
-/// in a row, its Binding leaves after a pause, and the pod is told why.
-fn lose_race(core: &mut Core, uid: &Uid) -> Sound {
-    let node = core.jobs.members.get(uid).and_then(|member| member.allocation());
-    let node = node.map_or_else(|| "its node".to_owned(), |allocation| allocation.node.to_string());
-    core.replan(uid)?;
-    let now = core.clock.now;
-    if let Some(member) = core.jobs.members.get_mut(uid).filter(|member| member.stage.is_waiting())
-    {
-        let pause = member.setbacks.count(Setback::LostRace, now, FirstPause::None);
-        let (id, pod) = (member.job, member.pod.id.clone());
-        if pause > 0 {
-            tracing::warn!(%pod, node, pause_millis = pause, "a pod does not fit where it was placed, again");
-            let text = format!(
-                "pod {pod} does not fit on {node} any more; it is placed again, and bound after a pause"
-            );
-            core.agenda.timers.wake(Timer::Pod(uid.clone()), now.plus_millis(pause));
-            core.report_unscheduled(uid, "SchedulerError", &text)?;
-            core.block(id, BlockedReason::PlacementWithdrawn, text);
+impl Binding<'_> {
+    /// The slot of a pod will not do any more: the pod is placed again. If that happens several times
+    /// in a row, its Binding leaves after a pause, and the pod is told why.
+    fn lose_race(&mut self, uid: &Uid) -> Sound {
+        let node = self.jobs.members.get(uid).and_then(|member| member.allocation());
+        let node =
+            node.map_or_else(|| "its node".to_owned(), |allocation| allocation.node.to_string());
+        self.slots().replan(uid)?;
+        let now = self.clock.now;
+        if let Some(member) =
+            self.jobs.members.get_mut(uid).filter(|member| member.stage.is_waiting())
+        {
+            let pause = member.setbacks.count(Setback::LostRace, now, FirstPause::None);
+            let (id, pod) = (member.job, member.pod.id.clone());
+            if pause > 0 {
+                tracing::warn!(%pod, node, pause_millis = pause, "a pod does not fit where it was placed, again");
+                let text = format!(
+                    "pod {pod} does not fit on {node} any more; it is placed again, and bound after a pause"
+                );
+                self.agenda.timers.wake(Timer::Pod(uid.clone()), now.plus_millis(pause));
+                self.notices().report_unscheduled(uid, "SchedulerError", &text)?;
+                self.jobs.block(id, BlockedReason::PlacementWithdrawn, text);
+            }
         }
+        Ok(())
     }
-    Ok(())
 }
 
 /// Our gate is on it, as far as is known.
@@ -421,13 +431,15 @@ pub(crate) fn is_gated(member: &Member) -> bool {
     !member.ungated && member.pod.gates.iter().any(|gate| **gate == *names::GATE)
 }
 
-/// Counts a failed attempt to bind a pod.
-fn count_error(core: &mut Core, uid: &Uid) -> Sound {
-    let scheduler = &core.jobs.members.known(uid)?.pod.scheduler;
-    if let Some(attempts) =
-        core.agenda.gauges.attempts.iter_mut().find(|it| it.profile == *scheduler)
-    {
-        attempts.error += 1;
+impl Binding<'_> {
+    /// Counts a failed attempt to bind a pod.
+    fn count_write_error(&mut self, uid: &Uid) -> Sound {
+        let scheduler = &self.jobs.members.known(uid)?.pod.scheduler;
+        if let Some(attempts) =
+            self.agenda.gauges.attempts.iter_mut().find(|it| it.profile == *scheduler)
+        {
+            attempts.error += 1;
+        }
+        Ok(())
     }
-    Ok(())
 }

@@ -16,8 +16,9 @@ use fluxqueue_api::BlockedReason;
 use crate::backoff::Backoff;
 use crate::in_flight::InFlight;
 use crate::jobs::job::{Job, Member, Style};
+use crate::parts::{Binding, Slots, Telling};
 use crate::sound::{Lookup, Sound};
-use crate::{ActionKind, Core, Timer, WriteOutcome};
+use crate::{ActionKind, Timer, WriteOutcome};
 use fluxqueue_machine::cluster::filters::Rejection;
 use fluxqueue_machine::cluster::summary;
 use fluxqueue_machine::cluster::volumes::{
@@ -48,7 +49,7 @@ pub(crate) enum Mounting {
     Failed(String),
 }
 
-impl Core {
+impl Binding<'_> {
     /// News about claims, volumes and what is around them.
     pub(crate) fn storage(&mut self, news: StorageNews) {
         let news = match news {
@@ -59,64 +60,7 @@ impl Core {
         };
         let concerned = self.planner.cluster.volumes_mut().take_up(news);
         self.agenda.queue_changed |= !self.planner.cluster.volumes().is_idle();
-        self.look_again(concerned);
-    }
-
-    /// Something has changed that these pods may have waited for.
-    fn look_again(&mut self, pods: Vec<Uid>) {
-        for uid in pods {
-            // Pods of others wait for volumes too.
-            match self.jobs.members.get(&uid) {
-                Some(member) if member.stage.is_waiting() => {
-                    self.agenda.touched.insert(member.job);
-                }
-                Some(member) if member.stage.is_assigned() => self.agenda.outbox.push_back(uid),
-                _ => {}
-            }
-        }
-    }
-
-    /// A pod has come or changed, or has another node or slot than before: what it uses of storage
-    /// agrees with that.
-    pub(crate) fn note_volumes(&mut self, uid: &Uid) {
-        let (pod, place) = if let Some(foreign) = self.occupancy.foreign.get(uid) {
-            let there = foreign.pod.node.as_ref().map(|node| (node, Presence::There));
-            let nominated = foreign.pod.nominated.as_ref().map(|node| (node, Presence::Nominated));
-            (&foreign.pod, there.or(nominated))
-        } else if let Some(member) = self.jobs.members.get(uid) {
-            let slot = member.allocation().map(|allocation| &allocation.node);
-            let node = slot.or(member.pod.node.as_ref()).filter(|_| !member.stage.has_ended());
-            (&member.pod, node.map(|node| (node, Presence::There)))
-        } else {
-            return;
-        };
-        if !volumes::concern(pod) {
-            return;
-        }
-        let (pod, place) =
-            (Arc::clone(pod), place.map(|(node, presence)| (node.clone(), presence)));
-        let has_ended = pod.phase.is_terminal()
-            || self.jobs.members.get(uid).is_some_and(|member| member.stage.has_ended());
-        let volumes = self.planner.cluster.volumes_mut();
-        let concerned = if has_ended {
-            volumes.forget_pod(uid)
-        } else {
-            volumes.note_pod(&pod);
-            match place {
-                Some((node, Presence::There)) => volumes.place(uid, &node),
-                Some((node, Presence::Nominated)) => volumes.nominate(uid, &node),
-                None => volumes.release(uid),
-            }
-        };
-        self.look_again(concerned);
-    }
-
-    /// A pod is gone.
-    pub(crate) fn forget_volumes(&mut self, uid: &Uid) {
-        if !self.planner.cluster.volumes().is_idle() {
-            let concerned = self.planner.cluster.volumes_mut().forget_pod(uid);
-            self.look_again(concerned);
-        }
+        self.slots().look_again(concerned);
     }
 
     // --- before a slot ---
@@ -171,57 +115,6 @@ impl Core {
             }
             None => Ok(needs),
         }
-    }
-
-    /// Where the volumes of pods that start together are, if not everywhere: some of them, as
-    /// sentences.
-    pub(crate) fn where_volumes_are(&self, request: &Request) -> String {
-        let is_alone = request.pods() == 1;
-        if is_alone || self.planner.cluster.volumes().is_idle() {
-            return String::new();
-        }
-        let mut tied = BTreeMap::new();
-        for (claim, volume) in
-            request.all_pods().flat_map(|pod| self.planner.cluster.volumes().tied(pod))
-        {
-            tied.insert(claim, volume);
-            if tied.len() > CLAIMS_NAMED {
-                break;
-            }
-        }
-        let named = tied.iter().take(CLAIMS_NAMED);
-        let claims: Vec<String> = named
-            .map(|(claim, volume)| self.planner.cluster.where_claim_is(claim, volume))
-            .collect();
-        match tied.len() {
-            0 => String::new(),
-            1..=CLAIMS_NAMED => format!(" {}.", sentence(&claims)),
-            _ => format!(" {}; and others.", sentence(&claims)),
-        }
-    }
-
-    /// Pods whose claims are not ready are told so as kube-scheduler tells it.
-    pub(crate) fn report_unready(&mut self, id: JobId) -> Sound {
-        let job = self.jobs.all.known(&id)?;
-        let is_lone = job.style == Style::Lone;
-        let waiting = self.jobs.live(job).filter(|member| member.stage.is_waiting());
-        let unready =
-            waiting.filter_map(|member| Some((Arc::clone(&member.pod), member.unready.clone()?)));
-        let unready: Vec<(Arc<Pod>, Unready)> = unready.collect();
-        for (pod, unready) in unready {
-            let text = match unready.is_whole {
-                // Of many pods it is not asked for which other reasons nodes are closed, too.
-                true if is_lone => self.planner.cluster.unavailable(&pod),
-                // That its affinity names no node is found before its claims are looked at.
-                false if pod.shape.constraints.named_nodes() == NamedNodes::None => {
-                    self.planner.cluster.unavailable(&pod)
-                }
-                true => unready.said,
-                false => summary::unplaceable(self.planner.cluster.len(), &unready.said),
-            };
-            self.report_unscheduled(&pod.id.uid, "Unschedulable", &text)?;
-        }
-        Ok(())
     }
 
     // --- from a slot to a Binding ---
@@ -355,7 +248,7 @@ impl Core {
     /// The volumes of a pod cannot be bound on its node: it waits again, for a while that doubles
     /// each time.
     pub(crate) fn mounting_failed(&mut self, uid: &Uid, why: String) -> Sound {
-        self.unassign_one(uid)?;
+        self.slots().unassign_one(uid)?;
         let now = self.clock.now;
         let member = self.jobs.members.known_mut(uid)?;
         member.mountings_failed += 1;
@@ -365,22 +258,136 @@ impl Core {
         tracing::info!(pod = %member.pod.id, why, pause_millis = pause, "a pod gives its slot back: its volumes cannot be bound");
         self.agenda.timers.wake(Timer::Pod(uid.clone()), now.plus_millis(pause));
         self.agenda.touched.insert(id);
-        self.block(id, BlockedReason::VolumeBindingFailed, why);
+        self.jobs.block(id, BlockedReason::VolumeBindingFailed, why);
         Ok(())
     }
 }
 
-/// A node has come or gone: claims that name it may be waiting for another one, or are not any
-/// more.
-pub(crate) fn note_nodes(core: &mut Core) {
-    if core.intake.synced {
-        let is_there = |node: &NodeName| core.planner.cluster.rank(node).is_some();
-        let claims = core.planner.cluster.volumes().claims_that_name_a_node();
-        let changed = claims
-            .map(|claim| (claim.among(is_there), claim))
-            .filter(|(now, before)| now != *before);
-        for claim in changed.map(|(now, _)| now).collect::<Vec<_>>() {
-            core.storage(StorageNews::Claim(claim));
+impl Slots<'_> {
+    /// Something has changed that these pods may have waited for.
+    fn look_again(&mut self, pods: Vec<Uid>) {
+        for uid in pods {
+            // Pods of others wait for volumes too.
+            match self.jobs.members.get(&uid) {
+                Some(member) if member.stage.is_waiting() => {
+                    self.agenda.touched.insert(member.job);
+                }
+                Some(member) if member.stage.is_assigned() => self.agenda.outbox.push_back(uid),
+                _ => {}
+            }
+        }
+    }
+
+    /// A pod has come or changed, or has another node or slot than before: what it uses of storage
+    /// agrees with that.
+    pub(crate) fn note_volumes(&mut self, uid: &Uid) {
+        let (pod, place) = if let Some(foreign) = self.occupancy.foreign.get(uid) {
+            let there = foreign.pod.node.as_ref().map(|node| (node, Presence::There));
+            let nominated = foreign.pod.nominated.as_ref().map(|node| (node, Presence::Nominated));
+            (&foreign.pod, there.or(nominated))
+        } else if let Some(member) = self.jobs.members.get(uid) {
+            let slot = member.allocation().map(|allocation| &allocation.node);
+            let node = slot.or(member.pod.node.as_ref()).filter(|_| !member.stage.has_ended());
+            (&member.pod, node.map(|node| (node, Presence::There)))
+        } else {
+            return;
+        };
+        if !volumes::concern(pod) {
+            return;
+        }
+        let (pod, place) =
+            (Arc::clone(pod), place.map(|(node, presence)| (node.clone(), presence)));
+        let has_ended = pod.phase.is_terminal()
+            || self.jobs.members.get(uid).is_some_and(|member| member.stage.has_ended());
+        let volumes = self.planner.cluster.volumes_mut();
+        let concerned = if has_ended {
+            volumes.forget_pod(uid)
+        } else {
+            volumes.note_pod(&pod);
+            match place {
+                Some((node, Presence::There)) => volumes.place(uid, &node),
+                Some((node, Presence::Nominated)) => volumes.nominate(uid, &node),
+                None => volumes.release(uid),
+            }
+        };
+        self.look_again(concerned);
+    }
+
+    /// A pod is gone.
+    pub(crate) fn forget_volumes(&mut self, uid: &Uid) {
+        if !self.planner.cluster.volumes().is_idle() {
+            let concerned = self.planner.cluster.volumes_mut().forget_pod(uid);
+            self.look_again(concerned);
+        }
+    }
+}
+
+impl Telling<'_> {
+    /// Where the volumes of pods that start together are, if not everywhere: some of them, as
+    /// sentences.
+    pub(crate) fn where_volumes_are(&self, request: &Request) -> String {
+        let is_alone = request.pods() == 1;
+        if is_alone || self.planner.cluster.volumes().is_idle() {
+            return String::new();
+        }
+        let mut tied = BTreeMap::new();
+        for (claim, volume) in
+            request.all_pods().flat_map(|pod| self.planner.cluster.volumes().tied(pod))
+        {
+            tied.insert(claim, volume);
+            if tied.len() > CLAIMS_NAMED {
+                break;
+            }
+        }
+        let named = tied.iter().take(CLAIMS_NAMED);
+        let claims: Vec<String> = named
+            .map(|(claim, volume)| self.planner.cluster.where_claim_is(claim, volume))
+            .collect();
+        match tied.len() {
+            0 => String::new(),
+            1..=CLAIMS_NAMED => format!(" {}.", sentence(&claims)),
+            _ => format!(" {}; and others.", sentence(&claims)),
+        }
+    }
+
+    /// Pods whose claims are not ready are told so as kube-scheduler tells it.
+    pub(crate) fn report_unready(&mut self, id: JobId) -> Sound {
+        let job = self.jobs.all.known(&id)?;
+        let is_lone = job.style == Style::Lone;
+        let waiting = self.jobs.live(job).filter(|member| member.stage.is_waiting());
+        let unready =
+            waiting.filter_map(|member| Some((Arc::clone(&member.pod), member.unready.clone()?)));
+        let unready: Vec<(Arc<Pod>, Unready)> = unready.collect();
+        for (pod, unready) in unready {
+            let text = match unready.is_whole {
+                // Of many pods it is not asked for which other reasons nodes are closed, too.
+                true if is_lone => self.planner.cluster.unavailable(&pod),
+                // That its affinity names no node is found before its claims are looked at.
+                false if pod.shape.constraints.named_nodes() == NamedNodes::None => {
+                    self.planner.cluster.unavailable(&pod)
+                }
+                true => unready.said,
+                false => summary::unplaceable(self.planner.cluster.len(), &unready.said),
+            };
+            self.notices().report_unscheduled(&pod.id.uid, "Unschedulable", &text)?;
+        }
+        Ok(())
+    }
+}
+
+impl Binding<'_> {
+    /// A node has come or gone: claims that name it may be waiting for another one, or are not any
+    /// more.
+    pub(crate) fn note_nodes_of_volumes(&mut self) {
+        if self.intake.synced {
+            let is_there = |node: &NodeName| self.planner.cluster.rank(node).is_some();
+            let claims = self.planner.cluster.volumes().claims_that_name_a_node();
+            let changed = claims
+                .map(|claim| (claim.among(is_there), claim))
+                .filter(|(now, before)| now != *before);
+            for claim in changed.map(|(now, _)| now).collect::<Vec<_>>() {
+                self.storage(StorageNews::Claim(claim));
+            }
         }
     }
 }

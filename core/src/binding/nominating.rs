@@ -8,8 +8,9 @@
 //! What a process that died has left on a pod stays until the pod is placed again.
 
 use crate::in_flight::InFlight;
+use crate::parts::{Binding, Slots};
 use crate::sound::{Lookup, Sound};
-use crate::{ActionId, ActionKind, Core, Timer, WriteOutcome};
+use crate::{ActionId, ActionKind, Timer, WriteOutcome};
 use fluxqueue_workload::{NodeName, Time, Uid};
 
 /// The pause until a write is repeated that was decided on an older version of the pod, or beside
@@ -43,16 +44,43 @@ impl Nomination {
     }
 }
 
-impl Core {
+impl Binding<'_> {
     /// Others are to know where a pod with a slot will be, since that takes a while.
     pub(crate) fn nominate(&mut self, uid: &Uid) -> Sound {
         if let Some(member) = self.jobs.members.get_mut(uid) {
             member.nomination.is_due = true;
-            self.see_to_nomination(uid)?;
+            self.slots().see_to_nomination(uid)?;
         }
         Ok(())
     }
 
+    /// What came of it. `before` is what was said until then.
+    pub(crate) fn nomination_written(
+        &mut self,
+        uid: &Uid,
+        before: Option<NodeName>,
+        outcome: &WriteOutcome,
+    ) -> Sound {
+        let member = self.jobs.members.current_mut(uid)?;
+        member.nomination.writing = None;
+        match outcome {
+            WriteOutcome::Conflict => {
+                member.nomination.said = before;
+                self.slots().nominate_later(uid, SOON_MILLIS);
+            }
+            // It is to be taken away all the same.
+            WriteOutcome::Failed(_) if member.nomination.said.is_none() => {
+                member.nomination.said = before;
+                self.slots().nominate_later(uid, FAILED_MILLIS);
+            }
+            // Also a nomination that failed may be there: it is taken away when it is seen.
+            _ => self.slots().see_to_nomination(uid)?,
+        }
+        Ok(())
+    }
+}
+
+impl Slots<'_> {
     /// A pod has lost its slot.
     pub(crate) fn withdraw_nomination(&mut self, uid: &Uid) -> Sound {
         if let Some(member) = self.jobs.members.get_mut(uid) {
@@ -103,31 +131,6 @@ impl Core {
         let kind = ActionKind::Nominate { pod, resource_version, node };
         nomination.writing =
             Some(self.agenda.actions.ask(kind, InFlight::Nomination(uid.clone(), before)));
-        Ok(())
-    }
-
-    /// What came of it. `before` is what was said until then.
-    pub(crate) fn nomination_written(
-        &mut self,
-        uid: &Uid,
-        before: Option<NodeName>,
-        outcome: &WriteOutcome,
-    ) -> Sound {
-        let member = self.jobs.members.current_mut(uid)?;
-        member.nomination.writing = None;
-        match outcome {
-            WriteOutcome::Conflict => {
-                member.nomination.said = before;
-                self.nominate_later(uid, SOON_MILLIS);
-            }
-            // It is to be taken away all the same.
-            WriteOutcome::Failed(_) if member.nomination.said.is_none() => {
-                member.nomination.said = before;
-                self.nominate_later(uid, FAILED_MILLIS);
-            }
-            // Also a nomination that failed may be there: it is taken away when it is seen.
-            _ => self.see_to_nomination(uid)?,
-        }
         Ok(())
     }
 

@@ -8,156 +8,171 @@
 
 use fluxqueue_api::BlockedReason;
 
+use crate::Timer;
 use crate::jobs::job::{Job, Lifecycle, Member, Style};
 use crate::jobs::setbacks::{FirstPause, Setback};
 use crate::jobs::stage::Sending;
+use crate::parts::{Binding, Recording};
 use crate::sound::{Lookup, Sound};
 use crate::telling::blockers::Blockers;
-use crate::{Core, Timer};
 use fluxqueue_planner::queue::JobId;
 use fluxqueue_workload::{ObjectRef, Time, Uid};
 
-/// A write for a pod with a slot was refused: its Binding, the removal of its gate, or what gets a
-/// claim its volume.
-pub(crate) fn pod_refused(core: &mut Core, uid: &Uid, text: &str) -> Sound {
-    let now = core.clock.now;
-    let member = core.jobs.members.get_mut(uid).map(|member| {
-        member.stage.send_by(Sending::Due);
-        member.attempts = 0;
-        (member.job, member.pod.id.clone(), member.is_in_doubt(now))
-    });
-    let Some((id, pod, is_in_doubt)) = member else {
-        tracing::error!(uid = &**uid, "a write was refused for a pod that is not known");
-        return Ok(());
-    };
-    tracing::warn!(%pod, error = %text, "the API server refuses to let a pod start");
-    let text = format!("pod {pod}: {text}");
-    let is_gang = core.jobs.all.get(&id).is_some_and(|job| job.style == Style::Gang);
-    if !is_gang && !is_in_doubt {
-        give_slot_back(core, uid, &text)?;
-    } else if !is_gang {
-        // An earlier Binding may still take effect: until that is known no other pod gets the
-        // place.
-        keep_seat(core, uid, text)?;
-    } else if is_begun(core, id) {
-        let keeps_for = core.settings.gang_start_timeout_secs;
-        let refused_since =
-            core.jobs.members.get(uid).and_then(|member| member.setbacks.first_refusal());
-        if !is_in_doubt && refused_since.is_some_and(|since| now >= since.plus_secs(keeps_for)) {
-            give_slot_back(core, uid, &text)?;
-        } else {
-            keep_seat(core, uid, text)?;
-        }
-    } else {
-        stop_start(core, id, text)?;
-    }
-    Ok(())
-}
-
-/// What gets a claim of a pod with a slot its volume was refused.
-pub(crate) fn claim_refused(core: &mut Core, uid: &Uid, claim: &ObjectRef, text: &str) -> Sound {
-    if core.jobs.members.get(uid).is_some_and(|member| member.stage.is_assigned()) {
-        let lost =
-            core.planner.cluster.volumes().claim(claim).and_then(|claim| claim.lost_node.clone());
-        let lost = lost
-            .map(|node| format!(", which names node {node:?} that is not there,"))
-            .unwrap_or_default();
-        let text =
-            format!("persistentvolumeclaim {}{lost} cannot be given its volume: {text}", claim.key);
-        pod_refused(core, uid, &text)?;
-    }
-    Ok(())
-}
-
-/// A gang whose Bindings have been refused, or not answered, sends no more: when it is known that
-/// none has taken effect, its placement is withdrawn.
-pub(crate) fn stop_start(core: &mut Core, id: JobId, text: String) -> Sound {
-    if let Some(job) = core.jobs.all.get_mut(&id) {
-        job.refusal.get_or_insert(text);
-    }
-    settle(core, id)?;
-    Ok(())
-}
-
-/// Several writes for a pod in a row have had no answer: a gang of which nothing has begun sends no
-/// more.
-pub(crate) fn no_answer(core: &mut Core, id: JobId, text: String) -> Sound {
-    let is_gang =
-        core.jobs.all.get(&id).is_some_and(|job| job.style == Style::Gang && job.life.is_placed());
-    if is_gang && !is_begun(core, id) {
-        stop_start(core, id, text)?;
-    }
-    Ok(())
-}
-
-/// Looks at a gang that sends no more Bindings. It goes on if one of them has taken effect, and is
-/// withdrawn if none has.
-pub(crate) fn settle(core: &mut Core, id: JobId) -> Sound {
-    let now = core.clock.now;
-    let job = core.jobs.all.get(&id).map(Box::as_ref);
-    let refused = job.and_then(|job| {
-        let refusal = job.refusal.clone()?;
-        Some((refusal, open_bindings(&core.jobs.live_members(job), now)))
-    });
-    match refused {
-        None | Some((_, Open::Unanswered)) => {}
-        Some((_, Open::Until(at))) => core.agenda.timers.wake(Timer::Backoff(id), at),
-        Some((refusal, Open::None)) => withdraw(core, id, &refusal)?,
-        Some((_, Open::Bound)) => {
-            if let Some(job) = core.jobs.all.get_mut(&id) {
-                job.refusal = None;
+impl Binding<'_> {
+    /// A write for a pod with a slot was refused: its Binding, the removal of its gate, or what gets a
+    /// claim its volume.
+    pub(crate) fn pod_refused(&mut self, uid: &Uid, text: &str) -> Sound {
+        let now = self.clock.now;
+        let member = self.jobs.members.get_mut(uid).map(|member| {
+            member.stage.send_by(Sending::Due);
+            member.attempts = 0;
+            (member.job, member.pod.id.clone(), member.is_in_doubt(now))
+        });
+        let Some((id, pod, is_in_doubt)) = member else {
+            tracing::error!(uid = &**uid, "a write was refused for a pod that is not known");
+            return Ok(());
+        };
+        tracing::warn!(%pod, error = %text, "the API server refuses to let a pod start");
+        let text = format!("pod {pod}: {text}");
+        let is_gang = self.jobs.all.get(&id).is_some_and(|job| job.style == Style::Gang);
+        if !is_gang && !is_in_doubt {
+            self.give_slot_back(uid, &text)?;
+        } else if !is_gang {
+            // An earlier Binding may still take effect: until that is known no other pod gets the
+            // place.
+            self.keep_seat(uid, text)?;
+        } else if self.has_begun_or_was_whole(id) {
+            let keeps_for = self.settings.gang_start_timeout_secs;
+            let refused_since =
+                self.jobs.members.get(uid).and_then(|member| member.setbacks.first_refusal());
+            if !is_in_doubt && refused_since.is_some_and(|since| now >= since.plus_secs(keeps_for))
+            {
+                self.give_slot_back(uid, &text)?;
+            } else {
+                self.keep_seat(uid, text)?;
             }
-            core.release(id)?;
+        } else {
+            self.stop_start(id, text)?;
         }
+        Ok(())
     }
-    Ok(())
+
+    /// What gets a claim of a pod with a slot its volume was refused.
+    pub(crate) fn claim_refused(&mut self, uid: &Uid, claim: &ObjectRef, text: &str) -> Sound {
+        if self.jobs.members.get(uid).is_some_and(|member| member.stage.is_assigned()) {
+            let lost = self
+                .planner
+                .cluster
+                .volumes()
+                .claim(claim)
+                .and_then(|claim| claim.lost_node.clone());
+            let lost = lost
+                .map(|node| format!(", which names node {node:?} that is not there,"))
+                .unwrap_or_default();
+            let text = format!(
+                "persistentvolumeclaim {}{lost} cannot be given its volume: {text}",
+                claim.key
+            );
+            self.pod_refused(uid, &text)?;
+        }
+        Ok(())
+    }
+
+    /// A gang whose Bindings have been refused, or not answered, sends no more: when it is known that
+    /// none has taken effect, its placement is withdrawn.
+    pub(crate) fn stop_start(&mut self, id: JobId, text: String) -> Sound {
+        if let Some(job) = self.jobs.all.get_mut(&id) {
+            job.refusal.get_or_insert(text);
+        }
+        self.settle_refusal(id)?;
+        Ok(())
+    }
+
+    /// Several writes for a pod in a row have had no answer: a gang of which nothing has begun sends no
+    /// more.
+    pub(crate) fn no_answer(&mut self, id: JobId, text: String) -> Sound {
+        let is_gang = self
+            .jobs
+            .all
+            .get(&id)
+            .is_some_and(|job| job.style == Style::Gang && job.life.is_placed());
+        if is_gang && !self.has_begun_or_was_whole(id) {
+            self.stop_start(id, text)?;
+        }
+        Ok(())
+    }
+
+    /// Looks at a gang that sends no more Bindings. It goes on if one of them has taken effect, and is
+    /// withdrawn if none has.
+    pub(crate) fn settle_refusal(&mut self, id: JobId) -> Sound {
+        let now = self.clock.now;
+        let job = self.jobs.all.get(&id).map(Box::as_ref);
+        let refused = job.and_then(|job| {
+            let refusal = job.refusal.clone()?;
+            Some((refusal, open_bindings(&self.jobs.live_members(job), now)))
+        });
+        match refused {
+            None | Some((_, Open::Unanswered)) => {}
+            Some((_, Open::Until(at))) => self.agenda.timers.wake(Timer::Backoff(id), at),
+            Some((refusal, Open::None)) => self.withdraw_refused(id, &refusal)?,
+            Some((_, Open::Bound)) => {
+                if let Some(job) = self.jobs.all.get_mut(&id) {
+                    job.refusal = None;
+                }
+                self.write_ahead().release(id)?;
+            }
+        }
+        Ok(())
+    }
 }
 
-/// The FluxJob of a job cannot be written: a gang that has not begun, and waits for that, gives its
-/// nodes back, and so do pods that have come to a gang since and have no seat on record.
-pub(crate) fn record_refused(core: &mut Core, id: JobId, text: &str) -> Sound {
-    let text = unwritable(text);
-    let job = core.jobs.all.get(&id).map(Box::as_ref).filter(|job| job.writes_ahead());
-    if job.is_some_and(|job| job.life == Lifecycle::Placed && !job.seats.may_all_leave()) {
-        withdraw(core, id, &text)?;
-        return Ok(());
+impl Recording<'_> {
+    /// The FluxJob of a job cannot be written: a gang that has not begun, and waits for that, gives its
+    /// nodes back, and so do pods that have come to a gang since and have no seat on record.
+    pub(crate) fn record_refused(&mut self, id: JobId, text: &str) -> Sound {
+        let text = unwritable(text);
+        let job = self.jobs.all.get(&id).map(Box::as_ref).filter(|job| job.writes_ahead());
+        if job.is_some_and(|job| job.life == Lifecycle::Placed && !job.seats.may_all_leave()) {
+            self.binding().withdraw_refused(id, &text)?;
+            return Ok(());
+        }
+        let pods = |is: &dyn Fn(&Job, &Member) -> bool| -> Vec<Uid> {
+            let of_job =
+                job.into_iter().flat_map(|job| self.jobs.live(job).filter(move |pod| is(job, pod)));
+            of_job.map(|member| member.pod.id.uid.clone()).collect()
+        };
+        let unrecorded = pods(&|job, member| {
+            member.stage.is_unsent() && member.seat.is_some_and(|seat| !job.seats.may_leave(seat))
+        });
+        let waiting = pods(&|_, member| member.stage.is_waiting());
+        for uid in &unrecorded {
+            self.binding().give_slot_back(uid, &text)?;
+        }
+        if !waiting.is_empty() {
+            self.jobs.block(id, BlockedReason::BindFailed, text.clone());
+            self.binding().tell_refusal(&waiting, &text)?;
+        }
+        Ok(())
     }
-    let pods = |is: &dyn Fn(&Job, &Member) -> bool| -> Vec<Uid> {
-        let of_job =
-            job.into_iter().flat_map(|job| core.jobs.live(job).filter(move |pod| is(job, pod)));
-        of_job.map(|member| member.pod.id.uid.clone()).collect()
-    };
-    let unrecorded = pods(&|job, member| {
-        member.stage.is_unsent() && member.seat.is_some_and(|seat| !job.seats.may_leave(seat))
-    });
-    let waiting = pods(&|_, member| member.stage.is_waiting());
-    for uid in &unrecorded {
-        give_slot_back(core, uid, &text)?;
-    }
-    if !waiting.is_empty() {
-        core.block(id, BlockedReason::BindFailed, text.clone());
-        tell(core, &waiting, &text)?;
-    }
-    Ok(())
-}
 
-/// The FluxJob of a job is written again: what else is in the way of its pods is said again, as it
-/// was found out last.
-pub(crate) fn record_taken(core: &mut Core, id: JobId, text: &str) -> Sound {
-    let job = core.jobs.all.known_mut(&id)?;
-    let is_told = |blocker: &mut Blockers| {
-        blocker.reason() == BlockedReason::BindFailed && blocker.text() == unwritable(text)
-    };
-    if job.blocker.take_if(is_told).is_none() {
-        return Ok(());
+    /// The FluxJob of a job is written again: what else is in the way of its pods is said again, as it
+    /// was found out last.
+    pub(crate) fn record_taken(&mut self, id: JobId, text: &str) -> Sound {
+        let job = self.jobs.all.known_mut(&id)?;
+        let is_told = |blocker: &mut Blockers| {
+            blocker.reason() == BlockedReason::BindFailed && blocker.text() == unwritable(text)
+        };
+        if job.blocker.take_if(is_told).is_none() {
+            return Ok(());
+        }
+        self.agenda.dirty.insert(id);
+        if let Some(first) = self.planner.queue.first_of(id).cloned()
+            && let Some(class) = self.planner.queue.class_of(&first)
+        {
+            self.telling().report_request(&first, class)?;
+        }
+        Ok(())
     }
-    core.agenda.dirty.insert(id);
-    if let Some(first) = core.planner.queue.first_of(id).cloned()
-        && let Some(class) = core.planner.queue.class_of(&first)
-    {
-        core.report_request(&first, class)?;
-    }
-    Ok(())
 }
 
 /// Why pods wait whose FluxJob is refused for this reason.
@@ -165,72 +180,74 @@ fn unwritable(text: &str) -> String {
     format!("its FluxJob cannot be written: {text}")
 }
 
-/// Withdraws the placement of a gang of which no Binding has taken effect, and says why.
-fn withdraw(core: &mut Core, id: JobId, text: &str) -> Sound {
-    if let Some(job) = core.jobs.all.get_mut(&id) {
-        job.refusal = None;
-        if job.life.is_placed() {
-            job.life = Lifecycle::Placed;
+impl Binding<'_> {
+    /// Withdraws the placement of a gang of which no Binding has taken effect, and says why.
+    fn withdraw_refused(&mut self, id: JobId, text: &str) -> Sound {
+        if let Some(job) = self.jobs.all.get_mut(&id) {
+            job.refusal = None;
+            if job.life.is_placed() {
+                job.life = Lifecycle::Placed;
+            }
         }
-    }
-    let pods: Vec<Uid> =
-        core.jobs.all.get(&id).map(|job| core.jobs.unsent(job)).unwrap_or_default();
-    for uid in &pods {
-        // The pause is the gang's.
-        if let Some(member) = core.jobs.members.get_mut(uid) {
-            (member.attempts, member.retry_at) = (0, core.clock.now);
+        let pods: Vec<Uid> =
+            self.jobs.all.get(&id).map(|job| self.jobs.unsent(job)).unwrap_or_default();
+        for uid in &pods {
+            // The pause is the gang's.
+            if let Some(member) = self.jobs.members.get_mut(uid) {
+                (member.attempts, member.retry_at) = (0, self.clock.now);
+            }
         }
+        self.slots().withdraw(id, text, Setback::Refused)?;
+        self.tell_refusal(&pods, text)?;
+        Ok(())
     }
-    core.withdraw(id, text, Setback::Refused)?;
-    tell(core, &pods, text)?;
-    Ok(())
-}
 
-/// A pod that does not begin with others gives its slot back, and waits for a while without a
-/// claim.
-fn give_slot_back(core: &mut Core, uid: &Uid, text: &str) -> Sound {
-    let now = core.clock.now;
-    core.unassign_one(uid)?;
-    if let Some(member) = core.jobs.members.get_mut(uid) {
-        let pause = member.setbacks.count(Setback::Refused, now, FirstPause::None);
-        let id = member.job;
-        core.agenda.timers.wake(Timer::Pod(uid.clone()), now.plus_millis(pause));
-        core.block(id, BlockedReason::BindFailed, text.to_owned());
-        core.agenda.touched.insert(id);
+    /// A pod that does not begin with others gives its slot back, and waits for a while without a
+    /// claim.
+    fn give_slot_back(&mut self, uid: &Uid, text: &str) -> Sound {
+        let now = self.clock.now;
+        self.slots().unassign_one(uid)?;
+        if let Some(member) = self.jobs.members.get_mut(uid) {
+            let pause = member.setbacks.count(Setback::Refused, now, FirstPause::None);
+            let id = member.job;
+            self.agenda.timers.wake(Timer::Pod(uid.clone()), now.plus_millis(pause));
+            self.jobs.block(id, BlockedReason::BindFailed, text.to_owned());
+            self.agenda.touched.insert(id);
+        }
+        self.tell_refusal(std::slice::from_ref(uid), text)?;
+        Ok(())
     }
-    tell(core, std::slice::from_ref(uid), text)?;
-    Ok(())
-}
 
-/// A pod of a gang that has begun keeps its seat, and its Binding is sent again after a while.
-fn keep_seat(core: &mut Core, uid: &Uid, text: String) -> Sound {
-    let now = core.clock.now;
-    if let Some(member) = core.jobs.members.get_mut(uid) {
-        let pause = member.setbacks.count(Setback::Refused, now, FirstPause::None);
-        let id = member.job;
-        core.agenda.timers.wake(Timer::Pod(uid.clone()), now.plus_millis(pause));
-        tell(core, std::slice::from_ref(uid), &text)?;
-        core.block(id, BlockedReason::BindFailed, text);
-        core.agenda.touched.insert(id);
+    /// A pod of a gang that has begun keeps its seat, and its Binding is sent again after a while.
+    fn keep_seat(&mut self, uid: &Uid, text: String) -> Sound {
+        let now = self.clock.now;
+        if let Some(member) = self.jobs.members.get_mut(uid) {
+            let pause = member.setbacks.count(Setback::Refused, now, FirstPause::None);
+            let id = member.job;
+            self.agenda.timers.wake(Timer::Pod(uid.clone()), now.plus_millis(pause));
+            self.tell_refusal(std::slice::from_ref(uid), &text)?;
+            self.jobs.block(id, BlockedReason::BindFailed, text);
+            self.agenda.touched.insert(id);
+        }
+        Ok(())
     }
-    Ok(())
-}
 
-/// Tells pods that the API server refuses what they need.
-fn tell(core: &mut Core, pods: &[Uid], text: &str) -> Sound {
-    for uid in pods {
-        core.report_unscheduled(uid, "SchedulerError", text)?;
+    /// Tells pods that the API server refuses what they need.
+    fn tell_refusal(&mut self, pods: &[Uid], text: &str) -> Sound {
+        for uid in pods {
+            self.notices().report_unscheduled(uid, "SchedulerError", text)?;
+        }
+        Ok(())
     }
-    Ok(())
-}
 
-/// True if a Binding of a gang has taken effect, or if it was whole before. What comes after all
-/// pods of an earlier start have ended is a new start.
-fn is_begun(core: &Core, id: JobId) -> bool {
-    core.jobs.all.get(&id).is_some_and(|job| {
-        let was_begun = job.life == Lifecycle::Whole || job.started_at.is_some();
-        core.jobs.live(job).any(Member::is_bound) || (was_begun && !core.jobs.is_new_start(job))
-    })
+    /// True if a Binding of a gang has taken effect, or if it was whole before. What comes after all
+    /// pods of an earlier start have ended is a new start.
+    fn has_begun_or_was_whole(&self, id: JobId) -> bool {
+        self.jobs.all.get(&id).is_some_and(|job| {
+            let was_begun = job.life == Lifecycle::Whole || job.started_at.is_some();
+            self.jobs.live(job).any(Member::is_bound) || (was_begun && !self.jobs.is_new_start(job))
+        })
+    }
 }
 
 /// What is known of the Bindings of a gang.

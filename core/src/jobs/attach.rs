@@ -5,6 +5,7 @@ use std::sync::Arc;
 use fluxqueue_api::{ConditionType, FluxJob, WorkloadKind, names};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
+use crate::Timer;
 use crate::jobs::awaiting_owner::AwaitingPod;
 use crate::jobs::controllers::MadeBy;
 use crate::jobs::grouping::{self, Belonging};
@@ -15,17 +16,17 @@ use crate::jobs::setbacks::Setbacks;
 use crate::jobs::stage::Stage;
 use crate::lookahead::estimates::Expected;
 use crate::occupancy::Foreign;
+use crate::parts::{Members, Recovery, Refresh};
 use crate::records::record::time_of;
 use crate::records::stored::Record;
 use crate::sound::{Lookup, Sound};
-use crate::{Core, Timer};
 use fluxqueue_planner::queue::JobId;
 use fluxqueue_workload::{ObjectKey, Phase, Pod, Time, Uid};
 
 /// How long a pod waits for the object that made it to be seen; then it is taken as a lone one.
 pub(crate) const OWNER_WAIT_MILLIS: i64 = 30_000;
 
-impl Core {
+impl Members<'_> {
     pub(crate) fn new_member(&mut self, pod: Arc<Pod>) -> Sound {
         if !self.intake.synced {
             self.intake.unsorted.put(pod);
@@ -41,7 +42,7 @@ impl Core {
     /// Gives a pod its job, or parks it until its controller is seen.
     pub(crate) fn attach(&mut self, pod: Arc<Pod>, orphan: bool) -> Sound {
         if let Some(stand_in) = self.occupancy.foreign.remove(&pod.id.uid) {
-            self.free_allocation(stand_in.allocation);
+            self.slots().free_allocation(stand_in.allocation);
         }
         self.occupancy.by_node.list(&pod);
         let left_behind = if orphan { self.left_behind(&pod) } else { None };
@@ -54,10 +55,10 @@ impl Core {
                 self.intake.awaiting_owner.insert(AwaitingPod { pod: Arc::clone(&pod), until });
             self.agenda.timers.wake(Timer::AwaitingPod(uid.clone()), until);
             // A pod on a node counts there even while its job is not known.
-            let planned = self.pod_end(&pod);
-            let tenancy = self.tenancy_of_others(&pod);
-            let allocation = self.allocation_in_place(&pod, None, planned, tenancy);
-            self.watch_end_of(&uid, allocation.as_ref());
+            let planned = self.sight().pod_end(&pod);
+            let tenancy = self.sight().tenancy_of_others(&pod);
+            let allocation = self.slots().allocation_in_place(&pod, None, planned, tenancy);
+            self.agenda.watch_end_of(&uid, allocation.as_ref());
             self.occupancy.foreign.insert(uid, Foreign { pod, allocation, reported: true });
             return Ok(());
         };
@@ -66,7 +67,7 @@ impl Core {
         let uid = pod.id.uid.clone();
         // What a new process finds came when it was made, not just now.
         let joined = if self.intake.taking_over {
-            self.core_time(pod.created).min(self.clock.now)
+            self.clock.core(pod.created).min(self.clock.now)
         } else {
             self.clock.now
         };
@@ -100,17 +101,17 @@ impl Core {
             job.style == Style::Lone && !stage.is_waiting() && !self.settings.record_lone_pods;
         self.jobs.note_controller(id, &pod)?;
         self.jobs.members.insert(uid.clone(), Member::new(pod, id, stage));
-        self.note_volumes(&uid);
-        self.settle(&uid)?;
+        self.slots().note_volumes(&uid);
+        self.slots().settle(&uid)?;
         if !ignored.is_empty() && !was_told {
-            self.warn_once(
+            self.notices().warn_once(
                 id,
                 ConditionType::SoftTermsIgnored,
                 format!("accepted, but not honoured yet: {ignored}"),
             )?;
         }
         if let Some(text) = half.filter(|_| !was_told) {
-            self.warn_once(id, ConditionType::IncompleteGroupLabels, text)?;
+            self.notices().warn_once(id, ConditionType::IncompleteGroupLabels, text)?;
         }
         self.agenda.touched.insert(id);
         Ok(())
@@ -192,66 +193,6 @@ impl Core {
             job.life = Lifecycle::Finished(end);
         }
         Some(id)
-    }
-
-    /// A leader that was paused has written late that a group has ended to which other pods have
-    /// come since. What ended stays so, and they are another group of its name, as they would be to
-    /// a process that begins now. Returns whether the job is no more.
-    ///
-    /// As long as one is on its way to a node its outcome is waited for; and where the first of
-    /// them is the one that the FluxJob is named after, that it has ended too is news that is still
-    /// to come.
-    pub(crate) fn part_from_ended(&mut self, id: JobId) -> Sound<bool> {
-        let Some(job) = self.jobs.all.get(&id).filter(|job| job.ended_as.is_some()) else {
-            return Ok(false);
-        };
-        let live = self.jobs.live_members(job);
-        let Some(first) = live.iter().min_by_key(|member| (member.pod.created, &member.pod.id))
-        else {
-            return Ok(false);
-        };
-        let is_another = job.kind == WorkloadKind::Group
-            && names::fluxjob_name(&job.name, job.kind, &first.pod.id.uid) != *job.key.name
-            && self.records.get(&job.key).is_some_and(|object| completion_of(object).is_some());
-        let is_on_its_way = |member: &&Member| {
-            member.is_in_doubt(self.clock.now)
-                || (member.stage.is_binding() || member.stage.is_ungating())
-        };
-        if !is_another {
-            return Ok(false);
-        }
-        if live.iter().any(is_on_its_way) {
-            let in_doubt = live.iter().filter(|member| member.is_in_doubt(self.clock.now));
-            if let Some(at) = in_doubt.map(|member| member.doubt_until).min() {
-                self.agenda.timers.wake(Timer::Job(id), at);
-            }
-            return Ok(false);
-        }
-        let (key, members) = (job.key.clone(), job.members.clone());
-        tracing::info!(job = %key, "an earlier leader has put its end on record: its other pods are another group");
-        let mut pods = Vec::new();
-        for uid in &members {
-            let allocation = self.take_allocation(uid);
-            self.free_allocation(allocation);
-            pods.extend(self.jobs.members.remove(uid).map(|member| member.pod));
-        }
-        let job = self.jobs.all.known_mut(&id)?;
-        job.members.clear();
-        job.live.clear();
-        let (retained, pending) =
-            (std::mem::take(&mut job.retained), std::mem::take(&mut job.pending));
-        for slot in retained {
-            self.free_allocation(Some(slot.allocation));
-        }
-        for pending in pending {
-            self.forget_request(&pending)?;
-        }
-        self.forget(id);
-        self.find_jobs(pods);
-        if !self.jobs.by_key.contains_key(&key) {
-            self.consider_stray(&key)?;
-        }
-        Ok(true)
     }
 
     pub(crate) fn new_job(
@@ -346,29 +287,6 @@ impl Core {
         ObjectKey::new(Arc::clone(namespace), name)
     }
 
-    pub(crate) fn stop_awaiting_owner(&mut self, uid: &Uid) -> Sound {
-        if let Some(awaiting_owner) = self.intake.awaiting_owner.remove(uid) {
-            let orphan = awaiting_owner.until <= self.clock.now;
-            if orphan {
-                self.intake.awaiting_owner.note_orphan(&awaiting_owner.pod);
-            }
-            self.attach(awaiting_owner.pod, orphan)?;
-        }
-        Ok(())
-    }
-
-    /// The controller of a pod that counted as lone has come after all. If nothing has left for the
-    /// pod, it is of its job again: that starts whole or not at all.
-    pub(crate) fn join_late_owner(&mut self, uid: &Uid) -> Sound {
-        if self.jobs.members.get(uid).is_some_and(|member| !member.is_in_doubt(self.clock.now)) {
-            self.replan(uid)?;
-        }
-        if self.jobs.members.get(uid).is_some_and(|member| member.stage.is_waiting()) {
-            self.regroup(uid)?;
-        }
-        Ok(())
-    }
-
     pub(crate) fn regroup(&mut self, uid: &Uid) -> Sound {
         let member = self.jobs.members.known(uid)?;
         let identity = self.jobs.all.get(&member.job).map(|job| job.identity.clone());
@@ -385,13 +303,99 @@ impl Core {
             job.live.remove(&PodOrder::of(&member.pod));
         }
         self.agenda.touched.insert(member.job);
-        self.forget_request(&fluxqueue_planner::queue::PendingRequest::Member(
-            member.job,
-            uid.clone(),
-        ))?;
+        self.promise_keeping().forget_request(
+            &fluxqueue_planner::queue::PendingRequest::Member(member.job, uid.clone()),
+        )?;
         self.attach(member.pod, is_orphan)?;
         if let Some(anew) = self.jobs.members.get_mut(uid) {
             anew.nomination = member.nomination;
+        }
+        Ok(())
+    }
+}
+
+impl Refresh<'_> {
+    /// A leader that was paused has written late that a group has ended to which other pods have
+    /// come since. What ended stays so, and they are another group of its name, as they would be to
+    /// a process that begins now. Returns whether the job is no more.
+    ///
+    /// As long as one is on its way to a node its outcome is waited for; and where the first of
+    /// them is the one that the FluxJob is named after, that it has ended too is news that is still
+    /// to come.
+    pub(crate) fn part_from_ended(&mut self, id: JobId) -> Sound<bool> {
+        let Some(job) = self.jobs.all.get(&id).filter(|job| job.ended_as.is_some()) else {
+            return Ok(false);
+        };
+        let live = self.jobs.live_members(job);
+        let Some(first) = live.iter().min_by_key(|member| (member.pod.created, &member.pod.id))
+        else {
+            return Ok(false);
+        };
+        let is_another = job.kind == WorkloadKind::Group
+            && names::fluxjob_name(&job.name, job.kind, &first.pod.id.uid) != *job.key.name
+            && self.records.get(&job.key).is_some_and(|object| completion_of(object).is_some());
+        let is_on_its_way = |member: &&Member| {
+            member.is_in_doubt(self.clock.now)
+                || (member.stage.is_binding() || member.stage.is_ungating())
+        };
+        if !is_another {
+            return Ok(false);
+        }
+        if live.iter().any(is_on_its_way) {
+            let in_doubt = live.iter().filter(|member| member.is_in_doubt(self.clock.now));
+            if let Some(at) = in_doubt.map(|member| member.doubt_until).min() {
+                self.agenda.timers.wake(Timer::Job(id), at);
+            }
+            return Ok(false);
+        }
+        let (key, members) = (job.key.clone(), job.members.clone());
+        tracing::info!(job = %key, "an earlier leader has put its end on record: its other pods are another group");
+        let mut pods = Vec::new();
+        for uid in &members {
+            let allocation = self.slots().take_allocation(uid);
+            self.slots().free_allocation(allocation);
+            pods.extend(self.jobs.members.remove(uid).map(|member| member.pod));
+        }
+        let job = self.jobs.all.known_mut(&id)?;
+        job.members.clear();
+        job.live.clear();
+        let (retained, pending) =
+            (std::mem::take(&mut job.retained), std::mem::take(&mut job.pending));
+        for slot in retained {
+            self.slots().free_allocation(Some(slot.allocation));
+        }
+        for pending in pending {
+            self.promise_keeping().forget_request(&pending)?;
+        }
+        self.recording().forget(id);
+        self.recovery().find_jobs(pods);
+        if !self.jobs.by_key.contains_key(&key) {
+            self.members().consider_stray(&key)?;
+        }
+        Ok(true)
+    }
+}
+
+impl Recovery<'_> {
+    pub(crate) fn stop_awaiting_owner(&mut self, uid: &Uid) -> Sound {
+        if let Some(awaiting_owner) = self.intake.awaiting_owner.remove(uid) {
+            let orphan = awaiting_owner.until <= self.clock.now;
+            if orphan {
+                self.intake.awaiting_owner.note_orphan(&awaiting_owner.pod);
+            }
+            self.members().attach(awaiting_owner.pod, orphan)?;
+        }
+        Ok(())
+    }
+
+    /// The controller of a pod that counted as lone has come after all. If nothing has left for the
+    /// pod, it is of its job again: that starts whole or not at all.
+    pub(crate) fn join_late_owner(&mut self, uid: &Uid) -> Sound {
+        if self.jobs.members.get(uid).is_some_and(|member| !member.is_in_doubt(self.clock.now)) {
+            self.slots().replan(uid)?;
+        }
+        if self.jobs.members.get(uid).is_some_and(|member| member.stage.is_waiting()) {
+            self.members().regroup(uid)?;
         }
         Ok(())
     }

@@ -167,7 +167,7 @@ impl Core {
         self.agenda.gauges.interruptions.jobs_made_anew += 1;
         while let Some(pending) = self.planner.queue.first_of(id).cloned() {
             self.planner.queue.remove(&pending);
-            self.forget_promise(&pending);
+            self.promise_keeping().forget_promise(&pending);
         }
         let mut retained = Vec::new();
         if let Some(job) = self.jobs.all.get_mut(&id) {
@@ -178,12 +178,12 @@ impl Core {
             self.jobs.by_key.retain(|_, of| *of != id);
         }
         for slot in retained {
-            self.free_allocation(Some(slot.allocation));
+            self.slots().free_allocation(Some(slot.allocation));
         }
         let mut pods: Vec<Arc<Pod>> = Vec::new();
         for uid in &uids {
-            let allocation = self.take_allocation(uid);
-            self.free_allocation(allocation);
+            let allocation = self.slots().take_allocation(uid);
+            self.slots().free_allocation(allocation);
             if let Some(member) = self.jobs.members.remove(uid) {
                 self.occupancy.by_node.unlist(&member.pod);
                 // What stands in for others is made again with the job.
@@ -192,12 +192,12 @@ impl Core {
                 }
             }
         }
-        self.forget(id);
+        self.recording().forget(id);
         let first_new = self.jobs.next_job;
-        self.find_jobs(pods);
+        self.recovery().find_jobs(pods);
         for job in self.jobs.all.range(first_new..).map(|(_, job)| job) {
             let promise = job.record.status.as_deref().and_then(|it| it.reservation.as_ref());
-            let kept = promise.and_then(|promise| self.kept_of(promise));
+            let kept = promise.and_then(|promise| self.sight().kept_of(promise));
             if let Some((first, kept)) = first_request(job).zip(kept) {
                 self.planner.promises.hear(&first, kept);
             }

@@ -6,8 +6,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::Core;
 use crate::jobs::job::{Job, Lifecycle, Member, Style};
+use crate::parts::{Refresh, Sight};
 use fluxqueue_machine::fluxion::{Explanation, Tenancy};
 use fluxqueue_planner::plan::Group;
 use fluxqueue_planner::queue::JobId;
@@ -16,7 +16,7 @@ use fluxqueue_workload::{Pod, Unsupported, exclusive};
 /// The tenant of pods of ours while nobody knows their jobs.
 const UNKNOWN: u64 = u64::MAX;
 
-impl Core {
+impl Sight<'_> {
     /// With whom a pod of a job of ours is on its node.
     pub(crate) fn tenancy(&self, pod: &Pod, job: JobId) -> Tenancy {
         if pod.stays_on_its_node() {
@@ -54,7 +54,9 @@ impl Core {
         stays_on_its_node
             .then(|| exclusive::refused("pods of DaemonSets are on nodes with everybody"))
     }
+}
 
+impl Refresh<'_> {
     /// What is wrong with what a job asks: its maker says what cannot be read, or honoured, or not
     /// all that start together ask for it. `live` are those of its pods that have not ended.
     pub(crate) fn bad_exclusive(&self, job: &Job, live: &[&Member]) -> Option<String> {
@@ -62,7 +64,7 @@ impl Core {
         let by_maker = made_by.find_map(|made_by| {
             let wrong = match &made_by.exclusive {
                 Err(wrong) => wrong.clone(),
-                Ok(Some(true)) => self.no_exclusive(false)?,
+                Ok(Some(true)) => self.sight().no_exclusive(false)?,
                 Ok(_) => return None,
             };
             Some(format!(

@@ -6,13 +6,15 @@ use std::sync::Arc;
 
 use fluxqueue_api::{BlockedReason, DegradedReason, names};
 
+use crate::Timer;
 use crate::binding::dispatch::is_gated;
 use crate::binding::mounting::Mounting;
+use crate::jobs::Jobs;
 use crate::jobs::grouping::StartSize;
 use crate::jobs::job::{Identity, Job, Lifecycle, Stalled, Style};
 use crate::jobs::setbacks::{FirstPause, Setback, Setbacks};
+use crate::parts::{Binding, Refresh, Sight, Slots};
 use crate::sound::{Lookup, Sound};
-use crate::{Core, Timer};
 use fluxqueue_machine::fluxion::Rank;
 use fluxqueue_planner::plan::Delay;
 use fluxqueue_planner::queue::{JobId, PendingRequest};
@@ -36,7 +38,7 @@ enum Begin {
     Not(String),
 }
 
-impl Core {
+impl Binding<'_> {
     /// Before the first Binding of a gang leaves, all its members are checked together against
     /// everything received so far. If all fit, the gang begins; if one does not, none is sent.
     /// False if it has to wait.
@@ -45,7 +47,7 @@ impl Core {
             Begin::Now(pods) => pods,
             Begin::Later => return Ok(false),
             Begin::Not(why) => {
-                self.withdraw(id, &why, Setback::LostRace)?;
+                self.slots().withdraw(id, &why, Setback::LostRace)?;
                 return Ok(true);
             }
         };
@@ -55,19 +57,13 @@ impl Core {
             job.promised_before = None;
         }
         self.planner.promises.forget_patience(id);
-        self.let_others_come_after(&PendingRequest::Start(id));
+        self.slots().let_others_come_after(&PendingRequest::Start(id));
         self.jobs.note_life(id);
         for uid in checked.into_iter().rev() {
             self.agenda.outbox.push_front(uid);
         }
         self.agenda.touched.insert(id);
         Ok(true)
-    }
-
-    /// Whoever would have made this one uneven, or would have drawn it away, may come now that it
-    /// begins.
-    pub(crate) fn let_others_come_after(&mut self, pending: &PendingRequest) {
-        self.agenda.queue_changed |= self.planner.held_nodes.is_waited_for(pending);
     }
 
     fn may_begin(&mut self, id: JobId) -> Sound<Begin> {
@@ -124,7 +120,7 @@ impl Core {
             } else if member.stage.is_ungating() {
                 later = true;
             } else if is_gated(member) {
-                self.ungate(uid)?;
+                self.slots().ungate(uid)?;
                 later = true;
             }
         }
@@ -134,7 +130,7 @@ impl Core {
     /// Why these pods, which are all of a gang, cannot be where they have their slots, by
     /// everything received so far.
     pub(crate) fn misfit(&mut self, id: JobId, pods: &[Uid]) -> Option<String> {
-        if let Some(why) = self.torn_apart(id, pods) {
+        if let Some(why) = self.slots().torn_apart(id, pods) {
             return Some(why);
         }
         pods.iter().find_map(|uid| {
@@ -149,81 +145,13 @@ impl Core {
             Some(format!("pod {} does not fit on {node} any more", member.pod.id))
         })
     }
+}
 
-    /// Somebody else bound a pod of a gang: it has begun, and the others join. The record follows.
-    pub(crate) fn seat_externally_bound(&mut self, id: JobId) -> Sound {
-        let job = self.jobs.all.known(&id)?;
-        if job.style != Style::Gang {
-            return Ok(());
-        }
-        let bound = self.jobs.remaining(job).into_iter().filter(|member| member.is_bound());
-        let externally_bound = bound.filter(|member| {
-            !job.life.is_placed() || (job.writes_ahead() && member.seat.is_none())
-        });
-        let externally_bound: Vec<_> = externally_bound
-            .filter_map(|m| {
-                Some((m.pod.id.uid.clone(), m.pod.node.clone()?, m.pod.completion_index))
-            })
-            .collect();
-        if externally_bound.is_empty() {
-            return Ok(());
-        }
-        let now = self.clock.now;
-        let wanted = self.jobs.all.get(&id).map_or(0, |job| self.jobs.wanted(job));
-        let job = self.jobs.all.known_mut(&id)?;
-        if !job.life.is_placed() {
-            // Nobody has counted yet how many start together.
-            job.start_size = job.start_size.max(wanted);
-            job.life = Lifecycle::Starting { since: now };
-        }
-        let before = job.seats.version();
-        if job.writes_ahead() {
-            for (uid, node, index) in externally_bound {
-                self.seat_bound(id, &uid, &node, index)?;
-            }
-        }
-        if let Some(job) = self.jobs.all.get_mut(&id).filter(|job| job.seats.version() != before) {
-            job.seats.placed_by(Some(self.records.epoch));
-        }
-        Ok(())
-    }
-
-    /// Gives a pod that another scheduler has bound the seat on its node.
-    pub(crate) fn seat_bound(
-        &mut self,
-        id: JobId,
-        uid: &Uid,
-        node: &NodeName,
-        index: Option<u32>,
-    ) -> Sound {
-        let job = self.jobs.all.known_mut(&id)?;
-        let at = job.seats.next_free_on(node, index, &job.retained_seats());
-        job.seats.take(at, 0, node, uid);
-        if let Some(member) = self.jobs.members.get_mut(uid) {
-            member.seat = Some(at);
-        }
-        Ok(())
-    }
-
-    /// A pod that was to start alone waits for the others that are wanted by now, unless it was
-    /// sent.
-    pub(crate) fn outgrow_start(&mut self, id: JobId) -> Sound {
-        let job = self.jobs.all.known(&id)?;
-        if job.style != Style::Gang || job.life != Lifecycle::Placed || job.writes_ahead() {
-            return Ok(());
-        }
-        if let Some(size) = self.start_size_now(job).filter(|size| *size > 1) {
-            self.withdraw(id, &format!("{size} pods start together by now"), Setback::LostRace)?;
-        }
-        Ok(())
-    }
-
-    /// How many pods of a job start together; `None` if nobody can say yet.
-    pub(crate) fn start_size_now(&self, job: &Job) -> Option<usize> {
-        match self.jobs.start_size(job, self.settings.group_grace_secs, self.clock.now) {
-            StartSize::Pods(size) | StartSize::Clamped { to: size, .. } => Some(size),
-            StartSize::Until(_) | StartSize::None => None,
-        }
+impl Slots<'_> {
+    /// Whoever would have made this one uneven, or would have drawn it away, may come now that it
+    /// begins.
+    pub(crate) fn let_others_come_after(&mut self, pending: &PendingRequest) {
+        self.agenda.queue_changed |= self.planner.held_nodes.is_waited_for(pending);
     }
 
     /// A gang of which nothing is left starts anew, all or none. So does one of which no Binding
@@ -321,11 +249,68 @@ impl Core {
                 (BlockedReason::PlacementWithdrawn, text)
             }
         };
-        self.block(id, reason, text);
+        self.jobs.block(id, reason, text);
         self.agenda.timers.wake(Timer::Backoff(id), now.plus_millis(pause));
         self.agenda.touched.insert(id);
         self.agenda.gauges.placements_withdrawn += 1;
-        self.start_is_off(id, Delay::Capacity)?;
+        self.promise_keeping().start_is_off(id, Delay::Capacity)?;
+        Ok(())
+    }
+}
+
+impl Refresh<'_> {
+    /// Somebody else bound a pod of a gang: it has begun, and the others join. The record follows.
+    pub(crate) fn seat_externally_bound(&mut self, id: JobId) -> Sound {
+        let job = self.jobs.all.known(&id)?;
+        if job.style != Style::Gang {
+            return Ok(());
+        }
+        let bound = self.jobs.remaining(job).into_iter().filter(|member| member.is_bound());
+        let externally_bound = bound.filter(|member| {
+            !job.life.is_placed() || (job.writes_ahead() && member.seat.is_none())
+        });
+        let externally_bound: Vec<_> = externally_bound
+            .filter_map(|m| {
+                Some((m.pod.id.uid.clone(), m.pod.node.clone()?, m.pod.completion_index))
+            })
+            .collect();
+        if externally_bound.is_empty() {
+            return Ok(());
+        }
+        let now = self.clock.now;
+        let wanted = self.jobs.all.get(&id).map_or(0, |job| self.jobs.wanted(job));
+        let job = self.jobs.all.known_mut(&id)?;
+        if !job.life.is_placed() {
+            // Nobody has counted yet how many start together.
+            job.start_size = job.start_size.max(wanted);
+            job.life = Lifecycle::Starting { since: now };
+        }
+        let before = job.seats.version();
+        if job.writes_ahead() {
+            for (uid, node, index) in externally_bound {
+                self.jobs.seat_bound(id, &uid, &node, index)?;
+            }
+        }
+        if let Some(job) = self.jobs.all.get_mut(&id).filter(|job| job.seats.version() != before) {
+            job.seats.placed_by(Some(self.records.epoch));
+        }
+        Ok(())
+    }
+
+    /// A pod that was to start alone waits for the others that are wanted by now, unless it was
+    /// sent.
+    pub(crate) fn outgrow_start(&mut self, id: JobId) -> Sound {
+        let job = self.jobs.all.known(&id)?;
+        if job.style != Style::Gang || job.life != Lifecycle::Placed || job.writes_ahead() {
+            return Ok(());
+        }
+        if let Some(size) = self.sight().start_size_now(job).filter(|size| *size > 1) {
+            self.slots().withdraw(
+                id,
+                &format!("{size} pods start together by now"),
+                Setback::LostRace,
+            )?;
+        }
         Ok(())
     }
 
@@ -451,6 +436,35 @@ impl Core {
                 && !fits(&Resources::new(), &[])
                 && cluster.class(&pod.shape.constraints).now.contains(rank)
         })
+    }
+}
+
+impl Jobs {
+    /// Gives a pod that another scheduler has bound the seat on its node.
+    pub(crate) fn seat_bound(
+        &mut self,
+        id: JobId,
+        uid: &Uid,
+        node: &NodeName,
+        index: Option<u32>,
+    ) -> Sound {
+        let job = self.all.known_mut(&id)?;
+        let at = job.seats.next_free_on(node, index, &job.retained_seats());
+        job.seats.take(at, 0, node, uid);
+        if let Some(member) = self.members.get_mut(uid) {
+            member.seat = Some(at);
+        }
+        Ok(())
+    }
+}
+
+impl Sight<'_> {
+    /// How many pods of a job start together; `None` if nobody can say yet.
+    pub(crate) fn start_size_now(&self, job: &Job) -> Option<usize> {
+        match self.jobs.start_size(job, self.settings.group_grace_secs, self.clock.now) {
+            StartSize::Pods(size) | StartSize::Clamped { to: size, .. } => Some(size),
+            StartSize::Until(_) | StartSize::None => None,
+        }
     }
 }
 

@@ -11,6 +11,7 @@ use fluxqueue_api::text;
 
 use crate::Core;
 use crate::jobs::job::{Job, Member, Style};
+use crate::parts::{Refresh, Sight, Slots};
 use crate::sound::{Lookup, Sound};
 use fluxqueue_machine::cluster::{Node, readable};
 use fluxqueue_machine::fluxion::Within;
@@ -32,7 +33,7 @@ pub(crate) struct Asked {
 /// Rules, a shape and a role, if that matters.
 type Asks = (Arc<[LevelRule]>, Arc<Shape>, Option<Role>);
 
-impl Core {
+impl Sight<'_> {
     // --- what cannot be honoured ---
 
     /// A rule of these that names no level, or that the library in use cannot keep.
@@ -57,34 +58,15 @@ impl Core {
     }
 
     /// Annotations of these rules that are wishes, and not honoured by the library in use.
-    pub(crate) fn ignored_levels<'a>(
+    pub(crate) fn ignored_levels<'b>(
         &self,
-        rules: &'a LevelRules,
-    ) -> impl Iterator<Item = &'static str> + 'a {
+        rules: &'b LevelRules,
+    ) -> impl Iterator<Item = &'static str> + use<'b> {
         let has_levels = self.planner.ledger.has_levels();
         let rules = rules.iter().flat_map(|rules| rules.iter());
         rules
             .filter(move |rule| !has_levels && rule.bound == LevelBound::Preferred)
             .map(|rule| rule.annotation)
-    }
-
-    /// What is wrong with what the objects that made a job's pods ask of levels.
-    pub(crate) fn bad_levels(&self, job: &Job) -> Option<String> {
-        let mut made_by = self.jobs.makers(job);
-        made_by.find_map(|made_by| {
-            let wrong = match &made_by.levels {
-                Err(wrong) => wrong.clone(),
-                Ok(None) => return None,
-                Ok(rules) => self.level_trouble(rules)?,
-            };
-            Some(format!(
-                "{} {}: {}: {}",
-                made_by.kind.as_str(),
-                made_by.id,
-                wrong.field,
-                wrong.message
-            ))
-        })
     }
 
     // --- what is wanted ---
@@ -197,17 +179,40 @@ impl Core {
         }
         parts
     }
+}
 
+impl Refresh<'_> {
+    /// What is wrong with what the objects that made a job's pods ask of levels.
+    pub(crate) fn bad_levels(&self, job: &Job) -> Option<String> {
+        let mut made_by = self.jobs.makers(job);
+        made_by.find_map(|made_by| {
+            let wrong = match &made_by.levels {
+                Err(wrong) => wrong.clone(),
+                Ok(None) => return None,
+                Ok(rules) => self.sight().level_trouble(rules)?,
+            };
+            Some(format!(
+                "{} {}: {}: {}",
+                made_by.kind.as_str(),
+                made_by.id,
+                wrong.field,
+                wrong.message
+            ))
+        })
+    }
+}
+
+impl Slots<'_> {
     /// Pods that start one by one (of an elastic job, or who join a gang), without those who are to
     /// be where another of them will be: the first says where that is, and the others wait for it,
     /// unless it holds nobody up. They are told so once it is known to wait.
     pub(crate) fn without_followers(&mut self, id: JobId, ready: &[Uid]) -> Sound<Vec<Uid>> {
-        let mut asked = self.ask_for_levels(id);
+        let mut asked = self.sight().ask_for_levels(id);
         let mut first: Vec<(LevelWant, &Member, LevelWants)> = Vec::new();
         let (mut leaders, mut followers) = (Vec::new(), Vec::new());
         for uid in ready {
             let member = self.jobs.members.known(uid)?;
-            let wants = self.level_wants(id, &member.pod, true, &mut asked);
+            let wants = self.sight().level_wants(id, &member.pod, true, &mut asked);
             let open = open_wants(&wants);
             let leads = |(known, leader, asked): &&(LevelWant, &Member, LevelWants),
                          want: &LevelWant| {
@@ -271,7 +276,7 @@ impl Core {
         let text = format!(
             "Waits for pod {name} of its job: where this one may be depends on where that one is."
         );
-        self.report_unscheduled(uid, "Unschedulable", &text)?;
+        self.notices().report_unscheduled(uid, "Unschedulable", &text)?;
         Ok(())
     }
 
@@ -286,28 +291,12 @@ impl Core {
         }
     }
 
-    /// A pod that is to be where another of its job is comes by the same plan as that one, or is
-    /// promised a start by it, which did not know of it.
-    pub(crate) fn knows_not_where(
-        &self,
-        pending: &PendingRequest,
-        others: &mut Vec<(JobId, LevelWant)>,
-    ) -> bool {
-        let PendingRequest::Member(id, uid) = pending else { return false };
-        let open =
-            self.jobs.members.get(uid).map_or_else(Vec::new, |member| open_wants(&member.levels));
-        let is_known =
-            open.iter().any(|want| others.iter().any(|(job, known)| (job, known) == (id, want)));
-        others.extend(open.into_iter().map(|want| (*id, want)));
-        is_known
-    }
-
     // --- whether it is so ---
 
     /// Why a gang may not begin on the nodes that it has: some that are to be in one part of a
     /// level are not any more, or they are not spread as they ask.
     pub(crate) fn torn_apart(&mut self, id: JobId, pods: &[Uid]) -> Option<String> {
-        let by_makers = self.ask_for_levels(id).by_makers;
+        let by_makers = self.sight().ask_for_levels(id).by_makers;
         let job = self.jobs.all.get(&id)?;
         let queue = job.queue.id;
         let mut spreads: Vec<Spreading> = Vec::new();
@@ -399,6 +388,24 @@ impl Core {
             let (fullest, fewest) = (readable(fullest), readable(fewest));
             format!("{level} {fullest} has {most} of its pods now and {fewest} has {least}, which may differ by {skew}")
         })
+    }
+}
+
+impl Core {
+    /// A pod that is to be where another of its job is comes by the same plan as that one, or is
+    /// promised a start by it, which did not know of it.
+    pub(crate) fn knows_not_where(
+        &self,
+        pending: &PendingRequest,
+        others: &mut Vec<(JobId, LevelWant)>,
+    ) -> bool {
+        let PendingRequest::Member(id, uid) = pending else { return false };
+        let open =
+            self.jobs.members.get(uid).map_or_else(Vec::new, |member| open_wants(&member.levels));
+        let is_known =
+            open.iter().any(|want| others.iter().any(|(job, known)| (job, known) == (id, want)));
+        others.extend(open.into_iter().map(|want| (*id, want)));
+        is_known
     }
 
     /// A node that is known will be in other parts of levels.

@@ -12,10 +12,11 @@ use std::sync::Arc;
 use fluxqueue_workload::quantity::quantity;
 use fluxqueue_workload::{ObjectRef, Quota, Resources, Time};
 
+use crate::Timer;
 use crate::jobs::Jobs;
 use crate::jobs::job::{Job, JobChange, Suspended};
+use crate::parts::Queueing;
 use crate::sound::{Lookup, Sound};
-use crate::{Core, Timer};
 use fluxqueue_planner::queue::JobId;
 
 /// How long after its pods are there a job counts beside what a quota says is used: that comes with
@@ -56,45 +57,47 @@ impl Quotas {
     }
 }
 
-/// A quota is there, or has changed.
-pub(crate) fn put(core: &mut Core, quota: Arc<Quota>) {
-    let key = quota.id.key.clone();
-    let quotas = core.jobs.releases.quotas.known.entry(Arc::clone(&key.namespace)).or_default();
-    quotas.insert(key.name, quota);
-    look_again(core, &key.namespace);
-}
-
-/// A quota is gone.
-pub(crate) fn remove(core: &mut Core, gone: &ObjectRef) {
-    let known = &mut core.jobs.releases.quotas.known;
-    let Some(quotas) = known.get_mut(&gone.key.namespace) else { return };
-    if quotas.get(&gone.key.name).is_some_and(|quota| quota.id.uid == gone.uid) {
-        quotas.remove(&gone.key.name);
+impl Queueing<'_> {
+    /// A quota is there, or has changed.
+    pub(crate) fn put_quota(&mut self, quota: Arc<Quota>) {
+        let key = quota.id.key.clone();
+        let quotas = self.jobs.releases.quotas.known.entry(Arc::clone(&key.namespace)).or_default();
+        quotas.insert(key.name, quota);
+        self.look_at_quota_again(&key.namespace);
     }
-    if quotas.is_empty() {
-        known.remove(&gone.key.namespace);
-    }
-    look_again(core, &gone.key.namespace);
-}
 
-/// Those that wait for a quota of the namespace are looked at again.
-fn look_again(core: &mut Core, namespace: &str) {
-    let waiting = core.jobs.releases.quotas.waiting.remove(namespace);
-    core.agenda.touched.extend(waiting.into_iter().flatten());
-}
-
-/// The pods of a job are about to come, since its Job is released.
-pub(crate) fn note_coming(core: &mut Core, id: JobId) -> Sound {
-    let job = core.jobs.all.known(&id)?;
-    let namespace = Arc::clone(&job.key.namespace);
-    if core.jobs.releases.quotas.known.contains_key(&namespace) {
-        let coming = Coming {
-            requests: core.jobs.asked_of_quotas(job),
-            until: core.clock.now.plus_millis(USE_SEEN_MILLIS),
-        };
-        core.jobs.releases.quotas.coming.entry(namespace).or_default().insert(id, coming);
+    /// A quota is gone.
+    pub(crate) fn remove_quota(&mut self, gone: &ObjectRef) {
+        let known = &mut self.jobs.releases.quotas.known;
+        let Some(quotas) = known.get_mut(&gone.key.namespace) else { return };
+        if quotas.get(&gone.key.name).is_some_and(|quota| quota.id.uid == gone.uid) {
+            quotas.remove(&gone.key.name);
+        }
+        if quotas.is_empty() {
+            known.remove(&gone.key.namespace);
+        }
+        self.look_at_quota_again(&gone.key.namespace);
     }
-    Ok(())
+
+    /// Those that wait for a quota of the namespace are looked at again.
+    fn look_at_quota_again(&mut self, namespace: &str) {
+        let waiting = self.jobs.releases.quotas.waiting.remove(namespace);
+        self.agenda.touched.extend(waiting.into_iter().flatten());
+    }
+
+    /// The pods of a job are about to come, since its Job is released.
+    pub(crate) fn note_coming(&mut self, id: JobId) -> Sound {
+        let job = self.jobs.all.known(&id)?;
+        let namespace = Arc::clone(&job.key.namespace);
+        if self.jobs.releases.quotas.known.contains_key(&namespace) {
+            let coming = Coming {
+                requests: self.jobs.asked_of_quotas(job),
+                until: self.clock.now.plus_millis(USE_SEEN_MILLIS),
+            };
+            self.jobs.releases.quotas.coming.entry(namespace).or_default().insert(id, coming);
+        }
+        Ok(())
+    }
 }
 
 /// Why a job that waits without pods is not released now: a quota leaves too little for its pods.
@@ -127,26 +130,28 @@ pub(crate) fn shortage(jobs: &Jobs, job: &Job, now: Time) -> Option<String> {
     ))
 }
 
-/// A quota leaves too little for the pods of a job: the job is looked at again when that changes.
-pub(crate) fn wait(core: &mut Core, id: JobId) -> Sound {
-    let job = core.jobs.all.known(&id)?;
-    let namespace = Arc::clone(&job.key.namespace);
-    let quotas = &mut core.jobs.releases.quotas;
-    let is_beside_others = match quotas.coming.get_mut(&namespace) {
-        None => false,
-        Some(coming) => {
-            coming.retain(|id, coming| {
-                coming.until > core.clock.now
-                    || core.jobs.all.get(id).is_some_and(|job| is_to_have_pods(job))
-            });
-            !coming.is_empty()
+impl Queueing<'_> {
+    /// A quota leaves too little for the pods of a job: the job is looked at again when that changes.
+    pub(crate) fn wait_for_quota(&mut self, id: JobId) -> Sound {
+        let job = self.jobs.all.known(&id)?;
+        let namespace = Arc::clone(&job.key.namespace);
+        let quotas = &mut self.jobs.releases.quotas;
+        let is_beside_others = match quotas.coming.get_mut(&namespace) {
+            None => false,
+            Some(coming) => {
+                coming.retain(|id, coming| {
+                    coming.until > self.clock.now
+                        || self.jobs.all.get(id).is_some_and(|job| is_to_have_pods(job))
+                });
+                !coming.is_empty()
+            }
+        };
+        quotas.waiting.entry(namespace).or_default().insert(id);
+        if is_beside_others {
+            self.agenda.timers.wake(Timer::Job(id), self.clock.now.plus_millis(LOOK_AGAIN_MILLIS));
         }
-    };
-    quotas.waiting.entry(namespace).or_default().insert(id);
-    if is_beside_others {
-        core.agenda.timers.wake(Timer::Job(id), core.clock.now.plus_millis(LOOK_AGAIN_MILLIS));
+        Ok(())
     }
-    Ok(())
 }
 
 /// Its Job was released, or is being released, and not all of its pods are there.

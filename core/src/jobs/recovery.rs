@@ -15,6 +15,7 @@ use crate::jobs::grouping::{self, Belonging};
 use crate::jobs::job::{Identity, Lifecycle, Member, RetainedSlot, Seating, Stalled, Style};
 use crate::jobs::seats::PodIndex;
 use crate::jobs::setbacks::Setback;
+use crate::parts::{Members, Recovery, Refresh, Slots};
 use crate::records::record::{self, pod_set_at, time_of};
 use crate::records::recording::UNSEEN_MILLIS;
 use crate::records::reference;
@@ -29,7 +30,7 @@ const GATED: &str = "SchedulingGated";
 /// The pause after a stray FluxJob could not be removed.
 const STRAY_RETRY_MILLIS: i64 = 30_000;
 
-impl Core {
+impl Members<'_> {
     /// Takes up what the FluxJob of this name says, if there is one.
     pub(crate) fn adopt_record(&mut self, id: JobId, key: &ObjectKey) -> Sound {
         let Some(object) = self.records.get(key).cloned() else { return Ok(()) };
@@ -76,11 +77,80 @@ impl Core {
         Ok(())
     }
 
+    /// One without an owner is removed by us: at once if its job never ended, else when its time is
+    /// over; also one of a pod that is a part of another job by now. The others go with their
+    /// owners. What people made themselves is not ours.
+    pub(crate) fn consider_stray(&mut self, key: &ObjectKey) -> Sound {
+        let Some(object) = self.records.get(key) else { return Ok(()) };
+        let (label, value) = names::MANAGED_BY;
+        let ours = object
+            .metadata
+            .labels
+            .as_ref()
+            .and_then(|labels| labels.get(label))
+            .is_some_and(|by| by == value);
+        if !ours {
+            return Ok(());
+        }
+        let ended = completion_of(object);
+        let owned =
+            object.metadata.owner_references.as_ref().is_some_and(|owners| !owners.is_empty());
+        let due = match ended {
+            Some(at) if owned => self.sight().record_due(at),
+            None if owned && !self.is_of_a_part(object) => return self.adopt_memberless(key),
+            // The watch may show a FluxJob a little earlier than its pods.
+            _ => self.clock.now.plus_millis(UNSEEN_MILLIS),
+        };
+        self.agenda.timers.wake(Timer::Stray(key.clone()), due.max(self.clock.now.plus_millis(1)));
+        Ok(())
+    }
+
+    /// The FluxJob of an object that makes pods, of which there are none now: it is told of the
+    /// object's end all the same.
+    fn adopt_memberless(&mut self, key: &ObjectKey) -> Sound {
+        let Some(object) = self.records.get(key).cloned() else { return Ok(()) };
+        let workload = &object.spec.workload_ref;
+        let is_workload = |made_by: &&Arc<Controller>| {
+            grouping::workload_kind(&made_by.kind) == Some(workload.kind)
+                && *made_by.id.key.name == *workload.name
+        };
+        let made_by = self.jobs.controllers.get(&key.namespace, &workload.uid).filter(is_workload);
+        let Some(made_by) = made_by else { return Ok(()) };
+        let style = if made_by.kind == OwnerKind::Job { Style::Gang } else { Style::Elastic };
+        let belonging = Belonging {
+            identity: Identity::Controller(Arc::clone(&key.namespace), made_by.id.uid.clone()),
+            kind: object.spec.workload_ref.kind,
+            style,
+            name: Arc::clone(&made_by.id.key.name),
+            uid: made_by.id.uid.clone(),
+        };
+        let Some(reporter) = self.settings.scheduler_names.first().cloned() else { return Ok(()) };
+        if self.jobs.by_identity.contains_key(&belonging.identity) {
+            return Ok(());
+        }
+        let owners = object.metadata.owner_references.clone().unwrap_or_default();
+        let id = self.new_job(&belonging, key.clone(), owners, reporter);
+        self.slots().restore_placement(id)?;
+        self.agenda.touched.insert(id);
+        Ok(())
+    }
+
+    /// The pod counted as lone, and is there still: with the pods of its controller, or of its
+    /// group. Or nobody knows yet what it is a part of.
+    fn is_of_a_part(&self, object: &FluxJob) -> bool {
+        let pod = &*object.spec.workload_ref.uid;
+        let is_of_pod = object.spec.workload_ref.kind == WorkloadKind::Pod;
+        is_of_pod
+            && (self.jobs.members.contains_key(pod) || self.intake.awaiting_owner.contains(pod))
+    }
+}
+
+impl Refresh<'_> {
     /// The place of a job of which none is on record: from now on. What a new process finds waiting
     /// has waited since the last of these pods was made, but when other gates than ours were taken
     /// off one is not known.
     pub(crate) fn new_place(&self, pods: &[Uid]) -> Time {
-        let now = self.wall_now();
+        let now = self.clock.wall_now();
         let since = |pod: &Pod| {
             let was_gated =
                 pod.scheduled_condition.as_ref().is_some_and(|condition| condition.reason == GATED);
@@ -92,7 +162,9 @@ impl Core {
             .filter(|_| self.intake.taking_over)
             .unwrap_or(now)
     }
+}
 
+impl Slots<'_> {
     /// What another leader wrote while this one works is news like any other: a place in the queue
     /// that is on record stays, and so does an end; a placement is followed, or taken back before
     /// anything else is done.
@@ -124,79 +196,6 @@ impl Core {
             self.agenda.touched.insert(id);
         }
         Ok(())
-    }
-
-    /// Gives these pods their jobs, and takes up what is stored of those jobs that are new.
-    pub(crate) fn find_jobs(&mut self, mut pods: Vec<Arc<Pod>>) {
-        // Without a record, age is the order; names make it the same each time.
-        pods.sort_by(|a, b| (a.created, &a.id).cmp(&(b.created, &b.id)));
-        self.jobs.members.reserve(pods.len());
-        let first_new = self.jobs.next_job;
-        for pod in pods {
-            let done = self.attach(pod, false);
-            self.agenda.heed(done);
-        }
-        self.stand_in_for_all(|_| true);
-        let ids: Vec<JobId> = self.jobs.all.range(first_new..).map(|(id, _)| *id).collect();
-        for id in &ids {
-            let done = self.restore_placement(*id);
-            self.agenda.heed(done);
-        }
-        // Pods that wait come first: what nobody sits on is retained after that.
-        let elsewhere = self.pods_elsewhere();
-        for id in ids {
-            let done = self.retain_free_seats(id, &elsewhere);
-            self.agenda.heed(done);
-        }
-    }
-
-    /// How many pods of each Job have nodes as pods of another job, by labels that say so since:
-    /// each takes a slot of its Job all the same.
-    fn pods_elsewhere(&self) -> BTreeMap<Uid, usize> {
-        let mut elsewhere = BTreeMap::new();
-        for member in self.jobs.members.values().filter(|member| member.is_bound()) {
-            let made_by = self
-                .jobs
-                .controllers
-                .that_made(&member.pod)
-                .filter(|made_by| made_by.kind == OwnerKind::Job);
-            let job = self.jobs.all.get(&member.job);
-            let is_of = |uid: &Uid| {
-                job.is_some_and(
-                    |job| matches!(&job.identity, Identity::Controller(_, of) if of == uid),
-                )
-            };
-            if let Some(made_by) = made_by.filter(|made_by| !is_of(&made_by.id.uid)) {
-                *elsewhere.entry(made_by.id.uid.clone()).or_default() += 1;
-            }
-        }
-        elsewhere
-    }
-
-    /// Who has begun nothing of what his placement says, and is to be spread or near, is disturbed
-    /// by nobody in this process either.
-    pub(crate) fn find_who_is_to_begin(&mut self) {
-        let placed = self.jobs.all.values().filter(|job| job.life == Lifecycle::Placed);
-        let ids: Vec<JobId> = placed.map(|job| job.id).collect();
-        for id in ids {
-            let live: Vec<Uid> = self
-                .jobs
-                .all
-                .get(&id)
-                .map(|job| job.live.values().cloned().collect())
-                .unwrap_or_default();
-            for uid in live {
-                if let Some(member) = self.jobs.members.get_mut(&uid) {
-                    member.stance = self.planner.cluster.stance(&member.pod);
-                }
-            }
-            let placed = self.jobs.all.get(&id).and_then(|job| self.asking().placed(job));
-            if let Some((request, nodes)) =
-                placed.filter(|(request, _)| request.is_to_stay_undisturbed())
-            {
-                self.planner.held_nodes.note_beginning(nodes, &request, &PendingRequest::Start(id));
-            }
-        }
     }
 
     /// A gang whose placement was written takes its seats again: bound pods where they are, the
@@ -255,7 +254,8 @@ impl Core {
         // One that somebody else began, or that has given seats up, is not whole with those that it
         // has.
         let is_group = matches!(job.identity, Identity::Group(_));
-        let size = || wanted.max(self.start_size_now(job).filter(|_| is_group).unwrap_or(0));
+        let size =
+            || wanted.max(self.sight().start_size_now(job).filter(|_| is_group).unwrap_or(0));
         let stalled_size = match &stalled {
             None => 0,
             // Of pods that nobody wants any more nobody can say how many there were to be: more
@@ -302,7 +302,7 @@ impl Core {
         };
         job.seats.restore(seats);
         for (uid, node, index) in bound {
-            self.seat_bound(id, &uid, &node, index)?;
+            self.jobs.seat_bound(id, &uid, &node, index)?;
         }
         self.reseat_waiting(id)?;
         // Whole or not at all also holds for a placement that an earlier leader wrote and began
@@ -344,7 +344,7 @@ impl Core {
             let left = members.filter(|member| {
                 member.stage.has_ended() && member.pod.node.as_ref() == Some(node)
             });
-            left.filter_map(|member| member.pod.ended).max().map(|at| self.core_time(at))
+            left.filter_map(|member| member.pod.ended).max().map(|at| self.clock.core(at))
         };
         // By a clock that was set back since that may be still to come: then nobody knows how long
         // ago it was, and each process would count from its own start.
@@ -364,13 +364,13 @@ impl Core {
         else {
             return Ok(());
         };
-        let terms = (self.lifetime(&pod, id), self.tenancy(&pod, id));
+        let terms = (self.lifetime(&pod, id), self.sight().tenancy(&pod, id));
         for (at, node) in seats {
             let Some(rank) = self.planner.cluster.rank(&node) else { continue };
             if let Some(allocation) =
                 self.planner.ledger.allocate_on(&mut self.planner.cluster, rank, &pod, terms)
             {
-                self.counts_are_unsure_for(
+                self.queueing().counts_are_unsure_for(
                     i64::try_from(keep_secs).unwrap_or(i64::MAX / 1000) * 1000,
                 );
                 let (controller, until) = (controller.clone(), self.clock.now.plus_secs(keep_secs));
@@ -394,7 +394,7 @@ impl Core {
     pub(crate) fn reseat_waiting(&mut self, id: JobId) -> Sound {
         let job = self.jobs.all.known(&id)?;
         let is_retained_for = |pod: &Pod| {
-            let until = self.core_time(pod.created).plus_secs(self.settings.slot_keep_secs);
+            let until = self.clock.core(pod.created).plus_secs(self.settings.slot_keep_secs);
             pod.owner.as_ref().is_some_and(|owner| owner.kind == OwnerKind::Job)
                 && self.clock.now < until
         };
@@ -417,7 +417,7 @@ impl Core {
             let own = pod.completion_index.and_then(|number| job.seats.empty_of_number(number));
             let Some((at, seat)) = own.or_else(|| job.seats.empty().next()) else { break };
             let node = seat.node().clone();
-            let terms = (self.lifetime(&pod, id), self.tenancy(&pod, id));
+            let terms = (self.lifetime(&pod, id), self.sight().tenancy(&pod, id));
             let Some(rank) = self.planner.cluster.rank(&node) else { continue };
             if !self.planner.cluster.class(&pod.shape.constraints).now.contains(rank) {
                 continue;
@@ -452,6 +452,81 @@ impl Core {
         }
         Ok(())
     }
+}
+
+impl Recovery<'_> {
+    /// Gives these pods their jobs, and takes up what is stored of those jobs that are new.
+    pub(crate) fn find_jobs(&mut self, mut pods: Vec<Arc<Pod>>) {
+        // Without a record, age is the order; names make it the same each time.
+        pods.sort_by(|a, b| (a.created, &a.id).cmp(&(b.created, &b.id)));
+        self.jobs.members.reserve(pods.len());
+        let first_new = self.jobs.next_job;
+        for pod in pods {
+            let done = self.members().attach(pod, false);
+            self.agenda.heed(done);
+        }
+        self.stand_ins().stand_in_for_all(|_| true);
+        let ids: Vec<JobId> = self.jobs.all.range(first_new..).map(|(id, _)| *id).collect();
+        for id in &ids {
+            let done = self.slots().restore_placement(*id);
+            self.agenda.heed(done);
+        }
+        // Pods that wait come first: what nobody sits on is retained after that.
+        let elsewhere = self.pods_elsewhere();
+        for id in ids {
+            let done = self.slots().retain_free_seats(id, &elsewhere);
+            self.agenda.heed(done);
+        }
+    }
+
+    /// How many pods of each Job have nodes as pods of another job, by labels that say so since:
+    /// each takes a slot of its Job all the same.
+    fn pods_elsewhere(&self) -> BTreeMap<Uid, usize> {
+        let mut elsewhere = BTreeMap::new();
+        for member in self.jobs.members.values().filter(|member| member.is_bound()) {
+            let made_by = self
+                .jobs
+                .controllers
+                .that_made(&member.pod)
+                .filter(|made_by| made_by.kind == OwnerKind::Job);
+            let job = self.jobs.all.get(&member.job);
+            let is_of = |uid: &Uid| {
+                job.is_some_and(
+                    |job| matches!(&job.identity, Identity::Controller(_, of) if of == uid),
+                )
+            };
+            if let Some(made_by) = made_by.filter(|made_by| !is_of(&made_by.id.uid)) {
+                *elsewhere.entry(made_by.id.uid.clone()).or_default() += 1;
+            }
+        }
+        elsewhere
+    }
+
+    /// Who has begun nothing of what his placement says, and is to be spread or near, is disturbed
+    /// by nobody in this process either.
+    pub(crate) fn find_who_is_to_begin(&mut self) {
+        let placed = self.jobs.all.values().filter(|job| job.life == Lifecycle::Placed);
+        let ids: Vec<JobId> = placed.map(|job| job.id).collect();
+        for id in ids {
+            let live: Vec<Uid> = self
+                .jobs
+                .all
+                .get(&id)
+                .map(|job| job.live.values().cloned().collect())
+                .unwrap_or_default();
+            for uid in live {
+                if let Some(member) = self.jobs.members.get_mut(&uid) {
+                    member.stance = self.planner.cluster.stance(&member.pod);
+                }
+            }
+            let placed = self.jobs.all.get(&id).and_then(|job| self.sight().asking().placed(job));
+            if let Some((request, nodes)) =
+                placed.filter(|(request, _)| request.is_to_stay_undisturbed())
+            {
+                self.planner.held_nodes.note_beginning(nodes, &request, &PendingRequest::Start(id));
+            }
+        }
+    }
 
     /// FluxJobs that nobody's pods belong to.
     pub(crate) fn sort_out_strays(&mut self) {
@@ -462,76 +537,9 @@ impl Core {
             .cloned()
             .collect();
         for key in keys {
-            let done = self.consider_stray(&key);
+            let done = self.members().consider_stray(&key);
             self.agenda.heed(done);
         }
-    }
-
-    /// One without an owner is removed by us: at once if its job never ended, else when its time is
-    /// over; also one of a pod that is a part of another job by now. The others go with their
-    /// owners. What people made themselves is not ours.
-    pub(crate) fn consider_stray(&mut self, key: &ObjectKey) -> Sound {
-        let Some(object) = self.records.get(key) else { return Ok(()) };
-        let (label, value) = names::MANAGED_BY;
-        let ours = object
-            .metadata
-            .labels
-            .as_ref()
-            .and_then(|labels| labels.get(label))
-            .is_some_and(|by| by == value);
-        if !ours {
-            return Ok(());
-        }
-        let ended = completion_of(object);
-        let owned =
-            object.metadata.owner_references.as_ref().is_some_and(|owners| !owners.is_empty());
-        let due = match ended {
-            Some(at) if owned => self.record_due(at),
-            None if owned && !self.is_of_a_part(object) => return self.adopt_memberless(key),
-            // The watch may show a FluxJob a little earlier than its pods.
-            _ => self.clock.now.plus_millis(UNSEEN_MILLIS),
-        };
-        self.agenda.timers.wake(Timer::Stray(key.clone()), due.max(self.clock.now.plus_millis(1)));
-        Ok(())
-    }
-
-    /// The FluxJob of an object that makes pods, of which there are none now: it is told of the
-    /// object's end all the same.
-    fn adopt_memberless(&mut self, key: &ObjectKey) -> Sound {
-        let Some(object) = self.records.get(key).cloned() else { return Ok(()) };
-        let workload = &object.spec.workload_ref;
-        let is_workload = |made_by: &&Arc<Controller>| {
-            grouping::workload_kind(&made_by.kind) == Some(workload.kind)
-                && *made_by.id.key.name == *workload.name
-        };
-        let made_by = self.jobs.controllers.get(&key.namespace, &workload.uid).filter(is_workload);
-        let Some(made_by) = made_by else { return Ok(()) };
-        let style = if made_by.kind == OwnerKind::Job { Style::Gang } else { Style::Elastic };
-        let belonging = Belonging {
-            identity: Identity::Controller(Arc::clone(&key.namespace), made_by.id.uid.clone()),
-            kind: object.spec.workload_ref.kind,
-            style,
-            name: Arc::clone(&made_by.id.key.name),
-            uid: made_by.id.uid.clone(),
-        };
-        let Some(reporter) = self.settings.scheduler_names.first().cloned() else { return Ok(()) };
-        if self.jobs.by_identity.contains_key(&belonging.identity) {
-            return Ok(());
-        }
-        let owners = object.metadata.owner_references.clone().unwrap_or_default();
-        let id = self.new_job(&belonging, key.clone(), owners, reporter);
-        self.restore_placement(id)?;
-        self.agenda.touched.insert(id);
-        Ok(())
-    }
-
-    /// The pod counted as lone, and is there still: with the pods of its controller, or of its
-    /// group. Or nobody knows yet what it is a part of.
-    fn is_of_a_part(&self, object: &FluxJob) -> bool {
-        let pod = &*object.spec.workload_ref.uid;
-        let is_of_pod = object.spec.workload_ref.kind == WorkloadKind::Pod;
-        is_of_pod
-            && (self.jobs.members.contains_key(pod) || self.intake.awaiting_owner.contains(pod))
     }
 
     pub(crate) fn remove_stray(&mut self, key: &ObjectKey) {
@@ -553,7 +561,9 @@ impl Core {
         let action = self.agenda.actions.ask(kind, InFlight::Stray(key.clone()));
         self.records.note_removal(reference, action);
     }
+}
 
+impl Core {
     /// How the removal of a stray FluxJob ended. If a job has taken that up since, the outcome is
     /// about its record.
     pub(crate) fn stray_done(
@@ -565,7 +575,7 @@ impl Core {
         self.records.end_removal(&key, action);
         let adopted = self.jobs.by_key.get(&key).copied();
         if let Some(id) = adopted {
-            self.record_done(id, action, outcome)?;
+            self.recording().record_done(id, action, outcome)?;
         } else if let WriteOutcome::Failed(_) | WriteOutcome::Conflict = outcome {
             self.agenda
                 .timers

@@ -17,8 +17,9 @@ use crate::jobs::job::{Lifecycle, Member, PodOrder, RetainedSlot, Seating, Style
 use crate::jobs::lifetimes::ended_by;
 use crate::jobs::setbacks::Setback;
 use crate::jobs::stage::{Cause, Sending, Slot, Stage};
+use crate::parts::{Sight, Slots};
 use crate::sound::{Lookup, Sound};
-use crate::{Core, EventKind, Subject, Timer};
+use crate::{EventKind, Subject, Timer};
 use fluxqueue_machine::fluxion::{End, Tenancy};
 use fluxqueue_machine::ledger::{Allocation, valid};
 use fluxqueue_planner::promises::Promise;
@@ -33,7 +34,7 @@ pub(crate) struct PlannedEnd {
     pub is_over: bool,
 }
 
-impl Core {
+impl Slots<'_> {
     // --- given and taken back ---
 
     /// Gives a pod a slot; of a job that is written ahead, a seat too.
@@ -99,10 +100,10 @@ impl Core {
     pub(crate) fn settle(&mut self, uid: &Uid) -> Sound {
         if let Some(foreign) = self.occupancy.foreign.get_mut(uid) {
             let (pod, allocation) = (Arc::clone(&foreign.pod), foreign.allocation.take());
-            let planned = self.pod_end(&pod);
-            let tenancy = self.tenancy_of_others(&pod);
+            let planned = self.sight().pod_end(&pod);
+            let tenancy = self.sight().tenancy_of_others(&pod);
             let allocation = self.allocation_in_place(&pod, allocation, planned, tenancy);
-            self.watch_end_of(uid, allocation.as_ref());
+            self.agenda.watch_end_of(uid, allocation.as_ref());
             if let Some(foreign) = self.occupancy.foreign.get_mut(uid) {
                 foreign.allocation = allocation;
             }
@@ -119,16 +120,16 @@ impl Core {
         let planned = self.member_end(&pod, id);
         let allocation = self.take_allocation(uid);
         let had_nothing = allocation.is_none();
-        let tenancy = self.tenancy(&pod, id);
+        let tenancy = self.sight().tenancy(&pod, id);
         let allocation = self.allocation_in_place(&pod, allocation, planned, tenancy);
         let node = pod.node.clone();
-        let started = pod.started.unwrap_or(self.wall_now());
+        let started = pod.started.unwrap_or(self.clock.wall_now());
         self.note_start(id, started)?;
         let booked = allocation.as_ref().map_or(planned.end, |allocation| allocation.end);
         let member = self.jobs.members.known_mut(uid)?;
         member.stage = Stage::Bound(allocation);
         let seat = member.seat;
-        self.watch_end(uid, booked);
+        self.agenda.watch_end(uid, booked);
         if let (Some(seat), Some(node), Some(job)) = (seat, node, self.jobs.all.get_mut(&id)) {
             // It is where it is: the record follows.
             job.seats.follow(seat, &node);
@@ -139,7 +140,7 @@ impl Core {
             // counts in its queue.
             self.agenda.touched.insert(id);
         } else if !was_bound {
-            self.touch_soon(id);
+            self.agenda.touch_soon(id, self.clock.now);
         }
         Ok(())
     }
@@ -155,7 +156,7 @@ impl Core {
             Lifetime::Endless => End::Never,
             _ => End::Eventually,
         };
-        let tenancy = self.tenancy(&pod, id);
+        let tenancy = self.sight().tenancy(&pod, id);
         let allocation =
             self.planner.ledger.charge(&mut self.planner.cluster, node, &pod.shape, (end, tenancy));
         if let Some(allocation) = &allocation {
@@ -287,7 +288,7 @@ impl Core {
                 .unwrap_or_else(|| Arc::from("fluxqueue"));
             let subject = Subject::Node { name: node.clone(), uid };
             let reason = EventReason::NodeRefusesPods.as_str();
-            self.note(subject, EventKind::Warning, reason, "Scheduling", text, &reporter);
+            self.agenda.note(subject, EventKind::Warning, reason, "Scheduling", text, &reporter);
         }
     }
 
@@ -298,26 +299,16 @@ impl Core {
     pub(crate) fn member_end(&self, pod: &Pod, job: JobId) -> PlannedEnd {
         // By a clock that was set back since it may be still to come. That counts all the same, as
         // for whoever ends pods by their deadlines: "now" would be another end for each process.
-        let started = pod.started.map_or(self.clock.now, |at| self.core_time(at));
+        let started = pod.started.map_or(self.clock.now, |at| self.clock.core(at));
         let mut planned = End::of(self.occupies(pod, job), started.seconds());
         if let (End::At(own), Some(last)) = (planned, self.jobs.last_wave(pod, job)) {
             planned = End::At(own.max(last));
         }
-        self.unless_past(match (self.jobs.deadline(pod, self.clock), planned) {
+        self.sight().unless_past(match (self.jobs.deadline(pod, self.clock), planned) {
             (Some(deadline), End::At(at)) => End::At(at.min(deadline.seconds())),
             (Some(deadline), End::Eventually | End::Never) => End::At(deadline.seconds()),
             (None, planned) => planned,
         })
-    }
-
-    /// Whoever has outlived his planned end ends at a time that nobody knows.
-    fn unless_past(&self, end: End) -> PlannedEnd {
-        match end {
-            End::At(at) if at < self.clock.now.seconds() => {
-                PlannedEnd { end: End::Eventually, is_over: true }
-            }
-            end => PlannedEnd { end, is_over: false },
-        }
     }
 
     /// Books a running pod with the end that is known of it now, if that is another one.
@@ -343,7 +334,7 @@ impl Core {
             member.allocation().filter(|allocation| is_planned_for(allocation.end))
         {
             let booked = allocation.end;
-            self.watch_end(uid, booked);
+            self.agenda.watch_end(uid, booked);
             return Ok(());
         }
         if let Some(allocation) =
@@ -352,9 +343,9 @@ impl Core {
             self.planner.ledger.set_end(&mut self.planner.cluster, allocation, end);
             allocation.is_overdue = is_over;
             let id = member.job;
-            self.note_other_end(id);
+            self.queueing().note_other_end(id);
         }
-        self.watch_end(uid, end);
+        self.agenda.watch_end(uid, end);
         Ok(())
     }
 
@@ -364,7 +355,7 @@ impl Core {
         else {
             return;
         };
-        let PlannedEnd { end, is_over } = self.pod_end(&pod);
+        let PlannedEnd { end, is_over } = self.sight().pod_end(&pod);
         let allocation =
             self.occupancy.foreign.get_mut(uid).and_then(|foreign| foreign.allocation.as_mut());
         let Some(allocation) = allocation.filter(|allocation| allocation.end != end) else {
@@ -372,18 +363,7 @@ impl Core {
         };
         self.planner.ledger.set_end(&mut self.planner.cluster, allocation, end);
         allocation.is_overdue = is_over;
-        self.watch_end(uid, end);
-    }
-
-    /// When a pod of another scheduler ends, as far as is known: its walltime counts from its
-    /// start, or from its creation if that is not known. When one begins that is only nominated,
-    /// nobody knows.
-    pub(crate) fn pod_end(&self, pod: &Pod) -> PlannedEnd {
-        if let (None, Lifetime::Seconds(_)) = (&pod.node, pod.lifetime) {
-            return PlannedEnd { end: End::Eventually, is_over: false };
-        }
-        let from = self.core_time(pod.started.unwrap_or(pod.created)).seconds();
-        self.unless_past(End::of(pod.lifetime.plus_secs(pod.grace_secs), from))
+        self.agenda.watch_end(uid, end);
     }
 
     // --- the end of a pod ---
@@ -582,12 +562,35 @@ impl Core {
         if planned.is_later_than(slot.allocation.end) {
             self.planner.ledger.set_end(&mut self.planner.cluster, &mut slot.allocation, planned);
             slot.allocation.is_overdue = false;
-            self.note_other_end(id);
+            self.queueing().note_other_end(id);
         }
         // A slot without a seat is one of a job that has none.
         let seating = slot.seat.map_or(Seating::Free { pod_set: 0 }, Seating::At);
         let assigned = self.assign(uid, slot.allocation, seating);
         self.agenda.heed(assigned);
         true
+    }
+}
+
+impl Sight<'_> {
+    /// Whoever has outlived his planned end ends at a time that nobody knows.
+    fn unless_past(&self, end: End) -> PlannedEnd {
+        match end {
+            End::At(at) if at < self.clock.now.seconds() => {
+                PlannedEnd { end: End::Eventually, is_over: true }
+            }
+            end => PlannedEnd { end, is_over: false },
+        }
+    }
+
+    /// When a pod of another scheduler ends, as far as is known: its walltime counts from its
+    /// start, or from its creation if that is not known. When one begins that is only nominated,
+    /// nobody knows.
+    pub(crate) fn pod_end(&self, pod: &Pod) -> PlannedEnd {
+        if let (None, Lifetime::Seconds(_)) = (&pod.node, pod.lifetime) {
+            return PlannedEnd { end: End::Eventually, is_over: false };
+        }
+        let from = self.clock.core(pod.started.unwrap_or(pod.created)).seconds();
+        self.unless_past(End::of(pod.lifetime.plus_secs(pod.grace_secs), from))
     }
 }

@@ -18,7 +18,6 @@ use fluxqueue_workload::{
 };
 
 use crate::backoff::Backoff;
-use crate::binding::refused;
 use crate::in_flight::InFlight;
 use crate::jobs::Jobs;
 use crate::jobs::grouping;
@@ -27,8 +26,9 @@ use crate::jobs::quotas;
 use crate::jobs::recovery::ended_as;
 use crate::jobs::setbacks::Setback;
 use crate::jobs::stage::Stage;
+use crate::parts::{Binding, Refresh, StandIns};
 use crate::sound::{Lookup, Sound};
-use crate::{ActionId, ActionKind, Core, EventKind, Subject, Timer, WriteOutcome};
+use crate::{ActionId, ActionKind, EventKind, Subject, Timer, WriteOutcome};
 use fluxqueue_planner::queue::JobId;
 
 const RETRY: Backoff = Backoff { min_millis: 250, max_millis: 30_000 };
@@ -40,7 +40,7 @@ const ATTEMPTS_UNTOLD: u32 = 3;
 /// Job all the time makes each of them conflict, and nodes would stand idle meanwhile.
 const ATTEMPTS_MAX: u32 = 6;
 
-impl Core {
+impl StandIns<'_> {
     // --- made ---
 
     /// Looks again at all of these Jobs that wait without pods, and at those whose place is held
@@ -66,7 +66,7 @@ impl Core {
         let Some(made_by) = self.jobs.controllers.of_uid(uid).cloned() else { return Ok(()) };
         let Some(suspension) = &made_by.suspension else { return Ok(()) };
         if self.queues.suspends_jobs(&made_by.id.key.namespace) != Some(true) {
-            tell_ignored_mark(self, &made_by);
+            self.tell_ignored_mark(&made_by);
             return Ok(());
         }
         let identity = Identity::Controller(Arc::clone(&made_by.id.key.namespace), uid.clone());
@@ -115,14 +115,14 @@ impl Core {
         if let Some(id) = known.map(|job| job.id).filter(|_| has_place && !there.is_empty()) {
             if there.len() != count as usize {
                 // It has a place no more, and is looked at again.
-                return self.withdraw(
+                return self.slots().withdraw(
                     id,
                     "its Job wants another number of pods",
                     Setback::LostRace,
                 );
             }
             // They are all of one sample: if the first is as it is to be, all are.
-            if is_as_seen(self, &suspension.stand_in(0, priority)) {
+            if self.is_as_seen(&suspension.stand_in(0, priority)) {
                 return Ok(());
             }
         }
@@ -133,11 +133,11 @@ impl Core {
         };
         let wanted: BTreeSet<&Uid> = pods.iter().map(|pod| &pod.id.uid).collect();
         for gone in there.iter().filter(|pod| !wanted.contains(&pod.uid)) {
-            self.pod_gone(gone)?;
+            self.members().pod_gone(gone)?;
         }
         for pod in pods {
-            if !is_as_seen(self, &pod) {
-                self.pod(Arc::new(pod))?;
+            if !self.is_as_seen(&pod) {
+                self.members().pod(Arc::new(pod))?;
             }
         }
         let job = self.jobs.by_identity.get(&identity).and_then(|id| self.jobs.all.get_mut(id));
@@ -200,7 +200,7 @@ impl Core {
             .is_none_or(|made_by| made_by.suspension.is_none());
         if is_gone && matches!(job.suspended, Suspended::Released { .. }) && !self.has_bound(job) {
             // It was deleted, or has failed, before its pods were there.
-            note_failed_release(self, id, self.clock.now);
+            self.note_failed_release(id, self.clock.now);
             return self.dismiss(id);
         }
         if phase.is_none() || self.has_bound(job) {
@@ -237,7 +237,7 @@ impl Core {
                     .paused(&job.key.namespace, self.clock.now)
                     .filter(|_| is_idle && is_placed);
                 if pause.is_some() {
-                    self.withdraw(
+                    self.slots().withdraw(
                         id,
                         "no Job of its namespace is released for a while",
                         Setback::Changed,
@@ -247,11 +247,11 @@ impl Core {
                 } else if is_idle && is_placed {
                     // It is released when its turn to begin comes, if its placement is
                     // acknowledged.
-                    self.release(id)?;
+                    self.write_ahead().release(id)?;
                 } else if let Some(SuspensionPhase::Marked { is_suspended: false, .. }) =
                     phase.filter(|_| is_idle)
                 {
-                    self.write_job(id, JobChange::Suspend)?;
+                    self.binding().write_job(id, JobChange::Suspend)?;
                 }
             }
             Suspended::Released { since } => {
@@ -266,7 +266,7 @@ impl Core {
     /// A time on record in the core's own, in which time for the pods is counted: the API server's
     /// clock may jump.
     fn time_of_release(&self, at: Time) -> Time {
-        self.core_time(at).min(self.clock.now)
+        self.clock.core(at).min(self.clock.now)
     }
 
     /// The place of a Job that was released then is held until its pods are there, for a bounded
@@ -274,7 +274,7 @@ impl Core {
     fn hold_place(&mut self, id: JobId, since: Time) -> Sound {
         let hold_secs = self.settings.suspend_hold_secs;
         let until = since.plus_secs(hold_secs);
-        quotas::note_coming(self, id)?;
+        self.queueing().note_coming(id)?;
         let job = self.jobs.all.known(&id)?;
         let own = self
             .jobs
@@ -290,8 +290,8 @@ impl Core {
                 "{own} of {} pods were there {hold_secs} s after its release",
                 job.seats.len()
             );
-            self.withdraw(id, &why, Setback::Changed)?;
-            note_failed_release(self, id, until);
+            self.slots().withdraw(id, &why, Setback::Changed)?;
+            self.note_failed_release(id, until);
             self.dismiss(id)?;
         } else {
             self.agenda.timers.wake(Timer::Job(id), until);
@@ -307,16 +307,16 @@ impl Core {
             self.jobs.releases.note_done(&job.key.namespace, job.seats.len());
         }
         self.remove_stand_ins(id)?;
-        self.reseat_waiting(id)?;
+        self.slots().reseat_waiting(id)?;
         let job = self.jobs.all.known(&id)?;
         let left = job.seats.empty().count();
         let pods = self.jobs.unsent(job);
         let misfit = match left {
-            0 => self.misfit(id, &pods),
+            0 => self.binding().misfit(id, &pods),
             left => Some(format!("{left} of its pods do not fit where others stood in for them")),
         };
         if let Some(why) = misfit {
-            self.withdraw(id, &why, Setback::Changed)?;
+            self.slots().withdraw(id, &why, Setback::Changed)?;
         }
         Ok(())
     }
@@ -339,23 +339,38 @@ impl Core {
         let job = self.jobs.all.known(&id)?;
         for pod in self.stand_ins(job) {
             // What it has is given back first: so nobody takes its end for the loss of a pod.
-            self.unassign(&pod.uid)?;
-            self.pod_gone(&pod)?;
+            self.slots().unassign(&pod.uid)?;
+            self.members().pod_gone(&pod)?;
         }
         Ok(())
     }
 
+    /// A job that has its place says why it does not get its pods.
+    pub(crate) fn report_unreleased(&mut self, id: JobId) -> Sound {
+        let job = self.jobs.all.known(&id)?;
+        if let Suspended::Waits(JobWrite { attempts, failure: Some(failure), .. }) = &job.suspended
+            && job.life == Lifecycle::Placed
+            && *attempts >= ATTEMPTS_UNTOLD
+        {
+            let text = format!("its Job cannot be released: {failure}");
+            self.jobs.block(id, BlockedReason::BindFailed, text);
+        }
+        Ok(())
+    }
+}
+
+impl Binding<'_> {
     // --- released ---
 
     /// The job could begin: its Job is released, so that its pods come.
     pub(crate) fn release_job(&mut self, id: JobId) -> Sound {
         let job = self.jobs.all.get(&id);
-        if let Some(text) = job.and_then(|job| quotas::shortage(&self.jobs, job, self.clock.now)) {
+        if let Some(text) = job.and_then(|job| quotas::shortage(self.jobs, job, self.clock.now)) {
             // Another Job was released since it was placed.
-            return self.withdraw(id, &text, Setback::Changed);
+            return self.slots().withdraw(id, &text, Setback::Changed);
         }
         self.write_job(id, JobChange::Release)?;
-        quotas::note_coming(self, id)?;
+        self.queueing().note_coming(id)?;
         Ok(())
     }
 
@@ -377,7 +392,7 @@ impl Core {
         let (job, resource_version) = (made_by.id.clone(), resource_version.clone());
         let kind = match change {
             JobChange::Release => {
-                ActionKind::ReleaseJob { job, resource_version, at: self.wall_now() }
+                ActionKind::ReleaseJob { job, resource_version, at: self.clock.wall_now() }
             }
             JobChange::Suspend => ActionKind::SuspendJob { job, resource_version },
         };
@@ -432,103 +447,96 @@ impl Core {
                         (_, None) => "it is gone",
                     };
                     let text = format!("its Job cannot be released: {text}");
-                    refused::stop_start(self, id, text)?;
+                    self.stop_start(id, text)?;
                 }
             }
         }
         Ok(())
     }
+}
 
-    /// A job that has its place says why it does not get its pods.
-    pub(crate) fn report_unreleased(&mut self, id: JobId) -> Sound {
-        let job = self.jobs.all.known(&id)?;
-        if let Suspended::Waits(JobWrite { attempts, failure: Some(failure), .. }) = &job.suspended
-            && job.life == Lifecycle::Placed
-            && *attempts >= ATTEMPTS_UNTOLD
+impl StandIns<'_> {
+    /// Charges the release of a Job whose pods had not all come by then to its namespace: the other
+    /// Jobs there that wait without pods give their promises and places back for a while.
+    fn note_failed_release(&mut self, id: JobId, at: Time) {
+        let charged = self.jobs.all.get(&id).and_then(|job| {
+            let Identity::Controller(namespace, uid) = &job.identity else { return None };
+            Some((Arc::clone(namespace), uid.clone(), job.seats.len().max(job.start_size)))
+        });
+        if let Some((namespace, uid, pods)) = charged
+            && (self.jobs.controllers.get(&namespace, &uid).is_none()
+                || self.jobs.releases.count(&uid))
         {
-            let text = format!("its Job cannot be released: {failure}");
-            self.block(id, BlockedReason::BindFailed, text);
+            self.agenda.gauges.releases_failed += 1;
+            let (times, pause) = ((at, self.clock.now), self.settings.release_pause_secs);
+            self.jobs.releases.note_failed(&namespace, pods, times, pause);
+            let waits = |job: &Job| {
+                job.key.namespace == namespace && matches!(job.suspended, Suspended::Waits(_))
+            };
+            let waiting = self.jobs.all.values().filter(|job| waits(job)).map(|job| job.id);
+            self.agenda.touched.extend(waiting);
         }
-        Ok(())
     }
-}
 
-/// Charges the release of a Job whose pods had not all come by then to its namespace: the other
-/// Jobs there that wait without pods give their promises and places back for a while.
-fn note_failed_release(core: &mut Core, id: JobId, at: Time) {
-    let charged = core.jobs.all.get(&id).and_then(|job| {
-        let Identity::Controller(namespace, uid) = &job.identity else { return None };
-        Some((Arc::clone(namespace), uid.clone(), job.seats.len().max(job.start_size)))
-    });
-    if let Some((namespace, uid, pods)) = charged
-        && (core.jobs.controllers.get(&namespace, &uid).is_none() || core.jobs.releases.count(&uid))
-    {
-        core.agenda.gauges.releases_failed += 1;
-        let (times, pause) = ((at, core.clock.now), core.settings.release_pause_secs);
-        core.jobs.releases.note_failed(&namespace, pods, times, pause);
-        let waits = |job: &Job| {
-            job.key.namespace == namespace && matches!(job.suspended, Suspended::Waits(_))
+    /// True if nothing is new about a stand-in.
+    fn is_as_seen(&self, pod: &Pod) -> bool {
+        let known = self.jobs.members.get(&pod.id.uid).map(|known| &known.pod);
+        known.is_some_and(|known| *known == self.sight().refused_by_machine(Arc::new(pod.clone())))
+    }
+
+    /// The author of a Job whose mark counts for nothing is told so once, by the process that sees the
+    /// mark first.
+    fn tell_ignored_mark(&mut self, made_by: &Controller) {
+        let namespace = &made_by.id.key.namespace;
+        let is_known = self.queues.suspends_jobs(namespace).is_some();
+        let waits = |suspension: &&Suspension| {
+            matches!(suspension.phase, SuspensionPhase::Marked { is_suspended: true, .. })
+                && self.settings.scheduler_names.contains(&suspension.sample.scheduler)
         };
-        let waiting = core.jobs.all.values().filter(|job| waits(job)).map(|job| job.id);
-        core.agenda.touched.extend(waiting);
+        let suspension = made_by.suspension.as_ref().filter(waits).filter(|_| is_known);
+        if let Some(suspension) = suspension
+            && self.jobs.releases.ignore_mark(&made_by.id.uid)
+            && !self.intake.taking_over
+        {
+            let (mark, label, enabled) =
+                (names::SUSPENDED, names::ADMISSION_SUSPEND, names::ENABLED);
+            let text = format!(
+                "annotation {mark} is ignored, because namespace {namespace} does not have the label {label}={enabled}: the Job stays \
+                 suspended until its spec.suspend is set to false"
+            );
+            let (subject, reason) =
+                (Subject::Job(made_by.id.clone()), EventReason::SuspensionIgnored.as_str());
+            self.agenda.note(
+                subject,
+                EventKind::Warning,
+                reason,
+                "Scheduling",
+                text,
+                &suspension.sample.scheduler,
+            );
+        }
     }
 }
 
-/// Why no Job of its namespace is released now, if this one waits without pods, and until when.
-pub(crate) fn paused(core: &Core, job: &Job) -> Option<(String, Time)> {
-    let waits = matches!(job.suspended, Suspended::Waits(_)) && !job.life.is_placed();
-    let (times, until) =
-        core.jobs.releases.paused(&job.key.namespace, core.clock.now).filter(|_| waits)?;
-    let at = core.clock.wall(until).timestamp();
-    let what = if times == 1 { "a Job was".to_owned() } else { format!("{times} Jobs were") };
-    let text = format!(
-        "{what} released in its namespace, and the pods did not all come in time: the next release is not before {at}"
-    );
-    Some((text, until))
-}
-
-/// Why a job that waits without pods, and without a place, is not to have one: a quota leaves too
-/// little for its pods.
-pub(crate) fn lacks_quota(core: &Core, job: &Job) -> Option<String> {
-    let waits = matches!(job.suspended, Suspended::Waits(_)) && !job.life.is_placed();
-    quotas::shortage(&core.jobs, job, core.clock.now).filter(|_| waits)
-}
-
-/// True if nothing is new about a stand-in.
-fn is_as_seen(core: &Core, pod: &Pod) -> bool {
-    let known = core.jobs.members.get(&pod.id.uid).map(|known| &known.pod);
-    known.is_some_and(|known| *known == core.refused_by_machine(Arc::new(pod.clone())))
-}
-
-/// The author of a Job whose mark counts for nothing is told so once, by the process that sees the
-/// mark first.
-fn tell_ignored_mark(core: &mut Core, made_by: &Controller) {
-    let namespace = &made_by.id.key.namespace;
-    let is_known = core.queues.suspends_jobs(namespace).is_some();
-    let waits = |suspension: &&Suspension| {
-        matches!(suspension.phase, SuspensionPhase::Marked { is_suspended: true, .. })
-            && core.settings.scheduler_names.contains(&suspension.sample.scheduler)
-    };
-    let suspension = made_by.suspension.as_ref().filter(waits).filter(|_| is_known);
-    if let Some(suspension) = suspension
-        && core.jobs.releases.ignore_mark(&made_by.id.uid)
-        && !core.intake.taking_over
-    {
-        let (mark, label, enabled) = (names::SUSPENDED, names::ADMISSION_SUSPEND, names::ENABLED);
+impl Refresh<'_> {
+    /// Why no Job of its namespace is released now, if this one waits without pods, and until when.
+    pub(crate) fn paused(&self, job: &Job) -> Option<(String, Time)> {
+        let waits = matches!(job.suspended, Suspended::Waits(_)) && !job.life.is_placed();
+        let (times, until) =
+            self.jobs.releases.paused(&job.key.namespace, self.clock.now).filter(|_| waits)?;
+        let at = self.clock.wall(until).timestamp();
+        let what = if times == 1 { "a Job was".to_owned() } else { format!("{times} Jobs were") };
         let text = format!(
-            "annotation {mark} is ignored, because namespace {namespace} does not have the label {label}={enabled}: the Job stays \
-             suspended until its spec.suspend is set to false"
+            "{what} released in its namespace, and the pods did not all come in time: the next release is not before {at}"
         );
-        let (subject, reason) =
-            (Subject::Job(made_by.id.clone()), EventReason::SuspensionIgnored.as_str());
-        core.note(
-            subject,
-            EventKind::Warning,
-            reason,
-            "Scheduling",
-            text,
-            &suspension.sample.scheduler,
-        );
+        Some((text, until))
+    }
+
+    /// Why a job that waits without pods, and without a place, is not to have one: a quota leaves too
+    /// little for its pods.
+    pub(crate) fn lacks_quota(&self, job: &Job) -> Option<String> {
+        let waits = matches!(job.suspended, Suspended::Waits(_)) && !job.life.is_placed();
+        quotas::shortage(self.jobs, job, self.clock.now).filter(|_| waits)
     }
 }
 

@@ -7,9 +7,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::Core;
 use crate::jobs::job::{Job, Lifecycle};
 use crate::jobs::{Jobs, is_made_by, succeeded_of};
+use crate::parts::Slots;
 use fluxqueue_planner::queue::JobId;
 use fluxqueue_workload::{Controller, Lifetime, OwnerKind, Pod, Uid};
 
@@ -26,24 +26,26 @@ pub(crate) struct Waves {
     ends: BTreeMap<PodsOf, i64>,
 }
 
-/// Plans the ends of the pods of Jobs whose waves have changed.
-pub(crate) fn plan_due(core: &mut Core) {
-    while let Some((id, uid)) = core.jobs.waves.due.pop_first() {
-        let now = core.clock.now;
-        let start = |pod: &Pod| pod.started.map_or(now, |at| core.core_time(at)).seconds();
-        let job = core.jobs.all.get(&id).zip(core.jobs.made(&uid, id));
-        let end = job.and_then(|(job, made_by)| core.jobs.end_of_waves(made_by, job, start));
-        let of_it = (id, uid);
-        let before = match end {
-            Some(end) => core.jobs.waves.ends.insert(of_it.clone(), end),
-            None => core.jobs.waves.ends.remove(&of_it),
-        };
-        if before != end {
-            for pod in core.jobs.bound_pods_of(&of_it) {
-                let done = core.plan_end_anew(&pod);
-                core.agenda.heed(done);
+impl Slots<'_> {
+    /// Plans the ends of the pods of Jobs whose waves have changed.
+    pub(crate) fn plan_due_waves(&mut self) {
+        while let Some((id, uid)) = self.jobs.waves.due.pop_first() {
+            let now = self.clock.now;
+            let start = |pod: &Pod| pod.started.map_or(now, |at| self.clock.core(at)).seconds();
+            let job = self.jobs.all.get(&id).zip(self.jobs.made(&uid, id));
+            let end = job.and_then(|(job, made_by)| self.jobs.end_of_waves(made_by, job, start));
+            let of_it = (id, uid);
+            let before = match end {
+                Some(end) => self.jobs.waves.ends.insert(of_it.clone(), end),
+                None => self.jobs.waves.ends.remove(&of_it),
+            };
+            if before != end {
+                for pod in self.jobs.bound_pods_of(&of_it) {
+                    let done = self.plan_end_anew(&pod);
+                    self.agenda.heed(done);
+                }
+                self.jobs.waves.due.remove(&of_it);
             }
-            core.jobs.waves.due.remove(&of_it);
         }
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use fluxqueue_api::{ConditionType, Overrides, text};
 
-use crate::Core;
+use crate::parts::{Members, Notices, Recovery};
 use crate::sound::{Lookup, Sound};
 use fluxqueue_planner::queue::JobId;
 use fluxqueue_workload::PriorityClass;
@@ -44,7 +44,7 @@ impl PriorityClasses {
     }
 }
 
-impl Core {
+impl Recovery<'_> {
     /// A PriorityClass is there. Its value never changes, but another one of the name may have
     /// another.
     pub(crate) fn priority_class(&mut self, class: &PriorityClass) {
@@ -60,6 +60,21 @@ impl Core {
         }
     }
 
+    fn weigh_wishes_for(&mut self, class: &str) {
+        let of_class = |wishes: &Overrides| wishes.priority_class_name.as_deref() == Some(class);
+        let jobs = self.jobs.all.values().filter(|job| of_class(&job.record.overrides));
+        let ids: Vec<JobId> = jobs.map(|job| job.id).collect();
+        for id in ids {
+            let done = self.members().weigh_wish(id);
+            self.agenda.heed(done);
+            self.agenda.queue_changed = true;
+        }
+        // Pods that are still to be made have the priority that goes then.
+        self.stand_ins().stand_in_for_all(|_| true);
+    }
+}
+
+impl Members<'_> {
     /// From now on people wish this of the job.
     pub(crate) fn heed_wishes(&mut self, id: JobId, wishes: &Overrides) -> Sound {
         let job = self.jobs.all.known_mut(&id)?;
@@ -67,22 +82,9 @@ impl Core {
         job.record.overrides.clone_from(wishes);
         self.weigh_wish(id)?;
         if has_new_ends {
-            self.plan_ends_of(id)?;
+            self.slots().plan_ends_of(id)?;
         }
         Ok(())
-    }
-
-    fn weigh_wishes_for(&mut self, class: &str) {
-        let of_class = |wishes: &Overrides| wishes.priority_class_name.as_deref() == Some(class);
-        let jobs = self.jobs.all.values().filter(|job| of_class(&job.record.overrides));
-        let ids: Vec<JobId> = jobs.map(|job| job.id).collect();
-        for id in ids {
-            let done = self.weigh_wish(id);
-            self.agenda.heed(done);
-            self.agenda.queue_changed = true;
-        }
-        // Pods that are still to be made have the priority that goes then.
-        self.stand_in_for_all(|_| true);
     }
 
     fn weigh_wish(&mut self, id: JobId) -> Sound {
@@ -93,7 +95,9 @@ impl Core {
         self.agenda.touched.insert(id);
         Ok(())
     }
+}
 
+impl Notices<'_> {
     /// A PriorityClass is wished for that does not exist: the workload's priority counts, and that
     /// is said.
     pub(crate) fn warn_of_unknown_class(&mut self, id: JobId) -> Sound {

@@ -177,7 +177,7 @@ impl Core {
         }
         // Who starts by it waits no more.
         self.finish_walking();
-        let projection = self.project_all()?;
+        let projection = self.projecting().project_all()?;
         let mut stage =
             Core::new(self.settings.clone(), self.occupancy.audit.library, self.records.epoch)
                 .ok()?;
@@ -190,7 +190,7 @@ impl Core {
     }
 
     fn waiting(&self) -> Waiting {
-        let (mut waiting, asking) = (Waiting::default(), self.asking());
+        let (mut waiting, asking) = (Waiting::default(), self.sight().asking());
         for (place, _) in self.planner.queue.iter() {
             let pending = place.request();
             let job = self.jobs.all.get(&pending.job());
@@ -226,7 +226,7 @@ impl Preview {
 
     /// When the copy was made, by the API server's clock.
     pub fn as_of(&self) -> Time {
-        self.stage.wall_now()
+        self.stage.clock.wall_now()
     }
 
     /// These objects and their pods come. `None` if the library fails to copy the graph.
@@ -242,7 +242,7 @@ impl Preview {
         for event in events {
             stage.handle(event, now);
         }
-        stage.refresh_touched();
+        stage.refreshing().refresh_touched();
         let submitted: Vec<JobId> = stage.jobs.all.keys().copied().collect();
         let requests: Vec<PendingRequest> =
             stage.jobs.all.values().flat_map(|job| &job.pending).cloned().collect();
@@ -470,7 +470,7 @@ impl Wants for Everybody<'_> {
     fn request_at(&self, pending: &PendingRequest, now: Time) -> Option<Request> {
         let Some(asked) = self.waiting.requests.get(pending) else {
             let clock = Clock { now, ..self.stage.clock };
-            return Asking { clock, ..self.stage.asking() }.request(pending);
+            return Asking { clock, ..self.stage.sight().asking() }.request(pending);
         };
         let mut request = asked.request.clone();
         for (group, deadline) in request.groups.iter_mut().zip(&asked.deadlines) {
@@ -490,7 +490,7 @@ fn explain(stage: &mut Core, projection: &mut Projection, attempt: &Attempt) -> 
         std::mem::swap(&mut stage.planner.ledger, ledger);
     };
     swap(stage);
-    let reason = stage.own_reasons(attempt, None);
+    let reason = stage.telling().own_reasons(attempt, None);
     swap(stage);
     reason
 }

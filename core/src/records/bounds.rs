@@ -12,10 +12,9 @@ use std::sync::Arc;
 use fluxqueue_api::fluxjob::{NODE_LIST_BYTES_MAX, POD_SETS_MAX, REQUESTS_MAX, STATUS_BYTES_MAX};
 use fluxqueue_api::{FluxJobStatus, PodSet, placement};
 
-use crate::Core;
-use crate::binding::refused;
 use crate::jobs::job::Member;
 use crate::jobs::seats::Seats;
+use crate::parts::Recording;
 use crate::sound::{Lookup, Sound};
 use fluxqueue_machine::cluster::Cluster;
 use fluxqueue_planner::queue::JobId;
@@ -72,22 +71,24 @@ pub(crate) fn unrecordable(live: &[&Member], cluster: &Cluster) -> Option<String
     })
 }
 
-/// A placement was just made: if it is larger than a FluxJob can hold, the job gives it back before
-/// anything is written, and claims nothing until the next attempt. How much it takes is known only
-/// now: which pods are on which nodes may be told in a few words or in one for each pod.
-pub(crate) fn check_placement(core: &mut Core, id: JobId) -> Sound {
-    let job = core.jobs.all.known(&id)?;
-    if !may_be_large(&job.seats) {
-        return Ok(());
+impl Recording<'_> {
+    /// A placement was just made: if it is larger than a FluxJob can hold, the job gives it back before
+    /// anything is written, and claims nothing until the next attempt. How much it takes is known only
+    /// now: which pods are on which nodes may be told in a few words or in one for each pod.
+    pub(crate) fn check_placement(&mut self, id: JobId) -> Sound {
+        let job = self.jobs.all.known(&id)?;
+        if !may_be_large(&job.seats) {
+            return Ok(());
+        }
+        let size = size(&self.snapshot(job).status());
+        if size > STATUS_BYTES_MAX {
+            let text = format!(
+                "its placement makes a status of {size} bytes, and {STATUS_BYTES_MAX} is the limit"
+            );
+            self.record_refused(id, &text)?;
+        }
+        Ok(())
     }
-    let size = size(&core.snapshot(job).status());
-    if size > STATUS_BYTES_MAX {
-        let text = format!(
-            "its placement makes a status of {size} bytes, and {STATUS_BYTES_MAX} is the limit"
-        );
-        refused::record_refused(core, id, &text)?;
-    }
-    Ok(())
 }
 
 /// False if a placement is far below the bound, as nearly every one is: then its size need not be

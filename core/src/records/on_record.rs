@@ -8,11 +8,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::Core;
 use crate::jobs::Jobs;
 use crate::jobs::job::{Job, Said};
+use crate::parts::{Sight, Slots, WriteAhead};
 use crate::promising::is_as_written;
-use crate::records::awaited::{self, Awaited};
+use crate::records::awaited::Awaited;
 use crate::records::record::time_of;
 use crate::sound::{Lookup, Sound};
 use crate::timers::Timer;
@@ -246,7 +246,7 @@ impl OnRecord {
     }
 }
 
-impl Core {
+impl WriteAhead<'_> {
     /// A promise that was made, or broken, is written at once; one that became better, with others
     /// a little later. Neither is before what it rests on. `owed` is found out when it is first
     /// needed.
@@ -319,7 +319,7 @@ impl Core {
             start,
             end: end_of(&promise.request, start),
             nodes: &promise.place.nodes,
-            limited: self.limited_queue(id),
+            limited: self.sight().limited_queue(id),
         };
         let is_broken = self.is_broken(job, said);
         let namespace = Arc::clone(&job.key.namespace);
@@ -348,7 +348,7 @@ impl Core {
         }
         self.hurry(owed.job, must_say);
         self.records.on_record.called.push(owed.job);
-        awaited::wait_for(self, owed.job);
+        self.wait_for_record(owed.job);
     }
 
     /// A job's record is written as soon as it may be.
@@ -369,7 +369,7 @@ impl Core {
     /// What is on record of a job's promise.
     fn written(&self, job: &Job) -> Option<Said> {
         let written = job.record.status.as_deref()?.reservation.as_ref()?;
-        let start = written.start.as_ref().map(|at| self.core_time(time_of(at)));
+        let start = written.start.as_ref().map(|at| self.clock.core(time_of(at)));
         Some(Said { start, nodes: written.nodes.clone() })
     }
 
@@ -409,7 +409,7 @@ impl Core {
                 start: kept.start,
                 end: end(),
                 nodes: kept.nodes.clone(),
-                limited: self.limited_queue(job),
+                limited: self.sight().limited_queue(job),
                 is_inherited: promise.is_some_and(|promise| promise.inherited.is_some()),
             })
         });
@@ -432,7 +432,7 @@ impl Core {
         let job = self.jobs.all.known(&id)?;
         let known = job.record.status.as_deref().and_then(|status| status.reservation.as_ref());
         let news = status.reservation.as_ref().filter(|news| known != Some(*news));
-        if let Some(kept) = news.and_then(|news| self.kept_of(news)) {
+        if let Some(kept) = news.and_then(|news| self.sight().kept_of(news)) {
             self.records.on_record.note_sent(id, kept);
         }
         Ok(())
@@ -444,11 +444,12 @@ impl Core {
         // Of whose record nobody knows what it says now: what it said may stand there still.
         let Some(status) = job.record.status.as_deref() else { return Ok(()) };
         let written = status.reservation.as_ref();
-        let is_said = written.map_or(job.said.is_none(), |written| self.is_said(job, written));
+        let is_said =
+            written.map_or(job.said.is_none(), |written| self.sight().is_said(job, written));
         let start =
             || job.said.as_ref().and_then(|said| said.start).filter(|_| is_said).map(Time::seconds);
         // By another clock the same start may be another second.
-        let kept = written.and_then(|written| self.kept_of(written));
+        let kept = written.and_then(|written| self.sight().kept_of(written));
         let kept = kept.map(|kept| Kept { start: start().unwrap_or(kept.start), ..kept });
         self.records.on_record.note(id, kept);
         // While it waits for another record, what is to be written at once is not said yet.
@@ -461,37 +462,16 @@ impl Core {
         let promise = pending.and_then(|pending| self.planner.promises.reservation(pending));
         if !self.records.on_record.is_owing(id, promise) {
             self.records.on_record.awaited.end(id);
-            awaited::let_starts_go_on(self, id);
+            self.let_starts_go_on(id);
         }
         Ok(())
-    }
-
-    /// What a record has of a reservation is what this process says of it.
-    pub(crate) fn is_said(&self, job: &Job, written: &Reservation) -> bool {
-        let start = |said: &Said| said.start.map(|at| self.clock.wall(at));
-        job.said.as_ref().is_some_and(|said| is_as_written(said, start(said), written))
     }
 
     /// A job has no record any more on which others could rest.
     pub(crate) fn owe_nothing(&mut self, id: JobId) {
         self.planner.promises.forget_job(id);
         self.records.on_record.forget_job(id);
-        awaited::let_all_go_on(self, id);
-    }
-
-    /// A job starts there. What that rests on is found out when it is known who else does.
-    pub(crate) fn note_start_on(&mut self, id: JobId, request: &Request, slots: &Allocations) {
-        if self.records.on_record.is_empty() {
-            return;
-        }
-        let repelling = request.groups.iter().filter(|group| group.repels_pods());
-        let begun = Begun {
-            job: id,
-            end: end_of(request, self.clock.now.seconds()),
-            nodes: slots.iter().flatten().flatten().map(|allocation| allocation.rank).collect(),
-            repelling: repelling.map(|group| Arc::clone(&group.sample)).collect(),
-        };
-        self.records.on_record.begun.push(begun);
+        self.let_all_go_on(id);
     }
 
     /// Jobs start. If they take what others were promised by their records, and have left since,
@@ -505,7 +485,7 @@ impl Core {
         let owed = self.owed();
         for begun in all {
             let start = self.clock.now.seconds();
-            let limited = self.limited_queue(begun.job);
+            let limited = self.sight().limited_queue(begun.job);
             let place =
                 Place { job: begun.job, start, end: begun.end, nodes: &begun.nodes, limited };
             let namespace = self.jobs.all.get(&begun.job).map(|job| Arc::clone(&job.key.namespace));
@@ -513,7 +493,7 @@ impl Core {
                 owed.job != begun.job
                     && !owed.is_given_up(&self.records.on_record.awaited, namespace.as_ref())
                     && (owed.is_in_the_way_of(&place)
-                        || is_kept_away(&self.jobs, &mut self.planner.cluster, owed, &begun))
+                        || is_kept_away(self.jobs, &mut self.planner.cluster, owed, &begun))
             });
             let others: Vec<JobId> = others.map(|owed| owed.job).collect();
             for other in others {
@@ -527,10 +507,35 @@ impl Core {
             return;
         }
         self.records.on_record.rest(id, other);
-        awaited::wait_for(self, other);
+        self.wait_for_record(other);
         self.planner.promises.say_as_it_is(other);
         self.hurry(other, true);
         self.agenda.dirty.insert(other);
+    }
+}
+
+impl Sight<'_> {
+    /// What a record has of a reservation is what this process says of it.
+    pub(crate) fn is_said(&self, job: &Job, written: &Reservation) -> bool {
+        let start = |said: &Said| said.start.map(|at| self.clock.wall(at));
+        job.said.as_ref().is_some_and(|said| is_as_written(said, start(said), written))
+    }
+}
+
+impl Slots<'_> {
+    /// A job starts there. What that rests on is found out when it is known who else does.
+    pub(crate) fn note_start_on(&mut self, id: JobId, request: &Request, slots: &Allocations) {
+        if self.records.on_record.is_empty() {
+            return;
+        }
+        let repelling = request.groups.iter().filter(|group| group.repels_pods());
+        let begun = Begun {
+            job: id,
+            end: end_of(request, self.clock.now.seconds()),
+            nodes: slots.iter().flatten().flatten().map(|allocation| allocation.rank).collect(),
+            repelling: repelling.map(|group| Arc::clone(&group.sample)).collect(),
+        };
+        self.records.on_record.begun.push(begun);
     }
 }
 

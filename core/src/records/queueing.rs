@@ -8,6 +8,7 @@ use fluxqueue_api::{BlockedBy, BlockedReason, EventReason, FluxQueueStatus, JobS
 
 use crate::in_flight::InFlight;
 use crate::jobs::job::{InQueue, Job, Style};
+use crate::parts::{Queueing, Refresh, Slots, Telling};
 use crate::sound::{Lookup, Sound};
 use crate::{ActionKind, Core, EventKind, Subject, Timer, WriteOutcome};
 use fluxqueue_machine::cluster::Cluster;
@@ -43,35 +44,218 @@ impl Core {
             // The first one makes queues of what was one, and that of services takes these from
             // others.
             let concerns_all = is_first || *queue.name == *names::QUEUE_SERVICES;
-            self.look_at_jobs(|job| concerns_all || job.queue.is(&queue.name));
+            self.queueing().look_at_jobs(|job| concerns_all || job.queue.is(&queue.name));
         }
-        self.note_queues_soon();
+        self.queueing().note_queues_soon();
     }
 
     /// A queue is gone.
     pub(crate) fn queue_object_gone(&mut self, name: &str) {
         self.queues.remove(name);
         self.agenda.lost.queue_is_gone(name);
-        self.look_at_jobs(|job| job.queue.is(name));
+        self.queueing().look_at_jobs(|job| job.queue.is(name));
         if *self.queues.policies() == Policies::FirstComeFirstServed {
-            self.withdraw_all_promises();
+            self.promise_keeping().withdraw_all_promises();
         }
     }
 
     /// A namespace is there, or has changed.
     pub(crate) fn namespace(&mut self, namespace: &Arc<Namespace>) {
         if self.queues.put_namespace(namespace) {
-            self.look_at_jobs(|job| job.key.namespace == namespace.name);
-            self.stand_in_for_all(|made_by| made_by.id.key.namespace == namespace.name);
+            self.queueing().look_at_jobs(|job| job.key.namespace == namespace.name);
+            self.stand_ins().stand_in_for_all(|made_by| made_by.id.key.namespace == namespace.name);
         }
     }
+}
 
+impl Queueing<'_> {
     fn look_at_jobs(&mut self, concerns: impl Fn(&Job) -> bool) {
         let jobs = self.jobs.all.values().filter(|job| concerns(job)).map(|job| job.id);
         self.agenda.touched.extend(jobs);
         self.agenda.queue_changed = true;
     }
 
+    // --- what is on record of queues ---
+
+    /// Counts a job where it is now.
+    pub(crate) fn count_in_queue(&mut self, id: JobId) -> Sound {
+        let job = self.jobs.all.known(&id)?;
+        let is_outside = job
+            .blocker
+            .as_ref()
+            .is_some_and(|blocker| blocker.reason() == BlockedReason::QueueFull);
+        let life = match self.jobs.state(job) {
+            // When there are queues again, it is looked at again, if it is still there.
+            _ if !self.queues.is_any_object() => None,
+            // Of which there is no pod, that waits for nothing. Another process may not even know
+            // of it.
+            JobState::Pending | JobState::Held | JobState::Unsatisfiable if job.live.is_empty() => {
+                None
+            }
+            // Nor does it run.
+            JobState::Starting | JobState::Running
+                if job.live.is_empty() && job.retained.is_empty() =>
+            {
+                None
+            }
+            JobState::Pending if is_outside => Some(Life::IsOutside),
+            JobState::Pending | JobState::Held | JobState::Unsatisfiable => Some(Life::Waits),
+            JobState::Starting | JobState::Running => Some(Life::Runs(self.has(job))),
+            JobState::Incomplete | JobState::Refused | JobState::Completed | JobState::Failed => {
+                None
+            }
+        };
+        let (queue, namespace) = (Arc::clone(&job.queue.name), Arc::clone(&job.key.namespace));
+        let left = self.queues.tally.note(id, life.map(|life| Member { queue, namespace, life }));
+        self.let_in(left);
+        self.note_queues_soon();
+        Ok(())
+    }
+
+    /// One less waits in this queue: perhaps there is room for one who is kept out.
+    fn let_in(&mut self, left: Option<Arc<str>>) {
+        let next = left.and_then(|queue| self.queues.next_to_come_in(&queue));
+        self.agenda.touched.extend(next);
+    }
+
+    /// A job is no more.
+    pub(crate) fn leave_queue(&mut self, id: JobId) {
+        let left = self.queues.tally.note(id, None);
+        self.let_in(left);
+        self.note_queues_soon();
+        self.planner.accounts.set_running(id, Vec::new());
+    }
+
+    /// What a job is charged for what it has of nodes, slots that are retained for it included.
+    fn has(&self, job: &Job) -> Resources {
+        let mut has = Resources::new();
+        for charge in charges_of(self.jobs.allocations(job), &self.planner.cluster) {
+            has.add(charge.amounts);
+        }
+        has
+    }
+
+    /// Counts what runs of a job against the limits of its queue.
+    pub(crate) fn count_running(&mut self, id: JobId) -> Sound {
+        let job = self.jobs.all.known(&id)?;
+        let Some(limits) = self.queues.limits(job.queue.id).filter(|_| !job.is_finished()) else {
+            self.planner.accounts.set_running(id, Vec::new());
+            return Ok(());
+        };
+        let nodes = limits.running.iter().map(|limit| limit.nodes.as_ref());
+        let nodes: Vec<Option<RankSet>> = nodes
+            .map(|nodes| nodes.map(|nodes| self.planner.cluster.class(nodes).lasting.clone()))
+            .collect();
+        let charges = charges_of(self.jobs.allocations(job), &self.planner.cluster);
+        let mut running: BTreeMap<(AccountId, i64), u128> = BTreeMap::new();
+        for (at, (limit, nodes)) in limits.running.iter().zip(&nodes).enumerate() {
+            let namespace = limit.per_namespace.then(|| Arc::clone(&job.key.namespace));
+            let account = AccountId { queue: job.queue.id, limit: at, namespace };
+            let counted = charges
+                .iter()
+                .filter(|it| nodes.as_ref().is_none_or(|nodes| nodes.contains(it.rank)));
+            match &limit.what {
+                Counted::Jobs => {
+                    let last = counted.map(|charge| charge.end).max();
+                    running.extend(last.map(|last| ((account, last), 1)));
+                }
+                Counted::Resource(name) => {
+                    for charge in counted {
+                        let amount = charge.amounts.sum(name);
+                        if amount > 0 {
+                            let sum = running.entry((account.clone(), charge.end)).or_default();
+                            *sum = u128::saturating_add(*sum, amount);
+                        }
+                    }
+                }
+            }
+        }
+        let running =
+            running.into_iter().map(|((account, end), amount)| (account, end, amount)).collect();
+        self.planner.accounts.set_running(id, running);
+        Ok(())
+    }
+
+    /// What runs of a job ends at another time than was known.
+    pub(crate) fn note_other_end(&mut self, id: JobId) {
+        if self.jobs.all.get(&id).is_some_and(|job| self.queues.limits(job.queue.id).is_some()) {
+            self.agenda.touched.insert(id);
+        }
+    }
+
+    fn note_queues_soon(&mut self) {
+        if self.queues.tally.has_changes() {
+            self.agenda.timers.wake(Timer::Queues, self.clock.now.plus_millis(STATUS_MILLIS));
+        }
+    }
+
+    /// For so long after it began, and a moment, a new process does not say what it has counted.
+    pub(crate) fn counts_are_unsure_for(&mut self, millis: i64) {
+        let until = self.clock.now.plus_millis(millis.saturating_add(crate::AGAIN_MILLIS));
+        self.intake.counts_are_sure_from = self.intake.counts_are_sure_from.max(until);
+    }
+
+    /// Writes the status of those queues in which something has changed.
+    pub(crate) fn note_queues(&mut self) {
+        if self.clock.now < self.intake.counts_are_sure_from {
+            return self.agenda.timers.wake(Timer::Queues, self.intake.counts_are_sure_from);
+        }
+        for name in self.queues.tally.take_changed() {
+            let Some(queue) = self.queues.object(&name) else { continue };
+            let status = self.queues.status(queue, self.clock.wall_now());
+            if status == queue.status || self.agenda.actions.is_writing_queue(&name) {
+                continue;
+            }
+            let (uid, news, status) =
+                (queue.uid.clone(), news_of_spec(queue, &status), Box::new(status));
+            if let Some((kind, reason, text)) = news {
+                let subject = Subject::FluxQueue { name: Arc::clone(&name), uid: uid.clone() };
+                let reporter = self.settings.scheduler_names.first().cloned();
+                let reporter = reporter.unwrap_or_else(|| Arc::from(names::SCHEDULER_NAME));
+                self.agenda.note(subject, kind, reason.as_str(), "Reading", text, &reporter);
+            }
+            let kind = ActionKind::WriteQueueStatus {
+                queue: Arc::clone(&name),
+                uid: uid.clone(),
+                status: status.clone(),
+            };
+            self.agenda.actions.ask(kind, InFlight::Queue(name, uid, status));
+        }
+    }
+
+    /// How the writing of a queue's status ended.
+    pub(crate) fn queue_status_done(
+        &mut self,
+        name: &Arc<str>,
+        uid: &Uid,
+        status: FluxQueueStatus,
+        outcome: &WriteOutcome,
+    ) {
+        let pause = match outcome {
+            WriteOutcome::Written(_) => {
+                // Another one of the name may have come since: that has a status of its own.
+                if let Some(queue) = self.queues.object(name).filter(|queue| queue.uid == *uid) {
+                    let queue = QueueObject { status, ..QueueObject::clone(queue) };
+                    self.queues.put(&Arc::new(queue));
+                }
+                STATUS_MILLIS
+            }
+            // Its successor, if it has one, comes with the watch, or has come.
+            WriteOutcome::Gone
+                if self.queues.object(name).is_none_or(|queue| queue.uid == *uid) =>
+            {
+                return;
+            }
+            WriteOutcome::Gone => STATUS_MILLIS,
+            _ => STATUS_RETRY_MILLIS,
+        };
+        // What has changed since.
+        self.queues.tally.note_object(name);
+        self.agenda.timers.wake(Timer::Queues, self.clock.now.plus_millis(pause));
+    }
+}
+
+impl Slots<'_> {
     // --- jobs ---
 
     /// Finds out anew in which queue a job is, and what goes for it there.
@@ -177,7 +361,9 @@ impl Core {
         let above = || self.jobs.controllers.above(made_by).known()?.queue.clone();
         made_by.queue.clone().or_else(above).filter(|named| !named.is_empty())
     }
+}
 
+impl Refresh<'_> {
     /// Why a job may not wait in its queue, or not start from it.
     pub(crate) fn kept_out_by_queue(&self, job: &Job) -> Option<(BlockedReason, String)> {
         let InQueue { name, standing, walltimes, had_place, .. } = &job.queue;
@@ -238,66 +424,6 @@ impl Core {
         Some((BlockedReason::WalltimeTooLong, text))
     }
 
-    // --- what is on record of queues ---
-
-    /// Counts a job where it is now.
-    pub(crate) fn count_in_queue(&mut self, id: JobId) -> Sound {
-        let job = self.jobs.all.known(&id)?;
-        let is_outside = job
-            .blocker
-            .as_ref()
-            .is_some_and(|blocker| blocker.reason() == BlockedReason::QueueFull);
-        let life = match self.jobs.state(job) {
-            // When there are queues again, it is looked at again, if it is still there.
-            _ if !self.queues.is_any_object() => None,
-            // Of which there is no pod, that waits for nothing. Another process may not even know
-            // of it.
-            JobState::Pending | JobState::Held | JobState::Unsatisfiable if job.live.is_empty() => {
-                None
-            }
-            // Nor does it run.
-            JobState::Starting | JobState::Running
-                if job.live.is_empty() && job.retained.is_empty() =>
-            {
-                None
-            }
-            JobState::Pending if is_outside => Some(Life::IsOutside),
-            JobState::Pending | JobState::Held | JobState::Unsatisfiable => Some(Life::Waits),
-            JobState::Starting | JobState::Running => Some(Life::Runs(self.has(job))),
-            JobState::Incomplete | JobState::Refused | JobState::Completed | JobState::Failed => {
-                None
-            }
-        };
-        let (queue, namespace) = (Arc::clone(&job.queue.name), Arc::clone(&job.key.namespace));
-        let left = self.queues.tally.note(id, life.map(|life| Member { queue, namespace, life }));
-        self.let_in(left);
-        self.note_queues_soon();
-        Ok(())
-    }
-
-    /// One less waits in this queue: perhaps there is room for one who is kept out.
-    fn let_in(&mut self, left: Option<Arc<str>>) {
-        let next = left.and_then(|queue| self.queues.next_to_come_in(&queue));
-        self.agenda.touched.extend(next);
-    }
-
-    /// A job is no more.
-    pub(crate) fn leave_queue(&mut self, id: JobId) {
-        let left = self.queues.tally.note(id, None);
-        self.let_in(left);
-        self.note_queues_soon();
-        self.planner.accounts.set_running(id, Vec::new());
-    }
-
-    /// What a job is charged for what it has of nodes, slots that are retained for it included.
-    fn has(&self, job: &Job) -> Resources {
-        let mut has = Resources::new();
-        for charge in charges_of(self.jobs.allocations(job), &self.planner.cluster) {
-            has.add(charge.amounts);
-        }
-        has
-    }
-
     // --- limits ---
 
     /// As many jobs wait in the queue as may, and this one has no place there yet.
@@ -308,55 +434,9 @@ impl Core {
         let (path, most) = self.queues.full(&job.queue.name, &job.key.namespace)?;
         Some(format!("{most} jobs wait, as many as may: {path} of FluxQueue {}", job.queue.name))
     }
+}
 
-    /// Counts what runs of a job against the limits of its queue.
-    pub(crate) fn count_running(&mut self, id: JobId) -> Sound {
-        let job = self.jobs.all.known(&id)?;
-        let Some(limits) = self.queues.limits(job.queue.id).filter(|_| !job.is_finished()) else {
-            self.planner.accounts.set_running(id, Vec::new());
-            return Ok(());
-        };
-        let nodes = limits.running.iter().map(|limit| limit.nodes.as_ref());
-        let nodes: Vec<Option<RankSet>> = nodes
-            .map(|nodes| nodes.map(|nodes| self.planner.cluster.class(nodes).lasting.clone()))
-            .collect();
-        let charges = charges_of(self.jobs.allocations(job), &self.planner.cluster);
-        let mut running: BTreeMap<(AccountId, i64), u128> = BTreeMap::new();
-        for (at, (limit, nodes)) in limits.running.iter().zip(&nodes).enumerate() {
-            let namespace = limit.per_namespace.then(|| Arc::clone(&job.key.namespace));
-            let account = AccountId { queue: job.queue.id, limit: at, namespace };
-            let counted = charges
-                .iter()
-                .filter(|it| nodes.as_ref().is_none_or(|nodes| nodes.contains(it.rank)));
-            match &limit.what {
-                Counted::Jobs => {
-                    let last = counted.map(|charge| charge.end).max();
-                    running.extend(last.map(|last| ((account, last), 1)));
-                }
-                Counted::Resource(name) => {
-                    for charge in counted {
-                        let amount = charge.amounts.sum(name);
-                        if amount > 0 {
-                            let sum = running.entry((account.clone(), charge.end)).or_default();
-                            *sum = u128::saturating_add(*sum, amount);
-                        }
-                    }
-                }
-            }
-        }
-        let running =
-            running.into_iter().map(|((account, end), amount)| (account, end, amount)).collect();
-        self.planner.accounts.set_running(id, running);
-        Ok(())
-    }
-
-    /// What runs of a job ends at another time than was known.
-    pub(crate) fn note_other_end(&mut self, id: JobId) {
-        if self.jobs.all.get(&id).is_some_and(|job| self.queues.limits(job.queue.id).is_some()) {
-            self.agenda.touched.insert(id);
-        }
-    }
-
+impl Telling<'_> {
     /// What a person reads of a limit that a job is at.
     pub(crate) fn explain_limit(&self, at: &AtLimit) -> BlockedBy {
         let AtLimit { account, asked, used, most, never, .. } = at;
@@ -397,77 +477,6 @@ impl Core {
             resource: resource.clone(),
             ..BlockedBy::new(BlockedReason::QueueLimit, message)
         }
-    }
-
-    fn note_queues_soon(&mut self) {
-        if self.queues.tally.has_changes() {
-            self.agenda.timers.wake(Timer::Queues, self.clock.now.plus_millis(STATUS_MILLIS));
-        }
-    }
-
-    /// For so long after it began, and a moment, a new process does not say what it has counted.
-    pub(crate) fn counts_are_unsure_for(&mut self, millis: i64) {
-        let until = self.clock.now.plus_millis(millis.saturating_add(crate::AGAIN_MILLIS));
-        self.intake.counts_are_sure_from = self.intake.counts_are_sure_from.max(until);
-    }
-
-    /// Writes the status of those queues in which something has changed.
-    pub(crate) fn note_queues(&mut self) {
-        if self.clock.now < self.intake.counts_are_sure_from {
-            return self.agenda.timers.wake(Timer::Queues, self.intake.counts_are_sure_from);
-        }
-        for name in self.queues.tally.take_changed() {
-            let Some(queue) = self.queues.object(&name) else { continue };
-            let status = self.queues.status(queue, self.wall_now());
-            if status == queue.status || self.agenda.actions.is_writing_queue(&name) {
-                continue;
-            }
-            let (uid, news, status) =
-                (queue.uid.clone(), news_of_spec(queue, &status), Box::new(status));
-            if let Some((kind, reason, text)) = news {
-                let subject = Subject::FluxQueue { name: Arc::clone(&name), uid: uid.clone() };
-                let reporter = self.settings.scheduler_names.first().cloned();
-                let reporter = reporter.unwrap_or_else(|| Arc::from(names::SCHEDULER_NAME));
-                self.note(subject, kind, reason.as_str(), "Reading", text, &reporter);
-            }
-            let kind = ActionKind::WriteQueueStatus {
-                queue: Arc::clone(&name),
-                uid: uid.clone(),
-                status: status.clone(),
-            };
-            self.agenda.actions.ask(kind, InFlight::Queue(name, uid, status));
-        }
-    }
-
-    /// How the writing of a queue's status ended.
-    pub(crate) fn queue_status_done(
-        &mut self,
-        name: &Arc<str>,
-        uid: &Uid,
-        status: FluxQueueStatus,
-        outcome: &WriteOutcome,
-    ) {
-        let pause = match outcome {
-            WriteOutcome::Written(_) => {
-                // Another one of the name may have come since: that has a status of its own.
-                if let Some(queue) = self.queues.object(name).filter(|queue| queue.uid == *uid) {
-                    let queue = QueueObject { status, ..QueueObject::clone(queue) };
-                    self.queues.put(&Arc::new(queue));
-                }
-                STATUS_MILLIS
-            }
-            // Its successor, if it has one, comes with the watch, or has come.
-            WriteOutcome::Gone
-                if self.queues.object(name).is_none_or(|queue| queue.uid == *uid) =>
-            {
-                return;
-            }
-            WriteOutcome::Gone => STATUS_MILLIS,
-            _ => STATUS_RETRY_MILLIS,
-        };
-        // What has changed since.
-        self.queues.tally.note_object(name);
-        self.agenda.timers.wake(Timer::Queues, self.clock.now.plus_millis(pause));
     }
 }
 

@@ -6,18 +6,18 @@ use std::sync::Arc;
 use fluxqueue_api::{FluxJob, Overrides, WorkloadKind};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
-use crate::binding::refused;
 use crate::in_flight::InFlight;
 use crate::jobs::job::{Identity, Job, Lifecycle, Said, Style};
 use crate::jobs::setbacks::Setback;
 use crate::jobs::stage::Stage;
 use crate::lookahead::estimates;
+use crate::parts::{Recording, Sight};
 use crate::records::on_record::Owed;
 use crate::records::record::{self, Snapshot};
 use crate::records::stored::{Reduction, StatusWrite, Stored, is_old_news};
-use crate::records::{awaited, is_of_its_workload, reference};
+use crate::records::{is_of_its_workload, reference};
 use crate::sound::{Lookup, Sound};
-use crate::{ActionId, ActionKind, Core, Timer, Urgency, WriteOutcome};
+use crate::{ActionId, ActionKind, Timer, Urgency, WriteOutcome};
 use fluxqueue_planner::plan::Requests;
 use fluxqueue_planner::queue::JobId;
 use fluxqueue_workload::metadata::owner_kind;
@@ -33,11 +33,11 @@ const LONE_POD_WAIT_MILLIS: i64 = 1_000;
 /// How long an object that is said to exist may take to show up.
 pub(crate) const UNSEEN_MILLIS: i64 = 5_000;
 
-impl Core {
+impl Recording<'_> {
     // --- writing ---
 
     pub(crate) fn write_records(&mut self) {
-        awaited::give_up_due(self);
+        self.write_ahead().give_up_due_records();
         let (mut dirty, mut called, mut owed) =
             (std::mem::take(&mut self.agenda.dirty), BTreeSet::new(), None);
         while let Some(id) = dirty.pop_first() {
@@ -65,7 +65,7 @@ impl Core {
             self.agenda.timers.wake(Timer::Job(id), at);
             return Ok(());
         }
-        self.note_what_is_promised(id, owed)?;
+        self.write_ahead().note_what_is_promised(id, owed)?;
         let job = self.jobs.all.known(&id)?;
         let urgent = urgency(job) == Urgency::Urgent;
         if job.record.overtaken.is_some() && !urgent {
@@ -197,7 +197,7 @@ impl Core {
 
     /// False only between the arrival of a pod and the first pass.
     fn was_tried(&self, job: &Job) -> bool {
-        let asking = self.asking();
+        let asking = self.sight().asking();
         job.pending.iter().all(|pending| {
             self.planner.queue.last_attempt_of(pending).is_some() || asking.is_put_off(pending)
         })
@@ -213,17 +213,18 @@ impl Core {
             job.life == Lifecycle::Waiting && job.started_at.is_none() && !job.pending.is_empty();
         let is_reduced = job.record.reduction == Reduction::Next && is_waiting;
         let status = self.snapshot(job).status();
-        let status = if is_reduced { record::reduced(status) } else { self.ration(id, status) };
+        let status =
+            if is_reduced { record::reduced(status) } else { self.estimating().ration(id, status) };
         let status = Arc::new(status);
         let job = self.jobs.all.known(&id)?;
         let version = job.seats.version();
         if job.record.status.as_deref().is_some_and(|written| record::same(written, &status)) {
-            self.note_on_record(id)?;
+            self.write_ahead().note_on_record(id)?;
             // The API server has this placement already.
             if let Some(job) = self.jobs.all.get_mut(&id).filter(|job| !job.seats.is_acknowledged())
             {
                 job.seats.acknowledge(version);
-                self.release(id)?;
+                self.write_ahead().release(id)?;
                 self.agenda.timers.wake(Timer::Again, self.clock.now);
             }
             // That it cannot be written is all it says, and is on record: whether it still cannot
@@ -231,13 +232,13 @@ impl Core {
             let refused = self.jobs.all.get_mut(&id).and_then(|job| job.record.refused.take());
             if let Some(text) = refused {
                 self.agenda.queue_changed = true;
-                refused::record_taken(self, id, &text)?;
+                self.record_taken(id, &text)?;
             }
             return Ok(());
         }
         let reference = ObjectRef { key: job.key.clone(), uid: uid.clone() };
-        self.notice_change(id, &reference, &status)?;
-        self.note_sent(id, &status)?;
+        self.notices().notice_change(id, &reference, &status)?;
+        self.write_ahead().note_sent(id, &status)?;
         let job = self.jobs.all.known(&id)?;
         let urgency = urgency(job);
         let resource_version = job.record.resource_version.clone();
@@ -278,7 +279,7 @@ impl Core {
         let next_pod =
             next.and_then(|next| self.planner.promises.reservation(next)).map(|promise| {
                 let start = self.clock.wall(Time::from_seconds(promise.place.start));
-                Said { start: Some(start), nodes: self.names_of(promise.nodes_to_say()) }
+                Said { start: Some(start), nodes: self.sight().names_of(promise.nodes_to_say()) }
             });
         Snapshot {
             job,
@@ -291,8 +292,8 @@ impl Core {
             estimated_start,
             said,
             next_pod,
-            passed_by_since: self.passed_by_since(job).map(|at| self.clock.wall(at)),
-            now: self.wall_now(),
+            passed_by_since: self.sight().passed_by_since(job).map(|at| self.clock.wall(at)),
+            now: self.clock.wall_now(),
         }
     }
 
@@ -341,7 +342,7 @@ impl Core {
             (Stored::Creating(..), WriteOutcome::Exists) => {
                 job.record.stored = Stored::Unseen;
                 let key = job.key.clone();
-                self.adopt_record(id, &key)?;
+                self.members().adopt_record(id, &key)?;
             }
             (Stored::Creating(..), _) => job.record.stored = Stored::Absent,
             (Stored::Writing { uid, write }, WriteOutcome::Written(object)) => {
@@ -357,7 +358,7 @@ impl Core {
                     None => job.record.status = Some(write.status),
                 }
                 job.record.stored = Stored::Present { uid };
-                self.release(id)?;
+                self.write_ahead().release(id)?;
             }
             (Stored::Writing { uid, .. }, WriteOutcome::Gone)
             | (Stored::Deleting { uid, .. }, WriteOutcome::Written(_) | WriteOutcome::Gone) => {
@@ -380,15 +381,15 @@ impl Core {
             }
             _ => {}
         }
-        self.note_on_record(id)?;
+        self.write_ahead().note_on_record(id)?;
         if is_refused {
-            awaited::note_refusal(self, id)?;
+            self.write_ahead().note_record_refusal(id)?;
         } else if is_written {
-            awaited::note_success(self, id);
+            self.write_ahead().note_record_written(id);
         }
         match (was_refused, refusal) {
-            (_, Some(text)) => refused::record_refused(self, id, &text)?,
-            (Some(text), None) => refused::record_taken(self, id, &text)?,
+            (_, Some(text)) => self.record_refused(id, &text)?,
+            (Some(text), None) => self.record_taken(id, &text)?,
             (None, None) => {}
         }
         let job = self.jobs.all.known(&id)?;
@@ -416,7 +417,7 @@ impl Core {
         let old = self.records.insert(reference.key.clone(), Arc::clone(&object));
         let Some(id) = self.jobs.by_key.get(&reference.key).copied() else {
             if self.intake.synced && old.is_none() {
-                self.consider_stray(&reference.key)?;
+                self.members().consider_stray(&reference.key)?;
             }
             return Ok(());
         };
@@ -451,14 +452,14 @@ impl Core {
         }
         job.record.observe(&object);
         if let Some(status) = &object.status {
-            self.heed_status(id, &object)?;
-            self.heed_promise(id, status);
+            self.slots().heed_status(id, &object)?;
+            self.promise_keeping().heed_promise(id, status);
         }
-        self.note_on_record(id)?;
+        self.write_ahead().note_on_record(id)?;
         let job = self.jobs.all.known_mut(&id)?;
         let job_has_ended = job.is_finished();
         if job.record.overrides != object.spec.overrides {
-            self.heed_wishes(id, &object.spec.overrides)?;
+            self.members().heed_wishes(id, &object.spec.overrides)?;
             self.agenda.queue_changed = true;
         }
         if job_has_ended {
@@ -488,7 +489,7 @@ impl Core {
     /// The FluxJob was deleted. A job that waits goes to the end of the queue; one that runs is
     /// written again, if it would have one now.
     fn record_vanished(&mut self, id: JobId, gone: &ObjectRef) -> Sound {
-        let (wall, now) = (self.wall_now(), self.clock.now);
+        let (wall, now) = (self.clock.wall_now(), self.clock.now);
         let job = self.jobs.all.known_mut(&id)?;
         if job.record.uid() != Some(&gone.uid) {
             return Ok(());
@@ -506,13 +507,13 @@ impl Core {
         job.seats.forget_acknowledgements();
         // Until there is a record nothing of it can begin, and nodes are not kept from others for
         // that.
-        self.withdraw(id, "its FluxJob was deleted", Setback::Refused)?;
+        self.slots().withdraw(id, "its FluxJob was deleted", Setback::Refused)?;
         let job = self.jobs.all.known_mut(&id)?;
         if !job.pending.is_empty() && !job.life.is_placed() && job.started_at.is_none() {
             job.queued_at = Some(wall);
         }
-        self.heed_wishes(id, &Overrides::default())?;
-        self.owe_nothing(id);
+        self.members().heed_wishes(id, &Overrides::default())?;
+        self.write_ahead().owe_nothing(id);
         self.agenda.queue_changed = true;
         self.agenda.dirty.insert(id);
         Ok(())
@@ -522,12 +523,7 @@ impl Core {
 
     /// Until when the record of a job that has ended is kept.
     fn kept_until(&self, job: &Job) -> Time {
-        self.record_due(job.completed_at.unwrap_or(self.wall_now()))
-    }
-
-    /// Until when the record of what ended then is kept.
-    pub(crate) fn record_due(&self, completed_at: Time) -> Time {
-        self.core_time(completed_at.plus_secs(self.settings.ttl_after_finished_secs))
+        self.sight().record_due(job.completed_at.unwrap_or(self.clock.wall_now()))
     }
 
     fn is_past_keeping(&self, job: &Job) -> bool {
@@ -567,7 +563,7 @@ impl Core {
             {
                 let key = job.key.clone();
                 self.forget(id);
-                self.consider_stray(&key)?;
+                self.members().consider_stray(&key)?;
             }
             _ if due > self.clock.now => self.agenda.timers.wake(Timer::Job(id), due),
             // Over, but a write is on its way or a pod is still there: what ends that touches the
@@ -578,17 +574,24 @@ impl Core {
     }
 
     pub(crate) fn forget(&mut self, id: JobId) {
-        self.owe_nothing(id);
+        self.write_ahead().owe_nothing(id);
         self.jobs.labelled.forget(id);
         if let Some(job) = self.jobs.all.get(&id) {
             self.jobs.releases.quotas.forget(&job.key.namespace, id);
         }
         self.agenda.timers.forget_job(id);
         self.jobs.forget(id);
-        self.leave_queue(id);
+        self.queueing().leave_queue(id);
         self.jobs.retaining.remove(&id);
         self.agenda.touched.remove(&id);
         self.agenda.dirty.remove(&id);
+    }
+}
+
+impl Sight<'_> {
+    /// Until when the record of what ended then is kept.
+    pub(crate) fn record_due(&self, completed_at: Time) -> Time {
+        self.clock.core(completed_at.plus_secs(self.settings.ttl_after_finished_secs))
     }
 }
 

@@ -93,11 +93,12 @@ fn an_instant_at_which_many_are_asked_anew_is_looked_at_in_several_goes() {
             world.submit(lasting(&format!("waits-{at}"), 4, 60 + at));
         }
         world.settle();
-        let mut projection = world.core.project_all().expect("the built-in library copies");
+        let mut projection =
+            world.core.projecting().project_all().expect("the built-in library copies");
         let (mut found, mut goes, mut most) = (Vec::new(), 0, 0);
         while !projection.is_done() {
             let before = projection.questions();
-            match projection.advance(&world.core.asking(), stint) {
+            match projection.advance(&world.core.sight().asking(), stint) {
                 Progress::UnderWay => {}
                 Progress::At(at, started) => {
                     found.extend(started.into_iter().map(|pending| (at, pending)));
@@ -152,9 +153,10 @@ fn a_large_job_that_ends_is_given_back_in_several_goes() {
         }
         world.submit(lasting("waits", 20, 60));
         world.settle();
-        let mut projection = world.core.project_all().expect("the built-in library copies");
+        let mut projection =
+            world.core.projecting().project_all().expect("the built-in library copies");
         for goes in 1.. {
-            match projection.advance(&world.core.asking(), stint) {
+            match projection.advance(&world.core.sight().asking(), stint) {
                 Progress::UnderWay => {}
                 Progress::At(at, started) => return (goes, at, started),
                 Progress::Over(_) | Progress::TooFar => unreachable!("it has its turn"),

@@ -427,7 +427,7 @@ fn the_check_before_a_binding_changes_nothing() {
             )
         };
         let before = seen(&mut world.core);
-        assert!(world.core.still_fits(&Uid::from("uid-asked")));
+        assert!(world.core.binding().still_fits(&Uid::from("uid-asked")));
         assert_eq!(
             seen(&mut world.core),
             before,

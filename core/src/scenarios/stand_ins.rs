@@ -260,6 +260,7 @@ fn a_job_costs_the_same_whatever_number_of_pods_it_will_have() {
     assert_eq!(world.record("flood-1").status.as_ref().map(|status| status.total), Some(100_000));
     let request = world
         .core
+        .sight()
         .asking()
         .key(&PendingRequest::Start(*world.core.jobs.all.keys().next().expect("a job")));
     assert_eq!(request.slots.iter().map(|slot| slot.count).collect::<Vec<_>>(), [100_000]);

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::Core;
+use crate::parts::Telling;
 use fluxqueue_machine::cluster::filters::Rejection;
 use fluxqueue_machine::fluxion::{PoolSupply, RankSet};
 use fluxqueue_planner::plan::Group;
@@ -88,7 +88,7 @@ impl Closed {
     }
 }
 
-impl Core {
+impl Telling<'_> {
     /// How many nodes are closed to a pod that comes alone, as kube-scheduler counts them: each for
     /// the first reason, full ones too.
     pub(crate) fn closed_to_one(

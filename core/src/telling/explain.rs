@@ -11,17 +11,18 @@ use fluxqueue_api::{BlockedBy, BlockedReason, ConditionType, EventReason, text};
 use crate::binding::nominating;
 use crate::in_flight::InFlight;
 use crate::lookahead::estimates::Expected;
+use crate::parts::{Notices, Telling};
 use crate::records::record::micro_time;
 use crate::sound::{Lookup, Sound};
 use crate::telling::blockers::{Blocker, Blockers};
+use crate::telling::holders::Holder;
 use crate::telling::readers::Named;
-use crate::{ActionKind, Core, EventKind, Subject, Timer};
-use fluxqueue_machine::fluxion::{End, Forecast, Rank, RankSet};
-use fluxqueue_machine::ledger::Allocation;
+use crate::{ActionKind, EventKind, Subject, Timer};
+use fluxqueue_machine::fluxion::{Forecast, RankSet};
 use fluxqueue_planner::plan::{Attempt, Group, Outcome};
 use fluxqueue_planner::promises::Promise;
 use fluxqueue_planner::queue::{ClassId, JobId, PendingRequest, Place};
-use fluxqueue_workload::{Lifetime, ObjectKey, Pod, Time, Uid};
+use fluxqueue_workload::{Lifetime, ObjectKey, Time, Uid};
 
 /// A changed text about the same pod is not written more often than this.
 pub(crate) const REPORT_MILLIS: i64 = 30_000;
@@ -35,9 +36,6 @@ const COUNTED_MAX: usize = 1_000;
 
 /// So many jobs are named whose end is not known.
 const NAMED_MAX: usize = 3;
-
-/// They are looked for in the order of names on so many nodes, and then on the others in any.
-const NODES_IN_ORDER: usize = 64;
 
 /// So many reservations are looked at for one that is in the way: there may be thousands, and this
 /// is only told.
@@ -69,23 +67,6 @@ impl Reported {
     }
 }
 
-/// Who has something of a node.
-pub(crate) struct Holder<'a> {
-    /// The job; of a pod of another scheduler there is none.
-    pub job: Option<JobId>,
-    /// The job's name, or the pod's.
-    pub key: &'a ObjectKey,
-    pub pod: &'a Pod,
-    pub allocation: &'a Allocation,
-}
-
-impl Holder<'_> {
-    pub(crate) fn named(&self) -> Named {
-        let key = self.key.clone();
-        if self.job.is_some() { Named::Job(key) } else { Named::Pod(key) }
-    }
-}
-
 /// What is to be told of a class, and how far that has come.
 #[derive(Debug)]
 pub(crate) struct Report {
@@ -94,7 +75,7 @@ pub(crate) struct Report {
     from: Option<Place>,
 }
 
-impl Core {
+impl Telling<'_> {
     /// Puts the outcome of an attempt in words, if it is another one than before or the last words
     /// are old.
     pub(crate) fn explain(&mut self, class: ClassId, head: &PendingRequest, attempt: &mut Attempt) {
@@ -195,7 +176,7 @@ impl Core {
         }
         let Some((reason, text)) = to_pods else { return Ok(()) };
         for uid in self.waiting_pods(pending) {
-            self.report_unscheduled(&uid, reason, &text)?;
+            self.notices().report_unscheduled(&uid, reason, &text)?;
         }
         Ok(())
     }
@@ -306,7 +287,7 @@ impl Core {
         };
         let Some((reason, text)) = self.words_for_pods(pending, class) else { return Ok(()) };
         for uid in untold {
-            self.report_unscheduled(&uid, reason, &text)?;
+            self.notices().report_unscheduled(&uid, reason, &text)?;
         }
         Ok(())
     }
@@ -451,8 +432,10 @@ impl Core {
     ) -> Vec<Blocker> {
         let mut names: Vec<Named> = Vec::new();
         let mut is_all = true;
-        let others =
-            self.unknown_ends_on(nodes).filter(|holder| but.is_none() || holder.job != but);
+        let others = self
+            .holders()
+            .of_unknown_end(nodes)
+            .filter(|holder| but.is_none() || holder.job != but);
         for holder in others.filter(counts) {
             let name = holder.named();
             if names.contains(&name) {
@@ -479,57 +462,28 @@ impl Core {
         names.into_iter().enumerate().map(blocker).collect()
     }
 
-    /// What is taken of these nodes until some second that nobody knows, and by whom: first on the
-    /// nodes whose names are the first, since the order of ranks is another one in the next
-    /// process.
-    fn unknown_ends_on<'a>(&'a self, nodes: &'a RankSet) -> impl Iterator<Item = Holder<'a>> {
-        let mut ranks: Vec<Rank> =
-            nodes.iter().filter(|rank| self.planner.ledger.unknown_ends(*rank) > 0).collect();
-        let name = |rank: &Rank| self.planner.cluster.node(*rank).map(|node| &node.name);
-        if ranks.len() > NODES_IN_ORDER {
-            ranks.select_nth_unstable_by(NODES_IN_ORDER, |one, other| name(one).cmp(&name(other)));
+    /// Tells a pod why it waits, after that could not be written, or when it may be told something
+    /// else.
+    pub(crate) fn report_again(&mut self, uid: &Uid) -> Sound {
+        let id = self.jobs.members.current(uid)?.job;
+        if let Some(text) = self.jobs.refusal_of(uid) {
+            return self.notices().report_unscheduled(uid, "SchedulerError", &text);
         }
-        let in_order = ranks.len().min(NODES_IN_ORDER);
-        ranks[..in_order].sort_unstable_by(|one, other| name(one).cmp(&name(other)));
-        self.holders_on_each(ranks.into_iter())
-            .filter(|holder| holder.allocation.end == End::Eventually)
-    }
-
-    /// What pods take of these nodes.
-    pub(crate) fn holders_on<'a>(&'a self, nodes: &'a RankSet) -> impl Iterator<Item = Holder<'a>> {
-        self.holders_on_each(nodes.iter())
-    }
-
-    fn holders_on_each<'a>(
-        &'a self,
-        nodes: impl Iterator<Item = Rank> + 'a,
-    ) -> impl Iterator<Item = Holder<'a>> {
-        let nodes = nodes.filter_map(|rank| self.planner.cluster.node(rank));
-        nodes
-            .flat_map(|node| self.occupancy.by_node.all(&node.name))
-            .filter_map(|uid| self.holder(&uid))
-    }
-
-    /// What a pod takes of a node.
-    fn holder(&self, uid: &Uid) -> Option<Holder<'_>> {
-        if let Some(foreign) = self.occupancy.foreign.get(uid) {
-            return Some(Holder {
-                job: None,
-                key: &foreign.pod.id.key,
-                pod: &foreign.pod,
-                allocation: foreign.allocation.as_ref()?,
-            });
+        for pending in [PendingRequest::Start(id), PendingRequest::Member(id, uid.clone())] {
+            if let Some(class) = self.planner.queue.class_of(&pending) {
+                if let Some((reason, text)) = self.words_for_pods(&pending, class) {
+                    self.notices().report_unscheduled(uid, reason, &text)?;
+                }
+                return Ok(());
+            }
         }
-        let member = self.jobs.members.get(uid)?;
-        let job = self.jobs.all.get(&member.job)?;
-        Some(Holder {
-            job: Some(job.id),
-            key: &job.key,
-            pod: &member.pod,
-            allocation: member.allocation()?,
-        })
+        // Its own fault is looked at with its job.
+        self.agenda.touched.insert(id);
+        Ok(())
     }
+}
 
+impl Notices<'_> {
     /// Writes into a pod's condition, and as an event, why it is not scheduled.
     pub(crate) fn report_unscheduled(
         &mut self,
@@ -594,7 +548,7 @@ impl Core {
             member.telling = Some(action);
         }
         let subject = Subject::Pod(pod.id.clone());
-        self.note(
+        self.agenda.note(
             subject,
             EventKind::Warning,
             EventReason::FailedScheduling.as_str(),
@@ -602,26 +556,6 @@ impl Core {
             message.to_owned(),
             &pod.scheduler,
         );
-        Ok(())
-    }
-
-    /// Tells a pod why it waits, after that could not be written, or when it may be told something
-    /// else.
-    pub(crate) fn report_again(&mut self, uid: &Uid) -> Sound {
-        let id = self.jobs.members.current(uid)?.job;
-        if let Some(text) = self.jobs.refusal_of(uid) {
-            return self.report_unscheduled(uid, "SchedulerError", &text);
-        }
-        for pending in [PendingRequest::Start(id), PendingRequest::Member(id, uid.clone())] {
-            if let Some(class) = self.planner.queue.class_of(&pending) {
-                if let Some((reason, text)) = self.words_for_pods(&pending, class) {
-                    self.report_unscheduled(uid, reason, &text)?;
-                }
-                return Ok(());
-            }
-        }
-        // Its own fault is looked at with its job.
-        self.agenda.touched.insert(id);
         Ok(())
     }
 
@@ -649,7 +583,7 @@ impl Core {
             .filter(|first| !first.pod.stands_in);
         let first = first.map(|member| member.pod.id.clone());
         if let Some(pod) = first {
-            self.note(
+            self.agenda.note(
                 Subject::Pod(pod),
                 EventKind::Warning,
                 warning.as_str(),

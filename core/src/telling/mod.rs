@@ -5,6 +5,7 @@ pub(crate) mod closed;
 pub(crate) mod cramped;
 pub(crate) mod describe;
 pub(crate) mod explain;
+pub(crate) mod holders;
 pub(crate) mod lost;
 pub(crate) mod notices;
 pub(crate) mod positions;

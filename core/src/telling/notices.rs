@@ -13,8 +13,9 @@ use fluxqueue_api::{
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
+use crate::parts::Notices;
 use crate::sound::{Lookup, Sound};
-use crate::{Core, EventKind, Subject};
+use crate::{EventKind, Subject};
 use fluxqueue_planner::queue::JobId;
 use fluxqueue_workload::ObjectRef;
 
@@ -30,7 +31,7 @@ struct Notice {
     is_for_pods: bool,
 }
 
-impl Core {
+impl Notices<'_> {
     /// The FluxJob of a job says this from now on.
     pub(crate) fn notice_change(
         &mut self,
@@ -57,7 +58,7 @@ impl Core {
             let told = if is_for_pods { pods.as_slice() } else { &[] };
             for subject in std::iter::once(Subject::FluxJob(of.clone())).chain(told.iter().cloned())
             {
-                self.note(subject, kind, reason, action, message.clone(), &reporter);
+                self.agenda.note(subject, kind, reason, action, message.clone(), &reporter);
             }
         }
         Ok(())

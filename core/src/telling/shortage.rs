@@ -6,8 +6,8 @@ use std::fmt::Write as _;
 
 use fluxqueue_api::{BlockedBy, BlockedReason};
 
-use crate::Core;
 use crate::jobs::exclusive::Apart;
+use crate::parts::Telling;
 use crate::telling::closed::Closed;
 use crate::telling::cramped::Cramped;
 use fluxqueue_machine::cluster::summary;
@@ -28,7 +28,7 @@ struct Shortage<'a> {
     is_on_nodes: bool,
 }
 
-impl Core {
+impl Telling<'_> {
     /// In kube-scheduler's words why no node will do, with the resource that is short most; and the
     /// others that are short in all.
     pub(crate) fn short_of(&mut self, attempt: &Attempt) -> (BlockedBy, Vec<BlockedBy>) {

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use super::projection::{Original, Progress, Projection, Remains, undated, within_depths};
 use super::{Expected, has_moved};
 use crate::asking::Asking;
+use crate::parts::{Estimating, Projecting};
 use crate::{Core, Timer};
 use fluxqueue_api::EstimateKind;
 use fluxqueue_planner::plan::Effort;
@@ -51,7 +52,7 @@ pub(crate) struct LookingAhead {
     slices: u64,
 }
 
-impl Core {
+impl Projecting<'_> {
     /// The queue was walked: what was found out ahead may be different now.
     pub(crate) fn look_ahead_again(&mut self) {
         self.lookahead.ahead.is_stale = true;
@@ -61,12 +62,6 @@ impl Core {
     /// It is time to look ahead.
     pub(crate) fn may_look_ahead(&mut self) {
         self.lookahead.ahead.is_due = true;
-    }
-
-    /// How many slices of looking ahead there have been. Each has a step of its own, as far as it
-    /// can.
-    pub fn slices_ahead(&self) -> u64 {
-        self.lookahead.ahead.slices
     }
 
     /// Looks ahead for a moment, if it is time and nothing waits to be sent: what was decided in a
@@ -136,7 +131,7 @@ impl Core {
     }
 
     fn begin_projection(&mut self) {
-        let wanted = undated(&self.planner.queue, &self.planner.promises, &self.queues);
+        let wanted = undated(&self.planner.queue, &self.planner.promises, self.queues);
         (self.lookahead.ahead.begun, self.lookahead.ahead.is_stale) = (Some(self.clock.now), false);
         if !wanted.is_empty() {
             self.lookahead.ahead.projection = self.project(wanted).map(Box::new);
@@ -146,14 +141,14 @@ impl Core {
     /// A copy of all that the plan rests on, for those who ask when all within the depths of their
     /// queues start.
     pub(crate) fn project_all(&mut self) -> Option<Projection> {
-        let wanted = within_depths(&self.planner.queue, &self.queues).cloned().collect();
+        let wanted = within_depths(&self.planner.queue, self.queues).cloned().collect();
         self.project(wanted)
     }
 
     fn project(&mut self, wanted: BTreeSet<PendingRequest>) -> Option<Projection> {
         let of = Original {
             now: self.clock.now,
-            planner: &mut self.planner,
+            planner: self.planner,
             suspects_version: self.occupancy.suspects.version(),
         };
         Projection::new(of, wanted)
@@ -171,17 +166,18 @@ impl Core {
         }
         let before = projection.spent();
         while !projection.is_done() && projection.spent() - before < SLICE {
-            let asking = Asking { jobs: &self.jobs, queues: &self.queues, clock: self.clock };
+            let asking = Asking { jobs: self.jobs, queues: self.queues, clock: self.clock };
             match projection.advance(&asking, SLICE - (projection.spent() - before)) {
                 Progress::UnderWay => break,
                 Progress::At(start, pending) => {
                     for pending in pending {
-                        self.expect(&pending, Expected::At { start, as_of: projection.as_of });
+                        self.estimating()
+                            .expect(&pending, Expected::At { start, as_of: projection.as_of });
                     }
                 }
                 Progress::Over(undated) => {
                     for pending in undated {
-                        self.expect(&pending, Expected::NoDate);
+                        self.estimating().expect(&pending, Expected::NoDate);
                     }
                 }
                 Progress::TooFar => {
@@ -198,7 +194,17 @@ impl Core {
             self.lookahead.ahead.projection = Some(projection);
         }
     }
+}
 
+impl Core {
+    /// How many slices of looking ahead there have been. Each has a step of its own, as far as it
+    /// can.
+    pub fn slices_ahead(&self) -> u64 {
+        self.lookahead.ahead.slices
+    }
+}
+
+impl Estimating<'_> {
     /// A request is expected to start then. Of a job whose pods start one by one the first counts.
     fn expect(&mut self, pending: &PendingRequest, found: Expected) {
         let id: JobId = pending.job();

@@ -18,10 +18,11 @@ use std::collections::{BTreeSet, VecDeque};
 
 use fluxqueue_api::{EstimateKind, EstimatedStart, FluxJobStatus};
 
+use crate::Timer;
 use crate::jobs::Clock;
 use crate::jobs::job::{Job, Said};
+use crate::parts::Estimating;
 use crate::records::record::{self, micro_time, time_of};
-use crate::{Core, Timer};
 use fluxqueue_planner::queue::JobId;
 use fluxqueue_workload::Time;
 
@@ -120,7 +121,7 @@ fn estimate(kind: EstimateKind, start: Time, as_of: Time) -> EstimatedStart {
     EstimatedStart { time: micro_time(start), kind, as_of: micro_time(as_of) }
 }
 
-impl Core {
+impl Estimating<'_> {
     /// A status that says nothing new but another estimate is written in its turn: until then the
     /// estimate stays as it is on record.
     pub(crate) fn ration(&mut self, id: JobId, mut status: FluxJobStatus) -> FluxJobStatus {

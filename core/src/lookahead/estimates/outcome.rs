@@ -3,7 +3,7 @@
 use fluxqueue_api::{EstimateKind, EstimatedStart, FluxJobStatus, Reservation, StartEstimates};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 
-use crate::Core;
+use crate::parts::Slots;
 use crate::records::record::time_of;
 use crate::sound::{Lookup, Sound};
 use crate::telling::report::EstimateSaid;
@@ -33,7 +33,7 @@ pub(crate) fn on_record(
     (said != StartEstimates::default()).then_some(said)
 }
 
-impl Core {
+impl Slots<'_> {
     /// The first pod of a job is on its node, since this time by the API server's clock.
     pub(crate) fn note_start(&mut self, id: JobId, started: Time) -> Sound {
         if let Some(job) = self.jobs.all.get_mut(&id).filter(|job| job.started_at.is_none()) {

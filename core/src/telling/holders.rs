@@ -1,0 +1,87 @@
+//! What pods take of nodes, and which pods these are.
+
+use crate::jobs::Jobs;
+use crate::occupancy::Occupancy;
+use crate::telling::readers::Named;
+use fluxqueue_machine::fluxion::{End, Rank, RankSet};
+use fluxqueue_machine::ledger::Allocation;
+use fluxqueue_planner::Planner;
+use fluxqueue_planner::queue::JobId;
+use fluxqueue_workload::{ObjectKey, Pod, Uid};
+
+/// The nodes, in the order of their names, on which pods whose end is not known are looked for
+/// first, at most: the others follow in any order.
+const NODES_IN_ORDER: usize = 64;
+
+/// A pod that takes something of a node.
+pub(crate) struct Holder<'a> {
+    /// The job; a pod of another scheduler has none.
+    pub job: Option<JobId>,
+    /// The job's name, or the pod's.
+    pub key: &'a ObjectKey,
+    pub pod: &'a Pod,
+    pub allocation: &'a Allocation,
+}
+
+/// The pods of jobs and of other schedulers, by the nodes on which they are.
+#[derive(Clone, Copy)]
+pub(crate) struct Holders<'a> {
+    pub jobs: &'a Jobs,
+    pub planner: &'a Planner,
+    pub occupancy: &'a Occupancy,
+}
+
+impl Holder<'_> {
+    /// The name by which people know it.
+    pub(crate) fn named(&self) -> Named {
+        let key = self.key.clone();
+        if self.job.is_some() { Named::Job(key) } else { Named::Pod(key) }
+    }
+}
+
+impl<'a> Holders<'a> {
+    /// What pods take of these nodes.
+    pub(crate) fn on(self, nodes: &'a RankSet) -> impl Iterator<Item = Holder<'a>> {
+        self.on_each(nodes.iter())
+    }
+
+    /// What is taken of these nodes until some second that is not known: first on the nodes whose
+    /// names are the first, since the order of ranks is another one in the next process.
+    pub(crate) fn of_unknown_end(self, nodes: &RankSet) -> impl Iterator<Item = Holder<'a>> {
+        let mut ranks: Vec<Rank> =
+            nodes.iter().filter(|rank| self.planner.ledger.unknown_ends(*rank) > 0).collect();
+        let name = |rank: &Rank| self.planner.cluster.node(*rank).map(|node| &node.name);
+        if ranks.len() > NODES_IN_ORDER {
+            ranks.select_nth_unstable_by(NODES_IN_ORDER, |one, other| name(one).cmp(&name(other)));
+        }
+        let in_order = ranks.len().min(NODES_IN_ORDER);
+        ranks[..in_order].sort_unstable_by(|one, other| name(one).cmp(&name(other)));
+        self.on_each(ranks.into_iter()).filter(|holder| holder.allocation.end == End::Eventually)
+    }
+
+    fn on_each(self, nodes: impl Iterator<Item = Rank> + 'a) -> impl Iterator<Item = Holder<'a>> {
+        nodes
+            .filter_map(move |rank| self.planner.cluster.node(rank))
+            .flat_map(move |node| self.occupancy.by_node.all(&node.name))
+            .filter_map(move |uid| self.holder(&uid))
+    }
+
+    fn holder(self, uid: &Uid) -> Option<Holder<'a>> {
+        if let Some(foreign) = self.occupancy.foreign.get(uid) {
+            return Some(Holder {
+                job: None,
+                key: &foreign.pod.id.key,
+                pod: &foreign.pod,
+                allocation: foreign.allocation.as_ref()?,
+            });
+        }
+        let member = self.jobs.members.get(uid)?;
+        let job = self.jobs.all.get(&member.job)?;
+        Some(Holder {
+            job: Some(job.id),
+            key: &job.key,
+            pod: &member.pod,
+            allocation: member.allocation()?,
+        })
+    }
+}

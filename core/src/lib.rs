@@ -3,31 +3,34 @@
 //! [`Core::handle`] takes up what happened; [`Core::step`] decides what follows from it. Between
 //! the two nothing is decided, so a burst of events costs one pass. Where what lives:
 //!
-//! Events and state:
-//! - `parts`: which part of the core may change what, and which parts it may call
-//! - `agenda`: what is to be done next
+//! Entrance and exit: `event`, `action`, `settings`; `in_flight` has the writes without an answer.
+//!
+//! Owners of the state, in the order of the fields of [`Core`]:
+//! - `intake`: the first lists, and pods of ours that have no job yet
+//! - `jobs`: jobs and their pods, with all that can be said from these alone; `labelled` finds jobs
+//!   that wait by the labels of their pods
+//! - `records`: FluxJobs as last seen, and what they say of promises
 //! - `occupancy`: pods of other schedulers, pods by node, and nodes in doubt
-//! - `intake`, `event`: events into state
-//! - `refresh`: what of a job waits, and whether it has ended
-//! - `timers`, `in_flight`, `action`: deadlines, and writes that have no answer yet
-//! - `sound`: references to jobs and pods, and the two reasons for which one leads nowhere
+//! - `agenda`: what is to be done next; `timers`, when; `sound`, how work on a job or pod ended
 //!
-//! The cycle:
-//! - `asking`: the requests of jobs that wait
-//! - `pass`, `under_way`: the plan's decisions carried out, and events that come while one is made
-//! - `labelled`: jobs that wait, by the labels of their pods, and whether any of them ask about
-//!   others
-//! - `promising`: promises to those who wait: told, and put back after a restart
-//! - `review`: those who wait are looked at once more when nothing has happened for a while
-//! - `audit`: whether what is counted as taken is what pods take
+//! Parts, in the order in which they may call each other (`parts`): each is a folder.
+//! - `sight`: questions that most parts ask
+//! - `queueing`: jobs in their queues, and quotas
+//! - `notices`: conditions and Events
+//! - `promise_keeping`: what delays promises, and what is told of that
+//! - `telling`: why something waits, and at which place
+//! - `slots`: slots given to pods, planned, and taken back
+//! - `write_ahead`: starts that rest on promises wait until these are on record
+//! - `binding`: from a slot to a Binding: gates, volumes, nominations, and refusals
+//! - `members`: pods as they come, change and go
+//! - `stand_ins`: places for the pods of suspended Jobs
+//! - `recovery`: the same jobs again after a restart
+//! - `recording`: FluxJobs written and read
+//! - `refresh`: a look at each job that has changed
+//! - `lookahead`: when those who wait are expected to start
 //!
-//! Folders:
-//! - `jobs`: jobs and their pods, from the first pod to the last: groups, gangs, slots, stand-ins,
-//!   levels, roles, and the same jobs again after a restart
-//! - `binding`: from a slot to a Binding: volumes, nominations, and what its outcome means
-//! - `records`: FluxJobs, what they say of promises, and the order in which they are written
-//! - `telling`: why something waits, and at which place, for people; Events, state and numbers
-//! - `lookahead`: when those who wait are expected to start, and what a submission would come to
+//! The cycle (`cycle`): the core itself, where it sees all of its parts. `asking` has the requests
+//! of jobs that wait, as the plan asks for them.
 //!
 //! The queue, the plan and promises are [`fluxqueue_planner`]'s, nodes and the resource graph
 //! [`fluxqueue_machine`]'s.
@@ -38,44 +41,61 @@
 mod action;
 mod agenda;
 mod asking;
-mod audit;
 mod backoff;
 mod binding;
+mod cycle;
 mod event;
 mod in_flight;
 mod intake;
 mod jobs;
 mod labelled;
 mod lookahead;
+mod members;
+mod notices;
 mod occupancy;
 mod parts;
-mod pass;
-mod promising;
+mod promise_keeping;
+mod queueing;
+mod recording;
 mod records;
+mod recovery;
 mod refresh;
-mod review;
 #[cfg(test)]
 mod scenarios;
 mod settings;
+mod sight;
+mod slots;
 mod sound;
+mod stand_ins;
 mod telling;
 mod timers;
-mod under_way;
+mod write_ahead;
 
 pub use action::{Action, ActionId, ActionKind, EventKind, Note, Subject, Urgency};
+pub use cycle::what_if::{Answer, Delayed, Later, Preview, Submitted, Verdict, WhatIf};
 pub use event::{BindOutcome, Event, Outcome, WriteOutcome};
 pub use fluxqueue_machine::NodePolicy;
 pub use fluxqueue_planner::plan::QueuePolicy;
-pub use lookahead::what_if::{Answer, Delayed, Later, Preview, Submitted, Verdict, WhatIf};
 pub use settings::CoreSettings;
 pub use telling::report;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::parts::{PromiseKeeping, Slots};
+use agenda::Agenda;
+use cycle::pass::Walks;
 use fluxion_sys::FunctionTable;
 use fluxqueue_api::{EventReason, JobState, names, text};
+use intake::Intake;
+use jobs::{Clock, Jobs};
+use lookahead::Lookahead;
+use occupancy::Occupancy;
+use records::Records;
+use sound::Sound;
+use telling::Reporting;
+use telling::report::Gauges;
+use timers::Timer;
+
 use fluxqueue_machine::cluster::Cluster;
 use fluxqueue_machine::fluxion::GraphError;
 use fluxqueue_machine::ledger::Ledger;
@@ -83,19 +103,7 @@ use fluxqueue_planner::Planner;
 use fluxqueue_planner::plan::Attempt;
 use fluxqueue_planner::queue::{JobId, PendingRequest};
 use fluxqueue_planner::queues::Queues;
-use fluxqueue_workload::{Lifetime, Phase, Pod, Time, Uid};
-
-use agenda::Agenda;
-use intake::Intake;
-use jobs::{Clock, Jobs};
-use lookahead::Lookahead;
-use occupancy::Occupancy;
-use pass::Walks;
-use records::Records;
-use sound::Sound;
-use telling::Reporting;
-use telling::report::Gauges;
-use timers::Timer;
+use fluxqueue_workload::{Time, Uid};
 
 /// Passes in one step at most, and the pause before the next step then.
 const ROUNDS_MAX: u32 = 4;
@@ -395,26 +403,6 @@ impl Core {
     }
 }
 
-impl Slots<'_> {
-    /// How long a pod of the job would take its resources if it started now.
-    fn lifetime(&self, pod: &Pod, job: JobId) -> Lifetime {
-        self.jobs.all.get(&job).map_or(pod.lifetime, |job| self.jobs.lifetime(pod, job, self.clock))
-    }
-
-    fn walltime(&self, pod: &Pod, job: JobId) -> Lifetime {
-        self.jobs.all.get(&job).map_or(pod.lifetime, |job| self.jobs.walltime(pod, job))
-    }
-
-    /// How long a pod of the job takes its resources from its start, or from its Binding while it
-    /// does not run.
-    fn occupies(&self, pod: &Pod, job: JobId) -> Lifetime {
-        self.jobs.all.get(&job).map_or(pod.lifetime, |job| match pod.phase {
-            Phase::Pending => self.jobs.occupies_from_binding(pod, job),
-            _ => self.jobs.occupies(pod, job),
-        })
-    }
-}
-
 impl Agenda {
     /// The job is looked at in a moment, together with what else happens to it until then: that
     /// another pod of it is bound changes what is on record, and nothing else.
@@ -443,20 +431,6 @@ impl Agenda {
             reporter: Arc::clone(reporter),
         };
         self.actions.push(ActionKind::Note(note));
-    }
-}
-
-impl PromiseKeeping<'_> {
-    fn forget_request(&mut self, pending: &PendingRequest) -> Sound {
-        if self.planner.queue.remove(pending) {
-            self.agenda.queue_changed = true;
-        }
-        self.tell_own_delay(pending)?;
-        self.forget_promise(pending);
-        if let Some(job) = self.jobs.all.get_mut(&pending.job()) {
-            job.pending.remove(pending);
-        }
-        Ok(())
     }
 }
 

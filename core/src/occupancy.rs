@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use fluxion_sys::FunctionTable;
 
-use crate::audit::Audit;
 use crate::binding::suspects::Suspects;
+use crate::cycle::audit::Audit;
 use crate::jobs::by_node::ByNode;
 use fluxqueue_machine::ledger::Allocation;
 use fluxqueue_workload::{Pod, Uid};

@@ -16,13 +16,10 @@ use crate::in_flight::InFlight;
 use crate::jobs::job::{Lifecycle, Member, Style};
 use crate::jobs::setbacks::{FirstPause, Setback, Setbacks};
 use crate::jobs::stage::{Cause, Sending};
-use crate::parts::{Binding, Slots, WriteAhead};
+use crate::parts::Binding;
 use crate::sound::{Lookup, Sound};
-use crate::{
-    ActionId, ActionKind, BINDINGS_MAX, BindOutcome, Core, EventKind, Outcome, Subject, Timer,
-    WriteOutcome,
-};
-use fluxqueue_planner::plan::Delay;
+use crate::timers::Timer;
+use crate::{ActionId, ActionKind, BINDINGS_MAX, BindOutcome, EventKind, Subject, WriteOutcome};
 use fluxqueue_planner::queue::{JobId, PendingRequest};
 use fluxqueue_workload::{Pod, Uid};
 
@@ -157,7 +154,7 @@ impl Binding<'_> {
         Ok(())
     }
 
-    fn bind_done(&mut self, uid: &Uid, action: ActionId, outcome: BindOutcome) -> Sound {
+    pub(crate) fn bind_done(&mut self, uid: &Uid, action: ActionId, outcome: BindOutcome) -> Sound {
         let member = self.jobs.members.current_mut(uid)?;
         let (id, waiting) = (member.job, member.stage.sending() == Some(Sending::Binding(action)));
         if outcome == BindOutcome::Bound {
@@ -233,7 +230,12 @@ impl Binding<'_> {
         Ok(())
     }
 
-    fn ungate_done(&mut self, uid: &Uid, action: ActionId, outcome: WriteOutcome) -> Sound {
+    pub(crate) fn ungate_done(
+        &mut self,
+        uid: &Uid,
+        action: ActionId,
+        outcome: WriteOutcome,
+    ) -> Sound {
         let member = self.jobs.members.current_mut(uid)?;
         member.ungating = None;
         member.ungated |= matches!(outcome, WriteOutcome::Written(_));
@@ -282,118 +284,6 @@ impl Binding<'_> {
             self.jobs.members.get(uid).map_or(now, |member| member.retry_at),
         );
         self.agenda.touched.insert(id);
-        Ok(())
-    }
-}
-
-impl WriteAhead<'_> {
-    /// The placement is acknowledged: its pods may leave.
-    pub(crate) fn release(&mut self, id: JobId) -> Sound {
-        let job = self.jobs.all.current(&id)?;
-        let assigned =
-            self.jobs.live_members(job).into_iter().filter(|member| member.stage.is_assigned());
-        let assigned: Vec<Uid> = assigned.map(|member| member.pod.id.uid.clone()).collect();
-        self.agenda.outbox.extend(assigned);
-        Ok(())
-    }
-}
-
-impl Slots<'_> {
-    /// Takes our gate off; the pod comes back to the outbox when it is.
-    pub(crate) fn ungate(&mut self, uid: &Uid) -> Sound {
-        let member = self.jobs.members.known(uid)?;
-        let (pod, resource_version) = (member.pod.id.clone(), member.pod.resource_version.clone());
-        let on_its_way = member.ungating;
-        let ungate = || ActionKind::Ungate { pod, resource_version, gate: Arc::from(names::GATE) };
-        let action = on_its_way
-            .unwrap_or_else(|| self.agenda.actions.ask(ungate(), InFlight::Ungate(uid.clone())));
-        if let Some(member) = self.jobs.members.get_mut(uid) {
-            member.ungating = Some(action);
-            member.stage.send_by(Sending::Ungating(action));
-        }
-        Ok(())
-    }
-
-    /// The slot will not do any more: the pod waits again.
-    pub(crate) fn replan(&mut self, uid: &Uid) -> Sound {
-        if self.jobs.members.get(uid).is_some_and(|member| member.stage.is_assigned()) {
-            self.unassign_one(uid)?;
-        }
-        Ok(())
-    }
-
-    /// Takes a slot back from a pod that does not begin with others.
-    pub(crate) fn unassign_one(&mut self, uid: &Uid) -> Sound {
-        self.unassign(uid)?;
-        let id = self.jobs.members.known(uid)?.job;
-        if self.jobs.all.get(&id).is_some_and(|job| job.style == Style::Lone) {
-            self.promise_keeping().start_is_off(id, Delay::Capacity)?;
-        }
-        Ok(())
-    }
-}
-
-impl Core {
-    // --- outcomes ---
-
-    pub(crate) fn done(&mut self, action: ActionId, outcome: Outcome) -> Sound {
-        match (self.agenda.actions.answered(action), outcome) {
-            (Some(InFlight::Bind(uid)), Outcome::Bind(outcome)) => {
-                self.binding().bind_done(&uid, action, outcome)?;
-            }
-            (Some(InFlight::Volume(uid, claim, version)), Outcome::Write(outcome)) => {
-                self.binding().volume_written(&uid, &claim, version, &outcome)?;
-                if let Some(text) = outcome.refusal() {
-                    self.binding().claim_refused(&uid, &claim, text)?;
-                }
-            }
-            (Some(InFlight::Ungate(uid)), Outcome::Write(outcome)) => {
-                self.binding().ungate_done(&uid, action, outcome)?;
-            }
-            (Some(InFlight::Nomination(uid, before)), Outcome::Write(outcome)) => {
-                self.binding().nomination_written(&uid, before, &outcome)?;
-            }
-            (Some(InFlight::Condition(uid)), Outcome::Write(outcome)) => {
-                if let Some(member) = self.jobs.members.get_mut(&uid) {
-                    member.telling = None;
-                    // It is said again, but not at once.
-                    let pause = match outcome {
-                        WriteOutcome::Failed(_) | WriteOutcome::Conflict => {
-                            Some(crate::telling::explain::REPORT_MILLIS)
-                        }
-                        WriteOutcome::Invalid(_) | WriteOutcome::Refused(_) => {
-                            Some(crate::jobs::setbacks::REFUSED_MAX_MILLIS)
-                        }
-                        WriteOutcome::Written(_)
-                        | WriteOutcome::Exists
-                        | WriteOutcome::Gone
-                        | WriteOutcome::Replaced => None,
-                    };
-                    if let Some(pause) = pause {
-                        member.reported = Some((String::new(), self.clock.now));
-                        self.agenda
-                            .timers
-                            .wake(Timer::Untold(uid), self.clock.now.plus_millis(pause));
-                    }
-                }
-            }
-            (Some(InFlight::Record(job)), Outcome::Write(outcome)) => {
-                self.recording().record_done(job, action, outcome)?;
-            }
-            (Some(InFlight::Job(job)), Outcome::Write(outcome)) => {
-                self.binding().job_written(job, action, &outcome)?;
-            }
-            (Some(InFlight::Stray(key)), Outcome::Write(outcome)) => {
-                self.stray_done(key, action, outcome)?;
-            }
-            (Some(InFlight::Queue(name, uid, status)), Outcome::Write(outcome)) => {
-                self.queueing().queue_status_done(&name, &uid, *status, &outcome);
-            }
-            (None, _) => {}
-            (Some(about), outcome) => {
-                tracing::error!(?about, ?outcome, "an outcome of another kind than its action");
-            }
-        }
         Ok(())
     }
 }

@@ -1,7 +1,9 @@
 //! From a slot to a Binding: volumes, nominations, what leaves, and what its outcome means.
 
+pub(crate) mod beginning;
 pub(crate) mod dispatch;
 pub(crate) mod mounting;
 pub(crate) mod nominating;
 pub(crate) mod refused;
+pub(crate) mod releasing;
 pub(crate) mod suspects;

@@ -8,7 +8,7 @@
 //! if that fails, so the next plan finds it: a bound volume by its nodes, a claim whose volume is
 //! being made by the node that it names.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use fluxqueue_api::BlockedReason;
@@ -16,18 +16,14 @@ use fluxqueue_api::BlockedReason;
 use crate::backoff::Backoff;
 use crate::in_flight::InFlight;
 use crate::jobs::job::{Job, Member, Style};
-use crate::parts::{Binding, Slots, Telling};
+use crate::parts::Binding;
 use crate::sound::{Lookup, Sound};
-use crate::{ActionKind, Timer, WriteOutcome};
+use crate::timers::Timer;
+use crate::{ActionKind, WriteOutcome};
 use fluxqueue_machine::cluster::filters::Rejection;
-use fluxqueue_machine::cluster::summary;
-use fluxqueue_machine::cluster::volumes::{
-    self, Progress, StorageNews, Unready, VolumeNeeds, Written,
-};
-use fluxqueue_machine::cluster::{Cluster, Presence};
-use fluxqueue_planner::plan::Request;
+use fluxqueue_machine::cluster::volumes::{Progress, StorageNews, Unready, VolumeNeeds, Written};
+use fluxqueue_machine::cluster::{Cluster, summary, volumes};
 use fluxqueue_planner::queue::JobId;
-use fluxqueue_workload::constraints::NamedNodes;
 use fluxqueue_workload::{NodeName, ObjectKey, ObjectRef, Pod, Uid};
 
 /// The pause after a write has failed.
@@ -35,9 +31,6 @@ const RETRY: Backoff = Backoff { min_millis: 200, max_millis: 30_000 };
 
 /// The pause of a pod whose volumes could not be bound.
 const FAILED: Backoff = Backoff { min_millis: 1_000, max_millis: 30_000 };
-
-/// Claims that are named at most when it is said where volumes are.
-const CLAIMS_NAMED: usize = 3;
 
 /// How far the volumes of a pod with a slot are.
 pub(crate) enum Mounting {
@@ -263,118 +256,6 @@ impl Binding<'_> {
     }
 }
 
-impl Slots<'_> {
-    /// Something has changed that these pods may have waited for.
-    fn look_again(&mut self, pods: Vec<Uid>) {
-        for uid in pods {
-            // Pods of others wait for volumes too.
-            match self.jobs.members.get(&uid) {
-                Some(member) if member.stage.is_waiting() => {
-                    self.agenda.touched.insert(member.job);
-                }
-                Some(member) if member.stage.is_assigned() => self.agenda.outbox.push_back(uid),
-                _ => {}
-            }
-        }
-    }
-
-    /// A pod has come or changed, or has another node or slot than before: what it uses of storage
-    /// agrees with that.
-    pub(crate) fn note_volumes(&mut self, uid: &Uid) {
-        let (pod, place) = if let Some(foreign) = self.occupancy.foreign.get(uid) {
-            let there = foreign.pod.node.as_ref().map(|node| (node, Presence::There));
-            let nominated = foreign.pod.nominated.as_ref().map(|node| (node, Presence::Nominated));
-            (&foreign.pod, there.or(nominated))
-        } else if let Some(member) = self.jobs.members.get(uid) {
-            let slot = member.allocation().map(|allocation| &allocation.node);
-            let node = slot.or(member.pod.node.as_ref()).filter(|_| !member.stage.has_ended());
-            (&member.pod, node.map(|node| (node, Presence::There)))
-        } else {
-            return;
-        };
-        if !volumes::concern(pod) {
-            return;
-        }
-        let (pod, place) =
-            (Arc::clone(pod), place.map(|(node, presence)| (node.clone(), presence)));
-        let has_ended = pod.phase.is_terminal()
-            || self.jobs.members.get(uid).is_some_and(|member| member.stage.has_ended());
-        let volumes = self.planner.cluster.volumes_mut();
-        let concerned = if has_ended {
-            volumes.forget_pod(uid)
-        } else {
-            volumes.note_pod(&pod);
-            match place {
-                Some((node, Presence::There)) => volumes.place(uid, &node),
-                Some((node, Presence::Nominated)) => volumes.nominate(uid, &node),
-                None => volumes.release(uid),
-            }
-        };
-        self.look_again(concerned);
-    }
-
-    /// A pod is gone.
-    pub(crate) fn forget_volumes(&mut self, uid: &Uid) {
-        if !self.planner.cluster.volumes().is_idle() {
-            let concerned = self.planner.cluster.volumes_mut().forget_pod(uid);
-            self.look_again(concerned);
-        }
-    }
-}
-
-impl Telling<'_> {
-    /// Where the volumes of pods that start together are, if not everywhere: some of them, as
-    /// sentences.
-    pub(crate) fn where_volumes_are(&self, request: &Request) -> String {
-        let is_alone = request.pods() == 1;
-        if is_alone || self.planner.cluster.volumes().is_idle() {
-            return String::new();
-        }
-        let mut tied = BTreeMap::new();
-        for (claim, volume) in
-            request.all_pods().flat_map(|pod| self.planner.cluster.volumes().tied(pod))
-        {
-            tied.insert(claim, volume);
-            if tied.len() > CLAIMS_NAMED {
-                break;
-            }
-        }
-        let named = tied.iter().take(CLAIMS_NAMED);
-        let claims: Vec<String> = named
-            .map(|(claim, volume)| self.planner.cluster.where_claim_is(claim, volume))
-            .collect();
-        match tied.len() {
-            0 => String::new(),
-            1..=CLAIMS_NAMED => format!(" {}.", sentence(&claims)),
-            _ => format!(" {}; and others.", sentence(&claims)),
-        }
-    }
-
-    /// Pods whose claims are not ready are told so as kube-scheduler tells it.
-    pub(crate) fn report_unready(&mut self, id: JobId) -> Sound {
-        let job = self.jobs.all.known(&id)?;
-        let is_lone = job.style == Style::Lone;
-        let waiting = self.jobs.live(job).filter(|member| member.stage.is_waiting());
-        let unready =
-            waiting.filter_map(|member| Some((Arc::clone(&member.pod), member.unready.clone()?)));
-        let unready: Vec<(Arc<Pod>, Unready)> = unready.collect();
-        for (pod, unready) in unready {
-            let text = match unready.is_whole {
-                // Of many pods it is not asked for which other reasons nodes are closed, too.
-                true if is_lone => self.planner.cluster.unavailable(&pod),
-                // That its affinity names no node is found before its claims are looked at.
-                false if pod.shape.constraints.named_nodes() == NamedNodes::None => {
-                    self.planner.cluster.unavailable(&pod)
-                }
-                true => unready.said,
-                false => summary::unplaceable(self.planner.cluster.len(), &unready.said),
-            };
-            self.notices().report_unscheduled(&pod.id.uid, "Unschedulable", &text)?;
-        }
-        Ok(())
-    }
-}
-
 impl Binding<'_> {
     /// A node has come or gone: claims that name it may be waiting for another one, or are not any
     /// more.
@@ -390,14 +271,6 @@ impl Binding<'_> {
             }
         }
     }
-}
-
-fn sentence(claims: &[String]) -> String {
-    let mut text = claims.join("; ");
-    if let Some(first) = text.get_mut(..1) {
-        first.make_ascii_uppercase();
-    }
-    text
 }
 
 /// A pause doubles so often.

@@ -8,13 +8,12 @@
 
 use fluxqueue_api::BlockedReason;
 
-use crate::Timer;
-use crate::jobs::job::{Job, Lifecycle, Member, Style};
+use crate::jobs::job::{Lifecycle, Member, Style};
 use crate::jobs::setbacks::{FirstPause, Setback};
 use crate::jobs::stage::Sending;
-use crate::parts::{Binding, Recording};
-use crate::sound::{Lookup, Sound};
-use crate::telling::blockers::Blockers;
+use crate::parts::Binding;
+use crate::sound::Sound;
+use crate::timers::Timer;
 use fluxqueue_planner::queue::JobId;
 use fluxqueue_workload::{ObjectRef, Time, Uid};
 
@@ -126,63 +125,9 @@ impl Binding<'_> {
     }
 }
 
-impl Recording<'_> {
-    /// The FluxJob of a job cannot be written: a gang that has not begun, and waits for that, gives its
-    /// nodes back, and so do pods that have come to a gang since and have no seat on record.
-    pub(crate) fn record_refused(&mut self, id: JobId, text: &str) -> Sound {
-        let text = unwritable(text);
-        let job = self.jobs.all.get(&id).map(Box::as_ref).filter(|job| job.writes_ahead());
-        if job.is_some_and(|job| job.life == Lifecycle::Placed && !job.seats.may_all_leave()) {
-            self.binding().withdraw_refused(id, &text)?;
-            return Ok(());
-        }
-        let pods = |is: &dyn Fn(&Job, &Member) -> bool| -> Vec<Uid> {
-            let of_job =
-                job.into_iter().flat_map(|job| self.jobs.live(job).filter(move |pod| is(job, pod)));
-            of_job.map(|member| member.pod.id.uid.clone()).collect()
-        };
-        let unrecorded = pods(&|job, member| {
-            member.stage.is_unsent() && member.seat.is_some_and(|seat| !job.seats.may_leave(seat))
-        });
-        let waiting = pods(&|_, member| member.stage.is_waiting());
-        for uid in &unrecorded {
-            self.binding().give_slot_back(uid, &text)?;
-        }
-        if !waiting.is_empty() {
-            self.jobs.block(id, BlockedReason::BindFailed, text.clone());
-            self.binding().tell_refusal(&waiting, &text)?;
-        }
-        Ok(())
-    }
-
-    /// The FluxJob of a job is written again: what else is in the way of its pods is said again, as it
-    /// was found out last.
-    pub(crate) fn record_taken(&mut self, id: JobId, text: &str) -> Sound {
-        let job = self.jobs.all.known_mut(&id)?;
-        let is_told = |blocker: &mut Blockers| {
-            blocker.reason() == BlockedReason::BindFailed && blocker.text() == unwritable(text)
-        };
-        if job.blocker.take_if(is_told).is_none() {
-            return Ok(());
-        }
-        self.agenda.dirty.insert(id);
-        if let Some(first) = self.planner.queue.first_of(id).cloned()
-            && let Some(class) = self.planner.queue.class_of(&first)
-        {
-            self.telling().report_request(&first, class)?;
-        }
-        Ok(())
-    }
-}
-
-/// Why pods wait whose FluxJob is refused for this reason.
-fn unwritable(text: &str) -> String {
-    format!("its FluxJob cannot be written: {text}")
-}
-
 impl Binding<'_> {
     /// Withdraws the placement of a gang of which no Binding has taken effect, and says why.
-    fn withdraw_refused(&mut self, id: JobId, text: &str) -> Sound {
+    pub(crate) fn withdraw_refused(&mut self, id: JobId, text: &str) -> Sound {
         if let Some(job) = self.jobs.all.get_mut(&id) {
             job.refusal = None;
             if job.life.is_placed() {
@@ -204,7 +149,7 @@ impl Binding<'_> {
 
     /// A pod that does not begin with others gives its slot back, and waits for a while without a
     /// claim.
-    fn give_slot_back(&mut self, uid: &Uid, text: &str) -> Sound {
+    pub(crate) fn give_slot_back(&mut self, uid: &Uid, text: &str) -> Sound {
         let now = self.clock.now;
         self.slots().unassign_one(uid)?;
         if let Some(member) = self.jobs.members.get_mut(uid) {
@@ -233,7 +178,7 @@ impl Binding<'_> {
     }
 
     /// Tells pods that the API server refuses what they need.
-    fn tell_refusal(&mut self, pods: &[Uid], text: &str) -> Sound {
+    pub(crate) fn tell_refusal(&mut self, pods: &[Uid], text: &str) -> Sound {
         for uid in pods {
             self.notices().report_unscheduled(uid, "SchedulerError", text)?;
         }

@@ -4,10 +4,8 @@
 //! many it wants. How long it runs is in `lifetimes`. What of it waits, holds a slot or is on
 //! record is others' business.
 
-pub(crate) mod attach;
 pub(crate) mod awaiting_owner;
 pub(crate) mod by_node;
-pub(crate) mod consistency;
 pub(crate) mod controllers;
 pub(crate) mod exclusive;
 pub(crate) mod gang;
@@ -16,14 +14,11 @@ pub(crate) mod job;
 pub(crate) mod levels;
 pub(crate) mod lifetimes;
 pub(crate) mod quotas;
-pub(crate) mod recovery;
 pub(crate) mod releases;
 pub(crate) mod roles;
 pub(crate) mod seats;
 pub(crate) mod setbacks;
-pub(crate) mod slots;
 pub(crate) mod stage;
-pub(crate) mod stand_ins;
 pub(crate) mod unsorted;
 pub(crate) mod waves;
 pub(crate) mod wishes;

@@ -9,40 +9,28 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use fluxqueue_workload::quantity::quantity;
-use fluxqueue_workload::{ObjectRef, Quota, Resources, Time};
-
-use crate::Timer;
 use crate::jobs::Jobs;
 use crate::jobs::job::{Job, JobChange, Suspended};
-use crate::parts::Queueing;
-use crate::sound::{Lookup, Sound};
 use fluxqueue_planner::queue::JobId;
-
-/// How long after its pods are there a job counts beside what a quota says is used: that comes with
-/// a watch, once a second.
-const USE_SEEN_MILLIS: i64 = 2_000;
-
-/// When a job is looked at again for which too little is left beside others whose pods are about to
-/// be there.
-const LOOK_AGAIN_MILLIS: i64 = 5_000;
+use fluxqueue_workload::quantity::quantity;
+use fluxqueue_workload::{Quota, Resources, Time};
 
 /// The quotas that there are, and the jobs that depend on them, by namespace.
 #[derive(Debug, Default)]
 pub(crate) struct Quotas {
-    known: BTreeMap<Arc<str>, BTreeMap<Arc<str>, Arc<Quota>>>,
+    pub(crate) known: BTreeMap<Arc<str>, BTreeMap<Arc<str>, Arc<Quota>>>,
     /// Jobs that were released, until all of their pods are counted by the quotas.
-    coming: BTreeMap<Arc<str>, BTreeMap<JobId, Coming>>,
+    pub(crate) coming: BTreeMap<Arc<str>, BTreeMap<JobId, Coming>>,
     /// Jobs for which a quota leaves too little.
-    waiting: BTreeMap<Arc<str>, BTreeSet<JobId>>,
+    pub(crate) waiting: BTreeMap<Arc<str>, BTreeSet<JobId>>,
 }
 
 /// The pods of a job that was released.
 #[derive(Debug)]
-struct Coming {
-    requests: Resources,
+pub(crate) struct Coming {
+    pub(crate) requests: Resources,
     /// They count as long as the job holds their places, and until then.
-    until: Time,
+    pub(crate) until: Time,
 }
 
 impl Quotas {
@@ -54,49 +42,6 @@ impl Quotas {
         if let Some(jobs) = self.coming.get_mut(namespace) {
             jobs.remove(&id);
         }
-    }
-}
-
-impl Queueing<'_> {
-    /// A quota is there, or has changed.
-    pub(crate) fn put_quota(&mut self, quota: Arc<Quota>) {
-        let key = quota.id.key.clone();
-        let quotas = self.jobs.releases.quotas.known.entry(Arc::clone(&key.namespace)).or_default();
-        quotas.insert(key.name, quota);
-        self.look_at_quota_again(&key.namespace);
-    }
-
-    /// A quota is gone.
-    pub(crate) fn remove_quota(&mut self, gone: &ObjectRef) {
-        let known = &mut self.jobs.releases.quotas.known;
-        let Some(quotas) = known.get_mut(&gone.key.namespace) else { return };
-        if quotas.get(&gone.key.name).is_some_and(|quota| quota.id.uid == gone.uid) {
-            quotas.remove(&gone.key.name);
-        }
-        if quotas.is_empty() {
-            known.remove(&gone.key.namespace);
-        }
-        self.look_at_quota_again(&gone.key.namespace);
-    }
-
-    /// Those that wait for a quota of the namespace are looked at again.
-    fn look_at_quota_again(&mut self, namespace: &str) {
-        let waiting = self.jobs.releases.quotas.waiting.remove(namespace);
-        self.agenda.touched.extend(waiting.into_iter().flatten());
-    }
-
-    /// The pods of a job are about to come, since its Job is released.
-    pub(crate) fn note_coming(&mut self, id: JobId) -> Sound {
-        let job = self.jobs.all.known(&id)?;
-        let namespace = Arc::clone(&job.key.namespace);
-        if self.jobs.releases.quotas.known.contains_key(&namespace) {
-            let coming = Coming {
-                requests: self.jobs.asked_of_quotas(job),
-                until: self.clock.now.plus_millis(USE_SEEN_MILLIS),
-            };
-            self.jobs.releases.quotas.coming.entry(namespace).or_default().insert(id, coming);
-        }
-        Ok(())
     }
 }
 
@@ -130,32 +75,8 @@ pub(crate) fn shortage(jobs: &Jobs, job: &Job, now: Time) -> Option<String> {
     ))
 }
 
-impl Queueing<'_> {
-    /// A quota leaves too little for the pods of a job: the job is looked at again when that changes.
-    pub(crate) fn wait_for_quota(&mut self, id: JobId) -> Sound {
-        let job = self.jobs.all.known(&id)?;
-        let namespace = Arc::clone(&job.key.namespace);
-        let quotas = &mut self.jobs.releases.quotas;
-        let is_beside_others = match quotas.coming.get_mut(&namespace) {
-            None => false,
-            Some(coming) => {
-                coming.retain(|id, coming| {
-                    coming.until > self.clock.now
-                        || self.jobs.all.get(id).is_some_and(|job| is_to_have_pods(job))
-                });
-                !coming.is_empty()
-            }
-        };
-        quotas.waiting.entry(namespace).or_default().insert(id);
-        if is_beside_others {
-            self.agenda.timers.wake(Timer::Job(id), self.clock.now.plus_millis(LOOK_AGAIN_MILLIS));
-        }
-        Ok(())
-    }
-}
-
 /// Its Job was released, or is being released, and not all of its pods are there.
-fn is_to_have_pods(job: &Job) -> bool {
+pub(crate) fn is_to_have_pods(job: &Job) -> bool {
     match &job.suspended {
         Suspended::Released { .. } => true,
         Suspended::Waits(write) => matches!(write.under_way, Some((_, JobChange::Release))),
@@ -165,7 +86,7 @@ fn is_to_have_pods(job: &Job) -> bool {
 
 impl Jobs {
     /// What the pods of a job that waits without pods will ask of the quotas of their namespace.
-    fn asked_of_quotas(&self, job: &Job) -> Resources {
+    pub(crate) fn asked_of_quotas(&self, job: &Job) -> Resources {
         let stand_ins = || self.live(job).filter(|member| member.pod.stands_in);
         let pods = stand_ins().count().max(job.stands_for);
         let requests =

@@ -9,7 +9,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::jobs::job::{Job, Lifecycle};
 use crate::jobs::{Jobs, is_made_by, succeeded_of};
-use crate::parts::Slots;
 use fluxqueue_planner::queue::JobId;
 use fluxqueue_workload::{Controller, Lifetime, OwnerKind, Pod, Uid};
 
@@ -21,33 +20,9 @@ type PodsOf = (JobId, Uid);
 #[derive(Debug, Default)]
 pub(crate) struct Waves {
     /// Of whom pods have begun or ended since they were planned.
-    due: BTreeSet<PodsOf>,
+    pub(crate) due: BTreeSet<PodsOf>,
     /// The core's second at which the last wave ends, where there is one to come.
-    ends: BTreeMap<PodsOf, i64>,
-}
-
-impl Slots<'_> {
-    /// Plans the ends of the pods of Jobs whose waves have changed.
-    pub(crate) fn plan_due_waves(&mut self) {
-        while let Some((id, uid)) = self.jobs.waves.due.pop_first() {
-            let now = self.clock.now;
-            let start = |pod: &Pod| pod.started.map_or(now, |at| self.clock.core(at)).seconds();
-            let job = self.jobs.all.get(&id).zip(self.jobs.made(&uid, id));
-            let end = job.and_then(|(job, made_by)| self.jobs.end_of_waves(made_by, job, start));
-            let of_it = (id, uid);
-            let before = match end {
-                Some(end) => self.jobs.waves.ends.insert(of_it.clone(), end),
-                None => self.jobs.waves.ends.remove(&of_it),
-            };
-            if before != end {
-                for pod in self.jobs.bound_pods_of(&of_it) {
-                    let done = self.plan_end_anew(&pod);
-                    self.agenda.heed(done);
-                }
-                self.jobs.waves.due.remove(&of_it);
-            }
-        }
-    }
+    pub(crate) ends: BTreeMap<PodsOf, i64>,
 }
 
 impl Jobs {
@@ -91,7 +66,7 @@ impl Jobs {
         self.waves.ends.get(&(id, self.controller(pod)?.id.uid.clone())).copied()
     }
 
-    fn made(&self, uid: &Uid, id: JobId) -> Option<&Controller> {
+    pub(crate) fn made(&self, uid: &Uid, id: JobId) -> Option<&Controller> {
         let namespace = &self.all.get(&id)?.key.namespace;
         self.controllers.get(namespace, uid).map(|made_by| &**made_by)
     }
@@ -99,7 +74,7 @@ impl Jobs {
     /// The second of the core's time at which the last wave of a Job has ended; `None` if no pod
     /// follows those that run, or if nothing says when these end. `start` says when a pod has
     /// started, in the core's time.
-    fn end_of_waves(
+    pub(crate) fn end_of_waves(
         &self,
         made_by: &Controller,
         job: &Job,
@@ -131,7 +106,7 @@ impl Jobs {
     }
 
     /// The pods of these that have their nodes, in the order in which they get seats.
-    fn bound_pods_of(&self, (id, uid): &PodsOf) -> Vec<Uid> {
+    pub(crate) fn bound_pods_of(&self, (id, uid): &PodsOf) -> Vec<Uid> {
         let job = self.all.get(id);
         let live = job.into_iter().flat_map(|job| self.live(job));
         let bound = live.filter(|member| member.is_bound() && is_made_by(&member.pod, uid));

@@ -1,7 +1,8 @@
 //! When requests that wait are expected to start, and what a submission would come to.
 
 pub(crate) mod estimates;
-pub(crate) mod what_if;
+pub(crate) mod estimating;
+pub(crate) mod projecting;
 
 use estimates::{Estimates, LookingAhead};
 

@@ -10,16 +10,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use fluxqueue_api::EventReason;
-
-use crate::parts::WriteAhead;
-use crate::sound::Sound;
-use crate::{EventKind, Subject, Timer};
 use fluxqueue_planner::queue::JobId;
-use fluxqueue_workload::{ObjectRef, Time};
+use fluxqueue_workload::Time;
 
 /// How long other jobs wait for a record.
-const WAIT_MILLIS: i64 = 10_000;
+pub(crate) const WAIT_MILLIS: i64 = 10_000;
 
 /// Which records are waited for, and which are not any more.
 #[derive(Clone, Default)]
@@ -29,7 +24,7 @@ pub(crate) struct Awaited {
     /// Jobs whose records are waited for no longer, until they say what their jobs are promised.
     given_up: BTreeSet<JobId>,
     /// Namespaces in which the last write of a FluxJob was refused.
-    refusing: BTreeSet<Arc<str>>,
+    pub(crate) refusing: BTreeSet<Arc<str>>,
 }
 
 impl Awaited {
@@ -62,7 +57,7 @@ impl Awaited {
     }
 
     /// Records that were waited for long enough: from now on they are not.
-    fn give_up_due(&mut self, now: Time) -> Vec<JobId> {
+    pub(crate) fn give_up_due(&mut self, now: Time) -> Vec<JobId> {
         let is_due = |since: Time| since.plus_millis(WAIT_MILLIS) <= now;
         let due: Vec<JobId> =
             self.since.iter().filter(|(_, since)| is_due(**since)).map(|(job, _)| *job).collect();
@@ -71,100 +66,5 @@ impl Awaited {
             self.given_up.insert(*job);
         }
         due
-    }
-}
-
-impl WriteAhead<'_> {
-    /// Lets the jobs go on that have waited for a record for long enough.
-    pub(crate) fn give_up_due_records(&mut self) {
-        for id in self.records.on_record.awaited.give_up_due(self.clock.now) {
-            if self.records.on_record.is_waited_for(id) {
-                self.let_all_go_on(id);
-                self.agenda.gauges.records_given_up += 1;
-                self.tell_record_unanswered(id);
-            }
-        }
-    }
-
-    /// No job waits for the record of this one any more.
-    pub(crate) fn let_all_go_on(&mut self, on: JobId) {
-        self.agenda.dirty.extend(self.records.on_record.end_turn(on));
-        self.let_starts_go_on(on);
-    }
-
-    /// No job that starts waits for the record of this one any more.
-    pub(crate) fn let_starts_go_on(&mut self, on: JobId) {
-        for free in self.records.on_record.end_rest(on) {
-            self.agenda.dirty.insert(free);
-            let released = self.release(free);
-            self.agenda.heed(released);
-        }
-    }
-
-    /// A write of a job's FluxJob was refused: no job of another namespace waits for it, nor for others
-    /// of its namespace.
-    pub(crate) fn note_record_refusal(&mut self, id: JobId) -> Sound {
-        let namespace = self.namespace_of(id).unwrap_or_default();
-        self.records.on_record.awaited.refusing.insert(Arc::clone(&namespace));
-        let in_namespace = |job: JobId| self.namespace_of(job).is_some_and(|of| of == namespace);
-        let waits = self.records.on_record.waits();
-        let through_wall: Vec<(JobId, JobId)> = waits
-            .into_iter()
-            .filter(|(job, on)| in_namespace(*on) && !in_namespace(*job))
-            .collect();
-        for (job, on) in through_wall {
-            self.agenda.gauges.records_given_up += 1;
-            self.agenda.dirty.insert(job);
-            if self.records.on_record.end_wait(job, on) {
-                self.release(job)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// A FluxJob of this job's namespace was written.
-    pub(crate) fn note_record_written(&mut self, id: JobId) {
-        if let Some(namespace) = self.namespace_of(id) {
-            self.records.on_record.awaited.refusing.remove(&namespace);
-        }
-    }
-
-    fn namespace_of(&self, id: JobId) -> Option<Arc<str>> {
-        self.jobs.all.get(&id).map(|job| Arc::clone(&job.key.namespace))
-    }
-
-    /// Tells a job that others do not wait for its record any more.
-    fn tell_record_unanswered(&mut self, id: JobId) {
-        if let Some(job) = self.jobs.all.get(&id) {
-            let text = format!(
-                "writing FluxJob {} has had no answer for {} s: other jobs do not wait for it any more, and if Fluxqueue restarts \
-                 now, what the FluxJob promises may be lost",
-                job.key,
-                WAIT_MILLIS / 1000
-            );
-            tracing::warn!(job = %job.key, "other jobs do not wait for the write of a FluxJob any more");
-            let record =
-                job.record.uid().map(|uid| ObjectRef { key: job.key.clone(), uid: uid.clone() });
-            let pod = self.jobs.live(job).find(|member| !member.pod.stands_in);
-            let pod = pod.map(|member| Subject::Pod(member.pod.id.clone()));
-            let reporter = Arc::clone(&job.reporter);
-            for subject in record.map(Subject::FluxJob).into_iter().chain(pod).collect::<Vec<_>>() {
-                let reason = EventReason::RecordUnanswered.as_str();
-                self.agenda.note(
-                    subject,
-                    EventKind::Warning,
-                    reason,
-                    "Recording",
-                    text.clone(),
-                    &reporter,
-                );
-            }
-        }
-    }
-
-    /// A job comes to wait for the record of another one.
-    pub(crate) fn wait_for_record(&mut self, on: JobId) {
-        let until = self.records.on_record.awaited.begin(on, self.clock.now);
-        self.agenda.timers.wake(Timer::Job(on), until);
     }
 }

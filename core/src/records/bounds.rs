@@ -13,11 +13,7 @@ use fluxqueue_api::fluxjob::{NODE_LIST_BYTES_MAX, POD_SETS_MAX, REQUESTS_MAX, ST
 use fluxqueue_api::{FluxJobStatus, PodSet, placement};
 
 use crate::jobs::job::Member;
-use crate::jobs::seats::Seats;
-use crate::parts::Recording;
-use crate::sound::{Lookup, Sound};
 use fluxqueue_machine::cluster::Cluster;
-use fluxqueue_planner::queue::JobId;
 use fluxqueue_workload::Shape;
 
 /// The longest name of a node, and what separates it from the next.
@@ -69,34 +65,6 @@ pub(crate) fn unrecordable(live: &[&Member], cluster: &Cluster) -> Option<String
              {NODE_LIST_BYTES_MAX} (status.nodeList)"
         )
     })
-}
-
-impl Recording<'_> {
-    /// A placement was just made: if it is larger than a FluxJob can hold, the job gives it back before
-    /// anything is written, and claims nothing until the next attempt. How much it takes is known only
-    /// now: which pods are on which nodes may be told in a few words or in one for each pod.
-    pub(crate) fn check_placement(&mut self, id: JobId) -> Sound {
-        let job = self.jobs.all.known(&id)?;
-        if !may_be_large(&job.seats) {
-            return Ok(());
-        }
-        let size = size(&self.snapshot(job).status());
-        if size > STATUS_BYTES_MAX {
-            let text = format!(
-                "its placement makes a status of {size} bytes, and {STATUS_BYTES_MAX} is the limit"
-            );
-            self.record_refused(id, &text)?;
-        }
-        Ok(())
-    }
-}
-
-/// False if a placement is far below the bound, as nearly every one is: then its size need not be
-/// known.
-fn may_be_large(seats: &Seats) -> bool {
-    /// What a seat takes besides the name of its node, if nothing of it can be shortened.
-    const SEAT: usize = 128;
-    seats.iter().map(|(_, seat)| SEAT + seat.node().len()).sum::<usize>() > STATUS_BYTES_MAX / 2
 }
 
 /// How many bytes the names of so many nodes take at most.

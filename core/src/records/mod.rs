@@ -5,7 +5,6 @@ pub(crate) mod bounds;
 pub(crate) mod on_record;
 pub(crate) mod queueing;
 pub(crate) mod record;
-pub(crate) mod recording;
 pub(crate) mod stored;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -393,7 +393,7 @@ pub(crate) fn reduced(status: FluxJobStatus) -> FluxJobStatus {
 }
 
 /// The name of a pod set; [`pod_set_at`] reads it.
-pub(crate) fn pod_set_name(at: usize) -> String {
+fn pod_set_name(at: usize) -> String {
     format!("set-{at}")
 }
 

@@ -1,7 +1,7 @@
 //! The accounts of what is taken go wrong, and are made right again.
 
 use super::*;
-use crate::jobs::consistency::Seen;
+use crate::cycle::consistency::Seen;
 use crate::jobs::job::Job;
 use crate::jobs::stage::Stage;
 use fluxqueue_machine::fluxion::{End, Tenancy};

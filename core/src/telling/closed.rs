@@ -10,7 +10,7 @@ use fluxqueue_machine::fluxion::{PoolSupply, RankSet};
 use fluxqueue_planner::plan::Group;
 
 /// Why a node will not do that another queue could use.
-pub(crate) const NOT_OF_QUEUE: &str = "node(s) didn't match the nodeSelector of its queue";
+const NOT_OF_QUEUE: &str = "node(s) didn't match the nodeSelector of its queue";
 
 /// What is known of each group, and what its nodes have too little of.
 #[derive(Default)]

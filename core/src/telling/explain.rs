@@ -6,18 +6,16 @@
 
 use std::sync::Arc;
 
-use fluxqueue_api::{BlockedBy, BlockedReason, ConditionType, EventReason, text};
+use fluxqueue_api::{BlockedBy, BlockedReason};
 
-use crate::binding::nominating;
-use crate::in_flight::InFlight;
 use crate::lookahead::estimates::Expected;
-use crate::parts::{Notices, Telling};
+use crate::parts::Telling;
 use crate::records::record::micro_time;
 use crate::sound::{Lookup, Sound};
 use crate::telling::blockers::{Blocker, Blockers};
 use crate::telling::holders::Holder;
 use crate::telling::readers::Named;
-use crate::{ActionKind, EventKind, Subject, Timer};
+use crate::timers::Timer;
 use fluxqueue_machine::fluxion::{Forecast, RankSet};
 use fluxqueue_planner::plan::{Attempt, Group, Outcome};
 use fluxqueue_planner::promises::Promise;
@@ -479,119 +477,6 @@ impl Telling<'_> {
         }
         // Its own fault is looked at with its job.
         self.agenda.touched.insert(id);
-        Ok(())
-    }
-}
-
-impl Notices<'_> {
-    /// Writes into a pod's condition, and as an event, why it is not scheduled.
-    pub(crate) fn report_unscheduled(
-        &mut self,
-        uid: &Uid,
-        reason: &'static str,
-        message: &str,
-    ) -> Sound {
-        let (now, message) = (self.clock.now, &*text::message(message));
-        let member = self.jobs.members.known_mut(uid)?;
-        if member.pod.deleting || member.pod.stands_in {
-            return Ok(());
-        }
-        if member.telling.is_some() {
-            if let Some((_, at)) = member.reported.as_ref().filter(|(text, _)| text != message) {
-                // What is on its way says something else. By then there is an answer, or it is
-                // waited for once more.
-                let at = at.max(&now).plus_millis(REPORT_MILLIS);
-                self.agenda.timers.wake(Timer::Untold(uid.clone()), at);
-            }
-            return Ok(());
-        }
-        if member.nomination.is_being_written() {
-            // Of two writes to one version of the pod one would be for nothing.
-            let at = now.plus_millis(nominating::SOON_MILLIS);
-            self.agenda.timers.wake(Timer::Untold(uid.clone()), at);
-            return Ok(());
-        }
-        let recently = |at: Time| now < at.plus_millis(REPORT_MILLIS);
-        if let Some((_, at)) =
-            member.reported.as_ref().filter(|(text, at)| text != message && recently(*at))
-        {
-            // It has been told something else just now.
-            let at = at.plus_millis(REPORT_MILLIS);
-            self.agenda.timers.wake(Timer::Untold(uid.clone()), at);
-            return Ok(());
-        }
-        if member.reported.as_ref().is_some_and(|(text, _)| text == message) {
-            return Ok(());
-        }
-        let pod = Arc::clone(&member.pod);
-        let known = pod.scheduled_condition.as_ref();
-        // What an earlier process said for the same reason still goes: a restart alone is nothing
-        // to tell.
-        if let Some(known) = known.filter(|known| !known.scheduled && known.reason == reason)
-            && (member.reported.is_none() || known.message == message)
-        {
-            // In its own words: until it comes to others there is nothing to add.
-            member.reported = Some((message.to_owned(), now));
-            return Ok(());
-        }
-        member.reported = Some((message.to_owned(), now));
-        let newly = known.is_none_or(|known| known.scheduled);
-        let kind = ActionKind::SetPodScheduled {
-            pod: pod.id.clone(),
-            resource_version: pod.resource_version.clone(),
-            reason,
-            message: message.to_owned(),
-            newly,
-        };
-        let action = self.agenda.actions.ask(kind, InFlight::Condition(uid.clone()));
-        if let Some(member) = self.jobs.members.get_mut(uid) {
-            member.telling = Some(action);
-        }
-        let subject = Subject::Pod(pod.id.clone());
-        self.agenda.note(
-            subject,
-            EventKind::Warning,
-            EventReason::FailedScheduling.as_str(),
-            "Scheduling",
-            message.to_owned(),
-            &pod.scheduler,
-        );
-        Ok(())
-    }
-
-    /// Says something about a job once: in its conditions, and as an event.
-    pub(crate) fn warn_once(&mut self, id: JobId, warning: ConditionType, text: String) -> Sound {
-        let text = text::into_message(text);
-        let job = self.jobs.all.known_mut(&id)?;
-        if job.warnings.get(&warning) == Some(&text) {
-            return Ok(());
-        }
-        job.warnings.insert(warning, text.clone());
-        let written = job.record.status.iter().flat_map(|status| &status.conditions);
-        let was_said =
-            written.into_iter().any(|said| said.type_ == warning.as_str() && said.message == text);
-        self.agenda.dirty.insert(id);
-        if was_said {
-            // By an earlier process.
-            return Ok(());
-        }
-        let reporter = Arc::clone(&job.reporter);
-        let first = job
-            .members
-            .iter()
-            .find_map(|uid| self.jobs.members.get(uid))
-            .filter(|first| !first.pod.stands_in);
-        let first = first.map(|member| member.pod.id.clone());
-        if let Some(pod) = first {
-            self.agenda.note(
-                Subject::Pod(pod),
-                EventKind::Warning,
-                warning.as_str(),
-                "Grouping",
-                text,
-                &reporter,
-            );
-        }
         Ok(())
     }
 }

@@ -3,15 +3,15 @@
 pub(crate) mod blockers;
 pub(crate) mod closed;
 pub(crate) mod cramped;
-pub(crate) mod describe;
 pub(crate) mod explain;
 pub(crate) mod holders;
+pub(crate) mod limits;
 pub(crate) mod lost;
-pub(crate) mod notices;
 pub(crate) mod positions;
 pub(crate) mod readers;
 pub mod report;
 pub(crate) mod shortage;
+pub(crate) mod unready;
 
 use std::collections::VecDeque;
 

@@ -8,7 +8,7 @@
 
 mod ahead;
 mod outcome;
-mod projection;
+pub(crate) mod projection;
 
 pub(crate) use ahead::LookingAhead;
 pub(crate) use outcome::on_record;
@@ -16,13 +16,11 @@ pub(crate) use projection::{Progress, Projection, Wants};
 
 use std::collections::{BTreeSet, VecDeque};
 
-use fluxqueue_api::{EstimateKind, EstimatedStart, FluxJobStatus};
+use fluxqueue_api::{EstimateKind, EstimatedStart};
 
-use crate::Timer;
 use crate::jobs::Clock;
 use crate::jobs::job::{Job, Said};
-use crate::parts::Estimating;
-use crate::records::record::{self, micro_time, time_of};
+use crate::records::record::{micro_time, time_of};
 use fluxqueue_planner::queue::JobId;
 use fluxqueue_workload::Time;
 
@@ -79,7 +77,7 @@ impl Expected {
 
     /// By the API server's clock. One that is due may start at any moment: it is never expected in
     /// the past.
-    fn projected(self, clock: Clock) -> Option<EstimatedStart> {
+    pub(crate) fn projected(self, clock: Clock) -> Option<EstimatedStart> {
         let Expected::At { start, as_of } = self else { return None };
         let (start, as_of) =
             if start < clock.now { (clock.now, clock.now) } else { (start, as_of) };
@@ -108,7 +106,7 @@ pub(crate) fn to_say(job: &Job, said: Option<&Said>, clock: Clock) -> Option<Est
 }
 
 /// It is another estimate than was written: worth to be read.
-fn has_moved(written: &EstimatedStart, now_said: &EstimatedStart, now: Time) -> bool {
+pub(crate) fn has_moved(written: &EstimatedStart, now_said: &EstimatedStart, now: Time) -> bool {
     let (before, after) = (time_of(&written.time), time_of(&now_said.time));
     if written.kind != now_said.kind || now_said.kind == EstimateKind::Reserved {
         return written.kind != now_said.kind || before != after;
@@ -121,51 +119,9 @@ fn estimate(kind: EstimateKind, start: Time, as_of: Time) -> EstimatedStart {
     EstimatedStart { time: micro_time(start), kind, as_of: micro_time(as_of) }
 }
 
-impl Estimating<'_> {
-    /// A status that says nothing new but another estimate is written in its turn: until then the
-    /// estimate stays as it is on record.
-    pub(crate) fn ration(&mut self, id: JobId, mut status: FluxJobStatus) -> FluxJobStatus {
-        let Some(written) = self.jobs.all.get(&id).and_then(|job| job.record.status.as_deref())
-        else {
-            return status;
-        };
-        if written.estimated_start == status.estimated_start {
-            return status;
-        }
-        let wanted =
-            std::mem::replace(&mut status.estimated_start, written.estimated_start.clone());
-        let said = std::mem::replace(&mut status.start_estimates, written.start_estimates.clone());
-        let says_more = !record::same(written, &status);
-        if says_more || self.lookahead.estimates.may_write(self.clock.now) {
-            (status.estimated_start, status.start_estimates) = (wanted, said);
-        } else {
-            self.lookahead.estimates.wait(id);
-            self.wake_for_estimates();
-        }
-        status
-    }
-
-    /// Those whose turn it is say their estimates, if they still differ from what is on record.
-    pub(crate) fn tell_estimates(&mut self) {
-        self.agenda.dirty.extend(self.lookahead.estimates.take());
-        self.wake_for_estimates();
-    }
-
-    fn wake_for_estimates(&mut self) {
-        if self.lookahead.estimates.is_anybody_waiting() {
-            let at = self
-                .lookahead
-                .estimates
-                .next_write()
-                .max(self.clock.now.plus_millis(crate::AGAIN_MILLIS));
-            self.agenda.timers.wake(Timer::Estimates, at);
-        }
-    }
-}
-
 impl Estimates {
     /// Counts a write of an estimate, if there may be one now.
-    fn may_write(&mut self, now: Time) -> bool {
+    pub(crate) fn may_write(&mut self, now: Time) -> bool {
         if self.writes.len() >= WRITES_PER_SECOND && self.next_write() > now {
             return false;
         }
@@ -177,7 +133,7 @@ impl Estimates {
     }
 
     /// From when on there may be another one.
-    fn next_write(&self) -> Time {
+    pub(crate) fn next_write(&self) -> Time {
         match self.writes.front() {
             Some(first) if self.writes.len() >= WRITES_PER_SECOND => {
                 first.plus_millis(SECOND_MILLIS)
@@ -186,18 +142,18 @@ impl Estimates {
         }
     }
 
-    fn wait(&mut self, job: JobId) {
+    pub(crate) fn wait(&mut self, job: JobId) {
         if self.is_waiting.insert(job) {
             self.waiting.push_back(job);
         }
     }
 
-    fn is_anybody_waiting(&self) -> bool {
+    pub(crate) fn is_anybody_waiting(&self) -> bool {
         !self.waiting.is_empty()
     }
 
     /// As many as may write in a second.
-    fn take(&mut self) -> Vec<JobId> {
+    pub(crate) fn take(&mut self) -> Vec<JobId> {
         let count = self.waiting.len().min(WRITES_PER_SECOND);
         let jobs: Vec<JobId> = self.waiting.drain(..count).collect();
         for job in &jobs {

@@ -1,13 +1,9 @@
 //! What was said of the start of a job while it waited, and what came of that.
 
-use fluxqueue_api::{EstimateKind, EstimatedStart, FluxJobStatus, Reservation, StartEstimates};
+use fluxqueue_api::{EstimatedStart, FluxJobStatus, Reservation, StartEstimates};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 
-use crate::parts::Slots;
 use crate::records::record::time_of;
-use crate::sound::{Lookup, Sound};
-use crate::telling::report::EstimateSaid;
-use fluxqueue_planner::queue::JobId;
 use fluxqueue_workload::Time;
 
 /// What is to be on record of it, after what is: its start as it is told now, and the start that it
@@ -33,43 +29,11 @@ pub(crate) fn on_record(
     (said != StartEstimates::default()).then_some(said)
 }
 
-impl Slots<'_> {
-    /// The first pod of a job is on its node, since this time by the API server's clock.
-    pub(crate) fn note_start(&mut self, id: JobId, started: Time) -> Sound {
-        if let Some(job) = self.jobs.all.get_mut(&id).filter(|job| job.started_at.is_none()) {
-            job.started_at = Some(started);
-            self.count_start(id, started)?;
-        }
-        Ok(())
-    }
-
-    /// How long a job has waited that starts now, and how true was what its record said of that.
-    fn count_start(&mut self, id: JobId, started: Time) -> Sound {
-        let job = self.jobs.all.known(&id)?;
-        let queue = self.queues.name(job.queue.id);
-        let waited = started.0 - job.queued_at.unwrap_or(started).0;
-        self.agenda.gauges.waits.observe(queue, waited);
-        let said = job.record.status.as_deref().and_then(|status| status.start_estimates.as_ref());
-        let Some(StartEstimates { first, promised, .. }) = said else { return Ok(()) };
-        let later = |than: &MicroTime| started.0 - time_of(than).0;
-        if let Some(first) = first {
-            let said = match first.kind {
-                EstimateKind::Reserved => EstimateSaid::FirstReserved,
-                EstimateKind::Projected => EstimateSaid::FirstProjected,
-            };
-            self.agenda.gauges.start_estimates.observe(said, later(&first.time));
-        }
-        if let Some(promised) = promised {
-            self.agenda.gauges.start_estimates.observe(EstimateSaid::LastPromised, later(promised));
-        }
-        Ok(())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::records::record::micro_time;
+    use fluxqueue_api::EstimateKind;
 
     fn at(seconds: i64) -> MicroTime {
         micro_time(Time::from_seconds(seconds))

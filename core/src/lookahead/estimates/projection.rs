@@ -65,7 +65,7 @@ pub(crate) struct Projection {
 }
 
 /// What a copy is made of.
-pub(super) struct Original<'a> {
+pub(crate) struct Original<'a> {
     pub now: Time,
     pub planner: &'a mut Planner,
     pub suspects_version: u64,
@@ -85,7 +85,7 @@ pub(crate) enum Progress {
 
 /// What is left of a projection that is not needed any more. To throw all of it away at once takes
 /// longer than anything else that is done for it in one go, so it goes part by part.
-pub(super) type Remains = Vec<Box<dyn Any + Send>>;
+pub(crate) type Remains = Vec<Box<dyn Any + Send>>;
 
 /// Those who wait, some time ahead: whatever keeps them back for a moment is over by then.
 struct Ahead<'a, W>(&'a W, Time);
@@ -93,7 +93,7 @@ struct Ahead<'a, W>(&'a W, Time);
 impl Projection {
     /// A copy of everything, to find out when those `wanted` start. `None` if the library does not
     /// copy graphs.
-    pub(super) fn new(of: Original<'_>, wanted: BTreeSet<PendingRequest>) -> Option<Self> {
+    pub(crate) fn new(of: Original<'_>, wanted: BTreeSet<PendingRequest>) -> Option<Self> {
         let mut planner = of.planner.copy()?;
         planner.accounts = planner.accounts.copy();
         Some(Projection {
@@ -115,7 +115,7 @@ impl Projection {
     }
 
     /// Its parts, to be thrown away one by one.
-    pub(super) fn into_remains(self) -> Remains {
+    pub(crate) fn into_remains(self) -> Remains {
         let Projection { planner, ends, ending, walking, wanted, .. } = self;
         planner.into_remains((ends, ending, walking, wanted))
     }
@@ -186,7 +186,7 @@ impl Projection {
     }
 
     /// Looks at what is taken of so many more nodes. False: there are others still.
-    pub(super) fn look_at_nodes(&mut self, nodes: usize) -> bool {
+    pub(crate) fn look_at_nodes(&mut self, nodes: usize) -> bool {
         let Some(from) = self.next_rank else { return true };
         let (ends, next) = self.planner.ledger.planned_ends(from, nodes);
         for (end, booking) in ends {
@@ -323,7 +323,7 @@ impl Projection {
 }
 
 /// Those within the depths of their queues who are promised nothing.
-pub(super) fn undated(
+pub(crate) fn undated(
     queue: &Pending,
     promises: &Promises,
     queues: &Queues,
@@ -335,7 +335,7 @@ pub(super) fn undated(
 }
 
 /// Those within the depths of their queues.
-pub(super) fn within_depths<'a>(
+pub(crate) fn within_depths<'a>(
     queue: &'a Pending,
     queues: &'a Queues,
 ) -> impl Iterator<Item = &'a PendingRequest> + use<'a> {

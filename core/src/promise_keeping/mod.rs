@@ -1,24 +1,24 @@
 //! What follows from what the plan promises: on record, told, and looked at again when it is due.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
+
+use fluxqueue_api::{EventReason, FluxJobStatus, Reservation};
 
 use crate::agenda::Agenda;
 use crate::binding::mounting::not_mountable;
 use crate::jobs::job::{Job, Lifecycle, Said, Style};
-use crate::parts::{PromiseKeeping, Recording, Sight, Slots, WriteAhead};
+use crate::parts::PromiseKeeping;
 use crate::records::record::time_of;
 use crate::records::stored::Stored;
 use crate::sound::{Lookup, Sound};
 use crate::telling::readers::{Named, Reader};
-use crate::{Core, EventKind, Subject, Timer};
-use fluxqueue_api::{EventReason, FluxJobStatus, Reservation};
+use crate::timers::Timer;
+use crate::{EventKind, Subject};
 use fluxqueue_machine::fluxion::{End, RankSet};
 use fluxqueue_machine::ledger::Allocation;
-use fluxqueue_planner::PlannerParts;
-use fluxqueue_planner::plan::{Booking, Delay, Kept, Late, Policies, Promising, Requests};
-use fluxqueue_planner::queue::{ClassId, JobId, PendingRequest, QueueId};
-use fluxqueue_workload::{NodeName, ObjectRef, Pod, Time, Uid};
+use fluxqueue_planner::plan::{Delay, Kept, Late, Policies};
+use fluxqueue_planner::queue::{JobId, PendingRequest, QueueId};
+use fluxqueue_workload::{ObjectRef, Pod, Time, Uid};
 
 /// A pod that ends when it should is seen to have ended so much later at most.
 const OVERDUE_SECONDS: u64 = 1;
@@ -67,7 +67,7 @@ impl PromiseKeeping<'_> {
 
     /// A promise is broken: that is counted, and an Event says for what cause, and who or what is
     /// in the way.
-    fn tell_delay(&mut self, id: JobId, late: &Late, start: Option<i64>) -> Sound {
+    pub(crate) fn tell_delay(&mut self, id: JobId, late: &Late, start: Option<i64>) -> Sound {
         // Without a change of rules or nodes what its queue may have is later, too, because of who
         // has it.
         let queue = self.sight().limited_queue(id).filter(|_| late.cause == Delay::Walltime);
@@ -328,7 +328,7 @@ impl PromiseKeeping<'_> {
 
     /// A request is taken back that was promised a start: whoever changed its job broke that
     /// promise, if it does not miss its claims.
-    pub(crate) fn tell_own_delay(&mut self, pending: &PendingRequest) -> Sound {
+    fn tell_own_delay(&mut self, pending: &PendingRequest) -> Sound {
         let Some(was) = self.planner.promises.kept(pending) else { return Ok(()) };
         let job = self.jobs.all.get(&pending.job()).map(Box::as_ref);
         let Some(job) = job.filter(|job| self.jobs.goes_on(job)) else { return Ok(()) };
@@ -379,7 +379,7 @@ impl PromiseKeeping<'_> {
 
     /// Nobody is passed by any more for whom the seconds that his queue allows are over. True if
     /// that concerns somebody.
-    fn end_patience(&mut self) -> bool {
+    pub(crate) fn end_patience(&mut self) -> bool {
         let (queue, queues) = (&self.planner.queue, &self.queues);
         self.planner
             .promises
@@ -388,7 +388,7 @@ impl PromiseKeeping<'_> {
 
     /// Jobs that do not wait now, since they are not complete or held, have been passed by all the
     /// same when they did.
-    fn restore_patience(&mut self) {
+    pub(crate) fn restore_patience(&mut self) {
         let not_now = self.jobs.all.values().filter(|job| {
             job.style != Style::Elastic
                 && job.life == Lifecycle::Waiting
@@ -437,53 +437,6 @@ impl PromiseKeeping<'_> {
     }
 }
 
-impl Sight<'_> {
-    /// The queue of a job, if it limits what runs.
-    pub(crate) fn limited_queue(&self, job: JobId) -> Option<QueueId> {
-        let queue = self.jobs.all.get(&job)?.queue.id;
-        self.queues.limits(queue).map(|_| queue)
-    }
-
-    /// Those of these nodes that are still there, as a hostlist. Ranks are another process's own,
-    /// so it is by name.
-    pub(crate) fn names_of(&self, nodes: &RankSet) -> String {
-        let nodes = nodes.iter().filter_map(|rank| self.planner.cluster.node(rank));
-        fluxqueue_api::hostlist::encode_set(nodes.map(|node| &*node.name))
-    }
-
-    /// Since when a job has been passed by.
-    pub(crate) fn passed_by_since(&self, job: &Job) -> Option<Time> {
-        let place =
-            |pending: &PendingRequest| self.planner.queue.place_of(pending).map(|(place, _)| place);
-        let may_wait_again = job.style != Style::Elastic && job.life == Lifecycle::Waiting;
-        self.planner
-            .promises
-            .passed_by_since_of(job.id, place)
-            .filter(|_| !job.pending.is_empty() || may_wait_again)
-    }
-
-    /// The nodes that are held for the first of a job's requests that holds some.
-    pub(crate) fn held_for(&self, job: &Job) -> Option<&RankSet> {
-        let place =
-            |pending: &PendingRequest| self.planner.queue.place_of(pending).map(|(place, _)| place);
-        self.planner.promises.drained_of(job.id, place)
-    }
-
-    pub(crate) fn nodes_of(&self, names: &str) -> RankSet {
-        let names = fluxqueue_api::hostlist::decode(names).unwrap_or_default();
-        names
-            .iter()
-            .filter_map(|name| self.planner.cluster.rank(&NodeName::from(name.as_str())))
-            .collect()
-    }
-
-    /// A reservation as a record has it, if it has a date.
-    pub(crate) fn kept_of(&self, written: &Reservation) -> Option<Kept> {
-        let start = self.clock.core(time_of(written.start.as_ref()?)).seconds();
-        Some(Kept { start, nodes: self.nodes_of(&written.nodes) })
-    }
-}
-
 impl Agenda {
     /// A pod is looked at when its planned end has passed.
     pub(crate) fn watch_end(&mut self, uid: &Uid, end: End) {
@@ -499,183 +452,6 @@ impl Agenda {
             Some(allocation) => self.watch_end(uid, allocation.end),
             None => self.timers.forget(&Timer::Overdue(uid.clone())),
         }
-    }
-}
-
-impl Slots<'_> {
-    // --- on record ---
-
-    /// What the record of a job says that it is promised, if that has a date.
-    pub(crate) fn said_before(&self, job: &Job) -> Option<Kept> {
-        let said = job.said.as_ref()?;
-        Some(Kept { start: said.start?.seconds(), nodes: self.sight().nodes_of(&said.nodes) })
-    }
-}
-
-impl Core {
-    /// What those are promised whose jobs start by it, which their records say; and who else is
-    /// promised something.
-    pub(crate) fn promised_by_records(
-        &self,
-    ) -> (BTreeMap<PendingRequest, Kept>, Vec<PendingRequest>) {
-        let (mut on_record, mut others) = (BTreeMap::new(), Vec::new());
-        for (pending, promise) in self.planner.promises.reservations() {
-            if self.jobs.all.get(&pending.job()).is_some_and(|job| starts_job(job, pending)) {
-                let kept = Kept { start: promise.place.start, nodes: promise.place.nodes.clone() };
-                on_record.insert(pending.clone(), kept);
-            } else {
-                others.push(pending.clone());
-            }
-        }
-        (on_record, others)
-    }
-
-    /// What an earlier process has promised by its records is promised again, in the order of the
-    /// queue, before anything starts.
-    pub(crate) fn put_promises_back(&mut self, suspects: &RankSet) {
-        let mut written = Vec::new();
-        let mut order: Vec<_> = self.planner.queue.iter().collect();
-        order.sort_unstable_by_key(|(place, _)| *place);
-        for (place, class) in order {
-            let pending = place.request();
-            if self.planner.queue.first_of(pending.job()) != Some(pending) {
-                continue;
-            }
-            let Some(job) = self.jobs.all.get(&pending.job()) else { continue };
-            let Some(status) = &job.record.status else { continue };
-            if status.passed_by_since.is_some() || status.reservation.is_some() {
-                let since = status.passed_by_since.as_ref().map(|at| self.clock.core(time_of(at)));
-                written.push((pending.clone(), class, since, status.reservation.clone()));
-            }
-        }
-        for (pending, class, since, reservation) in written {
-            if self.jobs.all.get(&pending.job()).is_some_and(|job| !starts_job(job, &pending)) {
-                let nodes = reservation
-                    .map(|reservation| self.sight().nodes_of(&reservation.nodes))
-                    .unwrap_or_default();
-                self.planner.promises.was_passed_by(pending.job(), since, nodes);
-                continue;
-            }
-            if let Some(since) = since {
-                self.planner.promises.pass_by(&pending, since);
-            }
-            let Some(reservation) = reservation else { continue };
-            if let Some(was) = self.sight().kept_of(&reservation) {
-                let done = self.put_back((&pending, class), was, suspects);
-                self.agenda.heed(done);
-            } else {
-                let nodes = self.sight().nodes_of(&reservation.nodes);
-                if !nodes.is_empty() {
-                    self.planner.promises.lose_date(
-                        &pending,
-                        since.unwrap_or(self.clock.now),
-                        nodes,
-                    );
-                }
-            }
-        }
-        self.promise_keeping().restore_patience();
-        // For some it is by now: in the walk that follows nobody passes them by.
-        self.promise_keeping().end_patience();
-    }
-
-    /// What an earlier leader turns out to have promised is promised again, if there is room for it
-    /// around all that was promised since. Returns for whom that was tried: where the walk finds
-    /// nothing either, it is to be said.
-    pub(crate) fn put_heard_promises_back(&mut self, suspects: &RankSet) -> Vec<PendingRequest> {
-        let slack = i64::try_from(self.settings.start_slack_secs).unwrap_or(i64::MAX);
-        let mut tried = Vec::new();
-        for (pending, was) in self.planner.promises.take_heard() {
-            let Some(class) = self.planner.queue.class_of(&pending) else { continue };
-            match self.planner.promises.reservation(&pending).map(|promise| promise.place.start) {
-                None => {
-                    let done = self.put_back((&pending, class), was, suspects);
-                    self.agenda.heed(done);
-                    tried.push(pending);
-                }
-                Some(start) if start > was.start.saturating_add(slack) => {
-                    let done = self.promise_keeping().tell_delay(
-                        pending.job(),
-                        &Late { cause: Delay::Capacity, was, by: None },
-                        Some(start),
-                    );
-                    self.agenda.heed(done);
-                }
-                Some(_) => {}
-            }
-        }
-        tried
-    }
-
-    fn put_back(
-        &mut self,
-        (pending, class): (&PendingRequest, ClassId),
-        was: Kept,
-        suspects: &RankSet,
-    ) -> Sound {
-        let (asking, PlannerParts { mut live, .. }) = self.parts(suspects, self.clock.now);
-        let Some(request) = asking.request(pending) else { return Ok(()) };
-        let booking = live.reserve_again((pending, class), &request, &was);
-        let slack = i64::try_from(self.settings.start_slack_secs).unwrap_or(i64::MAX);
-        match booking {
-            Booking::Now(slots) => self.slots().start(pending, &request, slots)?,
-            // Planned ends are counted by another clock now, which may show the next second.
-            Booking::At(at) if at <= was.start.saturating_add(slack) => {
-                self.planner.promises.inherit(pending, Some(was));
-            }
-            // Made anew elsewhere in the walk that follows; what is written is broken by then, or
-            // better.
-            Booking::At(_) | Booking::Never => {
-                if let Some(promise) = self.planner.promises.take(pending) {
-                    self.planner.ledger.give_up(&promise.place);
-                }
-                let by = self.stays_by_wish(&was);
-                let cause = if by.is_some() { Delay::Edit } else { Delay::Capacity };
-                self.planner.promises.is_to_be_made_anew(pending, Late { cause, was, by });
-            }
-        }
-        Ok(())
-    }
-
-    /// A job there is planned to run beyond a start that an earlier process has promised, and a
-    /// person has wished a walltime for it: that was after the promise, which had been made behind
-    /// the job.
-    fn stays_by_wish(&self, was: &Kept) -> Option<JobId> {
-        let stays = |end: End| end.is_later_than(End::At(was.start));
-        let mut holders =
-            self.holders().on(&was.nodes).filter(|holder| stays(holder.allocation.end));
-        holders.find_map(|holder| {
-            let job = self.jobs.all.get(&holder.job?)?;
-            job.record.overrides.walltime_seconds.map(|_| job.id)
-        })
-    }
-}
-
-impl WriteAhead<'_> {
-    /// What a job is promised now. Where pods start one by one, the first of them may have nodes
-    /// held for it; when it starts is not when the job does.
-    pub(crate) fn promise_of(&self, job: &Job) -> Option<Said> {
-        let pending = self.planner.queue.first_of(job.id)?;
-        if let Some(promise) =
-            self.planner.promises.reservation(pending).filter(|_| starts_job(job, pending))
-        {
-            let start = Some(Time::from_seconds(promise.place.start));
-            return Some(Said { start, nodes: self.sight().names_of(promise.nodes_to_say()) });
-        }
-        let nodes = self.sight().names_of(self.sight().held_for(job)?);
-        (!nodes.is_empty()).then_some(Said { start: None, nodes })
-    }
-}
-
-impl Recording<'_> {
-    /// What is said of a promise, by the API server's clock. That this clock has moved a little
-    /// against ours is nothing to say.
-    pub(crate) fn said_by_wall(&self, job: &Job, said: &Said) -> Said {
-        let start = said.start.map(|at| self.clock.wall(at));
-        let written = job.record.status.as_deref().and_then(|status| status.reservation.as_ref());
-        let written = written.filter(|written| is_as_written(said, start, written));
-        let start = written.and_then(|written| written.start.as_ref()).map(time_of).or(start);
-        Said { start, nodes: said.nodes.clone() }
     }
 }
 
@@ -696,4 +472,18 @@ pub(crate) fn is_as_written(said: &Said, start: Option<Time>, written: &Reservat
         (start, written) => start == written,
     };
     is_same_start && said.nodes == written.nodes
+}
+
+impl PromiseKeeping<'_> {
+    pub(crate) fn forget_request(&mut self, pending: &PendingRequest) -> Sound {
+        if self.planner.queue.remove(pending) {
+            self.agenda.queue_changed = true;
+        }
+        self.tell_own_delay(pending)?;
+        self.forget_promise(pending);
+        if let Some(job) = self.jobs.all.get_mut(&pending.job()) {
+            job.pending.remove(pending);
+        }
+        Ok(())
+    }
 }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use fluxion_sys::FunctionTable;
 
-use crate::jobs::consistency::Seen;
+use crate::cycle::consistency::Seen;
 use crate::jobs::job::Member;
 use crate::jobs::stage::Stage;
 use crate::{Core, Timer};

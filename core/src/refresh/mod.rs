@@ -3,21 +3,25 @@
 //!
 //! Idempotent: it reads the job and its members, and makes the queue and the state agree with them.
 
+pub(crate) mod gangs;
+pub(crate) mod parts_of_ended;
+pub(crate) mod places;
+pub(crate) mod rules;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use fluxqueue_api::{BlockedBy, BlockedReason, ConditionType, FinishedReason, JobState, names};
 
-use crate::Timer;
 use crate::binding::mounting::not_mountable;
-use crate::jobs::Jobs;
-use crate::jobs::grouping::{self, StartSize};
+use crate::jobs::grouping::StartSize;
 use crate::jobs::job::{Identity, Job, Lifecycle, Member, Style};
-use crate::jobs::lifetimes;
-use crate::parts::{Notices, Refresh};
+use crate::jobs::{Jobs, lifetimes};
+use crate::parts::Refresh;
 use crate::records::bounds;
 use crate::records::stored::Stored;
 use crate::sound::{Lookup, Sound};
+use crate::timers::Timer;
 use fluxqueue_planner::plan::Delay;
 use fluxqueue_planner::queue::{ClassId, JobId, PendingRequest, Place};
 use fluxqueue_workload::{Pod, Refusal, Time, Uid, Unsupported};
@@ -504,48 +508,6 @@ impl Refresh<'_> {
             }
         }
         self.recording().finalize(id)?;
-        Ok(())
-    }
-}
-
-impl Notices<'_> {
-    /// An annotation of the object that made the pods cannot be read: it counts as absent, and that
-    /// is said.
-    fn warn_of_bad_walltime(&mut self, id: JobId) -> Sound {
-        let job = self.jobs.all.known(&id)?;
-        let Identity::Controller(namespace, uid) = &job.identity else { return Ok(()) };
-        let bad = self
-            .jobs
-            .controllers
-            .get(namespace, uid)
-            .and_then(|made_by| Some((made_by, made_by.walltime.as_ref()?.as_ref().err()?)));
-        if let Some((made_by, error)) = bad {
-            let text = format!("{} {}: {error}", made_by.kind.as_str(), made_by.id);
-            self.warn_once(id, ConditionType::InvalidWalltime, text)?;
-        }
-        Ok(())
-    }
-
-    /// Pods that start together and contradict each other: what counts is said for as long as they
-    /// do.
-    fn warn_of_contradictions(&mut self, id: JobId) -> Sound {
-        let job = self.jobs.all.known(&id)?;
-        if job.style != Style::Gang || job.live.is_empty() {
-            return Ok(());
-        }
-        let sizes = grouping::contradiction(&self.jobs.live_members(job));
-        let priorities = self.jobs.contradicting_priorities(job);
-        let said = [
-            (ConditionType::SizeContradiction, sizes),
-            (ConditionType::PriorityContradiction, priorities),
-        ];
-        for (warning, text) in said {
-            match (text, self.jobs.all.get_mut(&id)) {
-                (Some(text), _) => self.warn_once(id, warning, text)?,
-                (None, Some(job)) => drop(job.warnings.remove(&warning)),
-                (None, None) => {}
-            }
-        }
         Ok(())
     }
 }

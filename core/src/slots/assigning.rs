@@ -11,15 +11,15 @@ use fluxqueue_api::EventReason;
 
 use crate::binding::mounting;
 use crate::binding::suspects::REFUSALS_TOLD;
-use crate::jobs;
 use crate::jobs::grouping;
 use crate::jobs::job::{Lifecycle, Member, PodOrder, RetainedSlot, Seating, Style};
 use crate::jobs::lifetimes::ended_by;
 use crate::jobs::setbacks::Setback;
 use crate::jobs::stage::{Cause, Sending, Slot, Stage};
-use crate::parts::{Sight, Slots};
+use crate::parts::Slots;
 use crate::sound::{Lookup, Sound};
-use crate::{EventKind, Subject, Timer};
+use crate::timers::Timer;
+use crate::{EventKind, Subject, jobs};
 use fluxqueue_machine::fluxion::{End, Tenancy};
 use fluxqueue_machine::ledger::{Allocation, valid};
 use fluxqueue_planner::promises::Promise;
@@ -296,7 +296,7 @@ impl Slots<'_> {
 
     /// When a bound pod of ours ends, as far as is known: its walltime counts from its own start
     /// once it runs.
-    pub(crate) fn member_end(&self, pod: &Pod, job: JobId) -> PlannedEnd {
+    fn member_end(&self, pod: &Pod, job: JobId) -> PlannedEnd {
         // By a clock that was set back since it may be still to come. That counts all the same, as
         // for whoever ends pods by their deadlines: "now" would be another end for each process.
         let started = pod.started.map_or(self.clock.now, |at| self.clock.core(at));
@@ -569,28 +569,5 @@ impl Slots<'_> {
         let assigned = self.assign(uid, slot.allocation, seating);
         self.agenda.heed(assigned);
         true
-    }
-}
-
-impl Sight<'_> {
-    /// Whoever has outlived his planned end ends at a time that nobody knows.
-    fn unless_past(&self, end: End) -> PlannedEnd {
-        match end {
-            End::At(at) if at < self.clock.now.seconds() => {
-                PlannedEnd { end: End::Eventually, is_over: true }
-            }
-            end => PlannedEnd { end, is_over: false },
-        }
-    }
-
-    /// When a pod of another scheduler ends, as far as is known: its walltime counts from its
-    /// start, or from its creation if that is not known. When one begins that is only nominated,
-    /// nobody knows.
-    pub(crate) fn pod_end(&self, pod: &Pod) -> PlannedEnd {
-        if let (None, Lifetime::Seconds(_)) = (&pod.node, pod.lifetime) {
-            return PlannedEnd { end: End::Eventually, is_over: false };
-        }
-        let from = self.clock.core(pod.started.unwrap_or(pod.created)).seconds();
-        self.unless_past(End::of(pod.lifetime.plus_secs(pod.grace_secs), from))
     }
 }

@@ -5,21 +5,22 @@ use std::sync::Arc;
 use fluxqueue_api::{ConditionType, FluxJob, WorkloadKind, names};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
-use crate::Timer;
 use crate::jobs::awaiting_owner::AwaitingPod;
 use crate::jobs::controllers::MadeBy;
-use crate::jobs::grouping::{self, Belonging};
+use crate::jobs::grouping;
+use crate::jobs::grouping::Belonging;
 use crate::jobs::job::{InQueue, Job, Lifecycle, Member, PodOrder, Style, Suspended};
-use crate::jobs::recovery::ended_as;
 use crate::jobs::seats::Seats;
 use crate::jobs::setbacks::Setbacks;
 use crate::jobs::stage::Stage;
 use crate::lookahead::estimates::Expected;
 use crate::occupancy::Foreign;
-use crate::parts::{Members, Recovery, Refresh};
+use crate::parts::Members;
 use crate::records::record::time_of;
 use crate::records::stored::Record;
+use crate::recovery::ended_as;
 use crate::sound::{Lookup, Sound};
+use crate::timers::Timer;
 use fluxqueue_planner::queue::JobId;
 use fluxqueue_workload::{ObjectKey, Phase, Pod, Time, Uid};
 
@@ -309,93 +310,6 @@ impl Members<'_> {
         self.attach(member.pod, is_orphan)?;
         if let Some(anew) = self.jobs.members.get_mut(uid) {
             anew.nomination = member.nomination;
-        }
-        Ok(())
-    }
-}
-
-impl Refresh<'_> {
-    /// A leader that was paused has written late that a group has ended to which other pods have
-    /// come since. What ended stays so, and they are another group of its name, as they would be to
-    /// a process that begins now. Returns whether the job is no more.
-    ///
-    /// As long as one is on its way to a node its outcome is waited for; and where the first of
-    /// them is the one that the FluxJob is named after, that it has ended too is news that is still
-    /// to come.
-    pub(crate) fn part_from_ended(&mut self, id: JobId) -> Sound<bool> {
-        let Some(job) = self.jobs.all.get(&id).filter(|job| job.ended_as.is_some()) else {
-            return Ok(false);
-        };
-        let live = self.jobs.live_members(job);
-        let Some(first) = live.iter().min_by_key(|member| (member.pod.created, &member.pod.id))
-        else {
-            return Ok(false);
-        };
-        let is_another = job.kind == WorkloadKind::Group
-            && names::fluxjob_name(&job.name, job.kind, &first.pod.id.uid) != *job.key.name
-            && self.records.get(&job.key).is_some_and(|object| completion_of(object).is_some());
-        let is_on_its_way = |member: &&Member| {
-            member.is_in_doubt(self.clock.now)
-                || (member.stage.is_binding() || member.stage.is_ungating())
-        };
-        if !is_another {
-            return Ok(false);
-        }
-        if live.iter().any(is_on_its_way) {
-            let in_doubt = live.iter().filter(|member| member.is_in_doubt(self.clock.now));
-            if let Some(at) = in_doubt.map(|member| member.doubt_until).min() {
-                self.agenda.timers.wake(Timer::Job(id), at);
-            }
-            return Ok(false);
-        }
-        let (key, members) = (job.key.clone(), job.members.clone());
-        tracing::info!(job = %key, "an earlier leader has put its end on record: its other pods are another group");
-        let mut pods = Vec::new();
-        for uid in &members {
-            let allocation = self.slots().take_allocation(uid);
-            self.slots().free_allocation(allocation);
-            pods.extend(self.jobs.members.remove(uid).map(|member| member.pod));
-        }
-        let job = self.jobs.all.known_mut(&id)?;
-        job.members.clear();
-        job.live.clear();
-        let (retained, pending) =
-            (std::mem::take(&mut job.retained), std::mem::take(&mut job.pending));
-        for slot in retained {
-            self.slots().free_allocation(Some(slot.allocation));
-        }
-        for pending in pending {
-            self.promise_keeping().forget_request(&pending)?;
-        }
-        self.recording().forget(id);
-        self.recovery().find_jobs(pods);
-        if !self.jobs.by_key.contains_key(&key) {
-            self.members().consider_stray(&key)?;
-        }
-        Ok(true)
-    }
-}
-
-impl Recovery<'_> {
-    pub(crate) fn stop_awaiting_owner(&mut self, uid: &Uid) -> Sound {
-        if let Some(awaiting_owner) = self.intake.awaiting_owner.remove(uid) {
-            let orphan = awaiting_owner.until <= self.clock.now;
-            if orphan {
-                self.intake.awaiting_owner.note_orphan(&awaiting_owner.pod);
-            }
-            self.members().attach(awaiting_owner.pod, orphan)?;
-        }
-        Ok(())
-    }
-
-    /// The controller of a pod that counted as lone has come after all. If nothing has left for the
-    /// pod, it is of its job again: that starts whole or not at all.
-    pub(crate) fn join_late_owner(&mut self, uid: &Uid) -> Sound {
-        if self.jobs.members.get(uid).is_some_and(|member| !member.is_in_doubt(self.clock.now)) {
-            self.slots().replan(uid)?;
-        }
-        if self.jobs.members.get(uid).is_some_and(|member| member.stage.is_waiting()) {
-            self.members().regroup(uid)?;
         }
         Ok(())
     }

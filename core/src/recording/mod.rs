@@ -1,23 +1,27 @@
 //! Writing FluxJobs, and reading what people changed in them.
 
+pub(crate) mod keeping;
+pub(crate) mod reading;
+pub(crate) mod refusals;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use fluxqueue_api::{FluxJob, Overrides, WorkloadKind};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
 use crate::in_flight::InFlight;
 use crate::jobs::job::{Identity, Job, Lifecycle, Said, Style};
-use crate::jobs::setbacks::Setback;
 use crate::jobs::stage::Stage;
 use crate::lookahead::estimates;
-use crate::parts::{Recording, Sight};
+use crate::parts::Recording;
+use crate::promise_keeping::is_as_written;
 use crate::records::on_record::Owed;
-use crate::records::record::{self, Snapshot};
-use crate::records::stored::{Reduction, StatusWrite, Stored, is_old_news};
-use crate::records::{is_of_its_workload, reference};
+use crate::records::record::{Snapshot, time_of};
+use crate::records::stored::{Reduction, StatusWrite, Stored};
+use crate::records::record;
 use crate::sound::{Lookup, Sound};
-use crate::{ActionId, ActionKind, Timer, Urgency, WriteOutcome};
+use crate::timers::Timer;
+use crate::{ActionId, ActionKind, Urgency, WriteOutcome};
 use fluxqueue_planner::plan::Requests;
 use fluxqueue_planner::queue::JobId;
 use fluxqueue_workload::metadata::owner_kind;
@@ -402,197 +406,6 @@ impl Recording<'_> {
         }
         Ok(())
     }
-
-    // --- reading ---
-
-    pub(crate) fn flux_job(&mut self, object: Arc<FluxJob>) -> Sound {
-        let Some(reference) = reference(&object) else { return Ok(()) };
-        if !self.serves(&object) || !is_of_its_workload(&object, &reference.key) {
-            return Ok(());
-        }
-        // The answer to a write may come after what the watch has shown since.
-        if self.records.get(&reference.key).is_some_and(|known| is_old_news(&object, known)) {
-            return Ok(());
-        }
-        let old = self.records.insert(reference.key.clone(), Arc::clone(&object));
-        let Some(id) = self.jobs.by_key.get(&reference.key).copied() else {
-            if self.intake.synced && old.is_none() {
-                self.members().consider_stray(&reference.key)?;
-            }
-            return Ok(());
-        };
-        let job = self.jobs.all.known_mut(&id)?;
-        if object.metadata.deletion_timestamp.is_some()
-            || job.record.gone.as_ref() == Some(&reference.uid)
-        {
-            return Ok(());
-        }
-        if job.record.knows(&object) {
-            // The watch shows what a write was answered with.
-            return Ok(());
-        }
-        match &job.record.stored {
-            // A deletion that conflicts with what was just seen is decided again on that.
-            Stored::Present { uid }
-            | Stored::Writing { uid, .. }
-            | Stored::Deleting { uid, .. }
-                if *uid == reference.uid => {}
-            Stored::Deleting { .. } => return Ok(()),
-            Stored::Present { .. } | Stored::Writing { .. } => {
-                // Another object of the same name: the one we knew is gone.
-                job.record.forget_object();
-                job.seats.forget_acknowledgements();
-                job.record.stored = Stored::Present { uid: reference.uid.clone() };
-            }
-            // Of a deleted one: a creation that nobody answered took effect late. It is finished
-            // like the first.
-            Stored::Absent | Stored::Creating(..) | Stored::Unseen | Stored::Deleted => {
-                job.record.stored = Stored::Present { uid: reference.uid.clone() };
-            }
-        }
-        job.record.observe(&object);
-        if let Some(status) = &object.status {
-            self.slots().heed_status(id, &object)?;
-            self.promise_keeping().heed_promise(id, status);
-        }
-        self.write_ahead().note_on_record(id)?;
-        let job = self.jobs.all.known_mut(&id)?;
-        let job_has_ended = job.is_finished();
-        if job.record.overrides != object.spec.overrides {
-            self.members().heed_wishes(id, &object.spec.overrides)?;
-            self.agenda.queue_changed = true;
-        }
-        if job_has_ended {
-            self.agenda.touched.insert(id);
-        }
-        self.agenda.dirty.insert(id);
-        Ok(())
-    }
-
-    /// False for the FluxJob of a Fluxqueue that serves other scheduler names.
-    fn serves(&self, object: &FluxJob) -> bool {
-        let name = object.spec.scheduler_name.as_deref();
-        name.is_none_or(|name| self.settings.scheduler_names.iter().any(|ours| **ours == *name))
-    }
-
-    pub(crate) fn flux_job_gone(&mut self, gone: &ObjectRef) -> Sound {
-        let known = self.records.get(&gone.key).and_then(|object| reference(object));
-        if known.is_some_and(|known| known.uid == gone.uid) {
-            self.records.remove(&gone.key);
-        }
-        if let Some(id) = self.jobs.by_key.get(&gone.key).copied() {
-            self.record_vanished(id, gone)?;
-        }
-        Ok(())
-    }
-
-    /// The FluxJob was deleted. A job that waits goes to the end of the queue; one that runs is
-    /// written again, if it would have one now.
-    fn record_vanished(&mut self, id: JobId, gone: &ObjectRef) -> Sound {
-        let (wall, now) = (self.clock.wall_now(), self.clock.now);
-        let job = self.jobs.all.known_mut(&id)?;
-        if job.record.uid() != Some(&gone.uid) {
-            return Ok(());
-        }
-        self.agenda.touched.insert(id);
-        job.record.gone = Some(gone.uid.clone());
-        job.record.forget_object();
-        job.must_say = false;
-        if job.is_finished() {
-            job.record.stored = Stored::Deleted;
-            return Ok(());
-        }
-        job.record.stored = Stored::Absent;
-        job.record.note_deletion(now);
-        job.seats.forget_acknowledgements();
-        // Until there is a record nothing of it can begin, and nodes are not kept from others for
-        // that.
-        self.slots().withdraw(id, "its FluxJob was deleted", Setback::Refused)?;
-        let job = self.jobs.all.known_mut(&id)?;
-        if !job.pending.is_empty() && !job.life.is_placed() && job.started_at.is_none() {
-            job.queued_at = Some(wall);
-        }
-        self.members().heed_wishes(id, &Overrides::default())?;
-        self.write_ahead().owe_nothing(id);
-        self.agenda.queue_changed = true;
-        self.agenda.dirty.insert(id);
-        Ok(())
-    }
-
-    // --- the end ---
-
-    /// Until when the record of a job that has ended is kept.
-    fn kept_until(&self, job: &Job) -> Time {
-        self.sight().record_due(job.completed_at.unwrap_or(self.clock.wall_now()))
-    }
-
-    fn is_past_keeping(&self, job: &Job) -> bool {
-        self.clock.now >= self.kept_until(job)
-    }
-
-    /// A job that has ended: its FluxJob is removed when its time is over, and it is forgotten with
-    /// its last pod.
-    pub(crate) fn finalize(&mut self, id: JobId) -> Sound {
-        self.agenda.dirty.insert(id);
-        let job = self.jobs.all.known(&id)?;
-        let due = self.kept_until(job);
-        // A group of bare pods has no owner that takes its FluxJob along.
-        let over = self.clock.now >= due || (job.owners.is_empty() && job.members.is_empty());
-        let retry_at = job.record.retry_at;
-        match &job.record.stored {
-            Stored::Present { .. } if over && retry_at > self.clock.now => {
-                self.agenda.timers.wake(Timer::Job(id), retry_at);
-            }
-            Stored::Present { uid } if over && job.record.overtaken.is_none() => {
-                let reference = ObjectRef { key: job.key.clone(), uid: uid.clone() };
-                let uid = uid.clone();
-                let based_on = job.record.resource_version.clone();
-                let kind = ActionKind::DeleteFluxJob {
-                    job: reference,
-                    resource_version: based_on.clone(),
-                };
-                let action = self.agenda.actions.ask(kind, InFlight::Record(id));
-                if let Some(job) = self.jobs.all.get_mut(&id) {
-                    job.record.stored = Stored::Deleting { uid, action, based_on };
-                }
-            }
-            Stored::Absent | Stored::Deleted if job.members.is_empty() => self.forget(id),
-            // The API server removes it with its owner; unless that is a part of another job now.
-            Stored::Present { .. } | Stored::Unseen
-                if job.members.is_empty() && job.kind == WorkloadKind::Pod =>
-            {
-                let key = job.key.clone();
-                self.forget(id);
-                self.members().consider_stray(&key)?;
-            }
-            _ if due > self.clock.now => self.agenda.timers.wake(Timer::Job(id), due),
-            // Over, but a write is on its way or a pod is still there: what ends that touches the
-            // job again.
-            _ => {}
-        }
-        Ok(())
-    }
-
-    pub(crate) fn forget(&mut self, id: JobId) {
-        self.write_ahead().owe_nothing(id);
-        self.jobs.labelled.forget(id);
-        if let Some(job) = self.jobs.all.get(&id) {
-            self.jobs.releases.quotas.forget(&job.key.namespace, id);
-        }
-        self.agenda.timers.forget_job(id);
-        self.jobs.forget(id);
-        self.queueing().leave_queue(id);
-        self.jobs.retaining.remove(&id);
-        self.agenda.touched.remove(&id);
-        self.agenda.dirty.remove(&id);
-    }
-}
-
-impl Sight<'_> {
-    /// Until when the record of what ended then is kept.
-    pub(crate) fn record_due(&self, completed_at: Time) -> Time {
-        self.clock.core(completed_at.plus_secs(self.settings.ttl_after_finished_secs))
-    }
 }
 
 /// Bindings wait for the record of a placement that has not been acknowledged; and what is promised
@@ -600,4 +413,16 @@ impl Sight<'_> {
 fn urgency(job: &Job) -> Urgency {
     let is_waited_for = (job.writes_ahead() && !job.seats.is_acknowledged()) || job.must_say;
     if is_waited_for { Urgency::Urgent } else { Urgency::Trailing }
+}
+
+impl Recording<'_> {
+    /// What is said of a promise, by the API server's clock. That this clock has moved a little
+    /// against ours is nothing to say.
+    fn said_by_wall(&self, job: &Job, said: &Said) -> Said {
+        let start = said.start.map(|at| self.clock.wall(at));
+        let written = job.record.status.as_deref().and_then(|status| status.reservation.as_ref());
+        let written = written.filter(|written| is_as_written(said, start, written));
+        let start = written.and_then(|written| written.start.as_ref()).map(time_of).or(start);
+        Said { start, nodes: said.nodes.clone() }
+    }
 }

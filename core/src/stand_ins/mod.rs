@@ -13,32 +13,23 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use fluxqueue_api::{BlockedReason, EventReason, names};
+
+use crate::jobs::job::{Identity, Job, JobChange, JobWrite, Lifecycle, Member, Suspended};
+use crate::jobs::setbacks::Setback;
+use crate::jobs::stage::Stage;
+use crate::jobs::{Jobs, grouping};
+use crate::parts::StandIns;
+use crate::recovery::ended_as;
+use crate::sound::{Lookup, Sound};
+use crate::timers::Timer;
+use crate::{EventKind, Subject};
+use fluxqueue_planner::queue::JobId;
 use fluxqueue_workload::{
     Controller, GROUP_SIZE_MAX, ObjectKey, ObjectRef, Pod, Suspension, SuspensionPhase, Time, Uid,
 };
 
-use crate::backoff::Backoff;
-use crate::in_flight::InFlight;
-use crate::jobs::Jobs;
-use crate::jobs::grouping;
-use crate::jobs::job::{Identity, Job, JobChange, JobWrite, Lifecycle, Member, Suspended};
-use crate::jobs::quotas;
-use crate::jobs::recovery::ended_as;
-use crate::jobs::setbacks::Setback;
-use crate::jobs::stage::Stage;
-use crate::parts::{Binding, Refresh, StandIns};
-use crate::sound::{Lookup, Sound};
-use crate::{ActionId, ActionKind, EventKind, Subject, Timer, WriteOutcome};
-use fluxqueue_planner::queue::JobId;
-
-const RETRY: Backoff = Backoff { min_millis: 250, max_millis: 30_000 };
-
 /// Writes of a Job that failed in a row before its FluxJob says so.
 const ATTEMPTS_UNTOLD: u32 = 3;
-
-/// Writes of a Job that failed in a row before its place is given back. Somebody who changes the
-/// Job all the time makes each of them conflict, and nodes would stand idle meanwhile.
-const ATTEMPTS_MAX: u32 = 6;
 
 impl StandIns<'_> {
     // --- made ---
@@ -359,102 +350,6 @@ impl StandIns<'_> {
     }
 }
 
-impl Binding<'_> {
-    // --- released ---
-
-    /// The job could begin: its Job is released, so that its pods come.
-    pub(crate) fn release_job(&mut self, id: JobId) -> Sound {
-        let job = self.jobs.all.get(&id);
-        if let Some(text) = job.and_then(|job| quotas::shortage(self.jobs, job, self.clock.now)) {
-            // Another Job was released since it was placed.
-            return self.slots().withdraw(id, &text, Setback::Changed);
-        }
-        self.write_job(id, JobChange::Release)?;
-        self.queueing().note_coming(id)?;
-        Ok(())
-    }
-
-    fn write_job(&mut self, id: JobId, change: JobChange) -> Sound {
-        let job = self.jobs.all.known(&id)?;
-        let Identity::Controller(namespace, uid) = &job.identity else { return Ok(()) };
-        let made_by = self.jobs.controllers.get(namespace, uid);
-        let (Some(made_by), Suspended::Waits(write)) = (made_by, &job.suspended) else {
-            return Ok(());
-        };
-        let Some(suspension) =
-            made_by.suspension.as_ref().filter(|_| write.is_idle(self.clock.now))
-        else {
-            return Ok(());
-        };
-        let SuspensionPhase::Marked { resource_version, .. } = &suspension.phase else {
-            return Ok(());
-        };
-        let (job, resource_version) = (made_by.id.clone(), resource_version.clone());
-        let kind = match change {
-            JobChange::Release => {
-                ActionKind::ReleaseJob { job, resource_version, at: self.clock.wall_now() }
-            }
-            JobChange::Suspend => ActionKind::SuspendJob { job, resource_version },
-        };
-        let action = self.agenda.actions.ask(kind, InFlight::Job(id));
-        let job = self.jobs.all.get_mut(&id);
-        if let Some(Suspended::Waits(write)) = job.map(|job| &mut job.suspended) {
-            write.under_way = Some((action, change));
-        }
-        Ok(())
-    }
-
-    /// How a write of the Job ended. It may have taken effect all the same: then the watch shows
-    /// that.
-    pub(crate) fn job_written(
-        &mut self,
-        id: JobId,
-        action: ActionId,
-        outcome: &WriteOutcome,
-    ) -> Sound {
-        let now = self.clock.now;
-        let job = self.jobs.all.current_mut(&id)?;
-        let Suspended::Waits(write) = &mut job.suspended else { return Ok(()) };
-        let Some((_, change)) = write.under_way.take_if(|(asked, _)| *asked == action) else {
-            return Ok(());
-        };
-        self.agenda.touched.insert(id);
-        match (outcome, change) {
-            (WriteOutcome::Written(_), JobChange::Release) => {
-                job.suspended = Suspended::Released { since: now }
-            }
-            (WriteOutcome::Written(_), JobChange::Suspend) => {
-                // The watch is about to show it.
-                *write =
-                    JobWrite { retry_at: now.plus_millis(RETRY.min_millis), ..JobWrite::default() };
-            }
-            (outcome, _) => {
-                write.attempts += 1;
-                write.retry_at = now.plus_millis(RETRY.doubled(write.attempts));
-                write.failure = None;
-                if let WriteOutcome::Failed(text)
-                | WriteOutcome::Invalid(text)
-                | WriteOutcome::Refused(text) = outcome
-                {
-                    tracing::warn!(job = %job.key, error = %text, "writing a suspended Job failed; it is tried again");
-                    write.failure = Some(text.clone());
-                }
-                let is_enough = outcome.refusal().is_some() || write.attempts >= ATTEMPTS_MAX;
-                if change == JobChange::Release && is_enough {
-                    let text = match (outcome, &write.failure) {
-                        (WriteOutcome::Conflict, _) => "it changes again and again",
-                        (_, Some(text)) => text,
-                        (_, None) => "it is gone",
-                    };
-                    let text = format!("its Job cannot be released: {text}");
-                    self.stop_start(id, text)?;
-                }
-            }
-        }
-        Ok(())
-    }
-}
-
 impl StandIns<'_> {
     /// Charges the release of a Job whose pods had not all come by then to its namespace: the other
     /// Jobs there that wait without pods give their promises and places back for a while.
@@ -518,28 +413,6 @@ impl StandIns<'_> {
     }
 }
 
-impl Refresh<'_> {
-    /// Why no Job of its namespace is released now, if this one waits without pods, and until when.
-    pub(crate) fn paused(&self, job: &Job) -> Option<(String, Time)> {
-        let waits = matches!(job.suspended, Suspended::Waits(_)) && !job.life.is_placed();
-        let (times, until) =
-            self.jobs.releases.paused(&job.key.namespace, self.clock.now).filter(|_| waits)?;
-        let at = self.clock.wall(until).timestamp();
-        let what = if times == 1 { "a Job was".to_owned() } else { format!("{times} Jobs were") };
-        let text = format!(
-            "{what} released in its namespace, and the pods did not all come in time: the next release is not before {at}"
-        );
-        Some((text, until))
-    }
-
-    /// Why a job that waits without pods, and without a place, is not to have one: a quota leaves too
-    /// little for its pods.
-    pub(crate) fn lacks_quota(&self, job: &Job) -> Option<String> {
-        let waits = matches!(job.suspended, Suspended::Waits(_)) && !job.life.is_placed();
-        quotas::shortage(self.jobs, job, self.clock.now).filter(|_| waits)
-    }
-}
-
 impl Jobs {
     /// A job that waits without pods has a place: from now on there are as many stand-ins as it
     /// will have pods. So there are never more than the machine can hold. False if the job has pods
@@ -590,7 +463,7 @@ impl Suspended {
 
 impl JobWrite {
     /// None is on its way, and the next may leave.
-    fn is_idle(&self, now: Time) -> bool {
+    pub(crate) fn is_idle(&self, now: Time) -> bool {
         self.under_way.is_none() && self.retry_at <= now
     }
 }

@@ -3,28 +3,27 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use crate::Core;
 use crate::agenda::Agenda;
 use crate::asking::Asking;
 use crate::backoff::Backoff;
+use crate::cycle::review::Review;
+use crate::cycle::under_way::{Meanwhile, UnderWay};
 use crate::jobs::Clock;
-use crate::jobs::job::{Lifecycle, Member, Seating};
+use crate::jobs::job::{Lifecycle, Member};
+use crate::jobs::levels::open_wants;
 use crate::labelled::found_by;
-use crate::lookahead::estimates::Expected;
-use crate::parts::{Sight, Slots};
-use crate::records::record;
-use crate::review::Review;
-use crate::sound::{Lookup, Sound};
+use crate::sound::Sound;
 use crate::telling::lost::Lost;
 use crate::telling::report::Attempts;
-use crate::under_way::{Meanwhile, UnderWay};
-use crate::{Core, Timer};
-use fluxqueue_machine::cluster::ChangedTerms;
+use crate::timers::Timer;
+use fluxqueue_machine::cluster::{ChangedTerms, Node};
 use fluxqueue_machine::fluxion::RankSet;
-use fluxqueue_machine::ledger::{Allocation, Allocations};
-use fluxqueue_planner::plan::{self, Decision, News, Outcome, Plan, Request, Walking};
+use fluxqueue_machine::ledger::{Allocations, LevelWant};
+use fluxqueue_planner::plan::{Decision, News, Outcome, Plan, Request, Walking};
 use fluxqueue_planner::queue::{ClassId, JobId, PendingRequest, Place};
-use fluxqueue_planner::{PlannerParts, Surroundings};
-use fluxqueue_workload::{Shape, Time, Uid};
+use fluxqueue_planner::{PlannerParts, Surroundings, plan};
+use fluxqueue_workload::Time;
 
 /// How long after a walk that has moved reservations the next one comes, if nothing else leads to
 /// one.
@@ -310,84 +309,6 @@ impl Core {
     }
 }
 
-impl<'a> Sight<'a> {
-    /// What the jobs ask for.
-    pub(crate) fn asking(&self) -> Asking<'a> {
-        Asking { jobs: self.jobs, queues: self.queues, clock: self.clock }
-    }
-}
-
-impl Slots<'_> {
-    pub(crate) fn start(
-        &mut self,
-        pending: &PendingRequest,
-        request: &Request,
-        slots: Allocations,
-    ) -> Sound {
-        let id = pending.job();
-        self.planner.queue.remove(pending);
-        if let Err(found) = self.jobs.all.known(&id) {
-            for allocation in slots.into_iter().flatten().flatten() {
-                self.free_allocation(Some(allocation));
-            }
-            return Err(found);
-        }
-        let kept = self.jobs.all.get(&id).and_then(|job| self.said_before(job));
-        if let Some(job) = self.jobs.all.get_mut(&id) {
-            // Of a gang that was placed, and has not begun, other pods may come and start: what it
-            // was promised stands until it begins.
-            job.promised_before = kept.or(job.promised_before.take());
-        }
-        self.promise_keeping().forget_promise(pending);
-        self.note_start_on(id, request, &slots);
-        if let Some(job) = self.jobs.all.get_mut(&id) {
-            job.pending.remove(pending);
-            job.expected = Expected::default();
-            job.position = None;
-            if matches!(pending, PendingRequest::Start(_)) {
-                job.life = Lifecycle::Placed;
-            }
-            let blocker = job.blocker.take();
-            job.blocker = blocker.filter(|blocker| job.says_until_it_begins(blocker.reason()));
-        }
-        let are_alike = self.jobs.tell_stand_ins_apart(id);
-        let mut numbers = 0..;
-        let mut assigned: BTreeMap<Uid, Allocation> = BTreeMap::new();
-        let mut slots = slots.into_iter();
-        for (group, of_group) in request.groups.iter().zip(&mut slots) {
-            for (pods, of_want) in group.pods.iter().zip(of_group) {
-                let uids = pods.iter().map(|pod| match numbers.next().filter(|_| are_alike) {
-                    Some(number) => pod.stand_in_of_number(number).id.uid,
-                    None => pod.id.uid.clone(),
-                });
-                assigned.extend(uids.zip(of_want));
-            }
-        }
-        for allocation in slots.flatten().flatten() {
-            self.free_allocation(Some(allocation));
-        }
-        // Seats are given in the order of the pods, not of the nodes.
-        let job = self.jobs.all.known(&id)?;
-        let live = self.jobs.live_members(job);
-        let pod_sets: Vec<Arc<Shape>> =
-            record::pod_sets(&live).iter().map(|(shape, _)| Arc::clone(shape)).collect();
-        let order: Vec<Uid> = live.iter().map(|member| member.pod.id.uid.clone()).collect();
-        for uid in order {
-            if let Some(allocation) = assigned.remove(&uid) {
-                let pod_set =
-                    pod_sets.iter().position(|shape| *shape == allocation.shape).unwrap_or(0);
-                let assigned = self.assign(&uid, allocation, Seating::Free { pod_set });
-                self.agenda.heed(assigned);
-            }
-        }
-        for allocation in assigned.into_values() {
-            self.free_allocation(Some(allocation));
-        }
-        self.agenda.touched.insert(id);
-        Ok(())
-    }
-}
-
 impl Agenda {
     fn count_attempt(&mut self, request: &Request, scheduled: bool) {
         for group in &request.groups {
@@ -410,5 +331,33 @@ impl Agenda {
                 self.gauges.attempts[at].unschedulable += pods;
             }
         }
+    }
+}
+
+impl Core {
+    /// A pod that is to be where another of its job is comes by the same plan as that one, or is
+    /// promised a start by it, which did not know of it.
+    fn knows_not_where(
+        &self,
+        pending: &PendingRequest,
+        others: &mut Vec<(JobId, LevelWant)>,
+    ) -> bool {
+        let PendingRequest::Member(id, uid) = pending else { return false };
+        let open =
+            self.jobs.members.get(uid).map_or_else(Vec::new, |member| open_wants(&member.levels));
+        let is_known =
+            open.iter().any(|want| others.iter().any(|(job, known)| (job, known) == (id, want)));
+        others.extend(open.into_iter().map(|want| (*id, want)));
+        is_known
+    }
+
+    /// A node that is known will be in other parts of levels.
+    pub(crate) fn is_moved(&self, node: &Node) -> bool {
+        let known =
+            self.planner.cluster.rank(&node.name).and_then(|rank| self.planner.cluster.node(rank));
+        let topology = &self.settings.topology;
+        known.is_some_and(|known| {
+            known.labels != node.labels && topology.parts(known).ne(topology.parts(node))
+        })
     }
 }

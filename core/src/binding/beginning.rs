@@ -1,0 +1,130 @@
+//! A gang that begins: all that has to be true before its first Binding leaves.
+
+use crate::binding::dispatch::is_gated;
+use crate::binding::mounting::Mounting;
+use crate::jobs::job::Lifecycle;
+use crate::jobs::setbacks::Setback;
+use crate::parts::Binding;
+use crate::sound::{Lookup, Sound};
+use crate::timers::Timer;
+use fluxqueue_planner::queue::{JobId, PendingRequest};
+use fluxqueue_workload::Uid;
+
+impl Binding<'_> {
+    /// Before the first Binding of a gang leaves, all its members are checked together against
+    /// everything received so far. If all fit, the gang begins; if one does not, none is sent.
+    /// False if it has to wait.
+    pub(crate) fn begin(&mut self, id: JobId) -> Sound<bool> {
+        let checked = match self.may_begin(id)? {
+            Begin::Now(pods) => pods,
+            Begin::Later => return Ok(false),
+            Begin::Not(why) => {
+                self.slots().withdraw(id, &why, Setback::LostRace)?;
+                return Ok(true);
+            }
+        };
+        if let Some(job) = self.jobs.all.get_mut(&id) {
+            job.life = Lifecycle::Starting { since: self.clock.now };
+            job.blocker = None;
+            job.promised_before = None;
+        }
+        self.planner.promises.forget_patience(id);
+        self.slots().let_others_come_after(&PendingRequest::Start(id));
+        self.jobs.note_life(id);
+        for uid in checked.into_iter().rev() {
+            self.agenda.outbox.push_front(uid);
+        }
+        self.agenda.touched.insert(id);
+        Ok(true)
+    }
+
+    fn may_begin(&mut self, id: JobId) -> Sound<Begin> {
+        let job = self.jobs.all.known(&id)?;
+        if job.writes_ahead() && !job.seats.may_all_leave() {
+            // The acknowledgement brings its pods back.
+            return Ok(Begin::Later);
+        }
+        if job.suspended.is_being_released() {
+            return Ok(Begin::Later);
+        }
+        let leaves_from = job.setbacks.leaves_from();
+        if leaves_from > self.clock.now {
+            // It has lost a race: it has a place again, and waits before the next attempt.
+            self.agenda.timers.wake(Timer::Backoff(id), leaves_from);
+            return Ok(Begin::Later);
+        }
+        let empty = job.seats.empty().count();
+        if empty > 0 {
+            return Ok(Begin::Not(format!("{empty} of its pods are gone")));
+        }
+        let (pods, waits_for_pods) = (self.jobs.unsent(job), job.suspended.has_stand_ins());
+        if let Some(why) = self.misfit(id, &pods) {
+            return Ok(Begin::Not(why));
+        }
+        if waits_for_pods {
+            self.release_job(id)?;
+            return Ok(Begin::Later);
+        }
+        if !self.planner.cluster.volumes().is_idle() {
+            let mut are_mounted = true;
+            for uid in &pods {
+                match self.mount(uid) {
+                    Mounting::Done => {}
+                    Mounting::Later => are_mounted = false,
+                    Mounting::Failed(why) => return Ok(Begin::Not(why)),
+                }
+            }
+            if !are_mounted {
+                // Also those without claims wait for the others.
+                for uid in &pods {
+                    self.nominate(uid)?;
+                }
+                return Ok(Begin::Later);
+            }
+        }
+        let mut later = false;
+        for uid in &pods {
+            let member = self.jobs.members.known(uid)?;
+            if member.retry_at > self.clock.now {
+                let at = member.retry_at;
+                self.agenda.timers.wake(Timer::Pod(uid.clone()), at);
+                later = true;
+            } else if member.stage.is_ungating() {
+                later = true;
+            } else if is_gated(member) {
+                self.slots().ungate(uid)?;
+                later = true;
+            }
+        }
+        Ok(if later { Begin::Later } else { Begin::Now(pods) })
+    }
+
+    /// Why these pods, which are all of a gang, cannot be where they have their slots, by
+    /// everything received so far.
+    pub(crate) fn misfit(&mut self, id: JobId, pods: &[Uid]) -> Option<String> {
+        if let Some(why) = self.slots().torn_apart(id, pods) {
+            return Some(why);
+        }
+        pods.iter().find_map(|uid| {
+            if let Some(why) = self.mounting_trouble(uid) {
+                return Some(why);
+            }
+            if self.still_fits(uid) {
+                return None;
+            }
+            let member = self.jobs.members.get(uid)?;
+            let node = member.allocation().map_or("its node", |allocation| &allocation.node);
+            Some(format!("pod {} does not fit on {node} any more", member.pod.id))
+        })
+    }
+}
+
+/// Whether a gang of which no Binding has left may begin.
+enum Begin {
+    /// All of it fits: these are its pods, in the order of their seats.
+    Now(Vec<Uid>),
+    /// Its placement is not acknowledged yet, a claim is not bound, or gates of ours are still on.
+    Later,
+    /// It does not fit any more as it was placed.
+    Not(String),
+}

@@ -1,0 +1,114 @@
+//! Writes to a suspended Job: its release, and what came of that.
+
+use crate::backoff::Backoff;
+use crate::in_flight::InFlight;
+use crate::jobs::job::{Identity, JobChange, JobWrite, Suspended};
+use crate::jobs::quotas;
+use crate::jobs::setbacks::Setback;
+use crate::parts::Binding;
+use crate::sound::{Lookup, Sound};
+use crate::{ActionId, ActionKind, WriteOutcome};
+use fluxqueue_planner::queue::JobId;
+use fluxqueue_workload::SuspensionPhase;
+
+const RETRY: Backoff = Backoff { min_millis: 250, max_millis: 30_000 };
+
+/// Writes of a Job that failed in a row before its place is given back. Somebody who changes the
+/// Job all the time makes each of them conflict, and nodes would stand idle meanwhile.
+const ATTEMPTS_MAX: u32 = 6;
+
+impl Binding<'_> {
+    // --- released ---
+
+    /// The job could begin: its Job is released, so that its pods come.
+    pub(crate) fn release_job(&mut self, id: JobId) -> Sound {
+        let job = self.jobs.all.get(&id);
+        if let Some(text) = job.and_then(|job| quotas::shortage(self.jobs, job, self.clock.now)) {
+            // Another Job was released since it was placed.
+            return self.slots().withdraw(id, &text, Setback::Changed);
+        }
+        self.write_job(id, JobChange::Release)?;
+        self.queueing().note_coming(id)?;
+        Ok(())
+    }
+
+    pub(crate) fn write_job(&mut self, id: JobId, change: JobChange) -> Sound {
+        let job = self.jobs.all.known(&id)?;
+        let Identity::Controller(namespace, uid) = &job.identity else { return Ok(()) };
+        let made_by = self.jobs.controllers.get(namespace, uid);
+        let (Some(made_by), Suspended::Waits(write)) = (made_by, &job.suspended) else {
+            return Ok(());
+        };
+        let Some(suspension) =
+            made_by.suspension.as_ref().filter(|_| write.is_idle(self.clock.now))
+        else {
+            return Ok(());
+        };
+        let SuspensionPhase::Marked { resource_version, .. } = &suspension.phase else {
+            return Ok(());
+        };
+        let (job, resource_version) = (made_by.id.clone(), resource_version.clone());
+        let kind = match change {
+            JobChange::Release => {
+                ActionKind::ReleaseJob { job, resource_version, at: self.clock.wall_now() }
+            }
+            JobChange::Suspend => ActionKind::SuspendJob { job, resource_version },
+        };
+        let action = self.agenda.actions.ask(kind, InFlight::Job(id));
+        let job = self.jobs.all.get_mut(&id);
+        if let Some(Suspended::Waits(write)) = job.map(|job| &mut job.suspended) {
+            write.under_way = Some((action, change));
+        }
+        Ok(())
+    }
+
+    /// How a write of the Job ended. It may have taken effect all the same: then the watch shows
+    /// that.
+    pub(crate) fn job_written(
+        &mut self,
+        id: JobId,
+        action: ActionId,
+        outcome: &WriteOutcome,
+    ) -> Sound {
+        let now = self.clock.now;
+        let job = self.jobs.all.current_mut(&id)?;
+        let Suspended::Waits(write) = &mut job.suspended else { return Ok(()) };
+        let Some((_, change)) = write.under_way.take_if(|(asked, _)| *asked == action) else {
+            return Ok(());
+        };
+        self.agenda.touched.insert(id);
+        match (outcome, change) {
+            (WriteOutcome::Written(_), JobChange::Release) => {
+                job.suspended = Suspended::Released { since: now }
+            }
+            (WriteOutcome::Written(_), JobChange::Suspend) => {
+                // The watch is about to show it.
+                *write =
+                    JobWrite { retry_at: now.plus_millis(RETRY.min_millis), ..JobWrite::default() };
+            }
+            (outcome, _) => {
+                write.attempts += 1;
+                write.retry_at = now.plus_millis(RETRY.doubled(write.attempts));
+                write.failure = None;
+                if let WriteOutcome::Failed(text)
+                | WriteOutcome::Invalid(text)
+                | WriteOutcome::Refused(text) = outcome
+                {
+                    tracing::warn!(job = %job.key, error = %text, "writing a suspended Job failed; it is tried again");
+                    write.failure = Some(text.clone());
+                }
+                let is_enough = outcome.refusal().is_some() || write.attempts >= ATTEMPTS_MAX;
+                if change == JobChange::Release && is_enough {
+                    let text = match (outcome, &write.failure) {
+                        (WriteOutcome::Conflict, _) => "it changes again and again",
+                        (_, Some(text)) => text,
+                        (_, None) => "it is gone",
+                    };
+                    let text = format!("its Job cannot be released: {text}");
+                    self.stop_start(id, text)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,151 @@
+//! Promises of an earlier process, put back before the first walk and when they are heard of.
+
+use std::collections::BTreeMap;
+
+use crate::Core;
+use crate::promise_keeping::starts_job;
+use crate::records::record::time_of;
+use crate::sound::Sound;
+use fluxqueue_machine::fluxion::{End, RankSet};
+use fluxqueue_planner::PlannerParts;
+use fluxqueue_planner::plan::{Booking, Delay, Kept, Late, Promising, Requests};
+use fluxqueue_planner::queue::{ClassId, JobId, PendingRequest};
+
+impl Core {
+    /// What those are promised whose jobs start by it, which their records say; and who else is
+    /// promised something.
+    pub(crate) fn promised_by_records(
+        &self,
+    ) -> (BTreeMap<PendingRequest, Kept>, Vec<PendingRequest>) {
+        let (mut on_record, mut others) = (BTreeMap::new(), Vec::new());
+        for (pending, promise) in self.planner.promises.reservations() {
+            if self.jobs.all.get(&pending.job()).is_some_and(|job| starts_job(job, pending)) {
+                let kept = Kept { start: promise.place.start, nodes: promise.place.nodes.clone() };
+                on_record.insert(pending.clone(), kept);
+            } else {
+                others.push(pending.clone());
+            }
+        }
+        (on_record, others)
+    }
+
+    /// What an earlier process has promised by its records is promised again, in the order of the
+    /// queue, before anything starts.
+    pub(crate) fn put_promises_back(&mut self, suspects: &RankSet) {
+        let mut written = Vec::new();
+        let mut order: Vec<_> = self.planner.queue.iter().collect();
+        order.sort_unstable_by_key(|(place, _)| *place);
+        for (place, class) in order {
+            let pending = place.request();
+            if self.planner.queue.first_of(pending.job()) != Some(pending) {
+                continue;
+            }
+            let Some(job) = self.jobs.all.get(&pending.job()) else { continue };
+            let Some(status) = &job.record.status else { continue };
+            if status.passed_by_since.is_some() || status.reservation.is_some() {
+                let since = status.passed_by_since.as_ref().map(|at| self.clock.core(time_of(at)));
+                written.push((pending.clone(), class, since, status.reservation.clone()));
+            }
+        }
+        for (pending, class, since, reservation) in written {
+            if self.jobs.all.get(&pending.job()).is_some_and(|job| !starts_job(job, &pending)) {
+                let nodes = reservation
+                    .map(|reservation| self.sight().nodes_of(&reservation.nodes))
+                    .unwrap_or_default();
+                self.planner.promises.was_passed_by(pending.job(), since, nodes);
+                continue;
+            }
+            if let Some(since) = since {
+                self.planner.promises.pass_by(&pending, since);
+            }
+            let Some(reservation) = reservation else { continue };
+            if let Some(was) = self.sight().kept_of(&reservation) {
+                let done = self.put_back((&pending, class), was, suspects);
+                self.agenda.heed(done);
+            } else {
+                let nodes = self.sight().nodes_of(&reservation.nodes);
+                if !nodes.is_empty() {
+                    self.planner.promises.lose_date(
+                        &pending,
+                        since.unwrap_or(self.clock.now),
+                        nodes,
+                    );
+                }
+            }
+        }
+        self.promise_keeping().restore_patience();
+        // For some it is by now: in the walk that follows nobody passes them by.
+        self.promise_keeping().end_patience();
+    }
+
+    /// What an earlier leader turns out to have promised is promised again, if there is room for it
+    /// around all that was promised since. Returns for whom that was tried: where the walk finds
+    /// nothing either, it is to be said.
+    pub(crate) fn put_heard_promises_back(&mut self, suspects: &RankSet) -> Vec<PendingRequest> {
+        let slack = i64::try_from(self.settings.start_slack_secs).unwrap_or(i64::MAX);
+        let mut tried = Vec::new();
+        for (pending, was) in self.planner.promises.take_heard() {
+            let Some(class) = self.planner.queue.class_of(&pending) else { continue };
+            match self.planner.promises.reservation(&pending).map(|promise| promise.place.start) {
+                None => {
+                    let done = self.put_back((&pending, class), was, suspects);
+                    self.agenda.heed(done);
+                    tried.push(pending);
+                }
+                Some(start) if start > was.start.saturating_add(slack) => {
+                    let done = self.promise_keeping().tell_delay(
+                        pending.job(),
+                        &Late { cause: Delay::Capacity, was, by: None },
+                        Some(start),
+                    );
+                    self.agenda.heed(done);
+                }
+                Some(_) => {}
+            }
+        }
+        tried
+    }
+
+    fn put_back(
+        &mut self,
+        (pending, class): (&PendingRequest, ClassId),
+        was: Kept,
+        suspects: &RankSet,
+    ) -> Sound {
+        let (asking, PlannerParts { mut live, .. }) = self.parts(suspects, self.clock.now);
+        let Some(request) = asking.request(pending) else { return Ok(()) };
+        let booking = live.reserve_again((pending, class), &request, &was);
+        let slack = i64::try_from(self.settings.start_slack_secs).unwrap_or(i64::MAX);
+        match booking {
+            Booking::Now(slots) => self.slots().start(pending, &request, slots)?,
+            // Planned ends are counted by another clock now, which may show the next second.
+            Booking::At(at) if at <= was.start.saturating_add(slack) => {
+                self.planner.promises.inherit(pending, Some(was));
+            }
+            // Made anew elsewhere in the walk that follows; what is written is broken by then, or
+            // better.
+            Booking::At(_) | Booking::Never => {
+                if let Some(promise) = self.planner.promises.take(pending) {
+                    self.planner.ledger.give_up(&promise.place);
+                }
+                let by = self.stays_by_wish(&was);
+                let cause = if by.is_some() { Delay::Edit } else { Delay::Capacity };
+                self.planner.promises.is_to_be_made_anew(pending, Late { cause, was, by });
+            }
+        }
+        Ok(())
+    }
+
+    /// A job there is planned to run beyond a start that an earlier process has promised, and a
+    /// person has wished a walltime for it: that was after the promise, which had been made behind
+    /// the job.
+    fn stays_by_wish(&self, was: &Kept) -> Option<JobId> {
+        let stays = |end: End| end.is_later_than(End::At(was.start));
+        let mut holders =
+            self.holders().on(&was.nodes).filter(|holder| stays(holder.allocation.end));
+        holders.find_map(|holder| {
+            let job = self.jobs.all.get(&holder.job?)?;
+            job.record.overrides.walltime_seconds.map(|_| job.id)
+        })
+    }
+}

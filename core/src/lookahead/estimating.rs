@@ -1,0 +1,87 @@
+//! Estimates: which of them are put on record, and when.
+
+use fluxqueue_api::{EstimateKind, FluxJobStatus};
+
+use crate::lookahead::estimates::{Expected, has_moved};
+use crate::parts::Estimating;
+use crate::records::record;
+use crate::timers::Timer;
+use fluxqueue_planner::queue::{JobId, PendingRequest};
+
+impl Estimating<'_> {
+    /// A request is expected to start then. Of a job whose pods start one by one the first counts.
+    pub(crate) fn expect(&mut self, pending: &PendingRequest, found: Expected) {
+        let id: JobId = pending.job();
+        let clock = self.clock;
+        let Some(job) = self.jobs.all.get_mut(&id).filter(|job| job.pending.contains(pending))
+        else {
+            return;
+        };
+        let as_of = |expected: Expected| match expected {
+            Expected::At { start, as_of } => Some((start, as_of)),
+            Expected::Unasked | Expected::NoDate => None,
+        };
+        let is_first = match (as_of(job.expected), as_of(found)) {
+            // By the same look ahead.
+            (Some((known, then)), Some((start, now))) => then != now || start < known,
+            (Some((_, then)), None) => Some(then) != self.lookahead.ahead.begun,
+            (None, _) => true,
+        };
+        if !is_first {
+            return;
+        }
+        job.expected = found;
+        let written =
+            job.record.status.as_deref().and_then(|status| status.estimated_start.as_ref());
+        let is_news = match (written, found.projected(clock)) {
+            (Some(written), Some(_)) if written.kind == EstimateKind::Reserved => true,
+            (Some(written), Some(found)) => has_moved(written, &found, clock.wall_now()),
+            (written, found) => written.is_some() != found.is_some(),
+        };
+        if is_news {
+            self.agenda.dirty.insert(id);
+        }
+    }
+}
+
+impl Estimating<'_> {
+    /// A status that says nothing new but another estimate is written in its turn: until then the
+    /// estimate stays as it is on record.
+    pub(crate) fn ration(&mut self, id: JobId, mut status: FluxJobStatus) -> FluxJobStatus {
+        let Some(written) = self.jobs.all.get(&id).and_then(|job| job.record.status.as_deref())
+        else {
+            return status;
+        };
+        if written.estimated_start == status.estimated_start {
+            return status;
+        }
+        let wanted =
+            std::mem::replace(&mut status.estimated_start, written.estimated_start.clone());
+        let said = std::mem::replace(&mut status.start_estimates, written.start_estimates.clone());
+        let says_more = !record::same(written, &status);
+        if says_more || self.lookahead.estimates.may_write(self.clock.now) {
+            (status.estimated_start, status.start_estimates) = (wanted, said);
+        } else {
+            self.lookahead.estimates.wait(id);
+            self.wake_for_estimates();
+        }
+        status
+    }
+
+    /// Those whose turn it is say their estimates, if they still differ from what is on record.
+    pub(crate) fn tell_estimates(&mut self) {
+        self.agenda.dirty.extend(self.lookahead.estimates.take());
+        self.wake_for_estimates();
+    }
+
+    fn wake_for_estimates(&mut self) {
+        if self.lookahead.estimates.is_anybody_waiting() {
+            let at = self
+                .lookahead
+                .estimates
+                .next_write()
+                .max(self.clock.now.plus_millis(crate::AGAIN_MILLIS));
+            self.agenda.timers.wake(Timer::Estimates, at);
+        }
+    }
+}

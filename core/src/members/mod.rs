@@ -1,0 +1,259 @@
+//! Pods as they come, change and go.
+
+pub(crate) mod adopting;
+pub(crate) mod attaching;
+
+use std::sync::Arc;
+
+use fluxqueue_api::{EventReason, names, text};
+
+use crate::jobs::job::PodOrder;
+use crate::jobs::stage::Cause;
+use crate::occupancy::Foreign;
+use crate::parts::Members;
+use crate::sound::{Lookup, Sound};
+use crate::{EventKind, Subject};
+use fluxqueue_workload::{ObjectRef, Phase, Pod};
+
+/// How old a pod of the first lists is that an earlier process has told that our gate on it means
+/// nothing: longer than a Lease is without a leader.
+const TOLD_SECS: u64 = 30;
+
+impl Members<'_> {
+    // --- pods ---
+
+    pub(crate) fn pod(&mut self, pod: Arc<Pod>) -> Sound {
+        let ours = self.settings.scheduler_names.contains(&pod.scheduler);
+        if !ours {
+            self.foreign_pod(pod);
+            return Ok(());
+        }
+        let pod = self.sight().refused_by_machine(pod);
+        if self.jobs.members.contains_key(&pod.id.uid) {
+            self.member_changed(pod)?;
+        } else {
+            self.new_member(pod)?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn pod_gone(&mut self, id: &ObjectRef) -> Sound {
+        self.agenda.timers.forget_pod(&id.uid);
+        self.intake.unsorted.remove(&id.uid);
+        if let Some(awaiting_owner) = self.intake.awaiting_owner.remove(&id.uid) {
+            self.occupancy.by_node.unlist(&awaiting_owner.pod);
+        }
+        if let Some(foreign) = self.occupancy.foreign.remove(&id.uid) {
+            self.slots().free_allocation(foreign.allocation);
+            self.occupancy.by_node.unlist(&foreign.pod);
+        }
+        self.slots().forget_volumes(&id.uid);
+        if self.jobs.members.contains_key(&id.uid) {
+            self.slots().end(&id.uid, Cause::Deleted)?;
+            if let Some(member) = self.jobs.members.remove(&id.uid) {
+                self.occupancy.by_node.unlist(&member.pod);
+                self.intake.awaiting_owner.forget_orphan(&member.pod);
+                self.agenda.touched.insert(member.job);
+                if let Some(job) = self.jobs.all.get_mut(&member.job) {
+                    job.members.remove(&id.uid);
+                    if member.pod.phase == Phase::Succeeded {
+                        // Its controller has counted it by now, or never will.
+                        job.succeeded = job.succeeded.saturating_sub(1);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn foreign_pod(&mut self, pod: Arc<Pod>) {
+        let uid = pod.id.uid.clone();
+        let gated = pod.gates.iter().any(|gate| **gate == *names::GATE);
+        let known = self.occupancy.foreign.get_mut(&uid);
+        let reported = known.as_ref().is_some_and(|known| known.reported);
+        let (old, old_allocation) = match known {
+            Some(known) => {
+                (Some(std::mem::replace(&mut known.pod, Arc::clone(&pod))), known.allocation.take())
+            }
+            None => {
+                let foreign = Foreign { pod: Arc::clone(&pod), allocation: None, reported: gated };
+                self.occupancy.foreign.insert(uid.clone(), foreign);
+                (None, None)
+            }
+        };
+        let has_begun = old.as_ref().is_some_and(|old| old.started != pod.started);
+        if let Some(old) = old {
+            self.occupancy.by_node.unlist(&old);
+        }
+        self.occupancy.by_node.list(&pod);
+        let planned = self.sight().pod_end(&pod);
+        let tenancy = self.sight().tenancy_of_others(&pod);
+        let allocation = self.slots().allocation_in_place(&pod, old_allocation, planned, tenancy);
+        self.agenda.watch_end_of(&uid, allocation.as_ref());
+        if let Some(foreign) = self.occupancy.foreign.get_mut(&uid) {
+            foreign.allocation = allocation;
+            foreign.reported |= gated;
+        }
+        self.slots().note_volumes(&uid);
+        if has_begun {
+            self.slots().plan_foreign_end_anew(&uid);
+        }
+        // What was there when this process began, and not just made, was told by an earlier one.
+        let since = self.clock.core(pod.created).plus_secs(TOLD_SECS);
+        let was_told = reported || (!self.intake.listed && since < self.clock.now);
+        if gated && !was_told {
+            let text = format!(
+                "gate {:?} is left alone: the pod's scheduler is {}, and a pod is only scheduled here if \
+                 spec.schedulerName is one of {}",
+                names::GATE,
+                text::quoted(&pod.scheduler),
+                self.served_names(),
+            );
+            let reporter = self
+                .settings
+                .scheduler_names
+                .first()
+                .cloned()
+                .unwrap_or_else(|| Arc::from("fluxqueue"));
+            self.agenda.note(
+                Subject::Pod(pod.id.clone()),
+                EventKind::Warning,
+                EventReason::GateIgnored.as_str(),
+                "Scheduling",
+                text,
+                &reporter,
+            );
+        }
+    }
+
+    fn served_names(&self) -> String {
+        self.settings
+            .scheduler_names
+            .iter()
+            .map(|name| format!("{name:?}"))
+            .collect::<Vec<_>>()
+            .join(", ")
+    }
+
+    fn member_changed(&mut self, pod: Arc<Pod>) -> Sound {
+        let uid = pod.id.uid.clone();
+        let member = self.jobs.members.known_mut(&uid)?;
+        let old = std::mem::replace(&mut member.pod, Arc::clone(&pod));
+        let job = member.job;
+        if let Some(job) = self.jobs.all.get_mut(&job)
+            && let Some(uid) = job.live.remove(&PodOrder::of(&old))
+        {
+            job.live.insert(PodOrder::of(&pod), uid);
+        }
+        if old.owner != pod.owner {
+            self.jobs.note_controller(job, &pod)?;
+            self.intake.awaiting_owner.forget_orphan(&old);
+        }
+        // That it runs now, or is ready, changes nothing here.
+        let asks_otherwise = asks_otherwise(&old, &pod);
+        if asks_otherwise || old.deleting != pod.deleting || pod.phase.is_terminal() {
+            self.agenda.touched.insert(job);
+        }
+        if old.node != pod.node || old.nominated != pod.nominated {
+            self.occupancy.by_node.unlist(&old);
+            self.occupancy.by_node.list(&pod);
+        }
+        if pod.phase.is_terminal() {
+            let cause = match pod.phase {
+                Phase::Succeeded => Cause::Succeeded,
+                Phase::Refused { .. } => Cause::Refused,
+                Phase::Disrupted { .. } => Cause::Disrupted,
+                _ => Cause::Failed,
+            };
+            self.slots().end(&uid, cause)?;
+            return Ok(());
+        }
+        if let Some(node) = &pod.node {
+            if pod.phase == Phase::Running && old.phase != pod.phase {
+                self.occupancy.suspects.forget_refusals(node);
+            }
+            self.slots().settle(&uid)?;
+            // While it did not run it was planned for so much longer.
+            let had_slack = old.phase != pod.phase && self.settings.start_slack_secs > 0;
+            if old.lifetime != pod.lifetime {
+                self.slots().plan_end_by_wish(job, &uid)?;
+            } else if old.started != pod.started || had_slack {
+                self.slots().plan_end_anew(&uid)?;
+            }
+            return Ok(());
+        }
+        let member = self.jobs.members.known_mut(&uid)?;
+        if let Some(allocation) = member.allocation() {
+            // Others may see it differently by its labels.
+            self.planner.ledger.house(&mut self.planner.cluster, allocation, &pod);
+        }
+        let stage = &member.stage;
+        if stage.is_binding() && pod.deleting {
+            // A Binding that has not taken effect by now never will.
+            self.slots().end(&uid, Cause::Deleted)?;
+        } else if stage.is_unsent() && pod.deleting {
+            self.slots().lose_slot(&uid, &format!("pod {} is being deleted", pod.id))?;
+        } else if stage.is_unsent() && asks_for_another_node(&old, &pod) {
+            self.slots().lose_slot(&uid, &format!("pod {} asks for something else now", pod.id))?;
+        } else if stage.is_waiting() && asks_otherwise {
+            self.agenda.queue_changed = true;
+        }
+        let is_waiting =
+            self.jobs.members.get(&uid).is_some_and(|member| member.stage.is_waiting());
+        if is_waiting && (old.group != pod.group || old.owner != pod.owner) {
+            // It may be a part of something else now.
+            self.regroup(&uid)?;
+        }
+        self.slots().see_to_nomination(&uid)?;
+        Ok(())
+    }
+}
+
+/// True if a pod asks for something else than before, or is to be placed in another way. What a
+/// field means is said here for each, so that none is forgotten: the others say where it is in its
+/// life, or never change.
+fn asks_otherwise(old: &Pod, new: &Pod) -> bool {
+    let Pod {
+        resource_version: _,
+        id: _,
+        scheduler: _,
+        node: _,
+        nominated: _,
+        phase: _,
+        deleting: _,
+        gates,
+        owner,
+        group,
+        completion_index,
+        priority,
+        created: _,
+        started: _,
+        ended: _,
+        labels,
+        shape,
+        levels,
+        exclusive,
+        claims,
+        lifetime,
+        grace_secs,
+        unsupported,
+        soft_ignored,
+        scheduled_condition: _,
+        stands_in: _,
+        charged_queue: _,
+    } = new;
+    (&old.gates, &old.owner, &old.group, old.completion_index)
+        != (gates, owner, group, *completion_index)
+        || (old.priority, &old.labels, &old.shape, &old.levels)
+            != (*priority, labels, shape, levels)
+        || (old.exclusive, &old.claims, old.lifetime, old.grace_secs)
+            != (*exclusive, claims, *lifetime, *grace_secs)
+        || (&old.unsupported, &old.soft_ignored) != (unsupported, soft_ignored)
+}
+
+/// True if the node that a pod was given may not be what it asks for any more, or it may belong to
+/// another job.
+fn asks_for_another_node(old: &Pod, new: &Pod) -> bool {
+    (&old.shape, &old.levels, &old.claims) != (&new.shape, &new.levels, &new.claims)
+        || (&old.group, &old.owner, old.exclusive) != (&new.group, &new.owner, new.exclusive)
+}

@@ -1,0 +1,74 @@
+//! Warnings about what a workload says.
+
+use fluxqueue_api::{ConditionType, text};
+
+use crate::jobs::grouping;
+use crate::jobs::job::{Identity, Style};
+use crate::parts::Notices;
+use crate::sound::{Lookup, Sound};
+use fluxqueue_planner::queue::JobId;
+
+impl Notices<'_> {
+    /// A PriorityClass is wished for that does not exist: the workload's priority counts, and that
+    /// is said.
+    pub(crate) fn warn_of_unknown_class(&mut self, id: JobId) -> Sound {
+        // Of what has ended nothing counts any more.
+        let job = self.jobs.all.known_mut(&id)?;
+        if job.ended_as.is_some() {
+            return Ok(());
+        }
+        match job.record.overrides.priority_class_name.clone() {
+            Some(class) if job.record.wished_priority.is_none() => {
+                let text = format!(
+                    "spec.overrides.priorityClassName: there is no PriorityClass {}",
+                    text::quoted(&class)
+                );
+                self.warn_once(id, ConditionType::UnknownPriorityClass, text)?;
+            }
+            _ => drop(job.warnings.remove(&ConditionType::UnknownPriorityClass)),
+        }
+        Ok(())
+    }
+}
+
+impl Notices<'_> {
+    /// An annotation of the object that made the pods cannot be read: it counts as absent, and that
+    /// is said.
+    pub(crate) fn warn_of_bad_walltime(&mut self, id: JobId) -> Sound {
+        let job = self.jobs.all.known(&id)?;
+        let Identity::Controller(namespace, uid) = &job.identity else { return Ok(()) };
+        let bad = self
+            .jobs
+            .controllers
+            .get(namespace, uid)
+            .and_then(|made_by| Some((made_by, made_by.walltime.as_ref()?.as_ref().err()?)));
+        if let Some((made_by, error)) = bad {
+            let text = format!("{} {}: {error}", made_by.kind.as_str(), made_by.id);
+            self.warn_once(id, ConditionType::InvalidWalltime, text)?;
+        }
+        Ok(())
+    }
+
+    /// Pods that start together and contradict each other: what counts is said for as long as they
+    /// do.
+    pub(crate) fn warn_of_contradictions(&mut self, id: JobId) -> Sound {
+        let job = self.jobs.all.known(&id)?;
+        if job.style != Style::Gang || job.live.is_empty() {
+            return Ok(());
+        }
+        let sizes = grouping::contradiction(&self.jobs.live_members(job));
+        let priorities = self.jobs.contradicting_priorities(job);
+        let said = [
+            (ConditionType::SizeContradiction, sizes),
+            (ConditionType::PriorityContradiction, priorities),
+        ];
+        for (warning, text) in said {
+            match (text, self.jobs.all.get_mut(&id)) {
+                (Some(text), _) => self.warn_once(id, warning, text)?,
+                (None, Some(job)) => drop(job.warnings.remove(&warning)),
+                (None, None) => {}
+            }
+        }
+        Ok(())
+    }
+}

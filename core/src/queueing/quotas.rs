@@ -1,0 +1,85 @@
+//! Quotas that change, and jobs that wait for one.
+
+use std::sync::Arc;
+
+use crate::jobs::quotas::{Coming, is_to_have_pods};
+use crate::parts::Queueing;
+use crate::sound::{Lookup, Sound};
+use crate::timers::Timer;
+use fluxqueue_planner::queue::JobId;
+use fluxqueue_workload::{ObjectRef, Quota};
+
+/// How long after its pods are there a job counts beside what a quota says is used: that comes with
+/// a watch, once a second.
+const USE_SEEN_MILLIS: i64 = 2_000;
+
+/// When a job is looked at again for which too little is left beside others whose pods are about to
+/// be there.
+const LOOK_AGAIN_MILLIS: i64 = 5_000;
+
+impl Queueing<'_> {
+    /// A quota is there, or has changed.
+    pub(crate) fn put_quota(&mut self, quota: Arc<Quota>) {
+        let key = quota.id.key.clone();
+        let quotas = self.jobs.releases.quotas.known.entry(Arc::clone(&key.namespace)).or_default();
+        quotas.insert(key.name, quota);
+        self.look_at_quota_again(&key.namespace);
+    }
+
+    /// A quota is gone.
+    pub(crate) fn remove_quota(&mut self, gone: &ObjectRef) {
+        let known = &mut self.jobs.releases.quotas.known;
+        let Some(quotas) = known.get_mut(&gone.key.namespace) else { return };
+        if quotas.get(&gone.key.name).is_some_and(|quota| quota.id.uid == gone.uid) {
+            quotas.remove(&gone.key.name);
+        }
+        if quotas.is_empty() {
+            known.remove(&gone.key.namespace);
+        }
+        self.look_at_quota_again(&gone.key.namespace);
+    }
+
+    /// Those that wait for a quota of the namespace are looked at again.
+    fn look_at_quota_again(&mut self, namespace: &str) {
+        let waiting = self.jobs.releases.quotas.waiting.remove(namespace);
+        self.agenda.touched.extend(waiting.into_iter().flatten());
+    }
+
+    /// The pods of a job are about to come, since its Job is released.
+    pub(crate) fn note_coming(&mut self, id: JobId) -> Sound {
+        let job = self.jobs.all.known(&id)?;
+        let namespace = Arc::clone(&job.key.namespace);
+        if self.jobs.releases.quotas.known.contains_key(&namespace) {
+            let coming = Coming {
+                requests: self.jobs.asked_of_quotas(job),
+                until: self.clock.now.plus_millis(USE_SEEN_MILLIS),
+            };
+            self.jobs.releases.quotas.coming.entry(namespace).or_default().insert(id, coming);
+        }
+        Ok(())
+    }
+}
+
+impl Queueing<'_> {
+    /// A quota leaves too little for the pods of a job: the job is looked at again when that changes.
+    pub(crate) fn wait_for_quota(&mut self, id: JobId) -> Sound {
+        let job = self.jobs.all.known(&id)?;
+        let namespace = Arc::clone(&job.key.namespace);
+        let quotas = &mut self.jobs.releases.quotas;
+        let is_beside_others = match quotas.coming.get_mut(&namespace) {
+            None => false,
+            Some(coming) => {
+                coming.retain(|id, coming| {
+                    coming.until > self.clock.now
+                        || self.jobs.all.get(id).is_some_and(|job| is_to_have_pods(job))
+                });
+                !coming.is_empty()
+            }
+        };
+        quotas.waiting.entry(namespace).or_default().insert(id);
+        if is_beside_others {
+            self.agenda.timers.wake(Timer::Job(id), self.clock.now.plus_millis(LOOK_AGAIN_MILLIS));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,131 @@
+//! FluxJobs as they come, change and go: the wishes of people, and records that are deleted.
+
+use std::sync::Arc;
+
+use fluxqueue_api::{FluxJob, Overrides};
+
+use crate::jobs::setbacks::Setback;
+use crate::parts::Recording;
+use crate::records::stored::{Stored, is_old_news};
+use crate::records::{is_of_its_workload, reference};
+use crate::sound::{Lookup, Sound};
+use fluxqueue_planner::queue::JobId;
+use fluxqueue_workload::ObjectRef;
+
+impl Recording<'_> {
+    // --- reading ---
+
+    pub(crate) fn flux_job(&mut self, object: Arc<FluxJob>) -> Sound {
+        let Some(reference) = reference(&object) else { return Ok(()) };
+        if !self.serves(&object) || !is_of_its_workload(&object, &reference.key) {
+            return Ok(());
+        }
+        // The answer to a write may come after what the watch has shown since.
+        if self.records.get(&reference.key).is_some_and(|known| is_old_news(&object, known)) {
+            return Ok(());
+        }
+        let old = self.records.insert(reference.key.clone(), Arc::clone(&object));
+        let Some(id) = self.jobs.by_key.get(&reference.key).copied() else {
+            if self.intake.synced && old.is_none() {
+                self.members().consider_stray(&reference.key)?;
+            }
+            return Ok(());
+        };
+        let job = self.jobs.all.known_mut(&id)?;
+        if object.metadata.deletion_timestamp.is_some()
+            || job.record.gone.as_ref() == Some(&reference.uid)
+        {
+            return Ok(());
+        }
+        if job.record.knows(&object) {
+            // The watch shows what a write was answered with.
+            return Ok(());
+        }
+        match &job.record.stored {
+            // A deletion that conflicts with what was just seen is decided again on that.
+            Stored::Present { uid }
+            | Stored::Writing { uid, .. }
+            | Stored::Deleting { uid, .. }
+                if *uid == reference.uid => {}
+            Stored::Deleting { .. } => return Ok(()),
+            Stored::Present { .. } | Stored::Writing { .. } => {
+                // Another object of the same name: the one we knew is gone.
+                job.record.forget_object();
+                job.seats.forget_acknowledgements();
+                job.record.stored = Stored::Present { uid: reference.uid.clone() };
+            }
+            // Of a deleted one: a creation that nobody answered took effect late. It is finished
+            // like the first.
+            Stored::Absent | Stored::Creating(..) | Stored::Unseen | Stored::Deleted => {
+                job.record.stored = Stored::Present { uid: reference.uid.clone() };
+            }
+        }
+        job.record.observe(&object);
+        if let Some(status) = &object.status {
+            self.slots().heed_status(id, &object)?;
+            self.promise_keeping().heed_promise(id, status);
+        }
+        self.write_ahead().note_on_record(id)?;
+        let job = self.jobs.all.known_mut(&id)?;
+        let job_has_ended = job.is_finished();
+        if job.record.overrides != object.spec.overrides {
+            self.members().heed_wishes(id, &object.spec.overrides)?;
+            self.agenda.queue_changed = true;
+        }
+        if job_has_ended {
+            self.agenda.touched.insert(id);
+        }
+        self.agenda.dirty.insert(id);
+        Ok(())
+    }
+
+    /// False for the FluxJob of a Fluxqueue that serves other scheduler names.
+    pub(crate) fn serves(&self, object: &FluxJob) -> bool {
+        let name = object.spec.scheduler_name.as_deref();
+        name.is_none_or(|name| self.settings.scheduler_names.iter().any(|ours| **ours == *name))
+    }
+
+    pub(crate) fn flux_job_gone(&mut self, gone: &ObjectRef) -> Sound {
+        let known = self.records.get(&gone.key).and_then(|object| reference(object));
+        if known.is_some_and(|known| known.uid == gone.uid) {
+            self.records.remove(&gone.key);
+        }
+        if let Some(id) = self.jobs.by_key.get(&gone.key).copied() {
+            self.record_vanished(id, gone)?;
+        }
+        Ok(())
+    }
+
+    /// The FluxJob was deleted. A job that waits goes to the end of the queue; one that runs is
+    /// written again, if it would have one now.
+    pub(crate) fn record_vanished(&mut self, id: JobId, gone: &ObjectRef) -> Sound {
+        let (wall, now) = (self.clock.wall_now(), self.clock.now);
+        let job = self.jobs.all.known_mut(&id)?;
+        if job.record.uid() != Some(&gone.uid) {
+            return Ok(());
+        }
+        self.agenda.touched.insert(id);
+        job.record.gone = Some(gone.uid.clone());
+        job.record.forget_object();
+        job.must_say = false;
+        if job.is_finished() {
+            job.record.stored = Stored::Deleted;
+            return Ok(());
+        }
+        job.record.stored = Stored::Absent;
+        job.record.note_deletion(now);
+        job.seats.forget_acknowledgements();
+        // Until there is a record nothing of it can begin, and nodes are not kept from others for
+        // that.
+        self.slots().withdraw(id, "its FluxJob was deleted", Setback::Refused)?;
+        let job = self.jobs.all.known_mut(&id)?;
+        if !job.pending.is_empty() && !job.life.is_placed() && job.started_at.is_none() {
+            job.queued_at = Some(wall);
+        }
+        self.members().heed_wishes(id, &Overrides::default())?;
+        self.write_ahead().owe_nothing(id);
+        self.agenda.queue_changed = true;
+        self.agenda.dirty.insert(id);
+        Ok(())
+    }
+}

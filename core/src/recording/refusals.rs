@@ -1,0 +1,95 @@
+//! Writes of FluxJobs that are refused, and what that means for their jobs.
+
+use fluxqueue_api::BlockedReason;
+use fluxqueue_api::fluxjob::STATUS_BYTES_MAX;
+
+use crate::jobs::job::{Job, Lifecycle, Member};
+use crate::jobs::seats::Seats;
+use crate::parts::Recording;
+use crate::records::bounds::size;
+use crate::sound::{Lookup, Sound};
+use crate::telling::blockers::Blockers;
+use fluxqueue_planner::queue::JobId;
+use fluxqueue_workload::Uid;
+
+impl Recording<'_> {
+    /// The FluxJob of a job cannot be written: a gang that has not begun, and waits for that, gives its
+    /// nodes back, and so do pods that have come to a gang since and have no seat on record.
+    pub(crate) fn record_refused(&mut self, id: JobId, text: &str) -> Sound {
+        let text = unwritable(text);
+        let job = self.jobs.all.get(&id).map(Box::as_ref).filter(|job| job.writes_ahead());
+        if job.is_some_and(|job| job.life == Lifecycle::Placed && !job.seats.may_all_leave()) {
+            self.binding().withdraw_refused(id, &text)?;
+            return Ok(());
+        }
+        let pods = |is: &dyn Fn(&Job, &Member) -> bool| -> Vec<Uid> {
+            let of_job =
+                job.into_iter().flat_map(|job| self.jobs.live(job).filter(move |pod| is(job, pod)));
+            of_job.map(|member| member.pod.id.uid.clone()).collect()
+        };
+        let unrecorded = pods(&|job, member| {
+            member.stage.is_unsent() && member.seat.is_some_and(|seat| !job.seats.may_leave(seat))
+        });
+        let waiting = pods(&|_, member| member.stage.is_waiting());
+        for uid in &unrecorded {
+            self.binding().give_slot_back(uid, &text)?;
+        }
+        if !waiting.is_empty() {
+            self.jobs.block(id, BlockedReason::BindFailed, text.clone());
+            self.binding().tell_refusal(&waiting, &text)?;
+        }
+        Ok(())
+    }
+
+    /// The FluxJob of a job is written again: what else is in the way of its pods is said again, as it
+    /// was found out last.
+    pub(crate) fn record_taken(&mut self, id: JobId, text: &str) -> Sound {
+        let job = self.jobs.all.known_mut(&id)?;
+        let is_told = |blocker: &mut Blockers| {
+            blocker.reason() == BlockedReason::BindFailed && blocker.text() == unwritable(text)
+        };
+        if job.blocker.take_if(is_told).is_none() {
+            return Ok(());
+        }
+        self.agenda.dirty.insert(id);
+        if let Some(first) = self.planner.queue.first_of(id).cloned()
+            && let Some(class) = self.planner.queue.class_of(&first)
+        {
+            self.telling().report_request(&first, class)?;
+        }
+        Ok(())
+    }
+}
+
+/// Why pods wait whose FluxJob is refused for this reason.
+fn unwritable(text: &str) -> String {
+    format!("its FluxJob cannot be written: {text}")
+}
+
+impl Recording<'_> {
+    /// A placement was just made: if it is larger than a FluxJob can hold, the job gives it back before
+    /// anything is written, and claims nothing until the next attempt. How much it takes is known only
+    /// now: which pods are on which nodes may be told in a few words or in one for each pod.
+    pub(crate) fn check_placement(&mut self, id: JobId) -> Sound {
+        let job = self.jobs.all.known(&id)?;
+        if !may_be_large(&job.seats) {
+            return Ok(());
+        }
+        let size = size(&self.snapshot(job).status());
+        if size > STATUS_BYTES_MAX {
+            let text = format!(
+                "its placement makes a status of {size} bytes, and {STATUS_BYTES_MAX} is the limit"
+            );
+            self.record_refused(id, &text)?;
+        }
+        Ok(())
+    }
+}
+
+/// False if a placement is far below the bound, as nearly every one is: then its size need not be
+/// known.
+fn may_be_large(seats: &Seats) -> bool {
+    /// What a seat takes besides the name of its node, if nothing of it can be shortened.
+    const SEAT: usize = 128;
+    seats.iter().map(|(_, seat)| SEAT + seat.node().len()).sum::<usize>() > STATUS_BYTES_MAX / 2
+}

@@ -1,0 +1,138 @@
+//! Finding jobs again after a restart: what their FluxJobs say, where their placements put them,
+//! and what belongs to nobody.
+
+pub(crate) mod late_owners;
+pub(crate) mod priority_classes;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use fluxqueue_api::{FinishedReason, FluxJob, FluxJobStatus};
+
+use crate::ActionKind;
+use crate::in_flight::InFlight;
+use crate::jobs::job::{Identity, Lifecycle};
+use crate::parts::Recovery;
+use crate::recording::UNSEEN_MILLIS;
+use crate::records::reference;
+use crate::timers::Timer;
+use fluxqueue_planner::queue::{JobId, PendingRequest};
+use fluxqueue_workload::{ObjectKey, OwnerKind, Pod, Uid};
+
+impl Recovery<'_> {
+    /// Gives these pods their jobs, and takes up what is stored of those jobs that are new.
+    pub(crate) fn find_jobs(&mut self, mut pods: Vec<Arc<Pod>>) {
+        // Without a record, age is the order; names make it the same each time.
+        pods.sort_by(|a, b| (a.created, &a.id).cmp(&(b.created, &b.id)));
+        self.jobs.members.reserve(pods.len());
+        let first_new = self.jobs.next_job;
+        for pod in pods {
+            let done = self.members().attach(pod, false);
+            self.agenda.heed(done);
+        }
+        self.stand_ins().stand_in_for_all(|_| true);
+        let ids: Vec<JobId> = self.jobs.all.range(first_new..).map(|(id, _)| *id).collect();
+        for id in &ids {
+            let done = self.slots().restore_placement(*id);
+            self.agenda.heed(done);
+        }
+        // Pods that wait come first: what nobody sits on is retained after that.
+        let elsewhere = self.pods_elsewhere();
+        for id in ids {
+            let done = self.slots().retain_free_seats(id, &elsewhere);
+            self.agenda.heed(done);
+        }
+    }
+
+    /// How many pods of each Job have nodes as pods of another job, by labels that say so since:
+    /// each takes a slot of its Job all the same.
+    fn pods_elsewhere(&self) -> BTreeMap<Uid, usize> {
+        let mut elsewhere = BTreeMap::new();
+        for member in self.jobs.members.values().filter(|member| member.is_bound()) {
+            let made_by = self
+                .jobs
+                .controllers
+                .that_made(&member.pod)
+                .filter(|made_by| made_by.kind == OwnerKind::Job);
+            let job = self.jobs.all.get(&member.job);
+            let is_of = |uid: &Uid| {
+                job.is_some_and(
+                    |job| matches!(&job.identity, Identity::Controller(_, of) if of == uid),
+                )
+            };
+            if let Some(made_by) = made_by.filter(|made_by| !is_of(&made_by.id.uid)) {
+                *elsewhere.entry(made_by.id.uid.clone()).or_default() += 1;
+            }
+        }
+        elsewhere
+    }
+
+    /// Who has begun nothing of what his placement says, and is to be spread or near, is disturbed
+    /// by nobody in this process either.
+    pub(crate) fn find_who_is_to_begin(&mut self) {
+        let placed = self.jobs.all.values().filter(|job| job.life == Lifecycle::Placed);
+        let ids: Vec<JobId> = placed.map(|job| job.id).collect();
+        for id in ids {
+            let live: Vec<Uid> = self
+                .jobs
+                .all
+                .get(&id)
+                .map(|job| job.live.values().cloned().collect())
+                .unwrap_or_default();
+            for uid in live {
+                if let Some(member) = self.jobs.members.get_mut(&uid) {
+                    member.stance = self.planner.cluster.stance(&member.pod);
+                }
+            }
+            let placed = self.jobs.all.get(&id).and_then(|job| self.sight().asking().placed(job));
+            if let Some((request, nodes)) =
+                placed.filter(|(request, _)| request.is_to_stay_undisturbed())
+            {
+                self.planner.held_nodes.note_beginning(nodes, &request, &PendingRequest::Start(id));
+            }
+        }
+    }
+
+    /// FluxJobs that nobody's pods belong to.
+    pub(crate) fn sort_out_strays(&mut self) {
+        let keys: Vec<ObjectKey> = self
+            .records
+            .keys()
+            .filter(|key| !self.jobs.by_key.contains_key(*key))
+            .cloned()
+            .collect();
+        for key in keys {
+            let done = self.members().consider_stray(&key);
+            self.agenda.heed(done);
+        }
+    }
+
+    pub(crate) fn remove_stray(&mut self, key: &ObjectKey) {
+        if self.jobs.by_key.contains_key(key) {
+            return;
+        }
+        let Some(object) = self.records.get(key) else { return };
+        if self.intake.awaiting_owner.contains(&object.spec.workload_ref.uid) {
+            return self
+                .agenda
+                .timers
+                .wake(Timer::Stray(key.clone()), self.clock.now.plus_millis(UNSEEN_MILLIS));
+        }
+        let Some(reference) = reference(object) else { return };
+        let kind = ActionKind::DeleteFluxJob {
+            job: reference.clone(),
+            resource_version: version_of(object),
+        };
+        let action = self.agenda.actions.ask(kind, InFlight::Stray(key.clone()));
+        self.records.note_removal(reference, action);
+    }
+}
+
+/// How the job ended, by its record.
+pub(crate) fn ended_as(status: &FluxJobStatus) -> Option<FinishedReason> {
+    FinishedReason::among(&status.conditions)
+}
+
+pub(crate) fn version_of(object: &FluxJob) -> Option<Arc<str>> {
+    object.metadata.resource_version.as_deref().map(Arc::from)
+}

@@ -1,0 +1,37 @@
+//! Priority classes that come, change or go: the wishes that name them are weighed again.
+
+use fluxqueue_api::Overrides;
+
+use crate::parts::Recovery;
+use fluxqueue_planner::queue::JobId;
+use fluxqueue_workload::PriorityClass;
+
+impl Recovery<'_> {
+    /// A PriorityClass is there. Its value never changes, but another one of the name may have
+    /// another.
+    pub(crate) fn priority_class(&mut self, class: &PriorityClass) {
+        if self.jobs.priority_classes.put(class) {
+            self.weigh_wishes_for(&class.name);
+        }
+    }
+
+    /// A PriorityClass is gone.
+    pub(crate) fn priority_class_gone(&mut self, name: &str) {
+        if self.jobs.priority_classes.0.remove(name).is_some() {
+            self.weigh_wishes_for(name);
+        }
+    }
+
+    fn weigh_wishes_for(&mut self, class: &str) {
+        let of_class = |wishes: &Overrides| wishes.priority_class_name.as_deref() == Some(class);
+        let jobs = self.jobs.all.values().filter(|job| of_class(&job.record.overrides));
+        let ids: Vec<JobId> = jobs.map(|job| job.id).collect();
+        for id in ids {
+            let done = self.members().weigh_wish(id);
+            self.agenda.heed(done);
+            self.agenda.queue_changed = true;
+        }
+        // Pods that are still to be made have the priority that goes then.
+        self.stand_ins().stand_in_for_all(|_| true);
+    }
+}

@@ -1,0 +1,218 @@
+//! Gangs: whether one is whole, has stalled, or has become larger than its start.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use fluxqueue_api::{DegradedReason, names};
+
+use crate::jobs::job::{Identity, Job, Lifecycle, Stalled, Style};
+use crate::jobs::setbacks::{Setback, Setbacks};
+use crate::parts::Refresh;
+use crate::sound::{Lookup, Sound};
+use crate::timers::Timer;
+use fluxqueue_machine::fluxion::Rank;
+use fluxqueue_planner::queue::JobId;
+use fluxqueue_workload::Resources;
+
+/// Gangs among which a ring is looked for: each may be compared with each, on all nodes that it
+/// holds. In a larger cluster of gangs that have begun and are not whole, some rings show as
+/// `StartTimeout`.
+const RING_JOBS_MAX: usize = 64;
+
+/// Jobs of a ring that are named.
+const RING_NAMED_MAX: usize = 8;
+
+impl Refresh<'_> {
+    /// Somebody else bound a pod of a gang: it has begun, and the others join. The record follows.
+    pub(crate) fn seat_externally_bound(&mut self, id: JobId) -> Sound {
+        let job = self.jobs.all.known(&id)?;
+        if job.style != Style::Gang {
+            return Ok(());
+        }
+        let bound = self.jobs.remaining(job).into_iter().filter(|member| member.is_bound());
+        let externally_bound = bound.filter(|member| {
+            !job.life.is_placed() || (job.writes_ahead() && member.seat.is_none())
+        });
+        let externally_bound: Vec<_> = externally_bound
+            .filter_map(|m| {
+                Some((m.pod.id.uid.clone(), m.pod.node.clone()?, m.pod.completion_index))
+            })
+            .collect();
+        if externally_bound.is_empty() {
+            return Ok(());
+        }
+        let now = self.clock.now;
+        let wanted = self.jobs.all.get(&id).map_or(0, |job| self.jobs.wanted(job));
+        let job = self.jobs.all.known_mut(&id)?;
+        if !job.life.is_placed() {
+            // Nobody has counted yet how many start together.
+            job.start_size = job.start_size.max(wanted);
+            job.life = Lifecycle::Starting { since: now };
+        }
+        let before = job.seats.version();
+        if job.writes_ahead() {
+            for (uid, node, index) in externally_bound {
+                self.jobs.seat_bound(id, &uid, &node, index)?;
+            }
+        }
+        if let Some(job) = self.jobs.all.get_mut(&id).filter(|job| job.seats.version() != before) {
+            job.seats.placed_by(Some(self.records.epoch));
+        }
+        Ok(())
+    }
+
+    /// A pod that was to start alone waits for the others that are wanted by now, unless it was
+    /// sent.
+    pub(crate) fn outgrow_start(&mut self, id: JobId) -> Sound {
+        let job = self.jobs.all.known(&id)?;
+        if job.style != Style::Gang || job.life != Lifecycle::Placed || job.writes_ahead() {
+            return Ok(());
+        }
+        if let Some(size) = self.sight().start_size_now(job).filter(|size| *size > 1) {
+            self.slots().withdraw(
+                id,
+                &format!("{size} pods start together by now"),
+                Setback::LostRace,
+            )?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn notice_completeness(&mut self, id: JobId) -> Sound {
+        let job = self.jobs.all.known(&id)?;
+        let bound = self.jobs.remaining(job).iter().filter(|member| member.is_bound()).count();
+        // A pod that has ended since was bound too. And a Job may want fewer by now.
+        let (wanted, is_group) =
+            (self.jobs.wanted(job), matches!(job.identity, Identity::Group(_)));
+        let start_size = if is_group { job.start_size } else { job.start_size.min(wanted) };
+        let reached = bound + job.ended_early;
+        let whole = reached >= start_size && bound > 0;
+        let now = self.clock.now;
+        let job = self.jobs.all.known_mut(&id)?;
+        if job.style != Style::Gang {
+            return Ok(());
+        }
+        job.life = match job.life {
+            Lifecycle::Placed | Lifecycle::Starting { .. } if whole => Lifecycle::Whole,
+            // Somebody else bound one of them.
+            Lifecycle::Placed if bound > 0 => Lifecycle::Starting { since: now },
+            life => life,
+        };
+        let most = job.most_bound.max(reached);
+        // A Job says how many it wants; a group only has those that are there.
+        job.most_bound = if is_group { most } else { most.min(wanted) };
+        if job.life == Lifecycle::Whole {
+            job.stalled = None;
+            job.setbacks = Setbacks::default();
+        }
+        Ok(())
+    }
+
+    /// A gang that has begun and does not become whole in time says so, with what is in its way.
+    pub(crate) fn notice_stall(&mut self, id: JobId) -> Sound {
+        let job = self.jobs.all.known(&id)?;
+        let Lifecycle::Starting { since } = job.life else { return Ok(()) };
+        let due = since.plus_secs(self.settings.gang_start_timeout_secs);
+        if self.clock.now < due {
+            self.agenda.timers.wake(Timer::Job(id), due);
+            return Ok(());
+        }
+        let live = self.jobs.live_members(job);
+        let bound = live.iter().filter(|member| member.is_bound()).count();
+        let (size, namespace) = (job.start_size, Arc::clone(&job.key.namespace));
+        let in_the_way =
+            job.blocker.as_ref().map(|blocker| format!("; {}", blocker.text())).unwrap_or_default();
+        let ring = self.ring_of(id);
+        let stalled = if ring.is_empty() {
+            Stalled::new(
+                DegradedReason::StartTimeout,
+                format!("{bound} of {size} pods are bound{in_the_way}"),
+            )
+        } else {
+            let others = ring.iter().filter_map(|other| self.jobs.all.get(other));
+            let is_told = |job: &Job| {
+                job.stalled.as_ref().is_some_and(|it| it.reason == DegradedReason::MutualWait)
+            };
+            for other in others.clone().filter(|job| !is_told(job)) {
+                self.agenda.timers.wake(Timer::Job(other.id), self.clock.now);
+            }
+            let reader = self.settings.reader(&namespace);
+            let keys: Vec<String> = others.map(|job| reader.job(&job.key)).collect();
+            let text = format!("{bound} of {size} pods are bound; {}", words_of_ring(&keys));
+            Stalled::new(DegradedReason::MutualWait, text)
+        };
+        if let Some(job) = self.jobs.all.get_mut(&id) {
+            job.stalled = Some(stalled.after(job.stalled.take()));
+        }
+        Ok(())
+    }
+
+    /// Other gangs that have begun and are not whole, of which each has something of a node where a
+    /// missing pod of the one before it would have room, the first before this one, and this one
+    /// before the last. The shortest such ring; empty if there is none.
+    fn ring_of(&mut self, id: JobId) -> Vec<JobId> {
+        let waits = |job: &&Job| job.id != id && !job.pending.is_empty();
+        let mut unseen: Vec<JobId> =
+            self.jobs.starting().filter(waits).map(|job| job.id).take(RING_JOBS_MAX).collect();
+        let mut to_look_at = VecDeque::from([vec![id]]);
+        while let Some(chain) = to_look_at.pop_front() {
+            let last = chain.last().copied().unwrap_or(id);
+            if last != id && self.is_in_the_way_of(id, last) {
+                return chain[1..].to_vec();
+            }
+            let (ahead, rest): (Vec<JobId>, Vec<JobId>) =
+                unseen.into_iter().partition(|other| self.is_in_the_way_of(*other, last));
+            unseen = rest;
+            to_look_at.extend(ahead.into_iter().map(|other| [chain.as_slice(), &[other]].concat()));
+        }
+        Vec::new()
+    }
+
+    /// A pod of `waiting` that has no slot would fit on a node if `holder` had nothing there, and
+    /// does not fit there as it is.
+    pub(crate) fn is_in_the_way_of(&mut self, holder: JobId, waiting: JobId) -> bool {
+        let (Some(holder), Some(waiting)) =
+            (self.jobs.all.get(&holder), self.jobs.all.get(&waiting))
+        else {
+            return false;
+        };
+        let mut held: BTreeMap<Rank, (Resources, Vec<u64>)> = BTreeMap::new();
+        for allocation in
+            self.jobs.live_members(holder).into_iter().filter_map(|member| member.allocation())
+        {
+            let (freed, numbers) = held.entry(allocation.rank).or_default();
+            freed.add(&allocation.shape.requests);
+            numbers.push(allocation.number);
+        }
+        let missing =
+            self.jobs.live_members(waiting).into_iter().find(|member| member.is_ready(names::GATE));
+        let Some((pod, tenancy)) = missing.map(|member| (Arc::clone(&member.pod), member.tenancy))
+        else {
+            return false;
+        };
+        held.into_iter().any(|(rank, (freed, numbers))| {
+            let (cluster, ledger) = (&mut self.planner.cluster, &self.planner.ledger);
+            let fits = |freed: &Resources, gone: &[u64]| {
+                cluster.would_hold(rank, &pod.shape.requests, freed)
+                    && ledger.is_open_without(rank, tenancy, gone)
+            };
+            fits(&freed, &numbers)
+                && !fits(&Resources::new(), &[])
+                && cluster.class(&pod.shape.constraints).now.contains(rank)
+        })
+    }
+}
+
+/// Which jobs wait for each other, of which these are the others in order; there is at least one.
+fn words_of_ring(others: &[String]) -> String {
+    let mut text = "the others need nodes that ".to_owned();
+    for other in others.iter().take(RING_NAMED_MAX) {
+        text.push_str(other);
+        text.push_str(" holds, whose missing pods need nodes that ");
+    }
+    if others.len() > RING_NAMED_MAX {
+        text.push_str("more jobs hold, the last of which needs nodes that ");
+    }
+    let all = if others.len() == 1 { "the two" } else { "them" };
+    text + &format!("this job holds: one of {all} has to be deleted")
+}

@@ -1,0 +1,72 @@
+//! Pods that come to a job that has ended: they are a job of their own.
+
+use fluxqueue_api::{WorkloadKind, names};
+
+use crate::jobs::job::Member;
+use crate::members::attaching::completion_of;
+use crate::parts::Refresh;
+use crate::sound::{Lookup, Sound};
+use crate::timers::Timer;
+use fluxqueue_planner::queue::JobId;
+
+impl Refresh<'_> {
+    /// A leader that was paused has written late that a group has ended to which other pods have
+    /// come since. What ended stays so, and they are another group of its name, as they would be to
+    /// a process that begins now. Returns whether the job is no more.
+    ///
+    /// As long as one is on its way to a node its outcome is waited for; and where the first of
+    /// them is the one that the FluxJob is named after, that it has ended too is news that is still
+    /// to come.
+    pub(crate) fn part_from_ended(&mut self, id: JobId) -> Sound<bool> {
+        let Some(job) = self.jobs.all.get(&id).filter(|job| job.ended_as.is_some()) else {
+            return Ok(false);
+        };
+        let live = self.jobs.live_members(job);
+        let Some(first) = live.iter().min_by_key(|member| (member.pod.created, &member.pod.id))
+        else {
+            return Ok(false);
+        };
+        let is_another = job.kind == WorkloadKind::Group
+            && names::fluxjob_name(&job.name, job.kind, &first.pod.id.uid) != *job.key.name
+            && self.records.get(&job.key).is_some_and(|object| completion_of(object).is_some());
+        let is_on_its_way = |member: &&Member| {
+            member.is_in_doubt(self.clock.now)
+                || (member.stage.is_binding() || member.stage.is_ungating())
+        };
+        if !is_another {
+            return Ok(false);
+        }
+        if live.iter().any(is_on_its_way) {
+            let in_doubt = live.iter().filter(|member| member.is_in_doubt(self.clock.now));
+            if let Some(at) = in_doubt.map(|member| member.doubt_until).min() {
+                self.agenda.timers.wake(Timer::Job(id), at);
+            }
+            return Ok(false);
+        }
+        let (key, members) = (job.key.clone(), job.members.clone());
+        tracing::info!(job = %key, "an earlier leader has put its end on record: its other pods are another group");
+        let mut pods = Vec::new();
+        for uid in &members {
+            let allocation = self.slots().take_allocation(uid);
+            self.slots().free_allocation(allocation);
+            pods.extend(self.jobs.members.remove(uid).map(|member| member.pod));
+        }
+        let job = self.jobs.all.known_mut(&id)?;
+        job.members.clear();
+        job.live.clear();
+        let (retained, pending) =
+            (std::mem::take(&mut job.retained), std::mem::take(&mut job.pending));
+        for slot in retained {
+            self.slots().free_allocation(Some(slot.allocation));
+        }
+        for pending in pending {
+            self.promise_keeping().forget_request(&pending)?;
+        }
+        self.recording().forget(id);
+        self.recovery().find_jobs(pods);
+        if !self.jobs.by_key.contains_key(&key) {
+            self.members().consider_stray(&key)?;
+        }
+        Ok(true)
+    }
+}

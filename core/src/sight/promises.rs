@@ -1,0 +1,58 @@
+//! What a job or a request is promised.
+
+use fluxqueue_api::Reservation;
+
+use crate::jobs::job::{Job, Lifecycle, Style};
+use crate::parts::Sight;
+use crate::records::record::time_of;
+use fluxqueue_machine::fluxion::RankSet;
+use fluxqueue_planner::plan::Kept;
+use fluxqueue_planner::queue::{JobId, PendingRequest, QueueId};
+use fluxqueue_workload::{NodeName, Time};
+
+impl Sight<'_> {
+    /// The queue of a job, if it limits what runs.
+    pub(crate) fn limited_queue(&self, job: JobId) -> Option<QueueId> {
+        let queue = self.jobs.all.get(&job)?.queue.id;
+        self.queues.limits(queue).map(|_| queue)
+    }
+
+    /// Those of these nodes that are still there, as a hostlist. Ranks are another process's own,
+    /// so it is by name.
+    pub(crate) fn names_of(&self, nodes: &RankSet) -> String {
+        let nodes = nodes.iter().filter_map(|rank| self.planner.cluster.node(rank));
+        fluxqueue_api::hostlist::encode_set(nodes.map(|node| &*node.name))
+    }
+
+    /// Since when a job has been passed by.
+    pub(crate) fn passed_by_since(&self, job: &Job) -> Option<Time> {
+        let place =
+            |pending: &PendingRequest| self.planner.queue.place_of(pending).map(|(place, _)| place);
+        let may_wait_again = job.style != Style::Elastic && job.life == Lifecycle::Waiting;
+        self.planner
+            .promises
+            .passed_by_since_of(job.id, place)
+            .filter(|_| !job.pending.is_empty() || may_wait_again)
+    }
+
+    /// The nodes that are held for the first of a job's requests that holds some.
+    pub(crate) fn held_for(&self, job: &Job) -> Option<&RankSet> {
+        let place =
+            |pending: &PendingRequest| self.planner.queue.place_of(pending).map(|(place, _)| place);
+        self.planner.promises.drained_of(job.id, place)
+    }
+
+    pub(crate) fn nodes_of(&self, names: &str) -> RankSet {
+        let names = fluxqueue_api::hostlist::decode(names).unwrap_or_default();
+        names
+            .iter()
+            .filter_map(|name| self.planner.cluster.rank(&NodeName::from(name.as_str())))
+            .collect()
+    }
+
+    /// A reservation as a record has it, if it has a date.
+    pub(crate) fn kept_of(&self, written: &Reservation) -> Option<Kept> {
+        let start = self.clock.core(time_of(written.start.as_ref()?)).seconds();
+        Some(Kept { start, nodes: self.nodes_of(&written.nodes) })
+    }
+}

@@ -1,0 +1,165 @@
+//! Planned ends of pods that run, when walltimes or rules of queues change.
+
+use std::sync::Arc;
+
+use fluxqueue_api::names;
+
+use crate::jobs::job::{InQueue, Job, Style};
+use crate::parts::Slots;
+use crate::sound::{Lookup, Sound};
+use fluxqueue_machine::fluxion::End;
+use fluxqueue_planner::queue::{JobId, QueueId};
+use fluxqueue_planner::queues::Standing;
+use fluxqueue_workload::{Lifetime, Phase, Pod, Uid};
+
+impl Slots<'_> {
+    // --- jobs ---
+
+    /// Finds out anew in which queue a job is, and what goes for it there.
+    pub(crate) fn look_at_queue(&mut self, id: JobId) -> Sound {
+        let job = self.jobs.all.known(&id)?;
+        let namespace = &*job.key.namespace;
+        let said = self.said_queue(job);
+        let on_record =
+            || job.record.status.as_deref().and_then(|status| status.queue_name.as_deref());
+        // Without pods nobody says any more where it belongs.
+        let has_pods = self.jobs.live(job).next().is_some();
+        let last = || Some(&*job.queue.name).filter(|name| !name.is_empty()).or_else(on_record);
+        let last = if has_pods { None } else { last() };
+        let wished = || job.record.overrides.queue_name.as_deref().or(said.as_deref()).or(last);
+        let charged = self.jobs.charged_queue(job);
+        let name = charged.as_deref().or_else(wished);
+        let name = name.unwrap_or_else(|| {
+            let services = Some(names::QUEUE_SERVICES).filter(|services| {
+                let standing = self.queues.standing(services, namespace, job.kind);
+                matches!(standing, Standing::Open | Standing::Stopped | Standing::Invalid)
+                    && self.is_service(job)
+            });
+            services.unwrap_or_else(|| self.queues.default_of(namespace))
+        });
+        let (standing, walltimes) =
+            (self.queues.standing(name, namespace, job.kind), self.queues.walltimes(name));
+        // A place in the queue is kept over a restart, and when the queue goes.
+        let had_place = job.queue.had_place && *job.queue.name == *name
+            || job.queue.name.is_empty() && job.queued_at.is_some() && on_record() == Some(name);
+        let had_place =
+            had_place || matches!(standing, Standing::Open | Standing::Stopped | Standing::Invalid);
+        let name =
+            if *job.queue.name == *name { Arc::clone(&job.queue.name) } else { Arc::from(name) };
+        let id_of_queue = if had_place { self.queues.number(&name) } else { QueueId::DEFAULT };
+        let job = self.jobs.all.known(&id)?;
+        let has_new_ends = job.queue.walltimes != walltimes && !job.queue.name.is_empty();
+        if let Some(job) = self.jobs.all.get_mut(&id) {
+            job.queue = InQueue { name, id: id_of_queue, said, standing, walltimes, had_place };
+        }
+        if has_new_ends {
+            self.plan_ends_of(id)?;
+        }
+        Ok(())
+    }
+
+    /// What runs of a job is planned by another walltime now, because a person wished so. Who was
+    /// promised a start behind it is told that this is why, if it ends later by that.
+    pub(crate) fn plan_ends_of(&mut self, id: JobId) -> Sound {
+        let job = self.jobs.all.known(&id)?;
+        let live: Vec<Uid> = job.live.values().cloned().collect();
+        for uid in live {
+            self.plan_end_by_wish(id, &uid)?;
+        }
+        Ok(())
+    }
+
+    /// The same of one pod.
+    pub(crate) fn plan_end_by_wish(&mut self, id: JobId, uid: &Uid) -> Sound {
+        let before = self.booked_end(uid);
+        self.plan_end_anew(uid)?;
+        if let (Some(before), Some(after)) = (before, self.booked_end(uid))
+            && after.is_later_than(before)
+        {
+            self.agenda.extended.insert(id);
+        }
+        Ok(())
+    }
+
+    /// Until when a pod of ours takes what it has of a node, as far as was known when that was
+    /// booked.
+    fn booked_end(&self, uid: &Uid) -> Option<End> {
+        Some(self.jobs.members.get(uid)?.allocation()?.end)
+    }
+
+    /// Nobody ends it: a Deployment, ReplicaSet or StatefulSet, or a pod that says so.
+    fn is_service(&self, job: &Job) -> bool {
+        let Some(first) = self.jobs.live(job).next() else { return job.style == Style::Elastic };
+        job.record.overrides.walltime_seconds.is_none()
+            && self.jobs.said_walltime(&first.pod) == Lifetime::Endless
+    }
+
+    /// The queue that the workload names: the label of its pods, else of what made them, or of what
+    /// made that.
+    fn said_queue(&self, job: &Job) -> Option<Arc<str>> {
+        let Some(first) = self.jobs.live(job).next() else {
+            let on_record = || {
+                job.record
+                    .status
+                    .as_deref()?
+                    .workload
+                    .as_ref()?
+                    .queue_name
+                    .as_deref()
+                    .map(Arc::from)
+            };
+            return job.queue.said.clone().or_else(on_record);
+        };
+        if let Some(named) = first.pod.label(names::QUEUE_NAME).filter(|named| !named.is_empty()) {
+            let known = job.queue.said.as_ref().filter(|known| ***known == *named);
+            return Some(known.cloned().unwrap_or_else(|| Arc::from(named)));
+        }
+        let made_by = self.jobs.controller(&first.pod)?;
+        let above = || self.jobs.controllers.above(made_by).known()?.queue.clone();
+        made_by.queue.clone().or_else(above).filter(|named| !named.is_empty())
+    }
+}
+
+impl Slots<'_> {
+    /// Plans the ends of the pods of Jobs whose waves have changed.
+    pub(crate) fn plan_due_waves(&mut self) {
+        while let Some((id, uid)) = self.jobs.waves.due.pop_first() {
+            let now = self.clock.now;
+            let start = |pod: &Pod| pod.started.map_or(now, |at| self.clock.core(at)).seconds();
+            let job = self.jobs.all.get(&id).zip(self.jobs.made(&uid, id));
+            let end = job.and_then(|(job, made_by)| self.jobs.end_of_waves(made_by, job, start));
+            let of_it = (id, uid);
+            let before = match end {
+                Some(end) => self.jobs.waves.ends.insert(of_it.clone(), end),
+                None => self.jobs.waves.ends.remove(&of_it),
+            };
+            if before != end {
+                for pod in self.jobs.bound_pods_of(&of_it) {
+                    let done = self.plan_end_anew(&pod);
+                    self.agenda.heed(done);
+                }
+                self.jobs.waves.due.remove(&of_it);
+            }
+        }
+    }
+}
+
+impl Slots<'_> {
+    /// How long a pod of the job would take its resources if it started now.
+    pub(crate) fn lifetime(&self, pod: &Pod, job: JobId) -> Lifetime {
+        self.jobs.all.get(&job).map_or(pod.lifetime, |job| self.jobs.lifetime(pod, job, self.clock))
+    }
+
+    pub(crate) fn walltime(&self, pod: &Pod, job: JobId) -> Lifetime {
+        self.jobs.all.get(&job).map_or(pod.lifetime, |job| self.jobs.walltime(pod, job))
+    }
+
+    /// How long a pod of the job takes its resources from its start, or from its Binding while it
+    /// does not run.
+    pub(crate) fn occupies(&self, pod: &Pod, job: JobId) -> Lifetime {
+        self.jobs.all.get(&job).map_or(pod.lifetime, |job| match pod.phase {
+            Phase::Pending => self.jobs.occupies_from_binding(pod, job),
+            _ => self.jobs.occupies(pod, job),
+        })
+    }
+}

@@ -1,0 +1,151 @@
+//! A request that starts: slots for its pods, and what is counted of that.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use fluxqueue_api::{EstimateKind, StartEstimates};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+
+use crate::jobs::job::{Job, Lifecycle, Seating};
+use crate::lookahead::estimates::Expected;
+use crate::parts::Slots;
+use crate::records::on_record::{Begun, end_of};
+use crate::records::record;
+use crate::records::record::time_of;
+use crate::sound::{Lookup, Sound};
+use crate::telling::report::EstimateSaid;
+use fluxqueue_machine::ledger::{Allocation, Allocations};
+use fluxqueue_planner::plan::{Kept, Request};
+use fluxqueue_planner::queue::{JobId, PendingRequest};
+use fluxqueue_workload::{Shape, Time, Uid};
+
+impl Slots<'_> {
+    pub(crate) fn start(
+        &mut self,
+        pending: &PendingRequest,
+        request: &Request,
+        slots: Allocations,
+    ) -> Sound {
+        let id = pending.job();
+        self.planner.queue.remove(pending);
+        if let Err(found) = self.jobs.all.known(&id) {
+            for allocation in slots.into_iter().flatten().flatten() {
+                self.free_allocation(Some(allocation));
+            }
+            return Err(found);
+        }
+        let kept = self.jobs.all.get(&id).and_then(|job| self.said_before(job));
+        if let Some(job) = self.jobs.all.get_mut(&id) {
+            // Of a gang that was placed, and has not begun, other pods may come and start: what it
+            // was promised stands until it begins.
+            job.promised_before = kept.or(job.promised_before.take());
+        }
+        self.promise_keeping().forget_promise(pending);
+        self.note_start_on(id, request, &slots);
+        if let Some(job) = self.jobs.all.get_mut(&id) {
+            job.pending.remove(pending);
+            job.expected = Expected::default();
+            job.position = None;
+            if matches!(pending, PendingRequest::Start(_)) {
+                job.life = Lifecycle::Placed;
+            }
+            let blocker = job.blocker.take();
+            job.blocker = blocker.filter(|blocker| job.says_until_it_begins(blocker.reason()));
+        }
+        let are_alike = self.jobs.tell_stand_ins_apart(id);
+        let mut numbers = 0..;
+        let mut assigned: BTreeMap<Uid, Allocation> = BTreeMap::new();
+        let mut slots = slots.into_iter();
+        for (group, of_group) in request.groups.iter().zip(&mut slots) {
+            for (pods, of_want) in group.pods.iter().zip(of_group) {
+                let uids = pods.iter().map(|pod| match numbers.next().filter(|_| are_alike) {
+                    Some(number) => pod.stand_in_of_number(number).id.uid,
+                    None => pod.id.uid.clone(),
+                });
+                assigned.extend(uids.zip(of_want));
+            }
+        }
+        for allocation in slots.flatten().flatten() {
+            self.free_allocation(Some(allocation));
+        }
+        // Seats are given in the order of the pods, not of the nodes.
+        let job = self.jobs.all.known(&id)?;
+        let live = self.jobs.live_members(job);
+        let pod_sets: Vec<Arc<Shape>> =
+            record::pod_sets(&live).iter().map(|(shape, _)| Arc::clone(shape)).collect();
+        let order: Vec<Uid> = live.iter().map(|member| member.pod.id.uid.clone()).collect();
+        for uid in order {
+            if let Some(allocation) = assigned.remove(&uid) {
+                let pod_set =
+                    pod_sets.iter().position(|shape| *shape == allocation.shape).unwrap_or(0);
+                let assigned = self.assign(&uid, allocation, Seating::Free { pod_set });
+                self.agenda.heed(assigned);
+            }
+        }
+        for allocation in assigned.into_values() {
+            self.free_allocation(Some(allocation));
+        }
+        self.agenda.touched.insert(id);
+        Ok(())
+    }
+}
+
+impl Slots<'_> {
+    /// The first pod of a job is on its node, since this time by the API server's clock.
+    pub(crate) fn note_start(&mut self, id: JobId, started: Time) -> Sound {
+        if let Some(job) = self.jobs.all.get_mut(&id).filter(|job| job.started_at.is_none()) {
+            job.started_at = Some(started);
+            self.count_start(id, started)?;
+        }
+        Ok(())
+    }
+
+    /// How long a job has waited that starts now, and how true was what its record said of that.
+    fn count_start(&mut self, id: JobId, started: Time) -> Sound {
+        let job = self.jobs.all.known(&id)?;
+        let queue = self.queues.name(job.queue.id);
+        let waited = started.0 - job.queued_at.unwrap_or(started).0;
+        self.agenda.gauges.waits.observe(queue, waited);
+        let said = job.record.status.as_deref().and_then(|status| status.start_estimates.as_ref());
+        let Some(StartEstimates { first, promised, .. }) = said else { return Ok(()) };
+        let later = |than: &MicroTime| started.0 - time_of(than).0;
+        if let Some(first) = first {
+            let said = match first.kind {
+                EstimateKind::Reserved => EstimateSaid::FirstReserved,
+                EstimateKind::Projected => EstimateSaid::FirstProjected,
+            };
+            self.agenda.gauges.start_estimates.observe(said, later(&first.time));
+        }
+        if let Some(promised) = promised {
+            self.agenda.gauges.start_estimates.observe(EstimateSaid::LastPromised, later(promised));
+        }
+        Ok(())
+    }
+}
+
+impl Slots<'_> {
+    /// A job starts there. What that rests on is found out when it is known who else does.
+    fn note_start_on(&mut self, id: JobId, request: &Request, slots: &Allocations) {
+        if self.records.on_record.is_empty() {
+            return;
+        }
+        let repelling = request.groups.iter().filter(|group| group.repels_pods());
+        let begun = Begun {
+            job: id,
+            end: end_of(request, self.clock.now.seconds()),
+            nodes: slots.iter().flatten().flatten().map(|allocation| allocation.rank).collect(),
+            repelling: repelling.map(|group| Arc::clone(&group.sample)).collect(),
+        };
+        self.records.on_record.begun.push(begun);
+    }
+}
+
+impl Slots<'_> {
+    // --- on record ---
+
+    /// What the record of a job says that it is promised, if that has a date.
+    fn said_before(&self, job: &Job) -> Option<Kept> {
+        let said = job.said.as_ref()?;
+        Some(Kept { start: said.start?.seconds(), nodes: self.sight().nodes_of(&said.nodes) })
+    }
+}

@@ -1,0 +1,66 @@
+//! The volumes of pods that have a slot, as the machine counts them.
+
+use std::sync::Arc;
+
+use crate::parts::Slots;
+use fluxqueue_machine::cluster::{Presence, volumes};
+use fluxqueue_workload::Uid;
+
+impl Slots<'_> {
+    /// Something has changed that these pods may have waited for.
+    pub(crate) fn look_again(&mut self, pods: Vec<Uid>) {
+        for uid in pods {
+            // Pods of others wait for volumes too.
+            match self.jobs.members.get(&uid) {
+                Some(member) if member.stage.is_waiting() => {
+                    self.agenda.touched.insert(member.job);
+                }
+                Some(member) if member.stage.is_assigned() => self.agenda.outbox.push_back(uid),
+                _ => {}
+            }
+        }
+    }
+
+    /// A pod has come or changed, or has another node or slot than before: what it uses of storage
+    /// agrees with that.
+    pub(crate) fn note_volumes(&mut self, uid: &Uid) {
+        let (pod, place) = if let Some(foreign) = self.occupancy.foreign.get(uid) {
+            let there = foreign.pod.node.as_ref().map(|node| (node, Presence::There));
+            let nominated = foreign.pod.nominated.as_ref().map(|node| (node, Presence::Nominated));
+            (&foreign.pod, there.or(nominated))
+        } else if let Some(member) = self.jobs.members.get(uid) {
+            let slot = member.allocation().map(|allocation| &allocation.node);
+            let node = slot.or(member.pod.node.as_ref()).filter(|_| !member.stage.has_ended());
+            (&member.pod, node.map(|node| (node, Presence::There)))
+        } else {
+            return;
+        };
+        if !volumes::concern(pod) {
+            return;
+        }
+        let (pod, place) =
+            (Arc::clone(pod), place.map(|(node, presence)| (node.clone(), presence)));
+        let has_ended = pod.phase.is_terminal()
+            || self.jobs.members.get(uid).is_some_and(|member| member.stage.has_ended());
+        let volumes = self.planner.cluster.volumes_mut();
+        let concerned = if has_ended {
+            volumes.forget_pod(uid)
+        } else {
+            volumes.note_pod(&pod);
+            match place {
+                Some((node, Presence::There)) => volumes.place(uid, &node),
+                Some((node, Presence::Nominated)) => volumes.nominate(uid, &node),
+                None => volumes.release(uid),
+            }
+        };
+        self.look_again(concerned);
+    }
+
+    /// A pod is gone.
+    pub(crate) fn forget_volumes(&mut self, uid: &Uid) {
+        if !self.planner.cluster.volumes().is_idle() {
+            let concerned = self.planner.cluster.volumes_mut().forget_pod(uid);
+            self.look_again(concerned);
+        }
+    }
+}

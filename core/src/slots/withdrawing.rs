@@ -1,0 +1,163 @@
+//! Placements that are taken back: of a gang, of a pod that has lost its slot, and of slots kept for pods to come.
+
+use std::sync::Arc;
+
+use fluxqueue_api::{BlockedReason, names};
+
+use crate::ActionKind;
+use crate::in_flight::InFlight;
+use crate::jobs::job::{Lifecycle, Style};
+use crate::jobs::setbacks::{FirstPause, Setback};
+use crate::jobs::stage::Sending;
+use crate::parts::Slots;
+use crate::sound::{Lookup, Sound};
+use crate::timers::Timer;
+use fluxqueue_planner::plan::Delay;
+use fluxqueue_planner::queue::{JobId, PendingRequest};
+use fluxqueue_workload::Uid;
+
+impl Slots<'_> {
+    /// Whoever would have made this one uneven, or would have drawn it away, may come now that it
+    /// begins.
+    pub(crate) fn let_others_come_after(&mut self, pending: &PendingRequest) {
+        self.agenda.queue_changed |= self.planner.held_nodes.is_waited_for(pending);
+    }
+
+    /// A gang of which nothing is left starts anew, all or none. So does one of which no Binding
+    /// had an effect.
+    pub(crate) fn forget_empty_start(&mut self, id: JobId) -> Sound {
+        let job = self.jobs.all.known(&id)?;
+        if job.style != Style::Gang || !job.life.is_placed() || !self.jobs.is_new_start(job) {
+            return Ok(());
+        }
+        let (unsent, life, has_started) =
+            (self.jobs.unsent(job), job.life, job.started_at.is_some());
+        if !job.retained.is_empty() {
+            // They start in the slots that are retained for them, if all have one and all are
+            // there; else where there is room for all. Those that have slots do not begin without a
+            // pod that is yet to come in the place of one that has ended.
+            let is_short = self
+                .jobs
+                .is_short_of(job, self.settings.group_grace_secs, self.clock.now)
+                .is_some();
+            let goes_on = if unsent.is_empty() {
+                is_short || self.jobs.have_retained_slots(job)
+            } else {
+                !is_short || life == Lifecycle::Placed
+            };
+            if goes_on {
+                return Ok(());
+            }
+            self.free_retained(id);
+        }
+        if unsent.is_empty() {
+            self.jobs.forget_start(id)?;
+        } else if matches!(life, Lifecycle::Starting { .. }) && !has_started {
+            // The pods that were sent are gone: whether the others may begin without them is asked
+            // anew.
+            if let Some(job) = self.jobs.all.get_mut(&id) {
+                job.life = Lifecycle::Placed;
+            }
+            self.agenda.outbox.extend(unsent);
+        } else if life != Lifecycle::Placed {
+            // These were to join pods that have gone since: they start with those that are to come.
+            for uid in unsent {
+                self.unassign(&uid)?;
+            }
+            self.jobs.forget_start(id)?;
+        }
+        Ok(())
+    }
+
+    /// Frees the slots that are kept for the successors of pods that have ended.
+    pub(crate) fn free_retained(&mut self, id: JobId) {
+        let retained = self
+            .jobs
+            .all
+            .get_mut(&id)
+            .map(|job| std::mem::take(&mut job.retained))
+            .unwrap_or_default();
+        for slot in retained {
+            self.free_allocation(Some(slot.allocation));
+        }
+    }
+
+    /// A pod of which no Binding has left loses its slot. Of a gang that has not begun, all lose
+    /// theirs.
+    pub(crate) fn lose_slot(&mut self, uid: &Uid, why: &str) -> Sound {
+        let member = self.jobs.members.known(uid)?;
+        let id = member.job;
+        if self.jobs.all.get(&id).is_some_and(|job| job.life == Lifecycle::Placed) {
+            self.withdraw(id, why, Setback::LostRace)?;
+        } else {
+            self.unassign_one(uid)?;
+        }
+        Ok(())
+    }
+
+    /// A gang of which no Binding has left gives all its slots back and waits at its place in the
+    /// queue again: whole or not at all. The setback decides about the pause that follows.
+    pub(crate) fn withdraw(&mut self, id: JobId, why: &str, setback: Setback) -> Sound {
+        let job = self.jobs.all.known(&id)?;
+        if job.life != Lifecycle::Placed {
+            return Ok(());
+        }
+        for uid in self.jobs.unsent(job) {
+            self.unassign(&uid)?;
+        }
+        self.free_retained(id);
+        let now = self.clock.now;
+        self.jobs.forget_start(id)?;
+        let job = self.jobs.all.known_mut(&id)?;
+        let pause = job.setbacks.count(setback, now, FirstPause::OneSecond);
+        tracing::info!(job = %job.key, why, pause_millis = pause, "a placement is withdrawn before its first Binding");
+        let (reason, text) = match setback {
+            Setback::Refused => (BlockedReason::BindFailed, why.to_owned()),
+            Setback::LostRace | Setback::Changed => {
+                let text = format!("the placement was withdrawn before the first Binding: {why}");
+                (BlockedReason::PlacementWithdrawn, text)
+            }
+        };
+        self.jobs.block(id, reason, text);
+        self.agenda.timers.wake(Timer::Backoff(id), now.plus_millis(pause));
+        self.agenda.touched.insert(id);
+        self.agenda.gauges.placements_withdrawn += 1;
+        self.promise_keeping().start_is_off(id, Delay::Capacity)?;
+        Ok(())
+    }
+}
+
+impl Slots<'_> {
+    /// Takes our gate off; the pod comes back to the outbox when it is.
+    pub(crate) fn ungate(&mut self, uid: &Uid) -> Sound {
+        let member = self.jobs.members.known(uid)?;
+        let (pod, resource_version) = (member.pod.id.clone(), member.pod.resource_version.clone());
+        let on_its_way = member.ungating;
+        let ungate = || ActionKind::Ungate { pod, resource_version, gate: Arc::from(names::GATE) };
+        let action = on_its_way
+            .unwrap_or_else(|| self.agenda.actions.ask(ungate(), InFlight::Ungate(uid.clone())));
+        if let Some(member) = self.jobs.members.get_mut(uid) {
+            member.ungating = Some(action);
+            member.stage.send_by(Sending::Ungating(action));
+        }
+        Ok(())
+    }
+
+    /// The slot will not do any more: the pod waits again.
+    pub(crate) fn replan(&mut self, uid: &Uid) -> Sound {
+        if self.jobs.members.get(uid).is_some_and(|member| member.stage.is_assigned()) {
+            self.unassign_one(uid)?;
+        }
+        Ok(())
+    }
+
+    /// Takes a slot back from a pod that does not begin with others.
+    pub(crate) fn unassign_one(&mut self, uid: &Uid) -> Sound {
+        self.unassign(uid)?;
+        let id = self.jobs.members.known(uid)?.job;
+        if self.jobs.all.get(&id).is_some_and(|job| job.style == Style::Lone) {
+            self.promise_keeping().start_is_off(id, Delay::Capacity)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,78 @@
+//! Claims that are not ready: the words for pods that wait for them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::jobs::job::Style;
+use crate::parts::Telling;
+use crate::sound::{Lookup, Sound};
+use fluxqueue_machine::cluster::summary;
+use fluxqueue_machine::cluster::volumes::Unready;
+use fluxqueue_planner::plan::Request;
+use fluxqueue_planner::queue::JobId;
+use fluxqueue_workload::Pod;
+use fluxqueue_workload::constraints::NamedNodes;
+
+/// Claims that are named at most when it is said where volumes are.
+const CLAIMS_NAMED: usize = 3;
+
+impl Telling<'_> {
+    /// Where the volumes of pods that start together are, if not everywhere: some of them, as
+    /// sentences.
+    pub(crate) fn where_volumes_are(&self, request: &Request) -> String {
+        let is_alone = request.pods() == 1;
+        if is_alone || self.planner.cluster.volumes().is_idle() {
+            return String::new();
+        }
+        let mut tied = BTreeMap::new();
+        for (claim, volume) in
+            request.all_pods().flat_map(|pod| self.planner.cluster.volumes().tied(pod))
+        {
+            tied.insert(claim, volume);
+            if tied.len() > CLAIMS_NAMED {
+                break;
+            }
+        }
+        let named = tied.iter().take(CLAIMS_NAMED);
+        let claims: Vec<String> = named
+            .map(|(claim, volume)| self.planner.cluster.where_claim_is(claim, volume))
+            .collect();
+        match tied.len() {
+            0 => String::new(),
+            1..=CLAIMS_NAMED => format!(" {}.", sentence(&claims)),
+            _ => format!(" {}; and others.", sentence(&claims)),
+        }
+    }
+
+    /// Pods whose claims are not ready are told so as kube-scheduler tells it.
+    pub(crate) fn report_unready(&mut self, id: JobId) -> Sound {
+        let job = self.jobs.all.known(&id)?;
+        let is_lone = job.style == Style::Lone;
+        let waiting = self.jobs.live(job).filter(|member| member.stage.is_waiting());
+        let unready =
+            waiting.filter_map(|member| Some((Arc::clone(&member.pod), member.unready.clone()?)));
+        let unready: Vec<(Arc<Pod>, Unready)> = unready.collect();
+        for (pod, unready) in unready {
+            let text = match unready.is_whole {
+                // Of many pods it is not asked for which other reasons nodes are closed, too.
+                true if is_lone => self.planner.cluster.unavailable(&pod),
+                // That its affinity names no node is found before its claims are looked at.
+                false if pod.shape.constraints.named_nodes() == NamedNodes::None => {
+                    self.planner.cluster.unavailable(&pod)
+                }
+                true => unready.said,
+                false => summary::unplaceable(self.planner.cluster.len(), &unready.said),
+            };
+            self.notices().report_unscheduled(&pod.id.uid, "Unschedulable", &text)?;
+        }
+        Ok(())
+    }
+}
+
+fn sentence(claims: &[String]) -> String {
+    let mut text = claims.join("; ");
+    if let Some(first) = text.get_mut(..1) {
+        first.make_ascii_uppercase();
+    }
+    text
+}

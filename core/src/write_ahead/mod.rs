@@ -1,0 +1,335 @@
+//! Starts that rest on promises: they wait until these are on record.
+
+pub(crate) mod awaited;
+
+use std::sync::Arc;
+
+use fluxqueue_api::FluxJobStatus;
+
+use crate::jobs::Jobs;
+use crate::jobs::job::{Job, Said};
+use crate::parts::WriteAhead;
+use crate::promise_keeping::{is_as_written, starts_job};
+use crate::records::on_record::{Begun, Owed, Place, end_of};
+use crate::records::record::time_of;
+use crate::sound::{Lookup, Sound};
+use crate::timers::Timer;
+use fluxqueue_machine::cluster::Cluster;
+use fluxqueue_planner::plan::Kept;
+use fluxqueue_planner::queue::JobId;
+use fluxqueue_workload::{Time, Uid};
+
+/// A promise that has become better is written so much after the last one.
+const IMPROVEMENT_MILLIS: i64 = 5_000;
+
+/// A promise that is later by so much is the same, which could not begin at once.
+const PUT_OFF_SECONDS: u64 = 1;
+
+impl WriteAhead<'_> {
+    /// The placement is acknowledged: its pods may leave.
+    pub(crate) fn release(&mut self, id: JobId) -> Sound {
+        let job = self.jobs.all.current(&id)?;
+        let assigned =
+            self.jobs.live_members(job).into_iter().filter(|member| member.stage.is_assigned());
+        let assigned: Vec<Uid> = assigned.map(|member| member.pod.id.uid.clone()).collect();
+        self.agenda.outbox.extend(assigned);
+        Ok(())
+    }
+}
+
+impl WriteAhead<'_> {
+    /// A promise that was made, or broken, is written at once; one that became better, with others
+    /// a little later. Neither is before what it rests on. `owed` is found out when it is first
+    /// needed.
+    pub(crate) fn note_what_is_promised(
+        &mut self,
+        id: JobId,
+        owed: &mut Option<Vec<Owed>>,
+    ) -> Sound {
+        let job = self.jobs.all.known(&id)?;
+        if job.said.is_none() && job.pending.is_empty() {
+            return Ok(());
+        }
+        let actual = self.promise_of(job);
+        let start = |said: &Option<Said>| said.as_ref().and_then(|said| said.start);
+        let is_better = match (start(&job.said), start(&actual)) {
+            (Some(before), Some(now)) => now <= before,
+            _ => false,
+        };
+        let due = job.said_at.plus_millis(IMPROVEMENT_MILLIS);
+        if job.said == actual || (is_better && !job.must_say && self.clock.now < due) {
+            if job.said != actual {
+                self.agenda.timers.wake(Timer::Job(id), due);
+            }
+            return Ok(());
+        }
+        let must_say = job.must_say || (actual.is_some() && !is_better);
+        if let Some(said) = &actual
+            && self.comes_after_others(id, said, must_say, owed)
+        {
+            self.say_meanwhile(id, said)?;
+            return Ok(());
+        }
+        if let Some(job) = self.jobs.all.get_mut(&id) {
+            job.must_say = must_say;
+            (job.said, job.said_at) = (actual, self.clock.now);
+        }
+        Ok(())
+    }
+
+    /// What a job is promised rests on what others have left, and their records do not say so yet:
+    /// they are called. Two who have come to be where the other one was would wait for each other:
+    /// one of them does not.
+    fn comes_after_others(
+        &mut self,
+        id: JobId,
+        said: &Said,
+        must_say: bool,
+        owed: &mut Option<Vec<Owed>>,
+    ) -> bool {
+        self.records.on_record.behind.remove(&id);
+        let Some(job) = self.jobs.all.get(&id).filter(|_| !self.records.on_record.is_empty())
+        else {
+            return false;
+        };
+        let written = job.record.status.as_deref().and_then(|status| status.reservation.as_ref());
+        let is_news = written.is_none_or(|written| {
+            !is_as_written(said, said.start.map(|at| self.clock.wall(at)), written)
+        });
+        let promise = self
+            .planner
+            .queue
+            .first_of(id)
+            .and_then(|pending| self.planner.promises.reservation(pending));
+        let Some(promise) = promise.filter(|_| is_news && said.start.is_some()) else {
+            return false;
+        };
+        let start = promise.place.start;
+        let place = Place {
+            job: id,
+            start,
+            end: end_of(&promise.request, start),
+            nodes: &promise.place.nodes,
+            limited: self.sight().limited_queue(id),
+        };
+        let is_broken = self.is_broken(job, said);
+        let namespace = Arc::clone(&job.key.namespace);
+        let owed = owed.get_or_insert_with(|| self.owed());
+        let awaited = &self.records.on_record.awaited;
+        let is_ahead = |owed: &&Owed| {
+            owed.is_in_the_way_of(&place) && !owed.is_given_up(awaited, Some(&namespace))
+        };
+        let ahead: Vec<&Owed> = owed.iter().filter(is_ahead).collect();
+        let last = ahead.iter().filter(|owed| !self.records.on_record.waits_for(owed.job, id));
+        let last = last.max_by_key(|owed| (owed.start, owed.job)).map(|owed| owed.job);
+        let waits = last.is_some() || (is_broken && !ahead.is_empty());
+        for other in ahead {
+            self.call(other, must_say);
+        }
+        if let Some(last) = last {
+            self.records.on_record.behind.insert(id, last);
+        }
+        waits
+    }
+
+    /// Others wait for a job's record.
+    fn call(&mut self, owed: &Owed, must_say: bool) {
+        if owed.is_inherited {
+            self.planner.promises.say_as_it_is(owed.job);
+        }
+        self.hurry(owed.job, must_say);
+        self.records.on_record.called.push(owed.job);
+        self.wait_for_record(owed.job);
+    }
+
+    /// A job's record is written as soon as it may be.
+    fn hurry(&mut self, id: JobId, must_say: bool) {
+        if let Some(job) = self.jobs.all.get_mut(&id) {
+            job.said_at = Time(0);
+            job.must_say |= must_say;
+        }
+    }
+
+    /// What a job was promised on record is broken by what it is promised now.
+    fn is_broken(&self, job: &Job, said: &Said) -> bool {
+        let start = |said: &Said| said.start;
+        let before = job.said.as_ref().map_or_else(|| start(&self.written(job)?), start);
+        before.zip(said.start).is_some_and(|(before, now)| now > before.plus_secs(PUT_OFF_SECONDS))
+    }
+
+    /// What is on record of a job's promise.
+    pub(crate) fn written(&self, job: &Job) -> Option<Said> {
+        let written = job.record.status.as_deref()?.reservation.as_ref()?;
+        let start = written.start.as_ref().map(|at| self.clock.core(time_of(at)));
+        Some(Said { start, nodes: written.nodes.clone() })
+    }
+
+    /// Until something else may be written, what is written stands. If it is broken it is taken
+    /// off, so that others can be written; when that has been done it is this one's turn again.
+    fn say_meanwhile(&mut self, id: JobId, said: &Said) -> Sound {
+        let job = self.jobs.all.known(&id)?;
+        if self.is_broken(job, said) {
+            if let Some(job) = self.jobs.all.get_mut(&id) {
+                (job.said, job.said_at, job.must_say) = (None, self.clock.now, true);
+            }
+            self.records.on_record.taken_off.insert(id);
+        } else if job.said.is_none() {
+            let written = self.written(job);
+            if let Some(job) = self.jobs.all.get_mut(&id) {
+                job.said = written;
+            }
+        }
+        Ok(())
+    }
+
+    /// What may be read, and is not so any more.
+    pub(crate) fn owed(&self) -> Vec<Owed> {
+        let promises = &self.planner.promises;
+        let owed = self.records.on_record.all().filter_map(|(job, kept)| {
+            let promise =
+                self.planner.queue.first_of(job).and_then(|pending| promises.reservation(pending));
+            // One that is overdue is put back where it can begin. Of whom nothing is promised any
+            // more it is not known how long it was to run.
+            let start = kept.start.max(self.clock.now.seconds());
+            let end = || promise.map_or(i64::MAX, |promise| end_of(&promise.request, start));
+            let is_owed = kept.is_not(promise) && !self.has_begun(job, kept);
+            let namespace = &self.jobs.all.get(&job)?.key.namespace;
+            is_owed.then(|| Owed {
+                job,
+                namespace: Arc::clone(namespace),
+                start: kept.start,
+                end: end(),
+                nodes: kept.nodes.clone(),
+                limited: self.sight().limited_queue(job),
+                is_inherited: promise.is_some_and(|promise| promise.inherited.is_some()),
+            })
+        });
+        owed.collect()
+    }
+
+    /// A job has begun where and when its record says that it does.
+    pub(crate) fn has_begun(&self, id: JobId, kept: &Kept) -> bool {
+        let Some(job) = self.jobs.all.get(&id).filter(|job| job.pending.is_empty()) else {
+            return false;
+        };
+        let mut taken = self.jobs.allocations(job).map(|allocation| allocation.rank).peekable();
+        kept.start <= self.clock.now.seconds()
+            && taken.peek().is_some()
+            && taken.all(|rank| kept.nodes.contains(rank))
+    }
+
+    /// A status of a job is sent that says this of its promise.
+    pub(crate) fn note_sent(&mut self, id: JobId, status: &FluxJobStatus) -> Sound {
+        let job = self.jobs.all.known(&id)?;
+        let known = job.record.status.as_deref().and_then(|status| status.reservation.as_ref());
+        let news = status.reservation.as_ref().filter(|news| known != Some(*news));
+        if let Some(kept) = news.and_then(|news| self.sight().kept_of(news)) {
+            self.records.on_record.note_sent(id, kept);
+        }
+        Ok(())
+    }
+
+    /// What the API server has of a job's promise has changed, perhaps.
+    pub(crate) fn note_on_record(&mut self, id: JobId) -> Sound {
+        let job = self.jobs.all.known(&id)?;
+        // Of whose record nobody knows what it says now: what it said may stand there still.
+        let Some(status) = job.record.status.as_deref() else { return Ok(()) };
+        let written = status.reservation.as_ref();
+        let is_said =
+            written.map_or(job.said.is_none(), |written| self.sight().is_said(job, written));
+        let start =
+            || job.said.as_ref().and_then(|said| said.start).filter(|_| is_said).map(Time::seconds);
+        // By another clock the same start may be another second.
+        let kept = written.and_then(|written| self.sight().kept_of(written));
+        let kept = kept.map(|kept| Kept { start: start().unwrap_or(kept.start), ..kept });
+        self.records.on_record.note(id, kept);
+        // While it waits for another record, what is to be written at once is not said yet.
+        let waits = self.records.on_record.behind.contains_key(&id);
+        if let Some(job) = self.jobs.all.get_mut(&id).filter(|_| is_said && !waits) {
+            job.must_say = false;
+        }
+        self.agenda.dirty.extend(self.records.on_record.end_turn(id));
+        let pending = self.planner.queue.first_of(id);
+        let promise = pending.and_then(|pending| self.planner.promises.reservation(pending));
+        if !self.records.on_record.is_owing(id, promise) {
+            self.records.on_record.awaited.end(id);
+            self.let_starts_go_on(id);
+        }
+        Ok(())
+    }
+
+    /// A job has no record any more on which others could rest.
+    pub(crate) fn owe_nothing(&mut self, id: JobId) {
+        self.planner.promises.forget_job(id);
+        self.records.on_record.forget_job(id);
+        self.let_all_go_on(id);
+    }
+
+    /// Jobs start. If they take what others were promised by their records, and have left since,
+    /// that is to be on record before their own records and their first Bindings: else a successor
+    /// could not keep what it reads.
+    pub(crate) fn rest_on_what_was_promised(&mut self) {
+        let all = std::mem::take(&mut self.records.on_record.begun);
+        if all.is_empty() {
+            return;
+        }
+        let owed = self.owed();
+        for begun in all {
+            let start = self.clock.now.seconds();
+            let limited = self.sight().limited_queue(begun.job);
+            let place =
+                Place { job: begun.job, start, end: begun.end, nodes: &begun.nodes, limited };
+            let namespace = self.jobs.all.get(&begun.job).map(|job| Arc::clone(&job.key.namespace));
+            let others = owed.iter().filter(|owed| {
+                owed.job != begun.job
+                    && !owed.is_given_up(&self.records.on_record.awaited, namespace.as_ref())
+                    && (owed.is_in_the_way_of(&place)
+                        || is_kept_away(self.jobs, &mut self.planner.cluster, owed, &begun))
+            });
+            let others: Vec<JobId> = others.map(|owed| owed.job).collect();
+            for other in others {
+                self.rest_on(begun.job, other);
+            }
+        }
+    }
+
+    fn rest_on(&mut self, id: JobId, other: JobId) {
+        if self.records.on_record.waits_for(other, id) {
+            return;
+        }
+        self.records.on_record.rest(id, other);
+        self.wait_for_record(other);
+        self.planner.promises.say_as_it_is(other);
+        self.hurry(other, true);
+        self.agenda.dirty.insert(other);
+    }
+}
+
+/// A successor cannot put back either what pods that have started keep its pods away from, whenever
+/// these end.
+fn is_kept_away(jobs: &Jobs, cluster: &mut Cluster, owed: &Owed, begun: &Begun) -> bool {
+    let Some(other) = jobs.all.get(&owed.job).filter(|_| !begun.repelling.is_empty()) else {
+        return false;
+    };
+    let pods = jobs.live(other).map(|member| &member.pod);
+    let mut repelling = begun.repelling.iter().map(|pod| &pod.shape.constraints);
+    repelling.any(|constraints| {
+        cluster.out_of_reach(constraints, pods.clone(), &owed.nodes).intersects(&begun.nodes)
+    })
+}
+
+impl WriteAhead<'_> {
+    /// What a job is promised now. Where pods start one by one, the first of them may have nodes
+    /// held for it; when it starts is not when the job does.
+    fn promise_of(&self, job: &Job) -> Option<Said> {
+        let pending = self.planner.queue.first_of(job.id)?;
+        if let Some(promise) =
+            self.planner.promises.reservation(pending).filter(|_| starts_job(job, pending))
+        {
+            let start = Some(Time::from_seconds(promise.place.start));
+            return Some(Said { start, nodes: self.sight().names_of(promise.nodes_to_say()) });
+        }
+        let nodes = self.sight().names_of(self.sight().held_for(job)?);
+        (!nodes.is_empty()).then_some(Said { start: None, nodes })
+    }
+}

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use fluxqueue_api::names;
 
 use crate::jobs::job::{Job, Member};
-use crate::jobs::{Clock, Jobs};
+use crate::jobs::registry::{Clock, Jobs};
 use fluxqueue_machine::cluster::Company;
 use fluxqueue_machine::fluxion::{RankSet, Tenancy};
 use fluxqueue_machine::ledger::SlotRequest;

@@ -87,7 +87,7 @@ use cycle::pass::Walks;
 use fluxion_sys::FunctionTable;
 use fluxqueue_api::{EventReason, JobState, names, text};
 use intake::Intake;
-use jobs::{Clock, Jobs};
+use jobs::registry::{Clock, Jobs};
 use lookahead::Lookahead;
 use occupancy::Occupancy;
 use records::Records;
@@ -173,8 +173,8 @@ impl Core {
             records: Records::new(epoch),
             planner: Planner::new(Cluster::new(fill_score), Ledger::new(graph, topology)),
             queues,
-            occupancy: Occupancy::new(library),
-            walks: Walks::default(),
+            occupancy: Occupancy::default(),
+            walks: Walks::new(library),
             lookahead: Lookahead::default(),
             reporting: Reporting::default(),
             agenda: Agenda::default(),

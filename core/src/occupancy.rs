@@ -3,21 +3,18 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use fluxion_sys::FunctionTable;
-
 use crate::binding::suspects::Suspects;
-use crate::cycle::audit::Audit;
 use crate::jobs::by_node::ByNode;
 use fluxqueue_machine::ledger::Allocation;
 use fluxqueue_workload::{Pod, Uid};
 
-/// The pods of other schedulers, the pods by node, nodes in doubt, and the audit of all that.
+/// The pods of other schedulers, the pods by node, and nodes in doubt.
+#[derive(Default)]
 pub(crate) struct Occupancy {
     /// Pods of other schedulers, and those that no scheduler places.
     pub foreign: BTreeMap<Uid, Foreign>,
     pub by_node: ByNode,
     pub suspects: Suspects,
-    pub audit: Audit,
 }
 
 /// A pod that is not ours.
@@ -26,16 +23,4 @@ pub(crate) struct Foreign {
     pub allocation: Option<Allocation>,
     /// True once its author was told that the gate on it means nothing here.
     pub reported: bool,
-}
-
-impl Occupancy {
-    /// Makes one that knows of no pod. `library` makes the graph again when it is lost.
-    pub(crate) fn new(library: FunctionTable) -> Self {
-        Occupancy {
-            foreign: BTreeMap::new(),
-            by_node: ByNode::default(),
-            suspects: Suspects::default(),
-            audit: Audit::new(library),
-        }
-    }
 }

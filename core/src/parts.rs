@@ -9,7 +9,7 @@
 use crate::Core;
 use crate::agenda::Agenda;
 use crate::intake::Intake;
-use crate::jobs::{Clock, Jobs};
+use crate::jobs::registry::{Clock, Jobs};
 use crate::lookahead::Lookahead;
 use crate::occupancy::Occupancy;
 use crate::records::Records;

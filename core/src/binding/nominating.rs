@@ -9,8 +9,8 @@
 
 use crate::parts::Binding;
 use crate::sound::{Lookup, Sound};
-use crate::{ActionId, WriteOutcome};
-use fluxqueue_workload::{NodeName, Time, Uid};
+use crate::WriteOutcome;
+use fluxqueue_workload::{NodeName, Uid};
 
 /// The pause until a write is repeated that was decided on an older version of the pod, or beside
 /// another write to it.
@@ -18,30 +18,6 @@ pub(crate) const SOON_MILLIS: i64 = 1_000;
 
 /// The pause after a write has failed.
 const FAILED_MILLIS: i64 = 30_000;
-
-/// What a pod says of the node that it is to go to.
-#[derive(Debug)]
-pub(crate) struct Nomination {
-    /// It has a slot, and claims are being bound.
-    pub(crate) is_due: bool,
-    /// The node that is written, or on its way, and ours to take away.
-    pub(crate) said: Option<NodeName>,
-    pub(crate) writing: Option<ActionId>,
-    /// It could not be written, and is not tried again before.
-    pub(crate) retry_at: Time,
-}
-
-impl Nomination {
-    /// Nothing is said.
-    pub(crate) fn none() -> Self {
-        Nomination { is_due: false, said: None, writing: None, retry_at: Time(0) }
-    }
-
-    /// A write is on its way.
-    pub(crate) fn is_being_written(&self) -> bool {
-        self.writing.is_some()
-    }
-}
 
 impl Binding<'_> {
     /// Others are to know where a pod with a slot will be, since that takes a while.

@@ -3,9 +3,9 @@
 use crate::backoff::Backoff;
 use crate::in_flight::InFlight;
 use crate::jobs::job::{Identity, JobChange, JobWrite, Suspended};
-use crate::jobs::quotas;
 use crate::jobs::setbacks::Setback;
 use crate::parts::Binding;
+use crate::queueing::quotas;
 use crate::sound::{Lookup, Sound};
 use crate::{ActionId, ActionKind, WriteOutcome};
 use fluxqueue_planner::queue::JobId;

@@ -66,18 +66,18 @@ impl Audit {
 impl Core {
     /// How many looks the audit has taken.
     pub fn audit_looks(&self) -> u64 {
-        self.occupancy.audit.looks
+        self.walks.audit.looks
     }
 
     /// Looks at some nodes and jobs. Where the accounts are wrong they are made anew; so is the
     /// graph when it is lost, or has seen too many nodes come and go.
     pub(crate) fn audit(&mut self) {
-        self.occupancy.audit.looks += 1;
+        self.walks.audit.looks += 1;
         let (at_once, pause_millis) = pace(self.planner.cluster.len().max(self.jobs.all.len()));
         let nodes: Vec<NodeName> = self
             .planner
             .cluster
-            .names_after(self.occupancy.audit.last.as_ref())
+            .names_after(self.walks.audit.last.as_ref())
             .take(at_once)
             .cloned()
             .collect();
@@ -100,27 +100,26 @@ impl Core {
             self.rebuild_graph();
         }
         self.audit_jobs(at_once);
-        self.occupancy.audit.last = nodes.last().filter(|_| nodes.len() == at_once).cloned();
+        self.walks.audit.last = nodes.last().filter(|_| nodes.len() == at_once).cloned();
         self.agenda.timers.wake(Timer::Audit, self.clock.now.plus_millis(pause_millis));
     }
 
     fn audit_jobs(&mut self, at_once: usize) {
         let mut pods_left = PODS_AT_ONCE;
         for _ in 0..at_once {
-            let (id, seen) = match self.occupancy.audit.unfinished.take() {
+            let (id, seen) = match self.walks.audit.unfinished.take() {
                 Some(unfinished) => unfinished,
                 None => {
-                    let from =
-                        self.occupancy.audit.last_job.map_or(Bound::Unbounded, Bound::Excluded);
+                    let from = self.walks.audit.last_job.map_or(Bound::Unbounded, Bound::Excluded);
                     let next =
                         self.jobs.all.range((from, Bound::Unbounded)).next().map(|(id, _)| *id);
-                    self.occupancy.audit.last_job = next;
+                    self.walks.audit.last_job = next;
                     let Some(next) = next else { return };
                     (next, Seen::default())
                 }
             };
             let (looked_at, rest) = self.mend_contradiction(id, seen, pods_left);
-            self.occupancy.audit.unfinished = rest.map(|rest| (id, rest));
+            self.walks.audit.unfinished = rest.map(|rest| (id, rest));
             pods_left -= looked_at;
             if pods_left == 0 {
                 return;
@@ -200,7 +199,7 @@ impl Core {
 
     /// Makes the graph anew, with all that is charged to it.
     fn rebuild_graph(&mut self) {
-        match self.settings.node_policy.graph(self.occupancy.audit.library) {
+        match self.settings.node_policy.graph(self.walks.audit.library) {
             Ok(graph) => {
                 let mut members: Vec<&mut Member> = self.jobs.members.values_mut().collect();
                 members.sort_unstable_by(|a, b| a.pod.id.uid.cmp(&b.pod.id.uid));

@@ -8,8 +8,8 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use crate::Core;
-use crate::jobs::Jobs;
 use crate::jobs::job::{Job, Member, PodOrder, Style};
+use crate::jobs::registry::Jobs;
 use crate::jobs::stage::Stage;
 use crate::sound::Reference;
 use fluxqueue_planner::queue::{JobId, PendingRequest};
@@ -158,12 +158,12 @@ impl Core {
         let mut uids: Vec<Uid> = its_own.clone().map(|member| member.pod.id.uid.clone()).collect();
         let is_sent = |member: &Member| member.stage.is_binding();
         let is_too_soon =
-            self.walks.under_way.is_some() || self.clock.now < self.occupancy.audit.makes_anew_from;
+            self.walks.under_way.is_some() || self.clock.now < self.walks.audit.makes_anew_from;
         if is_too_soon || its_own.clone().any(is_sent) {
             return;
         }
         uids.sort_unstable();
-        self.occupancy.audit.makes_anew_from = self.clock.now.plus_millis(ANEW_MILLIS);
+        self.walks.audit.makes_anew_from = self.clock.now.plus_millis(ANEW_MILLIS);
         self.agenda.gauges.interruptions.jobs_made_anew += 1;
         while let Some(pending) = self.planner.queue.first_of(id).cloned() {
             self.planner.queue.remove(&pending);

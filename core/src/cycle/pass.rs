@@ -3,15 +3,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use fluxion_sys::FunctionTable;
+
 use crate::Core;
 use crate::agenda::Agenda;
 use crate::asking::Asking;
 use crate::backoff::Backoff;
+use crate::cycle::audit::Audit;
 use crate::cycle::review::Review;
 use crate::cycle::under_way::{Meanwhile, UnderWay};
-use crate::jobs::Clock;
 use crate::jobs::job::{Lifecycle, Member};
 use crate::jobs::levels::open_wants;
+use crate::jobs::registry::Clock;
 use crate::labelled::found_by;
 use crate::sound::Sound;
 use crate::telling::lost::Lost;
@@ -29,8 +32,8 @@ use fluxqueue_workload::Time;
 /// one.
 const UNSETTLED: Backoff = Backoff { min_millis: 1_000, max_millis: 60_000 };
 
-/// The walk over the queue: the one under way, and what the last one saw.
-#[derive(Default)]
+/// The walk over the queue: the one under way, and what the last one saw; with the review and the
+/// audit, which come when there is nothing to walk for.
 pub(crate) struct Walks {
     /// A walk that is not over yet.
     pub under_way: Option<Box<UnderWay>>,
@@ -43,8 +46,25 @@ pub(crate) struct Walks {
     pub seen_changes: u64,
     pub seen_crowds: u64,
     pub review: Review,
+    pub audit: Audit,
     /// True until what an earlier process has promised is put back, before the first walk.
     pub has_promises_to_put_back: bool,
+}
+
+impl Walks {
+    /// Makes one that has seen nothing yet. `library` makes the graph again when it is lost.
+    pub(crate) fn new(library: FunctionTable) -> Self {
+        Walks {
+            under_way: None,
+            unsettled: 0,
+            settles: false,
+            seen_changes: 0,
+            seen_crowds: 0,
+            review: Review::default(),
+            audit: Audit::new(library),
+            has_promises_to_put_back: false,
+        }
+    }
 }
 
 impl Core {

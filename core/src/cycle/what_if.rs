@@ -11,12 +11,12 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::asking::Asking;
 use fluxqueue_api::{BlockedBy, JobState, WorkloadKind};
 
-use crate::jobs::Clock;
+use crate::asking::Asking;
 use crate::jobs::job::Job;
 use crate::jobs::lifetimes::ended_by;
+use crate::jobs::registry::Clock;
 use crate::lookahead::estimates::{Progress, Projection, Wants};
 use crate::telling::blockers::Blockers;
 use crate::telling::explain::queued_behind;
@@ -179,8 +179,7 @@ impl Core {
         self.finish_walking();
         let projection = self.projecting().project_all()?;
         let mut stage =
-            Core::new(self.settings.clone(), self.occupancy.audit.library, self.records.epoch)
-                .ok()?;
+            Core::new(self.settings.clone(), self.walks.audit.library, self.records.epoch).ok()?;
         (stage.clock.now, stage.clock.offset) = (self.clock.now, self.clock.offset);
         (stage.intake.listed, stage.intake.synced) = (true, true);
         stage.queues = self.queues.clone();

@@ -1,7 +1,7 @@
 //! A gang from its placement until it is whole: all of it begins or nothing, and what has begun is
 //! completed, or says why not.
 
-use crate::jobs::Jobs;
+use crate::jobs::registry::Jobs;
 use crate::sound::{Lookup, Sound};
 use fluxqueue_planner::queue::JobId;
 use fluxqueue_workload::{NodeName, Uid};

@@ -4,17 +4,17 @@ use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::telling::blockers::Blockers;
 use fluxqueue_api::{BlockedReason, ConditionType, DegradedReason, FinishedReason, WorkloadKind};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
 use crate::ActionId;
-use crate::binding::nominating::Nomination;
+use crate::jobs::expected::Expected;
+use crate::jobs::nomination::Nomination;
 use crate::jobs::seats::{PodIndex, Seats};
 use crate::jobs::setbacks::Setbacks;
 use crate::jobs::stage::Stage;
-use crate::lookahead::estimates::Expected;
 use crate::records::stored::Record;
+use crate::telling::blockers::Blockers;
 use fluxqueue_machine::cluster::Stance;
 use fluxqueue_machine::cluster::volumes::{Unready, VolumeNeeds};
 use fluxqueue_machine::fluxion::Tenancy;

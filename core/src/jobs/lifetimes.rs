@@ -2,7 +2,7 @@
 //! made them end them.
 
 use crate::jobs::job::{Identity, Job};
-use crate::jobs::{Clock, Jobs};
+use crate::jobs::registry::{Clock, Jobs};
 use fluxqueue_workload::{Controller, Lifetime, Pod, Time, Uid};
 
 /// A deadline is planned with, while its pod waits, to a step of at most one in so many of the time

@@ -1,9 +1,9 @@
 //! What a pod is in its job, a launcher or a worker, and which of them: rules about levels may be
 //! for each role by itself, and slices are cut out of the pods of one.
 
-use crate::jobs::Jobs;
 use crate::jobs::grouping;
 use crate::jobs::job::{Identity, Job};
+use crate::jobs::registry::Jobs;
 use fluxqueue_machine::ledger::Role;
 use fluxqueue_workload::levels::RuleScope;
 use fluxqueue_workload::{Pod, SaidRole};

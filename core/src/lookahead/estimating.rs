@@ -2,7 +2,8 @@
 
 use fluxqueue_api::{EstimateKind, FluxJobStatus};
 
-use crate::lookahead::estimates::{Expected, has_moved};
+use crate::jobs::expected::Expected;
+use crate::lookahead::estimates::has_moved;
 use crate::parts::Estimating;
 use crate::records::record;
 use crate::timers::Timer;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::asking::Asking;
-use crate::lookahead::estimates::Expected;
+use crate::jobs::expected::Expected;
 use crate::lookahead::estimates::projection::{
     Original, Progress, Projection, undated, within_depths,
 };

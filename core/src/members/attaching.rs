@@ -7,13 +7,13 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
 use crate::jobs::awaiting_owner::AwaitingPod;
 use crate::jobs::controllers::MadeBy;
+use crate::jobs::expected::Expected;
 use crate::jobs::grouping;
 use crate::jobs::grouping::Belonging;
 use crate::jobs::job::{InQueue, Job, Lifecycle, Member, PodOrder, Style, Suspended};
 use crate::jobs::seats::Seats;
 use crate::jobs::setbacks::Setbacks;
 use crate::jobs::stage::Stage;
-use crate::lookahead::estimates::Expected;
 use crate::occupancy::Foreign;
 use crate::parts::Members;
 use crate::records::record::time_of;

@@ -1,15 +1,14 @@
 //! Records of jobs that have ended: how long they are kept, and when a job is forgotten.
 
-
 use fluxqueue_api::WorkloadKind;
 
+use crate::ActionKind;
 use crate::in_flight::InFlight;
 use crate::jobs::job::Job;
 use crate::parts::Recording;
 use crate::records::stored::Stored;
 use crate::sound::{Lookup, Sound};
 use crate::timers::Timer;
-use crate::ActionKind;
 use fluxqueue_planner::queue::JobId;
 use fluxqueue_workload::{ObjectRef, Time};
 

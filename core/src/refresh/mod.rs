@@ -16,7 +16,8 @@ use fluxqueue_api::{BlockedBy, BlockedReason, ConditionType, FinishedReason, Job
 use crate::binding::mounting::not_mountable;
 use crate::jobs::grouping::StartSize;
 use crate::jobs::job::{Identity, Job, Lifecycle, Member, Style};
-use crate::jobs::{Jobs, lifetimes};
+use crate::jobs::lifetimes;
+use crate::jobs::registry::Jobs;
 use crate::parts::Refresh;
 use crate::records::bounds;
 use crate::records::stored::Stored;

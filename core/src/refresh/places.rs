@@ -3,8 +3,8 @@
 use fluxqueue_api::BlockedReason;
 
 use crate::jobs::job::{InQueue, Job, Suspended};
-use crate::jobs::quotas;
 use crate::parts::Refresh;
+use crate::queueing::quotas;
 use fluxqueue_planner::queues::Standing;
 use fluxqueue_workload::{Lifetime, Pod, Time, Uid};
 

@@ -14,12 +14,13 @@ use crate::binding::suspects::REFUSALS_TOLD;
 use crate::jobs::grouping;
 use crate::jobs::job::{Lifecycle, Member, PodOrder, RetainedSlot, Seating, Style};
 use crate::jobs::lifetimes::ended_by;
+use crate::jobs::registry::{is_made_by, succeeded_of};
 use crate::jobs::setbacks::Setback;
 use crate::jobs::stage::{Cause, Sending, Slot, Stage};
 use crate::parts::Slots;
 use crate::sound::{Lookup, Sound};
 use crate::timers::Timer;
-use crate::{EventKind, Subject, jobs};
+use crate::{EventKind, Subject};
 use fluxqueue_machine::fluxion::{End, Tenancy};
 use fluxqueue_machine::ledger::{Allocation, valid};
 use fluxqueue_planner::promises::Promise;
@@ -493,13 +494,12 @@ impl Slots<'_> {
             let made_by = self.jobs.controllers.get(&job.key.namespace, &slot.controller);
             *entry = made_by.map_or(unknown, |made_by| {
                 // A pod that waits is the one that may take a retained slot.
-                let holds = |m: &&Member| {
-                    !m.stage.is_waiting() && jobs::is_made_by(&m.pod, &made_by.id.uid)
-                };
+                let holds =
+                    |m: &&Member| !m.stage.is_waiting() && is_made_by(&m.pod, &made_by.id.uid);
                 let live = self.jobs.remaining(job).iter().filter(|m| holds(m)).count();
                 (grouping::wants(
                     made_by,
-                    jobs::succeeded_of(job, made_by.kind == OwnerKind::Job, succeeded),
+                    succeeded_of(job, made_by.kind == OwnerKind::Job, succeeded),
                 ) as usize)
                     .saturating_sub(live)
             });

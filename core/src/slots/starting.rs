@@ -6,8 +6,8 @@ use std::sync::Arc;
 use fluxqueue_api::{EstimateKind, StartEstimates};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 
+use crate::jobs::expected::Expected;
 use crate::jobs::job::{Job, Lifecycle, Seating};
-use crate::lookahead::estimates::Expected;
 use crate::parts::Slots;
 use crate::records::on_record::{Begun, end_of};
 use crate::records::record;

@@ -14,10 +14,11 @@ use std::sync::Arc;
 
 use fluxqueue_api::{BlockedReason, EventReason, names};
 
+use crate::jobs::grouping;
 use crate::jobs::job::{Identity, Job, JobChange, JobWrite, Lifecycle, Member, Suspended};
+use crate::jobs::registry::Jobs;
 use crate::jobs::setbacks::Setback;
 use crate::jobs::stage::Stage;
-use crate::jobs::{Jobs, grouping};
 use crate::parts::StandIns;
 use crate::recovery::ended_as;
 use crate::sound::{Lookup, Sound};

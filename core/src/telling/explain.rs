@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use fluxqueue_api::{BlockedBy, BlockedReason};
 
-use crate::lookahead::estimates::Expected;
+use crate::jobs::expected::Expected;
 use crate::parts::Telling;
 use crate::records::record::micro_time;
 use crate::sound::{Lookup, Sound};

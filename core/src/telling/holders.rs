@@ -1,6 +1,6 @@
 //! What pods take of nodes, and which pods these are.
 
-use crate::jobs::Jobs;
+use crate::jobs::registry::Jobs;
 use crate::occupancy::Occupancy;
 use crate::telling::readers::Named;
 use fluxqueue_machine::fluxion::{End, Rank, RankSet};

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use fluxqueue_api::FluxJobStatus;
 
-use crate::jobs::Jobs;
 use crate::jobs::job::{Job, Said};
+use crate::jobs::registry::Jobs;
 use crate::parts::WriteAhead;
 use crate::promise_keeping::{is_as_written, starts_job};
 use crate::records::on_record::{Begun, Owed, Place, end_of};

@@ -18,8 +18,9 @@ use std::collections::{BTreeSet, VecDeque};
 
 use fluxqueue_api::{EstimateKind, EstimatedStart};
 
-use crate::jobs::Clock;
+use crate::jobs::expected::Expected;
 use crate::jobs::job::{Job, Said};
+use crate::jobs::registry::Clock;
 use crate::records::record::{micro_time, time_of};
 use fluxqueue_planner::queue::JobId;
 use fluxqueue_workload::Time;
@@ -32,23 +33,6 @@ const SECOND_MILLIS: i64 = 1_000;
 /// is left.
 const MOVED_MICROS: u64 = 60_000_000;
 const MOVED_PART: u64 = 10;
-
-/// What is known of when a job starts, besides what it is promised. In the core's time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) enum Expected {
-    /// Nobody has looked yet: what an earlier process said still goes.
-    #[default]
-    Unasked,
-    /// Nobody can say.
-    NoDate,
-    /// Then, by what was known at that time.
-    At {
-        /// When it starts.
-        start: Time,
-        /// When that was found out.
-        as_of: Time,
-    },
-}
 
 /// How estimates come on record.
 #[derive(Debug, Default)]

@@ -10,16 +10,15 @@ use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::asking::Asking;
-use crate::jobs::Clock;
+use crate::jobs::registry::Clock;
 use fluxqueue_machine::cluster::Cluster;
 use fluxqueue_machine::fluxion::{End, Rank, RankSet};
 use fluxqueue_machine::ledger::{Allocations, Booking, Ledger};
-use fluxqueue_planner::forward;
 use fluxqueue_planner::plan::{Attempt, Effort, News, Pending, Request, Requests, Walking};
 use fluxqueue_planner::promises::Promises;
 use fluxqueue_planner::queue::{PendingRequest, Place, QueueId};
 use fluxqueue_planner::queues::Queues;
-use fluxqueue_planner::{Planner, PlannerParts, Surroundings};
+use fluxqueue_planner::{Planner, PlannerParts, Surroundings, forward};
 use fluxqueue_workload::Time;
 
 /// To begin the walk of an instant takes about as long as to look at so many requests of which what

@@ -6,6 +6,7 @@ use fluxqueue_api::names;
 
 use crate::jobs::job::{Job, Member};
 use crate::jobs::registry::{Clock, Jobs};
+use crate::jobs::roles;
 use fluxqueue_machine::cluster::Company;
 use fluxqueue_machine::fluxion::{RankSet, Tenancy};
 use fluxqueue_machine::ledger::SlotRequest;
@@ -75,7 +76,7 @@ impl Asking<'_> {
             let pod = &member.pod;
             let size = slice_size(&member.levels).filter(|_| is_start);
             let slices: Vec<u32> =
-                size.and_then(|size| self.jobs.slice_of(pod, size)).into_iter().collect();
+                size.and_then(|size| roles::slice_of(self.jobs, pod, size)).into_iter().collect();
             let want = SlotKey {
                 shape: Same(Arc::clone(&pod.shape)),
                 walltime: self.jobs.planned_time(pod, job),
@@ -163,7 +164,7 @@ impl Asking<'_> {
         if request.groups.iter().any(|group| group.levels.is_some()) {
             let nodes = self.queues.nodes(queue).cloned().map(Arc::new);
             request.groups.iter_mut().for_each(|group| group.queue_nodes.clone_from(&nodes));
-            request.cut_into_slices(|pod| self.jobs.number(pod));
+            request.cut_into_slices(|pod| roles::number(self.jobs, pod));
         }
         if let [group] = request.groups.as_mut_slice()
             && let [SlotRequest { count: 1, .. }] = group.wants.as_slice()

@@ -26,6 +26,7 @@
 //! - `stand_ins`: places for the pods of suspended Jobs
 //! - `recovery`: the same jobs again after a restart
 //! - `recording`: FluxJobs written and read
+//! - `nodes`: nodes as they come, change and go
 //! - `refresh`: a look at each job that has changed
 //! - `lookahead`: when those who wait are expected to start
 //!
@@ -51,6 +52,7 @@ mod jobs;
 mod labelled;
 mod lookahead;
 mod members;
+mod nodes;
 mod notices;
 mod occupancy;
 mod parts;
@@ -87,7 +89,7 @@ use cycle::pass::Walks;
 use fluxion_sys::FunctionTable;
 use fluxqueue_api::{EventReason, JobState, names, text};
 use intake::Intake;
-use jobs::registry::{Clock, Jobs};
+use jobs::registry::{Clock, Jobs, Times};
 use lookahead::Lookahead;
 use occupancy::Occupancy;
 use records::Records;
@@ -162,14 +164,17 @@ impl Core {
         }
         let queues = Queues::new(settings.queue_defaults(), graph.has_reservations());
         let topology = Arc::clone(&settings.topology);
-        let (default_walltime_secs, slack) =
-            (settings.default_walltime_secs, (settings.start_slack_secs, settings.end_slack_secs));
+        let times = Times {
+            default_walltime: settings.default_walltime_secs,
+            start_slack: settings.start_slack_secs,
+            end_slack: settings.end_slack_secs,
+        };
         let fill_score = settings.node_policy.fill_score();
         Ok(Core {
             settings,
             clock: Clock { now: Time(0), offset: 0 },
             intake: Intake::default(),
-            jobs: Jobs::new(default_walltime_secs, slack),
+            jobs: Jobs::new(times),
             records: Records::new(epoch),
             planner: Planner::new(Cluster::new(fill_score), Ledger::new(graph, topology)),
             queues,
@@ -193,8 +198,8 @@ impl Core {
 
     fn take_up_event(&mut self, event: Event) -> Sound {
         match event {
-            Event::Node(node) => self.node(&node),
-            Event::NodeGone(name, uid) => self.node_gone(&name, &uid),
+            Event::Node(node) => self.nodes().node(&node),
+            Event::NodeGone(name, uid) => self.nodes().node_gone(&name, &uid),
             Event::Pod(pod) => self.members().pod(pod)?,
             Event::PodGone(pod) => self.members().pod_gone(&pod)?,
             Event::Controller(made_by) => self.controller(made_by),

@@ -70,6 +70,9 @@ macro_rules! lend {
     ($from:ident, Refresh) => {
         lend!(@ $from, Refresh, [intake jobs records planner queues occupancy lookahead reporting agenda], [settings])
     };
+    ($from:ident, Nodes) => {
+        lend!(@ $from, Nodes, [intake jobs records planner queues occupancy agenda], [settings])
+    };
     ($from:ident, Projecting) => {
         lend!(@ $from, Projecting, [jobs planner lookahead agenda], [queues occupancy])
     };
@@ -284,6 +287,19 @@ pub(crate) struct Refresh<'a> {
     pub agenda: &'a mut Agenda,
 }
 
+/// Takes up nodes as they come, change and go, with what that means for the pods on them.
+pub(crate) struct Nodes<'a> {
+    pub clock: Clock,
+    pub settings: &'a CoreSettings,
+    pub intake: &'a mut Intake,
+    pub jobs: &'a mut Jobs,
+    pub records: &'a mut Records,
+    pub planner: &'a mut Planner,
+    pub queues: &'a mut Queues,
+    pub occupancy: &'a mut Occupancy,
+    pub agenda: &'a mut Agenda,
+}
+
 /// Runs the plan forward on a copy, to find out when requests start.
 pub(crate) struct Projecting<'a> {
     pub clock: Clock,
@@ -304,8 +320,9 @@ lends!(StandIns<'_> => queueing: Queueing, slots: Slots, write_ahead: WriteAhead
 lends!(Recovery<'_> => slots: Slots, members: Members, stand_ins: StandIns);
 lends!(Recording<'_> => queueing: Queueing, notices: Notices, promise_keeping: PromiseKeeping, telling: Telling, slots: Slots, write_ahead: WriteAhead, binding: Binding, members: Members, estimating: Estimating);
 lends!(Refresh<'_> => queueing: Queueing, notices: Notices, promise_keeping: PromiseKeeping, telling: Telling, slots: Slots, binding: Binding, members: Members, stand_ins: StandIns, recovery: Recovery, recording: Recording);
+lends!(Nodes<'_> => slots: Slots, binding: Binding);
 lends!(Projecting<'_> => estimating: Estimating);
-lends!(Core => queueing: Queueing, promise_keeping: PromiseKeeping, telling: Telling, slots: Slots, write_ahead: WriteAhead, binding: Binding, members: Members, stand_ins: StandIns, recovery: Recovery, estimating: Estimating, recording: Recording, refreshing: Refresh, projecting: Projecting);
+lends!(Core => queueing: Queueing, promise_keeping: PromiseKeeping, telling: Telling, slots: Slots, write_ahead: WriteAhead, binding: Binding, members: Members, stand_ins: StandIns, recovery: Recovery, estimating: Estimating, recording: Recording, refreshing: Refresh, nodes: Nodes, projecting: Projecting);
 
 lend_sight!(
     PromiseKeeping<'_>,
@@ -316,6 +333,7 @@ lend_sight!(
     Recovery<'_>,
     Recording<'_>,
     Refresh<'_>,
+    Nodes<'_>,
     Core
 );
 lend_holders!(PromiseKeeping<'_>, Telling<'_>, Core);

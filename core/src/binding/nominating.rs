@@ -7,9 +7,9 @@
 //! Kubernetes 1.35). If there is none we do, unless somebody else has written another node by then.
 //! What a process that died has left on a pod stays until the pod is placed again.
 
+use crate::WriteOutcome;
 use crate::parts::Binding;
 use crate::sound::{Lookup, Sound};
-use crate::WriteOutcome;
 use fluxqueue_workload::{NodeName, Uid};
 
 /// The pause until a write is repeated that was decided on an older version of the pod, or beside

@@ -11,10 +11,13 @@ use std::sync::Arc;
 
 use fluxion_sys::FunctionTable;
 
+use crate::Core;
 use crate::cycle::consistency::Seen;
 use crate::jobs::job::Member;
+use crate::jobs::registry::Jobs;
 use crate::jobs::stage::Stage;
-use crate::{Core, Timer};
+use crate::occupancy::Occupancy;
+use crate::timers::Timer;
 use fluxqueue_planner::queue::JobId;
 use fluxqueue_workload::{NodeName, Pod, Resources, Shape, Time};
 
@@ -81,7 +84,7 @@ impl Core {
             .take(at_once)
             .cloned()
             .collect();
-        let retained = self.retained_on(&nodes);
+        let retained = retained_on(&self.jobs, &nodes);
         let mut wrong = Vec::new();
         for node in &nodes {
             let differences = self.differences(node, &retained);
@@ -127,18 +130,10 @@ impl Core {
         }
     }
 
-    /// Slots on these nodes that wait for the next pods of their jobs.
-    fn retained_on(&self, nodes: &[NodeName]) -> Vec<Retained> {
-        let jobs = self.jobs.retaining.iter().filter_map(|id| self.jobs.all.get(id));
-        let slots = jobs.flat_map(|job| &job.retained).map(|slot| &slot.allocation);
-        let there = slots.filter(|allocation| nodes.contains(&allocation.node));
-        there.map(|allocation| (allocation.node.clone(), Arc::clone(&allocation.shape))).collect()
-    }
-
     /// What the two accounts of a node say otherwise than the pods.
     fn differences(&mut self, node: &NodeName, retained: &[Retained]) -> Vec<String> {
         let Some(rank) = self.planner.cluster.rank(node) else { return Vec::new() };
-        let taken = self.taken(node, retained);
+        let taken = taken(&self.jobs, &self.occupancy, node, retained);
         let mut differences = Vec::new();
         let mut compare = |account: &str, says: &Resources| {
             let mut both = taken.clone();
@@ -157,35 +152,6 @@ impl Core {
         differences
     }
 
-    /// What is taken of a node by all that is on it or has a slot there.
-    fn taken(&self, node: &NodeName, retained: &[Retained]) -> Resources {
-        let mut taken = Resources::new();
-        for uid in self.occupancy.by_node.each(node) {
-            let pod = match (self.occupancy.foreign.get(uid), self.jobs.members.get(uid)) {
-                (Some(foreign), _) => Some(&foreign.pod).filter(|pod| is_there(pod, node)),
-                (None, Some(member)) => {
-                    let on_the_way =
-                        || member.allocation().is_some_and(|allocation| allocation.node == *node);
-                    let counts = match (&member.pod.node, &member.stage) {
-                        (_, Stage::Ended) => false,
-                        (Some(there), _) => there == node,
-                        (None, _) => on_the_way(),
-                    };
-                    Some(&member.pod).filter(|_| counts)
-                }
-                (None, None) => None,
-            };
-            if let Some(pod) = pod {
-                taken.add(&pod.shape.requests);
-            }
-        }
-        retained
-            .iter()
-            .filter(|(at, _)| at == node)
-            .for_each(|(_, shape)| taken.add(&shape.requests));
-        taken
-    }
-
     /// Charges what is on a node without being charged, and counts what is used of it anew.
     fn count_anew(&mut self, node: &NodeName, retained: &[Retained]) {
         let Some(rank) = self.planner.cluster.rank(node) else { return };
@@ -193,7 +159,7 @@ impl Core {
             let done = self.slots().settle(&uid);
             self.agenda.heed(done);
         }
-        let taken = self.taken(node, retained);
+        let taken = taken(&self.jobs, &self.occupancy, node, retained);
         self.planner.cluster.count_anew(rank, taken);
     }
 
@@ -241,4 +207,38 @@ fn pace(of: usize) -> (usize, i64) {
 /// A pod that others placed takes this node, or is about to.
 fn is_there(pod: &Pod, node: &NodeName) -> bool {
     !pod.phase.is_terminal() && pod.node.as_ref().or(pod.nominated.as_ref()) == Some(node)
+}
+
+/// Slots on these nodes that wait for the next pods of their jobs.
+fn retained_on(jobs: &Jobs, nodes: &[NodeName]) -> Vec<Retained> {
+    let jobs = jobs.retaining.iter().filter_map(|id| jobs.all.get(id));
+    let slots = jobs.flat_map(|job| &job.retained).map(|slot| &slot.allocation);
+    let there = slots.filter(|allocation| nodes.contains(&allocation.node));
+    there.map(|allocation| (allocation.node.clone(), Arc::clone(&allocation.shape))).collect()
+}
+
+/// What is taken of a node by all that is on it or has a slot there.
+fn taken(jobs: &Jobs, occupancy: &Occupancy, node: &NodeName, retained: &[Retained]) -> Resources {
+    let mut taken = Resources::new();
+    for uid in occupancy.by_node.each(node) {
+        let pod = match (occupancy.foreign.get(uid), jobs.members.get(uid)) {
+            (Some(foreign), _) => Some(&foreign.pod).filter(|pod| is_there(pod, node)),
+            (None, Some(member)) => {
+                let on_the_way =
+                    || member.allocation().is_some_and(|allocation| allocation.node == *node);
+                let counts = match (&member.pod.node, &member.stage) {
+                    (_, Stage::Ended) => false,
+                    (Some(there), _) => there == node,
+                    (None, _) => on_the_way(),
+                };
+                Some(&member.pod).filter(|_| counts)
+            }
+            (None, None) => None,
+        };
+        if let Some(pod) = pod {
+            taken.add(&pod.shape.requests);
+        }
+    }
+    retained.iter().filter(|(at, _)| at == node).for_each(|(_, shape)| taken.add(&shape.requests));
+    taken
 }

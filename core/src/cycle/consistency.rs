@@ -57,7 +57,7 @@ impl Core {
         let mut left = pods;
         let of_job = if is_begun { None } else { self.contradiction_of_job(job) };
         let Some(contradiction) =
-            of_job.or_else(|| self.contradiction_of_pods(job, &mut seen, &mut left))
+            of_job.or_else(|| contradiction_of_pods(&self.jobs, job, &mut seen, &mut left))
         else {
             return (pods - left, (left == 0).then_some(seen));
         };
@@ -73,12 +73,12 @@ impl Core {
     pub(crate) fn contradiction(&self, job: &Job) -> Option<String> {
         let (mut seen, mut all) = (Seen::default(), usize::MAX);
         self.contradiction_of_job(job)
-            .or_else(|| self.contradiction_of_pods(job, &mut seen, &mut all))
+            .or_else(|| contradiction_of_pods(&self.jobs, job, &mut seen, &mut all))
     }
 
     /// The first thing about a job as such that cannot be.
     fn contradiction_of_job(&self, job: &Job) -> Option<String> {
-        if self.jobs.by_key.get(&job.key) != Some(&job.id) {
+        if self.jobs.index.by_key.get(&job.key) != Some(&job.id) {
             return Some("its FluxJob's name leads to another job".to_owned());
         }
         if let Some(pending) =
@@ -90,60 +90,11 @@ impl Core {
         if self.walks.under_way.is_none()
             && self.planner.cluster.changed_terms().is_none()
             && !self.agenda.touched.contains(&job.id)
-            && self.is_seen_anew(job.id)
+            && self.sight().is_seen_anew(job.id)
         {
             return Some("it waits by anti-affinity terms of others as they were".to_owned());
         }
         None
-    }
-
-    /// The first thing about pods of a job that cannot be, of so many of them as are left to look
-    /// at.
-    pub(crate) fn contradiction_of_pods(
-        &self,
-        job: &Job,
-        seen: &mut Seen,
-        left: &mut usize,
-    ) -> Option<String> {
-        if !seen.has_seen_alive {
-            let from = seen.alive.take().map_or(Bound::Unbounded, Bound::Excluded);
-            for (order, uid) in job.live.range((from, Bound::Unbounded)).take(*left) {
-                *left -= 1;
-                if !job.members.contains(uid) {
-                    return Some(format!("pod {uid} counts as alive, and is not one of its pods"));
-                }
-                seen.alive = Some(order.clone());
-            }
-            seen.has_seen_alive = *left > 0;
-        }
-        let from = seen.of_all.take().map_or(Bound::Unbounded, Bound::Excluded);
-        for uid in job.members.range((from, Bound::Unbounded)).take(*left) {
-            *left -= 1;
-            if let Some(contradiction) = self.contradiction_of_pod(job, uid) {
-                return Some(contradiction);
-            }
-            seen.of_all = Some(uid.clone());
-        }
-        None
-    }
-
-    fn contradiction_of_pod(&self, job: &Job, uid: &Uid) -> Option<String> {
-        let Some(member) = self.jobs.members.get(uid) else {
-            return Some(format!("pod {uid} is not known"));
-        };
-        let about = &member.pod.id;
-        if member.job != job.id {
-            return Some(format!("pod {about} belongs to another job"));
-        }
-        let is_alive = job.live.get(&PodOrder::of(&member.pod)) == Some(uid);
-        if is_alive == member.stage.has_ended() {
-            return Some(format!("pod {about} is {:?}, and counts as the opposite", member.stage));
-        }
-        if member.seat.is_some() && matches!(member.stage, Stage::Waiting | Stage::Ended) {
-            return Some(format!("pod {about} has a seat, and is {:?}", member.stage));
-        }
-        let sits = member.seat.is_none_or(|seat| job.seats.occupant(seat) == Some(uid));
-        (!sits).then(|| format!("pod {about} has a seat that another pod has"))
     }
 
     /// Forgets all that was worked out about a job, and finds it again: from its pods, and from the
@@ -174,8 +125,8 @@ impl Core {
             job.pending.clear();
             retained = std::mem::take(&mut job.retained);
         } else {
-            self.jobs.by_identity.retain(|_, of| *of != id);
-            self.jobs.by_key.retain(|_, of| *of != id);
+            self.jobs.index.by_identity.retain(|_, of| *of != id);
+            self.jobs.index.by_key.retain(|_, of| *of != id);
         }
         for slot in retained {
             self.slots().free_allocation(Some(slot.allocation));
@@ -224,4 +175,53 @@ fn job_around(jobs: &Jobs, reference: &Reference) -> Option<JobId> {
         Reference::Job(id) => Some(*id),
         Reference::Pod(uid) => jobs.all.values().find(|job| has(job, uid)).map(|job| job.id),
     }
+}
+
+fn contradiction_of_pod(jobs: &Jobs, job: &Job, uid: &Uid) -> Option<String> {
+    let Some(member) = jobs.members.get(uid) else {
+        return Some(format!("pod {uid} is not known"));
+    };
+    let about = &member.pod.id;
+    if member.job != job.id {
+        return Some(format!("pod {about} belongs to another job"));
+    }
+    let is_alive = job.live.get(&PodOrder::of(&member.pod)) == Some(uid);
+    if is_alive == member.stage.has_ended() {
+        return Some(format!("pod {about} is {:?}, and counts as the opposite", member.stage));
+    }
+    if member.seat.is_some() && matches!(member.stage, Stage::Waiting | Stage::Ended) {
+        return Some(format!("pod {about} has a seat, and is {:?}", member.stage));
+    }
+    let sits = member.seat.is_none_or(|seat| job.seats.occupant(seat) == Some(uid));
+    (!sits).then(|| format!("pod {about} has a seat that another pod has"))
+}
+
+/// The first thing about pods of a job that cannot be, of so many of them as are left to look
+/// at.
+pub(crate) fn contradiction_of_pods(
+    jobs: &Jobs,
+    job: &Job,
+    seen: &mut Seen,
+    left: &mut usize,
+) -> Option<String> {
+    if !seen.has_seen_alive {
+        let from = seen.alive.take().map_or(Bound::Unbounded, Bound::Excluded);
+        for (order, uid) in job.live.range((from, Bound::Unbounded)).take(*left) {
+            *left -= 1;
+            if !job.members.contains(uid) {
+                return Some(format!("pod {uid} counts as alive, and is not one of its pods"));
+            }
+            seen.alive = Some(order.clone());
+        }
+        seen.has_seen_alive = *left > 0;
+    }
+    let from = seen.of_all.take().map_or(Bound::Unbounded, Bound::Excluded);
+    for uid in job.members.range((from, Bound::Unbounded)).take(*left) {
+        *left -= 1;
+        if let Some(contradiction) = contradiction_of_pod(jobs, job, uid) {
+            return Some(contradiction);
+        }
+        seen.of_all = Some(uid.clone());
+    }
+    None
 }

@@ -79,7 +79,7 @@ impl Core {
     /// about its record.
     fn stray_done(&mut self, key: ObjectKey, action: ActionId, outcome: WriteOutcome) -> Sound {
         self.records.end_removal(&key, action);
-        let adopted = self.jobs.by_key.get(&key).copied();
+        let adopted = self.jobs.index.by_key.get(&key).copied();
         if let Some(id) = adopted {
             self.recording().record_done(id, action, outcome)?;
         } else if let WriteOutcome::Failed(_) | WriteOutcome::Conflict = outcome {

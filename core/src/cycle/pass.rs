@@ -11,21 +11,21 @@ use crate::asking::Asking;
 use crate::backoff::Backoff;
 use crate::cycle::audit::Audit;
 use crate::cycle::review::Review;
-use crate::cycle::under_way::{Meanwhile, UnderWay};
-use crate::jobs::job::{Lifecycle, Member};
+use crate::cycle::under_way::{Meanwhile, UnderWay, slice};
+use crate::jobs::job::Lifecycle;
 use crate::jobs::levels::open_wants;
-use crate::jobs::registry::Clock;
+use crate::jobs::registry::{Clock, Jobs};
 use crate::labelled::found_by;
 use crate::sound::Sound;
 use crate::telling::lost::Lost;
 use crate::telling::report::Attempts;
 use crate::timers::Timer;
-use fluxqueue_machine::cluster::{ChangedTerms, Node};
+use fluxqueue_machine::cluster::ChangedTerms;
 use fluxqueue_machine::fluxion::RankSet;
 use fluxqueue_machine::ledger::{Allocations, LevelWant};
 use fluxqueue_planner::plan::{Decision, News, Outcome, Plan, Request, Walking};
 use fluxqueue_planner::queue::{ClassId, JobId, PendingRequest, Place};
-use fluxqueue_planner::{PlannerParts, Surroundings, plan};
+use fluxqueue_planner::{Planner, PlannerParts, Surroundings, plan};
 use fluxqueue_workload::Time;
 
 /// How long after a walk that has moved reservations the next one comes, if nothing else leads to
@@ -132,7 +132,7 @@ impl Core {
 
     /// Goes on with a walk. When it is over, what its plan says is done; else it is under way.
     pub(crate) fn walk(&mut self, mut walk: Box<UnderWay>) {
-        let slice = self.slice(&walk);
+        let slice = slice(&self.queues, &self.settings, &walk);
         let suspects = self.occupancy.suspects.ranks(&self.planner.cluster);
         let (asking, PlannerParts { queue, mut live, .. }) = self.parts(&suspects, walk.now);
         let mut looked_at = 0;
@@ -202,12 +202,12 @@ impl Core {
         for decision in plan.decisions {
             match decision {
                 Decision::Start { pending, slots, .. }
-                    if self.knows_not_where(&pending, &mut led) =>
+                    if knows_not_where(&self.jobs, &pending, &mut led) =>
                 {
                     self.come_later(&pending, slots);
                 }
                 Decision::Reserved { pending, later, .. }
-                    if self.knows_not_where(&pending, &mut led) =>
+                    if knows_not_where(&self.jobs, &pending, &mut led) =>
                 {
                     self.promise_keeping().forget_promise(&pending);
                     let done = self.promise_keeping().broken(pending.job(), later);
@@ -260,31 +260,12 @@ impl Core {
         if changed.is_none() {
             return;
         }
-        let concerned: Vec<JobId> =
-            self.may_be_selected(changed).into_iter().filter(|id| self.is_seen_anew(*id)).collect();
+        let concerned: Vec<JobId> = may_be_selected(&self.jobs, &self.planner, changed)
+            .into_iter()
+            .filter(|id| self.sight().is_seen_anew(*id))
+            .collect();
         self.agenda.touched.extend(concerned);
         self.refreshing().refresh_touched();
-    }
-
-    /// The jobs that wait of which such terms may select a pod.
-    fn may_be_selected(&self, terms: ChangedTerms) -> BTreeSet<JobId> {
-        let all = || self.planner.queue.iter().map(|(place, _)| place.request().job()).collect();
-        let ChangedTerms::Of(terms) = terms else { return all() };
-        let mut found = BTreeSet::new();
-        // One that selects by no labels selects nobody.
-        for requirements in terms.iter().filter_map(|term| term.labels.as_ref()) {
-            let Some(requirement) = found_by(requirements) else { return all() };
-            found.extend(self.jobs.labelled.having(requirement));
-        }
-        found
-    }
-
-    /// Pods on nodes repel other pods of a job that wait than they did when it was last looked at.
-    pub(crate) fn is_seen_anew(&self, id: JobId) -> bool {
-        let Some(job) = self.jobs.all.get(&id) else { return false };
-        let asking = self.sight().asking();
-        let differs = |member: &Member| self.planner.cluster.stance(&member.pod) != member.stance;
-        job.pending.iter().any(|pending| asking.pods(pending).into_iter().any(differs))
     }
 
     /// Does what follows from one decision.
@@ -354,30 +335,30 @@ impl Agenda {
     }
 }
 
-impl Core {
-    /// A pod that is to be where another of its job is comes by the same plan as that one, or is
-    /// promised a start by it, which did not know of it.
-    fn knows_not_where(
-        &self,
-        pending: &PendingRequest,
-        others: &mut Vec<(JobId, LevelWant)>,
-    ) -> bool {
-        let PendingRequest::Member(id, uid) = pending else { return false };
-        let open =
-            self.jobs.members.get(uid).map_or_else(Vec::new, |member| open_wants(&member.levels));
-        let is_known =
-            open.iter().any(|want| others.iter().any(|(job, known)| (job, known) == (id, want)));
-        others.extend(open.into_iter().map(|want| (*id, want)));
-        is_known
-    }
+/// A pod that is to be where another of its job is comes by the same plan as that one, or is
+/// promised a start by it, which did not know of it.
+fn knows_not_where(
+    jobs: &Jobs,
+    pending: &PendingRequest,
+    others: &mut Vec<(JobId, LevelWant)>,
+) -> bool {
+    let PendingRequest::Member(id, uid) = pending else { return false };
+    let open = jobs.members.get(uid).map_or_else(Vec::new, |member| open_wants(&member.levels));
+    let is_known =
+        open.iter().any(|want| others.iter().any(|(job, known)| (job, known) == (id, want)));
+    others.extend(open.into_iter().map(|want| (*id, want)));
+    is_known
+}
 
-    /// A node that is known will be in other parts of levels.
-    pub(crate) fn is_moved(&self, node: &Node) -> bool {
-        let known =
-            self.planner.cluster.rank(&node.name).and_then(|rank| self.planner.cluster.node(rank));
-        let topology = &self.settings.topology;
-        known.is_some_and(|known| {
-            known.labels != node.labels && topology.parts(known).ne(topology.parts(node))
-        })
+/// The jobs that wait of which such terms may select a pod.
+fn may_be_selected(jobs: &Jobs, planner: &Planner, terms: ChangedTerms) -> BTreeSet<JobId> {
+    let all = || planner.queue.iter().map(|(place, _)| place.request().job()).collect();
+    let ChangedTerms::Of(terms) = terms else { return all() };
+    let mut found = BTreeSet::new();
+    // One that selects by no labels selects nobody.
+    for requirements in terms.iter().filter_map(|term| term.labels.as_ref()) {
+        let Some(requirement) = found_by(requirements) else { return all() };
+        found.extend(jobs.labelled.having(requirement));
     }
+    found
 }

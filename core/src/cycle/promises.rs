@@ -1,10 +1,8 @@
 //! Promises of an earlier process, put back before the first walk and when they are heard of.
 
-use std::collections::BTreeMap;
-
 use crate::Core;
 use crate::promise_keeping::starts_job;
-use crate::records::record::time_of;
+use crate::records::times::time_of;
 use crate::sound::Sound;
 use fluxqueue_machine::fluxion::{End, RankSet};
 use fluxqueue_planner::PlannerParts;
@@ -12,23 +10,6 @@ use fluxqueue_planner::plan::{Booking, Delay, Kept, Late, Promising, Requests};
 use fluxqueue_planner::queue::{ClassId, JobId, PendingRequest};
 
 impl Core {
-    /// What those are promised whose jobs start by it, which their records say; and who else is
-    /// promised something.
-    pub(crate) fn promised_by_records(
-        &self,
-    ) -> (BTreeMap<PendingRequest, Kept>, Vec<PendingRequest>) {
-        let (mut on_record, mut others) = (BTreeMap::new(), Vec::new());
-        for (pending, promise) in self.planner.promises.reservations() {
-            if self.jobs.all.get(&pending.job()).is_some_and(|job| starts_job(job, pending)) {
-                let kept = Kept { start: promise.place.start, nodes: promise.place.nodes.clone() };
-                on_record.insert(pending.clone(), kept);
-            } else {
-                others.push(pending.clone());
-            }
-        }
-        (on_record, others)
-    }
-
     /// What an earlier process has promised by its records is promised again, in the order of the
     /// queue, before anything starts.
     pub(crate) fn put_promises_back(&mut self, suspects: &RankSet) {

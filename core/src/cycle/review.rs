@@ -95,7 +95,7 @@ impl Core {
         if !std::mem::take(&mut self.walks.review.is_begin) {
             return false;
         }
-        let (on_record, others) = self.promised_by_records();
+        let (on_record, others) = self.sight().promised_by_records();
         if others.is_empty() || self.walks.review.on_record.as_ref() == Some(&on_record) {
             return false;
         }

@@ -15,12 +15,16 @@ use std::sync::Arc;
 
 use fluxqueue_api::{WorkloadKind, names};
 
+use crate::jobs::registry::Jobs;
+use crate::occupancy::Occupancy;
+use crate::settings::CoreSettings;
 use crate::{Core, Event};
 use fluxqueue_machine::cluster::volumes;
 use fluxqueue_machine::fluxion::RankSet;
 use fluxqueue_machine::ledger::Allocations;
 use fluxqueue_planner::plan::{Decision, Effort, Policies, Requests, Walking};
 use fluxqueue_planner::queue::{ClassId, PendingRequest, Place};
+use fluxqueue_planner::queues::Queues;
 use fluxqueue_workload::{NodeName, ObjectKey, OwnerKind, Phase, Pod, Time, Uid};
 
 /// When so much has happened that waits to be taken up, the walk is finished in one go.
@@ -75,16 +79,6 @@ impl Core {
         self.walks.under_way.is_some()
     }
 
-    /// What is looked at before this walk is left.
-    pub(crate) fn slice(&self, walk: &UnderWay) -> Effort {
-        // Where nobody overtakes, nobody could start meanwhile.
-        let in_one_go = *self.queues.policies() == Policies::FirstComeFirstServed;
-        if in_one_go || walk.meanwhile.events.len() >= EVENTS_MAX {
-            return Effort::ALL;
-        }
-        Effort::questions(self.settings.questions_per_slice)
-    }
-
     /// Something has happened. If it cannot be taken up before the walk under way is over, it is
     /// kept until then.
     pub(crate) fn keep_for_later(&mut self, event: Event) -> Option<Event> {
@@ -95,7 +89,7 @@ impl Core {
                 Some(event)
             }
             _ => {
-                let node = self.may_be_fuller(&event);
+                let node = may_be_fuller(&self.jobs, &self.occupancy, &event);
                 walk.meanwhile.keep(event, node);
                 None
             }
@@ -157,30 +151,6 @@ impl Core {
         is_alone && is_ready && asks_for_nodes_alone && is_new
     }
 
-    /// The node on which there may be less room than is known.
-    fn may_be_fuller(&self, event: &Event) -> Option<NodeName> {
-        let pod = match event {
-            Event::Node(node) => return Some(node.name.clone()),
-            Event::NodeGone(name, _) => return Some(name.clone()),
-            Event::Pod(pod) => pod,
-            _ => return None,
-        };
-        let node = pod.node.as_ref().or(pod.nominated.as_ref())?;
-        let uid = &pod.id.uid;
-        let member = self.jobs.members.get(uid).map(|member| (&member.pod, member.allocation()));
-        let foreign = || {
-            self.occupancy
-                .foreign
-                .get(uid)
-                .map(|foreign| (&foreign.pod, foreign.allocation.as_ref()))
-        };
-        let is_counted = member.or_else(foreign).is_some_and(|(known, allocation)| {
-            known.shape == pod.shape
-                && allocation.is_some_and(|allocation| allocation.node == *node)
-        });
-        (!is_counted).then(|| node.clone())
-    }
-
     /// Lone pods that have come since the walk began start if they fit. Returns whether one does.
     fn start_who_came(&mut self, walk: &mut UnderWay) -> bool {
         let came = std::mem::take(&mut walk.meanwhile.came);
@@ -192,7 +162,8 @@ impl Core {
         // it, and what it is promised may be something else by then.
         let (outbox, dirty) =
             (std::mem::take(&mut self.agenda.outbox), std::mem::take(&mut self.agenda.dirty));
-        let (from, slice) = (self.planner.ledger.questions, self.slice(walk));
+        let (from, slice) =
+            (self.planner.ledger.questions, slice(&self.queues, &self.settings, walk));
         let mut begun = Vec::new();
         for uid in came {
             if Effort::questions(self.planner.ledger.questions - from) >= slice {
@@ -285,4 +256,33 @@ impl Meanwhile {
         }
         self.events.push(event);
     }
+}
+
+/// The node on which there may be less room than is known.
+fn may_be_fuller(jobs: &Jobs, occupancy: &Occupancy, event: &Event) -> Option<NodeName> {
+    let pod = match event {
+        Event::Node(node) => return Some(node.name.clone()),
+        Event::NodeGone(name, _) => return Some(name.clone()),
+        Event::Pod(pod) => pod,
+        _ => return None,
+    };
+    let node = pod.node.as_ref().or(pod.nominated.as_ref())?;
+    let uid = &pod.id.uid;
+    let member = jobs.members.get(uid).map(|member| (&member.pod, member.allocation()));
+    let foreign =
+        || occupancy.foreign.get(uid).map(|foreign| (&foreign.pod, foreign.allocation.as_ref()));
+    let is_counted = member.or_else(foreign).is_some_and(|(known, allocation)| {
+        known.shape == pod.shape && allocation.is_some_and(|allocation| allocation.node == *node)
+    });
+    (!is_counted).then(|| node.clone())
+}
+
+/// What is looked at before this walk is left.
+pub(crate) fn slice(queues: &Queues, settings: &CoreSettings, walk: &UnderWay) -> Effort {
+    // Where nobody overtakes, nobody could start meanwhile.
+    let in_one_go = *queues.policies() == Policies::FirstComeFirstServed;
+    if in_one_go || walk.meanwhile.events.len() >= EVENTS_MAX {
+        return Effort::ALL;
+    }
+    Effort::questions(settings.questions_per_slice)
 }

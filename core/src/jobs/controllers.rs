@@ -4,16 +4,20 @@
 //! believed where the object is in the pod's namespace and has the kind and the name that the
 //! reference says. Owners never cross namespaces, as for the garbage collector of Kubernetes.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use fluxqueue_machine::table::Table;
-use fluxqueue_workload::{Controller, Owner, OwnerKind, Pod, Uid};
+use fluxqueue_workload::{Controller, ObjectKey, Owner, OwnerKind, Pod, Uid};
 
 /// All Jobs, ReplicaSets, Deployments and StatefulSets that were seen and are not known to be gone.
 #[derive(Default)]
 pub(crate) struct Controllers {
     /// In no order.
     by_uid: Table<Uid, Arc<Controller>>,
+    /// The objects whose pod templates name a group, by the group: they make members of it, also
+    /// those that have made none yet.
+    makers_of: BTreeMap<ObjectKey, BTreeSet<Uid>>,
 }
 
 /// The object that made another one, as far as that is known.
@@ -30,13 +34,38 @@ pub(crate) enum MadeBy<'a> {
 
 impl Controllers {
     /// An object is there, or has changed; returns it as it was.
-    pub(crate) fn insert(&mut self, object: Arc<Controller>) -> Option<Arc<Controller>> {
-        self.by_uid.insert(object.id.uid.clone(), object)
+    pub(crate) fn insert(&mut self, object: &Arc<Controller>) -> Option<Arc<Controller>> {
+        let uid = &object.id.uid;
+        let before = self.by_uid.insert(uid.clone(), Arc::clone(object));
+        if let Some(before) = before.as_ref().filter(|before| before.group != object.group) {
+            self.forget_maker(before);
+        }
+        if object.group.is_some() {
+            self.makers_of.entry(group_of(object)).or_default().insert(uid.clone());
+        }
+        before
     }
 
     /// An object is gone; returns it as it was.
     pub(crate) fn remove(&mut self, uid: &Uid) -> Option<Arc<Controller>> {
-        self.by_uid.remove(uid)
+        let object = self.by_uid.remove(uid)?;
+        self.forget_maker(&object);
+        Some(object)
+    }
+
+    /// The objects whose pod templates name this group.
+    pub(crate) fn makers_of(&self, group: &ObjectKey) -> impl Iterator<Item = &Uid> {
+        self.makers_of.get(group).into_iter().flatten()
+    }
+
+    fn forget_maker(&mut self, object: &Controller) {
+        let key = group_of(object);
+        if let Some(makers) = self.makers_of.get_mut(&key) {
+            makers.remove(&object.id.uid);
+            if makers.is_empty() {
+                self.makers_of.remove(&key);
+            }
+        }
     }
 
     /// All of them, in no order.
@@ -108,4 +137,10 @@ fn is_named(object: &Controller, namespace: &str, owner: &Owner) -> bool {
     *object.id.key.namespace == *namespace
         && object.kind == owner.kind
         && object.id.key.name == owner.name
+}
+
+/// The group that an object's pod template names, if it names one.
+pub(crate) fn group_of(made_by: &Controller) -> ObjectKey {
+    let name = made_by.group.as_ref().map(|group| Arc::clone(&group.name)).unwrap_or_default();
+    ObjectKey::new(Arc::clone(&made_by.id.key.namespace), name)
 }

@@ -1,9 +1,7 @@
 //! How long a Job holds its slots: until its last wave has ended.
 
-
 use crate::jobs::job::{Job, Lifecycle};
 use crate::jobs::registry::{Jobs, is_made_by, succeeded_of};
-use crate::jobs::waves::PodsOf;
 use fluxqueue_planner::queue::JobId;
 use fluxqueue_workload::{Controller, Lifetime, OwnerKind, Pod, Uid};
 
@@ -85,14 +83,6 @@ impl Jobs {
         // A slot that has no pod is free since the last one started, as far as is known.
         ends.extend(latest_start.into_iter().flat_map(|start| std::iter::repeat_n(start, free)));
         last_end(&mut ends, follow, i64::try_from(each).unwrap_or(i64::MAX))
-    }
-
-    /// The pods of these that have their nodes, in the order in which they get seats.
-    pub(crate) fn bound_pods_of(&self, (id, uid): &PodsOf) -> Vec<Uid> {
-        let job = self.all.get(id);
-        let live = job.into_iter().flat_map(|job| self.live(job));
-        let bound = live.filter(|member| member.is_bound() && is_made_by(&member.pod, uid));
-        bound.map(|member| member.pod.id.uid.clone()).collect()
     }
 
     /// The pod takes the place of one of its Job that has failed, so that the Job takes longer than

@@ -54,14 +54,14 @@ impl Jobs {
     /// has to stop then, and what it takes until that is seen: a promise that comes due a moment
     /// before would have to be broken.
     pub(crate) fn occupies(&self, pod: &Pod, job: &Job) -> Lifetime {
-        self.walltime(pod, job).plus_secs(pod.grace_secs).plus_secs(self.end_slack_secs)
+        self.walltime(pod, job).plus_secs(pod.grace_secs).plus_secs(self.times.end_slack)
     }
 
     /// How long a pod of the job may take its resources from its Binding. It is counted so while
     /// the pod does not run: what is promised behind it would have to be broken if it began later
     /// than was planned.
     pub(crate) fn occupies_from_binding(&self, pod: &Pod, job: &Job) -> Lifetime {
-        self.occupies(pod, job).plus_secs(self.start_slack_secs)
+        self.occupies(pod, job).plus_secs(self.times.start_slack)
     }
 
     /// How long a pod of the job may run from its start: what a person wishes, what the workload
@@ -72,7 +72,7 @@ impl Jobs {
         if let Some(seconds) = wished.filter(|seconds| *seconds > 0) {
             return job.queue.walltimes.of(Lifetime::Seconds(seconds), None);
         }
-        job.queue.walltimes.of(self.said_walltime(pod), self.default_walltime_secs)
+        job.queue.walltimes.of(self.said_walltime(pod), self.times.default_walltime)
     }
 
     /// What the workload says about that: the object that made the pod, else the pod itself.

@@ -5,7 +5,6 @@ pub(crate) mod by_node;
 pub(crate) mod controllers;
 pub(crate) mod exclusive;
 pub(crate) mod expected;
-pub(crate) mod gang;
 pub(crate) mod grouping;
 pub(crate) mod holding;
 pub(crate) mod job;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use fluxqueue_api::{BlockedReason, FluxJob, JobState, ScheduledReason, WorkloadKind, names};
 
-use crate::jobs::controllers::{Controllers, MadeBy};
+use crate::jobs::controllers::{Controllers, MadeBy, group_of};
 use crate::jobs::grouping;
 use crate::jobs::grouping::{Capacity, Start, StartSize};
 use crate::jobs::job::{Identity, Job, Lifecycle, Member, PodOrder, RetainedSlot, Style};
@@ -42,14 +42,10 @@ pub(crate) struct Jobs {
     /// Pods that are ours, in no order.
     pub members: Table<Uid, Member>,
     pub controllers: Controllers,
-    pub by_identity: Table<Identity, JobId>,
-    pub by_key: Table<ObjectKey, JobId>,
+    pub index: Index,
     /// Groups by the objects that made pods of them, or own their FluxJobs: what these say concerns
     /// the group.
     groups_of: BTreeMap<Uid, BTreeSet<JobId>>,
-    /// Group -> the objects whose pod templates name it: they make members of it, also those that
-    /// have made none yet.
-    makers_of: BTreeMap<ObjectKey, BTreeSet<Uid>>,
     /// Gangs that have begun and are not whole.
     starting: BTreeSet<JobId>,
     /// What came of releases of Jobs that waited without pods.
@@ -61,12 +57,26 @@ pub(crate) struct Jobs {
     pub priority_classes: PriorityClasses,
     pub next_job: JobId,
     pub waves: Waves,
-    /// The walltime of a job that says none and would otherwise end some day.
-    pub default_walltime_secs: Option<u64>,
-    /// How much later than its Binding a pod may begin to run.
-    pub start_slack_secs: u64,
-    /// How much later than planned its end may be seen.
-    pub end_slack_secs: u64,
+    pub times: Times,
+}
+
+/// The jobs by their names.
+#[derive(Default)]
+pub(crate) struct Index {
+    pub by_identity: Table<Identity, JobId>,
+    /// The jobs by the names of their FluxJobs.
+    pub by_key: Table<ObjectKey, JobId>,
+}
+
+/// The settings that say how long pods take their nodes, where their jobs do not.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Times {
+    /// The walltime of a job that says none and would otherwise end some day, in seconds.
+    pub default_walltime: Option<u64>,
+    /// The time between its Binding and the start of a pod at most, in seconds.
+    pub start_slack: u64,
+    /// The time between the planned end of a pod and the news of it at most, in seconds.
+    pub end_slack: u64,
 }
 
 /// The core's time, and how far the API server's clock is from it.
@@ -95,18 +105,13 @@ impl Clock {
 }
 
 impl Jobs {
-    pub(crate) fn new(
-        default_walltime_secs: Option<u64>,
-        (start_slack_secs, end_slack_secs): (u64, u64),
-    ) -> Self {
+    pub(crate) fn new(times: Times) -> Self {
         Jobs {
             all: BTreeMap::new(),
             members: Table::default(),
             controllers: Controllers::default(),
-            by_identity: Table::default(),
-            by_key: Table::default(),
+            index: Index::default(),
             groups_of: BTreeMap::new(),
-            makers_of: BTreeMap::new(),
             starting: BTreeSet::new(),
             releases: Releases::default(),
             retaining: BTreeSet::new(),
@@ -114,9 +119,7 @@ impl Jobs {
             priority_classes: PriorityClasses::default(),
             next_job: JobId::FIRST,
             waves: Waves::default(),
-            default_walltime_secs,
-            start_slack_secs,
-            end_slack_secs,
+            times,
         }
     }
 
@@ -142,44 +145,20 @@ impl Jobs {
     /// pod template names them.
     pub(crate) fn groups_of(&self, made_by: &Controller) -> impl Iterator<Item = JobId> {
         let named = made_by.group.as_ref().map(|_| Identity::Group(group_of(made_by)));
-        let named = named.and_then(|identity| self.by_identity.get(&identity));
+        let named = named.and_then(|identity| self.index.by_identity.get(&identity));
         let groups = self.groups_of.get(&made_by.id.uid).into_iter().flatten().chain(named);
         groups.copied().filter(|id| self.all.get(id).is_some_and(|job| !job.is_finished()))
-    }
-
-    /// Takes up an object that makes pods, as it is now. Returns what was known of it.
-    pub(crate) fn put_controller(&mut self, made_by: &Arc<Controller>) -> Option<Arc<Controller>> {
-        let uid = &made_by.id.uid;
-        let before = self.controllers.insert(Arc::clone(made_by));
-        if let Some(before) = before.as_ref().filter(|before| before.group != made_by.group) {
-            self.forget_maker(before);
-        }
-        if made_by.group.is_some() {
-            self.makers_of.entry(group_of(made_by)).or_default().insert(uid.clone());
-        }
-        before
     }
 
     /// An object that makes pods is gone. The pods that it has left behind will be deleted too.
     pub(crate) fn remove_controller(&mut self, uid: &Uid) -> Option<Arc<Controller>> {
         let made_by = self.controllers.remove(uid)?;
-        self.forget_maker(&made_by);
         for id in self.groups_of(&made_by).collect::<Vec<_>>() {
             if let Some(job) = self.all.get_mut(&id) {
                 job.gone_makers.insert(uid.clone());
             }
         }
         Some(made_by)
-    }
-
-    fn forget_maker(&mut self, made_by: &Controller) {
-        let key = group_of(made_by);
-        if let Some(makers) = self.makers_of.get_mut(&key) {
-            makers.remove(&made_by.id.uid);
-            if makers.is_empty() {
-                self.makers_of.remove(&key);
-            }
-        }
     }
 
     /// Whether it is a gang that has begun and is not whole may have changed.
@@ -219,11 +198,11 @@ impl Jobs {
     pub(crate) fn forget(&mut self, id: JobId) {
         let Some(job) = self.all.remove(&id) else { return };
         self.starting.remove(&id);
-        if self.by_identity.get(&job.identity) == Some(&id) {
-            self.by_identity.remove(&job.identity);
+        if self.index.by_identity.get(&job.identity) == Some(&id) {
+            self.index.by_identity.remove(&job.identity);
         }
-        if self.by_key.get(&job.key) == Some(&id) {
-            self.by_key.remove(&job.key);
+        if self.index.by_key.get(&job.key) == Some(&id) {
+            self.index.by_key.remove(&job.key);
         }
         for controller in job
             .controllers
@@ -367,7 +346,7 @@ impl Jobs {
         let Identity::Group(key) = &job.identity else { return None };
         let get = |uid: &Uid| self.controllers.get(&job.key.namespace, uid);
         let mut makers: BTreeSet<&Uid> = job.controllers.iter().collect();
-        let named = self.makers_of.get(key).into_iter().flatten();
+        let named = self.controllers.makers_of(key);
         // What has ended by the time that the group begins is of an earlier one of the name.
         makers.extend(named.filter(|uid| get(uid).is_some_and(|made_by| !made_by.finished)));
         let mut capacity = Capacity::default();
@@ -615,12 +594,6 @@ impl Jobs {
     pub(crate) fn controller(&self, pod: &Pod) -> Option<&Controller> {
         self.controllers.that_made(pod).map(|made_by| &**made_by)
     }
-}
-
-/// The group that an object's pod template names, if it names one.
-fn group_of(made_by: &Controller) -> ObjectKey {
-    let name = made_by.group.as_ref().map(|group| Arc::clone(&group.name)).unwrap_or_default();
-    ObjectKey::new(Arc::clone(&made_by.id.key.namespace), name)
 }
 
 /// The object has made the pod.

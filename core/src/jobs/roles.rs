@@ -8,54 +8,52 @@ use fluxqueue_machine::ledger::Role;
 use fluxqueue_workload::levels::RuleScope;
 use fluxqueue_workload::{Pod, SaidRole};
 
-impl Jobs {
-    /// The role of a pod in its job, if its labels say it, or who makes it.
-    pub(crate) fn role(&self, job: &Job, pod: &Pod) -> Option<Role> {
-        match pod.said_role() {
-            SaidRole::Named(role) => return Some(Role::Named(role.into())),
-            SaidRole::ByShape => return None,
-            SaidRole::Unsaid => {}
-        }
-        let made_by = self.controllers.maker(pod);
-        let owner = made_by.uid()?;
-        if job.controllers.len() < 2 || !matches!(job.identity, Identity::Group(_)) {
-            return Some(Role::Only);
-        }
-        // The ReplicaSets of a Deployment are one.
-        let above = made_by.known().and_then(|set| grouping::deployment_of(set, &self.controllers));
-        Some(Role::MadeBy(above.map_or(owner, |above| &above.uid).clone()))
+/// The role of a pod in its job, if its labels say it, or who makes it.
+pub(crate) fn role(jobs: &Jobs, job: &Job, pod: &Pod) -> Option<Role> {
+    match pod.said_role() {
+        SaidRole::Named(role) => return Some(Role::Named(role.into())),
+        SaidRole::ByShape => return None,
+        SaidRole::Unsaid => {}
     }
-
-    /// The slice that a pod is of, of those with so many pods; of one without a number nobody knows
-    /// it.
-    pub(crate) fn slice_of(&self, pod: &Pod, size: u32) -> Option<u32> {
-        self.number(pod).map(|number| number / size)
+    let made_by = jobs.controllers.maker(pod);
+    let owner = made_by.uid()?;
+    if job.controllers.len() < 2 || !matches!(job.identity, Identity::Group(_)) {
+        return Some(Role::Only);
     }
+    // The ReplicaSets of a Deployment are one.
+    let above = made_by.known().and_then(|set| grouping::deployment_of(set, &jobs.controllers));
+    Some(Role::MadeBy(above.map_or(owner, |above| &above.uid).clone()))
+}
 
-    /// A pod's number among those of its role.
-    pub(crate) fn number(&self, pod: &Pod) -> Option<u32> {
-        pod.number(|| Some(self.controller(pod)?.can_start_together))
-    }
+/// The slice that a pod is of, of those with so many pods; of one without a number nobody knows
+/// it.
+pub(crate) fn slice_of(jobs: &Jobs, pod: &Pod, size: u32) -> Option<u32> {
+    number(jobs, pod).map(|number| number / size)
+}
 
-    /// Two pods of a job under one rule are among those whose places count together. Of pods
-    /// without a number nobody knows the slice later.
-    pub(crate) fn are_together(&self, of: &RuleScope, job: &Job, pod: &Pod, other: &Pod) -> bool {
-        match of {
-            RuleScope::Job | RuleScope::Group(_) => true,
-            RuleScope::Role => self.have_one_role(job, pod, other),
-            RuleScope::Slice(size) => {
-                let slice = self.slice_of(pod, *size);
-                slice.is_some()
-                    && slice == self.slice_of(other, *size)
-                    && self.have_one_role(job, pod, other)
-            }
+/// A pod's number among those of its role.
+pub(crate) fn number(jobs: &Jobs, pod: &Pod) -> Option<u32> {
+    pod.number(|| Some(jobs.controller(pod)?.can_start_together))
+}
+
+/// Two pods of a job under one rule are among those whose places count together. Of pods
+/// without a number nobody knows the slice later.
+pub(crate) fn are_together(jobs: &Jobs, of: &RuleScope, job: &Job, pod: &Pod, other: &Pod) -> bool {
+    match of {
+        RuleScope::Job | RuleScope::Group(_) => true,
+        RuleScope::Role => have_one_role(jobs, job, pod, other),
+        RuleScope::Slice(size) => {
+            let slice = slice_of(jobs, pod, *size);
+            slice.is_some()
+                && slice == slice_of(jobs, other, *size)
+                && have_one_role(jobs, job, pod, other)
         }
     }
+}
 
-    fn have_one_role(&self, job: &Job, pod: &Pod, other: &Pod) -> bool {
-        match (self.role(job, pod), self.role(job, other)) {
-            (None, None) => pod.shape == other.shape,
-            (role, other) => role == other,
-        }
+fn have_one_role(jobs: &Jobs, job: &Job, pod: &Pod, other: &Pod) -> bool {
+    match (role(jobs, job, pod), role(jobs, job, other)) {
+        (None, None) => pod.shape == other.shape,
+        (role, other) => role == other,
     }
 }

@@ -10,9 +10,9 @@ use crate::jobs::job::{Identity, Style};
 use crate::members::attaching::completion_of;
 use crate::parts::Members;
 use crate::recording::UNSEEN_MILLIS;
-use crate::records::record::time_of;
 use crate::records::reference;
 use crate::records::stored::Stored;
+use crate::records::times::time_of;
 use crate::recovery::{ended_as, version_of};
 use crate::sound::{Lookup, Sound};
 use crate::timers::Timer;
@@ -114,7 +114,7 @@ impl Members<'_> {
             uid: made_by.id.uid.clone(),
         };
         let Some(reporter) = self.settings.scheduler_names.first().cloned() else { return Ok(()) };
-        if self.jobs.by_identity.contains_key(&belonging.identity) {
+        if self.jobs.index.by_identity.contains_key(&belonging.identity) {
             return Ok(());
         }
         let owners = object.metadata.owner_references.clone().unwrap_or_default();

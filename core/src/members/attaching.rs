@@ -16,8 +16,8 @@ use crate::jobs::setbacks::Setbacks;
 use crate::jobs::stage::Stage;
 use crate::occupancy::Foreign;
 use crate::parts::Members;
-use crate::records::record::time_of;
 use crate::records::stored::Record;
+use crate::records::times::time_of;
 use crate::recovery::ended_as;
 use crate::sound::{Lookup, Sound};
 use crate::timers::Timer;
@@ -127,7 +127,7 @@ impl Members<'_> {
         let belonging =
             grouping::of_owner(&pod.id.key.namespace, owner).filter(|_| pod.group.is_none())?;
         let key = self.record_key(pod, &belonging);
-        let is_known = self.jobs.by_identity.contains_key(&belonging.identity)
+        let is_known = self.jobs.index.by_identity.contains_key(&belonging.identity)
             || self.records.get(&key).is_some();
         (is_known || pod.node.is_some()).then_some(belonging)
     }
@@ -136,7 +136,7 @@ impl Members<'_> {
         if let Some(id) = self.ended_group_of(pod, belonging) {
             return id;
         }
-        if let Some(id) = self.jobs.by_identity.get(&belonging.identity) {
+        if let Some(id) = self.jobs.index.by_identity.get(&belonging.identity) {
             let id = *id;
             // A group may be made by several objects: its record goes with the last of them.
             if belonging.kind == WorkloadKind::Group {
@@ -174,7 +174,7 @@ impl Members<'_> {
             || records().filter_map(|(key, object)| ended(object).map(|(at, end)| (at, end, key)));
         let next = all().filter(|(at, ..)| *at >= pod.created).min_by_key(|(at, ..)| *at);
         let is_used_again = || {
-            self.jobs.by_identity.contains_key(&belonging.identity)
+            self.jobs.index.by_identity.contains_key(&belonging.identity)
                 || records().any(|(_, object)| ended(object).is_none())
         };
         let (_, end, key) = match next {
@@ -183,13 +183,16 @@ impl Members<'_> {
             None => all().max_by_key(|(at, ..)| *at)?,
         };
         let key = key.clone();
-        if let Some(id) = self.jobs.by_key.get(&key) {
+        if let Some(id) = self.jobs.index.by_key.get(&key) {
             return self.jobs.all.get(id).filter(|job| job.is_finished()).map(|job| job.id);
         }
-        let living = self.jobs.by_identity.remove(&belonging.identity);
+        let living = self.jobs.index.by_identity.remove(&belonging.identity);
         let id = self.new_job(belonging, key, Vec::new(), Arc::clone(&pod.scheduler));
-        self.jobs.by_identity.remove(&belonging.identity);
-        self.jobs.by_identity.extend(living.map(|living| (belonging.identity.clone(), living)));
+        self.jobs.index.by_identity.remove(&belonging.identity);
+        self.jobs
+            .index
+            .by_identity
+            .extend(living.map(|living| (belonging.identity.clone(), living)));
         if let Some(job) = self.jobs.all.get_mut(&id) {
             job.life = Lifecycle::Finished(end);
         }
@@ -255,8 +258,8 @@ impl Members<'_> {
             queue: InQueue::default(),
             record: Record::default(),
         };
-        self.jobs.by_identity.insert(belonging.identity.clone(), id);
-        self.jobs.by_key.insert(key.clone(), id);
+        self.jobs.index.by_identity.insert(belonging.identity.clone(), id);
+        self.jobs.index.by_key.insert(key.clone(), id);
         self.jobs.all.insert(id, Box::new(job));
         let done = self.adopt_record(id, &key);
         self.agenda.heed(done);
@@ -272,7 +275,7 @@ impl Members<'_> {
                 self.records.of_group(namespace, &belonging.name).filter(|(key, object)| {
                     object.metadata.deletion_timestamp.is_none()
                         && completion_of(object).is_none()
-                        && !self.jobs.by_key.contains_key(key)
+                        && !self.jobs.index.by_key.contains_key(key)
                         && !self.records.is_being_removed(key)
                 });
             // One that has begun: what runs is recorded there.

@@ -54,7 +54,7 @@ impl Queueing<'_> {
         let namespace = Arc::clone(&job.key.namespace);
         if self.jobs.releases.quotas.known.contains_key(&namespace) {
             let coming = Coming {
-                requests: self.jobs.asked_of_quotas(job),
+                requests: asked_of_quotas(self.jobs, job),
                 until: self.clock.now.plus_millis(USE_SEEN_MILLIS),
             };
             self.jobs.releases.quotas.coming.entry(namespace).or_default().insert(id, coming);
@@ -87,22 +87,11 @@ impl Queueing<'_> {
     }
 }
 
-impl Jobs {
-    /// What the pods of a job that waits without pods will ask of the quotas of their namespace.
-    pub(crate) fn asked_of_quotas(&self, job: &Job) -> Resources {
-        let stand_ins = || self.live(job).filter(|member| member.pod.stands_in);
-        let pods = stand_ins().count().max(job.stands_for);
-        let requests =
-            stand_ins().next().map(|member| member.pod.shape.requests.times(pods as u64));
-        requests.unwrap_or_default()
-    }
-}
-
 /// Why a job that waits without pods is not released now: a quota leaves too little for its pods.
 pub(crate) fn shortage(jobs: &Jobs, job: &Job, now: Time) -> Option<String> {
     let quotas = &jobs.releases.quotas;
     let known = quotas.known.get(&job.key.namespace)?;
-    let asked = jobs.asked_of_quotas(job);
+    let asked = asked_of_quotas(jobs, job);
     let mut requests = asked.clone();
     for (id, coming) in quotas.coming.get(&job.key.namespace).into_iter().flatten() {
         if *id != job.id
@@ -135,4 +124,12 @@ pub(crate) fn is_to_have_pods(job: &Job) -> bool {
         Suspended::Waits(write) => matches!(write.under_way, Some((_, JobChange::Release))),
         Suspended::No | Suspended::Over => false,
     }
+}
+
+/// What the pods of a job that waits without pods will ask of the quotas of their namespace.
+fn asked_of_quotas(jobs: &Jobs, job: &Job) -> Resources {
+    let stand_ins = || jobs.live(job).filter(|member| member.pod.stands_in);
+    let pods = stand_ins().count().max(job.stands_for);
+    let requests = stand_ins().next().map(|member| member.pod.shape.requests.times(pods as u64));
+    requests.unwrap_or_default()
 }

@@ -25,7 +25,7 @@ impl Recording<'_> {
             return Ok(());
         }
         let old = self.records.insert(reference.key.clone(), Arc::clone(&object));
-        let Some(id) = self.jobs.by_key.get(&reference.key).copied() else {
+        let Some(id) = self.jobs.index.by_key.get(&reference.key).copied() else {
             if self.intake.synced && old.is_none() {
                 self.members().consider_stray(&reference.key)?;
             }
@@ -90,7 +90,7 @@ impl Recording<'_> {
         if known.is_some_and(|known| known.uid == gone.uid) {
             self.records.remove(&gone.key);
         }
-        if let Some(id) = self.jobs.by_key.get(&gone.key).copied() {
+        if let Some(id) = self.jobs.index.by_key.get(&gone.key).copied() {
             self.record_vanished(id, gone)?;
         }
         Ok(())

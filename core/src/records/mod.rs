@@ -3,9 +3,9 @@
 pub(crate) mod awaited;
 pub(crate) mod bounds;
 pub(crate) mod on_record;
-pub(crate) mod queueing;
 pub(crate) mod record;
 pub(crate) mod stored;
+pub(crate) mod times;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -4,21 +4,20 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use fluxqueue_api::fluxjob::POD_SETS_MAX;
-use fluxqueue_api::hostlist;
 use fluxqueue_api::placement::compress;
 use fluxqueue_api::{
     BlockedBy, ConditionType, DegradedReason, EstimatedStart, FinishedReason, FluxJob, FluxJobSpec,
     FluxJobStatus, JobState, ObservedWorkload, Overrides, PlacementRange, PodSet, Reservation,
-    ScheduledReason, WorkloadKind, WorkloadRef, names, text,
+    ScheduledReason, WorkloadKind, WorkloadRef, hostlist, names, text,
 };
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, MicroTime, Time as MetaTime};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta, Time as MetaTime};
 use k8s_openapi::jiff::Timestamp;
 
 use crate::jobs::grouping;
 use crate::jobs::job::{Identity, Job, Member, Said, Style};
 use crate::lookahead::estimates;
 use crate::records::bounds;
+use crate::records::times::micro_time;
 use crate::telling::blockers::Blockers;
 use fluxqueue_workload::quantity::quantities;
 use fluxqueue_workload::{Lifetime, Shape, Time};
@@ -461,13 +460,4 @@ fn coarse_position(at: usize) -> Option<usize> {
         11..=100 => Some(at.div_ceil(10) * 10),
         _ => Some(at.div_ceil(100) * 100),
     }
-}
-
-pub(crate) fn micro_time(at: Time) -> MicroTime {
-    MicroTime(at.timestamp())
-}
-
-/// The instant of a MicroTime.
-pub(crate) fn time_of(at: &MicroTime) -> Time {
-    Time(at.0.as_microsecond())
 }

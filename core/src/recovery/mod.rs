@@ -98,7 +98,7 @@ impl Recovery<'_> {
         let keys: Vec<ObjectKey> = self
             .records
             .keys()
-            .filter(|key| !self.jobs.by_key.contains_key(*key))
+            .filter(|key| !self.jobs.index.by_key.contains_key(*key))
             .cloned()
             .collect();
         for key in keys {
@@ -108,7 +108,7 @@ impl Recovery<'_> {
     }
 
     pub(crate) fn remove_stray(&mut self, key: &ObjectKey) {
-        if self.jobs.by_key.contains_key(key) {
+        if self.jobs.index.by_key.contains_key(key) {
             return;
         }
         let Some(object) = self.records.get(key) else { return };

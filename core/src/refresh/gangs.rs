@@ -52,7 +52,7 @@ impl Refresh<'_> {
         let before = job.seats.version();
         if job.writes_ahead() {
             for (uid, node, index) in externally_bound {
-                self.jobs.seat_bound(id, &uid, &node, index)?;
+                self.slots().seat_bound(id, &uid, &node, index)?;
             }
         }
         if let Some(job) = self.jobs.all.get_mut(&id).filter(|job| job.seats.version() != before) {

@@ -503,9 +503,9 @@ impl Refresh<'_> {
             // Pods of the same group that come later are a new job.
             let identity = job.identity.clone();
             if matches!(identity, Identity::Group(_))
-                && self.jobs.by_identity.get(&identity) == Some(&id)
+                && self.jobs.index.by_identity.get(&identity) == Some(&id)
             {
-                self.jobs.by_identity.remove(&identity);
+                self.jobs.index.by_identity.remove(&identity);
             }
         }
         self.recording().finalize(id)?;

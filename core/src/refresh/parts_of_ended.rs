@@ -64,7 +64,7 @@ impl Refresh<'_> {
         }
         self.recording().forget(id);
         self.recovery().find_jobs(pods);
-        if !self.jobs.by_key.contains_key(&key) {
+        if !self.jobs.index.by_key.contains_key(&key) {
             self.members().consider_stray(&key)?;
         }
         Ok(true)

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::cycle::consistency::Seen;
+use crate::cycle::consistency::contradiction_of_pods;
 use crate::jobs::job::Job;
 use crate::jobs::stage::Stage;
 use fluxqueue_machine::fluxion::{End, Tenancy};
@@ -127,7 +128,7 @@ fn looked_at_one_by_one(core: &Core, job: &Job) -> (usize, Option<String>) {
     let mut seen = Seen::default();
     for looks in 1.. {
         let mut left = 1;
-        let contradiction = core.contradiction_of_pods(job, &mut seen, &mut left);
+        let contradiction = contradiction_of_pods(&core.jobs, job, &mut seen, &mut left);
         if contradiction.is_some() || left > 0 {
             return (looks, contradiction);
         }

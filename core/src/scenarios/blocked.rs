@@ -95,7 +95,7 @@ fn what_is_kept_for_another_says_for_whom_and_from_when() {
     let kept = world.blockers("long").into_iter().find(|blocker| blocker.reason == QueuedBehind);
     let kept = kept.expect("two cores are free, and kept");
     assert!(kept.behind.as_deref().is_some_and(|job| job.starts_with("ns/first-")), "{kept:?}");
-    let from = kept.reserved_from.as_ref().map(|at| crate::records::record::time_of(at).seconds());
+    let from = kept.reserved_from.as_ref().map(|at| crate::records::times::time_of(at).seconds());
     assert_eq!(Some(from), Some(world.estimate("first").map(|(_, start)| start)));
     assert!(
         reasons(&world, "first").iter().all(|reason| *reason != QueuedBehind),

@@ -4,7 +4,7 @@ use super::queues::{queue, timed};
 use super::*;
 use crate::QueuePolicy;
 use crate::lookahead::estimates::Progress;
-use crate::records::record::time_of;
+use crate::records::times::time_of;
 use fluxqueue_planner::plan::Effort;
 use serde_json::json;
 

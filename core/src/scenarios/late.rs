@@ -42,7 +42,7 @@ fn carry_out_but_for(world: &mut World, actions: Vec<Action>, key: &ObjectKey) {
 }
 
 fn instant(world: &World, seconds_ago: i64) -> MicroTime {
-    crate::records::record::micro_time(world.now.plus_millis(-1000 * seconds_ago))
+    crate::records::times::micro_time(world.now.plus_millis(-1000 * seconds_ago))
 }
 
 #[test]
@@ -191,7 +191,7 @@ fn who_has_come_to_a_group_whose_end_is_written_late_is_another_group() {
     let unanswered = world.step();
     // The first leader had seen the end of the pod, and was paused before it wrote that.
     written_late(&mut world, "g", |record| {
-        end_as("Failed", record, crate::records::record::micro_time(ended));
+        end_as("Failed", record, crate::records::times::micro_time(ended));
     });
     carry_out_but_for(&mut world, unanswered, &key);
     world.settle();

@@ -431,7 +431,7 @@ impl World {
     /// What its record says of its start, to the second.
     fn estimate(&self, workload: &str) -> Option<(EstimateKind, i64)> {
         let estimate = self.record(workload).status.as_ref()?.estimated_start.as_ref()?;
-        Some((estimate.kind, crate::records::record::time_of(&estimate.time).seconds()))
+        Some((estimate.kind, crate::records::times::time_of(&estimate.time).seconds()))
     }
 
     /// The reason that matters most, and what is said of all.

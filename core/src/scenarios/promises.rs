@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::QueuePolicy;
-use crate::records::record::time_of;
+use crate::records::times::time_of;
 
 const NODES: [(&str, u64); 2] = [("n1", 4), ("n2", 4)];
 

@@ -7,6 +7,7 @@ use fluxqueue_api::text;
 
 use crate::jobs::job::{Job, Style};
 use crate::jobs::levels::{Asked, Asks};
+use crate::jobs::roles;
 use crate::parts::Sight;
 use fluxqueue_machine::fluxion::Within;
 use fluxqueue_machine::ledger::{Allocation, LevelWant, LevelWants, Role};
@@ -76,7 +77,8 @@ impl Sight<'_> {
         let job = self.jobs.all.get(&id)?;
         let is_of_role =
             |rule: &LevelRule| matches!(rule.of, RuleScope::Role | RuleScope::Slice(_));
-        let role = if rules.iter().any(is_of_role) { self.jobs.role(job, pod) } else { None };
+        let role =
+            if rules.iter().any(is_of_role) { roles::role(self.jobs, job, pod) } else { None };
         let is_known = |((of, shape, known), _): &&(Asks, LevelWants)| {
             of == rules && *shape == pod.shape && *known == role
         };
@@ -143,13 +145,14 @@ impl Sight<'_> {
                 (&known.level, known.bound, &known.of) == (&rule.level, rule.bound, &rule.of)
             };
             rules.is_some_and(|rules| rules.iter().any(is_same))
-                && self.jobs.are_together(&rule.of, job, pod, other)
+                && roles::are_together(self.jobs, &rule.of, job, pod, other)
         };
         let members = self.jobs.counted(job).into_iter().filter(|member| asks_for_it(&member.pod));
         let of_members = members.filter_map(|member| member.allocation());
         // Of a slot without a pod it is not known what that asked for, but by its shape, or if all
         // pods are of one template.
-        let is_of_one = !job.retained.is_empty() && self.jobs.role(job, pod) == Some(Role::Only);
+        let is_of_one =
+            !job.retained.is_empty() && roles::role(self.jobs, job, pod) == Some(Role::Only);
         let is_alike = |slot: &&Allocation| is_of_one || slot.shape == pod.shape;
         let of_slots = job.retained.iter().map(|slot| &slot.allocation).filter(is_alike);
         let of_slots = of_slots.filter(|_| !matches!(rule.of, RuleScope::Slice(_)));

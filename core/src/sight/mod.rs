@@ -10,11 +10,13 @@ use fluxqueue_api::Reservation;
 
 use crate::asking::Asking;
 use crate::jobs::grouping::StartSize;
-use crate::jobs::job::{Job, Said};
+use crate::jobs::job::{Job, Member, Said};
 use crate::parts::Sight;
 use crate::promise_keeping::is_as_written;
 use crate::slots::assigning::PlannedEnd;
+use fluxqueue_machine::cluster::Node;
 use fluxqueue_machine::fluxion::{End, NOT_A_VERTEX};
+use fluxqueue_planner::queue::JobId;
 use fluxqueue_workload::{Lifetime, Pod, Time, Unsupported};
 
 impl Sight<'_> {
@@ -91,5 +93,27 @@ impl Sight<'_> {
         }
         let from = self.clock.core(pod.started.unwrap_or(pod.created)).seconds();
         self.unless_past(End::of(pod.lifetime.plus_secs(pod.grace_secs), from))
+    }
+}
+
+impl Sight<'_> {
+    /// Pods on nodes repel other pods of a job that wait than they did when it was last looked at.
+    pub(crate) fn is_seen_anew(&self, id: JobId) -> bool {
+        let Some(job) = self.jobs.all.get(&id) else { return false };
+        let asking = self.asking();
+        let differs = |member: &Member| self.planner.cluster.stance(&member.pod) != member.stance;
+        job.pending.iter().any(|pending| asking.pods(pending).into_iter().any(differs))
+    }
+}
+
+impl Sight<'_> {
+    /// A node that is known will be in other parts of levels.
+    pub(crate) fn is_moved(&self, node: &Node) -> bool {
+        let known =
+            self.planner.cluster.rank(&node.name).and_then(|rank| self.planner.cluster.node(rank));
+        let topology = &self.settings.topology;
+        known.is_some_and(|known| {
+            known.labels != node.labels && topology.parts(known).ne(topology.parts(node))
+        })
     }
 }

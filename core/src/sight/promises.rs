@@ -1,10 +1,13 @@
 //! What a job or a request is promised.
 
+use std::collections::BTreeMap;
+
 use fluxqueue_api::Reservation;
 
 use crate::jobs::job::{Job, Lifecycle, Style};
 use crate::parts::Sight;
-use crate::records::record::time_of;
+use crate::promise_keeping::starts_job;
+use crate::records::times::time_of;
 use fluxqueue_machine::fluxion::RankSet;
 use fluxqueue_planner::plan::Kept;
 use fluxqueue_planner::queue::{JobId, PendingRequest, QueueId};
@@ -54,5 +57,24 @@ impl Sight<'_> {
     pub(crate) fn kept_of(&self, written: &Reservation) -> Option<Kept> {
         let start = self.clock.core(time_of(written.start.as_ref()?)).seconds();
         Some(Kept { start, nodes: self.nodes_of(&written.nodes) })
+    }
+}
+
+impl Sight<'_> {
+    /// What those are promised whose jobs start by it, which their records say; and who else is
+    /// promised something.
+    pub(crate) fn promised_by_records(
+        &self,
+    ) -> (BTreeMap<PendingRequest, Kept>, Vec<PendingRequest>) {
+        let (mut on_record, mut others) = (BTreeMap::new(), Vec::new());
+        for (pending, promise) in self.planner.promises.reservations() {
+            if self.jobs.all.get(&pending.job()).is_some_and(|job| starts_job(job, pending)) {
+                let kept = Kept { start: promise.place.start, nodes: promise.place.nodes.clone() };
+                on_record.insert(pending.clone(), kept);
+            } else {
+                others.push(pending.clone());
+            }
+        }
+        (on_record, others)
     }
 }

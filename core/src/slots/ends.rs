@@ -5,6 +5,8 @@ use std::sync::Arc;
 use fluxqueue_api::names;
 
 use crate::jobs::job::{InQueue, Job, Style};
+use crate::jobs::registry::is_made_by;
+use crate::jobs::waves::PodsOf;
 use crate::parts::Slots;
 use crate::sound::{Lookup, Sound};
 use fluxqueue_machine::fluxion::End;
@@ -118,6 +120,14 @@ impl Slots<'_> {
         let above = || self.jobs.controllers.above(made_by).known()?.queue.clone();
         made_by.queue.clone().or_else(above).filter(|named| !named.is_empty())
     }
+
+    /// The pods of these that have their nodes, in the order in which they get seats.
+    fn bound_pods_of(&self, (id, uid): &PodsOf) -> Vec<Uid> {
+        let job = self.jobs.all.get(id);
+        let live = job.into_iter().flat_map(|job| self.jobs.live(job));
+        let bound = live.filter(|member| member.is_bound() && is_made_by(&member.pod, uid));
+        bound.map(|member| member.pod.id.uid.clone()).collect()
+    }
 }
 
 impl Slots<'_> {
@@ -134,7 +144,7 @@ impl Slots<'_> {
                 None => self.jobs.waves.ends.remove(&of_it),
             };
             if before != end {
-                for pod in self.jobs.bound_pods_of(&of_it) {
+                for pod in self.bound_pods_of(&of_it) {
                     let done = self.plan_end_anew(&pod);
                     self.agenda.heed(done);
                 }

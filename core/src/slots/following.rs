@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::jobs::job::Member;
 use crate::jobs::levels::{Parts, open_wants};
+use crate::jobs::roles;
 use crate::parts::Slots;
 use crate::sound::{Lookup, Sound};
 use fluxqueue_machine::cluster::readable;
@@ -73,7 +74,8 @@ impl Slots<'_> {
                     && leader.volumes == member.volumes
             }
             (_, RuleScope::Slice(size)) => {
-                self.jobs.slice_of(&leader.pod, *size) == self.jobs.slice_of(&member.pod, *size)
+                roles::slice_of(self.jobs, &leader.pod, *size)
+                    == roles::slice_of(self.jobs, &member.pod, *size)
             }
             (_, RuleScope::Role) => want.role.is_some() || leader.pod.shape == member.pod.shape,
             _ => true,
@@ -138,7 +140,7 @@ impl Slots<'_> {
                 if let LevelBound::Spread(spread) = rule.bound {
                     let is_same = |known: &Spreading| {
                         (&known.level, known.spread, &known.of) == (&level.name, spread, &rule.of)
-                            && self.jobs.are_together(&rule.of, job, &known.first, pod)
+                            && roles::are_together(self.jobs, &rule.of, job, &known.first, pod)
                     };
                     let at = spreads.iter().position(is_same).unwrap_or_else(|| {
                         spreads.push(Spreading::new(&level.name, spread, (&rule.of, &member.pod)));
@@ -152,7 +154,7 @@ impl Slots<'_> {
                 }
                 let is_same = |known: &LevelRule, other: &Pod| {
                     (&known.level, &known.of) == (&rule.level, &rule.of)
-                        && self.jobs.are_together(&rule.of, job, pod, other)
+                        && roles::are_together(self.jobs, &rule.of, job, pod, other)
                 };
                 match places.iter().find(|(known, other, _)| is_same(known, other)) {
                     None => places.push((rule, pod, part)),

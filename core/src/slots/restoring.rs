@@ -12,7 +12,8 @@ use crate::jobs::seats::PodIndex;
 use crate::jobs::setbacks::Setback;
 use crate::parts::Slots;
 use crate::records::record;
-use crate::records::record::{pod_set_at, time_of};
+use crate::records::record::pod_set_at;
+use crate::records::times::time_of;
 use crate::recovery::ended_as;
 use crate::sound::{Lookup, Sound};
 use fluxqueue_planner::queue::JobId;
@@ -156,7 +157,7 @@ impl Slots<'_> {
         };
         job.seats.restore(seats);
         for (uid, node, index) in bound {
-            self.jobs.seat_bound(id, &uid, &node, index)?;
+            self.seat_bound(id, &uid, &node, index)?;
         }
         self.reseat_waiting(id)?;
         // Whole or not at all also holds for a placement that an earlier leader wrote and began
@@ -325,4 +326,23 @@ fn stall_on_record(status: &FluxJobStatus) -> Option<Stalled> {
 fn is_scheduled(status: &FluxJobStatus) -> bool {
     conditions::of_type(&status.conditions, ConditionType::Scheduled)
         .is_some_and(|it| it.status == "True")
+}
+
+impl Slots<'_> {
+    /// Gives a pod that another scheduler has bound the seat on its node.
+    pub(crate) fn seat_bound(
+        &mut self,
+        id: JobId,
+        uid: &Uid,
+        node: &NodeName,
+        index: Option<u32>,
+    ) -> Sound {
+        let job = self.jobs.all.known_mut(&id)?;
+        let at = job.seats.next_free_on(node, index, &job.retained_seats());
+        job.seats.take(at, 0, node, uid);
+        if let Some(member) = self.jobs.members.get_mut(uid) {
+            member.seat = Some(at);
+        }
+        Ok(())
+    }
 }

@@ -11,7 +11,7 @@ use crate::jobs::job::{Job, Lifecycle, Seating};
 use crate::parts::Slots;
 use crate::records::on_record::{Begun, end_of};
 use crate::records::record;
-use crate::records::record::time_of;
+use crate::records::times::time_of;
 use crate::sound::{Lookup, Sound};
 use crate::telling::report::EstimateSaid;
 use fluxqueue_machine::ledger::{Allocation, Allocations};

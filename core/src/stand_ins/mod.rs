@@ -62,7 +62,7 @@ impl StandIns<'_> {
             return Ok(());
         }
         let identity = Identity::Controller(Arc::clone(&made_by.id.key.namespace), uid.clone());
-        let known = self.jobs.by_identity.get(&identity).and_then(|id| self.jobs.all.get(id));
+        let known = self.jobs.index.by_identity.get(&identity).and_then(|id| self.jobs.all.get(id));
         let state = known.map_or(&Suspended::No, |job| &job.suspended);
         let state = match (&suspension.phase, state) {
             (SuspensionPhase::Marked { .. }, Suspended::No) => {
@@ -132,7 +132,8 @@ impl StandIns<'_> {
                 self.members().pod(Arc::new(pod))?;
             }
         }
-        let job = self.jobs.by_identity.get(&identity).and_then(|id| self.jobs.all.get_mut(id));
+        let job =
+            self.jobs.index.by_identity.get(&identity).and_then(|id| self.jobs.all.get_mut(id));
         if let Some(job) = job {
             job.suspended = state;
             job.stands_for = if has_place { 1 } else { (count as usize).max(1) };

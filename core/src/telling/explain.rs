@@ -10,7 +10,7 @@ use fluxqueue_api::{BlockedBy, BlockedReason};
 
 use crate::jobs::expected::Expected;
 use crate::parts::Telling;
-use crate::records::record::micro_time;
+use crate::records::times::micro_time;
 use crate::sound::{Lookup, Sound};
 use crate::telling::blockers::{Blocker, Blockers};
 use crate::telling::holders::Holder;

@@ -11,7 +11,7 @@ use crate::jobs::registry::Jobs;
 use crate::parts::WriteAhead;
 use crate::promise_keeping::{is_as_written, starts_job};
 use crate::records::on_record::{Begun, Owed, Place, end_of};
-use crate::records::record::time_of;
+use crate::records::times::time_of;
 use crate::sound::{Lookup, Sound};
 use crate::timers::Timer;
 use fluxqueue_machine::cluster::Cluster;

@@ -21,7 +21,7 @@ use fluxqueue_api::{EstimateKind, EstimatedStart};
 use crate::jobs::expected::Expected;
 use crate::jobs::job::{Job, Said};
 use crate::jobs::registry::Clock;
-use crate::records::record::{micro_time, time_of};
+use crate::records::times::{micro_time, time_of};
 use fluxqueue_planner::queue::JobId;
 use fluxqueue_workload::Time;
 

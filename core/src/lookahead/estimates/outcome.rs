@@ -3,7 +3,7 @@
 use fluxqueue_api::{EstimatedStart, FluxJobStatus, Reservation, StartEstimates};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 
-use crate::records::record::time_of;
+use crate::records::times::time_of;
 use fluxqueue_workload::Time;
 
 /// What is to be on record of it, after what is: its start as it is told now, and the start that it
@@ -32,7 +32,7 @@ pub(crate) fn on_record(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::records::record::micro_time;
+    use crate::records::times::micro_time;
     use fluxqueue_api::EstimateKind;
 
     fn at(seconds: i64) -> MicroTime {

@@ -1,0 +1,135 @@
+//! Nodes as they come, change and go.
+
+use std::sync::Arc;
+
+use crate::jobs::job::Member;
+use crate::parts::Nodes;
+use fluxqueue_machine::cluster::{Node, NodeChange};
+use fluxqueue_machine::ledger::{Allocation, valid};
+use fluxqueue_workload::{NodeName, Uid};
+
+impl Nodes<'_> {
+    // --- nodes ---
+
+    pub(crate) fn node(&mut self, node: &Arc<Node>) {
+        let is_moved = self.sight().is_moved(node);
+        self.agenda.lost.is_any = true;
+        let before = self
+            .planner
+            .cluster
+            .rank(&node.name)
+            .and_then(|rank| self.planner.cluster.node(rank))
+            .cloned();
+        match self.planner.ledger.apply_node(&mut self.planner.cluster, node) {
+            NodeChange::Added(_) => {
+                self.node_is_new(&node.name);
+                self.binding().note_nodes_of_volumes();
+            }
+            NodeChange::Replaced { old, .. } => {
+                self.agenda.lost.node_is_gone(old, &node.name);
+                self.node_is_void(&node.name);
+                self.node_is_new(&node.name);
+            }
+            NodeChange::Changed { rank, resized } => {
+                if let Some(before) = before {
+                    self.agenda.lost.node_has_changed(rank, &before, node);
+                }
+                self.agenda.queue_changed = true;
+                // Pods that join those that are there follow them, and a job that has the node
+                // alone is charged all of it.
+                if is_moved || !resized.is_empty() {
+                    self.look_at_jobs_on(&node.name);
+                }
+            }
+            NodeChange::Same => {}
+        }
+    }
+
+    pub(crate) fn node_gone(&mut self, name: &NodeName, uid: &Uid) {
+        let Some(rank) = self.planner.cluster.rank(name) else { return };
+        if self.planner.cluster.node(rank).is_none_or(|node| node.uid != *uid) {
+            return;
+        }
+        self.agenda.lost.is_any = true;
+        self.agenda.lost.node_is_gone(rank, name);
+        self.occupancy.suspects.forget_refusals(name);
+        self.planner.ledger.remove_node(&mut self.planner.cluster, name);
+        self.node_is_void(name);
+        self.binding().note_nodes_of_volumes();
+    }
+
+    /// The jobs that have pods on a node are looked at again.
+    pub(crate) fn look_at_jobs_on(&mut self, name: &NodeName) {
+        let there = self.occupancy.by_node.all(name);
+        self.agenda
+            .touched
+            .extend(there.iter().filter_map(|uid| Some(self.jobs.members.get(uid)?.job)));
+    }
+
+    /// Pods that came before their node are counted now.
+    pub(crate) fn node_is_new(&mut self, name: &NodeName) {
+        self.agenda.queue_changed = true;
+        for uid in self.occupancy.by_node.listed(name) {
+            let done = self.slots().settle(&uid);
+            self.agenda.heed(done);
+        }
+        // Bindings go by name: those that were sent to another node of this name may take effect on
+        // this one.
+        for uid in self.occupancy.by_node.all(name) {
+            let is_stale = |allocation: &&mut Allocation| {
+                allocation.node == *name && !valid(&self.planner.cluster, allocation)
+            };
+            if let Some(member) = self.jobs.members.get_mut(&uid)
+                && let Some(sent) = member.stage.allocation_mut().filter(is_stale)
+            {
+                let terms = (sent.end, sent.tenancy);
+                let charged =
+                    self.planner.ledger.charge(&mut self.planner.cluster, name, &sent.shape, terms);
+                if let Some(charged) = charged {
+                    self.planner.ledger.house(&mut self.planner.cluster, &charged, &member.pod);
+                    *sent = charged;
+                }
+            }
+        }
+        self.look_at_jobs_on(name);
+    }
+
+    /// What was taken on a node is gone with it. Its pods are removed by others in time.
+    pub(crate) fn node_is_void(&mut self, name: &NodeName) {
+        self.agenda.queue_changed = true;
+        let (mut lost, now) = (Vec::new(), self.clock.now);
+        for uid in self.occupancy.by_node.all(name) {
+            if let Some(foreign) = self.occupancy.foreign.get_mut(&uid) {
+                foreign.allocation.take_if(|allocation| allocation.node == *name);
+            }
+            let is_there = |member: &&mut Member| {
+                member.allocation().is_some_and(|allocation| allocation.node == *name)
+            };
+            let Some(member) = self.jobs.members.get_mut(&uid).filter(is_there) else { continue };
+            self.agenda.touched.insert(member.job);
+            let sent =
+                member.is_in_doubt(now) || member.stage.is_binding() || member.stage.is_bound();
+            if sent && member.pod.node.is_none() {
+                // The allocation says where to, in case that a node of the name comes.
+                continue;
+            }
+            if member.stage.is_unsent() {
+                lost.push(uid);
+            } else {
+                drop(self.slots().take_allocation(&uid));
+            }
+        }
+        for uid in lost {
+            let done = self.slots().lose_slot(&uid, &format!("node {name} is gone"));
+            self.agenda.heed(done);
+        }
+        for id in &self.jobs.retaining {
+            let Some(job) = self.jobs.all.get_mut(id) else { continue };
+            let before = job.retained.len();
+            job.retained.retain(|retained| retained.allocation.node != *name);
+            if job.retained.len() != before {
+                self.agenda.touched.insert(*id);
+            }
+        }
+    }
+}

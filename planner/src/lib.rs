@@ -3,6 +3,7 @@
 //! - [`queue`]: the order of the requests that wait
 //! - [`queues`]: the queues that jobs are in, their policies and limits, and the use of these
 //! - [`plan`]: one walk over the queue, which decides
+//! - [`policies`]: how a queue treats its jobs
 //! - [`promises`]: reservations, and the patience of requests without one
 //! - [`forward`]: the plan run forward in virtual time
 //!
@@ -12,6 +13,7 @@
 pub mod forward;
 pub mod plan;
 mod planner;
+pub mod policies;
 pub mod promises;
 pub mod queue;
 pub mod queues;

@@ -21,7 +21,7 @@ mod ways;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
-use super::kept_away::union;
+use super::nodes::union;
 use super::pods::Part;
 use super::together::{Wanted, first_and_widest, within};
 use super::{Group, Live, Request};

@@ -4,8 +4,9 @@
 use std::sync::Arc;
 
 use super::Request;
-use super::kept_away::{Sieve, union};
+use super::kept_away::Sieve;
 use super::live::Live;
+use super::nodes::union;
 use crate::plan::Capacity;
 use fluxqueue_machine::fluxion::{Rank, RankSet, Within};
 

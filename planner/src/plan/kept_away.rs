@@ -14,6 +14,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use super::live::Live;
+use super::nodes::union;
 use super::{Attempt, Capacity, Group, Outcome, Pods, Request};
 use fluxqueue_machine::cluster::volumes::concern;
 use fluxqueue_machine::cluster::{Cluster, KeyId};
@@ -294,13 +295,4 @@ impl Live<'_> {
         ranks.sort_by_key(|(in_the_way, _)| *in_the_way);
         ranks.into_iter().map(|(_, rank)| rank).collect()
     }
-}
-
-/// All nodes of all groups.
-pub(super) fn union(nodes: &[RankSet]) -> RankSet {
-    let mut all = RankSet::new();
-    for nodes in nodes {
-        all.union_with(nodes);
-    }
-    all
 }

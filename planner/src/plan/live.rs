@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::kept_away::union;
+use super::nodes::union;
 use super::{
     Booking, Capacity, Delay, Group, Kept, Late, Limited, Outcome, Promising, Remade, Request,
     Reserved, Version,

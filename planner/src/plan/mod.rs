@@ -23,8 +23,8 @@ mod held;
 mod kept_away;
 mod live;
 mod mounting;
+mod nodes;
 mod pods;
-mod policies;
 mod preferred;
 mod promising;
 mod request;
@@ -33,13 +33,13 @@ mod tests;
 mod together;
 mod within_limits;
 
+pub use crate::policies::QueuePolicy;
+pub use crate::policies::{Depths, Policies, QueueDefaults};
 pub use attempt::{Attempt, Outcome, Standing};
 pub use effort::Effort;
 pub use group::slice_size;
 pub use held::HeldNodes;
 pub use live::Live;
-pub use policies::QueuePolicy;
-pub use policies::{Depths, Policies, QueueDefaults};
 pub use promising::{Booking, Delay, Kept, Late, Promising, Remade, Reserved};
 pub use request::PodTerms;
 

@@ -8,8 +8,8 @@
 //! there as now; and if that leads to nothing, only if it never ends. Whoever comes later and would
 //! count stays away from domains where nodes are held.
 
-use super::kept_away::union;
 use super::live::Live;
+use super::nodes::union;
 use super::{Group, Request};
 use crate::plan::Capacity;
 use fluxqueue_machine::cluster::{Cluster, KeyId};

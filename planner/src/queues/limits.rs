@@ -5,7 +5,7 @@ use std::sync::Arc;
 use fluxqueue_api::fluxqueue::{Limits as ApiLimits, LimitsOfScope};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
-use super::object::{at_least, nodes_of};
+use super::fields::{at_least, nodes_of};
 use fluxqueue_workload::constraints::Constraints;
 use fluxqueue_workload::{quantity, requests};
 

@@ -4,6 +4,7 @@
 //! who has to be looked at again is for others to find out (`queueing`).
 
 mod accounts;
+mod fields;
 mod limits;
 mod object;
 mod tally;
@@ -14,7 +15,7 @@ use std::sync::Arc;
 
 use fluxqueue_api::{FluxQueueStatus, StopPolicy, WorkloadKind, names};
 
-use crate::plan::{Depths, Policies, QueueDefaults, QueuePolicy};
+use crate::policies::{Depths, Policies, QueueDefaults, QueuePolicy};
 use crate::queue::{JobId, QueueId};
 
 pub use accounts::{AccountId, Accounts, AtLimit, Charge, Demand};

@@ -1,6 +1,5 @@
 //! Queues and namespaces as the API server has them, reduced to what concerns jobs.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use fluxqueue_api::conditions::ACCEPTED;
@@ -13,9 +12,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{
     Condition, LabelSelector, ObjectMeta, Time as MetaTime,
 };
 
+use super::fields::{at_least, nodes_of};
 use super::limits::Limits;
-use crate::plan::QueuePolicy;
-use fluxqueue_workload::constraints::{Constraints, Requirement, Toleration, all_match, selector};
+use crate::policies::QueuePolicy;
+use fluxqueue_workload::constraints::{Constraints, Requirement, all_match, selector};
 use fluxqueue_workload::metadata::{self, Labels};
 use fluxqueue_workload::{Lifetime, Time, Uid};
 
@@ -197,34 +197,6 @@ fn check_selector(path: &str, selector: &LabelSelector) -> Result<(), String> {
         }
     }
     Ok(())
-}
-
-/// A number of a spec that is not less than `least`.
-pub(super) fn at_least<T, N>(path: &str, number: Option<T>, least: T) -> Result<Option<N>, String>
-where
-    T: Copy + PartialOrd + std::fmt::Display,
-    N: TryFrom<T>,
-{
-    let read = |number| N::try_from(number).ok().filter(|_| number >= least);
-    let number = number
-        .map(|number| read(number).ok_or_else(|| format!("{path}: {number} is less than {least}")));
-    number.transpose()
-}
-
-/// The nodes with these labels, whatever their taints: whether a pod tolerates those is its own
-/// matter.
-pub(super) fn nodes_of(labels: &BTreeMap<String, String>) -> Constraints {
-    let everything = Toleration {
-        key: Arc::default(),
-        exists: true,
-        value: Arc::default(),
-        effect: Arc::default(),
-    };
-    Constraints {
-        node_selector: metadata::sorted(Some(labels)).collect(),
-        tolerations: vec![everything],
-        ..Constraints::default()
-    }
 }
 
 fn policy_of(policy: Policy) -> QueuePolicy {

@@ -7,6 +7,7 @@ use super::Until;
 use super::namespaces::Namespaces;
 use super::nominees::Nominees;
 use super::occupants::{Occupant, Presence};
+use super::part::Part;
 use super::tally::{SpreadTally, Tally};
 use super::topology::{Domain, KeyId, Topology};
 use crate::cluster::Node;
@@ -40,21 +41,6 @@ pub(super) struct Crowd {
     nominees: Nominees,
 }
 
-/// What of a crowd counts a pod.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Part {
-    /// Required affinity, all terms together.
-    Near,
-    /// A term of required anti-affinity.
-    Apart(usize),
-    /// A spread constraint.
-    Spread(usize),
-    /// A term of preferred affinity or anti-affinity.
-    Preferred(usize),
-    /// A spread constraint that may be broken.
-    PreferredSpread(usize),
-}
-
 /// Which of its own terms select a pod itself.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct OwnTerms {
@@ -74,13 +60,6 @@ pub struct Stance {
     pub repelled_by: Vec<u32>,
     /// Which of its own terms select it.
     pub own: OwnTerms,
-}
-
-impl Part {
-    /// Where a pod may go rests on it.
-    pub(super) fn is_required(self) -> bool {
-        !matches!(self, Part::Preferred(_) | Part::PreferredSpread(_))
-    }
 }
 
 impl OwnTerms {

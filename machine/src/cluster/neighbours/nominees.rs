@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use super::crowd::Part;
+use super::part::Part;
 use crate::fluxion::Rank;
 
 /// How many of them what of a class counts, and where.

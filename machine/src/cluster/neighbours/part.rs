@@ -1,0 +1,23 @@
+//! The parts of what a pod asks about other pods.
+
+/// What of a crowd counts a pod.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Part {
+    /// Required affinity, all terms together.
+    Near,
+    /// A term of required anti-affinity.
+    Apart(usize),
+    /// A spread constraint.
+    Spread(usize),
+    /// A term of preferred affinity or anti-affinity.
+    Preferred(usize),
+    /// A spread constraint that may be broken.
+    PreferredSpread(usize),
+}
+
+impl Part {
+    /// Where a pod may go rests on it.
+    pub(super) fn is_required(self) -> bool {
+        !matches!(self, Part::Preferred(_) | Part::PreferredSpread(_))
+    }
+}

@@ -1,0 +1,35 @@
+//! Fields of the spec of a queue, and what they mean.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use fluxqueue_workload::constraints::{Constraints, Toleration};
+use fluxqueue_workload::metadata;
+
+/// Returns a number of a spec, which must not be less than `least`.
+pub(super) fn at_least<T, N>(path: &str, number: Option<T>, least: T) -> Result<Option<N>, String>
+where
+    T: Copy + PartialOrd + std::fmt::Display,
+    N: TryFrom<T>,
+{
+    let read = |number| N::try_from(number).ok().filter(|_| number >= least);
+    let number = number
+        .map(|number| read(number).ok_or_else(|| format!("{path}: {number} is less than {least}")));
+    number.transpose()
+}
+
+/// Returns constraints that admit the nodes with these labels, whatever their taints: whether a pod
+/// tolerates those is its own matter.
+pub(super) fn nodes_of(labels: &BTreeMap<String, String>) -> Constraints {
+    let everything = Toleration {
+        key: Arc::default(),
+        exists: true,
+        value: Arc::default(),
+        effect: Arc::default(),
+    };
+    Constraints {
+        node_selector: metadata::sorted(Some(labels)).collect(),
+        tolerations: vec![everything],
+        ..Constraints::default()
+    }
+}

@@ -8,7 +8,7 @@ use crate::telling::lost::Lost;
 use crate::telling::report::Gauges;
 use crate::timers::Timers;
 use fluxqueue_planner::queue::JobId;
-use fluxqueue_workload::Uid;
+use fluxqueue_workload::{Time, Uid};
 
 /// The contradictions that are kept until they are reported, at most: one job in a minute is
 /// rebuilt, and those beyond it are only counted.
@@ -33,6 +33,10 @@ pub(crate) struct Agenda {
     pub lost: Lost,
     /// The jobs that run, and for which a person has wished more time since the last walk.
     pub extended: BTreeSet<JobId>,
+    /// Until this time a new process may count what it found in its queue in another way than it
+    /// did before: pods of which it is not known yet what they are a part of, and slots that may
+    /// have been given back. Nothing is said of queues until then.
+    pub counts_are_sure_from: Time,
     /// Numbers that only grow; the others are counted when they are asked for.
     pub gauges: Gauges,
     /// The contradictions that are not reported yet.

@@ -5,7 +5,6 @@
 
 use crate::jobs::awaiting_owner::AwaitingOwner;
 use crate::jobs::unsorted::Unsorted;
-use fluxqueue_workload::Time;
 
 /// What the first lists bring, and pods of ours that have no job yet.
 #[derive(Default)]
@@ -19,10 +18,6 @@ pub(crate) struct Intake {
     pub synced: bool,
     /// True while what was there at the start is looked at for the first time.
     pub taking_over: bool,
-    /// Until this time a new process may count what it found in its queue in another way than it
-    /// did before: pods of which it is not known yet what they are a part of, and slots that may
-    /// have been given back. Nothing is said of queues until then.
-    pub counts_are_sure_from: Time,
     /// Pods of ours whose controller has not been seen, and until when it is waited for.
     pub awaiting_owner: AwaitingOwner,
 }

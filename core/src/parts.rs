@@ -32,25 +32,25 @@ pub(crate) struct Sight<'a> {
 /// Borrows for a part the owners that it changes, and those that it only reads.
 macro_rules! lend {
     ($from:ident, Queueing) => {
-        lend!(@ $from, Queueing, [intake jobs planner queues agenda], [settings])
+        lend!(@ $from, Queueing, [jobs planner queues agenda], [settings])
     };
     ($from:ident, Notices) => {
         lend!(@ $from, Notices, [jobs agenda], [])
     };
     ($from:ident, PromiseKeeping) => {
-        lend!(@ $from, PromiseKeeping, [intake jobs planner queues occupancy agenda], [settings])
+        lend!(@ $from, PromiseKeeping, [jobs planner queues occupancy agenda], [settings intake])
     };
     ($from:ident, Telling) => {
         lend!(@ $from, Telling, [jobs planner reporting agenda], [settings queues occupancy])
     };
     ($from:ident, Slots) => {
-        lend!(@ $from, Slots, [intake jobs records planner queues occupancy agenda], [settings])
+        lend!(@ $from, Slots, [jobs records planner queues occupancy agenda], [settings intake])
     };
     ($from:ident, WriteAhead) => {
         lend!(@ $from, WriteAhead, [jobs records planner agenda], [settings queues])
     };
     ($from:ident, Binding) => {
-        lend!(@ $from, Binding, [intake jobs records planner queues occupancy agenda], [settings])
+        lend!(@ $from, Binding, [jobs records planner queues occupancy agenda], [settings intake])
     };
     ($from:ident, Members) => {
         lend!(@ $from, Members, [intake jobs records planner queues occupancy agenda], [settings])
@@ -71,7 +71,7 @@ macro_rules! lend {
         lend!(@ $from, Refresh, [intake jobs records planner queues occupancy lookahead reporting agenda], [settings])
     };
     ($from:ident, Nodes) => {
-        lend!(@ $from, Nodes, [intake jobs records planner queues occupancy agenda], [settings])
+        lend!(@ $from, Nodes, [jobs records planner queues occupancy agenda], [settings intake])
     };
     ($from:ident, Projecting) => {
         lend!(@ $from, Projecting, [jobs planner lookahead agenda], [queues occupancy])
@@ -134,7 +134,6 @@ macro_rules! lend_holders {
 pub(crate) struct Queueing<'a> {
     pub clock: Clock,
     pub settings: &'a CoreSettings,
-    pub intake: &'a mut Intake,
     pub jobs: &'a mut Jobs,
     pub planner: &'a mut Planner,
     pub queues: &'a mut Queues,
@@ -153,7 +152,7 @@ pub(crate) struct Notices<'a> {
 pub(crate) struct PromiseKeeping<'a> {
     pub clock: Clock,
     pub settings: &'a CoreSettings,
-    pub intake: &'a mut Intake,
+    pub intake: &'a Intake,
     pub jobs: &'a mut Jobs,
     pub planner: &'a mut Planner,
     pub queues: &'a mut Queues,
@@ -177,7 +176,7 @@ pub(crate) struct Telling<'a> {
 pub(crate) struct Slots<'a> {
     pub clock: Clock,
     pub settings: &'a CoreSettings,
-    pub intake: &'a mut Intake,
+    pub intake: &'a Intake,
     pub jobs: &'a mut Jobs,
     pub records: &'a mut Records,
     pub planner: &'a mut Planner,
@@ -201,7 +200,7 @@ pub(crate) struct WriteAhead<'a> {
 pub(crate) struct Binding<'a> {
     pub clock: Clock,
     pub settings: &'a CoreSettings,
-    pub intake: &'a mut Intake,
+    pub intake: &'a Intake,
     pub jobs: &'a mut Jobs,
     pub records: &'a mut Records,
     pub planner: &'a mut Planner,
@@ -291,7 +290,7 @@ pub(crate) struct Refresh<'a> {
 pub(crate) struct Nodes<'a> {
     pub clock: Clock,
     pub settings: &'a CoreSettings,
-    pub intake: &'a mut Intake,
+    pub intake: &'a Intake,
     pub jobs: &'a mut Jobs,
     pub records: &'a mut Records,
     pub planner: &'a mut Planner,

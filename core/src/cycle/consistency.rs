@@ -144,7 +144,7 @@ impl Core {
             }
         }
         self.recording().forget(id);
-        let first_new = self.jobs.next_job;
+        let first_new = self.jobs.index.next;
         self.recovery().find_jobs(pods);
         for job in self.jobs.all.range(first_new..).map(|(_, job)| job) {
             let promise = job.record.status.as_deref().and_then(|it| it.reservation.as_ref());

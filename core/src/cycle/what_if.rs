@@ -184,7 +184,7 @@ impl Core {
         (stage.intake.listed, stage.intake.synced) = (true, true);
         stage.queues = self.queues.clone();
         stage.jobs.priority_classes = self.jobs.priority_classes.clone();
-        stage.jobs.next_job = self.jobs.next_job;
+        stage.jobs.index.next = self.jobs.index.next;
         Some(Preview { projection, stage, waiting: self.waiting() })
     }
 

@@ -55,17 +55,24 @@ pub(crate) struct Jobs {
     /// The jobs that wait, by the labels of their pods.
     pub labelled: Labelled,
     pub priority_classes: PriorityClasses,
-    pub next_job: JobId,
     pub waves: Waves,
     pub times: Times,
 }
 
-/// The jobs by their names.
-#[derive(Default)]
+/// The jobs by their names, and the number of the next one.
 pub(crate) struct Index {
     pub by_identity: Table<Identity, JobId>,
     /// The jobs by the names of their FluxJobs.
     pub by_key: Table<ObjectKey, JobId>,
+    /// The number of the next job.
+    pub next: JobId,
+}
+
+impl Default for Index {
+    fn default() -> Self {
+        let (by_identity, by_key) = (Table::default(), Table::default());
+        Index { by_identity, by_key, next: JobId::FIRST }
+    }
 }
 
 /// The settings that say how long pods take their nodes, where their jobs do not.
@@ -117,7 +124,6 @@ impl Jobs {
             retaining: BTreeSet::new(),
             labelled: Labelled::default(),
             priority_classes: PriorityClasses::default(),
-            next_job: JobId::FIRST,
             waves: Waves::default(),
             times,
         }

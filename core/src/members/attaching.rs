@@ -206,8 +206,8 @@ impl Members<'_> {
         owners: Vec<OwnerReference>,
         reporter: Arc<str>,
     ) -> JobId {
-        let id = self.jobs.next_job;
-        self.jobs.next_job = id.next();
+        let id = self.jobs.index.next;
+        self.jobs.index.next = id.next();
         let job = Job {
             id,
             identity: belonging.identity.clone(),

@@ -151,13 +151,13 @@ impl Queueing<'_> {
     /// For so long after it began, and a moment, a new process does not say what it has counted.
     pub(crate) fn counts_are_unsure_for(&mut self, millis: i64) {
         let until = self.clock.now.plus_millis(millis.saturating_add(crate::AGAIN_MILLIS));
-        self.intake.counts_are_sure_from = self.intake.counts_are_sure_from.max(until);
+        self.agenda.counts_are_sure_from = self.agenda.counts_are_sure_from.max(until);
     }
 
     /// Writes the status of those queues in which something has changed.
     pub(crate) fn note_queues(&mut self) {
-        if self.clock.now < self.intake.counts_are_sure_from {
-            return self.agenda.timers.wake(Timer::Queues, self.intake.counts_are_sure_from);
+        if self.clock.now < self.agenda.counts_are_sure_from {
+            return self.agenda.timers.wake(Timer::Queues, self.agenda.counts_are_sure_from);
         }
         for name in self.queues.tally.take_changed() {
             let Some(queue) = self.queues.object(&name) else { continue };

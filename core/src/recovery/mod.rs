@@ -25,7 +25,7 @@ impl Recovery<'_> {
         // Without a record, age is the order; names make it the same each time.
         pods.sort_by(|a, b| (a.created, &a.id).cmp(&(b.created, &b.id)));
         self.jobs.members.reserve(pods.len());
-        let first_new = self.jobs.next_job;
+        let first_new = self.jobs.index.next;
         for pod in pods {
             let done = self.members().attach(pod, false);
             self.agenda.heed(done);

@@ -1,10 +1,9 @@
-//! Sorted maps and rows whose copies share all that has not changed since.
+//! Sorted maps and rows that share with their copies every part that neither side has changed.
 //!
-//! A copy of something large is made to try things on while the original goes on. Most of it is
-//! never touched by either. So both kinds of collection here keep what is in them in chunks of some
-//! dozens: a copy takes a reference to each chunk, and whoever changes something first copies the
-//! one chunk in which it lies. As long as there is no copy they cost what a B-tree costs, or an
-//! array.
+//! A copy of something large is made to try things on while the original goes on, and neither of
+//! the two touches most of it. So both collections here keep their entries in chunks of some
+//! dozens. A copy takes a reference to each chunk, and a change first copies the one chunk that it
+//! falls in. As long as there is no copy, they cost as much as a B-tree, or an array.
 
 mod map;
 mod rows;
@@ -12,5 +11,5 @@ mod rows;
 pub use map::SharedMap;
 pub use rows::SharedRows;
 
-/// Entries of a chunk at most: few enough to be moved, or copied, in about a microsecond.
+/// The most entries that a chunk holds: few enough to be moved, or copied, in about a microsecond.
 const CHUNK_MAX: usize = 32;

@@ -6,16 +6,18 @@ use std::sync::Arc;
 
 use crate::CHUNK_MAX;
 
-/// A chunk that has become shorter is joined with its neighbour, if both together are not too long.
+/// The fewest entries of a chunk that has lost one: a shorter chunk is joined with its neighbour,
+/// if both together are not too long.
 const CHUNK_MIN: usize = CHUNK_MAX / 4;
 
-/// A sorted map. Copies share what has not changed since.
+/// A sorted map. Copies share the chunks that neither side has changed.
 #[derive(Debug, Clone)]
 pub struct SharedMap<K, V> {
-    /// For each chunk: none of its keys is less, and all keys of the chunk before are. They lie
-    /// apart from the chunks, so that one is found without a look into others.
+    /// The lower bound of each chunk: no key of the chunk is less, and all keys of the chunk before
+    /// are. The bounds lie apart from the chunks, so that a chunk is found without a look into
+    /// others.
     bounds: Vec<K>,
-    /// Never empty ones, ascending.
+    /// The chunks in the order of their keys. None is empty.
     chunks: Vec<Arc<Vec<(K, V)>>>,
     len: usize,
 }
@@ -27,40 +29,40 @@ impl<K, V> Default for SharedMap<K, V> {
 }
 
 impl<K, V> SharedMap<K, V> {
-    /// How many entries there are.
+    /// Returns the number of entries.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// There are none.
+    /// True if the map has no entry.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// All entries, in the order of their keys.
+    /// Returns all entries, in the order of their keys.
     pub fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
         self.chunks.iter().flat_map(|chunk| chunk.iter()).map(entry)
     }
 
-    /// All keys, in order.
+    /// Returns all keys, in order.
     pub fn keys(&self) -> impl Iterator<Item = &K> {
         self.iter().map(|(key, _)| key)
     }
 
-    /// All values, in the order of their keys.
+    /// Returns all values, in the order of their keys.
     pub fn values(&self) -> impl Iterator<Item = &V> {
         self.iter().map(|(_, value)| value)
     }
 
-    /// The entry with the least key.
+    /// Returns the entry with the least key.
     pub fn first(&self) -> Option<(&K, &V)> {
         self.chunks.first()?.first().map(entry)
     }
 
-    /// The entries in order, without those at the beginning whose keys `are_before`. That must not
-    /// hold for a key behind one for which it does not.
+    /// Returns the entries in order, without those at the beginning whose keys `are_before`. That
+    /// must not hold for a key behind one for which it does not.
     pub fn from(&self, are_before: impl Fn(&K) -> bool) -> impl Iterator<Item = (&K, &V)> {
-        // What is to be left out may end within the chunk before.
+        // The last entry to leave out may lie within the chunk before.
         let first = self.bounds.partition_point(&are_before).saturating_sub(1);
         let skipped = self
             .chunks
@@ -71,7 +73,7 @@ impl<K, V> SharedMap<K, V> {
 }
 
 impl<K: Ord, V> SharedMap<K, V> {
-    /// The value of a key.
+    /// Returns the value of a key.
     pub fn get<Q: Ord + ?Sized>(&self, key: &Q) -> Option<&V>
     where
         K: Borrow<Q>,
@@ -80,7 +82,7 @@ impl<K: Ord, V> SharedMap<K, V> {
         Some(&self.chunks[chunk][at].1)
     }
 
-    /// Whether a key is in.
+    /// True if the map has the key.
     pub fn contains_key<Q: Ord + ?Sized>(&self, key: &Q) -> bool
     where
         K: Borrow<Q>,
@@ -88,7 +90,7 @@ impl<K: Ord, V> SharedMap<K, V> {
         self.find(key).is_some()
     }
 
-    /// The chunk in which a key is, or would be; none if there are no chunks.
+    /// Returns the chunk that has a key, or would have it; 0 if there are no chunks.
     fn chunk_of<Q: Ord + ?Sized>(&self, key: &Q) -> usize
     where
         K: Borrow<Q>,
@@ -108,7 +110,7 @@ impl<K: Ord, V> SharedMap<K, V> {
 }
 
 impl<K: Ord + Clone, V: Clone> SharedMap<K, V> {
-    /// The value of a key, to be changed.
+    /// Returns the value of a key, to be changed.
     pub fn get_mut<Q: Ord + ?Sized>(&mut self, key: &Q) -> Option<&mut V>
     where
         K: Borrow<Q>,
@@ -117,7 +119,7 @@ impl<K: Ord + Clone, V: Clone> SharedMap<K, V> {
         Some(&mut Arc::make_mut(&mut self.chunks[chunk])[at].1)
     }
 
-    /// The value of a key, to be changed: this one, if there is none.
+    /// Returns the value of a key, to be changed. A key that is missing gets this value first.
     pub fn get_or_insert_with(&mut self, key: K, value: impl FnOnce() -> V) -> &mut V {
         let (chunk, at) = match self.find(&key) {
             Some(found) => found,
@@ -126,7 +128,7 @@ impl<K: Ord + Clone, V: Clone> SharedMap<K, V> {
         &mut Arc::make_mut(&mut self.chunks[chunk])[at].1
     }
 
-    /// Gives a key a value. Returns the one that it had.
+    /// Gives a key a value, and returns the one that it had.
     pub fn insert(&mut self, key: K, value: V) -> Option<V> {
         match self.find(&key) {
             Some((chunk, at)) => {
@@ -139,7 +141,7 @@ impl<K: Ord + Clone, V: Clone> SharedMap<K, V> {
         }
     }
 
-    /// Takes a key out. Returns its value.
+    /// Takes a key out, and returns its value.
     pub fn remove<Q: Ord + ?Sized>(&mut self, key: &Q) -> Option<V>
     where
         K: Borrow<Q>,
@@ -165,12 +167,13 @@ impl<K: Ord + Clone, V: Clone> SharedMap<K, V> {
         Some(value)
     }
 
-    /// All values in the order of their keys, to be changed. Nothing is shared any more afterwards.
+    /// Returns all values in the order of their keys, to be changed. Afterwards the map shares
+    /// nothing with its copies.
     pub fn values_mut(&mut self) -> impl Iterator<Item = &mut V> {
         self.chunks.iter_mut().flat_map(Arc::make_mut).map(|(_, value)| value)
     }
 
-    /// Inserts a key that is not in. Where it is then.
+    /// Inserts a key that the map does not have, and returns its chunk and its place there.
     fn insert_new(&mut self, key: K, value: V) -> (usize, usize) {
         self.len += 1;
         let mut at_chunk = self.chunk_of(&key);
@@ -182,7 +185,7 @@ impl<K: Ord + Clone, V: Clone> SharedMap<K, V> {
         let mut at = chunk.partition_point(|(other, _)| *other < key);
         if chunk.len() == CHUNK_MAX {
             if at_chunk == last && at == CHUNK_MAX {
-                // Keys that come in order fill chunk after chunk.
+                // Keys that come in order fill one chunk after the other.
                 self.push_chunk(key, value);
                 return (at_chunk + 1, 0);
             }
@@ -242,7 +245,7 @@ mod tests {
 
     use super::*;
 
-    /// What is done to a map.
+    /// A change of a map.
     #[derive(Debug, Clone)]
     enum Change {
         Insert(u16, u8),
@@ -285,13 +288,20 @@ mod tests {
 
     proptest! {
         #[test]
-        fn two_copies_are_two_maps(start in prop::collection::btree_map(0_u16..400, any::<u8>(), 0..300), changes in changes()) {
-            let original: SharedMap<u16, u8> = start.iter().map(|(key, value)| (*key, *value)).collect();
-            let (mut both, mut known) = ([original.clone(), original.clone()], [start.clone(), start.clone()]);
+        fn two_copies_are_two_maps(
+            start in prop::collection::btree_map(0_u16..400, any::<u8>(), 0..300),
+            changes in changes(),
+        ) {
+            let original: SharedMap<u16, u8> =
+                start.iter().map(|(key, value)| (*key, *value)).collect();
+            let mut both = [original.clone(), original.clone()];
+            let mut known = [start.clone(), start.clone()];
             for (which, change) in changes {
                 let (map, known) = (&mut both[usize::from(which)], &mut known[usize::from(which)]);
                 match change {
-                    Change::Insert(key, value) => prop_assert_eq!(map.insert(key, value), known.insert(key, value)),
+                    Change::Insert(key, value) => {
+                        prop_assert_eq!(map.insert(key, value), known.insert(key, value));
+                    }
                     Change::Append(value) => {
                         let key = known.last_key_value().map_or(0, |(last, _)| last + 1);
                         prop_assert_eq!(map.insert(key, value), known.insert(key, value));
@@ -299,14 +309,16 @@ mod tests {
                     Change::Remove(key) => prop_assert_eq!(map.remove(&key), known.remove(&key)),
                     Change::RemoveFirst => {
                         let first = map.first().map(|(key, _)| *key);
-                        prop_assert_eq!(first.and_then(|key| map.remove(&key)), known.pop_first().map(|(_, value)| value));
+                        let removed = first.and_then(|key| map.remove(&key));
+                        prop_assert_eq!(removed, known.pop_first().map(|(_, value)| value));
                     }
                     Change::Set(key, value) => {
                         map.get_mut(&key).into_iter().for_each(|old| *old = value);
                         known.get_mut(&key).into_iter().for_each(|old| *old = value);
                     }
                     Change::Add(key, value) => {
-                        prop_assert_eq!(*map.get_or_insert_with(key, || value), *known.entry(key).or_insert(value));
+                        let expected = *known.entry(key).or_insert(value);
+                        prop_assert_eq!(*map.get_or_insert_with(key, || value), expected);
                     }
                 }
             }

@@ -1,13 +1,13 @@
-//! Rows by number.
+//! Rows, found by their numbers.
 
 use std::sync::Arc;
 
 use crate::CHUNK_MAX;
 
-/// Rows by number, from 0 on. Copies share what has not changed since.
+/// Rows, numbered from 0 on. Copies share the chunks that neither side has changed.
 #[derive(Debug, Clone)]
 pub struct SharedRows<T> {
-    /// All but the last are full.
+    /// The chunks. All but the last are full.
     chunks: Vec<Arc<Vec<T>>>,
 }
 
@@ -18,30 +18,30 @@ impl<T> Default for SharedRows<T> {
 }
 
 impl<T> SharedRows<T> {
-    /// How many there are.
+    /// Returns the number of rows.
     pub fn len(&self) -> usize {
         let last = self.chunks.last().map_or(0, |chunk| chunk.len());
         self.chunks.len().saturating_sub(1) * CHUNK_MAX + last
     }
 
-    /// There are none.
+    /// True if there are no rows.
     pub fn is_empty(&self) -> bool {
         self.chunks.is_empty()
     }
 
-    /// A row.
+    /// Returns a row.
     pub fn get(&self, at: usize) -> Option<&T> {
         self.chunks.get(at / CHUNK_MAX)?.get(at % CHUNK_MAX)
     }
 
-    /// All rows, in order.
+    /// Returns all rows, in order.
     pub fn iter(&self) -> impl Iterator<Item = &T> {
         self.chunks.iter().flat_map(|chunk| chunk.iter())
     }
 }
 
 impl<T: Clone> SharedRows<T> {
-    /// A row, to be changed.
+    /// Returns a row, to be changed.
     pub fn get_mut(&mut self, at: usize) -> Option<&mut T> {
         let chunk =
             self.chunks.get_mut(at / CHUNK_MAX).filter(|chunk| at % CHUNK_MAX < chunk.len())?;
@@ -67,7 +67,10 @@ mod tests {
         #[test]
         fn copies_go_their_own_ways(
             count in 0_usize..200,
-            changes in prop::collection::vec((any::<bool>(), prop::option::weighted(0.8, 0_usize..220), 0_u32..9), 0..100),
+            changes in prop::collection::vec(
+                (any::<bool>(), prop::option::weighted(0.8, 0_usize..220), 0_u32..9),
+                0..100,
+            ),
         ) {
             let mut known = [(0..count).map(|_| 0).collect::<Vec<u32>>(), Vec::new()];
             known[1] = known[0].clone();
@@ -78,7 +81,8 @@ mod tests {
                 let (rows, known) = (&mut both[usize::from(which)], &mut known[usize::from(which)]);
                 match at {
                     Some(at) => {
-                        prop_assert_eq!(rows.get_mut(at).map(|old| std::mem::replace(old, row)), known.get(at).copied());
+                        let old = rows.get_mut(at).map(|old| std::mem::replace(old, row));
+                        prop_assert_eq!(old, known.get(at).copied());
                         known.get_mut(at).into_iter().for_each(|old| *old = row);
                     }
                     None => {

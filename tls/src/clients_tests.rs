@@ -31,7 +31,7 @@ fn issued_by(authority: &Issuer<'_, KeyPair>) -> (String, String) {
     (certificate.pem(), key.serialize_pem())
 }
 
-/// What a client is answered that shows this certificate, if any; `None` if it is not served.
+/// Returns the answer to a client that shows this certificate, if any; `None` if it is not served.
 async fn answer(
     address: SocketAddr,
     trusted: &str,

@@ -14,14 +14,14 @@ use std::time::{Duration, Instant};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::sync::Notify;
 
-/// Connections of one process, without those of probes: each takes up to 100 KiB, and the webhook
-/// has 256 MiB for everything.
+/// The most connections of one process, without those of probes: each takes up to 100 KiB, and the
+/// webhook has 256 MiB for everything.
 const CONNECTIONS_MAX: u64 = 512;
 
 /// The fewest connections of a process, however few descriptors it may have.
 const CONNECTIONS_MIN: u64 = 16;
 
-/// Connections of probes: a kubelet has two at a time.
+/// The most connections of probes: a kubelet has two at a time.
 pub const PROBE_CONNECTIONS: usize = 64;
 
 /// Descriptors that are left to everything else: the connections to the API server (up to 128
@@ -52,22 +52,22 @@ struct Table {
     next: u64,
     /// Connections that wait for their clients, the longest wait first.
     waiting: BTreeMap<u64, Arc<Notify>>,
-    /// Connections could not be accepted.
+    /// The failures to accept connections, if the last attempt failed.
     deaf: Option<Deaf>,
 }
 
-/// How long no connection has been accepted.
+/// A time in which no connection was accepted.
 #[derive(Debug)]
 struct Deaf {
     /// The first failure since the last connection.
     since: Instant,
-    /// The last one.
+    /// The last failure.
     last: Instant,
     why: String,
 }
 
-/// Failures that are further apart have nothing to do with each other: while they last there is one
-/// every 200 ms.
+/// Failures that are further apart have nothing to do with each other: while the cause lasts, one
+/// comes every 200 ms.
 const DEAF_PAUSE: Duration = Duration::from_secs(2);
 
 /// One connection. Its place is free when this is dropped.
@@ -80,11 +80,11 @@ pub(crate) struct Place {
 
 #[derive(Debug, Clone, Copy)]
 enum State {
-    /// It waits for its client: the number of the wait, and when it began.
+    /// The connection waits for its client: the number of the wait, and its beginning.
     Waiting(u64, Instant),
-    /// It is being answered.
+    /// The connection is being answered.
     Answered,
-    /// Its place was given to another connection.
+    /// Another connection was given its place.
     Left,
 }
 
@@ -109,12 +109,12 @@ impl Connections {
         Connections::with_places(usize::try_from(places).unwrap_or(usize::MAX))
     }
 
-    /// At most this many connections.
+    /// Allows at most this many connections.
     pub fn with_places(places: usize) -> Self {
         Connections { shared: Arc::new(Shared { places, table: Mutex::default() }) }
     }
 
-    /// For how long no connection could be accepted, and why; `None` if connections can be
+    /// Returns for how long no connection could be accepted, and why; `None` if connections can be
     /// accepted.
     pub fn deaf_for(&self) -> Option<(Duration, String)> {
         let table = self.shared.table();
@@ -122,8 +122,8 @@ impl Connections {
         Some((deaf.since.elapsed(), deaf.why.clone()))
     }
 
-    /// A place for a connection that has arrived: at the cost of the one that has waited longest,
-    /// if none is free. `None` if all are being answered.
+    /// Gives a place to a connection that has arrived, at the cost of the one that has waited
+    /// longest if none is free. `None` if all are being answered.
     pub(crate) fn enter(&self) -> Option<Place> {
         let mut table = self.shared.table();
         if table.count >= self.shared.places {
@@ -137,12 +137,12 @@ impl Connections {
         Some(Place { shared: Arc::clone(&self.shared), leave, state })
     }
 
-    /// A connection was accepted.
+    /// Notes that a connection was accepted.
     pub(crate) fn heard(&self) {
         self.shared.table().deaf = None;
     }
 
-    /// No connection could be accepted; true if that is new.
+    /// Notes that no connection could be accepted. True if that is new.
     pub(crate) fn fell_deaf(&self, why: &str) -> bool {
         let mut table = self.shared.table();
         let before = table.deaf.take().filter(|deaf| deaf.last.elapsed() < DEAF_PAUSE);
@@ -164,7 +164,7 @@ impl Shared {
 // === impl Table ===
 
 impl Table {
-    /// A connection begins to wait.
+    /// Begins the wait of a connection.
     fn wait(&mut self, leave: &Arc<Notify>) -> State {
         let number = self.next;
         self.next += 1;
@@ -172,7 +172,7 @@ impl Table {
         State::Waiting(number, Instant::now())
     }
 
-    /// True if the connection with this wait still had its place. It waits no more.
+    /// Ends a wait. True if the connection still had its place.
     fn end_wait(&mut self, number: u64) -> bool {
         self.waiting.remove(&number).is_some()
     }
@@ -186,7 +186,8 @@ impl Place {
         self.leave.notified().await;
     }
 
-    /// For how long the client has been waited for; `None` while the connection is being answered.
+    /// Returns for how long the client has been waited for; `None` while the connection is being
+    /// answered.
     pub(crate) fn waits_for(&self) -> Option<Duration> {
         match *self.state() {
             State::Waiting(_, since) => Some(since.elapsed()),

@@ -1,4 +1,4 @@
-//! A certificate in files that somebody else renews, such as cert-manager's in a mounted Secret.
+//! A certificate in files that another program renews, such as cert-manager in a mounted Secret.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -7,10 +7,11 @@ use std::{fmt, fs, io};
 
 use super::{CertificateError, Serving, certified};
 
-/// How often the files are read again. A kubelet takes about a minute to bring a Secret's news.
+/// The pause between two readings of the files. A kubelet takes about a minute to bring a Secret's
+/// news.
 const READ_EVERY: Duration = Duration::from_secs(5);
 
-/// Files as PEM.
+/// The paths of a certificate and its key, both PEM files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CertificateFiles {
     /// The certificate, and those that lead to its root.
@@ -19,31 +20,31 @@ pub struct CertificateFiles {
     pub key: PathBuf,
 }
 
-/// Why files give no certificate.
+/// The reason why files give no certificate.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FilesError {
-    /// One cannot be read.
+    /// A file cannot be read.
     #[error("reading {}", .path.display())]
     Read {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The error of the operating system.
         #[source]
         source: io::Error,
     },
-    /// What is in them is no certificate with its key.
+    /// The files hold no certificate with its key.
     #[error("{} and {}", .files.certificate.display(), .files.key.display())]
     Content {
         /// The files.
         files: CertificateFiles,
-        /// Why not.
+        /// The fault in their content.
         #[source]
         source: CertificateError,
     },
 }
 
-/// Files that have been read, and are read again.
+/// Files that have been read, and are read again and again.
 #[derive(Debug)]
 pub struct Followed {
     files: CertificateFiles,
@@ -51,12 +52,11 @@ pub struct Followed {
     last: Content,
 }
 
-/// What was in the files: the certificate, and the key.
+/// The content of the files: the certificate, and the key.
 #[derive(PartialEq, Eq)]
 struct Content(Vec<u8>, Vec<u8>);
 
-/// Reads the files and serves what is in them. Fails if that is no certificate: a path may be
-/// wrong.
+/// Reads the files and serves their certificate. Fails if they hold none: a path may be wrong.
 pub fn open(files: CertificateFiles, serving: Arc<Serving>) -> Result<Followed, FilesError> {
     let last = files.read()?;
     files.serve(&last, &serving)?;
@@ -64,15 +64,16 @@ pub fn open(files: CertificateFiles, serving: Arc<Serving>) -> Result<Followed, 
 }
 
 impl Followed {
-    /// Serves what the files become, for ever. What was served stays until both files fit together:
-    /// somebody may be in the middle of replacing them.
+    /// Serves each new content of the files, for ever. The last certificate stays until both files
+    /// fit together: another program may be in the middle of replacing them.
     pub async fn follow(mut self) {
         loop {
             tokio::time::sleep(READ_EVERY).await;
             match self.look() {
                 Ok(false) => {}
                 Ok(true) => {
-                    tracing::info!(certificate = %self.files.certificate.display(), "a new certificate is served");
+                    let path = self.files.certificate.display();
+                    tracing::info!(certificate = %path, "a new certificate is served");
                 }
                 Err(error) => {
                     let cause = std::error::Error::source(&error)
@@ -84,8 +85,8 @@ impl Followed {
         }
     }
 
-    /// Reads the files once more; whether there was something new to serve. They are few bytes in
-    /// memory: a task may wait for them.
+    /// Reads the files once more. True if there was something new to serve. The files are few bytes
+    /// in memory, so a task may wait for them.
     fn look(&mut self) -> Result<bool, FilesError> {
         let content = self.files.read()?;
         if content == self.last {
@@ -114,7 +115,7 @@ impl CertificateFiles {
 
 impl fmt::Debug for Content {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // A key is for nobody's eyes.
+        // A key is never printed.
         f.debug_struct("Content").finish_non_exhaustive()
     }
 }

@@ -1,8 +1,8 @@
 //! Servers: a certificate that can be replaced while the process runs, and HTTP on connections that
 //! are bounded in number and time.
 //!
-//! [`Serving`] holds the certificate that the next client is shown; [`files`] fills it from files
-//! that another program renews. Where a certificate comes from otherwise is the caller's concern.
+//! [`Serving`] holds the certificate that the next client sees; [`files`] fills it from files that
+//! another program renews. Where a certificate comes from otherwise is the caller's concern.
 //! [`serve()`] answers on a socket.
 
 mod connections;
@@ -22,33 +22,33 @@ use rustls::server::{ClientHello, ResolvesServerCert, VerifierBuilderError, WebP
 use rustls::sign::CertifiedKey;
 use rustls::{RootCertStore, ServerConfig};
 
-/// The certificate of now. Connections that stand keep what they agreed on.
+/// The current certificate. A connection keeps the one that it began with.
 #[derive(Debug, Default)]
 pub struct Serving {
     current: RwLock<Option<Arc<CertifiedKey>>>,
 }
 
-/// Why something is no certificate with its key.
+/// The reason why a text is no certificate with its key.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CertificateError {
-    /// A text is not PEM, or not of what it should be.
+    /// A text is not PEM, or holds another kind of object.
     #[error("reading the {what}")]
     Pem {
-        /// Certificate or key.
+        /// The certificate or the key.
         what: &'static str,
-        /// Why not.
+        /// The fault in the text.
         #[source]
         source: pem::Error,
     },
-    /// There is no certificate in it.
-    #[error("there is no certificate in it")]
+    /// The text holds no certificate.
+    #[error("the text holds no certificate")]
     Empty,
-    /// The key is not that of the certificate, or of a kind that is not known.
+    /// The key belongs to another certificate, or is of an unknown kind.
     #[error("certificate and key do not fit together")]
     Mismatch(#[from] rustls::Error),
-    /// A certificate is none by which clients can be known.
-    #[error("there is no authority for clients in it")]
+    /// The text holds no certificate of an authority for clients.
+    #[error("the text holds no authority for clients")]
     Authority(#[from] VerifierBuilderError),
 }
 
@@ -67,8 +67,8 @@ impl Serving {
         self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The configuration of TLS. Handshakes fail until there is a certificate; with `clients`, they
-    /// also fail for clients whose certificates these do not accept.
+    /// Returns the configuration of TLS. Handshakes fail until there is a certificate; with
+    /// `clients`, they also fail for clients whose certificates these do not accept.
     pub fn configuration(
         self: &Arc<Self>,
         clients: Option<Arc<dyn ClientCertVerifier>>,
@@ -92,7 +92,7 @@ impl ResolvesServerCert for Serving {
     }
 }
 
-/// A certificate with those that lead to its root, and its key, all as PEM.
+/// Reads a certificate with those that lead to its root, and its key, all as PEM.
 pub fn certified(chain: &[u8], key: &[u8]) -> Result<CertifiedKey, CertificateError> {
     let failed = |what| move |source| CertificateError::Pem { what, source };
     let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(chain).collect();
@@ -104,7 +104,8 @@ pub fn certified(chain: &[u8], key: &[u8]) -> Result<CertifiedKey, CertificateEr
     Ok(CertifiedKey::from_der(chain, key, &ring::default_provider())?)
 }
 
-/// Accepts clients whose certificates lead to one of these authorities, which are given as PEM.
+/// Returns a check that accepts clients whose certificates lead to one of these authorities, given
+/// as PEM.
 pub fn clients_of(authorities: &[u8]) -> Result<Arc<dyn ClientCertVerifier>, CertificateError> {
     let mut roots = RootCertStore::empty();
     for authority in CertificateDer::pem_slice_iter(authorities) {

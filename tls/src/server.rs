@@ -25,36 +25,36 @@ use tower::ServiceExt;
 
 use crate::connections::{Connections, Place};
 
-/// How long a client may take to agree on keys.
+/// The time that a client has to agree on keys.
 const HANDSHAKE_WITHIN: Duration = Duration::from_secs(5);
 
-/// How long a client may take to send the head of a request. It counts from the end of the last
-/// answer, so an idle connection ends by it too; clients open another one.
+/// The time that a client has to send the head of a request. It counts from the end of the last
+/// answer, so it ends idle connections too; clients open another one.
 const HEAD_WITHIN: Duration = Duration::from_secs(10);
 
-/// How long a request may take, its body included: what-if requests take 10 s and more by
+/// The time that a request may take, its body included: what-if requests take 10 s and more by
 /// themselves, all others milliseconds.
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 
-/// How long a client may take to receive an answer.
+/// The time that a client has to receive an answer.
 const TAKE_WITHIN: Duration = Duration::from_secs(30);
 
-/// The longest head of a request. A token of 16 KiB fits in; a client that sends its head slowly
-/// holds no more than this.
+/// The most bytes in the head of a request. A token of 16 KiB fits in; a client that sends its head
+/// slowly holds no more memory than this.
 const HEAD_BYTES_MAX: usize = 32 << 10;
 
-/// After an answer that did not need the whole body, the rest is taken and dropped, for this long
-/// and this much: a client that is still sending would else lose the answer, since closing a socket
-/// with unread bytes resets the connection.
+/// The time for which the rest of a body is taken and dropped, if the answer did not need all of
+/// it: a client that is still sending would otherwise lose the answer, since closing a socket with
+/// unread bytes resets the connection.
 const REST_WITHIN: Duration = Duration::from_secs(1);
-/// See [`REST_WITHIN`].
+/// The most bytes that are dropped so; see [`REST_WITHIN`].
 const REST_BYTES_MAX: usize = 16 << 20;
 
-/// The pause after no connection could be accepted: the process may be out of descriptors.
+/// The pause after a failure to accept a connection: the process may be out of descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
 
-/// Answers with `routes` those that connect, over TLS if there is a configuration for it, until the
-/// future is dropped.
+/// Answers clients with `routes`, over TLS if there is a configuration for it, until the future is
+/// dropped.
 pub async fn serve(
     listener: TcpListener,
     tls: Option<Arc<ServerConfig>>,
@@ -66,13 +66,13 @@ pub async fn serve(
         match listener.accept().await {
             Ok((stream, _)) => {
                 connections.heard();
-                // Where all connections are being answered, the client is turned away: it may come
+                // Where all connections are being answered, the client is turned away: it may try
                 // again.
                 if let Some(place) = connections.enter() {
                     tokio::spawn(hold(stream, tls.clone(), Arc::new(place), routes.clone()));
                 }
             }
-            // The client was gone again before it was accepted.
+            // The client has closed the connection before it was accepted.
             Err(error) if error.kind() == std::io::ErrorKind::ConnectionAborted => {}
             Err(error) => {
                 if connections.fell_deaf(&error.to_string()) {

@@ -7,7 +7,7 @@ use axum::routing::{get, post};
 
 use super::*;
 
-/// A plain server with this many places.
+/// Starts a plain server with this many places.
 async fn start(places: usize, routes: Router) -> (SocketAddr, Connections) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let (address, connections) = (listener.local_addr().unwrap(), Connections::with_places(places));
@@ -25,7 +25,7 @@ async fn connect(address: SocketAddr) -> TcpStream {
     TcpStream::connect(address).await.unwrap()
 }
 
-/// Everything that is answered until the server closes the connection.
+/// Reads all answers until the server closes the connection.
 async fn read_all(stream: &mut TcpStream) -> String {
     let mut text = Vec::new();
     let _ = stream.read_to_end(&mut text).await;
@@ -44,7 +44,7 @@ async fn silent_clients_make_room_for_others() {
     let mut silent = Vec::new();
     for count in 0..40 {
         let mut stream = connect(address).await;
-        // Every other one has had an answer, and begins another request.
+        // Every second one has had an answer, and begins another request.
         if count % 2 == 0 {
             stream.write_all(b"GET /livez HTTP/1.1\r\nhost: x\r\n\r\nGET /livez").await.unwrap();
         }
@@ -55,7 +55,7 @@ async fn silent_clients_make_room_for_others() {
         assert!(ask(address).await.ends_with("ok"));
     }
     assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
-    // All but the places are closed: those that are left were the last to come.
+    // All are closed but as many as there are places, which were the last to come.
     let mut open = 0;
     for mut stream in silent {
         let mut byte = [0; 512];

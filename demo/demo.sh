@@ -2,18 +2,18 @@
 # The demo: a control plane with simulated nodes, Fluxqueue on it, a backlog whose promises are kept, and every manifest of
 # manifests/examples.
 #
-#   make demo                     ends by itself: 0 if every job did what its manifest says
-#   make demo KEEP=1              leaves the cluster running, and says how to talk to it
+#   make demo                     ends by itself, with status 0 if every job did as its manifest says
+#   make demo KEEP=1              leaves the cluster running, and prints how to use it
 #   make demo CLUSTER=kind-NAME   on that kind cluster (kind/README.md), by its kubectl context; on no other cluster
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-# The manifests sleep for some tens of seconds in all; what takes much longer has gone wrong.
+# The manifests sleep for some tens of seconds in all; a run that takes much longer has failed.
 readonly seconds_max=${DEMO_SECONDS_MAX:-240}
 readonly namespace=fluxqueue-demo
 readonly cluster=${CLUSTER:-} keep=${KEEP:-}
 readonly testbed=tests/testbed/bin/testbed
-# Where cargo puts what `make demo` builds.
+# The folder of the binaries that `make demo` builds.
 readonly binaries=${DEMO_BINARIES:-target/demo}
 readonly chart=target/demo-backlog.svg logs=target/demo-logs
 
@@ -95,7 +95,7 @@ use_kind() {
     kube -n fluxqueue-system rollout status --timeout=120s deployment/fluxqueue
 }
 
-# board NAMESPACE COMMAND...: watches the jobs there, and says whether they did what they should.
+# board NAMESPACE COMMAND...: watches the jobs there, and reports whether they did as they should.
 board() {
     local in_namespace=$1 there=(--kubeconfig "${dir:-}/cluster/admin.kubeconfig")
     shift
@@ -103,7 +103,7 @@ board() {
     "$binaries/board" "${there[@]}" --namespace "$in_namespace" --seconds-max "$seconds_max" "$@"
 }
 
-# submit NAMESPACE PATH: applies what is there.
+# submit NAMESPACE PATH: applies the manifests there.
 submit() {
     say "Submitting $2"
     kube create namespace "$1"
@@ -112,10 +112,10 @@ submit() {
     kube apply -n "$1" -f "$2" >/dev/null
 }
 
-# More jobs than there is room for. It takes five nodes of eight cores for itself, so it comes first.
+# Shows more jobs than there is room for. The backlog takes five nodes of eight cores for itself, so it comes first.
 show_backlog() {
     submit fluxqueue-demo-backlog demo/backlog.yaml
-    say "Watching who is promised a start, and who runs in the gaps before it"
+    say "Watching which jobs are promised a start, and which run in the gaps before it"
     board fluxqueue-demo-backlog backlog --chart "$chart"
     kube delete namespace fluxqueue-demo-backlog --wait=false
 }
@@ -126,7 +126,7 @@ show_examples() {
     board "$namespace" examples
 }
 
-# Ends what was started, in the order in which it depends on each other.
+# Ends the processes, each before those that it depends on.
 stop() {
     local status=$?
     trap - EXIT INT TERM

@@ -16,7 +16,7 @@ if ! kind get clusters | grep -qx "$name"; then
 fi
 kind load docker-image --name "$name" "$image"
 
-# An extended resource that nobody's device plugin reports is set in the node's status, and stays.
+# An extended resource that no device plugin reports is set in the node's status, and stays.
 for node in $(kubectl --context "kind-$name" get nodes -l accelerator=nvidia -o name); do
     kubectl --context "kind-$name" patch "$node" --subresource=status --type=json \
         -p '[{"op": "add", "path": "/status/capacity/nvidia.com~1gpu", "value": "4"}]'

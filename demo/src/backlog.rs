@@ -1,4 +1,5 @@
-//! A backlog: more jobs than there is room for, what each was promised, and when it started.
+//! A backlog: more jobs than there is room for. It shows which start each job was promised, and
+//! when the job started.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -9,11 +10,11 @@ use fluxqueue_api::{FluxJob, FluxJobStatus, JobState, hostlist, placement};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 
-/// A start is on time that is seen so much after it was promised: between a decision and a
-/// kubelet's start lie some moments, and clocks show whole seconds.
+/// Seconds by which a start may be observed after the promised one and still be on time: a kubelet
+/// starts pods some moments after the decision, and clocks show whole seconds.
 const LATE_SECONDS: i64 = 2;
 
-/// Jobs, by the order of their names.
+/// The jobs, sorted by name.
 #[derive(Debug, Default)]
 pub(crate) struct Backlog {
     jobs: BTreeMap<String, Entry>,
@@ -24,7 +25,7 @@ pub(crate) struct Backlog {
 struct Entry {
     walltime: Option<i64>,
     queued: Option<Timestamp>,
-    /// The first start that it was promised, and the last.
+    /// The first start that the job was promised, and the last.
     promised: Option<(Timestamp, Timestamp)>,
     started: Option<Timestamp>,
     ended: Option<Timestamp>,
@@ -33,7 +34,7 @@ struct Entry {
 }
 
 impl Backlog {
-    /// Takes up what FluxJobs say.
+    /// Reads the news from FluxJobs.
     pub(crate) fn take<'a>(&mut self, jobs: impl IntoIterator<Item = &'a FluxJob>) {
         for job in jobs {
             let Some(status) = &job.status else { continue };
@@ -53,20 +54,20 @@ impl Backlog {
         }
     }
 
-    /// So many jobs have come, and all of them have ended.
+    /// True if this number of jobs have come, and all of them have ended.
     pub(crate) fn is_over(&self, jobs: usize) -> bool {
         self.jobs.len() == jobs && self.jobs.values().all(|job| job.ended.is_some())
     }
 
-    /// How many are known, wait, run and have ended.
+    /// Returns how many jobs are known, wait, run and have ended.
     pub(crate) fn counts(&self) -> [usize; 4] {
         let started = self.jobs.values().filter(|job| job.started.is_some()).count();
         let ended = self.jobs.values().filter(|job| job.ended.is_some()).count();
         [self.jobs.len(), self.jobs.len() - started, started.saturating_sub(ended), ended]
     }
 
-    /// What was promised beside what was observed, in seconds since the first job came; and how
-    /// many broke a promise or failed.
+    /// Returns a table of the promised and the observed times, in seconds since the first job came,
+    /// X
     pub(crate) fn table(&self) -> (String, usize) {
         let Some(zero) = self.zero() else { return ("No job came.\n".to_owned(), 1) };
         let seconds = |at: Option<Timestamp>| {
@@ -95,7 +96,7 @@ impl Backlog {
         (text, wrong)
     }
 
-    /// What ran when and where, for the chart.
+    /// Returns which job ran when and where, for the chart.
     pub(crate) fn outcome(&self) -> Outcome {
         let zero = self.zero().unwrap_or_default();
         let mut names: Vec<&String> = self.jobs.values().flat_map(|job| &job.nodes).collect();
@@ -142,7 +143,7 @@ impl Backlog {
 }
 
 impl Entry {
-    /// Whether it started as promised; the error says what went wrong.
+    /// Says how well the job kept its promise; the error says where it failed to.
     fn verdict(&self) -> Result<&'static str, &'static str> {
         match (self.promised, self.started) {
             _ if self.failed => Err("failed"),
@@ -167,7 +168,7 @@ impl Entry {
     }
 }
 
-/// The nodes that a job was given: all of its placement, also after some of its pods have ended.
+/// Returns the nodes of a job's placement, also those whose pods have ended.
 fn nodes_of(status: &FluxJobStatus) -> Option<Vec<String>> {
     if status.placement.is_empty() {
         return hostlist::decode(status.shown_nodes()?).ok();

@@ -1,4 +1,4 @@
-//! The jobs that were submitted, where each is, and whether it does what its manifest says.
+//! The jobs that were submitted, the phase of each, and whether it does as its manifest says.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -9,38 +9,39 @@ use jiff::Timestamp;
 use crate::expect::{Expectation, Waits};
 use crate::look::{Look, Record, SeenPod, Workload};
 
-/// Pods that start together are scheduled within so much. Their times are whole seconds.
+/// The longest time between the first and the last pod of a group that starts together. The times
+/// of pods are whole seconds.
 const TOGETHER_SECONDS: i64 = 2;
 
-/// Everything that was submitted, in order of appearance.
+/// All jobs that were submitted, in order of appearance.
 #[derive(Debug, Default)]
 pub(crate) struct Board {
     pub jobs: Vec<Job>,
 }
 
-/// Something with the annotation that says what must happen.
+/// An object with the annotation that says what must happen to it.
 #[derive(Debug)]
 pub(crate) struct Job {
-    /// Unique among the examples, whatever the kind.
+    /// The name, unique among the examples of all kinds.
     pub name: String,
     pub expected: Expectation,
     pub phase: Phase,
-    /// How it has ended, or where it stays, in the words of the annotation.
+    /// The end of the job, or the phase in which it stays, in the words of the annotation.
     pub end: Option<String>,
     pub pods: Pods,
-    /// Since the submission.
+    /// The time since the submission at which the job was first seen.
     pub seen_at: Duration,
     pub started_at: Option<Duration>,
     pub ended_at: Option<Duration>,
-    /// Why it waited, as last seen.
+    /// The reason for which the job waited, as last seen.
     pub waited_for: Option<String>,
-    /// Somebody is to wait, and nobody has yet.
+    /// True if the manifest demands that a job waits, and none has been seen waiting yet.
     has_to_wait: bool,
-    /// When its pods, or all of its group, were scheduled: the first and the last.
+    /// The times at which the first and the last pod of the job, or of its group, were scheduled.
     scheduled: Option<(Timestamp, Timestamp)>,
 }
 
-/// Where a job is.
+/// The phase of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {
     Waiting,
@@ -52,7 +53,7 @@ pub(crate) enum Phase {
     Failed,
 }
 
-/// How many pods a job has, and their names.
+/// The pods of a job: their names and phases.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Pods {
     pub names: BTreeSet<String>,
@@ -64,7 +65,7 @@ pub(crate) struct Pods {
 }
 
 impl Board {
-    /// Takes a look, so long after the submission.
+    /// Takes a look into account. `now` is the time since the submission.
     pub(crate) fn take(&mut self, look: &Look, now: Duration) {
         for workload in look.workloads.iter().filter(|workload| workload.owner.is_none()) {
             self.remember(&workload.name, workload.expected.as_deref(), now);
@@ -107,7 +108,7 @@ impl Board {
         }
     }
 
-    /// Every job is what its manifest says, or has ended otherwise.
+    /// True if every job is as its manifest says, or has ended otherwise.
     pub(crate) fn is_settled(&self) -> bool {
         !self.jobs.is_empty()
             && self.jobs.iter().all(|job| job.phase.is_over() || job.differences().is_empty())
@@ -131,7 +132,7 @@ impl Job {
         }
     }
 
-    /// What the parts of a look say about it together.
+    /// Derives the phase and the times of the job from the parts of a look.
     fn settle(&mut self, end: Option<(Phase, String)>, record: Option<&Record>, now: Duration) {
         if self.pods.bound > 0 {
             self.started_at.get_or_insert(now);
@@ -160,7 +161,7 @@ impl Job {
         }
     }
 
-    /// What about it is not as its manifest says.
+    /// Lists the points in which the job differs from its manifest.
     pub(crate) fn differences(&self) -> Vec<String> {
         let mut differences: Vec<String> = self
             .expected
@@ -180,14 +181,14 @@ impl Job {
         differences
     }
 
-    /// The same, about who reported the event Scheduled of its pods; `events` are pods and
-    /// reporters.
+    /// Lists the reporters of the event Scheduled of the job's pods that the manifest does not
+    /// name. `events` are pods and reporters.
     pub(crate) fn wrong_reporters(&self, events: &[(String, String)]) -> Vec<String> {
         let Some(by) = &self.expected.by else { return Vec::new() };
         let mut reporters =
             events.iter().filter(|(pod, _)| self.pods.names.contains(pod)).peekable();
         if reporters.peek().is_none() {
-            return vec!["by nobody".to_owned()];
+            return vec!["by no scheduler".to_owned()];
         }
         let wrong: BTreeSet<&String> =
             reporters.map(|(_, reporter)| reporter).filter(|it| *it != by).collect();
@@ -213,7 +214,7 @@ impl Phase {
         }
     }
 
-    /// It has none of its nodes yet.
+    /// True if the job has none of its nodes yet.
     pub(crate) fn waits(self) -> bool {
         matches!(self, Phase::Waiting | Phase::Unsatisfiable | Phase::Refused)
     }
@@ -223,7 +224,7 @@ impl Phase {
     }
 }
 
-/// Pods by the job they belong to: their own, their maker's, or that of the Deployment above.
+/// Sorts the pods by job: the pod itself, its maker, or the Deployment above that.
 fn pods_of_jobs(look: &Look) -> BTreeMap<String, Pods> {
     let above = |name: &String| {
         let made = look
@@ -269,7 +270,7 @@ fn stamps_of_groups<'a>(pods: impl Iterator<Item = &'a Pods>) -> BTreeMap<String
     groups
 }
 
-/// How a job has ended: by the conditions of the object, or by the phase of a lone pod.
+/// Returns the end of a job: by the conditions of the object, or by the phase of a lone pod.
 fn end_of(look: &Look, name: &str) -> Option<(Phase, String)> {
     let of_conditions = |workload: &Workload| {
         if let Some(reason) = workload.conditions.get("Failed") {
@@ -288,7 +289,8 @@ fn end_of(look: &Look, name: &str) -> Option<(Phase, String)> {
     }
 }
 
-/// A group's FluxJob has the group's name, unless it was no group: then it has the workload's.
+/// Returns the FluxJob of a job. It has the name of the group, or of the workload if there is no
+/// group.
 fn record_of<'a>(look: &'a Look, job: &Job) -> Option<&'a Record> {
     let of_group = job.pods.group.as_ref().and_then(|group| look.records.get(group));
     of_group.or_else(|| look.records.get(&job.name))
@@ -454,7 +456,7 @@ mod tests {
         };
         let job = only(&look);
         let event = |by: &str| ("j-0".to_owned(), by.to_owned());
-        assert_eq!(job.wrong_reporters(&[]), ["by nobody"]);
+        assert_eq!(job.wrong_reporters(&[]), ["by no scheduler"]);
         assert_eq!(job.wrong_reporters(&[event("fluence")]), Vec::<String>::new());
         assert_eq!(
             job.wrong_reporters(&[event("fluence"), event("default-scheduler")]),

@@ -1,4 +1,4 @@
-//! Looking at the cluster, and at nothing but one namespace of it.
+//! Reads one namespace of the cluster, and nothing else.
 
 use std::path::PathBuf;
 
@@ -15,13 +15,13 @@ use kube::{Api, Client, Config, ResourceExt};
 
 use crate::look::{Look, Record, SeenPod, Workload};
 
-/// Which cluster.
+/// The place of the cluster.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Where {
-    /// The kubeconfig file; else as kubectl finds it
+    /// The kubeconfig file; by default the one that kubectl would use
     #[arg(long)]
     kubeconfig: Option<PathBuf>,
-    /// The context in it
+    /// The context in the kubeconfig file
     #[arg(long)]
     context: Option<String>,
     /// The namespace
@@ -36,7 +36,7 @@ pub(crate) struct Cluster {
 }
 
 impl Cluster {
-    /// Finds the way there.
+    /// Connects to the cluster.
     pub(crate) async fn connect(place: &Where) -> anyhow::Result<Self> {
         let file = match &place.kubeconfig {
             Some(path) => Kubeconfig::read_from(path),
@@ -58,7 +58,7 @@ impl Cluster {
         Api::namespaced(self.client.clone(), &self.namespace)
     }
 
-    /// Looks once.
+    /// Looks at the namespace once.
     pub(crate) async fn look(&self) -> kube::Result<Look> {
         let all = ListParams::default();
         let (jobs, deployments, sets) =
@@ -96,17 +96,17 @@ impl Cluster {
         Ok(look)
     }
 
-    /// What Fluxqueue says of the jobs.
+    /// Reads the FluxJobs.
     pub(crate) async fn flux_jobs(&self) -> kube::Result<Vec<FluxJob>> {
         Ok(self.api::<FluxJob>().list(&ListParams::default()).await?.items)
     }
 
-    /// How many Jobs there are.
+    /// Counts the Jobs.
     pub(crate) async fn jobs(&self) -> kube::Result<usize> {
         Ok(self.api::<Job>().list(&ListParams::default()).await?.items.len())
     }
 
-    /// Pods, and who reported the event Scheduled of them.
+    /// Reads the events Scheduled of pods: each pod with the reporter of its event.
     pub(crate) async fn scheduled(&self) -> kube::Result<Vec<(String, String)>> {
         let events =
             self.api::<Event>().list(&ListParams::default().fields("reason=Scheduled")).await?;

@@ -1,6 +1,6 @@
-//! What a manifest says that must happen: the annotation [`ANNOTATION`].
+//! The expectation that a manifest states, in the annotation [`ANNOTATION`].
 //!
-//! | it says | and so |
+//! | text | expectation |
 //! |---|---|
 //! | `Running: 2` | two of its pods run, also at the end |
 //! | `Complete` | the Job is complete; the pod has succeeded |
@@ -8,35 +8,35 @@
 //! | `Unsatisfiable`, `Refused` | its FluxJob says so, and no pod is bound |
 //! | `..., together` | all pods of it, or of its group, were scheduled within two seconds |
 //! | `..., waits` | it was seen waiting, with a reason |
-//! | `..., it or NAME waits` | it, or the job of this name, was seen waiting, with a reason: the cluster says who came first |
+//! | `..., it or NAME waits` | it or NAME was seen waiting (the cluster decides which) |
 //! | `..., by NAME` | the event Scheduled of its pods is reported by this scheduler, and no other |
 
-/// On each Job, Deployment, ReplicaSet, StatefulSet and lone pod.
+/// The annotation, on each Job, Deployment, ReplicaSet, StatefulSet and lone pod.
 pub(crate) const ANNOTATION: &str = "fluxqueue-demo/expect";
 
-/// What must happen to a job.
+/// The expectation about a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Expectation {
-    /// As the manifest says it.
+    /// The text of the annotation.
     pub text: String,
-    /// How it ends, or where it stays: `Complete`, `Running: 2`.
+    /// The end of the job, or the phase in which it stays: `Complete`, `Running: 2`.
     pub end: String,
-    /// All its pods are scheduled at once.
+    /// True if all its pods must be scheduled at once.
     pub together: bool,
-    /// Who has to wait first, if somebody has.
+    /// The job that must wait before it starts, if there is one.
     pub waits: Option<Waits>,
-    /// Who must have scheduled its pods.
+    /// The scheduler that must have scheduled its pods.
     pub by: Option<String>,
-    /// What the demo does not know how to check.
+    /// The parts of the text that the demo cannot check.
     pub unknown: Vec<String>,
 }
 
-/// Who has to wait before he starts.
+/// The job that must wait before it starts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Waits {
     /// The job itself.
     It,
-    /// It, or this other one.
+    /// The job itself, or this other one.
     ItOr(String),
 }
 

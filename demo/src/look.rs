@@ -1,4 +1,4 @@
-//! One look at the cluster: what was submitted, the pods of it, and what Fluxqueue says of both.
+//! One look at the cluster: the submitted objects, their pods, and the FluxJobs about them.
 
 use std::collections::BTreeMap;
 
@@ -10,13 +10,13 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use crate::expect::ANNOTATION;
 
-/// What one look saw.
+/// The objects that one look has found.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Look {
     /// Jobs, Deployments, ReplicaSets and StatefulSets.
     pub workloads: Vec<Workload>,
     pub pods: Vec<SeenPod>,
-    /// What FluxJobs say, by the name of the workload or group.
+    /// The FluxJobs, by the name of the workload or group.
     pub records: BTreeMap<String, Record>,
 }
 
@@ -24,11 +24,11 @@ pub(crate) struct Look {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Workload {
     pub name: String,
-    /// What made it: the Deployment of a ReplicaSet.
+    /// The object that made it: the Deployment of a ReplicaSet.
     pub owner: Option<String>,
-    /// What must happen, if its manifest says so.
+    /// The expectation, if its manifest states one.
     pub expected: Option<String>,
-    /// Reasons of its conditions that are true, by their types.
+    /// The reasons of its conditions that are true, by their types.
     pub conditions: BTreeMap<String, String>,
 }
 
@@ -36,29 +36,30 @@ pub(crate) struct Workload {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct SeenPod {
     pub name: String,
-    /// What made it.
+    /// The object that made it.
     pub owner: Option<String>,
     pub expected: Option<String>,
     pub phase: String,
-    /// Why it is in this phase.
+    /// The reason of this phase.
     pub reason: String,
     pub is_bound: bool,
-    /// When it was given a node.
+    /// The time at which it was given a node.
     pub scheduled: Option<Timestamp>,
     /// The group whose pods start together.
     pub group: Option<String>,
 }
 
-/// What a FluxJob says.
+/// The parts of a FluxJob that the demo shows.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Record {
     pub state: Option<JobState>,
-    /// Why it waits.
+    /// The reason for which the job waits.
     pub blocked_by: Option<String>,
 }
 
 impl Workload {
-    /// From an object, and the types and reasons of its conditions that are true.
+    /// Makes a workload from an object, and from the types and reasons of its conditions that are
+    /// true.
     pub(crate) fn new(
         meta: &ObjectMeta,
         conditions: impl IntoIterator<Item = (String, String)>,
@@ -95,7 +96,7 @@ impl SeenPod {
 }
 
 impl Record {
-    /// What a FluxJob says, and of which workload.
+    /// Reads a FluxJob, and returns the name of its workload too.
     pub(crate) fn of(job: &FluxJob) -> (String, Self) {
         let status = job.status.clone().unwrap_or_default();
         let record = Record {

@@ -1,9 +1,10 @@
-//! What the demo shows. It only looks: `demo/demo.sh` starts the cluster and submits the manifests.
+//! The part of the demo that shows what happens. It only looks: `demo/demo.sh` starts the cluster
+//! and submits the manifests.
 //!
-//! - [`cluster`]: looks, and makes of it a [`look`]
-//! - [`expect`]: what a manifest says that must happen
-//! - [`board`]: where each job is, and whether it does that; [`show`]: how it looks
-//! - [`backlog`]: what was promised, beside what was observed
+//! - [`cluster`]: reads the cluster, and makes a [`look`] of it
+//! - [`expect`]: the expectation that a manifest states
+//! - [`board`]: the phase of each job, and whether the job does as expected; [`show`]: its display
+//! - [`backlog`]: the promised starts, beside the observed ones
 
 mod backlog;
 mod board;
@@ -27,7 +28,7 @@ use board::Board;
 use cluster::{Cluster, Where};
 use show::Screen;
 
-/// Between two looks.
+/// The pause between two looks.
 const PAUSE: Duration = Duration::from_millis(500);
 
 /// Watches the jobs of the demo, and says whether they did what they should. It changes nothing.
@@ -38,19 +39,18 @@ struct Arguments {
     command: Command,
     #[command(flatten)]
     place: Where,
-    /// What takes longer has gone wrong
+    /// The demo has failed if it takes longer than this, in seconds
     #[arg(long, default_value_t = 240, global = true)]
     seconds_max: u64,
 }
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Each job with the annotation fluxqueue-demo/expect: where it is, and whether it did what
-    /// that says
+    /// Show each job with the annotation fluxqueue-demo/expect, and whether it does as that says
     Examples,
-    /// Jobs with walltimes: what each was promised, beside when it started
+    /// Show jobs with walltimes: the promised start of each, beside the observed one
     Backlog {
-        /// Where to write the Gantt chart, as SVG
+        /// The file for the Gantt chart, as SVG
         #[arg(long)]
         chart: PathBuf,
     },
@@ -81,12 +81,12 @@ async fn run(arguments: &Arguments) -> anyhow::Result<bool> {
     }
 }
 
-/// Watches until all jobs are what their manifests say, or it has taken too long.
+/// Watches until all jobs are as their manifests say, or the time is up.
 async fn watch_examples(cluster: &Cluster, end: Duration) -> anyhow::Result<bool> {
     let (begun, mut board, mut screen) = (Instant::now(), Board::default(), Screen::default());
     let mut failed = None;
     while begun.elapsed() < end && !board.is_settled() {
-        // A look that fails is not the end: the API server may be busy.
+        // A look that fails does not end the demo: the API server may be busy.
         match cluster.look().await {
             Ok(look) => {
                 board.take(&look, begun.elapsed());
@@ -107,7 +107,7 @@ async fn watch_examples(cluster: &Cluster, end: Duration) -> anyhow::Result<bool
     Ok(wrong == 0 && !board.jobs.is_empty())
 }
 
-/// Watches until all Jobs have ended, or it has taken too long.
+/// Watches until all Jobs have ended, or the time is up.
 async fn watch_backlog(cluster: &Cluster, end: Duration, chart: &Path) -> anyhow::Result<bool> {
     let (begun, mut backlog, mut said) = (Instant::now(), Backlog::default(), [0; 4]);
     let jobs = cluster.jobs().await.context("looking at the cluster")?;
@@ -130,6 +130,6 @@ async fn watch_backlog(cluster: &Cluster, end: Duration, chart: &Path) -> anyhow
     let file = File::create(chart).with_context(|| format!("writing {}", chart.display()))?;
     output::write(&backlog.outcome(), Format::Svg, &mut BufWriter::new(file))
         .with_context(|| format!("writing {}", chart.display()))?;
-    println!("\nWhat ran when, and where: {}", chart.display());
+    println!("\nThe Gantt chart of the jobs: {}", chart.display());
     Ok(wrong == 0 && backlog.is_over(jobs))
 }

@@ -1,5 +1,5 @@
-//! How the board looks: on a terminal the whole of it again and again, else a line for each change;
-//! and the table at the end.
+//! The display of the board: a terminal shows the whole board again and again, a log gets a line
+//! for each change. A table follows at the end.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -8,25 +8,25 @@ use std::time::Duration;
 
 use crate::board::{Board, Job};
 
-/// Where nobody says how large the screen is.
+/// The size that is used if the terminal does not tell its own.
 const SCREEN: (usize, usize) = (120, 50);
-/// Lines of the screen that are not jobs.
+/// The lines of the screen that are not jobs.
 const FRAME_LINES: usize = 4;
 
 /// The screen, or the log.
 #[derive(Debug, Default)]
 pub(crate) struct Screen {
-    /// What was last shown of each job, where lines are added only.
+    /// The last line that was written about each job, where lines are only added.
     shown: BTreeMap<String, String>,
 }
 
 impl Screen {
-    /// Shows the board as it is so long after the submission.
+    /// Shows the board. `now` is the time since the submission.
     pub(crate) fn show(&mut self, board: &Board, now: Duration) {
         let mut out = std::io::stdout();
         let text =
             if out.is_terminal() { drawn(board, now, size()) } else { self.changes(board, now) };
-        // Whoever has closed the pipe wants to see no more.
+        // A reader that has closed the pipe wants to see no more.
         let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
     }
 
@@ -43,12 +43,13 @@ impl Screen {
     }
 }
 
-/// The jobs that are not yet what their manifests say, as many as the screen has room for.
+/// Draws the jobs that are not yet as their manifests say, as many as the screen has room for.
 fn drawn(board: &Board, now: Duration, (columns, lines): (usize, usize)) -> String {
     let others: Vec<&Job> = board.jobs.iter().filter(|job| !job.differences().is_empty()).collect();
     let (all, ready) = (board.jobs.len(), board.jobs.len() - others.len());
     let mut text = format!(
-        "\x1b[H\x1b[2J{} s after the submission: {ready} of {all} jobs are what their manifests say; the others:\n\n",
+        "\x1b[H\x1b[2J{} s after the submission: {ready} of {all} jobs are as their manifests say; \
+         the others:\n\n",
         now.as_secs()
     );
     for job in others.into_iter().take(lines.saturating_sub(FRAME_LINES)) {
@@ -64,8 +65,8 @@ fn row(job: &Job) -> String {
     format!("{:<20} {:<13} {bound:>5}  {why}", job.name, job.phase.as_str())
 }
 
-/// The table at the end, and how many jobs are not what their manifests say. `events` are pods, and
-/// who reported the event Scheduled of them.
+/// Writes the table at the end, and counts the jobs that are not as their manifests say. `events`
+/// are pods, and the reporters of their events Scheduled.
 pub(crate) fn verdicts(board: &Board, events: &[(String, String)]) -> (String, usize) {
     let mut text = String::new();
     let mut wrong = 0;
@@ -112,7 +113,7 @@ fn columns([pods, waited, ran, result, expected, found, why]: [&str; 7]) -> Stri
     format!("{pods:>5} {waited:>7} {ran:>8}  {result:<6} {expected:<36} {found:<36} {why}")
 }
 
-/// Columns and lines of the terminal.
+/// Returns the number of columns and lines of the terminal.
 fn size() -> (usize, usize) {
     rustix::termios::tcgetwinsize(std::io::stdout())
         .map(|size| (usize::from(size.ws_col), usize::from(size.ws_row)))

@@ -1,7 +1,8 @@
 //! Conditions of a FluxJob: their types, their reasons, and the state that sums them up.
 //!
 //! Conditions are the contract: people and programs wait for them. Types and reasons are closed
-//! sets, here, in the schema and in docs/fluxjob.md. Conditions of other types belong to others.
+//! sets, here, in the schema and in docs/fluxjob.md. Conditions of other types belong to other
+//! programs.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
@@ -19,23 +20,23 @@ pub enum ConditionType {
     Degraded,
     /// The job has ended.
     Finished,
-    /// A warning: pods have only one of the two group labels, which makes no group.
+    /// A warning: pods have only one of the two group labels, and one alone makes no group.
     IncompleteGroupLabels,
     /// A warning: the walltime that the workload gives cannot be read.
     InvalidWalltime,
     /// A warning: pods that start together have different priorities.
     PriorityContradiction,
-    /// A warning: more pods are asked to start together than can appear.
+    /// A warning: the group asks for more pods to start together than can appear.
     SizeClamped,
     /// A warning: pods of one group ask for different sizes.
     SizeContradiction,
     /// A warning: preferences are not honoured.
     SoftTermsIgnored,
-    /// A warning: the PriorityClass that is wished for does not exist.
+    /// A warning: the PriorityClass in the overrides does not exist.
     UnknownPriorityClass,
 }
 
-/// Why the condition Scheduled has its status.
+/// The reason of the condition Scheduled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ScheduledReason {
     /// True: all pods that start together have been bound.
@@ -46,11 +47,11 @@ pub enum ScheduledReason {
     Queued,
     /// False: the job has ended, and no pod of it was ever bound.
     NeverScheduled,
-    /// False: this is in its way.
+    /// False: this keeps the job from starting.
     Blocked(BlockedReason),
 }
 
-/// Why the condition Degraded has its status.
+/// The reason of the condition Degraded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DegradedReason {
     /// False: nothing is missing.
@@ -63,7 +64,7 @@ pub enum DegradedReason {
     StartTimeout,
 }
 
-/// Why the condition Finished is True. Until the job ends, the condition is absent.
+/// The reason of the condition Finished. Until the job ends, the condition is absent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FinishedReason {
     /// True: all its pods have ended, and succeeded.
@@ -75,7 +76,7 @@ pub enum FinishedReason {
 /// The condition that Fluxqueue writes into a FluxQueue: whether its spec counts.
 pub const ACCEPTED: &str = "Accepted";
 
-/// Why the condition [`ACCEPTED`] of a FluxQueue has its status.
+/// The reason of the condition [`ACCEPTED`] of a FluxQueue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AcceptedReason {
     /// True: the spec counts.
@@ -85,19 +86,19 @@ pub enum AcceptedReason {
     InvalidSpec,
 }
 
-/// Where a job is in its life: its conditions in one word.
+/// The stage of a job's life: its conditions in one word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum JobState {
-    /// Not all its pods are there yet, one has a scheduling gate that belongs to somebody else, or
-    /// a claim is not ready.
+    /// Not all its pods are there yet, one has a scheduling gate of another program, or a claim is
+    /// not ready.
     Incomplete,
-    /// It waits for its turn or for resources.
+    /// The job waits for its turn or for resources.
     Pending,
     /// A person holds it, or its queue is stopped or was deleted.
     Held,
-    /// It can never run on the existing nodes, however idle.
+    /// The job can never run on the existing nodes, however idle.
     Unsatisfiable,
-    /// It asks for something that is not supported or not allowed, or contradicts itself.
+    /// The job asks for something that is not supported or not allowed, or contradicts itself.
     Refused,
     /// Its pods are being bound.
     Starting,
@@ -105,14 +106,14 @@ pub enum JobState {
     Running,
     /// All its pods have ended, and succeeded.
     Completed,
-    /// It ended otherwise.
+    /// The job ended otherwise.
     Failed,
 }
 
 // === impl ConditionType ===
 
 impl ConditionType {
-    /// All of them.
+    /// All condition types.
     pub const ALL: [ConditionType; 10] = [
         ConditionType::Scheduled,
         ConditionType::Degraded,
@@ -126,7 +127,7 @@ impl ConditionType {
         ConditionType::UnknownPriorityClass,
     ];
 
-    /// Its name.
+    /// Returns its name.
     pub fn as_str(self) -> &'static str {
         match self {
             ConditionType::Scheduled => "Scheduled",
@@ -142,13 +143,13 @@ impl ConditionType {
         }
     }
 
-    /// The type of this name; `None` if it is somebody else's.
+    /// Returns the type of this name; `None` if it is another program's.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|type_| type_.as_str() == name)
     }
 
-    /// Whether it is a warning: it says once that something is taken in another way than it was
-    /// asked for, and stays.
+    /// True if it is a warning. A warning says once that Fluxqueue takes something in another way
+    /// than the workload asks, and stays.
     pub fn is_warning(self) -> bool {
         !matches!(
             self,
@@ -156,7 +157,7 @@ impl ConditionType {
         )
     }
 
-    /// The reasons that it can have. A warning has one, of its own name.
+    /// Returns the reasons that it can have. A warning has one, of its own name.
     pub fn reasons(self) -> Vec<String> {
         let names = |reasons: &[&str]| reasons.iter().map(|reason| (*reason).to_owned()).collect();
         match self {
@@ -173,13 +174,13 @@ impl ConditionType {
 // === impl ScheduledReason ===
 
 impl ScheduledReason {
-    /// All of them.
+    /// Returns all reasons.
     pub fn all() -> impl Iterator<Item = Self> {
         let own = [Self::Scheduled, Self::Starting, Self::Queued, Self::NeverScheduled];
         own.into_iter().chain(BlockedReason::ALL.into_iter().map(Self::Blocked))
     }
 
-    /// The reason of this name.
+    /// Returns the reason of this name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::all().find(|reason| reason.to_string() == name)
     }
@@ -197,7 +198,7 @@ impl std::fmt::Display for ScheduledReason {
 // === impl DegradedReason ===
 
 impl DegradedReason {
-    /// All of them.
+    /// All reasons.
     pub const ALL: [DegradedReason; 4] = [
         DegradedReason::Whole,
         DegradedReason::MemberLost,
@@ -205,7 +206,7 @@ impl DegradedReason {
         DegradedReason::StartTimeout,
     ];
 
-    /// Its name.
+    /// Returns its name.
     pub fn as_str(self) -> &'static str {
         match self {
             DegradedReason::Whole => "Whole",
@@ -215,7 +216,7 @@ impl DegradedReason {
         }
     }
 
-    /// The reason of this name.
+    /// Returns the reason of this name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|reason| reason.as_str() == name)
     }
@@ -224,10 +225,10 @@ impl DegradedReason {
 // === impl FinishedReason ===
 
 impl FinishedReason {
-    /// All of them.
+    /// All reasons.
     pub const ALL: [FinishedReason; 2] = [FinishedReason::Succeeded, FinishedReason::Failed];
 
-    /// Its name.
+    /// Returns its name.
     pub fn as_str(self) -> &'static str {
         match self {
             FinishedReason::Succeeded => "Succeeded",
@@ -235,12 +236,12 @@ impl FinishedReason {
         }
     }
 
-    /// The reason of this name.
+    /// Returns the reason of this name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|reason| reason.as_str() == name)
     }
 
-    /// What these conditions say about the end; `None` if there was none.
+    /// Returns the reason for the end in these conditions; `None` if the job has not ended.
     pub fn among(conditions: &[Condition]) -> Option<Self> {
         let finished =
             of_type(conditions, ConditionType::Finished).filter(|said| said.status == "True")?;
@@ -251,10 +252,10 @@ impl FinishedReason {
 // === impl AcceptedReason ===
 
 impl AcceptedReason {
-    /// All of them.
+    /// All reasons.
     pub const ALL: [AcceptedReason; 2] = [AcceptedReason::Accepted, AcceptedReason::InvalidSpec];
 
-    /// Its name.
+    /// Returns its name.
     pub fn as_str(self) -> &'static str {
         match self {
             AcceptedReason::Accepted => "Accepted",
@@ -266,7 +267,7 @@ impl AcceptedReason {
 // === impl JobState ===
 
 impl JobState {
-    /// The state of a job that has ended so, or is scheduled so.
+    /// Returns the state of a job that has ended with this reason, or is scheduled with this one.
     pub fn of(finished: Option<FinishedReason>, scheduled: ScheduledReason) -> Self {
         match (finished, scheduled) {
             (Some(FinishedReason::Succeeded), _) => JobState::Completed,
@@ -278,7 +279,7 @@ impl JobState {
         }
     }
 
-    /// What these conditions come to.
+    /// Sums up these conditions.
     pub fn from_conditions(conditions: &[Condition]) -> Self {
         let scheduled = of_type(conditions, ConditionType::Scheduled);
         let reason = scheduled.and_then(|said| ScheduledReason::from_name(&said.reason));
@@ -286,13 +287,13 @@ impl JobState {
     }
 }
 
-/// The condition of this type.
+/// Finds the condition of this type.
 pub fn of_type(conditions: &[Condition], type_: ConditionType) -> Option<&Condition> {
     conditions.iter().find(|condition| condition.type_ == type_.as_str())
 }
 
-/// The schema of `status.conditions`: that of every `metav1.Condition`, and for Fluxqueue's types
-/// the reasons that there are.
+/// Returns the schema of `status.conditions`: that of every `metav1.Condition`, with the possible
+/// reasons of Fluxqueue's types.
 ///
 /// An older CRD refuses a reason that is added later: [`crate::Definition::missing_from`] is how a
 /// process notices before it writes.
@@ -300,15 +301,18 @@ pub(crate) fn schema(_: &mut SchemaGenerator) -> Schema {
     list(&reason_rules())
 }
 
-/// The schema of `status.conditions` of a FluxQueue.
+/// Returns the schema of `status.conditions` of a FluxQueue.
 pub(crate) fn queue_schema(_: &mut SchemaGenerator) -> Schema {
     list(&[reasons(ACCEPTED, &AcceptedReason::ALL.map(|reason| reason.as_str().to_owned()))])
 }
 
-/// That of a list of conditions, each of which keeps these rules.
+/// Returns the schema of a list of conditions, each of which keeps these rules.
 fn list(rules: &[Value]) -> Schema {
     const CAMEL_CASE: &str = "^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$";
-    const TYPE: &str = r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$";
+    const TYPE: &str = concat!(
+        r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?",
+        r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$",
+    );
     schemars::json_schema!({
         "type": "array",
         "maxItems": 64,
@@ -318,15 +322,25 @@ fn list(rules: &[Value]) -> Schema {
             "type": "object",
             "required": ["type", "status", "reason", "message", "lastTransitionTime"],
             "properties": {
-                "type": { "type": "string", "maxLength": 316, "pattern": TYPE, "description": "The type of the condition." },
-                "status": { "type": "string", "enum": ["True", "False", "Unknown"], "description": "Whether the condition holds." },
+                "type": {
+                    "type": "string", "maxLength": 316, "pattern": TYPE,
+                    "description": "The type of the condition.",
+                },
+                "status": {
+                    "type": "string", "enum": ["True", "False", "Unknown"],
+                    "description": "Whether the condition holds.",
+                },
                 "reason": {
                     "type": "string", "minLength": 1, "maxLength": 1024, "pattern": CAMEL_CASE,
-                    "description": "Why, in one word. For the types of Fluxqueue, one of those that docs/fluxjob.md lists.",
+                    "description": "The reason, in one word. For the types of Fluxqueue, one of \
+                                    those that docs/fluxjob.md lists.",
                 },
-                "message": { "type": "string", "maxLength": 32_768, "description": "Why, for people." },
+                "message": {
+                    "type": "string", "maxLength": 32_768, "description": "The reason, for people.",
+                },
                 "lastTransitionTime": {
-                    "type": "string", "format": "date-time", "description": "Since when the status has this value.",
+                    "type": "string", "format": "date-time",
+                    "description": "Since when the status has this value.",
                 },
                 "observedGeneration": {
                     "type": "integer", "format": "int64", "minimum": 0,
@@ -338,7 +352,7 @@ fn list(rules: &[Value]) -> Schema {
     })
 }
 
-/// For each of our types the reasons it may have, as CEL.
+/// Lists the reasons that each of our types may have, as CEL.
 fn reason_rules() -> Vec<Value> {
     let (warnings, others): (Vec<_>, Vec<_>) =
         ConditionType::ALL.into_iter().partition(|type_| type_.is_warning());
@@ -353,7 +367,7 @@ fn reason_rules() -> Vec<Value> {
     others.into_iter().map(rule).chain([of_warnings]).collect()
 }
 
-/// The reasons that the conditions of a type may have, as CEL.
+/// Returns a rule for the reasons of one type, as CEL.
 fn reasons(type_: &str, reasons: &[String]) -> Value {
     json!({
         "rule": format!("self.type != '{type_}' || self.reason in [{}]", listed(reasons)),
@@ -372,7 +386,8 @@ mod tests {
 
     fn condition(type_: &str, status: &str, reason: &str) -> Condition {
         serde_json::from_value(json!({
-            "type": type_, "status": status, "reason": reason, "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z",
+            "type": type_, "status": status, "reason": reason, "message": "",
+            "lastTransitionTime": "2026-01-01T00:00:00Z",
         }))
         .unwrap()
     }

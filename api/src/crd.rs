@@ -16,22 +16,22 @@ use crate::{FluxJob, FluxQueue};
 /// A CustomResourceDefinition of Fluxqueue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Definition {
-    /// Of FluxJobs.
+    /// The kind FluxJob.
     FluxJob,
-    /// Of FluxQueues.
+    /// The kind FluxQueue.
     FluxQueue,
 }
 
-/// Every CustomResourceDefinition of Fluxqueue, as YAML that `kubectl apply` takes.
+/// Returns every CustomResourceDefinition of Fluxqueue, as YAML that `kubectl apply` takes.
 pub fn crd_yaml() -> String {
     Definition::ALL.map(Definition::yaml).join("---\n")
 }
 
 impl Definition {
-    /// All of them.
+    /// All definitions.
     pub const ALL: [Definition; 2] = [Definition::FluxJob, Definition::FluxQueue];
 
-    /// Plural and group: the name of the object.
+    /// Returns plural and group: the name of the object.
     pub fn name(self) -> &'static str {
         match self {
             Definition::FluxJob => "fluxjobs.jobs.converged-computing.org",
@@ -54,7 +54,7 @@ impl Definition {
         definition
     }
 
-    /// As YAML, with where it comes from.
+    /// Returns the definition as YAML, with a comment that names its source.
     fn yaml(self) -> String {
         let source = match self {
             Definition::FluxJob => "fluxjob",
@@ -63,17 +63,17 @@ impl Definition {
         let yaml = serde_saphyr::to_string(&self.definition())
             .expect("the schema is a tree of strings, numbers and lists");
         format!(
-            "# Generated from api/src/{source}.rs by `fluxqueue crds` (`make crds`). Do not edit.\n{yaml}"
+            "# Generated from api/src/{source}.rs by `fluxqueue crds` (`make crds`). \
+             Do not edit.\n{yaml}"
         )
     }
 
-    /// What this version writes or reads of the kind and this CustomResourceDefinition does not
-    /// have: paths of fields, and words of closed sets as `path=word`. Of fields that lie in each
-    /// other the outermost. Empty if it will do.
+    /// Lists what this version writes or reads and the served CustomResourceDefinition lacks: paths
+    /// of fields, and words of closed sets as `path=word`. Of nested fields it lists the outermost.
+    /// The list is empty if the definition is sufficient.
     ///
-    /// An API server drops fields that its definition does not know, without a word, and refuses
-    /// words that it does not know: a process that finds an older definition than its own must not
-    /// begin.
+    /// An API server silently drops fields that its definition does not know, and refuses words
+    /// that it does not know: a process that finds an older definition than its own must not begin.
     pub fn missing_from(self, served: &Value) -> Vec<String> {
         let versions = served["spec"]["versions"].as_array().into_iter().flatten();
         let ours = serde_json::to_value(self.definition())
@@ -121,8 +121,8 @@ fn forbid_null(schema: &mut JSONSchemaProps) {
     }
 }
 
-/// The paths of all fields of a schema, and the words of its closed sets: enums, and what rules
-/// compare with.
+/// Collects the paths of all fields of a schema, and the words of its closed sets: enums, and the
+/// words that rules compare with.
 fn collect_words(schema: &Value, path: &str, words: &mut BTreeSet<String>) {
     for (name, field) in schema["properties"].as_object().into_iter().flatten() {
         let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
@@ -145,8 +145,8 @@ mod tests {
     use super::*;
     use std::path::Path;
 
-    /// `UPDATE_GOLDEN=1 cargo test -p fluxqueue-api` writes the files anew; `make crds` does the
-    /// same.
+    /// `UPDATE_GOLDEN=1 cargo test -p fluxqueue-api` writes the files from the types; `make crds`
+    /// does the same.
     #[test]
     fn checked_in_crds_are_what_the_types_say() {
         for definition in Definition::ALL {
@@ -159,13 +159,13 @@ mod tests {
             let golden = std::fs::read_to_string(&path).unwrap();
             assert!(
                 golden == definition.yaml(),
-                "{} is not what the types say: run UPDATE_GOLDEN=1 cargo test -p fluxqueue-api",
+                "{} differs from the types: run UPDATE_GOLDEN=1 cargo test -p fluxqueue-api",
                 path.display()
             );
         }
     }
 
-    /// What people see first, and in which order.
+    /// People see the columns in this order.
     #[test]
     fn the_columns_of_a_job_are_those_of_a_queue_of_jobs() {
         let columns = |wide: bool| -> Vec<String> {

@@ -8,7 +8,7 @@ pub enum EventReason {
     /// On a pod: the pod was bound to a node. On a FluxJob: all pods that start together were
     /// bound.
     Scheduled,
-    /// On a waiting pod: why it waits, as in its condition PodScheduled.
+    /// On a waiting pod: the reason for which it waits, as in its condition PodScheduled.
     FailedScheduling,
     /// On a pod with the gate `fluxqueue`: the pod names another scheduler, so the gate is left
     /// alone.
@@ -16,11 +16,11 @@ pub enum EventReason {
     /// On a Job with the annotation `fluxqueue/suspended`: its namespace is not labelled
     /// `fluxqueue/suspend=enabled`, so the Job is left alone.
     SuspensionIgnored,
-    /// On a FluxJob and its first pod: the job starts later than it was promised. The message says
-    /// for which of the four causes, and what is in the way.
+    /// On a FluxJob and its first pod: the job starts later than promised. The message names one of
+    /// the four causes, and the obstacle.
     ReservationDelayed,
-    /// On a FluxQueue: its spec cannot be read. The message names the field, and says what counts
-    /// instead.
+    /// On a FluxQueue: its spec cannot be read. The message names the field, and the spec that
+    /// counts instead.
     InvalidSpec,
     /// On a FluxQueue: its spec counts again.
     Accepted,
@@ -33,7 +33,7 @@ pub enum EventReason {
 }
 
 impl EventReason {
-    /// All of them.
+    /// All reasons.
     pub const ALL: [EventReason; 9] = [
         EventReason::Scheduled,
         EventReason::FailedScheduling,
@@ -46,7 +46,7 @@ impl EventReason {
         EventReason::NodeRefusesPods,
     ];
 
-    /// Its name.
+    /// Returns its name.
     pub fn as_str(self) -> &'static str {
         match self {
             EventReason::Scheduled => "Scheduled",
@@ -61,8 +61,8 @@ impl EventReason {
         }
     }
 
-    /// Whether Fluxqueue writes Events for this reason: one of these, or a reason of a condition,
-    /// or a warning.
+    /// True if Fluxqueue writes Events for this reason: one of these, the reason of a condition, or
+    /// a warning.
     pub fn is_known(name: &str) -> bool {
         EventReason::ALL.iter().any(|reason| reason.as_str() == name)
             || BlockedReason::ALL.iter().any(|reason| reason.as_str() == name)

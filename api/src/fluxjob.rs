@@ -1,10 +1,10 @@
 //! `FluxJob`: the record of one thing that was submitted. `spec` belongs to people, `status` to the
 //! scheduler.
 //!
-//! `spec` says what the record stands for, and what people wish instead of what the workload says.
-//! Everything that was observed is in `status`: when a wish is taken back, what the workload says
-//! counts again, and `status` can follow an elastic workload. docs/fluxjob.md has each field beside
-//! its counterpart in Kueue's Workload.
+//! `spec` names the thing that the record stands for, and holds the wishes of people that override
+//! its own values. Every observation is in `status`: when a wish is taken back, the value of the
+//! workload counts again, and `status` can follow an elastic workload. docs/fluxjob.md has each
+//! field beside its counterpart in Kueue's Workload.
 #![expect(
     clippy::duplicated_attributes,
     reason = "every printer column has a type and a priority of its own"
@@ -21,8 +21,8 @@ use crate::conditions::{self, JobState};
 use crate::overrides::Overrides;
 use crate::{text, validation};
 
-/// What the FluxJob stands for, and what people wish. The scheduler creates it; people change only
-/// `overrides`.
+/// The workload that the FluxJob stands for, and the wishes of people. The scheduler creates it;
+/// people change only `overrides`.
 #[derive(CustomResource, Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "jobs.converged-computing.org",
@@ -34,7 +34,8 @@ use crate::{text, validation};
     category = "batch",
     namespaced,
     status = "FluxJobStatus",
-    doc = "One thing that was submitted to Fluxqueue: a Job, a group of pods, a lone pod, or an elastic set of pods.",
+    doc = "One thing that was submitted to Fluxqueue: a Job, a group of pods, a lone pod, or an \
+           elastic set of pods.",
     selectable = ".spec.workloadRef.kind",
     selectable = ".spec.workloadRef.name",
     selectable = ".spec.workloadRef.uid",
@@ -126,24 +127,25 @@ pub struct FluxJobSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253))]
     pub scheduler_name: Option<String>,
-    /// What people wish instead of what the workload says. To take a wish back, remove its field.
+    /// The wishes of people, which override the values of the workload. To take a wish back, remove
+    /// its field.
     #[serde(default, skip_serializing_if = "Overrides::is_empty")]
     pub overrides: Overrides,
 }
 
-/// What Fluxqueue writes into the status of one FluxJob takes at most this many bytes as JSON: a
-/// sixth of what etcd stores of an object, and with what the API server notes of its fields still
-/// well below that. Parts that only inform are summed up before; a gang whose placement might not
-/// fit is refused.
+/// The most bytes, as JSON, of the status that Fluxqueue writes into one FluxJob: a sixth of the
+/// largest object that etcd stores, and still well below that with the API server's notes about its
+/// fields. Parts that only inform are summed up before; a gang is refused if its placement might
+/// not fit.
 pub const STATUS_BYTES_MAX: usize = 256 << 10;
 
-/// The names of the nodes of a gang take at most this many bytes of it: 5,000 names of 45 bytes.
+/// The most bytes of it that the names of a gang's nodes take: 5,000 names of 45 bytes.
 pub const NODE_LIST_BYTES_MAX: usize = 225 << 10;
 
-/// A FluxJob describes at most this many pod sets.
+/// The most pod sets that a FluxJob describes.
 pub const POD_SETS_MAX: usize = 1024;
 
-/// A pod set describes the requests of at most this many resources.
+/// The most resources in the requests that a pod set describes.
 pub const REQUESTS_MAX: usize = 64;
 
 /// A workload: the object that was submitted, or a group of pods.
@@ -182,8 +184,8 @@ pub enum WorkloadKind {
     Group,
 }
 
-/// What was observed, and what happened. The scheduler writes it, and leaves conditions of others
-/// alone.
+/// The observations of the scheduler, and what happened. Only the scheduler writes it; it leaves
+/// conditions of other programs alone.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct FluxJobStatus {
@@ -199,99 +201,101 @@ pub struct FluxJobStatus {
     /// The `metadata.generation` of the spec that this status takes into account.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// What the workload says.
+    /// The values of the workload itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workload: Option<ObservedWorkload>,
-    /// The priority that counts: that of the wish, else that of the workload.
+    /// The priority that counts: the one wished for, else that of the workload.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priority: Option<i32>,
-    /// The queue that counts: that of the wish, else that of the workload, else `services` for work
-    /// with no end if there is such a queue, else that of the namespace, else `default`.
+    /// The queue that counts: the one wished for, else that of the workload, else `services` for
+    /// work with no end if there is such a queue, else that of the namespace, else `default`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue_name: Option<String>,
-    /// The walltime that counts: that of the wish, else that of the workload, else the default of
+    /// The walltime that counts: the one wished for, else that of the workload, else the default of
     /// the queue or of the settings; at most the maximum of a queue that clamps. Absent if there is
     /// none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub walltime_seconds: Option<i64>,
-    /// When the job took its place in the queue: the moment at which it could first have been
-    /// placed.
+    /// The time at which the job took its place in the queue: when it could first have been placed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queued_at: Option<MicroTime>,
     /// Its place in the queue; 1 is next. Places beyond 10 are rounded up to tens, places beyond
     /// 100 to hundreds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub position: Option<i32>,
-    /// When the job is expected to start. Absent if there is no estimate, as when it waits for work
+    /// The expected start of the job. Absent if there is no estimate, as when it waits for work
     /// with no known end, which `blockedBy` names.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub estimated_start: Option<EstimatedStart>,
     /// The estimates of its start while it waited, compared with when it started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start_estimates: Option<StartEstimates>,
-    /// The start that the job is promised. It starts later only if a job outlives its walltime,
-    /// capacity is lost, a job of higher priority arrives, or a person changes something; an Event
-    /// says which.
+    /// The promised start of the job. It starts later only if a job outlives its walltime, capacity
+    /// is lost, a job of higher priority arrives, or a person changes something; an Event says
+    /// which.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reservation: Option<Reservation>,
-    /// Since when other jobs may go ahead of this one because its start has no known date. Not
-    /// reset while it waits.
+    /// The time from which other jobs may go ahead of this one, because its start has no known
+    /// date. Not reset while it waits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub passed_by_since: Option<MicroTime>,
-    /// When its first pod was bound.
+    /// The time at which its first pod was bound.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start_time: Option<MicroTime>,
-    /// When its last pod ended.
+    /// The time at which its last pod ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub completion_time: Option<MicroTime>,
-    /// Where its pods go. Written before the first of them is bound.
+    /// The nodes of its pods. Written before the first of them is bound.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub placement: Vec<PlacementRange>,
     /// The nodes that `placement` and `reservation` name by their places in this list, each once,
     /// as a hostlist (RFC 29). The first has place 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_list: Option<String>,
-    /// For kubectl: the nodes of the placement as a hostlist (RFC 29), or how many there are if the
-    /// list is long.
+    /// The nodes of the placement for kubectl: a hostlist (RFC 29), or their number if the list is
+    /// long.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub display_nodes: Option<String>,
-    /// What earlier versions wrote as `displayNodes`. It is read, and not written any more.
+    /// The nodes under the name that earlier versions gave to `displayNodes`. Fluxqueue reads it,
+    /// and writes it no more.
     #[serde(default, skip_serializing, rename = "nodes")]
     pub old_nodes: Option<String>,
     /// The epoch of the leader that wrote the placement: `leaseTransitions` of the Lease.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub epoch: Option<i64>,
-    /// How many pods are bound now.
+    /// The number of pods that are bound now.
     #[serde(default)]
     pub bound: i32,
-    /// How many pods the job wants to run now.
+    /// The number of pods that the job wants to run now.
     #[serde(default)]
     pub total: i32,
-    /// For kubectl: `bound/total`.
+    /// The size for kubectl: `bound/total`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub display_size: Option<String>,
-    /// What earlier versions wrote as `displaySize`. It is not written any more.
+    /// The size under the name that earlier versions gave to `displaySize`. Fluxqueue writes it no
+    /// more.
     #[serde(default, skip_serializing, rename = "size")]
     pub old_size: Option<String>,
-    /// What keeps the job from starting, most important first.
+    /// The obstacles that keep the job from starting, most important first.
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "one_or_several")]
     #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "atomic"))]
     pub blocked_by: Vec<BlockedBy>,
 }
 
 impl FluxJobStatus {
-    /// The nodes of the placement as kubectl shows them, also where an earlier version wrote them.
+    /// Returns the nodes of the placement as kubectl shows them, also those that an earlier version
+    /// wrote.
     pub fn shown_nodes(&self) -> Option<&str> {
         self.display_nodes.as_deref().or(self.old_nodes.as_deref())
     }
 }
 
-/// Nodes that are kept for a job from some time on.
+/// Nodes that are kept for a job from some time onwards.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Reservation {
-    /// When the job starts at the latest. Absent if it waits for work with no known end: then the
-    /// nodes are held for it.
+    /// The latest start of the job. Absent if it waits for work with no known end: then the nodes
+    /// are held for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start: Option<MicroTime>,
     /// The nodes by their places in `nodeList`: `0-3,7`.
@@ -303,15 +307,15 @@ pub struct Reservation {
     pub nodes: String,
 }
 
-/// When a job is expected to start, and what the estimate is based on.
+/// The expected start of a job, and the basis of this estimate.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct EstimatedStart {
     /// The expected start.
     pub time: MicroTime,
-    /// What the estimate is based on.
+    /// The basis of the estimate.
     pub kind: EstimateKind,
-    /// When the estimate was made.
+    /// The time at which the estimate was made.
     pub as_of: MicroTime,
 }
 
@@ -323,18 +327,18 @@ pub struct StartEstimates {
     /// The first estimate on record.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first: Option<EstimatedStart>,
-    /// The start that was promised last.
+    /// The last promised start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub promised: Option<MicroTime>,
-    /// By how many seconds the job started later than the first estimate.
+    /// The seconds by which the job started later than the first estimate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub later_than_first_seconds: Option<i64>,
-    /// By how many seconds the job started later than was promised last.
+    /// The seconds by which the job started later than the last promise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub later_than_promised_seconds: Option<i64>,
 }
 
-/// What an estimate is based on.
+/// The basis of an estimate.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
@@ -342,15 +346,15 @@ pub enum EstimateKind {
     /// The start is promised: `status.reservation` has the same time.
     Reserved,
     /// The start is a forecast from the current state: it holds if running jobs end when planned,
-    /// and nothing else arrives.
+    /// and no other job arrives.
     Projected,
 }
 
 impl EstimateKind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [EstimateKind; 2] = [EstimateKind::Reserved, EstimateKind::Projected];
 
-    /// Its name in records and metrics.
+    /// Returns its name in records and metrics.
     pub fn as_str(self) -> &'static str {
         match self {
             EstimateKind::Reserved => "Reserved",
@@ -359,7 +363,7 @@ impl EstimateKind {
     }
 }
 
-/// What the workload says: the object that was submitted, and its pods.
+/// The values of the workload itself: those of the submitted object, and of its pods.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ObservedWorkload {
@@ -376,7 +380,8 @@ pub struct ObservedWorkload {
     /// The queue that the workload names; absent if it names none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue_name: Option<String>,
-    /// How long the workload says that it runs at most, in seconds; absent if it does not say.
+    /// The longest time for which the workload says that it runs, in seconds; absent if it does not
+    /// say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub walltime_seconds: Option<i64>,
 }
@@ -388,17 +393,20 @@ pub struct PodSet {
     /// The name of the pod set, unique in the job.
     #[schemars(length(min = 1, max = 63))]
     pub name: String,
-    /// How many pods the set has.
+    /// The number of pods in the set.
     #[schemars(range(min = 0))]
     pub count: i32,
-    /// How many of the pods start together; the others join one by one. Absent if all start
+    /// The number of pods that start together; the others join one by one. Absent if all start
     /// together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub min_count: Option<i32>,
-    /// What each pod requests, as Kubernetes quantities.
+    /// The requests of each pod, as Kubernetes quantities.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    #[schemars(extend("maxProperties" = REQUESTS_MAX, "additionalProperties" = { "type": "string", "maxLength": 64 }))]
+    #[schemars(extend(
+        "maxProperties" = REQUESTS_MAX,
+        "additionalProperties" = { "type": "string", "maxLength": 64 }
+    ))]
     pub requests: BTreeMap<String, String>,
 }
 
@@ -418,16 +426,16 @@ pub struct PlacementRange {
     /// this instead of `nodeIndexes`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub nodes: String,
-    /// How many consecutive pods go to each node.
+    /// The number of consecutive pods that go to each node.
     pub pods_per_node: i32,
 }
 
-/// Why a job does not start.
+/// The reason for which a job does not start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize, JsonSchema)]
 pub enum BlockedReason {
     /// Not all pods that start together are there.
     Incomplete,
-    /// One of its pods has a scheduling gate that belongs to somebody else.
+    /// One of its pods has a scheduling gate of another program.
     Gated,
     /// A person holds the job, or its queue is stopped or was deleted.
     Held,
@@ -435,17 +443,17 @@ pub enum BlockedReason {
     QueueNotUsable,
     /// The spec of its queue cannot be read, and none was ever accepted.
     QueueInvalid,
-    /// It asks for a longer walltime than its queue allows.
+    /// The job asks for a longer walltime than its queue allows.
     WalltimeTooLong,
-    /// It asks for something that is not supported.
+    /// The job asks for something that is not supported.
     UnsupportedConstraint,
-    /// It contradicts itself, or cannot be read.
+    /// The job contradicts itself, or cannot be read.
     InvalidRequest,
     /// An earlier job waits for nodes that this job needs.
     QueuedBehind,
     /// Its queue is at a limit.
     QueueLimit,
-    /// As many jobs wait in its queue as may: it has no place there yet.
+    /// Its queue holds as many waiting jobs as it may: the job has no place there yet.
     QueueFull,
     /// Pods of a Job that was released in its namespace did not all come: no other Job is released
     /// there for a while.
@@ -460,9 +468,9 @@ pub enum BlockedReason {
     /// The nodes that it could use are cordoned, not ready, or have just refused a pod; or other
     /// pods keep it away from them.
     NoMatchingNodes,
-    /// It does not fit on the existing nodes, however idle.
+    /// The job does not fit on the existing nodes, however idle.
     Unsatisfiable,
-    /// It had been placed, and its placement was withdrawn before its first Binding.
+    /// The job had been placed, and its placement was withdrawn before its first Binding.
     PlacementWithdrawn,
     /// The API server refuses a write that the start needs, or such a write has failed several
     /// times.
@@ -471,8 +479,8 @@ pub enum BlockedReason {
     VolumesNotReady,
     /// A claim could not be bound where its pod was placed.
     VolumeBindingFailed,
-    /// Work with no known end is on nodes that it could use. Never by itself, only beside what is
-    /// short there.
+    /// Work with no known end is on nodes that it could use. This reason appears only beside a
+    /// shortage there.
     UnknownEnd,
     /// A reason that another version of Fluxqueue has written.
     #[default]
@@ -481,7 +489,7 @@ pub enum BlockedReason {
     Unknown,
 }
 
-/// One thing that keeps a job from starting, with numbers and the object that is in the way.
+/// One obstacle to the start of a job, with numbers and the object that causes it.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct BlockedBy {
@@ -489,24 +497,24 @@ pub struct BlockedBy {
     pub reason: BlockedReason,
     /// The reason for people, with numbers.
     pub message: String,
-    /// The resource that is short, or whose limit the queue has reached.
+    /// The resource of which too little is free, or is left of the queue's limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resource: Option<String>,
-    /// The level of the machine whose parts have too little room.
+    /// The level of the machine that has no part with enough room.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub level: Option<String>,
     /// The part of that level that has most room, or the part where the rest of the job is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub part: Option<String>,
-    /// How much of the resource the job requests in total. For a level: how many pods are to be in
-    /// one part, or in all parts together.
+    /// The amount of the resource that the job requests in total. For a level: the number of pods
+    /// that are to be in one part, or in all parts together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requested: Option<String>,
-    /// How much of the resource is free on the nodes that the job may use, or left of the limit.
-    /// For a level: for how many of those pods there is room.
+    /// The amount of the resource that is free on the nodes that the job may use, or left of the
+    /// limit. For a level: the number of those pods that have room.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub available: Option<String>,
-    /// How much of a limit is used: an amount of the resource, or a number of running jobs.
+    /// The used part of a limit: an amount of the resource, or a number of running jobs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub used: Option<String>,
     /// The limit.
@@ -518,12 +526,12 @@ pub struct BlockedBy {
     /// The job in the way, as `namespace/name`: this job waits behind it, or for its end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub behind: Option<String>,
-    /// From when on nodes are kept for the job in `behind`.
+    /// The time from which nodes are kept for the job in `behind`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reserved_from: Option<MicroTime>,
 }
 
-/// A list, or the one thing that earlier builds wrote instead.
+/// Reads a list, or the single entry that earlier builds wrote instead.
 fn one_or_several<'de, D: serde::Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Vec<BlockedBy>, D::Error> {
@@ -543,7 +551,7 @@ fn one_or_several<'de, D: serde::Deserializer<'de>>(
 // === impl BlockedReason ===
 
 impl BlockedReason {
-    /// All that this version writes.
+    /// All reasons that this version writes.
     pub const ALL: [BlockedReason; 22] = [
         BlockedReason::Incomplete,
         BlockedReason::Gated,
@@ -569,7 +577,7 @@ impl BlockedReason {
         BlockedReason::UnknownEnd,
     ];
 
-    /// Its name.
+    /// Returns its name.
     pub fn as_str(self) -> &'static str {
         match self {
             BlockedReason::Incomplete => "Incomplete",
@@ -598,7 +606,7 @@ impl BlockedReason {
         }
     }
 
-    /// The state of a job that waits for this reason.
+    /// Returns the state of a job that waits for this reason.
     pub fn state(self) -> JobState {
         match self {
             BlockedReason::Incomplete | BlockedReason::Gated | BlockedReason::VolumesNotReady => {
@@ -626,7 +634,8 @@ impl BlockedReason {
         }
     }
 
-    /// A job that waits for this reason has no place in the queue: the reason is in the job itself.
+    /// True if a job that waits for this reason has no place in the queue: the reason lies in the
+    /// job itself.
     pub fn is_outside_the_queue(self) -> bool {
         let has_no_place = matches!(
             self,
@@ -645,7 +654,7 @@ impl fmt::Display for BlockedReason {
 // === impl BlockedBy ===
 
 impl BlockedBy {
-    /// A reason, and what a person reads about it.
+    /// Makes an entry from a reason and its message for people.
     pub fn new(reason: BlockedReason, message: impl Into<String>) -> Self {
         BlockedBy { reason, message: text::into_message(message.into()), ..BlockedBy::default() }
     }
@@ -654,7 +663,7 @@ impl BlockedBy {
 // === impl WorkloadKind ===
 
 impl WorkloadKind {
-    /// The kind as it is written in a FluxJob or FluxQueue.
+    /// Returns the kind as it is written in a FluxJob or FluxQueue.
     pub fn as_str(self) -> &'static str {
         match self {
             WorkloadKind::Pod => "Pod",
@@ -666,7 +675,7 @@ impl WorkloadKind {
         }
     }
 
-    /// The kind in lower case: the suffix of a FluxJob's name, and a label's value.
+    /// Returns the kind in lower case: the suffix of a FluxJob's name, and a label's value.
     pub fn suffix(self) -> &'static str {
         match self {
             WorkloadKind::Pod => "pod",
@@ -689,8 +698,10 @@ mod tests {
         let spec = json!({ "workloadRef": { "kind": "Job", "name": "lammps", "uid": "u" } });
         let read: FluxJobSpec = serde_json::from_value(spec.clone()).unwrap();
         assert_eq!(read.overrides, Overrides::default());
-        assert_eq!(serde_json::to_value(&read).unwrap(), spec, "what is absent stays absent");
-        let wished = json!({ "priorityClassName": "high", "walltimeSeconds": 60, "queueName": "gpu", "hold": true });
+        assert_eq!(serde_json::to_value(&read).unwrap(), spec, "absent fields stay absent");
+        let wished = json!({
+            "priorityClassName": "high", "walltimeSeconds": 60, "queueName": "gpu", "hold": true,
+        });
         let read: Overrides = serde_json::from_value(wished.clone()).unwrap();
         assert_eq!(serde_json::to_value(&read).unwrap(), wished);
     }
@@ -707,7 +718,7 @@ mod tests {
         }
     }
 
-    /// Both names at once make no status unreadable.
+    /// Both names at once leave the status readable.
     #[test]
     fn texts_for_kubectl_are_read_by_their_old_names_and_written_by_their_new_ones() {
         let read = |status: serde_json::Value| -> FluxJobStatus {

@@ -1,7 +1,8 @@
-//! `FluxQueue`: a queue, as its administrator wants it. `spec` belongs to people, `status` to the
+//! `FluxQueue`: a queue, as its administrator defines it. `spec` belongs to people, `status` to the
 //! scheduler.
 //!
-//! Cluster-scoped: all queues share one machine. docs/queues.md says what the fields mean to jobs.
+//! Cluster-scoped: all queues share one machine. docs/queues.md explains what each field means for
+//! jobs.
 #![expect(clippy::duplicated_attributes, reason = "every printer column has a type of its own")]
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
@@ -69,7 +70,7 @@ use crate::{conditions, validation};
         name = "Used",
         type_ = "string",
         json_path = ".status.displayUsage",
-        description = "What running jobs use"
+        description = "The resources that running jobs use"
     ),
     printcolumn(
         name = "Limits",
@@ -93,11 +94,11 @@ pub struct FluxQueueSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 6), extend("x-kubernetes-list-type" = "set"))]
     pub workload_kinds: Vec<WorkloadKind>,
-    /// Which jobs may start before which within the queue.
+    /// The rule by which jobs may start before others within the queue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<Policy>,
-    /// Only the first so many jobs of the queue may be promised a start. A job that fits starts,
-    /// whatever its place.
+    /// The number of jobs, from the first of the queue on, that may be promised a start. A job that
+    /// fits starts, whatever its place.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub queue_depth: Option<i32>,
@@ -105,8 +106,8 @@ pub struct FluxQueueSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub reservation_depth: Option<i32>,
-    /// How long other jobs may go ahead of the first waiting job of the queue if its start has no
-    /// known date, in seconds; 0: not at all.
+    /// The time for which other jobs may go ahead of the first waiting job of the queue if its
+    /// start has no known date, in seconds; 0: not at all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub bypass_seconds: Option<i64>,
@@ -118,7 +119,7 @@ pub struct FluxQueueSpec {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("maxProperties" = 64, "additionalProperties" = validation::label_value()))]
     pub node_selector: BTreeMap<String, String>,
-    /// Whether waiting jobs may start (`None`) or are held (`Hold`). Running jobs go on.
+    /// The rule for waiting jobs: they may start (`None`) or are held (`Hold`). Running jobs go on.
     #[serde(default)]
     pub stop_policy: StopPolicy,
     /// The walltime of a job that gives none, in seconds; services have no walltime. Absent: the
@@ -131,18 +132,18 @@ pub struct FluxQueueSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub max_walltime_seconds: Option<i64>,
-    /// Whether a job that asks for more than the maximum is refused (`Refuse`) or planned with the
-    /// maximum (`Clamp`). Fluxqueue does not end a job that is planned with the maximum; its
-    /// manifest has to.
+    /// The treatment of a job that asks for more than the maximum: it is refused (`Refuse`) or
+    /// planned with the maximum (`Clamp`). Fluxqueue does not end a job that is planned with the
+    /// maximum; its manifest has to.
     #[serde(default)]
     pub max_walltime_action: MaxWalltimeAction,
-    /// How much its jobs may use at a time. A promised start counts over the time for which it is
+    /// The limits on its jobs at a time. A promised start counts over the time for which it is
     /// planned.
     #[serde(default, skip_serializing_if = "Limits::is_empty")]
     pub limits: Limits,
 }
 
-/// How much the jobs of a queue may use at a time.
+/// The limits on the jobs of a queue at a time.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Limits {
@@ -154,16 +155,16 @@ pub struct Limits {
     pub per_namespace: Option<LimitsOfScope>,
 }
 
-/// How much a set of jobs may use at a time, together.
+/// The limits on a set of jobs at a time, together.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LimitsOfScope {
-    /// How many jobs may have nodes.
+    /// The most jobs that may have nodes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub running_jobs: Option<i32>,
-    /// How many jobs may wait in the queue. A job that arrives when it is full has no place until
-    /// there is room.
+    /// The most jobs that may wait in the queue. A job that arrives when it is full has no place
+    /// until there is room.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub waiting_jobs: Option<i32>,
@@ -177,29 +178,37 @@ pub struct LimitsOfScope {
     pub nodes: Vec<LimitsOnNodes>,
 }
 
-/// How much a set of jobs may use of some nodes at a time, together.
+/// The limits on a set of jobs on some nodes at a time, together.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LimitsOnNodes {
     /// The nodes, by their labels.
-    #[schemars(extend("minProperties" = 1, "maxProperties" = 64, "additionalProperties" = validation::label_value()))]
+    #[schemars(extend(
+        "minProperties" = 1,
+        "maxProperties" = 64,
+        "additionalProperties" = validation::label_value()
+    ))]
     pub node_selector: BTreeMap<String, String>,
     /// How much the pods on these nodes may request, by resource.
-    #[schemars(extend("minProperties" = 1, "maxProperties" = 64, "additionalProperties" = validation::quantity()))]
+    #[schemars(extend(
+        "minProperties" = 1,
+        "maxProperties" = 64,
+        "additionalProperties" = validation::quantity()
+    ))]
     pub resources: BTreeMap<String, IntOrString>,
 }
 
 impl Limits {
-    /// Nothing is limited.
+    /// True if nothing is limited.
     pub fn is_empty(&self) -> bool {
         *self == Limits::default()
     }
 }
 
-/// Which jobs may start before which, by the names of Fluxion's queue policies: `fcfs` no job
-/// before one that waits ahead of it in the queue; `easy` any job that does not delay the first
-/// waiting job; `hybrid` any job that does not delay the first `reservationDepth` waiting jobs;
-/// `conservative` any job that delays no other.
+/// The rule by which jobs may start before others, by the names of Fluxion's queue policies: `fcfs`
+/// no job before one that waits ahead of it in the queue; `easy` any job that does not delay the
+/// first waiting job; `hybrid` any job that does not delay the first `reservationDepth` waiting
+/// jobs; `conservative` any job that delays no other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Policy {
@@ -213,27 +222,27 @@ pub enum Policy {
     Conservative,
 }
 
-/// Whether the jobs that wait in a queue may start.
+/// The rule for waiting jobs of a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub enum StopPolicy {
-    /// They may.
+    /// Waiting jobs may start.
     #[default]
     None,
-    /// They are held.
+    /// Waiting jobs are held.
     Hold,
 }
 
-/// What happens to a job that asks for more than the longest walltime.
+/// The treatment of a job that asks for more than the longest walltime.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub enum MaxWalltimeAction {
-    /// It is refused.
+    /// The job is refused.
     #[default]
     Refuse,
-    /// It is planned with the maximum. Fluxqueue does not end it then; its manifest has to.
+    /// The job is planned with the maximum. Fluxqueue does not end it then; its manifest has to.
     Clamp,
 }
 
-/// What is in the queue. The scheduler writes it some seconds after a change.
+/// The content of the queue. The scheduler writes it some seconds after a change.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct FluxQueueStatus {
@@ -242,31 +251,36 @@ pub struct FluxQueueStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "conditions::queue_schema")]
     pub conditions: Vec<Condition>,
-    /// The spec by which the jobs of the queue go: the last that was accepted. Absent if none ever
-    /// was; then its jobs are held.
+    /// The spec that applies to the jobs of the queue: the last that was accepted. Absent if none
+    /// ever was; then its jobs are held.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "validation::any_object")]
     pub accepted_spec: Option<Box<FluxQueueSpec>>,
-    /// How many jobs wait.
+    /// The number of jobs that wait.
     #[serde(default)]
     pub waiting: i32,
-    /// How many jobs have nodes.
+    /// The number of jobs that have nodes.
     #[serde(default)]
     pub running: i32,
-    /// What the pods of running jobs request, as Kubernetes quantities.
+    /// The resources that the pods of running jobs request, as Kubernetes quantities.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    #[schemars(extend("maxProperties" = 64, "additionalProperties" = { "type": "string", "maxLength": 64 }))]
+    #[schemars(extend(
+        "maxProperties" = 64,
+        "additionalProperties" = { "type": "string", "maxLength": 64 }
+    ))]
     pub used: BTreeMap<String, String>,
-    /// For kubectl: what is used, beside the limit where the queue has one in total.
+    /// The resources in use for kubectl, beside the limit where the queue has one in total.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub display_usage: Option<String>,
-    /// For kubectl: the limits.
+    /// The limits for kubectl.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub display_limits: Option<String>,
-    /// What earlier versions wrote as `displayUsage`. It is not written any more.
+    /// The usage under the name that earlier versions gave to `displayUsage`. Fluxqueue writes it
+    /// no more.
     #[serde(default, skip_serializing, rename = "usage")]
     pub old_usage: Option<String>,
-    /// What earlier versions wrote as `displayLimits`. It is not written any more.
+    /// The limits under the name that earlier versions gave to `displayLimits`. Fluxqueue writes it
+    /// no more.
     #[serde(default, skip_serializing, rename = "limits")]
     pub old_limits: Option<String>,
 }

@@ -1,28 +1,28 @@
 //! Lists of host names as text: RFC 29 of the Flux project, such as `node[0-3],gpu7`.
 //!
 //! A list, not a set: order and repetition are kept. Names of Kubernetes nodes are DNS subdomains,
-//! so the number that varies stands in the first label (`rack1-node0007.example.org`), and only
-//! that is looked for when writing.
+//! so the number that varies stands in the first label (`rack1-node0007.example.org`), and the
+//! writer looks for numbers only there.
 
 use std::fmt::Write as _;
 
-/// At most this many names are read from one text.
+/// The most names that are read from one text.
 pub const HOSTS_MAX: usize = 1_000_000;
 
-/// At most this many bytes of names are read from one text, whatever their number.
+/// The most bytes of names that are read from one text, whatever their number.
 pub const BYTES_MAX: usize = 256 << 20;
 
-/// Why a text is no hostlist.
+/// The reason why a text is no hostlist.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HostlistError {
     /// Brackets that do not match, or a second pair in one expression.
-    #[error("hostlist: brackets of {0:?} are not one pair")]
+    #[error("hostlist: {0:?} has brackets that are not one pair")]
     Bracket(String),
     /// A character that no host name has.
     #[error("hostlist: {0:?} has a character that is not printable ASCII")]
     Character(String),
     /// A list element between brackets that is no number or ascending range.
-    #[error("hostlist: {0:?} is no number or ascending range below 2^64")]
+    #[error("hostlist: {0:?} is neither a number nor an ascending range below 2^64")]
     Id(String),
     /// More than [`HOSTS_MAX`] names, or [`BYTES_MAX`] bytes.
     #[error("hostlist has more than {HOSTS_MAX} names or {BYTES_MAX} bytes")]
@@ -37,7 +37,7 @@ pub fn encode<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     let mut text = String::new();
     let mut open: Option<Expression<'a>> = None;
     for name in names {
-        debug_assert!(is_host_name(name), "{name:?} is no host name");
+        debug_assert!(is_host_name(name), "{name:?} is not a host name");
         match (&mut open, Numbered::find(name)) {
             (Some(expression), Some(numbered)) if expression.takes(&numbered) => {
                 expression.push(numbered.id);
@@ -95,7 +95,7 @@ pub fn decode(text: &str) -> Result<Vec<String>, HostlistError> {
     Ok(names.all)
 }
 
-/// Reads what stands between brackets. The first element's leading zeros give the width of all.
+/// Reads the list between brackets. The leading zeros of the first element give the width of all.
 fn decode_ids(
     names: &mut Names,
     prefix: &str,
@@ -150,7 +150,7 @@ fn expressions(text: &str) -> Result<Vec<&str>, HostlistError> {
     Ok(parts)
 }
 
-/// Names that were read, with their bounds.
+/// The names that were read, and the bounds on them.
 #[derive(Default)]
 struct Names {
     all: Vec<String>,
@@ -180,7 +180,7 @@ struct Numbered<'a> {
 }
 
 impl<'a> Numbered<'a> {
-    /// None if there is no number, or one too large to count with.
+    /// Finds the number. `None` if there is none, or it is too large to count with.
     fn find(name: &'a str) -> Option<Self> {
         let label = name.split('.').next().unwrap_or(name);
         let end = label.rfind(|c: char| c.is_ascii_digit())? + 1;
@@ -199,7 +199,7 @@ impl<'a> Numbered<'a> {
 struct Expression<'a> {
     prefix: &'a str,
     suffix: &'a str,
-    /// The digits of the first name, as they stand there.
+    /// The digits of the first name, with leading zeros.
     digits: &'a str,
     width: usize,
     ranges: Vec<(u64, u64)>,
@@ -263,8 +263,8 @@ impl<'a> Expression<'a> {
     }
 }
 
-/// The width to which numbers are padded in a list that begins with these digits; 0 if they are
-/// not.
+/// Returns the width to which numbers are padded in a list that begins with these digits; 0 if they
+/// are not.
 fn width_of(digits: &str) -> usize {
     if digits.len() > 1 && digits.starts_with('0') { digits.len() } else { 0 }
 }
@@ -391,15 +391,19 @@ mod tests {
 
     proptest! {
         #[test]
-        fn reads_what_it_wrote(names in prop::collection::vec("(a|b|a-1-)?0{0,2}[0-9]{0,3}(a|-b)?(\\.x0?1)?", 0..40)) {
-            let names: Vec<&str> = names.iter().map(String::as_str).filter(|name| !name.is_empty()).collect();
+        fn reads_what_it_wrote(
+            names in prop::collection::vec("(a|b|a-1-)?0{0,2}[0-9]{0,3}(a|-b)?(\\.x0?1)?", 0..40),
+        ) {
+            let names: Vec<&str> =
+                names.iter().map(String::as_str).filter(|name| !name.is_empty()).collect();
             let text = encode(names.iter().copied());
             prop_assert_eq!(decode(&text).unwrap(), names, "{}", text);
         }
 
         #[test]
         fn consecutive_names_are_short(start in 0_u64..100_000, count in 2_usize..2000) {
-            let names: Vec<String> = (start..).take(count).map(|id| format!("pool-{id:04}")).collect();
+            let names: Vec<String> =
+                (start..).take(count).map(|id| format!("pool-{id:04}")).collect();
             let text = encode(names.iter().map(String::as_str));
             prop_assert!(text.len() < 40, "{}", text);
             prop_assert_eq!(decode(&text).unwrap(), names);

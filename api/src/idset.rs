@@ -5,18 +5,17 @@
 
 use std::fmt::Write as _;
 
-/// At most this many ids are read from one text, which may come from a person: `0-4294967295` is
-/// short.
+/// The most ids that are read from one text, which may come from a person: `0-4294967295` is short.
 pub const IDS_MAX: usize = 1_000_000;
 
-/// Why a text is no idset.
+/// The reason why a text is no idset.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum IdsetError {
     /// A `[` without `]`, or the reverse.
     #[error("idset {0:?}: a bracket is missing")]
     Bracket(String),
-    /// Something that is no id.
-    #[error("idset: {0:?} is no number without leading zeros below 2^32")]
+    /// An element that is no id.
+    #[error("idset: {0:?} is not a number below 2^32 without leading zeros")]
     Id(String),
     /// An id that is not larger than the one before.
     #[error("idset: {id} does not follow {before}")]
@@ -26,12 +25,12 @@ pub enum IdsetError {
         /// The id.
         id: u32,
     },
-    /// More than [`IDS_MAX`].
+    /// More than [`IDS_MAX`] ids.
     #[error("idset has more than {IDS_MAX} ids")]
     TooMany,
 }
 
-/// Writes ascending ids, runs of them as ranges.
+/// Writes ascending ids, with runs of them as ranges.
 pub fn encode(ids: impl IntoIterator<Item = u32>) -> String {
     let mut text = String::new();
     let mut run: Option<(u32, u32)> = None;
@@ -147,7 +146,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn reads_what_it_wrote(ids: BTreeSet<u32>, dense in prop::collection::btree_set(0_u32..64, 0..40)) {
+        fn reads_what_it_wrote(
+            ids: BTreeSet<u32>,
+            dense in prop::collection::btree_set(0_u32..64, 0..40),
+        ) {
             for set in [ids, dense] {
                 let text = encode(set.iter().copied());
                 prop_assert_eq!(decode(&text).unwrap(), set.into_iter().collect::<Vec<_>>());

@@ -101,7 +101,8 @@ pub const ADMISSION: &str = "fluxqueue/admission";
 /// when they are created.
 pub const ADMISSION_GATE: &str = "fluxqueue/gate";
 
-/// Label of a namespace: [`ENABLED`] refuses there at once what the scheduler would refuse later.
+/// Label of a namespace: with [`ENABLED`], pods and templates that the scheduler would refuse later
+/// are refused there at once.
 pub const ADMISSION_STRICT: &str = "fluxqueue/strict";
 
 /// Label of a namespace: [`ENABLED`] suspends Fluxqueue's Jobs there until they have a place, so
@@ -150,8 +151,8 @@ const NAME_LENGTH_MAX: usize = 253;
 /// The longest value of a label.
 const LABEL_LENGTH_MAX: usize = 63;
 
-/// The labels by which a FluxJob is found from its workload. A name that is too long for a label is
-/// left out: such a FluxJob is found by the field `spec.workloadRef.name`.
+/// Returns the labels by which a FluxJob is found from its workload. A name that is too long for a
+/// label is left out: such a FluxJob is found by the field `spec.workloadRef.name`.
 pub fn fluxjob_labels(kind: WorkloadKind, name: &str, uid: &str) -> BTreeMap<String, String> {
     let fits = |value: &str| !value.is_empty() && value.len() <= LABEL_LENGTH_MAX;
     let all =
@@ -160,13 +161,13 @@ pub fn fluxjob_labels(kind: WorkloadKind, name: &str, uid: &str) -> BTreeMap<Str
     fitting.map(|(label, value)| (label.to_owned(), value.to_owned())).collect()
 }
 
-/// The name of the FluxJob of a workload: `<name>-<suffix>-<five characters made of the uid>`, such
-/// as `lammps-job-4f7qa`. A later workload of the same name has another uid, so it gets another
-/// FluxJob.
+/// Returns the name of the FluxJob of a workload: `<name>-<suffix>-<five characters made of the
+/// uid>`, such as `lammps-job-4f7qa`. A later workload of the same name has another uid, so it gets
+/// another FluxJob.
 ///
-/// `name` may be a label value (a group's name): what no object's name may have becomes `-` or
-/// lower case, and what is too long is cut. Names that become alike by this still differ in the
-/// part that the uid makes.
+/// `name` may be a label value (a group's name): a character that no object's name may have becomes
+/// `-` or lower case, and a name that is too long is cut. Names that become alike by this still
+/// differ in the part made of the uid.
 pub fn fluxjob_name(name: &str, workload: WorkloadKind, uid: &str) -> String {
     let tail = format!("{}-{}", workload.suffix(), uid_suffix(uid));
     let mut head = String::with_capacity(name.len());
@@ -185,8 +186,8 @@ pub fn fluxjob_name(name: &str, workload: WorkloadKind, uid: &str) -> String {
     if head.is_empty() { tail } else { format!("{head}-{tail}") }
 }
 
-/// Five characters that stay the same for a uid in every version of this program: 25 bits of
-/// FNV-1a, in base 32.
+/// Returns five characters that stay the same for a uid in every version of this program: 25 bits
+/// of FNV-1a, in base 32.
 fn uid_suffix(uid: &str) -> String {
     const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
     let hash = uid.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
@@ -279,7 +280,9 @@ mod tests {
         }
 
         #[test]
-        fn valid_names_stay_readable(name in "[a-z0-9]([a-z0-9-]{0,40}[a-z0-9])?(\\.[a-z0-9]{1,8})?") {
+        fn valid_names_stay_readable(
+            name in "[a-z0-9]([a-z0-9-]{0,40}[a-z0-9])?(\\.[a-z0-9]{1,8})?",
+        ) {
             let made = fluxjob_name(&name, WorkloadKind::Pod, UID);
             prop_assert!(made.starts_with(&format!("{name}-pod-")), "{}", made);
         }

@@ -1,12 +1,12 @@
-//! Wishes for a job, in the spec of its `FluxJob`.
+//! The wishes for a job, in the spec of its `FluxJob`.
 //! manifests/chart/files/base/admission-policy.yaml says which users may have which wishes.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-/// What people wish instead of what the workload says. For a field that is absent, what the
-/// workload says counts.
+/// The wishes of people, which override the values of the workload. For a field that is absent, the
+/// value of the workload counts.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Overrides {
@@ -15,7 +15,7 @@ pub struct Overrides {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253))]
     pub priority_class_name: Option<String>,
-    /// How long the job runs at most, in seconds.
+    /// The longest time for which the job runs, in seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub walltime_seconds: Option<i64>,
@@ -28,28 +28,31 @@ pub struct Overrides {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub hold: bool,
     /// Holds by name: while there is any, the job does not start. A job that has begun goes on.
-    /// Each user makes and lifts the own hold; to lift the hold of another user needs the verb
-    /// release on fluxjobs/hold.
+    /// Each user makes and lifts a hold of their own name; lifting that of another user needs the
+    /// verb release on fluxjobs/hold.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = json!(["by"])))]
+    #[schemars(
+        length(max = 16),
+        extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = json!(["by"]))
+    )]
     pub holds: Vec<Hold>,
 }
 
-/// A hold that carries the name of the user who made it.
+/// A hold in the name of a user.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Hold {
     /// The name of the user, as the API server knows it.
     #[schemars(length(min = 1, max = 253))]
     pub by: String,
-    /// Why, for people.
+    /// The reason, for people.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 256))]
     pub reason: String,
 }
 
 impl Overrides {
-    /// Nobody wishes anything.
+    /// True if there is no wish.
     pub fn is_empty(&self) -> bool {
         *self == Overrides::default()
     }
@@ -59,7 +62,7 @@ impl Overrides {
         self.hold || !self.holds.is_empty()
     }
 
-    /// Why the job is held by people, for people; `None` if it is not.
+    /// Returns, for people, the reason for which the job is held; `None` if it is not.
     pub fn held(&self) -> Option<String> {
         let by_name = self.holds.iter().map(|hold| match hold.reason.as_str() {
             "" => format!("held by {}", hold.by),
@@ -87,6 +90,6 @@ mod tests {
         let holds = json!({ "holds": [{ "by": "ann", "reason": "audit" }, { "by": "bob" }] });
         assert_eq!(read(holds.clone()).unwrap(), "held by ann: audit; held by bob");
         let wishes: Overrides = serde_json::from_value(holds.clone()).unwrap();
-        assert_eq!(serde_json::to_value(&wishes).unwrap(), holds, "what is absent stays absent");
+        assert_eq!(serde_json::to_value(&wishes).unwrap(), holds, "absent fields stay absent");
     }
 }

@@ -1,10 +1,10 @@
-//! Where the pods of a job go, in few words: `status.placement` of a FluxJob.
+//! The nodes of a job's pods in compact form: `status.placement` of a FluxJob.
 //!
 //! A gang of 5000 pods on 500 alike nodes is one range of some sixty bytes. Names of nodes that
 //! share no number, as those of clouds, cannot be shortened: so a FluxJob has each name once, in
 //! `status.nodeList`, and names nodes by their places there ([`compact`]). In memory, placements
-//! and reservations have the names ([`spell_out`]). Which pod has which index is decided by the
-//! scheduler.
+//! and reservations have the names ([`spell_out`]). The scheduler decides which pod has which
+//! index.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,13 +13,13 @@ use crate::hostlist::{self, HostlistError};
 use crate::idset::{self, IdsetError};
 use crate::{FluxJobStatus, PlacementRange};
 
-/// A placement holds at most this many pods: what [`expand`] is ready to make of one FluxJob.
+/// The most pods that a placement holds, and that [`expand`] makes of one FluxJob.
 pub const PODS_MAX: usize = 1_000_000;
 
-/// Pod set, index and node.
+/// A pod set, an index and a node.
 pub type Placed<'a> = (&'a str, u32, Arc<str>);
 
-/// Why a placement cannot be read.
+/// The reason why a placement cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PlacementError {
     /// `indexes` is no idset.
@@ -27,7 +27,7 @@ pub enum PlacementError {
     Indexes {
         /// The pod set.
         pod_set: String,
-        /// What is wrong.
+        /// The fault in the indexes.
         #[source]
         source: IdsetError,
     },
@@ -36,7 +36,7 @@ pub enum PlacementError {
     Nodes {
         /// The pod set.
         pod_set: String,
-        /// What is wrong.
+        /// The fault in the nodes.
         #[source]
         source: HostlistError,
     },
@@ -45,24 +45,25 @@ pub enum PlacementError {
     PerNode {
         /// The pod set.
         pod_set: String,
-        /// `podsPerNode`
+        /// The value of `podsPerNode`.
         pods_per_node: i32,
     },
-    /// Indexes and nodes do not match.
+    /// Indexes and nodes do not match in number.
     #[error(
-        "placement of pod set {pod_set:?}: {indexes} pods, {pods_per_node} to a node, do not fill {nodes} nodes"
+        "placement of pod set {pod_set:?}: {indexes} pods, {pods_per_node} to a node, do not fill \
+         {nodes} nodes"
     )]
     Count {
         /// The pod set.
         pod_set: String,
-        /// How many indexes.
+        /// The number of indexes.
         indexes: usize,
-        /// How many nodes.
+        /// The number of nodes.
         nodes: usize,
-        /// `podsPerNode`
+        /// The value of `podsPerNode`.
         pods_per_node: usize,
     },
-    /// A index is placed twice.
+    /// An index is placed twice.
     #[error("placement of pod set {pod_set:?}: index {index} is placed twice")]
     Twice {
         /// The pod set.
@@ -70,20 +71,20 @@ pub enum PlacementError {
         /// The index.
         index: u32,
     },
-    /// More than [`PODS_MAX`].
+    /// More than [`PODS_MAX`] pods.
     #[error("placement has more than {PODS_MAX} pods")]
     TooMany,
     /// `nodeList` is no hostlist.
     #[error("nodeList")]
     List(#[source] HostlistError),
     /// `nodeIndexes` is no list of places in `nodeList`.
-    #[error("nodeIndexes: {0} is no place, or range of places, in nodeList")]
+    #[error("nodeIndexes: {0} is neither a place nor a range of places in nodeList")]
     Place(String),
 }
 
-/// Puts the names of nodes of a status into its `nodeList`, in the order in which the placement and
-/// then the reservation name them first. Both name them by their places from then on. What is
-/// written to the API server is compact.
+/// Moves the names of nodes in a status into its `nodeList`, in the order in which the placement
+/// and then the reservation name them first. Both refer to their places from then on. Every status
+/// that is written to the API server is compact.
 pub fn compact(status: &mut FluxJobStatus) -> Result<(), PlacementError> {
     let mut list = NodeList::default();
     let mut places = Vec::new();
@@ -106,8 +107,8 @@ pub fn compact(status: &mut FluxJobStatus) -> Result<(), PlacementError> {
     Ok(())
 }
 
-/// Puts the names of nodes back into the placement and the reservation of a status. A status that
-/// an earlier version wrote has them there.
+/// Puts the names of nodes back into the placement and the reservation of a status. In a status
+/// that an earlier version wrote they are already there.
 pub fn spell_out(status: &mut FluxJobStatus) -> Result<(), PlacementError> {
     let Some(list) = status.node_list.take() else { return Ok(()) };
     let list = hostlist::decode(&list).map_err(PlacementError::List)?;
@@ -130,7 +131,7 @@ pub fn spell_out(status: &mut FluxJobStatus) -> Result<(), PlacementError> {
     Ok(())
 }
 
-/// Names, each once, and where each of them is.
+/// Names, each once, and their places.
 #[derive(Default)]
 struct NodeList {
     names: Vec<String>,
@@ -138,7 +139,7 @@ struct NodeList {
 }
 
 impl NodeList {
-    /// The places of these names; those that are new come at the end.
+    /// Returns the places of these names; new names come at the end.
     fn places_of(&mut self, names: Vec<String>) -> Vec<usize> {
         let place = |name: String| {
             *self.places.entry(name).or_insert_with_key(|name| {
@@ -150,7 +151,7 @@ impl NodeList {
     }
 }
 
-/// Places in their order, ascending runs of neighbours as ranges.
+/// Writes places in their order, ascending runs of neighbours as ranges.
 fn encode_places(places: &[usize]) -> String {
     let run = |run: &[usize]| match run {
         [first, .., last] => format!("{first}-{last}"),
@@ -159,7 +160,7 @@ fn encode_places(places: &[usize]) -> String {
     places.chunk_by(|one, next| one + 1 == *next).map(run).collect::<Vec<_>>().join(",")
 }
 
-/// Reads places below `count`, of which a text may name [`PODS_MAX`] at most.
+/// Reads places below `count`. A text may name [`PODS_MAX`] at most.
 fn decode_places(text: &str, count: usize) -> Result<Vec<usize>, PlacementError> {
     let mut places = Vec::new();
     for element in text.split(',').filter(|_| !text.is_empty()) {
@@ -188,7 +189,7 @@ pub fn compress(pod_set: &str, nodes: &[&str]) -> Vec<PlacementRange> {
         runs.entry(run.len()).or_default().push((index, run[0]));
         index += run.len();
     }
-    // The range with the lowest index first: it reads better, and has no other meaning.
+    // The range with the lowest index comes first: that reads better, and has no other meaning.
     let mut runs: Vec<_> = runs.into_iter().collect();
     runs.sort_by_key(|(_, runs)| runs[0].0);
     runs.into_iter()
@@ -204,7 +205,7 @@ pub fn compress(pod_set: &str, nodes: &[&str]) -> Vec<PlacementRange> {
         .collect()
 }
 
-/// Reads a placement: pod_set, index and node, in order of sets as they first appear, then of
+/// Reads a placement: pod set, index and node, in order of sets as they first appear, then of
 /// indexes.
 pub fn expand(ranges: &[PlacementRange]) -> Result<Vec<Placed<'_>>, PlacementError> {
     let mut sets: Vec<(&str, BTreeMap<u32, Arc<str>>)> = Vec::new();
@@ -234,7 +235,7 @@ pub fn expand(ranges: &[PlacementRange]) -> Result<Vec<Placed<'_>>, PlacementErr
         .collect())
 }
 
-/// The nodes of a placement as one hostlist, each node once, in order of names.
+/// Returns the nodes of a placement as one hostlist, each node once, sorted by name.
 pub fn node_list(ranges: &[PlacementRange]) -> Result<String, PlacementError> {
     let mut names = BTreeSet::new();
     for range in ranges {
@@ -384,7 +385,9 @@ mod tests {
     fn what_earlier_versions_wrote_is_read() {
         let old = serde_json::json!({
             "bound": 0, "total": 2, "reservation": {"nodes": "n[1-2]"},
-            "placement": [{"podSet": "set-0", "podIndexes": "0-1", "nodes": "n[1-2]", "podsPerNode": 1}],
+            "placement": [
+                {"podSet": "set-0", "podIndexes": "0-1", "nodes": "n[1-2]", "podsPerNode": 1},
+            ],
         });
         let mut read: FluxJobStatus = serde_json::from_value(old.clone()).unwrap();
         spell_out(&mut read).unwrap();
@@ -428,17 +431,23 @@ mod tests {
     }
 
     proptest! {
-        /// Any status comes back as it was.
+        /// Compacts a status and spells it out, which gives the same status.
         #[test]
         fn spells_out_what_it_made_compact(
-            sets in prop::collection::vec(prop::collection::vec("(n|pool-)0?[0-3]|login", 0..20), 0..4),
-            reserved in prop::option::of(prop::collection::btree_set("(n|pool-)0?[0-3]|login", 1..8)),
+            sets in prop::collection::vec(
+                prop::collection::vec("(n|pool-)0?[0-3]|login", 0..20),
+                0..4,
+            ),
+            reserved in prop::option::of(
+                prop::collection::btree_set("(n|pool-)0?[0-3]|login", 1..8),
+            ),
         ) {
             let ranges = sets.iter().enumerate().flat_map(|(at, nodes)| {
                 let nodes: Vec<&str> = nodes.iter().map(String::as_str).collect();
                 compress(&format!("set-{at}"), &nodes)
             });
-            let reserved = reserved.map(|nodes| hostlist::encode_set(nodes.iter().map(String::as_str)));
+            let reserved =
+                reserved.map(|nodes| hostlist::encode_set(nodes.iter().map(String::as_str)));
             let whole = status(ranges.collect(), reserved.as_deref());
             let mut written = whole.clone();
             compact(&mut written).unwrap();
@@ -446,7 +455,7 @@ mod tests {
             prop_assert_eq!(written, whole);
         }
 
-        /// Any assignment comes back, whatever the order of nodes.
+        /// Writes and reads any assignment, whatever the order of its nodes.
         #[test]
         fn reads_what_it_wrote(nodes in prop::collection::vec("(n|pool-)0?[0-3]|login", 0..60)) {
             let nodes: Vec<&str> = nodes.iter().map(String::as_str).collect();

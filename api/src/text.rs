@@ -1,40 +1,40 @@
 //! Texts from outside, cut and escaped where they enter a message.
 //!
 //! Annotations may have 256 KiB, and error messages of other servers have no bound at all. Quoted
-//! whole they make objects that the API server refuses, log lines that can be forged, and memory
-//! that belongs to whoever writes them. Every such text passes through one of the functions here at
-//! the place where it is read.
+//! in full, they make objects that the API server refuses and log lines that can be forged, and let
+//! any tenant fill our memory. Every such text passes through one of the functions here at the
+//! place where it is read.
 
 use std::borrow::Cow;
 
-/// The longest name of a Kubernetes object, in bytes: longer texts are no name.
+/// The longest name of a Kubernetes object, in bytes: longer texts are no names.
 pub const NAME_BYTES_MAX: usize = 253;
 
 /// The longest key of a label, name of a resource, or topology key, in bytes: a DNS subdomain, a
 /// slash, and 63 characters.
 pub const KEY_BYTES_MAX: usize = 317;
 
-/// A value that is quoted in a message takes at most this many bytes of it, quotes and mark
-/// included: enough to recognize the value.
+/// The most bytes that a quoted value takes in a message, quotes and mark included: enough to
+/// recognize the value.
 pub const VALUE_BYTES_MAX: usize = 256;
 
-/// A message has at most this many bytes: the API server refuses longer notes of Events, and what
-/// is said there is said in conditions too.
+/// The most bytes of a message: the API server refuses longer notes of Events, and conditions
+/// repeat the text of Events.
 pub const MESSAGE_BYTES_MAX: usize = 1024;
 
-/// `text` as a name in a message.
+/// Returns `text` as a name in a message.
 pub fn name(text: &str) -> Cow<'_, str> {
     bounded(text, NAME_BYTES_MAX)
 }
 
-/// `text` as a whole message: of a condition, an Event, an error, or a line of a log.
+/// Returns `text` as a whole message: of a condition, an Event, an error, or a line of a log.
 ///
-/// What was cut once stays as it is when it is cut again.
+/// A message that was cut stays as it is when it is cut again.
 pub fn message(text: &str) -> Cow<'_, str> {
     bounded(text, MESSAGE_BYTES_MAX)
 }
 
-/// [`message`], of a text that is owned already: one that is short and plain is not copied.
+/// Does the same as [`message`] with an owned text: one that is short and plain is not copied.
 pub fn into_message(text: String) -> String {
     match message(&text) {
         Cow::Borrowed(_) => text,
@@ -42,10 +42,10 @@ pub fn into_message(text: String) -> String {
     }
 }
 
-/// `text` as a value in a message: in quotes, with quotes and backslashes escaped too. The mark of
-/// a cut stands behind the quotes, where no value can imitate it.
+/// Returns `text` as a value in a message: in quotes, with quotes and backslashes escaped too. The
+/// mark of a cut stands behind the quotes, where no value can imitate it.
 pub fn quoted(text: &str) -> String {
-    /// The quotes.
+    /// The bytes of the quotes.
     const QUOTES: usize = 2;
     let escape = |c: char| {
         if matches!(c, '"' | '\\') { Some(c.escape_default().collect()) } else { escaped(c) }
@@ -56,9 +56,9 @@ pub fn quoted(text: &str) -> String {
     value + &cut
 }
 
-/// `text` in at most `bytes_max` bytes, with control characters escaped. A text that is longer ends
-/// in a mark: an ellipsis, and the number of its bytes that are left out. Characters are never
-/// split.
+/// Returns `text` in at most `bytes_max` bytes, with control characters escaped. A text that is
+/// longer ends in a mark: an ellipsis, and the number of bytes that are left out. Characters are
+/// never split.
 pub fn bounded(text: &str, bytes_max: usize) -> Cow<'_, str> {
     if text.len() <= bytes_max && is_plain(text) {
         return Cow::Borrowed(text);
@@ -67,12 +67,12 @@ pub fn bounded(text: &str, bytes_max: usize) -> Cow<'_, str> {
     Cow::Owned(kept + &mark)
 }
 
-/// The beginning of `text` with some characters escaped, and a mark if that is not all of it:
-/// together at most `bytes_max` bytes, unless the mark alone is longer.
+/// Returns the beginning of `text` with some characters escaped, and a mark if that is not all of
+/// it: together at most `bytes_max` bytes, unless the mark alone is longer.
 fn cut(text: &str, bytes_max: usize, escape: impl Fn(char) -> Option<String>) -> (String, String) {
     let with_mark = bytes_max.saturating_sub(mark(text.len()).len());
     let mut kept = String::new();
-    // How much of both stays if the rest does not fit.
+    // The lengths of both that stay if the rest does not fit.
     let (mut fits, mut read) = (0, 0);
     for (at, c) in text.char_indices() {
         match escape(c) {
@@ -94,18 +94,19 @@ fn mark(left_out: usize) -> String {
     format!("… ({left_out} more bytes)")
 }
 
-/// True if no character of it is written in another way. Nearly all texts are of ASCII, and are
-/// looked at byte by byte, many at once.
+/// True if no character is escaped. Nearly all texts are ASCII, which is checked byte by byte, many
+/// at once.
 fn is_plain(text: &str) -> bool {
     text.bytes().all(|byte| matches!(byte, b' '..=b'~'))
         || text.chars().all(|c| escaped(c).is_none())
 }
 
-/// How a character is written that would end a line, move a cursor, or reorder or hide what is
-/// beside it; `None` if it stays.
+/// Returns the escape of a character that would end a line, move a cursor, or reorder or hide its
+/// neighbours; `None` for all other characters.
 fn escaped(c: char) -> Option<String> {
     let is_hidden = matches!(c,
-        '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}');
+        '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+        | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}');
     (c.is_control() || is_hidden).then(|| c.escape_default().collect())
 }
 

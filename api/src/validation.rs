@@ -1,9 +1,10 @@
-//! Rules of the schemas that need more than a type: written in CEL, carried out by the API server.
+//! The rules of the schemas that need more than a type: written in CEL, evaluated by the API
+//! server.
 
 use schemars::{Schema, SchemaGenerator, json_schema};
 use serde_json::{Value, json};
 
-/// A quantity that is not negative, as Kubernetes reads it.
+/// A quantity that is not negative, in the notation of Kubernetes.
 const QUANTITY: &str =
     r"^\+?([0-9]+(\.[0-9]*)?|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]{1,4})?$";
 
@@ -11,19 +12,23 @@ const QUANTITY: &str =
 const LABEL_VALUE: &str = "^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$";
 
 /// The key of a label.
-const LABEL_KEY: &str = r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]$";
+const LABEL_KEY: &str = concat!(
+    r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?",
+    r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]$",
+);
 
-/// Rules on spec: once the object is there, nobody changes anything but `overrides`.
+/// Returns the rules on spec: once the object exists, only `overrides` can be changed.
 ///
-/// They stand on spec and not on each field, because a rule on a field is not asked when the field
-/// comes or goes. `has` is asked also for what is required: an object that an earlier version
-/// stored may lack it.
+/// They stand on spec and not on each field, because a rule on a field is not evaluated when the
+/// field comes or goes. The rules apply `has` to required fields too: an object that an earlier
+/// version stored may lack them.
 pub(crate) fn only_overrides_change() -> Value {
     ["workloadRef", "schedulerName"]
         .map(|field| {
             json!({
                 "rule": format!(
-                    "has(self.{field}) == has(oldSelf.{field}) && (!has(self.{field}) || self.{field} == oldSelf.{field})"
+                    "has(self.{field}) == has(oldSelf.{field}) && \
+                     (!has(self.{field}) || self.{field} == oldSelf.{field})"
                 ),
                 "message": format!("{field} cannot be changed: of spec only overrides can"),
                 "fieldPath": format!(".{field}"),
@@ -33,24 +38,26 @@ pub(crate) fn only_overrides_change() -> Value {
         .into()
 }
 
-/// The schema of a quantity: a whole number, or a text of Kubernetes' form for quantities. Neither
-/// is less than 0.
+/// Returns the schema of a quantity: a whole number, or a text of Kubernetes' form for quantities.
+/// Neither is less than 0.
 pub(crate) fn quantity() -> Value {
     json!({
         "x-kubernetes-int-or-string": true,
-        "description": "A quantity as Kubernetes reads it, such as 8, 500m or 64Gi; not less than 0.",
+        "description": "A quantity in the notation of Kubernetes, such as 8, 500m or 64Gi; \
+                        not less than 0.",
         "minimum": 0,
         "maxLength": 64,
         "pattern": QUANTITY,
     })
 }
 
-/// The schema of the value of a label.
+/// Returns the schema of the value of a label.
 pub(crate) fn label_value() -> Value {
     json!({ "type": "string", "maxLength": 63, "pattern": LABEL_VALUE })
 }
 
-/// The schema of a label selector, which the API server checks as it does those of its own objects.
+/// Returns the schema of a label selector, which the API server checks as it does those of its own
+/// objects.
 pub(crate) fn label_selector(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "object",
@@ -63,16 +70,19 @@ pub(crate) fn label_selector(_: &mut SchemaGenerator) -> Schema {
             },
             "matchExpressions": {
                 "type": "array",
-                "description": "What else has to be so of the labels of a namespace.",
+                "description": "Further requirements on the labels of a namespace.",
                 "maxItems": 64,
                 "items": {
                     "type": "object",
                     "required": ["key", "operator"],
                     "properties": {
-                        "key": { "type": "string", "description": "The label.", "maxLength": 317, "pattern": LABEL_KEY },
+                        "key": {
+                            "type": "string", "description": "The label.",
+                            "maxLength": 317, "pattern": LABEL_KEY,
+                        },
                         "operator": {
                             "type": "string",
-                            "description": "What has to be so of its value.",
+                            "description": "The requirement on its value.",
                             "enum": ["In", "NotIn", "Exists", "DoesNotExist"],
                         },
                         "values": {
@@ -83,7 +93,8 @@ pub(crate) fn label_selector(_: &mut SchemaGenerator) -> Schema {
                         },
                     },
                     "x-kubernetes-validations": [{
-                        "rule": "(self.operator in ['In', 'NotIn']) == (has(self.values) && size(self.values) > 0)",
+                        "rule": "(self.operator in ['In', 'NotIn']) == \
+                                 (has(self.values) && size(self.values) > 0)",
                         "message": "In and NotIn need values, Exists and DoesNotExist have none",
                         "fieldPath": ".values",
                     }],
@@ -93,7 +104,7 @@ pub(crate) fn label_selector(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
-/// The schema of an object of which only Fluxqueue knows what is in it.
+/// Returns the schema of an object whose content only Fluxqueue knows.
 pub(crate) fn any_object(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "object",
@@ -101,10 +112,11 @@ pub(crate) fn any_object(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
-/// A rule on a queue: what a job has that says nothing is no more than any job may have.
+/// Returns a rule on a queue: the default walltime is at most the maximum.
 pub(crate) fn default_within_maximum() -> Value {
     json!([{
-        "rule": "!has(self.defaultWalltimeSeconds) || !has(self.maxWalltimeSeconds) || self.defaultWalltimeSeconds <= self.maxWalltimeSeconds",
+        "rule": "!has(self.defaultWalltimeSeconds) || !has(self.maxWalltimeSeconds) || \
+                 self.defaultWalltimeSeconds <= self.maxWalltimeSeconds",
         "message": "defaultWalltimeSeconds is more than maxWalltimeSeconds",
         "fieldPath": ".defaultWalltimeSeconds",
     }])

@@ -1,5 +1,6 @@
-//! The manifests, as far as they can be judged without a cluster: the examples say what must happen
-//! in words that the demo understands, and the permissions are as narrow as they claim.
+//! Tests of the manifests, as far as they can be judged without a cluster: the examples state their
+//! expectations in words that the demo understands, and the permissions are as narrow as they
+//! claim.
 #![expect(clippy::unwrap_used, reason = "a panic is a test's report, also of what its tests share")]
 
 use std::fs;
@@ -11,7 +12,7 @@ use serde_json::Value;
 const BASE: &str = "chart/files/base";
 const WEBHOOK: &str = "chart/files/webhook";
 
-/// The folder of this name in `manifests/`.
+/// Returns the folder of this name in `manifests/`.
 fn folder(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../manifests").join(name)
 }
@@ -33,12 +34,12 @@ fn objects(text: &str) -> Vec<Value> {
     serde_saphyr::from_multiple(text).unwrap()
 }
 
-/// The pod's spec, whether it stands alone or in a template.
+/// Returns the pod's spec, whether it stands alone or in a template.
 fn pod_spec(object: &Value) -> &Value {
     if object["kind"] == "Pod" { &object["spec"] } else { &object["spec"]["template"]["spec"] }
 }
 
-/// demo/src/expect.rs reads the same.
+/// Accepts the same texts as demo/src/expect.rs.
 fn is_expectation(text: &str) -> bool {
     let mut parts = text.split(", ");
     let outcome = parts.next().unwrap_or_default();
@@ -99,7 +100,7 @@ fn every_example_names_a_scheduler_that_exists() {
             assert!(
                 ["default-scheduler", names::SCHEDULER_NAME].contains(&scheduler)
                     || names::SEED_SCHEDULER_NAMES.contains(&scheduler),
-                "{}: nobody serves schedulerName {scheduler}",
+                "{}: no scheduler serves schedulerName {scheduler}",
                 path.display()
             );
         }
@@ -163,7 +164,7 @@ fn every_manifest_is_installed() {
     }
 }
 
-/// A copy of its folder alone, on whatever file system, is a chart.
+/// A copy of its folder alone, on any file system, is a complete chart.
 #[test]
 fn the_chart_is_whole_by_itself() {
     let mut folders = vec![folder("chart")];
@@ -201,7 +202,7 @@ fn the_deployments_need_no_privilege() {
     }
 }
 
-/// What `kubectl` makes of the configurations by which the API server asks.
+/// Reads the configurations by which the API server asks, as `kubectl` renders them.
 #[test]
 fn the_api_server_asks_only_where_it_is_asked_to_and_goes_on_without_an_answer() {
     let mut asked = 0;

@@ -33,7 +33,7 @@ impl Controller {
         // From these conditions on the Job makes no pods, though it is finished only when the last
         // one has ended.
         let ending = has("SuccessCriteriaMet") || has("FailureTarget");
-        // What is suspended for us wants its pods all the same: we have others stand in for them.
+        // A Job that is suspended for us wants its pods all the same: others stand in for them.
         let suspended =
             spec.and_then(|spec| spec.suspend) == Some(true) && !suspension::is_marked(job);
         let wants = if finished || ending || suspended {
@@ -43,8 +43,8 @@ impl Controller {
                 Some(completions) => {
                     parallelism.min(completions.saturating_sub(given_up).saturating_sub(succeeded))
                 }
-                // A work queue: after the first success no pod is made any more, those that run go
-                // on.
+                // In a work queue, no more pods are made after the first success, and those that
+                // run go on.
                 None if succeeded > 0 => parallelism.min(count(status.active, 0)),
                 None => parallelism,
             }
@@ -105,8 +105,8 @@ impl Controller {
     }
 }
 
-/// A controller that keeps `replicas` pods for ever: its own metadata and those of its pod
-/// template.
+/// Makes a controller that keeps `replicas` pods for ever, from its own metadata and those of its
+/// pod template.
 fn elastic(
     kind: OwnerKind,
     kind_name: &'static str,
@@ -137,12 +137,12 @@ fn elastic(
     })
 }
 
-/// A count of the API, which validates it to be 0 or more.
+/// Reads a count of the API, which validates it to be 0 or more.
 fn count(number: Option<i32>, default: u32) -> u32 {
     number.map_or(default, |number| u32::try_from(number).unwrap_or(0))
 }
 
-/// How many indexes a list such as `1,3-5,7` names; what cannot be read names none.
+/// Counts the indexes that a list such as `1,3-5,7` names; an unreadable one names none.
 fn count_indexes(indexes: &str) -> u32 {
     let size = |part: &str| {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
@@ -244,8 +244,12 @@ mod tests {
         let object = |spec: Value| {
             json!({
                 "metadata": {
-                    "name": "s", "namespace": "ns", "uid": "u", "annotations": {"fluxqueue/walltime": "unlimited"},
-                    "ownerReferences": [{"apiVersion": "apps/v1", "kind": "Deployment", "name": "d", "uid": "x", "controller": true}],
+                    "name": "s", "namespace": "ns", "uid": "u",
+                    "annotations": {"fluxqueue/walltime": "unlimited"},
+                    "ownerReferences": [{
+                        "apiVersion": "apps/v1", "kind": "Deployment", "name": "d", "uid": "x",
+                        "controller": true,
+                    }],
                 },
                 "spec": spec,
             })
@@ -267,7 +271,8 @@ mod tests {
 
         let stateful = |policy: &str, replicas: i32| {
             let spec = json!({
-                "replicas": replicas, "podManagementPolicy": policy, "selector": selector, "serviceName": "", "template": {},
+                "replicas": replicas, "podManagementPolicy": policy, "selector": selector,
+                "serviceName": "", "template": {},
             });
             let read =
                 Controller::from_stateful_set(&serde_json::from_value(object(spec)).unwrap())

@@ -1,5 +1,4 @@
-//! Whether pods ask for their nodes alone, by an annotation on them or on the object that makes
-//! them.
+//! The request for whole nodes, by an annotation on pods or on the object that makes them.
 
 use fluxqueue_api::names::EXCLUSIVE;
 use fluxqueue_api::text;
@@ -8,10 +7,11 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use super::Unsupported;
 use super::metadata::annotation;
 
-/// Where it is read.
+/// The path of the annotation.
 pub const FIELD: &str = "metadata.annotations[fluxqueue/exclusive]";
 
-/// What an object says, if it says anything; or what is wrong with it.
+/// Returns the value of an object's annotation, if it has one; the error is about an unusable
+/// value.
 pub fn of_object(metadata: &ObjectMeta) -> Result<Option<bool>, Unsupported> {
     match annotation(metadata, EXCLUSIVE) {
         None => Ok(None),
@@ -23,7 +23,7 @@ pub fn of_object(metadata: &ObjectMeta) -> Result<Option<bool>, Unsupported> {
     }
 }
 
-/// It cannot be honoured.
+/// Refuses a request for whole nodes that cannot be honoured.
 pub fn refused(why: &str) -> Unsupported {
     Unsupported { field: FIELD.to_owned(), message: why.to_owned() }
 }

@@ -29,8 +29,8 @@ pub(super) fn of_labels(labels: Option<&BTreeMap<String, String>>) -> Option<Gro
 }
 
 impl Pod {
-    /// What is wrong with its group labels, if it has some and they form no pair: it starts by
-    /// itself, which its author may not expect. Does not name the pod.
+    /// Describes a fault in its group labels, if it has some and they form no pair: it starts by
+    /// itself, which its author may not expect. The text does not name the pod.
     pub fn half_group_label(&self) -> Option<String> {
         // Most pods have none of them, and there are more of these than pods have labels.
         let is_one = |(label, _): &(Arc<str>, Arc<str>)| {
@@ -48,7 +48,8 @@ impl Pod {
         if let Some((name, _)) = GROUP_LABELS.iter().find(|(name, _)| has(name)) {
             let sizes = sizes_of(name);
             return Some(format!(
-                "label {name} names a group, but label {sizes} is missing: its pods start one by one"
+                "label {name} names a group, but label {sizes} is missing: its pods start one by \
+                     one"
             ));
         }
         let (_, size) = GROUP_LABELS.iter().find(|(_, size)| has(size))?;
@@ -56,12 +57,14 @@ impl Pod {
             GROUP_LABELS.iter().filter(|(_, label)| label == size).map(|(name, _)| *name).collect();
         let names = names.join(" or ");
         Some(format!(
-            "label {size} says how many start together, but label {names} is missing: its pods start one by one"
+            "label {size} says how many start together, but label {names} is missing: its \
+                     pods start one by one"
         ))
     }
 }
 
-/// How many pods start together; the error continues a sentence that begins with the text.
+/// Reads the number of pods that start together; the error continues a sentence that begins with
+/// the text.
 fn parse_size(text: &str) -> Result<u32, &'static str> {
     let (negative, digits) = text.strip_prefix('-').map_or((false, text), |digits| (true, digits));
     if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {

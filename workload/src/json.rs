@@ -1,8 +1,8 @@
-//! How much a JSON text holds, told before it is decoded: a few bytes of JSON can become a kilobyte
-//! of memory.
+//! The number of values in a JSON text, computed before it is decoded: a few bytes of JSON can
+//! become a kilobyte of memory.
 
-/// The number of values in a JSON text, or more: containers and the elements in them. Takes no
-/// memory, and a text that is not JSON.
+/// Returns the number of values in a JSON text, or more: containers and the elements in them. This
+/// takes no memory, and accepts a text that is not JSON.
 ///
 /// ```
 /// assert_eq!(fluxqueue_workload::json::values_at_most(br#"{"a": [1, 2], "b, {": {}}"#), 6);

@@ -1,8 +1,9 @@
-//! What pods ask of the levels of the machine, by annotations: that all of them are within one
-//! rack, say.
+//! The rules of pods about levels of the machine, by annotations: such as that all of them are
+//! within one rack.
 //!
-//! Annotations stand on pods, or on the object that makes them. Which levels there are is not known
-//! here: they are named. Kueue's annotations about topology mean what they mean there.
+//! Annotations stand on pods, or on the object that makes them. This module does not know which
+//! levels there are: the rules name them. Kueue's annotations about topology have the same meaning
+//! as in Kueue.
 
 use std::sync::Arc;
 
@@ -16,71 +17,73 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use super::Unsupported;
 use super::metadata::annotation;
 
-/// Kueue's: all pods of a pod set, which is a role here, within one domain of the level whose node
-/// label this is.
+/// Kueue's annotation: all pods of a pod set, which is a role here, are within one domain of the
+/// level with this node label.
 const KUEUE_REQUIRED: &str = "kueue.x-k8s.io/podset-required-topology";
-/// Kueue's: so if possible.
+/// Kueue's annotation: the same if possible.
 const KUEUE_PREFERRED: &str = "kueue.x-k8s.io/podset-preferred-topology";
-/// Kueue's: pod sets of one job with the same value are placed as one.
+/// Kueue's annotation: pod sets of one job with the same value are placed as one.
 const KUEUE_GROUP: &str = "kueue.x-k8s.io/podset-group-name";
 
-/// Kueue's: each slice of a pod set within one domain of this level, and how many pods a slice has.
+/// Kueue's annotation: each slice of a pod set is within one domain of this level; and the number
+/// of pods in a slice.
 const KUEUE_SLICE: &str = "kueue.x-k8s.io/podset-slice-required-topology";
 const KUEUE_SLICE_SIZE: &str = "kueue.x-k8s.io/podset-slice-size";
-/// Kueue's: slices of slices, each in a domain of a level of its own.
+/// Kueue's annotation: slices of slices, each in a domain of a level of its own.
 const KUEUE_SLICE_LAYERS: &str = "kueue.x-k8s.io/podset-slice-required-topology-constraints";
 
-/// What pods ask of one level.
+/// A rule about one level.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LevelRule {
-    /// A level's name, or a node label that makes it.
+    /// The level's name, or a node label that makes it.
     pub level: Arc<str>,
-    /// What is to be so.
+    /// The demand.
     pub bound: LevelBound,
-    /// Of which pods.
+    /// The pods that the rule is about.
     pub of: RuleScope,
-    /// Where it was read.
+    /// The annotation from which it was read.
     pub annotation: &'static str,
 }
 
-/// What is asked of a level.
+/// The demand of a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LevelBound {
-    /// All are in one part.
+    /// All pods are in one part.
     Required,
-    /// All are in one part if that is possible now, else in as few as possible.
+    /// All pods are in one part if that is possible now, else in as few as possible.
     Preferred,
-    /// They are spread over the parts.
+    /// The pods are spread over the parts.
     Spread(Spread),
 }
 
-/// How pods are spread over the parts of a level; one of these at least is said.
+/// The spread of pods over the parts of a level. It has at least one of these bounds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Spread {
-    /// No more than so many are in any part.
+    /// The most pods in any part.
     pub max_per_part: Option<u32>,
-    /// The numbers of pods in any two parts differ by no more. All parts count that have a node to
-    /// which the pods are admitted.
+    /// The most by which the numbers of pods in any two parts may differ. All parts count that have
+    /// a node to which the pods are admitted.
     pub max_skew: Option<u32>,
 }
 
-/// Whose places count together.
+/// The pods that a rule applies to together.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum RuleScope {
-    /// All pods of the job that ask for the same.
+    /// All pods of the job with the same rule.
     Job,
-    /// Those of one role: each for itself.
+    /// The pods of one role; the rule applies to each role separately.
     Role,
-    /// Those of all roles of this group.
+    /// The pods of all roles of this group.
     Group(Arc<str>),
-    /// Each so many pods of one role: by their numbers if they have some, else in their order.
+    /// Slices of this many pods of one role: by their numbers if they have some, else in their
+    /// order.
     Slice(u32),
 }
 
-/// The rules of an object; of most there are none.
+/// The rules of an object; most objects have none.
 pub type LevelRules = Option<Arc<[LevelRule]>>;
 
-/// What an object's annotations ask of levels, or what is wrong with them.
+/// Returns the rules in an object's annotations; the error is about an unusable annotation.
 pub fn of_object(metadata: &ObjectMeta) -> Result<LevelRules, Unsupported> {
     const KNOWN: [(&str, LevelBound, bool); 4] = [
         (REQUIRED_LEVEL, LevelBound::Required, true),
@@ -98,7 +101,10 @@ pub fn of_object(metadata: &ObjectMeta) -> Result<LevelRules, Unsupported> {
         if let Some(other) = found.first() {
             return Err(refused(
                 name,
-                format!("{} is there too: only one of them can be honoured", other.annotation),
+                format!(
+                    "{} is present too, and only one of them can be honoured",
+                    other.annotation
+                ),
             ));
         }
         check_level(name, value)?;
@@ -106,7 +112,7 @@ pub fn of_object(metadata: &ObjectMeta) -> Result<LevelRules, Unsupported> {
             _ if is_ours => own_scope.clone(),
             Some(group) if group.len() > NAME_BYTES_MAX => {
                 let text = format!(
-                    "{} is no name: it is longer than {NAME_BYTES_MAX} bytes",
+                    "{} is not a name: it is longer than {NAME_BYTES_MAX} bytes",
                     text::quoted(group)
                 );
                 return Err(refused(KUEUE_GROUP, text));
@@ -127,7 +133,8 @@ pub fn of_object(metadata: &ObjectMeta) -> Result<LevelRules, Unsupported> {
     if let (Some(of_kueue), Some(other)) =
         (&of_kueue, found.iter().find(|rule| rule.annotation == SLICE_LEVEL))
     {
-        let text = format!("{} is there too: only one of them can be honoured", other.annotation);
+        let text =
+            format!("{} is present too, and only one of them can be honoured", other.annotation);
         return Err(of_kueue.refused(text));
     }
     found.extend(of_kueue);
@@ -135,7 +142,7 @@ pub fn of_object(metadata: &ObjectMeta) -> Result<LevelRules, Unsupported> {
     Ok((!found.is_empty()).then(|| Arc::from(found)))
 }
 
-/// Of which pods our own annotations are, but for slices.
+/// Returns the pods that our own annotations are about, except those of slices.
 fn own_scope(metadata: &ObjectMeta) -> Result<RuleScope, Unsupported> {
     let scope = match annotation(metadata, LEVEL_SCOPE) {
         None => return Ok(RuleScope::Job),
@@ -156,7 +163,7 @@ fn own_scope(metadata: &ObjectMeta) -> Result<RuleScope, Unsupported> {
     Ok(scope)
 }
 
-/// What is asked of slices, by a level and a size.
+/// Reads a rule about slices, by a level and a size.
 fn slices(
     metadata: &ObjectMeta,
     level: &'static str,
@@ -170,7 +177,7 @@ fn slices(
     }))
 }
 
-/// Over which level the pods are to be spread, and how.
+/// Reads a rule about a spread, by a level and its bounds.
 fn spread(metadata: &ObjectMeta, of: RuleScope) -> Result<Option<LevelRule>, Unsupported> {
     let numbers = [
         (MAX_PER_PART, "says how many pods may be in one part"),
@@ -185,14 +192,14 @@ fn spread(metadata: &ObjectMeta, of: RuleScope) -> Result<Option<LevelRule>, Uns
     }))
 }
 
-/// Checks that a value can name a level: whether there is such a level is not known here.
+/// Checks that a value can name a level: this module does not know if there is such a level.
 fn check_level(annotation: &'static str, value: &str) -> Result<(), Unsupported> {
     match value.len() {
         0 => Err(refused(annotation, "names no level".to_owned())),
         1..=KEY_BYTES_MAX => Ok(()),
         _ => {
             let text = format!(
-                "{} is no level: it is longer than {KEY_BYTES_MAX} bytes",
+                "{} is not a level: it is longer than {KEY_BYTES_MAX} bytes",
                 text::quoted(value)
             );
             Err(refused(annotation, text))
@@ -200,11 +207,11 @@ fn check_level(annotation: &'static str, value: &str) -> Result<(), Unsupported>
     }
 }
 
-/// What names a level, and numbers of pods that are said beside it.
+/// The name of a level, and the numbers of pods beside it.
 type Numbers<'a, const N: usize> = (&'a str, [Option<u32>; N]);
 
-/// A level and numbers of pods, which are nothing without each other: one of the numbers at least
-/// has to be there. With each annotation comes what it says.
+/// Reads a level and numbers of pods, which need each other: one of the numbers at least has to be
+/// present. With each annotation comes the text that describes it.
 fn level_and_pods<'a, const N: usize>(
     metadata: &'a ObjectMeta,
     (level, asks): (&'static str, &str),
@@ -223,7 +230,7 @@ fn level_and_pods<'a, const N: usize>(
         let Some(text) = annotation(metadata, name) else { continue };
         let number = text.parse::<u32>().ok().filter(|number| *number > 0);
         *found = Some(number.ok_or_else(|| {
-            refused(name, format!("{} is no number of pods from 1 on", text::quoted(text)))
+            refused(name, format!("{} is not a number of pods (1 or more)", text::quoted(text)))
         })?);
     }
     if found.iter().all(Option::is_none) {
@@ -234,7 +241,7 @@ fn level_and_pods<'a, const N: usize>(
 }
 
 impl LevelRule {
-    /// Why it cannot be honoured: names the annotation.
+    /// Refuses the rule, by its annotation.
     pub fn refused(&self, message: String) -> Unsupported {
         refused(self.annotation, message)
     }
@@ -309,7 +316,8 @@ mod tests {
             ),
             (
                 &[role, (KUEUE_REQUIRED, "rack")][..],
-                "says for which pods a rule is, but fluxqueue/required-level or fluxqueue/preferred-level or \
+                "says for which pods a rule is, but fluxqueue/required-level or \
+                 fluxqueue/preferred-level or \
                  fluxqueue/spread-level is missing",
             ),
         ] {
@@ -341,15 +349,16 @@ mod tests {
             ),
             (
                 &[(SLICE_SIZE, "2")][..],
-                "[fluxqueue/slice-size]: says how many pods a slice has, but fluxqueue/slice-level is missing",
+                "[fluxqueue/slice-size]: says how many pods a slice has, but fluxqueue/slice-level \
+                 is missing",
             ),
             (
                 &[(SLICE_LEVEL, "rack"), (SLICE_SIZE, "0")][..],
-                "[fluxqueue/slice-size]: \"0\" is no number of pods from 1 on",
+                "[fluxqueue/slice-size]: \"0\" is not a number of pods (1 or more)",
             ),
             (
                 &[(SLICE_LEVEL, "rack"), (SLICE_SIZE, "x")][..],
-                "[fluxqueue/slice-size]: \"x\" is no number of pods from 1 on",
+                "[fluxqueue/slice-size]: \"x\" is not a number of pods (1 or more)",
             ),
         ] {
             assert_eq!(read(annotations), Err(format!("metadata.annotations{expected}")));
@@ -360,14 +369,15 @@ mod tests {
             (KUEUE_SLICE, "rack"),
             (KUEUE_SLICE_SIZE, "2"),
         ];
-        assert!(read(&both).unwrap_err().contains("fluxqueue/slice-level is there too"));
+        assert!(read(&both).unwrap_err().contains("fluxqueue/slice-level is present too"));
     }
 
     #[test]
     fn slices_of_several_levels_are_refused_by_name() {
         let layers = (KUEUE_SLICE_LAYERS, r#"[{"topology":"example.com/rack","size":4}]"#);
         let expected = format!(
-            "metadata.annotations[{KUEUE_SLICE_LAYERS}]: slices of several levels cannot be honoured"
+            "metadata.annotations[{KUEUE_SLICE_LAYERS}]: slices of several levels cannot be \
+             honoured"
         );
         assert_eq!(read(&[layers]), Err(expected.clone()));
         assert_eq!(read(&[(KUEUE_REQUIRED, "example.com/block"), layers]), Err(expected));
@@ -400,23 +410,26 @@ mod tests {
         for (annotations, expected) in [
             (
                 &[(SPREAD_LEVEL, "rack")][..],
-                "[fluxqueue/spread-level]: asks for a spread, but fluxqueue/max-per-part or fluxqueue/max-skew is missing",
+                "[fluxqueue/spread-level]: asks for a spread, but fluxqueue/max-per-part or \
+                 fluxqueue/max-skew is missing",
             ),
             (
                 &[four][..],
-                "[fluxqueue/max-per-part]: says how many pods may be in one part, but fluxqueue/spread-level is missing",
+                "[fluxqueue/max-per-part]: says how many pods may be in one part, but \
+                 fluxqueue/spread-level is missing",
             ),
             (
                 &[skew][..],
-                "[fluxqueue/max-skew]: says by how many pods two parts may differ, but fluxqueue/spread-level is missing",
+                "[fluxqueue/max-skew]: says by how many pods two parts may differ, but \
+                 fluxqueue/spread-level is missing",
             ),
             (
                 &[(SPREAD_LEVEL, "rack"), four, (MAX_SKEW, "-1")][..],
-                "[fluxqueue/max-skew]: \"-1\" is no number of pods from 1 on",
+                "[fluxqueue/max-skew]: \"-1\" is not a number of pods (1 or more)",
             ),
             (
                 &[(SPREAD_LEVEL, "rack"), (MAX_PER_PART, "0")][..],
-                "[fluxqueue/max-per-part]: \"0\" is no number of pods from 1 on",
+                "[fluxqueue/max-per-part]: \"0\" is not a number of pods (1 or more)",
             ),
         ] {
             assert_eq!(read(annotations), Err(format!("metadata.annotations{expected}")));
@@ -433,7 +446,7 @@ mod tests {
             let error = read(&[(REQUIRED_LEVEL, "rack"), (other, "rack")]).unwrap_err();
             assert!(
                 error.starts_with(&format!(
-                    "metadata.annotations[{other}]: fluxqueue/required-level is there too"
+                    "metadata.annotations[{other}]: fluxqueue/required-level is present too"
                 )),
                 "{error}"
             );

@@ -1,8 +1,8 @@
-//! What there is to run: pods and the objects that make them, as the core sees them.
+//! The workload: pods and the objects that make them, as the core sees them.
 //!
 //! The types here are small, owned and comparable; conversion from Kubernetes objects lives in the
-//! submodules and is pure. What belongs together (a gang, an elastic set) is decided by the core
-//! from these facts, not here.
+//! submodules and is pure. From these facts the core decides which pods belong together (a gang, an
+//! elastic set); nothing here does.
 
 pub mod constraints;
 mod controller;
@@ -42,8 +42,8 @@ use constraints::Constraints;
 use levels::LevelRules;
 use storage::PodClaim;
 
-/// A UTC instant in microseconds since the Unix epoch. The core never reads a clock: it is always
-/// told the time.
+/// A UTC instant in microseconds since the Unix epoch. The core never reads a clock: its caller
+/// passes the time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Time(pub i64);
 
@@ -61,18 +61,17 @@ pub struct ObjectKey {
 pub struct ObjectRef {
     /// Namespace and name.
     pub key: ObjectKey,
-    /// The uid, so that a successor of the same name is told apart.
+    /// The uid, which differs from that of a successor of the same name.
     pub uid: Uid,
 }
 
-/// A pod, whoever schedules it, reduced to what placement depends on.
+/// A pod of any scheduler, reduced to the fields that placement depends on.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pod {
-    /// `metadata.resourceVersion` of a pod without a node: what is written to it is written to this
-    /// version. Later nothing is written to it any more, and changes of its status alone are no
-    /// news.
+    /// `metadata.resourceVersion` of a pod without a node: writes to the pod name this version.
+    /// Later nothing is written to it any more, and changes of its status alone are no news.
     pub resource_version: Option<Arc<str>>,
-    /// Which pod.
+    /// Its identity.
     pub id: ObjectRef,
     /// `spec.schedulerName`; which of them are ours is a setting of the core.
     pub scheduler: Arc<str>,
@@ -80,7 +79,7 @@ pub struct Pod {
     pub node: Option<NodeName>,
     /// `status.nominatedNodeName`, where another scheduler means to put it.
     pub nominated: Option<NodeName>,
-    /// Where it is in its life.
+    /// Its phase.
     pub phase: Phase,
     /// `metadata.deletionTimestamp` is set. It still uses its node until it is gone or terminal.
     pub deleting: bool,
@@ -97,44 +96,44 @@ pub struct Pod {
     pub priority: i32,
     /// `metadata.creationTimestamp`.
     pub created: Time,
-    /// When it began to take its node: `status.startTime`, or when it was bound. `None` while that
-    /// is not known.
+    /// The time at which it began to take its node: `status.startTime`, or that of its Binding.
+    /// `None` while that is not known.
     pub started: Option<Time>,
-    /// When the last of its containers ended, of a pod that has ended.
+    /// The time at which the last of its containers ended, of a pod that has ended.
     pub ended: Option<Time>,
-    /// `metadata.labels`, sorted by key: what the anti-affinity of pods already there is matched
-    /// against. They are not part of the shape, since pods of one template differ in them (a Job's
-    /// completion index, say).
+    /// `metadata.labels`, sorted by key: the anti-affinity of other pods is matched against them.
+    /// They are not part of the shape, since pods of one template differ in them (by a Job's
+    /// completion index, for example).
     pub labels: metadata::Labels,
-    /// What it asks and where it may go. Pods of one template share one value.
+    /// Its requests and constraints. Pods of one template share one value.
     pub shape: Arc<Shape>,
-    /// What it asks of levels of the machine, if it says so itself.
+    /// Its own rules about levels of the machine, if it has any.
     pub levels: LevelRules,
-    /// Whether it asks for its node alone, if it says so itself.
+    /// True if it asks for its node alone; `None` if it has no such annotation of its own.
     pub exclusive: Option<bool>,
     /// The claims that it mounts. They are not part of the shape, since pods of one template differ
     /// in them.
     pub claims: Vec<PodClaim>,
-    /// How long its resources are taken.
+    /// The time for which it takes its resources.
     pub lifetime: Lifetime,
-    /// How long it may take to stop when it is told to, in seconds.
+    /// The time that it may take to stop on request, in seconds.
     pub grace_secs: u64,
-    /// Required constraints that Fluxqueue does not honour: the pod is refused, and told this.
+    /// Required constraints that Fluxqueue does not honour: the pod is refused, and the first of
+    /// them is its reason.
     pub unsupported: Vec<Unsupported>,
-    /// Preferences that are accepted but not honoured on this machine: what names them.
+    /// The names of preferences that are accepted but not honoured on this machine.
     pub soft_ignored: Vec<&'static str>,
-    /// What the pod's condition PodScheduled says now.
+    /// Its condition PodScheduled.
     pub scheduled_condition: Option<ScheduledCondition>,
-    /// It stands in for a pod that a suspended Job will have: no API server knows it.
+    /// True if it stands in for a pod that a suspended Job will have: no API server knows it.
     pub stands_in: bool,
     /// The queue that it is charged to, as its Binding said; `None` while it has no node.
     pub charged_queue: Option<Arc<str>>,
 }
 
 impl Pod {
-    /// A pod that has no node yet, made at the beginning of time, and of which nothing else is to
-    /// be said: no owner, group, gates, labels or priority, an end that nobody knows, and no time
-    /// to stop.
+    /// Makes a pod without a node, created at the beginning of time, and without anything else: no
+    /// owner, group, gates, labels or priority, no known end, and no time to stop.
     pub fn waiting(id: ObjectRef, scheduler: Arc<str>, shape: Arc<Shape>) -> Self {
         Pod {
             resource_version: None,
@@ -167,8 +166,8 @@ impl Pod {
         }
     }
 
-    /// It belongs to its node, as the pods of a DaemonSet do and those of which a kubelet knows by
-    /// itself: wherever a job is, such pods are there too.
+    /// True if it belongs to its node, as the pods of a DaemonSet do and those that a kubelet
+    /// starts by itself: such pods are also where a job has its node alone.
     pub fn stays_on_its_node(&self) -> bool {
         let kind = self.owner.as_ref().map(|owner| &owner.kind);
         matches!(kind, Some(OwnerKind::Other(kind)) if matches!(&**kind, "DaemonSet" | "Node"))
@@ -200,33 +199,33 @@ pub enum Phase {
     },
 }
 
-/// What a pod asks, and where it may go.
+/// The requests and constraints of a pod.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Shape {
-    /// What it takes of a node, `pods: 1` included.
+    /// The resources that it takes of a node, `pods: 1` included.
     pub requests: Resources,
-    /// Which nodes it may use, and prefers.
+    /// The nodes that it may use, and those that it prefers.
     pub constraints: Constraints,
 }
 
-/// How long a pod or job takes its resources.
+/// The time for which a pod or job takes its resources.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Lifetime {
     /// It ends this many seconds after its start at the latest.
     Seconds(u64),
-    /// It ends some day (a restart policy other than Always), nobody knows when.
+    /// It ends some day (a restart policy other than Always), at an unknown time.
     Eventually,
     /// A service: it has no end.
     Endless,
 }
 
 impl Lifetime {
-    /// The longest that anything is planned for: twice the longest walltime, 200 years. What lasts
-    /// longer, as with the largest `terminationGracePeriodSeconds`, has no end that can be planned
-    /// with: dates after the year 9999 cannot even be written.
+    /// The longest time for which anything is planned, in seconds: twice the longest walltime, 200
+    /// years. A longer one, such as the largest `terminationGracePeriodSeconds`, counts as no known
+    /// end: dates after the year 9999 cannot even be written.
     pub const SECS_MAX: u64 = 2 * walltime::WALLTIME_SECS_MAX;
 
-    /// As long and so many seconds more, where it is known how long.
+    /// Returns this lifetime, longer by this many seconds if it has a known end.
     #[must_use]
     pub fn plus_secs(self, more: u64) -> Self {
         match self {
@@ -244,7 +243,7 @@ impl Lifetime {
 pub struct Unsupported {
     /// JSON path in the pod, such as `spec.volumes[2].persistentVolumeClaim`.
     pub field: String,
-    /// What it would need.
+    /// The reason, for the author of the pod.
     pub message: String,
 }
 
@@ -261,7 +260,7 @@ pub struct Owner {
     pub api_version: Arc<str>,
 }
 
-/// Kinds of owners that are told apart.
+/// The kinds of owners that the core distinguishes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum OwnerKind {
     /// batch/v1 Job.
@@ -281,7 +280,8 @@ pub enum OwnerKind {
 pub struct GroupLabels {
     /// The group's name, unique in the namespace.
     pub name: Arc<str>,
-    /// How many start together, or why the label's value is no size (names the label).
+    /// The number of pods that start together; the error is about an unusable value (and names the
+    /// label).
     pub size: Result<u32, String>,
 }
 
@@ -299,7 +299,7 @@ pub struct ScheduledCondition {
 /// An object that makes pods: a Job, ReplicaSet, Deployment or StatefulSet.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Controller {
-    /// Which object.
+    /// Its identity.
     pub id: ObjectRef,
     /// Its kind; never [`OwnerKind::Other`].
     pub kind: OwnerKind,
@@ -307,11 +307,12 @@ pub struct Controller {
     pub owner: Option<Owner>,
     /// `metadata.creationTimestamp`.
     pub created: Time,
-    /// How many pods it wants at once: min(parallelism, completions - succeeded) of a Job (0 once
-    /// it is finished or suspended), `spec.replicas` of the others.
+    /// The number of pods that it wants at once: min(parallelism, completions - succeeded) of a Job
+    /// (0 once it is finished or suspended), `spec.replicas` of the others.
     pub wants: u32,
-    /// How many pods it can have at once before any of them is ready: like `wants` at the start (so
-    /// without what has succeeded), but 1 for a StatefulSet with podManagementPolicy OrderedReady.
+    /// The number of pods that it can have at once before any of them is ready: like `wants` at the
+    /// start (so before any success), but 1 for a StatefulSet with podManagementPolicy
+    /// OrderedReady.
     pub can_start_together: u32,
     /// A Job's `status.succeeded`; 0 for the others.
     pub succeeded: u32,
@@ -319,12 +320,11 @@ pub struct Controller {
     pub completions: Option<u32>,
     /// A Job's `spec.parallelism` (1 if absent); replicas of the others.
     pub parallelism: u32,
-    /// The Job has the condition Complete or Failed.
+    /// True if the Job has the condition Complete or Failed.
     pub finished: bool,
-    /// The Job has the condition Failed (or FailureTarget).
+    /// True if the Job has the condition Failed (or FailureTarget).
     pub failed: bool,
-    /// What is known of its end: a Job's `activeDeadlineSeconds` counted from `status.startTime`
-    /// (an instant).
+    /// Its known end: a Job's `activeDeadlineSeconds` counted from `status.startTime` (an instant).
     pub deadline: Option<Time>,
     /// A Job's `activeDeadlineSeconds`.
     pub deadline_secs: Option<u64>,
@@ -336,15 +336,15 @@ pub struct Controller {
     /// The queue that the object's label names.
     pub queue: Option<Arc<str>>,
     /// The walltime annotation of the object ([`Lifetime::Seconds`], or [`Lifetime::Endless`] for
-    /// `unlimited`), or why its value is no duration (names the annotation).
+    /// `unlimited`); the error is about an unusable value (and names the annotation).
     pub walltime: Option<Result<Lifetime, String>>,
-    /// What the object's annotations ask of levels of the machine for those of its pods that ask
-    /// for nothing themselves, or what is wrong with them.
+    /// The object's rules about levels of the machine, for those of its pods that have none
+    /// themselves; the error is about an unusable annotation.
     pub levels: Result<LevelRules, Unsupported>,
-    /// Whether the object asks for nodes alone for its pods, if it says so, or what is wrong with
-    /// that.
+    /// True if the object asks for nodes alone for its pods; `None` without the annotation; the
+    /// error is about an unusable value.
     pub exclusive: Result<Option<bool>, Unsupported>,
-    /// What Fluxqueue's suspension has come to, of a Job that it has had suspended and that has not
+    /// The state of Fluxqueue's suspension, of a Job that it has had suspended and that has not
     /// ended.
     pub suspension: Option<Suspension>,
 }
@@ -352,29 +352,29 @@ pub struct Controller {
 /// A Job that Fluxqueue has had suspended.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Suspension {
-    /// Whether it still waits for its place.
+    /// The phase of the suspension.
     pub phase: SuspensionPhase,
-    /// What its pods will be like, as far as its template says.
+    /// The form of its pods, as far as its template shows it.
     pub sample: Pod,
     /// The PriorityClass that they name.
     pub priority_class: Option<Arc<str>>,
-    /// Its pods have completion indexes.
+    /// True if its pods have completion indexes.
     pub is_indexed: bool,
 }
 
-/// How far a Job that was suspended for Fluxqueue has come.
+/// The phase of a suspension for Fluxqueue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SuspensionPhase {
     /// It carries the mark (`names::SUSPENDED`): it has to wait without pods.
     Marked {
-        /// `metadata.resourceVersion`: what is written to it is written to this version.
+        /// `metadata.resourceVersion`: writes to the Job name this version.
         resource_version: Option<Arc<str>>,
-        /// `spec.suspend`. If not, somebody has let it go who may not.
+        /// `spec.suspend`. If false, a user has released it who may not.
         is_suspended: bool,
     },
-    /// Mark and suspension were taken off together.
+    /// Mark and suspension were removed together.
     Released {
-        /// When (`names::RELEASED_AT`).
+        /// The time of the release (`names::RELEASED_AT`).
         at: Time,
     },
 }
@@ -388,42 +388,42 @@ pub struct PriorityClass {
     pub uid: Uid,
     /// The priority of pods that name it.
     pub value: i32,
-    /// It is that of pods that name none.
+    /// True if pods that name none have it.
     pub is_default: bool,
 }
 
 impl Time {
-    /// The instant as it is written; the last second of the year 9999, nearly, for what is later than
-    /// can be written.
+    /// Returns the instant as a timestamp; nearly the last second of the year 9999 for later ones,
+    /// which cannot be written.
     pub fn timestamp(self) -> jiff::Timestamp {
         let (first, last) =
             (jiff::Timestamp::MIN.as_microsecond(), jiff::Timestamp::MAX.as_microsecond());
         jiff::Timestamp::from_microsecond(self.0.clamp(first, last)).unwrap_or(jiff::Timestamp::MAX)
     }
 
-    /// Whole seconds since the epoch, rounded down.
+    /// Returns whole seconds since the epoch, rounded down.
     pub fn seconds(self) -> i64 {
         self.0.div_euclid(1_000_000)
     }
 
-    /// The instant `seconds` after the epoch.
+    /// Returns the instant `seconds` after the epoch.
     pub fn from_seconds(seconds: i64) -> Self {
         Time(seconds.saturating_mul(1_000_000))
     }
 
-    /// This instant plus `millis` milliseconds.
+    /// Returns this instant plus `millis` milliseconds.
     #[must_use]
     pub fn plus_millis(self, millis: i64) -> Self {
         Time(self.0.saturating_add(millis.saturating_mul(1000)))
     }
 
-    /// This instant less `secs` seconds.
+    /// Returns this instant less `secs` seconds.
     #[must_use]
     pub fn minus_secs(self, secs: u64) -> Self {
         Time(self.0.saturating_sub_unsigned(secs.saturating_mul(1_000_000)))
     }
 
-    /// This instant plus `secs` seconds.
+    /// Returns this instant plus `secs` seconds.
     #[must_use]
     pub fn plus_secs(self, secs: u64) -> Self {
         let micros = secs.saturating_mul(1_000_000);
@@ -432,7 +432,7 @@ impl Time {
 }
 
 impl ObjectKey {
-    /// A key from its parts.
+    /// Makes a key from its parts.
     pub fn new(namespace: impl Into<Arc<str>>, name: impl Into<Arc<str>>) -> Self {
         ObjectKey { namespace: namespace.into(), name: name.into() }
     }
@@ -451,7 +451,7 @@ impl fmt::Display for ObjectRef {
 }
 
 impl Phase {
-    /// The pod has ended and uses nothing any more.
+    /// True if the pod has ended and uses nothing any more.
     pub fn is_terminal(&self) -> bool {
         matches!(
             self,
@@ -461,12 +461,12 @@ impl Phase {
 }
 
 impl Pod {
-    /// The pod takes up room on the node it is bound to.
+    /// True if the pod takes up room on the node that it is bound to.
     pub fn uses_node(&self) -> bool {
         self.node.is_some() && !self.phase.is_terminal()
     }
 
-    /// The value of a label.
+    /// Returns the value of a label.
     pub fn label(&self, name: &str) -> Option<&str> {
         let at = self.labels.binary_search_by(|(key, _)| (**key).cmp(name)).ok()?;
         Some(&self.labels[at].1)
@@ -474,7 +474,7 @@ impl Pod {
 }
 
 impl OwnerKind {
-    /// The Kubernetes kind.
+    /// Returns the Kubernetes kind.
     pub fn as_str(&self) -> &str {
         match self {
             OwnerKind::Job => "Job",

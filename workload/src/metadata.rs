@@ -1,4 +1,4 @@
-//! `metadata` of any Kubernetes object: who it is, who made it, what it is labelled with.
+//! The `metadata` of any Kubernetes object: its identity, its owner, and its labels.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -12,8 +12,8 @@ use super::{ObjectKey, ObjectRef, Owner, OwnerKind, Time, Uid};
 /// Labels, sorted by key.
 pub type Labels = Arc<[(Arc<str>, Arc<str>)]>;
 
-/// An object that lacks what every object from an API server has. It cannot be told from others, so
-/// it is left out.
+/// An object that lacks a field that every object from an API server has. It cannot be identified,
+/// so it is left out.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{kind} {object}: {field}: {message}")]
 pub struct InvalidObject {
@@ -21,20 +21,20 @@ pub struct InvalidObject {
     pub kind: &'static str,
     /// Namespace and name, as far as they are known.
     pub object: String,
-    /// JSON path of the field.
+    /// The JSON path of the field.
     pub field: &'static str,
-    /// What is wrong with it.
+    /// The fault.
     pub message: String,
 }
 
-/// Namespace, name and uid of a namespaced object.
+/// Returns namespace, name and uid of a namespaced object.
 pub fn object_ref(kind: &'static str, metadata: &ObjectMeta) -> Result<ObjectRef, InvalidObject> {
     let namespace = required(kind, metadata, "metadata.namespace", metadata.namespace.as_deref())?;
     let (name, uid) = name_and_uid(kind, metadata)?;
     Ok(ObjectRef { key: ObjectKey::new(namespace, name), uid })
 }
 
-/// Name and uid of an object.
+/// Returns name and uid of an object.
 pub fn name_and_uid(
     kind: &'static str,
     metadata: &ObjectMeta,
@@ -44,12 +44,13 @@ pub fn name_and_uid(
     Ok((name.into(), uid.into()))
 }
 
-/// The owner reference that is the controller; none if it names what no API server has.
+/// Returns the owner reference that is the controller; none if it is one that no API server
+/// accepts.
 pub fn owner(metadata: &ObjectMeta) -> Option<Owner> {
     let owners = metadata.owner_references.as_deref().unwrap_or_default();
     let owner = owners.iter().find(|owner| owner.controller == Some(true))?;
-    // The API server asks of a reference only that nothing in it is empty. An object with such a
-    // name cannot be.
+    // The API server only checks that no field of a reference is empty. No object can have such a
+    // name.
     if [&owner.name, &owner.uid, &owner.kind, &owner.api_version]
         .iter()
         .any(|part| part.len() > KEY_BYTES_MAX)
@@ -64,30 +65,30 @@ pub fn owner(metadata: &ObjectMeta) -> Option<Owner> {
     })
 }
 
-/// A map of labels, or of a node selector, sorted by key.
+/// Returns a map of labels, or of a node selector, sorted by key.
 pub fn sorted(
     map: Option<&BTreeMap<String, String>>,
 ) -> impl Iterator<Item = (Arc<str>, Arc<str>)> {
     map.into_iter().flatten().map(|(key, value)| (key.as_str().into(), label_value(value).into()))
 }
 
-/// The value of a label: the API server takes none of more than 63 bytes, and none is kept that is
-/// longer than any name.
+/// Returns the value of a label: the API server takes none of more than 63 bytes, and none is kept
+/// that is longer than any name.
 pub(super) fn label_value(value: &str) -> Cow<'_, str> {
     if value.len() > NAME_BYTES_MAX { text::name(value) } else { Cow::Borrowed(value) }
 }
 
-/// The value of a label.
+/// Returns the value of a label.
 pub fn label<'a>(metadata: &'a ObjectMeta, key: &str) -> Option<Cow<'a, str>> {
     metadata.labels.as_ref()?.get(key).map(|value| label_value(value))
 }
 
-/// The value of an annotation.
+/// Returns the value of an annotation.
 pub fn annotation<'a>(metadata: &'a ObjectMeta, key: &str) -> Option<&'a str> {
     metadata.annotations.as_ref()?.get(key).map(String::as_str)
 }
 
-/// A Kubernetes time stamp; the epoch if there is none.
+/// Converts a Kubernetes time stamp; the epoch stands for none.
 pub fn time(stamp: Option<&KubeTime>) -> Time {
     stamp.map_or(Time::default(), |stamp| Time(stamp.0.as_microsecond()))
 }
@@ -106,8 +107,8 @@ fn required<'a>(
     })
 }
 
-/// The kind that an owner reference names. Versions of one group are the same kind: `apps/v1beta1`
-/// is long gone, but a reference may still say so.
+/// Returns the kind that an owner reference names. Versions of one group are the same kind:
+/// `apps/v1beta1` is long gone, but a reference may still name it.
 pub fn owner_kind(api_version: &str, kind: &str) -> OwnerKind {
     let group = api_version.split_once('/').map_or("", |(group, _)| group);
     match (group, kind) {

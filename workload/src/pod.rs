@@ -1,8 +1,8 @@
-//! Reads a pod: every pod of the cluster, whoever schedules it.
+//! Reads pods: every pod of the cluster, of any scheduler.
 //!
-//! A pod is never lost over a field that cannot be read. It is kept with what could be read, and an
-//! entry in [`Pod::unsupported`] says what could not: so it is refused while it waits, and counted
-//! once it is on a node.
+//! A pod is never lost over a field that cannot be read. It is kept with the fields that could be
+//! read, and an entry in [`Pod::unsupported`] names the others: so it is refused while it waits,
+//! and counted once it is on a node.
 
 use std::sync::Arc;
 
@@ -22,13 +22,13 @@ use super::{
 /// The name that the API server gives pods without one.
 const DEFAULT_SCHEDULER: &str = "default-scheduler";
 
-/// `terminationGracePeriodSeconds`, unless a pod says another one.
+/// The default of `terminationGracePeriodSeconds`.
 const GRACE_SECONDS: u64 = 30;
 
 const COMPLETION_INDEX: &str = "batch.kubernetes.io/job-completion-index";
 
-/// Fields of one pod that are said to be unreadable or unsupported; the first is what its author is
-/// told, and admission names 10. The others come up once these are corrected.
+/// The most fields of one pod that are reported as unreadable or unsupported; the pod's condition
+/// has the first, and admission names 10. The others come up once these are corrected.
 const UNSUPPORTED_MAX: usize = 16;
 
 /// Reasons in `status.reason` of a Failed pod by which a kubelet refuses or evicts it, besides
@@ -146,7 +146,7 @@ fn phase(status: &PodStatus) -> Phase {
     }
 }
 
-/// The kubelet says when it took the pod up; until then the Binding's time counts.
+/// Returns the time at which the kubelet took the pod up, or that of the Binding before that.
 fn started(status: &PodStatus) -> Option<Time> {
     let bound = || condition(status, "PodScheduled").filter(|condition| condition.status == "True");
     let at = status.start_time.as_ref().or_else(|| bound()?.last_transition_time.as_ref())?;
@@ -167,7 +167,7 @@ fn ended(status: &PodStatus) -> Option<Time> {
     containers.filter_map(at).map(|at| metadata::time(Some(&at))).max().or_else(|| started(status))
 }
 
-/// A failed pod that its kubelet refused or evicted.
+/// Returns the phase of a failed pod that its kubelet refused or evicted.
 fn refusal(status: &PodStatus) -> Option<Phase> {
     let reason = status.reason.as_deref().unwrap_or_default();
     let known = REFUSAL_REASONS.contains(&reason) || REFUSAL_REASONS_UNKNOWN.contains(&reason);
@@ -175,8 +175,8 @@ fn refusal(status: &PodStatus) -> Option<Phase> {
         .then(|| Phase::Refused { reason: text::name(reason).into() })
 }
 
-/// A failed pod that was disrupted, whatever its containers made of that (KEP-3329). The kubelet
-/// itself is one of those that do so.
+/// Returns the phase of a failed pod that was disrupted, whatever its containers made of that
+/// (KEP-3329). The kubelet itself is one of the disruptors.
 fn disruption(status: &PodStatus) -> Option<Phase> {
     let disrupted =
         condition(status, "DisruptionTarget").filter(|condition| condition.status == "True")?;
@@ -189,8 +189,8 @@ fn disruption(status: &PodStatus) -> Option<Phase> {
     })
 }
 
-/// How long the pod takes its resources: by its annotation, else its deadline, else its restart
-/// policy.
+/// Returns how long the pod takes its resources: by its annotation, else its deadline, else its
+/// restart policy.
 fn lifetime(pod: &KubePod, spec: &PodSpec, unsupported: &mut Vec<Unsupported>) -> Lifetime {
     match walltime::of_object(&pod.metadata) {
         Some(Ok(lifetime)) => return lifetime,
@@ -208,14 +208,14 @@ fn lifetime(pod: &KubePod, spec: &PodSpec, unsupported: &mut Vec<Unsupported>) -
     }
 }
 
-/// As a kubelet reads it: what is not said is half a minute.
+/// Returns the grace period as a kubelet reads it: half a minute by default.
 fn grace_secs(spec: &PodSpec) -> u64 {
     let said =
         spec.termination_grace_period_seconds.and_then(|seconds| u64::try_from(seconds).ok());
     said.unwrap_or(GRACE_SECONDS)
 }
 
-/// Jobs set a label since 1.28, and an annotation always.
+/// Reads the completion index. Jobs set a label since 1.28, and an annotation always.
 fn completion_index(pod: &KubePod) -> Option<u32> {
     let label = pod
         .metadata

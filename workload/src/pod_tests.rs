@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::{GroupLabels, OwnerKind, Time};
 
-/// A pod in namespace `ns`, with `parts` merged over the least there is.
+/// Makes a pod in namespace `ns`, with `parts` merged over the minimum.
 fn pod(parts: &Value) -> Pod {
     let mut object = json!({
         "metadata": {"name": "p", "namespace": "ns", "uid": "u"},
@@ -36,20 +36,28 @@ fn fields(unsupported: &[Unsupported]) -> Vec<&str> {
 fn a_plain_pod_is_read_whole() {
     let read = pod(&json!({
         "metadata": {
-            "creationTimestamp": "2026-01-02T03:04:05Z", "deletionTimestamp": "2026-01-02T03:04:06Z",
+            "creationTimestamp": "2026-01-02T03:04:05Z",
+            "deletionTimestamp": "2026-01-02T03:04:06Z",
             "labels": {"b": "2", "a": "1", "batch.kubernetes.io/job-completion-index": "7"},
             "ownerReferences": [
                 {"apiVersion": "v1", "kind": "Node", "name": "n", "uid": "x"},
-                {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "y", "controller": true},
+                {
+                    "apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "y",
+                    "controller": true,
+                },
             ],
         },
         "spec": {
-            "schedulerName": "fluxqueue", "nodeName": "n1", "priority": -5, "restartPolicy": "Never",
+            "schedulerName": "fluxqueue", "nodeName": "n1", "priority": -5,
+            "restartPolicy": "Never",
             "schedulingGates": [{"name": "fluxqueue"}, {"name": "other"}],
         },
         "status": {
             "phase": "Running", "nominatedNodeName": "n2",
-            "conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no"}],
+            "conditions": [{
+                "type": "PodScheduled", "status": "False", "reason": "Unschedulable",
+                "message": "no",
+            }],
         },
     }));
     assert_eq!((&*read.id.key.namespace, &*read.id.key.name, &*read.id.uid), ("ns", "p", "u"));
@@ -84,9 +92,9 @@ fn a_plain_pod_is_read_whole() {
 
 #[test]
 fn absent_fields_have_the_values_that_kubernetes_gives_them() {
-    let read = pod(
-        &json!({"spec": {"nodeName": "", "schedulerName": ""}, "status": {"nominatedNodeName": ""}}),
-    );
+    let read = pod(&json!({
+        "spec": {"nodeName": "", "schedulerName": ""}, "status": {"nominatedNodeName": ""},
+    }));
     assert_eq!((read.node, read.nominated, &*read.scheduler), (None, None, "default-scheduler"));
     assert_eq!(
         (read.phase, read.priority, read.group, read.owner),
@@ -286,11 +294,20 @@ fn host_ports_are_those_of_running_containers_with_defaults() {
     let read = pod(&json!({"spec": {
         "initContainers": [
             {"name": "i", "ports": [{"containerPort": 1, "hostPort": 1}]},
-            {"name": "s", "restartPolicy": "Always", "ports": [{"containerPort": 2, "hostPort": 2, "protocol": "UDP"}]},
+            {
+                "name": "s", "restartPolicy": "Always",
+                "ports": [{"containerPort": 2, "hostPort": 2, "protocol": "UDP"}],
+            },
         ],
         "containers": [
-            {"name": "a", "ports": [{"containerPort": 9}, {"containerPort": 9, "hostPort": 0}, {"containerPort": 3, "hostPort": 3}]},
-            {"name": "b", "ports": [{"containerPort": 3, "hostPort": 3}, {"containerPort": 4, "hostPort": 4, "hostIP": "10.0.0.1"}]},
+            {"name": "a", "ports": [
+                {"containerPort": 9}, {"containerPort": 9, "hostPort": 0},
+                {"containerPort": 3, "hostPort": 3},
+            ]},
+            {"name": "b", "ports": [
+                {"containerPort": 3, "hostPort": 3},
+                {"containerPort": 4, "hostPort": 4, "hostIP": "10.0.0.1"},
+            ]},
         ],
     }}));
     let ports: Vec<_> =
@@ -303,7 +320,9 @@ fn malformed_requirements_are_unknown_and_so_match_nothing() {
     use crate::constraints::Operator::{self, Exists, Gt, In, NotIn, Unknown};
     let operator = |list: &str, operator: &str, values: &[&str]| -> Operator {
         let term = json!({list: [{"key": "k", "operator": operator, "values": values}]});
-        let required = json!({"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}});
+        let required = json!({
+            "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]},
+        });
         let read = pod(&json!({"spec": {"affinity": {"nodeAffinity": required}}}));
         let term = &read.shape.constraints.required.as_ref().unwrap()[0];
         term.labels.iter().chain(&term.fields).next().unwrap().operator
@@ -360,9 +379,9 @@ fn spread_constraints_are_read_with_kube_schedulers_defaults_and_the_pods_own_la
             json!({"maxSkew": 2, "topologyKey": "z", "whenUnsatisfiable": "DoNotSchedule"});
         constraint.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         let labels = json!({"app": "a", "hash": "h"});
-        let read = pod(
-            &json!({"metadata": {"labels": labels}, "spec": {"topologySpreadConstraints": [constraint]}}),
-        );
+        let read = pod(&json!({
+            "metadata": {"labels": labels}, "spec": {"topologySpreadConstraints": [constraint]},
+        }));
         assert_eq!(read.unsupported, []);
         read.shape.constraints.spreads[0].clone()
     };
@@ -376,9 +395,10 @@ fn spread_constraints_are_read_with_kube_schedulers_defaults_and_the_pods_own_la
         json!({"minDomains": 3, "nodeAffinityPolicy": "Ignore", "nodeTaintsPolicy": "Honor"}),
     );
     assert_eq!((all.min_domains, all.honors_affinity, all.honors_taints), (3, false, true));
-    let keyed = spread(
-        json!({"labelSelector": {"matchLabels": {"hash": "h"}}, "matchLabelKeys": ["hash", "app", "none"]}),
-    );
+    let keyed = spread(json!({
+        "labelSelector": {"matchLabels": {"hash": "h"}},
+        "matchLabelKeys": ["hash", "app", "none"],
+    }));
     let keys: Vec<_> =
         keyed.pods.labels.unwrap().into_iter().map(|requirement| requirement.key).collect();
     assert_eq!(keys, ["hash".into(), "app".into()], "each label that the pod has, once");
@@ -405,7 +425,9 @@ fn pods_that_ask_for_their_node_alone_and_those_that_stay_on_it() {
     let odd = read(json!({"annotations": {"fluxqueue/exclusive": "1"}}));
     assert_eq!((odd.exclusive, odd.unsupported.len()), (None, 1));
     let of = |kind: &str| {
-        let owner = json!({"apiVersion": "apps/v1", "kind": kind, "name": "o", "uid": "o", "controller": true});
+        let owner = json!({
+            "apiVersion": "apps/v1", "kind": kind, "name": "o", "uid": "o", "controller": true,
+        });
         read(json!({"ownerReferences": [owner]})).stays_on_its_node()
     };
     assert_eq!(["DaemonSet", "Node", "ReplicaSet", "Job"].map(of), [true, true, false, false]);

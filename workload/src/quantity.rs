@@ -1,7 +1,7 @@
 //! Kubernetes quantities, read exactly: `100m`, `1.5Gi`, `1e3`.
 //!
 //! A quantity is kept in billionths of its unit, the finest that Kubernetes keeps, so that sums are
-//! exact and are rounded up once, at the end, as kube-scheduler does. What is not a quantity of 0
+//! exact and are rounded up once, at the end, as kube-scheduler does. Anything but a quantity of 0
 //! to 2^63 - 1 units is an error: where Kubernetes caps or wraps, a scheduler would count wrongly.
 
 use std::collections::BTreeMap;
@@ -10,14 +10,14 @@ use fluxqueue_api::text;
 
 use crate::Resources;
 
-/// Billionths in a unit.
+/// The billionths in a unit.
 const NANOS: u128 = 1_000_000_000;
 
 /// The largest number of units or thousandths that any Kubernetes component can hold.
 const MAX: u128 = i64::MAX as u128;
 
-/// Digits after the point that are read exactly; the rest only rounds up. Twice what Kubernetes
-/// keeps.
+/// The most digits after the point that are read exactly; the rest only rounds up. Twice as many as
+/// Kubernetes keeps.
 const FRACTION_DIGITS_MAX: usize = 18;
 
 /// An amount of 0 to 2^63 - 1 units, in billionths.
@@ -26,7 +26,7 @@ pub struct Quantity {
     nanos: u128,
 }
 
-/// Why a text is no quantity that can be used. Each quotes the text ([`text::quoted`]).
+/// The reason why a text is no usable quantity. Each quotes the text ([`text::quoted`]).
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum QuantityError {
     /// It does not follow the grammar.
@@ -49,25 +49,25 @@ struct Scale {
     decimal: i64,
 }
 
-/// `text` in thousandths, rounded up: the unit of `cpu`.
+/// Returns `text` in thousandths, rounded up: the unit of `cpu`.
 pub fn millis(text: &str) -> Result<u64, QuantityError> {
     Quantity::parse(text)?.millis().ok_or_else(|| QuantityError::TooManyMillis(text::quoted(text)))
 }
 
-/// `text` in base units (bytes, devices), rounded up.
+/// Returns `text` in base units (bytes, devices), rounded up.
 pub fn value(text: &str) -> Result<u64, QuantityError> {
     Quantity::parse(text)?.value().ok_or_else(|| QuantityError::TooLarge(text::quoted(text)))
 }
 
-/// How much `text` allows of a resource, in the unit in which requests of it are counted: rounded
-/// down, since a part of a device is no device, and 2^64 - 1 for whatever is more.
+/// Returns how much `text` allows of a resource, in the unit in which requests of it are counted:
+/// rounded down, since a part of a device is no device, and 2^64 - 1 for anything more.
 pub fn allowance(resource: &str, text: &str) -> Result<u64, QuantityError> {
     let unit = if resource == "cpu" { NANOS / 1000 } else { NANOS };
     let amount = nanos_of(text)?.map(|nanos| nanos / unit);
     Ok(amount.and_then(|amount| u64::try_from(amount).ok()).unwrap_or(u64::MAX))
 }
 
-/// `text` in billionths, rounded up; `None` if that is more than can be counted.
+/// Returns `text` in billionths, rounded up; `None` if that is more than can be counted.
 fn nanos_of(text: &str) -> Result<Option<u128>, QuantityError> {
     let malformed = || QuantityError::Malformed(text::quoted(text));
     let (negative, unsigned) = match text.as_bytes().first() {
@@ -94,7 +94,7 @@ fn nanos_of(text: &str) -> Result<Option<u128>, QuantityError> {
 }
 
 impl Quantity {
-    /// Nothing.
+    /// The amount of nothing.
     pub const ZERO: Quantity = Quantity { nanos: 0 };
 
     /// Reads a quantity: optional sign, decimal digits with an optional point, and a suffix out of
@@ -105,17 +105,17 @@ impl Quantity {
         Ok(Quantity { nanos })
     }
 
-    /// In thousandths, rounded up; `None` past 2^63 - 1.
+    /// Returns thousandths, rounded up; `None` past 2^63 - 1.
     pub fn millis(self) -> Option<u64> {
         bounded(self.nanos.div_ceil(NANOS / 1000))
     }
 
-    /// In units, rounded up; `None` past 2^63 - 1, which only a sum can reach.
+    /// Returns units, rounded up; `None` past 2^63 - 1, which only a sum can reach.
     pub fn value(self) -> Option<u64> {
         bounded(self.nanos.div_ceil(NANOS))
     }
 
-    /// The sum. It cannot overflow: 2^36 of the largest quantities fit.
+    /// Returns the sum. It cannot overflow: 2^36 of the largest quantities fit.
     #[must_use]
     pub fn plus(self, other: Quantity) -> Self {
         Quantity { nanos: self.nanos.saturating_add(other.nanos) }
@@ -154,8 +154,8 @@ impl Scale {
         }
     }
 
-    /// `digits`, of which `places` stand after the point, in billionths and rounded up; `cut_off`
-    /// says that digits other than 0 followed. `None` on overflow.
+    /// Returns `digits`, of which `places` stand after the point, in billionths and rounded up;
+    /// `cut_off` is true if digits other than 0 followed. `None` on overflow.
     fn apply(&self, digits: u128, places: usize, cut_off: bool) -> Option<u128> {
         if digits == 0 && !cut_off {
             return Some(0);
@@ -171,15 +171,15 @@ impl Scale {
                 0
             });
         }
-        // A power that does not fit is larger than any number of digits that does: the smallest
-        // amount is left.
+        // A power that does not fit is larger than any number of digits that does, so the smallest
+        // amount remains.
         let Some(divisor) = power(shift.unsigned_abs()) else { return Some(1) };
         let exact = scaled % divisor == 0;
         Some(scaled.div_ceil(divisor) + u128::from(cut_off && exact))
     }
 }
 
-/// The digits before and after the point as one number; `None` on overflow.
+/// Returns the digits before and after the point as one number; `None` on overflow.
 fn digits_value(whole: &str, fraction: &str) -> Option<u128> {
     whole.bytes().chain(fraction.bytes()).try_fold(0_u128, |value, digit| {
         value.checked_mul(10)?.checked_add(u128::from(digit - b'0'))
@@ -190,8 +190,8 @@ fn bounded(amount: u128) -> Option<u64> {
     u64::try_from(amount).ok().filter(|amount| u128::from(*amount) <= MAX)
 }
 
-/// Amounts as Kubernetes quantities: millicores as `100m` or whole cores, everything else as plain
-/// integers.
+/// Formats amounts as Kubernetes quantities: millicores as `100m` or whole cores, everything else
+/// as plain integers.
 pub fn quantities(requests: &Resources) -> BTreeMap<String, String> {
     requests
         .sums()
@@ -200,7 +200,7 @@ pub fn quantities(requests: &Resources) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// One amount as a Kubernetes quantity.
+/// Formats one amount as a Kubernetes quantity.
 pub fn quantity(resource: &str, amount: impl Into<u128>) -> String {
     const UNITS: [(u128, &str); 5] =
         [(1 << 60, "Ei"), (1 << 50, "Pi"), (1 << 30, "Gi"), (1 << 20, "Mi"), (1 << 10, "Ki")];

@@ -1,4 +1,4 @@
-//! ResourceQuotas, as far as they count what pods request.
+//! ResourceQuotas, as far as they count the requests of pods.
 
 use std::sync::Arc;
 
@@ -9,27 +9,26 @@ use super::{InvalidObject, ObjectRef, ResourceName, Resources, metadata, quantit
 /// A ResourceQuota.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Quota {
-    /// Which quota.
+    /// Its identity.
     pub id: ObjectRef,
-    /// What it leaves for pods that are to come.
+    /// The amounts that it leaves for pods to come.
     pub left: Vec<Left>,
 }
 
-/// What a quota leaves of one resource.
+/// The amount that a quota leaves of one resource.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Left {
-    /// The name in the quota, such as `requests.cpu`.
+    /// The name of the resource in the quota, such as `requests.cpu`.
     pub name: Arc<str>,
-    /// The resource whose requests it counts.
+    /// The resource by the name that pods request it under.
     pub resource: ResourceName,
-    /// How much, in the units of [`Resources`].
+    /// The amount, in the units of [`Resources`].
     pub amount: u64,
 }
 
 impl Quota {
-    /// Reads a quota. What it limits besides the requests and the number of pods is left out, and
-    /// so is a value that is no quantity. A quota with scopes counts some pods only, and leaves all
-    /// there is.
+    /// Reads a quota. Only limits on requests and on the number of pods are read, and values that
+    /// are quantities. A quota with scopes counts some pods only, so it limits nothing here.
     pub fn from_kubernetes(quota: &ResourceQuota) -> Result<Quota, InvalidObject> {
         let id = metadata::object_ref("ResourceQuota", &quota.metadata)?;
         let spec = quota.spec.as_ref();
@@ -56,19 +55,19 @@ impl Quota {
         Ok(Quota { id, left: left.collect() })
     }
 
-    /// The first of its resources of which it leaves too little for these requests.
+    /// Returns the first of its resources of which it leaves too little for these requests.
     pub fn exceeded_by(&self, requests: &Resources) -> Option<&Left> {
         self.left.iter().find(|left| requests.sum(&left.resource) > u128::from(left.amount))
     }
 }
 
-/// The resource of which a name in a quota counts the requests; the number of pods is one.
+/// Returns the resource that a name in a quota counts the requests of; the number of pods is one.
 fn counted(name: &str) -> Option<&str> {
     match name {
         "cpu" | "memory" | "ephemeral-storage" | "pods" => Some(name),
         "count/pods" => Some("pods"),
         _ if name.starts_with("hugepages-") => Some(name),
-        // Of claims, not of pods.
+        // This counts claims, not pods.
         "requests.storage" => None,
         _ => name.strip_prefix("requests."),
     }
@@ -95,8 +94,10 @@ mod tests {
     #[test]
     fn what_is_left_of_what_pods_request_is_read() {
         let hard = json!({
-            "cpu": "4", "requests.memory": "1Gi", "count/pods": "10", "requests.nvidia.com/gpu": "2",
-            "limits.cpu": "8", "requests.storage": "1Ti", "services": "3", "count/jobs.batch": "4", "hugepages-2Mi": "x",
+            "cpu": "4", "requests.memory": "1Gi", "count/pods": "10",
+            "requests.nvidia.com/gpu": "2",
+            "limits.cpu": "8", "requests.storage": "1Ti", "services": "3", "count/jobs.batch": "4",
+            "hugepages-2Mi": "x",
         });
         let used = json!({"cpu": "1500m", "requests.memory": "2Gi"});
         let read = quota(&json!({}), &hard, &used);

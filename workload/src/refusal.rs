@@ -1,19 +1,19 @@
-//! What keeps a pod from being placed as it is. The scheduler refuses it for this, and admission
-//! does before, where it is asked to.
+//! The faults that keep a pod from being placed. The scheduler refuses the pod for them, and
+//! admission does so earlier in strict namespaces.
 
 use super::{Pod, Unsupported};
 
-/// One thing that its author has to mend.
+/// A fault that the pod's author has to correct.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refusal<'a> {
-    /// A group label that says no size; the text names the label.
+    /// A group label without a usable size; the text names the label.
     GroupSize(&'a str),
     /// A field that is not honoured, or cannot be read.
     Unsupported(&'a Unsupported),
 }
 
 impl Pod {
-    /// All that it is refused for, the first being what its author is told.
+    /// Returns all faults; the first one is in the pod's condition.
     pub fn refusals(&self) -> impl Iterator<Item = Refusal<'_>> {
         let size = self.group.as_ref().and_then(|group| group.size.as_ref().err());
         let size = size.map(|message| Refusal::GroupSize(message));

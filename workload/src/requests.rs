@@ -1,9 +1,9 @@
-//! What a pod takes of a node, as kube-scheduler counts it.
+//! The resources that a pod takes of a node, as kube-scheduler counts them.
 //!
 //! Containers are summed; init containers set a minimum, where those that go on running
 //! (restartPolicy Always) count for all that follow; pod-level requests replace the sum; overhead
 //! comes on top (KEP-753, KEP-2837). Once a pod is on a node, an in-place resize (KEP-1287) makes
-//! the larger of what is asked and what is in use count.
+//! the larger of request and use count.
 //!
 //! A quantity that cannot be read is reported with its field and left out: the rest still counts.
 
@@ -16,16 +16,17 @@ use super::Unsupported;
 use super::quantity::{self, Quantity, QuantityError};
 use crate::Resources;
 
-/// What a pod takes, and what could not be read.
+/// The resources that a pod takes, and the quantities that could not be read.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Requests {
     /// The amounts, `pods: 1` included.
     pub total: Resources,
-    /// Quantities that are left out of it.
+    /// Quantities that are left out of the total.
     pub problems: Vec<Unsupported>,
 }
 
-/// What a pod takes: by its spec while it waits, by spec and status once it is on a node.
+/// Returns the resources that a pod takes: by its spec while it waits, by spec and status once it
+/// is on a node.
 pub fn of_pod(pod: &Pod) -> Requests {
     let Some(spec) = &pod.spec else { return Requests::default() };
     let mut reader = Reader::new(spec, pod.status.as_ref());
@@ -41,7 +42,7 @@ struct Amounts<'a>(BTreeMap<&'a str, Quantity>);
 
 type KubeAmounts = BTreeMap<String, KubeQuantity>;
 
-/// Where the resources of a container are found, and what they are called in messages.
+/// The place of a container's resources, for messages.
 #[derive(Clone, Copy)]
 struct Place {
     list: &'static str,
@@ -49,10 +50,11 @@ struct Place {
 }
 
 struct Reader<'a> {
-    /// Statuses of the containers by name; empty while the pod waits, when only the spec counts.
+    /// The statuses of the containers by name; empty while the pod waits, when only the spec
+    /// counts.
     statuses: BTreeMap<&'a str, &'a ContainerStatus>,
     bound: bool,
-    /// A resize that can never be granted: what is asked does not count.
+    /// True if a resize can never be granted: then the spec does not count.
     resize_infeasible: bool,
     problems: Vec<Unsupported>,
 }
@@ -82,7 +84,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The sum of the containers, but at least what each init container needs while it runs.
+    /// Returns the sum of the containers, but at least the need of each init container while it
+    /// runs.
     fn containers(&mut self, spec: &'a PodSpec) -> Amounts<'a> {
         let mut total = Amounts::default();
         for (index, container) in spec.containers.iter().enumerate() {
@@ -108,7 +111,7 @@ impl<'a> Reader<'a> {
         total
     }
 
-    /// One container; `resizable` if what its status says counts too.
+    /// Reads one container; `resizable` is true if its status counts too.
     fn container(
         &mut self,
         container: &'a Container,
@@ -143,7 +146,7 @@ impl<'a> Reader<'a> {
         effective
     }
 
-    /// Requests of the pod as a whole replace what its containers sum up to.
+    /// Replaces the sum of the containers by requests of the pod as a whole.
     fn pod_level(
         &mut self,
         spec: &'a PodSpec,
@@ -247,8 +250,8 @@ impl Place {
         format!("spec.{}[{}].resources.{kind}", self.list, self.index)
     }
 
-    /// Statuses are found by name and stand in any order, so the name of the list and the spec's
-    /// index say which.
+    /// Returns the path of a status. Statuses are found by name and stand in any order, so the path
+    /// has the name of the list and the spec's index.
     fn status(self, field: &str) -> String {
         let list =
             if self.list == "containers" { "containerStatuses" } else { "initContainerStatuses" };
@@ -256,19 +259,19 @@ impl Place {
     }
 }
 
-/// A quantity that fits the resource's own unit.
+/// Reads a quantity that fits the resource's own unit.
 fn read_amount(name: &str, text: &str) -> Result<Quantity, QuantityError> {
     if name == "cpu" { quantity::millis(text) } else { quantity::value(text) }?;
     Quantity::parse(text)
 }
 
-/// In which unit a resource is counted, if that is not its own.
+/// Returns the unit in which a resource is counted, if that is not its own.
 fn unit_of_sums(name: &str) -> &'static str {
     if name == "cpu" { " thousandths" } else { "" }
 }
 
-/// Resources that take up a node. Names that Kubernetes does not know as such (it refuses them in
-/// pods) are left out, and so is `pods`, which every pod takes once.
+/// True if a resource takes up a node. Names that Kubernetes does not know as such (it refuses them
+/// in pods) are left out, and so is `pods`, which every pod takes once.
 pub fn is_counted(name: &str) -> bool {
     matches!(name, "cpu" | "memory" | "ephemeral-storage")
         || name.starts_with("hugepages-")
@@ -276,7 +279,7 @@ pub fn is_counted(name: &str) -> bool {
         || name.contains('/')
 }
 
-/// Resources that may be asked for the pod as a whole.
+/// True if a resource may be requested for the pod as a whole.
 fn is_pod_level(name: &str) -> bool {
     matches!(name, "cpu" | "memory") || name.starts_with("hugepages-")
 }
@@ -308,20 +311,28 @@ mod tests {
             amounts(&[("pods", 1)])
         );
         assert_eq!(
-            total(
-                json!({"spec": {"containers": [{"name": "a", "resources": {"requests": {"cpu": "0", "x.io/y": "0"}}}]}})
-            ),
+            total(json!({
+                "spec": {
+                    "containers": [{
+                        "name": "a", "resources": {"requests": {"cpu": "0", "x.io/y": "0"}},
+                    }],
+                },
+            })),
             amounts(&[("pods", 1)])
         );
     }
 
     #[test]
     fn containers_are_summed_exactly_and_rounded_once() {
-        let container = |cpu: &str, memory: &str| json!({"name": "c", "resources": {"requests": {"cpu": cpu, "memory": memory}}});
+        let container = |cpu: &str, memory: &str| {
+            json!({
+                "name": "c", "resources": {"requests": {"cpu": cpu, "memory": memory}},
+            })
+        };
         assert_eq!(
-            total(
-                json!({"spec": {"containers": [container("500u", "100m"), container("500u", "100m"), container("1", "1Ki")]}})
-            ),
+            total(json!({"spec": {"containers": [
+                container("500u", "100m"), container("500u", "100m"), container("1", "1Ki"),
+            ]}})),
             amounts(&[("cpu", 1001), ("memory", 1025), ("pods", 1)])
         );
     }
@@ -333,7 +344,10 @@ mod tests {
         let pod = json!({"spec": {
             "initContainers": [
                 {"name": "first", "resources": {"requests": {"cpu": "6"}}},
-                {"name": "side", "restartPolicy": "Always", "resources": {"requests": {"cpu": "2"}}},
+                {
+                    "name": "side", "restartPolicy": "Always",
+                    "resources": {"requests": {"cpu": "2"}},
+                },
                 {"name": "big", "resources": {"requests": {"cpu": "5", "memory": "1Gi"}}},
             ],
             "containers": [{"name": "main", "resources": {"requests": {"cpu": "1"}}}],
@@ -352,7 +366,10 @@ mod tests {
     #[test]
     fn pod_level_requests_replace_the_sum_and_overhead_comes_on_top() {
         let pod = json!({"spec": {
-            "containers": [{"name": "a", "resources": {"requests": {"cpu": "3", "memory": "1Gi", "x.io/gpu": "1"}}}],
+            "containers": [{
+                "name": "a",
+                "resources": {"requests": {"cpu": "3", "memory": "1Gi", "x.io/gpu": "1"}},
+            }],
             "resources": {"requests": {"cpu": "2", "x.io/gpu": "9"}},
             "overhead": {"cpu": "250m"},
         }});
@@ -366,9 +383,14 @@ mod tests {
     fn a_resize_counts_the_larger_of_asked_and_used_once_the_pod_is_on_a_node() {
         let pod = |node: &str, reason: &str| {
             json!({
-                "spec": {"nodeName": node, "containers": [{"name": "a", "resources": {"requests": {"cpu": "8"}}}]},
+                "spec": {
+                    "nodeName": node,
+                    "containers": [{"name": "a", "resources": {"requests": {"cpu": "8"}}}],
+                },
                 "status": {
-                    "conditions": [{"type": "PodResizePending", "status": "True", "reason": reason}],
+                    "conditions": [{
+                        "type": "PodResizePending", "status": "True", "reason": reason,
+                    }],
                     "containerStatuses": [{
                         "name": "a", "image": "", "imageID": "", "ready": true, "restartCount": 0,
                         "allocatedResources": {"cpu": "2"}, "resources": {"requests": {"cpu": "3"}},
@@ -388,10 +410,14 @@ mod tests {
     #[test]
     fn a_bad_quantity_is_named_and_the_rest_counts() {
         let requests = requests(json!({"spec": {
-            "initContainers": [{"name": "i", "resources": {"limits": {"memory": "9223372036854775808"}}}],
+            "initContainers": [{
+                "name": "i", "resources": {"limits": {"memory": "9223372036854775808"}},
+            }],
             "containers": [
                 {"name": "a", "resources": {"requests": {"cpu": "1"}}},
-                {"name": "b", "resources": {"requests": {"cpu": "1..2", "memory": "-1", "x.io/gpu": "1"}}},
+                {"name": "b", "resources": {
+                    "requests": {"cpu": "1..2", "memory": "-1", "x.io/gpu": "1"},
+                }},
             ],
             "overhead": {"cpu": "9223372036854775807"},
         }}));
@@ -406,7 +432,8 @@ mod tests {
             [
                 "spec.containers[1].resources.requests.cpu: \"1..2\" is not a quantity",
                 "spec.containers[1].resources.requests.memory: \"-1\" is negative",
-                "spec.initContainers[0].resources.limits.memory: \"9223372036854775808\" is larger than 2^63 - 1",
+                "spec.initContainers[0].resources.limits.memory: \"9223372036854775808\" is larger \
+                 than 2^63 - 1",
                 "spec.overhead.cpu: \"9223372036854775807\" is larger than 2^63 - 1 thousandths",
             ]
         );
@@ -427,7 +454,8 @@ mod tests {
     #[test]
     fn names_that_take_up_no_node_are_left_out() {
         let container = json!({"name": "c", "resources": {"requests": {
-            "pods": "5", "storage": "1Gi", "hugepages-2Mi": "4Mi", "ephemeral-storage": "1", "kubernetes.io/batch": "1",
+            "pods": "5", "storage": "1Gi", "hugepages-2Mi": "4Mi", "ephemeral-storage": "1",
+            "kubernetes.io/batch": "1",
         }}});
         assert_eq!(
             total(json!({"spec": {"containers": [container]}})),

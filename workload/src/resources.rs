@@ -1,9 +1,8 @@
 //! Amounts of resources: exact integers, CPU in thousandths of a core, bytes for memory and
 //! storage.
 //!
-//! What one pod asks for fits 64 bits. Sums are kept in 128, so that what is taken away of a sum
-//! leaves what was there before, however much pods ask for: three of them may ask for 7Ei of memory
-//! each.
+//! The requests of one pod fit 64 bits. Sums are kept in 128, so that taking an amount from a sum
+//! leaves exactly the rest, however large the requests: three pods may ask for 7Ei of memory each.
 
 use std::sync::Arc;
 
@@ -19,22 +18,22 @@ pub type ResourceName = Arc<str>;
 pub struct Resources(Vec<(ResourceName, u128)>);
 
 impl Resources {
-    /// Nothing of anything.
+    /// Creates an amount of nothing.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// How much of `name`; 0 if it is not named, and 2^64 - 1 if it is more than that.
+    /// Returns the amount of `name`; 0 if it is not present, and 2^64 - 1 if it is more than that.
     pub fn get(&self, name: &str) -> u64 {
         saturated(self.sum(name))
     }
 
-    /// How much of `name`, exactly.
+    /// Returns the exact amount of `name`.
     pub fn sum(&self, name: &str) -> u128 {
         self.place(name).map_or(0, |at| self.0[at].1)
     }
 
-    /// Where `name` is, or would be.
+    /// Returns the place that `name` has, or would have.
     fn place(&self, name: &str) -> Result<usize, usize> {
         self.0.binary_search_by(|(known, _)| (**known).cmp(name))
     }
@@ -50,17 +49,17 @@ impl Resources {
         }
     }
 
-    /// Every named resource and its amount, in order of names; 2^64 - 1 where it is more than that.
+    /// Returns every resource and its amount, sorted by name; 2^64 - 1 where it is more than that.
     pub fn iter(&self) -> impl Iterator<Item = (&ResourceName, u64)> {
         self.0.iter().map(|(name, amount)| (name, saturated(*amount)))
     }
 
-    /// Every named resource and its exact amount, in order of names.
+    /// Returns every resource and its exact amount, sorted by name.
     pub fn sums(&self) -> impl Iterator<Item = (&ResourceName, u128)> {
         self.0.iter().map(|(name, amount)| (name, *amount))
     }
 
-    /// As much for each of `count`.
+    /// Returns `count` times as much.
     #[must_use]
     pub fn times(&self, count: u64) -> Self {
         let all = self.sums().filter(|_| count > 0);
@@ -91,7 +90,7 @@ impl Resources {
         }
     }
 
-    /// The larger of both, resource by resource.
+    /// Returns the larger of both, resource by resource.
     #[must_use]
     pub fn max(mut self, other: &Resources) -> Self {
         for (name, amount) in other.sums() {
@@ -103,7 +102,7 @@ impl Resources {
         self
     }
 
-    /// True if nothing is named.
+    /// True if there is no amount.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

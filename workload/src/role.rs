@@ -1,13 +1,13 @@
-//! What a pod is in its job, as far as its labels say so: a launcher, one of the workers, and which
-//! of them.
+//! The role of a pod in its job, as far as its labels show it: a launcher, one of the workers, and
+//! its number among them.
 //!
-//! The labels are those of the controllers that make such jobs, and Kueue's. What they mean in
-//! Kueue is its meaning here.
+//! The labels are those of the controllers that make such jobs, and Kueue's, with the same meaning
+//! as in Kueue.
 
 use super::Pod;
 
-/// Labels whose value is a role: of JobSets, of Kubeflow's jobs, of RayClusters. The first that is
-/// there counts.
+/// Labels with a role as value: of JobSets, of Kubeflow's jobs, of RayClusters. The first that is
+/// present counts.
 const ROLES: [&str; 5] = [
     "jobset.sigs.k8s.io/replicatedjob-name",
     "training.kubeflow.org/replica-type",
@@ -16,13 +16,13 @@ const ROLES: [&str; 5] = [
     "ray.io/node-type",
 ];
 
-/// Which pod of its group it is, in a LeaderWorkerSet.
+/// The label with the pod's number in its group, in a LeaderWorkerSet.
 const WORKER_INDEX: &str = "leaderworkerset.sigs.k8s.io/worker-index";
 
-/// Which of the Jobs of its role made it, in a JobSet.
+/// The label with the number of the pod's Job among those of its role, in a JobSet.
 const JOB_INDEX: &str = "jobset.sigs.k8s.io/job-index";
 
-/// Labels whose value is a pod's number among those of its role. The first that is there counts.
+/// Labels with the pod's number among those of its role as value. The first that is present counts.
 const NUMBERS: [&str; 4] = [
     "kueue.x-k8s.io/pod-group-pod-index",
     "training.kubeflow.org/replica-index",
@@ -30,20 +30,20 @@ const NUMBERS: [&str; 4] = [
     "apps.kubernetes.io/pod-index",
 ];
 
-/// What labels say of a pod's role.
+/// The role of a pod by its labels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SaidRole<'a> {
-    /// This one.
+    /// The role has this name.
     Named(&'a str),
-    /// Those that have the same template have the same role: so a leader that asks for what the
-    /// workers do is one of them.
+    /// Pods of the same template have the same role: so a leader with the same requests as the
+    /// workers is one of them.
     ByShape,
-    /// Nothing.
+    /// The labels name no role.
     Unsaid,
 }
 
 impl Pod {
-    /// Its role, by its labels.
+    /// Returns its role, by its labels.
     pub fn said_role(&self) -> SaidRole<'_> {
         let said = |key: &&str| self.label(key).filter(|role| !role.is_empty());
         match ROLES.iter().find_map(said) {
@@ -53,8 +53,8 @@ impl Pod {
         }
     }
 
-    /// Its number among the pods of its role, if it has one. Where several Jobs make these, their
-    /// pods are numbered Job by Job: `pods_of_job` is how many each has.
+    /// Returns its number among the pods of its role, if it has one. Where several Jobs make these,
+    /// their pods are numbered Job by Job: `pods_of_job` is how many each has.
     pub fn number(&self, pods_of_job: impl FnOnce() -> Option<u32>) -> Option<u32> {
         let number = |key: &&str| self.label(key)?.parse::<u32>().ok();
         match (self.completion_index, number(&JOB_INDEX)) {
@@ -119,7 +119,7 @@ mod tests {
         assert_eq!(
             with(Some(3), &[(JOB_INDEX, "2")]).number(|| None),
             None,
-            "nobody knows how many a Job has"
+            "it is unknown how many a Job has"
         );
         assert_eq!(
             with(None, &[(JOB_INDEX, "2")]).number(four),

@@ -1,42 +1,42 @@
 //! One [`Shape`] for all pods of a template.
 //!
-//! Thousands of pods ask for the same: they share one value, which saves memory and lets the core
-//! compare shapes by address first.
+//! Thousands of pods have equal requests: they share one value, which saves memory and lets the
+//! core compare shapes by address first.
 
 use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::Shape;
 
-/// Shapes that are remembered unless told otherwise.
+/// The most shapes that are remembered, by default.
 pub const SHAPES_MAX: usize = 10_000;
 
-/// Gives equal shapes as one shared value.
+/// Returns equal shapes as one shared value.
 ///
-/// Bounded: when it is full, shapes that no pod uses any more are forgotten. If those in use fill
-/// it still, new ones are given without being remembered, so they are correct but not shared, until
-/// a later sweep finds room.
+/// It is bounded: when it is full, it forgets shapes that no pod uses any more. If those in use
+/// still fill it, it returns new ones without remembering them, so they are correct but not shared,
+/// until a later sweep finds room.
 #[derive(Debug)]
 pub struct ShapeInterner {
     shapes: HashSet<Arc<Shape>>,
     capacity: usize,
-    /// Shapes given since the last sweep without being remembered: a sweep walks all shapes, so it
-    /// must not come for each.
+    /// The shapes returned since the last sweep without being remembered: a sweep walks all shapes,
+    /// so it must not come for each.
     passed_by: usize,
 }
 
 impl ShapeInterner {
-    /// Remembers at most [`SHAPES_MAX`] shapes.
+    /// Creates an interner that remembers at most [`SHAPES_MAX`] shapes.
     pub fn new() -> Self {
         Self::with_capacity(SHAPES_MAX)
     }
 
-    /// Remembers at most `capacity` shapes.
+    /// Creates an interner that remembers at most `capacity` shapes.
     pub fn with_capacity(capacity: usize) -> Self {
         ShapeInterner { shapes: HashSet::new(), capacity, passed_by: 0 }
     }
 
-    /// The shared value that equals `shape`.
+    /// Returns the shared value that equals `shape`.
     pub fn intern(&mut self, shape: Shape) -> Arc<Shape> {
         if let Some(known) = self.shapes.get(&shape) {
             return Arc::clone(known);
@@ -49,18 +49,18 @@ impl ShapeInterner {
         shape
     }
 
-    /// How many shapes are remembered.
+    /// Returns how many shapes are remembered.
     pub fn len(&self) -> usize {
         self.shapes.len()
     }
 
-    /// Nothing is remembered.
+    /// True if nothing is remembered.
     pub fn is_empty(&self) -> bool {
         self.shapes.is_empty()
     }
 
-    /// Forgets what nobody uses; true if there is room now. Runs once per quarter of the capacity
-    /// while nothing helps.
+    /// Forgets shapes that are not in use; true if there is room now. Runs once per quarter of the
+    /// capacity while that frees nothing.
     fn sweep(&mut self) -> bool {
         if self.passed_by > 0 {
             self.passed_by =

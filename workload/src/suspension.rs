@@ -1,4 +1,4 @@
-//! A Job that waits without pods: whose suspension it is, and what its pods will be like.
+//! A Job that waits without pods: the owner of its suspension, and the form of its pods.
 
 use std::sync::Arc;
 
@@ -13,13 +13,14 @@ use super::{
     metadata, template,
 };
 
-/// Whether a Job carries our mark: then a suspension of it is ours.
+/// True if a Job carries our mark: then a suspension of it is ours.
 pub(super) fn is_marked(job: &Job) -> bool {
     metadata::annotation(&job.metadata, names::SUSPENDED) == Some("true")
 }
 
 impl Suspension {
-    /// What Fluxqueue's suspension of a Job has come to; `None` for a Job that it never suspended.
+    /// Returns the state of Fluxqueue's suspension of a Job; `None` for a Job that it never
+    /// suspended.
     pub(super) fn of_job(
         job: &Job,
         id: &ObjectRef,
@@ -47,7 +48,8 @@ impl Suspension {
             ..ObjectMeta::default()
         };
         let mut of_pod = spec.template.spec.clone().unwrap_or_default();
-        // Gates are taken off the pods, and volumes that are made with a pod are looked at with it.
+        // Gates are removed from pods later, and volumes that are made with a pod are handled with
+        // it.
         of_pod.scheduling_gates = None;
         of_pod
             .volumes
@@ -59,8 +61,8 @@ impl Suspension {
         template::fill_in(&mut pod);
         let mut sample = Pod::from_kubernetes(&pod, shapes).ok()?;
         sample.stands_in = true;
-        // By itself it is of the Job, whatever its labels say: others of a group may never come
-        // without it.
+        // A stand-in belongs to the Job, whatever its labels are: other pods of a group may never
+        // come without it.
         sample.group = None;
         sample.owner = Some(Owner {
             kind: OwnerKind::Job,
@@ -79,21 +81,21 @@ impl Suspension {
         Some(Suspension { phase, sample, priority_class, is_indexed })
     }
 
-    /// One of the pods that stand in for those that the Job will have, of this priority.
+    /// Makes one of the pods that stand in for those that the Job will have, with this priority.
     pub fn stand_in(&self, number: u32, priority: i32) -> Pod {
         let mut pod = Pod { priority, ..self.sample.clone() }.stand_in_of_number(number);
         pod.completion_index = self.is_indexed.then_some(number);
         pod
     }
 
-    /// The pod that stands in for all that the Job will have, while these have no place.
+    /// Makes the pod that stands in for all that the Job will have, while these have no place.
     pub fn stand_in_for_all(&self, priority: i32) -> Pod {
         Pod { priority, ..self.sample.clone() }.stand_in_of_number(0)
     }
 }
 
 impl Pod {
-    /// Another stand-in of the same Job. Its number is in its name and its uid.
+    /// Makes another stand-in of the same Job. Its number is in its name and its uid.
     #[must_use]
     pub fn stand_in_of_number(&self, number: u32) -> Pod {
         let mut pod = self.clone();
@@ -115,21 +117,28 @@ mod tests {
 
     fn read(annotations: &Value, more: &Value) -> Controller {
         let mut spec = json!({
-            "suspend": true, "parallelism": 3, "completions": 2, "completionMode": "Indexed", "activeDeadlineSeconds": 90,
+            "suspend": true, "parallelism": 3, "completions": 2, "completionMode": "Indexed",
+            "activeDeadlineSeconds": 90,
             "template": {
-                "metadata": {"labels": {"app": "a", "fluxqueue/pod-group": "g", "fluxqueue/group-size": "9"}},
+                "metadata": {
+                    "labels": {"app": "a", "fluxqueue/pod-group": "g", "fluxqueue/group-size": "9"},
+                },
                 "spec": {
-                    "schedulerName": "fluxqueue", "restartPolicy": "Never", "priorityClassName": "high",
+                    "schedulerName": "fluxqueue", "restartPolicy": "Never",
+                    "priorityClassName": "high",
                     "schedulingGates": [{"name": "another's"}],
                     "containers": [{"name": "c", "resources": {"limits": {"cpu": "2"}}}],
-                    "volumes": [{"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": {}}}},
-                                {"name": "data", "persistentVolumeClaim": {"claimName": "data"}}],
+                    "volumes": [
+                        {"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": {}}}},
+                        {"name": "data", "persistentVolumeClaim": {"claimName": "data"}},
+                    ],
                 },
             },
         });
         spec.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         let metadata = json!({
-            "name": "j", "namespace": "ns", "uid": "u", "resourceVersion": "7", "annotations": annotations,
+            "name": "j", "namespace": "ns", "uid": "u", "resourceVersion": "7",
+            "annotations": annotations,
             "creationTimestamp": "1970-01-01T00:00:10Z",
         });
         let job = json!({"metadata": metadata, "spec": spec});
@@ -175,14 +184,17 @@ mod tests {
     #[test]
     fn who_keeps_his_own_job_apart_is_not_apart_from_other_jobs_of_his_labels() {
         let term = json!({
-            "topologyKey": "host", "labelSelector": {"matchLabels": {"app": "x"}}, "matchLabelKeys": ["job-name"],
+            "topologyKey": "host", "labelSelector": {"matchLabels": {"app": "x"}},
+            "matchLabelKeys": ["job-name"],
         });
         let apart =
             json!({"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}});
         let template = |job: &str| {
             json!({"template": {
                 "metadata": {"labels": {"app": "x", "job-name": job}},
-                "spec": {"schedulerName": "fluxqueue", "containers": [{"name": "c"}], "affinity": apart},
+                "spec": {
+                    "schedulerName": "fluxqueue", "containers": [{"name": "c"}], "affinity": apart,
+                },
             }})
         };
         let stand_in = |job: &str| {

@@ -1,15 +1,15 @@
-//! What the API server fills in when it makes a pod of a template: where pods are foretold from a
-//! template, it has to be done here.
+//! The fields that the API server fills in when it makes a pod of a template: a prediction of pods
+//! from a template has to fill them in as well.
 
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{Container, Pod, PodAffinityTerm};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelectorRequirement;
 
-/// Makes a pod that has metadata and spec of a template what it would be once it is created, as far
-/// as its place depends on that: `matchLabelKeys` and `mismatchLabelKeys` of terms about pods
-/// become requirements (KEP-3633), and on the node's network each port of a container is one of the
-/// node.
+/// Turns a pod with the metadata and spec of a template into the pod that it would be once it is
+/// created, as far as its place depends on that: `matchLabelKeys` and `mismatchLabelKeys` of terms
+/// about pods become requirements (KEP-3633), and on the node's network each port of a container is
+/// one of the node.
 pub fn fill_in(pod: &mut Pod) {
     let labels = pod.metadata.labels.clone().unwrap_or_default();
     let Some(spec) = &mut pod.spec else { return };
@@ -36,7 +36,7 @@ pub fn fill_in(pod: &mut Pod) {
     }
 }
 
-/// A term without a selector selects nobody, whatever its keys.
+/// Adds the label keys to a term. A term without a selector selects no pod, whatever its keys.
 fn apply_label_keys(term: &mut PodAffinityTerm, labels: &BTreeMap<String, String>) {
     let Some(selector) = &mut term.label_selector else { return };
     for (keys, operator) in [(&term.match_label_keys, "In"), (&term.mismatch_label_keys, "NotIn")] {
@@ -67,15 +67,26 @@ mod tests {
 
     #[test]
     fn keys_of_terms_become_requirements_and_ports_on_the_nodes_network_ports_of_the_node() {
-        let term = |keys: &str| json!({"topologyKey": "host", "labelSelector": {"matchLabels": {"app": "x"}}, keys: ["job-name", "absent"]});
+        let term = |keys: &str| {
+            json!({
+                "topologyKey": "host", "labelSelector": {"matchLabels": {"app": "x"}},
+                keys: ["job-name", "absent"],
+            })
+        };
         let required = |term| json!({"requiredDuringSchedulingIgnoredDuringExecution": [term]});
         let mut pod = serde_json::from_value(json!({
-            "metadata": {"name": "p", "namespace": "ns", "uid": "u", "labels": {"job-name": "j", "app": "x"}},
+            "metadata": {
+                "name": "p", "namespace": "ns", "uid": "u", "labels": {"job-name": "j", "app": "x"},
+            },
             "spec": {
                 "hostNetwork": true,
-                "containers": [{"name": "c", "ports": [{"containerPort": 80}, {"containerPort": 81, "hostPort": 8081}]}],
+                "containers": [{
+                    "name": "c",
+                    "ports": [{"containerPort": 80}, {"containerPort": 81, "hostPort": 8081}],
+                }],
                 "affinity": {
-                    "podAntiAffinity": required(term("matchLabelKeys")), "podAffinity": required(term("mismatchLabelKeys")),
+                    "podAntiAffinity": required(term("matchLabelKeys")),
+                    "podAffinity": required(term("mismatchLabelKeys")),
                 },
             },
         }))

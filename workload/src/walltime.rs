@@ -1,4 +1,4 @@
-//! The walltime annotation: how long a pod or job runs at most.
+//! The walltime annotation: the longest time for which a pod or job runs.
 //!
 //! Three spellings are read: a Flux Standard Duration (RFC 23: a number and one of `ms s m h d`, or
 //! `inf`), a Kubernetes duration (`1h30m`, `90s`), and a bare number of seconds. `unlimited` marks
@@ -11,10 +11,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use super::Lifetime;
 use super::metadata::annotation;
 
-/// The longest walltime: 100 years. More is a typing error, or means `unlimited`.
+/// The longest walltime, in seconds: 100 years. More is a typing error, or means `unlimited`.
 pub const WALLTIME_SECS_MAX: u64 = 100 * 366 * 24 * 3600;
 
-/// The walltime annotation of an object, or why it is no duration.
+/// Returns the walltime annotation of an object; the error is about an unusable value.
 pub fn of_object(metadata: &ObjectMeta) -> Option<Result<Lifetime, String>> {
     let value = annotation(metadata, WALLTIME)?;
     Some(
@@ -42,7 +42,7 @@ pub fn parse(text: &str) -> Result<Lifetime, &'static str> {
     }
 }
 
-/// One or more numbers with units, added; a number alone is seconds.
+/// Adds one or more numbers with units; a number alone is seconds.
 fn parse_micros(text: &str) -> Result<u128, &'static str> {
     const MALFORMED: &str =
         "is not a duration: expected for example 90, 1.5h, 1h30m, 2d or `unlimited`";
@@ -58,7 +58,7 @@ fn parse_micros(text: &str) -> Result<u128, &'static str> {
         let unit_len = after.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(after.len());
         let (unit, next) = after.split_at(unit_len);
         let unit_micros = match unit {
-            // A number without a unit is seconds only if it is all there is: "1h30" is more likely
+            // A number without a unit means seconds only if it stands alone: "1h30" is more likely
             // a mistake.
             "" if first && next.is_empty() => 1_000_000,
             "us" | "µs" | "μs" => 1,
@@ -76,8 +76,8 @@ fn parse_micros(text: &str) -> Result<u128, &'static str> {
     Ok(total)
 }
 
-/// A decimal number times `unit`, rounded up; saturates, so that what is far too long is reported
-/// as such.
+/// Returns a decimal number times `unit`, rounded up; saturates, so that a time that is far too
+/// long is reported as such.
 fn times(number: &str, unit: u128) -> Option<u128> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     let digits = |text: &str| text.bytes().all(|b| b.is_ascii_digit());
@@ -89,7 +89,7 @@ fn times(number: &str, unit: u128) -> Option<u128> {
             value.saturating_mul(10).saturating_add(u128::from(digit - b'0'))
         })
     };
-    // Below a microsecond after 18 digits, whatever the unit.
+    // After 18 digits a fraction is below a microsecond, whatever the unit.
     let fraction = &fraction[..fraction.len().min(18)];
     let part = (value(fraction) * unit).div_ceil(10_u128.pow(u32::try_from(fraction.len()).ok()?));
     Some(value(whole).saturating_mul(unit).saturating_add(part))

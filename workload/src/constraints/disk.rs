@@ -1,6 +1,5 @@
-//! Disks that pods name themselves: which of them pods on one node keep from each other, by the
-//! rules of kube-scheduler's VolumeRestrictions, and what of them counts against the limits of
-//! nodes.
+//! Disks that pods name themselves: by the rules of kube-scheduler's VolumeRestrictions, some
+//! cannot be used by two pods on one node, and some count against the limits of nodes.
 
 use std::sync::Arc;
 
@@ -15,7 +14,7 @@ pub enum Disk {
     Gce {
         /// `pdName`
         name: Arc<str>,
-        /// Mounted for reading alone.
+        /// True if mounted for reading alone.
         read_only: bool,
     },
     /// `awsElasticBlockStore`
@@ -42,18 +41,18 @@ pub enum Disk {
     Iscsi {
         /// The qualified name of the target.
         iqn: Arc<str>,
-        /// Mounted for reading alone.
+        /// True if mounted for reading alone.
         read_only: bool,
     },
     /// `rbd`
     Rbd {
-        /// Ceph's monitors: two that share one are of the same Ceph.
+        /// Ceph's monitors: two disks that share one are in the same Ceph.
         monitors: Vec<Arc<str>>,
         /// The pool of the image.
         pool: Arc<str>,
         /// The image.
         image: Arc<str>,
-        /// Mounted for reading alone.
+        /// True if mounted for reading alone.
         read_only: bool,
     },
 }
@@ -62,7 +61,7 @@ pub enum Disk {
 const RBD_POOL: &str = "rbd";
 
 impl Disk {
-    /// The disk of a volume, if it is one of these.
+    /// Returns the disk of a volume, if it is one of these.
     pub fn of_volume(volume: &Volume) -> Option<Self> {
         if let Some(disk) = &volume.gce_persistent_disk {
             return Some(Disk::Gce {
@@ -97,8 +96,8 @@ impl Disk {
         })
     }
 
-    /// What of it counts against the limit of a node: a driver has replaced the plugin for such
-    /// disks.
+    /// Returns the attachment by which it counts against the limit of a node: a driver has replaced
+    /// the plugin for such disks.
     pub fn attachable(&self) -> Option<Attachable> {
         match self {
             Disk::Gce { name, .. } => Attachable::of_gce(name, &[]),
@@ -110,13 +109,13 @@ impl Disk {
         }
     }
 
-    /// VolumeRestrictions looks at it: two pods on one node may be unable to both have it.
+    /// True if VolumeRestrictions considers it: two pods on one node may be unable to both have it.
     pub fn is_restricted(&self) -> bool {
         matches!(self, Disk::Gce { .. } | Disk::Aws { .. } | Disk::Iscsi { .. } | Disk::Rbd { .. })
     }
 
-    /// Two pods on one node cannot both have it: it is the same disk, and not both only read it. An
-    /// EBS volume is had by one pod of a node in any case.
+    /// True if two pods on one node cannot both have it: it is the same disk, and not both only
+    /// read it. An EBS volume can be used by one pod of a node in any case.
     pub fn conflicts(&self, other: &Disk) -> bool {
         match (self, other) {
             (
@@ -185,13 +184,21 @@ mod tests {
 
     #[test]
     fn an_ebs_volume_is_shared_by_nobody() {
-        let volume = |id: &str| json!({ "name": "v", "awsElasticBlockStore": { "volumeID": id, "readOnly": true } });
+        let volume = |id: &str| {
+            json!({
+                "name": "v", "awsElasticBlockStore": { "volumeID": id, "readOnly": true },
+            })
+        };
         assert!(both(volume("a"), volume("a")) && !both(volume("a"), volume("b")));
     }
 
     #[test]
     fn an_image_of_ceph_is_the_same_where_a_monitor_is() {
-        let volume = |monitors: &[&str], pool: Option<&str>, reads: bool| json!({ "name": "v", "rbd": { "monitors": monitors, "image": "i", "pool": pool, "readOnly": reads } });
+        let volume = |monitors: &[&str], pool: Option<&str>, reads: bool| {
+            json!({ "name": "v", "rbd": {
+                "monitors": monitors, "image": "i", "pool": pool, "readOnly": reads,
+            } })
+        };
         assert!(both(volume(&["a", "b"], None, false), volume(&["b", "c"], Some("rbd"), true)));
         assert!(!both(volume(&["a", "b"], None, false), volume(&["c"], None, false)));
         assert!(!both(volume(&["a"], None, false), volume(&["a"], Some("other"), false)));

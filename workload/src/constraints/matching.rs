@@ -1,5 +1,4 @@
-//! What requirements match, by the rules of Kubernetes' selectors; and which ports and pods keep
-//! each other away.
+//! Matching by the rules of Kubernetes' selectors, and conflicts of ports and disks between pods.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -10,17 +9,17 @@ use super::{
 };
 
 impl Constraints {
-    /// Where a pod may go depends on which other pods are where, by what it says itself.
+    /// True if the nodes that the pod may use depend on other pods, by its own constraints.
     pub fn asks_about_pods(&self) -> bool {
         !(self.near.is_empty() && self.repels.is_empty() && self.spreads.is_empty())
     }
 
-    /// Where a pod would rather go depends on which other pods are where, by what it says itself.
+    /// True if the nodes that the pod prefers depend on other pods, by its own constraints.
     pub fn prefers_by_pods(&self) -> bool {
         !(self.preferred_pods.is_empty() && self.preferred_spreads.is_empty())
     }
 
-    /// The nodes that required node affinity names.
+    /// Returns the nodes that required node affinity names.
     pub fn named_nodes(&self) -> NamedNodes<'_> {
         let Some(terms) = self.required.as_ref().filter(|terms| !terms.is_empty()) else {
             return NamedNodes::Any;
@@ -33,8 +32,8 @@ impl Constraints {
         if named.is_empty() { NamedNodes::None } else { NamedNodes::Only(named) }
     }
 
-    /// Pods of these two constraints cannot be on one node: they want the same host port, or the
-    /// same disk.
+    /// True if pods of these two constraints cannot be on one node: they want the same host port,
+    /// or the same disk.
     pub fn exclude(&self, other: &Constraints) -> bool {
         let ports = self
             .host_ports
@@ -45,7 +44,7 @@ impl Constraints {
 }
 
 impl NodeSelectorTerm {
-    /// The nodes that the term names; `None` if it does not name any.
+    /// Returns the nodes that the term names; `None` if it does not name any.
     fn named_nodes(&self) -> Option<BTreeSet<&str>> {
         let names =
             |field: &&Requirement| &*field.key == "metadata.name" && field.operator == Operator::In;
@@ -59,7 +58,7 @@ impl NodeSelectorTerm {
 }
 
 impl Requirement {
-    /// Whether a label (or field) of this value, `None` if it is absent, meets it.
+    /// True if a label (or field) of this value, `None` if it is absent, meets it.
     pub fn matches(&self, actual: Option<&str>) -> bool {
         let listed = |actual: &str| self.values.iter().any(|value| &**value == actual);
         match self.operator {
@@ -85,8 +84,8 @@ impl Requirement {
 }
 
 impl HostPort {
-    /// Whether both cannot be had on one node: the same port and protocol, on one address or on
-    /// all.
+    /// True if one node cannot have both: they have the same port and protocol, on one address or
+    /// on all.
     pub fn conflicts(&self, other: &HostPort) -> bool {
         const ANY: &str = "0.0.0.0";
         let addresses = self.ip == other.ip || &*self.ip == ANY || &*other.ip == ANY;
@@ -95,14 +94,14 @@ impl HostPort {
 }
 
 impl NamespaceScope {
-    /// Namespaces are chosen by their labels, not only by name, nor all of them.
+    /// True if labels choose namespaces, and not names alone or all namespaces.
     pub fn is_by_labels(&self) -> bool {
         self.selected.as_ref().is_some_and(|selected| !selected.is_empty())
     }
 }
 
 impl PodSelector {
-    /// Whether a pod of this namespace, which has these labels, is selected by its own labels (all
+    /// True if this selects a pod of this namespace, which has these labels, by its own labels (all
     /// sorted by key).
     pub fn selects(
         &self,
@@ -116,13 +115,13 @@ impl PodSelector {
         in_scope && self.selects_labels(labels)
     }
 
-    /// Whether a pod with these labels is selected, in whatever namespace.
+    /// True if this selects a pod with these labels, in whatever namespace.
     pub fn selects_labels(&self, labels: &[(Arc<str>, Arc<str>)]) -> bool {
         self.labels.as_ref().is_some_and(|selector| all_match(selector, labels))
     }
 }
 
-/// Whether labels (sorted by key) meet all requirements of a selector.
+/// True if labels (sorted by key) meet all requirements of a selector.
 pub fn all_match(selector: &[Requirement], labels: &[(Arc<str>, Arc<str>)]) -> bool {
     let label = |key: &str| {
         let at = labels.binary_search_by(|(name, _)| (**name).cmp(key)).ok()?;

@@ -1,5 +1,5 @@
-//! Which nodes a pod may use, and which it prefers: the parts of a pod's spec that kube-scheduler's
-//! filters read.
+//! The nodes that a pod may use, and those that it prefers: the parts of a pod's spec that
+//! kube-scheduler's filters read.
 
 mod disk;
 mod matching;
@@ -43,21 +43,21 @@ pub struct Constraints {
     pub repels: Vec<PodTerm>,
     /// Spread constraints that must be kept (`whenUnsatisfiable: DoNotSchedule`).
     pub spreads: Vec<SpreadConstraint>,
-    /// Preferred affinity to other pods, and anti-affinity, whose weights are below 0.
+    /// Preferred affinity to other pods, and anti-affinity, with weights below 0.
     pub preferred_pods: Vec<(i32, PodTerm)>,
     /// Spread constraints that may be broken (`whenUnsatisfiable: ScheduleAnyway`).
     pub preferred_spreads: Vec<SpreadConstraint>,
 }
 
 /// The nodes that required node affinity names (`matchFields` with `metadata.name In [..]`), as
-/// kube-scheduler reads it before it looks at any node.
+/// kube-scheduler reads it before it considers any node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NamedNodes<'a> {
-    /// It names none, or some term does not.
+    /// The affinity names none, or some term does not.
     Any,
-    /// Only these.
+    /// These nodes alone.
     Only(BTreeSet<&'a str>),
-    /// It names some in each term, but such that none is left.
+    /// The affinity names some in each term, but no node is in all of them.
     None,
 }
 
@@ -75,7 +75,7 @@ pub struct NodeSelectorTerm {
 pub struct Requirement {
     /// The label key or field.
     pub key: Arc<str>,
-    /// How it is compared.
+    /// The comparison.
     pub operator: Operator,
     /// The values.
     pub values: Vec<Arc<str>>,
@@ -100,7 +100,7 @@ pub enum Operator {
 pub struct Toleration {
     /// The taint's key; "" with Exists tolerates every key.
     pub key: Arc<str>,
-    /// `Exists` (true) or `Equal` (false).
+    /// True for `Exists`, false for `Equal`.
     pub exists: bool,
     /// The taint's value, for Equal.
     pub value: Arc<str>,
@@ -122,7 +122,7 @@ pub struct HostPort {
 /// A term of affinity or anti-affinity to pods.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct PodTerm {
-    /// Whom it is about.
+    /// The pods that it is about.
     pub pods: PodSelector,
     /// The node label that spans the domain.
     pub topology_key: Arc<str>,
@@ -139,7 +139,7 @@ impl PodTerm {
 /// Pods by namespace and labels.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct PodSelector {
-    /// In which namespaces.
+    /// The namespaces in which pods are selected.
     pub namespaces: NamespaceScope,
     /// Requirements that a pod's labels must meet; `None` (no selector) matches nothing.
     pub labels: Option<Vec<Requirement>>,
@@ -148,26 +148,26 @@ pub struct PodSelector {
 /// The namespaces that a selector of pods is about: both parts together.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct NamespaceScope {
-    /// By name.
+    /// Namespaces by name.
     pub named: Vec<Arc<str>>,
-    /// Those whose labels meet these requirements; all, if there are none.
+    /// Requirements on the labels of further namespaces; without any, these are all namespaces.
     pub selected: Option<Vec<Requirement>>,
 }
 
-/// A spread constraint: the numbers of pods in any two domains differ by no more than so many.
+/// A spread constraint: a bound on the difference between the numbers of pods in any two domains.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct SpreadConstraint {
     /// The pods that count, `matchLabelKeys` included.
     pub pods: PodSelector,
     /// The node label that spans the domains.
     pub topology_key: Arc<str>,
-    /// So many more than in the domain that has the fewest.
+    /// The most pods by which a domain may exceed the one with the fewest.
     pub max_skew: u32,
-    /// With fewer domains than these the fewest count as none.
+    /// The number of domains below which the fewest count as none.
     pub min_domains: usize,
-    /// Only nodes that the pod's node selector and required node affinity let it use count
+    /// True if only nodes count that the pod's node selector and required node affinity let it use
     /// (`nodeAffinityPolicy`).
     pub honors_affinity: bool,
-    /// Only nodes whose taints it tolerates count (`nodeTaintsPolicy`).
+    /// True if only nodes count that have no taints but tolerated ones (`nodeTaintsPolicy`).
     pub honors_taints: bool,
 }

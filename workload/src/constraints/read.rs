@@ -1,5 +1,5 @@
-//! Reads from a pod's spec which nodes it may use and prefers. What the result means is in
-//! `cluster/filters.rs`.
+//! Reads from a pod's spec the nodes that it may use and those that it prefers.
+//! `cluster/filters.rs` applies the result.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use super::{
 };
 use crate::metadata::sorted;
 
-/// The constraints of a pod of `namespace` with these labels.
+/// Returns the constraints of a pod of `namespace` with these labels.
 pub fn of_spec(
     spec: &PodSpec,
     namespace: &Arc<str>,
@@ -72,7 +72,7 @@ pub fn of_spec(
     }
 }
 
-/// Terms of which one must hold.
+/// Reads terms of which one must hold.
 pub(crate) fn node_terms(terms: &[KubeTerm]) -> Vec<NodeSelectorTerm> {
     terms.iter().map(node_term).collect()
 }
@@ -84,8 +84,8 @@ fn node_term(term: &KubeTerm) -> NodeSelectorTerm {
     }
 }
 
-/// A requirement that Kubernetes itself would not take makes its term match nothing, so it becomes
-/// [`Operator::Unknown`].
+/// Reads a requirement. One that Kubernetes itself would not take makes its term match nothing, so
+/// it becomes [`Operator::Unknown`].
 fn label_requirement(requirement: &NodeSelectorRequirement) -> Requirement {
     let values = requirement.values.as_deref().unwrap_or_default();
     let is_number = |value: &String| value.parse::<i64>().is_ok();
@@ -121,7 +121,8 @@ fn requirement_of(key: &str, operator: Operator, values: &[String]) -> Requireme
     }
 }
 
-/// At most 63 letters, digits, `-`, `_`, `.`, with a letter or digit at both ends; or nothing.
+/// True for at most 63 letters, digits, `-`, `_`, `.`, with a letter or digit at both ends; or for
+/// nothing.
 fn is_label_value(value: &str) -> bool {
     let inner = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
     let end = |b: Option<&u8>| b.is_none_or(u8::is_ascii_alphanumeric);
@@ -129,7 +130,8 @@ fn is_label_value(value: &str) -> bool {
     bytes.len() <= 63 && bytes.iter().all(|b| inner(*b)) && end(bytes.first()) && end(bytes.last())
 }
 
-/// Operators other than Equal and Exists tolerate nothing (Lt and Gt are alpha in 1.36, and off).
+/// Reads a toleration. Operators other than Equal and Exists tolerate nothing (Lt and Gt are alpha
+/// in 1.36, and off).
 fn toleration(toleration: &KubeToleration) -> Option<Toleration> {
     let exists = match toleration.operator.as_deref() {
         None | Some("" | "Equal") => false,
@@ -145,7 +147,8 @@ fn toleration(toleration: &KubeToleration) -> Option<Toleration> {
     })
 }
 
-/// Containers and restartable init containers hold their ports as long as the pod runs.
+/// Returns the ports of containers and restartable init containers, which hold them as long as the
+/// pod runs.
 fn host_ports(spec: &PodSpec) -> Vec<HostPort> {
     let restartable =
         |container: &&Container| container.restart_policy.as_deref() == Some("Always");
@@ -167,7 +170,7 @@ fn host_ports(spec: &PodSpec) -> Vec<HostPort> {
     host_ports
 }
 
-/// The node features that Kubernetes 1.36 infers from a pod (KEP-5328).
+/// Returns the node features that Kubernetes 1.36 infers from a pod (KEP-5328).
 fn features(spec: &PodSpec) -> Vec<Arc<str>> {
     let mut features = Vec::new();
     let mut containers = spec.containers.iter().chain(spec.init_containers.iter().flatten());
@@ -187,8 +190,9 @@ fn features(spec: &PodSpec) -> Vec<Arc<str>> {
     features
 }
 
-/// `matchLabelKeys` and `mismatchLabelKeys` are not read: the API server has turned them into
-/// requirements of the selector, or, of a template, [`fill_in`](crate::template::fill_in) has.
+/// Reads a term about pods. `matchLabelKeys` and `mismatchLabelKeys` are not read: the API server
+/// has turned them into requirements of the selector, or [`fill_in`](crate::template::fill_in) has,
+/// for a template.
 fn pod_term(term: &PodAffinityTerm, namespace: &Arc<str>) -> PodTerm {
     let mut named: Vec<Arc<str>> =
         term.namespaces.iter().flatten().map(|name| name.as_str().into()).collect();
@@ -201,8 +205,9 @@ fn pod_term(term: &PodAffinityTerm, namespace: &Arc<str>) -> PodTerm {
     PodTerm { pods, topology_key: term.topology_key.as_str().into() }
 }
 
-/// What is not said is as kube-scheduler has it. Of `matchLabelKeys` those count that the pod has;
-/// a newer API server has put them into the selector already.
+/// Reads a spread constraint. A field that is missing has kube-scheduler's default. Of
+/// `matchLabelKeys` those count that the pod has; a newer API server has put them into the selector
+/// already.
 fn spread_constraint(
     spread: &TopologySpreadConstraint,
     namespace: &Arc<str>,
@@ -238,7 +243,7 @@ fn spread_constraint(
     }
 }
 
-/// A label selector as requirements that must all hold; an empty one matches everything.
+/// Returns a label selector as requirements that must all hold; an empty one matches everything.
 pub fn selector(selector: &LabelSelector) -> Vec<Requirement> {
     let equal = sorted(selector.match_labels.as_ref()).map(|(key, value)| Requirement {
         key,

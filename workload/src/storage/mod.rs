@@ -1,5 +1,5 @@
-//! What volumes are made of: claims, volumes, storage classes, and what is known of drivers on
-//! nodes. As with pods, only what placement depends on.
+//! Claims, volumes, storage classes, and the facts about drivers on nodes; as with pods, only the
+//! fields that placement depends on.
 
 mod read;
 pub(crate) mod replaced;
@@ -14,7 +14,7 @@ use crate::constraints::{NodeSelectorTerm, Requirement};
 use crate::{NodeName, ObjectKey, ObjectRef, Uid, metadata};
 
 /// Annotation of a claim: the node for which its volume is to be made. The scheduler sets it, a
-/// provisioner that gives up takes it away.
+/// provisioner that gives up removes it.
 pub const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 
 /// Annotation of a volume: its claimRef was set by a controller, and not by a person.
@@ -25,17 +25,16 @@ pub const BOUND_BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
 pub struct PodClaim {
     /// The claim's name, in the pod's namespace.
     pub name: Arc<str>,
-    /// It is made for this pod, from a template in the pod.
+    /// True if it is made for this pod, from a template in the pod.
     pub is_ephemeral: bool,
 }
 
 /// A PersistentVolumeClaim.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Claim {
-    /// Which claim.
+    /// Its identity.
     pub id: ObjectRef,
-    /// `metadata.resourceVersion`, while it is not bound: what is written to it is written to this
-    /// version.
+    /// `metadata.resourceVersion`, while it is not bound: writes to the claim name this version.
     pub resource_version: Option<Arc<str>>,
     /// `metadata.deletionTimestamp` is set.
     pub deleting: bool,
@@ -43,23 +42,23 @@ pub struct Claim {
     pub owner: Option<Uid>,
     /// `spec.volumeName`, if it has one.
     pub volume: Option<Arc<str>>,
-    /// The controller has bound it, from both sides.
+    /// True if the controller has bound it, from both sides.
     pub is_bound: bool,
-    /// `status.phase` is Lost: its volume is gone.
+    /// True if `status.phase` is Lost: its volume is gone.
     pub is_lost: bool,
     /// The node for which its volume is to be made.
     pub selected_node: Option<NodeName>,
     /// The node that it names for that, if the cluster has no such node: then `selected_node` is
     /// `None`.
     pub lost_node: Option<NodeName>,
-    /// What it wants of a volume.
+    /// The volume that it wants.
     pub wants: VolumeWants,
 }
 
 impl Claim {
-    /// The claim in a cluster in which some nodes are there. A claim without a volume that names a
-    /// node which is not there may get another one: no provisioner makes a volume for a node that
-    /// it cannot read.
+    /// Returns the claim as it counts in a cluster with the nodes for which `is_there` is true. A
+    /// claim without a volume that names a missing node may get another one: no provisioner makes a
+    /// volume for a node that it cannot read.
     #[must_use]
     pub fn among(self: &Arc<Self>, is_there: impl Fn(&NodeName) -> bool) -> Arc<Self> {
         let named = self.selected_node.as_ref().or(self.lost_node.as_ref());
@@ -73,16 +72,16 @@ impl Claim {
     }
 }
 
-/// What a claim wants of its volume.
+/// The properties of a volume that a claim wants.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct VolumeWants {
     /// The StorageClass, "" for none.
     pub class: Arc<str>,
-    /// `spec.resources.requests.storage` in bytes, if it says so.
+    /// `spec.resources.requests.storage` in bytes, if present.
     pub bytes: Option<u64>,
     /// `spec.accessModes`.
     pub access_modes: Vec<Arc<str>>,
-    /// `spec.volumeMode` is Block.
+    /// True if `spec.volumeMode` is Block.
     pub is_block: bool,
     /// `spec.volumeAttributesClassName`, "" for none.
     pub attributes_class: Arc<str>,
@@ -103,19 +102,20 @@ pub struct PersistentVolume {
     pub deleting: bool,
     /// `metadata.labels`, sorted by key.
     pub labels: metadata::Labels,
-    /// What it offers: class, bytes, access modes and mode. It has no selector.
+    /// The properties that it offers: class, bytes, access modes and mode. It has no selector.
     pub offers: VolumeWants,
     /// `spec.claimRef`
     pub claim: Option<ClaimRef>,
-    /// `status.phase` is Available.
+    /// True if `status.phase` is Available.
     pub is_available: bool,
     /// `spec.nodeAffinity.required`; `None`: every node.
     pub affinity: Option<Vec<NodeSelectorTerm>>,
     /// Its zone labels, each with the values that it stands for.
     pub zones: Vec<(Arc<str>, BTreeSet<Arc<str>>)>,
-    /// What of it counts against the limits of nodes.
+    /// The attachment by which it counts against the limits of nodes.
     pub attachable: Option<Attachable>,
-    /// It is of a plugin that a driver has replaced: where it can be used on nodes that say so.
+    /// Present if it is of a plugin that a driver has replaced: the nodes on which it can be used,
+    /// of those where the driver has taken over.
     pub taken_over: Option<TakenOver>,
 }
 
@@ -124,7 +124,7 @@ pub struct PersistentVolume {
 pub struct ClaimRef {
     /// Namespace and name.
     pub key: ObjectKey,
-    /// The claim's uid, if it is known: who pre-binds a volume by hand may leave it out.
+    /// The claim's uid, if it is known: a person who pre-binds a volume may leave it out.
     pub uid: Option<Uid>,
 }
 
@@ -133,9 +133,9 @@ pub struct ClaimRef {
 pub struct Attachable {
     /// The CSI driver.
     pub driver: Arc<str>,
-    /// What the driver knows it by.
+    /// The name by which the driver knows it.
     pub handle: Arc<str>,
-    /// It is written as a volume of this plugin in Kubernetes itself, which the driver has
+    /// The plugin of Kubernetes itself, if it is written as a volume of one that the driver has
     /// replaced.
     pub replaces: Option<&'static str>,
 }
@@ -147,7 +147,7 @@ pub struct StorageClass {
     pub name: Arc<str>,
     /// `metadata.uid`
     pub uid: Uid,
-    /// `volumeBindingMode` is WaitForFirstConsumer.
+    /// True if `volumeBindingMode` is WaitForFirstConsumer.
     pub waits_for_pod: bool,
     /// `provisioner`
     pub provisioner: Arc<str>,
@@ -162,7 +162,7 @@ pub struct CsiNode {
     pub node: NodeName,
     /// `metadata.uid`
     pub uid: Uid,
-    /// How many volumes each driver attaches at most; drivers without a limit are left out.
+    /// The most volumes that each driver attaches; drivers without a limit are left out.
     pub limits: BTreeMap<Arc<str>, u64>,
     /// The plugins from which drivers have taken over there.
     pub taken_over: BTreeSet<Arc<str>>,
@@ -175,14 +175,14 @@ pub struct CsiDriver {
     pub name: Arc<str>,
     /// `metadata.uid`
     pub uid: Uid,
-    /// `spec.storageCapacity`: it says how much room is left where.
+    /// True if it publishes the remaining capacity (`spec.storageCapacity`).
     pub tells_capacity: bool,
 }
 
 /// A CSIStorageCapacity.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StorageCapacity {
-    /// Which one.
+    /// Its identity.
     pub id: ObjectRef,
     /// `storageClassName`
     pub class: Arc<str>,
@@ -208,20 +208,20 @@ pub struct VolumeAttachment {
 }
 
 impl Claim {
-    /// Only one pod may use it at a time.
+    /// True if only one pod may use it at a time.
     pub fn is_for_one_pod(&self) -> bool {
         self.wants.access_modes.iter().any(|mode| &**mode == "ReadWriteOncePod")
     }
 }
 
 impl PersistentVolume {
-    /// Every node can use it.
+    /// True if every node can use it.
     pub fn is_everywhere(&self) -> bool {
         let taken_over = self.taken_over.as_ref().and_then(|it| it.affinity.as_ref());
         self.affinity.is_none() && taken_over.is_none() && self.zones.is_empty()
     }
 
-    /// It is bound to this claim, or meant for it.
+    /// True if it is bound to this claim, or meant for it.
     pub fn is_of(&self, claim: &ObjectRef) -> bool {
         self.claim.as_ref().is_some_and(|own| {
             own.key == claim.key && own.uid.as_ref().is_none_or(|uid| *uid == claim.uid)

@@ -1,4 +1,4 @@
-//! Reads claims, volumes and what is around them. Pure.
+//! Reads claims, volumes and the objects around them. This is pure.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -23,8 +23,8 @@ const MIGRATED_PLUGINS: &str = "storage.alpha.kubernetes.io/migrated-plugins";
 
 const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
 
-/// The annotation by which a class was named before there was a field for it. It still goes before
-/// the field.
+/// The annotation by which a class was named before there was a field for it. It still precedes the
+/// field.
 const CLASS_ANNOTATION: &str = "volume.beta.kubernetes.io/storage-class";
 
 /// Labels that bind a volume to a zone or region.
@@ -35,10 +35,10 @@ const ZONE_LABELS: [&str; 4] = [
     "topology.kubernetes.io/region",
 ];
 
-/// What stands between the zones of a volume that is in several.
+/// The separator between the zones of a volume that is in several.
 pub(super) const ZONES_BETWEEN: &str = "__";
 
-/// The claims that a pod mounts.
+/// Returns the claims that a pod mounts.
 pub(crate) fn claims_of(spec: &core_v1::PodSpec, pod: &str) -> Vec<PodClaim> {
     let claim =
         |volume: &core_v1::Volume| match (&volume.persistent_volume_claim, &volume.ephemeral) {
@@ -163,7 +163,7 @@ impl StorageClass {
 }
 
 impl CsiNode {
-    /// Reads what drivers say of a node.
+    /// Reads the drivers of a node.
     pub fn from_kubernetes(node: &storage_v1::CSINode) -> Result<Self, InvalidObject> {
         let (name, uid) = metadata::name_and_uid("CSINode", &node.metadata)?;
         let limit = |driver: &storage_v1::CSINodeDriver| {
@@ -193,7 +193,7 @@ impl CsiDriver {
 }
 
 impl StorageCapacity {
-    /// Reads how much can be made somewhere.
+    /// Reads the capacity of some nodes.
     pub fn from_kubernetes(
         capacity: &storage_v1::CSIStorageCapacity,
     ) -> Result<Self, InvalidObject> {
@@ -208,7 +208,7 @@ impl StorageCapacity {
 }
 
 impl VolumeAttachment {
-    /// Reads that a volume is attached, or to be.
+    /// Reads an attachment of a volume, present or to come.
     pub fn from_kubernetes(
         attachment: &storage_v1::VolumeAttachment,
     ) -> Result<Self, InvalidObject> {
@@ -240,12 +240,13 @@ fn storage(amounts: Option<&BTreeMap<String, Quantity>>) -> Option<u64> {
     amounts?.get("storage").map(bytes)
 }
 
-/// What cannot be read is larger than anything: the API server stores no such amount.
+/// Reads an amount in bytes. An unreadable one is larger than anything: the API server stores no
+/// such amount.
 fn bytes(amount: &Quantity) -> u64 {
     quantity::value(&amount.0).unwrap_or(u64::MAX)
 }
 
-/// A label with an empty zone says nothing.
+/// Reads the zone labels. A label with an empty zone does not count.
 fn zones(meta: &ObjectMeta) -> Vec<(Arc<str>, BTreeSet<Arc<str>>)> {
     let labels = meta.labels.as_ref();
     let zones = |label: &&'static str| {

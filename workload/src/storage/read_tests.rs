@@ -3,7 +3,9 @@ use serde_json::{Value, json};
 use super::*;
 
 fn claim(object: &Value) -> Claim {
-    let mut whole = json!({ "metadata": { "name": "c", "namespace": "ns", "uid": "u", "resourceVersion": "7" } });
+    let mut whole = json!({
+        "metadata": { "name": "c", "namespace": "ns", "uid": "u", "resourceVersion": "7" },
+    });
     merge(&mut whole, object);
     Claim::from_kubernetes(&serde_json::from_value(whole).unwrap()).unwrap()
 }

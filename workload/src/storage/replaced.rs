@@ -1,8 +1,8 @@
 //! Volumes of plugins that were part of Kubernetes once, as the drivers know them that have
-//! replaced these plugins: which driver, under which handle, and where they can be used on nodes
-//! whose CSINode says that the driver has taken over.
+//! replaced these plugins: the driver, the handle, and the nodes on which they can be used, of
+//! those where the driver has taken over.
 //!
-//! The meaning is that of Kubernetes' csi-translation-lib, which kube-scheduler asks.
+//! The rules are those of Kubernetes' csi-translation-lib, which kube-scheduler uses.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,11 +17,11 @@ use crate::metadata::Labels;
 struct Replaced {
     plugin: &'static str,
     driver: &'static str,
-    /// The label by which the driver tells zones apart, if volumes are moved to it.
+    /// The label by which the driver distinguishes zones, if volumes are moved to it.
     zone: Option<&'static str>,
 }
 
-/// Those whose volumes kube-scheduler counts.
+/// The plugins whose volumes kube-scheduler counts.
 const REPLACED: [Replaced; 5] = [
     Replaced {
         plugin: AWS_EBS,
@@ -48,22 +48,22 @@ pub(crate) const CINDER: &str = "kubernetes.io/cinder";
 pub(crate) const GCE_PD: &str = "kubernetes.io/gce-pd";
 pub(crate) const PORTWORX: &str = "kubernetes.io/portworx-volume";
 
-/// Labels of zones, each with the one of regions that goes with it. The newer ones go first.
+/// The labels of zones, each with the matching one of regions. The newer ones go first.
 const ZONES_AND_REGIONS: [(&str, &str); 2] = [
     ("topology.kubernetes.io/zone", NEW_REGION),
     ("failure-domain.beta.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/region"),
 ];
 const NEW_REGION: &str = "topology.kubernetes.io/region";
 
-/// What stands in a handle for what is not known.
+/// The placeholder for an unknown part of a handle.
 const UNSPECIFIED: &str = "UNSPECIFIED";
 
-/// Where a volume can be used on nodes on which a driver has taken over from its plugin.
+/// The nodes on which a volume can be used, of those where a driver has taken over from its plugin.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct TakenOver {
     /// The plugin.
     pub plugin: &'static str,
-    /// What its node affinity is there; `None`: every node.
+    /// Its node affinity there; `None` for every node.
     pub affinity: Option<Vec<NodeSelectorTerm>>,
 }
 
@@ -72,7 +72,7 @@ fn find(plugin: &str) -> Option<&'static Replaced> {
 }
 
 impl Attachable {
-    /// A volume of a plugin, by the handle that its driver has for it.
+    /// Returns a volume of a plugin, by the handle that its driver has for it.
     pub(crate) fn of_plugin(plugin: &str, handle: &str) -> Option<Self> {
         let replaced = find(plugin)?;
         Some(Attachable {
@@ -82,7 +82,7 @@ impl Attachable {
         })
     }
 
-    /// A persistent disk of Google, of a volume with these labels or without any.
+    /// Returns a persistent disk of Google, of a volume with these labels or without any.
     pub(crate) fn of_gce(name: &str, labels: &[(Arc<str>, Arc<str>)]) -> Option<Self> {
         let zones = ["failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone"];
         let zones = zones
@@ -98,7 +98,7 @@ impl Attachable {
         Self::of_plugin(GCE_PD, &format!("projects/{UNSPECIFIED}/{place}/disks/{name}"))
     }
 
-    /// A volume of Amazon, which may be written with its zone: `aws://zone/vol-1`.
+    /// Returns a volume of Amazon, which may be written with its zone: `aws://zone/vol-1`.
     pub(crate) fn of_aws(id: &str) -> Option<Self> {
         let Some(rest) = id.strip_prefix("aws://") else { return Self::of_plugin(AWS_EBS, id) };
         let path = rest.split_once('/').map_or("", |(_, path)| path).trim_matches('/');
@@ -106,7 +106,7 @@ impl Attachable {
         if is_volume { Self::of_plugin(AWS_EBS, path) } else { None }
     }
 
-    /// A volume that a provisioner has still to make for a claim.
+    /// Returns a volume that a provisioner has still to make for a claim.
     pub fn to_be_made(provisioner: &Arc<str>, claim: &ObjectKey) -> Self {
         let handle = format!("claim {claim}");
         Self::of_plugin(provisioner, &handle).unwrap_or_else(|| Attachable {
@@ -117,8 +117,8 @@ impl Attachable {
     }
 }
 
-/// The region of zones that are named after it: `europe-west1-b` and `europe-west1-c` are in
-/// `europe-west1`.
+/// Returns the region of zones that are named after it: `europe-west1-b` and `europe-west1-c` are
+/// in `europe-west1`.
 fn region_of(zones: &str) -> Option<String> {
     let region = |zone: &str| match zone.split('-').collect::<Vec<_>>()[..] {
         [locale, region, _] => Some(format!("{locale}-{region}")),
@@ -134,9 +134,9 @@ fn value<'a>(labels: &'a [(Arc<str>, Arc<str>)], label: &str) -> Option<&'a str>
 }
 
 impl TakenOver {
-    /// Of a volume with this affinity and these labels: the driver's own label takes the place of
-    /// Kubernetes' labels of zones, and where the affinity names no zone, those count that the
-    /// volume's labels name.
+    /// Translates a volume with this affinity and these labels: the driver's own label takes the
+    /// place of Kubernetes' labels of zones, and where the affinity names no zone, the zones in the
+    /// volume's labels count.
     pub(super) fn of(
         plugin: &str,
         affinity: Option<&[NodeSelectorTerm]>,
@@ -186,7 +186,7 @@ fn translate(terms: &mut Vec<NodeSelectorTerm>, labels: &Labels, label: &'static
     }
 }
 
-/// How many values the terms name for a label.
+/// Counts the values that the terms name for a label.
 fn values(terms: &[NodeSelectorTerm], label: &str) -> usize {
     let of_label =
         terms.iter().flat_map(|term| &term.labels).filter(|requirement| &*requirement.key == label);

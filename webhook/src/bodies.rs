@@ -1,7 +1,7 @@
 //! The memory for questions: taken before a question is read, and given back when it is answered.
 //!
-//! What one question can take is bounded, and so is what all take at the same time. Where no memory
-//! is left, a question is turned away at once: the API server then goes by the `failurePolicy`, as
+//! The memory of one question is bounded, and so is the memory of all at the same time. Where none
+//! is left, a question is turned away at once: the API server then follows the `failurePolicy`, as
 //! if this replica was not there.
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,21 +11,21 @@ use axum::body::{Body, Bytes};
 use axum::http::{HeaderMap, StatusCode, header};
 use http_body_util::BodyExt;
 
-/// The largest question: an object and what it was before, each as large as etcd takes at most, and
-/// what is around them.
+/// The most bytes of one question: an object and its previous version, each as large as etcd takes
+/// at most, and the frame around them.
 pub(crate) const REVIEW_BYTES_MAX: usize = 8 << 20;
 
-/// All questions at the same time: two of the largest, and some hundred ordinary ones. The
-/// container has 256 MiB.
+/// The most bytes of all questions at the same time: two of the largest, and some hundred ordinary
+/// ones. The container has 256 MiB.
 const BYTES_MAX: usize = 20 << 20;
 
-/// A question up to this size is an ordinary one: most have 5 to 20 KiB.
+/// The most bytes of an ordinary question: most have 5 to 20 KiB.
 const ORDINARY_BYTES_MAX: usize = 64 << 10;
 
-/// Memory that larger questions leave to ordinary ones.
+/// The bytes that larger questions leave to ordinary ones.
 const ORDINARY_BYTES: usize = 4 << 20;
 
-/// How long a question may take to arrive. The API server waits 1 s for its answer.
+/// The time in which a question has to arrive. The API server waits 1 s for its answer.
 const ARRIVES_WITHIN: Duration = Duration::from_secs(2);
 
 /// The memory that is left for questions.
@@ -41,14 +41,14 @@ pub(crate) struct Held {
     bytes: usize,
 }
 
-/// A question that is not read.
+/// The reason why a question is not read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NotRead {
-    /// It is larger than any may be.
+    /// The question is larger than any may be.
     TooLarge,
-    /// There is no memory for it.
+    /// The free memory is too small for it.
     NoMemory,
-    /// It did not arrive in time, or not as a whole.
+    /// The question did not arrive in time, or not as a whole.
     NotArrived,
 }
 
@@ -70,7 +70,7 @@ impl Bodies {
         let said = headers
             .get(header::CONTENT_LENGTH)
             .and_then(|length| length.to_str().ok()?.parse().ok());
-        // A body that does not say how long it is may become as long as any.
+        // A body that does not state its length may be as long as the longest.
         let length: usize = said.unwrap_or(REVIEW_BYTES_MAX);
         if length > REVIEW_BYTES_MAX {
             return Err(NotRead::TooLarge);
@@ -96,8 +96,8 @@ impl Drop for Held {
     }
 }
 
-/// All of a body, in one piece from the beginning: pieces that are put together in the end would
-/// take twice the memory.
+/// Reads all of a body into one buffer from the beginning: joining pieces in the end would take
+/// twice the memory.
 async fn arrive(mut body: Body, length: usize) -> Result<Bytes, NotRead> {
     let mut bytes = Vec::with_capacity(length);
     while let Some(frame) = body.frame().await {
@@ -114,7 +114,7 @@ async fn arrive(mut body: Body, length: usize) -> Result<Bytes, NotRead> {
 // === impl NotRead ===
 
 impl NotRead {
-    /// What the client is told.
+    /// Returns the answer to the client.
     pub(crate) fn answer(self) -> (StatusCode, &'static str) {
         match self {
             NotRead::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "the question is too large\n"),
@@ -146,7 +146,7 @@ mod tests {
         let unsaid = HeaderMap::new();
         let large = || bodies.read(&unsaid, Body::from("x"));
         let first = [large().await.unwrap(), large().await.unwrap()];
-        // A third one would take what is left to ordinary ones; which get it.
+        // A third one would take memory that is reserved for ordinary ones, which can use it.
         assert_eq!(large().await.unwrap_err(), NotRead::NoMemory);
         let length = 10 << 10;
         let ordinary = bodies.read(&said(length), Body::from("x".repeat(length))).await.unwrap();

@@ -1,10 +1,10 @@
-//! Admission: what happens to pods, and to what makes pods, before the API server stores them.
+//! Admission: changes to pods, and to the objects that make pods, before the API server stores
+//! them.
 //!
-//! [`Admission`] decides and [`router`] answers the API server. Who is asked about at all is
-//! decided by the API server, from the selectors and conditions in `manifests/webhook`: nothing
-//! here reads namespaces, or remembers anything. [`certificates`] are those that the API server
-//! knows this server by, where nobody else makes them. Sockets and signals are whoever's that calls
-//! this.
+//! [`Admission`] decides and [`router`] answers the API server. The API server decides which
+//! objects it asks about, from the selectors and conditions in `manifests/webhook`: nothing here
+//! reads namespaces, or remembers anything. [`certificates`] makes the server's certificate if no
+//! other program does. Sockets and signals are the caller's concern.
 
 mod admission;
 mod bodies;

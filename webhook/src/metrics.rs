@@ -1,4 +1,4 @@
-//! How many questions were answered, how, and how long that took.
+//! Counters of questions by answer, and the times of the answers.
 
 use std::time::Duration;
 
@@ -7,25 +7,25 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
 
-/// What the API server asks, one for each path.
+/// The questions of the API server, one for each path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Question {
-    /// Whom an object goes to.
+    /// The scheduler of an object.
     Mutate,
-    /// The same, with the gate.
+    /// The same, where pods get the gate.
     MutateGated,
-    /// Whether a Job is to be suspended.
+    /// The suspension of a Job.
     Suspend,
-    /// Whether an object would be refused.
+    /// The refusal of an object.
     Validate,
 }
 
-/// What it was told.
+/// The answers to questions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Answer {
     /// The object stays as it is.
     Unchanged,
-    /// The object is changed.
+    /// The object is valid.
     Changed,
     /// Nothing is wrong with the object.
     Accepted,
@@ -33,7 +33,7 @@ pub(crate) enum Answer {
     Refused,
     /// The question could not be read.
     Unreadable,
-    /// There was no memory for the question.
+    /// The question found no memory.
     TurnedAway,
 }
 
@@ -59,7 +59,7 @@ impl Question {
         }
     }
 
-    /// What may be answered to it.
+    /// Lists the possible answers to it.
     fn answers(self) -> &'static [Answer] {
         match self {
             Question::Mutate | Question::MutateGated | Question::Suspend => {
@@ -86,7 +86,7 @@ impl Answer {
 }
 
 impl Metrics {
-    /// All of them at 0, so that a rate is known from the first question on.
+    /// Registers all counters at 0, so that a rate is known from the first question on.
     pub fn new(registry: &mut Registry) -> Self {
         let durations = Family::new_with_constructor(duration as fn() -> Histogram);
         let metrics = Metrics { requests: Family::default(), durations };
@@ -98,7 +98,9 @@ impl Metrics {
         }
         registry.register(
             "webhook_requests",
-            "Questions of the API server about objects, by question and answer; validate with refused counts what strict namespaces refused, and turned_away questions that there was no memory for",
+            "Questions of the API server about objects, by question and answer; validate with \
+             refused counts the objects that strict namespaces refused, and turned_away the \
+             questions that there was no memory for",
             metrics.requests.clone(),
         );
         registry.register_with_unit(

@@ -1,9 +1,9 @@
-//! What is changed: the scheduler's name where nobody named one, and the gate where the namespace
-//! asks for it.
+//! The changes of objects: the scheduler's name where none is named, and the gate where the
+//! namespace asks for it.
 //!
-//! Templates are changed so that they say what happens, and so that their pods go to Fluxqueue also
-//! while nobody answers here. Pods are changed always, as the last resort: whatever made them, they
-//! name a scheduler for themselves.
+//! Templates are changed so that they show the scheduler, and so that their pods go to Fluxqueue
+//! even while this server does not answer. Pods are always changed, as the last resort: whatever
+//! made them, they name a scheduler for themselves.
 
 use json_patch::jsonptr::PointerBuf;
 use json_patch::{AddOperation, Patch, PatchOperation};
@@ -17,7 +17,7 @@ use crate::objects::{self, Kind};
 use crate::review::{Object, PodPart, Request};
 
 impl Admission {
-    /// What is to be changed in the object of a request; nothing most often.
+    /// Returns the changes to the object of a request; in most cases there are none.
     pub(crate) fn patch(&self, request: &Request<'_>, gating: Gating) -> Patch {
         Patch(self.changes(request, gating).unwrap_or_default())
     }
@@ -43,8 +43,8 @@ impl Admission {
         part: &PodPart<'_>,
         gating: Gating,
     ) -> Option<Vec<PatchOperation>> {
-        // A pod keeps its scheduler for life, and loses gates only. Those of a DaemonSet have one
-        // node each to go to.
+        // A pod keeps its scheduler for life, and loses gates only. A pod of a DaemonSet has only
+        // one node to go to.
         let is_anothers =
             part.has_node() || objects::controller(&pod.metadata) == Some("DaemonSet");
         if request.operation != Operation::Create || is_anothers {
@@ -61,7 +61,7 @@ impl Admission {
         Some(changes)
     }
 
-    /// The scheduler that a template is to name instead of none.
+    /// Returns the scheduler for a template that names none.
     fn name_for_template<'a>(
         &'a self,
         kind: Kind,
@@ -69,8 +69,8 @@ impl Admission {
         object: &Object<'_>,
         part: &PodPart<'_>,
     ) -> Option<&'a str> {
-        // Whoever made the object compares it with what he wanted, and makes another one for ever
-        // if it differs: a Deployment finds its ReplicaSet by its template.
+        // A controller compares the object that it made with the one that it wanted, and makes
+        // another one for ever if they differ: a Deployment finds its ReplicaSet by its template.
         if !is_nobodys(part.scheduler()) || objects::controller(&object.metadata).is_some() {
             return None;
         }
@@ -80,11 +80,11 @@ impl Admission {
         let old = request.old_object.as_ref()?;
         let before = old.pod.as_ref()?.scheduler();
         let ours_before = self.own(before);
-        // Another template of a Deployment replaces all its pods: nobody asked for that who changed
-        // something else.
+        // Another template of a Deployment replaces all its pods: a user who changed something else
+        // did not ask for that.
         let template_is_new = object.has_other_template(old);
         match kind {
-            // The template of a Job cannot change, but whoever replaces the Job may have left the
+            // The template of a Job cannot change, but a new manifest of the Job may have left the
             // name out.
             Kind::Job => ours_before,
             _ if template_is_new => Some(ours_before.unwrap_or(self.scheduler_name())),
@@ -94,7 +94,7 @@ impl Admission {
 }
 
 fn set_scheduler(kind: Kind, name: &str) -> PatchOperation {
-    // `add` replaces a member that is there.
+    // `add` replaces an existing member.
     add(kind.path().iter().chain(&["spec", "schedulerName"]), name.into())
 }
 

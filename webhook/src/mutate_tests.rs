@@ -1,7 +1,7 @@
 use super::*;
 use serde_json::json;
 
-/// A question about an object, as the API server asks it.
+/// Makes a question about an object, in the form in which the API server asks it.
 pub(crate) fn request(kind: &str, object: Value, old: Option<Value>) -> Request<'static> {
     let group = match kind {
         "Pod" => "",
@@ -9,12 +9,13 @@ pub(crate) fn request(kind: &str, object: Value, old: Option<Value>) -> Request<
         _ => "apps",
     };
     let request = json!({
-        "uid": "u", "namespace": "team", "operation": if old.is_some() { "UPDATE" } else { "CREATE" },
+        "uid": "u", "namespace": "team",
+        "operation": if old.is_some() { "UPDATE" } else { "CREATE" },
         "kind": {"group": group, "version": "v1", "kind": kind},
         "resource": {"group": group, "version": "v1", "resource": kind.to_lowercase()},
         "userInfo": {}, "object": object, "oldObject": old,
     });
-    // A test is short: its questions may stay.
+    // A test is short: its questions may leak.
     let review: &'static str =
         Box::leak(json!({ "request": request }).to_string().into_boxed_str());
     Request::read(review.as_bytes()).unwrap()
@@ -40,13 +41,16 @@ fn pod(spec: Value) -> Value {
     json!({"metadata": {"generateName": "p-"}, "spec": spec})
 }
 
-/// A Deployment, or any other kind with a template in its place.
+/// Makes a Deployment, or an object of any other kind with a template in its place.
 fn with_template(template: Value) -> Value {
     json!({"metadata": {"name": "w"}, "spec": {"replicas": 0, "template": template}})
 }
 
 fn template(scheduler: &str) -> Value {
-    json!({"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [], "schedulerName": scheduler}})
+    json!({
+        "metadata": {"labels": {"a": "b"}},
+        "spec": {"containers": [], "schedulerName": scheduler},
+    })
 }
 
 const NOTHING: [u8; 0] = [];
@@ -64,7 +68,9 @@ fn whoever_names_no_scheduler_gets_ours() {
     for kind in ["Job", "Deployment", "ReplicaSet", "StatefulSet"] {
         assert_eq!(ungated(kind, with_template(template("default-scheduler")), None), in_template);
     }
-    let cron_job = json!({"metadata": {"name": "c"}, "spec": {"jobTemplate": {"spec": {"template": {"spec": {}}}}}});
+    let cron_job = json!({
+        "metadata": {"name": "c"}, "spec": {"jobTemplate": {"spec": {"template": {"spec": {}}}}},
+    });
     let path = "/spec/jobTemplate/spec/template/spec/schedulerName";
     assert_eq!(
         ungated("CronJob", cron_job, None),
@@ -84,7 +90,9 @@ fn another_scheduler_that_was_named_on_purpose_stays() {
 fn pods_that_have_their_node_or_are_a_daemon_sets_stay_as_they_are() {
     assert_eq!(ungated("Pod", pod(json!({"nodeName": "n"})), None), json!(NOTHING));
     let of = |kind: &str| {
-        let owner = json!({"apiVersion": "apps/v1", "kind": kind, "name": "o", "uid": "u", "controller": true});
+        let owner = json!({
+            "apiVersion": "apps/v1", "kind": kind, "name": "o", "uid": "u", "controller": true,
+        });
         ungated("Pod", json!({"metadata": {"ownerReferences": [owner]}, "spec": {}}), None)
     };
     assert_eq!(of("DaemonSet"), json!(NOTHING));
@@ -94,7 +102,9 @@ fn pods_that_have_their_node_or_are_a_daemon_sets_stay_as_they_are() {
 
 #[test]
 fn what_a_controller_made_is_compared_with_what_it_wants_so_only_its_pods_are_changed() {
-    let owner = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "o", "uid": "u", "controller": true});
+    let owner = json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "name": "o", "uid": "u", "controller": true,
+    });
     let mut set = with_template(template(""));
     set["metadata"]["ownerReferences"] = json!([owner]);
     assert_eq!(ungated("ReplicaSet", set.clone(), None), json!(NOTHING));
@@ -104,7 +114,11 @@ fn what_a_controller_made_is_compared_with_what_it_wants_so_only_its_pods_are_ch
 
 #[test]
 fn an_update_changes_a_template_only_where_its_author_does() {
-    let set = |value: &str| json!([{"op": "add", "path": "/spec/template/spec/schedulerName", "value": value}]);
+    let set = |value: &str| {
+        json!([{
+            "op": "add", "path": "/spec/template/spec/schedulerName", "value": value,
+        }])
+    };
     let (nobodys, ours) =
         (with_template(template("default-scheduler")), with_template(template("fluence")));
     let mut scaled = nobodys.clone();
@@ -202,7 +216,9 @@ fn a_patch_is_one_that_applies() {
         pod(json!({"schedulerName": "default-scheduler", "schedulingGates": [{"name": "x"}]}));
     let patch = admission().patch(&request("Pod", object.clone(), None), Gating::Gated);
     json_patch::patch(&mut object, &patch).unwrap();
-    let spec = json!({"schedulerName": "fluxqueue", "schedulingGates": [{"name": "x"}, {"name": "fluxqueue"}]});
+    let spec = json!({
+        "schedulerName": "fluxqueue", "schedulingGates": [{"name": "x"}, {"name": "fluxqueue"}],
+    });
     assert_eq!(object["spec"], spec);
 }
 

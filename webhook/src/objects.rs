@@ -1,4 +1,4 @@
-//! The kinds of objects that are looked at, and where a pod stands in each.
+//! The kinds of objects that admission knows, and the path of the pod in each.
 
 use fluxqueue_api::names;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -6,8 +6,8 @@ use kube::core::GroupVersionKind;
 
 use crate::review::PodPart;
 
-/// A pod, or a kind that makes pods from a template. Others are asked about only if a configuration
-/// is wrong, and left alone.
+/// A pod, or a kind that makes pods from a template. The API server asks about other kinds only if
+/// a configuration is wrong, and they are left alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Pod,
@@ -31,7 +31,7 @@ impl Kind {
         }
     }
 
-    /// The path of what has a pod's `spec`, and `metadata`.
+    /// Returns the path of the part that has a pod's `spec` and `metadata`.
     pub(crate) fn path(self) -> &'static [&'static str] {
         match self {
             Kind::Pod => &[],
@@ -42,7 +42,7 @@ impl Kind {
         }
     }
 
-    /// The same, in front of the path of a field of the pod.
+    /// Returns the same in front of the path of a field of the pod.
     pub(crate) fn prefix(self) -> String {
         self.path().iter().flat_map(|part| [*part, "."]).collect()
     }
@@ -53,29 +53,29 @@ impl PodPart<'_> {
         self.fields.scheduler_name.as_deref().unwrap_or_default()
     }
 
-    /// True if a node was chosen already.
+    /// True if the pod has a node already.
     pub(crate) fn has_node(&self) -> bool {
         self.fields.node_name.as_deref().is_some_and(|node| !node.is_empty())
     }
 
-    /// Names of its scheduling gates; `None` if it has no such list.
+    /// Returns the names of its scheduling gates; `None` if it has no such list.
     pub(crate) fn gates(&self) -> Option<impl Iterator<Item = &str>> {
         Some(self.fields.scheduling_gates.as_ref()?.iter().map(|gate| gate.name.as_str()))
     }
 
-    /// The template's label says that its pods are to be left alone.
+    /// True if the template's label says that its pods are to be left alone.
     pub(crate) fn declines(&self) -> bool {
         declines(&self.metadata)
     }
 }
 
-/// The object's label says that it is to be left alone.
+/// True if the object's label says that it is to be left alone.
 pub(crate) fn declines(metadata: &ObjectMeta) -> bool {
     let label = metadata.labels.as_ref().and_then(|labels| labels.get(names::ADMISSION));
     label.is_some_and(|value| value == names::DISABLED)
 }
 
-/// The kind of the controller that made an object.
+/// Returns the kind of the controller that made an object.
 pub(crate) fn controller(metadata: &ObjectMeta) -> Option<&str> {
     let owners = metadata.owner_references.as_deref().unwrap_or_default();
     owners.iter().find(|owner| owner.controller == Some(true)).map(|owner| owner.kind.as_str())

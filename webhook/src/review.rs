@@ -1,8 +1,8 @@
-//! The API server's questions, decoded into what is read of them and nothing else.
+//! The API server's questions, of which only the fields that are needed are decoded.
 //!
-//! A question is up to 8 MiB, and a tenant chooses what is in it. Decoded as a whole it could take
-//! a hundred times as much. So objects stay text, of which only the few fields below are decoded. A
-//! pod's spec is decoded where its rules are to be looked at, if it holds few enough values.
+//! A question is up to 8 MiB, and a tenant chooses its content. Decoded as a whole it could take a
+//! hundred times as much. So objects stay text, of which only the few fields below are decoded. A
+//! pod's spec is decoded where its rules are checked, if it holds few enough values.
 
 use std::collections::BTreeMap;
 
@@ -17,18 +17,18 @@ use serde_json::value::RawValue;
 
 use crate::objects::Kind;
 
-/// Values in the spec of a pod that is looked at: decoded, a value can take 600 bytes. A pod with a
-/// thousand environment variables has about 3,000.
+/// The most values in the spec of a pod that is decoded: a value can take 600 bytes then. A pod
+/// with a thousand environment variables has about 3,000.
 pub(crate) const SPEC_VALUES_MAX: usize = 10_000;
 
-/// Values in the metadata of an object: the list of who manages which field can have as many as the
+/// The most values in the metadata of an object: the list of field managers can have as many as the
 /// rest of the object.
 const METADATA_VALUES_MAX: usize = 100_000;
 
 /// A question about an object.
 #[derive(Debug)]
 pub(crate) struct Request<'a> {
-    /// It is to be in the answer.
+    /// The uid of the question, which its answer repeats.
     pub uid: String,
     /// The kind of the object.
     pub kind: GroupVersionKind,
@@ -38,9 +38,9 @@ pub(crate) struct Request<'a> {
     pub namespace: String,
     /// The part of the object that is written, if not all of it.
     pub sub_resource: String,
-    /// Why the API server asks.
+    /// The operation about which the API server asks.
     pub operation: Operation,
-    /// The object, if it is of a kind that is looked at.
+    /// The object, if it is of a known kind.
     pub object: Option<Object<'a>>,
     /// The object as it was before an update.
     pub old_object: Option<Object<'a>>,
@@ -51,7 +51,8 @@ pub(crate) struct Request<'a> {
 pub(crate) struct Object<'a> {
     /// Its metadata, without `managedFields`.
     pub metadata: ObjectMeta,
-    /// What it says of its pods; `None` if it lacks that, which the API server refuses by itself.
+    /// The part about its pods; `None` if it is missing, and then the API server refuses the object
+    /// by itself.
     pub pod: Option<PodPart<'a>>,
     /// The template of its pods, as text.
     pub template: Option<&'a RawValue>,
@@ -61,7 +62,7 @@ pub(crate) struct Object<'a> {
     pub job: JobFields,
 }
 
-/// What an object says of its pods: the pod itself, or the template.
+/// The part of an object about its pods: the pod itself, or the template.
 #[derive(Debug)]
 pub(crate) struct PodPart<'a> {
     /// The metadata of the template; none of a pod, which has its own.
@@ -91,7 +92,7 @@ pub(crate) struct Gate {
 /// A volume.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Volume {
-    /// It is made with the pod.
+    /// Present if the volume is made with the pod.
     pub ephemeral: Option<IgnoredAny>,
 }
 
@@ -146,7 +147,7 @@ struct MakerSpec<'a> {
     completions: Option<u64>,
 }
 
-/// `metadata`, as far as it is read.
+/// The fields of `metadata` that are read.
 #[derive(Default)]
 struct Meta(ObjectMeta);
 
@@ -165,7 +166,7 @@ struct MetaFields {
 // === impl Request ===
 
 impl<'a> Request<'a> {
-    /// Reads a question. Objects of kinds that are not looked at are left out.
+    /// Reads a question. Objects of unknown kinds are left out.
     pub(crate) fn read(review: &'a [u8]) -> Result<Self, serde_json::Error> {
         let Asked { uid, kind, operation, name, namespace, sub_resource, object, old_object } =
             serde_json::from_slice::<Review<'a>>(review)?.request;
@@ -189,8 +190,8 @@ impl<'a> Request<'a> {
 // === impl Object ===
 
 impl<'a> Object<'a> {
-    /// Metadata that cannot be read is an error; anything else that cannot is taken not to be
-    /// there: the API server refuses it.
+    /// Reads an object. Metadata that cannot be read is an error; any other unreadable part counts
+    /// as absent: the API server refuses it.
     fn read(kind: Kind, raw: &'a RawValue) -> Result<Self, serde_json::Error> {
         let Outline { metadata, spec } = serde_json::from_str(raw.get())?;
         let mut object = Object {
@@ -231,8 +232,8 @@ impl<'a> Object<'a> {
         if self.template.map(RawValue::get) == other.template.map(RawValue::get) {
             return false;
         }
-        // They may only be written differently. Where they are too large for a close look, they
-        // count as different.
+        // The two may differ only in their notation. Where they are too large to be compared by
+        // value, they count as different.
         let value = |object: &Object<'_>| {
             let template = object
                 .template
@@ -254,12 +255,12 @@ impl<'a> PodPart<'a> {
         Some(PodPart { metadata, fields: read_part(spec)?, spec })
     }
 
-    /// True if the spec holds more values than are looked at.
+    /// True if the spec holds more values than are decoded.
     pub(crate) fn is_too_large(&self) -> bool {
         values_at_most(self.spec.get().as_bytes()) > SPEC_VALUES_MAX
     }
 
-    /// All of the spec; `None` if it is too large, or cannot be read.
+    /// Returns all of the spec; `None` if it is too large, or cannot be read.
     pub(crate) fn spec(&self) -> Option<PodSpec> {
         if self.is_too_large() { None } else { read_part(self.spec) }
     }

@@ -6,11 +6,13 @@ fn review(kind: &str, object: &str) -> String {
     let group = if kind == "Pod" { "" } else { "batch" };
     let kind = json!({"group": group, "version": "v1", "kind": kind});
     format!(
-        r#"{{"request": {{"uid": "u", "kind": {kind}, "operation": "CREATE", "object": {object}}}}}"#
+        r#"{{"request": {{
+            "uid": "u", "kind": {kind}, "operation": "CREATE", "object": {object}
+        }}}}"#
     )
 }
 
-/// An object of which nothing is read costs nothing but its text, whatever is in it.
+/// Memory grows by the text of an object alone if none of its content is read.
 #[test]
 fn what_is_not_read_is_not_decoded() {
     let bomb = r#"{"":0},"#.repeat(1_000_000);
@@ -26,7 +28,7 @@ fn what_is_not_read_is_not_decoded() {
     assert!(grown < 64 << 10, "{grown} KiB");
 }
 
-/// The kernel's count of the memory of this process.
+/// Returns the kernel's count of the memory of this process.
 fn resident_kib() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();

@@ -1,6 +1,6 @@
 //! The API server's questions, and their answers.
 //!
-//! A question is decoded on a thread of its own, and few at the same time: while it is decoded it
+//! Each question is decoded on a thread of its own, and few at the same time: meanwhile a question
 //! takes more memory than its text.
 
 use std::sync::Arc;
@@ -25,20 +25,20 @@ use crate::metrics::{Answer, Metrics, Question};
 use crate::review::Request;
 use crate::validate::{Findings, Problem};
 
-/// Questions that are decoded at the same time: as many as there are cores for them.
+/// The most questions that are decoded at the same time: as many as there are cores for them.
 const DECODED_MAX: usize = 2;
 
-/// How many problems are named: a message has to be read.
+/// The most problems that an answer names: people have to read it.
 const PROBLEMS_SAID_MAX: usize = 10;
 
-/// Where the API server asks. The configurations in `manifests/webhook` name the same.
+/// The paths at which the API server asks. The configurations in `manifests/webhook` name the same.
 #[derive(Debug)]
 pub struct Paths;
 
 impl Paths {
     /// Gives pods that name no scheduler to Fluxqueue.
     pub const MUTATE: &str = "/mutate";
-    /// The same, and gives our pods the scheduling gate.
+    /// Does the same, and gives our pods the scheduling gate.
     pub const MUTATE_GATED: &str = "/mutate/gated";
     /// Suspends Jobs until they are placed.
     pub const SUSPEND: &str = "/mutate/suspended";
@@ -46,7 +46,7 @@ impl Paths {
     pub const VALIDATE: &str = "/validate";
 }
 
-/// Whether questions are to be sent here.
+/// Says if questions may be sent here.
 #[derive(Debug)]
 pub struct Readiness {
     stopping: AtomicBool,
@@ -61,7 +61,7 @@ struct Shared {
     turns: Arc<Semaphore>,
 }
 
-/// The routes, apart from the socket. Questions are answered until the end.
+/// Returns the routes, apart from the socket. Questions are answered until the end.
 pub fn router(admission: Admission, metrics: Metrics, readiness: Arc<Readiness>) -> Router {
     let turns = Arc::new(Semaphore::new(DECODED_MAX));
     let shared =
@@ -82,17 +82,17 @@ pub fn router(admission: Admission, metrics: Metrics, readiness: Arc<Readiness>)
 // === impl Readiness ===
 
 impl Readiness {
-    /// Ready once there is a certificate.
+    /// Creates a state that is ready once there is a certificate.
     pub fn new(certificate: Arc<Serving>) -> Self {
         Readiness { stopping: AtomicBool::new(false), certificate }
     }
 
-    /// No questions are to be sent here any more.
+    /// Notes that no more questions may be sent here.
     pub fn set_stopping(&self) {
         self.stopping.store(true, Ordering::Relaxed);
     }
 
-    /// The answer to a probe.
+    /// Returns the answer to a probe.
     pub fn answer(&self) -> (StatusCode, &'static str) {
         if self.stopping.load(Ordering::Relaxed) {
             return (StatusCode::SERVICE_UNAVAILABLE, "shutting down");
@@ -170,7 +170,7 @@ impl Shared {
     }
 }
 
-/// An answer to this question that lets the object pass as it is.
+/// Returns an answer to this question that lets the object pass as it is.
 fn allowed(request: &Request<'_>) -> AdmissionResponse {
     let mut response = AdmissionResponse::invalid("");
     (response.uid, response.allowed, response.result) =
@@ -188,8 +188,8 @@ fn patched(
     Ok((allowed(request).with_patch(patch)?, Answer::Changed))
 }
 
-/// In the API server's own words for an object that is invalid: kubectl prints each field with what
-/// is wrong there.
+/// Refuses an object in the API server's own form for invalid objects: kubectl prints each field
+/// with its fault.
 fn refuse(request: &Request<'_>, problems: &[Problem]) -> AdmissionResponse {
     let said = &problems[..problems.len().min(PROBLEMS_SAID_MAX)];
     let texts: Vec<String> =

@@ -35,7 +35,7 @@ async fn ask(routes: Router, path: &str, body: String) -> (StatusCode, Value) {
     (status, serde_json::from_slice(&body).unwrap_or_default())
 }
 
-/// A question about a new pod.
+/// Makes a question about a new pod.
 fn review(spec: Value) -> String {
     let request = json!({
         "uid": "705ab4f5", "namespace": "team", "operation": "CREATE", "name": "p",
@@ -82,7 +82,8 @@ async fn the_gate_is_on_a_path_of_its_own() {
 async fn a_refusal_names_each_field() {
     let spec = json!({
         "schedulerName": "fluxqueue", "containers": [],
-        "schedulingGroup": {"podGroupName": "g"}, "resourceClaims": [{"name": "c", "resourceClaimName": "c"}],
+        "schedulingGroup": {"podGroupName": "g"},
+        "resourceClaims": [{"name": "c", "resourceClaimName": "c"}],
     });
     let (_, answer) = post(Paths::VALIDATE, review(spec)).await;
     let response = &answer["response"];

@@ -1,4 +1,4 @@
-//! Which Jobs are suspended until they are placed, so that they wait without pods.
+//! The suspension of Jobs until they are placed, so that they wait without pods.
 //!
 //! The mark beside the suspension says that it is ours: the scheduler takes off both. Suspensions
 //! of others are left alone, and so are Jobs of which too little is known before their pods are
@@ -16,18 +16,18 @@ use crate::objects::{self, Kind};
 use crate::review::{Object, PodPart, Request};
 use crate::validate::pod_of;
 
-/// The value of the mark.
+/// The value of the annotation that marks the suspension.
 const MARKED: &str = "true";
 
-/// By this label Kueue knows its Jobs, and suspends them.
+/// The label by which Kueue knows its Jobs, and suspends them.
 const KUEUE_QUEUE: &str = "kueue.x-k8s.io/queue-name";
 
-/// The Job controller, where `spec.managedBy` names it.
+/// The value of `spec.managedBy` that names the Job controller.
 const JOB_CONTROLLER: &str = "kubernetes.io/job-controller";
 
 impl Admission {
-    /// What is to be changed in a Job so that it waits without pods; nothing if it does already, or
-    /// is not to.
+    /// Returns the changes that make a Job wait without pods; none if it does already, or is not
+    /// to.
     pub(crate) fn suspension(&self, request: &Request<'_>) -> Patch {
         Patch(self.suspend(request).unwrap_or_default())
     }
@@ -44,7 +44,7 @@ impl Admission {
             Operation::Create if may_be_suspended(job, part) => {
                 Some(vec![suspended, add_mark(job)])
             }
-            // Who lets it go has not been told that it waits.
+            // A user who ends the suspension may not know that the Job waits.
             Operation::Update if is_marked(job) => Some(vec![suspended]),
             _ => None,
         }
@@ -64,7 +64,8 @@ fn add_mark(job: &Object<'_>) -> PatchOperation {
     }
 }
 
-/// Its suspension is nobody else's business, and its template says what its pods will be like.
+/// True if no other program depends on the suspension of the Job, and its template shows what its
+/// pods will be like.
 fn may_be_suspended(job: &Object<'_>, part: &PodPart<'_>) -> bool {
     if objects::declines(&job.metadata) || part.declines() || part.has_node() {
         return false;
@@ -72,7 +73,7 @@ fn may_be_suspended(job: &Object<'_>, part: &PodPart<'_>) -> bool {
     let is_kueues =
         job.metadata.labels.as_ref().is_some_and(|labels| labels.contains_key(KUEUE_QUEUE));
     let manager = job.job.managed_by.as_deref().unwrap_or(JOB_CONTROLLER);
-    // What made it may go by whether it is suspended. A CronJob does not.
+    // The maker of the Job may act on its suspension. A CronJob does not.
     let is_made_by_others =
         objects::controller(&job.metadata).is_some_and(|kind| kind != "CronJob");
     if is_kueues || manager != JOB_CONTROLLER || is_made_by_others {
@@ -82,7 +83,7 @@ fn may_be_suspended(job: &Object<'_>, part: &PodPart<'_>) -> bool {
     let pods = parallelism.min(job.job.completions.unwrap_or(parallelism));
     let has_own_volumes =
         part.fields.volumes.iter().flatten().any(|volume| volume.ephemeral.is_some());
-    // Others of its group may wait for its pods, and so may who is to take a gate off them.
+    // Other pods of its group may wait for its pods, and so may the owner of another gate.
     let pod = pod_of(Kind::Job, job, part);
     let stands_alone = pod.is_some_and(|pod| {
         pod.group.is_none() && pod.gates.iter().all(|gate| **gate == *names::GATE)
@@ -102,7 +103,10 @@ mod tests {
             "metadata": {"name": "j"},
             "spec": {
                 "parallelism": 2, "completions": 2, "suspend": false,
-                "template": {"spec": {"schedulerName": scheduler, "restartPolicy": "Never", "containers": [{"name": "c"}]}},
+                "template": {"spec": {
+                    "schedulerName": scheduler, "restartPolicy": "Never",
+                    "containers": [{"name": "c"}],
+                }},
             },
         })
     }
@@ -111,7 +115,7 @@ mod tests {
         serde_json::to_value(admission().suspension(&request("Job", job, old))).unwrap()
     }
 
-    /// The Job with this at this place.
+    /// Returns the Job with this value at this path.
     fn with(path: &str, value: Value) -> Value {
         let mut job = job("fluxqueue");
         let (parent, name) = path.rsplit_once('/').unwrap();
@@ -122,14 +126,22 @@ mod tests {
     #[test]
     fn a_new_job_of_ours_is_suspended_and_marked() {
         let suspended = json!({"op": "add", "path": "/spec/suspend", "value": true});
-        let mark = json!({"op": "add", "path": "/metadata/annotations", "value": {"fluxqueue/suspended": "true"}});
+        let mark = json!({
+            "op": "add", "path": "/metadata/annotations", "value": {"fluxqueue/suspended": "true"},
+        });
         assert_eq!(patch(job("fluxqueue"), None), json!([suspended, mark]));
-        let mark = json!({"op": "add", "path": "/metadata/annotations/fluxqueue~1suspended", "value": "true"});
+        let mark = json!({
+            "op": "add", "path": "/metadata/annotations/fluxqueue~1suspended", "value": "true",
+        });
         assert_eq!(
             patch(with("/metadata/annotations", json!({"a": "b"})), None),
             json!([suspended, mark])
         );
-        let owner = |kind: &str| json!([{"apiVersion": "v1", "kind": kind, "name": "o", "uid": "u", "controller": true}]);
+        let owner = |kind: &str| {
+            json!([{
+                "apiVersion": "v1", "kind": kind, "name": "o", "uid": "u", "controller": true,
+            }])
+        };
         assert_ne!(patch(with("/metadata/ownerReferences", owner("CronJob")), None), json!([]));
         assert_ne!(
             patch(with("/spec/managedBy", json!("kubernetes.io/job-controller")), None),
@@ -146,7 +158,9 @@ mod tests {
 
     #[test]
     fn suspensions_of_others_and_jobs_that_say_too_little_are_left_alone() {
-        let owner = json!([{"apiVersion": "v1", "kind": "JobSet", "name": "o", "uid": "u", "controller": true}]);
+        let owner = json!([{
+            "apiVersion": "v1", "kind": "JobSet", "name": "o", "uid": "u", "controller": true,
+        }]);
         let group = json!({"labels": {"fluxqueue/pod-group": "g", "fluxqueue/group-size": "2"}});
         let volume = json!([{"name": "v", "ephemeral": {"volumeClaimTemplate": {"spec": {}}}}]);
         let left_alone = [

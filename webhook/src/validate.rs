@@ -1,7 +1,8 @@
-//! What is refused: what Fluxqueue would refuse, by the code that Fluxqueue reads pods with.
+//! Refusals: admission refuses what Fluxqueue would refuse later, with the code by which Fluxqueue
+//! reads pods.
 //!
-//! Only of what names one of our schedulers, and of an update only what it makes wrong: what is
-//! stored already must remain usable.
+//! It judges only objects that name one of our schedulers, and in an update only the parts that the
+//! update makes wrong: stored objects must remain usable.
 
 use fluxqueue_api::names;
 use fluxqueue_workload::{Pod, Refusal, ShapeInterner, exclusive, levels, walltime};
@@ -12,28 +13,28 @@ use crate::admission::Admission;
 use crate::objects::{self, Kind};
 use crate::review::{Object, PodPart, Request, SPEC_VALUES_MAX};
 
-/// What is wrong with one field.
+/// A fault in one field.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Problem {
-    /// JSON path in the object.
+    /// The JSON path of the field in the object.
     pub field: String,
     pub message: String,
 }
 
-/// What there is to say of an object. Nothing is the rule.
+/// The faults of an object, in most cases none.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Findings {
-    /// What it is refused for.
+    /// The faults for which the object is refused.
     pub problems: Vec<Problem>,
 }
 
 impl Admission {
-    /// What is wrong with the object of a request, and was not wrong before.
+    /// Returns the faults of a request's object that its old version did not have.
     pub(crate) fn judge(&self, request: &Request<'_>) -> Findings {
         let Some((kind, object)) = self.kind_of(request).zip(request.object.as_ref()) else {
             return Findings::default();
         };
-        // What is being deleted only has to get rid of its finalizers.
+        // An object in deletion only has to get rid of its finalizers.
         if object.metadata.deletion_timestamp.is_some() {
             return Findings::default();
         }
@@ -50,14 +51,14 @@ impl Admission {
         let part =
             object.pod.as_ref().filter(|part| self.is_ours(part.scheduler()) && !part.has_node());
         let Some(part) = part else { return findings };
-        // Who made an object from a template that was accepted is not to blame for it; its pods are
-        // looked at again.
+        // The maker of an object from a template that was accepted is not to blame for it; the pods
+        // are judged again.
         if kind != Kind::Pod && objects::controller(&object.metadata).is_some() {
             return findings;
         }
         if part.is_too_large() {
             let message =
-                format!("has more than {SPEC_VALUES_MAX} values, which are not looked at");
+                format!("has more than {SPEC_VALUES_MAX} values, so its rules cannot be checked");
             findings.problems.push(Problem { field: format!("{}spec", kind.prefix()), message });
         }
         if let Some(pod) = pod_of(kind, object, part) {
@@ -83,15 +84,15 @@ impl Findings {
             self.problems
                 .push(Problem { field: format!("{prefix}{field}"), message: message.to_owned() });
         }
-        // The scheduler starts such pods one by one, and says so; an author who is there to be told
-        // can mend it.
+        // The scheduler starts such pods one by one, and warns; an author who is present can
+        // correct it at once.
         if let Some(message) = pod.half_group_label() {
             self.problems.push(Problem { field: format!("{prefix}metadata.labels"), message });
         }
     }
 
-    /// A walltime that a CronJob says for itself reaches none of its Jobs: it hands on the
-    /// annotations of its template only.
+    /// Adds the problem of a walltime on a CronJob itself, which reaches none of its Jobs: a
+    /// CronJob hands on only the annotations of its template.
     fn add_lost_walltime<'a>(
         &mut self,
         metadata: &ObjectMeta,
@@ -100,7 +101,8 @@ impl Findings {
         let says = |metadata: &ObjectMeta| walltime::of_object(metadata).is_some();
         if says(metadata) && !of_templates.any(says) {
             let message = format!(
-                "a CronJob does not hand on its own annotations: its Jobs have no walltime; put {} under \
+                "a CronJob does not hand on its own annotations, so its Jobs have no walltime; \
+                 put {} under \
                  spec.jobTemplate.metadata.annotations",
                 names::WALLTIME,
             );
@@ -111,8 +113,8 @@ impl Findings {
         }
     }
 
-    /// What controllers say of their pods. The scheduler takes a walltime that it cannot read for
-    /// none, and says so; for the others it refuses the pods.
+    /// Adds the faults in the annotations of a controller. The scheduler ignores a walltime that it
+    /// cannot read, and warns; with other faults it refuses the pods.
     fn add_annotations(&mut self, path: &str, metadata: Option<&ObjectMeta>) {
         let Some(metadata) = metadata else { return };
         if let Some(Err(message)) = walltime::of_object(metadata) {
@@ -127,12 +129,13 @@ impl Findings {
     }
 }
 
-/// The pod, or one of those that the template makes, as the scheduler reads it. `None` if it is too
-/// large, or none that the API server would take.
+/// Reads the pod, or one of the pods that the template makes, as the scheduler reads it. `None` if
+/// it is too large, or no pod that the API server would take.
 pub(crate) fn pod_of(kind: Kind, object: &Object<'_>, part: &PodPart<'_>) -> Option<Pod> {
     let mut metadata =
         if kind == Kind::Pod { object.metadata.clone() } else { part.metadata.clone() };
-    // What the API server gives a pod last. None of it decides whether the pod is refused.
+    // The API server gives a pod these fields last. None of them decides whether the pod is
+    // refused.
     for identity in [&mut metadata.name, &mut metadata.namespace, &mut metadata.uid] {
         identity.get_or_insert_with(|| "to-be-given".to_owned());
     }

@@ -18,7 +18,7 @@ fn problems(kind: &str, object: Value) -> Vec<String> {
     judged(kind, object, None)
 }
 
-/// A pod, or a template of one, for our scheduler. `spec` is more of its spec.
+/// Makes a pod, or a template of one, for our scheduler. `spec` is added to its spec.
 fn pod(labels: Value, annotations: Value, spec: Value) -> Value {
     let mut pod = json!({"metadata": {"labels": labels, "annotations": annotations}, "spec": spec});
     pod["spec"]["schedulerName"] = json!("fluxqueue");
@@ -35,7 +35,11 @@ fn claim() -> Value {
 #[test]
 fn what_the_scheduler_would_refuse_is_refused_with_its_field() {
     let none = json!({});
-    let container = |requests: Value| json!({"containers": [{"name": "main", "resources": {"requests": requests}}]});
+    let container = |requests: Value| {
+        json!({
+            "containers": [{"name": "main", "resources": {"requests": requests}}],
+        })
+    };
     let cases = [
         (
             pod(none.clone(), none.clone(), claim()),
@@ -43,11 +47,13 @@ fn what_the_scheduler_would_refuse_is_refused_with_its_field() {
         ),
         (
             pod(none.clone(), none.clone(), container(json!({"cpu": "9223372036854775808"}))),
-            "spec.containers[0].resources.requests.cpu: \"9223372036854775808\" is larger than 2^63 - 1",
+            "spec.containers[0].resources.requests.cpu: \"9223372036854775808\" is larger than \
+             2^63 - 1",
         ),
         (
             pod(none.clone(), json!({"fluxqueue/walltime": "soon"}), none.clone()),
-            "metadata.annotations[fluxqueue/walltime]: annotation fluxqueue/walltime: \"soon\" is not a duration",
+            "metadata.annotations[fluxqueue/walltime]: annotation fluxqueue/walltime: \"soon\" is \
+             not a duration",
         ),
         (
             pod(
@@ -59,7 +65,8 @@ fn what_the_scheduler_would_refuse_is_refused_with_its_field() {
         ),
         (
             pod(json!({"fluxqueue/pod-group": "g"}), none.clone(), none.clone()),
-            "metadata.labels: label fluxqueue/pod-group names a group, but label fluxqueue/group-size is missing",
+            "metadata.labels: label fluxqueue/pod-group names a group, but label \
+             fluxqueue/group-size is missing",
         ),
     ];
     for (object, expected) in cases {
@@ -127,9 +134,11 @@ fn who_asks_for_nodes_alone_says_true_or_false() {
 
 #[test]
 fn levels_that_contradict_each_other_are_refused_wherever_they_stand() {
-    let both = json!({"annotations": {"fluxqueue/required-level": "rack", "fluxqueue/preferred-level": "zone"}});
+    let both = json!({
+        "annotations": {"fluxqueue/required-level": "rack", "fluxqueue/preferred-level": "zone"},
+    });
     let path =
-        "metadata.annotations[fluxqueue/preferred-level]: fluxqueue/required-level is there too";
+        "metadata.annotations[fluxqueue/preferred-level]: fluxqueue/required-level is present too";
     let fine = pod(json!({}), json!({}), json!({}));
     let found = problems("Job", json!({"metadata": both, "spec": {"template": fine}}));
     assert!(found.len() == 1 && found[0].starts_with(path), "{found:?}");
@@ -176,7 +185,9 @@ fn an_update_answers_only_for_what_it_makes_wrong() {
 
 #[test]
 fn templates_of_what_a_controller_made_are_its_makers() {
-    let owner = json!({"apiVersion": "batch/v1", "kind": "CronJob", "name": "o", "uid": "u", "controller": true});
+    let owner = json!({
+        "apiVersion": "batch/v1", "kind": "CronJob", "name": "o", "uid": "u", "controller": true,
+    });
     let template = pod(json!({}), json!({}), claim());
     let job = json!({"metadata": {"ownerReferences": [owner]}, "spec": {"template": template}});
     assert_eq!(problems("Job", job), [""; 0]);

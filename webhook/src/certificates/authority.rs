@@ -1,9 +1,9 @@
-//! Which certificates there are, which are due, and how they are made. Knows no clock and no API
+//! The certificates: when each is due, and how it is made. This module knows no clock and no API
 //! server.
 //!
 //! A certificate is replaced when a third of its life is left. A new authority is trusted for a
-//! while before it signs anything, and an old one for as long as it lives: whichever replica
-//! answers, and whatever the API server has heard of, they fit together.
+//! while before it signs anything, and an old one for as long as it lives: so any replica's answer
+//! is trusted by an API server that knows any of the last states.
 
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
@@ -14,28 +14,29 @@ use rustls::pki_types::pem::PemObject;
 use time::OffsetDateTime;
 use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 
-/// Certificates count from so long before they are made: clocks differ.
+/// Seconds by which certificates are valid before they are made: clocks differ.
 const BACKDATED_SECS: i64 = 300;
 
-/// How long a new authority is only trusted: until every API server has heard of it.
+/// The longest time, in seconds, for which a new authority is only trusted: until every API server
+/// has heard of it.
 const SETTLE_SECS_MAX: i64 = 300;
 
-/// Authorities that are trusted at once. One is replaced long before its successor is.
+/// The most authorities that are trusted at once. One is replaced long before its successor is.
 const AUTHORITIES_MAX: usize = 3;
 
-/// The line by which certificates in one text are told apart.
+/// The line that ends each certificate in a text.
 const END_OF_CERTIFICATE: &str = "-----END CERTIFICATE-----\n";
 
-/// How long certificates are made for, in seconds.
+/// The lifetimes of new certificates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Lifetimes {
-    /// An authority.
+    /// The lifetime of an authority, in seconds.
     pub authority_secs: i64,
-    /// What it signs.
+    /// The lifetime of a certificate that it signs, in seconds.
     pub serving_secs: i64,
 }
 
-/// All that is kept, as PEM. Contains keys, so it is not to be printed.
+/// The content of the Secret, as PEM. It contains keys, so it is never printed.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Material {
     /// Certificates of the authorities that are to be trusted, the newest first.
@@ -48,12 +49,12 @@ pub struct Material {
     pub key: String,
 }
 
-/// What a certificate says of itself.
+/// The facts that a certificate states about itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Facts {
-    /// When it was made, in seconds since the epoch.
+    /// The time at which it was made, in seconds since the epoch.
     pub made: i64,
-    /// When it expires.
+    /// The time at which it expires.
     pub expires: i64,
     /// The names of servers that it is for.
     pub names: Vec<String>,
@@ -66,7 +67,8 @@ struct Authority {
     key: KeyPair,
 }
 
-/// What is to be kept from now on; `None` if nothing is due. What cannot be used is made anew.
+/// Returns the content that is to be kept from now on; `None` if nothing is due. Whatever cannot be
+/// used is replaced.
 pub fn renewed(
     kept: Option<&Material>,
     names: &[String],
@@ -95,7 +97,7 @@ pub fn renewed(
         }));
     }
     let due = match serving_facts(kept, names) {
-        // Nobody would be believed: there is nothing to wait for.
+        // No client would trust it: there is nothing to wait for.
         None => true,
         Some(facts) if facts.is_expired(now) => true,
         Some(facts) => facts.is_due(now) && (authority.has_settled(now) || facts.is_due_twice(now)),
@@ -103,8 +105,8 @@ pub fn renewed(
     if due { authority.sign(&kept.authorities, names, lifetimes, now).map(Some) } else { Ok(None) }
 }
 
-/// What the certificate that is served says of itself, if it fits its key, is for these names, and
-/// one of the authorities signed it.
+/// Returns the facts of the served certificate, if it fits its key, is for these names, and one of
+/// the authorities signed it.
 pub fn serving_facts(material: &Material, names: &[String]) -> Option<Facts> {
     fluxqueue_tls::certified(material.certificate.as_bytes(), material.key.as_bytes()).ok()?;
     let der = CertificateDer::from_pem_slice(material.certificate.as_bytes()).ok()?;
@@ -118,7 +120,7 @@ pub fn serving_facts(material: &Material, names: &[String]) -> Option<Facts> {
     (is_signed && names.iter().all(|name| facts.names.contains(name))).then_some(facts)
 }
 
-/// What the first certificate of a text says of itself.
+/// Returns the facts of the first certificate in a text.
 pub fn facts(pem: &str) -> Option<Facts> {
     let der = CertificateDer::from_pem_slice(pem.as_bytes()).ok()?;
     Some(read(&X509Certificate::from_der(&der).ok()?.1))
@@ -138,7 +140,7 @@ fn read(certificate: &X509Certificate<'_>) -> Facts {
     }
 }
 
-/// The certificates of a text, one by one.
+/// Returns the certificates of a text, one by one.
 fn certificates(text: &str) -> impl Iterator<Item = String> {
     text.split_inclusive(END_OF_CERTIFICATE)
         .map(str::to_owned)
@@ -150,19 +152,20 @@ impl Facts {
         now >= self.expires
     }
 
-    /// A third of its life is left.
+    /// True if a third of its life is left.
     fn is_due(&self, now: i64) -> bool {
         self.expires - now <= (self.expires - self.made) / 3
     }
 
-    /// A sixth of its life is left: what one would rather have waited for is waited for no longer.
+    /// True if a sixth of its life is left: then it is replaced even by an authority that has not
+    /// settled.
     fn is_due_twice(&self, now: i64) -> bool {
         self.expires - now <= (self.expires - self.made) / 6
     }
 }
 
 impl Authority {
-    /// The newest that is kept, if its key is there.
+    /// Returns the newest authority that is kept, if its key is there.
     fn of(kept: &Material) -> Option<Self> {
         let pem = certificates(&kept.authorities).next()?;
         let key = KeyPair::from_pem(&kept.authority_key).ok()?;
@@ -176,7 +179,7 @@ impl Authority {
 
     fn make(lifetimes: Lifetimes, now: i64) -> Result<Self, rcgen::Error> {
         let mut params = CertificateParams::new(Vec::new())?;
-        // Each has a name of its own, so that whoever checks knows which one to try.
+        // Each has a name of its own, so that a client knows which one to check against.
         params.distinguished_name.push(DnType::CommonName, format!("fluxqueue-webhook-ca@{now}"));
         params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature];
@@ -188,13 +191,13 @@ impl Authority {
         Ok(Authority { pem, facts, key })
     }
 
-    /// Whoever has to trust it has had the time to learn of it.
+    /// True if every API server has had the time to learn of it.
     fn has_settled(&self, now: i64) -> bool {
         let lifetime = self.facts.expires - self.facts.made;
         now - self.facts.made >= SETTLE_SECS_MAX.min(lifetime / 10)
     }
 
-    /// A certificate for these names, to be kept with all authorities that are trusted.
+    /// Makes a certificate for these names, to be kept with all authorities that are trusted.
     fn sign(
         &self,
         authorities: &str,
@@ -221,7 +224,8 @@ impl Authority {
     }
 }
 
-/// Years that no certificate can say are those of a clock that is wrong.
+/// Converts seconds since the epoch. Years that no certificate can state come from a clock that is
+/// wrong.
 fn instant(seconds: i64) -> OffsetDateTime {
     OffsetDateTime::from_unix_timestamp(seconds).unwrap_or(OffsetDateTime::UNIX_EPOCH)
 }

@@ -49,8 +49,8 @@ fn an_authority_is_trusted_before_it_signs_and_for_as_long_as_it_lives() {
         if let Some(next) = next(Some(&kept), now) {
             kept = next;
         }
-        // Whoever knows what was kept an hour ago believes what is served now, and the other way
-        // round.
+        // Any client that trusts the authorities of an hour ago accepts the present certificate,
+        // and the other way round.
         let facts = serving_facts(&kept, &names()).expect("it is trusted");
         assert!(!facts.is_expired(now));
         let mixed = Material { authorities: before.authorities.clone(), ..kept.clone() };
@@ -99,7 +99,7 @@ fn what_cannot_be_used_is_made_anew() {
         assert_ne!(mended.authorities, made.authorities);
         assert!(serving_facts(&mended, &names()).is_some());
     }
-    // Nobody ran for a year.
+    // No replica ran for a year.
     let mended = next(Some(&made), START + 400 * DAY).unwrap();
     assert_eq!(authorities(&mended).len(), 1);
     assert!(serving_facts(&mended, &names()).is_some());

@@ -1,8 +1,8 @@
-//! Keeps the certificates in a Secret that all replicas share, and the authorities in the
-//! configurations by which the API server asks.
+//! Keeps the certificates in a Secret that all replicas share, and the authorities in the webhook
+//! configurations.
 //!
-//! Every replica does the same, and whoever writes first wins: the others find their version
-//! outdated, and read again. What a person or a tool changes there is put back.
+//! Every replica does the same, and the first write wins: the others find their version outdated,
+//! and read again. If a person or another program changes either, the change is undone.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -27,56 +27,56 @@ use serde::de::DeserializeOwned;
 
 use super::authority::{Lifetimes, Material, facts, renewed};
 
-/// Without news everything is looked at again after so long, or a twentieth of what certificates
-/// live.
+/// The longest pause between two checks without news, unless a twentieth of a certificate's life is
+/// shorter.
 const LOOK_EVERY_MAX: Duration = Duration::from_mins(1);
 
-/// After a failure, or a write that came too late.
+/// The pause after a failure, or a write that came too late.
 const RETRY_AFTER: Duration = Duration::from_secs(2);
 
-/// News that come together are looked at together.
+/// The time in which further news are collected before a check.
 const SETTLE_FOR: Duration = Duration::from_millis(100);
 
-/// Names of what is kept, and for how long.
+/// The names of the objects, and the lifetimes of the certificates.
 #[derive(Debug, Clone)]
 pub struct KeeperSettings {
-    /// Where the Secret and the Service are.
+    /// The namespace of the Secret and the Service.
     pub namespace: String,
-    /// The Secret, which has to be there.
+    /// The name of the Secret, which has to exist.
     pub secret: String,
-    /// The Service by which the API server reaches this process.
+    /// The name of the Service by which the API server reaches this process.
     pub service: String,
-    /// Both configurations have this name.
+    /// The name of both webhook configurations.
     pub configuration: String,
-    /// Of what is made.
+    /// The lifetimes of new certificates.
     pub lifetimes: Lifetimes,
 }
 
-/// Why the certificates could not be looked after. It is tried again.
+/// The reason why the certificates could not be kept. The keeper tries again.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum KeeperError {
-    /// The Secret is not there, and there is no permission to make one.
-    #[error("Secret {0} is not there: apply manifests/webhook")]
+    /// The Secret does not exist, and there is no permission to make one.
+    #[error("Secret {0} does not exist: apply manifests/webhook")]
     NoSecret(String),
-    /// The API server did not do what it was asked.
+    /// A request to the API server failed.
     #[error("{doing}")]
     Api {
-        /// What that was.
+        /// The operation that failed.
         doing: &'static str,
-        /// Why not.
+        /// The cause.
         #[source]
         source: kube::Error,
     },
     /// No certificate could be made.
     #[error("making a certificate")]
     Make(#[from] rcgen::Error),
-    /// What is kept cannot be served.
-    #[error("serving what is kept")]
+    /// The kept certificate cannot be served.
+    #[error("serving the kept certificate")]
     Serve(#[from] CertificateError),
 }
 
-/// Looks after the certificates for as long as it runs.
+/// Keeps the certificates for as long as it runs.
 #[derive(Debug)]
 pub struct Keeper {
     settings: KeeperSettings,
@@ -84,12 +84,12 @@ pub struct Keeper {
     mutating: Api<MutatingWebhookConfiguration>,
     validating: Api<ValidatingWebhookConfiguration>,
     serving: Arc<Serving>,
-    /// What is served now, to say what is new.
+    /// The certificate that is served now, to recognize a new one.
     served: Option<String>,
 }
 
 impl Keeper {
-    /// Fills `serving`.
+    /// Creates a keeper that fills `serving`.
     pub fn new(client: Client, settings: KeeperSettings, serving: Arc<Serving>) -> Self {
         Keeper {
             secrets: Api::namespaced(client.clone(), &settings.namespace),
@@ -101,7 +101,7 @@ impl Keeper {
         }
     }
 
-    /// Looks at everything now, whenever something changes, and now and then.
+    /// Checks everything now, after each change, and at intervals.
     pub async fn keep(mut self) {
         let mut news = self.news();
         let lifetime = u64::try_from(self.settings.lifetimes.serving_secs).unwrap_or_default();
@@ -113,7 +113,7 @@ impl Keeper {
                     let causes =
                         iter::successors(error.source(), |cause: &&dyn Error| (*cause).source());
                     let causes = causes.map(ToString::to_string).collect::<Vec<_>>().join(": ");
-                    tracing::warn!(%error, causes, "certificates are looked at again");
+                    tracing::warn!(%error, causes, "checking the certificates; it is tried again");
                     RETRY_AFTER
                 }
             };
@@ -127,7 +127,7 @@ impl Keeper {
         }
     }
 
-    /// Makes what is due, has it trusted, and serves it.
+    /// Makes the certificates that are due, has them trusted, and serves them.
     async fn look(&mut self, now: i64) -> Result<(), KeeperError> {
         let names = self.settings.names();
         let secret = self
@@ -140,7 +140,7 @@ impl Keeper {
         let mut kept = Material::of(&secret);
         if let Some(next) = renewed(kept.as_ref(), &names, self.settings.lifetimes, now)? {
             secret.data.get_or_insert_default().extend(next.data());
-            // The version that was read is in it, so nobody's work is overwritten.
+            // The write names the version that was read, so it overwrites no other write.
             let written =
                 self.secrets.replace(&self.settings.secret, &PostParams::default(), &secret).await;
             written.map_err(failed("writing the Secret"))?;
@@ -150,7 +150,7 @@ impl Keeper {
             );
             kept = Some(next);
         }
-        // There is something now: it was kept, or has been made.
+        // By now there is a certificate: it was kept, or has been made.
         let Some(kept) = kept else { return Ok(()) };
         let name = &self.settings.configuration;
         trust(&self.mutating, name, &kept.authorities, |configuration| {
@@ -179,7 +179,7 @@ impl Keeper {
         Ok(())
     }
 
-    /// Something about one of the objects has changed, or may have.
+    /// Yields an item when one of the objects has changed, or may have.
     fn news(&self) -> impl Stream<Item = ()> + Send + Unpin + use<> {
         stream::select_all([
             changes(self.secrets.clone(), &self.settings.secret),
@@ -189,7 +189,7 @@ impl Keeper {
     }
 }
 
-/// Puts the authorities into all webhooks of a configuration. One that is not there asks nobody.
+/// Puts the authorities into all webhooks of a configuration, if it exists.
 async fn trust<K>(
     configurations: &Api<K>,
     name: &str,
@@ -211,7 +211,8 @@ where
     if changed {
         let written = configurations.replace(name, &PostParams::default(), &configuration).await;
         written.map_err(failed("writing a webhook configuration"))?;
-        tracing::info!(kind = short_name(&configuration), "the API server is told whom to trust");
+        let kind = short_name(&configuration);
+        tracing::info!(kind, "the API server has the authorities to trust");
     }
     Ok(())
 }
@@ -226,9 +227,9 @@ where
 {
     let config = watcher::Config::default().fields(&format!("metadata.name={name}"));
     let events = watcher::watcher(objects, config).default_backoff();
-    // A watch that breaks is taken up again, and may have missed something meanwhile.
+    // A watch that breaks is started again, and may have missed a change meanwhile.
     events
-        .inspect_err(|error| tracing::warn!(%error, "watching what certificates are kept in"))
+        .inspect_err(|error| tracing::warn!(%error, "watching the objects with certificates"))
         .map(drop)
         .boxed()
 }
@@ -242,14 +243,15 @@ fn now() -> i64 {
 }
 
 impl KeeperSettings {
-    /// As the API server calls this server; the last is for one that runs on the same machine.
+    /// Lists the names by which the API server calls this server; the last is for one that runs on
+    /// the same machine.
     fn names(&self) -> Vec<String> {
         vec![format!("{}.{}.svc", self.service, self.namespace), "localhost".to_owned()]
     }
 }
 
 impl Material {
-    /// What a Secret has; `None` if it lacks a part.
+    /// Returns the content of a Secret; `None` if it lacks a part.
     fn of(secret: &Secret) -> Option<Self> {
         let text = |key: &str| String::from_utf8(secret.data.as_ref()?.get(key)?.0.clone()).ok();
         Some(Material {

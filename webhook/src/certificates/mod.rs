@@ -1,8 +1,8 @@
-//! Certificates of its own: an authority that the API server trusts, and the certificate that it
-//! signs for this server.
+//! Certificates of the webhook's own: an authority that the API server trusts, and the certificate
+//! that it signs for this server.
 //!
-//! [`authority`] decides what is due, and makes it. [`keeper`] keeps it in a Secret that all
-//! replicas share, and what the API server trusts in step with it.
+//! [`authority`] decides when each is due, and makes it. [`keeper`] keeps them in a Secret that all
+//! replicas share, and puts the authorities into the webhook configurations.
 
 pub mod authority;
 pub mod keeper;

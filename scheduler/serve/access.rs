@@ -1,6 +1,6 @@
-//! Which clients may ask for what: those that the API server knows, and allows the same there. For
-//! metrics and state that is to get the same path; for what if it is to create that path, and the
-//! objects that are asked about, and to list the FluxJobs that are named.
+//! Access control: the API server has to know a client, and allow it the same request there. For
+//! metrics and state that is to get the same path; for what if it is to create that path and the
+//! submitted objects, and to list the FluxJobs that the answer names.
 
 use std::fmt::{self, Debug};
 
@@ -8,24 +8,24 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use futures::future::BoxFuture;
 
-/// A header for the token of who asks through the API server's proxy, which keeps `Authorization`
-/// for itself.
+/// The header for the token of a client that comes through the API server's proxy, which keeps
+/// `Authorization` for itself.
 pub const TOKEN_HEADER: &str = "x-fluxqueue-token";
 
-/// Asks somebody else about a bearer token and a deed.
+/// Decides if a bearer token allows a deed.
 pub trait Gatekeeper: Debug + Send + Sync {
-    /// Whether who has this token may do this.
+    /// Returns the verdict on a deed of the client with this token.
     fn judge<'a>(&'a self, token: &'a str, deed: &'a Deed) -> BoxFuture<'a, Verdict>;
 }
 
-/// What somebody wants to do, in the API server's terms.
+/// A request of a client, in the API server's terms.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Deed {
     /// Get this path.
     Get(&'static str),
     /// Send something to this path, which is the verb create.
     Post(&'static str),
-    /// Create objects of this resource, of any name.
+    /// Create objects of this resource, under any name.
     Create {
         /// Their API group.
         group: &'static str,
@@ -38,23 +38,22 @@ pub enum Deed {
     ListFluxJobs(Option<String>),
 }
 
-/// What is known of who asks.
+/// The verdict on a deed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
-    /// He may.
+    /// The client may.
     Allowed,
-    /// Nobody knows the token.
+    /// The API server does not know the token.
     Unknown,
-    /// This user may not.
+    /// The client is this user, who may not.
     Forbidden(String),
     /// The API server could not be asked.
     NoAnswer(String),
-    /// Too many clients with unknown tokens ask.
+    /// Too many clients with unknown tokens ask at the same time.
     TooMany,
 }
 
-/// Refuses a request unless its token is one of somebody who may do this. Without a gatekeeper
-/// everybody may.
+/// Refuses a request unless its token allows the deed. Without a gatekeeper every client may.
 pub(super) async fn admit(
     gatekeeper: Option<&dyn Gatekeeper>,
     headers: &HeaderMap,
@@ -74,7 +73,7 @@ pub(super) async fn admit(
             refuse(StatusCode::FORBIDDEN, format!("{user:?} may not {deed}\n"))
         }
         Verdict::NoAnswer(error) => {
-            tracing::warn!(%deed, %error, "asking who may do this");
+            tracing::warn!(%deed, %error, "asking the API server about a client");
             refuse(
                 StatusCode::SERVICE_UNAVAILABLE,
                 "the API server could not be asked\n".to_owned(),

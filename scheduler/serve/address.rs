@@ -1,4 +1,4 @@
-//! Where the server listens.
+//! The address at which the server listens.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -13,7 +13,7 @@ pub struct ListenAddress {
     port: u16,
 }
 
-/// Why the server could not start.
+/// The reason why the server could not start.
 #[derive(Debug, thiserror::Error)]
 #[error("listening on {address}")]
 pub struct ListenError {
@@ -22,13 +22,14 @@ pub struct ListenError {
     source: std::io::Error,
 }
 
-/// Opens the port, and says which one it became where 0 was asked for. Apart from [`super::serve`],
-/// so that a taken port ends the process before it does anything else.
+/// Opens the port, and returns the one that the system chose for port 0. It is separate from
+/// [`super::serve`], so that a taken port ends the process before it does anything else.
 pub async fn listen(address: ListenAddress) -> Result<(TcpListener, SocketAddr), ListenError> {
     let failed = |source| ListenError { address, source };
     let listener = match address.ip {
         Some(ip) => TcpListener::bind((ip, address.port)).await,
-        // This takes IPv4 along, unless the machine has no IPv6, or was told to keep them apart.
+        // This takes IPv4 along, unless the machine has no IPv6, or keeps the two apart by
+        // configuration.
         None => match TcpListener::bind((Ipv6Addr::UNSPECIFIED, address.port)).await {
             Ok(listener) => Ok(listener),
             Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => Err(error),
@@ -43,7 +44,7 @@ pub async fn listen(address: ListenAddress) -> Result<(TcpListener, SocketAddr),
 // === impl ListenAddress ===
 
 impl ListenAddress {
-    /// Only this machine, or the containers of one pod, can reach it.
+    /// True if only this machine, or the containers of one pod, can reach it.
     pub fn is_loopback(self) -> bool {
         self.ip.is_some_and(|ip| ip.is_loopback())
     }
@@ -54,7 +55,7 @@ impl FromStr for ListenAddress {
 
     fn from_str(text: &str) -> Result<Self, String> {
         if let Some(port) = text.strip_prefix(':') {
-            let port = port.parse().map_err(|_| format!("{port:?} is no port"))?;
+            let port = port.parse().map_err(|_| format!("{port:?} is not a port"))?;
             return Ok(ListenAddress { ip: None, port });
         }
         let address: SocketAddr = text.parse().map_err(|_| {
@@ -97,7 +98,7 @@ mod tests {
     #[tokio::test]
     async fn all_addresses_are_those_of_the_families_that_there_are() {
         let (_listener, address) = listen(":0".parse().unwrap()).await.unwrap();
-        // IPv4 always, be it on a socket for both.
+        // IPv4 works in any case, also on a socket for both.
         assert!(
             tokio::net::TcpStream::connect((Ipv4Addr::LOCALHOST, address.port())).await.is_ok()
         );

@@ -1,5 +1,5 @@
-//! What the API server's admission goes by, read where somebody asks what if: not watched, since it
-//! is asked for rarely.
+//! The objects by which the API server's admission changes pods. They are read for each what-if
+//! request and not watched, since such requests are rare.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
@@ -11,32 +11,32 @@ use serde_json::Value;
 
 use crate::submission::{self, Additions};
 
-/// So many namespaces and RuntimeClasses are read for one question at most.
+/// The most namespaces and RuntimeClasses that are read for one request.
 const OBJECTS_MAX: usize = 32;
 
-/// Reads from the API server what its admission goes by.
+/// Reads these objects from the API server.
 pub trait AdmissionSource: Debug + Send + Sync {
-    /// The LimitRanges of a namespace.
+    /// Returns the LimitRanges of a namespace.
     fn limit_ranges<'a>(
         &'a self,
         namespace: &'a str,
     ) -> BoxFuture<'a, Result<Vec<LimitRange>, String>>;
-    /// The RuntimeClass of this name, if there is one.
+    /// Returns the RuntimeClass of this name, if there is one.
     fn runtime_class<'a>(
         &'a self,
         name: &'a str,
     ) -> BoxFuture<'a, Result<Option<RuntimeClass>, String>>;
 }
 
-/// Why it is not known what admission adds.
+/// The reason why it is unknown how admission changes a pod.
 pub(super) enum Unknown {
-    /// What is asked about names too much, or what is no name.
+    /// The request names too many objects, or a name that no object can have.
     Unreadable(String),
     /// The API server could not be asked.
     NoAnswer(String),
 }
 
-/// What admission would add to the pods of these objects.
+/// Reads the changes that admission would make to the pods of these objects.
 pub(super) async fn additions(
     source: &dyn AdmissionSource,
     documents: &[Value],
@@ -48,12 +48,12 @@ pub(super) async fn additions(
         documents.iter().filter_map(submission::runtime_class_of).collect();
     if namespaces.len() + classes.len() > OBJECTS_MAX {
         let text =
-            format!("more than {OBJECTS_MAX} namespaces and RuntimeClasses are not looked at");
+            format!("the objects name more than {OBJECTS_MAX} namespaces and RuntimeClasses");
         return Err(Unknown::Unreadable(text));
     }
     if let Some(name) = namespaces.iter().chain(&classes).find(|name| !is_name(name)) {
         return Err(Unknown::Unreadable(format!(
-            "{name:?} is no name of a namespace or a RuntimeClass"
+            "{name:?} cannot be the name of a namespace or a RuntimeClass"
         )));
     }
     let mut additions =
@@ -72,7 +72,7 @@ pub(super) async fn additions(
     Ok(additions)
 }
 
-/// It can stand in a path as it is.
+/// True if the name can stand in a path unescaped.
 fn is_name(name: &str) -> bool {
     let is_inner = |byte: u8| {
         byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-' || byte == b'.'

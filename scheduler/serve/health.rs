@@ -1,7 +1,7 @@
-//! Whether the process lives, and whether it is ready.
+//! The liveness and the readiness of the process.
 //!
-//! A standby replica is alive and ready: that it does not lead is told by a metric, not by a failed
-//! probe.
+//! A standby replica is alive and ready: a metric shows that it does not lead, and no probe fails
+//! for it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,27 +10,27 @@ use std::time::{Duration, Instant};
 
 use super::probes::Pulse;
 
-/// A core that has not come round for this long is stuck: a pass takes milliseconds, and an idle
-/// loop turns every second.
+/// The longest time between two turns of the core's loop, after which it counts as stuck: a pass
+/// takes milliseconds, and an idle loop turns every second.
 const CORE_SILENT_FOR: Duration = Duration::from_mins(1);
 
-/// What is asked.
+/// The kinds of probes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Probe {
-    /// Should the process be restarted if not?
+    /// A failure means that the process should be restarted.
     Live,
-    /// Does it do its work?
+    /// A failure means that the process does not do its work now.
     Ready,
 }
 
-/// The state that the probes look at.
+/// The state from which probes are answered.
 #[derive(Debug)]
 pub struct Health {
     started: Instant,
-    /// Of the process's runtime.
+    /// The pulse of the process's runtime.
     pub pulse: Arc<Pulse>,
-    /// When the core's loop last turned, in milliseconds after `started`, plus 1; 0 while there is
-    /// no core.
+    /// The time at which the core's loop last turned, in milliseconds after `started`, plus 1; 0
+    /// while there is no core.
     turned_millis: AtomicU64,
     leads: AtomicBool,
     synced: AtomicBool,
@@ -62,29 +62,29 @@ impl Default for Health {
 }
 
 impl Health {
-    /// The core's loop has turned.
+    /// Notes that the core's loop has turned.
     pub fn core_turned(&self) {
         let millis = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX - 1);
         self.turned_millis.store(millis + 1, Ordering::Relaxed);
     }
 
-    /// This process leads from now on.
+    /// Notes that this process leads from now on.
     pub fn set_leads(&self) {
         self.leads.store(true, Ordering::Relaxed);
     }
 
-    /// All first lists have been received.
+    /// Notes that all first lists have been received.
     pub fn set_synced(&self) {
         self.synced.store(true, Ordering::Relaxed);
     }
 
-    /// The process is about to end.
+    /// Notes that the process is about to end.
     pub fn set_stopping(&self) {
         self.stopping.store(true, Ordering::Relaxed);
     }
 
-    /// The CustomResourceDefinition of FluxJobs lacks what this process needs, so it does not try
-    /// to lead.
+    /// Notes if the CustomResourceDefinition of FluxJobs lacks a part that this process needs, so
+    /// that it does not try to lead.
     pub fn set_definition_lacks(&self, lacks: bool) {
         self.definition_lacks.store(lacks, Ordering::Relaxed);
     }
@@ -117,7 +117,7 @@ impl Health {
 // === impl Report ===
 
 impl Report {
-    /// Every check passed.
+    /// True if every check passed.
     pub fn passed(&self) -> bool {
         self.checks.iter().all(|(_, passed)| *passed)
     }

@@ -1,8 +1,7 @@
-//! The metrics of the process: what the shell counts while it works, and what the core reports when
-//! asked.
+//! The metrics of the process: counters of the shell, and numbers that the core reports on request.
 //!
-//! Where kube-scheduler has a metric of the same meaning, the stem and labels are its own, so that
-//! a dashboard needs only another prefix. One label differs: `queue` is always a queue of jobs.
+//! Where kube-scheduler has a metric of the same meaning, stem and labels are the same, so that a
+//! dashboard needs only another prefix. One label differs: `queue` is always a queue of jobs.
 //! `prometheus-client` adds `_total` and unit suffixes.
 
 use std::fmt;
@@ -24,18 +23,18 @@ use super::process::ProcessCollector;
 use fluxqueue_core::report::{DELAY_CAUSES, Gauges, Hours, QueueLoad};
 use fluxqueue_workload::Resources;
 
-/// Labels of one counter: all values come from closed sets.
+/// The labels of one counter: all values come from closed sets.
 pub type Labels<const N: usize> = [(&'static str, &'static str); N];
 
-/// What the names of our metrics begin with.
+/// The prefix of our metrics' names.
 pub const PREFIX: &str = "fluxqueue";
 
-/// Everything that is counted. Shared by all tasks of the shell.
+/// All counters of the shell, shared by its tasks.
 #[derive(Debug)]
 pub struct Metrics {
     registry: Registry,
     snapshot: Arc<Snapshot>,
-    /// Duration of a Binding, from the request to its answer.
+    /// The duration of a Binding, from the request to its answer.
     pub binding_duration: Histogram,
     /// Bindings by result.
     pub bindings: Family<Labels<1>, Counter>,
@@ -45,23 +44,24 @@ pub struct Metrics {
     pub watch_errors: Family<Labels<1>, Counter>,
     /// Objects that could not be read, by kind.
     pub invalid_objects: Family<Labels<1>, Counter>,
-    /// Changes received, by kind.
+    /// Changes that were received, by kind.
     pub changes: Family<Labels<1>, Counter>,
     /// Events that were written.
     pub notes_sent: Counter,
-    /// Events that were not written because too many wait, or because the server refused them.
+    /// Events that were not written because too many were waiting, or because the server refused
+    /// them.
     pub notes_dropped: Counter,
     /// Events that only repeated an earlier one.
     pub notes_repeated: Counter,
-    /// One scheduling pass of the core.
+    /// The duration of one scheduling pass of the core.
     pub algorithm_duration: Histogram,
-    /// From the decision to bind a pod to the Binding's answer, queueing included.
+    /// The time from the decision to bind a pod to the Binding's answer, queueing included.
     pub attempt_duration: Histogram,
     /// 1 while this process leads.
     pub leader: Gauge,
 }
 
-/// What is read at scrape time.
+/// The numbers that are read at scrape time.
 #[derive(Debug, Default)]
 struct Snapshot(Mutex<Scrape>);
 
@@ -74,7 +74,7 @@ struct Scrape {
 // === impl Metrics ===
 
 impl Metrics {
-    /// All metrics at their start.
+    /// Registers all metrics.
     pub fn new(version: &'static str, commit: &'static str) -> Self {
         let mut all = registry(version, commit);
         let registry = all.sub_registry_with_prefix(PREFIX);
@@ -134,7 +134,7 @@ impl Metrics {
         }
     }
 
-    /// The text of a scrape. `core` is absent while this process does not lead.
+    /// Returns the text of a scrape. `core` is absent while this process does not lead.
     pub fn render(
         &self,
         core: Option<Gauges>,
@@ -156,17 +156,17 @@ impl Metrics {
     }
 }
 
-/// What every process of ours says of itself.
+/// Returns a registry with the metrics that every process of ours has.
 pub fn registry(version: &'static str, commit: &'static str) -> Registry {
     let mut all = Registry::default();
-    // The process' own metrics have names that all processes share.
+    // The process metrics have names that all programs share.
     all.register_collector(Box::new(ProcessCollector::new()));
     let build = Info::new(vec![("version", version), ("git_commit", commit)]);
     all.sub_registry_with_prefix(PREFIX).register("build", "The build of this binary", build);
     all
 }
 
-/// The text of a scrape of what counts by itself.
+/// Returns the text of a scrape of metrics that need no other source.
 pub fn render(registry: &Registry) -> Result<String, fmt::Error> {
     let mut text = String::new();
     encode(&mut text, registry)?;
@@ -224,7 +224,7 @@ fn encode_core(encoder: &mut DescriptorEncoder, core: &Gauges) -> Result<(), fmt
         ("unschedulable", pending.unschedulable),
         ("gated", pending.gated),
     ];
-    let help = "Waiting pods, by kube-scheduler's name of the place where they wait";
+    let help = "Waiting pods, by kube-scheduler's name of the queue in which they wait";
     gauges(encoder, "pending_pods", help, "state", states)?;
     let cached = [("nodes", core.nodes), ("pods", core.pods), ("assumed_pods", core.assumed_pods)];
     gauges(
@@ -237,7 +237,8 @@ fn encode_core(encoder: &mut DescriptorEncoder, core: &Gauges) -> Result<(), fmt
     gauges(encoder, "jobs", "FluxJobs, by state", "state", core.jobs.iter().copied())?;
     gauge(encoder, "synced", "1 once the first lists have been received", u64::from(core.synced))?;
     gauge(encoder, "reservations", "Promised starts", core.reservations)?;
-    let help = "Nodes held for jobs whose start has no date, after other jobs have passed them by for bypassSeconds";
+    let help = "Nodes held for jobs without a known start date, after other jobs have passed \
+                    them by for bypassSeconds";
     gauge(encoder, "nodes_held_without_a_date", help, core.nodes_drained)?;
     encode_held_idle(encoder, &core.held_idle)?;
     let help = "Promised starts that were delayed, by cause";
@@ -247,7 +248,8 @@ fn encode_core(encoder: &mut DescriptorEncoder, core: &Gauges) -> Result<(), fmt
         let count = ConstCounter::new(core.reservations_delayed.get(cause).copied().unwrap_or(0));
         count.encode(delayed.encode_family(&[("cause", cause)])?)?;
     }
-    let help = "Promised starts that were delayed by pods that outlived their planned ends, by namespace of the pod; \
+    let help = "Promised starts that were delayed by pods that outlived their planned ends, by \
+                    namespace of the pod; \
                 of the first 256 namespaces, and of all others together under an empty name";
     let mut overruns =
         encoder.encode_descriptor("walltime_overruns", help, None, MetricType::Counter)?;
@@ -271,7 +273,7 @@ fn encode_core(encoder: &mut DescriptorEncoder, core: &Gauges) -> Result<(), fmt
         ),
         (
             "bound_elsewhere",
-            "Pods that ended up on another node than planned",
+            "Pods that were bound to another node than planned",
             core.bound_elsewhere,
         ),
         (
@@ -281,19 +283,21 @@ fn encode_core(encoder: &mut DescriptorEncoder, core: &Gauges) -> Result<(), fmt
         ),
         (
             "records_given_up",
-            "Times that other jobs stopped waiting for the write of a FluxJob, which had no answer for 10 s or was refused",
+            "Times that other jobs stopped waiting for the write of a FluxJob, because it had no \
+                 answer for 10 s or was refused",
             core.records_given_up,
         ),
         (
             "releases_failed",
-            "Jobs that waited without pods, were released, and whose pods did not all come in time",
+            "Jobs that waited without pods, were released, and did not get all pods in time",
             core.releases_failed,
         ),
         ("slots_passed_on", "Slots that a successor pod took over", core.slots_passed_on),
         ("graph_errors", "Failed calls into the resource graph", core.graph_errors),
         (
             "placement_not_found",
-            "Times that no placement was found for pods that start together, and none was proved impossible",
+            "Times that no placement was found for pods that start together, and none was proved \
+                 impossible",
             core.placements_not_found,
         ),
         (
@@ -313,7 +317,7 @@ fn encode_core(encoder: &mut DescriptorEncoder, core: &Gauges) -> Result<(), fmt
         ),
         (
             "outdated_news",
-            "News about jobs and pods that had gone meanwhile",
+            "News about jobs and pods that were gone by then",
             core.interruptions.outdated,
         ),
         ("passes", "Scheduling passes", core.passes),
@@ -326,7 +330,7 @@ fn encode_core(encoder: &mut DescriptorEncoder, core: &Gauges) -> Result<(), fmt
     Ok(())
 }
 
-/// The contents of each queue, and its limits.
+/// Writes the contents of each queue, and its limits.
 #[expect(clippy::cast_precision_loss, reason = "amounts stay below 2^53")]
 fn encode_queues(encoder: &mut DescriptorEncoder, queues: &[QueueLoad]) -> Result<(), fmt::Error> {
     let each = |count: fn(&QueueLoad) -> u64| queues.iter().map(move |it| (&*it.queue, count(it)));
@@ -401,8 +405,8 @@ fn encode_sli(encoder: &mut DescriptorEncoder, core: &Gauges) -> Result<(), fmt:
     metric.encode_histogram::<NoLabelSet>(sli.sum_seconds(), sli.count(), &buckets, None)
 }
 
-/// How long jobs waited, and how true what was said of that. Histograms have no buckets below 0, so
-/// later and earlier are apart.
+/// Writes how long jobs waited, and how true the estimates of that were. Histograms have no buckets
+/// below 0, so later and earlier starts are apart.
 fn encode_starts(encoder: &mut DescriptorEncoder, core: &Gauges) -> Result<(), fmt::Error> {
     let help = "Time from when a job could first have been placed to its first Binding, by queue";
     let unit = Some(&Unit::Seconds);
@@ -429,11 +433,10 @@ fn encode_hours(mut metric: MetricEncoder<'_>, hours: &Hours) -> Result<(), fmt:
 }
 
 fn encode_held_idle(encoder: &mut DescriptorEncoder, idle: &Resources) -> Result<(), fmt::Error> {
-    let help =
-        "Idle resources of nodes that are held for jobs whose start has no date, by resource";
+    let help = "Idle resources of nodes held for jobs without a known start date, by resource";
     let mut family =
         encoder.encode_descriptor("held_idle_resources", help, None, MetricType::Gauge)?;
-    // CPU is always there, so that an alert finds the metric also where nothing is held.
+    // CPU is always present, so that an alert finds the metric even if nothing is held.
     let others = idle.iter().filter(|(name, _)| ***name != *"cpu");
     for (resource, amount) in
         others.map(|(name, amount)| (&**name, amount)).chain([("cpu", idle.get("cpu"))])
@@ -444,7 +447,8 @@ fn encode_held_idle(encoder: &mut DescriptorEncoder, idle: &Resources) -> Result
     Ok(())
 }
 
-/// An amount in cores, bytes or devices, as Kubernetes' own metrics of resources have it.
+/// Converts an amount to cores, bytes or devices, the units of Kubernetes' own metrics of
+/// resources.
 #[expect(clippy::cast_precision_loss, reason = "amounts stay below 2^53")]
 fn in_units(resource: &str, amount: u64) -> f64 {
     if resource == "cpu" { amount as f64 / 1000.0 } else { amount as f64 }
@@ -512,7 +516,7 @@ mod tests {
         }
     }
 
-    /// The label `queue` is a queue of jobs wherever there is one.
+    /// The label `queue` is a queue of jobs in every metric that has it.
     #[test]
     fn each_queue_says_how_full_it_is() {
         let gpu = QueueLoad {

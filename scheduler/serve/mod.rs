@@ -1,13 +1,13 @@
 //! HTTP for probes, metrics, a look inside and what if: /livez, /readyz, /healthz, /metrics,
 //! /debug/state, /what-if.
 //!
-//! Plain and for everybody on the loopback address. Elsewhere over TLS, and all but the probes for
-//! those alone whom the API server allows to get the same path, since the state shows every
-//! namespace; or to create what they ask about. Probes are also answered on a listener of their
-//! own, which other clients cannot keep busy ([`probes`]).
+//! On the loopback address it is plain HTTP for every client. On other addresses it is HTTPS, and
+//! all but the probes need a token that the API server allows to get the same path, since the state
+//! shows every namespace, or to create the submitted objects. Probes are also answered on a
+//! listener of their own, which other clients cannot keep busy ([`probes`]).
 //!
-//! Nothing here changes anything. What the core knows is asked from its task, with a time limit, so
-//! that a busy core slows a scrape and not the other way round.
+//! Nothing here changes anything. The core's task answers questions about the core, within a time
+//! limit, so that a busy core slows a scrape and not the other way round.
 
 mod access;
 mod address;
@@ -46,79 +46,79 @@ pub use tls::{TlsError, configuration as tls_configuration};
 use fluxqueue_core::Preview;
 use fluxqueue_core::report::Gauges;
 
-/// How long an answer of the core is waited for.
+/// The time that the core has for an answer.
 const CORE_ANSWER_WITHIN: Duration = Duration::from_secs(2);
 
 /// A question to the task that owns the core.
 #[derive(Debug)]
 pub enum Question {
-    /// Its numbers.
+    /// Asks for its numbers.
     Gauges(oneshot::Sender<Gauges>),
-    /// Its whole state, for people.
+    /// Asks for its whole state, for people.
     State(oneshot::Sender<serde_json::Value>),
-    /// A copy of it, to run its plan forward.
+    /// Asks for a copy of it, to run its plan forward.
     Preview(oneshot::Sender<Copied>),
 }
 
-/// A copy of the core, or why there is none.
+/// A copy of the core, or the reason why there is none.
 #[derive(Debug)]
 pub enum Copied {
-    /// To be asked.
+    /// The copy.
     Preview(Box<Preview>),
-    /// The last one was made a moment ago.
+    /// No copy, since the last one was made a moment ago.
     TooSoon,
-    /// The resource graph cannot be copied, or not everything has been listed yet.
+    /// No copy, since the resource graph cannot be copied, or not all objects have been listed yet.
     Impossible,
 }
 
-/// What there is to ask once this process leads.
+/// The sources of answers once this process leads.
 #[derive(Debug)]
 pub struct Leading {
-    /// To the task that owns the core.
+    /// The way to the task that owns the core.
     pub questions: mpsc::Sender<Question>,
-    /// How much waits in each work queue.
+    /// The lengths of the work queues.
     pub depths: Box<dyn DepthSource>,
 }
 
-/// Says how much waits, by work queue.
+/// Reports the lengths of the work queues.
 pub trait DepthSource: std::fmt::Debug + Send + Sync {
-    /// Requests waiting or in flight, by work queue.
+    /// Returns the requests that wait or are in flight, by work queue.
     fn depths(&self) -> Vec<(&'static str, usize)>;
 }
 
-/// What the server shows. Shared with the tasks that fill it.
+/// Everything that the server shows, shared with the tasks that fill it.
 #[derive(Debug)]
 pub struct Facts {
-    /// Counters of the shell.
+    /// The counters of the shell.
     pub metrics: Arc<Metrics>,
-    /// Whether the process is well, and ready.
+    /// The liveness and readiness of the process.
     pub health: Arc<Health>,
-    /// Set once this process leads.
+    /// Present once this process leads.
     pub leading: OnceLock<Leading>,
-    /// Who says who may see metrics and state; without one everybody may.
+    /// Decides which clients may see metrics and state; without one every client may.
     pub gatekeeper: Option<Arc<dyn Gatekeeper>>,
-    /// For those who ask what if.
+    /// The places for what-if requests.
     pub places: what_if::Places,
-    /// What admission adds to what they ask about.
+    /// The source of the changes that admission makes to submitted pods.
     pub admission: Arc<dyn AdmissionSource>,
 }
 
-/// What a process shows that has no core.
+/// Everything that a process without a core shows.
 #[derive(Debug)]
 pub struct Counters {
-    /// Everything that it counts.
+    /// All its counters.
     pub registry: Registry,
-    /// Who says who may see it; without one everybody may.
+    /// Decides which clients may see them; without one every client may.
     pub gatekeeper: Option<Arc<dyn Gatekeeper>>,
 }
 
-/// How what is not for everybody is kept from others.
+/// The protection of metrics and state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Exposure {
-    /// Plain HTTP for whoever can reach the address.
+    /// Plain HTTP for every client that can reach the address.
     Open,
-    /// HTTPS, with this certificate or one that is made at the start. Metrics and state are for
-    /// those whom the API server allows.
+    /// HTTPS, with this certificate or one that is made at the start. Metrics and state are for the
+    /// clients that the API server allows.
     Secured(Option<CertificateFiles>),
 }
 
@@ -132,7 +132,7 @@ pub async fn serve(
     fluxqueue_tls::serve(listener, tls, connections, router(facts)).await
 }
 
-/// The routes, apart from the socket.
+/// Returns the routes, apart from the socket.
 pub fn router(facts: Arc<Facts>) -> Router {
     Router::new()
         .route("/metrics", get(metrics_text))
@@ -142,7 +142,7 @@ pub fn router(facts: Arc<Facts>) -> Router {
         .merge(probe_router(facts))
 }
 
-/// The routes of probes alone.
+/// Returns the routes of probes alone.
 pub fn probe_router(facts: Arc<Facts>) -> Router {
     Router::new()
         .route("/livez", get(livez))
@@ -151,7 +151,7 @@ pub fn probe_router(facts: Arc<Facts>) -> Router {
         .with_state(facts)
 }
 
-/// The metrics of a process that has no core, and whose probes are answered elsewhere.
+/// Returns the route for the metrics of a process that has no core, and answers probes elsewhere.
 pub fn metrics_router(counters: Arc<Counters>) -> Router {
     Router::new().route("/metrics", get(counters_text)).with_state(counters)
 }
@@ -172,7 +172,7 @@ async fn readyz(State(facts): State<Arc<Facts>>, RawQuery(query): RawQuery) -> R
 }
 
 fn probe_answer(probe: Probe, health: &Health, query: Option<&str>) -> Response {
-    // As the API server does: `?verbose` and `?verbose=true` list the checks, and a failure always
+    // As in the API server, `?verbose` and `?verbose=true` list the checks, and a failure always
     // does.
     let verbose = query.is_some_and(|query| {
         query.split('&').any(|part| part.split('=').next() == Some("verbose"))
@@ -230,8 +230,8 @@ async fn ask<T>(
     question: impl FnOnce(oneshot::Sender<T>) -> Question,
 ) -> Option<T> {
     let (sender, answer) = oneshot::channel();
-    // A full channel means that the core is far behind: then nothing is reported rather than piled
-    // up.
+    // A full channel means that the core is far behind: the answer then lacks its part, and no
+    // questions pile up.
     questions.try_send(question(sender)).ok()?;
     tokio::time::timeout(CORE_ANSWER_WITHIN, answer).await.ok()?.ok()
 }

@@ -1,7 +1,7 @@
-//! Probes on a listener, a thread and a runtime of their own: what other clients hold or ask costs
-//! them nothing.
+//! Probes on a listener, a thread and a runtime of their own, so that other clients cannot slow
+//! them down.
 //!
-//! They are plain HTTP: kubelets check no certificate, and what they are told is no secret.
+//! They are plain HTTP: kubelets check no certificate, and the answers are no secret.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,33 +15,33 @@ use tokio::sync::oneshot;
 /// The time between two signs of life of the runtime.
 const BEAT_EVERY: Duration = Duration::from_secs(1);
 
-/// A runtime that has not turned for this long is stuck: nothing in it blocks for more than
-/// milliseconds.
+/// The time without a sign of life after which a runtime counts as stuck: nothing in it blocks for
+/// more than milliseconds.
 const SILENT_FOR: Duration = Duration::from_mins(1);
 
-/// The probes could not be served.
+/// The thread of the probes could not be started.
 #[derive(Debug, thiserror::Error)]
 #[error("starting the thread of the probes")]
 pub struct ProbesError(#[from] std::io::Error);
 
-/// The sign of life of the process's runtime. The probes are answered outside it, so that they have
-/// to look at it.
+/// The sign of life of the process's runtime. Probes are answered outside of it, so they read the
+/// sign to know if it turns.
 #[derive(Debug)]
 pub struct Pulse {
     started: Instant,
-    /// When the runtime last turned, in milliseconds after `started`.
+    /// The time at which the runtime last turned, in milliseconds after `started`.
     beat_millis: AtomicU64,
 }
 
-/// Answers probes on a thread of its own. The result resolves when that thread has ended, which it
-/// does only by a panic.
+/// Answers probes on a thread of its own. The result resolves when that thread has ended, which
+/// happens only by a panic.
 pub fn serve(listener: TcpListener, routes: Router) -> Result<oneshot::Receiver<()>, ProbesError> {
     let listener = listener.into_std()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let (ended_in, ended) = oneshot::channel();
     let thread = std::thread::Builder::new().name("probes".to_owned());
     thread.spawn(move || {
-        // Dropped at the end of the thread, also when it panics: the receiver waits for that.
+        // The thread drops this at its end, also in a panic, and the receiver notices.
         let _ended_in = ended_in;
         let served = runtime.block_on(async {
             let listener = TcpListener::from_std(listener)?;
@@ -74,7 +74,7 @@ impl Pulse {
         }
     }
 
-    /// True if the runtime has turned of late.
+    /// True if the runtime has turned lately.
     pub fn beats(&self) -> bool {
         let beat = Duration::from_millis(self.beat_millis.load(Ordering::Relaxed));
         self.started.elapsed() < beat.saturating_add(SILENT_FOR)

@@ -1,5 +1,5 @@
-//! The process' own use of the machine, under the names that Prometheus' client libraries share.
-//! Linux only: elsewhere nothing is reported.
+//! The process's own use of the machine, under the names that Prometheus' client libraries share.
+//! It is reported on Linux only.
 
 use std::fmt;
 use std::fs;
@@ -77,7 +77,7 @@ fn cpu_seconds() -> Option<f64> {
 
 #[expect(clippy::cast_precision_loss, reason = "sizes of memory stay below 2^53 bytes")]
 fn resident_bytes() -> Option<f64> {
-    // Not `statm`, which counts pages: their size is another one on other machines.
+    // `statm` would count pages, and their size differs between machines.
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let kibibytes =
         status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?.trim().strip_suffix(" kB")?;

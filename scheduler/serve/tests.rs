@@ -1,4 +1,4 @@
-//! The server over a real socket, asked as a probe asks.
+//! The server over a real socket, with the requests of a probe.
 
 use super::*;
 use std::io::{Read, Write};
@@ -18,7 +18,7 @@ async fn start() -> (SocketAddr, Arc<Facts>) {
     (address, facts)
 }
 
-/// The status code, and the whole answer.
+/// Returns the status code, and the whole answer.
 async fn get(address: SocketAddr, path: &str) -> (u16, String) {
     let request = format!("GET {path} HTTP/1.0\r\n\r\n");
     let exchange = move || {
@@ -94,7 +94,7 @@ async fn the_core_is_asked_for_metrics_and_state() {
     assert!(get(address, "/debug/state").await.1.ends_with("{\"jobs\":[1]}"));
 }
 
-/// Knows one who may see the metrics, and one who may see nothing.
+/// Knows one token that may read the metrics, and one that may read nothing.
 #[derive(Debug)]
 pub(super) struct Strict;
 
@@ -113,14 +113,15 @@ impl Gatekeeper for Strict {
             }
             ("good", Deed::ListFluxJobs(Some(namespace))) if namespace == "lab" => Verdict::Allowed,
             ("good" | "poor", _) => Verdict::Forbidden(token.to_owned()),
-            ("lost", _) => Verdict::NoAnswer("nobody there".to_owned()),
+            ("lost", _) => Verdict::NoAnswer("no server there".to_owned()),
             _ => Verdict::Unknown,
         };
         Box::pin(std::future::ready(verdict))
     }
 }
 
-/// A server over TLS, with a certificate for localhost, and a client that trusts that one alone.
+/// Starts a server over TLS, with a certificate for localhost, and a client that trusts only that
+/// one.
 async fn start_tls() -> (SocketAddr, tokio_rustls::TlsConnector) {
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     let dir = std::env::temp_dir().join(format!("fluxqueue-tls-{}", std::process::id()));
@@ -150,7 +151,7 @@ async fn start_tls() -> (SocketAddr, tokio_rustls::TlsConnector) {
     (address, Arc::new(client).into())
 }
 
-/// The status code of an answer over TLS.
+/// Returns the status code of an answer over TLS.
 async fn code(
     address: SocketAddr,
     tls: &tokio_rustls::TlsConnector,
@@ -174,7 +175,7 @@ async fn code(
 #[tokio::test]
 async fn over_tls_metrics_and_state_are_for_those_who_may_and_probes_for_all() {
     let (address, tls) = start_tls().await;
-    // Somebody who never says anything holds up nobody.
+    // A client that never sends anything delays no other client.
     let _silent = tokio::net::TcpStream::connect(address).await.unwrap();
     let cases = [
         ("/livez", "", 200),
@@ -206,8 +207,8 @@ async fn a_process_without_a_certificate_makes_one() {
     assert_eq!(error.to_string(), "reading /nowhere/tls.crt");
 }
 
-/// The probes answer although the runtime of the process does nothing at all, and although others
-/// hold connections to them.
+/// The probes are answered although the runtime of the process does nothing at all, and although
+/// other clients hold connections to them.
 #[test]
 fn probes_have_a_thread_of_their_own() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -229,7 +230,7 @@ fn probes_have_a_thread_of_their_own() {
             "{text}"
         );
     }
-    // Nothing but probes is answered there.
+    // That address answers nothing but probes.
     let mut stream = TcpStream::connect(address).unwrap();
     stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").unwrap();
     let mut text = String::new();

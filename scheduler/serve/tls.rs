@@ -1,7 +1,8 @@
-//! The certificate of this server: one that is named, or one that the process makes for itself.
+//! The certificate of this server: one from files, or one that the process makes for itself.
 //!
-//! Tokens are sent to this server, so they have to be encrypted. Kubelets do not check who answers
-//! a probe, and Prometheus can be told not to; who wants that checked gives a certificate.
+//! Clients send tokens to this server, so the connection has to be encrypted. Kubelets do not check
+//! the certificate of a probed server, and Prometheus need not; an administrator who wants it
+//! checked provides one.
 
 use std::sync::Arc;
 
@@ -9,7 +10,7 @@ use fluxqueue_tls::files::{CertificateFiles, FilesError};
 use fluxqueue_tls::{CertificateError, Serving, certified, files};
 use rustls::ServerConfig;
 
-/// Why there is no TLS.
+/// The reason why there is no TLS.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TlsError {
@@ -27,12 +28,12 @@ pub enum TlsError {
     Setup(#[from] rustls::Error),
 }
 
-/// What TLS is served with: the files as they are now, else a certificate that is made now and
-/// known to nobody.
+/// Returns the configuration of TLS: with the present content of the files, or else with a
+/// certificate that is made now, and that no client can verify.
 pub fn configuration(from: Option<&CertificateFiles>) -> Result<Arc<ServerConfig>, TlsError> {
     let serving = Arc::new(Serving::default());
     match from {
-        // They are read at the start only.
+        // The files are read at the start only.
         Some(from) => drop(files::open(from.clone(), Arc::clone(&serving))?),
         None => {
             let made = rcgen::generate_simple_self_signed([

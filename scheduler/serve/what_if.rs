@@ -1,20 +1,20 @@
-//! What would come of it if this was submitted now: answered on a copy of the core, apart from the
-//! core's task.
+//! Answers about submissions that have not been made: which jobs would start when, by a copy of the
+//! core, apart from the core's task.
 //!
-//! The question is what the API server would be given: manifests, as JSON. It costs nothing to ask
-//! one, so a client comes this far only:
+//! The body of a request holds manifests as JSON, in the form that the API server takes. A request
+//! costs its client nothing, so these checks come before the work:
 //!
 //! 1. The API server lets the client `create` the path `/what-if`. That needs the token alone; the
-//!    body stays where it is.
-//! 2. The body is not too large, by what its head says, and one of the two places is free. Then the
+//!    body is not read yet.
+//! 2. The body is not too large, according to its head, and one of the two places is free. Then the
 //!    body is read, for a limited time.
 //! 3. The body holds few values, and few objects. It is decoded on a thread of its own.
 //! 4. The API server lets the client create each of the objects.
 //!
-//! The core stands still for the copy alone, and how often it is made is bounded where it is made.
-//! The plan is run forward on a thread of its own, for what the copy has left of the time that was
-//! asked for; then what has been found by then is the answer. It names delayed jobs in namespaces
-//! of which the client may list FluxJobs, and counts the others.
+//! The core stands still only while it is copied, and the core's task bounds how often that
+//! happens. The plan is run forward on a thread of its own, for the part of the requested time that
+//! is left after the copy; the answer holds the starts that were found by then. It names delayed
+//! jobs in namespaces of which the client may list FluxJobs, and counts the others.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -37,44 +37,48 @@ use super::admission::{self, Unknown};
 use super::{Copied, Deed, Facts, Question, access, ask};
 use crate::submission::{self, Additions, Defaults, KINDS, Submission};
 
-/// Where it is asked for.
+/// The path of these requests.
 pub const PATH: &str = "/what-if";
 
-/// How long an answer may take if nobody says, and at most, from when the core is asked for a copy.
+/// The time that an answer may take unless the request says otherwise, from the request for a copy
+/// of the core.
 pub const WITHIN: Duration = Duration::from_millis(150);
-/// See [`WITHIN`].
+/// The longest time that a request can ask for.
 pub const WITHIN_MAX: Duration = Duration::from_secs(10);
 
-/// However long the copy took, a part of that time is for running the plan forward: one of so many.
+/// The plan is run forward for at least the requested time divided by this, however long the copy
+/// took.
 const LOOKING_SHARE: u32 = 3;
 
-/// Requests that are read and answered at the same time, so that at most this many bodies are in
-/// memory. Other clients are told to come again.
+/// The most requests that are read and answered at the same time, and so the most bodies in memory.
+/// The server turns other clients away, and they may try again.
 const PLACES: usize = 2;
 
-/// The largest body: as much as the API server takes in one request.
+/// The most bytes of a body: as many as the API server takes in one request.
 const BODY_BYTES: usize = 3 << 20;
-/// How long a client may take to send it.
+/// The time that a client has to send its body.
 const BODY_WITHIN: Duration = Duration::from_secs(5);
-/// Values in it: decoded, a value can take 300 bytes. The manifest of a Job has a few hundred.
+/// The most values in a body: decoded, a value can take 300 bytes. The manifest of a Job has a few
+/// hundred.
 const VALUES_MAX: usize = 100_000;
-/// Objects in it, and so kinds of objects and namespaces that the API server is asked about.
+/// The most objects in a body, and so the most questions to the API server about permissions to
+/// create them.
 const OBJECTS_MAX: usize = 32;
-/// Namespaces for which the API server is asked whether the client may list FluxJobs there.
+/// The most namespaces for which we ask the API server whether the client may list FluxJobs there.
 const NAMESPACES_ASKED_MAX: usize = 32;
-/// Pods that it may have in all.
+/// The most pods of all objects together.
 const PODS_MAX: usize = 20_000;
-/// Jobs that are told to be delayed; of the others, how many they are.
+/// The most delayed jobs that an answer names; it counts all.
 const DELAYED_MAX: usize = 1_000;
 
-/// Places for those who ask.
+/// The places for requests that are being answered.
 #[derive(Debug)]
 pub struct Places(Arc<Semaphore>);
 
-/// How it is asked.
+/// The options of a request.
 #[derive(Debug, Deserialize)]
 pub(super) struct Options {
-    /// Milliseconds that the answer may take.
+    /// The milliseconds that the answer may take.
     within: Option<u64>,
 }
 
@@ -82,26 +86,26 @@ pub(super) struct Options {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Answer {
-    /// As of when.
+    /// The time for which the answer was made.
     pub as_of: MicroTime,
-    /// What would come of what was submitted.
+    /// The fate of each submitted object.
     pub submitted: Vec<Submitted>,
-    /// Jobs that would start later by it, the longest delay first: those in namespaces of which the
-    /// client may list FluxJobs.
+    /// Jobs that would start later because of it, the longest delay first: those in namespaces of
+    /// which the client may list FluxJobs.
     pub delayed: Vec<Delayed>,
-    /// How many jobs would start later by it, in all namespaces.
+    /// The number of jobs that would start later because of it, in all namespaces.
     pub delayed_count: usize,
-    /// Starts after this were not looked at, since the time was over. Absent: all that are planned
-    /// were.
+    /// Starts after this time were not considered, since the time for the answer was over. Absent
+    /// if all planned starts were.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub looked_until: Option<MicroTime>,
 }
 
-/// What would come of something that was submitted.
+/// The fate of one submitted object.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Submitted {
-    /// What it is.
+    /// Its kind.
     pub kind: WorkloadKind,
     /// Its namespace.
     pub namespace: String,
@@ -114,35 +118,35 @@ pub struct Submitted {
     /// Its place in the queue, from 1, if it would wait.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub position: Option<usize>,
-    /// What would come of it.
+    /// Its outcome.
     pub outcome: Outcome,
-    /// When its first pod would start.
+    /// The time at which its first pod would start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start: Option<MicroTime>,
-    /// When all of its pods would have started.
+    /// The time at which all of its pods would have started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub all_start: Option<MicroTime>,
-    /// It would not start by this time, and later ones were not looked at.
+    /// The time up to which no start was found; later ones were not considered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_by: Option<MicroTime>,
-    /// The state in which it would be, if it did not come to wait.
+    /// The state of the job, if it would not wait.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<JobState>,
-    /// Why it would not start at once: what matters most first.
+    /// The reasons for which it would not start at once, the most important first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub blocked_by: Vec<BlockedBy>,
 }
 
-/// What would come of something.
+/// The outcome for a submitted object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Outcome {
-    /// It would start.
+    /// The job would start.
     Starts,
-    /// Not for as long as was looked.
+    /// No start was found in the time that was considered.
     NotFound,
-    /// Nobody can say when.
+    /// Its start has no known date.
     NoDate,
-    /// It would not come to wait.
+    /// The job would not come to wait in a queue.
     KeptOut,
 }
 
@@ -154,22 +158,22 @@ pub struct Delayed {
     pub namespace: String,
     /// The name of its FluxJob.
     pub flux_job: String,
-    /// When it starts without what was submitted.
+    /// Its start without the submission.
     pub from: MicroTime,
-    /// When with it; absent if nobody can say any more, or `notBy` is there.
+    /// Its start with the submission; absent if that has no known date, or `notBy` is there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<MicroTime>,
-    /// It would not start by this time, and later ones were not looked at.
+    /// The time up to which no start was found; later ones were not considered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_by: Option<MicroTime>,
-    /// By how many seconds, at least; absent if nobody can say any more.
+    /// The seconds by which it is delayed, at least; absent if its start has no known date.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seconds: Option<i64>,
-    /// It is promised to start then.
+    /// True if the start without the submission is promised.
     pub promised: bool,
 }
 
-/// Why there is no answer.
+/// The reason why there is no answer.
 struct Refused(StatusCode, String);
 
 /// Answers one client.
@@ -197,8 +201,8 @@ pub(super) async fn answer(
     }
 }
 
-/// The objects of a request, all of which the client may create, and the place that the request
-/// has.
+/// Reads the objects of a request, all of which the client may create, and returns the place of the
+/// request too.
 async fn documents(
     facts: &Facts,
     headers: &HeaderMap,
@@ -209,7 +213,7 @@ async fn documents(
         return Err(refuse(StatusCode::SERVICE_UNAVAILABLE, "this process does not lead"));
     }
     let too_large = || {
-        Refused(StatusCode::PAYLOAD_TOO_LARGE, format!("more than {BODY_BYTES} bytes are not read"))
+        Refused(StatusCode::PAYLOAD_TOO_LARGE, format!("the body has more than {BODY_BYTES} bytes"))
             .into_box()
     };
     let said = headers
@@ -222,7 +226,7 @@ async fn documents(
         Arc::clone(&facts.places.0).try_acquire_owned().map_err(|_| Refused::busy().into_box())?;
     let body = match tokio::time::timeout(BODY_WITHIN, to_bytes(body, BODY_BYTES)).await {
         Ok(Ok(body)) => body,
-        // Nothing else can be wrong about a body whose client is still there to be answered.
+        // If the client is still there to be answered, the size is the only possible fault.
         Ok(Err(_)) => return Err(too_large()),
         Err(_) => {
             return Err(refuse(StatusCode::REQUEST_TIMEOUT, "the body did not arrive in time"));
@@ -231,7 +235,7 @@ async fn documents(
     let failed = |_| refuse(StatusCode::INTERNAL_SERVER_ERROR, "reading the body failed");
     let objects = tokio::task::spawn_blocking(move || objects(&body)).await.map_err(failed)?;
     let objects = objects.map_err(Refused::into_box)?;
-    // What one may create does not depend on its name, so one question goes for all objects of a
+    // The permission to create does not depend on the name, so one question covers all objects of a
     // kind in a namespace.
     let mut allowed = Vec::new();
     for (_, deed) in &objects {
@@ -284,9 +288,9 @@ async fn foretell(
         |unknown| match unknown {
             Unknown::Unreadable(text) => Refused(StatusCode::UNPROCESSABLE_ENTITY, text),
             Unknown::NoAnswer(error) => {
-                tracing::warn!(%error, "asking what admission adds to pods");
+                tracing::warn!(%error, "asking how admission changes pods");
                 let text =
-                    format!("the API server could not be asked what its admission adds: {error}");
+                    format!("the API server did not say how admission changes pods: {error}");
                 Refused(StatusCode::SERVICE_UNAVAILABLE, text)
             }
         },
@@ -296,7 +300,8 @@ async fn foretell(
         Some(Copied::Preview(preview)) => preview,
         Some(Copied::TooSoon) => return Err(Refused::busy()),
         Some(Copied::Impossible) => {
-            let text = "not everything has been listed yet, or the resource graph of this Fluxion library cannot be copied";
+            let text = "not all objects have been listed yet, or the resource graph of this \
+                        Fluxion library cannot be copied";
             return Err(Refused(StatusCode::SERVICE_UNAVAILABLE, text.to_owned()));
         }
         None => {
@@ -319,7 +324,7 @@ async fn foretell(
         // A client that has the answer may ask again.
         drop(place);
         drop(to.send(answer));
-        // Nobody waits until the copies are thrown away. How many can be on their way to that is
+        // No client waits while the copies are dropped. The number of copies at that stage is
         // bounded by how often they are made.
         drop(copies);
     });
@@ -327,13 +332,13 @@ async fn foretell(
     answer.await.map_err(failed)?
 }
 
-/// Until when the plan is run forward for an answer within that time: what the copy took counts,
-/// with the wait for it, but a third of the time is left.
+/// Returns the time until which the plan is run forward for an answer within `within`. The copy,
+/// and the wait for it, count towards that, but a third of it always remains.
 pub fn looks_until(asked: Instant, copied: Instant, within: Duration) -> Instant {
     (asked + within).max(copied + within / LOOKING_SHARE)
 }
 
-/// The plan with what is asked about and without it, as things are.
+/// Prepares the plan with the submission and without it, from the present state.
 fn submitted(
     preview: Preview,
     documents: &[Value],
@@ -347,25 +352,22 @@ fn submitted(
     preview.submit(events).ok_or_else(failed)
 }
 
-/// The objects that are asked about, and what is to be allowed for each.
+/// Decodes the submitted objects, and names the permission that each needs.
 fn objects(body: &Bytes) -> Result<Vec<(Value, Deed)>, Refused> {
     let bad = |text: String| Refused(StatusCode::BAD_REQUEST, text);
     let too_many = |what: String| {
-        Err(Refused(
-            StatusCode::UNPROCESSABLE_ENTITY,
-            format!("more than {what} are not looked at"),
-        ))
+        Err(Refused(StatusCode::UNPROCESSABLE_ENTITY, format!("there are more than {what}")))
     };
     let text = std::str::from_utf8(body).map_err(|error| bad(error.to_string()))?;
     if !text.trim_start().starts_with('{') {
-        return Err(bad("the body is no JSON object".to_owned()));
+        return Err(bad("the body is not a JSON object".to_owned()));
     }
     if json::values_at_most(body) > VALUES_MAX {
         return too_many(format!("{VALUES_MAX} values"));
     }
     let documents = submission::documents(text).map_err(bad)?;
     if documents.is_empty() {
-        return Err(bad("nothing is submitted".to_owned()));
+        return Err(bad("there are no objects".to_owned()));
     }
     if documents.len() > OBJECTS_MAX {
         return too_many(format!("{OBJECTS_MAX} objects"));
@@ -397,7 +399,7 @@ fn objects(body: &Bytes) -> Result<Vec<(Value, Deed)>, Refused> {
     documents.into_iter().map(with_deed).collect()
 }
 
-/// What the core would be told of them, and of the pods that they make.
+/// Returns the events by which the core would learn of the objects, and of the pods that they make.
 fn events(
     preview: &Preview,
     documents: &[Value],
@@ -430,19 +432,19 @@ fn events(
         }
         pods += count;
         if pods > PODS_MAX {
-            return Err(problem(format!("more than {PODS_MAX} pods are not looked at")));
+            return Err(problem(format!("there are more than {PODS_MAX} pods")));
         }
         submit(submission, count, preview.as_of(), &mut events);
     }
     Ok(events)
 }
 
-/// What controllers would make of it at once.
+/// Adds the pods that controllers would make of it at once.
 fn submit(submission: Submission, count: usize, now: Time, events: &mut Vec<Event>) {
     let Submission { controllers, pod, is_indexed, .. } = submission;
     let is_alone = controllers.is_empty();
     for mut made_by in controllers {
-        // A Job that is not suspended starts at once, and its time runs also while it waits.
+        // A Job that is not suspended starts at once, and its deadline counts while it waits.
         made_by.deadline = made_by.deadline_secs.map(|seconds| now.plus_secs(seconds));
         events.push(Event::Controller(Arc::new(made_by)));
     }
@@ -541,7 +543,10 @@ impl Default for Places {
 
 impl Refused {
     fn busy() -> Self {
-        Refused(StatusCode::TOO_MANY_REQUESTS, "others ask at the moment".to_owned())
+        Refused(
+            StatusCode::TOO_MANY_REQUESTS,
+            "other clients are being answered at the moment; try again".to_owned(),
+        )
     }
 
     fn into_box(self) -> Box<Response> {

@@ -1,4 +1,4 @@
-//! Asked as the command asks, of a core with one node.
+//! Requests of the command `simulate --from-cluster`, to a core with one node.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -53,12 +53,13 @@ fn core() -> Core {
     core
 }
 
-/// A process that leads, and answers so many questions; then copies are asked for too soon.
+/// Starts a process that leads, and copies the core this many times; after that each copy comes too
+/// soon.
 fn leader(answers: usize) -> Arc<Facts> {
     leader_beside(answers, Objects(Ok(None)))
 }
 
-/// The same where the API server has these objects.
+/// Does the same with an API server that has these objects.
 fn leader_beside(answers: usize, objects: Objects) -> Arc<Facts> {
     let facts = standby_beside(objects);
     let (questions, mut asked) = mpsc::channel(8);
@@ -94,7 +95,7 @@ fn standby_beside(objects: Objects) -> Arc<Facts> {
     })
 }
 
-/// What containers request that say nothing, or why that may not be read.
+/// The default requests of containers, or the error of the API server.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::serve) struct Objects(pub Result<Option<&'static str>, &'static str>);
 
@@ -112,7 +113,9 @@ impl AdmissionSource for Objects {
         &'a self,
         name: &'a str,
     ) -> BoxFuture<'a, Result<Option<RuntimeClass>, String>> {
-        let class = json!({"metadata": {"name": "heavy"}, "handler": "h", "overhead": {"podFixed": {"cpu": "2"}}});
+        let class = json!({
+            "metadata": {"name": "heavy"}, "handler": "h", "overhead": {"podFixed": {"cpu": "2"}},
+        });
         let found = (name == "heavy").then(|| serde_json::from_value(class).unwrap());
         async { Ok(found) }.boxed()
     }
@@ -120,7 +123,8 @@ impl AdmissionSource for Objects {
 
 fn job(namespace: &str, spec: &Value) -> Value {
     json!({
-        "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "train", "namespace": namespace}, "spec": spec,
+        "apiVersion": "batch/v1", "kind": "Job",
+        "metadata": {"name": "train", "namespace": namespace}, "spec": spec,
     })
 }
 
@@ -160,14 +164,14 @@ async fn who_may_create_it_there_is_answered_and_nobody_else() {
         ((TOKEN_HEADER, "good"), &mine, 200),
         ((TOKEN_HEADER, "poor"), &mine, 403),
         (TOKEN, &job("office", &pods("1")), 403),
-        // One that he may not create is enough.
+        // One object that the client may not create is enough.
         (TOKEN, &json!({"kind": "List", "items": [mine, job("office", &pods("1"))]}), 403),
     ];
     for (header, body, expected) in cases {
         let (status, text) = post(&facts, header, body).await;
         assert_eq!(status.as_u16(), expected, "{header:?}: {text}");
         if expected == 403 {
-            // That one may ask for nothing at all; this one not about that.
+            // That token allows nothing at all; this one does not allow the objects.
             let may_not = if header.1 == "poor" || header.1 == "Bearer poor" {
                 "/what-if"
             } else {
@@ -178,7 +182,7 @@ async fn who_may_create_it_there_is_answered_and_nobody_else() {
     }
 }
 
-/// A body that notes that it was looked at.
+/// Makes a body that notes when it is read.
 fn noting(length: Option<usize>, looked_at: &Arc<AtomicBool>) -> Request<Body> {
     let looked_at = Arc::clone(looked_at);
     let body = futures::stream::poll_fn(move |_| {
@@ -240,7 +244,7 @@ async fn a_body_of_many_values_or_objects_is_refused() {
         json!({"kind": "List", "items": vec![job("lab", &pods("1")); OBJECTS_MAX + 1]}).to_string();
     let yaml = "- {kind: Job}".to_owned();
     for (body, expected, said) in
-        [(bomb, 422, "values"), (many, 422, "objects"), (yaml, 400, "no JSON object")]
+        [(bomb, 422, "values"), (many, 422, "objects"), (yaml, 400, "not a JSON object")]
     {
         let request = Request::post(PATH).header(TOKEN.0, TOKEN.1).body(Body::from(body)).unwrap();
         let answer = router(Arc::clone(&facts)).oneshot(request).await.unwrap();
@@ -251,7 +255,7 @@ async fn a_body_of_many_values_or_objects_is_refused() {
     }
 }
 
-/// Jobs elsewhere are counted; those that the client could list are named.
+/// Delayed jobs are named if the client could list them; the others are counted.
 #[tokio::test]
 async fn delayed_jobs_are_named_to_clients_that_may_list_them() {
     let delayed = |namespace: &str| Delayed {
@@ -294,8 +298,8 @@ async fn delayed_jobs_are_named_to_clients_that_may_list_them() {
     assert_eq!(shown("good", all()).await, (1, 101, Some("lab".to_owned())));
     assert_eq!(shown("all-seeing", all()).await, (101, 101, Some("lab".to_owned())));
     assert_eq!(shown("poor", all()).await, (0, 101, None));
-    // The API server is asked about so many namespaces; jobs in others are counted whatever it
-    // would say.
+    // The server asks the API server about this many namespaces; jobs in others are counted,
+    // whatever the answer would be.
     let mut late = all();
     late.reverse();
     assert_eq!(shown("good", late).await, (0, 101, None));
@@ -335,7 +339,8 @@ async fn the_answer_says_what_would_come_of_it() {
 async fn pods_are_completed_as_admission_would() {
     let ask = async |objects: Objects, count: u32, class: Option<&str>| {
         let template = json!({"spec": {
-            "restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}], "runtimeClassName": class,
+            "restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}],
+            "runtimeClassName": class,
         }});
         let spec = json!({"parallelism": count, "completions": count, "template": template});
         let (status, text) =
@@ -355,7 +360,7 @@ async fn pods_are_completed_as_admission_would() {
     assert_eq!(ask(given, 1, Some("heavy")).await, Ok(Outcome::NoDate), "and two to run at all");
     let cases = [
         (none, Some("lost"), 422, "no RuntimeClass"),
-        (none, Some("../x"), 422, "no name"),
+        (none, Some("../x"), 422, "cannot be the name"),
         (hidden, None, 503, "403: no"),
     ];
     for (objects, class, expected, said) in cases {
@@ -399,12 +404,12 @@ async fn what_cannot_be_submitted_is_said() {
             400,
             "namespace is missing",
         ),
-        (json!({"kind": "List", "items": []}), 400, "nothing is submitted"),
+        (json!({"kind": "List", "items": []}), 400, "there are no objects"),
         (job("lab", &suspended), 422, "asks for no pods"),
         (
             job("lab", &json!({"parallelism": 30_000, "template": pods("1")["template"]})),
             422,
-            "not looked at",
+            "more than",
         ),
         (with("priorityClassName", json!("lost")), 422, "there is no PriorityClass \"lost\""),
         (
@@ -453,8 +458,7 @@ fn what_the_copy_takes_counts() {
     }
 }
 
-/// Where there is no time at all it is still known what would start at once, and said that no more
-/// was looked at.
+/// An answer without any time still knows the starts at once, and says that it considered no more.
 #[tokio::test]
 async fn an_answer_that_was_cut_short_says_so() {
     let facts = leader(usize::MAX);

@@ -1,10 +1,10 @@
 //! A Gantt chart, as SVG: time to the right, nodes downwards, a box for each job on each run of its
-//! nodes; below, how many jobs wait.
+//! nodes; below, the number of waiting jobs.
 //!
-//! It is to be read with 50 jobs and with 5,000: jobs have colours that differ from their
-//! neighbours', boxes that are large enough carry the job's number, and every box tells which job
-//! it is when it is pointed at. Nothing is drawn smaller than can be seen: the nodes of a job that
-//! are less than that apart are one box.
+//! The chart is legible with 50 jobs and with 5,000: neighbouring jobs have different colours,
+//! boxes that are large enough carry the job's number, and every box shows its job under the
+//! pointer. Nothing is drawn too small to be seen: nodes of a job that are closer than that are one
+//! box.
 #![allow(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
@@ -16,25 +16,25 @@ use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use super::output::duration;
-use super::{Outcome, Ran, report};
+use super::{Outcome, Ran, counted, report};
 
 const WIDTH: f64 = 1_400.0;
 const LEFT: f64 = 70.0;
 const RIGHT: f64 = 40.0;
 const TOP: f64 = 46.0;
-/// Of the chart, unless there are few nodes.
+/// The height of the chart, unless there are few nodes.
 const CHART_HEIGHT: f64 = 720.0;
 const NODE_HEIGHT_MAX: f64 = 32.0;
 const QUEUE_HEIGHT: f64 = 90.0;
 const GAP: f64 = 44.0;
 const BOTTOM: f64 = 24.0;
-/// What is less cannot be seen.
+/// The smallest visible length, in pixels.
 const PIXELS_MIN: f64 = 0.7;
-/// A number fits into a box that is so high, and so wide per character.
+/// The height of a box that has room for a number, and the width for each character of it.
 const LABEL_HEIGHT: f64 = 11.0;
 const CHARACTER_WIDTH: f64 = 6.6;
 
-/// Where what is drawn.
+/// The area of the chart, and the times and nodes that it shows.
 struct Frame {
     first: u64,
     span: f64,
@@ -47,10 +47,9 @@ struct Frame {
 pub(super) fn write(outcome: &Outcome, out: &mut impl Write) -> io::Result<()> {
     let frame = Frame::of(outcome);
     let height = TOP + frame.height + GAP + QUEUE_HEIGHT + BOTTOM + 16.0;
-    writeln!(
-        out,
-        r##"<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height:.0}" viewBox="0 0 {WIDTH} {height:.0}" font-family="sans-serif" font-size="11" fill="#333">"##
-    )?;
+    let size = format!(r#"width="{WIDTH}" height="{height:.0}" viewBox="0 0 {WIDTH} {height:.0}""#);
+    let style = r##"font-family="sans-serif" font-size="11" fill="#333""##;
+    writeln!(out, r#"<svg xmlns="http://www.w3.org/2000/svg" {size} {style}>"#)?;
     writeln!(out, r##"<rect width="{WIDTH}" height="{height:.0}" fill="#fff"/>"##)?;
     title(outcome, out)?;
     axes(&frame, out)?;
@@ -83,7 +82,7 @@ impl Frame {
         TOP + f64::from(node) / f64::from(self.nodes) * self.height
     }
 
-    /// Top and bottom of a job's boxes.
+    /// Returns top and bottom of a job's boxes.
     fn boxes(&self, job: &Ran) -> Vec<(f64, f64)> {
         let mut boxes: Vec<(f64, f64)> = Vec::new();
         for range in &job.nodes {
@@ -99,12 +98,12 @@ impl Frame {
 
 fn title(outcome: &Outcome, out: &mut impl Write) -> io::Result<()> {
     let report = report::Report::of(outcome);
-    let title =
-        escape(&format!("{} · {} · {} nodes", outcome.title, outcome.policy, outcome.nodes));
+    let nodes = counted(outcome.nodes as usize, "node");
+    let title = escape(&format!("{} · {} · {nodes}", outcome.title, outcome.policy));
     writeln!(out, r#"<text x="{LEFT}" y="18" font-size="15" font-weight="bold">{title}</text>"#)?;
     let numbers = format!(
-        "{} jobs · mean wait {} · mean bounded slowdown {:.2} · utilisation {:.1} % · makespan {}",
-        report.jobs,
+        "{} · mean wait {} · mean bounded slowdown {:.2} · utilisation {:.1} % · makespan {}",
+        counted(report.jobs, "job"),
         duration(report.wait.mean.round()),
         report.bounded_slowdown.mean,
         100.0 * report.utilisation,
@@ -113,7 +112,7 @@ fn title(outcome: &Outcome, out: &mut impl Write) -> io::Result<()> {
     writeln!(out, r#"<text x="{LEFT}" y="36">{}</text>"#, escape(&numbers))
 }
 
-/// Lines behind the boxes, and what they stand for.
+/// Draws the grid lines, and their labels.
 fn axes(frame: &Frame, out: &mut impl Write) -> io::Result<()> {
     let (right, bottom) = (LEFT + frame.width, TOP + frame.height);
     let queue_bottom = bottom + GAP + QUEUE_HEIGHT;
@@ -139,10 +138,8 @@ fn axes(frame: &Frame, out: &mut impl Write) -> io::Result<()> {
     }
     let (middle, queue_middle) = (TOP + frame.height / 2.0, bottom + GAP + QUEUE_HEIGHT / 2.0);
     for (text, y) in [("node", middle), ("waiting", queue_middle)] {
-        writeln!(
-            out,
-            r#"<text transform="translate(14 {y:.1}) rotate(-90)" text-anchor="middle">{text}</text>"#
-        )?;
+        let upright = format!("translate(14 {y:.1}) rotate(-90)");
+        writeln!(out, r#"<text transform="{upright}" text-anchor="middle">{text}</text>"#)?;
     }
     writeln!(
         out,
@@ -160,20 +157,20 @@ fn draw(job: &Ran, colour: &str, frame: &Frame, out: &mut impl Write) -> io::Res
         let height = (bottom - top).max(PIXELS_MIN);
         let _ = write!(path, "M{left:.1} {top:.1}h{width:.1}v{height:.1}h-{width:.1}z");
     }
-    // A line around what is small would be all that is seen.
+    // Around a small box, the line would hide the box.
     let highest = boxes.iter().copied().max_by(|a, b| (a.1 - a.0).total_cmp(&(b.1 - b.0)));
     let height = highest.map_or(0.0, |(top, bottom)| bottom - top);
     let stroke =
         if width > 4.0 && height > 4.0 { r##" stroke="#fff" stroke-width="0.6""## } else { "" };
     let name = escape(&job.job);
-    writeln!(
-        out,
-        r#"<path d="{path}" fill="{colour}"{stroke}><title>{name}: {} nodes, came {}, {} to {}</title></path>"#,
-        job.node_count(),
+    let title = format!(
+        "{name}: {}, submitted {}, {} to {}",
+        counted(job.node_count() as usize, "node"),
         job.submit,
         job.start,
         job.end,
-    )?;
+    );
+    writeln!(out, r#"<path d="{path}" fill="{colour}"{stroke}><title>{title}</title></path>"#)?;
     let needs = CHARACTER_WIDTH * job.job.chars().count() as f64 + 2.0;
     let Some((top, bottom)) = highest.filter(|_| height >= LABEL_HEIGHT && width >= needs) else {
         return Ok(());
@@ -185,7 +182,7 @@ fn draw(job: &Ran, colour: &str, frame: &Frame, out: &mut impl Write) -> io::Res
     )
 }
 
-/// How many wait, under the chart and on its axis.
+/// Draws the number of waiting jobs under the chart, on the same time axis.
 fn queue(outcome: &Outcome, frame: &Frame, out: &mut impl Write) -> io::Result<()> {
     let steps = report::queue(outcome);
     let most = steps.iter().map(|(_, waiting)| *waiting).max().unwrap_or(0).max(1);
@@ -195,7 +192,7 @@ fn queue(outcome: &Outcome, frame: &Frame, out: &mut impl Write) -> io::Result<(
     let mut last = (f64::MIN, usize::MAX);
     for (at, waiting) in steps {
         let x = frame.x(at);
-        // More steps than pixels tell nothing more, but for the highest.
+        // Of several steps within a pixel only the highest is drawn.
         if x - last.0 < PIXELS_MIN && waiting <= last.1 {
             continue;
         }
@@ -213,21 +210,18 @@ fn queue(outcome: &Outcome, frame: &Frame, out: &mut impl Write) -> io::Result<(
         )?;
     }
     let top = bottom - QUEUE_HEIGHT;
-    writeln!(
-        out,
-        r##"<rect x="{LEFT}" y="{top:.1}" width="{:.1}" height="{QUEUE_HEIGHT}" fill="none" stroke="#999"/>"##,
-        frame.width
-    )
+    let size = format!(r#"width="{:.1}" height="{QUEUE_HEIGHT}""#, frame.width);
+    writeln!(out, r##"<rect x="{LEFT}" y="{top:.1}" {size} fill="none" stroke="#999"/>"##)
 }
 
-/// Hues a golden angle apart: whoever is next to each other in the queue differs most.
+/// Returns a hue a golden angle from the last one: neighbours in the queue differ most.
 fn colour(number: usize) -> String {
     let hue = (number as f64 * 137.508) % 360.0;
     let (saturation, lightness) = ([58, 46, 66][number % 3], [66, 74, 60][number / 3 % 3]);
     format!("hsl({hue:.0},{saturation}%,{lightness}%)")
 }
 
-/// Seconds between two lines that people can read.
+/// The possible distances between two vertical lines, in seconds, at values that people can read.
 const TIME_STEPS: [f64; 20] = [
     1.0,
     2.0,
@@ -252,7 +246,7 @@ const TIME_STEPS: [f64; 20] = [
 ];
 const TICKS: f64 = 12.0;
 
-/// Round values from `first` on, up to so many more.
+/// Returns round values from `first` on, over this span.
 fn ticks(first: f64, span: f64, steps: &[f64]) -> Vec<f64> {
     let least = span / TICKS;
     let decade = 10_f64.powf(least.log10().floor().max(0.0));
@@ -304,13 +298,13 @@ mod tests {
         assert!(svg.contains("&lt;a&gt; &amp; b"));
         assert!(
             svg.contains(">2</text>")
-                && svg.contains("<title>2: 3 nodes, came 0, 60 to 120</title>"),
+                && svg.contains("<title>2: 3 nodes, submitted 0, 60 to 120</title>"),
             "{svg}"
         );
-        // Two boxes of the second.
+        // The second job has two boxes.
         let boxes = svg.lines().find(|line| line.contains("<title>2:")).unwrap();
         assert_eq!(boxes.matches('M').count(), 2);
-        // It is well-formed.
+        // The text is well-formed.
         assert_eq!(svg.matches("<text").count(), svg.matches("</text>").count());
         assert!(svg.trim_end().ends_with("</svg>"));
     }

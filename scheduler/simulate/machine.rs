@@ -1,8 +1,8 @@
-//! Runs the jobs of a trace: nodes alike, each job on so many whole ones.
+//! Runs the jobs of a trace on equal nodes, each job on a number of whole nodes.
 //!
-//! A node has one unit, which a pod takes whole. At each instant at which a job ends or comes,
-//! completions are taken up first, then arrivals, then there is one sweep over the queue. Arrivals
-//! are in order of submit time, job number and line.
+//! A node has one unit, which a pod takes whole. At each instant at which a job ends or arrives,
+//! completions are handled first, then arrivals, and then there is one sweep over the queue.
+//! Arrivals are in order of submit time, job number and line.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -22,26 +22,26 @@ use super::progress::Progress;
 use super::swf::Trace;
 use super::{Ran, Skipped, ranges};
 
-/// The resource of which a node has one unit.
+/// The resource of which each node has one unit.
 const WHOLE: &str = "pods";
 
-/// A job as it is simulated. Times are seconds.
+/// A job in the simulation. Times are seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Job {
     /// Its number.
     pub number: u64,
-    /// When it comes.
+    /// The time at which it is submitted.
     pub submit: u64,
-    /// How many whole nodes it takes.
+    /// The number of whole nodes that it takes.
     pub nodes: u32,
-    /// How long it says that it runs at most: then it is ended.
+    /// The longest time for which it says that it runs: after that it is ended.
     pub walltime: u64,
-    /// How long it runs if nobody ends it.
+    /// The time for which it runs if it is not ended.
     pub run: u64,
 }
 
 impl Job {
-    /// How long it has its nodes.
+    /// Returns the time for which it has its nodes.
     fn takes(&self) -> u64 {
         self.run.min(self.walltime)
     }
@@ -55,7 +55,7 @@ impl Job {
     }
 }
 
-/// The jobs of a trace that can run on so many nodes, and those that cannot.
+/// Returns the jobs of a trace that can run on this number of nodes, and those that cannot.
 pub fn jobs_for(trace: &Trace, nodes: u32) -> (Vec<Job>, Vec<Skipped>) {
     let (mut jobs, mut skipped) = (Vec::new(), Vec::new());
     for line in &trace.jobs {
@@ -84,9 +84,9 @@ pub fn jobs_for(trace: &Trace, nodes: u32) -> (Vec<Job>, Vec<Skipped>) {
     (jobs, skipped)
 }
 
-/// Runs jobs on so many nodes until all have ended. They must fit, and run for a while. What ran is
-/// in the order of the job numbers; jobs of the same number stay in the order in which they are
-/// given, and so they do if they come at the same time.
+/// Runs jobs on this number of nodes until all have ended. The jobs must fit, and run for more than
+/// 0 seconds. The result is in the order of job numbers; jobs with the same number, or with the
+/// same submit time, keep the order in which they are given.
 pub fn run(
     jobs: &[Job],
     nodes: u32,
@@ -134,7 +134,7 @@ pub fn run(
     Ok(ran.into_iter().map(|(_, ran)| ran).collect())
 }
 
-/// Jobs have the numbers of their places in the order of arrival.
+/// Returns the number of a job: its place in the order of arrival.
 fn id(place: usize) -> JobId {
     JobId::from(place as u64 + 1)
 }
@@ -161,7 +161,7 @@ fn node(number: u32) -> Node {
     }
 }
 
-/// What every pod of a trace is like.
+/// Returns the form of every pod of a trace.
 fn pod(settings: &CoreSettings) -> Pod {
     let requests: Resources = [(WHOLE, 1)].into_iter().collect();
     let id = ObjectRef { key: ObjectKey::new("simulation", "pod"), uid: Uid::from("pod") };

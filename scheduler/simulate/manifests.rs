@@ -1,8 +1,9 @@
-//! Nodes and workload from Kubernetes manifests: what is submitted when, and how long its pods run.
+//! Nodes and workload from Kubernetes manifests: each object with the time at which it is
+//! submitted, and the run time of its pods.
 //!
-//! Two annotations say what no manifest does, [`SUBMIT`] and [`RUN`]. They stand on the object that
-//! is submitted: a Pod, Job, Deployment, ReplicaSet or StatefulSet. What it makes is read by
-//! [`crate::submission`].
+//! Two annotations add the times that manifests lack, [`SUBMIT`] and [`RUN`]. They stand on the
+//! submitted object: a Pod, Job, Deployment, ReplicaSet or StatefulSet. [`crate::submission`] reads
+//! the pods that it makes.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -17,34 +18,34 @@ use crate::submission::{
     self, Additions, Defaults, Submission, complete, expect_kind, name_of, parse,
 };
 
-/// Annotation: when the object is submitted, as a duration from the beginning; at once if it is not
-/// there.
+/// Annotation: the time at which the object is submitted, as a duration from the beginning; without
+/// it the object is there from the beginning.
 pub(super) const SUBMIT: &str = "fluxqueue/simulated-submit";
 
-/// Annotation: how long each of its pods runs; for as long as its walltime if it is not there.
+/// Annotation: the time for which each of its pods runs; without it, the walltime.
 pub(super) const RUN: &str = "fluxqueue/simulated-run";
 
-/// Something that is submitted.
+/// An object that is submitted.
 #[derive(Debug, Clone)]
 pub(super) struct Item {
-    /// Its kind and name, or that of the group of which it is a part.
+    /// Its kind and name, or those of its group.
     pub name: Arc<str>,
-    /// Seconds from the beginning.
+    /// The submit time, in seconds from the beginning.
     pub submit: u64,
-    /// How many seconds each pod runs; `None`: for ever.
+    /// The seconds for which each pod runs; `None` if it runs for ever.
     pub run: Option<u64>,
-    /// What makes its pods, topmost first; nothing for a pod by itself.
+    /// The objects that make its pods, topmost first; empty for a lone pod.
     pub controllers: Vec<Controller>,
-    /// What its pods are like.
+    /// The form of its pods.
     pub pod: Pod,
-    /// How many there are at once, and in all, if they end.
+    /// The number of pods at once, and in all if they end.
     pub at_once: usize,
     pub in_all: Option<usize>,
-    /// They have completion indexes.
+    /// True if its pods have completion indexes.
     pub is_indexed: bool,
 }
 
-/// Why manifests cannot be simulated.
+/// The reason why manifests cannot be simulated.
 #[derive(Debug, thiserror::Error)]
 pub enum ManifestError {
     /// The file cannot be read.
@@ -52,31 +53,31 @@ pub enum ManifestError {
     Unreadable {
         /// The file.
         file: String,
-        /// Why.
+        /// The error of the operating system.
         #[source]
         source: std::io::Error,
     },
-    /// It is neither YAML nor JSON.
+    /// The file is neither YAML nor JSON.
     #[error("{file}: {problem}")]
     Malformed {
         /// The file.
         file: String,
-        /// Why.
+        /// The fault.
         problem: String,
     },
-    /// An object is not what is expected.
+    /// An object is not usable.
     #[error("{file}: {object}: {problem}")]
     Object {
         /// The file.
         file: String,
         /// Its kind and name.
         object: String,
-        /// What is wrong with it.
+        /// The fault.
         problem: String,
     },
 }
 
-/// The nodes of a file, in its order.
+/// Reads the nodes of a file, in its order.
 pub(super) fn nodes(path: &Path) -> Result<Vec<Node>, ManifestError> {
     let file = path.display().to_string();
     documents(path)?
@@ -96,7 +97,7 @@ pub(super) fn nodes(path: &Path) -> Result<Vec<Node>, ManifestError> {
         .collect()
 }
 
-/// What the files submit, in their order; pods that name no scheduler are taken to name this one.
+/// Reads the submissions in a file, in its order; pods that name no scheduler get this one.
 pub(super) fn items(
     path: &Path,
     scheduler: &str,
@@ -115,7 +116,7 @@ pub(super) fn items(
     Ok(items)
 }
 
-/// The documents of a file.
+/// Reads the documents of a file.
 fn documents(path: &Path) -> Result<Vec<Value>, ManifestError> {
     let file = path.display().to_string();
     let text = std::fs::read_to_string(path)
@@ -154,7 +155,7 @@ fn item(document: &Value, scheduler: &str, shapes: &mut ShapeInterner) -> Result
         (None, Lifetime::Seconds(seconds)) => Some(seconds),
         (None, Lifetime::Endless) => None,
         (None, Lifetime::Eventually) => {
-            return Err(format!("says neither {RUN} nor fluxqueue/walltime"));
+            return Err(format!("has neither the annotation {RUN} nor fluxqueue/walltime"));
         }
     };
     let group = pod.group.as_ref().map(|group| format!("group/{}", group.name));
@@ -164,7 +165,7 @@ fn item(document: &Value, scheduler: &str, shapes: &mut ShapeInterner) -> Result
     Ok(Item { name: name.into(), submit, run, controllers, pod, at_once, in_all, is_indexed })
 }
 
-/// An annotation that is a duration, in seconds. 0 is one here.
+/// Reads an annotation that is a duration, in seconds. It may be 0.
 fn duration(metadata: &ObjectMeta, name: &str) -> Result<Option<u64>, String> {
     let Some(value) = metadata::annotation(metadata, name) else { return Ok(None) };
     if value.trim() == "0" {
@@ -172,7 +173,7 @@ fn duration(metadata: &ObjectMeta, name: &str) -> Result<Option<u64>, String> {
     }
     match walltime::parse(value) {
         Ok(Lifetime::Seconds(seconds)) => Ok(Some(seconds)),
-        Ok(_) => Err(format!("annotation {name}: {value:?} is no duration")),
+        Ok(_) => Err(format!("annotation {name}: {value:?} is not a duration")),
         Err(reason) => Err(format!("annotation {name}: {value:?} {reason}")),
     }
 }

@@ -1,16 +1,16 @@
 //! `fluxqueue simulate`: the same core in virtual time.
 //!
-//! A trace of jobs ([`swf`]), or manifests, are run on nodes that do not exist, and what came of it
-//! is shown: as a [`report`], as a table of starts and ends, as a [`gantt`] chart. Who starts when,
-//! and where, is the core's decision; what is added here is the time, which passes at once where
-//! nothing happens.
+//! A trace of jobs ([`swf`]), or manifests, are run on nodes that do not exist, and the outcome is
+//! shown as a [`report`], as a table of starts and ends, or as a [`gantt`] chart. The core decides
+//! which job starts when and where; this module adds the time, which passes at once where nothing
+//! happens.
 //!
 //! - [`swf`]: reads a trace
-//! - [`machine`]: runs the jobs of a trace, each on so many whole nodes
+//! - [`machine`]: runs the jobs of a trace, each on a number of whole nodes
 //! - [`world`]: runs manifests, on the whole core and a perfect API server ([`server`])
-//! - [`report`]: what came of it, as numbers
+//! - [`report`]: the outcome as numbers
 //! - [`output`]: as text; [`gantt`]: as a picture
-//! - [`progress`]: that it goes on, for who watches
+//! - [`progress`]: shows people that the simulation goes on
 
 pub mod gantt;
 pub mod machine;
@@ -28,8 +28,8 @@ use std::sync::Arc;
 use fluxqueue_core::{CoreSettings, NodePolicy, QueuePolicy};
 use fluxqueue_workload::NodeName;
 
-/// What the core is told: it takes the lowest-numbered nodes that will do, only the number of
-/// reservations is limited, and what is decided has its effect at once.
+/// Returns the settings of the core: it takes the lowest-numbered nodes that fit, only the number
+/// of reservations is limited, and every decision takes effect at once.
 pub fn settings(policy: QueuePolicy, reservation_depth: Option<usize>) -> CoreSettings {
     let default = CoreSettings::default();
     CoreSettings {
@@ -37,9 +37,9 @@ pub fn settings(policy: QueuePolicy, reservation_depth: Option<usize>) -> CoreSe
         queue_policy: policy,
         queue_depth: usize::MAX,
         reservation_depth: reservation_depth.unwrap_or(default.reservation_depth),
-        // One person reads all of it.
+        // One person reads all texts.
         names_across_namespaces: true,
-        // Nobody comes while it plans.
+        // No event arrives while it plans.
         questions_per_slice: u64::MAX,
         start_slack_secs: 0,
         end_slack_secs: 0,
@@ -47,22 +47,22 @@ pub fn settings(policy: QueuePolicy, reservation_depth: Option<usize>) -> CoreSe
     }
 }
 
-/// What came of a simulation.
+/// The outcome of a simulation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outcome {
-    /// What was simulated, for titles.
+    /// The title of the simulation.
     pub title: String,
-    /// Who may start before whom, for titles.
+    /// The queue policy, for titles.
     pub policy: String,
-    /// How many nodes there were.
+    /// The number of nodes.
     pub nodes: u32,
     /// Their names, if they have any.
     pub node_names: Vec<NodeName>,
     /// Jobs that ran, in the order in which they are shown.
     pub ran: Vec<Ran>,
-    /// Jobs that did not.
+    /// Jobs that did not run.
     pub skipped: Vec<Skipped>,
-    /// What was left out besides, in words.
+    /// Remarks about other things that were left out.
     pub remarks: Vec<String>,
 }
 
@@ -71,55 +71,62 @@ pub struct Outcome {
 pub struct Ran {
     /// Its number or name.
     pub job: Arc<str>,
-    /// When it came.
+    /// The time at which it was submitted.
     pub submit: u64,
-    /// When it started.
+    /// The time at which it started.
     pub start: u64,
-    /// When it ended.
+    /// The time at which it ended.
     pub end: u64,
-    /// On which nodes, ascending; runs of them as ranges.
+    /// Its nodes, ascending; runs of them as ranges.
     pub nodes: Vec<RangeInclusive<u32>>,
-    /// How much of the machine that was, over time: a whole node for a second is 1.
+    /// Its share of the machine, over time: a whole node for a second is 1.
     pub node_seconds: f64,
 }
 
-/// A job that did not run, and why.
+/// A job that did not run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Skipped {
     /// Its number or name.
     pub job: Arc<str>,
-    /// Why.
+    /// The reason.
     pub reason: String,
 }
 
 // === impl Ran ===
 
 impl Ran {
-    /// How long it waited.
+    /// Returns how long it waited.
     pub fn wait(&self) -> u64 {
         self.start - self.submit
     }
 
-    /// How long it ran.
+    /// Returns how long it ran.
     pub fn run(&self) -> u64 {
         self.end - self.start
     }
 
-    /// How many nodes it had.
+    /// Returns how many nodes it had.
     pub fn node_count(&self) -> u32 {
         self.nodes.iter().map(|range| range.end() - range.start() + 1).sum()
     }
 }
 
-/// The queue policy, for titles.
+/// Returns the queue policy, for titles.
 pub fn policy_name(settings: &CoreSettings) -> String {
     match settings.queue_policy {
-        QueuePolicy::Hybrid => format!("hybrid with {} reservations", settings.reservation_depth),
+        QueuePolicy::Hybrid => {
+            format!("hybrid with {}", counted(settings.reservation_depth, "reservation"))
+        }
         policy => policy.as_str().to_owned(),
     }
 }
 
-/// Ascending numbers as ranges.
+/// Returns a number with its noun, such as `1 job` or `2 jobs`.
+fn counted(number: usize, noun: &str) -> String {
+    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
+}
+
+/// Returns ascending numbers as ranges.
 fn ranges(numbers: impl IntoIterator<Item = u32>) -> Vec<RangeInclusive<u32>> {
     let mut ranges: Vec<RangeInclusive<u32>> = Vec::new();
     for number in numbers {

@@ -1,4 +1,4 @@
-//! What came of a simulation, as text: a table for people, CSV and JSON for programs.
+//! The outcome of a simulation as text: a table for people, CSV and JSON for programs.
 #![allow(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
@@ -13,7 +13,7 @@ use std::io::{self, Write};
 use serde::Serialize;
 
 use super::report::{Report, SLOWDOWN_BOUND, Spread};
-use super::{Outcome, Ran, Skipped};
+use super::{Outcome, Ran, Skipped, counted};
 
 /// The form in which an outcome is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -28,7 +28,7 @@ pub enum Format {
     Svg,
 }
 
-/// Writes an outcome in a form.
+/// Writes an outcome in this form.
 pub fn write(outcome: &Outcome, format: Format, out: &mut impl Write) -> io::Result<()> {
     match format {
         Format::Table => write!(out, "{}", Table(outcome)),
@@ -46,7 +46,7 @@ fn csv(outcome: &Outcome, out: &mut impl Write) -> io::Result<()> {
     Ok(())
 }
 
-/// As RFC 4180 has it: names may hold what separates fields.
+/// Quotes a name by the rules of RFC 4180: it may hold characters that separate fields.
 fn quoted(text: &str) -> String {
     if text.contains([',', '"', '\n', '\r']) {
         format!("\"{}\"", text.replace('"', "\"\""))
@@ -55,7 +55,7 @@ fn quoted(text: &str) -> String {
     }
 }
 
-/// An outcome as JSON.
+/// The outcome as a JSON document.
 #[derive(Serialize)]
 struct Document<'a> {
     title: &'a str,
@@ -127,8 +127,11 @@ impl fmt::Display for Table<'_> {
         let report = Report::of(outcome);
         writeln!(
             f,
-            "{}: {} jobs on {} nodes, {}",
-            outcome.title, report.jobs, outcome.nodes, outcome.policy
+            "{}: {} on {}, {}",
+            outcome.title,
+            counted(report.jobs, "job"),
+            counted(outcome.nodes as usize, "node"),
+            outcome.policy
         )?;
         writeln!(f)?;
         writeln!(f, "{:<28}{:>14}{:>14}{:>14}{:>14}", "", "mean", "median", "95th", "most")?;
@@ -173,7 +176,7 @@ fn spread(
     writeln!(f, "{name:<28}{mean:>14}{median:>14}{p95:>14}{max:>14}")
 }
 
-/// What did not run, by reason, and what else was left out; a line each.
+/// Lists the jobs that did not run, by reason, and the remarks; each is a line.
 pub fn left_out(outcome: &Outcome) -> String {
     let mut reasons: Vec<(&str, Vec<&Skipped>)> = Vec::new();
     for job in &outcome.skipped {
@@ -194,7 +197,7 @@ pub fn left_out(outcome: &Outcome) -> String {
     text
 }
 
-/// `1d 02:03:04`; short ones without what is 0.
+/// Formats a duration as `1d 02:03:04`; short ones are without leading zeros.
 pub(super) fn duration(seconds: f64) -> String {
     let seconds = seconds as u64;
     let (days, hours, minutes, rest) =

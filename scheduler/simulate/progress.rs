@@ -1,4 +1,4 @@
-//! That a long simulation goes on: a bar on stderr, if somebody looks at it.
+//! The progress of a long simulation: a bar on stderr, if that is a terminal.
 #![allow(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
@@ -9,11 +9,11 @@
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
-/// Nobody wants to know of what is over in a moment.
+/// The time before the first bar: shorter simulations show none.
 const FIRST_AFTER: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_millis(200);
 const BAR_CELLS: usize = 30;
-/// The clock is read once in so many calls.
+/// The number of calls for each look at the clock.
 const CALLS: u32 = 64;
 
 /// The bar.
@@ -26,18 +26,18 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// A bar on stderr, if that is a terminal.
+    /// Creates a bar on stderr, if that is a terminal.
     pub fn on_stderr() -> Self {
         let next = std::io::stderr().is_terminal().then_some(FIRST_AFTER);
         Progress { begun: Instant::now(), next, shown: false, calls: 0 }
     }
 
-    /// No bar.
+    /// Creates a bar that is never shown.
     pub fn none() -> Self {
         Progress { begun: Instant::now(), next: None, shown: false, calls: 0 }
     }
 
-    /// So many of so many jobs have started.
+    /// Shows that `done` of `all` jobs have started.
     pub fn show(&mut self, done: usize, all: usize) {
         let Some(next) = self.next else { return };
         self.calls += 1;

@@ -1,4 +1,4 @@
-//! What came of a simulation, as numbers.
+//! The outcome of a simulation, as numbers.
 #![allow(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
@@ -10,35 +10,36 @@ use serde::Serialize;
 
 use super::Outcome;
 
-/// A job that ran for less is taken to have run for so long where its wait is compared with that,
-/// in seconds: otherwise jobs of a second decide the mean.
+/// The least run time, in seconds, with which a wait is compared in the bounded slowdown: otherwise
+/// jobs of a second decide the mean.
 pub const SLOWDOWN_BOUND: u64 = 10;
 
 /// The numbers. Times are seconds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Report {
-    /// Jobs that ran.
+    /// The number of jobs that ran.
     pub jobs: usize,
-    /// Jobs that did not.
+    /// The number of jobs that did not run.
     pub skipped: usize,
-    /// From the submit time to the start.
+    /// The time from submit to start.
     pub wait: Spread,
     /// (wait + run) / run, where run is at least [`SLOWDOWN_BOUND`]; at least 1.
     pub bounded_slowdown: Spread,
-    /// Node seconds that jobs had, of those that there were from the first submit time to the last
+    /// The node seconds that jobs had, as a share of all from the first submit time to the last
     /// end.
     pub utilisation: f64,
-    /// From the first submit time to the last end.
+    /// The time from the first submit time to the last end.
     pub makespan: u64,
-    /// No order of these jobs could end earlier: the longest of what each needs from its submit
-    /// time on, and of what all that come from some instant on need of the machine.
+    /// A bound below which no order of these jobs could end: the longest of the time that each
+    /// needs from its submit time on, and of the time that the machine needs for all jobs from some
+    /// instant on.
     pub makespan_lower_bound: u64,
-    /// Jobs that wait, over the makespan.
+    /// The number of waiting jobs, over the makespan.
     pub queue_length: QueueLength,
 }
 
-/// How a number is spread over the jobs.
+/// The spread of a number over the jobs.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Spread {
@@ -52,18 +53,18 @@ pub struct Spread {
     pub max: f64,
 }
 
-/// How many jobs waited.
+/// The number of waiting jobs.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct QueueLength {
-    /// On the average over time.
+    /// The average over time.
     pub mean: f64,
-    /// At most.
+    /// The maximum.
     pub max: usize,
 }
 
 impl Report {
-    /// The numbers of an outcome.
+    /// Computes the numbers of an outcome.
     pub fn of(outcome: &Outcome) -> Self {
         let ran = &outcome.ran;
         let first = ran.iter().map(|job| job.submit).min().unwrap_or(0);
@@ -94,7 +95,7 @@ impl Spread {
             return Spread::default();
         }
         values.sort_by(f64::total_cmp);
-        // The nearest rank: a value that there is.
+        // The nearest rank, which is one of the values.
         let at = |percent: usize| values[(values.len() * percent).div_ceil(100).max(1) - 1];
         Spread {
             mean: values.iter().sum::<f64>() / values.len() as f64,
@@ -114,8 +115,8 @@ impl QueueLength {
     }
 }
 
-/// How many jobs wait, from each instant on at which that changes. Whoever starts at once does not
-/// count.
+/// Returns the number of waiting jobs from each instant at which it changes. A job that starts at
+/// once does not count.
 pub(super) fn queue(outcome: &Outcome) -> Vec<(u64, usize)> {
     let came = outcome.ran.iter().map(|job| (job.submit, 1_i64));
     let started = outcome.ran.iter().map(|job| (job.start, -1_i64));
@@ -130,7 +131,7 @@ pub(super) fn queue(outcome: &Outcome) -> Vec<(u64, usize)> {
     steps
 }
 
-/// What no order of the jobs could be better than.
+/// Returns a makespan that no order of the jobs could beat.
 fn lower_bound(outcome: &Outcome, first: u64) -> u64 {
     let longest = outcome.ran.iter().map(|job| job.submit + job.run() - first).max().unwrap_or(0);
     let mut latest_first: Vec<&super::Ran> = outcome.ran.iter().collect();
@@ -181,10 +182,10 @@ mod tests {
         assert_eq!(report.makespan, 31);
         // (10 + 40 + 1) / (2 * 31)
         assert!((report.utilisation - 51.0 / 62.0).abs() < 1e-9);
-        // All of it, 51 node seconds on two nodes from 10 on.
+        // This counts all: 51 node seconds on two nodes from 10 on.
         assert_eq!(report.makespan_lower_bound, 26);
         assert_eq!(report.wait, Spread { mean: 25.0 / 3.0, median: 10.0, p95: 15.0, max: 15.0 });
-        // 1, 30 / 20, and of the last (15 + 1) / 10.
+        // 1, 30 / 20, and (15 + 1) / 10 for the last.
         assert_eq!((report.bounded_slowdown.median, report.bounded_slowdown.max), (1.5, 1.6));
         // One waits from 10 to 20 and one from 25 to 40.
         assert_eq!(report.queue_length, QueueLength { mean: 25.0 / 31.0, max: 1 });

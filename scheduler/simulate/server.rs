@@ -1,8 +1,8 @@
-//! A perfect API server, with perfect controllers and kubelets behind it: it does what is asked at
-//! once, and says so.
+//! A perfect API server, with perfect controllers and kubelets behind it: it carries out every
+//! write at once.
 //!
-//! It holds the objects, answers the core's actions, and tells what changed by that as the watches
-//! would.
+//! It holds the objects, answers the core's actions, and returns the changes that the watches would
+//! show.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,25 +23,25 @@ pub struct Server {
     pub nodes: BTreeMap<NodeName, Arc<Node>>,
     /// Pods.
     pub pods: BTreeMap<ObjectKey, Arc<Pod>>,
-    /// What makes them, by uid.
+    /// The objects that make pods, by uid.
     pub controllers: BTreeMap<Uid, Arc<Controller>>,
     flux_jobs: BTreeMap<ObjectKey, Arc<FluxJob>>,
     /// Queues, by name.
     pub queues: BTreeMap<Arc<str>, Arc<QueueObject>>,
-    /// Pods that ask for the same share it, as the watch has it.
+    /// The interner by which pods with equal requests share one shape, as in the watch.
     pub shapes: ShapeInterner,
     uids: u64,
     now: Time,
 }
 
 impl Server {
-    /// A uid that no object had before, as long as a real one.
+    /// Returns a uid that no object had before, as long as a real one.
     pub fn new_uid(&mut self) -> Uid {
         self.uids += 1;
         Uid::from(format!("{:08x}-0000-4000-8000-{:012x}", self.uids, self.uids))
     }
 
-    /// Everything, as the first lists show it.
+    /// Lists all objects, as the first lists show them.
     pub fn list(&self) -> Vec<Event> {
         let mut events: Vec<Event> = Vec::new();
         events.extend(self.nodes.values().cloned().map(Event::Node));
@@ -78,14 +78,14 @@ impl Server {
         self.pods.remove(key).map(|pod| Event::PodGone(pod.id.clone()))
     }
 
-    /// Makes or changes what makes pods.
+    /// Makes or changes an object that makes pods.
     pub fn put_controller(&mut self, controller: Controller) -> Event {
         let controller = Arc::new(controller);
         self.controllers.insert(controller.id.uid.clone(), Arc::clone(&controller));
         Event::Controller(controller)
     }
 
-    /// Kubelets say that these pods have succeeded.
+    /// Marks these pods as succeeded, as their kubelets would.
     pub fn succeed(&mut self, keys: &[ObjectKey]) -> Vec<Event> {
         let mut events = Vec::new();
         for key in keys {
@@ -96,7 +96,7 @@ impl Server {
         events
     }
 
-    /// Their Jobs have counted them.
+    /// Counts these pods as ended, as their Jobs would.
     pub fn count(&mut self, keys: &[ObjectKey]) -> Vec<Event> {
         let mut ended: BTreeMap<Uid, u32> = BTreeMap::new();
         for owner in keys.iter().filter_map(|key| self.pods.get(key)?.owner.as_ref()) {
@@ -119,7 +119,7 @@ impl Server {
         events
     }
 
-    /// Does what is asked, at this time. The answers, and what the watches show of it.
+    /// Carries out these actions at this time, and returns the answers and the news of the watches.
     pub fn answer(&mut self, actions: Vec<Action>, now: Time) -> Vec<Event> {
         self.now = now;
         let mut events = Vec::with_capacity(actions.len());
@@ -181,7 +181,7 @@ impl Server {
         events
     }
 
-    /// The watch shows the pod on its node, and then that it runs.
+    /// Binds a pod, and shows it on its node, and then running.
     fn bind(
         &mut self,
         id: &ObjectRef,
@@ -254,7 +254,7 @@ impl Server {
     }
 }
 
-/// The condition of a pod that is on a node.
+/// Returns the condition of a pod that has a node.
 pub fn scheduled() -> ScheduledCondition {
     ScheduledCondition { scheduled: true, reason: String::new(), message: String::new() }
 }

@@ -1,14 +1,14 @@
 //! The Standard Workload Format, version 2.2: a trace of jobs, one a line, as 18 numbers.
 //!
 //! Lines that begin with `;` are comments; of these the ones at the top of the form `; Label: text`
-//! are header fields. -1 stands for what is not known. A job that was swapped out has a line for
-//! the whole of it, and others with status 2, 3 or 4 for its parts, which are no jobs. Traces that
-//! have only the parts exist; there each part is a job.
+//! are header fields. -1 stands for an unknown value. A job that was swapped out has a line for the
+//! whole of it, and others with status 2, 3 or 4 for its parts, which are no jobs. Traces that have
+//! only the parts exist; there each part is a job.
 //!
-//! What archives hold is read wherever it has one meaning: comments in any encoding, times with
-//! decimals, more fields than 18, several jobs of one number, any line ends, a byte order mark. The
-//! rest is an error that names the line: a number that is written with separators has two meanings,
-//! and a file that is compressed or in UTF-16 would seem to have no jobs.
+//! Files from archives are read wherever they have one meaning: comments in any encoding, times
+//! with decimals, more fields than 18, several jobs of one number, any line ends, a byte order
+//! mark. The rest is an error that names the line: a number that is written with separators has two
+//! meanings, and a file that is compressed or in UTF-16 would seem to have no jobs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, BufRead};
@@ -37,13 +37,13 @@ const FIELDS: [&str; 18] = [
     "think time",
 ];
 
-/// The longest time that is believed, in seconds: 100 years, which is as far as the graph plans.
-/// More is another unit, or a mistake; but as a walltime it says "no limit".
+/// The longest time that is credible, in seconds: 100 years, which is as far as the graph plans. A
+/// longer run time has another unit, or is a mistake; but a longer walltime means "no limit".
 const SECONDS_MAX: i64 = 100 * 365 * 24 * 3600;
-/// Up to here every whole number is exact as a decimal.
+/// The limit up to which every whole number is exact as a decimal.
 const DECIMAL_MAX: f64 = 9_007_199_254_740_992.0;
 
-/// How files begin that are no plain text, and what they are.
+/// The first bytes of files that are not plain text, and their formats.
 const NOT_PLAIN: [(&[u8], &str); 8] = [
     (b"\x1f\x8b", "gzip: unpack it first, as with `gzip -d`"),
     (b"\x1f\x9d", "compress: unpack it first, as with `gzip -d`"),
@@ -58,104 +58,109 @@ const NOT_PLAIN: [(&[u8], &str); 8] = [
 /// The byte order mark of UTF-8, which some editors put first.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// Header fields that say how large the machine was, the first of which counts.
+/// Header fields with the size of the machine. The first that is present counts.
 const MACHINE_SIZES: [&str; 2] = ["MaxProcs", "MaxNodes"];
 
-/// What a trace says.
+/// The content of a trace.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Trace {
-    /// Header fields by their labels: `MaxProcs`, `Computer` and others. Where one is repeated, its
+    /// Header fields by their labels: `MaxProcs`, `Computer` and others. A repeated field has its
     /// texts in order, each with its line.
     pub header: BTreeMap<String, Vec<(usize, String)>>,
     /// Jobs in the order of their lines. Several may have the same number.
     pub jobs: Vec<TraceJob>,
-    /// Lines left out because they tell of a part of a job that has a line for the whole of it.
+    /// The number of lines left out because they describe a part of a job that has a line for the
+    /// whole of it.
     pub parts: usize,
 }
 
-/// A line of a trace, as far as it is used here. `None` stands for what the trace does not know.
+/// A line of a trace, with the fields that are used here. `None` stands for an unknown value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TraceJob {
     /// Its number: field 1.
     pub number: u64,
-    /// When it was submitted, in seconds from the beginning of the trace: field 2.
+    /// The submit time, in seconds from the beginning of the trace: field 2.
     pub submit: Option<u64>,
-    /// How many processors it asks for: field 8, else how many it got, field 5.
+    /// The number of processors that it asks for: field 8, else the number that it got, field 5.
     pub size: Option<u64>,
-    /// For how long, in seconds: field 9, else how long it ran.
+    /// The requested time, in seconds: field 9, else its run time.
     pub walltime: Option<u64>,
-    /// How long it ran, in seconds: field 4.
+    /// The run time, in seconds: field 4.
     pub run: Option<u64>,
 }
 
-/// Why a trace cannot be read.
+/// The reason why a trace cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
-    /// It cannot be opened, or read to its end.
+    /// The file cannot be opened, or not be read to its end.
     #[error("{file}: cannot be read")]
     Unreadable {
         /// The file.
         file: String,
-        /// Why.
+        /// The error of the operating system.
         #[source]
         source: io::Error,
     },
-    /// It is compressed, or in another encoding.
-    #[error("{file}:1: this is no plain text but {what}")]
+    /// The file is compressed, or in another encoding.
+    #[error("{file}:1: this is not plain text but {what}")]
     NotPlain {
         /// The file.
         file: String,
-        /// What it is, and what helps.
+        /// The format, and a remedy.
         what: &'static str,
     },
-    /// A header field that says how large the machine was cannot be read.
+    /// A header field with the size of the machine cannot be read.
     #[error(
-        "{file}:{line}: header field {label}: {text} is no whole number: correct it, or give --nodes"
+        "{file}:{line}: header field {label}: {text} is not a whole number: correct it, or give \
+         --nodes"
     )]
     Header {
         /// The file.
         file: String,
-        /// Counted from 1.
+        /// The line, counted from 1.
         line: usize,
         /// The field's label.
         label: &'static str,
-        /// What it says, quoted.
+        /// The text of the field, quoted.
         text: String,
     },
-    /// A field is not what the standard says.
+    /// A field breaks the standard.
     #[error("{file}:{line}: field {field} ({name}): {problem}")]
     Field {
         /// The file.
         file: String,
-        /// Counted from 1.
+        /// The line, counted from 1.
         line: usize,
-        /// Counted from 1.
+        /// The field, counted from 1.
         field: usize,
         /// The field's name.
         name: &'static str,
-        /// What is wrong.
+        /// The fault.
         problem: String,
     },
-    /// There are fewer than 18.
-    #[error("{file}:{line}: has {found} fields, and should have 18: field {} ({missing}) is missing", .found + 1)]
+    /// A line has fewer than 18 fields.
+    #[error(
+        "{file}:{line}: has {found} fields, and should have 18: field {} ({missing}) is missing",
+        .found + 1
+    )]
     Count {
         /// The file.
         file: String,
-        /// Counted from 1.
+        /// The line, counted from 1.
         line: usize,
-        /// How many there are.
+        /// The number of fields.
         found: usize,
-        /// The first that is missing.
+        /// The name of the first that is missing.
         missing: &'static str,
     },
 }
 
-/// How a decimal becomes a whole number.
+/// The way in which a decimal becomes a whole number.
 #[derive(Debug, Clone, Copy)]
 enum Round {
     Down,
     Up,
-    /// It must be one.
+    /// The number must be whole.
     Never,
 }
 
@@ -165,7 +170,7 @@ impl Trace {
     /// Reads a trace; `file` is its name, for messages.
     pub fn read(file: &str, mut input: impl BufRead) -> Result<Self, TraceError> {
         let mut trace = Trace::default();
-        // Each with whether it is part of a job.
+        // Each line, and true if it is a part of a job.
         let mut lines: Vec<(TraceJob, bool)> = Vec::new();
         let unreadable = |source| TraceError::Unreadable { file: file.to_owned(), source };
         let start = input.fill_buf().map_err(unreadable)?;
@@ -211,7 +216,7 @@ impl Trace {
         self.parts = lines.len() - self.jobs.len();
     }
 
-    /// `Label: text`. Anything else is a remark.
+    /// Notes a header field: `Label: text`. Any other comment is a remark.
     fn note_header(&mut self, line: usize, comment: &str) {
         let Some((label, text)) = comment.split_once(':') else { return };
         let label = label.trim();
@@ -220,9 +225,9 @@ impl Trace {
         }
     }
 
-    /// How many processors the machine had, by the header; nodes, if it does not tell processors
-    /// from nodes. `None` if it says neither. What it says and cannot be read is an error: a field
-    /// that counts less may be of another machine. `file` is for the message.
+    /// Returns the number of processors of the machine by the header, or of nodes, if it does not
+    /// tell processors from nodes. `None` if it has neither. A field that cannot be read is an
+    /// error: the next one may be about another machine. `file` is for the message.
     pub fn processors(&self, file: &str) -> Result<Option<u32>, TraceError> {
         for label in MACHINE_SIZES {
             let Some((line, said)) = self.header.get(label).and_then(|said| said.first()) else {
@@ -232,7 +237,7 @@ impl Trace {
             let number = said.split_whitespace().next().unwrap_or_default();
             match number.parse::<i64>().map(|number| (number, u32::try_from(number))) {
                 Ok((_, Ok(number))) if number > 0 => return Ok(Some(number)),
-                // Unknown, in the words of the standard.
+                // The standard writes unknown values like this.
                 Ok((..=0, _)) => {}
                 _ => {
                     let (file, text) = (file.to_owned(), quoted(said));
@@ -244,7 +249,7 @@ impl Trace {
     }
 }
 
-/// A line, all of whose fields are numbers.
+/// A line that has only numbers as fields.
 struct Fields<'a> {
     file: &'a str,
     line: usize,
@@ -255,10 +260,10 @@ impl<'a> Fields<'a> {
     fn read(file: &'a str, line: usize, text: &'a str) -> Result<Self, TraceError> {
         let read = Fields { file, line, texts: text.split_whitespace().collect() };
         for (at, field) in read.texts.iter().take(FIELDS.len()).enumerate() {
-            // What C and Rust take for numbers besides, such as `nan` and `inf`, is none.
+            // C and Rust accept other numbers, such as `nan` and `inf`, and the standard does not.
             if !field.parse::<f64>().is_ok_and(f64::is_finite) {
                 return Err(
-                    read.wrong(at + 1, format!("{} is no number{}", quoted(field), hint(field)))
+                    read.wrong(at + 1, format!("{} is not a number{}", quoted(field), hint(field)))
                 );
             }
         }
@@ -272,7 +277,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// It tells of a part of a job that was swapped out.
+    /// True if the line describes a part of a job that was swapped out.
     fn is_part(&self) -> bool {
         matches!(self.texts[10].parse(), Ok(2.0 | 3.0 | 4.0))
     }
@@ -292,14 +297,14 @@ impl<'a> Fields<'a> {
         })
     }
 
-    /// The job's number, which must be known.
+    /// Returns the job's number, which must be known.
     fn number(&self) -> Result<u64, TraceError> {
         let number = self.at_most(1, i64::MAX, Round::Never)?;
         u64::try_from(number).map_err(|_| self.wrong(1, format!("{number} is less than 0")))
     }
 
-    /// What may be unknown: -1, or 0 where nothing makes no sense. A part of a second or processor
-    /// counts as a whole one.
+    /// Returns a value that may be unknown: -1, or 0 where a value of 0 makes no sense. A part of a
+    /// second or processor counts as a whole one.
     fn positive(&self, field: usize, most: i64) -> Result<Option<u64>, TraceError> {
         let number = self.at_most(field, most, Round::Up)?;
         Ok(u64::try_from(number).ok().filter(|number| *number > 0))
@@ -318,7 +323,7 @@ impl<'a> Fields<'a> {
         if let Ok(number) = text.parse() {
             return Ok(number);
         }
-        let no_whole = || self.wrong(field, format!("{} is no whole number", quoted(text)));
+        let no_whole = || self.wrong(field, format!("{} is not a whole number", quoted(text)));
         let decimal: f64 = text.parse().map_err(|_| no_whole())?;
         let rounded = match round {
             Round::Down => decimal.floor(),
@@ -339,7 +344,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// What a field is that is no number, if that is a usual mistake.
+/// Explains a field that is not a number, if the mistake is a usual one.
 fn hint(field: &str) -> &'static str {
     match field {
         _ if field.starts_with('#') => ": a comment begins with `;`",
@@ -374,7 +379,8 @@ mod tests {
     #[test]
     fn jobs_are_read_with_the_fields_that_stand_in_for_others() {
         let trace = read(
-            "; Computer: a small one\n;MaxProcs: 128 (all alike)\n; Note: this\n; Note: and that\n; no header\n\n\
+            "; Computer: a small one\n;MaxProcs: 128 (all alike)\n; Note: this\n; Note: and that\n\
+             ; no header\n\n\
              1 0 5 100 4 -1 -1 8 200 -1 1 1 1 1 1 1 -1 -1\n\
              \t2  7 5  100 4 12.5 -1 -1 -1 -1 0 1 1 1 1 1 -1 -1\n\
              ; Computer: not a header any more\n\
@@ -418,10 +424,10 @@ mod tests {
 
     #[test]
     fn comments_may_be_in_any_encoding() {
-        let text =
-            b"; Installation: Universit\xe9\r\n; MaxProcs: 64\r\n1 0 5 100 4 -1 -1 8 200 -1 1 1 1 1 1 1 -1 -1\xa0";
+        let text = b"; Installation: Universit\xe9\r\n; MaxProcs: 64\r\n\
+            1 0 5 100 4 -1 -1 8 200 -1 1 1 1 1 1 1 -1 -1\xa0";
         let error = Trace::read("a.swf", &text[..]).unwrap_err().to_string();
-        assert_eq!(error, "a.swf:3: field 18 (think time): \"-1\u{fffd}\" is no number");
+        assert_eq!(error, "a.swf:3: field 18 (think time): \"-1\u{fffd}\" is not a number");
         let trace = Trace::read("a.swf", &text[..text.len() - 1]).unwrap();
         assert_eq!(
             (trace.processors("a.swf").unwrap(), trace.jobs),
@@ -429,7 +435,7 @@ mod tests {
         );
     }
 
-    /// A job of less than a second runs, and none is ended earlier than it asked for.
+    /// A job of less than a second runs, and no job is ended earlier than it asked for.
     #[test]
     fn decimals_are_rounded() {
         let trace = read(
@@ -465,11 +471,11 @@ mod tests {
             ("1 0 5\n", "a.swf:1: has 3 fields, and should have 18: field 4 (run time) is missing"),
             (
                 "\n1 0 5 ten 4 -1 -1 8 200 -1 1 1 1 1 1 1 -1 -1\n",
-                "a.swf:2: field 4 (run time): \"ten\" is no number",
+                "a.swf:2: field 4 (run time): \"ten\" is not a number",
             ),
             (
                 "1.5 0 5 9 4 -1 -1 8 200 -1 1 1 1 1 1 1 -1 -1\n",
-                "a.swf:1: field 1 (job number): \"1.5\" is no whole number",
+                "a.swf:1: field 1 (job number): \"1.5\" is not a whole number",
             ),
             (
                 "-1 0 5 9 4 -1 -1 8 200 -1 1 1 1 1 1 1 -1 -1\n",
@@ -477,11 +483,11 @@ mod tests {
             ),
             (
                 "1 0 5 9 4 -1 -1 8 nan -1 1 1 1 1 1 1 -1 -1\n",
-                "a.swf:1: field 9 (requested time): \"nan\" is no number",
+                "a.swf:1: field 9 (requested time): \"nan\" is not a number",
             ),
             (
                 "1 0 inf 9 4 -1 -1 8 200 -1 1 1 1 1 1 1 -1 -1\n",
-                "a.swf:1: field 3 (wait time): \"inf\" is no number",
+                "a.swf:1: field 3 (wait time): \"inf\" is not a number",
             ),
             (
                 "1 0 5 9 4 -1 -1 8 1e17 -1 1 1 1 1 1 1 -1 -1\n",
@@ -489,12 +495,13 @@ mod tests {
             ),
             (
                 "1 0 5 9 4 -1 -1 9,216 200 -1 1 1 1 1 1 1 -1 -1\n",
-                "a.swf:1: field 8 (requested number of processors): \"9,216\" is no number: fields are separated by spaces, and \
+                "a.swf:1: field 8 (requested number of processors): \"9,216\" is not a number: \
+                 fields are separated by spaces, and \
                  numbers have no separators",
             ),
             (
                 "# MaxProcs: 8\n",
-                "a.swf:1: field 1 (job number): \"#\" is no number: a comment begins with `;`",
+                "a.swf:1: field 1 (job number): \"#\" is not a number: a comment begins with `;`",
             ),
             (
                 "1 5000000000 5 9 4 -1 -1 8 200 -1 1 1 1 1 1 1 -1 -1\n",
@@ -521,7 +528,7 @@ mod tests {
         }
         assert_eq!(read(&("\u{feff}".to_owned() + &lines.join("\n"))).unwrap(), plain);
         let error = read(&[lines[0], "", "x"].join("\r")).unwrap_err();
-        assert_eq!(error, "a.swf:3: field 1 (job number): \"x\" is no number");
+        assert_eq!(error, "a.swf:3: field 1 (job number): \"x\" is not a number");
     }
 
     #[test]
@@ -529,18 +536,18 @@ mod tests {
         let told = |bytes: &[u8]| Trace::read("a.swf", bytes).unwrap_err().to_string();
         assert_eq!(
             told(b"\x1f\x8b\x08\0\0\0"),
-            "a.swf:1: this is no plain text but gzip: unpack it first, as with `gzip -d`"
+            "a.swf:1: this is not plain text but gzip: unpack it first, as with `gzip -d`"
         );
         let text = "; MaxProcs: 8\n1 0 5";
         let utf16: Vec<u8> =
             [0xfeff].into_iter().chain(text.encode_utf16()).flat_map(u16::to_le_bytes).collect();
         assert!(
-            told(&utf16).starts_with("a.swf:1: this is no plain text but UTF-16: convert it first"),
+            told(&utf16)
+                .starts_with("a.swf:1: this is not plain text but UTF-16: convert it first"),
             "{}",
             told(&utf16)
         );
-        // Without its mark it has the comment character at least, and no jobs that would be left
-        // out silently.
+        // Without its mark it still has the comment character, and no job is left out silently.
         assert!(
             told(&utf16[2..]).contains("the file has bytes that are 0, as in UTF-16"),
             "{}",
@@ -556,7 +563,7 @@ mod tests {
             read(header).unwrap().processors("a.swf").map_err(|error| error.to_string())
         };
         assert_eq!(size("; MaxNodes: 4\n; MaxProcs: 8\n"), Ok(Some(8)));
-        assert_eq!(size("; MaxNodes: 4\n; MaxProcs: -1\n"), Ok(Some(4)), "that is unknown");
+        assert_eq!(size("; MaxNodes: 4\n; MaxProcs: -1\n"), Ok(Some(4)), "-1 means unknown");
         assert_eq!(size("; MaxNodes: -1\n; Max Procs: 4\n"), Ok(None));
         for (number, quoted) in [
             ("9,216", "9,216"),
@@ -567,7 +574,8 @@ mod tests {
         ] {
             let error = size(&format!("; MaxNodes: 4\n; MaxProcs: {number}\n")).unwrap_err();
             let expected = format!(
-                "a.swf:2: header field MaxProcs: \"{quoted}\" is no whole number: correct it, or give --nodes"
+                "a.swf:2: header field MaxProcs: \"{quoted}\" is not a whole number: correct it, \
+                 or give --nodes"
             );
             assert_eq!(error, expected);
         }

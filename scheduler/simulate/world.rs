@@ -1,10 +1,10 @@
 //! Runs manifests: the whole core, pods, records and Bindings included, against a perfect API
 //! server in virtual time.
 //!
-//! At each instant the ends of pods come first, then what is submitted, and all of it is one piece
-//! of news to the core. Then it and the server talk until it wants nothing more. Timers of the core
-//! that are due within the same second belong to it; later ones are waited for as long as anything
-//! waits.
+//! At each instant the ends of pods come first, then the submissions, and the core gets all of them
+//! together. Then the core and the server exchange actions and answers until the core has no more.
+//! Timers of the core that are due within the same second belong to it; later ones are waited for
+//! as long as anything waits.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
@@ -21,25 +21,24 @@ use super::progress::Progress;
 use super::server::Server;
 use super::{Outcome, Ran, Skipped, policy_name, ranges};
 
-/// The second at which it begins, by the clocks that there are not: times on record have to be
-/// times.
+/// The Unix time of the first second: times on record have to be plausible.
 const BEGIN: i64 = 1_700_000_000;
-/// Turns of the core and the server within one instant.
+/// The most turns of the core and the server within one instant.
 const TURNS_MAX: usize = 1_000_000;
-/// Nothing ends or comes any more: what still waits then is waited for so long, since others may be
-/// passed by for a time.
+/// The time for which jobs wait on after the last end and arrival: other jobs may be allowed to
+/// pass them for a while.
 const LAST_WAIT_SECS: u64 = 3_600;
 
-/// Why manifests cannot be simulated.
+/// The reason why manifests cannot be simulated.
 #[derive(Debug, thiserror::Error)]
 pub enum WorldError {
-    /// They cannot be read.
+    /// The manifests cannot be read.
     #[error(transparent)]
     Manifest(#[from] ManifestError),
-    /// There is no core.
+    /// The core cannot be made.
     #[error(transparent)]
     Core(#[from] CoreError),
-    /// The core asks for more and more at one instant: a defect.
+    /// The core asks for more and more at one instant, which is a defect.
     #[error("the core does not come to rest at second {0}")]
     Restless(u64),
 }
@@ -47,22 +46,22 @@ pub enum WorldError {
 struct World {
     core: Core,
     server: Server,
-    /// Seconds since the beginning.
+    /// The seconds since the beginning.
     second: u64,
     now: Time,
     items: Vec<Item>,
-    /// Ends of pods.
+    /// The ends of pods, the earliest first.
     ends: BinaryHeap<Reverse<(u64, ObjectKey)>>,
-    /// What pods that are there belong to.
+    /// The item of each existing pod.
     made_for: BTreeMap<ObjectKey, usize>,
-    /// Pods made so far, by item.
+    /// The number of pods made so far, by item.
     made: Vec<usize>,
     ranks: BTreeMap<NodeName, u32>,
     nodes: Vec<Node>,
     rows: BTreeMap<Arc<str>, Row>,
 }
 
-/// What becomes of an item, or of a group.
+/// The fate of an item, or of a group.
 #[derive(Debug, Default)]
 struct Row {
     submit: u64,
@@ -70,7 +69,7 @@ struct Row {
     end: u64,
     nodes: BTreeSet<u32>,
     node_seconds: f64,
-    /// Pods that run.
+    /// The number of pods that run.
     running: usize,
 }
 
@@ -141,7 +140,7 @@ impl World {
         Ok(())
     }
 
-    /// The second at which the core wants to be woken.
+    /// Returns the second at which the core wants to be woken.
     fn next_timer(&self) -> Option<u64> {
         let at = self.core.next_wake()?;
         let second =
@@ -153,7 +152,7 @@ impl World {
         self.rows.values().any(|row| row.start.is_none())
     }
 
-    /// The core and the server talk until there is nothing more to say at this second.
+    /// Lets the core and the server talk until neither has more for this second.
     fn settle(&mut self, mut events: Vec<Event>) -> Result<(), WorldError> {
         for _ in 0..TURNS_MAX {
             for event in events.drain(..) {
@@ -184,7 +183,7 @@ impl World {
         self.rows.entry(name).or_insert_with(|| Row { submit, ..Row::default() })
     }
 
-    // --- what comes ---
+    // --- arrivals ---
 
     fn submit(&mut self, item: usize) -> Vec<Event> {
         self.row(item);
@@ -216,7 +215,7 @@ impl World {
         self.server.put_pod(pod)
     }
 
-    // --- what runs and ends ---
+    // --- starts and ends ---
 
     fn note_starts(&mut self, events: &[Event]) {
         for event in events {
@@ -243,7 +242,7 @@ impl World {
         }
     }
 
-    /// How much of its node a pod takes: of the resource of which it takes most.
+    /// Returns the share of its node that a pod takes, by the resource of which it takes most.
     #[allow(clippy::cast_precision_loss, reason = "for the report alone")]
     fn share(&self, pod: &Pod) -> f64 {
         let Some(node) = pod.node.as_ref().and_then(|node| self.server.nodes.get(node)) else {
@@ -256,7 +255,8 @@ impl World {
         shares.fold(0.0, f64::max)
     }
 
-    /// Kubelets and controllers: pods whose time is over, and those that come in their place.
+    /// Plays the kubelets and controllers: ends pods when their time is over, and makes their
+    /// successors.
     fn end_pods(&mut self) -> Vec<Event> {
         let mut keys = Vec::new();
         while let Some(Reverse((_, key))) =
@@ -278,7 +278,7 @@ impl World {
         events
     }
 
-    /// What never ends runs until all else is over.
+    /// Lets pods without an end run until all others have ended.
     fn end_services(&mut self) {
         let last =
             self.rows.values().map(|row| row.end.max(row.start.unwrap_or(0))).max().unwrap_or(0);
@@ -318,7 +318,7 @@ impl World {
         Outcome { title, policy, nodes, node_names, ran, skipped, remarks: Vec::new() }
     }
 
-    /// What the pods of something that never started say.
+    /// Returns the reason from the pods of a job that never started.
     fn why_not(&self, job: &str) -> String {
         let mut pods = self.made_for.iter().filter(|(_, item)| *self.items[**item].name == *job);
         let said = pods.find_map(|(key, _)| self.server.pods.get(key)?.scheduled_condition.clone());

@@ -1,7 +1,7 @@
 //! Fluxqueue: a batch scheduler for Kubernetes.
 //!
 //! [`kube`] and [`serve`] are the shell around `fluxqueue_core`, which decides; [`simulate`] is
-//! another one, in virtual time; [`cli`] turns arguments into a run. docs/ARCHITECTURE.md is the
+//! another shell, in virtual time; [`cli`] turns arguments into a run. docs/ARCHITECTURE.md is the
 //! map.
 
 pub mod cli;

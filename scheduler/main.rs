@@ -7,8 +7,8 @@ use fluxqueue::cli::Cli;
 
 fn main() -> ExitCode {
     end_at_panic();
-    // Before anything opens a connection: rustls would otherwise have to guess among the providers
-    // it was built with.
+    // This comes before any connection: rustls would otherwise have to guess among the providers
+    // that it was built with.
     if rustls::crypto::ring::default_provider().install_default().is_err() {
         eprintln!("error: another TLS provider is installed already");
         return ExitCode::FAILURE;
@@ -22,8 +22,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// A panic in any thread ends the process: its successor reads everything anew, which is safer than
-/// to go on with half a decision.
+/// Lets a panic in any thread end the process: its successor reads all objects again, which is
+/// safer than to go on with half a decision.
 fn end_at_panic() {
     let report = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {

@@ -1,7 +1,7 @@
 //! The settings of scheduling: a versioned file, flags that override it, and the checks of both.
 //!
-//! Flags that belong to the process alone (addresses, election, logs) are the command line's matter
-//! (`cli/`).
+//! The command line (`cli/`) handles flags that belong to the process alone (addresses, election,
+//! logs).
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,21 +14,20 @@ use fluxqueue_core::{CoreSettings, NodePolicy, QueuePolicy};
 use fluxqueue_machine::cluster::{Level, Topology};
 use fluxqueue_workload::{Lifetime, walltime};
 
-/// `apiVersion` of the file.
+/// The `apiVersion` of the file.
 pub const API_VERSION: &str = "config.converged-computing.org/v1alpha1";
 
-/// `kind` of the file.
+/// The `kind` of the file.
 pub const KIND: &str = "FluxqueueConfiguration";
 
-/// Bindings in flight, unless told otherwise. A busy API server shares its time among those who
-/// ask: with 32 it gives more of it to what kubelets write than to us, and pods wait longer for
-/// their node.
+/// Bindings in flight by default. A busy API server shares its time among its clients: with 32 it
+/// gives more of it to the writes of kubelets than to ours, and pods wait longer for their node.
 const BIND_CONCURRENCY: u32 = 64;
 
-/// The core decides no more than this ahead of the answers.
+/// The most Bindings in flight: the core decides no more than this ahead of the answers.
 const BIND_CONCURRENCY_MAX: u32 = 128;
 
-/// Longest name of a scheduler, as of any label value.
+/// The most bytes in the name of a scheduler, as in any label value.
 const SCHEDULER_NAME_BYTES: usize = 63;
 
 /// The settings file: every field that may stand in it. Unknown fields are errors, and so are
@@ -43,73 +42,74 @@ pub struct FluxqueueConfiguration {
     /// The `spec.schedulerName` values that Fluxqueue serves. Default: `fluxqueue` alone.
     #[serde(default)]
     pub scheduler_names: Option<Vec<String>>,
-    /// Which of the fitting nodes a pod gets: `first` (default; the cheapest to find), `lonode` or
-    /// `hinode` (the lowest or highest rank), `binpack` (the fullest node), `spread` (the emptiest
-    /// node).
+    /// The choice among the nodes that fit a pod: `first` (default; the cheapest to find), `lonode`
+    /// or `hinode` (the lowest or highest rank), `binpack` (the fullest node), `spread` (the
+    /// emptiest node).
     #[serde(default)]
     pub policy: Option<String>,
-    /// Which jobs may go ahead of waiting jobs within a priority: `fcfs` (a job that asks for no
+    /// The jobs that may go ahead of waiting jobs within a priority: `fcfs` (a job that asks for no
     /// node that an earlier job could use), `easy` (default; a job that does not delay the first
     /// waiting job), `hybrid` (a job that does not delay the first `reservationDepth` waiting
     /// jobs), `conservative` (a job that delays no other job).
     #[serde(default)]
     pub queue_policy: Option<String>,
-    /// Only the first so many jobs of the queue may be promised a start. A job that fits starts,
-    /// whatever its place. Default: 1000.
+    /// The number of jobs, from the first of the queue on, that may be promised a start. A job that
+    /// fits starts, whatever its place. Default: 1000.
     #[serde(default)]
     pub queue_depth: Option<usize>,
     /// With `hybrid`, how many waiting jobs are promised a start. Default: 64.
     #[serde(default)]
     pub reservation_depth: Option<usize>,
-    /// How long other jobs may go ahead of the first waiting job if its start has no known date, in
-    /// seconds; 0: not at all. Default: 300. Not for `fcfs`.
+    /// The time for which other jobs may go ahead of the first waiting job if its start has no
+    /// known date, in seconds; 0: not at all. Default: 300. Not for `fcfs`.
     #[serde(default)]
     pub bypass_seconds: Option<u64>,
     /// The walltime of a job that gives none, such as `1h30m`. Default: none, so such a job has no
     /// known end. Services keep having no walltime.
     #[serde(default)]
     pub default_walltime: Option<String>,
-    /// How long the FluxJob of an ended job is kept, in seconds. Default: 3600.
+    /// The time for which the FluxJob of an ended job is kept, in seconds. Default: 3600.
     #[serde(default)]
     pub ttl_seconds_after_finished: Option<u64>,
-    /// How long the slot of an ended pod is kept for its successor, in seconds. Default: 15.
+    /// The time for which the slot of an ended pod is kept for its successor, in seconds. Default:
+    /// 15.
     #[serde(default)]
     pub slot_keep_seconds: Option<u64>,
-    /// How long it is kept at most because a Job waits longer before it replaces a pod, the more of
-    /// its pods have failed (10 s, 20 s, 40 s, ...), in seconds. Default: 60.
+    /// The longest time for which it is kept, in seconds, since a Job waits longer before it
+    /// replaces a pod the more of its pods have failed (10 s, 20 s, 40 s, ...). Default: 60.
     #[serde(default)]
     pub slot_keep_max_seconds: Option<u64>,
-    /// How long the place of a suspended Job is held after the Job's release until all its pods are
-    /// there, in seconds. Default: 60.
+    /// The time for which the place of a suspended Job is held after the Job's release until all
+    /// its pods are there, in seconds. Default: 60.
     #[serde(default)]
     pub suspend_hold_seconds: Option<u64>,
-    /// How long after its last pod appeared a group may be incomplete before its FluxJob says so,
-    /// in seconds. Default: 3.
+    /// The time after its last pod appeared for which a group may be incomplete before its FluxJob
+    /// says so, in seconds. Default: 3.
     #[serde(default)]
     pub group_grace_seconds: Option<u64>,
-    /// How long a gang may take from its first Binding until all its pods are bound, in seconds;
-    /// after that its FluxJob is Degraded. Default: 60.
+    /// The time that a gang may take from its first Binding until all its pods are bound, in
+    /// seconds; after that its FluxJob is Degraded. Default: 60.
     #[serde(default)]
     pub gang_start_timeout: Option<u64>,
-    /// How long the volumes of a pod or gang may take to be bound once it has its slots, in
+    /// The time that the volumes of a pod or gang may take to be bound once it has its slots, in
     /// seconds. Default: 600.
     #[serde(default)]
     pub volume_bind_timeout: Option<u64>,
-    /// How many Bindings may be in flight at once, 1 to 128. Default: 64.
+    /// The most Bindings in flight at once, 1 to 128. Default: 64.
     #[serde(default)]
     pub bind_concurrency: Option<u32>,
-    /// Whether every lone pod has a FluxJob. Default: false; only a lone pod that waits longer than
+    /// True if every lone pod has a FluxJob. Default: false; only a lone pod that waits longer than
     /// a second has one.
     #[serde(default)]
     pub record_lone_pods: Option<bool>,
-    /// Whether what is written into a namespace names jobs and pods of other namespaces. Default:
-    /// false; it says "a job of another namespace".
+    /// True if texts in a namespace name jobs and pods of other namespaces. Default: false; they
+    /// say "a job of another namespace".
     #[serde(default)]
     pub names_across_namespaces: Option<bool>,
     /// The levels of the machine that jobs may ask for: a list of trees, each with its `levels`
     /// from the widest to the narrowest. A level has a `name` and `nodeLabels`; the first of these
-    /// labels that a node has says in which part of the level the node is. Default: one tree of
-    /// region, zone, block, rack and host.
+    /// labels that a node has names the part of the level in which the node is. Default: one tree
+    /// of region, zone, block, rack and host.
     #[serde(default)]
     pub topology: Option<Vec<LevelTree>>,
 }
@@ -118,7 +118,7 @@ pub struct FluxqueueConfiguration {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct LevelTree {
-    /// From the widest to the narrowest.
+    /// The levels, from the widest to the narrowest.
     pub levels: Vec<LevelOfTree>,
 }
 
@@ -126,13 +126,14 @@ pub struct LevelTree {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct LevelOfTree {
-    /// How jobs name it.
+    /// The name by which jobs ask for it.
     pub name: String,
-    /// Node labels that say in which part of it a node is: the first that the node has counts.
+    /// Node labels that name the part of the level in which a node is: the first that the node has
+    /// counts.
     pub node_labels: Vec<String>,
 }
 
-/// What flags say; each overrides the file.
+/// The values of flags; each overrides the file.
 #[derive(Debug, Clone, Default)]
 pub struct Overrides {
     /// `--scheduler-name`, repeatable; empty if not given.
@@ -148,13 +149,13 @@ pub struct Overrides {
 /// Settings that have been checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// Of the core.
+    /// The settings of the core.
     pub core: CoreSettings,
-    /// Bindings in flight at once.
+    /// The most Bindings in flight at once.
     pub bind_concurrency: u32,
 }
 
-/// What is wrong with the settings. Field errors name the field.
+/// A fault in the settings. Field errors name the field.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SettingsError {
@@ -163,24 +164,24 @@ pub enum SettingsError {
     Read {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The error of the operating system.
         #[source]
         source: std::io::Error,
     },
-    /// The file is no YAML of that form.
+    /// The file is not YAML of that form.
     #[error("settings file {}: {message}", .path.display())]
     Parse {
         /// The file.
         path: PathBuf,
-        /// Where and what.
+        /// The fault, and its place.
         message: String,
     },
-    /// A field has a value that makes no sense.
+    /// A field has an impossible value.
     #[error("{field}: {message}")]
     Field {
         /// The field's name in the file.
         field: &'static str,
-        /// What is wrong with it.
+        /// The fault.
         message: String,
     },
 }
@@ -211,7 +212,7 @@ impl FluxqueueConfiguration {
         Ok(file)
     }
 
-    /// A file that says nothing.
+    /// Returns a file without any field.
     fn empty() -> Self {
         FluxqueueConfiguration {
             api_version: API_VERSION.to_owned(),
@@ -241,7 +242,7 @@ impl FluxqueueConfiguration {
 // === impl Settings ===
 
 impl Settings {
-    /// File, flags and defaults together.
+    /// Puts file, flags and defaults together.
     pub fn resolve(
         file: Option<FluxqueueConfiguration>,
         flags: Overrides,
@@ -311,20 +312,21 @@ impl Settings {
         if !(1..=BIND_CONCURRENCY_MAX).contains(&bind_concurrency) {
             return Err(bad(
                 "bindConcurrency",
-                format!("{bind_concurrency} is not in 1 to {BIND_CONCURRENCY_MAX}"),
+                format!("{bind_concurrency} is not between 1 and {BIND_CONCURRENCY_MAX}"),
             ));
         }
         Ok(Settings { core, bind_concurrency })
     }
 }
 
-/// A duration as Go and Kubernetes write it: `15s`, `1h30m`, `100ms`; a bare number is seconds.
+/// Parses a duration as Go and Kubernetes write it: `15s`, `1h30m`, `100ms`; a bare number is
+/// seconds.
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
     if let Ok(seconds) = text.parse::<u64>() {
         return Ok(Duration::from_secs(seconds));
     }
     let signed: SignedDuration =
-        text.parse().map_err(|_| format!("{text:?} is no duration such as 90s or 1h30m"))?;
+        text.parse().map_err(|_| format!("{text:?} is not a duration such as 90s or 1h30m"))?;
     Duration::try_from(signed).map_err(|_| format!("{text:?} is negative"))
 }
 
@@ -344,7 +346,7 @@ fn scheduler_names_of(names: Vec<String>) -> Result<Vec<Arc<str>>, SettingsError
         if name == "default-scheduler" {
             return Err(bad(
                 field,
-                "default-scheduler is kube-scheduler's name: two would bind the same pods"
+                "default-scheduler is kube-scheduler's name: both would bind the same pods"
                     .to_owned(),
             ));
         }
@@ -353,7 +355,7 @@ fn scheduler_names_of(names: Vec<String>) -> Result<Vec<Arc<str>>, SettingsError
         }
     }
     if kept.is_empty() {
-        return Err(bad("schedulerNames", "there must be at least one".to_owned()));
+        return Err(bad("schedulerNames", "at least one name is needed".to_owned()));
     }
     Ok(kept)
 }
@@ -362,7 +364,7 @@ fn node_policy_of(name: Option<&str>) -> Result<NodePolicy, SettingsError> {
     let Some(name) = name else { return Ok(NodePolicy::default()) };
     NodePolicy::from_name(name).ok_or_else(|| {
         let known = NodePolicy::ALL.map(NodePolicy::as_str).join(", ");
-        bad("policy", format!("{name:?} is none of {known}"))
+        bad("policy", format!("{name:?} is not one of {known}"))
     })
 }
 
@@ -370,7 +372,7 @@ fn queue_policy_of(name: Option<&str>) -> Result<QueuePolicy, SettingsError> {
     let Some(name) = name else { return Ok(QueuePolicy::default()) };
     QueuePolicy::from_name(name).ok_or_else(|| {
         let known = QueuePolicy::ALL.map(QueuePolicy::as_str).join(", ");
-        bad("queuePolicy", format!("{name:?} is none of {known}"))
+        bad("queuePolicy", format!("{name:?} is not one of {known}"))
     })
 }
 
@@ -391,7 +393,10 @@ fn at_least_one(field: &'static str, depth: usize) -> Result<usize, SettingsErro
 fn walltime_secs(text: &str) -> Result<u64, SettingsError> {
     match walltime::parse(text) {
         Ok(Lifetime::Seconds(seconds)) => Ok(seconds),
-        Ok(_) => Err(bad("defaultWalltime", format!("{text:?} is no default: leave it out"))),
+        Ok(_) => {
+            let message = format!("{text:?} cannot be a default: leave the field out");
+            Err(bad("defaultWalltime", message))
+        }
         Err(reason) => Err(bad("defaultWalltime", format!("{text:?} {reason}"))),
     }
 }
@@ -431,9 +436,12 @@ mod tests {
     #[test]
     fn every_field_is_read() {
         let settings = resolve(
-            "schedulerNames: [a, b, a]\npolicy: hinode\nqueuePolicy: hybrid\nqueueDepth: 11\nreservationDepth: 12\n\
+            "schedulerNames: [a, b, a]\npolicy: hinode\nqueuePolicy: hybrid\nqueueDepth: 11\n\
+             reservationDepth: 12\n\
              bypassSeconds: 13\ndefaultWalltime: 1h30m\n\
-             ttlSecondsAfterFinished: 7\nslotKeepSeconds: 8\nslotKeepMaxSeconds: 16\nsuspendHoldSeconds: 15\ngroupGraceSeconds: 9\ngangStartTimeout: 10\nvolumeBindTimeout: 14\nbindConcurrency: 10\n\
+             ttlSecondsAfterFinished: 7\nslotKeepSeconds: 8\nslotKeepMaxSeconds: 16\n\
+             suspendHoldSeconds: 15\ngroupGraceSeconds: 9\ngangStartTimeout: 10\n\
+             volumeBindTimeout: 14\nbindConcurrency: 10\n\
              recordLonePods: true\nnamesAcrossNamespaces: true\n\
              topology: [{levels: [{name: row, nodeLabels: [example.com/row]}]}]\n",
         )
@@ -471,7 +479,7 @@ mod tests {
         let example =
             page.split("```yaml\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
         let file = FluxqueueConfiguration::parse(example).unwrap();
-        // Named one by one, so that a new field does not compile until it is looked at here.
+        // Naming the fields one by one keeps a new field from compiling until it is handled here.
         let FluxqueueConfiguration {
             api_version: _,
             kind: _,
@@ -534,20 +542,20 @@ mod tests {
         for (body, expected) in [
             (
                 "policy: nonsense\n",
-                "policy: \"nonsense\" is none of first, lonode, hinode, binpack, spread",
+                "policy: \"nonsense\" is not one of first, lonode, hinode, binpack, spread",
             ),
             (
                 "queuePolicy: lifo\n",
-                "queuePolicy: \"lifo\" is none of fcfs, easy, hybrid, conservative",
+                "queuePolicy: \"lifo\" is not one of fcfs, easy, hybrid, conservative",
             ),
             ("queueDepth: 0\n", "queueDepth: 0 is less than 1"),
             ("reservationDepth: 0\n", "reservationDepth: 0 is less than 1"),
             ("defaultWalltime: soon\n", "defaultWalltime: \"soon\" is not a duration"),
-            ("defaultWalltime: unlimited\n", "defaultWalltime: \"unlimited\" is no default"),
+            ("defaultWalltime: unlimited\n", "defaultWalltime: \"unlimited\" cannot be a default"),
             ("defaultWalltime: '-5m'\n", "defaultWalltime: \"-5m\" is negative"),
             ("defaultWalltime: '0'\n", "defaultWalltime: \"0\" is not more than 0"),
-            ("bindConcurrency: 0\n", "bindConcurrency: 0 is not in 1 to 128"),
-            ("schedulerNames: []\n", "schedulerNames: there must be at least one"),
+            ("bindConcurrency: 0\n", "bindConcurrency: 0 is not between 1 and 128"),
+            ("schedulerNames: []\n", "schedulerNames: at least one name is needed"),
             ("schedulerNames: ['']\n", "schedulerNames: a name is empty"),
             (
                 "schedulerNames: [default-scheduler]\n",

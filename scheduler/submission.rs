@@ -1,7 +1,7 @@
-//! What is submitted, from a manifest: the objects that make pods, and what these pods are like, as
-//! the API server and its controllers would make them.
+//! Submissions in manifests: the objects that make pods, and the pods as the API server and its
+//! controllers would make them.
 //!
-//! Nothing is asked of a cluster here: whoever has asked one says what its admission adds
+//! Nothing here asks a cluster: the caller passes the changes that its admission makes
 //! ([`Additions`]).
 
 mod admission;
@@ -18,7 +18,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-/// What can be submitted: the kind, its API group, and its resource.
+/// The kinds that can be submitted: the kind, its API group, and its resource.
 pub(crate) const KINDS: [(&str, &str, &str); 5] = [
     ("Pod", "", "pods"),
     ("Job", "batch", "jobs"),
@@ -27,18 +27,18 @@ pub(crate) const KINDS: [(&str, &str, &str); 5] = [
     ("StatefulSet", "apps", "statefulsets"),
 ];
 
-/// The priority of pods that name a PriorityClass, or none; `None` if nobody knows.
+/// Returns the priority of pods that name a PriorityClass, or none; `None` if it is unknown.
 pub(crate) type PriorityOf<'a> = dyn Fn(Option<&str>) -> Result<Option<i32>, String> + 'a;
 
-/// What goes for an object that does not say it.
+/// The values for fields that an object leaves out.
 pub(crate) struct Defaults<'a> {
-    /// Who schedules its pods.
+    /// The scheduler of its pods.
     pub scheduler: &'a str,
     /// Its namespace.
     pub namespace: &'a str,
     /// The priority of pods that name this PriorityClass, or none.
     pub priority_of: &'a PriorityOf<'a>,
-    /// What its pods are given when they come.
+    /// The changes that admission makes to its pods.
     pub additions: &'a Additions,
 }
 
@@ -49,15 +49,15 @@ pub(crate) struct Submission {
     pub kind: String,
     /// Its metadata.
     pub metadata: ObjectMeta,
-    /// What makes its pods, topmost first; nothing for a pod by itself.
+    /// The objects that make its pods, topmost first; empty for a lone pod.
     pub controllers: Vec<Controller>,
-    /// What its pods are like.
+    /// The form of its pods.
     pub pod: Pod,
-    /// They have completion indexes.
+    /// True if its pods have completion indexes.
     pub is_indexed: bool,
 }
 
-/// The documents of a text, YAML or JSON; a List is those that it holds.
+/// Reads the documents of a text, YAML or JSON; a List stands for its items.
 pub(crate) fn documents(text: &str) -> Result<Vec<Value>, String> {
     let read: Vec<Value> = if text.trim_start().starts_with('{') {
         let values = serde_json::Deserializer::from_str(text).into_iter();
@@ -76,7 +76,7 @@ pub(crate) fn documents(text: &str) -> Result<Vec<Value>, String> {
     Ok(documents)
 }
 
-/// Kind and name of an object, for people.
+/// Returns kind and name of an object, for people.
 pub(crate) fn name_of(document: &Value) -> String {
     let kind = text(document, "/kind").unwrap_or("an object without kind");
     let name =
@@ -84,19 +84,19 @@ pub(crate) fn name_of(document: &Value) -> String {
     format!("{kind} {}", name.unwrap_or("without name"))
 }
 
-/// An error unless the object is of one of these kinds.
+/// Fails unless the object is of one of these kinds.
 pub(crate) fn expect_kind(document: &Value, kinds: &[&str]) -> Result<(), String> {
     let kind = text(document, "/kind").unwrap_or_default();
     if kinds.contains(&kind) { Ok(()) } else { Err(format!("is not of kind {}", kinds.join(", "))) }
 }
 
-/// The RuntimeClass that the pods of an object name.
+/// Returns the RuntimeClass that the pods of an object name.
 pub(crate) fn runtime_class_of(document: &Value) -> Option<&str> {
     text(document, "/spec/template/spec/runtimeClassName")
         .or_else(|| text(document, "/spec/runtimeClassName"))
 }
 
-/// An object as its type.
+/// Parses an object as its type.
 pub(crate) fn parse<T: DeserializeOwned>(document: &Value) -> Result<T, String> {
     serde_json::from_value(document.clone()).map_err(|error| error.to_string())
 }
@@ -105,7 +105,7 @@ fn text<'a>(value: &'a Value, path: &str) -> Option<&'a str> {
     value.pointer(path)?.as_str()
 }
 
-/// What the API server adds.
+/// Adds the metadata that the API server adds.
 pub(crate) fn complete(metadata: &mut ObjectMeta, kind: &str, namespace: Option<&str>) {
     if let Some(namespace) = namespace {
         metadata.namespace.get_or_insert_with(|| namespace.to_owned());
@@ -118,7 +118,7 @@ pub(crate) fn complete(metadata: &mut ObjectMeta, kind: &str, namespace: Option<
     metadata.uid.get_or_insert(uid);
 }
 
-/// Reads what is submitted.
+/// Reads a submission.
 pub(crate) fn read(
     document: &Value,
     defaults: &Defaults<'_>,
@@ -136,7 +136,8 @@ pub(crate) fn read(
         "Job" => {
             let mut job: Job = parse(&document)?;
             if let Some(spec) = &mut job.spec {
-                // As the API server has it; and of a work queue every pod has its time.
+                // The API server sets this default; and in a work queue, every pod runs for its
+                // full time.
                 let parallelism = *spec.parallelism.get_or_insert(1);
                 spec.completions.get_or_insert(parallelism);
             }
@@ -168,7 +169,7 @@ pub(crate) fn read(
     Ok(Submission { kind, metadata, controllers, pod, is_indexed })
 }
 
-/// What a Deployment makes its pods by.
+/// Returns the ReplicaSet by which a Deployment makes its pods.
 fn replica_set_of(deployment: &Controller) -> Controller {
     let mut set = deployment.clone();
     let name = format!("{}-1", deployment.id.key.name);
@@ -179,7 +180,7 @@ fn replica_set_of(deployment: &Controller) -> Controller {
     set
 }
 
-/// An owner reference.
+/// Returns an owner reference.
 fn owner(made_by: &Controller) -> Owner {
     let api_version = if made_by.kind == OwnerKind::Job { "batch/v1" } else { "apps/v1" };
     Owner {
@@ -204,7 +205,8 @@ fn pod_of(
         let mut metadata =
             ObjectMeta { name: metadata.name.clone(), ..template.metadata.unwrap_or_default() };
         if let Some(job) = controllers.last().filter(|made_by| made_by.kind == OwnerKind::Job) {
-            // As the API server has it; its uid is known to nobody yet.
+            // The API server sets these labels; the label with the uid is left out, since there is
+            // no uid yet.
             let labels = metadata.labels.get_or_insert_default();
             for label in ["job-name", "batch.kubernetes.io/job-name"] {
                 labels.entry(label.to_owned()).or_insert_with(|| job.id.key.name.to_string());

@@ -3,20 +3,20 @@
 use anyhow::Context;
 use tracing_subscriber::EnvFilter;
 
-/// Whoever sends a request reports its failure, with what it was for; the client's own lines would
-/// only repeat it. A filter on the command line overrides this.
+/// The code that sends a request reports its failure, and says what it was for; the client's own
+/// lines would only repeat that. A filter on the command line overrides this.
 const QUIET: &str = "kube_client::client::builder=off,kube_runtime::watcher=error";
 
 /// The format of log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum Format {
-    /// For people.
+    /// Lines for people.
     Text,
     /// One JSON object per line.
     Json,
 }
 
-/// Sends the process' logs to stderr. `level` is a level, or a filter per module such as
+/// Sends the process's logs to stderr. `level` is a level, or a filter per module such as
 /// `info,fluxqueue::kube=debug`.
 pub(super) fn start(format: Format, level: &str) -> anyhow::Result<()> {
     let filter = EnvFilter::try_new(format!("{QUIET},{level}"))

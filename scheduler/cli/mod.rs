@@ -1,4 +1,4 @@
-//! The command line: flags become settings, and each subcommand starts what it names.
+//! The command line: flags become settings, and each subcommand starts the program of its name.
 
 mod logs;
 mod run;
@@ -18,7 +18,7 @@ pub struct Cli {
     command: Command,
 }
 
-/// Version and commit of this build.
+/// The version and the commit of this build.
 const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("FLUXQUEUE_COMMIT"), ")");
 
 #[derive(Debug, Subcommand)]
@@ -28,8 +28,8 @@ enum Command {
     /// Runs a trace of jobs in virtual time, with the same core, and reports the outcome; or asks a
     /// cluster's Fluxqueue when a job would start.
     Simulate(Box<simulate::SimulateArgs>),
-    /// Answers the API server's questions: gives pods to Fluxqueue, and refuses at once what the
-    /// scheduler would refuse.
+    /// Answers the API server's questions: gives pods to Fluxqueue, and refuses objects at once
+    /// that the scheduler would refuse later.
     Webhook(Box<webhook::WebhookArgs>),
     /// Prints the custom resource definitions, for `kubectl apply -f -`.
     Crds,
@@ -75,7 +75,7 @@ mod tests {
         assert!(
             Cli::try_parse_from(["fluxqueue", "run", "--leader-elect-retry-period=never"]).is_err()
         );
-        // A successor waits for no longer than the longest write.
+        // A successor waits only for as long as the longest write may take.
         assert!(Cli::try_parse_from(["fluxqueue", "run", "--bind-timeout=10s"]).is_ok());
         assert!(Cli::try_parse_from(["fluxqueue", "run", "--bind-timeout=11s"]).is_err());
     }

@@ -1,4 +1,4 @@
-//! `fluxqueue run`: flags named as kube-scheduler's where it has them.
+//! `fluxqueue run`: its flags have kube-scheduler's names where that has them.
 //!
 //! There is no `--kube-api-qps`: requests are not limited on this side, the API server's priority
 //! and fairness is.
@@ -33,12 +33,13 @@ pub(super) struct RunArgs {
     #[arg(long = "scheduler-name", value_name = "NAME")]
     scheduler_names: Vec<String>,
 
-    /// Which of the fitting nodes a pod gets: first, lonode, hinode, binpack, spread [default:
+    /// The choice among the nodes that fit a pod: first, lonode, hinode, binpack, spread [default:
     /// first]
     #[arg(long, value_name = "POLICY")]
     policy: Option<String>,
 
-    /// Which jobs may start before which: fcfs, easy, hybrid, conservative [default: easy]
+    /// The rule by which jobs may start before others: fcfs, easy, hybrid, conservative [default:
+    /// easy]
     #[arg(long, value_name = "POLICY")]
     queue_policy: Option<String>,
 
@@ -47,25 +48,31 @@ pub(super) struct RunArgs {
     #[arg(long, value_name = "PATH")]
     fluxion_library: Option<PathBuf>,
 
-    /// How many Bindings may be in flight at once; 128 at most [default: 64]
+    /// The most Bindings in flight at once; 128 at most [default: 64]
     #[arg(long, value_name = "COUNT")]
     bind_concurrency: Option<u32>,
 
-    /// How long one Binding may take, retries included; 10s at most
+    /// The time that one Binding may take, retries included; 10s at most
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = write_timeout)]
     bind_timeout: Duration,
 
-    /// Only one of several replicas leads, the others stand by. If false, nothing keeps a second
-    /// process from deciding too
-    #[arg(long, default_value_t = true, action = ArgAction::Set, num_args = 0..=1, require_equals = true,
-          default_missing_value = "true")]
+    /// Let only one of several replicas lead, while the others stand by. If false, nothing keeps a
+    /// second process from deciding too
+    #[arg(
+        long,
+        default_value_t = true,
+        action = ArgAction::Set,
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "true"
+    )]
     leader_elect: bool,
 
-    /// How long the others wait after the leader's last renewal before one of them takes over
+    /// The time that the others wait after the leader's last renewal before one of them takes over
     #[arg(long, value_name = "DURATION", default_value = "15s", value_parser = positive_duration)]
     leader_elect_lease_duration: Duration,
 
-    /// How long the leader tries to renew the Lease before it gives up and ends
+    /// The time for which the leader tries to renew the Lease before it gives up and ends
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = positive_duration)]
     leader_elect_renew_deadline: Duration,
 
@@ -88,23 +95,22 @@ pub(super) struct RunArgs {
     leader_elect_resource_namespace: String,
 
     /// The address that serves /metrics, /livez, /readyz and /debug/state; :PORT means all
-    /// addresses, IPv4 and IPv6. On addresses other than the loopback over TLS, and metrics and
-    /// state only to clients that the API server allows
+    /// addresses, IPv4 and IPv6. On addresses other than the loopback it uses TLS, and shows
+    /// metrics and state only to clients that the API server allows
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:10259")]
     metrics_bind_address: ListenAddress,
 
-    /// The address that serves /livez and /readyz apart from everything else, over plain HTTP: for
-    /// kubelets, whom no other client can keep out there. Without this flag only
-    /// --metrics-bind-address serves them
+    /// The address that serves /livez and /readyz to kubelets over plain HTTP, where no other
+    /// client can keep them out. Without this flag only --metrics-bind-address serves them
     #[arg(long, value_name = "ADDRESS")]
     health_bind_address: Option<ListenAddress>,
 
-    /// Plain HTTP for everybody, whatever the address
+    /// Use plain HTTP for every client, whatever the address
     #[arg(long, conflicts_with_all = ["tls_cert_file", "tls_private_key_file"])]
     metrics_insecure: bool,
 
-    /// The certificate for TLS, as PEM. Without it, the process makes a certificate that nobody can
-    /// verify
+    /// The certificate for TLS, as PEM. Without it, the process makes a certificate that no client
+    /// can verify
     #[arg(long, value_name = "FILE", requires = "tls_private_key_file")]
     tls_cert_file: Option<PathBuf>,
 
@@ -116,7 +122,7 @@ pub(super) struct RunArgs {
     #[arg(long, value_enum, alias = "logging-format", default_value_t = logs::Format::Text)]
     log_format: logs::Format,
 
-    /// What is logged: error, warn, info, debug, trace, or a filter such as
+    /// The lines to log: error, warn, info, debug, trace, or a filter such as
     /// info,fluxqueue::kube=debug
     #[arg(long, value_name = "FILTER", env = "FLUXQUEUE_LOG", default_value = "info")]
     log_level: String,
@@ -168,7 +174,7 @@ impl RunArgs {
         };
         lease.check()?;
         let library = library(fluxion_library.as_deref())?;
-        // What is wrong with it is said at once, and not by whoever becomes the leader.
+        // Faults of the settings show now, and not only once this process leads.
         Core::new(settings.core.clone(), library, 0)?;
         let shell = ShellSettings {
             kubeconfig,
@@ -192,14 +198,14 @@ impl RunArgs {
             shell,
             Box::new(move |epoch| Ok(Core::new(core, library, epoch)?)),
         ));
-        // What is left over (a core in the middle of a pass, a stuck request) must not hold up the
-        // end.
+        // The rest (a core in the middle of a pass, a stuck request) must not hold up the end.
         runtime.shutdown_background();
         Ok(ended?)
     }
 }
 
-/// The loopback address is for whoever is on this machine, unless a certificate was given.
+/// Returns the protection of the address. The loopback address is open to every client on this
+/// machine, unless a certificate is given.
 fn exposure(address: ListenAddress, insecure: bool, files: Option<(PathBuf, PathBuf)>) -> Exposure {
     let files = files.map(|(certificate, key)| CertificateFiles { certificate, key });
     if insecure || (address.is_loopback() && files.is_none()) {
@@ -209,12 +215,13 @@ fn exposure(address: ListenAddress, insecure: bool, files: Option<(PathBuf, Path
     }
 }
 
-/// The Fluxion library to be used.
+/// Opens the Fluxion library.
 fn library(path: Option<&Path>) -> anyhow::Result<FunctionTable> {
     let Some(path) = path else { return Ok(FunctionTable::builtin()) };
     let library = FunctionTable::open(path).context("--fluxion-library")?;
     if library.extensions.is_some() {
-        tracing::info!(library = %path.display(), "the resource graph is that of a library, with extensions");
+        let library = path.display();
+        tracing::info!(%library, "the resource graph is that of a library, with extensions");
     } else {
         tracing::warn!(
             library = %path.display(),
@@ -225,7 +232,7 @@ fn library(path: Option<&Path>) -> anyhow::Result<FunctionTable> {
     Ok(library)
 }
 
-/// `host_random`: unique among processes, and says to people where it runs.
+/// Returns `host_random`: unique among processes, and people can tell the host from it.
 fn identity() -> String {
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let host = match host.trim() {
@@ -234,18 +241,19 @@ fn identity() -> String {
     };
     let unique = std::fs::read_to_string("/proc/sys/kernel/random/uuid").unwrap_or_default();
     match unique.trim() {
-        // Not Linux: the process and the moment of its start are as good.
+        // On other systems, the process and the moment of its start serve as well.
         "" => format!("{host}_{}-{:x}", std::process::id(), jiff::Timestamp::now().as_nanosecond()),
         uuid => format!("{host}_{uuid}"),
     }
 }
 
-/// A successor waits for so long, and cannot know what its predecessor was told.
+/// Parses the timeout of a write. A successor waits for the longest write, and cannot know the
+/// flags of its predecessor.
 fn write_timeout(text: &str) -> Result<Duration, String> {
     let timeout = positive_duration(text)?;
     if timeout > WRITE_TIMEOUT_MAX {
         return Err(format!(
-            "must be {} s at most: a successor waits for so long",
+            "must be {} s at most, which is how long a successor waits",
             WRITE_TIMEOUT_MAX.as_secs()
         ));
     }

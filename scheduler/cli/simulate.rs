@@ -1,5 +1,5 @@
-//! `fluxqueue simulate`: a trace of jobs, or manifests, in virtual time; or when a job would start
-//! on a cluster (`what_if`).
+//! `fluxqueue simulate`: runs a trace of jobs, or manifests, in virtual time; or asks when a job
+//! would start on a cluster (`what_if`).
 
 use std::fs::File;
 use std::io::{BufReader, Write};
@@ -20,12 +20,22 @@ use crate::simulate::{self, Outcome, Skipped, policy_name, world};
 #[derive(Debug, Args)]
 pub(super) struct SimulateArgs {
     /// A trace in the Standard Workload Format
-    #[arg(long, value_name = "FILE", required_unless_present_any = ["workload", "from_cluster"], conflicts_with = "workload")]
+    #[arg(
+        long,
+        value_name = "FILE",
+        required_unless_present_any = ["workload", "from_cluster"],
+        conflicts_with = "workload"
+    )]
     trace: Option<PathBuf>,
 
-    /// How many nodes there are, all alike; a processor of the trace is a node [default: MaxProcs
-    /// of the trace's header, else MaxNodes]
-    #[arg(long, value_name = "COUNT", conflicts_with = "workload", value_parser = clap::value_parser!(u32).range(1..))]
+    /// The number of nodes, all alike; a processor of the trace is a node [default: MaxProcs of the
+    /// trace's header, else MaxNodes]
+    #[arg(
+        long,
+        value_name = "COUNT",
+        conflicts_with = "workload",
+        value_parser = clap::value_parser!(u32).range(1..)
+    )]
     nodes: Option<u32>,
 
     /// Manifests of nodes, for --workload
@@ -38,7 +48,7 @@ pub(super) struct SimulateArgs {
     #[arg(long, value_name = "FILE", requires = "cluster")]
     workload: Option<PathBuf>,
 
-    /// Which jobs may start before which: fcfs, easy, hybrid or conservative
+    /// The rule by which jobs may start before others: fcfs, easy, hybrid or conservative
     #[arg(long, value_name = "POLICY", default_value = "easy", value_parser = policy)]
     policy: QueuePolicy,
 
@@ -79,9 +89,9 @@ impl SimulateArgs {
                 let progress = &mut Progress::on_stderr();
                 world::run((&cluster, &workload), &settings, FunctionTable::builtin(), progress)?
             }
-            (None, None) => bail!("either --trace, or --cluster and --workload"),
+            (None, None) => bail!("give either --trace, or --cluster and --workload"),
         };
-        // In the table it stands already.
+        // The table has these lines already.
         if output != Format::Table {
             eprint!("{}", output::left_out(&outcome));
         }
@@ -92,13 +102,13 @@ impl SimulateArgs {
     }
 }
 
-/// What the core is told by the command line.
+/// Returns the settings of the core.
 fn settings(policy: QueuePolicy, reservation_depth: Option<u32>) -> anyhow::Result<CoreSettings> {
     if let Some(depth) = reservation_depth
         && policy != QueuePolicy::Hybrid
     {
         eprintln!(
-            "--reservation-depth {depth}: is for --policy hybrid; {} has its own",
+            "--reservation-depth {depth} has no effect: it is for --policy hybrid, not {}",
             policy.as_str()
         );
     }
@@ -108,7 +118,8 @@ fn settings(policy: QueuePolicy, reservation_depth: Option<u32>) -> anyhow::Resu
 
 fn policy(name: &str) -> Result<QueuePolicy, String> {
     let known = || QueuePolicy::ALL.map(QueuePolicy::as_str).join(", ");
-    QueuePolicy::from_name(name).ok_or_else(|| format!("is not known; there are {}", known()))
+    QueuePolicy::from_name(name)
+        .ok_or_else(|| format!("is not known; the policies are {}", known()))
 }
 
 fn of_trace(path: &Path, nodes: Option<u32>, settings: &CoreSettings) -> anyhow::Result<Outcome> {
@@ -116,7 +127,7 @@ fn of_trace(path: &Path, nodes: Option<u32>, settings: &CoreSettings) -> anyhow:
     let input =
         File::open(path).map_err(|source| TraceError::Unreadable { file: file.clone(), source })?;
     let trace = Trace::read(&file, BufReader::new(input))?;
-    // Whoever says how many nodes there are needs no header that can be read.
+    // With a given number of nodes, the header need not be readable.
     let nodes = if nodes.is_some() { nodes } else { trace.processors(&file)? };
     let Some(nodes) = nodes else {
         bail!("--nodes is needed: the header of {file} has no MaxProcs")
@@ -125,12 +136,18 @@ fn of_trace(path: &Path, nodes: Option<u32>, settings: &CoreSettings) -> anyhow:
     let ran =
         machine::run(&jobs, nodes, settings, FunctionTable::builtin(), &mut Progress::on_stderr())?;
     let title = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
-    let remarks = (trace.parts > 0).then(|| {
-        format!(
-            "lines left out because they tell of parts of jobs that have a line for the whole (status 2 to 4): {}",
-            trace.parts
-        )
-    });
+    let remarks = match trace.parts {
+        0 => None,
+        1 => Some(
+            "1 line is left out: it describes a part of a job (status 2 to 4) that has a line for \
+             the whole"
+                .to_owned(),
+        ),
+        parts => Some(format!(
+            "{parts} lines are left out: they describe parts of jobs (status 2 to 4) that have a \
+             line for the whole"
+        )),
+    };
     Ok(Outcome {
         title,
         policy: policy_name(settings),

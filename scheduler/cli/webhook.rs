@@ -30,8 +30,8 @@ use crate::serve::{
     CertificateFiles, Counters, Gatekeeper, ListenAddress, PREFIX, listen, metrics_router, registry,
 };
 
-/// How long questions are answered after a signal: until then nobody has been told everywhere that
-/// this process is going away.
+/// The time for which questions are answered after a signal: until then some clients may not know
+/// that this process is going away.
 const DRAIN_FOR: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Args)]
@@ -55,19 +55,18 @@ pub(super) struct WebhookArgs {
     #[arg(long, value_name = "ADDRESS", default_value = ":9443")]
     bind_address: ListenAddress,
 
-    /// The address that serves /metrics; without this flag none does. On addresses other than the
-    /// loopback over TLS, and only to clients that the API server allows
+    /// The address that serves /metrics; without this flag there is none. On addresses other than
+    /// the loopback it uses TLS, and answers only clients that the API server allows
     #[arg(long, value_name = "ADDRESS")]
     metrics_bind_address: Option<ListenAddress>,
 
-    /// The address that serves /livez and /readyz apart from everything else, over plain HTTP: for
-    /// kubelets, whom no other client can keep out there. Without this flag only --bind-address
-    /// serves them
+    /// The address that serves /livez and /readyz to kubelets over plain HTTP, where no other
+    /// client can keep them out. Without this flag only --bind-address serves them
     #[arg(long, value_name = "ADDRESS")]
     health_bind_address: Option<ListenAddress>,
 
     /// Authorities, as PEM: only clients with a certificate of one of them are answered at
-    /// --bind-address. The API server needs one for its webhooks then; give --health-bind-address
+    /// --bind-address. The API server then needs one for its webhooks; give --health-bind-address
     /// for probes. Read at the start
     #[arg(long, value_name = "FILE")]
     client_ca_file: Option<PathBuf>,
@@ -81,17 +80,17 @@ pub(super) struct WebhookArgs {
     #[arg(long, value_name = "FILE", requires = "tls_cert_file")]
     tls_private_key_file: Option<PathBuf>,
 
-    /// The kubeconfig to use, for certificates of its own and to ask who may read metrics. Default:
-    /// $KUBECONFIG, ~/.kube/config, or the pod's service account
+    /// The kubeconfig to use, to keep the webhook's own certificates and to check clients that read
+    /// metrics. Default: $KUBECONFIG, ~/.kube/config, or the pod's service account
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
 
-    /// The Secret, in that namespace, for certificates of its own
+    /// The Secret, in that namespace, for the webhook's own certificates
     #[arg(long, value_name = "NAME", default_value = "fluxqueue-webhook")]
     secret_name: String,
 
-    /// The Service by which the API server reaches this process; certificates of its own are for
-    /// that name
+    /// The Service by which the API server reaches this process; the webhook's own certificates are
+    /// for that name
     #[arg(long, value_name = "NAME", default_value = "fluxqueue-webhook")]
     service_name: String,
 
@@ -100,12 +99,12 @@ pub(super) struct WebhookArgs {
     #[arg(long, value_name = "NAME", default_value = "fluxqueue")]
     configuration_name: String,
 
-    /// How long certificates of its own are valid. They are replaced when a third of that time is
-    /// left
+    /// The time for which the webhook's own certificates are valid. They are replaced when a third
+    /// of that time is left
     #[arg(long, value_name = "DURATION", default_value = "720h", value_parser = positive_duration)]
     certificate_lifetime: Duration,
 
-    /// The same for the authority that signs them
+    /// The time for which the authority is valid that signs them
     #[arg(long, value_name = "DURATION", default_value = "8760h", value_parser = positive_duration)]
     authority_lifetime: Duration,
 
@@ -113,7 +112,7 @@ pub(super) struct WebhookArgs {
     #[arg(long, value_enum, default_value_t = logs::Format::Text)]
     log_format: logs::Format,
 
-    /// What is logged: error, warn, info, debug, trace, or a filter such as
+    /// The lines to log: error, warn, info, debug, trace, or a filter such as
     /// info,fluxqueue::kube=debug
     #[arg(long, value_name = "FILTER", env = "FLUXQUEUE_LOG", default_value = "info")]
     log_level: String,
@@ -172,15 +171,15 @@ impl WebhookArgs {
     }
 }
 
-/// Where the certificate comes from.
+/// The source of the certificate.
 enum Certificates {
-    /// From somebody else, who also tells the API server.
+    /// Another program makes it, and configures the API server.
     Files(CertificateFiles),
-    /// From the replicas themselves.
+    /// The replicas make it themselves.
     Own(KeeperSettings),
 }
 
-/// What a process answers with, and where.
+/// Everything that a process answers questions with.
 struct Answering {
     bind_address: ListenAddress,
     metrics_bind_address: Option<ListenAddress>,
@@ -240,8 +239,8 @@ impl Answering {
         Ok(())
     }
 
-    /// Plain and for everybody on the loopback address; elsewhere with the certificate that the API
-    /// server is shown.
+    /// Serves metrics: over plain HTTP for every client on the loopback address, elsewhere with the
+    /// certificate for the API server.
     async fn serve_metrics(
         &self,
         address: ListenAddress,
@@ -265,7 +264,7 @@ impl Answering {
     }
 }
 
-/// Probes for kubelets.
+/// Serves probes for kubelets.
 async fn serve_probes(
     address: ListenAddress,
     readiness: Arc<Readiness>,

@@ -1,5 +1,5 @@
-//! `fluxqueue simulate --from-cluster --submit`: when this would start if it was submitted now,
-//! asked of the process that leads.
+//! `fluxqueue simulate --from-cluster --submit`: asks the process that leads when a submission
+//! would start.
 
 use std::fmt::Write as _;
 use std::io::{Read, Write};
@@ -21,7 +21,11 @@ use crate::submission;
 pub(super) struct WhatIfArgs {
     /// Asks the cluster's Fluxqueue when the given objects would start if you submitted them now,
     /// and which jobs they would delay
-    #[arg(long, requires = "submit", conflicts_with_all = ["trace", "nodes", "cluster", "workload", "reservation_depth"])]
+    #[arg(
+        long,
+        requires = "submit",
+        conflicts_with_all = ["trace", "nodes", "cluster", "workload", "reservation_depth"]
+    )]
     from_cluster: bool,
 
     /// Manifests of the objects to be submitted: Jobs, Pods, Deployments, ReplicaSets,
@@ -37,12 +41,12 @@ pub(super) struct WhatIfArgs {
     #[arg(long, value_name = "FILE", requires = "from_cluster")]
     kubeconfig: Option<PathBuf>,
 
-    /// The token that tells the leader who asks [default: the kubeconfig's]
-    // It needs no --from-cluster: where the variable is set it is there always.
+    /// The token by which the leader knows the client [default: the kubeconfig's]
+    // This does not require --from-cluster, since the variable may be set for every command.
     #[arg(long, value_name = "TOKEN", hide_env_values = true, env = "FLUXQUEUE_TOKEN")]
     token: Option<String>,
 
-    /// How long the answer may take; 10s at most. A longer time looks further ahead [default:
+    /// The time that the answer may take; 10s at most. A longer time looks further ahead [default:
     /// 0.15s]
     #[arg(long, value_name = "DURATION", requires = "from_cluster", value_parser = parse_duration)]
     within: Option<Duration>,
@@ -64,8 +68,8 @@ pub(super) struct WhatIfArgs {
     #[arg(long, value_name = "PORT", requires = "from_cluster", default_value_t = 10259)]
     leader_port: u16,
 
-    /// Asks this address, such as https://127.0.0.1:10259 of a kubectl port-forward, instead of the
-    /// leader that the API server knows
+    /// Asks at this address, such as https://127.0.0.1:10259 of a kubectl port-forward, instead of
+    /// the leader's
     #[arg(long, value_name = "URL", requires = "from_cluster")]
     leader: Option<http::Uri>,
 
@@ -79,7 +83,7 @@ pub(super) struct WhatIfArgs {
 }
 
 impl WhatIfArgs {
-    /// Whether a cluster is asked, so that nothing is simulated here.
+    /// True if a cluster is to be asked, so that nothing is simulated here.
     pub(super) fn is_asked(&self) -> bool {
         self.from_cluster
     }
@@ -101,7 +105,7 @@ impl WhatIfArgs {
             insecure_skip_tls_verify,
         } = self;
         if !matches!(format, Format::Table | Format::Json) {
-            bail!("--output: with --from-cluster there are table and json");
+            bail!("--output: --from-cluster has only table and json");
         }
         let objects = objects(&submit.context("--submit is missing")?)?;
         let leader = match leader {
@@ -178,7 +182,7 @@ fn table(answer: &Answer) -> String {
         Some(until) => {
             let _ = writeln!(
                 text,
-                "{}starts until {} were looked at; a longer --within looks further",
+                "{}starts until {} were considered; a longer --within considers more",
                 lead(answer),
                 clock(until)
             );
@@ -189,7 +193,7 @@ fn table(answer: &Answer) -> String {
     text
 }
 
-/// Goes before what is said of how far was looked.
+/// Returns the text before the remark that not all starts were considered.
 fn lead(answer: &Answer) -> &'static str {
     if answer.delayed.is_empty() { ": " } else { "\nOnly " }
 }
@@ -213,7 +217,7 @@ fn outcome(job: &Submitted, answer: &Answer) -> String {
         }
         (Outcome::NotFound, _, Some(not_by)) => {
             format!(
-                "would not start before {}; later times were not looked at{place}",
+                "would not start before {}; later times were not considered{place}",
                 clock(not_by)
             )
         }
@@ -236,12 +240,12 @@ fn to(job: &Delayed) -> String {
     }
 }
 
-/// An instant, to the second.
+/// Formats an instant, to the second.
 fn clock(at: &MicroTime) -> String {
     at.0.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
-/// `1:02:03`, as the reports of simulations have it.
+/// Formats a duration as `1:02:03`, like the reports of simulations.
 fn duration(seconds: i64) -> String {
     let (hours, minutes, seconds) = (seconds / 3_600, seconds / 60 % 60, seconds % 60);
     if hours > 0 {

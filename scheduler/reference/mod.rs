@@ -1,8 +1,8 @@
-//! docs/reference.md: every flag, setting, label, metric, condition, reason and Event, made from
-//! the code that has it.
+//! docs/reference.md: every flag, setting, label, metric, condition, reason and Event, generated
+//! from the code.
 //!
-//! `UPDATE_GOLDEN=1 cargo test reference` (`make reference`) writes the page anew; without it the
-//! test fails if the page is old.
+//! `UPDATE_GOLDEN=1 cargo test reference` (`make reference`) writes the page; without it the test
+//! fails if the page is out of date.
 
 mod source;
 
@@ -29,8 +29,8 @@ const SETTINGS: &str = include_str!("../settings.rs");
 const HEAD: &str = "<!-- Made from the code by `make reference`. Do not edit. -->
 # Reference
 
-All flags, settings, labels, conditions, reasons, Events and metrics. The fields of the objects are in [fluxjob.md](fluxjob.md),
-[queues.md](queues.md) and `kubectl explain`.
+All flags, settings, labels, conditions, reasons, Events and metrics. The fields of the objects are
+in [fluxjob.md](fluxjob.md), [queues.md](queues.md) and `kubectl explain`.
 ";
 
 #[test]
@@ -42,10 +42,10 @@ fn the_reference_is_what_the_code_says() {
         return;
     }
     let written = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(written == page, "docs/reference.md is not what the code says: run `make reference`");
+    assert!(written == page, "docs/reference.md differs from the code: run `make reference`");
 }
 
-/// The chart's schema knows each setting, and the words that it may be.
+/// The chart's schema has each setting, and the words that are its possible values.
 #[test]
 fn the_chart_takes_the_settings_that_there_are() {
     let schema = include_str!("../../manifests/chart/values.schema.json");
@@ -151,7 +151,7 @@ fn named(it: Documented) -> Vec<String> {
 
 fn labels(page: &mut String) {
     let all = source::constants(NAMES);
-    // Where a doc comment names another constant, people want to know what that says.
+    // Where a doc comment names another constant, people want to read its value.
     let said = |doc: String| {
         all.iter().fold(doc, |doc, it| doc.replace(&code(&it.name), &code(&it.value)))
     };
@@ -161,7 +161,8 @@ fn labels(page: &mut String) {
         .lines()
         .filter(|line| line.starts_with("pub const ") && line.contains("= \"fluxqueue/"));
     assert_eq!(ours.len(), in_source.count(), "a label has no doc comment");
-    let lead = "[fluxjob.md](fluxjob.md#to-find-it-from-its-workload-and-back) has the aliases of the systems that Fluxqueue continues.";
+    let lead = "[fluxjob.md](fluxjob.md#to-find-it-from-its-workload-and-back) has the aliases of \
+                the systems that Fluxqueue continues.";
     let rows = ours.into_iter().map(|it| vec![code(&it.value), said(it.doc)]);
     section(page, "Labels and annotations", lead, &["name", ""], rows);
 }
@@ -196,17 +197,17 @@ fn conditions(page: &mut String) {
     section(page, "Reasons of conditions", lead, &["condition", "reason", ""], rows.concat());
 }
 
-/// What a reason says of a condition that is False for it.
+/// Returns the text about a condition that is False for a reason.
 fn falsely(doc: &str) -> String {
     let mut letters = doc.chars();
     let first = letters.next().map(|c| c.to_ascii_lowercase());
     format!("False: {}{}", first.into_iter().collect::<String>(), letters.as_str())
 }
 
-/// The variants of an enum: all of them, or the doc comments are incomplete.
+/// Returns the variants of an enum; fails if one has no doc comment.
 fn all_of<const N: usize>(source: &str, of: &str, names: [&str; N]) -> Vec<Documented> {
     let mut members = source::members(source, of);
-    // What is read of another version's is never written.
+    // This one is for reasons of other versions, and is never written.
     members.retain(|it| it.name != "Unknown");
     let found: Vec<&str> = members.iter().map(|it| it.name.as_str()).collect();
     assert_eq!(found, names, "{of}");
@@ -215,15 +216,17 @@ fn all_of<const N: usize>(source: &str, of: &str, names: [&str; N]) -> Vec<Docum
 
 fn events(page: &mut String) {
     let own = all_of(EVENTS, "EventReason", EventReason::ALL.map(EventReason::as_str));
-    let lead = "In addition, each new reason of the conditions Scheduled, Degraded and Finished is an Event on the FluxJob, except `Starting`, \
-                `Queued`, `NeverScheduled` and `Whole`. The Events for `Incomplete`, `Gated`, `Held` and `QueuedBehind`, which pods have no \
-                condition for, are also on up to 16 waiting pods of the job. Each new warning is an Event on the first pod of the job.";
+    let lead = "In addition, each new reason of the conditions Scheduled, Degraded and Finished \
+                is an Event on the FluxJob, except `Starting`, `Queued`, `NeverScheduled` and \
+                `Whole`. The Events for `Incomplete`, `Gated`, `Held` and `QueuedBehind`, which \
+                pods have no condition for, are also on up to 16 waiting pods of the job. Each \
+                new warning is an Event on the first pod of the job.";
     section(page, "Events", lead, &["reason", ""], own.into_iter().map(named));
 }
 
 // --- metrics ---
 
-/// What a scrape says of a metric.
+/// The parts of a metric in a scrape.
 #[derive(Default)]
 struct Metric {
     kind: String,
@@ -239,21 +242,22 @@ fn metrics(page: &mut String) {
             vec![code(&name), metric.kind, labels, metric.help]
         })
     };
-    let lead = "Named as in a scrape of a leader: counters end in `_total`, and a histogram has `_bucket`, `_sum` and `_count`.";
+    let lead = "Named as in a scrape of a leader: counters end in `_total`, and a histogram has \
+                `_bucket`, `_sum` and `_count`.";
     let columns = ["name", "type", "labels", ""];
     section(page, "Metrics", lead, &columns, rows(read(&scheduler())));
     let lead = "Served at `--metrics-bind-address`.";
     section(page, "Metrics of `fluxqueue webhook`", lead, &columns, rows(read(&webhook())));
 }
 
-/// A scrape of the webhook.
+/// Returns a scrape of the webhook.
 fn webhook() -> String {
     let mut registry = registry("", "");
     let _metrics = fluxqueue_webhook::Metrics::new(registry.sub_registry_with_prefix(PREFIX));
     render(&registry).unwrap()
 }
 
-/// A scrape of a leader.
+/// Returns a scrape of a leader.
 fn scheduler() -> String {
     let metrics = Metrics::new("", "");
     metrics.count_binding("bound", Duration::ZERO);
@@ -292,7 +296,7 @@ fn read(text: &str) -> BTreeMap<String, Metric> {
     all.into_iter().filter(|(name, _)| name.starts_with("fluxqueue_")).map(with_suffix).collect()
 }
 
-/// The labels of a sample belong to the metric whose name it begins with.
+/// Adds the labels of a sample to the metric that its name begins with.
 fn note_sample(all: &mut BTreeMap<String, Metric>, line: &str) {
     let (name, rest) =
         line.split_once('{').unwrap_or((line.split(' ').next().unwrap_or_default(), ""));

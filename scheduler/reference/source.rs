@@ -1,20 +1,20 @@
-//! What the source says of itself: doc comments, and what they stand before.
+//! Doc comments in the source, and the items that they describe.
 //!
-//! It reads code as rustfmt leaves it, not all of Rust. Whoever uses it counts what comes of it
-//! against the code.
+//! This reads code in rustfmt's form, not all of Rust. Its callers compare the result with the
+//! code.
 
 use std::fmt::Write as _;
 
-/// A name, and what its doc comment says, as one paragraph.
+/// A name, and its doc comment as one paragraph.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Documented {
     pub name: String,
-    /// Of a constant: the text it stands for.
+    /// The value of a constant.
     pub value: String,
     pub doc: String,
 }
 
-/// The constants of a module that are texts.
+/// Returns the constants of a module that are texts.
 pub(super) fn constants(source: &str) -> Vec<Documented> {
     documented(source.lines(), |line| {
         let (name, value) = line.strip_prefix("pub const ")?.split_once(": &str = ")?;
@@ -22,7 +22,7 @@ pub(super) fn constants(source: &str) -> Vec<Documented> {
     })
 }
 
-/// The variants of an enum, or the fields of a struct, as JSON names them.
+/// Returns the variants of an enum, or the fields of a struct under their names in JSON.
 pub(super) fn members(source: &str, of: &str) -> Vec<Documented> {
     let opens = |line: &&str| {
         let rest = line.strip_prefix("pub enum ").or_else(|| line.strip_prefix("pub struct "));
@@ -57,7 +57,7 @@ fn documented<'a>(
     all
 }
 
-/// Links to code are of no use to people who read no code.
+/// Turns links to code into plain names, for people who read no code.
 fn plain(doc: &str) -> String {
     doc.replace("[`", "`").replace("`]", "`")
 }
@@ -77,15 +77,18 @@ fn camel_case(name: &str) -> String {
 
 #[test]
 fn constants_variants_and_fields_are_found_with_their_docs() {
-    let source = "/// Not this: it is no text.\npub const N: usize = 3;\n\n/// Says\n/// this of [`X`].\npub const X: &str = \"a/b\";\n";
+    let source = "/// Not this: it is no text.\npub const N: usize = 3;\n\n\
+                  /// Says\n/// this of [`X`].\npub const X: &str = \"a/b\";\n";
     let expected =
         Documented { name: "X".into(), value: "a/b".into(), doc: "Says this of `X`.".into() };
     assert_eq!(constants(source), [expected]);
-    let source = "/// Outside.\npub enum E {\n    /// One.\n    #[default]\n    First,\n    /// Other.\n    Other(u8),\n}\npub enum F {\n    /// Two.\n    Second,\n}\n";
+    let source = "/// Outside.\npub enum E {\n    /// One.\n    #[default]\n    First,\n    \
+                  /// Other.\n    Other(u8),\n}\npub enum F {\n    /// Two.\n    Second,\n}\n";
     let names =
         |of| members(source, of).into_iter().map(|it| (it.name, it.doc)).collect::<Vec<_>>();
     assert_eq!(names("E"), [("First".to_owned(), "One.".to_owned())]);
     assert_eq!(names("F"), [("Second".to_owned(), "Two.".to_owned())]);
-    let source = "pub struct S {\n    /// A field.\n    #[serde(default)]\n    pub two_words: Option<u8>,\n}\n";
+    let source = "pub struct S {\n    /// A field.\n    #[serde(default)]\n    \
+                  pub two_words: Option<u8>,\n}\n";
     assert_eq!(members(source, "S")[0].name, "twoWords");
 }

@@ -1,9 +1,8 @@
-//! What the API server's admission adds to a pod when it comes: what the LimitRanges of its
-//! namespace give containers that ask for nothing, and what its RuntimeClass says of overhead and
-//! nodes.
+//! The changes that the API server's admission makes to a new pod: default requests from the
+//! LimitRanges of its namespace, and overhead and nodes from its RuntimeClass.
 //!
-//! As its plugins LimitRanger and RuntimeClass do it. What LimitRanges forbid is not looked at
-//! here, nor what webhooks change.
+//! This does the same as the plugins LimitRanger and RuntimeClass. It checks no limits of
+//! LimitRanges, and knows no changes by webhooks.
 
 use std::collections::BTreeMap;
 
@@ -17,15 +16,15 @@ type Amounts = BTreeMap<String, KubeQuantity>;
 /// The objects by which pods are completed.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Additions {
-    /// By namespace.
+    /// The LimitRanges by namespace.
     pub limit_ranges: BTreeMap<String, Vec<LimitRange>>,
-    /// By name; those that are asked for and are not here do not exist. `None`: nobody has looked,
-    /// and they are left alone.
+    /// The RuntimeClasses by name; one that is missing here does not exist. `None` if they were not
+    /// read, and then pods are left alone.
     pub runtime_classes: Option<BTreeMap<String, RuntimeClass>>,
 }
 
 impl Additions {
-    /// Completes a pod. An error: the API server would refuse it.
+    /// Completes a pod. Fails if the API server would refuse the pod.
     pub(crate) fn add_to(&self, pod: &mut Pod) -> Result<(), String> {
         let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
         let limit_ranges = self.limit_ranges.get(namespace).map(Vec::as_slice).unwrap_or_default();
@@ -43,8 +42,8 @@ impl Additions {
     }
 }
 
-/// Containers that say neither how much they request of a resource nor their limit request what the
-/// LimitRange says.
+/// Gives the default request of the LimitRange to containers that have neither a request nor a
+/// limit for the resource.
 fn give_requests(limit_range: &LimitRange, spec: &mut PodSpec) {
     let items = limit_range
         .spec
@@ -61,7 +60,7 @@ fn give_requests(limit_range: &LimitRange, spec: &mut PodSpec) {
 
 fn give_container(defaults: &Amounts, container: &mut Container) {
     let resources = container.resources.get_or_insert_default();
-    // What has a limit requests that much: so it was completed before.
+    // A limit without a request counts as request too, which was filled in before.
     let limits = resources.limits.clone().unwrap_or_default();
     let requests = resources.requests.get_or_insert_default();
     for (resource, amount) in
@@ -71,12 +70,12 @@ fn give_container(defaults: &Amounts, container: &mut Container) {
     }
 }
 
-/// A pod that this RuntimeClass runs takes its overhead, and goes to its nodes.
+/// Gives a pod the overhead and the nodes of its RuntimeClass.
 fn run_by(class: &RuntimeClass, spec: &mut PodSpec) -> Result<(), String> {
     if let Some(overhead) = &class.overhead {
         let fixed = overhead.pod_fixed.clone().unwrap_or_default();
         if spec.overhead.as_ref().is_some_and(|own| !own.is_empty() && !is_same(own, &fixed)) {
-            return Err("spec.overhead: is not that of the pod's RuntimeClass".to_owned());
+            return Err("spec.overhead differs from that of the pod's RuntimeClass".to_owned());
         }
         spec.overhead = Some(fixed);
     }
@@ -86,7 +85,7 @@ fn run_by(class: &RuntimeClass, spec: &mut PodSpec) -> Result<(), String> {
         let own = selector.entry(key.clone()).or_insert_with(|| value.clone());
         if own != value {
             return Err(format!(
-                "spec.nodeSelector: {key} is {own:?}, and {value:?} for the pod's RuntimeClass"
+                "spec.nodeSelector: {key} is {own:?}, but the pod's RuntimeClass needs {value:?}"
             ));
         }
     }
@@ -99,7 +98,7 @@ fn run_by(class: &RuntimeClass, spec: &mut PodSpec) -> Result<(), String> {
     Ok(())
 }
 
-/// The same amounts, however they are written.
+/// True if the amounts are equal, in whatever notation.
 fn is_same(one: &Amounts, other: &Amounts) -> bool {
     let amount = |quantity: &KubeQuantity| Quantity::parse(&quantity.0).ok();
     let is_in_other = |(resource, own): (&String, &KubeQuantity)| {
@@ -162,7 +161,7 @@ mod tests {
         let requests =
             all.map(|it| serde_json::to_value(&it.resources.as_ref().unwrap().requests).unwrap());
         let given = |cpu: &str| json!({"cpu": cpu, "memory": "1Gi", "example.com/gpu": "1"});
-        // Of what has a limit that is the request.
+        // A limit is the request as well.
         let limited = json!({"memory": "1Gi", "example.com/gpu": "1"});
         assert_eq!(requests.collect::<Vec<_>>(), [given("3"), given("1"), limited, given("3")]);
     }
@@ -170,12 +169,17 @@ mod tests {
     #[test]
     fn a_runtime_class_adds_its_overhead_and_its_nodes() {
         let additions = of_class(&json!({
-            "metadata": {"name": "sandbox"}, "handler": "h", "overhead": {"podFixed": {"cpu": "250m"}},
-            "scheduling": {"nodeSelector": {"runtime": "sandbox"}, "tolerations": [{"key": "sandbox", "operator": "Exists"}]},
+            "metadata": {"name": "sandbox"}, "handler": "h",
+            "overhead": {"podFixed": {"cpu": "250m"}},
+            "scheduling": {
+                "nodeSelector": {"runtime": "sandbox"},
+                "tolerations": [{"key": "sandbox", "operator": "Exists"}],
+            },
         }));
         let asked = json!({
             "runtimeClassName": "sandbox", "overhead": {"cpu": "0.25"}, "containers": [],
-            "nodeSelector": {"zone": "a"}, "tolerations": [{"key": "sandbox", "operator": "Exists"}],
+            "nodeSelector": {"zone": "a"},
+            "tolerations": [{"key": "sandbox", "operator": "Exists"}],
         });
         let spec = completed(&additions, &asked).unwrap();
         let spec = serde_json::to_value(spec).unwrap();
@@ -184,7 +188,7 @@ mod tests {
         assert_eq!(
             spec["tolerations"],
             json!([{"key": "sandbox", "operator": "Exists"}]),
-            "it has that already"
+            "the pod has that already"
         );
     }
 
@@ -207,7 +211,7 @@ mod tests {
             let refused = completed(&additions, &spec).expect_err(said);
             assert!(refused.contains(said), "{refused}");
         }
-        // Where nobody has looked there is nothing to say.
+        // Without reading RuntimeClasses, no error is possible.
         assert!(
             completed(
                 &Additions::default(),

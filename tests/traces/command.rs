@@ -95,7 +95,7 @@ fn what_cannot_run_is_skipped_and_listed() {
 1 job is skipped: it is larger than 4 nodes: 3
 1 job is skipped: its size is not more than 0: 4
 1 job is skipped: its submit time is less than 0: 6
-lines left out because they tell of parts of jobs that have a line for the whole (status 2 to 4): 1
+1 line is left out: it describes a part of a job (status 2 to 4) that has a line for the whole
 ";
     assert_eq!(text(&said.stderr), listed);
     let said = simulate(&["--trace", file.path(), "--nodes", "4"]);
@@ -127,7 +127,7 @@ fn what_is_wrong_is_said_and_nothing_else() {
         Scratch::new("bad.swf", "; MaxProcs: 4\n1 0 -1 soon 2 -1 -1 2 20 -1 1 1 1 1 1 1 -1 -1\n");
     let bare = Scratch::new("bare.swf", "1 0 -1 1 2 -1 -1 2 20 -1 1 1 1 1 1 1 -1 -1\n");
     let cases: [(&[&str], &str); 4] = [
-        (&["--trace", bad.path()], ":2: field 4 (run time): \"soon\" is no number"),
+        (&["--trace", bad.path()], ":2: field 4 (run time): \"soon\" is not a number"),
         (&["--trace", bare.path()], "--nodes is needed"),
         (
             &["--trace", bare.path(), "--nodes", "4", "--policy", "sjf"],

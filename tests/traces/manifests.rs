@@ -126,7 +126,7 @@ fn what_is_wrong_with_manifests_is_said() {
             "kind: ConfigMap\nmetadata: {name: a}\n",
             "ConfigMap a: is not of kind Pod, Job, Deployment",
         ),
-        (job, "Job a: says neither fluxqueue/simulated-run nor fluxqueue/walltime"),
+        (job, "Job a: has neither the annotation fluxqueue/simulated-run nor fluxqueue/walltime"),
         (
             "kind: Pod\nmetadata: {name: a, annotations: {fluxqueue/simulated-run: soon}}\nspec: {}\n",
             "is not a duration",

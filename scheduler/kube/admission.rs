@@ -13,12 +13,12 @@ use serde::de::DeserializeOwned;
 use super::request::get;
 use crate::serve::AdmissionSource;
 
-/// How long one question may take.
+/// The time that the API server has for one answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 
 const NOT_FOUND: u16 = 404;
 
-/// Asks the API server.
+/// Reads the objects from the API server.
 pub(super) struct AdmissionObjects(pub Client);
 
 #[derive(Deserialize)]

@@ -1,9 +1,9 @@
-//! Asks the process that leads what would come of it if something was submitted now.
+//! Asks the process that leads about submissions that have not been made (what if).
 //!
-//! From wherever kubectl works: the Lease says which pod leads, and the API server passes the
-//! question on to it (`pods/proxy`). The token of the kubeconfig goes along, so that the leader can
-//! ask the API server whose it is. A client certificate cannot be passed on: who has one gives a
-//! token.
+//! This works wherever kubectl works: the Lease names the pod that leads, and the API server passes
+//! the request on to it (`pods/proxy`). The token of the kubeconfig goes along, so that the leader
+//! can ask the API server about it. A client certificate cannot be passed on: its user passes a
+//! token instead.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -20,64 +20,64 @@ use super::client::{ConnectError, configuration};
 use super::error_chain::error_chain;
 use crate::serve::{TOKEN_HEADER, what_if};
 
-/// How much longer than it may look ahead the leader may take to answer: it copies, and others may
-/// be before us.
+/// The time that the leader has for an answer, beyond the time for which it may look ahead: it
+/// makes a copy, and other clients may be served first.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 
-/// How often it is asked while others ask, and the pause between.
+/// The most attempts while the leader serves other clients, and the pause between two of them.
 const ATTEMPTS: usize = 5;
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Whom to ask, and how.
+/// The address of the leader, and the credentials.
 #[derive(Debug)]
 pub struct AskSettings {
-    /// The kubeconfig that was named, if one was.
+    /// The kubeconfig that a flag named, if one did.
     pub kubeconfig: Option<PathBuf>,
     /// A token instead of the kubeconfig's.
     pub token: Option<String>,
-    /// Where the leader is.
+    /// The place of the leader.
     pub leader: Leader,
-    /// How long it may look ahead.
+    /// The time for which it may look ahead.
     pub within: Duration,
 }
 
-/// Where the process that leads is.
+/// The place of the process that leads.
 #[derive(Debug)]
 pub enum Leader {
-    /// In the pod that a Lease names, reached through the API server.
+    /// The pod that a Lease names, reached through the API server.
     OfLease {
-        /// The namespace of both.
+        /// The namespace of the Lease and the pod.
         namespace: String,
-        /// The Lease.
+        /// The name of the Lease.
         lease: String,
-        /// Where it listens, with TLS.
+        /// The port at which the leader listens, with TLS.
         port: u16,
     },
-    /// Here.
+    /// A given address.
     At {
-        /// Its address.
+        /// The address.
         url: http::Uri,
-        /// Who signed its certificate, as PEM.
+        /// The authority that signed its certificate, as PEM.
         authority: Option<PathBuf>,
-        /// Its certificate is not checked.
+        /// True if its certificate is not checked.
         is_trusted: bool,
     },
 }
 
-/// Why there is no answer.
+/// The reason why there is no answer.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AskError {
-    /// There is no way to the API server.
+    /// The API server cannot be reached.
     #[error(transparent)]
     Connect(#[from] ConnectError),
-    /// Nobody would know who asks.
+    /// The leader could not know the client.
     #[error(
-        "the kubeconfig has no token to tell the leader who asks (a client certificate cannot be passed on): give --token, \
-         such as \"$(kubectl create token NAME)\""
+        "the kubeconfig has no token for the leader (a client certificate cannot be passed on): \
+         give --token, such as \"$(kubectl create token NAME)\""
     )]
     NoToken,
-    /// The token cannot be had, or not be sent.
+    /// The token cannot be read, or not be sent.
     #[error("getting the token of the kubeconfig: {0}")]
     Token(String),
     /// The file cannot be read.
@@ -85,75 +85,75 @@ pub enum AskError {
     Authority {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The error of the operating system.
         #[source]
         source: std::io::Error,
     },
-    /// The file is no certificate.
-    #[error("{}: is no certificate in PEM", .0.display())]
+    /// The file holds no certificate.
+    #[error("{}: is not a certificate in PEM", .0.display())]
     NoAuthority(PathBuf),
     /// The Lease cannot be read.
     #[error("reading lease {name}: {}", error_chain(.source))]
     Lease {
         /// The Lease.
         name: String,
-        /// Why not.
+        /// The error of the API server.
         #[source]
         source: kube::Error,
     },
-    /// Nobody holds it.
-    #[error("nobody leads: lease {0} has no holder")]
+    /// No process holds the Lease.
+    #[error("no process leads: lease {0} has no holder")]
     NobodyLeads(String),
-    /// The question could not be sent, or the answer not be read.
+    /// The request could not be sent, or the answer not be read.
     #[error("asking {whom}: {}", error_chain(.source))]
     NoReply {
-        /// Whom.
+        /// The leader, as people call it.
         whom: String,
-        /// Why not.
+        /// The error of the connection.
         #[source]
         source: kube::Error,
     },
     /// No answer came.
     #[error("asking {whom}: no answer within {} s", .within.as_secs())]
     Late {
-        /// Whom.
+        /// The leader, as people call it.
         whom: String,
-        /// How long it was waited for.
+        /// The time that it had for its answer.
         within: Duration,
     },
-    /// The leader, or the API server before it, has refused.
+    /// The leader, or the API server in front of it, refuses the request.
     #[error("{whom} answers {status}: {text}")]
     Refused {
-        /// Who was asked.
+        /// The leader, as people call it.
         whom: String,
         /// The status.
         status: StatusCode,
-        /// What it said.
+        /// The text of the answer.
         text: String,
     },
-    /// It answers something else.
+    /// The answer has another form than expected.
     #[error("reading the answer of {whom}")]
     Unreadable {
-        /// Who was asked.
+        /// The leader, as people call it.
         whom: String,
-        /// Why not.
+        /// The fault in the answer.
         #[source]
         source: serde_json::Error,
     },
 }
 
-/// A way to the leader.
+/// The connection to the leader.
 struct Way {
     client: Client,
-    /// What the path begins with.
+    /// The beginning of the path.
     prefix: String,
     token: Option<String>,
-    /// For people.
+    /// The leader, as people call it.
     whom: String,
 }
 
-/// What would come of these objects. Those without a namespace are taken to be of the kubeconfig's,
-/// or of `namespace`.
+/// Asks for the fate of these objects. Objects without a namespace get `namespace`, or the one of
+/// the kubeconfig.
 pub async fn ask(
     settings: AskSettings,
     mut objects: Vec<serde_json::Value>,
@@ -173,7 +173,7 @@ pub async fn ask(
             let config = configuration(kubeconfig.as_deref()).await.ok();
             let default_namespace =
                 config.as_ref().map_or("default".to_owned(), |it| it.default_namespace.clone());
-            // Without TLS there may be nobody who asks for one.
+            // Without TLS and a token, the leader may not ask for one.
             let token = match (token, config) {
                 (Some(token), _) => Some(token),
                 (None, Some(config)) => token_of(&config).await?,
@@ -222,7 +222,7 @@ async fn through_the_api_server(
     let lease =
         leases.get(lease).await.map_err(|source| AskError::Lease { name: name.clone(), source })?;
     let holder = lease.spec.and_then(|spec| spec.holder_identity).unwrap_or_default();
-    // It begins with the name of the machine, which is that of the pod.
+    // The identity begins with the name of the machine, which is that of the pod.
     let pod = holder
         .split('_')
         .next()
@@ -255,13 +255,14 @@ fn straight(
     Ok(Way { client, prefix: String::new(), token, whom })
 }
 
-/// The token with which a configuration says who asks; none if it says that in another way.
+/// Returns the token by which a configuration authenticates; none if it uses something else.
 async fn token_of(config: &Config) -> Result<Option<String>, AskError> {
     let unusable = |error: &dyn std::fmt::Display| AskError::Token(error.to_string());
     let Some(layer) = config.auth_layer().map_err(|error| unusable(&error))? else {
         return Ok(None);
     };
-    // What would be sent is sent back: a plugin is asked for it, or a file read.
+    // The request is sent back instead of out: this calls a plugin, or reads a file, if the
+    // configuration needs it.
     let echo = service_fn(|request: Request<Body>| async move {
         let mut response = Response::new(Body::empty());
         response.headers_mut().extend(request.headers().clone());
@@ -313,7 +314,7 @@ impl Way {
     }
 }
 
-/// What a refusal says: the API server's is a Status.
+/// Returns the text of a refusal; the API server's is in a Status.
 fn said(body: &[u8]) -> String {
     let status: Option<kube::core::Status> = serde_json::from_slice(body).ok();
     let message = status.map(|status| status.message).filter(|message| !message.is_empty());

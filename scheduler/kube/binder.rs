@@ -1,7 +1,7 @@
 //! Binds pods: a pool of workers that POST Bindings.
 //!
-//! This is the hot path of the process. A Binding is one small request whose answer is only read
-//! when it is not 201. What to bind, and what follows from the outcome, is the core's matter.
+//! This is the hot path of the process. A Binding is one small request, and its answer is read only
+//! if it is not 201. The core decides which pods to bind, and acts on the outcomes.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -20,29 +20,29 @@ use fluxqueue_workload::{NodeName, ObjectRef};
 /// One Binding to write.
 #[derive(Debug)]
 pub struct BindRequest {
-    /// Goes back with the outcome.
+    /// The number that goes back with the outcome.
     pub id: ActionId,
     /// The pod.
     pub pod: ObjectRef,
-    /// Where it goes.
+    /// The node for the pod.
     pub node: NodeName,
     /// The queue that the pod is charged to.
     pub queue: Arc<str>,
-    /// When it was decided.
+    /// The time of the decision.
     pub decided: Instant,
 }
 
-/// What the workers share.
+/// The state that the workers share.
 pub struct Binder {
-    /// What waits.
+    /// The Bindings that wait.
     pub queue: Arc<WorkQueue<BindRequest>>,
-    /// Where the outcomes go.
+    /// The channel for outcomes.
     pub outcomes: mpsc::Sender<(ActionId, Outcome)>,
-    /// To the API server, while this process leads.
+    /// The client, which writes while this process leads.
     pub client: FencedClient,
     /// The total time of one Binding, repeated attempts and the read after a conflict included.
     pub timeout: Duration,
-    /// Counts results.
+    /// The counters of results.
     pub metrics: Arc<Metrics>,
 }
 
@@ -80,7 +80,7 @@ struct Target<'a> {
     name: &'a str,
 }
 
-/// What a conflict is judged by.
+/// The fields of a pod from which a conflict is explained.
 #[derive(Deserialize)]
 struct PodNow {
     metadata: PodNowMetadata,
@@ -106,7 +106,7 @@ struct PodNowSpec {
 // === impl Binder ===
 
 impl Binder {
-    /// One worker. Ends when the queue is closed, or nobody wants outcomes any more.
+    /// Works until the queue is closed, or no task takes outcomes any more.
     pub async fn work(self: Arc<Self>) {
         while let Some(request) = self.queue.pop().await {
             let begun = Instant::now();
@@ -119,7 +119,7 @@ impl Binder {
         }
     }
 
-    /// Writes one Binding and says how that ended, within the timeout.
+    /// Writes one Binding within the timeout, and returns how that ended.
     pub async fn bind(&self, pod: &ObjectRef, node: &NodeName, queue: &str) -> BindOutcome {
         let begun = Instant::now();
         let path =
@@ -156,7 +156,7 @@ impl Binder {
         }
     }
 
-    /// Reads the pod to see what a conflict was about; `None` if that does not show.
+    /// Reads the pod to find the cause of a conflict; `None` if the pod does not show it.
     async fn look(
         &self,
         pod: &ObjectRef,

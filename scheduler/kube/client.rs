@@ -1,4 +1,4 @@
-//! Clients of the API server: where it is, and how it is talked to.
+//! Clients of the API server: its address, and the way in which requests are sent.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -9,10 +9,10 @@ use kube::config::{InferConfigError, KubeConfigOptions, Kubeconfig, KubeconfigEr
 use kube::{Client, Config};
 use tower::util::MapRequestLayer;
 
-/// A server that does not even accept a connection for this long is down.
+/// The time in which a server has to accept a connection; after it, the server counts as down.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Why there is no client.
+/// The reason why there is no client.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConnectError {
@@ -21,7 +21,7 @@ pub enum ConnectError {
     Kubeconfig {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The fault in the file.
         #[source]
         source: KubeconfigError,
     },
@@ -33,7 +33,7 @@ pub enum ConnectError {
     Client {
         /// The API server.
         url: String,
-        /// Why not.
+        /// The error of the library.
         #[source]
         source: Box<kube::Error>,
     },
@@ -42,20 +42,20 @@ pub enum ConnectError {
 /// Clients for the parts of the process, so that one cannot fill the queue of another.
 ///
 /// None has a rate limit of its own: the API server's priority and fairness decides. Each keeps as
-/// many connections as it has requests in flight. That kube-client leaves Nagle's algorithm on
-/// costs nothing: a request is written in one piece, on a connection whose last answer has arrived,
-/// so there is never anything to hold it back for.
+/// many connections as it has requests in flight. kube-client leaves Nagle's algorithm on, which
+/// costs nothing: a request is written in one piece, on a connection that has no answer
+/// outstanding, so it is never held back.
 #[derive(Clone)]
 pub struct Clients {
-    /// Watches.
+    /// The client for watches.
     pub watch: Client,
-    /// Bindings. Repeats nothing by itself, like the next.
+    /// The client for Bindings. It repeats nothing by itself, and neither does the next one.
     pub bind: Client,
-    /// Everything else that is written.
+    /// The client for all other writes.
     pub write: Client,
 }
 
-/// The configuration: of the file named, else as kubectl finds it, else in-cluster.
+/// Returns the configuration: of the given file, else as kubectl finds it, else in-cluster.
 pub async fn configuration(kubeconfig: Option<&Path>) -> Result<Config, ConnectError> {
     let mut config = match kubeconfig {
         Some(path) => {
@@ -71,14 +71,13 @@ pub async fn configuration(kubeconfig: Option<&Path>) -> Result<Config, ConnectE
     Ok(config)
 }
 
-/// Clients of one configuration.
+/// Makes the clients of one configuration.
 pub fn connect(config: &Config) -> Result<Clients, ConnectError> {
     let failed = |source| ConnectError::Client {
         url: config.cluster_url.to_string(),
         source: Box::new(source),
     };
-    // Before a write is repeated somebody has to ask whether this process still leads: see
-    // `fenced`.
+    // Before a write is repeated, the fence has to be checked: see `fenced`.
     let writing = || {
         let mut config = config.clone();
         config.default_retry = false;
@@ -91,14 +90,14 @@ pub fn connect(config: &Config) -> Result<Clients, ConnectError> {
     })
 }
 
-/// A client for watches.
+/// Makes a client for watches.
 fn watching(config: Config) -> Result<Client, kube::Error> {
     Ok(ClientBuilder::try_from(config)?.with_layer(&MapRequestLayer::new(up_to_now)).build())
 }
 
-/// A list that is streamed shows at least all that was there when it was asked for, as a paged one
-/// does. kube-client asks for what the server happens to have in its cache (`resourceVersion=0`),
-/// which may lack the last leader's placements.
+/// Asks for a streamed list that has at least all objects of this moment, as a paged one has.
+/// kube-client would accept the present content of the server's cache (`resourceVersion=0`), which
+/// may lack the last leader's placements.
 fn up_to_now(mut request: Request<Body>) -> Request<Body> {
     let uri = request.uri();
     let query = uri.query().unwrap_or_default();
@@ -114,7 +113,7 @@ fn up_to_now(mut request: Request<Body>) -> Request<Body> {
     request
 }
 
-/// Clients of a server without TLS and credentials.
+/// Makes clients of a server without TLS and credentials.
 #[cfg(test)]
 pub(crate) fn plain(url: &str) -> Result<Clients, Box<dyn std::error::Error>> {
     // The first test that gets here installs it; the others find it.

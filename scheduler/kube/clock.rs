@@ -1,9 +1,9 @@
 //! The core's time, and how far the API server's clock is from it.
 //!
 //! The core's time is the wall clock as read once at the start, plus the monotonic time since then:
-//! durations in it are right, whatever somebody does to a clock. Timestamps of objects are by the
-//! API server's clock. That is compared with the core's time every minute, by the Date header of a
-//! cheap request, and the core is told the difference.
+//! durations in it are right even if a clock is set. Timestamps of objects are by the API server's
+//! clock. That is compared with the core's time every minute, by the Date header of a cheap
+//! request, and the core gets the difference.
 
 use std::time::{Duration, Instant};
 
@@ -17,20 +17,20 @@ use tokio::sync::mpsc;
 use fluxqueue_core::Event;
 use fluxqueue_workload::Time;
 
-/// How often the clocks are compared.
+/// The time between two comparisons of the clocks.
 const COMPARE_EVERY: Duration = Duration::from_mins(1);
 
-/// How long a comparison may take.
+/// The time that one comparison may take.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 
-/// What a Date header leaves open: it has whole seconds, rounded down.
+/// The uncertainty of a Date header, in microseconds: it has whole seconds, rounded down.
 const DATE_MICROS: i64 = 1_000_000;
 
-/// The known difference stays as long as it is no further than this outside of what a comparison
-/// allows.
+/// The distance, in microseconds, by which the known difference may lie outside of a comparison's
+/// range and still stay as it is.
 const TOLERANCE_MICROS: i64 = 500_000;
 
-/// A difference that moves further is no drift: somebody has set a clock.
+/// The change of the difference, in microseconds, above which it is no drift: a clock has been set.
 const JUMP_MICROS: i64 = 5_000_000;
 
 /// The core's time.
@@ -44,13 +44,13 @@ pub struct Clock {
 pub struct ServerClock {
     client: Client,
     clock: Clock,
-    /// What the core knows, in microseconds that are to be added to its time.
+    /// The difference that the core knows, in microseconds that are to be added to its time.
     known: Option<i64>,
-    /// The API server has said so, and not the local wall clock.
+    /// True if the difference comes from the API server, and not from the local wall clock.
     from_server: bool,
 }
 
-/// What one comparison allows the difference to be, in microseconds.
+/// The range of differences that one comparison allows, in microseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Reading {
     least: i64,
@@ -65,7 +65,7 @@ impl Clock {
         Clock { wall: wall(), origin: Instant::now() }
     }
 
-    /// The time now.
+    /// Returns the time now.
     pub fn now(&self) -> Time {
         let elapsed = i64::try_from(self.origin.elapsed().as_micros()).unwrap_or(i64::MAX);
         Time(self.wall.0.saturating_add(elapsed))
@@ -79,26 +79,26 @@ fn wall() -> Time {
 // === impl ServerClock ===
 
 impl ServerClock {
-    /// Nothing has been compared yet.
+    /// Creates a clock that has made no comparison yet.
     pub fn new(client: Client, clock: Clock) -> Self {
         ServerClock { client, clock, known: None, from_server: false }
     }
 
-    /// Compares the clocks every minute, and tells the core when the difference has moved. Ends
-    /// when nobody listens.
+    /// Compares the clocks every minute, and sends the core each change of the difference. Ends
+    /// when no task takes them any more.
     pub async fn keep_comparing(mut self, batches: mpsc::Sender<Vec<Event>>) -> String {
         loop {
             tokio::time::sleep(COMPARE_EVERY).await;
             if let Some(event) = self.compare().await
                 && batches.send(vec![event]).await.is_err()
             {
-                return "nobody takes the difference of the clocks any more".to_owned();
+                return "the core takes no differences of clocks any more".to_owned();
             }
         }
     }
 
-    /// Compares the clocks once. What the core is to be told: the first difference, and each that
-    /// has moved.
+    /// Compares the clocks once. Returns an event for the core about the first difference, and
+    /// about each change.
     pub async fn compare(&mut self) -> Option<Event> {
         let reading = match tokio::time::timeout(ANSWER_WITHIN, self.read()).await {
             Ok(Ok(reading)) => {
@@ -112,8 +112,8 @@ impl ServerClock {
                 if self.from_server {
                     return None;
                 }
-                // As long as the server has never said what time it is, the local wall clock is the
-                // best guess.
+                // As long as the server has never sent its time, the local wall clock is the best
+                // guess.
                 let difference = wall().0.saturating_sub(self.clock.now().0);
                 Reading { least: difference - DATE_MICROS / 2, most: difference + DATE_MICROS / 2 }
             }
@@ -176,8 +176,8 @@ impl std::fmt::Debug for ServerClock {
 // === impl Reading ===
 
 impl Reading {
-    /// The server wrote `date`, rounded down to seconds, at some moment between `before` and
-    /// `after`.
+    /// Derives the range from a server that wrote `date`, rounded down to seconds, at some moment
+    /// between `before` and `after`.
     fn of(date: Time, before: Time, after: Time) -> Self {
         Reading { least: date.0 - after.0, most: date.0 + DATE_MICROS - before.0 }
     }
@@ -186,14 +186,15 @@ impl Reading {
         self.least.midpoint(self.most)
     }
 
-    /// Two comparisons of the same clocks always allow each other's middle; so what is refused has
-    /// moved by more than 1 s.
+    /// True if the difference is close enough to this range. Two comparisons of the same clocks
+    /// always allow each other's middle, so a difference that is not allowed has moved by more than
+    /// 1 s.
     fn allows(self, difference: i64) -> bool {
         (self.least - TOLERANCE_MICROS..=self.most + TOLERANCE_MICROS).contains(&difference)
     }
 }
 
-/// `Sun, 22 Nov 2026 01:31:17 GMT`.
+/// Parses a date such as `Sun, 22 Nov 2026 01:31:17 GMT`.
 fn parse_date(text: &str) -> Option<Time> {
     DateTimeParser::new().parse_timestamp(text).ok().map(|at| Time(at.as_microsecond()))
 }
@@ -202,8 +203,8 @@ fn parse_date(text: &str) -> Option<Time> {
 mod tests {
     use super::*;
 
-    /// What is read when the server's clock is `difference` ahead, at this instant, with an answer
-    /// that takes this long.
+    /// Returns the reading of a server clock that is `difference` ahead, at this instant, with an
+    /// answer that takes this long.
     fn reading(difference: i64, at: i64, took: i64) -> Reading {
         let server = at + took / 2 + difference;
         Reading::of(Time(server - server.rem_euclid(DATE_MICROS)), Time(at), Time(at + took))

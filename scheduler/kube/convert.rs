@@ -1,4 +1,5 @@
-//! The watched kinds, and what becomes of their objects: the one place where both worlds meet.
+//! The watched kinds, and the values that their objects become: the one place where Kubernetes and
+//! the core meet.
 //!
 //! Conversion itself is pure and lives with the types it makes (`workload/`, `cluster/`).
 
@@ -17,13 +18,13 @@ use fluxqueue_machine::cluster::Node;
 use fluxqueue_planner::queues::{Namespace, QueueObject};
 use fluxqueue_workload::{Controller, Pod, PriorityClass, Quota, ShapeInterner, metadata};
 
-/// A watched kind: how its objects become what the core knows.
+/// A watched kind, and the conversion of its objects into values of the core.
 pub trait Watched:
     kube::Resource + Clone + std::fmt::Debug + DeserializeOwned + Send + 'static
 {
-    /// What the core knows of an object.
+    /// The value that the core gets for an object.
     type Value: Known;
-    /// What is remembered from one conversion to the next.
+    /// The state that one conversion leaves for the next.
     type Memory: Default + Send;
 
     /// The kind, as a metric's label.
@@ -31,7 +32,7 @@ pub trait Watched:
     /// Reads an object that is encoded as protobuf, if there is such a reader.
     const DECODE: Option<Decode<Self>> = None;
 
-    /// Converts one object; the text says what is wrong with it.
+    /// Converts one object. The error names the fault.
     fn convert(self, memory: &mut Self::Memory) -> Result<Self::Value, String>;
 }
 
@@ -44,7 +45,10 @@ impl Watched for Lean<core_v1::Node> {
     fn convert(self, (): &mut ()) -> Result<Node, String> {
         let (node, unread) = Node::from_kubernetes(&self.0).map_err(|error| error.to_string())?;
         for amount in unread {
-            tracing::warn!(error = %amount, "a node's resource cannot be read and is taken as absent");
+            tracing::warn!(
+                error = %amount,
+                "a node's resource cannot be read and is taken as absent"
+            );
         }
         Ok(node)
     }
@@ -78,7 +82,7 @@ macro_rules! controllers {
 
 impl Watched for Lean<Job> {
     type Value = Controller;
-    /// Jobs that wait without pods say what these will be like.
+    /// Jobs that wait without pods describe these pods in their templates.
     type Memory = ShapeInterner;
     const KIND: &'static str = "Job";
 
@@ -128,11 +132,11 @@ impl Watched for LooseFluxJob {
     fn convert(self, (): &mut ()) -> Result<FluxJob, String> {
         let (mut metadata, spec, mut status): (_, _, Option<FluxJobStatus>) = read(self)?;
         if let Some(Err(error)) = status.as_mut().map(placement::spell_out) {
-            // What it names stays without names: the core says that it cannot be read, and places
-            // pods that wait anew.
+            // The nodes stay without names: the core says that it cannot read the FluxJob, and
+            // plans its waiting pods afresh.
             tracing::warn!(%error, "the nodes of a FluxJob cannot be read");
         }
-        // None of them is read here, and they belong to others, 256 KiB of them to a FluxJob.
+        // The core reads no annotations, and other programs write up to 256 KiB of them.
         metadata.annotations = None;
         Ok(FluxJob { metadata, spec, status })
     }
@@ -144,8 +148,8 @@ impl Watched for LooseFluxQueue {
     const KIND: &'static str = "FluxQueue";
 
     fn convert(self, (): &mut ()) -> Result<QueueObject, String> {
-        // One that cannot be read is there all the same, and says so. What is wrong with its status
-        // is put right by the next write.
+        // A FluxQueue with an unreadable spec still exists, and its status reports the fault. An
+        // unreadable status is corrected by the next write.
         let spec = serde_json::from_value(self.spec).map_err(|error| unreadable("spec", &error));
         let status = serde_json::from_value(self.status).unwrap_or_default();
         QueueObject::from_parts(&self.metadata, spec, status)
@@ -162,7 +166,7 @@ impl Watched for Lean<core_v1::Namespace> {
     }
 }
 
-/// Reads what was left open of an object of ours.
+/// Reads the parts of an object of ours.
 fn read<K, S: DeserializeOwned, T: DeserializeOwned>(
     object: Loose<K>,
 ) -> Result<(ObjectMeta, S, Option<T>), String> {
@@ -176,7 +180,7 @@ fn read<K, S: DeserializeOwned, T: DeserializeOwned>(
     Ok((object.metadata, spec, status))
 }
 
-/// What is wrong with a part of an object. The error may quote values of it.
+/// Describes the fault in a part of an object. The error may quote values of it.
 fn unreadable(part: &str, error: &serde_json::Error) -> String {
     text::into_message(format!("{part}: {error}"))
 }

@@ -1,4 +1,4 @@
-//! Drives the core: tells it what happened, lets it decide, and passes on what it wants done.
+//! Drives the core: passes events to it, lets it decide, and passes on its actions.
 //!
 //! One thread owns the core and does nothing else, so a long pass holds up no request. Nothing here
 //! decides anything about jobs, and nothing in the core knows the time or the network.
@@ -20,67 +20,68 @@ use fluxqueue_core::{
 };
 use fluxqueue_workload::Time;
 
-/// What the driver turns. The core implements it; tests of the shell use a smaller one.
+/// The machine that the driver turns. The core implements it; tests of the shell use a smaller one.
 pub trait Machine: Send + 'static {
-    /// Takes in one event. Cheap: nothing is decided here.
+    /// Takes in one event. This is cheap: nothing is decided here.
     fn handle(&mut self, event: Event, now: Time);
-    /// Decides, if something that matters has changed, and returns what is to be done.
+    /// Decides, if something that matters has changed, and returns the actions that follow.
     fn step(&mut self, now: Time) -> Vec<Action>;
-    /// When to call [`Machine::step`] although nothing happens.
+    /// Returns when to call [`Machine::step`] even if no event arrives.
     fn next_wake(&self) -> Option<Time>;
-    /// A pass is under way, and goes on in the next step.
+    /// True if a pass is under way, and goes on in the next step.
     fn is_passing(&self) -> bool {
         false
     }
-    /// Numbers for metrics.
+    /// Returns numbers for metrics.
     fn gauges(&self) -> Gauges;
-    /// The whole state, for people.
+    /// Returns the whole state, for people.
     fn describe(&self) -> serde_json::Value;
-    /// A copy to run the plan forward on, if there can be one.
+    /// Returns a copy to run the plan forward on, if there can be one.
     fn preview(&mut self, now: Time) -> Option<Preview>;
 }
 
-/// The loop turns at least this often, so that a probe can tell an idle core from a stuck one.
+/// The longest time between two turns of the loop, so that a probe can tell an idle core from a
+/// stuck one.
 const TURN_AT_LEAST: Duration = Duration::from_secs(1);
 
 /// The least pause between two passes, so that a core that wants to be woken at once, again and
 /// again, does not spin.
 const PACE_AT_LEAST: Duration = Duration::from_millis(1);
 
-/// No pass is put off for longer than this: a lone pod that fits is to start within 20 ms, and the
-/// slice that it comes in takes its share.
+/// The longest pause before a pass: a lone pod that fits is to start within 20 ms, and the slice in
+/// which it arrives takes its share of that.
 const PACE_AT_MOST: Duration = Duration::from_millis(10);
 
-/// After a copy of the core there is none for so many times as long as it took.
+/// The pause after a copy of the core, as a multiple of the time that the copy took.
 const COPY_SHARE: u32 = 9;
 
-/// Batches or outcomes taken in at once, so that a flood of events cannot put off a decision for
-/// ever.
+/// The most batches or outcomes that are taken in at once, so that a flood of events cannot put off
+/// a decision for ever.
 const TAKE_AT_ONCE: usize = 256;
 
-/// How the driver ends, step by step.
+/// The steps in which the driver ends.
 #[derive(Debug, Clone, Default)]
 pub struct Ending {
-    /// The driver is to decide nothing more.
+    /// Tells the driver to decide nothing more.
     pub stop: CancellationToken,
-    /// Its answer: nothing more is decided, and all that was decided has been queued.
+    /// Tells that nothing more is decided, and that all decisions have been queued.
     pub stopped: CancellationToken,
-    /// No more outcomes are to come.
+    /// Tells the driver that no more outcomes will come.
     pub end: CancellationToken,
 }
 
-/// What reaches the driver.
+/// The channels that reach the driver.
 #[derive(Debug)]
 pub struct Inbox {
-    /// Changes, from the watches.
+    /// The changes, from the watches.
     pub batches: mpsc::Receiver<Vec<Event>>,
-    /// Outcomes, from the workers.
+    /// The outcomes, from the workers.
     pub outcomes: mpsc::Receiver<(ActionId, Outcome)>,
-    /// Questions, from the HTTP server.
+    /// The questions, from the HTTP server.
     pub questions: mpsc::Receiver<Question>,
 }
 
-/// Owns the core and turns it.
+/// The driver, which owns the core and turns it.
 #[derive(Debug)]
 pub struct Driver<M> {
     machine: M,
@@ -89,14 +90,14 @@ pub struct Driver<M> {
     metrics: Arc<Metrics>,
     health: Arc<Health>,
     clock: Clock,
-    /// Something was taken in since the last step.
+    /// True if events were taken in since the last step.
     stirred: bool,
-    /// The next copy may be made then: copies take a small share of the time.
+    /// The time from which the next copy may be made: copies take a small share of the time.
     copy_from: Instant,
-    /// The next step may come now. After a pass there is a pause as long as the pass, within
-    /// bounds, so that the next one finds more to do.
+    /// The time from which the next step may be made. After a pass there is a pause as long as the
+    /// pass, within bounds, so that the next one finds more to do.
     step_from: Instant,
-    /// How long the pass under way has taken so far.
+    /// The time that the pass under way has taken so far.
     passing: Duration,
 }
 
@@ -133,7 +134,7 @@ impl Machine for Core {
 // === impl Driver ===
 
 impl<M: Machine> Driver<M> {
-    /// Nothing turns yet.
+    /// Creates a driver that does not turn yet.
     pub fn new(
         machine: M,
         clock: Clock,
@@ -157,8 +158,8 @@ impl<M: Machine> Driver<M> {
         }
     }
 
-    /// Turns until it is told to stop, then takes in outcomes, without deciding anything any more,
-    /// until the end.
+    /// Turns until `ending.stop`, then takes in outcomes, without deciding anything any more, until
+    /// the end.
     pub async fn run(mut self, ending: Ending) {
         if self.turn_until(&ending.stop).await {
             ending.stopped.cancel();
@@ -166,8 +167,8 @@ impl<M: Machine> Driver<M> {
         }
     }
 
-    /// False if nobody talks to the driver any more: whoever watches the tasks then ends the
-    /// process.
+    /// Turns until `stop`. False if no task sends to the driver any more: the process then ends,
+    /// since a task has.
     async fn turn_until(&mut self, stop: &CancellationToken) -> bool {
         let (mut batches, mut outcomes) = (Vec::new(), Vec::new());
         while !stop.is_cancelled() {
@@ -193,7 +194,7 @@ impl<M: Machine> Driver<M> {
         true
     }
 
-    /// How long to sleep if nothing arrives.
+    /// Returns how long to sleep if no event arrives.
     fn wait(&self) -> Duration {
         let until_wanted = if self.stirred {
             Duration::ZERO
@@ -205,7 +206,8 @@ impl<M: Machine> Driver<M> {
         until_wanted.max(until_due).min(TURN_AT_LEAST)
     }
 
-    /// Takes what else has arrived by now, of both kinds, so that neither waits for the other.
+    /// Takes everything that has arrived by now, of both kinds, so that neither waits for the
+    /// other.
     fn take_more(
         &mut self,
         outcomes: &mut Vec<(ActionId, Outcome)>,
@@ -249,7 +251,7 @@ impl<M: Machine> Driver<M> {
         let actions = self.machine.step(now);
         let took = begun.elapsed();
         self.passing += took;
-        // Between the slices of one pass there is time for what comes, and no more.
+        // Between the slices of one pass there is just enough time to take in events.
         let pause = if self.machine.is_passing() {
             PACE_AT_LEAST
         } else {
@@ -284,7 +286,7 @@ impl<M: Machine> Driver<M> {
         }
     }
 
-    /// Every action gets its outcome, also one that no worker ever sees.
+    /// Gives an action its outcome. Every action gets one, even if no worker ever sees it.
     fn tell(&mut self, id: ActionId, outcome: Outcome) {
         let now = self.now();
         self.machine.handle(Event::Done(id, outcome), now);
@@ -292,7 +294,7 @@ impl<M: Machine> Driver<M> {
     }
 
     fn answer(&mut self, question: Question) {
-        // Whoever asked may have gone meanwhile; that is no loss.
+        // The asking task may have ended meanwhile; that does no harm.
         match question {
             Question::Gauges(to) => drop(to.send(self.machine.gauges())),
             Question::State(to) => drop(to.send(self.machine.describe())),
@@ -311,8 +313,7 @@ impl<M: Machine> Driver<M> {
         preview.map_or(Copied::Impossible, |preview| Copied::Preview(Box::new(preview)))
     }
 
-    /// Workers wait for room in the channel of outcomes, so someone has to take them until the last
-    /// worker is done.
+    /// Takes outcomes until the last worker is done: workers wait for room in their channel.
     async fn drain(&mut self, end: &CancellationToken) {
         loop {
             tokio::select! {

@@ -1,9 +1,9 @@
-//! Edits of one object, of which one a second is told.
+//! Edits of one object, of which the core gets one a second.
 //!
 //! An author may edit a pod or a Job as often as the API server answers, and each edit that is read
-//! costs the core work that others wait for. The first is told at once. Those that follow within a
-//! second replace each other, and the last of them is told when the second is over. So there is at
-//! most one edit held for each object, and none without an object.
+//! costs the core time that others wait for. The first edit is passed on at once. Those that follow
+//! within a second replace each other, and the last of them is passed on when the second is over.
+//! So at most one edit is held for each object, and none without an object.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
@@ -12,16 +12,16 @@ use tokio::time::Instant;
 
 use fluxqueue_workload::ObjectKey;
 
-/// From one edit of an object that is told to the next one.
+/// The time from one edit of an object that is passed on to the next one.
 pub(super) const PERIOD: Duration = Duration::from_secs(1);
 
 /// The edits of one kind that are held.
 #[derive(Debug)]
 pub(super) struct Edits<T> {
-    /// The objects of which an edit was told within the last second, each with the edit that
+    /// The objects of which an edit was passed on within the last second, each with the edit that
     /// follows.
     resting: HashMap<ObjectKey, Option<T>>,
-    /// When the second of each of these is over, the first one first.
+    /// The time at which the second of each of these is over, the first one first.
     ends: VecDeque<(Instant, ObjectKey)>,
 }
 
@@ -34,7 +34,7 @@ impl<T> Default for Edits<T> {
 }
 
 impl<T> Edits<T> {
-    /// Takes in an edit. Returns it if it is to be told now, and holds it else.
+    /// Takes in an edit. Returns it if it is to be passed on now, and otherwise holds it.
     pub(super) fn pace(&mut self, key: &ObjectKey, edit: T, now: Instant) -> Option<T> {
         if let Some(held) = self.resting.get_mut(key) {
             *held = Some(edit);
@@ -44,7 +44,7 @@ impl<T> Edits<T> {
         Some(edit)
     }
 
-    /// Drops what is held of an object, since something newer is told of it.
+    /// Drops the held edit of an object, since something newer about it is passed on.
     pub(super) fn drop_held(&mut self, key: &ObjectKey) {
         if let Some(held) = self.resting.get_mut(key) {
             *held = None;
@@ -56,7 +56,7 @@ impl<T> Edits<T> {
         self.ends.front().map(|(end, _)| *end)
     }
 
-    /// Returns the edits that are to be told by now.
+    /// Returns the edits that are to be passed on by now.
     pub(super) fn take_due(&mut self, now: Instant) -> Vec<(ObjectKey, T)> {
         let mut due = Vec::new();
         while let Some((_, key)) = self.ends.pop_front_if(|(end, _)| *end <= now) {

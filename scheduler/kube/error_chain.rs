@@ -1,13 +1,13 @@
 //! An error and its causes as one line.
 //!
-//! `kube::Error` says "client error (Connect)" and leaves "connection refused" to its sources; of
-//! what the API server answered it prints the whole structure.
+//! `kube::Error` prints "client error (Connect)" and leaves "connection refused" to its sources; of
+//! an answer of the API server it prints the whole structure.
 
 use std::error::Error;
 
 use fluxqueue_api::text;
 
-/// The error and its sources, each said once, as long as a message may be.
+/// Returns the error and its sources, each text once, up to the length of a message.
 pub(super) fn error_chain(error: &(dyn Error + 'static)) -> String {
     if let Some(kube::Error::Api(status)) = error.downcast_ref() {
         return text::into_message(format!(

@@ -1,7 +1,7 @@
 //! Writes Kubernetes Events (events.k8s.io/v1).
 //!
-//! They are for people: they trail, they may be dropped (which is counted), and what only repeats
-//! itself within some minutes becomes a series of one Event instead of a row of them.
+//! Events are for people: they trail, they may be dropped (which is counted), and a note that
+//! repeats itself within some minutes becomes a series of one Event instead of a row of them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,28 +19,28 @@ use fluxqueue_api::text::{self, NAME_BYTES_MAX};
 use fluxqueue_core::{EventKind, Note, Subject};
 use fluxqueue_workload::ObjectRef;
 
-/// How long the same note counts as a repetition, as in client-go.
+/// The time for which an equal note counts as a repetition, as in client-go.
 const SERIES_FOR: Duration = Duration::from_mins(6);
 
-/// A series is written again at most this often; in between it is only counted.
+/// The least time between two writes of a series; in between it is only counted.
 const SERIES_EVERY: Duration = Duration::from_mins(1);
 
-/// How many notes are remembered. Beyond, all that are older than [`SERIES_FOR`] are forgotten, and
-/// if none is, all: the price is that a repetition shows as a new Event. Each has at most
-/// [`text::MESSAGE_BYTES_MAX`] bytes, so that all are 10 MiB.
+/// The most notes that are remembered. Beyond that, all that are older than [`SERIES_FOR`] are
+/// forgotten, and if none is, all: the price is that a repetition shows as a new Event. Each has at
+/// most [`text::MESSAGE_BYTES_MAX`] bytes, so that all together have 10 MiB.
 const REMEMBERED: usize = 10_000;
 
-/// What the workers share.
+/// The state that the workers share.
 pub struct Announcer {
     client: FencedClient,
     metrics: Arc<Metrics>,
-    /// `reportingInstance`: which process says so.
+    /// The `reportingInstance`: the process that reports.
     instance: String,
     recent: DashMap<Sighting, Series>,
     sequence: AtomicU64,
 }
 
-/// What makes two notes the same.
+/// The parts of a note by which two notes are equal.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Sighting {
     subject: Subject,
@@ -50,14 +50,14 @@ struct Sighting {
 
 #[derive(Debug)]
 struct Series {
-    /// Name of the Event object.
+    /// The name of the Event object.
     name: String,
     count: u32,
     last_seen: Instant,
     last_written: Instant,
 }
 
-/// What is to be done about a note.
+/// The way in which a note is written.
 #[derive(Debug, PartialEq, Eq)]
 enum Plan {
     Create { name: String },
@@ -68,12 +68,12 @@ enum Plan {
 // === impl Announcer ===
 
 impl Announcer {
-    /// Writes as `instance`.
+    /// Creates an announcer that writes as `instance`.
     pub fn new(client: FencedClient, metrics: Arc<Metrics>, instance: String) -> Self {
         Announcer { client, metrics, instance, recent: DashMap::new(), sequence: AtomicU64::new(0) }
     }
 
-    /// Writes one note, or counts that it could not.
+    /// Writes one note, or counts that this failed.
     pub async fn announce(&self, note: &Note) {
         let written = match self.plan(note, Instant::now()) {
             Plan::Skip => {
@@ -91,12 +91,14 @@ impl Announcer {
             Ok(()) => drop(self.metrics.notes_sent.inc()),
             Err(refusal) => {
                 self.metrics.notes_dropped.inc();
-                tracing::debug!(about = %note.subject.key(), reason = note.reason, error = %refusal.text, "event dropped");
+                let about = note.subject.key();
+                let (reason, error) = (note.reason, &refusal.text);
+                tracing::debug!(%about, reason, %error, "event dropped");
             }
         }
     }
 
-    /// As if the last notes had been written one [`SERIES_EVERY`] earlier.
+    /// Makes the last notes look as if they had been written one [`SERIES_EVERY`] earlier.
     #[cfg(test)]
     pub(super) fn age_by_a_series_interval(&self) {
         for mut series in self.recent.iter_mut() {
@@ -110,8 +112,8 @@ impl Announcer {
             reason: note.reason,
             note: text::message(&note.note).into_owned(),
         };
-        // Workers look things up here all the time, and rarely the same: no lock is held across an
-        // await, or two at once.
+        // Many workers look things up here, and rarely the same: no lock is held across an await,
+        // and no two at once.
         if let Some(mut series) = self.recent.get_mut(&sighting)
             && now.duration_since(series.last_seen) < SERIES_FOR
         {
@@ -137,7 +139,8 @@ impl Announcer {
         Plan::Create { name }
     }
 
-    /// `<object>.<hex>`, as client-go names Events; tools look for the object's name in front.
+    /// Returns `<object>.<hex>`, as client-go names Events; tools look for the object's name in
+    /// front.
     fn name(&self, subject: &Subject) -> String {
         let nanos = Timestamp::now().as_nanosecond();
         let sequence = self.sequence.fetch_add(1, Ordering::Relaxed);
@@ -152,7 +155,9 @@ impl Announcer {
     }
 
     async fn extend(&self, note: &Note, name: &str, count: u32) -> Result<(), Refusal> {
-        let body = json!({ "series": { "count": count, "lastObservedTime": micro_time(Timestamp::now()) } });
+        let body = json!({
+            "series": { "count": count, "lastObservedTime": micro_time(Timestamp::now()) },
+        });
         let path = format!("{}/{name}", events_path(&note.subject));
         self.write(Method::PATCH, path, Content::MergePatch, &body).await
     }
@@ -222,7 +227,7 @@ fn regarding(subject: &Subject) -> Value {
     }
 }
 
-/// Events about objects without a namespace go to `default`.
+/// Returns the namespace of an Event: `default` if its object has none.
 fn namespace(subject: &Subject) -> &str {
     match subject {
         Subject::Pod(id) | Subject::FluxJob(id) | Subject::Job(id) => &id.key.namespace,
@@ -234,12 +239,12 @@ fn events_path(subject: &Subject) -> String {
     format!("/apis/events.k8s.io/v1/namespaces/{}/events", namespace(subject))
 }
 
-/// `metav1.MicroTime` has exactly six digits.
+/// Formats a `metav1.MicroTime`, which has exactly six digits.
 fn micro_time(at: Timestamp) -> String {
     format!("{at:.6}")
 }
 
-/// The beginning of `text`, at most `bytes` long, cut between characters.
+/// Returns the beginning of `text`, at most `bytes` long, cut between characters.
 fn shortened(text: &str, bytes: usize) -> &str {
     &text[..text.floor_char_boundary(bytes)]
 }
@@ -262,7 +267,7 @@ mod tests {
     }
 
     fn announcer() -> Announcer {
-        // Never used.
+        // This client is never used.
         let clients =
             crate::kube::client::plain("http://127.0.0.1:9").expect("a plain URL needs no files");
         let client = FencedClient::new(clients.write, crate::kube::fence::Fence::open());

@@ -1,5 +1,5 @@
-//! The executors: pools of workers that carry out what the core decides, and the bounded queues
-//! they work from.
+//! The executors: pools of workers that carry out the core's actions, and the bounded queues from
+//! which they work.
 
 use std::sync::Arc;
 
@@ -18,29 +18,29 @@ use super::writer::{WriteRequest, Writer};
 use crate::serve::{DepthSource, Metrics};
 use fluxqueue_core::{ActionId, Note, Outcome, Urgency};
 
-/// Bindings that may wait. The core has at most one per pod under way, so this is a number of pods,
-/// above what a cluster holds (150,000); a request takes about 100 bytes.
+/// The most Bindings that may wait. The core has at most one per pod under way, so this is a number
+/// of pods, above the number that a cluster holds (150,000); a request takes about 100 bytes.
 const BIND_WAITING: usize = 200_000;
 
-/// Writes that may wait, per queue. The core has at most two per FluxJob (one urgent, one trailing)
-/// and one per pod under way.
+/// The most writes that may wait, per queue. The core has at most two per FluxJob (one urgent, one
+/// trailing) and one per pod under way.
 const WRITES_WAITING: usize = 300_000;
 
-/// Events that may wait; more are dropped and counted.
+/// The most Events that may wait; more are dropped and counted.
 const NOTES_WAITING: usize = 10_000;
 
-/// Urgent writes in flight. Bindings of whole gangs wait for each. More than
-/// [`TRAILING_IN_FLIGHT`]: each of those can make one of these wait.
+/// The most urgent writes in flight. Bindings of whole gangs wait for each. The number is above
+/// [`TRAILING_IN_FLIGHT`], since each of those can make one of these wait.
 const URGENT_IN_FLIGHT: usize = 16;
 
-/// Trailing writes in flight while no Binding is.
+/// The most trailing writes in flight while no Binding is.
 const TRAILING_IN_FLIGHT: usize = 8;
 
-/// Events in flight while no Binding is.
+/// The most Events in flight while no Binding is.
 const NOTES_IN_FLIGHT: usize = 4;
 
-/// Outcomes on their way to the core. Workers wait when it is full, and the core takes outcomes
-/// before anything else.
+/// The most outcomes on their way to the core. Workers wait when the channel is full, and the core
+/// takes outcomes before anything else.
 pub const OUTCOMES: usize = 1024;
 
 /// The work queues of all pools.
@@ -50,35 +50,35 @@ pub struct Executors {
     urgent: Arc<WorkQueue<WriteRequest>>,
     trailing: Arc<WorkQueue<WriteRequest>>,
     notes: Arc<WorkQueue<Note>>,
-    /// Of the writes in `trailing`, those of a FluxJob's status.
+    /// The writes in `trailing` that write a FluxJob's status.
     statuses: Arc<TrailingStatuses>,
     metrics: Arc<Metrics>,
 }
 
-/// What came of queueing a write, for those writes that are over by that.
+/// The writes that were decided by queueing another one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Queued {
-    /// A trailing write that waited, and that this one has replaced.
+    /// A trailing write that waited, and that the new one has replaced.
     pub replaced: Option<ActionId>,
-    /// The write itself: too many wait.
+    /// The new write itself, if too many wait.
     pub refused: Option<ActionId>,
 }
 
-/// How the workers are set up.
+/// The settings of the workers.
 #[derive(Debug)]
 pub struct ExecutorSettings {
-    /// Bindings in flight.
+    /// The most Bindings in flight.
     pub bind_concurrency: usize,
     /// The total time of one Binding.
     pub bind_timeout: std::time::Duration,
-    /// `reportingInstance` of Events.
+    /// The `reportingInstance` of Events.
     pub instance: String,
 }
 
 // === impl Executors ===
 
 impl Executors {
-    /// Queues without workers.
+    /// Creates queues without workers.
     pub fn new(metrics: Arc<Metrics>) -> Self {
         Executors {
             bindings: Arc::new(WorkQueue::new(BIND_WAITING)),
@@ -137,7 +137,7 @@ impl Executors {
         self.bindings.push(request)
     }
 
-    /// Queues a write. The result says which writes have had their outcome by that.
+    /// Queues a write. Returns the writes that have had their outcome by that.
     pub fn write(&self, request: WriteRequest, urgency: Urgency) -> Queued {
         match urgency {
             Urgency::Urgent => self.write_urgent(request),
@@ -145,8 +145,8 @@ impl Executors {
         }
     }
 
-    /// A trailing write of the same status gives way: it is taken out if it still waits, and waited
-    /// for if it was sent.
+    /// Queues an urgent write. A trailing write of the same status gives way: it is taken out if it
+    /// still waits, and waited for if it was sent.
     fn write_urgent(&self, mut request: WriteRequest) -> Queued {
         let trailing =
             request.status_of().and_then(|job| Some((job.clone(), self.statuses.of(job)?)));
@@ -180,8 +180,8 @@ impl Executors {
         }
     }
 
-    /// Drops Bindings that have not been sent, and resolves when the others have their answers.
-    /// Whoever leads next decides anew about the dropped ones: of a gang, by its placement.
+    /// Drops Bindings that have not been sent, and resolves when the others have their answers. The
+    /// next leader decides again about the pods of the dropped ones: of a gang, by its placement.
     pub async fn finish_bindings(&self) {
         let dropped = self.bindings.discard();
         tracing::info!(dropped, in_flight = self.bindings.outstanding(), "finishing Bindings");

@@ -1,56 +1,58 @@
-//! Whether this process may still act as the leader, as far as it can know.
+//! The fence: it holds while this process may still act as the leader, as far as the process can
+//! know.
 //!
 //! A process that was stopped for a while, or cut off, still has requests to send when it wakes up.
-//! Before each attempt of a write it asks here: the answer depends only on the local monotonic
+//! Before each attempt of a write it checks the fence, which depends only on the local monotonic
 //! clock and on the last renewal that the API server confirmed. That clock goes on while a process
-//! is stopped, but not while a whole machine sleeps: after that, the versions that writes name are
-//! what protects the successor.
+//! is stopped, but not while a whole machine sleeps: after that, the versions that writes name
+//! protect the successor.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Shared between the one who renews the lease and those who act on it.
+/// A fence, shared between the task that renews the Lease and those that act as the leader.
 #[derive(Debug, Clone)]
 pub struct Fence(Option<Arc<Term>>);
 
 #[derive(Debug)]
 struct Term {
     origin: Instant,
-    /// How long a renewal is good for.
+    /// The time for which a renewal is valid.
     length: Duration,
-    /// When the request of the last confirmed renewal was sent, in milliseconds after `origin`.
+    /// The time at which the request of the last confirmed renewal was sent, in milliseconds after
+    /// `origin`.
     renewed_millis: AtomicU64,
-    /// Somebody else has the Lease, whatever was confirmed before.
+    /// True if another process has the Lease, whatever was confirmed before.
     fallen: AtomicBool,
-    /// Writes have had no answer.
+    /// The writes without an answer, if the last one had none.
     silence: Mutex<Option<Silence>>,
 }
 
-/// Writes without an answer, and none with one between them.
+/// A row of writes without an answer.
 #[derive(Debug)]
 struct Silence {
-    /// When the first was given up.
+    /// The time at which the first was given up.
     first: Instant,
-    /// When the last was given up.
+    /// The time at which the last was given up.
     last: Instant,
-    /// Why the last has no answer.
+    /// The reason why the last has no answer.
     why: String,
 }
 
-/// Writes that are further apart than this prove nothing together: a leader may have nothing to
-/// write for long.
+/// The longest time between two writes without an answer that belong to one row: a leader may have
+/// nothing to write for long.
 const SILENCE_PAUSE: Duration = Duration::from_mins(1);
 
 // === impl Fence ===
 
 impl Fence {
-    /// Without leader election there is nothing to lose.
+    /// Creates a fence that always holds: without leader election there is nothing to lose.
     pub fn open() -> Self {
         Fence(None)
     }
 
-    /// Holds for `length` after each renewal, the first being now.
+    /// Creates a fence that holds for `length` after each renewal, the first being now.
     pub fn with_term(length: Duration) -> Self {
         let term = Term {
             origin: Instant::now(),
@@ -62,7 +64,7 @@ impl Fence {
         Fence(Some(Arc::new(term)))
     }
 
-    /// A renewal that was sent at `sent` has been confirmed.
+    /// Notes that a renewal that was sent at `sent` has been confirmed.
     pub fn renewed(&self, sent: Instant) {
         if let Some(term) = &self.0 {
             let millis = sent.saturating_duration_since(term.origin).as_millis();
@@ -71,14 +73,14 @@ impl Fence {
         }
     }
 
-    /// A write was answered, whatever the answer.
+    /// Notes that a write was answered, whatever the answer.
     pub fn answered(&self) {
         if let Some(term) = &self.0 {
             *term.silence.lock().unwrap_or_else(PoisonError::into_inner) = None;
         }
     }
 
-    /// A write has no answer.
+    /// Notes that a write has no answer.
     pub fn unanswered(&self, why: &str) {
         if let Some(term) = &self.0 {
             let mut silence = term.silence.lock().unwrap_or_else(PoisonError::into_inner);
@@ -93,21 +95,21 @@ impl Fence {
         }
     }
 
-    /// For how long no write has had an answer, and why the last one has none. Where nothing was
-    /// written, or the last write was answered, that is no time.
+    /// Returns for how long no write has had an answer, and the reason for the last one. `None` if
+    /// nothing was written, or the last write was answered.
     pub fn unanswered_for(&self) -> Option<(Duration, String)> {
         let silence = self.0.as_ref()?.silence.lock().unwrap_or_else(PoisonError::into_inner);
         silence.as_ref().map(|silence| (silence.last - silence.first, silence.why.clone()))
     }
 
-    /// The Lease is lost for good.
+    /// Notes that the Lease is lost for good.
     pub fn fall(&self) {
         if let Some(term) = &self.0 {
             term.fallen.store(true, Ordering::Release);
         }
     }
 
-    /// This process may act now.
+    /// True if this process may act now.
     pub fn holds(&self) -> bool {
         self.0.as_ref().is_none_or(|term| {
             let renewed = Duration::from_millis(term.renewed_millis.load(Ordering::Acquire));
@@ -143,14 +145,14 @@ mod tests {
         assert_eq!(fence.unanswered_for(), None);
         fence.unanswered("first");
         std::thread::sleep(Duration::from_millis(20));
-        // Nothing was written since.
+        // No write has followed.
         assert_eq!(fence.clone().unanswered_for(), Some((Duration::ZERO, "first".to_owned())));
         fence.unanswered("last");
         let (lasts, why) = fence.unanswered_for().unwrap();
         assert!(lasts >= Duration::from_millis(20) && why == "last", "{lasts:?} {why}");
         fence.answered();
         assert_eq!(fence.unanswered_for(), None);
-        Fence::open().unanswered("nobody waits");
+        Fence::open().unanswered("no matter");
         assert_eq!(Fence::open().unanswered_for(), None);
     }
 }

@@ -1,10 +1,10 @@
 //! Writes that are sent only while this process leads.
 //!
-//! Every write of the shell but those of the Lease itself goes through here. The fence is asked
+//! Every write of the shell but those of the Lease itself goes through here. The fence is checked
 //! before each attempt, so a process that was stopped between an attempt and its repetition repeats
-//! nothing. What no check of our own can exclude is that the process is stopped after the check and
-//! before the first byte has left: then the API server decides, by the uid and the resourceVersion
-//! that each write names.
+//! nothing. No check of our own can exclude that the process is stopped after the check and before
+//! the first byte has left: then the API server decides, by the uid and the resourceVersion that
+//! each write names.
 
 use std::time::{Duration, Instant};
 
@@ -15,35 +15,34 @@ use serde::de::DeserializeOwned;
 use super::fence::Fence;
 use super::request::{Content, NoReply, Reply, get, send};
 
-/// No write takes longer, all its attempts included; a successor that takes over without a goodbye
-/// waits for so long.
+/// The longest time that a write takes, all its attempts included; a successor that takes over
+/// without a goodbye waits for it.
 pub const WRITE_TIMEOUT_MAX: Duration = Duration::from_secs(10);
 
-/// Attempts of one write. The time limit ends most of them sooner.
+/// The most attempts of one write. The time limit ends most of them sooner.
 const ATTEMPTS_MAX: u32 = 16;
 
-/// The pause before the second attempt, if the server does not say how long to wait. It doubles
-/// with each.
+/// The pause before the second attempt, if the server names none. It doubles with each attempt.
 const PAUSE_MIN: Duration = Duration::from_millis(10);
 
-/// The longest pause that is chosen here.
+/// The longest pause, unless the server names one.
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 
 /// Sends writes while the fence holds, and reads at any time.
 #[derive(Clone)]
 pub struct FencedClient {
-    /// Must not repeat requests by itself: it does not know the fence.
+    /// The client, which must not repeat requests by itself: it does not know the fence.
     client: Client,
     fence: Fence,
 }
 
-/// Why a write has no answer.
+/// The reason why a write has no answer.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum NotWritten {
-    /// Nothing was sent, or nothing any more after an attempt that the server refused.
+    /// Nothing was sent, or nothing more after an attempt that the server refused.
     #[error("not the leader any more")]
     NotLeading,
-    /// It may have taken effect or not.
+    /// The write may have taken effect or not.
     #[error(transparent)]
     NoReply(#[from] NoReply),
 }
@@ -51,7 +50,7 @@ pub(super) enum NotWritten {
 // === impl FencedClient ===
 
 impl FencedClient {
-    /// Writes with `client` while `fence` holds.
+    /// Creates a client that writes while `fence` holds.
     pub fn new(client: Client, fence: Fence) -> Self {
         FencedClient { client, fence }
     }
@@ -100,7 +99,7 @@ impl FencedClient {
         written
     }
 
-    /// GET, parsed. Reading does no harm, whoever leads.
+    /// Reads an object. Reading does no harm, also in a process that does not lead.
     pub(super) async fn get<T: DeserializeOwned>(
         &self,
         path: &str,
@@ -116,8 +115,8 @@ impl std::fmt::Debug for FencedClient {
     }
 }
 
-/// Throttled, unavailable, or a gateway that gave up waiting: the same request may succeed in a
-/// moment.
+/// True if the server is throttled or unavailable, or a gateway gave up waiting: the same request
+/// may succeed in a moment.
 fn is_busy(reply: &Reply) -> bool {
     matches!(reply.code, 429 | 503 | 504)
 }

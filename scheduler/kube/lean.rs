@@ -1,4 +1,4 @@
-//! Objects as they come over the wire, without what nobody here reads.
+//! Objects as they come over the wire, without the parts that nothing here reads.
 //!
 //! `metadata.managedFields` is often half of an object, and parsing it costs as much as the rest.
 //! It is skipped while reading, so it is never built.
@@ -24,20 +24,19 @@ use kube::Resource;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 
-/// An object of which everything but `metadata.managedFields`, `spec` and `status` was skipped
-/// while reading it.
+/// An object of which only metadata (without `managedFields`), `spec` and `status` were read.
 #[derive(Debug, Clone)]
 pub struct Lean<K>(pub K);
 
-/// An object of ours whose metadata could be read, and the rest perhaps not: people can write to
-/// FluxJobs, and a CRD of another version may be installed.
+/// An object of ours with metadata that could be read, and other parts that perhaps cannot: people
+/// can write to FluxJobs, and a CRD of another version may be installed.
 #[derive(Debug, Clone)]
 pub struct Loose<K> {
     /// Its metadata.
     pub metadata: ObjectMeta,
-    /// `spec` as it is.
+    /// The raw `spec`.
     pub spec: serde_json::Value,
-    /// `status` as it is.
+    /// The raw `status`.
     pub status: serde_json::Value,
     kind: PhantomData<fn() -> K>,
 }
@@ -50,12 +49,12 @@ pub type LooseFluxQueue = Loose<FluxQueue>;
 
 /// An object made of metadata, spec and status.
 pub trait Parts: Resource {
-    /// Its spec.
+    /// The type of its spec.
     type Spec: DeserializeOwned;
-    /// Its status.
+    /// The type of its status.
     type Status: DeserializeOwned;
 
-    /// Puts it together.
+    /// Puts an object together.
     fn from_parts(
         metadata: ObjectMeta,
         spec: Option<Self::Spec>,
@@ -186,7 +185,11 @@ macro_rules! parts {
             type Spec = $spec;
             type Status = $status;
 
-            fn from_parts(metadata: ObjectMeta, spec: Option<$spec>, status: Option<$status>) -> Self {
+            fn from_parts(
+                metadata: ObjectMeta,
+                spec: Option<$spec>,
+                status: Option<$status>,
+            ) -> Self {
                 Self { metadata, spec, status }
             }
         })*

@@ -1,6 +1,6 @@
 //! Leader election over a `coordination.k8s.io/v1` Lease, with the times and meanings of client-go.
 //!
-//! Two things are added. The Lease's `leaseTransitions` is the leader's epoch. And a candidate that
+//! This adds two things. The Lease's `leaseTransitions` is the leader's epoch. And a candidate that
 //! takes over from a leader that did not release the Lease starts only when that leader's last
 //! write must have ended: the old leader sends nothing more when its renewals fail (see
 //! [`super::fence`]), and the new one waits for longer than any write may take.
@@ -16,32 +16,32 @@ use kube::{Api, Client};
 use super::error_chain::error_chain;
 use super::fence::Fence;
 
-/// How the Lease is named and timed.
+/// The name and the times of a Lease.
 #[derive(Debug, Clone)]
 pub struct LeaseSettings {
-    /// `metadata.namespace`.
+    /// The `metadata.namespace` of the Lease.
     pub namespace: String,
-    /// `metadata.name`.
+    /// The `metadata.name` of the Lease.
     pub name: String,
-    /// `spec.holderIdentity` of this process; unique.
+    /// The `spec.holderIdentity` of this process, which is unique.
     pub identity: String,
-    /// How long a renewal counts for others.
+    /// The time for which a renewal counts for other processes.
     pub lease_duration: Duration,
-    /// A leader that could not renew for this long gives up.
+    /// The time after which a leader that could not renew gives up.
     pub renew_deadline: Duration,
-    /// Between two tries.
+    /// The time between two tries.
     pub retry_period: Duration,
-    /// How long a predecessor's last write may be under way.
+    /// The longest time for which a predecessor's last write may be under way.
     pub write_timeout_max: Duration,
 }
 
 /// Settings that contradict each other.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum LeaseSettingsError {
-    /// Others would take over while the leader still believes.
+    /// Another process could take over while the leader still believes that it leads.
     #[error("leader-elect-lease-duration must be longer than leader-elect-renew-deadline")]
     DurationNotAboveDeadline,
-    /// There would be no second try.
+    /// No time would be left for a second try.
     #[error("leader-elect-renew-deadline must be longer than leader-elect-retry-period")]
     DeadlineNotAboveRetry,
     /// Leases count in whole seconds.
@@ -56,30 +56,30 @@ pub enum LeaseSettingsError {
 pub struct Candidate {
     api: Api<Lease>,
     settings: LeaseSettings,
-    /// The Lease as last seen, and when this version of it was first seen here.
+    /// The last version of the Lease, and the time at which it was first seen here.
     observed: Option<(Lease, Instant)>,
-    /// A predecessor was pushed aside, maybe by a write of ours whose answer was lost, or its Lease
-    /// vanished.
+    /// True if a predecessor was pushed aside, maybe by a write of ours that got no answer, or if
+    /// its Lease vanished.
     unclean: bool,
 }
 
-/// The Lease is ours.
+/// The hold on the Lease, while this process leads.
 #[derive(Debug)]
 pub struct Leadership {
     candidate: Candidate,
     lease: Lease,
-    /// `spec.leaseTransitions`.
+    /// The epoch: `spec.leaseTransitions`.
     pub epoch: i64,
-    /// To be asked before anything is sent that a second leader must not send too.
+    /// The fence, to be checked before anything is sent that a second leader must not send too.
     pub fence: Fence,
-    /// How long to wait before the first decision.
+    /// The time to wait before the first decision.
     pub wait_first: Duration,
 }
 
-/// The Lease is not ours any more, or may not be.
+/// The reason why the Lease is not ours any more, or may not be.
 #[derive(Debug, thiserror::Error)]
 pub enum LeaseLost {
-    /// Someone else holds it.
+    /// Another process holds it.
     #[error("lease {name} is held by {holder}")]
     Taken {
         /// The Lease, `namespace/name`.
@@ -87,31 +87,31 @@ pub enum LeaseLost {
         /// Its holder.
         holder: String,
     },
-    /// It could not be renewed in time.
+    /// This process could not renew it in time.
     #[error("lease {name} could not be renewed for {} s: {last_error}", .deadline.as_secs())]
     Expired {
         /// The Lease, `namespace/name`.
         name: String,
         /// The renew deadline.
         deadline: Duration,
-        /// What the last try said.
+        /// The error of the last try.
         last_error: String,
     },
-    /// This process gives it up, since it cannot do what a leader is for.
+    /// This process gives it up, since it cannot do the work of a leader.
     #[error("lease {name} is given up: {why}")]
     GivenUp {
         /// The Lease, `namespace/name`.
         name: String,
-        /// What this process cannot do.
+        /// The work that this process cannot do.
         why: String,
     },
 }
 
-/// Says what the process has not been able to do for at least this long, if that makes it useless
-/// as the leader.
+/// Returns the work that the process has not been able to do for at least this long, if that makes
+/// it useless as the leader.
 pub type Fitness<'a> = dyn Fn(Duration) -> Option<String> + Send + Sync + 'a;
 
-/// How a try to take the Lease ended.
+/// The outcome of a try to take the Lease.
 enum Attempt {
     Won { lease: Box<Lease>, sent: Instant, wait_first: Duration },
     HeldBy(String),
@@ -140,7 +140,7 @@ impl LeaseSettings {
 // === impl Candidate ===
 
 impl Candidate {
-    /// Nothing is asked or written yet.
+    /// Creates a candidate that has not asked for the Lease yet.
     pub fn new(client: Client, settings: LeaseSettings) -> Self {
         Candidate {
             api: Api::namespaced(client, &settings.namespace),
@@ -150,7 +150,7 @@ impl Candidate {
         }
     }
 
-    /// Waits until the Lease is ours. Errors are logged and tried again for ever: a standby has
+    /// Waits until the Lease is ours. Errors are logged, and the next try follows: a standby has
     /// nothing better to do.
     pub async fn acquire(mut self) -> Leadership {
         let mut last_holder = None;
@@ -166,10 +166,12 @@ impl Candidate {
                     }
                 }
                 Ok(Err(error)) => {
-                    tracing::warn!(lease = %self.full_name(), error = error_chain(&error), "trying to become the leader");
+                    let error = error_chain(&error);
+                    tracing::warn!(lease = %self.full_name(), error, "trying to become the leader");
                 }
                 Err(_) => {
-                    tracing::warn!(lease = %self.full_name(), "no answer while trying to become the leader");
+                    let lease = self.full_name();
+                    tracing::warn!(%lease, "no answer while trying to become the leader");
                 }
             }
             tokio::time::sleep(self.pause()).await;
@@ -202,8 +204,8 @@ impl Candidate {
     }
 
     async fn create(&mut self) -> Result<Attempt, kube::Error> {
-        // A Lease that we saw and that is gone was deleted under its holder, who may not have
-        // noticed yet.
+        // A Lease that we saw and that is gone was deleted while its holder led, and the holder may
+        // not have noticed yet.
         let before = self.observed.as_ref().and_then(|(lease, _)| lease.spec.clone());
         self.unclean |= before.is_some();
         let spec = before.unwrap_or_default();
@@ -225,8 +227,8 @@ impl Candidate {
         })
     }
 
-    /// The holder has not renewed for a whole lease duration of our clock: clocks of others prove
-    /// nothing.
+    /// True if the holder has not renewed for a whole lease duration of our clock: other clocks
+    /// prove nothing.
     fn has_expired(&mut self, lease: &Lease, now: Instant) -> bool {
         match &self.observed {
             Some((seen, since)) if seen.spec == lease.spec => {
@@ -239,7 +241,7 @@ impl Candidate {
         }
     }
 
-    /// The spec with which the Lease becomes or stays ours. Other fields are kept.
+    /// Returns the spec with which the Lease becomes or stays ours. Other fields are kept.
     fn claim(&self, spec: &LeaseSpec, holder: &str) -> LeaseSpec {
         let now = MicroTime(Timestamp::now());
         let same = *holder == self.settings.identity;
@@ -264,12 +266,13 @@ impl Candidate {
         let epoch = lease.spec.as_ref().and_then(|spec| spec.lease_transitions).unwrap_or(0);
         let fence = Fence::with_term(self.settings.renew_deadline);
         fence.renewed(sent);
-        tracing::info!(lease = %self.full_name(), epoch, wait_secs = wait_first.as_secs(), "this process leads");
+        let (name, wait_secs) = (self.full_name(), wait_first.as_secs());
+        tracing::info!(lease = %name, epoch, wait_secs, "this process leads");
         Leadership { candidate: self, lease, epoch: i64::from(epoch), fence, wait_first }
     }
 
-    /// The retry period, and up to a fifth more, so that candidates that started together drift
-    /// apart.
+    /// Returns the retry period, and up to a fifth more, so that candidates that started together
+    /// drift apart.
     fn pause(&self) -> Duration {
         let nanos = Timestamp::now().subsec_nanosecond().unsigned_abs();
         self.settings.retry_period + self.settings.retry_period * (nanos % 1000) / 5000
@@ -321,20 +324,21 @@ impl Leadership {
                     last_error,
                 };
             }
-            tracing::warn!(lease = %self.candidate.full_name(), error = %last_error, "renewing the lease");
+            let lease = self.candidate.full_name();
+            tracing::warn!(%lease, error = %last_error, "renewing the lease");
         }
     }
 
-    /// One renewal; `Some(holder)` if someone else has it.
+    /// Renews the Lease once; `Some(holder)` if another process has it.
     async fn renew(&mut self) -> Result<Option<String>, kube::Error> {
         match self.replace().await {
             Err(kube::Error::Api(status)) if status.is_conflict() || status.is_not_found() => {}
             other => return other.map(|()| None),
         }
-        // Someone wrote it. It may have been an earlier renewal of ours whose answer was lost, or a
-        // person.
+        // The Lease was written. That may have been an earlier renewal of ours that got no answer,
+        // or a person.
         let Some(lease) = self.candidate.api.get_opt(&self.candidate.settings.name).await? else {
-            return Ok(Some("nobody: it was deleted".to_owned()));
+            return Ok(Some("no process: it was deleted".to_owned()));
         };
         let holder =
             lease.spec.as_ref().and_then(|spec| spec.holder_identity.clone()).unwrap_or_default();
@@ -362,8 +366,8 @@ impl Leadership {
         self.release().await;
     }
 
-    /// Gives the Lease back, so that a successor need not wait. Only to be called when nothing is
-    /// in flight any more.
+    /// Gives the Lease back, so that a successor need not wait. Call this only when nothing is in
+    /// flight any more.
     pub async fn release(mut self) {
         let Some(spec) = &mut self.lease.spec else { return };
         spec.holder_identity = Some(String::new());
@@ -375,10 +379,12 @@ impl Leadership {
         match tokio::time::timeout(self.candidate.settings.retry_period, written).await {
             Ok(Ok(_)) => tracing::info!(lease = %self.candidate.full_name(), "lease released"),
             Ok(Err(error)) => {
-                tracing::warn!(lease = %self.candidate.full_name(), error = error_chain(&error), "releasing the lease");
+                let lease = self.candidate.full_name();
+                tracing::warn!(%lease, error = error_chain(&error), "releasing the lease");
             }
             Err(_) => {
-                tracing::warn!(lease = %self.candidate.full_name(), "no answer while releasing the lease");
+                let lease = self.candidate.full_name();
+                tracing::warn!(%lease, "no answer while releasing the lease");
             }
         }
     }

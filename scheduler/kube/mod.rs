@@ -1,7 +1,7 @@
 //! The shell: everything that talks to the API server.
 //!
-//! [`watch`] makes events of what the API server says, [`driver`] passes them to the core,
-//! [`executors`] carry out what the core decides, and [`lease`] says which process may. Nothing
+//! [`watch`] turns the API server's news into events, [`driver`] passes them to the core,
+//! [`executors`] carry out the core's decisions, and [`lease`] decides which process may. Nothing
 //! here decides where or when anything runs.
 
 mod admission;

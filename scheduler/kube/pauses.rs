@@ -1,4 +1,4 @@
-//! How long a failed watch waits before it tries again.
+//! The pauses of a failed watch before it tries again.
 
 use std::time::{Duration, Instant};
 
@@ -8,17 +8,18 @@ use kube::runtime::watcher;
 /// The first pause.
 const FIRST: Duration = Duration::from_millis(250);
 
-/// The longest. Seven watches that knock every five seconds are no load, and a scheduler that
-/// notices only half a minute later that the API server is back helps nobody.
+/// The longest pause. Seven watches that try every five seconds are no load, and a scheduler should
+/// not notice half a minute late that the API server is back.
 const LONGEST: Duration = Duration::from_secs(5);
 
-/// After this long without an error the next pause is a first one again.
+/// The time without an error after which the next pause is a first one again.
 const FORGET_AFTER: Duration = Duration::from_secs(30);
 
-/// Pauses after each error of a watch. The error itself comes after the pause.
+/// Adds a pause after each error of a watch. The error itself comes after the pause.
 ///
-/// Only time makes pauses short again. A watch says something between any two errors (that a list
-/// begins, say), so if that did, one whose lists fail would knock as fast as it can.
+/// Only time makes pauses short again. A watch yields other items between any two errors (such as
+/// the beginning of a list), so if these did, a watch with failing lists would try as fast as it
+/// can.
 pub(super) fn paced<K>(
     changes: impl Stream<Item = Result<watcher::Event<K>, watcher::Error>>,
 ) -> impl Stream<Item = Result<watcher::Event<K>, watcher::Error>> {
@@ -33,7 +34,7 @@ pub(super) fn paced<K>(
     })
 }
 
-/// Doubling pauses.
+/// Pauses, each twice as long as the one before.
 #[derive(Debug)]
 struct Pauses {
     next: Duration,
@@ -51,8 +52,8 @@ impl Default for Pauses {
 
 impl Pauses {
     fn after(&mut self, error: &watcher::Error, now: Instant) -> Duration {
-        // The server answers and asks for a new list: no reason to wait, unless it says nothing
-        // else.
+        // The server answers and asks for a new list: there is no reason to wait, unless it does so
+        // again and again.
         let expired = matches!(error, watcher::Error::WatchError(status) if status.code == 410);
         if expired && !std::mem::replace(&mut self.last_was_expiry, true) {
             return Duration::ZERO;

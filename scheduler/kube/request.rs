@@ -15,16 +15,16 @@ use serde::de::DeserializeOwned;
 
 use super::error_chain::error_chain;
 
-/// What the API server answered.
+/// An answer of the API server.
 #[derive(Debug)]
 pub(super) struct Reply {
     pub(super) code: u16,
-    /// How long the server asks to wait before the next attempt.
+    /// The time for which the server asks to wait before the next attempt.
     pub(super) retry_after: Option<Duration>,
     body: Vec<u8>,
 }
 
-/// Why there is no answer: the request may have taken effect or not.
+/// The reason why there is no answer: the request may have taken effect or not.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum NoReply {
     #[error("no answer within {} ms", .0.as_millis())]
@@ -33,12 +33,12 @@ pub(super) enum NoReply {
     Transport(#[source] kube::Error),
 }
 
-/// What the server refuses.
+/// The object of a refusal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Refusal {
     /// This content: it is invalid or too large, or a policy denies it as invalid.
     Content,
-    /// That this process does this now.
+    /// The request itself, from this process at this time.
     Request,
 }
 
@@ -84,7 +84,7 @@ pub(super) async fn send(
     }
 }
 
-/// GET, parsed.
+/// Reads an object.
 pub(super) async fn get<T: DeserializeOwned>(
     client: &Client,
     path: &str,
@@ -114,7 +114,7 @@ impl Content {
 // === impl Reply ===
 
 impl Reply {
-    /// 2xx.
+    /// True if the status is 2xx.
     pub(super) fn succeeded(&self) -> bool {
         (200..300).contains(&self.code)
     }
@@ -124,19 +124,19 @@ impl Reply {
         serde_json::from_slice(&self.body)
     }
 
-    /// The reason of the `Status` in the body, if it is one.
+    /// True if the body is a `Status` with the reason AlreadyExists.
     pub(super) fn is_already_exists(&self) -> bool {
         self.parse::<Status>().is_ok_and(|status| status.is_already_exists())
     }
 
-    /// Why the server will not do what was asked, if nothing was written: no permission, a quota, a
-    /// policy, admission, or content that it does not accept. An answer that leaves open whether
-    /// something was written is no refusal.
+    /// Returns the reason for which the server refuses a write, if nothing was written: no
+    /// permission, a quota, a policy, admission, or content that it does not accept. An answer that
+    /// leaves open whether something was written is no refusal.
     pub(super) fn refusal(&self) -> Option<Refusal> {
         /// An admission webhook did not answer, and counts as one that denies. Admission comes
         /// before anything is stored.
         const UNANSWERED_ADMISSION: &str = "failed calling webhook";
-        /// What etcd says of an object beyond its limit.
+        /// etcd's error about an object beyond its limit.
         const TOO_LARGE: &str = "request is too large";
         match self.code {
             400 | 413 | 422 => Some(Refusal::Content),
@@ -147,12 +147,12 @@ impl Reply {
         }
     }
 
-    /// The server does not let this process, or does not have it.
+    /// True if the server does not let this process do it, or does not have it.
     pub(super) fn is_refused(&self) -> bool {
         matches!(self.code, 403 | 404)
     }
 
-    /// What the server says, for people.
+    /// Returns the server's explanation, for people.
     pub(super) fn explain(&self) -> String {
         /// Bodies that are no Status come from proxies: their beginning tells enough.
         const SHOWN_BYTES: usize = 200;
@@ -162,7 +162,7 @@ impl Reply {
                 String::from_utf8_lossy(&self.body[..self.body.len().min(SHOWN_BYTES)]).into_owned()
             }
         };
-        // What a policy or a webhook says is as long as somebody likes.
+        // The text of a policy or a webhook can be of any length.
         format!("{}: {}", self.code, text::bounded(text.trim(), text::VALUE_BYTES_MAX))
     }
 }
@@ -172,7 +172,9 @@ mod tests {
     use super::*;
 
     fn reply(code: u16, message: &str) -> Reply {
-        let body = serde_json::json!({ "kind": "Status", "status": "Failure", "code": code, "message": message });
+        let body = serde_json::json!({
+            "kind": "Status", "status": "Failure", "code": code, "message": message,
+        });
         Reply { code, retry_after: None, body: body.to_string().into_bytes() }
     }
 

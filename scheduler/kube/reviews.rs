@@ -1,10 +1,10 @@
-//! Asks the API server who has a token, and what its holder may do: TokenReview and
-//! SubjectAccessReview. Neither is stored, so both go past the fence, also from a process that does
-//! not lead.
+//! Asks the API server about the holder of a token, and about the holder's permissions: TokenReview
+//! and SubjectAccessReview. Neither is stored, so both go past the fence, also from a process that
+//! does not lead.
 //!
 //! Each unknown token costs the API server a question, and anyone can make up tokens. So questions
-//! about tokens that were never allowed anything have a budget and a memory of their own: whatever
-//! comes in, a token that was allowed something is served from its own.
+//! about tokens that were never allowed anything have a budget and a memory of their own, and no
+//! flood of them affects a token that was allowed something.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -22,36 +22,39 @@ use tokio::sync::Semaphore;
 use super::request::{Content, send};
 use crate::serve::{Deed, Gatekeeper, Verdict};
 
-/// How long one question may take, and how long a known token waits for its turn to be asked about.
+/// The time that one answer may take, and for which a known token waits for its turn to be
+/// reviewed.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 
-/// How long an answer counts, as with kube-scheduler.
+/// The time for which an answer counts, as in kube-scheduler.
 const REMEMBERED_FOR: Duration = Duration::from_secs(10);
 
-/// How long a token is known after it was last used: a Prometheus comes every minute or so.
+/// The time for which a token stays known after its last use: a Prometheus comes every minute or
+/// so.
 const KNOWN_FOR: Duration = Duration::from_hours(1);
 
-/// Tokens that were allowed something; the one that was used least recently is forgotten for the
-/// next. At the rate at which tokens become known, that one has not been used for 51 s.
+/// The most tokens that are known because they were allowed something; the one that was used least
+/// recently gives way to the next. At the rate at which tokens become known, that one has not been
+/// used for 51 s.
 const KNOWN_MAX: usize = 512;
 
-/// Other tokens about which an answer still counts: more than come in that time.
+/// The most other tokens with an answer that still counts: more than come in that time.
 const STRANGERS_MAX: usize = 256;
 
-/// Questions about tokens that are not known, in any second.
+/// The most questions about unknown tokens in any second.
 const STRANGERS_PER_SECOND: usize = 10;
 
-/// Questions under way, of each of the two sorts.
+/// The most questions under way, of each of the two sorts.
 const UNDER_WAY_MAX: usize = 4;
 
-/// The longest token that is asked about: those of service accounts have 1 to 2 KiB, those of
-/// identity providers more.
+/// The longest token that is reviewed, in bytes: those of service accounts have 1 to 2 KiB, those
+/// of identity providers more.
 const TOKEN_BYTES_MAX: usize = 16 << 10;
 
-/// What is remembered that one token may do or not; a what-if request asks 65 things.
+/// The most answers that are remembered of one token; a what-if request needs 65.
 const DEEDS_MAX: usize = 128;
 
-/// Remembers for a while what the API server said.
+/// Remembers the API server's answers for a while.
 pub(crate) struct Reviews {
     client: Client,
     memory: Mutex<Memory>,
@@ -61,11 +64,11 @@ pub(crate) struct Reviews {
 
 #[derive(Default)]
 struct Memory {
-    /// Tokens that were allowed something.
+    /// The tokens that were allowed something.
     known: HashMap<String, Bearer>,
-    /// All others.
+    /// All other tokens.
     strangers: HashMap<String, Bearer>,
-    /// When the last strangers were asked about, the earliest first.
+    /// The times of the last questions about strangers, the earliest first.
     asked: VecDeque<Instant>,
 }
 
@@ -73,17 +76,17 @@ struct Memory {
 struct Bearer {
     /// The user as the API server describes it; `None` if the API server does not know the token.
     user: Option<Value>,
-    /// When the API server said that.
+    /// The time of that answer.
     reviewed: Instant,
-    /// When the token was last used.
+    /// The time of the token's last use.
     used: Instant,
-    /// When the API server said what about these deeds: true if allowed.
+    /// The answers about these deeds: the time, and true if allowed.
     deeds: HashMap<Deed, (Instant, bool)>,
 }
 
-/// What is to be asked about a token, and how.
+/// A question about a token that has to be asked.
 struct ToAsk {
-    /// The user, if that need not be asked.
+    /// The user, if already known.
     user: Option<Value>,
     is_known: bool,
 }
@@ -150,20 +153,26 @@ impl Reviews {
         Ok(verdict)
     }
 
-    /// The holder of a token, if the API server knows it.
+    /// Asks for the holder of a token; `None` if the API server does not know the token.
     async fn ask_who(&self, token: &str) -> Result<Option<Value>, String> {
-        let question = json!({ "apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": { "token": token } });
+        let question = json!({
+            "apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview",
+            "spec": { "token": token },
+        });
         let who: Review<TokenStatus> =
             self.post("/apis/authentication.k8s.io/v1/tokenreviews", &question).await?;
         Ok(Some(who.status.user).filter(|_| who.status.authenticated))
     }
 
-    /// True if the API server lets this user do this.
+    /// Asks if the API server lets this user do this.
     async fn ask_whether(&self, user: &Value, deed: &Deed) -> Result<bool, String> {
         let mut question = json!({
             "apiVersion": "authorization.k8s.io/v1",
             "kind": "SubjectAccessReview",
-            "spec": { "user": user["username"], "uid": user["uid"], "groups": user["groups"], "extra": user["extra"] },
+            "spec": {
+                "user": user["username"], "uid": user["uid"], "groups": user["groups"],
+                "extra": user["extra"],
+            },
         });
         let (attributes, asked) = match deed {
             Deed::Get(path) => ("nonResourceAttributes", json!({ "path": path, "verb": "get" })),
@@ -171,12 +180,18 @@ impl Reviews {
                 ("nonResourceAttributes", json!({ "path": path, "verb": "create" }))
             }
             Deed::Create { group, resource, namespace } => {
-                let object = json!({ "group": group, "resource": resource, "namespace": namespace, "verb": "create" });
+                let object = json!({
+                    "group": group, "resource": resource, "namespace": namespace, "verb": "create",
+                });
                 ("resourceAttributes", object)
             }
             Deed::ListFluxJobs(namespace) => {
-                // Without a namespace it asks about all of them.
-                let object = json!({ "group": names::GROUP, "resource": "fluxjobs", "namespace": namespace.as_deref().unwrap_or_default(), "verb": "list" });
+                // An empty namespace stands for all of them.
+                let namespace = namespace.as_deref().unwrap_or_default();
+                let object = json!({
+                    "group": names::GROUP, "resource": "fluxjobs", "namespace": namespace,
+                    "verb": "list",
+                });
                 ("resourceAttributes", object)
             }
         };
@@ -201,7 +216,7 @@ impl Reviews {
         reply.parse().map_err(|error| format!("reading the answer of POST {path}: {error}"))
     }
 
-    /// Makes all answers so old that they count no more.
+    /// Makes all answers too old to count.
     #[cfg(test)]
     pub(crate) fn forget(&self) {
         let mut memory = self.memory();
@@ -235,7 +250,8 @@ fn verdict(user: &Value, is_allowed: bool) -> Verdict {
 // === impl Memory ===
 
 impl Memory {
-    /// What the API server has said about this, if that still counts; else what is to be asked.
+    /// Returns the verdict from answers that still count; otherwise the question that is to be
+    /// asked.
     fn recall(&mut self, token: &str, deed: &Deed) -> Result<Verdict, ToAsk> {
         let is_known =
             self.known.get(token).is_some_and(|bearer| bearer.used.elapsed() < KNOWN_FOR);
@@ -260,7 +276,7 @@ impl Memory {
         }
     }
 
-    /// True if one more stranger may be asked about in this second; it counts as asked about then.
+    /// True if one more stranger may be reviewed in this second; then it counts as reviewed.
     fn may_ask_about_a_stranger(&mut self) -> bool {
         let now = Instant::now();
         if self.asked.len() == STRANGERS_PER_SECOND {
@@ -274,7 +290,7 @@ impl Memory {
         true
     }
 
-    /// Remembers what the API server has said.
+    /// Remembers an answer of the API server.
     fn remember(&mut self, token: &str, user: Option<Value>, deed: Option<(&Deed, bool)>) {
         let now = Instant::now();
         self.strangers.retain(|_, bearer| bearer.reviewed.elapsed() < REMEMBERED_FOR);

@@ -1,8 +1,8 @@
-//! What has been received of one kind, so that the core is told changes and nothing else.
+//! The objects of one kind that have been received, from which the core gets only changes.
 //!
-//! Pure: fed with the watch's events, it answers with the core's. It turns a relist into the
-//! difference to what was known, notices that a name has passed on to another object, drops changes
-//! of fields that the core does not know, and paces edits.
+//! This is pure: it takes the watch's events, and returns the core's. It turns a relist into the
+//! difference from the known objects, notices that a name has passed on to another object, drops
+//! changes of fields that the core does not know, and paces edits.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -21,18 +21,18 @@ use super::edits::Edits;
 
 /// A value of the core that stands for a Kubernetes object.
 pub trait Known: PartialEq + Send + Sync + 'static {
-    /// Namespace and name; the namespace is empty for a node.
+    /// Returns namespace and name; the namespace is empty for a node.
     fn key(&self) -> ObjectKey;
-    /// The object's uid.
+    /// Returns the object's uid.
     fn uid(&self) -> &str;
-    /// It is there, as it is now.
+    /// Returns the event that the object exists, in this form.
     fn there(self: Arc<Self>) -> Event;
-    /// It is gone.
+    /// Returns the event that the object is gone.
     fn gone(&self) -> Event;
-    /// True if all that has changed since `known` is what the author of the object may write, as
-    /// often as the author likes, and something that is read is among that. Such changes are paced.
-    /// What a server writes says how the object fares, and is told at once, and so is a version
-    /// alone, on which a write is decided.
+    /// True if the changes since `known` are all in fields that the author of the object may write,
+    /// as often as the author likes, and one of them is in a field that the core reads. Such
+    /// changes are paced. Changes by a server report how the object fares, and are passed on at
+    /// once; so is a new version alone, since writes are decided on it.
     fn is_edit_of(&self, known: &Self) -> bool;
 }
 
@@ -40,7 +40,7 @@ pub trait Known: PartialEq + Send + Sync + 'static {
 #[derive(Debug)]
 pub struct Seen<T> {
     known: HashMap<ObjectKey, Arc<T>>,
-    /// During a list: the names that it has shown so far.
+    /// The names that a list under way has shown so far.
     listed: Option<HashSet<ObjectKey>>,
     edits: Edits<T>,
 }
@@ -54,13 +54,13 @@ impl<T> Default for Seen<T> {
 }
 
 impl<T: Known> Seen<T> {
-    /// A list begins. What an earlier list showed that did not end is forgotten: this one shows
+    /// Begins a list. The names of an earlier list that did not end are forgotten: this list shows
     /// everything again.
     pub fn list_begins(&mut self) {
         self.listed = Some(HashSet::new());
     }
 
-    /// An object is there, listed or changed.
+    /// Takes in an object, listed or changed.
     pub fn apply(&mut self, value: T, now: Instant, events: &mut Vec<Event>) {
         let key = value.key();
         self.mark(&key);
@@ -88,12 +88,12 @@ impl<T: Known> Seen<T> {
         }
     }
 
-    /// When an edit may be due.
+    /// Returns when an edit may be due.
     pub fn next_due(&self) -> Option<Instant> {
         self.edits.next_end()
     }
 
-    /// Tells the edits that are due.
+    /// Passes on the edits that are due.
     pub fn tell_due(&mut self, now: Instant, events: &mut Vec<Event>) {
         for (key, value) in self.edits.take_due(now) {
             let value = Arc::new(value);
@@ -102,15 +102,15 @@ impl<T: Known> Seen<T> {
         }
     }
 
-    /// An object is there, but cannot be understood: what was known of it, if anything, stays.
+    /// Notes an object that exists but cannot be understood: its last known value, if any, stays.
     pub fn mark(&mut self, key: &ObjectKey) {
         if let Some(listed) = &mut self.listed {
             listed.insert(key.clone());
         }
     }
 
-    /// An object was deleted. A late word about one whose name has passed on says nothing about its
-    /// successor.
+    /// Takes in the deletion of an object. News of an object that comes late says nothing about a
+    /// successor of the same name.
     pub fn delete(&mut self, key: &ObjectKey, uid: &str, events: &mut Vec<Event>) {
         if self.known.get(key).is_some_and(|known| known.uid() == uid)
             && let Some(known) = self.known.remove(key)
@@ -120,7 +120,7 @@ impl<T: Known> Seen<T> {
         }
     }
 
-    /// A list has ended: what it did not show is gone.
+    /// Ends a list: objects that it did not show are gone.
     pub fn list_ends(&mut self, events: &mut Vec<Event>) {
         let listed = self.listed.take().unwrap_or_default();
         self.known.retain(|key, known| {
@@ -297,7 +297,7 @@ impl Known for Quota {
     fn gone(&self) -> Event {
         Event::QuotaGone(self.id.clone())
     }
-    /// What it leaves changes with each pod that an author makes.
+    /// The remainder of a quota changes with each pod that an author makes.
     fn is_edit_of(&self, _known: &Self) -> bool {
         true
     }
@@ -341,7 +341,7 @@ mod tests {
         }
     }
 
-    /// Events as short texts: `+name/uid` and `-name/uid`.
+    /// Shows events as short texts: `+name/uid` and `-name/uid`.
     fn told(events: &mut Vec<Event>) -> Vec<String> {
         events
             .drain(..)
@@ -370,12 +370,12 @@ mod tests {
             seen.apply(node(name, "1", false), Instant::now(), &mut events);
         }
         told(&mut events);
-        // A list that breaks off shows nothing by what it leaves out.
+        // From a list that breaks off no absence can be concluded.
         seen.list_begins();
         seen.apply(node("a", "1", false), Instant::now(), &mut events);
         seen.list_begins();
         seen.apply(node("b", "1", false), Instant::now(), &mut events);
-        // An object that cannot be understood any more is there all the same.
+        // An object that cannot be understood any more still exists.
         seen.mark(&ObjectKey::new("", "c"));
         seen.list_ends(&mut events);
         assert_eq!(told(&mut events), ["-a/1"]);
@@ -392,11 +392,16 @@ mod tests {
         seen.delete(&ObjectKey::new("", "a"), "2", &mut events);
         assert_eq!(told(&mut events), ["-a/2"]);
     }
-    /// A pod that waits, with changes to it.
+    /// Makes a pod that waits, with changes to it.
     fn pod(changes: &[serde_json::Value]) -> Pod {
         let mut object = serde_json::json!({
-            "metadata": {"name": "p", "namespace": "ns", "uid": "1", "resourceVersion": "1", "labels": {"app": "a"}},
-            "spec": {"containers": [{"name": "c", "image": "i"}], "schedulingGates": [{"name": "g"}]},
+            "metadata": {
+                "name": "p", "namespace": "ns", "uid": "1", "resourceVersion": "1",
+                "labels": {"app": "a"},
+            },
+            "spec": {
+                "containers": [{"name": "c", "image": "i"}], "schedulingGates": [{"name": "g"}],
+            },
             "status": {"phase": "Pending"},
         });
         for change in changes {
@@ -406,7 +411,7 @@ mod tests {
         Pod::from_kubernetes(&object, &mut ShapeInterner::default()).expect("it has a name")
     }
 
-    /// Labels and phases that are told of pods.
+    /// Shows labels and phases in events about pods.
     fn told_of_pods(events: &mut Vec<Event>) -> Vec<String> {
         let name = |event| match event {
             Event::Pod(pod) => format!("{:?} {:?}", pod.labels[0].1, pod.phase),
@@ -437,7 +442,8 @@ mod tests {
         assert_eq!(seen.next_due(), Some(at(1000)));
         seen.tell_due(at(1000), &mut events);
         assert_eq!(told_of_pods(&mut events), [r#""e" Pending"#]);
-        // What was told last rests again; and what is taken back was never there.
+        // The last edit that was passed on starts another second; and an edit that is taken back
+        // never counts.
         seen.apply(pod(&[labelled("f")]), at(1500), &mut events);
         seen.apply(pod(&[labelled("e")]), at(1600), &mut events);
         seen.tell_due(at(2000), &mut events);
@@ -453,7 +459,7 @@ mod tests {
         seen.apply(pod(&[labelled("c")]), now, &mut events);
         seen.apply(pod(&[labelled("c"), runs.clone()]), now, &mut events);
         assert_eq!(told_of_pods(&mut events)[2..], [r#""c" Running"#]);
-        // What was held is not told once more, nor of a pod that is gone.
+        // A held edit is passed on only once, and not at all if the pod is gone.
         seen.tell_due(now + super::super::edits::PERIOD, &mut events);
         seen.apply(pod(&[labelled("d"), runs.clone()]), now, &mut events);
         seen.apply(pod(&[labelled("e"), runs]), now, &mut events);
@@ -469,9 +475,13 @@ mod tests {
             r#"{"metadata": {"labels": {"fluxqueue/queue": "other"}}}"#,
             r#"{"metadata": {"annotations": {"fluxqueue/walltime": "1h"}}}"#,
             r#"{"metadata": {"annotations": {"fluxqueue/exclusive": "true"}}}"#,
-            r#"{"metadata": {"ownerReferences": [{"apiVersion": "v1", "kind": "A", "name": "a", "uid": "2", "controller": true}]}}"#,
+            r#"{"metadata": {"ownerReferences": [
+                {"apiVersion": "v1", "kind": "A", "name": "a", "uid": "2", "controller": true}
+            ]}}"#,
             r#"{"spec": {"tolerations": [{"operator": "Exists"}]}}"#,
-            r#"{"spec": {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "2"}}}]}}"#,
+            r#"{"spec": {"containers": [
+                {"name": "c", "image": "i", "resources": {"requests": {"cpu": "2"}}}
+            ]}}"#,
         ];
         let not_edits = [
             "{}",
@@ -483,7 +493,9 @@ mod tests {
             r#"{"status": {"phase": "Failed"}}"#,
             r#"{"status": {"nominatedNodeName": "n"}}"#,
             r#"{"status": {"startTime": "2026-01-01T00:00:00Z"}}"#,
-            r#"{"status": {"conditions": [{"type": "PodScheduled", "status": "False", "message": "m"}]}}"#,
+            r#"{"status": {"conditions": [
+                {"type": "PodScheduled", "status": "False", "message": "m"}
+            ]}}"#,
         ];
         let parse = |text: &str| serde_json::from_str::<serde_json::Value>(text).expect("JSON");
         let is_edit = |text: &&&str| pod(&[parse(text)]).is_edit_of(&pod(&[]));
@@ -494,7 +506,7 @@ mod tests {
             edits.iter().find(|text| !is_edit(text))
         );
         assert_eq!(not_edits.iter().find(is_edit), None);
-        // Where both have changed, it is no edit: the server's part is told at once.
+        // A change of both parts is no edit: the server's part is passed on at once.
         let both = pod(&[parse(edits[0]), parse(not_edits[6])]);
         assert!(!both.is_edit_of(&pod(&[])));
     }

@@ -1,9 +1,9 @@
-//! Whether the API server keeps all that this process writes into FluxJobs, and all that people
+//! Checks that the API server keeps all that this process writes into FluxJobs, and all that people
 //! write into FluxQueues: their CustomResourceDefinitions may be older.
 //!
-//! Asked before this process tries to lead. An older definition drops placements without a word, so
-//! nothing is decided on one. It is asked for again until it will do: who upgrades needs to apply
-//! it, and to restart nothing.
+//! The check comes before this process tries to lead. An older definition silently drops
+//! placements, so nothing is decided on one. The check is repeated until the definition is
+//! sufficient: after an upgrade it is enough to apply it, and nothing needs a restart.
 
 use std::time::Duration;
 
@@ -16,27 +16,26 @@ use crate::serve::Health;
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
-/// How long one answer may take.
+/// The time that one answer may take.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 
-/// The pause until it is asked again.
+/// The pause between two checks.
 const PAUSE: Duration = Duration::from_secs(2);
 
-/// What was found.
+/// The result of a check.
 #[derive(Debug, PartialEq, Eq)]
 enum Found {
-    /// It has all that is needed.
+    /// The definition has all that is needed.
     WillDo,
-    /// It lacks these.
+    /// The definition lacks these parts.
     Lacks(Vec<String>),
-    /// This process may not see it.
+    /// This process may not read the definition.
     Unseen,
-    /// Nobody can say.
+    /// No usable answer came.
     NoAnswer(String),
 }
 
-/// Returns once the definitions that are installed have all that this process needs, or may not be
-/// looked at.
+/// Returns once the installed definitions have all that this process needs, or may not be read.
 pub(super) async fn wait_until_they_will_do(client: &Client, health: &Health) {
     for definition in Definition::ALL {
         wait_for(definition, client, health).await;
@@ -52,22 +51,25 @@ async fn wait_for(definition: Definition, client: &Client, health: &Health) {
             Found::Unseen => {
                 tracing::warn!(
                     definition = definition.name(),
-                    "this process may not read the CustomResourceDefinition (rbac.yaml), and takes it to be new enough"
+                    "this process may not read the CustomResourceDefinition (rbac.yaml), and \
+                     takes it to be new enough"
                 );
                 break;
             }
-            // Said once.
+            // This was logged already.
             _ if found == last => {}
             Found::Lacks(missing) => {
                 health.set_definition_lacks(true);
                 tracing::error!(
                     definition = definition.name(),
                     missing = %missing.join(", "),
-                    "the CustomResourceDefinition is older than this process needs, which does not lead until it is applied (manifests/crds)"
+                    "the CustomResourceDefinition is older than this process needs, so the process \
+                     does not lead until a new one is applied (manifests/crds)"
                 );
             }
             Found::NoAnswer(error) => {
-                tracing::warn!(definition = definition.name(), %error, "asking for the CustomResourceDefinition");
+                let definition = definition.name();
+                tracing::warn!(definition, %error, "asking for the CustomResourceDefinition");
             }
         }
         last = found;

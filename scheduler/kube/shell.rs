@@ -40,53 +40,53 @@ use crate::serve::{
 };
 use fluxqueue_core::Event;
 
-/// Kinds that are watched besides those of storage.
+/// The number of kinds that are watched besides those of storage.
 const KINDS: usize = 10;
 
-/// Where quotas are listed.
+/// The path at which quotas are listed.
 const QUOTAS: &str = "/api/v1/resourcequotas";
 
-/// Questions of the HTTP server that may wait for the core.
+/// The most questions of the HTTP server that may wait for the core.
 const QUESTIONS: usize = 8;
 
-/// How long the core may take to come to the end of a step. Much longer than steps take, and with
-/// the other bounds of an orderly end less than the 30 s that Kubernetes gives a process.
+/// The time in which the core has to come to the end of a step. It is much longer than steps take,
+/// and with the other bounds of an orderly end less than the 30 s that Kubernetes gives a process.
 const STOP_WITHIN: Duration = Duration::from_secs(10);
 
-/// How long records and Events may take to be written once the last Binding is done.
+/// The time in which records and Events have to be written once the last Binding is done.
 const FLUSH_WITHIN: Duration = Duration::from_secs(5);
 
-/// What the process is told.
+/// The settings of the shell.
 #[derive(Debug)]
 pub struct ShellSettings {
-    /// The kubeconfig that was named, if one was.
+    /// The kubeconfig that a flag named, if one did.
     pub kubeconfig: Option<PathBuf>,
-    /// Where probes and metrics are served.
+    /// The address at which probes and metrics are served.
     pub serve_on: ListenAddress,
-    /// And how.
+    /// The protection of metrics and state.
     pub exposure: Exposure,
-    /// Where probes are served apart from everything else, if anywhere.
+    /// The address at which probes are served apart from everything else, if there is one.
     pub probes_on: Option<ListenAddress>,
     /// The Lease, or `None` without leader election.
     pub lease: Option<LeaseSettings>,
-    /// How the workers are set up.
+    /// The settings of the workers.
     pub executors: ExecutorSettings,
 }
 
-/// Makes the core once it is known which epoch this leader has.
+/// Makes the core once the epoch of this leader is known.
 pub type MakeMachine<M> = Box<dyn FnOnce(i64) -> anyhow::Result<M> + Send>;
 
-/// Why the process ends other than well.
+/// The reason why the process fails.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ShellError {
-    /// There is no way to the API server.
+    /// The API server cannot be reached.
     #[error(transparent)]
     Connect(#[from] ConnectError),
     /// The port is taken.
     #[error(transparent)]
     Listen(#[from] ListenError),
-    /// No TLS.
+    /// TLS cannot be set up.
     #[error(transparent)]
     Tls(#[from] TlsError),
     /// The probes cannot be served.
@@ -101,7 +101,7 @@ pub enum ShellError {
     /// The thread of the core could not be started.
     #[error("starting the thread of the core")]
     Thread(#[source] std::io::Error),
-    /// Someone else may lead now.
+    /// Another process may lead now.
     #[error(transparent)]
     Lost(#[from] LeaseLost),
     /// A part of the process broke.
@@ -109,7 +109,7 @@ pub enum ShellError {
     Task(#[from] TaskEnded),
 }
 
-/// Runs until a signal ends it well, or something goes wrong.
+/// Runs until a signal ends the process, or something goes wrong.
 pub async fn run<M: Machine>(
     settings: ShellSettings,
     make: MakeMachine<M>,
@@ -174,7 +174,8 @@ pub(super) async fn run_until<M: Machine>(
     let run = Run { facts, clients, tasks, executors, asked_to_end: end };
     let Some(mut leadership) = leadership else {
         tracing::warn!(
-            "no leader election: a second process would decide beside this one, and writes of a predecessor are not waited for"
+            "no leader election: a second process would decide beside this one, and writes of a \
+             predecessor are not waited for"
         );
         let term = Term { epoch: 0, wait_first: Duration::ZERO, fence: Fence::open() };
         return run.lead(term, make).await.map(|_| ());
@@ -195,14 +196,14 @@ pub(super) async fn run_until<M: Machine>(
     };
     match end {
         End::NothingInFlight => leadership.release().await,
-        // The Lease is left to expire: so the successor waits as long as it must.
+        // The Lease is left to expire, so the successor waits as long as it must.
         End::PerhapsInFlight => {}
     }
     Ok(())
 }
 
-/// What this process has not been able to do for at least this long, if another would do better as
-/// the leader.
+/// Returns the work that this process has not been able to do for at least this long, if another
+/// process would do better as the leader.
 fn unfit(connections: &Connections, fence: &Fence, at_least: Duration) -> Option<String> {
     let longer =
         |(lasts, why): (Duration, String)| (lasts >= at_least).then_some((lasts.as_secs(), why));
@@ -215,7 +216,7 @@ fn unfit(connections: &Connections, fence: &Fence, at_least: Duration) -> Option
     })
 }
 
-/// What a leader works with.
+/// The resources of a leader.
 struct Run {
     facts: Arc<Facts>,
     clients: Clients,
@@ -224,16 +225,16 @@ struct Run {
     asked_to_end: CancellationToken,
 }
 
-/// A time of leading.
+/// The term of a leader.
 struct Term {
     epoch: i64,
     wait_first: Duration,
     fence: Fence,
 }
 
-/// How an orderly end left things.
+/// The state after an orderly end.
 enum End {
-    /// Nothing is decided any more, and every Binding, of this leader and of those before it, has
+    /// Nothing is decided any more, and every Binding of this leader and of those before it has
     /// ended.
     NothingInFlight,
     /// A Binding may still take effect, or be decided.
@@ -243,7 +244,7 @@ enum End {
 // === impl Run ===
 
 impl Run {
-    /// Leads until asked to end, then ends in order.
+    /// Leads until the end is requested, then ends in order.
     async fn lead<M: Machine>(
         mut self,
         term: Term,
@@ -273,8 +274,7 @@ impl Run {
         tracing::info!("asked to end");
         self.facts.health.set_stopping();
         ending.stop.cancel();
-        // A step that is under way may still decide on Bindings: only what comes after it is the
-        // end.
+        // A step that is under way may still decide on Bindings, so the end begins after it.
         let left = match tokio::time::timeout(STOP_WITHIN, ending.stopped.cancelled()).await {
             Ok(()) => self.finish(&executors).await,
             Err(_) => {
@@ -309,7 +309,7 @@ impl Run {
         Ok(executors)
     }
 
-    /// The core has a thread of its own. It uses the runtime's timers and channels, but none of its
+    /// Starts the thread of the core. It uses the runtime's timers and channels, but none of its
     /// worker threads.
     fn start_driver<M: Machine>(
         &mut self,
@@ -319,7 +319,7 @@ impl Run {
         let runtime = tokio::runtime::Handle::current();
         let (ended_in, ended) = oneshot::channel::<()>();
         let thread = std::thread::Builder::new().name("core".to_owned()).spawn(move || {
-            // Dropped at the end of the thread, also when it panics: that is what is waited for.
+            // The thread drops this at its end, also in a panic, and the receiver notices.
             let _ended_in = ended_in;
             runtime.block_on(driver.run(ending));
         });
@@ -330,12 +330,12 @@ impl Run {
         Ok(())
     }
 
-    /// Tells the core how far the API server's clock is from its own, before it hears of the first
+    /// Sends the core the difference between its clock and the API server's, before the first
     /// object.
     async fn start_clock(&mut self, clock: Clock, batches: &mpsc::Sender<Vec<Event>>) {
         let mut server_clock = ServerClock::new(self.clients.write.clone(), clock);
         if let Some(offset) = server_clock.compare().await {
-            // Nobody takes it only if the core has ended, which its task will say.
+            // This fails only if the core has ended, and its task reports that.
             let _ = batches.send(vec![offset]).await;
         }
         self.tasks.spawn_telling("clock", server_clock.keep_comparing(batches.clone()));
@@ -345,7 +345,7 @@ impl Run {
         let refusal = storage::refusal(&self.clients.watch).await;
         if let Some(why) = &refusal {
             tracing::warn!(why, "claims and volumes may not be read: pods that mount them wait");
-            // Nobody takes it only if the core has ended, which its task will say.
+            // This fails only if the core has ended, and its task reports that.
             let _ = batches.send(vec![storage::hidden(why)]).await;
         }
         // Quotas matter only where Jobs wait without pods, for which there is a role of its own.
@@ -353,7 +353,8 @@ impl Run {
         if let Some(why) = &refusal_of_quotas {
             tracing::debug!(
                 why,
-                "quotas may not be read: a Job that waits without pods is released whatever they leave"
+                "quotas may not be read: a Job that waits without pods is released whatever they \
+                 leave"
             );
         }
         let kinds = KINDS
@@ -409,7 +410,7 @@ impl Run {
         let _ = self.facts.leading.set(Leading { questions, depths });
     }
 
-    /// Waits for what is in flight, within bounds.
+    /// Waits for everything in flight, within bounds.
     async fn finish(&mut self, executors: &Executors) -> End {
         // Each Binding ends by its own timeout; one more second is for the wake-ups.
         let within = self.executors.bind_timeout + Duration::from_secs(1);

@@ -3,7 +3,7 @@
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-/// The process cannot be told to end in order.
+/// The signals cannot be received, so the process could not end in order.
 #[derive(Debug, thiserror::Error)]
 #[error("listening for signals")]
 pub struct SignalError(#[from] std::io::Error);
@@ -18,7 +18,7 @@ pub(crate) struct Signals {
 // === impl Signals ===
 
 impl Signals {
-    /// From now on signals no longer end the process by themselves.
+    /// Takes over the signals: from now on they no longer end the process by themselves.
     pub(crate) fn listen() -> Result<Self, SignalError> {
         Ok(Signals {
             terminate: signal(SignalKind::terminate())?,

@@ -1,8 +1,8 @@
-//! Storage: the kinds that are watched for it, if all of them may be read, and what becomes of
-//! their objects.
+//! Storage: its kinds, which are watched if all of them may be read, and the values that their
+//! objects become.
 //!
-//! A process that may not read one of them says so, and goes on without: pods with claims wait
-//! then, and are told why.
+//! A process that may not read one of them logs that, and goes on without storage: pods with claims
+//! then wait, and their conditions say so.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,10 +22,10 @@ use fluxqueue_workload::storage::{
     Claim, CsiDriver, CsiNode, PersistentVolume, StorageCapacity, StorageClass, VolumeAttachment,
 };
 
-/// How many kinds there are.
+/// The number of kinds.
 pub(super) const KINDS: usize = 7;
 
-/// Where each is listed.
+/// The path at which each is listed.
 const LISTS: [&str; KINDS] = [
     "/api/v1/persistentvolumeclaims",
     "/api/v1/persistentvolumes",
@@ -36,11 +36,11 @@ const LISTS: [&str; KINDS] = [
     "/apis/storage.k8s.io/v1/volumeattachments",
 ];
 
-/// How long one question may take.
+/// The time that one answer may take.
 const ASK_WITHIN: Duration = Duration::from_secs(5);
 
-/// Why storage may not be read; `None` if it may, or if that could not be found out: then the
-/// watches will tell.
+/// Returns the reason why storage may not be read; `None` if it may, or if that is unknown: then
+/// the watches will show it.
 pub(super) async fn refusal(client: &Client) -> Option<String> {
     for list in LISTS {
         if let Some(refusal) = refusal_to_list(client, list).await {
@@ -50,7 +50,7 @@ pub(super) async fn refusal(client: &Client) -> Option<String> {
     None
 }
 
-/// Why what is at this path may not be listed, in the same way.
+/// Returns the reason why the objects at this path may not be listed, in the same way.
 pub(super) async fn refusal_to_list(client: &Client, list: &str) -> Option<String> {
     let path = format!("{list}?limit=1");
     match get::<serde_json::Value>(client, &path, ASK_WITHIN).await {
@@ -61,7 +61,7 @@ pub(super) async fn refusal_to_list(client: &Client, list: &str) -> Option<Strin
     }
 }
 
-/// What the core is told when storage may not be read.
+/// Returns the event for the core that storage may not be read.
 pub(super) fn hidden(why: &str) -> Event {
     let text =
         format!("fluxqueue may not read claims and volumes ({why}); it is restarted once it may");
@@ -95,7 +95,8 @@ watched! {
 }
 
 macro_rules! known {
-    ($($value:ident $object:ident: $key:expr, $uid:expr, $there:ident, $gone:expr $(, edited if $is_edit:expr)?;)*) => {
+    ($($value:ident $object:ident: $key:expr, $uid:expr, $there:ident, $gone:expr
+        $(, edited if $is_edit:expr)?;)*) => {
         $(impl Known for $value {
             fn key(&self) -> ObjectKey {
                 let $object = self;
@@ -120,13 +121,18 @@ macro_rules! known {
 }
 
 known! {
-    Claim it: it.id.key.clone(), &it.id.uid, Claim, StorageNews::ClaimGone(it.id.clone()), edited if is_edit;
-    PersistentVolume it: named(&it.name), &it.uid, Volume, StorageNews::VolumeGone(Arc::clone(&it.name), it.uid.clone());
+    Claim it: it.id.key.clone(), &it.id.uid, Claim,
+        StorageNews::ClaimGone(it.id.clone()), edited if is_edit;
+    PersistentVolume it: named(&it.name), &it.uid, Volume,
+        StorageNews::VolumeGone(Arc::clone(&it.name), it.uid.clone());
     StorageClass it: named(&it.name), &it.uid, Class, StorageNews::ClassGone(Arc::clone(&it.name));
-    CsiNode it: ObjectKey::new("", &*it.node), &it.uid, CsiNode, StorageNews::CsiNodeGone(it.node.clone());
+    CsiNode it: ObjectKey::new("", &*it.node), &it.uid, CsiNode,
+        StorageNews::CsiNodeGone(it.node.clone());
     CsiDriver it: named(&it.name), &it.uid, Driver, StorageNews::DriverGone(Arc::clone(&it.name));
-    StorageCapacity it: it.id.key.clone(), &it.id.uid, Capacity, StorageNews::CapacityGone(it.id.key.clone());
-    VolumeAttachment it: named(&it.name), &it.uid, Attachment, StorageNews::AttachmentGone(Arc::new(it.clone()));
+    StorageCapacity it: it.id.key.clone(), &it.id.uid, Capacity,
+        StorageNews::CapacityGone(it.id.key.clone());
+    VolumeAttachment it: named(&it.name), &it.uid, Attachment,
+        StorageNews::AttachmentGone(Arc::new(it.clone()));
 }
 
 fn is_edit(claim: &Claim, known: &Claim) -> bool {

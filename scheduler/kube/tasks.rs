@@ -12,7 +12,7 @@ pub struct Tasks {
     names: std::collections::HashMap<Id, &'static str>,
 }
 
-/// A task has ended although nobody asked it to.
+/// A task has ended although it was meant to go on.
 #[derive(Debug, thiserror::Error)]
 #[error("task {name} ended unexpectedly: {why}")]
 pub struct TaskEnded {
@@ -31,7 +31,7 @@ impl Tasks {
         });
     }
 
-    /// Starts a task that says why, should it ever end.
+    /// Starts a task that returns the reason, should it ever end.
     pub fn spawn_telling(
         &mut self,
         name: &'static str,
@@ -46,7 +46,7 @@ impl Tasks {
         match self.set.join_next_with_id().await {
             Some(Ok((id, why))) => TaskEnded { name: self.name(id), why },
             Some(Err(error)) => TaskEnded { name: self.name(error.id()), why: error.to_string() },
-            // Nothing to watch, so nothing ends.
+            // Without tasks, none ends.
             None => std::future::pending().await,
         }
     }

@@ -10,17 +10,17 @@ use std::time::Duration;
 use super::binder::BindRequest;
 use super::work_queue::WorkQueue;
 
-/// How long the first item of a background queue may be held back.
+/// The longest time for which the first item of a background queue may be held back.
 const DELAY_MAX: Duration = Duration::from_secs(30);
 
-/// How often a worker that is held back looks at the age of its queue.
+/// The pause after which a worker that is held back checks the age of its queue.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// The workers of each queue that are never held back for long.
+/// The number of workers of each queue that are never held back for long.
 const TRICKLE: usize = 1;
 
-/// How long these pause before each item while Bindings are under way: people see that something
-/// happens, and the Bindings lose a few percent at most.
+/// The pause of these workers before each item while Bindings are under way: people see progress,
+/// and the Bindings lose a few percent at most.
 pub(super) const TRICKLE_EVERY: Duration = Duration::from_millis(250);
 
 /// Waits until worker number `worker` of `queue` may take something.
@@ -36,7 +36,7 @@ pub(super) async fn wait_for_turn<T>(
         return;
     }
     while bindings.outstanding() > 0 && queue.head_age().is_none_or(|age| age < DELAY_MAX) {
-        // Whichever comes first: the end of the Bindings, or the next look.
+        // This waits for the end of the Bindings or the next check, whichever comes first.
         let _ = tokio::time::timeout(LOOK_EVERY, bindings.idle()).await;
     }
 }

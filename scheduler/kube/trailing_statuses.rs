@@ -1,4 +1,4 @@
-//! Which trailing status writes have no outcome yet, by FluxJob.
+//! The trailing status writes without an outcome yet, by FluxJob.
 //!
 //! A placement is written by an urgent write, and must not wait until a trailing write of the same
 //! FluxJob has had its turn behind Bindings. Before it was sent, the trailing one is taken out of
@@ -14,7 +14,8 @@ use tokio::sync::Notify;
 use fluxqueue_core::ActionId;
 use fluxqueue_workload::Uid;
 
-/// How long an urgent write waits for a trailing one of the same FluxJob that was sent.
+/// The longest time for which an urgent write waits for a trailing one of the same FluxJob that was
+/// sent.
 pub(super) const WAIT_MAX: Duration = Duration::from_secs(2);
 
 /// The trailing status writes that are queued or sent. The core has at most one per FluxJob.
@@ -27,17 +28,17 @@ pub struct TrailingStatuses {
 // === impl TrailingStatuses ===
 
 impl TrailingStatuses {
-    /// This write is about to be queued.
+    /// Notes that this write is about to be queued.
     pub(super) fn begin(&self, job: &Uid, id: ActionId) {
         self.lock().insert(job.clone(), id);
     }
 
-    /// The write of this FluxJob that has no outcome yet.
+    /// Returns the write of this FluxJob that has no outcome yet.
     pub(super) fn of(&self, job: &Uid) -> Option<ActionId> {
         self.lock().get(job).copied()
     }
 
-    /// This write has its outcome. Other writes have nothing to end here.
+    /// Notes that this write has its outcome. Other writes have nothing to end here.
     pub(super) fn end(&self, job: &Uid, id: ActionId) {
         let mut by_job = self.lock();
         if by_job.get(job) == Some(&id) {
@@ -52,7 +53,7 @@ impl TrailingStatuses {
         let ended = async {
             loop {
                 let mut notified = std::pin::pin!(self.ended.notified());
-                // Registered before the look, so that an end in between is not missed.
+                // Registering comes before the look, so that an end in between is not missed.
                 notified.as_mut().enable();
                 if self.of(job) != Some(id) {
                     return;

@@ -1,11 +1,11 @@
-//! Watches: what the API server says becomes events of the core, in batches.
+//! Watches: they turn the API server's news into events of the core, in batches.
 //!
-//! One task per kind. The first list comes through the watch itself, object by object: each is
-//! converted as it arrives, while the server writes the next, and the large ones are dropped at
-//! once. A server that cannot do that is asked for pages. Pods and nodes, of which there are many,
-//! come as protobuf where the server has that. Whatever goes wrong (429, 500, a closed connection,
-//! an expired version) is logged, counted and tried again with growing pauses; what was missed
-//! meanwhile shows in the next list.
+//! There is one task per kind. The first list comes through the watch itself, object by object:
+//! each is converted as it arrives, while the server writes the next, and the large ones are
+//! dropped at once. If the server cannot do that, the list comes in pages. Pods and nodes, which
+//! are many, come as protobuf where the server has that. Every failure (429, 500, a closed
+//! connection, an expired version) is logged and counted, and another try follows with growing
+//! pauses; changes that were missed meanwhile show in the next list.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -26,44 +26,44 @@ use crate::serve::Metrics;
 use fluxqueue_core::Event;
 use fluxqueue_workload::ObjectKey;
 
-/// Changes that are handed on together: all that have arrived while the last were handled, up to
-/// this many.
+/// The most changes that are handed on together: all that have arrived while the last were handled,
+/// up to this number.
 const BATCH_EVENTS: usize = 512;
 
-/// Batches on their way to the core, of all kinds together. With the batches' size this bounds what
-/// waits to 32,768 changes; when the core falls behind further, the watches stop reading, and the
-/// API server keeps what is to come.
+/// The most batches on their way to the core, of all kinds together. With the batches' size this
+/// bounds the waiting changes to 32,768; when the core falls behind further, the watches stop
+/// reading, and the API server keeps the rest.
 pub const BATCHES: usize = 64;
 
-/// What the tasks of all kinds share.
+/// The state that the tasks of all kinds share.
 #[derive(Clone)]
 pub struct Watches {
-    /// To the API server.
+    /// The client of the API server.
     pub client: Client,
-    /// To the core's task.
+    /// The channel to the core's task.
     pub batches: mpsc::Sender<Vec<Event>>,
-    /// Counts changes and errors.
+    /// The counters of changes and errors.
     pub metrics: Arc<Metrics>,
-    /// Kinds whose first list is still to come.
+    /// The number of kinds that have not had their first list yet.
     pub unlisted: Arc<AtomicUsize>,
 }
 
-/// The core's task has gone, so there is nobody to watch for.
+/// The core's task has ended, so the watches have no receiver.
 #[derive(Debug, thiserror::Error)]
-#[error("nobody takes the changes of {kind} any more")]
+#[error("the core takes no changes of {kind} any more")]
 pub struct NobodyListens {
     kind: &'static str,
 }
 
-/// What has been read of one kind.
+/// The state of the watch of one kind.
 struct Reading<K: Watched> {
     seen: Seen<K::Value>,
     memory: K::Memory,
-    /// The first list is complete.
+    /// True if the first list is complete.
     listed: bool,
 }
 
-/// What to do when the server says that it cannot list like this.
+/// The reaction to a server that cannot list in this way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum IfRefused {
     Return,
@@ -98,13 +98,13 @@ impl Watches {
         self.follow(streamed, IfRefused::Return, &mut reading).await?;
         tracing::info!(
             kind = K::KIND,
-            "the API server does not stream lists, so it is asked for pages"
+            "the API server does not stream lists, so they are read in pages"
         );
         self.follow(watcher(api, watcher::Config::default()), IfRefused::TryAgain, &mut reading)
             .await
     }
 
-    /// Tells what one kind of watch says.
+    /// Passes on the changes of one kind of watch.
     async fn follow<K: Watched>(
         &self,
         watch: impl Stream<Item = Result<watcher::Event<K>, watcher::Error>>,
@@ -120,7 +120,8 @@ impl Watches {
                     Some(changes) => changes,
                     None => return Ok(()),
                 },
-                () = tokio::time::sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => Vec::new(),
+                () = tokio::time::sleep_until(due.unwrap_or_else(Instant::now)),
+                    if due.is_some() => Vec::new(),
             };
             let mut events = Vec::new();
             let mut list_ended = false;
@@ -145,8 +146,8 @@ impl Watches {
             if list_ended && !reading.listed {
                 reading.listed = true;
                 tracing::debug!(kind = K::KIND, "listed");
-                // Only after the objects themselves: whoever comes last knows that those of all
-                // kinds are in the channel.
+                // This comes after the objects themselves: the last kind to get here knows that
+                // those of all kinds are in the channel.
                 if self.unlisted.fetch_sub(1, Ordering::AcqRel) == 1 {
                     self.hand_on::<K>(vec![Event::Synced]).await?;
                 }
@@ -171,7 +172,10 @@ impl Watches {
                     Ok(value) => seen.apply(value, Instant::now(), events),
                     Err(error) => {
                         self.metrics.invalid_objects.get_or_create(&[("kind", K::KIND)]).inc();
-                        tracing::warn!(kind = K::KIND, object = %key, %error, "object cannot be understood and is left out");
+                        tracing::warn!(
+                            kind = K::KIND, object = %key, %error,
+                            "object cannot be understood and is left out"
+                        );
                         seen.mark(&key);
                     }
                 }
@@ -208,10 +212,11 @@ impl Watches {
     }
 }
 
-/// The gate WatchList is off, or the server older than it: it calls the request invalid. Or it has
-/// no such encoding.
+/// True if the server cannot list in this way: the gate WatchList is off, or the server older than
+/// it, and calls the request invalid; or the server lacks the encoding.
 fn is_refusal(error: &watcher::Error) -> bool {
-    matches!(error, watcher::Error::WatchStartFailed(kube::Error::Api(status)) if matches!(status.code, 400 | 406 | 415 | 422))
+    let watcher::Error::WatchStartFailed(kube::Error::Api(status)) = error else { return false };
+    matches!(status.code, 400 | 406 | 415 | 422)
 }
 
 fn hint(error: &kube::Error) -> Option<&'static str> {

@@ -2,7 +2,7 @@
 //! under way.
 //!
 //! Pushing never waits, so the network cannot hold up the core. An item that does not fit is
-//! returned, and the caller says what that means.
+//! returned, and the caller deals with it.
 
 use std::collections::VecDeque;
 use std::ops::Deref;
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::{Notify, Semaphore};
 
-/// A bounded first-in, first-out queue, shared by those who push and the workers.
+/// A bounded first-in, first-out queue, shared by its producers and the workers.
 #[derive(Debug)]
 pub struct WorkQueue<T> {
     items: Mutex<VecDeque<(Instant, T)>>,
@@ -25,7 +25,7 @@ pub struct WorkQueue<T> {
     idle: Notify,
 }
 
-/// An item that a worker has taken; dropping it says that the work is done.
+/// An item that a worker has taken; dropping it marks the work as done.
 #[derive(Debug)]
 pub struct Taken<'a, T> {
     queue: &'a WorkQueue<T>,
@@ -35,7 +35,7 @@ pub struct Taken<'a, T> {
 // === impl WorkQueue ===
 
 impl<T> WorkQueue<T> {
-    /// An empty queue that holds at most `capacity` waiting items.
+    /// Creates an empty queue that holds at most `capacity` waiting items.
     pub fn new(capacity: usize) -> Self {
         WorkQueue {
             items: Mutex::new(VecDeque::new()),
@@ -59,7 +59,7 @@ impl<T> WorkQueue<T> {
         Ok(())
     }
 
-    /// The next item, or `None` once the queue is closed.
+    /// Returns the next item, or `None` once the queue is closed.
     pub async fn pop(&self) -> Option<Taken<'_, T>> {
         loop {
             self.ready.acquire().await.ok()?.forget();
@@ -70,12 +70,12 @@ impl<T> WorkQueue<T> {
         }
     }
 
-    /// Items that are queued or being worked on.
+    /// Returns the number of items that are queued or being worked on.
     pub fn outstanding(&self) -> usize {
         self.outstanding.load(Ordering::Acquire)
     }
 
-    /// How long the first item has waited.
+    /// Returns how long the first item has waited.
     pub fn head_age(&self) -> Option<Duration> {
         self.lock().front().map(|(since, _)| since.elapsed())
     }
@@ -84,7 +84,7 @@ impl<T> WorkQueue<T> {
     pub async fn idle(&self) {
         loop {
             let mut notified = pin!(self.idle.notified());
-            // Registered before the look, so that an end in between is not missed.
+            // Registering comes before the look, so that an end in between is not missed.
             notified.as_mut().enable();
             if self.outstanding() == 0 {
                 return;
@@ -103,14 +103,15 @@ impl<T> WorkQueue<T> {
         Some(item)
     }
 
-    /// Drops what is queued, and says how much that was. Workers finish what they have taken.
+    /// Drops the queued items, and returns their number. Workers finish the items that they have
+    /// taken.
     pub fn discard(&self) -> usize {
         let dropped = std::mem::take(&mut *self.lock()).len();
         self.finish(dropped);
         dropped
     }
 
-    /// Ends the workers once they ask for more. What is queued is not handed out any more.
+    /// Ends the workers when they ask for more. Queued items are not handed out any more.
     pub fn close(&self) {
         self.ready.close();
         self.discard();

@@ -25,16 +25,16 @@ use fluxqueue_workload::{NodeName, ObjectKey, ObjectRef, Time, Uid};
 /// One write to do.
 #[derive(Debug)]
 pub struct WriteRequest {
-    /// Goes back with the outcome.
+    /// The number that goes back with the outcome.
     pub id: ActionId,
-    /// What to write.
+    /// The write.
     pub write: Write,
     /// A trailing write of the same FluxJob that was sent before, and that this urgent one waits
     /// for.
     pub after: Option<ActionId>,
 }
 
-/// What to write.
+/// The kinds of writes.
 #[derive(Debug)]
 pub enum Write {
     /// Create a FluxJob.
@@ -47,7 +47,7 @@ pub enum Write {
     QueueStatus(Arc<str>, Uid, Box<fluxqueue_api::FluxQueueStatus>),
     /// Remove the gate of this name from a pod of this version.
     Ungate(ObjectRef, Option<Arc<str>>, Arc<str>),
-    /// Say in a claim of this version for which node its volume is to be made.
+    /// Select in a claim of this version the node for which its volume is to be made.
     SelectNode(ObjectRef, Option<Arc<str>>, NodeName),
     /// Bind a volume of this version to a claim.
     ClaimVolume {
@@ -57,14 +57,14 @@ pub enum Write {
         resource_version: Option<Arc<str>>,
         /// The claim.
         claim: ObjectRef,
-        /// A person has meant it for the claim already.
+        /// True if a person has meant it for the claim already.
         was_meant: bool,
     },
-    /// Take our mark and the suspension off a Job of this version, as of then.
+    /// Take our mark and the suspension off a Job of this version, with the time of the release.
     ReleaseJob(ObjectRef, Option<Arc<str>>, Time),
     /// Suspend a Job of this version again.
     SuspendJob(ObjectRef, Option<Arc<str>>),
-    /// Say in a pod of this version for which node it is meant, or for none any more.
+    /// Nominate in a pod of this version the node for which it is meant, or none any more.
     Nominate(ObjectRef, Option<Arc<str>>, Option<NodeName>),
     /// Set a pod's condition PodScheduled to False with reason and message.
     Unscheduled {
@@ -76,25 +76,25 @@ pub enum Write {
         reason: &'static str,
         /// The condition's message.
         message: String,
-        /// It was not False before.
+        /// True if the condition was not False before.
         newly: bool,
     },
 }
 
-/// What the workers of both queues share.
+/// The state that the workers of both queues share.
 pub struct Writer {
-    /// Where the outcomes go.
+    /// The channel for outcomes.
     pub outcomes: mpsc::Sender<(ActionId, Outcome)>,
-    /// To the API server, while this process leads.
+    /// The client, which writes while this process leads.
     pub client: FencedClient,
-    /// Counts results.
+    /// The counters of results.
     pub metrics: Arc<Metrics>,
     /// The trailing status writes under way.
     pub trailing: Arc<TrailingStatuses>,
 }
 
-/// The status, applied by our field manager. Whatever of ours somebody else has written is put
-/// right: `force`.
+/// The subresource, applied by our field manager. `force` overwrites any of our fields that another
+/// program has written.
 const STATUS_BY_APPLY: &str = "/status?fieldManager=fluxqueue&force=true";
 
 #[derive(Deserialize)]
@@ -110,12 +110,12 @@ struct IdentityMetadata {
 // === impl WriteRequest ===
 
 impl WriteRequest {
-    /// A request that waits for no other.
+    /// Makes a request that waits for no other.
     pub fn new(id: ActionId, write: Write) -> Self {
         WriteRequest { id, write, after: None }
     }
 
-    /// The FluxJob whose status is to be written.
+    /// Returns the FluxJob of a status write.
     pub(super) fn status_of(&self) -> Option<&Uid> {
         match &self.write {
             Write::Status(job, ..) => Some(&job.uid),
@@ -127,7 +127,8 @@ impl WriteRequest {
 // === impl Write ===
 
 impl Write {
-    /// The write that an action asks for, and its queue. Bindings and Events are not written here.
+    /// Returns the write that an action asks for, and its queue. Bindings and Events are not
+    /// written here.
     pub fn from_action(kind: ActionKind) -> Option<(Write, Urgency)> {
         Some(match kind {
             ActionKind::CreateFluxJob { job, urgency } => (Write::Create(job), urgency),
@@ -186,7 +187,7 @@ impl Write {
 // === impl Writer ===
 
 impl Writer {
-    /// Does one write and reports its outcome. False once nobody wants outcomes any more.
+    /// Does one write and reports its outcome. False once no task takes outcomes any more.
     pub async fn carry_out(&self, request: &WriteRequest) -> bool {
         if let (Some(job), Some(after)) = (request.status_of(), request.after) {
             self.trailing.wait_for(job, after).await;
@@ -205,7 +206,7 @@ impl Writer {
         self.outcomes.send((request.id, Outcome::Write(outcome))).await.is_ok()
     }
 
-    /// Does one write and says how that ended.
+    /// Does one write and returns how that ended.
     pub async fn write(&self, write: &Write) -> WriteOutcome {
         match write {
             Write::Create(job) => self.create(job).await,
@@ -217,7 +218,7 @@ impl Writer {
             }
             Write::Ungate(pod, version, gate) => {
                 // Deleting by the merge key touches no other gate, wherever it stands in the list,
-                // and is no error if it has gone already.
+                // and is no error if it is gone already.
                 let body = json!({
                     "metadata": identity(pod, version.as_deref()),
                     "spec": { "schedulingGates": [{ "$patch": "delete", "name": &**gate }] },
@@ -238,7 +239,8 @@ impl Writer {
             Write::ClaimVolume { volume, resource_version, claim, was_meant } => {
                 let mut metadata = identity(volume, resource_version.as_deref());
                 if !was_meant {
-                    // So the controller takes the claim out again when that is deleted.
+                    // With this, the controller releases the claim again when the volume is
+                    // deleted.
                     metadata["annotations"] = json!({ BOUND_BY_CONTROLLER: "yes" });
                 }
                 let reference = json!({
@@ -253,8 +255,8 @@ impl Writer {
                 done(self.patch(&path, "", Content::MergePatch, &body, volume).await)
             }
             Write::ReleaseJob(job, version, at) => {
-                // With the version, and in one write: whoever suspends the Job from now on does so
-                // himself, and is left alone.
+                // The write names the version, and does both at once: a suspension that follows is
+                // another user's, and stays.
                 let mut metadata = identity(job, version.as_deref());
                 let at =
                     Timestamp::from_microsecond(at.0).unwrap_or(Timestamp::UNIX_EPOCH).to_string();
@@ -269,7 +271,9 @@ impl Writer {
             }
             Write::Nominate(pod, version, node) => {
                 let metadata = identity(pod, version.as_deref());
-                let body = json!({ "metadata": metadata, "status": { "nominatedNodeName": node.as_deref() } });
+                let body = json!({
+                    "metadata": metadata, "status": { "nominatedNodeName": node.as_deref() },
+                });
                 done(
                     self.patch(
                         &pod_path(&pod.key),
@@ -282,8 +286,10 @@ impl Writer {
                 )
             }
             Write::Unscheduled { pod, resource_version, reason, message, newly } => {
-                // Merged by type: what is left out stays as it is.
-                let mut condition = json!({ "type": "PodScheduled", "status": "False", "reason": reason, "message": message });
+                // Conditions are merged by type: fields that are left out stay as they are.
+                let mut condition = json!({
+                    "type": "PodScheduled", "status": "False", "reason": reason, "message": message,
+                });
                 if *newly {
                     condition["lastTransitionTime"] = whole_seconds(Timestamp::now()).into();
                 }
@@ -313,7 +319,7 @@ impl Writer {
         {
             Ok(reply) if reply.succeeded() => match reply.parse::<FluxJob>() {
                 Ok(job) => WriteOutcome::Written(Some(stored(job))),
-                // It is there all the same; the watch will tell how the server stored it.
+                // The object exists all the same; the watch will show how the server stored it.
                 Err(error) => {
                     WriteOutcome::Failed(format!("reading the FluxJob as stored: {error}"))
                 }
@@ -330,9 +336,9 @@ impl Writer {
         version: Option<&str>,
         status: &fluxqueue_api::FluxJobStatus,
     ) -> WriteOutcome {
-        // Server-side apply: what we said and say no longer goes, conditions of others stay. A
-        // version that is set has to be the object's, or the server answers 409; an object that is
-        // gone is not made by a write of its status.
+        // Server-side apply: fields that we wrote and write no more go, conditions of other
+        // programs stay. A version that is set has to be the object's, or the server answers 409;
+        // an object that is gone is not made by a write of its status.
         let mut metadata = identity(id, version);
         metadata["namespace"] = (*id.key.namespace).into();
         let mut written = status.clone();
@@ -393,8 +399,8 @@ impl Writer {
         }
     }
 
-    /// A failed precondition shows as 409 or as 422, and so do other things: what the object is now
-    /// decides.
+    /// A failed precondition shows as 409 or as 422, and so do other errors: the present state of
+    /// the object decides.
     async fn refusal(&self, reply: &Reply, object: &str, id: &ObjectRef) -> WriteOutcome {
         if matches!(reply.code, 409 | 422) {
             match self.client.get::<Identity>(object, WRITE_TIMEOUT_MAX).await {
@@ -411,7 +417,7 @@ impl Writer {
     }
 }
 
-/// The status of an object of ours, as it is applied.
+/// Returns the status of an object of ours in the form in which it is applied.
 fn applied(
     kind: &'static str,
     mut metadata: serde_json::Value,
@@ -423,8 +429,8 @@ fn applied(
     json!({ "apiVersion": version, "kind": kind, "metadata": metadata, "status": status })
 }
 
-/// Uid and version of what is written: the server refuses to change another object, or another
-/// version of it.
+/// Returns the uid and the version of an object: the server refuses to change another object, or
+/// another version of it.
 fn identity(id: &ObjectRef, version: Option<&str>) -> serde_json::Value {
     match version {
         Some(version) => json!({ "uid": &*id.uid, "resourceVersion": version }),
@@ -469,7 +475,7 @@ fn pod_path(key: &ObjectKey) -> String {
     format!("/api/v1/namespaces/{}/pods/{}", key.namespace, key.name)
 }
 
-/// `metav1.Time` has no fractions.
+/// Formats a `metav1.Time`, which has no fractions.
 fn whole_seconds(at: Timestamp) -> String {
     Timestamp::from_second(at.as_second()).unwrap_or(at).to_string()
 }

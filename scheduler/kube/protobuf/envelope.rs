@@ -1,8 +1,8 @@
-//! What stands around the objects: the frames of a watch, and the envelope of each object.
+//! The parts around the objects: the frames of a watch, and the envelope of each object.
 //!
 //! A watch is a sequence of `WatchEvent`s, each behind its length (four bytes, the highest first).
-//! The object in it, and any object that is answered alone, begins with four bytes that say what it
-//! is, followed by a `runtime.Unknown`.
+//! The object in it, and any object that is an answer by itself, begins with four bytes that mark
+//! it, followed by a `runtime.Unknown`.
 
 use bytes::{Buf, Bytes, BytesMut};
 use kube::core::Status;
@@ -11,29 +11,29 @@ use prost::Message;
 use super::Decode;
 use super::messages as wire;
 
-/// How each object begins.
+/// The first bytes of each object.
 const MAGIC: &[u8] = b"k8s\0";
 
-/// Bytes of a frame's length.
+/// The bytes of a frame's length.
 const LENGTH_BYTES: usize = 4;
 
-/// More than an object can have: etcd takes 1.5 MB unless it is told otherwise, and nobody tells it
-/// this much.
+/// The most bytes of a frame, far more than an object can have: etcd takes 1.5 MB by default, and
+/// no installation allows this much.
 const FRAME_BYTES_MAX: usize = 64 << 20;
 
-/// What the server sent is no watch event of this encoding.
+/// The reason why the server's data are no watch event of this encoding.
 #[derive(Debug, thiserror::Error)]
 pub enum BadFrame {
-    /// Not the beginning of a frame, most likely.
+    /// The length is impossible, most likely because this is not the beginning of a frame.
     #[error("a frame of {0} bytes")]
     TooLong(usize),
-    /// The object does not say that it is one.
+    /// The object does not begin with the mark.
     #[error("an object that does not begin as one")]
     NoMagic,
-    /// A type of event that nobody has heard of.
+    /// The type of the event is unknown.
     #[error("a watch event of type {0:?}")]
     UnknownType(String),
-    /// The fields cannot be told apart.
+    /// The fields cannot be decoded.
     #[error(transparent)]
     Decode(#[from] prost::DecodeError),
 }
@@ -63,7 +63,7 @@ impl News<Bytes> {
     }
 }
 
-/// Takes the first frame off what has arrived, if all of it has.
+/// Takes the first frame off the received bytes, if all of it has arrived.
 pub fn take_frame(arrived: &mut BytesMut) -> Result<Option<Bytes>, BadFrame> {
     let Some(length) = arrived.first_chunk::<LENGTH_BYTES>() else { return Ok(None) };
     let length = usize::try_from(u32::from_be_bytes(*length)).unwrap_or(usize::MAX);

@@ -12,7 +12,7 @@ use prost::Message;
 
 // === apimachinery ===
 
-/// `runtime.Unknown`: what stands around each object.
+/// `runtime.Unknown`: the envelope of each object.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct Unknown {
     #[prost(bytes = "bytes", tag = "2")]
@@ -125,7 +125,7 @@ pub(crate) struct Requirement {
     pub(crate) values: Vec<String>,
 }
 
-/// Any message of which nothing matters but that it is there.
+/// Any message of which only the presence matters.
 #[derive(Clone, Copy, PartialEq, Message)]
 pub(crate) struct Presence {}
 
@@ -316,7 +316,7 @@ pub(crate) struct Volume {
     pub(crate) source: Option<VolumeSource>,
 }
 
-/// `core.v1.VolumeSource`: those that matter for where a pod may go.
+/// `core.v1.VolumeSource`: those sources that matter for the nodes of a pod.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct VolumeSource {
     #[prost(message, optional, tag = "3")]

@@ -1,10 +1,9 @@
 //! Kubernetes' own encoding, `application/vnd.kubernetes.protobuf`: a third of the bytes of JSON,
 //! and read several times as fast.
 //!
-//! [`messages`] has those fields that are read here, and nothing else: what is not named there is
-//! skipped. They become the same types as from JSON ([`objects`]), so that all that is decided
-//! about an object stands in one place. [`watch`] follows a kind. Custom resources have no such
-//! encoding.
+//! [`messages`] has those fields that are read here, and nothing else: other fields are skipped.
+//! They become the same types as from JSON ([`objects`]), so that all decisions about an object
+//! stand in one place. [`watch`] follows a kind. Custom resources have no such encoding.
 
 pub mod envelope;
 pub(crate) mod messages;

@@ -1,5 +1,5 @@
-//! Messages into the types that JSON is read into. A field that is missing here is missing for
-//! good: who reads another one of a pod or a node adds it, and to [`super::messages`].
+//! Turns messages into the types of objects in JSON. A field that is missing here is missing for
+//! good: code that needs another one of a pod or a node adds it here, and to [`super::messages`].
 //! `tests/encodings.rs` compares both encodings of the API server's answers.
 
 use std::collections::BTreeMap;
@@ -43,7 +43,7 @@ pub fn node(bytes: Bytes) -> Result<Lean<core_v1::Node>, DecodeError> {
     }))
 }
 
-// === what is in all of them ===
+// === parts of all objects ===
 
 /// Absent and empty are one.
 fn text(text: String) -> Option<String> {
@@ -68,13 +68,13 @@ fn quantities(map: wire::Quantities) -> Option<BTreeMap<String, Quantity>> {
     Some(map).filter(|map| !map.is_empty())
 }
 
-/// Of some things it matters only that they are there.
+/// Some messages matter only by their presence.
 fn there<T: Default>(presence: Option<wire::Presence>) -> Option<T> {
     presence.map(|_| T::default())
 }
 
-/// The zero value stands for none. Kubernetes' times have whole seconds, whatever is sent with
-/// them.
+/// Converts a time. The zero value stands for none. Kubernetes' times have whole seconds, whatever
+/// is sent with them.
 fn time(time: Option<wire::Time>) -> Option<meta_v1::Time> {
     let time = time.filter(|time| time.seconds != 0)?;
     Timestamp::from_second(time.seconds).ok().map(meta_v1::Time)
@@ -230,7 +230,7 @@ fn toleration(toleration: wire::Toleration) -> core_v1::Toleration {
     }
 }
 
-/// Of a volume matters what kube-scheduler looks at: claims, and disks.
+/// Converts the parts of a volume that kube-scheduler considers: claims, and disks.
 fn volume(volume: wire::Volume) -> core_v1::Volume {
     let wire::VolumeSource {
         gce_persistent_disk,

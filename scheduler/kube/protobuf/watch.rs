@@ -1,8 +1,8 @@
 //! Follows one kind as protobuf, as `kube::runtime::watcher` does as JSON: the first list is
 //! streamed, then come the changes.
 //!
-//! A watch that ends is taken up where it was; one whose version has expired, or that ended during
-//! the list, begins anew. Pauses between errors are the caller's matter.
+//! A watch that ends is continued where it was. If its version has expired, or it ended during the
+//! list, it starts over. Pauses between errors are the caller's concern.
 
 use std::time::Duration;
 
@@ -22,19 +22,19 @@ use super::envelope::{self, BadFrame, News};
 /// The encoding.
 pub const CONTENT_TYPE: &str = "application/vnd.kubernetes.protobuf";
 
-/// The server is asked to end a watch after so long, as kube-client asks it.
+/// The time after which the server ends a watch, in seconds, as kube-client requests it.
 const TIMEOUT_SECS: u64 = 290;
 
-/// From a server that is silent for longer nothing more will come.
+/// The longest silence of a server: after it, nothing more will come.
 const SILENT_AT_MOST: Duration = Duration::from_secs(TIMEOUT_SECS + 5);
 
 /// The code of an expired version.
 const EXPIRED: u16 = 410;
 
-/// Stands in the bookmark that ends a streamed list.
+/// The annotation in the bookmark that ends a streamed list.
 const LIST_ENDS: &str = "k8s.io/initial-events-end";
 
-/// The changes of one kind in all namespaces, for ever.
+/// Yields the changes of one kind in all namespaces, for ever.
 pub fn watch<K>(
     client: Client,
     decode: Decode<K>,
@@ -55,7 +55,7 @@ struct Watch<K> {
     state: State,
 }
 
-/// Where a watch is.
+/// The state of a watch.
 enum State {
     /// Nothing is known.
     Unlisted,
@@ -63,7 +63,7 @@ enum State {
     Listing(Frames),
     /// All is known up to this version.
     Listed(String),
-    /// So it is, and changes come.
+    /// All is known up to this version, and changes come.
     Following(String, Frames),
 }
 
@@ -73,7 +73,7 @@ struct Frames {
     arrived: BytesMut,
 }
 
-/// What a turn may say.
+/// The result of a turn, if there is one.
 type Said<K> = Option<Result<watcher::Event<K>, watcher::Error>>;
 
 // === impl Watch ===
@@ -95,8 +95,8 @@ impl<K: Resource> Watch<K> {
     }
 
     async fn begin(&mut self) -> (Said<K>, State) {
-        // Without a version the list shows at least all that is there by now, which is more than
-        // what the server happens to have in its cache: that may lack the last leader's placements.
+        // Without a version the list has at least all objects of this moment. The present content
+        // of the server's cache may lack the last leader's placements.
         match self.ask("sendInitialEvents=true&resourceVersionMatch=NotOlderThan").await {
             Ok(frames) => (Some(Ok(watcher::Event::Init)), State::Listing(frames)),
             Err(error) => (Some(Err(watcher::Error::WatchStartFailed(error))), State::Unlisted),
@@ -140,12 +140,12 @@ impl<K: Resource> Watch<K> {
         }
     }
 
-    /// Takes in the next frame. `version` is that up to which all is known, `None` while the list
-    /// comes.
+    /// Takes in the next frame. `version` is the one up to which all is known, `None` while the
+    /// list comes.
     async fn turn(&mut self, version: Option<String>, mut frames: Frames) -> (Said<K>, State) {
         let frame = match frames.next().await {
             Some(Ok(frame)) => frame,
-            // Nothing can be read of this answer any more.
+            // Nothing more can be read of this answer.
             Some(Err(error)) => {
                 return (Some(Err(watcher::Error::WatchFailed(error))), without(version));
             }
@@ -183,7 +183,7 @@ impl<K: Resource> Watch<K> {
                     if status.code == EXPIRED { State::Unlisted } else { with(version, frames) };
                 (Some(Err(watcher::Error::WatchError(status))), state)
             }
-            // The next may be better.
+            // The next event may be readable.
             Err(error) => {
                 (Some(Err(watcher::Error::WatchFailed(unreadable(error)))), with(version, frames))
             }
@@ -218,14 +218,14 @@ fn no_version<K>() -> (Said<K>, State) {
     (Some(Err(watcher::Error::NoResourceVersion)), State::Unlisted)
 }
 
-/// The server has forgotten what happened since the version that was asked for. Most servers say so
-/// in the watch.
+/// True if the server has forgotten the changes since the requested version. Most servers report
+/// that in the watch.
 fn has_expired(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == EXPIRED)
 }
 
-/// The Status in an answer that is none of success: of either encoding, or made of what a proxy
-/// said.
+/// Makes an error of an unsuccessful answer: of the Status in either encoding, or of a proxy's
+/// text.
 fn explain(code: StatusCode, body: Bytes) -> kube::Error {
     let protobuf = envelope::open(body.clone()).and_then(envelope::status).ok();
     let status = protobuf.or_else(|| serde_json::from_slice::<Status>(&body).ok());
@@ -247,7 +247,7 @@ fn unreadable(error: BadFrame) -> kube::Error {
 // === impl Frames ===
 
 impl Frames {
-    /// The next frame; `None` at the end, and when nothing has come for too long.
+    /// Returns the next frame; `None` at the end, and when nothing has come for too long.
     async fn next(&mut self) -> Option<Result<Bytes, kube::Error>> {
         loop {
             match envelope::take_frame(&mut self.arrived) {

@@ -14,8 +14,8 @@ const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/fluxqueue-system/le
 const PROXY: &str =
     "/api/v1/namespaces/fluxqueue-system/pods/https:fluxqueue-0:10259/proxy/what-if";
 
-/// An API server before a leader, as far as this needs one: who leads, how often it is busy, and
-/// what came through the proxy.
+/// An API server in front of a leader, as far as this test needs one: the holder of the Lease, how
+/// often it is busy, and the requests through the proxy.
 #[derive(Default)]
 struct Behind {
     holder: String,
@@ -28,10 +28,12 @@ async fn answer(State(behind): State<Arc<Mutex<Behind>>>, request: Request) -> R
     let body = axum::body::to_bytes(body, 1 << 20).await.unwrap();
     let mut behind = behind.lock().unwrap();
     if parts.headers.get(header::AUTHORIZATION).is_none_or(|value| value != "Bearer of-alice") {
-        return (StatusCode::UNAUTHORIZED, "who are you").into_response();
+        return (StatusCode::UNAUTHORIZED, "unknown token").into_response();
     }
     if parts.uri.path() == LEASE {
-        let lease = json!({ "metadata": { "name": "fluxqueue" }, "spec": { "holderIdentity": behind.holder } });
+        let lease = json!({
+            "metadata": { "name": "fluxqueue" }, "spec": { "holderIdentity": behind.holder },
+        });
         return axum::Json(lease).into_response();
     }
     assert_eq!(parts.uri.path(), PROXY);
@@ -39,7 +41,7 @@ async fn answer(State(behind): State<Arc<Mutex<Behind>>>, request: Request) -> R
     behind.seen.push((parts.uri.query().unwrap_or_default().to_owned(), parts.headers, body));
     if behind.busy > 0 {
         behind.busy -= 1;
-        return (StatusCode::TOO_MANY_REQUESTS, "others ask").into_response();
+        return (StatusCode::TOO_MANY_REQUESTS, "busy").into_response();
     }
     let as_of = "2026-01-05T14:05:00.000000Z";
     axum::Json(json!({ "asOf": as_of, "submitted": [], "delayed": [], "delayedCount": 0 }))
@@ -93,7 +95,7 @@ async fn the_pod_that_leads_is_asked_through_the_api_server_with_the_kubeconfigs
         start(Behind { holder: "fluxqueue-0_abc".to_owned(), busy: 1, ..Behind::default() }).await;
     ask_as(&url, &json!({"token": "of-alice"}), "token").await.unwrap();
     let seen = std::mem::take(&mut behind.lock().unwrap().seen);
-    assert_eq!(seen.len(), 2, "who is told that others ask comes again");
+    assert_eq!(seen.len(), 2, "a client that is turned away tries again");
     let (query, headers, body) = &seen[1];
     assert_eq!(
         (query.as_str(), headers[TOKEN_HEADER].to_str().unwrap()),
@@ -102,10 +104,14 @@ async fn the_pod_that_leads_is_asked_through_the_api_server_with_the_kubeconfigs
     let namespaces =
         [&body["items"][0], &body["items"][1]].map(|it| it["metadata"]["namespace"].as_str());
     assert_eq!(namespaces, [Some("lab"), Some("mine")]);
-    // A plugin is asked for one, as kubectl does.
-    let said = r#"{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{"token":"of-alice"}}"#;
+    // A plugin provides the token, as for kubectl.
+    let said = concat!(
+        r#"{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","#,
+        r#""status":{"token":"of-alice"}}"#
+    );
     let exec = json!({
-        "apiVersion": "client.authentication.k8s.io/v1", "command": "echo", "args": [said], "interactiveMode": "Never",
+        "apiVersion": "client.authentication.k8s.io/v1", "command": "echo", "args": [said],
+        "interactiveMode": "Never",
     });
     ask_as(&url, &json!({ "exec": exec }), "exec").await.unwrap();
     assert_eq!(behind.lock().unwrap().seen[0].1[TOKEN_HEADER].to_str().unwrap(), "of-alice");

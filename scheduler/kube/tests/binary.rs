@@ -1,4 +1,4 @@
-//! What the tests' API server says as protobuf: nodes, bookmarks and errors.
+//! Nodes, bookmarks and errors as protobuf, for the tests' API server.
 
 use axum::body::Bytes;
 use prost::Message;
@@ -8,7 +8,7 @@ use crate::kube::protobuf::messages::{
     self as wire, ObjectMeta, Quantity, RawExtension, Unknown, WatchEvent,
 };
 
-/// A frame of a watch.
+/// Makes a frame of a watch.
 pub(super) fn frame(what: &str, object: &Value) -> Bytes {
     let raw =
         if what == "ERROR" { status(object).encode_to_vec() } else { node(object).encode_to_vec() };

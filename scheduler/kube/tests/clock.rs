@@ -14,7 +14,7 @@ async fn the_api_servers_clock_is_read_from_what_it_answers() {
     let server = Server::start().await;
     let mut clock = ServerClock::new(server.clients.write.clone(), Clock::start());
     server.set_clock(3600);
-    let first = told(&mut clock).await.expect("the first difference is told");
+    let first = told(&mut clock).await.expect("the first difference is reported");
     assert!(first.abs_diff(3_600_000_000) < 1_000_000, "{first}");
     assert_eq!(told(&mut clock).await, None, "nothing has moved");
     server.set_clock(-3600);

@@ -14,7 +14,7 @@ use fluxqueue_core::report::Gauges;
 use fluxqueue_core::{Action, ActionId, ActionKind, BindOutcome, Event, Outcome, Preview};
 use fluxqueue_workload::{ObjectKey, ObjectRef, Time};
 
-/// Binds a pod for every Synced it hears, and remembers what it was told.
+/// Binds a pod for each Synced, and remembers all events.
 #[derive(Default)]
 struct Parrot {
     told: Arc<Mutex<Vec<String>>>,
@@ -22,7 +22,7 @@ struct Parrot {
     wake: Option<Time>,
     wakes: u32,
     steps: u64,
-    /// Always wants to be woken at once.
+    /// True if it always wants to be woken at once.
     restless: bool,
 }
 

@@ -1,5 +1,5 @@
-//! What the API server answered about the same objects in both encodings.
-//! `UPDATE_GOLDEN=1 cargo test --test cluster encodings` asks a real one anew.
+//! Answers of an API server about the same objects in both encodings. `UPDATE_GOLDEN=1 cargo test
+//! --test cluster encodings` fetches them from a real one.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -16,7 +16,7 @@ use crate::kube::protobuf::{self, Decode};
 use fluxqueue_machine::cluster::Node;
 use fluxqueue_workload::{Pod, ShapeInterner};
 
-/// The objects in the streamed list of a watch.
+/// Returns the objects in the streamed list of a watch.
 fn from_json<K: DeserializeOwned>(answer: &str) -> Vec<K> {
     let events = answer.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     let objects =
@@ -46,7 +46,7 @@ fn pods_read_the_same_from_both() {
     let binary = pods_of(&from_protobuf(include_bytes!("answers/pods.protobuf"), protobuf::pod));
     assert_eq!(json.len(), 6);
     assert_eq!(json, binary);
-    // The answer has in it what could be read wrongly.
+    // The answer has the fields that could be read wrongly.
     let rich = binary.iter().find(|pod| &*pod.id.key.name == "rich").unwrap();
     let constraints = &rich.shape.constraints;
     assert_eq!(rich.unsupported.len(), 1, "{:?}", rich.unsupported);
@@ -89,7 +89,7 @@ fn nodes_read_the_same_from_both() {
     assert!(binary.iter().any(|(node, _)| !node.declared_features.is_empty()));
 }
 
-/// Fields whose keys are names that people choose.
+/// The fields with keys that people choose.
 const MAPS: [&str; 9] = [
     "allocatable",
     "allocatedResources",
@@ -102,8 +102,8 @@ const MAPS: [&str; 9] = [
     "requests",
 ];
 
-/// All that was read is in the whole object, with the same value. `paths` gets the fields that have
-/// one.
+/// Every field that was read is in the whole object, with the same value. `paths` gets the fields
+/// that have one.
 fn compare(read: &Value, whole: &Value, path: &str, paths: &mut BTreeSet<String>) {
     match read {
         Value::Object(fields) => {
@@ -127,7 +127,7 @@ fn compare(read: &Value, whole: &Value, path: &str, paths: &mut BTreeSet<String>
     }
 }
 
-/// What a field has that was not read, and must be there in the types.
+/// True if this is the value of a field that was not read, and must be present in the types.
 fn is_default(value: &Value) -> bool {
     matches!(value, Value::Null | Value::Bool(false))
         || *value == 0
@@ -135,7 +135,7 @@ fn is_default(value: &Value) -> bool {
         || value.as_array().is_some_and(Vec::is_empty)
 }
 
-/// The fields that are read of objects, with the values that JSON has for them.
+/// Returns the fields that are read of objects, with the values that JSON has for them.
 fn fields_of<K: Serialize>(binary: &[u8], decode: Decode<Lean<K>>, json: &str) -> String {
     let mut paths = BTreeSet::new();
     let (read, whole) = (from_protobuf(binary, decode), from_json::<Value>(json));
@@ -146,7 +146,7 @@ fn fields_of<K: Serialize>(binary: &[u8], decode: Decode<Lean<K>>, json: &str) -
     paths.into_iter().map(|path| path + "\n").collect()
 }
 
-/// kind and apiVersion stand in the envelope.
+/// Removes kind and apiVersion, which stand in the envelope.
 fn without_kind<K: Serialize>(object: &K) -> Value {
     let mut object = serde_json::to_value(object).unwrap();
     object.as_object_mut().unwrap().retain(|name, _| name != "kind" && name != "apiVersion");
@@ -168,7 +168,7 @@ fn every_field_is_read_from_where_it_is() {
         protobuf::node,
         include_str!("answers/nodes.json"),
     );
-    // Of a pointer, false is a value.
+    // In a pointer, false is a value.
     let objects = from_protobuf(include_bytes!("answers/pods.protobuf"), protobuf::pod);
     assert!(objects.iter().any(|pod| pod.0.spec.as_ref().unwrap().host_users == Some(false)));
     let fields = format!("pods\n{pods}nodes\n{nodes}");
@@ -188,8 +188,8 @@ fn half_an_object_is_no_object() {
     let News::There(object) = read_frame(frame).unwrap() else { panic!("an object comes first") };
     let mut broken = 0;
     for length in 1..object.len() {
-        // Where a field ends by chance, what is left is an object without the others: only a frame
-        // says how long it is.
+        // Where a field ends by chance, the rest is an object without the other fields: only a
+        // frame has the length.
         broken += usize::from(protobuf::pod(Bytes::copy_from_slice(&object[..length])).is_err());
     }
     assert!(broken > object.len() * 9 / 10, "{broken} of {}", object.len());

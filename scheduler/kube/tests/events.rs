@@ -33,7 +33,7 @@ async fn a_note_becomes_an_event_beside_its_object() {
     assert_eq!(sent.body["reportingController"], "fluxqueue");
     assert_eq!(sent.body["regarding"]["kind"], "Pod");
     assert_eq!((metrics.notes_sent.get(), metrics.notes_dropped.get()), (1, 0));
-    // The same again is only counted.
+    // An equal note is only counted.
     announcer.announce(&note("Successfully assigned ns/p to n1")).await;
     assert_eq!((server.seen("POST").len(), metrics.notes_repeated.get()), (1, 1));
 }

@@ -30,7 +30,7 @@ fn waiting(executors: &Executors, queue: &str) -> usize {
     executors.depths().into_iter().find(|(name, _)| *name == queue).unwrap().1
 }
 
-/// Workers, and what they report.
+/// The workers, and their reports.
 struct House {
     executors: Executors,
     outcomes: mpsc::Receiver<(ActionId, Outcome)>,
@@ -67,8 +67,8 @@ fn an_urgent_status_takes_the_place_of_a_trailing_one_that_waits() {
     let queued = executors.write(status(3, "u1", 2), Urgency::Urgent);
     assert_eq!((queued.replaced, queued.refused), (Some(1), None));
     assert_eq!((waiting(&executors, "trailing"), waiting(&executors, "urgent")), (1, 1));
-    // The next trailing one may be queued again, and is not what the urgent one before it waits
-    // for.
+    // The next trailing write may be queued again, and the urgent one before it does not wait for
+    // it.
     assert_eq!(executors.write(status(4, "u1", 3), Urgency::Trailing).replaced, None);
     assert_eq!(executors.write(status(5, "u3", 2), Urgency::Urgent).replaced, None);
 }
@@ -82,7 +82,7 @@ async fn an_urgent_status_waits_for_a_trailing_one_that_was_sent() {
     eventually("the trailing write", || server.seen("PATCH").len() == 1).await;
     assert_eq!(house.executors.write(status(2, "u1", 2), Urgency::Urgent).replaced, None);
     assert_eq!(house.next().await.0, 1);
-    // Both were decided on the same version: the second is told so, and decided anew.
+    // Both were decided on the same version, so the second fails, and the core decides again.
     let (id, outcome) = house.next().await;
     assert!(id == 2 && matches!(outcome, WriteOutcome::Conflict), "{id}: {outcome:?}");
 }

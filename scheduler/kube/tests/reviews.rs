@@ -34,7 +34,12 @@ async fn who_may_ask_about_an_object_is_who_may_create_it_there() {
     let server = Server::start().await;
     let reviews = Reviews::new(server.clients.write.clone());
     let job = Deed::Create { group: "batch", resource: "jobs", namespace: "lab".to_owned() };
-    let fluxjobs = |namespace: &str| json!({ "group": "jobs.converged-computing.org", "resource": "fluxjobs", "namespace": namespace, "verb": "list" });
+    let fluxjobs = |namespace: &str| {
+        json!({
+            "group": "jobs.converged-computing.org", "resource": "fluxjobs", "namespace": namespace,
+            "verb": "list",
+        })
+    };
     let cases = [
         (Deed::Post("/what-if"), json!({ "path": "/what-if", "verb": "create" }), Value::Null),
         (
@@ -57,7 +62,7 @@ async fn who_may_ask_about_an_object_is_who_may_create_it_there() {
 }
 
 /// Made-up tokens cost the API server ten questions a second, and a token that was allowed
-/// something nothing.
+/// something costs none.
 #[tokio::test]
 async fn a_flood_of_unknown_tokens_leaves_known_ones_alone() {
     let server = Server::start().await;
@@ -81,8 +86,8 @@ async fn a_flood_of_unknown_tokens_leaves_known_ones_alone() {
         (9..=10 + 10 * usize::try_from(seconds).unwrap()).contains(&asked),
         "{asked} in {seconds} s"
     );
-    // What was said of the known one counts no more; it is asked about although the budget for
-    // others is spent.
+    // The answers about the known one count no more; it is reviewed although the budget for others
+    // is spent.
     reviews.forget();
     assert_eq!(reviews.judge(known, &metrics).await, Verdict::Allowed);
     assert_eq!(
@@ -138,7 +143,7 @@ async fn nobody_is_let_in_because_nobody_could_be_asked() {
         reviews.judge("token-of-prometheus", &Deed::Get("/metrics")).await,
         Verdict::NoAnswer(_)
     ));
-    // That is not remembered.
+    // This is not remembered.
     assert_eq!(
         reviews.judge("token-of-prometheus", &Deed::Get("/metrics")).await,
         Verdict::Allowed

@@ -2,8 +2,8 @@
 //! misbehaviour.
 //!
 //! It knows as much of Kubernetes as the shell relies on: resource versions, preconditions,
-//! Bindings, the patches that the shell sends, and the codes of errors. What it refuses and how was
-//! tried on a real API server (1.36).
+//! Bindings, the patches that the shell sends, and the codes of errors. Its refusals were compared
+//! with those of a real API server (1.36).
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
@@ -30,14 +30,15 @@ pub(super) const DEFINITION: &str =
     "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/fluxjobs.jobs.converged-computing.org";
 
 /// The CustomResourceDefinition of FluxQueues.
-pub(super) const QUEUE_DEFINITION: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/fluxqueues.jobs.converged-computing.org";
+pub(super) const QUEUE_DEFINITION: &str = "/apis/apiextensions.k8s.io/v1/\
+     customresourcedefinitions/fluxqueues.jobs.converged-computing.org";
 
-/// What the server does with a request instead of serving it.
+/// The reaction to a request instead of serving it.
 #[derive(Debug, Clone)]
 pub(super) enum Script {
     /// Answers with this status and reason.
     Refuse(u16, &'static str),
-    /// Does what was asked, then answers with this status: the write whose answer was lost.
+    /// Does the write, then answers with this status: the answer of the write is lost.
     DoAndRefuse(u16, &'static str),
     /// Answers nothing for this long.
     Stall(Duration),
@@ -59,9 +60,9 @@ struct Store {
     /// (part of "METHOD path?query", what to do), each used once.
     scripts: VecDeque<(String, Script)>,
     seen: Vec<Seen>,
-    /// How many seconds the server's clock is ahead.
+    /// The seconds by which the server's clock is ahead.
     ahead_secs: i64,
-    /// It has the encoding, for watches of nodes.
+    /// True if it has the encoding, for watches of nodes.
     speaks_protobuf: bool,
     watchers: Vec<Watcher>,
 }
@@ -96,14 +97,14 @@ impl Server {
         Server { store, clients: plain(&url).unwrap(), url }
     }
 
-    /// One that speaks JSON alone, and one that also speaks protobuf.
+    /// Starts a server that has only JSON, and one that also has protobuf.
     pub(super) async fn of_each_encoding() -> [Self; 2] {
         let both = Self::start().await;
         both.store.lock().unwrap().speaks_protobuf = true;
         [Self::start().await, both]
     }
 
-    /// A client for writes, with nobody else who could lead.
+    /// Returns a client for writes, with no other process that could lead.
     pub(super) fn writes(&self) -> FencedClient {
         self.fenced(Fence::open())
     }
@@ -112,12 +113,12 @@ impl Server {
         FencedClient::new(self.clients.write.clone(), fence)
     }
 
-    /// The next request whose "METHOD path?query" contains `pattern` meets this.
+    /// Sets the reaction to the next request with a "METHOD path?query" that contains `pattern`.
     pub(super) fn script(&self, pattern: &str, script: Script) {
         self.store.lock().unwrap().scripts.push_back((pattern.to_owned(), script));
     }
 
-    /// Puts an object there, as if someone had written it, and tells the watchers.
+    /// Puts an object there, as if a client had written it, and tells the watchers.
     pub(super) fn put(&self, path: &str, object: Value) {
         self.store.lock().unwrap().put(path, object);
     }
@@ -126,12 +127,12 @@ impl Server {
         self.store.lock().unwrap().remove(path);
     }
 
-    /// Puts the server's clock forward by so much.
+    /// Puts the server's clock forward by this much.
     pub(super) fn set_clock(&self, ahead_secs: i64) {
         self.store.lock().unwrap().ahead_secs = ahead_secs;
     }
 
-    /// Changes without telling the watchers: what happened while nobody was connected.
+    /// Changes objects without telling the watchers, as if while they were disconnected.
     pub(super) fn silently(&self, change: impl FnOnce(&mut BTreeMap<String, Value>)) {
         let mut store = self.store.lock().unwrap();
         store.version += 1;
@@ -175,7 +176,7 @@ impl Server {
             .count()
     }
 
-    /// Requests so far whose "METHOD path" contains `pattern`.
+    /// Returns the requests so far with a "METHOD path" that contains `pattern`.
     pub(super) fn seen(&self, pattern: &str) -> Vec<Seen> {
         let store = self.store.lock().unwrap();
         store
@@ -270,7 +271,8 @@ fn serve(
 // === impl Store ===
 
 impl Store {
-    /// Collections end in a plural, and nothing in the tests is named like one.
+    /// True if the path is that of a collection: these end in a plural, and no object in the tests
+    /// is named like one.
     fn is_collection(path: &str) -> bool {
         const PLURALS: [&str; 10] = [
             "nodes",
@@ -373,8 +375,8 @@ impl Store {
         reply(200, &self.objects[path])
     }
 
-    /// As the real server: a status is applied to a FluxJob, a patch is merged into a Job, and
-    /// strategically into a pod.
+    /// Patches as the real server: a status is applied to a FluxJob, a patch is merged into a Job,
+    /// and strategically into a pod.
     fn patch(&mut self, path: &str, query: &str, body: &Value) -> Response {
         let Some(known) = self.objects.get(path) else { return not_found() };
         let patched = if query.contains("fieldManager=") {
@@ -434,26 +436,31 @@ impl Store {
     }
 }
 
-/// A token is known if it says whose it is; metrics are for everybody who is known.
+/// Reviews a token, which is known if it names its holder; every known user may read metrics.
 fn reviewed(review: &Value) -> Value {
     let spec = &review["spec"];
     let status = match spec["token"].as_str() {
         Some(token) => match token.strip_prefix("token-of-") {
             Some(name) => {
-                json!({ "authenticated": true, "user": { "username": name, "groups": ["system:authenticated"] } })
+                json!({
+                    "authenticated": true,
+                    "user": { "username": name, "groups": ["system:authenticated"] },
+                })
             }
             None => json!({ "user": {}, "error": "invalid bearer token" }),
         },
         None => json!({ "allowed": spec["nonResourceAttributes"]["path"] == "/metrics" }),
     };
-    json!({ "kind": review["kind"], "apiVersion": review["apiVersion"], "spec": spec, "status": status })
+    json!({
+        "kind": review["kind"], "apiVersion": review["apiVersion"], "spec": spec, "status": status,
+    })
 }
 
 /// Code, reason and message of a refusal.
 type Refused = (u16, &'static str, &'static str);
 
-/// There is one field manager, which owns all of the status but the conditions that it never
-/// applied: those with a slash.
+/// Applies a status. There is one field manager, which owns all of the status but the conditions
+/// that it never applied: those with a slash.
 fn status_applied(known: &Value, config: &Value) -> Result<Value, Refused> {
     same_identity(known, config)?;
     let mut object = known.clone();
@@ -474,7 +481,7 @@ fn status_applied(known: &Value, config: &Value) -> Result<Value, Refused> {
     Ok(object)
 }
 
-/// Uid and version are in it to be compared.
+/// Merges a patch. Uid and version in it are preconditions.
 fn merged(known: &Value, patch: &Value) -> Result<Value, Refused> {
     same_identity(known, patch)?;
     let mut object = known.clone();
@@ -482,8 +489,8 @@ fn merged(known: &Value, patch: &Value) -> Result<Value, Refused> {
     Ok(object)
 }
 
-/// The two lists that are patched are merged by their keys, and a field is set; of the metadata
-/// only preconditions are sent.
+/// Merges a patch strategically. The two lists that are patched are merged by their keys, and a
+/// field is set; of the metadata only preconditions are sent.
 fn strategically_merged(known: &Value, patch: &Value) -> Result<Value, Refused> {
     same_identity(known, patch)?;
     let mut object = known.clone();
@@ -507,7 +514,7 @@ fn strategically_merged(known: &Value, patch: &Value) -> Result<Value, Refused> 
     Ok(object)
 }
 
-/// Uid and version are preconditions, where they are sent.
+/// Compares uid and version, which are preconditions where they are sent.
 fn same_identity(known: &Value, sent: &Value) -> Result<(), Refused> {
     let version = &sent["metadata"]["resourceVersion"];
     if !version.is_null() && *version != known["metadata"]["resourceVersion"] {
@@ -524,7 +531,7 @@ fn same_identity(known: &Value, sent: &Value) -> Result<(), Refused> {
     Ok(())
 }
 
-/// The object is of the collection, which spans all namespaces unless it names one.
+/// True if the object is in the collection, which spans all namespaces unless it names one.
 fn belongs(object: &str, collection: &str) -> bool {
     let Some((parent, _)) = object.rsplit_once('/') else { return false };
     let Some((group, plural)) = collection.rsplit_once('/') else { return false };
@@ -534,7 +541,7 @@ fn belongs(object: &str, collection: &str) -> bool {
 }
 
 impl Watcher {
-    /// False if nobody listens any more.
+    /// False if no client listens any more.
     fn tell(&self, what: &str, object: &Value) -> bool {
         let line = if self.protobuf {
             binary::frame(what, object)

@@ -1,4 +1,4 @@
-//! The whole process but its signals, against the small API server.
+//! The whole process except its signals, against the small API server.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,10 +22,10 @@ use fluxqueue_workload::{ObjectRef, Time};
 const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/ns/leases/fluxqueue";
 const POD: &str = "/api/v1/namespaces/ns/pods/p";
 
-/// Binds every pod it hears of to n1, once everything was listed.
+/// Binds every pod that it hears of to n1, once all lists have ended.
 #[derive(Default)]
 struct Eager {
-    /// How long a decision takes.
+    /// The time that a decision takes.
     ponders: Duration,
     deciding: Arc<AtomicBool>,
     heard: Arc<Mutex<Vec<String>>>,
@@ -84,7 +84,7 @@ impl Machine for Eager {
     }
 }
 
-/// A process in this one.
+/// A scheduler process inside of this one.
 struct Process {
     end: CancellationToken,
     done: tokio::task::JoinHandle<Result<(), ShellError>>,
@@ -102,7 +102,8 @@ impl Process {
             std::env::temp_dir().join(format!("fluxqueue-shell-{}-{name}", std::process::id()));
         let file = json!({ "apiVersion": "v1", "kind": "Config", "current-context": "c",
             "clusters": [{ "name": "c", "cluster": { "server": server.url } }],
-            "contexts": [{ "name": "c", "context": { "cluster": "c", "user": "" } }], "users": [] });
+            "contexts": [{ "name": "c", "context": { "cluster": "c", "user": "" } }],
+            "users": [] });
         std::fs::write(&kubeconfig, file.to_string()).unwrap();
         let settings = ShellSettings {
             kubeconfig: Some(kubeconfig.clone()),
@@ -154,8 +155,13 @@ impl Drop for Process {
 }
 
 fn put_pod(server: &Server) {
-    server
-        .put(POD, json!({ "metadata": { "name": "p", "namespace": "ns", "uid": "u1" }, "spec": { "containers": [] } }));
+    server.put(
+        POD,
+        json!({
+            "metadata": { "name": "p", "namespace": "ns", "uid": "u1" },
+            "spec": { "containers": [] },
+        }),
+    );
 }
 
 #[tokio::test]
@@ -203,7 +209,7 @@ async fn the_lease_is_kept_while_a_decision_is_being_made() {
     process.ended().await.unwrap();
     assert!(!deciding.load(Ordering::SeqCst), "the lease was released in the middle of a decision");
     assert_eq!(server.object(LEASE).unwrap()["spec"]["holderIdentity"], "");
-    // Whoever leads now decides about the pod: what was decided late was not sent, or has ended.
+    // The next leader decides about the pod: the late decision was not sent, or has ended.
     let bindings = server.seen("/binding").len();
     tokio::time::sleep(Duration::from_millis(100)).await;
     assert_eq!(server.seen("/binding").len(), bindings);
@@ -282,7 +288,9 @@ async fn a_leader_whose_writes_have_no_answer_gives_the_lease_up() {
     let mut first = Process::start(&server, "mute");
     eventually("the lead", || first.leads()).await;
     for (number, path) in pods.iter().enumerate() {
-        let metadata = json!({ "name": format!("p{number}"), "namespace": "ns", "uid": format!("u{number}x") });
+        let metadata = json!({
+            "name": format!("p{number}"), "namespace": "ns", "uid": format!("u{number}x"),
+        });
         server.put(path, json!({ "metadata": metadata, "spec": { "containers": [] } }));
     }
     let ended = first.ended().await;

@@ -17,11 +17,15 @@ const NODES: &str = "/api/v1/nodes";
 const JOBS: &str = "/apis/jobs.converged-computing.org/v1alpha1/fluxjobs";
 
 fn node(name: &str, uid: &str) -> Value {
-    json!({ "metadata": { "name": name, "uid": uid, "managedFields": [{ "manager": "x", "fieldsV1": { "f:a": {} } }] },
+    json!({
+        "metadata": {
+            "name": name, "uid": uid,
+            "managedFields": [{ "manager": "x", "fieldsV1": { "f:a": {} } }],
+        },
         "spec": {}, "status": { "allocatable": { "cpu": "2" } } })
 }
 
-/// A watch of one kind, and what it tells.
+/// A watch of one kind, and its events.
 struct Listener {
     batches: mpsc::Receiver<Vec<Event>>,
     pending: Vec<String>,
@@ -47,7 +51,7 @@ impl Listener {
         Listener { batches, pending: Vec::new(), metrics, task }
     }
 
-    /// The next events, as short texts.
+    /// Returns the next event, as a short text.
     async fn next(&mut self) -> String {
         while self.pending.is_empty() {
             let batch = tokio::time::timeout(Duration::from_secs(5), self.batches.recv())
@@ -94,7 +98,7 @@ async fn lists_then_follows_changes() {
         server.put("/api/v1/nodes/b", node("b", "2"));
         server.remove("/api/v1/nodes/a");
         nodes.expect(&["+b/2", "-a/1"]).await;
-        // A heartbeat that changes nothing we know is not told; the change after it is.
+        // A heartbeat that changes no field that we read is not passed on; the change after it is.
         server.put("/api/v1/nodes/b", node("b", "2"));
         server.put("/api/v1/nodes/c", node("c", "3"));
         nodes.expect(&["+c/3"]).await;
@@ -165,7 +169,8 @@ async fn an_expired_watch_lists_again_and_tells_what_was_missed() {
             objects.insert("/api/v1/nodes/reused".to_owned(), node("reused", "3"));
             objects.insert("/api/v1/nodes/new".to_owned(), node("new", "4"));
         });
-        let expired = json!({ "type": "ERROR", "object": { "kind": "Status", "status": "Failure", "code": 410,
+        let expired = json!({ "type": "ERROR", "object": {
+        "kind": "Status", "status": "Failure", "code": 410,
         "reason": "Expired", "message": "too old resource version" } });
         server.end_watches(NODES, Some(&expired));
         nodes.expect(&["+new/4", "-reused/2", "+reused/3", "-gone/1"]).await;
@@ -205,7 +210,7 @@ async fn a_fluxjob_that_cannot_be_read_does_not_end_the_watch() {
     eventually("the watch", || server.watchers(JOBS) == 1).await;
     server.put(&path("good"), job("good", json!(99)));
     server.put(&path("bad"), job("bad", json!("Deployment")));
-    // What was known of the good one stays: it is there, only not understood.
+    // The last known value of the good one stays: it exists, and only cannot be understood.
     jobs.expect(&["+bad Deployment"]).await;
     server.remove(&path("good"));
     jobs.expect(&["-good"]).await;

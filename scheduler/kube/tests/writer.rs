@@ -29,7 +29,7 @@ fn writer_behind(server: &Server, fence: Fence) -> Writer {
     }
 }
 
-/// The version of an object as the server has it.
+/// Returns the version of an object on the server.
 fn version(server: &Server, path: &str) -> Arc<str> {
     server.object(path).unwrap()["metadata"]["resourceVersion"].as_str().unwrap().into()
 }
@@ -72,7 +72,8 @@ async fn a_status_is_applied_only_to_the_object_that_was_meant() {
     assert_eq!((&sent.body["kind"], &sent.body["status"]["bound"]), (&json!("FluxJob"), &json!(2)));
     let outcome = writer(&server).write(&Write::Status(id("u0"), None, status.clone())).await;
     assert!(matches!(outcome, WriteOutcome::Gone), "{outcome:?}");
-    // The same code for content that the server does not take: the object shows the difference.
+    // The same code stands for content that the server does not take: the object shows the
+    // difference.
     server.script("PATCH", Script::Refuse(422, "Invalid"));
     let outcome = writer(&server).write(&Write::Status(id("u1"), None, status.clone())).await;
     assert!(matches!(outcome, WriteOutcome::Invalid(_)), "{outcome:?}");
@@ -109,7 +110,8 @@ async fn conditions_of_others_stay_and_what_we_say_no_longer_goes() {
     let server = Server::start().await;
     let mut whole = serde_json::to_value(job()).unwrap();
     whole["metadata"]["uid"] = json!("u1");
-    let billed = json!({ "type": "example.com/Billed", "status": "True", "reason": "Paid", "message": "",
+    let billed = json!({
+        "type": "example.com/Billed", "status": "True", "reason": "Paid", "message": "",
         "lastTransitionTime": "2026-01-01T00:00:00Z" });
     whole["status"] = json!({ "bound": 1, "total": 2, "position": 7, "conditions": [billed] });
     server.put(JOB, whole);
@@ -215,7 +217,8 @@ async fn a_suspended_job_is_released_by_one_write_to_the_version_that_was_seen()
     const SUSPENDED: &str = "/apis/batch/v1/namespaces/ns/jobs/j";
     let server = Server::start().await;
     let metadata = json!({
-        "name": "j", "namespace": "ns", "uid": "u1", "annotations": {"a": "b", "fluxqueue/suspended": "true"},
+        "name": "j", "namespace": "ns", "uid": "u1",
+        "annotations": {"a": "b", "fluxqueue/suspended": "true"},
     });
     server.put(SUSPENDED, json!({ "metadata": metadata, "spec": { "suspend": true } }));
     let release = Write::ReleaseJob(id("u1"), Some(version(&server, SUSPENDED)), Time(1_500_000));
@@ -226,7 +229,7 @@ async fn a_suspended_job_is_released_by_one_write_to_the_version_that_was_seen()
         (&released["metadata"]["annotations"], &released["spec"]["suspend"]),
         (&annotations, &json!(false))
     );
-    // Whoever has changed it meanwhile is not overruled.
+    // A user's change in between is not overruled.
     assert!(matches!(writer(&server).write(&release).await, WriteOutcome::Conflict));
     let again = Write::SuspendJob(id("u1"), Some(version(&server, SUSPENDED)));
     assert!(matches!(writer(&server).write(&again).await, WriteOutcome::Written(None)));
@@ -279,7 +282,7 @@ async fn a_write_decided_on_an_older_version_is_a_conflict_and_changes_nothing()
     }
     assert_eq!(server.object(JOB).unwrap()["status"]["bound"], 2);
     assert_eq!((version(&server, JOB), version(&server, POD)), before);
-    // The same object by name, but another one: whatever its version is.
+    // This is another object of the same name: it counts, whatever its version is.
     let gone = writer(&server).write(&Write::Status(id("u0"), Some(old_job), status(7))).await;
     assert!(matches!(gone, WriteOutcome::Gone), "{gone:?}");
 }
@@ -322,7 +325,7 @@ async fn nothing_is_repeated_once_the_fence_has_fallen() {
     for _ in 0..8 {
         server.script("DELETE", Script::Refuse(429, "TooManyRequests"));
     }
-    // Long enough for some attempts, and far from enough for all.
+    // This is enough time for some attempts, and far from enough for all.
     let falling = writer_behind(&server, Fence::with_term(Duration::from_millis(150)));
     let outcome = falling.write(&Write::Delete(id("u1"), Some(version(&server, JOB)))).await;
     assert!(

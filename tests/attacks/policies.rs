@@ -172,7 +172,7 @@ fn fluxqueue_itself_is_confined_to_the_fields_that_it_changes() {
         (r#"{"metadata": {"annotations": {"fluxqueue/charged-queue": "b"}}}"#, [nothing, queue]),
         (
             r#"{"spec": {"activeDeadlineSeconds": 5}}"#,
-            ["Fluxqueue changes schedulingGates alone"; 2],
+            ["Fluxqueue changes only schedulingGates"; 2],
         ),
     ] {
         let (ok, _, error) = as_fluxqueue(&["patch", "pod", "held", "--type=merge", "-p", patch]);

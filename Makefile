@@ -3,7 +3,7 @@ TESTBED := tests/testbed/bin/testbed
 E2E := tests/e2e/bin/e2e.test
 HELM := tests/helm/bin/helm
 FLUXQUEUE := target/release/fluxqueue
-# What Fluxqueue needs in a testbed.
+# The manifests that Fluxqueue needs in a testbed.
 INSTALL := $(foreach file,crds/fluxjobs crds/fluxqueues base/namespace base/rbac base/admission-policy base/records-policy \
 	base/own-writes-policy base/required-policy,--install manifests/chart/files/$(file).yaml)
 
@@ -28,7 +28,7 @@ helm: ## build Helm, for the tests of the chart
 	@test -e $(HELM) || echo "== Building Helm: about 2 minutes the first time, on two cores"
 	$(MAKE) --no-print-directory -C tests/helm build
 
-# Quickly built rather than fast: nobody measures a demo.
+# This profile builds quickly and runs slowly: a demo is not measured.
 demo-binaries:
 	@test -e target/demo/board || echo "== Building Fluxqueue and the demo's board: some minutes the first time"
 	cargo build --profile demo --locked -p fluxqueue --bin fluxqueue -p fluxqueue-demo --bin board
@@ -42,7 +42,7 @@ test: testbed helm ## run all tests: unit, property, simulation, the testbed's o
 	cargo test --workspace --locked
 
 # One after the other: some of them measure how long others wait meanwhile.
-attacks: testbed helm ## try what a tenant could do to others, on a control plane (ONLY=name of a test or module)
+attacks: testbed helm ## run attacks of tenants on each other, on a control plane (ONLY=name of a test or module)
 	cargo test --workspace --locked --test cluster -- attacks::$(ONLY) --include-ignored --test-threads=1
 
 digests: ## print a digest of each of 24 simulated runs (RUNS) of every kind: a change that moves or renames leaves them as they are
@@ -68,7 +68,7 @@ bench-cluster: build testbed ## measure bindings per second against kube-schedul
 		--fluxqueue $(FLUXQUEUE) --namespace fluxqueue-system --serviceaccount fluxqueue \
 		$(INSTALL)
 
-# Preemption is not there yet, and what is off by default is off in the testbed too.
+# Preemption is missing yet, and features that are off by default are off in the testbed too.
 e2e: testbed ## run Kubernetes' own scheduling specs, with kube-scheduler and with Fluxqueue (FOCUS, SKIP, POLICY)
 	@test -e $(E2E) || echo "== Building Kubernetes' end-to-end suite: about 5 minutes the first time, on two cores"
 	$(MAKE) --no-print-directory -C tests/e2e build
@@ -87,7 +87,7 @@ fuzz: ## run each fuzz target for SECONDS (60); needs cargo-fuzz and a nightly c
 miri: ## run the tests of the C boundary under Miri; needs a nightly compiler with that component
 	cargo +nightly miri test -p fluxion-sys --test memory
 
-structure: ## record smaller numbers of what makes the project hard to read; `make test` sees that they do not grow
+structure: ## record smaller numbers for the structure of the code; `make test` fails if they grow
 	UPDATE_NUMBERS=1 cargo test --locked -p fluxqueue-structure
 
 lint: ## formatting and clippy, warnings are errors
@@ -97,8 +97,8 @@ lint: ## formatting and clippy, warnings are errors
 docs: ## build the API documentation, warnings are errors
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
 
-reference: ## write docs/reference.md anew from the code
+reference: ## write docs/reference.md from the code
 	UPDATE_GOLDEN=1 cargo test --locked -p fluxqueue --lib reference
 
-crds: ## write manifests/chart/files/crds anew from the Rust types
+crds: ## write manifests/chart/files/crds from the Rust types
 	UPDATE_GOLDEN=1 cargo test --locked -p fluxqueue-api crd

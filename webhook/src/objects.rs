@@ -4,8 +4,6 @@ use fluxqueue_api::names;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::GroupVersionKind;
 
-use crate::review::PodPart;
-
 /// A pod, or a kind that makes pods from a template. The API server asks about other kinds only if
 /// a configuration is wrong, and they are left alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,27 +43,6 @@ impl Kind {
     /// Returns the same in front of the path of a field of the pod.
     pub(crate) fn prefix(self) -> String {
         self.path().iter().flat_map(|part| [*part, "."]).collect()
-    }
-}
-
-impl PodPart<'_> {
-    pub(crate) fn scheduler(&self) -> &str {
-        self.fields.scheduler_name.as_deref().unwrap_or_default()
-    }
-
-    /// True if the pod has a node already.
-    pub(crate) fn has_node(&self) -> bool {
-        self.fields.node_name.as_deref().is_some_and(|node| !node.is_empty())
-    }
-
-    /// Returns the names of its scheduling gates; `None` if it has no such list.
-    pub(crate) fn gates(&self) -> Option<impl Iterator<Item = &str>> {
-        Some(self.fields.scheduling_gates.as_ref()?.iter().map(|gate| gate.name.as_str()))
-    }
-
-    /// True if the template's label says that its pods are to be left alone.
-    pub(crate) fn declines(&self) -> bool {
-        declines(&self.metadata)
     }
 }
 

@@ -15,7 +15,7 @@ use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-use crate::objects::Kind;
+use crate::objects::{self, Kind};
 
 /// The most values in the spec of a pod that is decoded: a value can take 600 bytes then. A pod
 /// with a thousand environment variables has about 3,000.
@@ -263,6 +263,25 @@ impl<'a> PodPart<'a> {
     /// Returns all of the spec; `None` if it is too large, or cannot be read.
     pub(crate) fn spec(&self) -> Option<PodSpec> {
         if self.is_too_large() { None } else { read_part(self.spec) }
+    }
+
+    pub(crate) fn scheduler(&self) -> &str {
+        self.fields.scheduler_name.as_deref().unwrap_or_default()
+    }
+
+    /// True if the pod has a node already.
+    pub(crate) fn has_node(&self) -> bool {
+        self.fields.node_name.as_deref().is_some_and(|node| !node.is_empty())
+    }
+
+    /// Returns the names of its scheduling gates; `None` if it has no such list.
+    pub(crate) fn gates(&self) -> Option<impl Iterator<Item = &str>> {
+        Some(self.fields.scheduling_gates.as_ref()?.iter().map(|gate| gate.name.as_str()))
+    }
+
+    /// True if the template's label says that its pods are to be left alone.
+    pub(crate) fn declines(&self) -> bool {
+        objects::declines(&self.metadata)
     }
 }
 

@@ -10,6 +10,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use std::collections::BTreeMap;
 
+use super::replaced::ZONES_BETWEEN;
 use super::{
     Attachable, Claim, ClaimRef, CsiDriver, CsiNode, PersistentVolume, PodClaim, SELECTED_NODE,
     StorageCapacity, StorageClass, TakenOver, VolumeAttachment, VolumeWants, replaced,
@@ -34,9 +35,6 @@ const ZONE_LABELS: [&str; 4] = [
     "topology.kubernetes.io/zone",
     "topology.kubernetes.io/region",
 ];
-
-/// The separator between the zones of a volume that is in several.
-pub(super) const ZONES_BETWEEN: &str = "__";
 
 /// Returns the claims that a pod mounts.
 pub(crate) fn claims_of(spec: &core_v1::PodSpec, pod: &str) -> Vec<PodClaim> {

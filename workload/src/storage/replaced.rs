@@ -8,10 +8,12 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::Attachable;
-use super::read::ZONES_BETWEEN;
 use crate::ObjectKey;
 use crate::constraints::{NodeSelectorTerm, Operator, Requirement};
 use crate::metadata::Labels;
+
+/// The separator between the zones of a volume that is in several.
+pub(super) const ZONES_BETWEEN: &str = "__";
 
 /// A plugin that a driver has replaced.
 struct Replaced {

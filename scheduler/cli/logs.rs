@@ -9,7 +9,7 @@ const QUIET: &str = "kube_client::client::builder=off,kube_runtime::watcher=erro
 
 /// The format of log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(super) enum Format {
+pub(super) enum LogFormat {
     /// Lines for people.
     Text,
     /// One JSON object per line.
@@ -18,13 +18,13 @@ pub(super) enum Format {
 
 /// Sends the process's logs to stderr. `level` is a level, or a filter per module such as
 /// `info,fluxqueue::kube=debug`.
-pub(super) fn start(format: Format, level: &str) -> anyhow::Result<()> {
+pub(super) fn start(format: LogFormat, level: &str) -> anyhow::Result<()> {
     let filter = EnvFilter::try_new(format!("{QUIET},{level}"))
         .with_context(|| format!("--log-level {level:?}"))?;
     let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     match format {
-        Format::Text => lines.with_ansi(false).try_init(),
-        Format::Json => lines.json().flatten_event(true).try_init(),
+        LogFormat::Text => lines.with_ansi(false).try_init(),
+        LogFormat::Json => lines.json().flatten_event(true).try_init(),
     }
     .map_err(|error| anyhow::anyhow!("starting the logs: {error}"))
 }

@@ -119,8 +119,8 @@ pub(super) struct RunArgs {
     tls_private_key_file: Option<PathBuf>,
 
     /// The format of log lines
-    #[arg(long, value_enum, alias = "logging-format", default_value_t = logs::Format::Text)]
-    log_format: logs::Format,
+    #[arg(long, value_enum, alias = "logging-format", default_value_t = logs::LogFormat::Text)]
+    log_format: logs::LogFormat,
 
     /// The lines to log: error, warn, info, debug, trace, or a filter such as
     /// info,fluxqueue::kube=debug

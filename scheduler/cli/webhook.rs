@@ -109,8 +109,8 @@ pub(super) struct WebhookArgs {
     authority_lifetime: Duration,
 
     /// The format of log lines
-    #[arg(long, value_enum, default_value_t = logs::Format::Text)]
-    log_format: logs::Format,
+    #[arg(long, value_enum, default_value_t = logs::LogFormat::Text)]
+    log_format: logs::LogFormat,
 
     /// The lines to log: error, warn, info, debug, trace, or a filter such as
     /// info,fluxqueue::kube=debug

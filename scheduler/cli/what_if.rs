@@ -11,7 +11,7 @@ use clap::Args;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 
 use crate::kube::ask::{AskSettings, Leader, ask};
-use crate::serve::what_if::{Answer, Delayed, Outcome, Submitted, WITHIN, WITHIN_MAX};
+use crate::serve::what_if::{Answer, Delayed, Submitted, WITHIN, WITHIN_MAX, WhatIfOutcome};
 use crate::settings::parse_duration;
 use crate::simulate::output::Format;
 use crate::submission;
@@ -204,24 +204,24 @@ fn outcome(job: &Submitted, answer: &Answer) -> String {
         .map_or(String::new(), |position| format!(", place {position} in queue {}", job.queue));
     let till = |at: &MicroTime| at.0.as_second() - answer.as_of.0.as_second();
     match (job.outcome, &job.start, &job.not_by) {
-        (Outcome::Starts, Some(start), _) if till(start) <= 0 => match &job.all_start {
+        (WhatIfOutcome::Starts, Some(start), _) if till(start) <= 0 => match &job.all_start {
             Some(all) if till(all) > 0 => {
                 format!("would start at once, all of it at {}", clock(all))
             }
             _ => format!("would start at once, in queue {}", job.queue),
         },
-        (Outcome::Starts, Some(start), _) => {
+        (WhatIfOutcome::Starts, Some(start), _) => {
             let all = job.all_start.as_ref().filter(|all| *all != start);
             let all = all.map_or(String::new(), |all| format!(", all of it at {}", clock(all)));
             format!("would start at {}, in {}{all}{place}", clock(start), duration(till(start)))
         }
-        (Outcome::NotFound, _, Some(not_by)) => {
+        (WhatIfOutcome::NotFound, _, Some(not_by)) => {
             format!(
                 "would not start before {}; later times were not considered{place}",
                 clock(not_by)
             )
         }
-        (Outcome::KeptOut, ..) => {
+        (WhatIfOutcome::KeptOut, ..) => {
             job.state.map_or("would not wait".to_owned(), |state| format!("would be {state:?}"))
         }
         _ => format!("its start would have no known date{place}"),

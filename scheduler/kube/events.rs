@@ -82,7 +82,7 @@ impl Announcer {
             }
             Plan::Extend { name, count } => match self.extend(note, &name, count).await {
                 // The API server forgets Events after an hour, or at a restart of its etcd.
-                Err(Refusal { code: Some(404), .. }) => self.create(note, &name).await,
+                Err(EventRefusal { code: Some(404), .. }) => self.create(note, &name).await,
                 other => other,
             },
             Plan::Create { name } => self.create(note, &name).await,
@@ -149,12 +149,12 @@ impl Announcer {
         format!("{}{suffix}", shortened(&key.name, NAME_BYTES_MAX - suffix.len()))
     }
 
-    async fn create(&self, note: &Note, name: &str) -> Result<(), Refusal> {
+    async fn create(&self, note: &Note, name: &str) -> Result<(), EventRefusal> {
         let body = self.event(note, name, Timestamp::now());
         self.write(Method::POST, events_path(&note.subject), Content::Json, &body).await
     }
 
-    async fn extend(&self, note: &Note, name: &str, count: u32) -> Result<(), Refusal> {
+    async fn extend(&self, note: &Note, name: &str, count: u32) -> Result<(), EventRefusal> {
         let body = json!({
             "series": { "count": count, "lastObservedTime": micro_time(Timestamp::now()) },
         });
@@ -168,12 +168,12 @@ impl Announcer {
         path: String,
         content: Content,
         body: &Value,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), EventRefusal> {
         let body = body.to_string().into_bytes();
         match self.client.write(method, &path, content, &body, WRITE_TIMEOUT_MAX).await {
             Ok(reply) if reply.succeeded() => Ok(()),
-            Ok(reply) => Err(Refusal { code: Some(reply.code), text: reply.explain() }),
-            Err(error) => Err(Refusal { code: None, text: error.to_string() }),
+            Ok(reply) => Err(EventRefusal { code: Some(reply.code), text: reply.explain() }),
+            Err(error) => Err(EventRefusal { code: None, text: error.to_string() }),
         }
     }
 
@@ -199,7 +199,7 @@ impl Announcer {
 }
 
 #[derive(Debug)]
-struct Refusal {
+struct EventRefusal {
     code: Option<u16>,
     text: String,
 }

@@ -13,10 +13,10 @@ use std::time::{Duration, Instant};
 
 /// A fence, shared between the task that renews the Lease and those that act as the leader.
 #[derive(Debug, Clone)]
-pub struct Fence(Option<Arc<Term>>);
+pub struct Fence(Option<Arc<FenceState>>);
 
 #[derive(Debug)]
-struct Term {
+struct FenceState {
     origin: Instant,
     /// The time for which a renewal is valid.
     length: Duration,
@@ -54,7 +54,7 @@ impl Fence {
 
     /// Creates a fence that holds for `length` after each renewal, the first being now.
     pub fn with_term(length: Duration) -> Self {
-        let term = Term {
+        let term = FenceState {
             origin: Instant::now(),
             length,
             renewed_millis: AtomicU64::new(0),

@@ -56,7 +56,7 @@ pub struct NobodyListens {
 }
 
 /// The state of the watch of one kind.
-struct Reading<K: Watched> {
+struct WatchState<K: Watched> {
     seen: Seen<K::Value>,
     memory: K::Memory,
     /// True if the first list is complete.
@@ -79,14 +79,14 @@ impl Watches {
         K: Watched,
         K::DynamicType: Default,
     {
-        let mut reading =
-            Reading::<K> { seen: Seen::default(), memory: K::Memory::default(), listed: false };
+        let mut state =
+            WatchState::<K> { seen: Seen::default(), memory: K::Memory::default(), listed: false };
         let api: Api<K> = Api::all(self.client.clone());
         if let Some(decode) = K::DECODE {
             self.follow(
                 protobuf::watch::watch(self.client.clone(), decode),
                 IfRefused::Return,
-                &mut reading,
+                &mut state,
             )
             .await?;
             tracing::info!(
@@ -95,13 +95,12 @@ impl Watches {
             );
         }
         let streamed = watcher(api.clone(), watcher::Config::default().streaming_lists());
-        self.follow(streamed, IfRefused::Return, &mut reading).await?;
+        self.follow(streamed, IfRefused::Return, &mut state).await?;
         tracing::info!(
             kind = K::KIND,
             "the API server does not stream lists, so they are read in pages"
         );
-        self.follow(watcher(api, watcher::Config::default()), IfRefused::TryAgain, &mut reading)
-            .await
+        self.follow(watcher(api, watcher::Config::default()), IfRefused::TryAgain, &mut state).await
     }
 
     /// Passes on the changes of one kind of watch.
@@ -109,12 +108,12 @@ impl Watches {
         &self,
         watch: impl Stream<Item = Result<watcher::Event<K>, watcher::Error>>,
         if_refused: IfRefused,
-        reading: &mut Reading<K>,
+        state: &mut WatchState<K>,
     ) -> Result<(), NobodyListens> {
         let stream = paced(watch).ready_chunks(BATCH_EVENTS);
         let mut stream = std::pin::pin!(stream);
         loop {
-            let due = reading.seen.next_due();
+            let due = state.seen.next_due();
             let changes = tokio::select! {
                 changes = stream.next() => match changes {
                     Some(changes) => changes,
@@ -129,11 +128,11 @@ impl Watches {
                 match change {
                     Ok(change) => {
                         list_ended |= matches!(change, watcher::Event::InitDone);
-                        self.take_in(change, reading, &mut events);
+                        self.take_in(change, state, &mut events);
                     }
                     Err(error)
                         if if_refused == IfRefused::Return
-                            && !reading.listed
+                            && !state.listed
                             && is_refusal(&error) =>
                     {
                         return Ok(());
@@ -141,10 +140,10 @@ impl Watches {
                     Err(error) => self.complain::<K>(&error),
                 }
             }
-            reading.seen.tell_due(Instant::now(), &mut events);
+            state.seen.tell_due(Instant::now(), &mut events);
             self.hand_on::<K>(events).await?;
-            if list_ended && !reading.listed {
-                reading.listed = true;
+            if list_ended && !state.listed {
+                state.listed = true;
                 tracing::debug!(kind = K::KIND, "listed");
                 // This comes after the objects themselves: the last kind to get here knows that
                 // those of all kinds are in the channel.
@@ -158,10 +157,10 @@ impl Watches {
     fn take_in<K: Watched>(
         &self,
         change: watcher::Event<K>,
-        reading: &mut Reading<K>,
+        state: &mut WatchState<K>,
         events: &mut Vec<Event>,
     ) {
-        let Reading { seen, memory, .. } = reading;
+        let WatchState { seen, memory, .. } = state;
         match change {
             watcher::Event::Init => seen.list_begins(),
             watcher::Event::InitDone => seen.list_ends(events),

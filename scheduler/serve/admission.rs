@@ -29,7 +29,7 @@ pub trait AdmissionSource: Debug + Send + Sync {
 }
 
 /// The reason why it is unknown how admission changes a pod.
-pub(super) enum Unknown {
+pub(super) enum AdditionsError {
     /// The request names too many objects, or a name that no object can have.
     Unreadable(String),
     /// The API server could not be asked.
@@ -40,7 +40,7 @@ pub(super) enum Unknown {
 pub(super) async fn additions(
     source: &dyn AdmissionSource,
     documents: &[Value],
-) -> Result<Additions, Unknown> {
+) -> Result<Additions, AdditionsError> {
     let namespaces =
         documents.iter().filter_map(|document| document.pointer("/metadata/namespace")?.as_str());
     let namespaces: BTreeSet<&str> = namespaces.collect();
@@ -49,21 +49,22 @@ pub(super) async fn additions(
     if namespaces.len() + classes.len() > OBJECTS_MAX {
         let text =
             format!("the objects name more than {OBJECTS_MAX} namespaces and RuntimeClasses");
-        return Err(Unknown::Unreadable(text));
+        return Err(AdditionsError::Unreadable(text));
     }
     if let Some(name) = namespaces.iter().chain(&classes).find(|name| !is_name(name)) {
-        return Err(Unknown::Unreadable(format!(
+        return Err(AdditionsError::Unreadable(format!(
             "{name:?} cannot be the name of a namespace or a RuntimeClass"
         )));
     }
     let mut additions =
         Additions { runtime_classes: Some(BTreeMap::new()), ..Additions::default() };
     for namespace in namespaces {
-        let limit_ranges = source.limit_ranges(namespace).await.map_err(Unknown::NoAnswer)?;
+        let limit_ranges =
+            source.limit_ranges(namespace).await.map_err(AdditionsError::NoAnswer)?;
         additions.limit_ranges.insert(namespace.to_owned(), limit_ranges);
     }
     for name in classes {
-        let class = source.runtime_class(name).await.map_err(Unknown::NoAnswer)?;
+        let class = source.runtime_class(name).await.map_err(AdditionsError::NoAnswer)?;
         additions
             .runtime_classes
             .get_or_insert_default()

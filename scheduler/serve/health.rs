@@ -40,7 +40,7 @@ pub struct Health {
 
 /// The outcome of each check of a probe.
 #[derive(Debug)]
-pub struct Report {
+pub struct ProbeReport {
     probe: Probe,
     checks: Vec<(&'static str, bool)>,
 }
@@ -90,7 +90,7 @@ impl Health {
     }
 
     /// Runs the checks of a probe.
-    pub fn report(&self, probe: Probe) -> Report {
+    pub fn report(&self, probe: Probe) -> ProbeReport {
         let mut checks = vec![
             ("ping", true),
             ("runtime-turns", self.pulse.beats()),
@@ -103,7 +103,7 @@ impl Health {
             checks.push(("crd-is-new-enough", !self.definition_lacks.load(Ordering::Relaxed)));
             checks.push(("not-shutting-down", !self.stopping.load(Ordering::Relaxed)));
         }
-        Report { probe, checks }
+        ProbeReport { probe, checks }
     }
 
     fn core_turns(&self) -> bool {
@@ -114,16 +114,16 @@ impl Health {
     }
 }
 
-// === impl Report ===
+// === impl ProbeReport ===
 
-impl Report {
+impl ProbeReport {
     /// True if every check passed.
     pub fn passed(&self) -> bool {
         self.checks.iter().all(|(_, passed)| *passed)
     }
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for ProbeReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (name, passed) in &self.checks {
             let (mark, word) = if *passed { ('+', "ok") } else { ('-', "failed") };

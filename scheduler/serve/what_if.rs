@@ -33,7 +33,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
-use super::admission::{self, Unknown};
+use super::admission::{self, AdditionsError};
 use super::{Copied, Deed, Facts, Question, access, ask};
 use crate::submission::{self, Additions, Defaults, KINDS, Submission};
 
@@ -119,7 +119,7 @@ pub struct Submitted {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub position: Option<usize>,
     /// Its outcome.
-    pub outcome: Outcome,
+    pub outcome: WhatIfOutcome,
     /// The time at which its first pod would start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start: Option<MicroTime>,
@@ -139,7 +139,7 @@ pub struct Submitted {
 
 /// The outcome for a submitted object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Outcome {
+pub enum WhatIfOutcome {
     /// The job would start.
     Starts,
     /// No start was found in the time that was considered.
@@ -286,8 +286,8 @@ async fn foretell(
     };
     let additions = admission::additions(&*facts.admission, &documents).await.map_err(
         |unknown| match unknown {
-            Unknown::Unreadable(text) => Refused(StatusCode::UNPROCESSABLE_ENTITY, text),
-            Unknown::NoAnswer(error) => {
+            AdditionsError::Unreadable(text) => Refused(StatusCode::UNPROCESSABLE_ENTITY, text),
+            AdditionsError::NoAnswer(error) => {
                 tracing::warn!(%error, "asking how admission changes pods");
                 let text =
                     format!("the API server did not say how admission changes pods: {error}");
@@ -482,16 +482,16 @@ impl From<core::Submitted> for Submitted {
         let outcome = match job.verdict {
             core::Verdict::Starts { first, all } => {
                 (start, all_start) = (Some(instant(first)), all.map(instant));
-                Outcome::Starts
+                WhatIfOutcome::Starts
             }
             core::Verdict::NotBy(time) => {
                 not_by = Some(instant(time));
-                Outcome::NotFound
+                WhatIfOutcome::NotFound
             }
-            core::Verdict::NoDate => Outcome::NoDate,
+            core::Verdict::NoDate => WhatIfOutcome::NoDate,
             core::Verdict::KeptOut(kept_out) => {
                 state = Some(kept_out);
-                Outcome::KeptOut
+                WhatIfOutcome::KeptOut
             }
         };
         Submitted {

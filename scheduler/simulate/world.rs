@@ -58,12 +58,12 @@ struct World {
     made: Vec<usize>,
     ranks: BTreeMap<NodeName, u32>,
     nodes: Vec<Node>,
-    rows: BTreeMap<Arc<str>, Row>,
+    rows: BTreeMap<Arc<str>, ItemRun>,
 }
 
 /// The fate of an item, or of a group.
 #[derive(Debug, Default)]
-struct Row {
+struct ItemRun {
     submit: u64,
     start: Option<u64>,
     end: u64,
@@ -178,9 +178,9 @@ impl World {
         Err(WorldError::Restless(self.second))
     }
 
-    fn row(&mut self, item: usize) -> &mut Row {
+    fn row(&mut self, item: usize) -> &mut ItemRun {
         let (name, submit) = (Arc::clone(&self.items[item].name), self.items[item].submit);
-        self.rows.entry(name).or_insert_with(|| Row { submit, ..Row::default() })
+        self.rows.entry(name).or_insert_with(|| ItemRun { submit, ..ItemRun::default() })
     }
 
     // --- arrivals ---

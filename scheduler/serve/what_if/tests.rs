@@ -320,17 +320,17 @@ async fn the_answer_says_what_would_come_of_it() {
         (fits.kind, fits.name.as_str(), fits.queue.as_str()),
         (WorkloadKind::Job, "train", "default")
     );
-    assert_eq!((fits.outcome, fits.start), (Outcome::Starts, Some(as_of)));
+    assert_eq!((fits.outcome, fits.start), (WhatIfOutcome::Starts, Some(as_of)));
     let (_, vast) = ask(&pods("400")).await;
     assert_eq!(
         (vast.outcome, vast.blocked_by[0].reason),
-        (Outcome::NoDate, BlockedReason::Unsatisfiable)
+        (WhatIfOutcome::NoDate, BlockedReason::Unsatisfiable)
     );
     let mut claims = pods("1");
     claims["template"]["spec"]["resourceClaims"] =
         json!([{"name": "gpu", "resourceClaimName": "gpu"}]);
     let (_, refused) = ask(&claims).await;
-    assert_eq!((refused.outcome, refused.state), (Outcome::KeptOut, Some(JobState::Refused)));
+    assert_eq!((refused.outcome, refused.state), (WhatIfOutcome::KeptOut, Some(JobState::Refused)));
     let why = &refused.blocked_by[0];
     assert!(why.message.contains("spec.resourceClaims"), "{}", why.message);
 }
@@ -353,11 +353,15 @@ async fn pods_are_completed_as_admission_would() {
     // The node has four cores.
     let (none, given, hidden) =
         (Objects(Ok(None)), Objects(Ok(Some("3"))), Objects(Err("403: no")));
-    assert_eq!(ask(none, 2, None).await, Ok(Outcome::Starts));
-    assert_eq!(ask(given, 1, None).await, Ok(Outcome::Starts));
-    assert_eq!(ask(given, 2, None).await, Ok(Outcome::NoDate), "each is given three cores");
-    assert_eq!(ask(none, 2, Some("heavy")).await, Ok(Outcome::Starts));
-    assert_eq!(ask(given, 1, Some("heavy")).await, Ok(Outcome::NoDate), "and two to run at all");
+    assert_eq!(ask(none, 2, None).await, Ok(WhatIfOutcome::Starts));
+    assert_eq!(ask(given, 1, None).await, Ok(WhatIfOutcome::Starts));
+    assert_eq!(ask(given, 2, None).await, Ok(WhatIfOutcome::NoDate), "each is given three cores");
+    assert_eq!(ask(none, 2, Some("heavy")).await, Ok(WhatIfOutcome::Starts));
+    assert_eq!(
+        ask(given, 1, Some("heavy")).await,
+        Ok(WhatIfOutcome::NoDate),
+        "and two to run at all"
+    );
     let cases = [
         (none, Some("lost"), 422, "no RuntimeClass"),
         (none, Some("../x"), 422, "cannot be the name"),
@@ -469,14 +473,14 @@ async fn an_answer_that_was_cut_short_says_so() {
         job
     });
     let list = json!({"kind": "List", "items": one_after_the_other});
-    for (within, second) in [(0, Outcome::NotFound), (10_000, Outcome::Starts)] {
+    for (within, second) in [(0, WhatIfOutcome::NotFound), (10_000, WhatIfOutcome::Starts)] {
         let path = format!("{PATH}?within={within}");
         let (status, text) = post_to(&path, &facts, TOKEN, &list).await;
         assert_eq!(status, StatusCode::OK, "{text}");
         let answer: Answer = serde_json::from_str(&text).unwrap();
         let outcomes: Vec<_> =
             answer.submitted.iter().map(|job| (job.name.as_str(), job.outcome)).collect();
-        assert_eq!(outcomes, [("first", Outcome::Starts), ("second", second)], "{text}");
-        assert_eq!(answer.looked_until.is_some(), second == Outcome::NotFound, "{text}");
+        assert_eq!(outcomes, [("first", WhatIfOutcome::Starts), ("second", second)], "{text}");
+        assert_eq!(answer.looked_until.is_some(), second == WhatIfOutcome::NotFound, "{text}");
     }
 }

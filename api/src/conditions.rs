@@ -393,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn the_state_is_what_the_conditions_say() {
+    fn the_state_sums_up_the_conditions() {
         let waits = condition("Scheduled", "False", "InsufficientResources");
         let foreign = condition("example.com/Billed", "True", "Paid");
         assert_eq!(JobState::from_conditions(&[]), JobState::Pending);

@@ -148,7 +148,7 @@ mod tests {
     /// `UPDATE_GOLDEN=1 cargo test -p fluxqueue-api` writes the files from the types; `make crds`
     /// does the same.
     #[test]
-    fn checked_in_crds_are_what_the_types_say() {
+    fn checked_in_crds_match_the_types() {
         for definition in Definition::ALL {
             let file = definition.name().split('.').next().unwrap();
             let path = Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn schema_keeps_what_the_api_server_acts_on() {
+    fn schema_keeps_the_words_that_the_api_server_acts_on() {
         let crd = serde_json::to_value(FluxJob::crd()).unwrap();
         let version = &crd["spec"]["versions"][0];
         assert_eq!(version["subresources"]["status"], serde_json::json!({}));
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn an_older_definition_is_told_by_what_it_lacks() {
+    fn an_older_definition_is_known_by_its_missing_fields() {
         let crd = serde_json::to_value(FluxJob::crd()).unwrap();
         let lacking = |change: fn(&mut Value)| {
             let mut older = crd.clone();

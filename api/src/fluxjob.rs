@@ -694,7 +694,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn nobody_wishes_anything_unless_said() {
+    fn without_overrides_there_is_no_wish() {
         let spec = json!({ "workloadRef": { "kind": "Job", "name": "lammps", "uid": "u" } });
         let read: FluxJobSpec = serde_json::from_value(spec.clone()).unwrap();
         assert_eq!(read.overrides, Overrides::default());
@@ -749,7 +749,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_earlier_build_wrote_of_one_thing_is_read() {
+    fn a_single_blocker_of_an_earlier_build_is_read() {
         let one = json!({ "reason": "Gated", "message": "m" });
         for (written, count) in
             [(one.clone(), 1), (json!([one, one]), 2), (json!([]), 0), (json!(null), 0)]
@@ -761,7 +761,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_left_out() {
+    fn unknown_values_are_left_out() {
         let status = serde_json::to_value(FluxJobStatus::default()).unwrap();
         assert_eq!(status, json!({ "bound": 0, "total": 0 }));
     }

@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_hostlist() {
+    fn texts_that_are_no_hostlist() {
         for text in ["a[", "a]", "a[1", "a1]", "a[1]]", "a[[1]]", "a[1]b[2]"] {
             assert!(
                 matches!(decode(text), Err(HostlistError::Bracket(_))),
@@ -391,7 +391,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn reads_what_it_wrote(
+        fn reads_back_its_own_text(
             names in prop::collection::vec("(a|b|a-1-)?0{0,2}[0-9]{0,3}(a|-b)?(\\.x0?1)?", 0..40),
         ) {
             let names: Vec<&str> =

@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_idset() {
+    fn texts_that_are_no_idset() {
         for text in
             ["01", "1,", ",1", "1-", "-1", "1-2-3", " 1", "+1", "1 ", "a", "4294967296", "0x1"]
         {
@@ -146,7 +146,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn reads_what_it_wrote(
+        fn reads_back_its_own_text(
             ids: BTreeSet<u32>,
             dense in prop::collection::btree_set(0_u32..64, 0..40),
         ) {

@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn names_say_what_and_which() {
+    fn names_have_the_kind_and_the_uid() {
         assert_eq!(fluxjob_name("lammps", WorkloadKind::Job, UID), "lammps-job-fj41v");
         assert_eq!(
             fluxjob_name("web.v1", WorkloadKind::Deployment, UID),

@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_add_up_is_refused() {
+    fn placements_that_do_not_add_up_are_refused() {
         let error = |range| expand(&[range]).unwrap_err();
         assert!(matches!(
             error(range("r", "0-2", "n[1-2]", 2)),
@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn each_node_is_named_once_in_what_is_written() {
+    fn each_node_is_named_once_in_a_written_status() {
         let ranges = vec![range("a", "0-3", "n[1-2]", 2), range("b", "0-2", "n2,x,n1", 1)];
         let whole = status(ranges, Some("n[1-3]"));
         let mut written = whole.clone();
@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn what_earlier_versions_wrote_is_read() {
+    fn statuses_of_earlier_versions_are_read() {
         let old = serde_json::json!({
             "bound": 0, "total": 2, "reservation": {"nodes": "n[1-2]"},
             "placement": [
@@ -410,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gang_on_five_thousand_nodes_of_a_cloud_is_within_what_is_written() {
+    fn a_gang_on_five_thousand_nodes_of_a_cloud_is_within_the_bound() {
         let names: Vec<String> = (0..5000_u64)
             .map(|id| {
                 format!(
@@ -433,7 +433,7 @@ mod tests {
     proptest! {
         /// Compacts a status and spells it out, which gives the same status.
         #[test]
-        fn spells_out_what_it_made_compact(
+        fn spells_out_its_own_compact_status(
             sets in prop::collection::vec(
                 prop::collection::vec("(n|pool-)0?[0-3]|login", 0..20),
                 0..4,
@@ -457,7 +457,9 @@ mod tests {
 
         /// Writes and reads any assignment, whatever the order of its nodes.
         #[test]
-        fn reads_what_it_wrote(nodes in prop::collection::vec("(n|pool-)0?[0-3]|login", 0..60)) {
+        fn reads_back_its_own_text(
+            nodes in prop::collection::vec("(n|pool-)0?[0-3]|login", 0..60),
+        ) {
             let nodes: Vec<&str> = nodes.iter().map(String::as_str).collect();
             let ranges = compress("r", &nodes);
             let placed = expand(&ranges).unwrap();

@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_short_and_plain_stays() {
+    fn short_and_plain_texts_stay() {
         for text in ["", "n1", "größer", "a \"b\" \\ c", &"x".repeat(MESSAGE_BYTES_MAX)] {
             assert!(matches!(message(text), Cow::Borrowed(same) if same == text), "{text}");
         }
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_long_is_cut_with_a_mark_and_says_how_much() {
+    fn long_texts_are_cut_with_a_mark_of_the_length() {
         let cut = message(&"x".repeat(5000)).into_owned();
         let kept = cut.matches('x').count();
         assert_eq!(cut.len(), MESSAGE_BYTES_MAX);

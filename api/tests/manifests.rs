@@ -62,7 +62,7 @@ fn is_expectation(text: &str) -> bool {
 }
 
 #[test]
-fn every_example_says_what_must_happen() {
+fn every_example_states_its_expectation() {
     let mut names = Vec::new();
     for (path, text) in manifests("examples") {
         let path = path.display();

@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_promise_is_kept_up_to_what_clocks_can_show() {
+    fn a_promise_is_kept_within_the_precision_of_clocks() {
         for (last, start, verdict) in [
             (20, 22, Ok("as promised")),
             (20, 23, Err("LATE")),
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn who_was_promised_nothing_started_at_once_or_in_a_gap() {
+    fn a_job_without_a_promise_started_at_once_or_in_a_gap() {
         let mut backlog = Backlog::default();
         backlog.take([&flux_job("first", ran(1, 9, "n1")), &flux_job("small", ran(5, 9, "n2"))]);
         assert_eq!(backlog.jobs["first"].verdict(), Ok("at once"));

@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_that_waited_and_is_complete_did_what_its_manifest_says() {
+    fn a_job_that_waited_and_is_complete_is_as_its_manifest_says() {
         let mut board = Board::default();
         let mut look =
             Look { workloads: vec![job("j", "Complete, waits", &[])], ..Look::default() };
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn of_two_of_whom_one_waits_either_may() {
+    fn if_one_of_two_jobs_has_to_wait_either_may() {
         for first in ["a", "b"] {
             let workloads = [("a", "b"), ("b", "a")]
                 .map(|(name, other)| job(name, &format!("Complete, it or {other} waits"), &[]));
@@ -383,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_as_it_should_be_is_named() {
+    fn differences_are_named() {
         let look = Look {
             workloads: vec![job(
                 "j",
@@ -448,7 +448,7 @@ mod tests {
     }
 
     #[test]
-    fn somebody_elses_event_is_noticed() {
+    fn an_event_of_another_reporter_is_noticed() {
         let look = Look {
             workloads: vec![job("j", "Running: 1, by fluence", &[])],
             pods: vec![pod("j-0", "j", "Running", Some(1))],

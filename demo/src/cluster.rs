@@ -17,7 +17,7 @@ use crate::look::{Look, Record, SeenPod, Workload};
 
 /// The place of the cluster.
 #[derive(Debug, Clone, clap::Args)]
-pub(crate) struct Where {
+pub(crate) struct ClusterFlags {
     /// The kubeconfig file; by default the one that kubectl would use
     #[arg(long)]
     kubeconfig: Option<PathBuf>,
@@ -37,17 +37,17 @@ pub(crate) struct Cluster {
 
 impl Cluster {
     /// Connects to the cluster.
-    pub(crate) async fn connect(place: &Where) -> anyhow::Result<Self> {
-        let file = match &place.kubeconfig {
+    pub(crate) async fn connect(flags: &ClusterFlags) -> anyhow::Result<Self> {
+        let file = match &flags.kubeconfig {
             Some(path) => Kubeconfig::read_from(path),
             None => Kubeconfig::read(),
         };
         let options =
-            KubeConfigOptions { context: place.context.clone(), ..KubeConfigOptions::default() };
+            KubeConfigOptions { context: flags.context.clone(), ..KubeConfigOptions::default() };
         let config =
             Config::from_custom_kubeconfig(file.context("reading the kubeconfig")?, &options)
                 .await?;
-        Ok(Cluster { client: Client::try_from(config)?, namespace: place.namespace.clone() })
+        Ok(Cluster { client: Client::try_from(config)?, namespace: flags.namespace.clone() })
     }
 
     fn api<K>(&self) -> Api<K>

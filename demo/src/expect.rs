@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_can_check_is_not_taken_for_checked() {
+    fn parts_that_cannot_be_checked_are_unknown() {
         assert_eq!(Expectation::parse("Complete, tomorrow").unknown, ["tomorrow"]);
         assert_eq!(Expectation::parse("Complete, it or waits").unknown, ["it or waits"]);
     }

@@ -25,7 +25,7 @@ use fluxqueue::simulate::output::{self, Format};
 
 use backlog::Backlog;
 use board::Board;
-use cluster::{Cluster, Where};
+use cluster::{Cluster, ClusterFlags};
 use show::Screen;
 
 /// The pause between two looks.
@@ -38,7 +38,7 @@ struct Arguments {
     #[command(subcommand)]
     command: Command,
     #[command(flatten)]
-    place: Where,
+    flags: ClusterFlags,
     /// The demo has failed if it takes longer than this, in seconds
     #[arg(long, default_value_t = 240, global = true)]
     seconds_max: u64,
@@ -71,7 +71,7 @@ async fn main() -> ExitCode {
 }
 
 async fn run(arguments: &Arguments) -> anyhow::Result<bool> {
-    let cluster = Cluster::connect(&arguments.place)
+    let cluster = Cluster::connect(&arguments.flags)
         .await
         .context("finding out how to reach the API server")?;
     let end = Duration::from_secs(arguments.seconds_max);

@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn the_screen_shows_what_is_not_ready_as_far_as_there_is_room() {
+    fn the_screen_shows_unready_jobs_as_far_as_there_is_room() {
         let text = drawn(&board(JobState::Unsatisfiable), Duration::from_secs(7), (30, 50));
         assert!(text.contains("1 of 2 jobs"), "{text}");
         assert!(
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_counts_what_is_wrong() {
+    fn the_table_counts_wrong_jobs() {
         let (text, wrong) = verdicts(&board(JobState::Unsatisfiable), &[]);
         assert_eq!(wrong, 1);
         assert!(text.contains("1 of 2 jobs did"), "{text}");

@@ -103,39 +103,39 @@ pub enum AskError {
     },
     /// No process holds the Lease.
     #[error("no process leads: lease {0} has no holder")]
-    NobodyLeads(String),
+    NoLeader(String),
     /// The request could not be sent, or the answer not be read.
-    #[error("asking {whom}: {}", error_chain(.source))]
+    #[error("asking {peer}: {}", error_chain(.source))]
     NoReply {
         /// The leader, as people call it.
-        whom: String,
+        peer: String,
         /// The error of the connection.
         #[source]
         source: kube::Error,
     },
     /// No answer came.
-    #[error("asking {whom}: no answer within {} s", .within.as_secs())]
+    #[error("asking {peer}: no answer within {} s", .within.as_secs())]
     Late {
         /// The leader, as people call it.
-        whom: String,
+        peer: String,
         /// The time that it had for its answer.
         within: Duration,
     },
     /// The leader, or the API server in front of it, refuses the request.
-    #[error("{whom} answers {status}: {text}")]
+    #[error("{peer} answers {status}: {text}")]
     Refused {
         /// The leader, as people call it.
-        whom: String,
+        peer: String,
         /// The status.
         status: StatusCode,
         /// The text of the answer.
         text: String,
     },
     /// The answer has another form than expected.
-    #[error("reading the answer of {whom}")]
+    #[error("reading the answer of {peer}")]
     Unreadable {
         /// The leader, as people call it.
-        whom: String,
+        peer: String,
         /// The fault in the answer.
         #[source]
         source: serde_json::Error,
@@ -149,7 +149,7 @@ struct Way {
     prefix: String,
     token: Option<String>,
     /// The leader, as people call it.
-    whom: String,
+    peer: String,
 }
 
 /// Asks for the fate of these objects. Objects without a namespace get `namespace`, or the one of
@@ -223,14 +223,11 @@ async fn through_the_api_server(
         leases.get(lease).await.map_err(|source| AskError::Lease { name: name.clone(), source })?;
     let holder = lease.spec.and_then(|spec| spec.holder_identity).unwrap_or_default();
     // The identity begins with the name of the machine, which is that of the pod.
-    let pod = holder
-        .split('_')
-        .next()
-        .filter(|pod| !pod.is_empty())
-        .ok_or(AskError::NobodyLeads(name))?;
+    let pod =
+        holder.split('_').next().filter(|pod| !pod.is_empty()).ok_or(AskError::NoLeader(name))?;
     let prefix = format!("/api/v1/namespaces/{namespace}/pods/https:{pod}:{port}/proxy");
-    let whom = format!("pod {namespace}/{pod}, through the API server");
-    Ok(Way { client, prefix, token: Some(token), whom })
+    let peer = format!("pod {namespace}/{pod}, through the API server");
+    Ok(Way { client, prefix, token: Some(token), peer })
 }
 
 fn straight(
@@ -249,10 +246,10 @@ fn straight(
             authorities.ok().filter(|all| !all.is_empty()).ok_or(AskError::NoAuthority(path))?;
         config.root_cert = Some(authorities.iter().map(|der| der.to_vec()).collect());
     }
-    let whom = url.to_string();
+    let peer = url.to_string();
     let client = Client::try_from(config)
-        .map_err(|source| ConnectError::Client { url: whom.clone(), source: Box::new(source) })?;
-    Ok(Way { client, prefix: String::new(), token, whom })
+        .map_err(|source| ConnectError::Client { url: peer.clone(), source: Box::new(source) })?;
+    Ok(Way { client, prefix: String::new(), token, peer })
 }
 
 /// Returns the token by which a configuration authenticates; none if it uses something else.
@@ -280,8 +277,8 @@ async fn token_of(config: &Config) -> Result<Option<String>, AskError> {
 
 impl Way {
     async fn post(&self, body: &str, within: Duration) -> Result<what_if::Answer, AskError> {
-        let whom = || self.whom.clone();
-        let no_reply = |source| AskError::NoReply { whom: whom(), source };
+        let peer = || self.peer.clone();
+        let no_reply = |source| AskError::NoReply { peer: peer(), source };
         let path = format!("{}{}?within={}", self.prefix, what_if::PATH, within.as_millis());
         let mut request = Request::builder()
             .method(Method::POST)
@@ -304,13 +301,13 @@ impl Way {
         let patience = within + ANSWER_WITHIN;
         let answer = tokio::time::timeout(patience, exchange).await;
         let (status, body) = answer
-            .map_err(|_| AskError::Late { whom: whom(), within: patience })?
+            .map_err(|_| AskError::Late { peer: peer(), within: patience })?
             .map_err(no_reply)?;
         if !status.is_success() {
-            return Err(AskError::Refused { whom: whom(), status, text: said(&body) });
+            return Err(AskError::Refused { peer: peer(), status, text: said(&body) });
         }
         serde_json::from_slice(&body)
-            .map_err(|source| AskError::Unreadable { whom: whom(), source })
+            .map_err(|source| AskError::Unreadable { peer: peer(), source })
     }
 }
 

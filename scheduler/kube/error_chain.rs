@@ -49,7 +49,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_api_server_answered_is_said_in_its_own_words() {
+    fn an_answer_of_the_api_server_keeps_its_own_words() {
         let status = kube::core::Status::failure("pods is forbidden", "Forbidden").with_code(403);
         assert_eq!(
             error_chain(&kube::Error::Api(status.boxed())),

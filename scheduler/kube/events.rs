@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_remembered_is_bounded() {
+    async fn the_memory_of_notes_is_bounded() {
         let announcer = announcer();
         let now = Instant::now();
         for number in 0..=REMEMBERED {

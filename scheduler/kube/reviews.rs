@@ -139,7 +139,7 @@ impl Reviews {
         };
         let user = match user {
             Some(user) => user,
-            None => match self.ask_who(token).await? {
+            None => match self.ask_holder(token).await? {
                 Some(user) => user,
                 None => {
                     self.memory().remember(token, None, None);
@@ -147,25 +147,25 @@ impl Reviews {
                 }
             },
         };
-        let is_allowed = self.ask_whether(&user, deed).await?;
+        let is_allowed = self.ask_permission(&user, deed).await?;
         let verdict = verdict(&user, is_allowed);
         self.memory().remember(token, Some(user), Some((deed, is_allowed)));
         Ok(verdict)
     }
 
     /// Asks for the holder of a token; `None` if the API server does not know the token.
-    async fn ask_who(&self, token: &str) -> Result<Option<Value>, String> {
+    async fn ask_holder(&self, token: &str) -> Result<Option<Value>, String> {
         let question = json!({
             "apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview",
             "spec": { "token": token },
         });
-        let who: Review<TokenStatus> =
+        let holder: Review<TokenStatus> =
             self.post("/apis/authentication.k8s.io/v1/tokenreviews", &question).await?;
-        Ok(Some(who.status.user).filter(|_| who.status.authenticated))
+        Ok(Some(holder.status.user).filter(|_| holder.status.authenticated))
     }
 
     /// Asks if the API server lets this user do this.
-    async fn ask_whether(&self, user: &Value, deed: &Deed) -> Result<bool, String> {
+    async fn ask_permission(&self, user: &Value, deed: &Deed) -> Result<bool, String> {
         let mut question = json!({
             "apiVersion": "authorization.k8s.io/v1",
             "kind": "SubjectAccessReview",

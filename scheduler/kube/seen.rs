@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn a_relist_tells_what_vanished() {
+    fn a_relist_reports_objects_that_vanished() {
         let (mut seen, mut events) = (Seen::default(), Vec::new());
         for name in ["a", "b", "c"] {
             seen.apply(node(name, "1", false), Instant::now(), &mut events);
@@ -451,7 +451,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_server_writes_is_told_at_once_with_all_edits_before_it() {
+    fn changes_by_a_server_are_passed_on_at_once_with_earlier_edits() {
         let runs = serde_json::json!({"status": {"phase": "Running"}});
         let (mut seen, mut events, now) = (Seen::default(), Vec::new(), Instant::now());
         seen.apply(pod(&[]), now, &mut events);
@@ -469,7 +469,7 @@ mod tests {
     }
 
     #[test]
-    fn edits_are_what_an_author_may_write_again_and_again() {
+    fn edits_are_changes_that_an_author_may_repeat() {
         let edits = [
             r#"{"metadata": {"labels": {"app": "b"}}}"#,
             r#"{"metadata": {"labels": {"fluxqueue/queue": "other"}}}"#,

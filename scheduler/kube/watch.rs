@@ -51,7 +51,7 @@ pub struct Watches {
 /// The core's task has ended, so the watches have no receiver.
 #[derive(Debug, thiserror::Error)]
 #[error("the core takes no changes of {kind} any more")]
-pub struct NobodyListens {
+pub struct NoReceiver {
     kind: &'static str,
 }
 
@@ -74,7 +74,7 @@ enum IfRefused {
 
 impl Watches {
     /// Watches one kind in all namespaces, for ever.
-    pub async fn watch<K>(self) -> Result<(), NobodyListens>
+    pub async fn watch<K>(self) -> Result<(), NoReceiver>
     where
         K: Watched,
         K::DynamicType: Default,
@@ -109,7 +109,7 @@ impl Watches {
         watch: impl Stream<Item = Result<watcher::Event<K>, watcher::Error>>,
         if_refused: IfRefused,
         state: &mut WatchState<K>,
-    ) -> Result<(), NobodyListens> {
+    ) -> Result<(), NoReceiver> {
         let stream = paced(watch).ready_chunks(BATCH_EVENTS);
         let mut stream = std::pin::pin!(stream);
         loop {
@@ -203,11 +203,11 @@ impl Watches {
         );
     }
 
-    async fn hand_on<K: Watched>(&self, events: Vec<Event>) -> Result<(), NobodyListens> {
+    async fn hand_on<K: Watched>(&self, events: Vec<Event>) -> Result<(), NoReceiver> {
         if events.is_empty() {
             return Ok(());
         }
-        self.batches.send(events).await.map_err(|_| NobodyListens { kind: K::KIND })
+        self.batches.send(events).await.map_err(|_| NoReceiver { kind: K::KIND })
     }
 }
 

@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn idle_waits_for_what_a_worker_has_taken() {
+    async fn idle_waits_for_items_that_a_worker_has_taken() {
         let queue = WorkQueue::new(8);
         queue.push(1).unwrap();
         let taken = queue.pop().await.unwrap();
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_no_worker_has_taken_can_be_taken_out() {
+    async fn an_item_that_no_worker_has_taken_can_be_taken_out() {
         let queue = WorkQueue::new(8);
         for item in [1, 2, 3] {
             queue.push(item).unwrap();

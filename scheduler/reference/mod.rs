@@ -34,7 +34,7 @@ in [fluxjob.md](fluxjob.md), [queues.md](queues.md) and `kubectl explain`.
 ";
 
 #[test]
-fn the_reference_is_what_the_code_says() {
+fn the_reference_matches_the_code() {
     let page = page();
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/reference.md");
     if std::env::var_os("UPDATE_GOLDEN").is_some() {

@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_resident_size_is_what_the_kernel_counts_in_pages() {
+    fn the_resident_size_is_the_kernels_count_of_pages() {
         let page = std::process::Command::new("getconf").arg("PAGESIZE").output().unwrap().stdout;
         let page: f64 = String::from_utf8(page).unwrap().trim().parse().unwrap();
         let statm = fs::read_to_string("/proc/self/statm").unwrap();

@@ -173,7 +173,7 @@ async fn code(
 }
 
 #[tokio::test]
-async fn over_tls_metrics_and_state_are_for_those_who_may_and_probes_for_all() {
+async fn over_tls_metrics_and_state_need_permission_and_probes_none() {
     let (address, tls) = start_tls().await;
     // A client that never sends anything delays no other client.
     let _silent = tokio::net::TcpStream::connect(address).await.unwrap();

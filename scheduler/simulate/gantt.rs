@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_small_to_be_seen_is_drawn_together_and_without_numbers() {
+    fn boxes_too_small_to_be_seen_are_joined_and_have_no_numbers() {
         let scattered = |job: usize| {
             let nodes = (0..2_000).map(|node| 2 * node..=2 * node).collect();
             ran(job, 60 * job as u64, nodes)

@@ -407,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_are_jobs_where_nothing_tells_of_the_whole() {
+    fn parts_are_jobs_without_a_line_for_the_whole() {
         let trace = read(
             "1 0 5 60 4 -1 -1 8 200 -1 2 1 1 1 1 1 -1 -1\n\
              2 0 5 40 4 -1 -1 8 200 -1 3.0 1 1 1 1 1 -1 -1\n\
@@ -460,13 +460,13 @@ mod tests {
     }
 
     #[test]
-    fn a_walltime_beyond_what_can_be_planned_is_no_limit() {
+    fn a_walltime_too_long_to_be_planned_is_no_limit() {
         let trace = read("1 0 5 9 4 -1 -1 8 4294967295 -1 1 1 1 1 1 1 -1 -1\n").unwrap();
         assert_eq!(trace.jobs, [job(1, 0, 8, 3_153_600_000, 9)]);
     }
 
     #[test]
-    fn what_is_wrong_is_named_with_file_line_and_field() {
+    fn a_fault_is_named_with_file_line_and_field() {
         let cases = [
             ("1 0 5\n", "a.swf:1: has 3 fields, and should have 18: field 4 (run time) is missing"),
             (
@@ -532,7 +532,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_plain_text_is_named_and_shown_in_few_words() {
+    fn other_formats_are_named_and_shown_in_few_words() {
         let told = |bytes: &[u8]| Trace::read("a.swf", bytes).unwrap_err().to_string();
         assert_eq!(
             told(b"\x1f\x8b\x08\0\0\0"),

@@ -120,7 +120,7 @@ impl World {
             let next = submit.into_iter().chain(end).min();
             last = next.unwrap_or(last);
             let until = next.unwrap_or(last + LAST_WAIT_SECS);
-            let timer = self.next_timer().filter(|at| *at <= until && self.somebody_waits());
+            let timer = self.next_timer().filter(|at| *at <= until && self.any_job_waits());
             let Some(second) = next.into_iter().chain(timer).min() else { break };
             self.second = second;
             self.now =
@@ -148,7 +148,7 @@ impl World {
         Some(u64::try_from(second).unwrap_or(0).max(self.second + 1))
     }
 
-    fn somebody_waits(&self) -> bool {
+    fn any_job_waits(&self) -> bool {
         self.rows.values().any(|row| row.start.is_none())
     }
 

@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn containers_request_what_limit_ranges_give_them_unless_they_say_it() {
+    fn containers_without_a_request_get_that_of_the_limit_range() {
         let first = json!([
             {"type": "Pod", "defaultRequest": {"cpu": "9"}},
             {"type": "Container", "defaultRequest": {"cpu": "3", "memory": "1Gi"}},
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_api_server_would_refuse_is_said() {
+    fn refusals_of_the_api_server_are_errors() {
         let additions = of_class(&json!({
             "metadata": {"name": "sandbox"}, "handler": "h", "overhead": {"podFixed": {"cpu": "1"}},
             "scheduling": {"nodeSelector": {"runtime": "sandbox"}},

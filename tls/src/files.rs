@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_at_the_beginning_is_said() {
+    fn a_fault_at_the_beginning_is_an_error() {
         let files = CertificateFiles {
             certificate: "/nowhere/tls.crt".into(),
             key: "/nowhere/tls.key".into(),

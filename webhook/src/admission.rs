@@ -39,7 +39,7 @@ impl Admission {
         scheduler_names: Vec<String>,
         own_namespace: String,
     ) -> Result<Self, NoSchedulerName> {
-        if scheduler_names.is_empty() || scheduler_names.iter().any(|name| is_nobodys(name)) {
+        if scheduler_names.is_empty() || scheduler_names.iter().any(|name| is_unnamed(name)) {
             return Err(NoSchedulerName);
         }
         Ok(Admission { scheduler_names, own_namespace })
@@ -75,6 +75,6 @@ impl Admission {
 
 /// True if this names no scheduler on purpose: the API server fills in the default before it asks
 /// any webhook.
-pub(crate) fn is_nobodys(scheduler: &str) -> bool {
+pub(crate) fn is_unnamed(scheduler: &str) -> bool {
     scheduler.is_empty() || scheduler == DEFAULT_SCHEDULER
 }

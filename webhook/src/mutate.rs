@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use fluxqueue_api::names;
 
-use crate::admission::{Admission, Gating, is_nobodys};
+use crate::admission::{Admission, Gating, is_unnamed};
 use crate::objects::{self, Kind};
 use crate::review::{Object, PodPart, Request};
 
@@ -50,12 +50,12 @@ impl Admission {
         if request.operation != Operation::Create || is_anothers {
             return None;
         }
-        let nobodys = is_nobodys(part.scheduler());
+        let unnamed = is_unnamed(part.scheduler());
         let mut changes = Vec::new();
-        if nobodys {
+        if unnamed {
             changes.push(set_scheduler(Kind::Pod, self.scheduler_name()));
         }
-        if gating == Gating::Gated && (nobodys || self.is_ours(part.scheduler())) {
+        if gating == Gating::Gated && (unnamed || self.is_ours(part.scheduler())) {
             changes.extend(add_gate(part));
         }
         Some(changes)
@@ -71,7 +71,7 @@ impl Admission {
     ) -> Option<&'a str> {
         // A controller compares the object that it made with the one that it wanted, and makes
         // another one for ever if they differ: a Deployment finds its ReplicaSet by its template.
-        if !is_nobodys(part.scheduler()) || objects::controller(&object.metadata).is_some() {
+        if !is_unnamed(part.scheduler()) || objects::controller(&object.metadata).is_some() {
             return None;
         }
         if request.operation != Operation::Update {

@@ -56,7 +56,7 @@ fn template(scheduler: &str) -> Value {
 const NOTHING: [u8; 0] = [];
 
 #[test]
-fn whoever_names_no_scheduler_gets_ours() {
+fn pods_that_name_no_scheduler_get_ours() {
     let name = json!([{"op": "add", "path": "/spec/schedulerName", "value": "fluxqueue"}]);
     for spec in
         [json!({}), json!({"schedulerName": ""}), json!({"schedulerName": "default-scheduler"})]
@@ -101,7 +101,7 @@ fn pods_that_have_their_node_or_are_a_daemon_sets_stay_as_they_are() {
 }
 
 #[test]
-fn what_a_controller_made_is_compared_with_what_it_wants_so_only_its_pods_are_changed() {
+fn objects_of_a_controller_stay_as_they_are_and_only_pods_are_changed() {
     let owner = json!({
         "apiVersion": "apps/v1", "kind": "Deployment", "name": "o", "uid": "u", "controller": true,
     });
@@ -119,28 +119,28 @@ fn an_update_changes_a_template_only_where_its_author_does() {
             "op": "add", "path": "/spec/template/spec/schedulerName", "value": value,
         }])
     };
-    let (nobodys, ours) =
+    let (unnamed, ours) =
         (with_template(template("default-scheduler")), with_template(template("fluence")));
-    let mut scaled = nobodys.clone();
+    let mut scaled = unnamed.clone();
     scaled["spec"]["replicas"] = json!(3);
-    let mut relabelled = nobodys.clone();
+    let mut relabelled = unnamed.clone();
     relabelled["spec"]["template"]["metadata"]["labels"]["a"] = json!("c");
     for kind in ["Deployment", "StatefulSet", "ReplicaSet"] {
         assert_eq!(
-            ungated(kind, scaled.clone(), Some(nobodys.clone())),
+            ungated(kind, scaled.clone(), Some(unnamed.clone())),
             json!(NOTHING),
             "all pods would be replaced"
         );
-        assert_eq!(ungated(kind, relabelled.clone(), Some(nobodys.clone())), set("fluxqueue"));
+        assert_eq!(ungated(kind, relabelled.clone(), Some(unnamed.clone())), set("fluxqueue"));
         assert_eq!(
-            ungated(kind, nobodys.clone(), Some(ours.clone())),
+            ungated(kind, unnamed.clone(), Some(ours.clone())),
             set("fluence"),
             "which it had"
         );
     }
     // The API server refuses another template of a Job.
-    assert_eq!(ungated("Job", relabelled, Some(nobodys.clone())), json!(NOTHING));
-    assert_eq!(ungated("Job", nobodys.clone(), Some(ours)), set("fluence"));
+    assert_eq!(ungated("Job", relabelled, Some(unnamed.clone())), json!(NOTHING));
+    assert_eq!(ungated("Job", unnamed.clone(), Some(ours)), set("fluence"));
     assert_eq!(
         ungated("Pod", pod(json!({})), Some(pod(json!({})))),
         json!(NOTHING),

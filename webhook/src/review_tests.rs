@@ -14,7 +14,7 @@ fn review(kind: &str, object: &str) -> String {
 
 /// Memory grows by the text of an object alone if none of its content is read.
 #[test]
-fn what_is_not_read_is_not_decoded() {
+fn unread_fields_are_not_decoded() {
     let bomb = r#"{"":0},"#.repeat(1_000_000);
     let object = format!(
         r#"{{"metadata": {{"name": "x"}}, "status": [{bomb}0], "spec": {{"a": [{bomb}0]}}}}"#
@@ -66,7 +66,7 @@ fn metadata_that_cannot_be_read_is_an_error() {
 }
 
 #[test]
-fn templates_differ_by_what_they_say() {
+fn templates_differ_by_their_content() {
     let job = |template: &str| {
         review("Job", &format!(r#"{{"metadata": {{}}, "spec": {{"template": {template}}}}}"#))
     };

@@ -96,7 +96,7 @@ async fn a_refusal_names_each_field() {
 }
 
 #[tokio::test]
-async fn what_is_no_question_is_no_answer() {
+async fn an_invalid_question_gets_no_answer() {
     for body in
         ["", "{}", "null", r#"{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview"}"#]
     {

@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn while_the_mark_is_there_nobody_lets_the_job_go() {
+    fn a_job_with_the_mark_cannot_be_resumed() {
         let marked = with("/metadata/annotations", json!({"fluxqueue/suspended": "true"}));
         let suspended = json!([{"op": "add", "path": "/spec/suspend", "value": true}]);
         assert_eq!(patch(marked.clone(), Some(marked)), suspended);

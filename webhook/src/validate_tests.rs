@@ -33,7 +33,7 @@ fn claim() -> Value {
 }
 
 #[test]
-fn what_the_scheduler_would_refuse_is_refused_with_its_field() {
+fn faults_that_the_scheduler_refuses_are_refused_with_their_fields() {
     let none = json!({});
     let container = |requests: Value| {
         json!({
@@ -85,7 +85,7 @@ fn what_the_scheduler_would_refuse_is_refused_with_its_field() {
 }
 
 #[test]
-fn walltimes_of_what_makes_pods_are_read_too() {
+fn walltimes_of_controllers_are_read_too() {
     let walltime = json!({"annotations": {"fluxqueue/walltime": "2 days"}});
     let fine = pod(json!({}), json!({}), json!({}));
     let found = problems("Job", json!({"metadata": walltime, "spec": {"template": fine}}));
@@ -120,7 +120,7 @@ fn a_walltime_that_a_cron_job_does_not_hand_on_is_a_problem() {
 }
 
 #[test]
-fn who_asks_for_nodes_alone_says_true_or_false() {
+fn a_request_for_whole_nodes_is_true_or_false() {
     let odd = json!({"annotations": {"fluxqueue/exclusive": "yes"}});
     let path =
         "metadata.annotations[fluxqueue/exclusive]: \"yes\" is neither \"true\" nor \"false\"";
@@ -158,7 +158,7 @@ fn levels_that_contradict_each_other_are_refused_wherever_they_stand() {
 }
 
 #[test]
-fn who_goes_to_another_scheduler_is_not_ours_to_judge() {
+fn pods_of_other_schedulers_are_not_judged() {
     let mut other = pod(json!({}), json!({}), claim());
     other["spec"]["schedulerName"] = json!("default-scheduler");
     assert_eq!(problems("Pod", other), [""; 0]);
@@ -168,7 +168,7 @@ fn who_goes_to_another_scheduler_is_not_ours_to_judge() {
 }
 
 #[test]
-fn an_update_answers_only_for_what_it_makes_wrong() {
+fn an_update_is_judged_only_by_its_own_faults() {
     let stored = pod(json!({}), json!({}), claim());
     let mut changed = stored.clone();
     changed["metadata"]["labels"]["app"] = json!("x");
@@ -184,7 +184,7 @@ fn an_update_answers_only_for_what_it_makes_wrong() {
 }
 
 #[test]
-fn templates_of_what_a_controller_made_are_its_makers() {
+fn templates_of_objects_with_a_controller_are_not_judged() {
     let owner = json!({
         "apiVersion": "batch/v1", "kind": "CronJob", "name": "o", "uid": "u", "controller": true,
     });

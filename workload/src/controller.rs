@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_wants_what_it_still_needs_at_once() {
+    fn a_job_wants_the_pods_that_it_still_needs_at_once() {
         // spec, status, wants, can start together
         let cases = [
             (json!({}), json!({}), 1, 1),

@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_ours_is_for_the_job_or_for_each_role() {
+    fn our_own_rules_are_for_the_job_or_for_each_role() {
         let role = (LEVEL_SCOPE, "role");
         let of_role = |bound| ("rack".to_owned(), bound, RuleScope::Role);
         assert_eq!(
@@ -437,7 +437,7 @@ mod tests {
     }
 
     #[test]
-    fn what_says_nothing_or_two_things_is_refused_by_name() {
+    fn empty_and_contradicting_rules_are_refused_by_name() {
         assert_eq!(
             read(&[(REQUIRED_LEVEL, "")]),
             Err("metadata.annotations[fluxqueue/required-level]: names no level".to_owned())

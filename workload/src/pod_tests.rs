@@ -230,7 +230,7 @@ fn group_labels_are_read_from_the_pod() {
 }
 
 #[test]
-fn what_cannot_be_honoured_is_named() {
+fn unsupported_requirements_are_named() {
     let term = json!({"topologyKey": "zone", "labelSelector": {}});
     let affinity = json!({
         "podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]},
@@ -281,7 +281,7 @@ fn preferences_about_other_pods_are_read_with_their_weights() {
 }
 
 #[test]
-fn a_pod_with_a_bad_quantity_is_kept_with_what_could_be_read() {
+fn a_pod_with_a_bad_quantity_is_kept_with_its_other_fields() {
     let read = pod(&json!({"spec": {"nodeName": "n", "containers": [
         {"name": "c", "resources": {"requests": {"cpu": "2", "memory": "9223372036854775808"}}},
     ]}}));

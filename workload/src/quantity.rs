@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_quantity_is_refused_by_name() {
+    fn texts_that_are_no_quantity_are_refused_by_name() {
         for text in [
             "", "1..2", "1.2.3", "abc", "Gi", "+", ".", "1K", "1ki", "1 Gi", " 1", "1e", "1e+",
             "1e1.5", "1mm", "--1", "1g", "0x10", "1é",

@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_of_what_pods_request_is_read() {
+    fn the_rest_of_a_quota_on_requests_is_read() {
         let hard = json!({
             "cpu": "4", "requests.memory": "1Gi", "count/pods": "10",
             "requests.nvidia.com/gpu": "2",

@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn sidecars_count_with_what_follows_them() {
+    fn sidecars_count_with_the_containers_that_follow() {
         // While `big` runs, `side` runs too: 2 + 5. Later, `side` and `main` run: 2 + 1. `first`
         // ran before `side`.
         let pod = json!({"spec": {

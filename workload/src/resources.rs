@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_taken_away_of_a_large_sum_leaves_what_was_there() {
+    fn subtracting_from_a_large_sum_is_exact() {
         let (modest, huge): (Resources, Resources) =
             ([("memory", 5)].into_iter().collect(), [("memory", 7 << 60)].into_iter().collect());
         let mut used = modest.clone();

@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn a_role_is_what_the_first_of_the_known_labels_says() {
+    fn the_first_of_the_known_labels_names_the_role() {
         let named = SaidRole::Named;
         for (labels, expected) in [
             (&[][..], SaidRole::Unsaid),

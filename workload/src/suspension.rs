@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_marked_job_wants_pods_and_says_what_they_will_be_like() {
+    fn a_marked_job_wants_pods_and_has_a_sample_of_them() {
         let job = read(&json!({"fluxqueue/suspended": "true"}), &json!({}));
         assert_eq!(job.wants, 2, "that it is suspended is ours");
         let suspension = job.suspension.expect("it is marked");
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn who_keeps_his_own_job_apart_is_not_apart_from_other_jobs_of_his_labels() {
+    fn pods_apart_within_their_job_may_be_near_other_jobs_with_their_labels() {
         let term = json!({
             "topologyKey": "host", "labelSelector": {"matchLabels": {"app": "x"}},
             "matchLabelKeys": ["job-name"],

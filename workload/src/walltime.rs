@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_duration_is_refused() {
+    fn texts_that_are_no_duration_are_refused() {
         for text in [
             "", " ", "abc", "1x", "1h30", "h", ".", "1..5h", "1 h", "1h 30m", "s30", "nan", "1e3",
             "5M",

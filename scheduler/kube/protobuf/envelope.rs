@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_frame_is_refused() {
+    fn bytes_that_are_no_frame_are_refused() {
         let mut json = BytesMut::from(&br#"{"type":"ADDED"}"#[..]);
         assert!(matches!(take_frame(&mut json), Err(BadFrame::TooLong(0x7b22_7479))));
         assert!(matches!(open(Bytes::from_static(b"{}")), Err(BadFrame::NoMagic)));

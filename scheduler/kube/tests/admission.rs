@@ -7,7 +7,7 @@ const LIMIT_RANGES: &str = "/api/v1/namespaces/lab/limitranges";
 const CLASSES: &str = "/apis/node.k8s.io/v1/runtimeclasses";
 
 #[tokio::test]
-async fn what_completes_pods_is_read_and_what_is_not_there_is_not() {
+async fn limit_ranges_and_runtime_classes_are_read_if_they_exist() {
     let server = Server::start().await;
     let objects = AdmissionObjects(server.clients.write.clone());
     let limits = json!({"limits": [{"type": "Container", "defaultRequest": {"cpu": "3"}}]});

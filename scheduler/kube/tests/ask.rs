@@ -118,11 +118,11 @@ async fn the_pod_that_leads_is_asked_through_the_api_server_with_the_kubeconfigs
 }
 
 #[tokio::test]
-async fn what_is_missing_is_said() {
+async fn a_missing_token_or_leader_is_an_error() {
     let (behind, url) = start(Behind::default()).await;
     let error = ask_as(&url, &json!({"token": "of-alice"}), "nobody").await.unwrap_err();
     assert!(
-        matches!(&error, AskError::NobodyLeads(lease) if lease == "fluxqueue-system/fluxqueue"),
+        matches!(&error, AskError::NoLeader(lease) if lease == "fluxqueue-system/fluxqueue"),
         "{error}"
     );
     assert!(matches!(ask_as(&url, &json!({}), "nothing").await, Err(AskError::NoToken)));

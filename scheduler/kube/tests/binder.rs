@@ -51,7 +51,7 @@ async fn binds_with_the_uid_as_precondition() {
 }
 
 #[tokio::test]
-async fn a_conflict_is_judged_by_what_the_pod_is_now() {
+async fn a_conflict_is_judged_by_the_present_pod() {
     for (now, expected) in [
         (object("u1", &json!({ "nodeName": "n1" })), BindOutcome::Bound),
         (object("u1", &json!({ "nodeName": "n2" })), BindOutcome::BoundElsewhere("n2".into())),
@@ -100,7 +100,7 @@ async fn throttling_is_waited_out() {
 }
 
 #[tokio::test]
-async fn a_refusal_is_told_apart_from_an_answer_that_leaves_open_what_happened() {
+async fn a_refusal_differs_from_an_answer_that_leaves_the_outcome_open() {
     let refused = |code: u16| BindOutcome::Refused(format!("{code}: as scripted"));
     let failed = |code: u16| BindOutcome::Failed(format!("{code}: as scripted"));
     let cases = [

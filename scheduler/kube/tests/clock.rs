@@ -10,7 +10,7 @@ async fn told(clock: &mut ServerClock) -> Option<i64> {
 }
 
 #[tokio::test]
-async fn the_api_servers_clock_is_read_from_what_it_answers() {
+async fn the_api_servers_clock_is_read_from_its_answers() {
     let server = Server::start().await;
     let mut clock = ServerClock::new(server.clients.write.clone(), Clock::start());
     server.set_clock(3600);

@@ -58,7 +58,7 @@ async fn no_event_is_sent_once_the_fence_has_fallen() {
 }
 
 #[tokio::test]
-async fn a_series_whose_event_the_server_has_forgotten_begins_again() {
+async fn a_series_begins_again_when_the_server_has_forgotten_its_event() {
     let server = Server::start().await;
     let metrics = Arc::new(Metrics::new("0", "0"));
     let announcer = Announcer::new(server.writes(), Arc::clone(&metrics), "host_1".to_owned());

@@ -60,7 +60,7 @@ async fn a_dead_leader_is_outwaited() {
 }
 
 #[tokio::test]
-async fn a_takeover_whose_answer_was_lost_waits_all_the_same() {
+async fn a_takeover_with_a_lost_answer_waits_all_the_same() {
     let server = Server::start().await;
     drop(acquire(&server, "a").await);
     server.script("PUT", Script::DoAndRefuse(500, "InternalError"));
@@ -96,7 +96,7 @@ async fn a_lease_in_other_hands_is_lost() {
 }
 
 #[tokio::test]
-async fn a_renewal_whose_answer_was_lost_is_no_loss() {
+async fn a_renewal_with_a_lost_answer_is_no_loss() {
     let server = Server::start().await;
     let mut leadership = acquire(&server, "a").await;
     server.script("PUT", Script::DoAndRefuse(500, "InternalError"));

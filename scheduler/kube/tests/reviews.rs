@@ -10,7 +10,7 @@ const TOKENS: &str = "/apis/authentication.k8s.io/v1/tokenreviews";
 const ACCESS: &str = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
 
 #[tokio::test]
-async fn who_may_look_is_what_the_api_server_says_and_is_asked_once() {
+async fn permissions_are_the_api_servers_and_are_asked_once() {
     let server = Server::start().await;
     let reviews = Reviews::new(server.clients.write.clone());
     for _ in 0..3 {
@@ -30,7 +30,7 @@ async fn who_may_look_is_what_the_api_server_says_and_is_asked_once() {
 }
 
 #[tokio::test]
-async fn who_may_ask_about_an_object_is_who_may_create_it_there() {
+async fn a_what_if_question_needs_permission_to_create_the_object() {
     let server = Server::start().await;
     let reviews = Reviews::new(server.clients.write.clone());
     let job = Deed::Create { group: "batch", resource: "jobs", namespace: "lab".to_owned() };
@@ -129,7 +129,7 @@ async fn a_token_that_is_known_no_more_is_a_strangers() {
 }
 
 #[tokio::test]
-async fn nobody_is_let_in_because_nobody_could_be_asked() {
+async fn no_client_is_let_in_while_the_api_server_does_not_answer() {
     let server = Server::start().await;
     let reviews = Reviews::new(server.clients.write.clone());
     server.script(TOKENS, Script::Refuse(403, "Forbidden"));

@@ -227,7 +227,7 @@ async fn the_core_knows_the_servers_clock_before_it_decides() {
 }
 
 #[tokio::test]
-async fn nobody_leads_while_a_kind_is_defined_by_an_older_release_or_not_at_all() {
+async fn no_process_leads_while_a_kind_is_defined_by_an_older_release_or_not_at_all() {
     for (definition, field) in [
         (DEFINITION, "/status/properties/placement"),
         (QUEUE_DEFINITION, "/spec/properties/stopPolicy"),
@@ -254,7 +254,7 @@ async fn nobody_leads_while_a_kind_is_defined_by_an_older_release_or_not_at_all(
 }
 
 #[tokio::test]
-async fn who_may_not_see_the_definitions_goes_on() {
+async fn a_process_that_may_not_read_the_definitions_goes_on() {
     let server = Server::start().await;
     for definition in [DEFINITION, QUEUE_DEFINITION] {
         server.script(definition, Script::Refuse(403, "Forbidden"));
@@ -277,7 +277,7 @@ async fn a_lost_lease_ends_the_process_with_an_error() {
 
 /// Another leader may reach the API server where this one does not.
 #[tokio::test]
-async fn a_leader_whose_writes_have_no_answer_gives_the_lease_up() {
+async fn a_leader_without_answers_to_its_writes_gives_the_lease_up() {
     let server = Server::start().await;
     put_pod(&server);
     let pods: Vec<String> =

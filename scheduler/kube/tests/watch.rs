@@ -157,7 +157,7 @@ async fn a_server_that_does_not_stream_lists_is_asked_for_pages() {
 }
 
 #[tokio::test]
-async fn an_expired_watch_lists_again_and_tells_what_was_missed() {
+async fn an_expired_watch_lists_again_and_reports_missed_changes() {
     for server in Server::of_each_encoding().await {
         server.put("/api/v1/nodes/gone", node("gone", "1"));
         server.put("/api/v1/nodes/reused", node("reused", "2"));

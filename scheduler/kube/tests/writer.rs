@@ -106,7 +106,7 @@ async fn the_status_of_a_queue_is_applied_to_the_queue_that_was_meant() {
 }
 
 #[tokio::test]
-async fn conditions_of_others_stay_and_what_we_say_no_longer_goes() {
+async fn conditions_of_others_stay_and_fields_that_we_drop_go() {
     let server = Server::start().await;
     let mut whole = serde_json::to_value(job()).unwrap();
     whole["metadata"]["uid"] = json!("u1");

@@ -152,7 +152,7 @@ async fn post_to(
 }
 
 #[tokio::test]
-async fn who_may_create_it_there_is_answered_and_nobody_else() {
+async fn only_clients_that_may_create_the_objects_are_answered() {
     let facts = leader(usize::MAX);
     let mine = job("lab", &pods("1"));
     let cases = [
@@ -306,7 +306,7 @@ async fn delayed_jobs_are_named_to_clients_that_may_list_them() {
 }
 
 #[tokio::test]
-async fn the_answer_says_what_would_come_of_it() {
+async fn the_answer_has_the_fate_of_each_object() {
     let facts = leader(usize::MAX);
     let ask = async |spec: &Value| {
         let (status, text) = post(&facts, TOKEN, &job("lab", spec)).await;
@@ -377,7 +377,7 @@ async fn pods_are_completed_as_admission_would() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_submitted_is_said() {
+async fn objects_that_cannot_be_submitted_are_refused_by_name() {
     let facts = leader(usize::MAX);
     let with = |path: &str, value: Value| {
         let mut spec = pods("1");
@@ -447,7 +447,7 @@ async fn few_ask_at_once_and_not_too_often() {
 }
 
 #[test]
-fn what_the_copy_takes_counts() {
+fn the_time_for_the_copy_counts() {
     let (asked, ms) = (Instant::now(), Duration::from_millis);
     for (copied, within, until) in [
         (0, 150, 150),

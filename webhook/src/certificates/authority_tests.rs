@@ -21,7 +21,7 @@ fn authorities(material: &Material) -> Vec<String> {
 }
 
 #[test]
-fn what_is_made_first_fits_and_stays() {
+fn the_first_certificates_fit_and_stay() {
     let made = new();
     let facts = serving_facts(&made, &names()).unwrap();
     assert_eq!((facts.made, facts.expires), (START, START + 30 * DAY));
@@ -77,7 +77,7 @@ fn no_certificate_outlives_the_authority_that_signed_it() {
 }
 
 #[test]
-fn what_cannot_be_used_is_made_anew() {
+fn unusable_certificates_are_replaced() {
     let (made, other) = (new(), new());
     let broken = [
         Material { certificate: "nonsense".to_owned(), ..made.clone() },

@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn an_ebs_volume_is_shared_by_nobody() {
+    fn no_two_pods_share_an_ebs_volume() {
         let volume = |id: &str| {
             json!({
                 "name": "v", "awsElasticBlockStore": { "volumeID": id, "readOnly": true },

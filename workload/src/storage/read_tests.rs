@@ -42,7 +42,7 @@ fn a_claim_is_bound_when_both_sides_say_so() {
 }
 
 #[test]
-fn what_a_claim_wants() {
+fn claims_are_read() {
     let wants = claim(&json!({
         "metadata": { "annotations": { "volume.beta.kubernetes.io/storage-class": "old" } },
         "spec": {
@@ -83,7 +83,7 @@ fn where_a_volume_is() {
 }
 
 #[test]
-fn whose_a_volume_is() {
+fn the_claim_of_a_volume_is_read() {
     let of = |reference: Value| volume(&json!({ "spec": { "claimRef": reference } }));
     let id = claim(&json!({})).id;
     assert!(
@@ -96,7 +96,7 @@ fn whose_a_volume_is() {
 }
 
 #[test]
-fn what_a_driver_attaches() {
+fn attachable_volumes_are_read() {
     let csi = volume(&json!({ "spec": { "csi": { "driver": "d", "volumeHandle": "h" } } }))
         .attachable
         .unwrap();

@@ -1,5 +1,5 @@
-//! Match throughput of the resource graph, through the C ABI, as the scheduler asks: nodes are
-//! pools of CPU, memory and pods.
+//! Match throughput of the resource graph through the C ABI, with requests like the scheduler's.
+//! Nodes are pools of CPU, memory and pods.
 //!
 //! `cargo bench --bench graph`. Each case allocates and cancels, so the graph is the same each
 //! time. Machines differ and are noisy: read the ratios between cases of one run.
@@ -11,7 +11,7 @@ use fluxion_sys::FunctionTable;
 use fluxqueue_machine::fluxion::{End, Graph, Policy, RankSet, Request, SlotShape};
 use fluxqueue_workload::Resources;
 
-/// A graph of nodes with 32 cores, 256 GiB and room for 110 pods.
+/// Makes a graph of nodes with 32 cores, 256 GiB and room for 110 pods.
 fn machine(nodes: u32, policy: Policy) -> Graph {
     machine_on(FunctionTable::builtin(), nodes, policy)
 }
@@ -30,7 +30,7 @@ fn pod() -> Resources {
     [("cpu", 1_000), ("memory", 1 << 30), ("pods", 1)].into_iter().collect()
 }
 
-/// How the cost of one pod grows with the machine, for each policy.
+/// Shows how the cost of one pod grows with the machine, for each policy.
 fn one_pod(c: &mut Criterion) {
     let mut group = c.benchmark_group("one pod");
     for nodes in [100, 1_000, 5_000, 16_384] {
@@ -50,7 +50,7 @@ fn one_pod(c: &mut Criterion) {
     group.finish();
 }
 
-/// Only the last node of a full machine is free.
+/// Measures a full machine on which only the last node is free.
 fn last_free_node(c: &mut Criterion) {
     let mut group = c.benchmark_group("one pod, one node free");
     for nodes in [1_000, 5_000] {
@@ -72,7 +72,7 @@ fn last_free_node(c: &mut Criterion) {
     group.finish();
 }
 
-/// Gangs, per pod.
+/// Measures gangs. The time is per pod.
 fn gangs(c: &mut Criterion) {
     let mut group = c.benchmark_group("gang on 5000 nodes");
     let mut graph = machine(5_000, Policy::Lonode);
@@ -91,7 +91,7 @@ fn gangs(c: &mut Criterion) {
     group.finish();
 }
 
-/// A pod that may only use every other node, which is the worst text of ranks there is.
+/// Measures a pod that may use every other node only, which makes the longest text of ranks.
 fn fragmented_ranks(c: &mut Criterion) {
     let mut graph = machine(5_000, Policy::Lonode);
     let mut ranks = RankSet::new();
@@ -110,8 +110,8 @@ fn fragmented_ranks(c: &mut Criterion) {
     });
 }
 
-/// What a library without extensions costs: nodes of whole vertices, and an account of each beside
-/// them.
+/// Measures a library without extensions: its nodes are whole vertices, and each has an account
+/// beside it.
 fn without_extensions(c: &mut Criterion) {
     let mut group = c.benchmark_group("one pod, without extensions");
     let library = FunctionTable { extensions: None, ..FunctionTable::builtin() };

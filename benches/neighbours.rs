@@ -1,6 +1,7 @@
-//! How long the core takes over pods that ask about others, on 5,000 nodes in 50 racks with 20,000
-//! pods: `cargo bench --bench neighbours`. A table with the medians, beside pods that ask about
-//! nobody. `cargo test` runs it small. The same for pods that mount claims.
+//! Time that the core needs for pods with inter-pod constraints, on 5,000 nodes in 50 racks with
+//! 20,000 pods: `cargo bench --bench neighbours`. It prints a table of medians, beside those of
+//! pods without such constraints, and of pods that mount claims. `cargo test` runs it at a small
+//! size.
 
 #![allow(clippy::unwrap_used, reason = "a bench may unwrap: its panic is the report")]
 
@@ -36,7 +37,7 @@ struct Size {
     rounds: usize,
 }
 
-/// What pods ask about their like.
+/// The constraint that the pods of a job have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Asks {
     Nothing,
@@ -44,17 +45,18 @@ enum Asks {
     NearPerRack,
     SpreadOverRacks,
     SpreadOverHosts,
-    /// Nothing of pods, but a level of the machine: all are in one rack.
+    /// No inter-pod constraint, but a level of the machine: all pods are in one rack.
     WithinOneRack,
-    /// Nothing that is required, but some racks are better.
+    /// No required constraint, but a preference for some racks.
     PreferringRacks,
-    /// The same of pods.
+    /// A preferred anti-affinity.
     PreferringApart,
-    /// The same, over racks and hosts.
+    /// A preferred spread, over racks and hosts.
     PreferringSpread,
-    /// Each pod mounts a volume of its own that can be had in one rack.
+    /// Each pod mounts a volume of its own that is available in one rack.
     MountingInRacks,
-    /// Each mounts a claim of its own, whose volume is made when it is known where the pod goes.
+    /// Each pod mounts a claim of its own, whose volume is provisioned once the pod's node is
+    /// known.
     MountingAnywhere,
 }
 
@@ -88,7 +90,7 @@ fn main() {
     let mut table = String::from("| pods that are | one pod | a gang |\n|---|---|---|\n");
     for asks in ALL {
         let lone = measure(&size, asks, 1);
-        // A rack has no room for a thousand.
+        // One rack has too little room for a thousand.
         let is_of_a_rack = matches!(asks, Asks::NearPerRack | Asks::WithinOneRack);
         let gang = measure(&size, asks, if is_of_a_rack { size.gang.min(32) } else { size.gang });
         let _ = writeln!(table, "| {asks:?} | {lone:.2?} | {gang:.2?} |");
@@ -104,8 +106,8 @@ fn main() {
     );
 }
 
-/// How long the core takes over a gang for which there is room, and not where its spread would have
-/// it: when it comes, when it is looked at again, and when nodes are held for it.
+/// Returns the times for a gang that has room but cannot meet its spread: when it arrives, when it
+/// is tried again, and when nodes are held for it.
 fn measure_waiting(size: &Size) -> [Duration; 3] {
     let mut scene = Scene::new(size, Asks::SpreadOverRacks);
     for at in (0..size.nodes).filter(|at| at % size.racks == 0) {
@@ -119,7 +121,7 @@ fn measure_waiting(size: &Size) -> [Duration; 3] {
     scene.submit(Asks::SpreadOverRacks, size.gang, "waits");
     let first = scene.step();
     let look = |scene: &mut Scene, round: usize| {
-        // On a node of another rack.
+        // The pod that ends is on a node of another rack.
         let gone = scene
             .server
             .remove_pod(&ObjectKey::new("ns", format!("there-{}", size.racks * round + 1)));
@@ -133,7 +135,7 @@ fn measure_waiting(size: &Size) -> [Duration; 3] {
     [first, again, held]
 }
 
-/// The median time from the news of the last pod to the placement of all.
+/// Returns the median time from the event of the last pod to the placement of all.
 fn measure(size: &Size, asks: Asks, pods: u32) -> Duration {
     let mut scene = Scene::new(size, asks);
     let mut times: Vec<Duration> =
@@ -153,7 +155,7 @@ impl Scene {
     fn new(size: &Size, asks: Asks) -> Self {
         let rack = Level { name: RACK.into(), node_labels: vec![RACK.into()] };
         let settings = CoreSettings {
-            // With this one what is used of nodes is scored, too.
+            // With `LoNode` the use of nodes is scored as well.
             node_policy: if asks.prefers() { NodePolicy::First } else { NodePolicy::LoNode },
             ttl_after_finished_secs: 60,
             queue_policy: QueuePolicy::Easy,
@@ -195,7 +197,7 @@ impl Scene {
         }
     }
 
-    /// All that is asked for is done.
+    /// Carries out the actions of the core until none is left.
     fn settle(&mut self) {
         loop {
             let actions = self.core.step(self.now);
@@ -207,7 +209,7 @@ impl Scene {
         }
     }
 
-    /// One step, and whatever follows; how long the step has taken.
+    /// Makes one step and carries out its actions. Returns how long the step has taken.
     fn step(&mut self) -> Duration {
         let begin = Instant::now();
         let actions = self.core.step(self.now);
@@ -218,7 +220,7 @@ impl Scene {
         took
     }
 
-    /// Pods of one job come.
+    /// Submits the pods of one job.
     fn submit(&mut self, asks: Asks, pods: u32, app: &str) {
         let (shape, levels) = (shape(asks, app), levels(asks));
         for at in 0..pods {
@@ -280,13 +282,13 @@ fn pod(name: &str, shape: &Arc<Shape>, app: &str) -> Pod {
     }
 }
 
-/// All that pods that are there leave of a node.
+/// Makes the shape of a pod that takes everything the pods on a node leave free.
 fn large() -> Arc<Shape> {
     let requests: Resources = [("cpu", 62_000), ("pods", 1)].into_iter().collect();
     Arc::new(Shape { requests, constraints: Constraints::default() })
 }
 
-/// A claim, bound to a volume in this rack or waiting for its pod.
+/// Makes a claim that is bound to a volume in this rack, or one that waits for its pod.
 fn storage(name: &str, rack: Option<usize>) -> Vec<Event> {
     let wants = VolumeWants {
         class: CLASS.into(),

@@ -1,9 +1,9 @@
-//! How long `fluxqueue simulate` takes for a long trace on a large machine.
+//! Time that `fluxqueue simulate` needs for a long trace on a large machine.
 //!
 //! `cargo bench --bench simulate` runs 100,000 jobs on 5,000 nodes with `easy`, once with a load
-//! that the machine can just carry and once with more than it can, so that the queue grows to the
-//! end. `FLUXQUEUE_BENCH_JOBS` (100,000) is the number of jobs. `cargo test` runs it with very few,
-//! to see that it still works: there times mean nothing.
+//! that the machine can just carry and once with a greater one, so that the queue grows to the end.
+//! `FLUXQUEUE_BENCH_JOBS` (100,000) is the number of jobs. `cargo test` runs it with very few, to
+//! show that it still works: the times of such a run mean nothing.
 
 #[path = "../tests/splitmix.rs"]
 mod splitmix;
@@ -20,22 +20,23 @@ use splitmix::SplitMix;
 
 const NODES: u32 = 5_000;
 const JOBS: u64 = 100_000;
-/// Few enough for a debug build.
+/// Nodes in a test: few enough for a debug build.
 const NODES_OF_A_TEST: u32 = 100;
 const JOBS_OF_A_TEST: u64 = 50;
-/// What the jobs that arrive need, in percent of what the machine has in that time.
+/// Node time that the arriving jobs need, in percent of the machine's.
 const LOADS: [u64; 2] = [95, 110];
 const LIMIT: Duration = Duration::from_mins(2);
 
 struct Rng(SplitMix);
 
 impl Rng {
-    /// From `least` to `most`, both included.
+    /// Returns a number from `least` to `most`, both included.
     fn between(&mut self, least: u64, most: u64) -> u64 {
         least + self.0.next() % (most - least + 1)
     }
 
-    /// From 1 to less than 2^`powers`, as often below 2^n as between that and 2^(n+1).
+    /// Returns a number from 1 to less than 2^`powers`, as often below 2^n as between that and
+    /// 2^(n+1).
     fn power(&mut self, powers: u64) -> u64 {
         let least = 1 << self.between(0, powers - 1);
         self.between(least, 2 * least - 1)
@@ -108,8 +109,8 @@ fn run(count: u64, nodes: u32, load: u64) -> Result<(Duration, Report), CoreErro
     Ok((took, Report::of(&outcome)))
 }
 
-/// Many small jobs and some large ones, of a minute to a day. Most end before their walltime. They
-/// arrive at random instants.
+/// Makes many small jobs and some large ones, of a minute to a day. Most end before their walltime.
+/// They arrive at random instants.
 fn trace(count: u64, machine: u32, load: u64) -> Vec<Job> {
     let mut rng = Rng(SplitMix(7));
     let mut jobs: Vec<Job> = (1..=count)

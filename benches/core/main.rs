@@ -1,16 +1,16 @@
-//! What the core costs, without I/O: from events to actions, records included, on a large cluster
-//! with a long queue.
+//! Cost of the core without I/O: from events to actions, including records, on a large cluster with
+//! a long queue.
 //!
 //! `cargo bench --bench core` prints a table of events, medians and limits. `FLUXQUEUE_BENCH_NODES`
-//! (5,000) scales everything, `FLUXQUEUE_BENCH_SECONDS` (6) is how long the rounds of one row go
-//! on, `FLUXQUEUE_BENCH_ROW` a part of the names of the rows that are measured, and
-//! `FLUXQUEUE_BENCH_SCENE` those of the scenes, with commas between. `cargo test` runs it once with
-//! very few nodes, to see that it still works: there times mean nothing.
+//! (5,000) scales everything. `FLUXQUEUE_BENCH_SECONDS` (6) limits the rounds of one row.
+//! `FLUXQUEUE_BENCH_ROW` selects rows by a part of their names, and `FLUXQUEUE_BENCH_SCENE` selects
+//! scenes, separated by commas. `cargo test` runs everything once with very few nodes, to show that
+//! it still works: the times of such a run mean nothing.
 //!
-//! - [`scene`]: what there is
-//! - [`turning`]: the core between its events and its actions, and the stopwatch
-//! - [`rows`]: what is measured
-//! - [`table`]: how it is shown
+//! - [`scene`]: the cluster and the queue
+//! - [`turning`]: a loop around the core, from events to actions and back, and the stopwatch
+//! - [`rows`]: the measurements
+//! - [`table`]: the output
 
 mod rows;
 mod scene;
@@ -28,7 +28,7 @@ use turning::{Restless, policy};
 const NODES: u64 = 5_000;
 const ROW_SECONDS: u64 = 6;
 
-/// Few enough for a debug build.
+/// Nodes in a test: few enough for a debug build.
 const NODES_OF_A_TEST: usize = 100;
 
 fn main() -> ExitCode {
@@ -83,7 +83,7 @@ fn bench() -> Result<(), Restless> {
     Ok(())
 }
 
-/// Every row of every scene, once.
+/// Runs every row of every scene once.
 fn test() -> Result<(), Restless> {
     let size = Size { nodes: NODES_OF_A_TEST };
     for twist in [Twist::None, Twist::Repeller, Twist::Completions, Twist::Queues] {
@@ -102,7 +102,7 @@ fn test() -> Result<(), Restless> {
     Ok(())
 }
 
-/// A number from the environment.
+/// Reads a number from the environment.
 fn number(name: &str, otherwise: u64) -> u64 {
     std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(otherwise)
 }

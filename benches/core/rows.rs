@@ -1,8 +1,8 @@
-//! What is measured, one row at a time, on a scene at rest.
+//! The measurements, one row at a time, on a scene at rest.
 //!
-//! Each round takes pods and nodes that no other has used, so what one row leaves behind does not
-//! matter to the next. Between two rounds time passes, so that each meets all that is due now and
-//! then.
+//! Each round takes pods and nodes that no other round has used, so the traces of one row do not
+//! matter to the next. Time passes between two rounds, so that work with a timer is done in
+//! between.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,15 +15,14 @@ use fluxqueue_workload::{Lifetime, NodeName, ObjectKey, Pod};
 use crate::scene::{self, GANG, LARGE_GANGS, Prospect, Size, Twist};
 use crate::turning::{Restless, Turning, policy};
 
-/// Steps in which the pods of a large gang end.
+/// Number of steps in which the pods of a large gang end.
 const STEPS: usize = 20;
-/// Rounds of a row at most.
+/// Most rounds of a row.
 const ROUNDS_MAX: usize = 25;
-/// However few of its pods have ended by then, a Job that was to complete very many goes on to the
-/// next act.
+/// Time for a Job to complete very many pods. After it the bench goes on, however few have ended.
 const SWEEP_WITHIN: Duration = Duration::from_mins(2);
 
-/// Something that is measured, and what it may take.
+/// An event whose cost is measured, with its limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Row {
     Restart,
@@ -44,7 +43,7 @@ pub(crate) enum Row {
     Idle,
 }
 
-/// What one scene gave.
+/// The measurements of one scene.
 #[derive(Debug, Default)]
 pub(crate) struct Samples {
     pub(crate) times: BTreeMap<Row, Vec<Duration>>,
@@ -52,13 +51,13 @@ pub(crate) struct Samples {
     pub(crate) restless: BTreeSet<Row>,
     /// Resident memory of this process, in bytes, with the scene at rest.
     pub(crate) memory: u64,
-    /// Reservations that stand, with the scene at rest.
+    /// Number of reservations, with the scene at rest.
     pub(crate) reservations: u64,
-    /// Different ends that are known of what runs, before the first round.
+    /// Number of different known ends of running pods, before the first round.
     pub(crate) known_ends: usize,
-    /// What it took to make the scene.
+    /// Time for making the scene.
     pub(crate) making: Duration,
-    /// Pods of one Job that have ended before.
+    /// Number of pods of one Job that had completed before.
     pub(crate) completed: usize,
 }
 
@@ -66,7 +65,7 @@ pub(crate) struct Samples {
 pub(crate) struct Bench {
     size: Size,
     turning: Turning,
-    /// Pods of running Jobs by node, large gangs apart.
+    /// Pods of running Jobs by node, without those of the large gangs.
     running: BTreeMap<NodeName, Vec<ObjectKey>>,
     used: BTreeSet<usize>,
     completed: usize,
@@ -96,12 +95,12 @@ impl Row {
         Row::Idle,
     ];
 
-    /// Those that are measured under a queue policy. Where many hold reservations a gang does not
-    /// start on what has just come free: there it counts what a walk takes after something has
-    /// ended.
+    /// Returns the rows that are measured under a queue policy. Under policies with many
+    /// reservations a gang does not start on the nodes that have just come free. There the row
+    /// measures the pass after a pod has ended.
     pub(crate) fn of(policy: QueuePolicy, twist: Twist) -> &'static [Row] {
         match policy {
-            // The first of each queue holds one, so that there are many, too.
+            // The first job of each queue holds a reservation, so this scene has many as well.
             QueuePolicy::Easy if twist == Twist::Queues => &[
                 Row::Restart,
                 Row::Copy,
@@ -152,13 +151,13 @@ impl Row {
         }
     }
 
-    /// What counts is the longest of its rounds, not their median: nobody may wait for longer than
-    /// the limit.
+    /// True if the longest of its rounds counts, not their median: each wait has to stay within the
+    /// limit.
     pub(crate) fn is_at_most(self) -> bool {
         matches!(self, Row::Meanwhile | Row::Slice)
     }
 
-    /// What it may take, if there is a limit.
+    /// Returns the limit of the row, if it has one.
     pub(crate) fn limit(self) -> Option<Duration> {
         Some(match self {
             Row::Head => Duration::from_millis(5),
@@ -174,14 +173,14 @@ impl Row {
             Row::Large | Row::Copy | Row::WhatIf => Duration::from_millis(100),
             Row::Answer => Duration::from_millis(200),
             Row::Restart => Duration::from_millis(1_500),
-            // A lone pod that arrives meanwhile waits for it.
+            // A lone pod that arrives meanwhile waits for the slice.
             Row::Slice | Row::Meanwhile => Duration::from_millis(20),
             Row::Idle => return None,
         })
     }
 }
 
-/// Makes a scene and measures every row of it; no row goes on for much longer than `row_time`.
+/// Makes a scene and measures every row of it. No row goes on for much longer than `row_time`.
 pub(crate) fn measure(size: Size, twist: Twist, row_time: Duration) -> Result<Samples, Restless> {
     let begin = Instant::now();
     let mut bench = Bench::begin(size, twist)?;
@@ -198,7 +197,7 @@ pub(crate) fn measure(size: Size, twist: Twist, row_time: Duration) -> Result<Sa
             match bench.round(row, &mut samples) {
                 Ok(true) => {}
                 Ok(false) => break,
-                // What it wanted to do last was not done, so nothing can be measured any more.
+                // The core's last actions were not carried out, so no other row can be measured.
                 Err(Restless) => {
                     samples.restless.insert(row);
                     return Ok(samples);
@@ -240,7 +239,7 @@ impl Bench {
         Ok(bench)
     }
 
-    /// A Job completes very many pods, before anybody waits.
+    /// Lets a Job complete very many pods, before any gang waits.
     fn sweep(&mut self) -> Result<(), Restless> {
         let (owner, shape) = scene::sweep_job(&mut self.turning.server, self.size);
         let made_by = Event::Controller(Arc::clone(&self.turning.server.controllers[&owner.uid]));
@@ -278,7 +277,8 @@ impl Bench {
     }
 
     fn submit_gangs(&mut self) -> Result<(), Restless> {
-        // In portions, as they would come: each is in the queue before the next.
+        // Gangs arrive in portions, as they would in a cluster: each portion is queued before the
+        // next arrives.
         const PORTION: usize = 2_000;
         for from in (0..self.size.gangs()).step_by(PORTION) {
             let mut events = Vec::new();
@@ -295,7 +295,7 @@ impl Bench {
         Ok(())
     }
 
-    /// One round of a row. False if the scene has nothing left for another.
+    /// Runs one round of a row. False if the scene has nothing left for another.
     fn round(&mut self, row: Row, samples: &mut Samples) -> Result<bool, Restless> {
         if row == Row::Recorded {
             self.turning.record_lone_pods()?;
@@ -330,7 +330,7 @@ impl Bench {
         Ok(true)
     }
 
-    /// It leaves the first of its sets.
+    /// The node leaves the first of its sets.
     fn labels_change(&mut self) -> Result<Duration, Restless> {
         let name = scene::node_name(self.next_normal_node());
         let Some(node) = self.turning.server.nodes.get(&name) else { return Ok(Duration::ZERO) };
@@ -371,7 +371,7 @@ impl Bench {
         let pod = scene::repelling_pod(&mut self.turning.server, self.submitted, self.turning.now);
         let key = pod.id.key.clone();
         let took = self.arrives(pod)?;
-        // The other rows are about a cluster without such pods.
+        // The pod ends again: the other rows measure a cluster without such pods.
         self.end(&[key])?;
         Ok(took)
     }
@@ -409,8 +409,8 @@ impl Bench {
         Ok(Some(waits))
     }
 
-    /// All pods but one whose place the first gang in the queue needs have ended; now that one
-    /// does.
+    /// Ends the last of the pods whose slots the first gang in the queue needs. All others have
+    /// ended before.
     fn head_starts(&mut self) -> Result<Option<Duration>, Restless> {
         while self.size.variant(self.next_head).prospect != Prospect::Room {
             self.next_head += 1;
@@ -453,7 +453,8 @@ impl Bench {
         Ok(Some(took))
     }
 
-    /// Kubelets say that the pods have ended, and then their controllers that they have seen it.
+    /// Reports that the pods have ended: first as kubelets do, then as their controllers do when
+    /// they have counted them.
     fn end(&mut self, keys: &[ObjectKey]) -> Result<Duration, Restless> {
         let ended = self.turning.server.succeed(keys);
         let took = self.turning.settle(ended)?;
@@ -461,8 +462,8 @@ impl Bench {
         Ok(took + self.turning.settle(counted)?)
     }
 
-    /// A node in sets that are waited for, on which no pod has ended. Those of the large gangs come
-    /// first, and are left alone.
+    /// Returns a node in sets that gangs wait for, on which no pod has ended. The nodes of the
+    /// large gangs come first, and are skipped.
     fn fresh_node(&mut self, fits: impl Fn(usize) -> bool) -> Option<usize> {
         let from = LARGE_GANGS * self.size.large_gang();
         let found =
@@ -486,7 +487,8 @@ impl Samples {
     }
 }
 
-/// Memory of this process that is in use, by the kernel's account; 0 where that is not told.
+/// Returns the resident memory of this process by the kernel's account, or 0 where the kernel does
+/// not report it.
 fn resident() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));

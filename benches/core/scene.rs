@@ -1,12 +1,12 @@
-//! The scene: a full cluster, and a long queue before it.
+//! The scene: a full cluster with a long queue.
 //!
-//! Each node has 32 cores, of which ten pods of 3 cores leave 2. What waits asks for 8 cores a pod
-//! at least, so one pod that ends makes room for nobody, and two on the same node for one pod of a
-//! gang.
+//! Each node has 32 cores, of which ten pods of 3 cores leave 2. Waiting pods request at least 8
+//! cores each. One pod that ends therefore makes room for no waiting pod, and two on the same node
+//! make room for one pod of a gang.
 //!
-//! Of ten nodes eight are in about three of the overlapping sets that most gangs select, one is in
-//! none, so whoever selects nothing may use it, and one is in sets of its own and full of services,
-//! so gangs that select those are passed over.
+//! Of ten nodes, eight are in about three of the overlapping sets that most gangs select. One is in
+//! no set, so any pod without a selector may use it. One is in sets of its own and is full of
+//! services, so gangs that select these sets are passed over.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -30,63 +30,63 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use crate::turning::{QUEUE_DEPTH, RESERVATION_DEPTH, policy};
 use fluxqueue::simulate::server::{Server, scheduled};
 
-/// The scheduler name that is measured.
+/// Scheduler name of the pods that are measured.
 pub(crate) const OURS: &str = "fluxqueue";
-/// When everything begins.
+/// Time at which the scene begins.
 pub(crate) const START: Time = Time(1_700_000_000_000_000);
 
 const NAMESPACE: &str = "bench";
-/// The label of nodes that are in no set.
+/// Label of nodes that are in no set.
 const GENERAL: &str = "example.com/general";
-/// What pods are called that want no other of their kind on their node.
+/// App label of pods that tolerate no other pod of their kind on the same node.
 const LONELY: &str = "lonely";
 const GIB: u64 = 1 << 30;
 const NODE_CORES: u64 = 32;
 const RUNNING_CORES: u64 = 3;
 const PODS_PER_NODE: usize = 10;
-/// The least that a pod of a waiting gang asks for: what two ended pods leave.
+/// The smallest CPU request of a waiting gang's pod, in cores: the room that two ended pods leave.
 const WAITING_CORES: u64 = 8;
-/// Pods of a waiting gang.
+/// Number of pods of a waiting gang.
 pub(crate) const GANG: usize = 8;
-/// What a Job states that states a walltime: far longer than all this takes.
+/// Walltime of the Jobs that state one, in seconds: far longer than the bench takes.
 const WALLTIME_SECS: u64 = 300_000;
-/// Pods of these Jobs start so many at a time, each time so much earlier than the last: so they
-/// have different ends.
+/// Pods of a running Job that start at the same time. Each wave starts a little earlier than the
+/// one before, so the waves have different ends.
 const WAVE: usize = 4;
 const WAVE_MILLIS: i64 = 20_000;
-/// Gangs of which the pods end all at once, one a round.
+/// Number of gangs whose pods all end at once, one gang a round.
 pub(crate) const LARGE_GANGS: usize = 3;
 
-/// How much of everything there is; all follows from the number of nodes.
+/// The size of the scene. All other numbers follow from that of the nodes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Size {
-    /// 5,000 in a full run.
+    /// Number of nodes: 5,000 in a full run.
     pub(crate) nodes: usize,
 }
 
-/// What the scene has besides the usual.
+/// The difference between a scene and the plain one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Twist {
     None,
     /// A pod with required anti-affinity is on some node.
     Repeller,
-    /// A Job of which very many pods have ended runs on.
+    /// A Job has completed very many pods, and runs on.
     Completions,
-    /// The jobs are in ten queues, with limits that keep nobody.
+    /// The jobs are in ten queues, whose limits hold up no job.
     Queues,
 }
 
-/// How many queues there are, where there are several.
+/// Number of queues in the scene with several.
 const QUEUES: usize = 10;
 
-/// What a waiting gang can expect.
+/// The prospect of a waiting gang.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Prospect {
-    /// It starts when pods end.
+    /// The gang starts when pods end.
     Room,
-    /// Services are in its way.
+    /// Services are in the way of the gang.
     PassedOver,
-    /// No node is large enough.
+    /// No node is large enough for the gang's pods.
     Unsatisfiable,
 }
 
@@ -104,7 +104,7 @@ impl Size {
         self.nodes * 2
     }
 
-    /// Different ends that are known of what runs.
+    /// Returns the number of different known ends of running pods.
     pub(crate) fn ends(self) -> usize {
         self.nodes
     }
@@ -113,12 +113,12 @@ impl Size {
         self.nodes
     }
 
-    /// Nodes in sets that gangs wait for: the first ones.
+    /// Returns the number of nodes in sets that gangs wait for. These nodes come first.
     pub(crate) fn normal(self) -> usize {
         self.nodes * 8 / 10
     }
 
-    /// Nodes with services: the last ones.
+    /// Returns the nodes with services. These come last.
     fn services(self) -> Range<usize> {
         self.nodes * 9 / 10..self.nodes
     }
@@ -139,7 +139,7 @@ impl Size {
         self.nodes / 5
     }
 
-    /// Pods of the Job that has completed so many.
+    /// Returns how many pods of the Job that completes very many run at a time.
     pub(crate) fn sweep(self) -> usize {
         self.nodes / 10
     }
@@ -148,12 +148,12 @@ impl Size {
         self.nodes * 20
     }
 
-    /// Ended pods that are there still: the controller of pods removes them from 12,500 on.
+    /// Returns how many ended pods are kept: the pod garbage collector removes them from 12,500 on.
     pub(crate) fn ended_kept(self) -> usize {
         self.nodes * 5 / 2
     }
 
-    /// The shape of the gang of this number.
+    /// Returns the shape of the gang with this number.
     pub(crate) fn variant(self, gang: usize) -> Variant {
         let shape = gang % self.shapes();
         let (set, step) = (shape % self.sets(), (shape / self.sets()) as u64);
@@ -167,7 +167,7 @@ impl Size {
         Variant { set, prospect, cores, memory: (1 + step) * GIB }
     }
 
-    /// The sets that a node is in.
+    /// Returns the sets of a node.
     pub(crate) fn sets_of(self, node: usize) -> Vec<usize> {
         let (first, count) = if node < self.normal() {
             (0, self.normal_sets())
@@ -187,14 +187,14 @@ impl Size {
 }
 
 impl Variant {
-    /// Two pods that end on a node make room for one of it.
+    /// True if two pods that end on a node make room for one of the gang's.
     pub(crate) fn fits_where_two_ended(self) -> bool {
         self.cores <= WAITING_CORES
     }
 }
 
-/// Queues of the policy that is measured, each with more within its limits than there is. Under the
-/// policies by which many hold reservations, as many do in all as without queues.
+/// Makes queues of the measured policy, each with limits that are never reached. Under policies
+/// with many reservations, all queues together have as many as the one queue of the plain scene.
 fn make_queues(server: &mut Server) {
     let share = |depth: usize| i32::try_from(depth / QUEUES).ok();
     let (queue_depth, reservation_depth) = match policy() {
@@ -220,7 +220,7 @@ fn queue_name(number: usize) -> String {
     format!("queue-{}", number % QUEUES)
 }
 
-/// The server with everything on it, before any scheduler has come.
+/// Makes the server with the whole scene on it, before any scheduler has started.
 pub(crate) fn build(size: Size, twist: Twist) -> Server {
     let mut server = Server::default();
     if twist == Twist::Queues {
@@ -242,7 +242,7 @@ pub(crate) fn node_name(at: usize) -> NodeName {
     NodeName::from(format!("node-{at:05}"))
 }
 
-/// A node as it joins.
+/// Makes a node as it joins.
 pub(crate) fn node(size: Size, at: usize, uid: Uid) -> Node {
     let name = node_name(at);
     let text = |text: &str| Arc::<str>::from(text);
@@ -275,7 +275,7 @@ pub(crate) fn set_label(set: usize) -> Arc<str> {
     Arc::from(format!("example.com/set-{set:02}"))
 }
 
-/// Nodes full of what never ends.
+/// Fills the nodes of services with pods that never end.
 fn run_services(server: &mut Server, size: Size) {
     let shape = shape(server, RUNNING_CORES, 4 * GIB, &[]);
     let nodes: Vec<usize> = size.services().collect();
@@ -292,7 +292,7 @@ fn run_services(server: &mut Server, size: Size) {
     }
 }
 
-/// The other nodes, full of Jobs. The first of these are large, with one pod on a node each.
+/// Fills the other nodes with Jobs. The first ones are large, with one pod on a node each.
 fn run_jobs(server: &mut Server, size: Size) {
     let nodes = size.services().start;
     let pods = nodes * PODS_PER_NODE;
@@ -306,7 +306,7 @@ fn run_jobs(server: &mut Server, size: Size) {
         let name =
             if number < LARGE_GANGS { large_gang(number) } else { format!("job-{number:04}") };
         let owner = controller(server, &name, OwnerKind::Job, pods);
-        // Half of them say how long they run.
+        // Half of them state their walltime.
         let lifetime = match number % 2 {
             0 => Lifetime::Seconds(WALLTIME_SECS),
             _ => Lifetime::Eventually,
@@ -329,7 +329,7 @@ pub(crate) fn large_gang(number: usize) -> String {
     format!("large-{number}")
 }
 
-/// A pod of another scheduler that wants no other of its kind on its node.
+/// Adds a pod of another scheduler that tolerates no other pod of its kind on the same node.
 fn run_repeller(server: &mut Server, size: Size) {
     let requests = [("cpu", 100), ("pods", 1)].into_iter().collect();
     let shape = Arc::new(Shape { requests, constraints: keeps_lonely_away() });
@@ -340,7 +340,7 @@ fn run_repeller(server: &mut Server, size: Size) {
     server.put_pod(lonely);
 }
 
-/// Nodes are wanted on which nobody is who is called lonely.
+/// Returns a required anti-affinity to pods with the app label [`LONELY`] on the same host.
 fn keeps_lonely_away() -> Constraints {
     let of_its_own =
         Requirement { key: "app".into(), operator: Operator::In, values: vec![LONELY.into()] };
@@ -352,7 +352,7 @@ fn keeps_lonely_away() -> Constraints {
     Constraints { repels: vec![repels], ..Constraints::default() }
 }
 
-/// A gang that comes. Nine of ten are Jobs, the others bare pods with labels.
+/// Submits a gang. Nine of ten are Jobs, the others bare pods with labels.
 pub(crate) fn submit_gang(server: &mut Server, size: Size, number: usize, at: Time) -> Vec<Event> {
     let variant = size.variant(number);
     let name = format!("gang-{number:05}");
@@ -387,7 +387,7 @@ pub(crate) fn submit_gang(server: &mut Server, size: Size, number: usize, at: Ti
     events
 }
 
-/// A pod of one core that may use any node.
+/// Submits a pod of one core that may use any node.
 pub(crate) fn lone_pod(server: &mut Server, number: usize, at: Time) -> Pod {
     let shape = shape(server, 1, GIB, &[]);
     let mut pod = pod(server, &format!("lone-{number:05}"), &shape, Lifetime::Seconds(3_600));
@@ -395,8 +395,8 @@ pub(crate) fn lone_pod(server: &mut Server, number: usize, at: Time) -> Pod {
     pod
 }
 
-/// The same of a pod that keeps others away. Nobody who waits is among them; but each has to be
-/// asked.
+/// Submits the same pod with a required anti-affinity. It selects no waiting pod, but each has to
+/// be checked against it.
 pub(crate) fn repelling_pod(server: &mut Server, number: usize, at: Time) -> Pod {
     let mut pod = lone_pod(server, number, at);
     let requests = pod.shape.requests.clone();
@@ -405,7 +405,7 @@ pub(crate) fn repelling_pod(server: &mut Server, number: usize, at: Time) -> Pod
     pod
 }
 
-/// The Job that completes very many pods, on nodes that nobody else waits for.
+/// Makes the Job that completes very many pods, on nodes that no gang waits for.
 pub(crate) fn sweep_job(server: &mut Server, size: Size) -> (Owner, Arc<Shape>) {
     let owner = controller(server, "sweep", OwnerKind::Job, size.sweep());
     let mut job = Controller::clone(&server.controllers[&owner.uid]);
@@ -415,7 +415,7 @@ pub(crate) fn sweep_job(server: &mut Server, size: Size) -> (Owner, Arc<Shape>) 
     (owner, shape)
 }
 
-/// A pod that waits, made by a controller.
+/// Makes a waiting pod of a controller.
 pub(crate) fn owned(
     server: &mut Server,
     name: &str,
@@ -448,7 +448,7 @@ fn start_earlier(pod: &mut Pod, waves: usize) {
     pod.started = Some(pod.created);
 }
 
-/// How many different ends are known of what runs.
+/// Counts the different known ends of running pods.
 pub(crate) fn known_ends(server: &Server) -> usize {
     let ends =
         server.pods.values().filter(|pod| pod.phase == Phase::Running).filter_map(|pod| match pod

@@ -1,4 +1,4 @@
-//! The table.
+//! The output of the bench, as a table.
 
 use std::time::Duration;
 
@@ -6,8 +6,8 @@ use crate::rows::{Row, Samples};
 
 const MEMORY_MAX: u64 = 1 << 30;
 
-/// One line per row, for the plain scene and those with something unusual: what that is, and by how
-/// much a row may take longer there.
+/// Prints one line per row, for the plain scene and for the others: each with its name, and the
+/// factor by which a row may take longer there.
 pub(crate) fn print(plain: &Samples, unusual: &[(&str, f64, Samples)]) {
     print!("| event | must be under | median, or at most | rounds | met |");
     for (name, ..) in unusual {
@@ -51,7 +51,7 @@ pub(crate) fn print(plain: &Samples, unusual: &[(&str, f64, Samples)]) {
         print!(" {} | | | |", samples.reservations);
     }
     println!();
-    // Later scenes have in it what the allocator kept of the first.
+    // The memory of later scenes contains memory that the allocator kept from the first.
     let met = yes_no(Some(plain.memory < MEMORY_MAX));
     let memory = plain.memory >> 20;
     print!(
@@ -60,7 +60,8 @@ pub(crate) fn print(plain: &Samples, unusual: &[(&str, f64, Samples)]) {
     println!("{}", " | | | |".repeat(unusual.len()));
 }
 
-/// What the row says: the median, or where the limit is one for each wait the longest.
+/// Returns the figure of the row: the median, or the longest round where the limit applies to each
+/// wait.
 fn figure(samples: &Samples, row: Row) -> Option<Duration> {
     let mut times = samples.times.get(&row)?.clone();
     times.sort_unstable();

@@ -1,8 +1,8 @@
-//! The core between its events and its actions, and the stopwatch around it.
+//! A loop around the core, from events to actions and back, with a stopwatch.
 //!
-//! Only `handle` and `step` are timed. What the server does in between, and the time that passes
-//! while nothing is due, is not. The stopwatch shows the processor time of this thread, so that a
-//! busy machine changes little: the core does nothing but compute, on one thread.
+//! Only `handle` and `step` are timed. The work of the server in between is not, and neither is the
+//! time that passes while nothing is due. The stopwatch reads the processor time of this thread, so
+//! that a busy machine changes little: the core only computes, on one thread.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,48 +16,47 @@ use crate::scene::{OURS, START};
 use fluxqueue::serve::what_if::{WITHIN, looks_until};
 use fluxqueue::simulate::server::Server;
 
-/// What is due within this time of the last news belongs to it; what is due later is not waited
-/// for.
+/// Work that is due within this time after the last event belongs to that event. Later work is not
+/// waited for.
 const CALM_MILLIS: i64 = 100;
 
-/// Longer than anything is put off that is brought up to date now and then: texts, places in the
-/// queue, audits.
+/// Longer than any work is put off that is done at intervals: messages, queue positions, audits.
 const PAUSE_MILLIS: i64 = 11_000;
 
-/// Turns until the core must have come to rest, and what they may cost.
+/// Most turns until the core must have come to rest.
 const TURNS_MAX: usize = 5_000;
 const REST_WITHIN: Duration = Duration::from_mins(5);
 
-/// Requests that hold reservations under `hybrid`, and under `conservative`.
+/// Number of requests with reservations, under `hybrid` and under `conservative`.
 pub(crate) const RESERVATION_DEPTH: usize = 32;
 pub(crate) const QUEUE_DEPTH: usize = 1_000;
 
-/// What the core spent.
+/// Time that the core spent.
 #[derive(Debug, Clone, Copy, Default)]
 struct Spent {
-    /// On what happened, and what follows from it.
+    /// Time for events and their consequences.
     on_events: Duration,
-    /// In the background: on looking ahead, and on the audit.
+    /// Time in the background: for looking ahead, and for the audit.
     in_background: Duration,
 }
 
-/// It asks for more and more, or takes too long.
+/// The core does not come to rest: its actions never end, or it takes too long.
 #[derive(Debug)]
 pub(crate) struct Restless;
 
-/// A core and the server that it talks to.
+/// A core and its server.
 pub(crate) struct Turning {
     core: Core,
     pub(crate) server: Server,
     pub(crate) now: Time,
-    /// Lone pods have FluxJobs, too.
+    /// True if lone pods have FluxJobs as well.
     records_lone_pods: bool,
-    /// How long each slice in the background took that nobody has asked for yet.
+    /// Duration of each slice in the background since the last call of [`Turning::take_slices`].
     slices: Vec<Duration>,
 }
 
 impl Turning {
-    /// A core that has listed everything, at rest.
+    /// Makes a core that has listed everything and is at rest.
     pub(crate) fn begin(server: Server) -> Result<Self, Restless> {
         let core = core(false);
         let mut turning =
@@ -67,12 +66,13 @@ impl Turning {
         Ok(turning)
     }
 
-    /// Reservations that stand.
+    /// Returns the number of reservations.
     pub(crate) fn reservations(&self) -> u64 {
         self.core.gauges().reservations
     }
 
-    /// From now on lone pods have FluxJobs, too: another core takes over, by other settings.
+    /// Lets another core with other settings take over, so that lone pods have FluxJobs as well
+    /// from now on.
     pub(crate) fn record_lone_pods(&mut self) -> Result<(), Restless> {
         if !std::mem::replace(&mut self.records_lone_pods, true) {
             self.core = core(true);
@@ -83,10 +83,9 @@ impl Turning {
         Ok(())
     }
 
-    /// Hands over the events, and carries out what the core wants done until it wants nothing more.
-    /// How long the core took, but for looking ahead and the audit: these are slices now and then
-    /// in which nothing else is to be done, and they go on for long after whatever happened, or for
-    /// ever.
+    /// Hands over the events, and carries out actions until none is left. Returns the time that the
+    /// core took, without looking ahead and without the audit: these are slices for idle moments,
+    /// which go on long after the events, or for ever.
     pub(crate) fn settle(&mut self, events: Vec<Event>) -> Result<Duration, Restless> {
         Ok(self.settled(events)?.on_events)
     }
@@ -96,8 +95,8 @@ impl Turning {
         let mut calm_at = self.now.plus_millis(CALM_MILLIS);
         for _ in 0..TURNS_MAX {
             let mut actions = Vec::new();
-            // What is due by now comes first, so that a slice in the background does not count as
-            // what the events bring about.
+            // Work that is already due comes first, so that a slice in the background does not
+            // count as a consequence of the events.
             if !events.is_empty() && self.core.next_wake().is_some_and(|due| due <= self.now) {
                 actions = self.turn(Vec::new(), &mut spent);
             }
@@ -118,7 +117,7 @@ impl Turning {
         Err(Restless)
     }
 
-    /// One step with these events. What it took is added to what it was for.
+    /// Makes one step with these events, and adds its time to `spent`.
     fn turn(&mut self, events: Vec<Event>, spent: &mut Spent) -> Vec<Action> {
         let (from, slices, is_quiet) =
             (processor_time(), self.slices_in_background(), events.is_empty());
@@ -136,8 +135,8 @@ impl Turning {
         actions
     }
 
-    /// A lone pod comes while the pass is made that these events lead to. What it waits for at
-    /// most: the longest step of that pass, and then its own.
+    /// Lets a lone pod arrive during the pass that `events` lead to. Returns the longest that the
+    /// pod can wait: the longest step of that pass, and then its own step.
     pub(crate) fn meanwhile(
         &mut self,
         mut events: Vec<Event>,
@@ -165,8 +164,8 @@ impl Turning {
         Err(Restless)
     }
 
-    /// Time passes, and what was put off is done. How long that took, with what goes on in the
-    /// background.
+    /// Lets time pass until the postponed work is done. Returns the time that this took, including
+    /// work in the background.
     pub(crate) fn pause(&mut self) -> Result<Duration, Restless> {
         let until = self.now.plus_millis(PAUSE_MILLIS);
         let mut all = Duration::ZERO;
@@ -183,15 +182,15 @@ impl Turning {
         self.core.slices_ahead() + self.core.audit_looks()
     }
 
-    /// How long each slice in the background took since this was last asked.
+    /// Returns the duration of each slice in the background since the last call.
     pub(crate) fn take_slices(&mut self) -> Vec<Duration> {
         std::mem::take(&mut self.slices)
     }
 
-    /// Somebody asks what would come of these: what that takes of the core; of another thread until
-    /// it is known where they stand and whether they start at once; and of both until there is an
-    /// answer, which takes the time that it is given, but for what lies beyond the last look at the
-    /// clock.
+    /// Answers a what-if question about these events. Returns three times: that of the core, for
+    /// the copy; that of the other thread, until it is known where the pods go and whether they
+    /// start at once; and the sum of all up to the answer, which uses the whole time limit and may
+    /// exceed it by the last step.
     pub(crate) fn what_if(&mut self, events: Vec<Event>) -> [Duration; 3] {
         let from = processor_time();
         let spent = || processor_time().saturating_sub(from);
@@ -216,7 +215,8 @@ impl Turning {
         [copied, placed.saturating_sub(copied), answered]
     }
 
-    /// Another process takes over: until its first decisions, with the lists in memory.
+    /// Lets another process take over. Returns the time until its first decisions, with the lists
+    /// in memory.
     pub(crate) fn restart(&self) -> Duration {
         let (events, mut core) = (self.server.list(), core(self.records_lone_pods));
         let from = processor_time();
@@ -233,12 +233,12 @@ impl Turning {
     }
 }
 
-/// What this thread has used of a processor so far.
+/// Returns the processor time of this thread so far.
 fn processor_time() -> Duration {
     Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap_or_default()
 }
 
-/// The queue policy that is measured.
+/// Returns the queue policy that is measured.
 pub(crate) fn policy() -> QueuePolicy {
     let name = std::env::var("FLUXQUEUE_BENCH_POLICY")
         .unwrap_or_else(|_| QueuePolicy::default().as_str().to_owned());

@@ -1,5 +1,5 @@
-//! Clusters and pods, each made by a seed: small enough to be read, crowded enough that every
-//! filter has its say.
+//! Random clusters and pods, each made from a seed. A case is small enough to be read, and crowded
+//! enough for every filter to reject some node.
 
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::rng::Rng;
 use super::storage;
 
-/// What kept some pod off some node, in every run that is worth its name.
+/// Reasons for which a pod is kept off a node. Every run of a useful size meets all of them.
 pub(crate) const REASONS: &[&str] = &[
     "Insufficient cpu",
     "Insufficient memory",
@@ -39,37 +39,37 @@ pub(crate) const REASONS: &[&str] = &[
     "pod affinity terms conflict",
 ];
 
-/// Who schedules the pods that ask.
+/// Name of the scheduler in the pods of a case that wait for a node.
 pub(crate) const SCHEDULER: &str = "fluxqueue";
 
-/// Pods that ask about one cluster.
+/// Number of pods that wait, and are asked about, per cluster.
 const QUESTIONS: usize = 20;
 
 pub(crate) const NAMESPACES: [&str; 3] = ["a", "b", "c"];
-/// Two of one region, as Google names them, and one of another.
+/// Zone names in Google's style: two of one region and one of another.
 pub(crate) const ZONES: [&str; 3] = ["north-east-a", "north-east-b", "south-east-a"];
 const RACKS: [&str; 4] = ["r1", "r2", "r3", "r4"];
 const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
 const FEATURES: [&str; 2] =
     ["RestartAllContainersOnContainerExits", "UserNamespacesHostNetworkSupport"];
 pub(crate) const TOPOLOGY_KEYS: [&str; 4] = ["kubernetes.io/hostname", "zone", "rack", "nowhere"];
-/// Labels of pods, and what they may be.
+/// Labels that pods can have, with their possible values.
 const POD_LABELS: [(&str, &[&str]); 3] =
     [("app", &["web", "db", "mpi"]), ("tier", &["front", "back"]), ("version", &["1", "2"])];
 
-/// A cluster, and what is asked about it.
+/// A cluster, with the questions about it.
 pub(crate) struct Case {
     pub seed: u64,
     pub namespaces: Vec<Value>,
     pub nodes: Vec<Value>,
     pub pods: Vec<Value>,
-    /// Pods of another scheduler, which means to put them on nodes.
+    /// Pods of another scheduler that have a nominated node and are not bound yet.
     pub nominated: Vec<Value>,
     pub storage: Value,
     pub questions: Vec<Question>,
 }
 
-/// The same as it is written.
+/// A case in the form in which it is serialised.
 #[derive(Serialize)]
 struct Line<'a> {
     namespaces: &'a [Value],
@@ -79,11 +79,11 @@ struct Line<'a> {
     questions: &'a [Question],
 }
 
-/// Where may this pod go?
+/// Asks which nodes this pod may go to.
 #[derive(Serialize)]
 pub(crate) struct Question {
     pub pod: Value,
-    /// And where would it rather go?
+    /// True if the scores of the nodes are compared as well.
     pub scores: bool,
 }
 
@@ -113,28 +113,28 @@ impl Case {
         case
     }
 
-    /// The same cluster, and nothing is asked but the last question.
+    /// Makes the cluster of `seed`, but keeps only the last question.
     pub(crate) fn of_one(seed: u64) -> Self {
         let mut case = Case::of(seed);
         case.questions.drain(..case.questions.len() - 1);
         case
     }
 
-    /// As `testbed oracle` reads it.
+    /// Serialises the case as a line for `testbed oracle`.
     pub(crate) fn line(&self) -> String {
         let Case { namespaces, nodes, storage, questions, .. } = self;
-        // kube-scheduler is not told of pods that have ended.
+        // Pods that have ended are left out: kube-scheduler's informer filters them as well.
         let pods = self.pods.iter().filter(|pod| !has_ended(pod)).chain(&self.nominated).collect();
         serde_json::to_string(&Line { namespaces, nodes, pods, storage, questions }).unwrap()
     }
 }
 
-/// Whatever it had of its node is free again.
+/// True if the pod has ended, so that its share of the node is free again.
 pub(crate) fn has_ended(pod: &Value) -> bool {
     pod["status"]["phase"] == "Succeeded" || pod["status"]["phase"] == "Failed"
 }
 
-/// Of some, nothing is known yet.
+/// Makes namespaces. Some that pods use are left out, as if their news had not arrived yet.
 pub(crate) fn namespaces(rng: &mut Rng) -> Vec<Value> {
     let known = NAMESPACES.iter().filter(|_| rng.chance(96)).copied().collect::<Vec<&str>>();
     known.into_iter().map(|name| namespace(rng, name)).collect()
@@ -207,7 +207,8 @@ pub(crate) fn node(rng: &mut Rng, at: usize) -> Value {
     })
 }
 
-/// What the condition Ready says, with the taint that the node controller makes of it.
+/// Picks the status of the condition Ready, and adds the taints that the node controller derives
+/// from it.
 fn readiness(rng: &mut Rng, taints: &mut Vec<Value>) -> &'static str {
     let (ready, taint) =
         *rng.pick(&[("False", "node.kubernetes.io/not-ready"), ("Unknown", UNREACHABLE)]);
@@ -221,7 +222,7 @@ fn readiness(rng: &mut Rng, taints: &mut Vec<Value>) -> &'static str {
     ready
 }
 
-/// A pod on some node, whether or not it should be there.
+/// Makes a pod on a random node, whether or not it should be there.
 pub(crate) fn placed(rng: &mut Rng, at: usize, nodes: usize) -> Value {
     let mut pod = pod(rng, &format!("placed-{at}"), 2);
     pod["spec"]["nodeName"] = json!(format!("n{}", rng.between(0, nodes - 1)));
@@ -240,7 +241,8 @@ pub(crate) fn placed(rng: &mut Rng, at: usize, nodes: usize) -> Value {
     pod
 }
 
-/// The status of a pod that has more or less than it asks for, and may yet get that or never.
+/// Makes the status of a pod that is being resized: its container has more or less than its
+/// request, and may get the rest later or never.
 fn resized(rng: &mut Rng) -> Value {
     let amounts = |rng: &mut Rng| {
         let mut amounts = json!({"cpu": format!("{}00m", rng.between(1, 16))});
@@ -266,9 +268,10 @@ fn resized(rng: &mut Rng) -> Value {
     status
 }
 
-/// A pod that another scheduler means to put on some node. It repels nobody: kube-scheduler does
-/// not ask such a pod about that where no pod that is there repels, and none is asked about. We
-/// always ask: that closes no more than the one node, and not for long.
+/// Makes a pod with a nominated node. It has no anti-affinity of its own: kube-scheduler evaluates
+/// the anti-affinity of nominated pods only if some pod on a node has anti-affinity, or the waiting
+/// pod has inter-pod terms. Our filters always evaluate it, which closes at most that one node, and
+/// only for a short time.
 fn nominated(rng: &mut Rng, at: usize, nodes: usize) -> Value {
     let mut pod = pod(rng, &format!("nominated-{at}"), 2);
     pod["spec"]["schedulerName"] = json!("other");
@@ -285,7 +288,7 @@ fn required_terms(rng: &mut Rng) -> Value {
     json!({"requiredDuringSchedulingIgnoredDuringExecution": terms})
 }
 
-/// A pod that asks where it may go.
+/// Makes a pod that waits for a node.
 fn asking(rng: &mut Rng, at: usize, nodes: usize) -> Value {
     let mut pod = pod(rng, &format!("asking-{at}"), 4);
     let spec = &mut pod["spec"];
@@ -328,7 +331,7 @@ fn asking(rng: &mut Rng, at: usize, nodes: usize) -> Value {
     pod
 }
 
-/// Adds preferences, which close no node.
+/// Adds preferences to the spec. They close no node.
 fn wish(rng: &mut Rng, spec: &mut Value, nodes: usize) {
     for kind in ["podAffinity", "podAntiAffinity"] {
         let term = json!({"weight": rng.between(1, 100), "podAffinityTerm": pod_term(rng)});
@@ -345,7 +348,7 @@ fn wish(rng: &mut Rng, spec: &mut Value, nodes: usize) {
     }
 }
 
-/// A pod with labels, requests and perhaps host ports.
+/// Makes a pod with labels, requests and perhaps host ports.
 pub(crate) fn pod(rng: &mut Rng, name: &str, size: usize) -> Value {
     let mut labels = json!({});
     for (key, values) in POD_LABELS {
@@ -390,11 +393,11 @@ pub(crate) fn pod(rng: &mut Rng, name: &str, size: usize) -> Value {
     let mut volumes = if rng.chance(15) { rng.some(2, disk) } else { Vec::new() };
     if rng.chance(30) {
         let mut mounts = rng.some(2, storage::mount);
-        // Of a claim that is mounted twice and not bound, kube-scheduler would find two volumes.
+        // kube-scheduler counts an unbound claim that is mounted twice as two volumes.
         mounts.dedup();
         volumes.extend(mounts);
     }
-    // One that is made and gone with the pod: no limit counts it.
+    // An ephemeral volume is made and deleted with its pod: no limit counts it.
     if rng.chance(5) {
         volumes.push(json!({"name": "i", "csi": {"driver": "csi.example.com"}}));
     }
@@ -422,7 +425,7 @@ fn host_port(rng: &mut Rng) -> Value {
     port
 }
 
-/// A container that runs before the others, or goes on beside them.
+/// Makes an init container, or a sidecar, which runs beside the other containers.
 fn init_container(rng: &mut Rng, size: usize) -> Value {
     let mut requests = json!({});
     for (resource, unit, percent) in [("cpu", "00m", 80), ("memory", "00Mi", 60)] {
@@ -441,7 +444,7 @@ fn init_container(rng: &mut Rng, size: usize) -> Value {
     container
 }
 
-/// What the pod as a whole asks for, whatever its containers do.
+/// Makes the resources of the pod as a whole, which hold whatever its containers request.
 fn pod_level(rng: &mut Rng, size: usize) -> Value {
     let mut requests = json!({"cpu": format!("{}00m", rng.between(1, 12 * size))});
     if rng.chance(50) {
@@ -455,7 +458,7 @@ fn pod_level(rng: &mut Rng, size: usize) -> Value {
     json!({"requests": requests})
 }
 
-/// A volume that is a disk which the pod names itself.
+/// Makes a volume of the pod's spec that names a disk directly.
 fn disk(rng: &mut Rng) -> Value {
     let (one, only_read) = (*rng.pick(&["vol-a", "vol-b"]), rng.chance(50));
     let mut volume = json!({"name": "v"});
@@ -479,7 +482,8 @@ fn disk(rng: &mut Rng) -> Value {
 }
 
 pub(crate) fn toleration(rng: &mut Rng) -> Value {
-    // Lt and Gt are alpha in Kubernetes 1.36, and off: they tolerate nothing.
+    // Lt and Gt are alpha in Kubernetes 1.36, and off by default: such a toleration tolerates
+    // nothing.
     let operators = [
         "Equal", "Equal", "Equal", "Equal", "Exists", "Exists", "Exists", "Exists", "Exists", "Lt",
         "Gt",
@@ -501,7 +505,7 @@ pub(crate) fn toleration(rng: &mut Rng) -> Value {
     toleration
 }
 
-/// A term of node affinity; one in five names nodes.
+/// Makes a term of node affinity. One in five names nodes.
 fn node_term(rng: &mut Rng, nodes: usize) -> Value {
     if rng.chance(20) {
         let name = |rng: &mut Rng| {
@@ -537,7 +541,8 @@ pub(crate) fn node_requirement(rng: &mut Rng) -> Value {
     }
 }
 
-/// A term of affinity to pods, as the API server stores it: matchLabelKeys are in its selector.
+/// Makes a term of inter-pod affinity as the API server stores it: matchLabelKeys are merged into
+/// its selector.
 pub(crate) fn pod_term(rng: &mut Rng) -> Value {
     let mut term = json!({"topologyKey": rng.pick(&TOPOLOGY_KEYS)});
     if rng.chance(95) {
@@ -548,7 +553,8 @@ pub(crate) fn pod_term(rng: &mut Rng) -> Value {
         term["namespaces"] =
             json!((0..rng.between(1, 2)).map(|_| *rng.pick(&namespaces)).collect::<Vec<&str>>());
     }
-    // The API server has put into the selector what these mean: kube-scheduler reads them no more.
+    // The API server has merged these keys into the selector, and kube-scheduler ignores the
+    // fields.
     for keys in ["matchLabelKeys", "mismatchLabelKeys"] {
         if rng.chance(10) {
             term[keys] = json!([rng.pick(&["app", "tier", "none"])]);

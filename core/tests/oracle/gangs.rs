@@ -1,5 +1,5 @@
-//! Gangs that the core has placed, member by member before kube-scheduler's plugins: with all
-//! others where they are, each may be where it is.
+//! Gangs that the core has placed, checked with kube-scheduler's plugins: for each member, with all
+//! other members on their nodes, the member's own node must pass the filters.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,32 +18,33 @@ use super::cases::{self, Case, Question};
 use super::rng::Rng;
 use super::storage;
 
-/// Members of a gang at most.
+/// Most members that a gang has.
 const MEMBERS_MAX: usize = 6;
 
-/// A cluster on which a gang has been placed, if it was: each member is asked about with the others
-/// there.
+/// A gang that the core has placed, with one case for each member, in which the other members are
+/// on their nodes.
 pub(crate) struct Placed {
-    /// One for each member.
+    /// The cases, one for each member.
     pub cases: Vec<Case>,
-    /// Where it is.
+    /// The node of each member.
     pub nodes: Vec<String>,
 }
 
-/// Lets the core place the first pod that asks in a case, alone: its node, if it gets one.
+/// Lets the core place the first waiting pod of a case as a lone pod. Returns its node, if it gets
+/// one.
 pub(crate) fn place_alone(settings: CoreSettings, case: &Case) -> Option<String> {
     begin_alone(settings, case).node
 }
 
-/// What the core makes of a pod that comes alone.
+/// Outcome of a lone pod in the core.
 pub(crate) struct Begun {
-    /// Its node, if it gets one.
+    /// Node of the pod, if it gets one.
     pub node: Option<String>,
-    /// What is written into its condition, if that is told why it waits.
+    /// Message of the pod's condition, if the core writes one to say why the pod waits.
     pub condition: Option<String>,
 }
 
-/// Lets the core look at the first pod that asks in a case, alone.
+/// Gives the core the first waiting pod of a case as a lone pod.
 pub(crate) fn begin_alone(settings: CoreSettings, case: &Case) -> Begun {
     let mut world = World::of(settings, case);
     let mut pod = case.questions[0].pod.clone();
@@ -54,24 +55,24 @@ pub(crate) fn begin_alone(settings: CoreSettings, case: &Case) -> Begun {
     Begun { node: node_of(&world.pods[name]), condition: world.conditions.remove(name) }
 }
 
-/// The core with a cluster, and what it wants written is written.
+/// A core with a cluster around it that accepts each write.
 struct World {
     core: Core,
     shapes: ShapeInterner,
     pods: BTreeMap<String, Value>,
     records: BTreeMap<String, FluxJob>,
-    /// Why pods wait, as their conditions say it.
+    /// Message of the condition of each pod that waits.
     conditions: BTreeMap<String, String>,
     now: Time,
 }
 
-/// Makes a cluster and a gang by a seed, and lets the core place it. `None` if it waits.
+/// Makes a cluster and a gang from a seed, and lets the core place it. `None` if the gang waits.
 pub(crate) fn place(settings: CoreSettings, seed: u64) -> Option<Placed> {
     let case = Case::of(seed);
     let mut rng = Rng::new(!seed);
     let mut template = rng.pick(&case.questions).pod.clone();
-    // Nobody binds claims here: a member would wait for them. Its disks count against the limits of
-    // nodes.
+    // Nothing in this test binds claims, so a member with a claim would wait for ever. Disks
+    // remain, and count against the limits of nodes.
     if let Some(volumes) = template["spec"]["volumes"].as_array_mut() {
         volumes.retain(|volume| {
             volume.get("persistentVolumeClaim").is_none() && volume.get("ephemeral").is_none()

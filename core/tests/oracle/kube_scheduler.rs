@@ -1,5 +1,5 @@
-//! The plugins of kube-scheduler, in `testbed oracle`: a cluster goes in as a line, its answers
-//! come out as one.
+//! A client of `testbed oracle`, which runs kube-scheduler's plugins: a cluster goes in as one
+//! line, and its answers come out as one line.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, BufWriter, Write as _};
@@ -12,21 +12,22 @@ use serde::Deserialize;
 
 use super::cases::Case;
 
-/// Clusters that are asked and not answered.
+/// Most clusters that are sent before the first of them has been answered.
 const AHEAD: usize = 16;
 
-/// What kube-scheduler finds.
+/// kube-scheduler's answer to one question.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Answer {
-    /// Nodes that take the pod, with their weighted scores by plugin if these were asked for.
+    /// Nodes that pass the filters, with their weighted scores by plugin if the question asks for
+    /// them.
     pub passing: BTreeMap<String, Option<BTreeMap<String, i64>>>,
-    /// The others, with what the plugin says that rejects it first.
+    /// Nodes that fail, with the messages of the first plugin that rejects them.
     pub rejected: BTreeMap<String, Vec<String>>,
-    /// What it would write into the pod's condition, "" if a node takes it.
+    /// Message of the condition that kube-scheduler would write, "" if a node passes.
     pub text: String,
 }
 
-/// Asks about one case after the other, until `heed` has heard enough.
+/// Sends one case after the other, until `heed` returns that it has enough answers.
 pub(crate) fn ask(
     cases: impl Iterator<Item = Case> + Send + 'static,
     mut heed: impl FnMut(&Case, &[Answer]) -> bool,
@@ -44,7 +45,8 @@ pub(crate) fn ask(
     let (sent, asked) = mpsc::sync_channel(AHEAD);
     let asking = thread::spawn(move || {
         for case in cases {
-            // Whoever listens has heard enough, or the program is gone: the other end tells.
+            // A failed write means that the reader has stopped or the program has ended. The
+            // reading end reports which.
             if writeln!(questions, "{}", case.line()).and_then(|()| questions.flush()).is_err()
                 || sent.send(case).is_err()
             {
@@ -67,7 +69,7 @@ pub(crate) fn ask(
         }
     }
     drop(asked);
-    // What is still being answered is read by nobody.
+    // Answers that are still under way are dropped.
     drop(answers);
     asking.join().unwrap();
     let _ = oracle.wait();

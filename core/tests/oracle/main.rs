@@ -1,15 +1,15 @@
-//! Our filters against kube-scheduler's own plugins, on clusters and pods that seeds make.
+//! Compares our filters with kube-scheduler's own plugins, on random clusters and pods.
 //!
-//! - [`rng`]: where chance comes from
-//! - [`cases`]: clusters, pods that are there, pods that ask
-//! - [`storage`]: what pods can mount
+//! - [`rng`]: the source of randomness
+//! - [`cases`]: clusters, pods on nodes, and pods that wait
+//! - [`storage`]: volumes and claims that pods mount
 //! - [`kube_scheduler`]: the plugins, in the testbed's program
-//! - [`ours`]: the same questions to [`fluxqueue_machine::cluster`]
-//! - [`gangs`]: gangs as the core places them, and pods alone
-//! - [`preferences`]: pods that would rather be on some nodes than on others
+//! - [`ours`]: the same questions for [`fluxqueue_machine::cluster`]
+//! - [`gangs`]: gangs and lone pods that the core has placed
+//! - [`preferences`]: pods that prefer some nodes to others
 //!
-//! `FLUXQUEUE_ORACLE_CASES` says how many pods ask (100,000), `FLUXQUEUE_ORACLE_SEED` with which
-//! seed to begin (1): a failure names the one to begin with. Needs `make testbed`.
+//! `FLUXQUEUE_ORACLE_CASES` is the number of waiting pods (100,000), and `FLUXQUEUE_ORACLE_SEED`
+//! the first seed (1): a failure prints the seed to begin with. The test needs `make testbed`.
 
 #![allow(clippy::unwrap_used, reason = "a test may unwrap: its panic is the report")]
 #![allow(
@@ -58,7 +58,7 @@ fn nodes_take_the_pods_that_kube_schedulers_plugins_let_through_and_say_the_same
         asked < wanted
     });
     println!("{asked} pods, {passed} fit somewhere; what kept them off nodes: {reasons:#?}");
-    // What is never said is not tested.
+    // A reason that no case meets would be a filter that is not tested.
     for reason in cases::REASONS {
         assert!(reasons.contains_key(*reason) || asked < 1_000, "no node was closed for: {reason}");
     }

@@ -1,4 +1,4 @@
-//! The same questions to our own filters.
+//! The same questions, answered by our own filters.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use super::cases::{self, Case, Question};
 use super::kube_scheduler::Answer;
 use super::storage;
 
-/// The plugins that score what pods say.
+/// Plugins whose scores depend on the preferences of pods.
 pub(crate) const PREFERENCES: [&str; 4] =
     ["TaintToleration", "NodeAffinity", "PodTopologySpread", "InterPodAffinity"];
 
@@ -22,7 +22,7 @@ pub(crate) struct Ours {
 }
 
 impl Ours {
-    /// The cluster of a case, with the pods that are there.
+    /// Builds the cluster of a case, with the pods on its nodes.
     pub(crate) fn of(case: &Case) -> Self {
         let mut ours = Ours { cluster: Cluster::default(), shapes: ShapeInterner::new() };
         for node in &case.nodes {
@@ -64,8 +64,8 @@ impl Ours {
         ours
     }
 
-    /// Whatever was there before must not matter: nodes had other labels, other pods were on them,
-    /// and the same was asked.
+    /// Gives the cluster a past that must not matter: nodes with other labels, other pods on them,
+    /// and the same questions.
     fn detour(&mut self, case: &Case) {
         let nodes: Vec<(Rank, Node)> = self
             .cluster
@@ -102,7 +102,7 @@ impl Ours {
             .unwrap()
     }
 
-    /// An error says what differs.
+    /// Compares both answers. An error says what differs.
     pub(crate) fn compare(&mut self, question: &Question, answer: &Answer) -> Result<(), String> {
         let pod = self.read(&question.pod);
         let open = self.planned_for(&pod);
@@ -136,7 +136,7 @@ impl Ours {
         Ok(())
     }
 
-    /// The same of scores; an error says what differs.
+    /// Compares both scores. An error says what differs.
     pub(crate) fn compare_scores(
         &mut self,
         question: &Question,
@@ -146,7 +146,8 @@ impl Ours {
         let open: RankSet = self.planned_for(&pod).into_iter().collect();
         let ours = self.cluster.scores(&pod, &open);
         if ours.is_empty() {
-            // For a pod that is not scored nothing must differ but what is used of nodes.
+            // For a pod without preferences, only the scores that depend on the use of nodes may
+            // differ.
             let preferred = answer
                 .passing
                 .values()
@@ -188,7 +189,7 @@ impl Ours {
         Ok(())
     }
 
-    /// The nodes that the planner gives to the graph, as far as they have room.
+    /// Returns the nodes that the planner offers to the graph, as far as they have room.
     fn planned_for(&mut self, pod: &Pod) -> BTreeSet<Rank> {
         let mut open = self.cluster.class(&pod.shape.constraints).now.clone();
         for (closed, _) in self.cluster.repelled(pod, Company::Alone) {
@@ -209,7 +210,7 @@ impl Ours {
     }
 }
 
-/// A plugin's score; 0 if it had nothing to say.
+/// Returns a plugin's score, or 0 if the plugin gave none.
 pub(crate) fn by_plugin(scores: Option<&BTreeMap<String, i64>>, plugin: &str) -> i64 {
     scores.and_then(|scores| scores.get(plugin).copied()).unwrap_or(0)
 }

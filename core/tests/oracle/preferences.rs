@@ -1,5 +1,5 @@
-//! Pods that would rather be on some nodes than on others, for what these are or for the pods that
-//! are there.
+//! Pods that prefer some nodes to others, because of the nodes' labels or taints or because of the
+//! pods on them.
 
 use serde_json::{Value, json};
 
@@ -9,25 +9,25 @@ use super::ours;
 use super::rng::Rng;
 use super::storage;
 
-/// Pods that ask about one cluster.
+/// Number of waiting pods per cluster.
 const QUESTIONS: usize = 10;
 
-/// What of kube-scheduler's scores counts.
+/// The part of kube-scheduler's scores that counts.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Counts {
-    /// All that its default plugins say.
+    /// The scores of all default plugins.
     Everything,
-    /// What pods, nodes and other pods say; not what is used of nodes.
+    /// The scores of preferences of pods, nodes and other pods, without those of the use of nodes.
     Preferences,
 }
 
-/// A cluster that is larger and emptier than those of [`Case::of`], so that there is a choice, and
-/// pods that prefer some nodes.
+/// Makes a cluster that is larger and emptier than those of [`Case::of`], so that there is a
+/// choice, and pods that prefer some nodes.
 pub(crate) fn case(seed: u64) -> Case {
     asked_by(seed, QUESTIONS)
 }
 
-/// The same with one pod that asks.
+/// Makes the same cluster with one waiting pod.
 pub(crate) fn case_of_one(seed: u64) -> Case {
     asked_by(seed, 1)
 }
@@ -80,8 +80,8 @@ fn placed(rng: &mut Rng, at: usize, nodes: usize) -> Value {
     pod
 }
 
-/// Leaves one container and no volumes: of several containers kube-scheduler guesses what each uses
-/// that asks for nothing, and here it is guessed of the pod.
+/// Leaves one container and no volumes. For a container without requests kube-scheduler assumes a
+/// default for each container, where our score assumes one for the pod.
 fn simplify(pod: &mut Value) {
     for list in ["volumes", "initContainers"] {
         pod["spec"][list] = json!([]);
@@ -120,7 +120,7 @@ fn preferring(rng: &mut Rng, at: usize) -> Value {
         }
         spreads.push(spread);
     }
-    // The API server takes no two constraints of one label and kind.
+    // The API server rejects two constraints with the same key and the same `whenUnsatisfiable`.
     spreads.dedup_by_key(|spread| {
         (spread["topologyKey"].clone(), spread["whenUnsatisfiable"].clone())
     });
@@ -137,7 +137,7 @@ fn preferred_terms(rng: &mut Rng) -> Value {
     json!({"preferredDuringSchedulingIgnoredDuringExecution": terms})
 }
 
-/// Fewer than a tenth of the nodes that take the pod have a higher score.
+/// True if fewer than a tenth of the nodes that pass have a higher score.
 pub(crate) fn is_of_the_best_tenth(answer: &Answer, node: &str, counts: Counts) -> bool {
     let total = |node: &str| -> i64 {
         let scores = answer.passing[node].as_ref();

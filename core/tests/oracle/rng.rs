@@ -1,4 +1,4 @@
-//! The only source of chance: everything in a case follows from its seed.
+//! The only source of randomness: everything in a case follows from its seed.
 
 use crate::splitmix::SplitMix;
 
@@ -9,12 +9,12 @@ impl Rng {
         Rng(SplitMix(seed.wrapping_mul(0xd134_2543_de82_ef95)))
     }
 
-    /// A number between both, both included.
+    /// Returns a number from `low` to `high`, both included.
     pub(crate) fn between(&mut self, low: usize, high: usize) -> usize {
         low + usize::try_from(self.0.next() >> 16).unwrap() % (high - low + 1)
     }
 
-    /// True in `percent` of 100 cases.
+    /// Returns true in `percent` of 100 cases.
     pub(crate) fn chance(&mut self, percent: usize) -> bool {
         self.between(0, 99) < percent
     }
@@ -23,7 +23,7 @@ impl Rng {
         &from[self.between(0, from.len() - 1)]
     }
 
-    /// Up to `most` of what `make` makes.
+    /// Calls `make` up to `most` times, and returns the results.
     pub(crate) fn some<T>(&mut self, most: usize, mut make: impl FnMut(&mut Self) -> T) -> Vec<T> {
         (0..self.between(0, most)).map(|_| make(self)).collect()
     }

@@ -1,5 +1,4 @@
-//! What the pods of a case can mount: claims, bound and not, volumes, classes, drivers and their
-//! limits.
+//! Storage in a case: claims, bound or not, volumes, classes, drivers and their limits.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,20 +14,21 @@ use super::rng::Rng;
 
 pub(crate) const ZONE: &str = "topology.kubernetes.io/zone";
 
-/// The claims of a namespace, as far as they are there.
+/// Names of claims in a namespace. A case has some of them.
 const CLAIMS: [&str; 6] = ["c0", "c1", "c2", "c3", "c4", "c5"];
 
-/// A class that makes volumes at once, two that wait for a pod and make one, of these one in a
-/// single zone, one whose volumes nobody makes, and one whose provisioner was part of Kubernetes.
+/// Storage classes: one that makes volumes immediately, two that wait for the first consumer and
+/// have a provisioner (one of these in a single zone), one without a provisioner, and one whose
+/// provisioner was an in-tree plugin.
 const CLASSES: [&str; 5] = ["now", "made", "zoned", "local", "replaced"];
 
 const DRIVER: &str = "csi.example.com";
 
-/// Labels of nodes by which drivers tell zones apart that have taken over from plugins.
+/// Zone labels of the drivers that have replaced in-tree plugins.
 pub(crate) const ZONES_OF_DRIVERS: [&str; 2] =
     ["topology.gke.io/zone", "topology.ebs.csi.aws.com/zone"];
 
-/// Plugins that drivers have replaced, and these drivers.
+/// In-tree plugins, and the drivers that have replaced them.
 const REPLACED: [(&str, &str); 5] = [
     ("kubernetes.io/aws-ebs", "ebs.csi.aws.com"),
     ("kubernetes.io/azure-disk", "disk.csi.azure.com"),
@@ -64,7 +64,7 @@ pub(crate) fn of_cluster(rng: &mut Rng, nodes: usize) -> Value {
     })
 }
 
-/// No storage at all.
+/// Makes a case without storage.
 pub(crate) fn none() -> Value {
     let none: [Value; 0] = [];
     json!({
@@ -73,7 +73,7 @@ pub(crate) fn none() -> Value {
     })
 }
 
-/// What the core is told of it.
+/// Turns the storage of a case into the core's news.
 pub(crate) fn news(storage: &Value) -> Vec<StorageNews> {
     let mut news = Vec::new();
     macro_rules! tell {
@@ -96,7 +96,7 @@ pub(crate) fn news(storage: &Value) -> Vec<StorageNews> {
     news
 }
 
-/// A volume of a pod.
+/// Makes a volume of a pod.
 pub(crate) fn mount(rng: &mut Rng) -> Value {
     let claim = *rng.pick(&CLAIMS);
     if rng.chance(6) {
@@ -105,8 +105,8 @@ pub(crate) fn mount(rng: &mut Rng) -> Value {
     json!({"name": claim, "persistentVolumeClaim": {"claimName": claim}})
 }
 
-/// The claims that are made of the templates in a pod, as far as they have been: so many in 100 are
-/// its own, others of the name are another's or nobody's.
+/// Makes claims for some of the ephemeral volumes of a pod. Of 100 such claims, `own` belong to the
+/// pod; the others have the right name, and belong to another pod or to none.
 pub(crate) fn make_claims_of(
     rng: &mut Rng,
     pod: &Value,
@@ -134,8 +134,8 @@ pub(crate) fn make_claims_of(
     (storage["claims"], storage["volumes"]) = (json!(all.claims), json!(all.volumes));
 }
 
-/// Mounts a claim once more under another name, if it is bound: of one that is not, kube-scheduler
-/// would find two volumes.
+/// Mounts a claim a second time under another name, if it is bound: kube-scheduler counts an
+/// unbound one as two volumes.
 pub(crate) fn mount_twice(rng: &mut Rng, pod: &mut Value, storage: &Value) {
     let namespace = pod["metadata"]["namespace"].clone();
     let is_bound = |name: &Value| {
@@ -205,7 +205,7 @@ impl Storage {
                 self.volumes.push(volume);
             }
         } else if rng.chance(15) {
-            // That node may be gone.
+            // That node need not exist.
             let node = format!("n{}", rng.between(0, nodes));
             claim["metadata"]["annotations"]["volume.kubernetes.io/selected-node"] = json!(node);
         } else if rng.chance(10) {
@@ -223,7 +223,7 @@ impl Storage {
             "metadata": {"name": name, "uid": name, "labels": {"kind": rng.pick(&["fast", "slow"])}},
             "spec": {
                 "accessModes": ["ReadWriteOnce", "ReadWriteMany", "ReadWriteOncePod"],
-                // No two of one size: which of them kube-scheduler takes is chance.
+                // Sizes differ: of two volumes of one size kube-scheduler takes a random one.
                 "capacity": {"storage": format!("{}Mi", 1024 * rng.between(1, 6) + self.volumes.len())},
                 "storageClassName": class_name(rng),
             },
@@ -242,7 +242,7 @@ impl Storage {
         };
         match rng.between(0, 5) {
             5 => {
-                // As plugins wrote it that were part of Kubernetes.
+                // In-tree plugins wrote the zone in either of these labels.
                 let zone = *rng.pick(&[ZONE, "failure-domain.beta.kubernetes.io/zone"]);
                 volume["spec"]["nodeAffinity"] = terms(zone, &[(*rng.pick(&ZONES)).to_owned()]);
             }
@@ -285,7 +285,7 @@ impl Storage {
     fn attachment(&self, rng: &mut Rng, at: usize, nodes: usize) -> Option<Value> {
         let volume = self.volumes.get(rng.between(0, self.volumes.len().max(1) - 1))?;
         let named = json!({"persistentVolumeName": volume["metadata"]["name"]});
-        // A volume that a pod names itself has no name there.
+        // A volume in a pod's spec has no name in the cluster.
         let source = if rng.chance(95) { named } else { json!({}) };
         Some(json!({
             "metadata": {"name": format!("a{at}"), "uid": format!("a{at}")},
@@ -298,7 +298,7 @@ impl Storage {
     }
 }
 
-/// The name of a class; of none, or of one that nobody knows, now and then.
+/// Picks the name of a class; now and then an empty one, or one that does not exist.
 fn class_name(rng: &mut Rng) -> &'static str {
     match rng.between(0, 39) {
         0 => "",
@@ -307,8 +307,8 @@ fn class_name(rng: &mut Rng) -> &'static str {
     }
 }
 
-/// What a claim and its volume have to agree in, where it is not as usual: a device instead of a
-/// file system, attributes, and the class as it was named of old.
+/// Makes a claim or a volume unusual in a field that both have to agree on: a block device instead
+/// of a file system, attributes, or the class in the old annotation.
 fn be_unusual(rng: &mut Rng, claim_or_volume: &mut Value) {
     let spec = &mut claim_or_volume["spec"];
     if rng.chance(10) {
@@ -323,7 +323,8 @@ fn be_unusual(rng: &mut Rng, claim_or_volume: &mut Value) {
     }
 }
 
-/// Makes a volume one of a plugin that a driver has replaced, or of that driver.
+/// Turns a volume into one of an in-tree plugin that a driver has replaced, or into one of that
+/// driver.
 fn replaced(rng: &mut Rng, volume: &mut Value) {
     let (disk, spec) = (*rng.pick(&["vol-a", "vol-b", "vol-c"]), &mut volume["spec"]);
     match rng.between(0, 5) {
@@ -336,9 +337,9 @@ fn replaced(rng: &mut Rng, volume: &mut Value) {
         3 => spec["portworxVolume"] = json!({"volumeID": disk}),
         4 => {
             spec["gcePersistentDisk"] = json!({"pdName": disk});
-            // One in zones of two regions does not exist: where its driver has taken over, nobody
-            // could mount it. kube-scheduler fails there with an error, which says nothing of other
-            // nodes, and tries again later.
+            // A volume in zones of two regions does not exist in practice: the driver that replaced
+            // its plugin could not mount it. For such a volume kube-scheduler stops with an error,
+            // which tells nothing about the other nodes, and tries again later.
             for (_, zones) in volume["metadata"]["labels"].as_object_mut().unwrap() {
                 let of: BTreeSet<&str> = text(zones)
                     .split("__")
@@ -360,7 +361,7 @@ fn replaced(rng: &mut Rng, volume: &mut Value) {
     }
 }
 
-/// Where a volume is to be had, in an unusual way.
+/// Makes an unusual term of a volume's node affinity.
 fn volume_term(rng: &mut Rng, nodes: usize) -> Value {
     let elsewhere = json!({"key": "zone", "operator": "NotIn", "values": [rng.pick(&ZONES)]});
     let labelled = json!({"key": "disk", "operator": rng.pick(&["Exists", "DoesNotExist"])});
@@ -407,8 +408,8 @@ fn csi_node(rng: &mut Rng, at: usize) -> Option<Value> {
         driver["allocatable"] = json!({"count": rng.between(0, 4)});
     }
     let mut drivers = vec![driver];
-    // Drivers count what was written for the plugins that they have replaced, whether or not the
-    // node says so.
+    // Drivers count volumes of the in-tree plugins that they have replaced, whether or not the
+    // node's annotation says so.
     let mut migrated: Vec<&str> = Vec::new();
     for (plugin, driver) in REPLACED {
         if rng.chance(60) {

@@ -1,7 +1,6 @@
-//! The one generator of random numbers of all tests and benches: what is made by chance follows
-//! from a seed.
+//! The one random number generator of all tests and benches: everything random follows from a seed.
 
-/// splitmix64: small, fast, and the same on every machine for ever.
+/// The splitmix64 generator: small, fast, and the same on every machine for ever.
 #[derive(Debug, Clone)]
 pub(crate) struct SplitMix(pub(crate) u64);
 

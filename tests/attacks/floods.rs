@@ -1,5 +1,5 @@
-//! Connections, requests, bodies and tokens in large numbers, against both servers; and questions
-//! about others.
+//! Floods of connections, requests, bodies and tokens against both servers, and what-if questions
+//! about jobs of others.
 
 use std::time::Duration;
 
@@ -10,15 +10,15 @@ use crate::harness::{ControlPlane, until};
 use crate::promised::timed;
 use crate::what_if::{Asking, FOUR};
 
-/// 200 slow and 200 silent clients and 200 requests a second for each server: among these bodies
-/// that become a hundred times as large when they are decoded, and made-up tokens.
+/// Sends 200 slow clients, 200 silent clients and 200 requests a second to each server. Some bodies
+/// become a hundred times as large when they are decoded, and some tokens are made up.
 #[test]
 #[ignore = "an attempt on a control plane of its own: make attacks"]
 fn a_flood_keeps_no_probe_no_known_client_and_no_job_waiting() {
     servers_hold_out(Duration::from_mins(1));
 }
 
-/// A submission that delays everybody is a question about everybody.
+/// A submission that delays every job is a question about all jobs.
 #[test]
 #[ignore = "an attempt on a control plane of its own: make attacks"]
 fn a_what_if_request_names_no_waiting_job_of_another_namespace() {
@@ -41,7 +41,7 @@ fn a_what_if_request_names_no_waiting_job_of_another_namespace() {
         "schedulerName: fluxqueue",
         "schedulerName: fluxqueue\n      priorityClassName: urgent",
     );
-    // Whoever may create the job may not ask yet.
+    // The permission to create the job does not include the permission to ask.
     let (ok, text) = asking.ask(&urgent, "json");
     assert!(!ok && text.contains("may not create /what-if"), "{text}");
     asking.may_ask();

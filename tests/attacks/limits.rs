@@ -5,7 +5,7 @@ use crate::harness::{job, pod, until};
 
 const NODES: &str = "groups: [{namePrefix: n-, count: 3, cpu: '4', memory: 16Gi, pods: 110}]";
 
-/// A FluxQueue of this spec.
+/// Makes a FluxQueue with this spec.
 fn queue(name: &str, spec: &str) -> String {
     format!(
         "
@@ -17,12 +17,12 @@ spec: {spec}
     )
 }
 
-/// A Job whose pods carry this label or annotation.
+/// Makes a Job with this label or annotation on its pods.
 fn with(job: &str, metadata: &str) -> String {
     job.replace("  template:\n", &format!("  template:\n    metadata: {metadata}\n"))
 }
 
-/// The set-up itself: alice may do in team-a what the role edit allows, and nothing in team-b.
+/// Checks the set-up itself: in team-a alice has the rights of the role edit, and in team-b none.
 #[test]
 #[ignore = "an attempt on a control plane of its own: make attacks"]
 fn a_tenant_reaches_no_other_namespace_by_itself() {
@@ -107,7 +107,7 @@ fn nodes_alone_are_not_had_for_the_price_of_small_pods() {
     });
     let message = blocked["status"]["blockedBy"][0]["message"].as_str().expect("a message");
     assert!(message.contains("12 cpu asked for"), "{message}");
-    // One node alone is what alice may have.
+    // Alice may have a single node.
     let one = |name: &str| {
         with(&job(name, 1, "1m", "infinity"), "{annotations: {fluxqueue/exclusive: 'true'}}")
     };
@@ -126,7 +126,7 @@ fn nodes_alone_are_not_had_for_the_price_of_small_pods() {
 fn batch_work_does_not_get_into_the_queue_of_services() {
     let tenants = Tenants::start(NODES, &[]);
     let (alice, admin) = (tenants.alice(), tenants.alice().seen_by_admin());
-    // As docs/queues.md has it.
+    // The check is the one that docs/queues.md shows.
     let text = include_str!("../../docs/queues.md");
     let documented = text.split("```yaml\n").find_map(|part| {
         let manifest = part.split("```").next()?;

@@ -8,12 +8,12 @@ use serde_json::Value;
 use super::tenants::Tenants;
 use crate::harness::{Namespace, until};
 
-/// Room for one pod of a gang on each.
+/// Each node has room for one pod of a gang.
 const NODES: &str = "groups: [{namePrefix: n-, count: 4, cpu: '4', memory: 16Gi, pods: 110}]";
-/// What keeps a pod that was told to stop.
+/// Finalizer that keeps a terminating pod.
 const FINALIZER: &str = "example.com/slow";
 
-/// A Job of four pods that take a node each and go only when their finalizer is taken off.
+/// Makes a Job of four pods that take a node each, and that stay until their finalizer is removed.
 fn slow_job(labels: &str) -> String {
     format!(
         "
@@ -45,7 +45,7 @@ fn name_of(pod: &Value) -> String {
     pod["metadata"]["name"].as_str().unwrap_or_default().to_owned()
 }
 
-/// Takes the finalizer off.
+/// Removes the finalizer.
 fn let_go(ns: &Namespace, pod: &str) {
     ns.kubectl(&[
         "patch",
@@ -57,15 +57,15 @@ fn let_go(ns: &Namespace, pod: &str) {
     ]);
 }
 
-/// How many pods that are not told to stop have a node, of how many.
+/// Returns how many pods that are not terminating have a node, and how many such pods there are.
 fn begun(ns: &Namespace) -> (usize, usize) {
     let pods: Vec<Value> = ns.list("pods").into_iter().filter(|pod| !is_stopping(pod)).collect();
     (pods.iter().filter(|pod| pod["spec"]["nodeName"].is_string()).count(), pods.len())
 }
 
-/// The old pods go one by one. While node n-0 is not to be had, no new pod begins; then all do. It
-/// was cordoned before new pods came: old ones that have stopped leave their room to them, whether
-/// they are gone or not.
+/// Lets the old pods go one by one. While node n-0 is cordoned no new pod begins; afterwards all of
+/// them do. The node is cordoned before new pods arrive, because old pods that have stopped leave
+/// their room to new ones, whether they are deleted or not.
 fn starts_whole_or_not_at_all(ns: &Namespace) {
     let new = || ns.list("pods").into_iter().filter(|pod| !is_stopping(pod)).count();
     until("four new pods", || (new() == 4).then_some(()));
@@ -120,7 +120,7 @@ fn a_group_that_is_made_again_under_its_name_does_not_start_by_halves() {
     drop(tenants.fluxqueue);
 }
 
-/// Two of its three pods have succeeded; its size says two.
+/// Two of the job's three pods have succeeded, and its size is two.
 #[test]
 #[ignore = "an attempt on a control plane of its own: make attacks"]
 fn the_last_pod_of_a_labelled_job_does_not_wait_for_those_that_have_succeeded() {

@@ -1,11 +1,11 @@
-//! What a tenant may try against others, on a real control plane: `make attacks`.
+//! Attempts of a tenant against others, on a real control plane: `make attacks`.
 //!
 //! Each test is one attempt, with its variants. Its name says what does *not* happen.
-//! docs/security.md lists the attempts, what stops each, and its test. They take their time, so
-//! `make test` leaves them out; each fault that an attempt once found has a scenario or unit test
-//! there as well.
+//! docs/security.md lists the attempts, the defence against each, and its test. The tests take
+//! long, so `make test` leaves them out; each fault that an attempt once found has a scenario or
+//! unit test there as well.
 
-/// The two tenants, and what an administrator has given them.
+/// The two tenants, and the rights that an administrator has given them.
 mod tenants;
 
 /// Connections, requests, bodies and tokens in large numbers.
@@ -29,5 +29,5 @@ mod members;
 /// Limits of queues, and ways around them.
 mod limits;
 
-/// Holds, records and schedulers that belong to somebody else.
+/// Holds, records and schedulers that belong to other users.
 mod policies;

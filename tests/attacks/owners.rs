@@ -8,7 +8,7 @@ use crate::harness::{job, pod, until};
 /// Two small nodes.
 const NODES: &str = "groups: [{namePrefix: n-, count: 2, cpu: '4', memory: 16Gi, pods: 110}]";
 
-/// A pod of 10m CPU whose owner is said to be this object, and which stays when it is deleted.
+/// Makes a pod of 10m CPU that names this object as its owner, and that stays when it is deleted.
 fn intruder(
     name: &str,
     annotations: &str,
@@ -22,7 +22,7 @@ fn intruder(
     pod(name, "10m", "infinity", &more)
 }
 
-/// Kinds and names of the workloads that have a FluxJob in the namespace of a tenant.
+/// Returns kinds and names of the workloads with a FluxJob in the namespace of a tenant.
 fn recorded(tenant: Tenant<'_>) -> Vec<String> {
     let of = |record: &Value| {
         let of = &record["spec"]["workloadRef"];
@@ -44,7 +44,7 @@ fn uid_of(tenant: Tenant<'_>, kind: &str) -> (String, String) {
 fn a_pod_does_not_become_a_part_of_a_workload_of_another_namespace() {
     let tenants = Tenants::start(NODES, &[]);
     let (alice, bob) = (tenants.alice(), tenants.bob());
-    // A Deployment that has no pods, so that the intruder would be the first.
+    // The Deployment has no pods, so the intruder would be its first.
     bob.create(
         "{apiVersion: apps/v1, kind: Deployment, metadata: {name: web}, spec: {replicas: 0, selector: {matchLabels: {app: web}},
           template: {metadata: {labels: {app: web}}, spec: {schedulerName: fluxqueue,

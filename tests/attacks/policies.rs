@@ -1,4 +1,4 @@
-//! Holds, records and schedulers that belong to somebody else.
+//! Holds, records and schedulers that belong to other users.
 
 use serde_json::Value;
 
@@ -7,10 +7,10 @@ use crate::harness::{job, overrides, until};
 
 const NODES: &str = "groups: [{namePrefix: n-, count: 2, cpu: '4', memory: 16Gi, pods: 110}]";
 
-/// The ServiceAccount of Fluxqueue.
+/// User name of Fluxqueue's ServiceAccount.
 const FLUXQUEUE: &str = "system:serviceaccount:fluxqueue-system:fluxqueue";
 
-/// A tenant is refused this, and the message says so with these words.
+/// Checks that the tenant is refused this command with a message that contains these words.
 fn refused(tenant: Tenant<'_>, words: &str, args: &[&str], stdin: &str) {
     let (ok, out, error) = tenant.try_kubectl(args, stdin);
     assert!(!ok && error.contains(words), "{args:?} {stdin}: {out}{error}");
@@ -21,7 +21,7 @@ fn allowed(tenant: Tenant<'_>, args: &[&str], stdin: &str) {
     assert!(ok, "{args:?}: {error}");
 }
 
-/// A job of alice that waits for ever, and the name of its FluxJob.
+/// Submits a job of alice that waits for ever, and returns the name of its FluxJob.
 fn waiting(tenants: &Tenants) -> String {
     tenants.bob().create(&job("full", 2, "3", "infinity"));
     tenants.bob().seen_by_admin().running(2);
@@ -71,16 +71,16 @@ fn a_tenant_lifts_no_hold_of_an_administrator() {
     );
     refused(alice, needs, &["delete", "fluxjob", &name], "");
     refused(alice, needs, &["delete", "fluxjobs", "--all"], "");
-    // The garbage collector would do it for an owner that is gone.
+    // The garbage collector would delete the object after its owner.
     let orphan = r#"{"metadata": {"ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "x", "uid": "y"}]}}"#;
     refused(alice, "changed by Fluxqueue alone", &[&patch[..], &[orphan]].concat(), "");
-    // Her own hold is hers, and so is the Job: with it, its FluxJob goes.
+    // Her own hold is hers, and so is the Job, whose deletion deletes its FluxJob.
     let entry = r#"[{"op": "add", "path": "/spec/overrides/holds/-", "value": {"by": "alice"}}]"#;
     allowed(alice, &["patch", "fluxjob", &name, "--type=json", "-p", entry], "");
     let entry = r#"[{"op": "remove", "path": "/spec/overrides/holds/1"}]"#;
     allowed(alice, &["patch", "fluxjob", &name, "--type=json", "-p", entry], "");
     alice.seen_by_admin().state("vast", "Held");
-    // Who may release does.
+    // A user with the right to release a hold can release it.
     let role = [
         "create",
         "rolebinding",
@@ -139,7 +139,8 @@ metadata: {name: forged}
 spec: {workloadRef: {kind: Group, name: g, uid: u}, overrides: {priorityClassName: system-node-critical}}
 ";
     refused(alice, "denied request", &["create", "-f", "-"], forged);
-    // Nor the queue that a pod is charged to: not with the pod, not later, not with a Binding.
+    // Nor may she name the queue that a pod is charged to: not when she creates the pod, not later,
+    // and not in a Binding.
     let pod = crate::harness::pod(
         "charged",
         "100m",
@@ -148,7 +149,7 @@ spec: {workloadRef: {kind: Group, name: g, uid: u}, overrides: {priorityClassNam
     );
     refused(alice, "written by Fluxqueue alone", &["create", "-f", "-"], &pod);
     tenants.bob().seen_by_admin().running(2);
-    // An administrator repairs a record as a member of the group that is excepted.
+    // An administrator repairs a record as a member of the exempt group.
     let repaired = r#"{"status": {"position": 7}}"#;
     alice.seen_by_admin().kubectl(&[&status[..], &[repaired]].concat());
 }
@@ -164,7 +165,7 @@ fn fluxqueue_itself_is_confined_to_the_fields_that_it_changes() {
         let all = [args, &["-n", "team-a", "--as", FLUXQUEUE]].concat();
         tenants.plane.try_kubectl(&all, "")
     };
-    // Two policies refuse the second patch, and the API server says what one of them says.
+    // Two policies refuse the second patch, and the API server returns the message of one of them.
     let (nothing, queue) =
         ("Fluxqueue changes nothing there", "written by Fluxqueue alone, when it binds");
     for (patch, words) in [
@@ -177,12 +178,12 @@ fn fluxqueue_itself_is_confined_to_the_fields_that_it_changes() {
     ] {
         let (ok, _, error) = as_fluxqueue(&["patch", "pod", "held", "--type=merge", "-p", patch]);
         assert!(!ok && words.iter().any(|words| error.contains(words)), "{patch}: {error}");
-        // To be in the group that is excepted elsewhere does not help.
+        // Membership of the group that is exempt from another policy does not help.
         let group =
             ["patch", "pod", "held", "--type=merge", "-p", patch, "--as-group=system:masters"];
         assert!(!as_fluxqueue(&group).0, "{patch}");
     }
-    // What it does all the time, it may.
+    // Fluxqueue's own everyday writes are allowed.
     alice.create(&job("works", 2, "1", "infinity"));
     alice.seen_by_admin().running(2);
     let pods: Vec<Value> = alice.seen_by_admin().list("pods");
@@ -235,14 +236,15 @@ fn a_namespace_that_requires_fluxqueue_is_not_left() {
         &["create", "cronjob", "x", "--image=busybox", "--schedule=* * * * *"],
         "",
     );
-    // A pod of Fluxqueue is bound by nobody else.
+    // Only Fluxqueue binds its pods.
     let half = "  labels: {fluxqueue/pod-group: g, fluxqueue/group-size: '2'}";
     alice.create(&crate::harness::pod("vast", "100m", "1", half));
     let binding = r#"{"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "vast"},
         "target": {"apiVersion": "v1", "kind": "Node", "name": "n-0"}}"#;
     let raw = ["create", "--raw", "/api/v1/namespaces/team-a/pods/vast/binding", "-f", "-"];
     refused(alice, "requires that Fluxqueue binds pods", &raw, binding);
-    // Her role includes the Namespace object itself, and not what is said there of Fluxqueue.
+    // Her role includes the Namespace object itself, but not the labels on it that concern
+    // Fluxqueue.
     refused(
         alice,
         "in the whole cluster",
@@ -255,7 +257,7 @@ fn a_namespace_that_requires_fluxqueue_is_not_left() {
         &["label", "namespace", "team-a", "fluxqueue/daemonsets=enabled"],
         "",
     );
-    // DaemonSets are excepted where a label says so; a pod that only says that it is one's is not.
+    // DaemonSets are exempt where a label says so. A pod that only claims to belong to one is not.
     let set = "
 apiVersion: apps/v1
 kind: DaemonSet
@@ -279,7 +281,7 @@ fn nobody_changes_a_walltime_without_the_permission() {
     alice.create(&job("runs", 1, "100m", "infinity"));
     let name = alice.seen_by_admin().state("runs", "Running");
     let name = name["metadata"]["name"].as_str().expect("a name").to_owned();
-    // A role that changes pods, Jobs and FluxJobs, and not walltimes.
+    // This role may change pods, Jobs and FluxJobs, but not walltimes.
     let resources = "--resource=pods,pods/status,jobs.batch,fluxjobs.jobs.converged-computing.org";
     alice.seen_by_admin().kubectl(&[
         "create",

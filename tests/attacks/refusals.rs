@@ -7,17 +7,17 @@ use serde_json::Value;
 use super::tenants::{Tenant, Tenants};
 use crate::harness::{job, pod, within};
 
-/// Two nodes. A job of `team-b` that asks for both is the victim.
+/// Two nodes. A job of `team-b` that requests both is the victim.
 const NODES: &str = "groups: [{namePrefix: n-, count: 2, cpu: '4', memory: 16Gi, pods: 110}]";
 
-/// What the policy of the administrator says.
+/// Message of the administrator's policy.
 const WORDS: &str = "the namespace is not approved for this cluster";
 
-/// How long a refused job may take from the end of the refusals to its start: an attempt was made a
-/// moment before them, and the pause before the next one had doubled several times.
+/// Longest time from the end of the refusals to the start of a refused job: the last attempt came a
+/// moment earlier, and the pause before the next one had doubled several times.
 const NEXT_ATTEMPT: Duration = Duration::from_secs(200);
 
-/// A policy that denies one operation in `team-a`, as a security product does.
+/// Makes a policy that denies one operation in `team-a`, as a security product does.
 fn policy(group: &str, version: &str, resource: &str, operation: &str) -> String {
     format!(
         "
@@ -59,14 +59,14 @@ fn pods_are_told(tenant: Tenant<'_>, pods: usize, words: &str) {
     tenant.seen_by_admin().pods(pods, &format!("are told {words:?}"), says);
 }
 
-/// The victim asks for the whole machine, and has it.
+/// Checks that the victim, which requests the whole machine, gets it.
 fn the_victim_runs(tenants: &Tenants) {
     let bob = tenants.bob();
     bob.create(&job("victim", 2, "4", "1"));
     bob.seen_by_admin().succeeded(2);
 }
 
-/// `team-a` has so many pods that run, in the end.
+/// Waits until `team-a` has this number of running pods.
 fn runs_in_the_end(tenants: &Tenants, pods: usize) {
     let seen = tenants.alice().seen_by_admin();
     within(NEXT_ATTEMPT, "the refused pods run", || {
@@ -129,8 +129,9 @@ metadata: {name: records, namespace: team-a}
 spec: {hard: {count/fluxjobs.jobs.converged-computing.org: '1'}}
 ",
     );
-    // Until its controller has found out that there are FluxJobs, which it looks for twice a
-    // minute, the quota refuses all of them. It counts them then, at the next change of the quota.
+    // Until the quota controller has discovered the kind FluxJob, for which it looks twice a
+    // minute, the quota refuses all FluxJobs. It counts them afterwards, from the next change of
+    // the quota on.
     let mut services = 0;
     within(Duration::from_mins(2), "the quota is in force", || {
         services += 1;

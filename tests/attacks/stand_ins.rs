@@ -10,13 +10,13 @@ use crate::harness::{job, pod, until};
 /// Six nodes; alice's quota is less than one of them.
 const NODES: &str = "groups: [{namePrefix: n-, count: 6, cpu: '8', memory: 16Gi, pods: 110}]";
 
-/// What the process may take more than at rest.
+/// Most memory that the process may take above that at rest.
 const GROWTH_KIB_MAX: u64 = 64 << 10;
 
-/// For how long the place of a Job that was released is held.
+/// Time for which the place of a released Job is held.
 const HELD: Duration = Duration::from_mins(1);
 
-/// A Job that its author has marked as suspended by Fluxqueue, of so many pods.
+/// Makes a Job of this number of pods that its author has marked as suspended by Fluxqueue.
 fn marked(name: &str, pods: u32, cpu: &str) -> String {
     let annotations = "annotations: {fluxqueue/suspended: 'true', fluxqueue/walltime: 10m}";
     job(name, pods, cpu, "1")
@@ -27,12 +27,12 @@ fn marked(name: &str, pods: u32, cpu: &str) -> String {
         .replacen("\nspec:", "\nspec:\n  suspend: true", 1)
 }
 
-/// Jobs of alice wait without pods.
+/// Labels alice's namespace, so that its Jobs wait without pods.
 fn let_alice_suspend(tenants: &Tenants) {
     tenants.plane.kubectl(&["label", "namespace", "team-a", "fluxqueue/suspend=enabled"]);
 }
 
-/// How long a pod of bob takes to run, from when it is created.
+/// Returns the time from the creation of one of bob's pods until it runs.
 fn start_of_a_pod(bob: Tenant<'_>, name: &str) -> Duration {
     let begun = Instant::now();
     bob.create(&pod(name, "100m", "infinity", ""));
@@ -51,8 +51,8 @@ fn released(alice: Tenant<'_>) -> usize {
         .count()
 }
 
-/// Thirteen Jobs of 100,000 pods each: what does not exist costs next to nothing, to a successor
-/// too, and delays no pod of others.
+/// Submits thirteen Jobs of 100,000 pods each. Pods that do not exist cost next to nothing, for a
+/// successor too, and delay no pod of others.
 #[test]
 #[ignore = "an attempt on a control plane of its own: make attacks"]
 fn jobs_of_many_pods_that_do_not_exist_cost_nothing() {
@@ -63,7 +63,8 @@ fn jobs_of_many_pods_that_do_not_exist_cost_nothing() {
     before.sort();
     let start_within = (before[2] * 3).max(Duration::from_secs(2));
     let at_rest = tenants.fluxqueue.resident_kib();
-    // A mark means nothing where no administrator has said that Jobs wait without pods.
+    // The mark means nothing in a namespace in which no administrator has let Jobs wait without
+    // pods.
     tenants.alice().create(&marked("ignored", 100_000, "1m"));
     until("the author to be told", || {
         let events = tenants.alice().seen_by_admin().list("events.events.k8s.io");
@@ -106,8 +107,8 @@ fn jobs_of_many_pods_that_do_not_exist_cost_nothing() {
     assert_eq!(released(tenants.alice()), 0);
 }
 
-/// Jobs that take the whole machine, of which no quota lets a pod exist: not one after the other
-/// stands in the way of others.
+/// Submits Jobs that take the whole machine, and whose quota admits no pod. Together they do not
+/// stand in the way of others, one after the other.
 #[test]
 #[ignore = "an attempt on a control plane of its own: make attacks"]
 fn jobs_beyond_their_quota_do_not_empty_the_machine_again_and_again() {
@@ -117,7 +118,7 @@ fn jobs_beyond_their_quota_do_not_empty_the_machine_again_and_again() {
     tenants.alice().create(&drains.concat());
     let seen = tenants.alice().seen_by_admin();
     until("all are on record", || (seen.list("fluxjobs").len() == 3).then_some(()));
-    // What a single one may hold is over by then, and the next one is not released.
+    // By then the longest hold of a single Job is over, and the next Job is not released.
     std::thread::sleep(HELD);
     assert!(released(tenants.alice()) <= 1, "{} were released", released(tenants.alice()));
     for at in 0..6 {

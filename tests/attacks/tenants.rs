@@ -1,7 +1,7 @@
-//! The set-up that the attempts share: alice in `team-a`, who attacks, and bob in `team-b`.
+//! The set-up that the attempts share: alice in `team-a`, the attacker, and bob in `team-b`.
 //!
-//! Both have the ClusterRole `edit` in their namespace, and nothing elsewhere. `team-a` has a small
-//! quota, as an administrator would give to a tenant that is not trusted.
+//! Both have the ClusterRole `edit` in their namespace, and no rights elsewhere. `team-a` has a
+//! small quota, as an administrator would give to a tenant that is not trusted.
 
 use crate::harness::{ControlPlane, Fluxqueue, Namespace, until};
 
@@ -62,20 +62,22 @@ impl Tenants {
 }
 
 impl<'a> Tenant<'a> {
-    /// Runs kubectl as this user: true if it succeeded, and what it printed on stdout and stderr.
+    /// Runs kubectl as this user. Returns true if it succeeded, and its output on stdout and
+    /// stderr.
     pub(crate) fn try_kubectl(&self, args: &[&str], stdin: &str) -> (bool, String, String) {
         let all = [args, &["-n", self.namespace, "--as", self.user]].concat();
         self.plane.try_kubectl(&all, stdin)
     }
 
-    /// Creates what a manifest says, as this user.
+    /// Creates the objects of a manifest as this user.
     pub(crate) fn create(&self, manifest: &str) {
         let (ok, _, error) = self.try_kubectl(&["create", "-f", "-"], manifest);
         assert!(ok, "{} creates: {error}\n{manifest}", self.user);
     }
 
-    /// The tenant's namespace as the administrator sees it, for what `Namespace` can wait for.
-    /// The namespace is deleted with the control plane, so the value must not be dropped.
+    /// Returns the tenant's namespace as the administrator sees it, for the waiting functions of
+    /// `Namespace`. The namespace is deleted with the control plane, so the value must not be
+    /// dropped.
     pub(crate) fn seen_by_admin(&self) -> std::mem::ManuallyDrop<Namespace<'a>> {
         let name = self.namespace.to_owned();
         std::mem::ManuallyDrop::new(Namespace { plane: self.plane, name })

@@ -8,7 +8,7 @@ use crate::harness::{job, pod, until};
 /// Two nodes of four CPUs, with a resource that is counted in devices.
 const TWO: &str = "groups: [{namePrefix: n-, count: 2, cpu: '4', memory: 16Gi, pods: 110}]";
 
-/// The longest text in a status, in bytes, with its quotes.
+/// Returns the length of the longest text in a status, in bytes, with its quotes.
 fn longest(value: &Value) -> usize {
     match value {
         Value::String(text) => text.len(),
@@ -18,8 +18,8 @@ fn longest(value: &Value) -> usize {
     }
 }
 
-/// A Job with an annotation of 200 KiB starts, says that the text cannot be read, and keeps nothing
-/// from others.
+/// A Job with an annotation of 200 KiB starts, reports that the text cannot be read, and keeps no
+/// nodes from others.
 #[test]
 #[ignore = "an attempt on a control plane of its own: make attacks"]
 fn a_long_annotation_keeps_no_nodes_and_makes_no_long_texts() {
@@ -43,7 +43,8 @@ fn a_long_annotation_keeps_no_nodes_and_makes_no_long_texts() {
     drop(tenants.fluxqueue);
 }
 
-/// 1,025 pods of a group, each with its own request, are refused; the nodes are there for others.
+/// 1,025 pods of a group, each with its own request, are refused, and the nodes stay free for
+/// others.
 #[test]
 #[ignore = "an attempt on a control plane of its own: make attacks"]
 fn a_group_of_too_many_shapes_takes_nothing_from_others() {
@@ -55,7 +56,7 @@ fn a_group_of_too_many_shapes_takes_nothing_from_others() {
     let pods: Vec<String> = (1..=1025)
         .map(|at| pod(&format!("p{at}"), &format!("{at}m"), "infinity", labels))
         .collect();
-    // A tenant with a larger quota than alice has.
+    // Bob's quota is larger than alice's.
     tenants.bob().create(&pods.concat());
     let refused = tenants.bob().seen_by_admin().state("many", "Refused");
     let message = refused["status"]["blockedBy"][0]["message"].as_str().unwrap_or_default();
@@ -68,8 +69,8 @@ fn a_group_of_too_many_shapes_takes_nothing_from_others() {
     drop(tenants.fluxqueue);
 }
 
-/// A typing error in a FluxQueue is refused by the API server or named in its conditions, and the
-/// queue goes on by its last spec.
+/// A typing error in a FluxQueue is refused by the API server or named in the queue's conditions,
+/// and the queue goes on with its last valid spec.
 #[test]
 #[ignore = "an attempt on a control plane of its own: make attacks"]
 fn a_typing_error_does_not_take_a_queue_away() {
@@ -116,7 +117,7 @@ fn a_typing_error_does_not_take_a_queue_away() {
             queue(&format!("{{limits: {{resources: {{cpu: '2', memory: '{good}'}}}}}}"));
         assert!(ok, "{good}: {error}");
     }
-    // What only Fluxqueue can see.
+    // Only Fluxqueue can find this error.
     assert!(queue("{limits: {resources: {memroy: 1Gi}}}").0);
     let (condition, stored) =
         until("the error is named", || accepted().filter(|(it, _)| it["status"] == "False"));
@@ -127,7 +128,7 @@ fn a_typing_error_does_not_take_a_queue_away() {
         "{condition}"
     );
     assert_eq!(stored["status"]["acceptedSpec"]["limits"]["resources"]["cpu"], "2");
-    // So it is after a restart.
+    // The same holds after a restart.
     tenants.fluxqueue.kill();
     tenants.fluxqueue = tenants.plane.fluxqueue(&[]);
     let in_queue = job("limited", 3, "1", "infinity").replacen(

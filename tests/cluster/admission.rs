@@ -1,4 +1,5 @@
-//! Who is given to Fluxqueue, who is refused, and what happens when nobody answers.
+//! Pods that admission gives to Fluxqueue, objects that it refuses, and creations while the webhook
+//! does not answer.
 
 use std::time::{Duration, Instant};
 
@@ -13,12 +14,12 @@ use crate::webhook::{Files, Webhook, free_port, install_trusting, process, trust
 
 const NODES: &str = "groups:\n- {namePrefix: n-, count: 4, cpu: '4', memory: 16Gi, pods: 110}\n";
 
-/// A control plane without kube-scheduler: what is not Fluxqueue's stays pending.
+/// Starts a control plane without kube-scheduler: pods of other schedulers stay pending.
 fn plane() -> ControlPlane {
     ControlPlane::start(NODES, &[])
 }
 
-/// A namespace with these labels, such as `fluxqueue/admission=enabled`.
+/// Makes a namespace with these labels, such as `fluxqueue/admission=enabled`.
 pub(crate) fn labelled<'a>(
     plane: &'a ControlPlane,
     prefix: &str,
@@ -29,7 +30,8 @@ pub(crate) fn labelled<'a>(
     ns
 }
 
-/// A manifest of ours as somebody writes it who has not heard of Fluxqueue.
+/// Removes the scheduler's name from one of our manifests, as a user would write it without knowing
+/// of Fluxqueue.
 pub(crate) fn unnamed(manifest: &str) -> String {
     manifest.lines().filter(|line| !line.contains("schedulerName:")).collect::<Vec<_>>().join("\n")
 }
@@ -38,7 +40,7 @@ fn scheduler_of(pod: &Value) -> &str {
     pod["spec"]["schedulerName"].as_str().unwrap_or_default()
 }
 
-/// Which scheduler a new pod of this namespace gets; the pod is not stored.
+/// Returns the scheduler that a new pod of this namespace gets. The pod is not stored.
 fn given(ns: &Namespace<'_>) -> String {
     let args = ["create", "-n", &ns.name, "--dry-run=server", "-o", "json", "-f", "-"];
     let (ok, out, err) = ns.plane.try_kubectl(&args, &unnamed(&pod("probe", "100m", "1", "")));
@@ -54,8 +56,8 @@ fn goes_to(ns: &Namespace<'_>, scheduler: &str) {
     });
 }
 
-/// Manifests of the shapes of the seeds' examples, none of which names our scheduler: a pod, Jobs
-/// of one and several pods with and without labels for groups, and each kind of service.
+/// Makes manifests of the shapes of the seed projects' examples, without our scheduler's name: a
+/// pod, Jobs of one and several pods with and without labels for groups, and each kind of service.
 fn seeds_examples() -> String {
     let service = |kind: &str, replicas: u32, more: &str| {
         let name = format!("{}-{replicas}", kind.to_lowercase());
@@ -104,8 +106,7 @@ fn the_seeds_examples_go_to_fluxqueue_unchanged() {
     seeds_examples_run(&plane);
 }
 
-/// Everything of the seeds' goes to Fluxqueue in a namespace that is labelled, and services are
-/// made once.
+/// In a labelled namespace, all these examples run on Fluxqueue, and each service is created once.
 fn seeds_examples_run(plane: &ControlPlane) {
     let _fluxqueue = plane.fluxqueue(&[]);
     let ns = labelled(plane, "seeds", &["fluxqueue/admission=enabled"]);
@@ -121,9 +122,9 @@ fn seeds_examples_run(plane: &ControlPlane) {
             );
         }
     }
-    // A Deployment finds its ReplicaSet again: it has one, and one only.
+    // A Deployment finds its ReplicaSet again, and makes no second one.
     assert_eq!(ns.list("replicasets").len(), 2 + 3);
-    // What is there changes only where its author changes the template.
+    // An existing workload changes only if its author changes the template.
     ns.kubectl(&["scale", "deployment", "deployment-2", "--replicas=3"]);
     ns.running(23);
     assert_eq!(ns.list("replicasets").len(), 2 + 3);
@@ -136,7 +137,7 @@ fn each_is_given_to_whom_it_asks_for() {
     each_gets_what_it_asks_for(&plane);
 }
 
-/// By labels of namespaces and of objects, and by what an object is.
+/// The decision depends on labels of namespaces and of objects, and on the kind of an object.
 fn each_gets_what_it_asks_for(plane: &ControlPlane) {
     let (plain, ours) =
         (plane.namespace("plain"), labelled(plane, "ours", &["fluxqueue/admission=enabled"]));
@@ -194,7 +195,7 @@ spec:
     ours.pods(4, "of the DaemonSet", |pod| {
         pod["metadata"]["labels"]["app"] == "d" && scheduler_of(pod) == "default-scheduler"
     });
-    // Fluxqueue's own namespace is left alone, whatever it is labelled with.
+    // Fluxqueue's own namespace is exempt, whatever its labels are.
     plane.kubectl(&[
         "label",
         "namespace",
@@ -240,7 +241,7 @@ fn a_namespace_that_asks_for_it_has_its_pods_gated() {
     pods_are_gated(&plane);
 }
 
-/// Those that are ours, and nobody else's.
+/// Gates are added to our pods, and to no others.
 fn pods_are_gated(plane: &ControlPlane) {
     let ns = labelled(plane, "gated", &["fluxqueue/admission=enabled", "fluxqueue/gate=enabled"]);
     goes_to(&ns, "fluxqueue");
@@ -254,7 +255,7 @@ fn pods_are_gated(plane: &ControlPlane) {
     let gated =
         ns.pods(4, "gated", |pod| pod["spec"]["schedulingGates"] == json!([{"name": "fluxqueue"}]));
     assert!(gated.iter().all(|pod| scheduler_of(pod) == "fluxqueue"));
-    // Who gates them takes the gates off again.
+    // Fluxqueue removes the gates that it has added.
     let _fluxqueue = plane.fluxqueue(&[]);
     ns.running(4);
 }
@@ -290,7 +291,8 @@ fn a_strict_namespace_refuses_at_once_what_would_be_refused_later() {
         let (ok, out, err) = create(&manifest);
         assert!(!ok && err.contains(expected), "{expected}: {out}{err}");
     }
-    // Elsewhere the same is stored, and refused by the scheduler with the same words.
+    // In another namespace the same object is stored, and the scheduler refuses it with the same
+    // message.
     let _fluxqueue = plane.fluxqueue(&[]);
     let lenient = labelled(&plane, "lenient", &["fluxqueue/admission=enabled"]);
     lenient.apply(&claims);
@@ -300,7 +302,7 @@ fn a_strict_namespace_refuses_at_once_what_would_be_refused_later() {
     let (_, _, refusal) = create(&claims);
     let (_, words) = message.split_once("spec.resourceClaims: ").expect("the field");
     assert!(refusal.contains(words), "{words:?} in {refusal:?}");
-    // kube-scheduler's pods are not ours to judge, and what is well runs.
+    // Pods of kube-scheduler are not ours to judge, and valid pods run.
     let declined = claims
         .replace("  name: claims", "  name: claims\n  labels: {fluxqueue/admission: disabled}");
     assert!(create(&declined).0);
@@ -311,7 +313,7 @@ fn a_strict_namespace_refuses_at_once_what_would_be_refused_later() {
     assert!(ok, "a pod that has its node is nobody's to judge: {err}");
 }
 
-/// Installs what needs no server.
+/// Installs the policies, which need no server.
 fn install_policies(plane: &ControlPlane) {
     let path = root().join("manifests/admission-policies");
     plane.kubectl(&["apply", "--server-side", "-k", &path.display().to_string()]);
@@ -339,7 +341,7 @@ fn policies_and_the_webhook_refuse_the_same() {
     let plane = plane();
     let ns =
         labelled(&plane, "alike", &["fluxqueue/admission=enabled", "fluxqueue/strict=enabled"]);
-    // What each says of a pod, and of a Job of such pods.
+    // Checks the message for a pod, and that for a Job of such pods.
     let lines = |key: &str, value: &str| format!("  {key}: {{{value}}}");
     let walltime = |text: &str| lines("annotations", &format!("fluxqueue/walltime: '{text}'"));
     let group = |labels: &str| lines("labels", labels);
@@ -407,7 +409,7 @@ fn a_dead_webhook_blocks_nothing() {
     ns.apply(&unnamed(&pod("refused-connection", "100m", "1", "")));
     assert!(begun.elapsed() < Duration::from_secs(10));
     assert_eq!(scheduler_of(&ns.list("pods")[0]), "default-scheduler");
-    // A process that takes connections and says nothing costs a second per question, and nothing
+    // A process that accepts connections and never answers costs a second per question, and nothing
     // else.
     webhook.process = process(&plane, webhook.port, &[]);
     goes_to(&ns, "fluxqueue");
@@ -423,7 +425,7 @@ fn certificates_of_its_own_are_rotated_without_a_gap() {
     let plane = plane();
     let _webhook =
         Webhook::start(&plane, &["--certificate-lifetime=12s", "--authority-lifetime=40s"]);
-    // Another replica shares them.
+    // Another replica uses the same ones.
     let _other =
         process(&plane, free_port(), &["--certificate-lifetime=12s", "--authority-lifetime=40s"]);
     let ns = labelled(&plane, "rotation", &["fluxqueue/admission=enabled"]);
@@ -471,12 +473,13 @@ fn whom_the_api_server_trusts_is_put_back_when_somebody_else_changes_it() {
         "-p",
         &patch,
     ]);
-    // It looks by itself once a minute: this is its watch.
+    // The process also looks once a minute by itself. A change within 20 s shows that its watch
+    // works.
     within(Duration::from_secs(20), "the right authority to be back", || {
         (!trusted(&plane).is_empty()).then_some(())
     });
     goes_to(&ns, "fluxqueue");
-    // A Secret that was emptied is filled again, and what is in it is trusted.
+    // A Secret that was emptied is filled again, and its content is trusted.
     let before = trusted(&plane);
     let empty = r#"[{"op": "remove", "path": "/data"}]"#;
     plane.kubectl(&[
@@ -498,8 +501,8 @@ fn whom_the_api_server_trusts_is_put_back_when_somebody_else_changes_it() {
     assert!(!log.contains("WARN"), "{log}");
 }
 
-/// A certificate for localhost by this authority, that is valid for so many days from now, which
-/// may be fewer than none.
+/// Makes a certificate for localhost by this authority. It is valid for this number of days from
+/// now, or expired if the number is negative.
 fn signed(
     authority: &rcgen::Issuer<'_, rcgen::KeyPair>,
     days: i64,
@@ -542,7 +545,7 @@ fn certificates_of_others_are_read_again_and_wrong_ones_block_nothing() {
     given_for("expired", 3, "default-scheduler");
     put(signed(&right, 10));
     goes_to(&ns, "fluxqueue");
-    // Connections stand, so the next certificate is looked at when the API server makes another
+    // Connections stay open, so the next certificate is checked when the API server makes a new
     // one.
     put(signed(&wrong, 10));
     std::thread::sleep(Duration::from_secs(6));
@@ -552,17 +555,16 @@ fn certificates_of_others_are_read_again_and_wrong_ones_block_nothing() {
     goes_to(&ns, "fluxqueue");
 }
 
-/// Of these times the one that 95 of 100 do not exceed.
-/// What so many of a hundred took at most.
+/// Returns a percentile of these times: `of` in a hundred take no longer.
 fn percentile(times: &[Duration], of: usize) -> Duration {
     times[(times.len() * of / 100).saturating_sub(1)]
 }
 
-/// What a question may cost where a creation of which nobody is asked takes a millisecond. Where it
-/// takes longer, as on a machine that others use, a question may cost twice as much as it.
+/// Most that a question may add to a creation that takes a millisecond without one. On a machine
+/// that others use a creation takes longer, and a question may add twice that time.
 const QUESTION: Duration = Duration::from_millis(2);
 
-/// Percentiles of the creations in a namespace: of its seconds the one that was disturbed least.
+/// Percentiles of the creations in a namespace, from the second with the least disturbance.
 #[derive(Debug, Clone, Copy)]
 struct Creations {
     median: Duration,
@@ -578,8 +580,8 @@ impl Creations {
         self.most = self.most.min(percentile(&times, 95));
     }
 
-    /// The slowest take far longer than most: others have the machine, and what the slowest take is
-    /// theirs.
+    /// True if the slowest creations take far longer than most: other programs use the machine, and
+    /// the slowest times are theirs.
     fn are_disturbed(&self) -> bool {
         self.most > self.median * 2
     }
@@ -611,9 +613,9 @@ async fn a_hundred_creations_a_second_cost_little() {
         "spec": {"containers": [{"name": "main", "image": "busybox", "resources": {"requests": {"cpu": "1m"}}}]},
     }))
     .expect("a pod");
-    // A second of each in turn, so that whatever else the machine does costs all the same. The
-    // first of each warms up connections. A machine that others use has few quiet seconds, so it
-    // goes on for up to a minute.
+    // Each namespace has a second in turn, so that other load on the machine affects all of them
+    // alike. The first second of each warms up connections. A machine that others use has few quiet
+    // seconds, so the loop goes on for up to a minute.
     let mut best = [Creations::NONE; 3];
     let costs = |best: [Creations; 3], of: fn(&Creations) -> Duration| {
         let [unasked, asked, strict] = best.map(|creations| of(&creations));
@@ -648,7 +650,7 @@ async fn a_hundred_creations_a_second_cost_little() {
     );
 }
 
-/// What each of a hundred creations took, one begun every 10 ms.
+/// Returns the time of each of a hundred creations, one begun every 10 ms.
 async fn create_a_hundred(pods: &Api<Pod>, body: &Pod) -> Vec<Duration> {
     let mut ticks = tokio::time::interval(Duration::from_millis(10));
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);

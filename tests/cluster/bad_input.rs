@@ -5,8 +5,8 @@ use crate::harness::{job, node_of, pod, shared, until};
 #[test]
 fn a_group_size_that_is_no_size_is_refused_and_can_be_mended() {
     let ns = shared().namespace("bad-size");
-    // The API server takes no label that begins with a sign; a negative size is tested where labels
-    // are read.
+    // The API server accepts no label that begins with a sign; a negative size is tested where
+    // labels are read.
     for (name, size) in [("word", "three"), ("fraction", "1.5"), ("zero", "0")] {
         let labels =
             format!("  labels: {{fluxqueue.pod-group: {name}, fluxqueue.group-size: '{size}'}}");
@@ -204,7 +204,7 @@ fn conditions_of_others_stay_and_ours_have_our_reasons() {
         types.contains(&&"Scheduled".into()) && types.contains(&&"example.com/Billed".into()),
         "{types:?}"
     );
-    // What is said no longer is gone.
+    // A message that no longer applies is removed.
     assert!(
         patch(&[
             "--type=merge",

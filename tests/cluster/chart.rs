@@ -1,7 +1,7 @@
-//! The Helm chart: it gives what the kustomizations give, refuses values that make no sense, and is
-//! installed, upgraded and uninstalled.
+//! The Helm chart: it renders the same objects as the kustomizations, refuses values that make no
+//! sense, and can be installed, upgraded and uninstalled.
 //!
-//! Needs Helm's binary besides the testbed's (`make helm`).
+//! The tests need Helm's binary besides the testbed's (`make helm`).
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -13,12 +13,12 @@ use serde_json::{Value, json};
 use crate::harness::{ControlPlane, Namespace, job, pod, root, testbed, until};
 use crate::webhook::{free_port, process, trusted};
 
-/// By kind and name. No two namespaced objects of ours have the same.
+/// Objects by kind and name. No two namespaced objects of ours have the same.
 pub(crate) type Objects = BTreeMap<(String, String), Value>;
 
 const NAMESPACE: &str = "fluxqueue-system";
 
-/// The values that tests install with besides their own: the chart names no image.
+/// Returns the values that tests install with besides their own: the chart names no image.
 pub(crate) fn image() -> String {
     root().join("tests/helm/image.yaml").display().to_string()
 }
@@ -27,7 +27,7 @@ pub(crate) fn chart() -> PathBuf {
     root().join("manifests/chart")
 }
 
-/// Runs helm; says whether it succeeded, and what it printed on stdout and stderr.
+/// Runs helm. Returns true if it succeeded, and its output on stdout and stderr.
 pub(crate) fn try_helm(args: &[&str], values: &str) -> (bool, String, String) {
     let path = root().join("tests/helm/bin/helm");
     assert!(
@@ -44,7 +44,7 @@ pub(crate) fn try_helm(args: &[&str], values: &str) -> (bool, String, String) {
     (out.status.success(), text(out.stdout), text(out.stderr))
 }
 
-/// `helm template` without what `helm test` runs.
+/// Runs `helm template`, without the objects of `helm test`.
 pub(crate) fn try_template(values: &str) -> (bool, String, String) {
     let (chart, image) = (chart(), image());
     let chart = chart.to_str().expect("a path");
@@ -52,7 +52,7 @@ pub(crate) fn try_template(values: &str) -> (bool, String, String) {
     try_helm(&[&args[..], &["-f", "-"]].concat(), values)
 }
 
-/// What the chart gives with these values.
+/// Returns the objects that the chart renders with these values.
 pub(crate) fn templated(values: &str) -> Objects {
     let (ok, out, err) = try_template(values);
     assert!(ok, "{values}: {err}");
@@ -70,17 +70,17 @@ pub(crate) fn objects(text: &str) -> Objects {
     all
 }
 
-/// The object of this kind and name.
+/// Finds the object of this kind and name.
 pub(crate) fn find<'a>(objects: &'a Objects, kind: &str, name: &str) -> Option<&'a Value> {
     objects.get(&(kind.to_owned(), name.to_owned()))
 }
 
-/// The same, which must be there.
+/// Returns the object of this kind and name, which must be there.
 pub(crate) fn the<'a>(objects: &'a Objects, kind: &str, name: &str) -> &'a Value {
     find(objects, kind, name).unwrap_or_else(|| panic!("no {kind} {name}"))
 }
 
-/// What these kustomizations give, but for the namespace: Helm makes that itself.
+/// Returns the objects of these kustomizations without the Namespace, which Helm makes itself.
 fn kustomized(folders: &[&str]) -> Objects {
     let mut all = Objects::new();
     for folder in folders {
@@ -96,7 +96,7 @@ fn kustomized(folders: &[&str]) -> Objects {
     let namespace = all.remove(&("Namespace".to_owned(), NAMESPACE.to_owned()));
     assert_eq!(namespace.is_some(), folders.contains(&"base"));
     for ((kind, _), object) in &mut all {
-        // kustomize does not know yet that these belong to no namespace; the API server does.
+        // kustomize does not know yet that these kinds are cluster-scoped; the API server does.
         if kind.starts_with("ValidatingAdmissionPolicy") {
             object["metadata"].as_object_mut().expect("metadata").remove("namespace");
         }
@@ -121,7 +121,7 @@ fn the_chart_gives_what_the_kustomizations_give() {
     for (values, folders) in cases {
         let (mut chart, kustomizations) = (templated(values), kustomized(folders));
         for ((kind, name), object) in &mut chart {
-            // Other settings restart the replicas.
+            // Changed settings restart the replicas.
             if (kind.as_str(), name.as_str()) == ("Deployment", "fluxqueue") {
                 let pod = object.pointer_mut("/spec/template/metadata").expect("a template");
                 let annotations = pod.as_object_mut().expect("metadata").remove("annotations");
@@ -142,7 +142,7 @@ fn the_chart_gives_what_the_kustomizations_give() {
     }
 }
 
-/// In another namespace everything that names ours names that.
+/// With another namespace, every reference to ours names that one.
 #[test]
 fn the_chart_goes_where_it_is_told() {
     let (chart, image) = (chart(), image());
@@ -167,11 +167,10 @@ fn the_chart_goes_where_it_is_told() {
     }
 }
 
-/// What the simulated kubelets run has no programs in it: ours would end at once, and never be
-/// available.
+/// The simulated kubelets run no programs, so our pods would end at once and never be available.
 const LASTING: &str = "podAnnotations: {testbed/run-seconds: '100000'}";
 
-/// Helm as the admin of a control plane.
+/// Helm, run as the admin of a control plane.
 struct Release<'a>(&'a ControlPlane);
 
 impl Release<'_> {
@@ -200,7 +199,7 @@ impl Release<'_> {
     }
 }
 
-/// The chart of a release whose FluxJobs had no estimates yet.
+/// Makes the chart of an older release, in which FluxJobs had no estimates.
 fn older_chart(plane: &ControlPlane) -> PathBuf {
     let copy = plane.dir.join("older-chart");
     let copied = Command::new("cp").arg("-r").arg(chart()).arg(&copy).status().expect("cp runs");
@@ -236,7 +235,7 @@ fn the_chart_is_installed_upgraded_uninstalled_and_installed_again() {
     let nodes = "groups:\n- {namePrefix: n-, count: 3, cpu: '4', memory: 16Gi, pods: 110}\n";
     let plane = ControlPlane::bare(nodes, &["--kube-scheduler"]);
     let release = Release(&plane);
-    // Of the release before: its definition lacks a field, so this process does not lead.
+    // The older release's definition lacks a field, so this process does not lead.
     let lasting = |scheduler: &str, webhook: &str| {
         let test = "test: {podAnnotations: {testbed/run-seconds: '1'}}";
         format!(
@@ -254,7 +253,7 @@ fn the_chart_is_installed_upgraded_uninstalled_and_installed_again() {
     until("certificates", || (!trusted(&plane).is_empty()).then_some(()));
     let (authority, certificate) = (trusted(&plane), secret(&plane));
 
-    // The upgrade brings the definition, and leaves what the webhook has written.
+    // The upgrade brings the new definition, and keeps the fields that the webhook has written.
     let settings = "settings: {queuePolicy: conservative, recordLonePods: true}";
     let (ok, _, err) = release.upgrade(&(lasting("replicas: 1", "enabled: true") + settings));
     assert!(ok, "{err}");
@@ -264,12 +263,12 @@ fn the_chart_is_installed_upgraded_uninstalled_and_installed_again() {
         ["get", "deployment", "fluxqueue", "-n", NAMESPACE, "-o=jsonpath={.spec.replicas}"];
     assert_eq!(plane.kubectl(&replicas), "1");
 
-    // What cannot be meant changes nothing.
+    // Nonsensical values change nothing.
     let (ok, _, err) = release.upgrade("scheduler: {replicas: 0}");
     assert!(!ok && err.contains("/scheduler/replicas"), "{err}");
     assert_eq!(plane.kubectl(&replicas), "1");
 
-    // The settings are read as they were written.
+    // The process reads the settings as they were written.
     fluxqueue.terminate();
     let file = plane.dir.join("settings.yaml");
     let text = plane.kubectl(&[
@@ -293,7 +292,7 @@ fn the_chart_is_installed_upgraded_uninstalled_and_installed_again() {
     fluxqueue.terminate();
     drop(webhook);
 
-    // What is uninstalled leaves what runs, and the order of the queue.
+    // Uninstalling leaves running pods and the order of the queue as they are.
     release.run("uninstall", &["--wait"], "");
     for object in [
         "clusterrole/fluxqueue",
@@ -339,12 +338,12 @@ fn a_release_takes_over_what_kubectl_has_installed() {
     ns.running(2);
 }
 
-/// A ConfigMap that every namespace has.
+/// True for a ConfigMap that every namespace has.
 fn is_kubernetes_own(name: &str) -> bool {
     name == "configmap/kube-root-ca.crt"
 }
 
-/// The uids of all FluxJobs here.
+/// Returns the uids of all FluxJobs in this namespace.
 fn identities(ns: &Namespace<'_>) -> Vec<Value> {
     ns.list("fluxjobs").into_iter().map(|job| job["metadata"]["uid"].clone()).collect()
 }

@@ -1,6 +1,6 @@
-//! Values of the chart that make no sense, or are meant to break its objects.
+//! Values of the chart that make no sense, or that are meant to break its objects.
 //!
-//! Needs Helm's binary (`make helm`), and no control plane.
+//! The tests need Helm's binary (`make helm`), and no control plane.
 
 use serde_json::{Value, json};
 
@@ -55,7 +55,7 @@ fn values_that_make_no_sense_are_refused() {
         let (ok, _, err) = try_template(values);
         assert!(!ok && err.contains(named), "{values}: {err}");
     }
-    // As a part of another chart it is given what all of them share.
+    // As a subchart it receives the values that all charts share.
     assert!(try_template("global: {imageRegistry: registry.example.com}").0);
     let (chart, image) = (chart(), image());
     let old = [
@@ -72,7 +72,7 @@ fn values_that_make_no_sense_are_refused() {
     assert!(!ok && err.contains("admissionPolicies.enabled: needs Kubernetes 1.36"), "{err}");
 }
 
-/// Texts that end a quoted string, a line or a document, and that YAML reads as something else.
+/// Texts that end a quoted string, a line or a document, or that YAML reads as something else.
 const HOSTILE: [&str; 9] = [
     "it's",
     "say \"no\"",
@@ -85,8 +85,8 @@ const HOSTILE: [&str; 9] = [
     "~",
 ];
 
-/// Where any text is allowed, each arrives as it was given; elsewhere it is refused, by the name of
-/// the value.
+/// Where any text is allowed, each arrives as it was given. Elsewhere it is refused with the name
+/// of the value.
 #[test]
 fn hostile_texts_arrive_as_they_are_or_are_refused_by_name() {
     let long = "x".repeat(300);
@@ -148,7 +148,7 @@ fn is_plain(text: &str) -> bool {
     text == "1e3"
 }
 
-/// A number where a text is meant is refused, not turned into a text of another form; a text that
+/// A number in place of a text is refused, not turned into a text of another form. A text that
 /// looks like a number stays a text.
 #[test]
 fn numbers_and_texts_are_kept_apart() {

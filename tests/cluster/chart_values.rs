@@ -1,12 +1,12 @@
 //! The effects of the values of the chart.
 //!
-//! Needs Helm's binary (`make helm`), and no control plane.
+//! The tests need Helm's binary (`make helm`), and no control plane.
 
 use serde_json::{Value, json};
 
 use crate::chart::{Objects, chart, find, image, objects, templated, the, try_helm};
 
-/// The pod of a Deployment, and its first container.
+/// Path of the pod in a Deployment.
 const POD: &str = "/spec/template/spec";
 const CONTAINER: &str = "/spec/template/spec/containers/0";
 
@@ -195,7 +195,7 @@ networkPolicy:
 /// The names of the two Deployments.
 const DEPLOYMENTS: [&str; 2] = ["fluxqueue", "fluxqueue-webhook"];
 
-/// On a cluster that chooses users by itself, such as OpenShift, pods name none.
+/// On a cluster that assigns users itself, such as OpenShift, the pods name none.
 #[test]
 fn processes_run_as_the_user_that_values_or_the_cluster_say() {
     let user = |values: &str| {
@@ -259,8 +259,8 @@ fn volumes_of_values_stand_beside_those_of_the_chart() {
     }
 }
 
-/// A constraint that says nothing of pods counts those of its Deployment: without a selector it
-/// would count none, and spread nothing.
+/// A spread constraint without a selector gets that of its Deployment: otherwise it would count no
+/// pods, and spread nothing.
 #[test]
 fn replicas_are_spread_among_themselves() {
     let spread = "topologySpreadConstraints: [{maxSkew: 1, topologyKey: zone}]";
@@ -282,7 +282,7 @@ fn the_webhook_listens_where_it_is_told_also_on_the_network_of_its_node() {
     let pod = &spec["template"]["spec"];
     assert_eq!(pod["hostNetwork"], true);
     assert_eq!(pod["dnsPolicy"], "ClusterFirstWithHostNet");
-    // The port of the pod that goes is that of the pod that comes.
+    // The old and the new pod use the same host port.
     assert_eq!(spec["strategy"]["rollingUpdate"], json!({"maxUnavailable": 1, "maxSurge": 0}));
     let container = &pod["containers"][0];
     let ports: Vec<_> = container["ports"]
@@ -388,7 +388,7 @@ fn the_default_walltime_is_a_day_unless_values_say_otherwise() {
     }
 }
 
-/// What `helm install` says at its end.
+/// Returns the notes that `helm install` prints at its end.
 fn notes(values: &str) -> String {
     let (chart, image) = (chart(), image());
     let chart = chart.to_str().expect("a path");
@@ -427,7 +427,7 @@ fn the_chart_names_no_image_and_says_so_in_one_sentence() {
     assert_eq!(image(values), "registry.example.com:5000/mirror/hpc/fluxqueue:0.1.0");
 }
 
-/// The pod of `helm test` goes to Fluxqueue, and may run where the namespace is restricted.
+/// The pod of `helm test` goes to Fluxqueue, and meets the restricted pod security standard.
 #[test]
 fn helm_test_submits_a_pod_to_fluxqueue() {
     let (chart, image) = (chart(), image());

@@ -12,7 +12,7 @@ groups:
 - {namePrefix: n-, count: 6, cpu: '4', memory: 16Gi, pods: 110, roundRobin: {zone: [a, b, c]}}
 ";
 
-/// A Job whose pods ask this about their like.
+/// Makes a Job with this constraint between its own pods.
 fn asking(name: &str, pods: u32, cpu: &str, asks: &str) -> String {
     let job = job(name, pods, cpu, "infinity");
     let spec = "    spec:\n";
@@ -38,7 +38,7 @@ fn spread(name: &str, key: &str) -> String {
     )
 }
 
-/// How many running pods of a Job there are on each node.
+/// Returns the number of the Job's running pods on each node.
 fn by_node(ns: &Namespace<'_>, name: &str, pods: usize) -> BTreeMap<String, usize> {
     let is_of = |pod: &&Value| pod["metadata"]["labels"]["app"] == name && !node_of(pod).is_empty();
     until(&format!("{pods} pods of {name} to be bound"), || {
@@ -66,7 +66,7 @@ fn gangs_are_spread_kept_apart_and_kept_together() {
         counts[zone(&node)] += pods;
     }
     assert_eq!(counts, [2, 2, 2]);
-    // Of six zones there are three.
+    // The Job needs four zones, and there are three.
     ns.apply(&asking("never", 4, "500m", &term("podAntiAffinity", "never", "zone")));
     let record =
         ns.flux_job("never", "to say why it waits", |job| job["status"]["blockedBy"].is_array());
@@ -76,7 +76,7 @@ fn gangs_are_spread_kept_apart_and_kept_together() {
     assert_eq!(by_node(&ns, "later", 2).values().sum::<usize>(), 2, "nobody is held up by it");
 }
 
-/// The zone of a node, as the nodes are numbered.
+/// Returns the zone of a node, by the node's number.
 fn zone(node: &str) -> usize {
     node.trim_start_matches("n-").parse::<usize>().expect("a number") % 3
 }

@@ -1,4 +1,4 @@
-//! Pods and nodes, as the API server sends them in both encodings.
+//! Pods and nodes, in both encodings in which the API server sends them.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -20,10 +20,10 @@ use serde_json::Value;
 
 use crate::harness::{Namespace, pod, shared, until};
 
-/// Pods that nobody schedules, with all that is read of a pod.
+/// Pods that no scheduler serves, with every field of a pod that Fluxqueue reads.
 const RICH: &str = include_str!("encodings.yaml");
 
-/// What no author of a pod can say: somebody patches it into their status.
+/// Fields that no author of a pod can set. The test patches them into the status.
 const STATUS: &str = r#"{"status": {
     "phase": "Failed", "reason": "Evicted", "nominatedNodeName": "small-1", "startTime": "2026-01-02T03:04:05Z",
     "conditions": [
@@ -36,7 +36,8 @@ const STATUS: &str = r#"{"status": {
         "resources": {"requests": {"cpu": "12m"}}, "state": {"terminated": {"exitCode": 0, "finishedAt": "2026-01-02T03:05:06Z"}}}]
 }}"#;
 
-/// Objects by uid and version, so that one that has changed between two answers is not compared.
+/// Objects by uid and version, so that an object that has changed between two answers is not
+/// compared.
 type Objects<T> = BTreeMap<(Option<String>, Option<String>), T>;
 
 fn answer(client: &Client, path: &str, accept: &str) -> Bytes {
@@ -74,7 +75,7 @@ fn keyed<K: kube::Resource>(object: K) -> ((Option<String>, Option<String>), K) 
     ((meta.uid.clone(), meta.resource_version.clone()), object)
 }
 
-/// Both answers about these objects, once they are about the same versions.
+/// Returns both answers about these objects, once they are about the same versions.
 fn both<K: DeserializeOwned + kube::Resource>(
     client: &Client,
     path: &str,
@@ -93,7 +94,7 @@ fn both<K: DeserializeOwned + kube::Resource>(
     })
 }
 
-/// `UPDATE_GOLDEN=1` keeps the answers for `scheduler/kube/tests/encodings.rs`.
+/// With `UPDATE_GOLDEN=1` the answers are stored for `scheduler/kube/tests/encodings.rs`.
 fn keep(name: &str, [json, protobuf]: &[Bytes; 2]) {
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
         let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("scheduler/kube/tests/answers");

@@ -14,7 +14,7 @@ fn a_gang_of_200_survives_kill_9_at_any_moment() {
     for round in 0..6_u64 {
         let ns = plane.namespace("kill");
         ns.apply(&job("gang", 200, "1", "infinity"));
-        // Before the gang is complete, while it is being bound, and after.
+        // The kill comes before the gang is complete, while it is being bound, or after.
         std::thread::sleep(Duration::from_millis(200 + round * 350));
         fluxqueue.kill();
         let before: BTreeMap<String, String> = bound(&ns.list("pods"));
@@ -31,7 +31,7 @@ fn a_gang_of_200_survives_kill_9_at_any_moment() {
             *nodes.entry(node).or_default() += 1;
         }
         assert_eq!(planned(&record), nodes, "round {round}: pods are not where the placement says");
-        // All 200 cores are in use: nothing else may fit, or something was freed.
+        // All 200 cores are in use. The pod fits only if cores have been freed by mistake.
         ns.apply(&pod("extra", "1", "infinity", ""));
         ns.flux_job("extra", "waits", |job| job["status"]["blockedBy"].is_array());
         ns.kubectl(&["delete", "job", "gang", "--wait=false"]);
@@ -58,7 +58,7 @@ fn the_queue_keeps_its_order_over_a_restart() {
     let ns = plane.namespace("order");
     ns.apply(&job("running", 1, "2", "infinity"));
     ns.running(1);
-    // Names in the opposite order, so that an order by name would show.
+    // The names are in reverse order, so that an order by name would show.
     let names = ["d", "c", "b", "a"];
     for name in names {
         ns.apply(&job(name, 1, "2", "1"));
@@ -119,8 +119,7 @@ fn a_node_deleted_under_a_gang_is_replaced() {
     let pods = ns.running(8);
     let node = node_of(&pods[0]).to_owned();
     plane.kubectl(&["delete", "node", &node]);
-    // The pods of a node that is gone are removed by the pod garbage collector, which takes its
-    // time.
+    // The pod garbage collector removes the pods of a deleted node, which takes its time.
     within(Duration::from_mins(3), "8 pods running elsewhere", || {
         let elsewhere = |pod: &&Value| pod["status"]["phase"] == "Running" && node_of(pod) != node;
         (ns.list("pods").iter().filter(elsewhere).count() == 8).then_some(())
@@ -172,8 +171,8 @@ fn two_replicas_are_safe_and_the_second_takes_over() {
     assert_eq!(second.terminate(), Some(0), "SIGTERM ends it cleanly");
 }
 
-/// As `kubectl rollout restart` does it: one replica after the other is told to end, and a new one
-/// comes.
+/// Does the same as `kubectl rollout restart`: one replica after the other is told to end, and a
+/// new one comes.
 #[test]
 fn an_upgrade_while_a_gang_of_200_is_bound_moves_nobody() {
     let plane = ControlPlane::start(FIFTY, &[]);
@@ -225,7 +224,7 @@ fn deleting_the_owner_at_any_stage_leaves_nothing() {
             (ns.list("pods").is_empty() && ns.list("fluxjobs").is_empty()).then_some(())
         });
     }
-    // All of it is free again.
+    // All cores are free again.
     ns.apply(&job("whole", 50, "4", "1"));
     ns.state("whole", "Completed");
     assert_eq!(plane.testbed(&["refusals"]).trim(), "0");

@@ -1,8 +1,7 @@
 //! Clients that keep servers busy: many that are slow or silent, and a flood of requests that are
 //! refused.
 //!
-//! The clients are tasks of this process. What has to hold meanwhile is looked at from the test's
-//! own thread.
+//! The clients are tasks of this process. The test's own thread checks the servers meanwhile.
 
 use std::io::{Read, Write};
 use std::net::TcpStream as Blocking;
@@ -19,30 +18,30 @@ use tokio_rustls::client::TlsStream;
 use crate::harness::{ControlPlane, Fluxqueue, Namespace, job, until};
 use crate::webhook::{Files, free_port, install_trusting, process};
 
-/// Clients of each sort, and requests in a second, for each server.
+/// Number of clients of each sort, and of requests in a second, for each server.
 const SLOW: usize = 200;
 const SILENT: usize = 200;
 const REQUESTS_PER_SECOND: usize = 200;
 
-/// Connections over which the requests come.
+/// Number of connections that carry the requests of the flood.
 const FLOODING: usize = 10;
 
-/// The pause until a client whose connection was closed opens another one.
+/// Pause before a client with a closed connection opens another one.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// What a server may take more than at rest.
+/// Most memory that a server may take above that at rest.
 const GROWTH_KIB_MAX: u64 = 64 << 10;
 
-/// How long a probe, or a question once the load is gone, may take.
+/// Longest time for the answer to a probe, and for one to a question after the load has gone.
 const ANSWER_WITHIN: Duration = Duration::from_secs(1);
 
 const NODES: &str = "groups: [{namePrefix: n-, count: 4, cpu: '8', memory: 16Gi, pods: 110}]";
 
-/// A server that is kept busy.
+/// A server under load.
 struct Target {
     port: u16,
     tls: TlsConnector,
-    /// The beginning of a request whose body comes slowly.
+    /// The beginning of a request with a body that comes slowly.
     slow_body: String,
     /// The requests of the flood.
     requests: Vec<Vec<u8>>,
@@ -75,7 +74,7 @@ impl Target {
         self.tls.connect("localhost".try_into().expect("a name"), stream).await
     }
 
-    /// Sends a byte a second: of the head of a request, or of its body.
+    /// Sends a byte a second, of the head of a request or of its body.
     async fn slow(self: Arc<Self>, in_body: bool) {
         loop {
             if let Ok(mut stream) = self.connect().await {
@@ -91,7 +90,7 @@ impl Target {
         }
     }
 
-    /// Says nothing at all, or nothing after the handshake.
+    /// Opens a connection and stays silent, either at once or after the handshake.
     async fn silent(self: Arc<Self>, after_handshake: bool) {
         let mut byte = [0];
         loop {
@@ -126,7 +125,7 @@ impl Target {
         }
     }
 
-    /// Everything at once, until the runtime ends.
+    /// Starts all clients, which go on until the runtime ends.
     fn besiege(self: &Arc<Self>, runtime: &tokio::runtime::Runtime) {
         for number in 0..SLOW {
             runtime.spawn(Arc::clone(self).slow(number % 2 == 0));
@@ -140,7 +139,7 @@ impl Target {
     }
 }
 
-/// Sends a request and reads the whole answer: its status.
+/// Sends a request and reads the whole answer. Returns its status.
 async fn exchange(stream: &mut TlsStream<TcpStream>, request: &[u8]) -> std::io::Result<u16> {
     stream.write_all(request).await?;
     let mut answer = Vec::new();
@@ -163,7 +162,7 @@ async fn exchange(stream: &mut TlsStream<TcpStream>, request: &[u8]) -> std::io:
     }
 }
 
-/// A request; without a token, unless one is among the headers.
+/// Makes a request. It has a token only if one is among the headers.
 fn request(method: &str, path: &str, headers: &str, body: &str) -> Vec<u8> {
     let length = body.len();
     format!(
@@ -172,12 +171,12 @@ fn request(method: &str, path: &str, headers: &str, body: &str) -> Vec<u8> {
     .into_bytes()
 }
 
-/// JSON of this size that takes a hundred times as much when it is decoded.
+/// Makes JSON of this size that takes a hundred times as much memory when it is decoded.
 fn bomb(bytes: usize) -> String {
     format!("[{}0]", r#"{"":0},"#.repeat(bytes / 7))
 }
 
-/// A question of the API server about a Job.
+/// Makes an admission question about a Job.
 fn review(more: &str) -> String {
     format!(
         r#"{{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{{"uid":"u","kind":{{"group":"batch",
@@ -187,7 +186,7 @@ fn review(more: &str) -> String {
     )
 }
 
-/// How long a probe takes to succeed.
+/// Returns the time until a probe succeeds.
 fn probe(port: u16) -> Duration {
     let begun = Instant::now();
     let asked = || -> std::io::Result<String> {
@@ -203,7 +202,7 @@ fn probe(port: u16) -> Duration {
     begun.elapsed()
 }
 
-/// How long a job of one pod takes from its submission until it runs.
+/// Returns the time from the submission of a one-pod job until it runs.
 fn start_of_a_job(ns: &Namespace<'_>, name: &str) -> Duration {
     let begun = Instant::now();
     ns.apply(&job(name, 1, "100m", "infinity"));
@@ -216,7 +215,7 @@ fn start_of_a_job(ns: &Namespace<'_>, name: &str) -> Duration {
     begun.elapsed()
 }
 
-/// Both servers under load for this long, and what has to hold meanwhile and afterwards.
+/// Keeps both servers under load for this long, and checks them meanwhile and afterwards.
 pub(crate) fn servers_hold_out(lasts: Duration) {
     let plane = ControlPlane::start(NODES, &[]);
     let (health, webhook_health) = (free_port(), free_port());
@@ -256,7 +255,7 @@ pub(crate) fn servers_hold_out(lasts: Duration) {
         .build()
         .expect("a runtime");
     let metrics = request("GET", "/metrics", &format!("authorization: Bearer {token}\r\n"), "");
-    // A client that is served before the load comes, and is to be served under it.
+    // This client is served before the load comes, and has to be served under it.
     let ask = |target: &Arc<Target>, request: &[u8]| {
         let begun = Instant::now();
         let asked = async { exchange(&mut target.connect().await?, request).await };
@@ -312,7 +311,7 @@ pub(crate) fn servers_hold_out(lasts: Duration) {
     );
 }
 
-/// A webhook with a certificate that is known here.
+/// Starts a webhook with a certificate that the test knows.
 fn webhook(plane: &ControlPlane, health: u16) -> (Fluxqueue, rcgen::Certificate, u16) {
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
     let (files, port) = (Files::in_dir(plane), free_port());

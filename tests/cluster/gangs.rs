@@ -1,4 +1,4 @@
-//! Gangs that fit in one way only, and gangs whose nodes somebody else takes.
+//! Gangs that fit in one way only, and gangs that lose their nodes to another scheduler.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use crate::harness::{ControlPlane, Namespace, job, node_of, pod, within};
 
-/// What fits at once is placed at once, on a machine that is slow.
+/// Longest time of an immediate placement, on a slow machine.
 const AT_ONCE: Duration = Duration::from_secs(20);
 
-/// A pod of group `g` of this size that may use these nodes.
+/// Makes a pod of group `g`, of this size, that may use these nodes.
 fn member(name: &str, size: usize, cpu: &str, nodes: &str) -> String {
     let labels = format!("  labels: {{fluxqueue.pod-group: g, fluxqueue.group-size: '{size}'}}");
     let affinity = format!(
@@ -36,8 +36,8 @@ fn two_roles_that_fit_in_one_way_only_start_at_once() {
     );
     let _fluxqueue = plane.fluxqueue(&[]);
     let ns = plane.namespace("roles");
-    // A node holds one of them. Whoever takes n-0 and n-1 for one role leaves the other a single
-    // node.
+    // A node holds one of the pods. A placement of one role on n-0 and n-1 leaves the other a
+    // single node.
     let manifest: String = (0..4)
         .map(|number| {
             member(
@@ -69,7 +69,7 @@ fn two_roles_with_the_same_host_port_start_on_two_nodes() {
     assert_eq!(bound(&ns).into_iter().collect::<BTreeSet<_>>().len(), 2);
 }
 
-/// Writes down in which order pods get their nodes, by the versions with which they did.
+/// Records the order in which pods get their nodes, by the resource versions with which they do.
 struct Order {
     watch: std::process::Child,
     lines: JoinHandle<Vec<String>>,
@@ -82,12 +82,13 @@ impl Order {
             .plane
             .kubectl_in_background(&["get", "pods", "-n", &ns.name, "--watch", "-o", fields]);
         let lines = BufReader::new(watch.stdout.take().expect("stdout is piped")).lines();
-        // Read as they come: the watch stands still when the pipe is full.
+        // A thread reads the lines as they come: the watch would stand still with a full pipe.
         let lines = std::thread::spawn(|| lines.map_while(Result::ok).collect());
         Order { watch, lines }
     }
 
-    /// Of each pod that has a node, whether it is ours, and the version that gave it the node.
+    /// Returns, for each pod with a node, whether it is ours, and the version that gave it the
+    /// node.
     fn end(mut self) -> Vec<(bool, u64)> {
         self.watch.kill().expect("it is killed");
         self.watch.wait().expect("it is gone");
@@ -119,13 +120,13 @@ fn a_gang_whose_nodes_are_taken_before_its_first_binding_does_not_start() {
                 text.replace("schedulerName: fluxqueue", "schedulerName: default-scheduler")
             })
             .collect();
-        // Both at once, so that kubectl's own start does not decide who comes first.
+        // Both are created at once, so that the start of kubectl does not decide which comes first.
         std::thread::scope(|threads| {
             threads.spawn(|| ns.apply(&job("gang", 20, "3", "infinity")));
             std::thread::sleep(Duration::from_millis(round * 50));
             ns.apply(&intruders);
         });
-        // Until nothing moves any more.
+        // The test waits until nothing changes any more.
         std::thread::sleep(Duration::from_secs(6));
         let order = order.end();
         let ours: Vec<u64> =

@@ -12,24 +12,25 @@ use serde_json::Value;
 
 use crate::lists::Lists;
 
-/// How long anything that is expected may take. Machines that run tests are slow and shared.
+/// Longest time for anything that a test expects. Machines that run tests are slow and shared.
 pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
 
-/// A control plane with nodes. It dies with this process.
+/// A control plane with nodes. It ends with this process.
 pub(crate) struct ControlPlane {
     pub(crate) dir: PathBuf,
     up: Child,
     lists: Lists,
 }
 
-/// A running Fluxqueue; killed when dropped, and when this process ends in whatever way.
+/// A running Fluxqueue. It is killed when the value is dropped, and when this process ends in any
+/// way.
 pub(crate) struct Fluxqueue {
     guard: Child,
     pid: String,
     log: PathBuf,
 }
 
-/// Runs a command, prints its process id, and kills it when standard input ends.
+/// Script that runs a command, prints its process id, and kills it when standard input ends.
 const GUARD: &str = r#"exec 3<&0; "$@" & pid=$!; echo $pid; { cat <&3 >&2; kill -9 $pid; } 2>/dev/null & wait $pid"#;
 
 /// A namespace of a control plane, for one test.
@@ -74,14 +75,14 @@ pub(crate) fn shared() -> &'static ControlPlane {
 }
 
 impl ControlPlane {
-    /// Starts one with these nodes, and installs Fluxqueue's CRD and RBAC.
+    /// Starts a control plane with these nodes, and installs Fluxqueue's CRD and RBAC.
     pub(crate) fn start(nodes: &str, flags: &[&str]) -> Self {
         let plane = Self::bare(nodes, flags);
         plane.install();
         plane
     }
 
-    /// Starts one with these nodes, where nobody has heard of Fluxqueue.
+    /// Starts a control plane with these nodes, and without anything of Fluxqueue.
     pub(crate) fn bare(nodes: &str, flags: &[&str]) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -104,7 +105,7 @@ impl ControlPlane {
         let mut lines = BufReader::new(up.stdout.take().expect("stdout is piped")).lines();
         let ready = lines.any(|line| line.is_ok_and(|line| line.starts_with("ready")));
         assert!(ready, "the control plane did not come up: see {}", errors.display());
-        // Whatever else it prints must not fill the pipe.
+        // The rest of the output is read, so that it does not fill the pipe.
         std::thread::spawn(move || lines.for_each(drop));
         ControlPlane { dir, up, lists: Lists::default() }
     }
@@ -149,7 +150,7 @@ impl ControlPlane {
         Fluxqueue::guarded(command, &self.dir.join("fluxqueue.log"))
     }
 
-    /// Starts Fluxqueue with TLS. Says which certificate it has, on which port it listens.
+    /// Starts Fluxqueue with TLS. Returns its certificate and its port as well.
     pub(crate) fn secured_fluxqueue(&self, flags: &[&str]) -> (Fluxqueue, rcgen::Certificate, u16) {
         let names = ["localhost".to_owned(), "127.0.0.1".to_owned()];
         let made = rcgen::generate_simple_self_signed(names).expect("a certificate");
@@ -169,12 +170,12 @@ impl ControlPlane {
         (fluxqueue, made.cert, port)
     }
 
-    /// The certificate of a Fluxqueue with TLS, as PEM.
+    /// Returns the path of the certificate of a Fluxqueue with TLS, as PEM.
     pub(crate) fn certificate(&self) -> PathBuf {
         self.dir.join("fluxqueue.crt")
     }
 
-    /// A kubeconfig with the rights of one of our service accounts.
+    /// Makes a kubeconfig with the rights of one of our service accounts.
     pub(crate) fn account(&self, name: &str) -> PathBuf {
         let kubeconfig = self.dir.join(format!("{name}.kubeconfig"));
         let output = kubeconfig.display().to_string();
@@ -184,7 +185,7 @@ impl ControlPlane {
         kubeconfig
     }
 
-    /// Starts kubectl as the admin; its standard output is to be read.
+    /// Starts kubectl as the admin, with its standard output piped to the caller.
     pub(crate) fn kubectl_in_background(&self, args: &[&str]) -> Child {
         let mut command = Command::new(testbed());
         command
@@ -195,14 +196,14 @@ impl ControlPlane {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().expect("kubectl starts")
     }
 
-    /// Runs kubectl as the admin; returns what it printed. Panics if it fails.
+    /// Runs kubectl as the admin, and returns its output. Panics if it fails.
     pub(crate) fn kubectl(&self, args: &[&str]) -> String {
         let (ok, out, err) = self.try_kubectl(args, "");
         assert!(ok, "kubectl {args:?}: {err}");
         out
     }
 
-    /// Runs kubectl; says whether it succeeded, and what it printed on stdout and stderr.
+    /// Runs kubectl. Returns true if it succeeded, and its output on stdout and stderr.
     pub(crate) fn try_kubectl(&self, args: &[&str], stdin: &str) -> (bool, String, String) {
         let mut child = Command::new(testbed())
             .arg("kubectl")
@@ -239,7 +240,7 @@ impl ControlPlane {
         String::from_utf8_lossy(&out.stdout).into_owned()
     }
 
-    /// A new namespace.
+    /// Makes a new namespace.
     pub(crate) fn namespace(&self, prefix: &str) -> Namespace<'_> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let name = format!("{prefix}-{}", COUNT.fetch_add(1, Ordering::Relaxed));
@@ -254,8 +255,8 @@ impl ControlPlane {
 
 impl Drop for ControlPlane {
     fn drop(&mut self) {
-        // Closing its stdin and a TERM both end it; the latter is awaited, so that the next test
-        // has the machine.
+        // Closing stdin and SIGTERM both end the control plane. The test waits for the end, so that
+        // the next test has the machine.
         let _ = Command::new("kill").arg(self.up.id().to_string()).status();
         let _ = self.up.wait();
         if !std::thread::panicking() {
@@ -265,7 +266,7 @@ impl Drop for ControlPlane {
 }
 
 impl Fluxqueue {
-    /// Starts a command of the binary, which ends with this process; what it says is added to a
+    /// Starts a command of the binary that ends with this process. Its output is appended to a
     /// file.
     pub(crate) fn guarded(command: Command, log: &Path) -> Self {
         let said =
@@ -285,23 +286,23 @@ impl Fluxqueue {
         Fluxqueue { pid: line.trim().to_owned(), guard, log: log.to_owned() }
     }
 
-    /// kill -9.
+    /// Kills the process with SIGKILL.
     pub(crate) fn kill(&mut self) {
         self.signal("-KILL");
         self.guard.wait().expect("it is gone");
     }
 
-    /// SIGTERM; returns the exit status.
+    /// Sends SIGTERM, and returns the exit status.
     pub(crate) fn terminate(&mut self) -> Option<i32> {
         self.signal("-TERM");
-        // `wait` would close standard input first, which the guard answers with SIGKILL.
+        // `wait` would close standard input first, and the guard would answer with SIGKILL.
         let stdin = self.guard.stdin.take();
         let status = self.guard.wait().expect("it ends");
         drop(stdin);
         status.code()
     }
 
-    /// The exit status, once it has ended by itself.
+    /// Returns the exit status once the process has ended by itself.
     pub(crate) fn exit_status(&mut self) -> Option<i32> {
         let status = until("Fluxqueue to end", || self.guard.try_wait().expect("it can be asked"));
         status.code()
@@ -312,7 +313,7 @@ impl Fluxqueue {
         Command::new("kill").args([signal, &self.pid]).status().expect("kill runs");
     }
 
-    /// The memory that it has now.
+    /// Returns the resident memory of the process in KiB.
     pub(crate) fn resident_kib(&self) -> u64 {
         let status =
             std::fs::read_to_string(format!("/proc/{}/status", self.pid)).expect("it runs");
@@ -323,8 +324,8 @@ impl Fluxqueue {
         line.trim().trim_end_matches(" kB").parse().expect("a number")
     }
 
-    /// What helps whoever reads that a test has failed: how it had ended, if it had, and what it
-    /// said last.
+    /// Prints details for the reader of a failed test: the exit status of the process, if it had
+    /// ended, and its last output.
     fn report(&mut self) {
         if let Ok(Some(status)) = self.guard.try_wait() {
             eprintln!(
@@ -343,19 +344,20 @@ impl Drop for Fluxqueue {
         if std::thread::panicking() {
             self.report();
         }
-        // The guard ends it when standard input is closed, which dropping the child does.
+        // The guard ends the process when standard input is closed, as it is when the child is
+        // dropped.
         drop(self.guard.stdin.take());
         let _ = self.guard.wait();
     }
 }
 
-/// A patch of a FluxJob's wishes.
+/// Makes a patch of a FluxJob's overrides.
 pub(crate) fn overrides(wishes: &str) -> String {
     format!(r#"{{"spec": {{"overrides": {{{wishes}}}}}}}"#)
 }
 
 impl Namespace<'_> {
-    /// kubectl in this namespace.
+    /// Runs kubectl in this namespace.
     pub(crate) fn kubectl(&self, args: &[&str]) -> String {
         let mut all = args.to_vec();
         all.extend(["-n", &self.name]);
@@ -369,7 +371,7 @@ impl Namespace<'_> {
         assert!(ok, "kubectl create: {err}\n{manifest}");
     }
 
-    /// Objects of a kind, as JSON, in order of names.
+    /// Returns the objects of a kind, as JSON, in order of names.
     pub(crate) fn list(&self, kind: &str) -> Vec<Value> {
         let kubeconfig = self.plane.dir.join("admin.kubeconfig");
         self.plane.lists.of(&kubeconfig, &self.name, kind).unwrap_or_else(|| {
@@ -379,7 +381,7 @@ impl Namespace<'_> {
         })
     }
 
-    /// Pods, all of which are to satisfy a condition; returns them once there are `count` that do.
+    /// Waits until `count` pods satisfy a condition, and returns them. No pod may fail it.
     pub(crate) fn pods(&self, count: usize, what: &str, is: impl Fn(&Value) -> bool) -> Vec<Value> {
         let description = format!("{count} pods {what} in {}", self.name);
         until(&description, || {
@@ -388,17 +390,17 @@ impl Namespace<'_> {
         })
     }
 
-    /// `count` pods run.
+    /// Waits until `count` pods run.
     pub(crate) fn running(&self, count: usize) -> Vec<Value> {
         self.pods(count, "running", |pod| pod["status"]["phase"] == "Running")
     }
 
-    /// `count` pods have succeeded.
+    /// Waits until `count` pods have succeeded.
     pub(crate) fn succeeded(&self, count: usize) -> Vec<Value> {
         self.pods(count, "succeeded", |pod| pod["status"]["phase"] == "Succeeded")
     }
 
-    /// The one FluxJob of this workload, once it satisfies a condition.
+    /// Waits until the one FluxJob of this workload satisfies a condition, and returns it.
     pub(crate) fn flux_job(
         &self,
         workload: &str,
@@ -413,12 +415,12 @@ impl Namespace<'_> {
         })
     }
 
-    /// The FluxJob of this workload is in this state.
+    /// Waits until the FluxJob of this workload is in this state.
     pub(crate) fn state(&self, workload: &str, state: &str) -> Value {
         self.flux_job(workload, &format!("is {state}"), |job| job["status"]["state"] == state)
     }
 
-    /// The admin wishes something of a FluxJob: the fields of its overrides, as JSON.
+    /// Sets overrides of a FluxJob as the admin. They are given as the fields in JSON.
     pub(crate) fn wish(&self, flux_job: &str, wishes: &str) {
         self.kubectl(&["patch", "fluxjob", flux_job, "--type=merge", "-p", &overrides(wishes)]);
     }
@@ -426,8 +428,8 @@ impl Namespace<'_> {
 
 impl Drop for Namespace<'_> {
     fn drop(&mut self) {
-        // What runs here must not stand in the way of the next test; failed tests leave it to be
-        // looked at.
+        // Running pods must not stand in the way of the next test. A failed test leaves them for
+        // inspection.
         if !std::thread::panicking() {
             let _ =
                 self.plane.try_kubectl(&["delete", "namespace", &self.name, "--wait=false"], "");
@@ -447,12 +449,12 @@ impl Drop for Namespace<'_> {
     }
 }
 
-/// Waits until there is an answer; panics when patience is over.
+/// Waits until there is an answer. Panics after [`PATIENCE`].
 pub(crate) fn until<T>(what: &str, answer: impl FnMut() -> Option<T>) -> T {
     within(PATIENCE, what, answer)
 }
 
-/// Waits so long for an answer; panics if there is none.
+/// Waits this long for an answer. Panics if there is none.
 pub(crate) fn within<T>(
     patience: Duration,
     what: &str,
@@ -468,7 +470,7 @@ pub(crate) fn within<T>(
     }
 }
 
-/// Where the placement says each node's pods go: how many on each.
+/// Returns the number of pods that the placement has on each node.
 pub(crate) fn planned(record: &Value) -> BTreeMap<String, usize> {
     let status = spelt_out(&record["status"]);
     let mut nodes = BTreeMap::new();
@@ -479,12 +481,12 @@ pub(crate) fn planned(record: &Value) -> BTreeMap<String, usize> {
     nodes
 }
 
-/// The nodes of the reservation in this status, as a hostlist.
+/// Returns the nodes of the reservation in this status, as a hostlist.
 pub(crate) fn reserved(status: &Value) -> Option<String> {
     Some(spelt_out(status).reservation?.nodes)
 }
 
-/// A status with the names of nodes where it says which.
+/// Returns a status with its lists of nodes spelt out.
 fn spelt_out(status: &Value) -> fluxqueue_api::FluxJobStatus {
     let status: Option<_> = serde_json::from_value(status.clone()).expect("a status");
     let mut status: fluxqueue_api::FluxJobStatus = status.unwrap_or_default();
@@ -492,12 +494,12 @@ fn spelt_out(status: &Value) -> fluxqueue_api::FluxJobStatus {
     status
 }
 
-/// The node a pod is on.
+/// Returns the node of a pod.
 pub(crate) fn node_of(pod: &Value) -> &str {
     pod["spec"]["nodeName"].as_str().unwrap_or("")
 }
 
-/// A pod that sleeps. `seconds` may be `infinity`.
+/// Makes a pod that sleeps. `seconds` may be `infinity`.
 pub(crate) fn pod(name: &str, cpu: &str, seconds: &str, more: &str) -> String {
     format!(
         "
@@ -515,7 +517,7 @@ spec:
     )
 }
 
-/// A Job of pods that sleep.
+/// Makes a Job of pods that sleep.
 pub(crate) fn job(name: &str, pods: u32, cpu: &str, seconds: &str) -> String {
     format!(
         "

@@ -1,5 +1,5 @@
-//! Fluxqueue on a shared library of Fluxion's interface: the project's own, with its extensions and
-//! with them hidden, and upstream's, where the environment variable `FLUXION_LIBRARY` names one.
+//! Fluxqueue on a shared library with Fluxion's interface: the project's own, with its extensions
+//! and with them hidden, and upstream's, if the environment variable `FLUXION_LIBRARY` names one.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 
 use crate::harness::{ControlPlane, job, node_of, pod};
 
-/// The library that cargo built for this test.
+/// Returns the library that cargo has built for this test.
 fn library() -> PathBuf {
     let test = std::env::current_exe().expect("it has a path");
     let path = test.with_file_name("libfluxion_sys.so");
@@ -16,9 +16,8 @@ fn library() -> PathBuf {
     path
 }
 
-/// A copy in which no extension is to be found: the linker's hash of a changed name does not match
-/// it. Made once: a file that is written again under a process that has it mapped kills that
-/// process.
+/// Makes a copy with hidden extensions: the linker's hash of a changed name does not match. The
+/// copy is written only once, because a process dies if a file that it has mapped is overwritten.
 fn plain_library() -> &'static Path {
     static COPY: LazyLock<PathBuf> = LazyLock::new(copy_without_extensions);
     &COPY
@@ -40,8 +39,8 @@ fn copy_without_extensions() -> PathBuf {
     copy
 }
 
-/// What is said where there is none. Not by a macro: what those print is shown of failed tests
-/// alone.
+/// Message if there is no such library. It is written directly, because output of the print macros
+/// appears for failed tests only.
 const NOT_RUN: &[u8] = b"NOT RUN: FLUXION_LIBRARY names no libreapi_cli.so of upstream's.\n";
 
 #[test]
@@ -68,14 +67,14 @@ fn places_whole_cores(library: &Path) {
     let flag = format!("--fluxion-library={}", library.display());
     let mut fluxqueue = plane.fluxqueue(&[&flag, "--queue-policy=fcfs"]);
     let ns = plane.namespace("library");
-    // A daemon of 200m takes a core of its node; what is left is seven.
+    // A daemon of 200m takes a core of its node, so seven cores are left.
     let daemon = pod("daemon", "200m", "infinity", "");
     ns.apply(
         &daemon
             .replace("schedulerName: fluxqueue", "schedulerName: somebody-else\n  nodeName: n-0"),
     );
     ns.running(1);
-    // Five would fit by the amounts, but each takes two whole cores.
+    // Five pods would fit by their amounts, but each takes two whole cores.
     ns.apply(&job("gang", 5, "1500m", "infinity"));
     let record = ns.state("gang", "Unsatisfiable");
     let message = record["status"]["blockedBy"][0]["message"].as_str().unwrap_or("").to_owned();
@@ -95,7 +94,7 @@ fn places_whole_cores(library: &Path) {
     );
     ns.succeeded(1);
     ns.running(5);
-    // Everything is found again, and nothing is given twice.
+    // The new process finds every placement again, and gives nothing twice.
     fluxqueue.kill();
     let _fluxqueue = plane.fluxqueue(&[&flag, "--queue-policy=fcfs"]);
     ns.apply(&pod("after", "3", "infinity", ""));
@@ -118,8 +117,8 @@ fn a_library_with_extensions_is_as_good_as_the_built_in_one() {
     ns.running(8);
 }
 
-/// At the start, with the reason: the queue's policies that need reservations, and orders of nodes
-/// that it does not know.
+/// The process refuses to start, with the reason: such a library supports neither queue policies
+/// that need reservations nor some orders of nodes.
 fn refuses_other_policies(library: &Path) {
     let flag = format!("--fluxion-library={}", library.display());
     for (more, expected) in [

@@ -1,7 +1,7 @@
-//! Lists of objects, which tests ask for again and again while they wait.
+//! Lists of objects, which tests request again and again while they wait.
 //!
-//! They come from the API server itself: a kubectl for each of them would take more of the CPU than
-//! all that is tested.
+//! The requests go to the API server directly: a kubectl for each would take more CPU than the rest
+//! of the test.
 
 use std::path::Path;
 use std::sync::{LazyLock, OnceLock};
@@ -13,7 +13,7 @@ use kube::{Client, Config};
 use serde_json::Value;
 use tokio::runtime::Runtime;
 
-/// Where the kinds are that are listed like this.
+/// Paths of the kinds that are listed like this.
 const PATHS: [(&str, &str); 6] = [
     ("pods", "/api/v1"),
     ("events", "/api/v1"),
@@ -23,21 +23,21 @@ const PATHS: [(&str, &str); 6] = [
     ("fluxjobs", "/apis/jobs.converged-computing.org/v1alpha1"),
 ];
 
-/// How often a list is asked for, if there is no answer: a connection of before the API server was
-/// restarted has none.
+/// Most requests for one list. A connection from before a restart of the API server gives no
+/// answer.
 const ATTEMPTS: u32 = 3;
 
 static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| Runtime::new().expect("a runtime"));
 
-/// Asks one API server for lists, as the admin.
+/// A client that lists objects of one API server, as the admin.
 #[derive(Default)]
 pub(crate) struct Lists {
     client: OnceLock<Client>,
 }
 
 impl Lists {
-    /// Lists the objects of these kinds, such as `fluxjobs,pods`, in order of names; `None` if one
-    /// is listed by kubectl only.
+    /// Lists the objects of these kinds, such as `fluxjobs,pods`, in order of names. `None` if only
+    /// kubectl can list one of them.
     pub(crate) fn of(&self, kubeconfig: &Path, namespace: &str, kinds: &str) -> Option<Vec<Value>> {
         let paths: Option<Vec<String>> =
             kinds.split(',').map(|kind| path(namespace, kind)).collect();
@@ -71,7 +71,7 @@ async fn list(client: &Client, path: &str) -> Vec<Value> {
         attempt += 1;
         tokio::time::sleep(Duration::from_millis(500)).await;
     };
-    // Items of Kubernetes' own kinds do not say what they are.
+    // Items in lists of Kubernetes' own kinds do not name their kind.
     let kind =
         list["kind"].as_str().map_or(Value::Null, |kind| kind.trim_end_matches("List").into());
     let api_version = list["apiVersion"].clone();

@@ -1,28 +1,28 @@
 //! Fluxqueue against a real control plane: etcd, API server and controllers of Kubernetes, with
 //! simulated nodes.
 //!
-//! Needs the testbed's binary (`make testbed`); without it every test says so and fails. Each test
-//! has a namespace of its own; those that break the control plane or need special nodes have a
-//! control plane of their own.
+//! The tests need the testbed's binary (`make testbed`); without it every test fails with that
+//! message. Each test has a namespace of its own. Tests that break the control plane or need
+//! special nodes have a control plane of their own.
 
 mod harness;
 
 /// Objects that tests wait for.
 mod lists;
 
-/// What FluxJobs were promised, as it was written.
+/// Promises to FluxJobs, as they were written.
 mod promised;
 
-/// What users submit: pods, Jobs, groups, services.
+/// Workloads that users submit: pods, Jobs, groups, services.
 mod workloads;
 
-/// What happens when something dies, goes away or answers badly.
+/// Processes that die, objects that go away, and API servers that answer badly.
 mod failures;
 
-/// A leader that is stopped, replaced, and goes on.
+/// A leader that is stopped, replaced, and continued.
 mod takeover;
 
-/// Gangs that fit in one way only, and gangs whose nodes somebody else takes.
+/// Gangs that fit in one way only, and gangs that lose their nodes to another scheduler.
 mod gangs;
 
 /// Pods that want to be near to others, apart from them, or spread among them.
@@ -31,16 +31,16 @@ mod crowds;
 /// Two Fluxqueues in one cluster.
 mod neighbours;
 
-/// Input that is wrong.
+/// Invalid input.
 mod bad_input;
 
 /// Queues.
 mod queues;
 
-/// What ordinary users may do.
+/// Permissions of ordinary users.
 mod permissions;
 
-/// Who is given to Fluxqueue when it is created, and who is refused.
+/// Pods that admission gives to Fluxqueue, and objects that it refuses.
 mod admission;
 
 /// Jobs that wait without pods.
@@ -76,15 +76,15 @@ mod encodings;
 /// Pods that mount volumes.
 mod volumes;
 
-/// What would come of a job, told before it is submitted.
+/// What-if answers, compared with the jobs that are submitted afterwards.
 mod what_if;
 
-/// Promised starts, and when jobs start.
+/// Promised starts, and actual starts.
 mod time;
 
 /// Jobs that ask for racks, zones and other levels of the machine.
 mod topology;
 
-/// What a tenant tries against others: `make attacks`.
+/// Attempts of a tenant against others: `make attacks`.
 #[path = "../attacks/mod.rs"]
 mod attacks;

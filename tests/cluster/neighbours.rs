@@ -15,13 +15,13 @@ fn start(plane: &ControlPlane, name: &str) -> Fluxqueue {
     plane.fluxqueue(&["--leader-elect=true", &served, &lease])
 }
 
-/// Uid and placement of each FluxJob, by the name of its workload.
+/// Returns uid and placement of each FluxJob, by the name of its workload.
 fn records(ns: &Namespace<'_>) -> BTreeMap<String, Value> {
     let of = |job: &Value| job["spec"]["workloadRef"]["name"].as_str().unwrap_or("").to_owned();
     ns.list("fluxjobs").into_iter().map(|job| (of(&job), job)).collect()
 }
 
-/// The nodes of the pods of one workload: how many on each.
+/// Returns the number of pods of one workload on each node.
 fn nodes_of(ns: &Namespace<'_>, workload: &str) -> BTreeMap<String, usize> {
     let mut nodes = BTreeMap::new();
     for pod in ns.list("pods") {
@@ -70,7 +70,8 @@ fn each_fluxqueue_has_its_own_jobs_and_leaves_the_others_alone() {
                 .map(|member| pod(&format!("{name}-{member}"), "1", "infinity", &labels))
                 .collect()));
         }
-        // One after the other, so that none is refused by a node that both fill at once.
+        // The pods come one after the other, so that none is refused by a node that both schedulers
+        // fill at once.
         ns.running(3 * (number + 1));
         until(&format!("a right placement of {name}"), || {
             let record = records(&ns).remove(&name)?;
@@ -80,7 +81,8 @@ fn each_fluxqueue_has_its_own_jobs_and_leaves_the_others_alone() {
         });
         check(&ns, &known);
     }
-    // What one would do to the other's it would do by now, and after a restart of either.
+    // By now, and after a restart of either, each would have changed the other's objects if it did
+    // so at all.
     std::thread::sleep(Duration::from_secs(5));
     check(&ns, &known);
     assert_eq!(alpha.terminate(), Some(0));
@@ -90,7 +92,8 @@ fn each_fluxqueue_has_its_own_jobs_and_leaves_the_others_alone() {
     assert_eq!(plane.testbed(&["refusals"]).trim(), "0");
 }
 
-/// Every FluxJob is there, is still the same object, and its placement says where its pods are.
+/// Checks that every FluxJob is still the same object, and that its placement matches the nodes of
+/// its pods.
 fn check(ns: &Namespace<'_>, known: &BTreeMap<String, Value>) {
     let now = records(ns);
     assert_eq!(now.keys().collect::<Vec<_>>(), known.keys().collect::<Vec<_>>());

@@ -1,5 +1,5 @@
-//! What ordinary users may do: with the cluster's own roles view and edit, and what each wish needs
-//! besides.
+//! Permissions of ordinary users: with the cluster's own roles view and edit, and with the extra
+//! permission that each override needs.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -8,14 +8,15 @@ use std::sync::Arc;
 use crate::harness::{ControlPlane, Namespace, job, overrides, pod, shared, until};
 use crate::webhook::{Files, free_port, install_trusting, process};
 
-/// kubectl as this user: whether it succeeded, and what it said.
+/// Runs kubectl as this user. Returns true if it succeeded, and its output.
 fn as_user(ns: &Namespace<'_>, user: &str, args: &[&str]) -> (bool, String) {
     let all = [args, &["-n", &ns.name, "--as", user]].concat();
     let (ok, out, err) = ns.plane.try_kubectl(&all, "");
     (ok, format!("{out}{err}"))
 }
 
-/// Gives a user one of the cluster's roles in this namespace, and waits until it has its parts.
+/// Gives a user one of the cluster's roles in this namespace, and waits until the role is
+/// aggregated.
 fn give_role(ns: &Namespace<'_>, user: &str, role: &str) {
     ns.kubectl(&[
         "create",
@@ -27,12 +28,12 @@ fn give_role(ns: &Namespace<'_>, user: &str, role: &str) {
     until("the role to be complete", || as_user(ns, user, &["get", "fluxjobs"]).0.then_some(()));
 }
 
-/// Wishes this of a FluxJob.
+/// Sets this override of a FluxJob.
 fn wish(ns: &Namespace<'_>, user: &str, job: &str, wish: &str) -> (bool, String) {
     as_user(ns, user, &["patch", "fluxjob", job, "--type=merge", "-p", &overrides(wish)])
 }
 
-/// A namespace with a job that waits for ever, and the name of its FluxJob.
+/// Makes a namespace with a job that waits for ever, and returns the name of its FluxJob as well.
 fn waiting(prefix: &str) -> (Namespace<'static>, String) {
     let ns = shared().namespace(prefix);
     ns.apply(&job("vast", 2, "300", "1"));
@@ -97,7 +98,7 @@ fn an_editor_wishes_what_could_have_been_submitted() {
         assert!(ok, "{wished}: {text}");
     }
     ns.state("vast", "Held");
-    // What is scheduled where is not hers to say.
+    // The placement is not hers to write.
     let status = r#"{"status": {"position": 1}}"#;
     let (ok, text) = as_user(
         &ns,
@@ -119,7 +120,7 @@ fn a_priority_is_wished_by_who_may_use_its_class() {
     let (modest, urgent) = (format!("modest-{}", ns.name), format!("urgent-{}", ns.name));
     let (ok, text) = wish(&ns, "paul", &name, &format!(r#""priorityClassName": "{modest}""#));
     assert!(!ok && text.contains(&format!("needs verb use on priorityclasses {modest}")), "{text}");
-    // kubectl makes no role with this verb by itself.
+    // kubectl creates no role with this verb by itself.
     let role = format!("use-{}", ns.name);
     ns.apply(&format!(
         "
@@ -143,7 +144,7 @@ rules:
     ns.flux_job("vast", "has the priority of the class", |job| job["status"]["priority"] == 10);
     let (ok, text) = wish(&ns, "paul", &name, &format!(r#""priorityClassName": "{urgent}""#));
     assert!(!ok && text.contains(&urgent), "{text}");
-    // What an administrator wished, a user does not take back.
+    // A user cannot remove an administrator's override.
     ns.wish(&name, &format!(r#""priorityClassName": "{urgent}""#));
     let (ok, text) = wish(&ns, "paul", &name, r#""priorityClassName": null"#);
     assert!(!ok && text.contains(&urgent), "{text}");
@@ -169,12 +170,12 @@ fn each_wish_has_a_permission_of_its_own() {
         ns.kubectl(&["create", "rolebinding", part, &format!("--role={part}"), "--user=hugo"]);
         until("the permission to count", || wish(&ns, "hugo", &name, wished).0.then_some(()));
     }
-    // A change of what is not a wish needs none of them.
+    // A change of other fields needs no such permission.
     let (ok, text) = as_user(&ns, "hugo", &["annotate", "fluxjob", &name, "note=mine"]);
     assert!(ok, "{text}");
 }
 
-/// This user is refused this, and the message has these words.
+/// Checks that this user is refused this command with a message that contains these words.
 fn refused(ns: &Namespace<'_>, user: &str, words: &str, args: &[&str], stdin: &str) {
     let all = [args, &["-n", &ns.name, "--as", user]].concat();
     let (ok, out, error) = ns.plane.try_kubectl(&all, stdin);
@@ -245,8 +246,8 @@ fn a_namespace_that_requires_fluxqueue_takes_no_pod_past_it() {
     ns.succeeded(1);
 }
 
-/// Who may not extend a walltime may not change it by an annotation either; and Fluxqueue itself
-/// changes no such thing.
+/// A user without the right to extend a walltime cannot change it by an annotation either, and
+/// Fluxqueue itself changes no such annotation.
 #[test]
 fn annotations_of_a_running_pod_are_changed_by_who_may() {
     let ns = shared().namespace("annotated");
@@ -275,7 +276,7 @@ fn annotations_of_a_running_pod_are_changed_by_who_may() {
     refused(&ns, fluxqueue, "Fluxqueue changes nothing there", &relabel, "");
 }
 
-/// The status code and the answer over TLS; only this certificate is trusted.
+/// Returns the status code and the answer over TLS. Only this certificate is trusted.
 fn get(
     certificate: &rcgen::Certificate,
     port: u16,
@@ -297,7 +298,8 @@ fn get(
         token.map(|token| format!("Authorization: Bearer {token}\r\n")).unwrap_or_default();
     stream.write_all(format!("GET {path} HTTP/1.0\r\n{header}\r\n").as_bytes()).expect("it reads");
     let mut answer = Vec::new();
-    // Not everybody says goodbye as TLS wants it; what came before is the answer.
+    // Some servers close without the notice that TLS requires. The bytes before that are the
+    // answer.
     let _ = stream.read_to_end(&mut answer);
     let answer = String::from_utf8_lossy(&answer).into_owned();
     let code = answer.split(' ').nth(1).and_then(|code| code.parse().ok()).expect("a status code");
@@ -308,7 +310,7 @@ fn status_of(certificate: &rcgen::Certificate, port: u16, path: &str, token: Opt
     get(certificate, port, path, token).0
 }
 
-/// The port that a process says in its log after this word.
+/// Returns the port that a process logs after this word.
 fn port_after(plane: &ControlPlane, log: &str, word: &str) -> u16 {
     until("its port", || {
         let log = std::fs::read_to_string(plane.dir.join(log)).ok()?;
@@ -317,7 +319,7 @@ fn port_after(plane: &ControlPlane, log: &str, word: &str) -> u16 {
     })
 }
 
-/// A token of a new service account.
+/// Makes a service account, and returns a token of it.
 fn account_with_token(ns: &Namespace<'_>, name: &str) -> String {
     ns.kubectl(&["create", "serviceaccount", name]);
     ns.kubectl(&["create", "token", name]).trim().to_owned()

@@ -1,4 +1,4 @@
-//! What FluxJobs were promised, as it was written: a watch that forgets nothing, and a table of
+//! Promises to FluxJobs, as they were written: a watch that forgets nothing, and a table of
 //! promised and observed starts.
 
 use std::collections::BTreeMap;
@@ -10,11 +10,11 @@ use serde_json::Value;
 
 use crate::harness::{Namespace, job, reserved, within};
 
-/// Seconds since 1970, as FluxJobs have them.
+/// Seconds since 1970, as in FluxJobs.
 pub(crate) type Seconds = f64;
 
-/// How much later than promised a start may be seen: the last pod has to be seen to end, and the
-/// first to be bound.
+/// Most seconds between a promised start and the observed one: the last pod has to be seen to end,
+/// and the first to be bound.
 pub(crate) const SLACK: Seconds = 2.0;
 
 /// A reservation as it was written.
@@ -24,7 +24,7 @@ pub(crate) struct Promise {
     pub(crate) nodes: String,
 }
 
-/// What was written of a FluxJob.
+/// The writes of a FluxJob.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct History {
     pub(crate) record: String,
@@ -41,7 +41,7 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
-    /// Starts to watch. What is submitted after this is seen from its first write on.
+    /// Starts to watch. Jobs that are submitted after this are seen from their first write on.
     pub(crate) fn start(ns: &Namespace<'_>) -> Self {
         let args = ["get", "fluxjobs", "-n", &ns.name, "--watch", "-o", "json"];
         let mut watch = ns.plane.kubectl_in_background(&args);
@@ -52,7 +52,7 @@ impl Recorder {
             for job in serde_json::Deserializer::from_reader(std::io::BufReader::new(text))
                 .into_iter::<Value>()
             {
-                // The watch is killed in the middle of an object, perhaps.
+                // The watch may be killed in the middle of an object.
                 let Ok(job) = job else { return };
                 let name =
                     job["spec"]["workloadRef"]["name"].as_str().unwrap_or_default().to_owned();
@@ -62,12 +62,12 @@ impl Recorder {
         Recorder { watch, histories }
     }
 
-    /// Everything so far, by the name of the workload.
+    /// Returns all writes so far, by the name of the workload.
     pub(crate) fn histories(&self) -> BTreeMap<String, History> {
         self.histories.lock().expect("nobody panicked").clone()
     }
 
-    /// One workload's history, once it satisfies a condition.
+    /// Waits until one workload's history satisfies a condition, and returns it.
     pub(crate) fn until(
         &self,
         workload: &str,
@@ -79,7 +79,7 @@ impl Recorder {
         })
     }
 
-    /// One workload's history, once it has been promised a start.
+    /// Waits until one workload has been promised a start, and returns its history and that start.
     pub(crate) fn promised(&self, workload: &str) -> (History, Seconds) {
         let history =
             self.until(workload, "is promised a start", |history| history.last_start().is_some());
@@ -87,7 +87,7 @@ impl Recorder {
         (history, start)
     }
 
-    /// When a workload started.
+    /// Waits until a workload has started, and returns the time.
     pub(crate) fn started(&self, workload: &str) -> Seconds {
         self.until(workload, "starts", |history| history.started.is_some()).started.expect("it has")
     }
@@ -116,13 +116,13 @@ impl History {
         }
     }
 
-    /// The start that was written last, if the last reservation has one.
+    /// Returns the start that was written last, if the last reservation has one.
     pub(crate) fn last_start(&self) -> Option<Seconds> {
         self.promises.last()?.start
     }
 
-    /// The earliest start that was ever written: nothing but a delay that is said makes it start
-    /// later.
+    /// Returns the earliest start that was ever written. Only an announced delay may move the start
+    /// behind it.
     pub(crate) fn best(&self) -> Option<Seconds> {
         self.promises.iter().filter_map(|promise| promise.start).reduce(f64::min)
     }
@@ -134,7 +134,7 @@ pub(crate) fn seconds(text: &str) -> Seconds {
     at.as_duration().as_secs_f64()
 }
 
-/// What Events of ReservationDelayed say, by the workload of the FluxJob that they are about.
+/// Returns the messages of ReservationDelayed Events, by the workload of their FluxJob.
 pub(crate) fn delays(
     ns: &Namespace<'_>,
     histories: &BTreeMap<String, History>,
@@ -155,8 +155,8 @@ pub(crate) fn delays(
     delays
 }
 
-/// Whether each promise was kept; what was not, as text. A promise that is broken has an Event of
-/// that job.
+/// Returns the promises that were broken, as text. A promise may be late if there is a delay Event
+/// of that job.
 pub(crate) fn broken(
     histories: &BTreeMap<String, History>,
     delays: &BTreeMap<String, Vec<String>>,
@@ -185,7 +185,7 @@ pub(crate) fn broken(
     broken
 }
 
-/// Promised and observed starts side by side, in seconds since the first was queued.
+/// Renders promised and observed starts side by side, in seconds since the first job was queued.
 pub(crate) fn table(
     histories: &BTreeMap<String, History>,
     delays: &BTreeMap<String, Vec<String>>,
@@ -216,7 +216,7 @@ pub(crate) fn table(
     table
 }
 
-/// The largest number of jobs that waited at one instant.
+/// Returns the largest number of jobs that waited at one instant.
 pub(crate) fn waiting_at_once(histories: &BTreeMap<String, History>) -> usize {
     let waits = |history: &History, at| {
         history.queued.is_some_and(|from| from <= at) && history.started > Some(at)
@@ -228,9 +228,9 @@ pub(crate) fn waiting_at_once(histories: &BTreeMap<String, History>) -> usize {
         .unwrap_or(0)
 }
 
-/// A Job with a pod on each of so many nodes of four cores, all of it. Pods get three seconds to
-/// end in when they are to, so that one that ends by itself when its walltime is over is not late
-/// for what a busy machine takes to see it.
+/// Makes a Job with a pod on each of `nodes` nodes, which takes all four cores. The pods get a
+/// grace period of three seconds. A pod that ends by itself after its walltime is therefore not
+/// late by the time that a busy machine takes to see it.
 pub(crate) fn timed(name: &str, nodes: u32, walltime: u32, seconds: f64) -> String {
     job(name, nodes, "4", &seconds.to_string())
         .replace(

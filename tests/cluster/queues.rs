@@ -1,4 +1,4 @@
-//! Queues: FluxQueue objects, and what they say to jobs.
+//! Queues: FluxQueue objects, and their effects on jobs.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -8,21 +8,21 @@ use serde_json::Value;
 use crate::harness::{ControlPlane, Namespace, job, shared, until, within};
 use crate::promised::{Recorder, SLACK, broken, delays, table, timed};
 
-/// A FluxQueue of this name, with these lines of spec.
+/// Makes a FluxQueue of this name, with these lines of spec.
 fn queue(name: &str, spec: &str) -> String {
     format!(
         "apiVersion: jobs.converged-computing.org/v1alpha1\nkind: FluxQueue\nmetadata: {{name: {name}}}\nspec: {{{spec}}}\n"
     )
 }
 
-/// A Job whose pods name a queue.
+/// Makes a Job with pods that name a queue.
 fn job_of(queue: &str, name: &str, pods: u32, seconds: &str) -> String {
     let labels =
         format!("    metadata:\n      labels: {{fluxqueue/queue-name: {queue}}}\n    spec:");
     job(name, pods, "100m", seconds).replace("    spec:", &labels)
 }
 
-/// What the columns of a queue show: waiting and running.
+/// Returns the columns of a queue: waiting and running jobs.
 fn counts(ns: &Namespace<'_>, queue: &str) -> (Value, Value) {
     let shown: Value =
         serde_json::from_str(&ns.plane.kubectl(&["get", "fluxqueue", queue, "-o", "json"]))
@@ -96,15 +96,15 @@ fn the_jobs_of_a_namespace_are_in_its_queue() {
     ns.plane.kubectl(&["delete", "fluxqueue", &name]);
 }
 
-/// A Job of whole nodes with a true walltime, in this queue.
+/// Makes a Job of whole nodes with a true walltime, in this queue.
 fn timed_in(queue: &str, name: &str, nodes: u32, seconds: u32) -> String {
     let labels =
         format!("    metadata:\n      labels: {{fluxqueue/queue-name: {queue}}}\n    spec:");
     timed(name, nodes, seconds, f64::from(seconds)).replace("    spec:", &labels)
 }
 
-/// Eight nodes; queue `gold` goes first and may have four of them, `line` is in order and may have
-/// five, `bulk` may have two jobs.
+/// There are eight nodes. Queue `gold` goes first and may have four of them, `line` is in order and
+/// may have five, and `bulk` may have two jobs.
 #[test]
 fn three_queues_with_limits_start_as_promised_and_within_them() {
     let plane = ControlPlane::start(
@@ -136,7 +136,7 @@ fn three_queues_with_limits_start_as_promised_and_within_them() {
     ns.apply(&text);
     let mut most = std::collections::BTreeMap::<String, (usize, usize)>::new();
     within(Duration::from_mins(3), "all jobs to complete", || {
-        // What the API server shows at one instant: pods that have a node and have not ended.
+        // The API server's view at one instant: pods that have a node and have not ended.
         let pods = ns.list("pods");
         let mut jobs =
             std::collections::BTreeMap::<String, std::collections::BTreeSet<String>>::new();
@@ -172,7 +172,7 @@ fn three_queues_with_limits_start_as_promised_and_within_them() {
     let promised = histories.values().filter(|history| !history.promises.is_empty()).count();
     assert!(promised >= 12, "{promised} were promised a start");
     assert_eq!(broken(&histories, &delays), Vec::<String>::new());
-    // In the line nobody starts before one who was ahead of him.
+    // In `line` no job starts before an earlier one.
     let mut line: Vec<_> =
         histories.iter().filter(|(name, _)| name.starts_with("line")).map(|(_, it)| it).collect();
     line.sort_by(|one, other| one.queued.partial_cmp(&other.queued).expect("they are numbers"));

@@ -1,5 +1,4 @@
-//! Two schedulers on the same nodes, which are full, and pods that say nothing of how long they
-//! run.
+//! Two schedulers on the same full nodes, with pods that state no walltime.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::{Child, Command, Stdio};
@@ -13,26 +12,26 @@ use crate::promised::seconds;
 
 const NODES: &str = "groups:\n- {namePrefix: n-, count: 24, cpu: '8', memory: 64Gi, pods: 110}\n";
 
-/// Pods for each scheduler: so many that some of each size are left when they are counted.
+/// Number of pods for each scheduler, large enough that some of each size are left at the count.
 const PODS: usize = 450;
 
-/// When they are counted, from the first that is bound: by then the nodes have been full several
+/// Time of the count, from the first pod that is bound: by then the nodes have been full several
 /// times over.
 const COUNTED_AFTER: Duration = Duration::from_mins(1);
 
-/// How long the first may take.
+/// Longest time until the first pod is bound.
 const PATIENCE: Duration = Duration::from_mins(2);
 
-/// How many pods were bound on one machine.
+/// Numbers of pods on one machine.
 #[derive(Debug, Clone, Copy)]
 struct Bound {
-    /// By Fluxqueue, or the kube-scheduler in its place.
+    /// Pods bound by Fluxqueue, or by the kube-scheduler in its place.
     by_tested: usize,
-    /// By the kube-scheduler beside it.
+    /// Pods bound by the kube-scheduler beside it.
     by_other: usize,
-    /// Of the pods of the first, those that still wait.
+    /// Pods of the first that still wait.
     waiting: usize,
-    /// Pods of both that a kubelet has refused: two schedulers had taken the same room.
+    /// Pods of both that a kubelet has refused, because two schedulers had used the same room.
     refused: usize,
 }
 
@@ -71,7 +70,7 @@ impl Drop for InItsPlace {
     }
 }
 
-/// The same pods for both schedulers of a machine, small and large, far more than fit.
+/// Makes the same pods for both schedulers of a machine, small and large, far more than fit.
 fn pods(count: usize) -> String {
     let mut manifest = String::new();
     for number in 0..count {
@@ -99,14 +98,15 @@ fn count(namespace: &Namespace<'_>) -> Bound {
     }
 }
 
-/// What is bound in the same time. Kubelets end the pods when their time has come, so on a computer
-/// that does nothing else this says how well the nodes are used: where one scheduler leaves them
-/// idle though its pods could use them, it has bound less.
+/// Counts the pods that are bound in the same time. Kubelets end the pods after their run time, so
+/// on an otherwise idle computer the count shows how well the nodes are used: a scheduler that
+/// leaves nodes idle though its pods could use them has bound fewer.
 fn bound(plane: &ControlPlane) -> Bound {
     let namespace = plane.namespace("shared-machine");
     let manifest = pods(PODS);
     let bound = std::thread::scope(|scope| {
-        // In the background: nobody waits for the last pod before the first is bound.
+        // The manifest is applied in the background: the first pod is bound before the last one
+        // exists.
         scope.spawn(|| namespace.apply(&manifest));
         let first_bound = within(PATIENCE, "the first pod to be bound", || {
             let bound = count(&namespace);
@@ -115,14 +115,15 @@ fn bound(plane: &ControlPlane) -> Bound {
         std::thread::sleep(COUNTED_AFTER.saturating_sub(first_bound.elapsed()));
         count(&namespace)
     });
-    // It goes with its control plane: to delete hundreds of pods would take longer than all else.
+    // The namespace ends with its control plane: deleting hundreds of pods would take longer than
+    // the rest of the test.
     std::mem::forget(namespace);
     bound
 }
 
-/// Three times on a computer that did nothing else Fluxqueue bound 1.05, 1.16 and 1.08 of what the
-/// second kube-scheduler did, such as 283 pods where that bound 261; and fewer pods were refused by
-/// kubelets, of which there are many where two schedulers do not know of each other.
+/// In three runs on an otherwise idle computer, Fluxqueue bound 1.05, 1.16 and 1.08 times as many
+/// pods as the second kube-scheduler, for example 283 pods against 261. Kubelets also refused fewer
+/// pods. They refuse many of them where two schedulers do not know of each other.
 #[test]
 #[ignore = "what is bound in a minute differs by more than a tenth from run to run where the computer is busy"]
 fn beside_kube_scheduler_it_binds_what_another_kube_scheduler_would() {
@@ -149,15 +150,15 @@ fn beside_kube_scheduler_it_binds_what_another_kube_scheduler_would() {
 
 const EIGHT: &str = "groups:\n- {namePrefix: n-, count: 8, cpu: '8', memory: 64Gi, pods: 110}\n";
 
-/// For so long others may go ahead of a pod that waits for an end that nobody knows; and how much
-/// later that may be seen.
+/// Seconds for which others may go ahead of a pod that waits for unknown ends, and the delay until
+/// that can be observed.
 const BYPASS_SECONDS: f64 = 5.0;
 const SEEN_LATE: f64 = 5.0;
 
-/// The nodes that are held for each pod that is passed by no more.
+/// The nodes that are held for each pod that may no longer be passed.
 type Held = BTreeMap<String, BTreeSet<String>>;
 
-/// What is there at one time.
+/// The state at one time.
 #[derive(Default)]
 struct Look {
     held: Held,
@@ -167,8 +168,7 @@ struct Look {
 }
 
 impl Look {
-    /// Lists records and then pods with one command: where the computer is busy, each command takes
-    /// long.
+    /// Lists records and then pods with one command: on a busy computer each command takes long.
     fn take(namespace: &Namespace<'_>) -> Look {
         let (records, pods): (Vec<Value>, Vec<Value>) = namespace
             .list("fluxjobs,pods")
@@ -188,8 +188,8 @@ fn held(records: &[Value]) -> Held {
     records.iter().filter_map(of_record).collect()
 }
 
-/// Jobs that wait, and for which nothing is held though they have been passed by for longer than
-/// the rule says.
+/// Returns waiting jobs that hold no nodes though others have passed them for longer than the rule
+/// allows.
 fn starving(records: &[Value], now: f64) -> Vec<String> {
     let is_starving = |record: &&Value| {
         let since = record["status"]["passedBySince"].as_str().map(seconds);
@@ -206,7 +206,7 @@ fn now() -> f64 {
     jiff::Timestamp::now().as_duration().as_secs_f64()
 }
 
-/// The nodes of Fluxqueue's pods.
+/// Returns the nodes of Fluxqueue's pods.
 fn places(pods: &[Value]) -> BTreeMap<String, String> {
     let ours = pods
         .iter()
@@ -217,14 +217,14 @@ fn places(pods: &[Value]) -> BTreeMap<String, String> {
     .collect()
 }
 
-/// Nodes were held often enough, and looked at often enough meanwhile, to say something.
+/// True if nodes were held often enough, and observed often enough meanwhile, for a verdict.
 fn is_enough(holds: usize, judged: usize) -> bool {
     holds >= 2 && judged >= 6
 }
 
-/// Sees that what left between the second look and the third went to no node that was held for
-/// another all the while, and counts what was held. It was held in the first already, for what
-/// leaves may have been decided on before the second.
+/// Checks that pods that got a node between the second look and the third went to no node that was
+/// held for another all the while. Counts the holds. A hold has to be in the first look already,
+/// because a pod that got its node after the second look may have been placed before it.
 fn judge(looks: &[Look; 3], now: &Look) -> usize {
     let [long_before, before, then] = looks;
     let stands = |(holder, nodes): &(&String, &BTreeSet<String>)| {
@@ -244,8 +244,8 @@ fn judge(looks: &[Look; 3], now: &Look) -> usize {
     judged
 }
 
-/// Where nobody knows what ends when, large pods wait for as long as the rule says, and then nodes
-/// are held for them: none of ours goes there any more, whatever kube-scheduler does.
+/// Where the ends of pods are unknown, large pods wait for as long as the rule allows, and then
+/// nodes are held for them: none of our pods goes there any more, whatever kube-scheduler does.
 #[test]
 fn no_pod_is_passed_by_for_longer_than_the_rule_says() {
     let plane = ControlPlane::start(EIGHT, &["--kube-scheduler"]);
@@ -259,11 +259,10 @@ fn no_pod_is_passed_by_for_longer_than_the_rule_says() {
     let (mut holds, mut judged) = (0, 0);
     std::thread::scope(|scope| {
         scope.spawn(|| namespace.apply(&pods(150)));
-        // The last ones, the oldest first.
+        // The last looks, the oldest first.
         let mut looks = [Look::default(), Look::default(), Look::default()];
         let begin = Instant::now();
-        // Where the computer is busy, a look takes long, and what is held for short is seen less
-        // often.
+        // On a busy computer a look takes long, and short holds are seen less often.
         while begin.elapsed() < COUNTED_AFTER
             || (!is_enough(holds, judged) && begin.elapsed() < PATIENCE)
         {

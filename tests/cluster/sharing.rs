@@ -64,7 +64,7 @@ fn pods_of_other_schedulers_are_counted_and_those_without_end_are_passed_by() {
             .as_str()
             .is_some_and(|text| text.contains("Insufficient cpu"))
     );
-    // The service never ends, so the large one must not hold back what fits beside it.
+    // The service never ends, so the large job must not hold back those that fit beside it.
     ns.apply(&pod("small", "1", "infinity", ""));
     ns.running(2);
     ns.kubectl(&["delete", "pod", "service", "--grace-period=0", "--force"]);
@@ -85,8 +85,8 @@ fn two_schedulers_on_the_same_nodes_double_book_nothing() {
         manifest += &theirs.replace("schedulerName: fluxqueue", "schedulerName: default-scheduler");
     }
     ns.apply(&manifest);
-    // All 80 fit, four to a node; a race that is lost shows as a refused pod, never as a node with
-    // more than it has.
+    // All 80 pods fit, four to a node. A lost race shows as a refused pod, never as an
+    // overcommitted node.
     let phase = |pod: &Value| pod["status"]["phase"].as_str().unwrap_or("").to_owned();
     let settled =
         ns.pods(80, "running or refused", |pod| ["Running", "Failed"].contains(&&*phase(pod)));

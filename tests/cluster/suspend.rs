@@ -1,5 +1,5 @@
-//! Jobs that are suspended while they wait: no pods before they have a place, and everybody else's
-//! suspensions left alone.
+//! Jobs that are suspended while they wait: they have no pods before they have a place, and
+//! suspensions by others are left alone.
 
 use std::time::Duration;
 
@@ -11,7 +11,8 @@ use crate::webhook::Webhook;
 
 const NODES: &str = "groups:\n- {namePrefix: n-, count: 2, cpu: '4', memory: 16Gi, pods: 110}\n";
 
-/// A namespace where Jobs wait without pods, once the API server asks about them.
+/// Makes a namespace in which Jobs wait without pods, and returns once the API server asks about
+/// them.
 fn suspending<'a>(plane: &'a ControlPlane, prefix: &str) -> Namespace<'a> {
     let ns = labelled(plane, prefix, &["fluxqueue/admission=enabled", "fluxqueue/suspend=enabled"]);
     let args = ["create", "-n", &ns.name, "--dry-run=server", "-o", "json", "-f", "-"];
@@ -62,8 +63,8 @@ fn a_job_waits_without_pods_and_starts_whole_where_it_was_placed() {
     assert!(is_suspended(&ns, "first") && is_suspended(&ns, "second"));
     assert_eq!(ns.list("pods").len(), 2, "those of the one that runs");
 
-    // Nobody lets it go past us, and nobody says whose the suspension is.
-    // (An administrator could, as a member of the break-glass group.)
+    // No user can resume the Job past us, and none can change the mark that says which program
+    // suspended it. (An administrator could, as a member of the break-glass group.)
     ns.kubectl(&["create", "rolebinding", "sue", "--clusterrole=edit", "--user=sue"]);
     let_go(&ns, "first");
     assert!(is_suspended(&ns, "first"));
@@ -72,13 +73,13 @@ fn a_job_waits_without_pods_and_starts_whole_where_it_was_placed() {
             .try_kubectl(&["annotate", "job", "first", change, "-n", &ns.name, "--as=sue"], "");
         assert!(!ok && err.contains("are changed by Fluxqueue alone"), "{err}");
     }
-    // Who is held back waits for that.
+    // A job with a hold waits for its release.
     let second =
         ns.state("second", "Pending")["metadata"]["name"].as_str().expect("a name").to_owned();
     ns.wish(&second, r#""hold": true"#);
     ns.state("second", "Held");
 
-    // Suspensions of others stay theirs.
+    // Suspensions by others stay as they are.
     let theirs =
         unnamed(&job("theirs", 1, "1", "1")).replace("\nspec:", "\nspec:\n  suspend: true");
     ns.apply(&theirs);
@@ -136,7 +137,7 @@ fn three_hundred_jobs_wait_without_a_pod() {
     });
     assert_eq!(ns.list("pods").len(), 2, "those of the one that runs");
     ns.kubectl(&["delete", "job", "busy"]);
-    // They start in their turn, and only they have pods.
+    // The jobs start in their turn, and only these have pods.
     within(Duration::from_mins(1), "the first of them to run to their ends", || {
         let ended = |job: &Value| job["status"]["state"] == "Completed";
         (ns.list("fluxjobs").iter().filter(|job| ended(job)).count() >= 3).then_some(())
@@ -169,8 +170,8 @@ fn pods_that_ask_for_more_than_the_template_are_placed_anew_before_they_start() 
     let _webhook = Webhook::start(&plane, &[]);
     let _fluxqueue = plane.fluxqueue(&[]);
     let ns = suspending(&plane, "larger");
-    // What the template does not ask for, the namespace gives each pod: two do not fit on one node
-    // then.
+    // The namespace's LimitRange gives each pod the request that the template lacks. Two such pods
+    // do not fit on one node.
     ns.apply(
         "
 apiVersion: v1
@@ -198,8 +199,8 @@ fn a_place_is_held_for_a_time_also_by_a_successor() {
     let flags = [&*format!("--config={}", settings.display())];
     let mut fluxqueue = plane.fluxqueue(&flags);
     let ns = suspending(&plane, "late");
-    // Only one of its two pods can be made. What a quota with scopes counts is left to the API
-    // server, so the job is let go.
+    // Only one of the job's two pods can be created. Fluxqueue leaves quotas with scopes to the API
+    // server, so the job is released.
     ns.kubectl(&["create", "quota", "pods", "--hard=pods=1", "--scopes=NotBestEffort"]);
     ns.apply(&unnamed(&job("late", 2, "3", "1")));
     until("its first pod", || (pods_of(&ns, "late").len() == 1).then_some(()));
@@ -209,7 +210,7 @@ fn a_place_is_held_for_a_time_also_by_a_successor() {
     rival.apply(&job("rival", 2, "3", "1"));
     rival.state("rival", "Pending");
     assert!(!is_suspended(&ns, "late"));
-    // After that the place is given back, and the job waits for its pods as any other.
+    // Afterwards the place is given back, and the job waits for its pods like any other.
     rival.state("rival", "Completed");
     ns.state("late", "Incomplete");
     assert!(pods_of(&ns, "late").iter().all(|pod| node_of(pod).is_empty()));

@@ -1,4 +1,4 @@
-//! A leader that is stopped, replaced, and goes on.
+//! A leader that is stopped, replaced, and continued.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Lines};
@@ -11,7 +11,8 @@ use crate::harness::{ControlPlane, Fluxqueue, Namespace, job, node_of, planned, 
 
 const SIXTY: &str = "groups:\n- {namePrefix: n-, count: 60, cpu: '4', memory: 16Gi, pods: 110}\n";
 
-/// Quick to take over, and slow to bind, so that there is a middle in which to be stopped.
+/// Flags for a quick takeover and slow binding, so that there is a middle in which to stop the
+/// leader.
 const FLAGS: [&str; 5] = [
     "--leader-elect=true",
     "--leader-elect-lease-duration=4s",
@@ -22,7 +23,7 @@ const FLAGS: [&str; 5] = [
 
 const PODS: usize = 150;
 
-/// Who leads, by the Lease.
+/// Returns the leader's identity from the Lease.
 fn holder(plane: &ControlPlane) -> Option<String> {
     let path = [
         "get",
@@ -37,24 +38,24 @@ fn holder(plane: &ControlPlane) -> Option<String> {
     (found && !holder.is_empty()).then_some(holder)
 }
 
-/// Name and node of each pod that has one.
+/// Returns name and node of each pod that has one.
 fn bound(ns: &Namespace<'_>) -> BTreeMap<String, String> {
     let pods = ns.list("pods");
     let on_a_node = pods.iter().filter(|pod| !node_of(pod).is_empty());
     on_a_node.map(|pod| (pod["metadata"]["name"].to_string(), node_of(pod).to_owned())).collect()
 }
 
-/// When a leader is stopped: so long after an object of this kind has this field.
+/// The time at which a leader is stopped: this long after an object of this kind has this field.
 struct Moment {
     kind: &'static str,
     field: &'static str,
     pause: Duration,
 }
 
-/// Watches of a moment that end before it comes, at most.
+/// Most watches that may end before the moment comes.
 const WATCHES: usize = 10;
 
-/// A watch for a moment: by the next list it would be over.
+/// A watch for a moment, which would be over by the next list.
 struct Lookout<'a> {
     ns: &'a Namespace<'a>,
     moment: &'a Moment,
@@ -71,8 +72,8 @@ impl<'a> Lookout<'a> {
         Lookout { ns, moment, watch, lines }
     }
 
-    /// Returns when the moment has come. A watch may end before: then there is another one, which
-    /// begins with a list.
+    /// Returns when the moment has come. A watch may end earlier: another one follows, which begins
+    /// with a list.
     fn wait(mut self) {
         for _ in 0..WATCHES {
             let has_come = self.lines.any(|line| line.is_ok_and(|field| !field.is_empty()));
@@ -92,7 +93,7 @@ impl<'a> Lookout<'a> {
     }
 }
 
-/// How many pods are on each node.
+/// Returns the number of pods on each node.
 fn per_node(bound: &BTreeMap<String, String>) -> BTreeMap<String, usize> {
     let mut nodes = BTreeMap::new();
     for node in bound.values() {
@@ -101,7 +102,7 @@ fn per_node(bound: &BTreeMap<String, String>) -> BTreeMap<String, usize> {
     nodes
 }
 
-/// The FluxJob of the gang, once nothing has been written to it for some seconds.
+/// Returns the FluxJob of the gang, once it has not been written for some seconds.
 fn settled(ns: &Namespace<'_>) -> Value {
     let mut before = ns.state("gang", "Running");
     until("the FluxJob to come to rest", || {
@@ -113,8 +114,8 @@ fn settled(ns: &Namespace<'_>) -> Value {
     })
 }
 
-/// Stops `first` at that moment, lets `second` take over and finish, lets `first` go on, and looks
-/// what it undoes.
+/// Stops `first` at that moment, lets `second` take over and finish, lets `first` continue, and
+/// checks that it undoes nothing.
 fn round(plane: &ControlPlane, first: &mut Fluxqueue, moment: &Moment, meanwhile: impl FnOnce()) {
     let leader = until("a leader", || holder(plane));
     let ns = plane.namespace("takeover");
@@ -168,7 +169,7 @@ fn a_leader_stopped_while_it_binds_undoes_nothing_when_it_goes_on() {
 fn a_leader_stopped_while_it_writes_a_placement_overwrites_nothing_when_it_goes_on() {
     let plane = ControlPlane::start(SIXTY, &[]);
     let mut leader = plane.fluxqueue(&FLAGS);
-    // The record is there as soon as the first pod is; the placement follows the last of them.
+    // The record exists as soon as the first pod does. The placement follows the last pod.
     for pause in [0, 30, 90] {
         until("a leader", || holder(&plane));
         let second = plane.fluxqueue(&FLAGS);

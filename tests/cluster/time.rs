@@ -1,5 +1,5 @@
-//! Promised starts on a real control plane: kept when walltimes are true, and broken for a cause
-//! that an Event says.
+//! Promised starts on a real control plane: kept when walltimes are true, and broken only for a
+//! cause that an Event names.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -10,8 +10,8 @@ use crate::promised::{Recorder, SLACK, broken, delays, table, timed, waiting_at_
 const EIGHT: &str = "groups:\n- {namePrefix: n-, count: 8, cpu: '4', memory: 16Gi, pods: 110}\n";
 const FOUR: &str = "groups:\n- {namePrefix: n-, count: 4, cpu: '4', memory: 16Gi, pods: 110}\n";
 
-/// Forty jobs: nodes, and walltime in seconds. Most are small, as in any queue; some need every
-/// node.
+/// Returns forty jobs: nodes, and walltime in seconds. Most are small, as in any queue, and some
+/// need every node.
 fn forty() -> Vec<(String, u32, u32)> {
     let sizes = [1, 3, 1, 8, 2, 1, 1, 5, 1, 2];
     let walltimes = [2, 4, 3];
@@ -29,14 +29,14 @@ fn completed(recorder: &Recorder, count: usize) {
     });
 }
 
-/// How many of them have ended.
+/// Returns how many of them have ended.
 fn ended(recorder: &Recorder) -> usize {
     recorder.histories().values().filter(|history| history.state == "Completed").count()
 }
 
-/// Forty jobs with true walltimes, and what they were promised. At least so many are to have been
-/// promised something. If the process is killed once so many have ended, another one takes over at
-/// once.
+/// Runs forty jobs with true walltimes. At least `promised_at_least` have to be promised a start.
+/// If `killed_after` is given, the process is killed once this number of jobs have ended, and
+/// another one takes over at once.
 fn forty_jobs(policy: &str, promised_at_least: usize, killed_after: Option<usize>) {
     let plane = ControlPlane::start(EIGHT, &[]);
     let flag = format!("--queue-policy={policy}");
@@ -67,8 +67,8 @@ fn forty_jobs(policy: &str, promised_at_least: usize, killed_after: Option<usize
     let promised = histories.values().filter(|history| !history.promises.is_empty()).count();
     assert!(promised >= promised_at_least, "{promised} were promised a start");
     assert_eq!(broken(&histories, &delays), Vec::<String>::new());
-    // All walltimes are true, and nothing goes: what is delayed is so by pods that a busy machine
-    // started or saw to end late.
+    // All walltimes are true and no node goes away, so only pods that a busy machine started or saw
+    // to end late can delay a job.
     assert!(delays.len() <= 4, "{} of 40 were delayed though all walltimes are true", delays.len());
     assert_eq!(plane.testbed(&["refusals"]).trim(), "0", "a kubelet refused a pod");
 }
@@ -83,8 +83,8 @@ fn forty_jobs_start_as_promised_with_conservative() {
     forty_jobs("conservative", 25, None);
 }
 
-/// While it is away pods end and starts come due: pods have three seconds to end in that they do
-/// not use.
+/// While the process is away, pods end and starts come due: pods have three seconds for their end
+/// that they do not use.
 #[test]
 fn forty_jobs_start_as_promised_though_the_process_is_killed_in_their_midst() {
     forty_jobs("conservative", 25, Some(10));
@@ -136,8 +136,8 @@ fn a_job_that_ends_early_or_is_deleted_lets_the_next_start_at_once() {
     let recorder = Recorder::start(&ns);
     ns.apply(&timed("early", 4, 60, 5.0));
     let early = recorder.started("early");
-    // Its walltime, the three seconds that its pods have to end in, and what it takes to start one
-    // and to see it end.
+    // The time consists of the walltime, the three seconds that the pods have for their end, and
+    // the time to start one and to see it end.
     ns.apply(&timed("deleted", 3, 120, 100.0));
     let (_, start) = recorder.promised("deleted");
     assert!(
@@ -168,7 +168,7 @@ fn a_job_that_ends_early_or_is_deleted_lets_the_next_start_at_once() {
     assert_eq!(delays(&ns, &recorder.histories()).len(), 0);
 }
 
-/// The one delay of a job, once there is an Event of it.
+/// Waits for the one delay Event of a job, and returns its message.
 fn delayed(ns: &Namespace<'_>, recorder: &Recorder, workload: &str) -> String {
     let mut notes = until(&format!("an Event that {workload} is delayed"), || {
         delays(ns, &recorder.histories()).remove(workload)
@@ -191,7 +191,7 @@ fn a_job_that_outlives_its_walltime_is_named_and_its_nodes_stay_promised() {
     assert!(note.starts_with("walltime: "), "{note}");
     let culprit = &recorder.histories()["overruns"].record;
     assert!(note.contains(&format!("{}/{culprit}", ns.name)), "{note} does not name {culprit}");
-    // Two nodes are free, and are kept: nobody knows that this one would be gone in time.
+    // Two nodes are free, and stay so: it is not known that this job would end in time.
     ns.apply(&timed("small", 1, 60, 1.0));
     let undated = recorder.until("large", "has no date", |history| history.last_start().is_none());
     assert_eq!(undated.promises.last().map(|promise| &*promise.nodes), Some("n-[0-3]"));

@@ -1,4 +1,4 @@
-//! Jobs that ask for levels of the machine, on nodes with zones and racks.
+//! Jobs with constraints on levels of the machine, on nodes with zones and racks.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::harness::{ControlPlane, Namespace, job, node_of};
 
-/// Two zones of two racks each; both zones have a rack of the same name. Nodes of two cores.
+/// Two zones of two racks each. Both zones have a rack of the same name. Nodes have two cores.
 const NODES: &str = "
 groups:
 - {namePrefix: a1-, count: 2, cpu: '2', memory: 16Gi, pods: 110, labels: {topology.kubernetes.io/zone: a, topology.kubernetes.io/rack: r1}}
@@ -14,19 +14,20 @@ groups:
 - {namePrefix: b1-, count: 2, cpu: '2', memory: 16Gi, pods: 110, labels: {topology.kubernetes.io/zone: b, topology.kubernetes.io/rack: r1}}
 ";
 
-/// A Job of pods that need a node each, whose template has this annotation.
+/// Makes a Job of pods that need a node each, with this annotation on its template.
 fn asking(name: &str, pods: u32, seconds: &str, annotation: &str) -> String {
     annotated(&job(name, pods, "2", seconds), annotation)
 }
 
-/// The Job with this annotation on its pod template.
+/// Adds this annotation to the Job's pod template.
 fn annotated(plain: &str, annotation: &str) -> String {
     let template = "  template:\n";
     assert_eq!(plain.matches(template).count(), 1, "{plain}");
     plain.replace(template, &format!("{template}    metadata: {{annotations: {{{annotation}}}}}\n"))
 }
 
-/// The racks of the pods of a Job that have nodes: the part of a node's name before the number.
+/// Returns the racks of the pods of a Job that have nodes. A rack is the part of a node's name
+/// before the number.
 fn racks(ns: &Namespace<'_>, name: &str) -> BTreeSet<String> {
     let pods = ns.list("pods");
     let of_job = pods.iter().filter(|pod| pod["metadata"]["labels"]["job-name"] == name);
@@ -38,7 +39,7 @@ fn a_gang_starts_in_one_rack_says_what_is_short_and_stays_there() {
     let plane = ControlPlane::start(NODES, &[]);
     let mut fluxqueue = plane.fluxqueue(&[]);
     let ns = plane.namespace("racks");
-    // Of the racks with two nodes one is of zone a, one of zone b: they are not one rack.
+    // Of the racks with two nodes, one is of zone a and one of zone b, so they are different racks.
     ns.apply(&asking("four", 4, "infinity", "fluxqueue/required-level: rack"));
     let record = ns.state("four", "Unsatisfiable");
     let of_level = &record["status"]["blockedBy"][1];
@@ -55,7 +56,7 @@ fn a_gang_starts_in_one_rack_says_what_is_short_and_stays_there() {
     ));
     ns.state("three", "Running");
     assert_eq!(racks(&ns, "three"), BTreeSet::from(["a2".to_owned()]));
-    // A new process knows as well where the nodes are, and where the gang is.
+    // A new process also knows the racks of the nodes and the place of the gang.
     fluxqueue.kill();
     let _fluxqueue = plane.fluxqueue(&[]);
     ns.apply(&asking("two", 2, "infinity", "fluxqueue/required-level: zone"));
@@ -63,8 +64,8 @@ fn a_gang_starts_in_one_rack_says_what_is_short_and_stays_there() {
     assert_eq!(racks(&ns, "two").len(), 1);
     let full = racks(&ns, "two").pop_first().unwrap_or_default();
     let left = if full == "a1" { "b1" } else { "a1" };
-    // A pod of the gang of three is lost with its node: its successor has to be in rack a/r2, where
-    // there is no room until a node of the other rack is carried there.
+    // A pod of the gang of three is lost with its node. Its successor has to be in rack a/r2, which
+    // has no room until a node of the other rack is moved there.
     let pods = ns.list("pods");
     let lost =
         pods.iter().find(|pod| node_of(pod) == "a2-0").expect("each node of the rack has one");
@@ -109,7 +110,7 @@ fn what_names_no_level_is_refused_and_others_can_be_named() {
     let message = record["status"]["blockedBy"][0]["message"].as_str().unwrap_or_default();
     let text = "metadata.annotations[fluxqueue/required-level]: \"rack\" is no level of this machine; there are: cabinet";
     assert!(message.ends_with(text), "{message}");
-    // Without zones, racks of one name are one.
+    // Without zones, racks with the same name are one rack.
     ns.apply(&asking("cabinet", 4, "infinity", "fluxqueue/required-level: cabinet"));
     ns.state("cabinet", "Running");
     assert_eq!(racks(&ns, "cabinet"), BTreeSet::from(["a1".to_owned(), "b1".to_owned()]));
@@ -173,7 +174,7 @@ fn a_job_has_its_nodes_alone_also_after_a_restart() {
         let nodes = of_job.map(|pod| node_of(pod).to_owned()).filter(|node| !node.is_empty());
         nodes.collect::<BTreeSet<String>>()
     };
-    // Three pods of one core on nodes of two: on one node there is room for one more.
+    // The pods are three of one core on nodes of two, so one node has room for one more.
     ns.apply(&annotated(&job("whole", 3, "1", "infinity"), "fluxqueue/exclusive: 'true'"));
     ns.state("whole", "Running");
     let own = nodes("whole");
@@ -188,7 +189,7 @@ fn a_job_has_its_nodes_alone_also_after_a_restart() {
         let message = record["status"]["blockedBy"][0]["message"].as_str().unwrap_or_default();
         message.contains("2 node(s) were held by exclusive jobs, 5 Insufficient cpu.")
     });
-    // All nodes are used by somebody now.
+    // All nodes are in use now.
     ns.apply(&annotated(&job("second", 1, "1", "infinity"), "fluxqueue/exclusive: 'true'"));
     ns.flux_job("second", "says that no node is unused", |record| {
         let message = record["status"]["blockedBy"][0]["message"].as_str().unwrap_or_default();

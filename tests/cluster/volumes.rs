@@ -1,5 +1,5 @@
-//! Pods that mount volumes, with Kubernetes' own controllers and a provisioner that does what a
-//! claim tells it to.
+//! Pods that mount volumes, with Kubernetes' own controllers and a provisioner that follows the
+//! annotations of a claim.
 
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -11,9 +11,9 @@ use crate::harness::{ControlPlane, Fluxqueue, NODES, Namespace, node_of, pod, ro
 
 const PROVISIONER: &str = "example.com/disk";
 
-/// Classes whose volumes wait for a pod: one that our provisioner serves, one of volumes that
-/// people make, and one of a driver that says where it has room. The volumes of another class do
-/// not wait. Two nodes attach one volume each of another driver.
+/// The volumes of three classes wait for a pod: one that our provisioner serves, one of volumes
+/// that administrators make, and one of a driver that publishes its capacity. The volumes of
+/// another class do not wait. Two nodes attach one volume each of another driver.
 const STORAGE: &str = "
 apiVersion: storage.k8s.io/v1
 kind: StorageClass
@@ -57,7 +57,7 @@ spec: {drivers: [{name: attached.example.com, nodeID: small-1, allocatable: {cou
 
 const ZONE: &str = "topology.kubernetes.io/zone";
 
-/// A control plane with a provisioner. The nodes that attach one volume each are a zone.
+/// Starts a control plane with a provisioner. The nodes that attach one volume each are a zone.
 fn plane() -> &'static ControlPlane {
     static PLANE: OnceLock<(ControlPlane, Mutex<(Fluxqueue, Fluxqueue)>)> = OnceLock::new();
     let (plane, _) = PLANE.get_or_init(|| {
@@ -81,7 +81,7 @@ fn plane() -> &'static ControlPlane {
     plane
 }
 
-/// Makes the volumes of classes that name it, and ends when it is dropped.
+/// Starts a provisioner for the classes that name it. It ends when the value is dropped.
 fn provisioner(plane: &ControlPlane, name: &str) -> Fluxqueue {
     let mut provisioner = Command::new(root().join("tests/testbed/bin/testbed"));
     provisioner.args(["provisioner", "--name", name, "--dir"]).arg(&plane.dir);
@@ -99,7 +99,7 @@ spec: {{accessModes: [ReadWriteOnce], storageClassName: {class}, resources: {{re
     )
 }
 
-/// A volume on a node's own disk.
+/// Makes a volume on a node's own disk.
 fn local_volume(name: &str, node: &str) -> String {
     format!(
         "
@@ -116,7 +116,7 @@ spec:
     )
 }
 
-/// A claim, and a volume that is meant for it and says by these fields where it can be used.
+/// Makes a claim, and a volume for it with these fields about its location.
 fn claim_with_volume(ns: &Namespace<'_>, name: &str, labels: &str, where_it_is: &str) -> String {
     let volume = format!("{}-{name}", ns.name);
     format!(
@@ -135,7 +135,7 @@ spec:
     ) + &claim(name, "none", "")
 }
 
-/// A pod of group `g` that mounts a claim.
+/// Makes a pod of group `g` that mounts a claim.
 fn member(name: &str, size: usize, cpu: &str, claim: &str) -> String {
     let labels = format!("  labels: {{fluxqueue/pod-group: g, fluxqueue/group-size: '{size}'}}");
     mounting(&pod(name, cpu, "infinity", &labels), claim)
@@ -148,7 +148,7 @@ fn mounting(pod: &str, claim: &str) -> String {
     pod.replacen("spec:", &volumes, 1)
 }
 
-/// Waits until a pod was told this by its condition.
+/// Waits until a pod's condition contains this text.
 fn told(ns: &Namespace<'_>, pod: &str, text: &str) {
     let says = |one: &Value| one["message"].as_str().is_some_and(|said| said.contains(text));
     ns.pods(1, &format!("told {text:?}"), |it| {
@@ -169,8 +169,8 @@ fn end(ns: &Namespace<'_>, pod: &str) {
     ns.kubectl(&["delete", "pod", pod, "--grace-period=0", "--force"]);
 }
 
-/// Creates claims that are bound without a pod, and waits until they are: pods that come earlier
-/// are told so, and something else only half a minute later.
+/// Creates claims that are bound without a pod, and waits until they are: a pod that comes earlier
+/// gets another message first, and the expected one only half a minute later.
 fn bound_first(ns: &Namespace<'_>, claims: &str) {
     ns.apply(claims);
     until("all claims to be bound", || ns.list("pvc").iter().all(is_bound).then_some(()));
@@ -180,7 +180,7 @@ fn is_bound(claim: &Value) -> bool {
     claim["status"]["phase"] == "Bound"
 }
 
-/// Waits until so many pods have nodes; nobody has one before all claims are bound.
+/// Waits until this number of pods have nodes. No pod has one before all claims are bound.
 fn bound_after_claims(ns: &Namespace<'_>, pods: usize) -> Vec<String> {
     until("all pods to have nodes", || {
         let placed: Vec<String> = ns

@@ -1,4 +1,4 @@
-//! A webhook process beside a control plane, and the manifests by which the API server asks it.
+//! A webhook process beside a control plane, and the manifests that make the API server call it.
 
 use std::fs;
 use std::net::TcpListener;
@@ -9,14 +9,14 @@ use serde_json::Value;
 
 use crate::harness::{ControlPlane, Fluxqueue, root, until};
 
-/// A running `fluxqueue webhook`; killed when dropped.
+/// A running `fluxqueue webhook`. It is killed when the value is dropped.
 pub(crate) struct Webhook {
     pub(crate) process: Fluxqueue,
-    /// Where it listens, on the loopback address.
+    /// The port on the loopback address.
     pub(crate) port: u16,
 }
 
-/// A port that was free a moment ago.
+/// Returns a port that was free a moment ago.
 pub(crate) fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0")
         .and_then(|listener| listener.local_addr())
@@ -24,13 +24,13 @@ pub(crate) fn free_port() -> u16 {
         .port()
 }
 
-/// The manifests of a kustomization, with the API server sent to this port: it is in no cluster
-/// network here.
+/// Returns the manifests of a kustomization, with the API server directed to this port: the webhook
+/// is in no cluster network here.
 fn manifests(plane: &ControlPlane, kustomization: &str, port: u16) -> String {
     let path = root().join("manifests").join(kustomization);
     let text = plane.kubectl(&["kustomize", &path.display().to_string()]);
     let mut objects: Vec<Value> = serde_saphyr::from_multiple(&text).expect("YAML");
-    // Nothing runs containers here, and no Service leads anywhere.
+    // There are no containers here, and no Service leads anywhere.
     objects.retain(|object| object["kind"] != "Deployment");
     for object in &mut objects {
         for webhook in webhooks_of(object) {
@@ -43,7 +43,7 @@ fn manifests(plane: &ControlPlane, kustomization: &str, port: u16) -> String {
     serde_json::json!({"apiVersion": "v1", "kind": "List", "items": objects}).to_string()
 }
 
-/// The webhooks of a configuration; other objects have none.
+/// Returns the webhooks of a configuration. Other objects have none.
 fn webhooks_of(object: &mut Value) -> impl Iterator<Item = &mut Value> {
     object.get_mut("webhooks").and_then(Value::as_array_mut).into_iter().flatten()
 }
@@ -54,8 +54,8 @@ fn install(plane: &ControlPlane, manifests: &str) {
     assert!(ok, "kubectl apply: {err}");
 }
 
-/// Installs `manifests/webhook`, and fills in whom the API server is to trust, as PEM: as
-/// cert-manager does.
+/// Installs `manifests/webhook` with this PEM as the trusted authority, as cert-manager would set
+/// it.
 pub(crate) fn install_trusting(plane: &ControlPlane, port: u16, trusted: &str) {
     let bundle =
         serde_json::to_value(k8s_openapi::ByteString(trusted.as_bytes().to_vec())).expect("text");
@@ -70,7 +70,7 @@ pub(crate) fn install_trusting(plane: &ControlPlane, port: u16, trusted: &str) {
 }
 
 impl Webhook {
-    /// Installs `manifests/webhook` and starts a process with its rights; returns when the API
+    /// Installs `manifests/webhook`, starts a process with its rights, and returns when the API
     /// server trusts it.
     pub(crate) fn start(plane: &ControlPlane, flags: &[&str]) -> Self {
         let port = free_port();
@@ -94,7 +94,7 @@ pub(crate) fn process(plane: &ControlPlane, port: u16, flags: &[&str]) -> Fluxqu
     Fluxqueue::guarded(command, &plane.dir.join("webhook.log"))
 }
 
-/// What the API server trusts, as PEM: of every webhook, which all say the same.
+/// Returns the authority that the API server trusts, as PEM. All webhooks name the same one.
 pub(crate) fn trusted(plane: &ControlPlane) -> String {
     let path = "-o=jsonpath={.items[*].webhooks[*].clientConfig.caBundle}";
     let text = plane.kubectl(&[
@@ -108,7 +108,7 @@ pub(crate) fn trusted(plane: &ControlPlane) -> String {
     if bundles.len() == 1 && of_each == 5 { bundles[0].to_owned() } else { String::new() }
 }
 
-/// A certificate and its key in files.
+/// A certificate and its key, in files.
 pub(crate) struct Files {
     certificate: PathBuf,
     key: PathBuf,

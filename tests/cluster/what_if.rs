@@ -1,4 +1,4 @@
-//! What would come of a job: told before it is submitted, by the binary, and seen when it is.
+//! What-if answers of the binary, compared with the jobs that are submitted afterwards.
 
 use std::io::Write as _;
 use std::process::{Command, Stdio};
@@ -12,7 +12,7 @@ use crate::promised::{Recorder, SLACK, seconds, timed};
 pub(crate) const FOUR: &str =
     "groups:\n- {namePrefix: n-, count: 4, cpu: '4', memory: 16Gi, pods: 110}\n";
 
-/// Somebody who asks.
+/// A user who runs the what-if command.
 pub(crate) struct Asking<'a> {
     pub(crate) ns: &'a Namespace<'a>,
     pub(crate) port: u16,
@@ -20,7 +20,7 @@ pub(crate) struct Asking<'a> {
 }
 
 impl Asking<'_> {
-    /// What the command says: whether it succeeded, and its output.
+    /// Runs the command. Returns true if it succeeded, and its output.
     pub(crate) fn ask(&self, manifest: &str, form: &str) -> (bool, String) {
         let mut command = Command::new(env!("CARGO_BIN_EXE_fluxqueue"));
         command.args([
@@ -49,7 +49,7 @@ impl Asking<'_> {
         (out.status.success(), text(out.stdout) + &text(out.stderr))
     }
 
-    /// Gives alice the right to ask at all.
+    /// Gives alice the right to ask what-if questions.
     pub(crate) fn may_ask(&self) {
         let who = format!("--serviceaccount={}:alice", self.ns.name);
         self.ns.plane.kubectl(&[
@@ -67,7 +67,7 @@ impl Asking<'_> {
         serde_json::from_str(&text).expect("JSON")
     }
 
-    /// When a job would start, all of it.
+    /// Returns the time at which all of a job would start.
     fn start(&self, manifest: &str) -> f64 {
         let answer = self.answer(manifest);
         let of_it = &answer["submitted"][0];
@@ -90,8 +90,8 @@ fn a_job_starts_when_it_was_foretold_and_delays_whom_it_was_to_delay() {
     let asking = Asking { ns: &ns, port, token };
     let recorder = Recorder::start(&ns);
 
-    // The right to ask is one of its own, and nothing is told that could not be found out by
-    // creating the object.
+    // The right to ask is separate, and an answer reveals nothing beyond the result of creating the
+    // object.
     let idle = timed("idle", 1, 5, 8.0);
     let (ok, text) = asking.ask(&idle, "json");
     assert!(!ok && text.contains("may not create /what-if"), "{text}");
@@ -105,7 +105,7 @@ fn a_job_starts_when_it_was_foretold_and_delays_whom_it_was_to_delay() {
     let (ok, text) = asking.ask(&elsewhere, "json");
     assert!(!ok && text.contains("in namespace default"), "{text}");
 
-    // It would start at once, and does. What was only asked about is not there.
+    // The job would start at once, and does. The question alone creates no object.
     let near = |what: &str, foretold: f64, earlier: f64| {
         let (started, history) = (recorder.started(what), &recorder.histories()[what]);
         let is_near = (-SLACK - earlier..=SLACK).contains(&(started - foretold));
@@ -117,8 +117,8 @@ fn a_job_starts_when_it_was_foretold_and_delays_whom_it_was_to_delay() {
     near("idle", foretold, 0.0);
     until("idle to end", || (recorder.histories()["idle"].state == "Completed").then_some(()));
 
-    // Behind one that runs; it runs for as long as is planned, and takes all the time that it has
-    // to stop in.
+    // The job is behind a running one, which runs for as long as planned, and takes all of its
+    // grace period to stop.
     ns.apply(&timed("runs", 4, 8, 11.0));
     recorder.started("runs");
     let first = timed("first", 4, 4, 7.0);
@@ -131,7 +131,7 @@ fn a_job_starts_when_it_was_foretold_and_delays_whom_it_was_to_delay() {
     assert_eq!(answer["delayed"], serde_json::json!([]), "it stands behind the first");
     ns.apply(&second);
 
-    // One of higher priority would delay both, the promised one too. It is not submitted.
+    // A job of higher priority would delay both, including the promised one. It is not submitted.
     plane.kubectl(&["create", "priorityclass", "urgent", "--value=1000"]);
     let urgent = timed("urgent", 4, 20, 23.0);
     let urgent = urgent.replace(
@@ -153,11 +153,11 @@ fn a_job_starts_when_it_was_foretold_and_delays_whom_it_was_to_delay() {
     assert!(ok && text.contains("It would delay 2 jobs") && text.contains(", promised"), "{text}");
 
     near("first", foretold, 0.0);
-    // Of each that has not begun it is planned that it begins two seconds late, and is seen to end
+    // The plan assumes that each job that has not begun starts two seconds late, and is seen to end
     // a second late.
     near("second", foretold_second, 3.0);
 
-    // What would be refused says why.
+    // The answer about an object that would be refused contains the reason.
     let lost = timed("lost", 1, 5, 5.0).replace(
         "template:\n",
         "template:\n    metadata: {labels: {fluxqueue/queue-name: nowhere}}\n",
@@ -194,8 +194,8 @@ fn what_admission_adds_to_pods_is_foretold() {
     until("the role to count", || asking.ask(&silent("light"), "json").0.then_some(()));
     let (ok, text) = asking.ask(&heavy, "json");
     assert!(!ok && text.contains("there is no RuntimeClass"), "{text}");
-    // Four pods of three cores each fit on four nodes of four; with two more for each to run at all
-    // they do not.
+    // Four pods of three cores each fit on four nodes of four. With two more cores for each they do
+    // not.
     ns.apply(
         "
 apiVersion: v1
@@ -216,7 +216,7 @@ overhead: {podFixed: {cpu: '2'}}
         .replace("completions: 4", "completions: 5");
     assert_eq!((outcome(&silent("light")), outcome(&five)), ("Starts".into(), "NoDate".into()));
     assert_eq!(outcome(&heavy), "NoDate");
-    // And so it is.
+    // The jobs behave as foretold.
     for manifest in [&silent("light"), &five, &heavy] {
         ns.apply(manifest);
     }

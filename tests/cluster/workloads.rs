@@ -26,7 +26,7 @@ fn a_lone_pod_that_starts_at_once_costs_a_binding_and_an_event() {
                     == format!("Successfully assigned {}/one to {}", ns.name, node_of(&pods[0]))
         })
     });
-    // Later than any record of it would have been written.
+    // By then any record of the pod would have been written.
     std::thread::sleep(std::time::Duration::from_secs(3));
     assert!(ns.list("fluxjobs").is_empty());
 }
@@ -48,8 +48,8 @@ fn a_lone_pod_that_waits_has_its_flux_job_also_when_it_runs() {
     assert_eq!(record["status"]["displaySize"], "1/1");
     assert_eq!(record["metadata"]["ownerReferences"][0]["kind"], "Pod");
     assert_eq!(ns.list("fluxjobs").len(), 1);
-    // One that runs without a FluxJob gets none from a new process, but where the settings say that
-    // all have one.
+    // A pod that runs without a FluxJob gets one from a new process only if the settings give one
+    // to every pod.
     ns.kubectl(&["delete", "pod", "second", "--grace-period=0", "--force"]);
     until("its FluxJob to go with it", || ns.list("fluxjobs").is_empty().then_some(()));
     ns.apply(&pod("third", "1", "infinity", ""));
@@ -133,7 +133,7 @@ fn a_job_completes_and_its_record_says_so() {
 
 #[test]
 fn a_gang_starts_as_a_whole_or_not_at_all() {
-    // Eight cores in all.
+    // There are eight cores in all.
     let plane = ControlPlane::start(
         "groups:\n- {namePrefix: n-, count: 2, cpu: '4', memory: 16Gi, pods: 110}\n",
         &[],
@@ -142,7 +142,7 @@ fn a_gang_starts_as_a_whole_or_not_at_all() {
     let ns = plane.namespace("gang");
     ns.apply(&job("first", 3, "2", "6"));
     ns.running(3);
-    // Two of its pods would fit at once.
+    // Two of the job's pods would fit at once.
     ns.apply(&job("second", 4, "2", "1"));
     let record = ns.flux_job("second", "says what it waits for", |job| {
         job["status"]["blockedBy"][0]["reason"] == "InsufficientResources"
@@ -156,8 +156,7 @@ fn a_gang_starts_as_a_whole_or_not_at_all() {
         .filter(|p| p["metadata"]["labels"]["job-name"] == "second" && !node_of(p).is_empty())
         .count();
     assert_eq!(bound, 0, "part of a gang was started");
-    // A small one that came later could run in the gap, but would take the place that the second
-    // waits for.
+    // A later small job could run in the gap, but would take the place that the second waits for.
     ns.apply(&job("third", 1, "1", "infinity"));
     ns.flux_job("third", "waits behind the second", |job| {
         job["status"]["blockedBy"][0]["behind"]
@@ -237,7 +236,7 @@ fn pods_of_one_group_label_start_together() {
     });
 }
 
-/// As a Ray operator makes them: the pods belong to an object that the scheduler does not know.
+/// Like the pods of a Ray operator, these belong to an object that the scheduler does not know.
 #[test]
 fn pods_of_an_operator_with_group_labels_start_together_and_go_with_its_object() {
     let plane = shared();

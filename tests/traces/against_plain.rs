@@ -1,4 +1,4 @@
-//! The core and the plain simulator say the same of every trace.
+//! Compares the core with the plain simulator on every trace.
 
 use std::ops::Range;
 

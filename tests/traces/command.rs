@@ -1,4 +1,4 @@
-//! The command as people use it.
+//! The command, run as users run it.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -15,7 +15,7 @@ pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
-/// A file that is gone with the test.
+/// A file that is removed when the value is dropped.
 pub(crate) struct Scratch(PathBuf);
 
 impl Scratch {
@@ -39,8 +39,8 @@ impl Drop for Scratch {
     }
 }
 
-/// A line of a trace, with the size where requests stand or where allocations do, and with a
-/// walltime or without.
+/// Writes a line of a trace, with the size in the field of requests or in that of allocations, and
+/// with a walltime or without one.
 fn line(job: &Job) -> String {
     let Job { number, submit, nodes, walltime, run } = job;
     let (allocated, requested) =
@@ -106,8 +106,8 @@ fn what_cannot_run_is_skipped_and_listed() {
     );
 }
 
-/// As archives have it: a name in Latin-1, parts without a whole, decimals, fields of a site's own,
-/// a number that repeats.
+/// Runs a trace with the oddities of archives: a name in Latin-1, parts without a whole, decimals,
+/// fields of a site's own, a repeated number.
 #[test]
 fn what_archives_hold_is_run() {
     let trace = b"; Installation: Universit\xe9 de X; MaxProcs: 4\n\
@@ -145,7 +145,7 @@ fn what_is_wrong_is_said_and_nothing_else() {
     }
 }
 
-/// The trace of the guide, and what the guide says of it.
+/// Runs the trace of the guide, and compares the output with the guide's.
 #[test]
 fn the_guide_tells_the_truth() {
     let guide =

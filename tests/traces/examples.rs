@@ -1,4 +1,4 @@
-//! Situations worked out by hand: what the plain simulator has to say of them.
+//! Situations worked out by hand, with the starts that the plain simulator has to find.
 
 use crate::plain::{Job, Policy, Ran, run};
 use crate::random;
@@ -6,7 +6,7 @@ use crate::random;
 const EASY: Policy = Policy::Backfill(1);
 const CONSERVATIVE: Policy = Policy::Backfill(usize::MAX);
 
-/// Jobs as submit time, nodes, walltime and run time, numbered from 1.
+/// Makes jobs from rows of submit time, nodes, walltime and run time. They are numbered from 1.
 fn jobs(rows: &[(u64, usize, u64, u64)]) -> Vec<Job> {
     let job = |(number, (submit, nodes, walltime, run)): (u64, &(u64, usize, u64, u64))| Job {
         number,
@@ -18,13 +18,13 @@ fn jobs(rows: &[(u64, usize, u64, u64)]) -> Vec<Job> {
     (1..).zip(rows).map(job).collect()
 }
 
-/// When each starts, in their order.
+/// Returns the start of each job, in the order of the rows.
 fn starts(rows: &[(u64, usize, u64, u64)], nodes: usize, policy: Policy) -> Vec<u64> {
     run(&jobs(rows), nodes, policy).into_values().map(|ran: Ran| ran.start).collect()
 }
 
-/// The sweep keeps what it promised: two nodes, of which one is promised to be free at 10 and one
-/// at 4. The one becomes free at 3, the other at 4 as planned.
+/// The sweep keeps its promises. The reservation has two nodes, one planned to be free at 10 and
+/// one at 4. The first becomes free at 3 instead, the other at 4 as planned.
 #[test]
 fn a_reservation_moves_only_to_earlier_times() {
     let rows = [(0, 1, 10, 3), (0, 1, 4, 4), (0, 2, 5, 5), (0, 1, 6, 6)];
@@ -37,8 +37,8 @@ fn a_reservation_moves_only_to_earlier_times() {
     assert_eq!(ran[&4].promised, [4]);
     assert_eq!((ran[&3].start, ran[&4].start), (9, 3));
     assert_eq!(starts(&rows, 2, Policy::Backfill(2)), [0, 0, 9, 3]);
-    // With one reservation the small job has nothing to rely on, and has to be out of the large
-    // one's way.
+    // With one reservation the small job has no promise, and has to stay out of the large one's
+    // way.
     assert_eq!(starts(&rows, 2, EASY), [0, 0, 4, 9]);
     assert_eq!(starts(&rows, 2, Policy::Fcfs), [0, 0, 4, 9]);
 }
@@ -60,15 +60,15 @@ fn nobody_overtakes_with_fcfs() {
 #[test]
 fn who_is_done_by_then_starts_before_a_reservation() {
     let rows = |walltime| [(0, 1, 10, 10), (1, 2, 5, 5), (2, 1, walltime, 3)];
-    // From 2 to 10 is half-open: it may end when the reservation begins.
+    // The interval from 2 to 10 is half-open: the job may end when the reservation begins.
     assert_eq!(starts(&rows(8), 2, EASY), [0, 10, 2]);
     assert_eq!(starts(&rows(9), 2, EASY), [0, 10, 15]);
 }
 
 #[test]
 fn a_node_that_the_reservation_does_not_need_may_be_taken_for_long() {
-    // Nodes 0 and 1 run till 10, 2 and 3 are free. The reservation of three is for 0 to 2, so 3 is
-    // left for whoever wants one.
+    // Nodes 0 and 1 are busy until 10, and 2 and 3 are free. The reservation of three nodes takes 0
+    // to 2, so node 3 is left for jobs of one node.
     let rows = [(0, 2, 10, 10), (1, 3, 5, 5), (2, 1, 100, 100), (3, 1, 100, 100)];
     assert_eq!(starts(&rows, 4, EASY), [0, 10, 2, 15]);
 }
@@ -76,7 +76,8 @@ fn a_node_that_the_reservation_does_not_need_may_be_taken_for_long() {
 #[test]
 fn a_reservation_is_for_the_lowest_numbered_nodes_though_others_would_be_in_nobodys_way() {
     // Nodes 0 and 1 are free from 2 on, 2 and 3 from 10. The large job is to have 0 to 2 then. The
-    // small one outlasts that, and though 1 to 3 would do as well it waits for node 3.
+    // small one outlasts that instant, and waits for node 3, though the large one could use 1 to 3
+    // instead.
     let rows = |walltime| [(0, 2, 2, 2), (0, 2, 10, 10), (1, 3, 5, 5), (2, 1, walltime, walltime)];
     assert_eq!(starts(&rows(100), 4, EASY), [0, 0, 10, 10]);
     assert_eq!(starts(&rows(8), 4, EASY), [0, 0, 10, 2]);
@@ -91,8 +92,7 @@ fn early_ends_are_used_at_once_and_overlong_runs_are_cut() {
 
 #[test]
 fn completions_come_before_arrivals_and_both_before_the_sweep() {
-    // At 10 one ends and a large and a small job come: the large one is first, and there is room
-    // for it.
+    // At 10 one job ends, and a large and a small job arrive. The large one is first, and has room.
     let rows = [(0, 2, 10, 10), (10, 2, 5, 5), (10, 1, 5, 5)];
     for policy in [Policy::Fcfs, EASY, CONSERVATIVE] {
         assert_eq!(starts(&rows, 2, policy), [0, 10, 15]);
@@ -134,7 +134,8 @@ fn one_reservation_of_hybrid_is_easy_and_very_many_are_conservative() {
     }
 }
 
-/// What it says of random traces cannot be worked out by hand, but it must not contradict itself.
+/// The starts in random traces cannot be worked out by hand, but they must not contradict each
+/// other.
 #[test]
 fn nodes_are_never_shared_and_promises_are_kept() {
     let mut promises = 0;
@@ -150,8 +151,8 @@ fn nodes_are_never_shared_and_promises_are_kept() {
                     "seed {seed}: {job:?}"
                 );
                 assert!(is.nodes.iter().all(|node| *node < nodes));
-                // One promise after the other is no later, and the start is no later than the last.
-                // EASY's is no exception.
+                // Each promise is no later than the one before, and the start is no later than the
+                // last promise. This holds for EASY as well.
                 let mut kept = is.promised.clone();
                 kept.push(is.start);
                 assert!(
@@ -175,8 +176,8 @@ fn nodes_are_never_shared_and_promises_are_kept() {
     assert!(promises > 10_000, "{promises}");
 }
 
-/// If every walltime is the run time, conservative backfill gives each job what it was promised
-/// first, or less: and with nothing that ends early there is nothing to move for.
+/// If every walltime equals the run time, conservative backfill starts each job no later than first
+/// promised. No job ends early, so no reservation has a reason to move.
 #[test]
 fn true_walltimes_make_first_promises_come_true() {
     for seed in 0..200 {

@@ -1,11 +1,12 @@
-//! `fluxqueue simulate` against a plain simulator over sets of nodes.
+//! Compares `fluxqueue simulate` with a plain simulator over sets of nodes.
 //!
-//! - [`plain`]: the simulator, obviously right, which shares nothing with the core
-//! - [`examples`]: small situations worked out by hand, which it has to get right
-//! - [`random`]: traces of every kind, made by seeds
-//! - [`against_plain`]: on each of these both say the same
-//! - [`manifests`]: so does the whole core, with pods
-//! - [`command`]: the command as people use it
+//! - [`plain`]: the simulator, simple enough to be obviously right, which shares no code with the
+//!   core
+//! - [`examples`]: small situations worked out by hand, in which the simulator has to be right
+//! - [`random`]: traces of every kind, made from seeds
+//! - [`against_plain`]: compares both on each of these traces
+//! - [`manifests`]: compares the whole core, with pods
+//! - [`command`]: the command, run as users run it
 
 #![allow(clippy::unwrap_used, reason = "a test may unwrap: its panic is the report")]
 

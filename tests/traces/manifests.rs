@@ -1,5 +1,5 @@
-//! Traces as manifests: what the whole core does with pods, records and Bindings is what the plain
-//! simulator says, too.
+//! Traces as manifests: with pods, records and Bindings, the whole core starts jobs at the same
+//! times as the plain simulator.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -14,7 +14,7 @@ use crate::command::{Scratch, simulate, text};
 use crate::plain::{self, Job, Policy};
 use crate::random;
 
-/// Nodes that take one pod each.
+/// Makes nodes that take one pod each.
 fn cluster(nodes: usize) -> String {
     let mut text = String::new();
     for node in 0..nodes {
@@ -26,7 +26,7 @@ fn cluster(nodes: usize) -> String {
     text
 }
 
-/// Each job as a Job with so many pods at once; every third as a group of pods.
+/// Makes each job a Job whose pods all run at once. Every third becomes a group of pods.
 fn workload(jobs: &[Job]) -> String {
     let mut jobs: Vec<&Job> = jobs.iter().collect();
     jobs.sort_by_key(|job| (job.submit, job.number));
@@ -104,7 +104,7 @@ fn conservative() {
     compare(Policy::Backfill(usize::MAX), &settings(QueuePolicy::Conservative, 64), 0..60);
 }
 
-/// What the guide shows of it is compared in [`crate::command`].
+/// The output in the guide is compared in [`crate::command`].
 #[test]
 fn what_never_starts_is_listed_with_the_reason() {
     let said = simulate(&[

@@ -1,54 +1,55 @@
-//! A plain simulator of a trace over sets of nodes: what the core's starts are held against. It
-//! shares nothing with the core.
+//! A plain simulator of a trace over sets of nodes. The starts of the core are compared with its
+//! own. It shares no code with the core.
 //!
-//! Time is whole seconds. Planned intervals are half-open: what ends at 10 is not in the way of
-//! what begins at 10. At each instant at which something ends or comes, completions are taken up
-//! first, then arrivals, and then there is one sweep over the queue, in order of submit time and
-//! job number. Whoever is given nodes gets the lowest-numbered ones that will do.
+//! Time is in whole seconds. Planned intervals are half-open: one that ends at 10 does not overlap
+//! one that begins at 10. At each instant with an end or an arrival, completions are taken up first
+//! and arrivals next. Then one sweep goes over the queue, in order of submit time and job number. A
+//! job gets the lowest-numbered nodes that will do.
 //!
 //! # Reservations
 //!
-//! A reservation is a start time and that many nodes, which are free for the job from then on for
-//! all of its walltime. The *plan* is what runs, each until its walltime has passed, and all
-//! reservations. A sweep comes to each job once:
+//! A reservation is a start time with the nodes of the job, which are free for it from then on for
+//! all of its walltime. The *plan* consists of the running jobs, each until its walltime has
+//! passed, and of all reservations. A sweep visits each job once:
 //!
-//! 1. Its reservation, if it has one, is withdrawn: the plan is all the others now, those of jobs
-//!    *before and behind* it in the queue alike, as they stand at this moment of the sweep.
-//! 2. The earliest instant, from now on, at which enough nodes are free for its walltime is found
-//!    in that plan. Its old place is free, so this is never later than it was; it may lie in a gap
-//!    between others, or before all of them.
-//! 3. If that is now, it starts. Else, if it is among the first so many that are blocked, this is
-//!    its reservation. What comes later in this sweep meets it there; what came earlier is not
-//!    looked at again before the next sweep.
+//! 1. The job's reservation, if it has one, is withdrawn. The plan then consists of all others:
+//!    those of jobs *before and behind* it in the queue alike, as they stand at this moment of the
+//!    sweep.
+//! 2. The earliest instant, from now on, at which enough nodes are free for the walltime is
+//!    searched in that plan. The job's old place is free, so this instant is never later than the
+//!    old one. It may lie in a gap between others, or before all of them.
+//! 3. If that instant is now, the job starts. Otherwise, if the job is within the policy's number
+//!    of blocked jobs, this is its reservation. Jobs that come later in this sweep meet it there;
+//!    jobs that came earlier are not visited again before the next sweep.
 //!
-//! So a job that is behind can move to an earlier place, or start, and so free a place for one
-//! ahead of it: that one moves there with the next sweep. There is always one in time. Let the next
-//! reservation be due at `t`. Of the last sweep that made it so, something ended at `t` by the
-//! plan: it runs, and then it has ended by `t`, with a sweep; or it is a reservation, due before
-//! `t`, which contradicts that `t` is the next; or it has moved to an earlier place since, for
-//! which the same holds.
+//! So a job further behind can move to an earlier place, or start, and thereby free a place for a
+//! job ahead of it, which moves there in the next sweep. There is always a sweep in time. Let the
+//! next reservation be due at `t`. The last sweep that placed it there did so because something
+//! ends at `t` by the plan. Either that is a running job, which has then ended by `t`, with a
+//! sweep; or it is a reservation, due before `t`, which contradicts that `t` is the next; or it has
+//! moved to an earlier place since, for which the same holds.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A job of a trace, as the simulator takes it.
+/// A job of a trace in the simulator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Job {
     pub(crate) number: u64,
     pub(crate) submit: u64,
     pub(crate) nodes: usize,
-    /// What it says that it runs at most, and at which it is ended.
+    /// Longest run time of the job, at which it is ended.
     pub(crate) walltime: u64,
-    /// What it would run if nobody ended it.
+    /// Run time of the job if it were never ended.
     pub(crate) run: u64,
 }
 
-/// Who may start before whom.
+/// The order in which jobs may start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Policy {
-    /// In order, strictly.
+    /// In queue order, strictly.
     Fcfs,
-    /// The first so many blocked jobs hold reservations, and the others start only around these.
-    /// One: EASY; all: conservative.
+    /// This number of blocked jobs, the first ones, hold reservations, and the others start only
+    /// around these. With 1 it is EASY, with all jobs conservative backfill.
     Backfill(usize),
 }
 
@@ -60,17 +61,18 @@ struct Interval {
     nodes: BTreeSet<usize>,
 }
 
-/// What became of a job.
+/// The outcome of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Ran {
     pub(crate) start: u64,
     pub(crate) end: u64,
     pub(crate) nodes: BTreeSet<usize>,
-    /// Starts that it was promised, in the order in which they were.
+    /// Starts that the job was promised, in the order of the promises.
     pub(crate) promised: Vec<u64>,
 }
 
-/// Runs jobs on so many nodes until all have ended. Every one must fit, and run for a while.
+/// Runs jobs on this number of nodes until all have ended. Every job must fit, and run for at least
+/// a second.
 pub(crate) fn run(jobs: &[Job], nodes: usize, policy: Policy) -> BTreeMap<u64, Ran> {
     let mut arrivals: Vec<Job> = jobs.to_vec();
     arrivals.sort_by_key(|job| (job.submit, job.number));
@@ -116,9 +118,9 @@ pub(crate) fn run(jobs: &[Job], nodes: usize, policy: Policy) -> BTreeMap<u64, R
     ran
 }
 
-/// The first instant from now on at which enough nodes are free in the plan for the job's walltime,
-/// and the lowest-numbered of these. Only now and the ends of others come into question: at any
-/// other instant, what is free was free just before.
+/// Finds the first instant from now on at which enough nodes are free in the plan for the job's
+/// walltime, and takes the lowest-numbered of these. Only now and the ends of others can be that
+/// instant: at any other instant, the same nodes were free just before.
 fn earliest(job: &Job, now: u64, nodes: usize, plan: &[&Interval]) -> Interval {
     let mut starts: Vec<u64> =
         plan.iter().map(|other| other.end).filter(|end| *end > now).collect();

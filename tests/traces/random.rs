@@ -1,4 +1,4 @@
-//! Random traces, each made by its seed alone.
+//! Random traces, each made from its seed alone.
 
 use crate::plain::Job;
 use crate::splitmix::SplitMix;
@@ -10,7 +10,7 @@ impl Rng {
         self.0.next()
     }
 
-    /// From `least` to `most`, both included.
+    /// Returns a number from `least` to `most`, both included.
     fn between(&mut self, least: u64, most: u64) -> u64 {
         least + self.next() % (most - least + 1)
     }
@@ -20,11 +20,11 @@ impl Rng {
     }
 }
 
-/// How large a trace may be.
+/// The bounds of a trace.
 struct Scale {
     nodes: (u64, u64),
     jobs: (u64, u64),
-    /// The last job comes at one of these seconds at the latest.
+    /// Seconds of which one is the latest at which the last job arrives.
     last_submits: [u64; 4],
     longest: u64,
 }
@@ -32,18 +32,18 @@ struct Scale {
 const SMALL: Scale =
     Scale { nodes: (1, 12), jobs: (1, 40), last_submits: [0, 10, 60, 300], longest: 30 };
 
-/// More nodes than there are bits in a word.
+/// More nodes than a machine word has bits.
 const LARGE: Scale =
     Scale { nodes: (60, 130), jobs: (60, 120), last_submits: [0, 500, 2_000, 6_000], longest: 500 };
 
-/// Jobs, and nodes on which each of them fits. Traces differ in kind: many jobs at the same instant
-/// or few, small jobs or such as want the whole machine, walltimes that are true, far too long, or
-/// passed.
+/// Makes jobs, and nodes on which each of them fits. Traces differ in kind: many jobs at the same
+/// instant or few, small jobs or those that need the whole machine, walltimes that are true, far
+/// too long, or exceeded.
 pub(crate) fn trace(seed: u64) -> (Vec<Job>, usize) {
     made(seed, &SMALL)
 }
 
-/// The same of about a hundred jobs on about a hundred nodes.
+/// Makes such a trace of about a hundred jobs on about a hundred nodes.
 pub(crate) fn large_trace(seed: u64) -> (Vec<Job>, usize) {
     made(seed, &LARGE)
 }
@@ -69,7 +69,7 @@ fn made(seed: u64, scale: &Scale) -> (Vec<Job>, usize) {
             Job { number, submit: rng.between(0, last_submit), nodes: size, walltime, run }
         })
         .collect();
-    // Lines of a trace are not in the order of submit times, nor of numbers.
+    // Lines of a trace are ordered neither by submit time nor by number.
     jobs.sort_by_key(|job| job.number.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(seed));
     (jobs, usize::try_from(nodes).unwrap())
 }

@@ -13,7 +13,7 @@ use syn::visit::Visit;
 use crate::Numbers;
 use crate::sources::{File, Sources};
 
-/// How often a name may be passed on.
+/// How often a name may be passed on before it counts as unknown.
 const PASSED_ON_MAX: usize = 8;
 
 /// A module by its path in its crate; the root has none.
@@ -42,7 +42,7 @@ fn name_of(module: &Module) -> String {
     if module.is_empty() { "the root".to_owned() } else { module.join("::") }
 }
 
-/// The module that a file is.
+/// Returns the module that a file contains.
 pub fn module_of(file: &File) -> Module {
     let path = file.path.strip_prefix(&format!("{}/", file.krate)).unwrap_or(&file.path);
     let path = path.strip_prefix("src/").unwrap_or(path);
@@ -74,14 +74,14 @@ pub fn dependencies(files: &[&File]) -> BTreeMap<Module, BTreeSet<Module>> {
     found
 }
 
-/// What the `use` items of a module say.
+/// The names in the `use` items of a module, and those that it defines.
 #[derive(Debug, Default)]
 struct Names {
     /// The paths that they name.
     paths: BTreeSet<Vec<String>>,
     /// The names that they make known here, and what these stand for.
     aliases: BTreeMap<String, Vec<String>>,
-    /// What is defined here, apart from modules.
+    /// Names that the module defines, apart from modules.
     own: BTreeSet<String>,
 }
 
@@ -166,7 +166,7 @@ fn paths_of(tokens: TokenStream, paths: &mut BTreeSet<Vec<String>>) {
             TokenTree::Group(group) => {
                 end(&mut path);
                 colons = 0;
-                // What a `use` has in braces is read as a tree.
+                // The braces of a `use` are read as a tree.
                 if !in_use || group.delimiter() != Delimiter::Brace {
                     groups.push(group.stream());
                 }

@@ -1,4 +1,4 @@
-//! A state that should not be is passed over in silence: `let Some(it) = ... else { return };`, and
+//! Guards that pass over an impossible state in silence: `let Some(it) = ... else { return };`, and
 //! the same with `continue`.
 
 use syn::spanned::Spanned;

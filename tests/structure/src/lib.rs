@@ -1,16 +1,16 @@
-//! Counts what makes the project hard to read, and sees in a test that none of it grows.
+//! Counts the traits that make the project hard to read. A test fails if one of the numbers grows.
 //!
 //! - [`circles`]: modules of a crate that depend on each other in a circle
 //! - [`owners`]: types that change themselves and have too many fields or methods, or methods away
 //!   from home
-//! - [`guards`]: a state that should not be is passed over in silence
+//! - [`guards`]: guards that pass over an impossible state in silence
 //! - [`words`]: sentences without a subject, in comments and documents
 //! - lines of more than 100 columns, files of more than 600 lines, and type names that mean two
 //!   things
 //!
-//! The numbers on record are in `numbers.txt`. Where one is larger than on record the test fails,
-//! and says where the largest parts are. `make structure` records smaller ones; larger ones are
-//! never recorded.
+//! The numbers on record are in `numbers.txt`. If a number is larger than on record, the test fails
+//! and lists the places that count. `make structure` records smaller numbers; larger ones are never
+//! recorded.
 
 pub mod circles;
 pub mod guards;
@@ -27,22 +27,22 @@ const COLUMNS_MAX: usize = 100;
 /// Lines that a file may have.
 const LINES_MAX: usize = 600;
 
-/// A number for each measure, and what it consists of.
+/// For each measure, the places that count.
 #[derive(Debug, Default)]
 pub struct Numbers(BTreeMap<String, Vec<String>>);
 
 impl Numbers {
-    /// Adds something that counts one, by its place in the sources.
+    /// Adds a place in the sources to a measure.
     pub fn add(&mut self, measure: &str, what: String) {
         self.0.entry(measure.to_owned()).or_default().push(what);
     }
 
-    /// Each measure with what it consists of.
+    /// Returns each measure with its places.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &[String])> {
         self.0.iter().map(|(measure, parts)| (measure.as_str(), parts.as_slice()))
     }
 
-    /// The numbers as they are recorded: a measure and its number a line.
+    /// Renders the numbers as they are recorded: one measure with its number per line.
     pub fn to_text(&self) -> String {
         let lines: Vec<String> =
             self.iter().map(|(measure, parts)| format!("{measure} {}", parts.len())).collect();
@@ -50,7 +50,7 @@ impl Numbers {
     }
 }
 
-/// Counts everything.
+/// Counts every measure.
 pub fn count(sources: &Sources) -> Numbers {
     let mut numbers = Numbers::default();
     circles::count(sources, &mut numbers);
@@ -81,9 +81,9 @@ mod tests {
 
     use super::*;
 
-    /// The largest parts of a measure that a failure shows.
+    /// Most places of a measure that a failure lists.
     const SHOWN_MAX: usize = 12;
-    /// Asks for smaller numbers to be recorded.
+    /// Environment variable that makes the test record smaller numbers.
     const UPDATE: &str = "UPDATE_NUMBERS";
 
     fn recorded(text: &str) -> BTreeMap<String, usize> {

@@ -8,15 +8,15 @@ use crate::Numbers;
 use crate::circles::{Module, circles};
 use crate::sources::{File, Sources};
 
-/// Fields that a type with methods that change it may have.
+/// Most fields of a type with methods that change it.
 const FIELDS_MAX: usize = 12;
-/// Methods that it may have.
+/// Most methods of such a type.
 const METHODS_MAX: usize = 60;
 
-/// What is known of a type, by its name in its crate.
+/// The parts of a type, by its name in its crate.
 #[derive(Debug, Default)]
 struct Owner {
-    /// Where it is defined, and its fields.
+    /// The file that defines it, and its fields.
     fields: Option<(String, Vec<String>)>,
     /// Its methods, with the file of each.
     methods: BTreeMap<String, String>,

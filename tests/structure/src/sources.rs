@@ -3,13 +3,13 @@
 use std::io;
 use std::path::Path;
 
-/// Folders that hold nothing that is written here.
+/// Folders without files of the project's own.
 const LEFT_OUT: [&str; 6] = [".git", "target", "node_modules", "vendor", "bin", "corpus"];
 /// Parts of paths that only tests have.
 const OF_TESTS: [&str; 6] = ["tests", "scenarios", "sabotage", "benches", "fuzz", "examples"];
 /// A file that is generated.
 const GENERATED: &str = "bindings.rs";
-/// The root package's sources.
+/// Folder of the root package's sources.
 const ROOT_SOURCES: &str = "scheduler";
 
 /// A file with Rust code.
@@ -18,15 +18,15 @@ pub struct File {
     pub path: String,
     /// The folder of its crate, or "scheduler" for the root package.
     pub krate: String,
-    /// All of it.
+    /// The text of the file.
     pub text: String,
-    /// What it says, without what is compiled for tests only.
+    /// The syntax tree, without items that are compiled for tests only.
     pub syntax: syn::File,
-    /// True if it is of tests only.
+    /// True if the file belongs to tests only.
     pub is_test: bool,
 }
 
-/// All files.
+/// All files of the project that are counted.
 #[derive(Default)]
 pub struct Sources {
     /// Files with Rust code, by their paths.

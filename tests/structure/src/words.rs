@@ -1,7 +1,7 @@
-//! Sentences without a subject: "what is", "who", "nobody", "so many", "is told", "anew".
+//! Sentences without a subject, such as those with "what is", "nobody", "so many" or "anew".
 //!
-//! They are found by their words, in comments, documents, the C header and the texts that the
-//! program writes.
+//! They are found by their words, in comments, documents, the C header and the messages of the
+//! program.
 
 use proc_macro2::{TokenStream, TokenTree};
 use quote::ToTokens;
@@ -25,9 +25,9 @@ const ALONE: [&str; 10] = [
 /// Words after "what" with which a clause takes the place of a noun.
 const AFTER_WHAT: [&str; 13] =
     ["is", "was", "has", "had", "are", "were", "it", "a", "the", "there", "of", "pods", "others"];
-/// Words after "so" that count what is not named.
+/// Words after "so" that count without naming the thing.
 const AFTER_SO: [&str; 4] = ["many", "much", "often", "few"];
-/// Words after "is" and its like with which it is not said who does it.
+/// Words after "is" and its like that make a passive without an actor.
 const AFTER_IS: [&str; 4] = ["said", "told", "asked", "looked"];
 
 /// Counts them, by folder.
@@ -66,7 +66,7 @@ fn folder_of(file: &File) -> String {
     file.path.rsplit_once('/').map_or("", |(folder, _)| folder).to_owned()
 }
 
-/// The expressions in a text that are counted.
+/// Returns the expressions in a text that count.
 fn found(text: &str) -> Vec<String> {
     let words: Vec<String> = text.split_whitespace().map(str::to_lowercase).collect();
     let trimmed = |at: usize| -> &str {
@@ -74,7 +74,7 @@ fn found(text: &str) -> Vec<String> {
     };
     let mut found = Vec::new();
     for (at, word) in words.iter().enumerate() {
-        // Punctuation at the end of a word ends what belongs together.
+        // Punctuation at the end of a word separates it from the next.
         let next = if word.ends_with(|c: char| c.is_alphanumeric()) { trimmed(at + 1) } else { "" };
         let is_pair = match trimmed(at) {
             "what" => AFTER_WHAT.contains(&next),
@@ -93,7 +93,8 @@ fn found(text: &str) -> Vec<String> {
     found
 }
 
-/// The string literals in a stream of tokens, with their lines, without those of attributes.
+/// Collects the string literals in a stream of tokens, with their lines, without those in
+/// attributes.
 fn texts_of(tokens: TokenStream, texts: &mut Vec<(usize, String)>) {
     let mut after_hash = false;
     for token in tokens {

@@ -1,4 +1,4 @@
-//! How news travels: per object in order, but late, repeated, and with states left out; between
+//! The channel of news: per object in order, but late, repeated, and with states left out; between
 //! objects in any order.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -11,8 +11,8 @@ use crate::objects::{NAMESPACE, suspending};
 use crate::rng::Rng;
 use crate::server::{PRIORITY_CLASSES, Server, flux_job_key};
 
-/// What keeps its order: all objects that ever had one name (a watch tells of the end of one before
-/// its successor).
+/// A stream that keeps its order: all objects that ever had one name, because a watch reports the
+/// end of one before its successor.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Stream {
     Clock,
@@ -29,7 +29,7 @@ enum Stream {
 #[derive(Debug, Default)]
 pub(crate) struct Channel {
     waiting: BTreeMap<Stream, VecDeque<Event>>,
-    /// What was delivered last of each stream, to be repeated.
+    /// The event of each stream that was delivered last, for repeats.
     delivered: BTreeMap<Stream, Event>,
     /// Streams of the first list that have not arrived yet; `Synced` comes after the last.
     unlisted: BTreeSet<Stream>,
@@ -40,14 +40,14 @@ pub(crate) struct Channel {
 const REMEMBERED_MAX: usize = 300;
 
 impl Channel {
-    /// Takes up what changed.
+    /// Takes up a change.
     pub(crate) fn push(&mut self, event: Event) {
         if let Some(stream) = stream_of(&event) {
             self.waiting.entry(stream).or_default().push_back(event);
         }
     }
 
-    /// Forgets everything, compares the clocks and lists all objects anew, as a new process does.
+    /// Forgets everything, compares the clocks and lists all objects again, as a new process does.
     pub(crate) fn relist(&mut self, server: &Server, clock_offset: i64) {
         *self = Channel::default();
         self.push(Event::ClockOffset(clock_offset));
@@ -69,12 +69,12 @@ impl Channel {
         self.unlisted = self.waiting.keys().cloned().collect();
     }
 
-    /// Nothing is on its way.
+    /// True if nothing is under way.
     pub(crate) fn is_empty(&self) -> bool {
         self.waiting.is_empty() && self.synced
     }
 
-    /// The next piece of news, chosen at random; `None` if there is none.
+    /// Returns the next piece of news, chosen at random; `None` if there is none.
     pub(crate) fn deliver(&mut self, rng: &mut Rng) -> Option<Event> {
         if self.unlisted.is_empty() && !self.synced {
             self.synced = true;
@@ -104,7 +104,7 @@ impl Channel {
     }
 }
 
-/// A state may be left out if a later state of the same object is already there.
+/// True if a state may be left out because a later state of the same object is already there.
 fn skippable(first: &Event, second: &Event) -> bool {
     match (first, second) {
         (Event::ClockOffset(_), Event::ClockOffset(_)) => true,

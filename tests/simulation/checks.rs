@@ -1,5 +1,5 @@
-//! The rules that hold after every step, whatever went wrong before: judged for each action at the
-//! moment it is asked for.
+//! The rules that hold after every step, whatever went wrong before. Each action is judged at the
+//! moment of its request.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ pub(crate) struct Violation {
     pub(crate) text: String,
 }
 
-/// A broken rule, as an error.
+/// Returns a broken rule, as an error.
 pub(crate) fn broken<T>(rule: &'static str, text: impl Into<String>) -> Result<T, Violation> {
     Err(Violation { rule, text: text.into() })
 }
@@ -145,11 +145,11 @@ fn judge_binding(
     judge_placement(view, server, now, pod, node, &about)
 }
 
-/// Pods that follow a gang of which nothing runs any more, though old pods of it still stop, start
-/// together: the first of them is not sent before all are there.
+/// Judges that pods that follow a gang without running pods, of which old ones still stop, start
+/// together: the first of them is not sent before all exist.
 fn judge_start(view: &View, pod: &Pod, now: Time, about: &str) -> Result<(), Violation> {
     if leaves_with_its_maker(view, pod) {
-        // What it belongs to has begun before its maker was deleted.
+        // The job began before its maker was deleted.
         return Ok(());
     }
     let unit = Unit::of(pod);
@@ -162,12 +162,12 @@ fn judge_start(view: &View, pod: &Pod, now: Time, about: &str) -> Result<(), Vio
         || is_starting(view, &unit)
         || follows_one_that_succeeded(view, &unit, now)
     {
-        // Those that left with it, or ran before it, may have ended since.
+        // Pods that left with it, or ran before it, may have ended since.
         return Ok(());
     }
     let there = 1 + others().count();
     let wanted = expected_together(view, pod).saturating_sub(seen_to_succeed(view, pod)) as usize;
-    // A Job that was scaled up since its placement was decided on begins with that.
+    // A Job that was scaled up after its placement was decided begins with that placement.
     let is_scaled = pod.owner.as_ref().is_some_and(|owner| view.scaled_up.contains(&owner.uid));
     let placed = gangs::slots(view, &unit).filter(|_| is_scaled);
     let wanted = placed.map_or(wanted, |slots| wanted.min(slots.len()));
@@ -180,28 +180,28 @@ fn judge_start(view: &View, pod: &Pod, now: Time, about: &str) -> Result<(), Vio
     Ok(())
 }
 
-/// Its Binding was asked for before, and has failed.
+/// True if the pod's Binding was requested before, and has failed.
 fn is_sent_again(view: &View, pod: &Pod) -> bool {
     view.bindings
         .get(&pod.id.uid)
         .is_some_and(|binding| matches!(binding.state, BindingState::Unsure(_)))
 }
 
-/// Pods of it have succeeded, and the slot that one has left is kept for the next: its pods come
-/// one by one.
+/// True if pods of the unit have succeeded, and the slot of one is kept for the next, so its pods
+/// come one by one.
 fn follows_one_that_succeeded(view: &View, unit: &Unit, now: Time) -> bool {
     let has_succeeded =
         |other: &Arc<Pod>| other.phase == Phase::Succeeded && Unit::of(other) == *unit;
     is_slot_kept(view, unit, now) && view.pods.values().any(has_succeeded)
 }
 
-/// It has lost a pod that was on a node for so short a time that the slot is kept.
+/// True if the unit lost a running pod so recently that the slot is kept.
 fn is_slot_kept(view: &View, unit: &Unit, now: Time) -> bool {
     let keep_secs = SLOT_KEEP_MAX_SECONDS.cast_signed();
     view.left.get(unit).is_some_and(|at| at.seconds() + keep_secs >= now.seconds())
 }
 
-/// By its FluxJob some of its pods have begun, and not all.
+/// True if, by its FluxJob, some of its pods have begun, and not all.
 fn is_starting(view: &View, unit: &Unit) -> bool {
     let records = jobs::records(unit, &view.flux_jobs);
     let mut statuses = records.iter().filter_map(|job| job.status.as_ref());
@@ -213,7 +213,8 @@ fn leaves_with_its_maker(view: &View, pod: &Pod) -> bool {
     made_by.is_some_and(|made_by| made_by.is_none_or(|made_by| made_by.deleting))
 }
 
-/// Of the Job that made a pod so many have succeeded of which its own status may not tell yet.
+/// Returns how many pods of the Job that made this one have succeeded, which its own status may not
+/// show yet.
 fn seen_to_succeed(view: &View, pod: &Pod) -> u32 {
     let (Some(owner), None) = (&pod.owner, &pod.group) else { return 0 };
     let counted = view.controllers.get(&owner.uid).map_or(0, |made_by| made_by.succeeded);
@@ -224,14 +225,14 @@ fn seen_to_succeed(view: &View, pod: &Pod) -> u32 {
         .saturating_sub(counted)
 }
 
-/// A placement of its job was decided on before, with what went for its queue then.
+/// True if a placement of the pod's job was decided before, by the queue settings of that time.
 fn is_decided(view: &View, pod: &Pod) -> bool {
     let unit = Unit::of(pod);
     matches!(unit, Unit::Group(..) | Unit::Job(_))
         && !jobs::records(&unit, &view.flux_jobs).is_empty()
 }
 
-/// The pod may be bound at all.
+/// Judges that the pod may be bound at all.
 fn judge_pod(view: &View, pod: &Pod, about: &str) -> Result<(), Violation> {
     let say = |why: &str| format!("{about}: {why}");
     if pod.scheduler != view.scheduler {
@@ -261,7 +262,7 @@ fn judge_pod(view: &View, pod: &Pod, about: &str) -> Result<(), Violation> {
 fn judge_hold(view: &View, pod: &Pod, about: &str) -> Result<(), Violation> {
     let unit = Unit::of(pod);
     let mut records = jobs::records(&unit, &view.flux_jobs);
-    // Of a group that ended the name may be used again.
+    // The name of a group that has ended may be used again.
     records.retain(|job| !has_ended(view, job));
     let begun = has_begun(view, &unit);
     if !begun && !records.is_empty() && records.iter().all(|job| is_held(view, job)) {
@@ -270,12 +271,12 @@ fn judge_hold(view: &View, pod: &Pod, about: &str) -> Result<(), Violation> {
     Ok(())
 }
 
-/// A held job is given no placement either.
+/// Judges that a held job gets no placement.
 fn judge_placement_hold(view: &View, write: &ActionKind) -> Result<(), Violation> {
     let ActionKind::WriteStatus { job: id, status, .. } = write else { return Ok(()) };
     let Some(job) = view.flux_jobs.get(&id.key) else { return Ok(()) };
     if status.start_time.is_some() {
-        // It began before it was held; its FluxJob may be a new one, made after the first was
+        // The job began before it was held. Its FluxJob may be a new one, made after the first was
         // deleted.
         return Ok(());
     }
@@ -290,12 +291,12 @@ fn judge_placement_hold(view: &View, write: &ActionKind) -> Result<(), Violation
     Ok(())
 }
 
-/// A job that has begun is finished though somebody holds it.
+/// True if the job has begun: then it is finished in spite of a hold.
 fn has_begun(view: &View, unit: &Unit) -> bool {
     members(view, unit).any(|member| view.node_of(member).is_some())
 }
 
-/// A person holds it, and no placement of it was decided before.
+/// True if a user holds the job, and no placement of it was decided before.
 fn is_held(view: &View, job: &FluxJob) -> bool {
     let placed = view
         .acknowledged
@@ -315,12 +316,12 @@ fn judge_placement(
     about: &str,
 ) -> Result<(), Violation> {
     if pod.owner.as_ref().is_some_and(|owner| !view.controllers.contains_key(&owner.uid)) {
-        // Its maker is gone, and it is about to go too: nobody can say what it belongs to.
+        // Its maker is gone, and the pod is about to go too, so its unit is unknown.
         return Ok(());
     }
     let unit = Unit::of(pod);
     let mut records = jobs::records(&unit, &server.flux_jobs);
-    // A record that somebody deleted still counts until the core has been told.
+    // A record that a user deleted still counts until the core knows of the deletion.
     records.extend(
         jobs::records(&unit, &view.flux_jobs).into_iter().filter(|job| !is_stored(server, job)),
     );
@@ -333,12 +334,12 @@ fn judge_placement(
             && known_or_deleted;
         in_status || known.is_some_and(|(_, placement)| !placement.is_empty())
     });
-    // A job that began with one pod has no placement; those that come later join it one by one.
+    // A job that began with one pod has no placement, and later pods join it one by one.
     let of_unit = |it: &&Arc<Pod>| Unit::of(it) == unit;
     let sent = |it: &Arc<Pod>| {
         !it.deleting && (view.node_of(it).is_some() || view.ungated.contains(&it.id.uid))
     };
-    // It may have lost that one since: then its slot is kept.
+    // It may have lost that pod since: then its slot is kept.
     let begun = is_slot_kept(view, &unit, now) || view.pods.values().filter(of_unit).any(sent);
     let together = expected_together(view, pod);
     if !placed && (begun || together <= 1) {
@@ -364,7 +365,7 @@ fn covers(
     node: &NodeName,
 ) -> Result<(), String> {
     let unit = Unit::of(pod);
-    // Where somebody else put a pod, there may be one too many.
+    // Where another user or scheduler put a pod, there may be one too many.
     let other = |it: &&Pod| {
         it.id.uid != pod.id.uid && !it.deleting && !server.bound_by_others.contains(&it.id.uid)
     };
@@ -394,8 +395,8 @@ fn covers(
     Err(format!("no acknowledged placement has room: {acknowledged:?}"))
 }
 
-/// The object as it is stored. What a paused leader wrote last does not count until the core has
-/// been told.
+/// Returns the object as it is stored. The last writes of a paused leader do not count until the
+/// core knows of them.
 fn stored<'a>(view: &View, server: &'a Server, id: &ObjectRef) -> Option<&'a Arc<FluxJob>> {
     let told = view.placements.get(&id.uid).map_or(0, |(version, _)| *version);
     let is_told = |job: &FluxJob| {
@@ -411,7 +412,8 @@ fn is_stored(server: &Server, job: &FluxJob) -> bool {
     server.flux_job(&flux_job_ref(job)).is_some()
 }
 
-/// The placement that this action writes for this `FluxJob`, if that can still take effect.
+/// Returns the placement that this action writes for this `FluxJob`, if the write can still take
+/// effect.
 fn is_placement_of<'a>(action: &'a ActionKind, job: &FluxJob) -> Option<&'a [PlacementRange]> {
     match action {
         ActionKind::WriteStatus { job: id, resource_version, status, .. }
@@ -425,7 +427,7 @@ fn is_placement_of<'a>(action: &'a ActionKind, job: &FluxJob) -> Option<&'a [Pla
     }
 }
 
-/// Pods of the unit that have not ended, by what the core knows.
+/// Returns the pods of the unit that have not ended, as far as the core knows.
 pub(crate) fn members<'a>(view: &'a View, unit: &'a Unit) -> impl Iterator<Item = &'a Pod> {
     view.pods
         .values()
@@ -433,7 +435,7 @@ pub(crate) fn members<'a>(view: &'a View, unit: &'a Unit) -> impl Iterator<Item 
         .filter(move |pod| !pod.phase.is_terminal() && Unit::of(pod) == *unit)
 }
 
-/// How many pods of this pod's job start together, as far as that is beyond doubt; else 1.
+/// Returns how many pods of this pod's job certainly start together, or else 1.
 pub(crate) fn expected_together(view: &View, pod: &Pod) -> u32 {
     match (&pod.group, &pod.owner) {
         (Some(group), None) => {
@@ -452,7 +454,7 @@ pub(crate) fn expected_together(view: &View, pod: &Pod) -> u32 {
     }
 }
 
-/// Each scheduler writes to its own pods, and to FluxJobs that are made of them.
+/// Judges that each scheduler writes only to its own pods, and to FluxJobs that are made of them.
 fn judge_owner(view: &View, server: &Server, write: &ActionKind) -> Result<(), Violation> {
     let is_own = match write {
         ActionKind::CreateFluxJob { job, .. } => jobs::is_of(job, &view.scheduler),
@@ -464,7 +466,7 @@ fn judge_owner(view: &View, server: &Server, write: &ActionKind) -> Result<(), V
         | ActionKind::Nominate { pod, .. } => {
             view.pods.get(&pod.uid).is_none_or(|pod| pod.scheduler == view.scheduler)
         }
-        // Queues are everybody's, and so are claims and volumes.
+        // Queues belong to all schedulers, and so do claims and volumes.
         ActionKind::SelectNode { .. }
         | ActionKind::ClaimVolume { .. }
         | ActionKind::ReleaseJob { .. }
@@ -482,7 +484,8 @@ fn judge_owner(view: &View, server: &Server, write: &ActionKind) -> Result<(), V
     )
 }
 
-/// A lone pod that got its node without waiting costs no FluxJob, unless all of them do.
+/// Judges that a lone pod that got its node without waiting has no FluxJob, unless all lone pods
+/// have one.
 fn judge_record(view: &View, write: &ActionKind) -> Result<(), Violation> {
     let ActionKind::CreateFluxJob { job, .. } = write else { return Ok(()) };
     let has_its_node = |pod: &&Arc<Pod>| pod.node.is_some() || pod.phase.is_terminal();
@@ -497,8 +500,8 @@ fn judge_record(view: &View, write: &ActionKind) -> Result<(), Violation> {
     Ok(())
 }
 
-/// A write without a version would overwrite whatever is there, and so would one of others'
-/// conditions.
+/// Judges that a write names a version, and leaves the conditions of others alone. Otherwise it
+/// would overwrite them.
 fn judge_version(write: &ActionKind) -> Result<(), Violation> {
     match write {
         ActionKind::WriteStatus { status, .. }
@@ -518,7 +521,7 @@ fn judge_version(write: &ActionKind) -> Result<(), Violation> {
     }
 }
 
-/// Instants that are written are the server's, and none lies ahead.
+/// Judges that instants in a write are the server's, and that none lies ahead.
 fn judge_times(
     view: &View,
     server: &Server,
@@ -540,7 +543,7 @@ fn judge_times(
         .into_iter()
         .zip(known)
         .any(|(at, known)| at != known && at.is_some_and(|at| at > latest));
-    // Of a pod that was made, or started, before a jump back it may be true.
+    // A time ahead may be true of a pod that was made, or started, before the clock jumped back.
     let newest = view
         .pods
         .values()
@@ -556,7 +559,7 @@ fn judge_times(
     Ok(())
 }
 
-/// Whoever placed a job stays on record as long as the placement does.
+/// Judges that the epoch of the process that placed a job stays on record as long as the placement.
 fn judge_epoch(view: &View, server: &Server, write: &ActionKind) -> Result<(), Violation> {
     let ActionKind::WriteStatus { job, status, .. } = write else { return Ok(()) };
     let Some(stored) = stored(view, server, job).and_then(|stored| stored.status.as_ref()) else {
@@ -570,11 +573,11 @@ fn judge_epoch(view: &View, server: &Server, write: &ActionKind) -> Result<(), V
     Ok(())
 }
 
-/// At most one write for each object at a time.
+/// Judges that there is at most one write to each object at a time.
 fn judge_write(view: &View, write: &ActionKind) -> Result<(), Violation> {
     let key = target(write);
-    // A creation whose object the watch has shown is over, whatever its answer will be; so is a
-    // write to one that is gone.
+    // A creation is over once the watch has shown its object, whatever its answer will be. So is a
+    // write to an object that is gone.
     let is_over = |id: &ActionId, open: &ActionKind| match open {
         ActionKind::CreateFluxJob { .. } => view.shown.contains(id),
         ActionKind::WriteStatus { job, .. } | ActionKind::DeleteFluxJob { job, .. } => {
@@ -595,7 +598,7 @@ fn judge_write(view: &View, write: &ActionKind) -> Result<(), Violation> {
     Ok(())
 }
 
-/// Bindings wait for it: it may overtake one that trails.
+/// True if Bindings wait for the write: it may overtake a trailing one.
 fn is_urgent(write: &ActionKind) -> bool {
     urgency(write) == Some(Urgency::Urgent)
 }
@@ -613,12 +616,13 @@ fn urgency(write: &ActionKind) -> Option<Urgency> {
     }
 }
 
-/// Not a set, whose pods start one by one.
+/// True except for a set with pods that start one by one.
 fn queues_as_one(spec: &FluxJobSpec) -> bool {
     matches!(spec.workload_ref.kind, WorkloadKind::Pod | WorkloadKind::Job | WorkloadKind::Group)
 }
 
-/// As the server has it, or as the core has said, which may not have been written.
+/// True if the job has ended, by the server's object or by a write of the core that may have
+/// failed.
 fn has_ended(view: &View, job: &FluxJob) -> bool {
     let said = job.metadata.uid.as_deref().is_some_and(|uid| view.ended.contains(uid));
     said || job
@@ -627,9 +631,9 @@ fn has_ended(view: &View, job: &FluxJob) -> bool {
         .is_some_and(|status| matches!(status.state, Some(JobState::Completed | JobState::Failed)))
 }
 
-/// Each job that has a place in the queue keeps it, also over a restart. (Sets queue pod by pod,
-/// each at its own age.) A Job that waits without pods gives it up while the releases of its
-/// namespace are paused, and then comes back behind those that wait.
+/// Judges that each job with a place in the queue keeps it, also over a restart. (Sets queue pod by
+/// pod, each at its own age.) A Job that waits without pods gives it up while the releases of its
+/// namespace are paused, and then comes back behind the waiting jobs.
 fn judge_place(view: &View, server: &Server, write: &ActionKind) -> Result<(), Violation> {
     let ActionKind::WriteStatus { job, status, .. } = write else { return Ok(()) };
     let Some(stored) = stored(view, server, job) else { return Ok(()) };
@@ -637,7 +641,7 @@ fn judge_place(view: &View, server: &Server, write: &ActionKind) -> Result<(), V
     let is_kept = match (queued_at, &status.queued_at) {
         (None, _) => true,
         (Some(_), None) => suspended::is_paused(view, &stored.spec, status),
-        // By a clock that was set back it comes before them.
+        // By a clock that was set back the new place is earlier.
         (Some(before), Some(now)) => now == before || suspended::may_be_paused(view, &stored.spec),
     };
     if queues_as_one(&stored.spec) && !is_kept {
@@ -649,12 +653,12 @@ fn judge_place(view: &View, server: &Server, write: &ActionKind) -> Result<(), V
     Ok(())
 }
 
-/// What has ended stays ended, and when it did stays true: also after a restart.
+/// Judges that an ended job stays ended with the same end time, also after a restart.
 fn judge_end(view: &View, server: &Server, write: &ActionKind) -> Result<(), Violation> {
     let ActionKind::WriteStatus { job, status, .. } = write else { return Ok(()) };
     let Some(job) = stored(view, server, job) else { return Ok(()) };
     let Some(stored) = &job.status else { return Ok(()) };
-    // A set whose Deployment was deleted may make one more pod before it goes itself.
+    // A set with a deleted Deployment may make one more pod before it goes itself.
     let ended = matches!(stored.state, Some(JobState::Completed | JobState::Failed))
         && queues_as_one(&job.spec);
     if ended && (status.state != stored.state || status.completion_time != stored.completion_time) {
@@ -665,8 +669,8 @@ fn judge_end(view: &View, server: &Server, write: &ActionKind) -> Result<(), Vio
     Ok(())
 }
 
-/// What the action writes to: a `FluxJob` by its name, since it may not exist yet; a pod by its
-/// uid.
+/// Returns the target of the action: a `FluxJob` by its name, since it may not exist yet; a pod by
+/// its uid.
 fn target(action: &ActionKind) -> (&'static str, Arc<str>) {
     let named = |key: &ObjectKey| Arc::from(key.to_string());
     match action {

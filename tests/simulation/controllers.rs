@@ -1,5 +1,5 @@
 //! The controllers that make and replace pods: Jobs, `ReplicaSets`, `StatefulSets`, and the garbage
-//! collector of what their deletion leaves behind.
+//! collector, which removes the objects that their deletion leaves behind.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::rng::Rng;
 use crate::server::{Server, flux_job_key};
 use crate::stats::Stats;
 
-/// What the controllers know of each of their objects.
+/// The controllers' state for each of their objects.
 #[derive(Debug, Default)]
 pub(crate) struct Controllers {
     pub(crate) workloads: BTreeMap<Uid, Workload>,
@@ -28,7 +28,7 @@ pub(crate) struct Workload {
     pods_made: u64,
 }
 
-/// What its author asked for.
+/// The size that the author of an object wants.
 #[derive(Debug)]
 pub(crate) enum Plan {
     Job(JobPlan),
@@ -39,7 +39,7 @@ pub(crate) enum Plan {
         replicas: u32,
         ordered: bool,
     },
-    /// Makes no pods itself (a Deployment: its `ReplicaSet` does).
+    /// A Deployment, which makes no pods itself: its `ReplicaSet` does.
     Deployment {
         replicas: u32,
     },
@@ -54,11 +54,11 @@ pub(crate) struct JobPlan {
     pub(crate) suspended: bool,
     pub(crate) backoff_limit: usize,
     pub(crate) deadline: Option<Time>,
-    /// It waits without pods: the PriorityClass of its pods.
+    /// PriorityClass of its pods, if it waits without pods.
     pub(crate) marked: Option<Arc<str>>,
-    /// What its pods are like, if they come out other than the template.
+    /// The template that its pods really get, if it differs.
     pub(crate) pods: Option<Box<Template>>,
-    /// So many of its pods cannot be made until then.
+    /// Number of pods that cannot be made until the given time.
     pub(crate) short: Option<(u32, Time)>,
     succeeded: BTreeSet<Uid>,
     failed: BTreeSet<Uid>,
@@ -110,13 +110,13 @@ impl JobPlan {
             Some(completions) => {
                 self.parallelism.min(completions.saturating_sub(self.succeeded_count()))
             }
-            // Without completions, the first success is the sign to make no more.
+            // Without completions, no pod is made after the first success.
             None if self.succeeded.is_empty() => self.parallelism,
             None => 0,
         }
     }
 
-    /// How many pods it can have now.
+    /// Returns how many pods it can have now.
     fn may_have(&self, now: Time) -> u32 {
         let missing =
             self.short.filter(|(_, until)| now < *until).map_or(0, |(missing, _)| missing);
@@ -147,7 +147,7 @@ impl Controllers {
         server.put_controller(self.describe(&id, owner, &uid, phase));
     }
 
-    /// The object as the scheduler sees it.
+    /// Returns the object as the scheduler sees it.
     fn describe(
         &self,
         id: &ObjectRef,
@@ -197,7 +197,7 @@ impl Controllers {
         }
     }
 
-    /// Writes the object as it now is.
+    /// Writes the object as it is now.
     pub(crate) fn refresh(&mut self, server: &mut Server, uid: &Uid) {
         if let Some(old) = server.controllers.get(uid).cloned() {
             let deleting = old.deleting;
@@ -209,7 +209,7 @@ impl Controllers {
         }
     }
 
-    /// A random controller does its next thing. False if it had nothing to do.
+    /// Lets a random controller do its next thing. False if it had nothing to do.
     pub(crate) fn sync(
         &mut self,
         server: &mut Server,
@@ -222,8 +222,8 @@ impl Controllers {
         self.sync_one(server, &uid, now, rng, stats).1
     }
 
-    /// Does the next thing that this controller has to do. Whether there was one, and the pod that
-    /// was made.
+    /// Lets this controller do its next thing. Returns whether there was one, and the pod that it
+    /// made.
     pub(crate) fn sync_one(
         &mut self,
         server: &mut Server,
@@ -279,7 +279,7 @@ impl Controllers {
         (made.is_some(), made)
     }
 
-    /// Removes one thing whose owner is gone. False if there is none.
+    /// Removes one object with a deleted owner. False if there is none.
     pub(crate) fn collect_garbage(&mut self, server: &mut Server, rng: &mut Rng) -> bool {
         let orphans: Vec<_> = server
             .pods
@@ -322,7 +322,7 @@ impl Controllers {
         true
     }
 
-    /// When a controller next does something by itself.
+    /// Returns when a controller next acts by itself.
     pub(crate) fn next_retry(&self, server: &Server, now: Time) -> Option<Time> {
         let jobs = self.workloads.iter().filter(|(uid, _)| server.controllers.contains_key(*uid));
         let times = jobs.flat_map(|(_, workload)| match &workload.plan {
@@ -336,7 +336,7 @@ impl Controllers {
 }
 
 impl Workload {
-    /// A Job of the same name and kind from its beginning, unless it waits without pods.
+    /// Returns a Job of the same name and kind from its beginning, unless it waits without pods.
     pub(crate) fn again(self) -> Option<(Template, JobPlan)> {
         match self.plan {
             Plan::Job(JobPlan {
@@ -384,7 +384,7 @@ impl Workload {
         };
         let id = server.new_ref_in(&controller.id.key.namespace, &self.template.scheduler, &name);
         if server.pods.contains_key(&id.key) {
-            // Left over from an earlier object of this name.
+            // The pod is left over from an earlier object of this name.
             return None;
         }
         let other = if let Plan::Job(job) = &self.plan { job.pods.as_deref() } else { None };
@@ -394,7 +394,7 @@ impl Workload {
     }
 }
 
-/// What the object says of a Job that is to wait without pods.
+/// Returns the suspension in a Job that waits without pods.
 fn suspension(
     job: &JobPlan,
     template: &Template,
@@ -416,7 +416,7 @@ fn suspension(
     Suspension { phase, sample, priority_class: job.marked.clone(), is_indexed: job.indexed }
 }
 
-/// It is suspended until Fluxqueue has a place for it.
+/// True if the Job is suspended until Fluxqueue has a place for it.
 pub(crate) fn waits_without_pods(controller: &Controller) -> bool {
     let phase = controller.suspension.as_ref().map(|it| &it.phase);
     matches!(phase, Some(SuspensionPhase::Marked { is_suspended: true, .. }))
@@ -433,7 +433,7 @@ pub(crate) fn owner_of(controller: &Controller) -> Owner {
     }
 }
 
-/// Counts pods that ended, and ends the Job if that was the last. False if nothing is new.
+/// Counts ended pods, and ends the Job with the last. False if nothing is new.
 fn note_ends(job: &mut JobPlan, pods: &[Arc<Pod>], now: Time, stats: &mut Stats) -> bool {
     let mut news = false;
     for pod in pods.iter().filter(|pod| pod.phase.is_terminal()) {
@@ -463,7 +463,7 @@ fn note_ends(job: &mut JobPlan, pods: &[Arc<Pod>], now: Time, stats: &mut Stats)
     news || job.end.is_some()
 }
 
-/// Foreground deletion: the object goes after its pods.
+/// Deletes an object in the foreground: it goes after its pods.
 fn delete_foreground(server: &mut Server, controller: &Controller) -> bool {
     let pods = owned(server, &controller.id);
     if let Some(pod) = pods.iter().find(|pod| !pod.deleting || pod.phase.is_terminal()) {
@@ -476,7 +476,7 @@ fn delete_foreground(server: &mut Server, controller: &Controller) -> bool {
     pods.is_empty()
 }
 
-/// The pods of an object: those of its namespace that name it as their owner.
+/// Returns the pods of an object: those of its namespace that name it as their owner.
 fn owned(server: &Server, of: &ObjectRef) -> Vec<Arc<Pod>> {
     let is_of = |pod: &&Arc<Pod>| {
         pod.id.key.namespace == of.key.namespace

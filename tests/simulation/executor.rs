@@ -1,5 +1,5 @@
-//! What becomes of the actions: carried out late and in any order, failing with and without effect,
-//! answered later still.
+//! The executor of actions: they are carried out late and in any order, fail with and without
+//! effect, and are answered later still.
 
 use std::collections::BTreeMap;
 
@@ -12,14 +12,14 @@ use crate::rng::Rng;
 use crate::server::{Server, flux_job_key};
 use crate::stats::Stats;
 
-/// Actions that the core asked for, and answers that it has not heard yet.
+/// Actions of the core, and answers that it has not received yet.
 #[derive(Debug, Default)]
 pub(crate) struct Executor {
     asked: BTreeMap<ActionId, ActionKind>,
     answers: Vec<(ActionId, Outcome)>,
 }
 
-/// How well the network does.
+/// The state of the network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Weather {
     /// Requests and answers get lost.
@@ -29,9 +29,9 @@ pub(crate) enum Weather {
 }
 
 impl Executor {
-    /// Takes up what the core asks for. Notes have no outcome and change nothing.
+    /// Takes up an action of the core. Notes have no outcome and change nothing.
     pub(crate) fn ask(&mut self, action: &Action, rng: &mut Rng) {
-        // An urgent write takes the place of a trailing one of its object that was not sent yet.
+        // An urgent write replaces a trailing one of the same object that was not sent yet.
         if let Some((key, Urgency::Urgent)) = record_write(&action.kind) {
             let trails =
                 |kind: &ActionKind| record_write(kind) == Some((key.clone(), Urgency::Trailing));
@@ -46,7 +46,7 @@ impl Executor {
         }
     }
 
-    /// Actions that have not reached the server.
+    /// Returns how many actions have not reached the server.
     pub(crate) fn waiting(&self) -> usize {
         self.asked.len()
     }
@@ -86,8 +86,8 @@ impl Executor {
                 refusal(&kind, "403: exceeded quota")
             }
             _ => {
-                // Sent twice by a client that lost its connection: the second answer is the one
-                // that arrives.
+                // A client that lost its connection sends the action twice: the second answer is
+                // the one that arrives.
                 server.apply(&kind, now);
                 stats.count("request sent twice");
                 server.apply(&kind, now)
@@ -98,20 +98,20 @@ impl Executor {
         if let ActionKind::Bind { node, .. } = kind { Some(node) } else { None }
     }
 
-    /// An answer, chosen at random.
+    /// Returns an answer, chosen at random.
     pub(crate) fn answer(&mut self, rng: &mut Rng) -> Option<Event> {
         rng.take(&mut self.answers).map(|(id, outcome)| Event::Done(id, outcome))
     }
 
-    /// The process is paused for so long that it leads no more: what it has sent is on its way, and
-    /// nobody hears the answers.
+    /// Pauses the process for so long that it leads no more: its writes are under way, and the
+    /// answers are lost. Returns these writes.
     pub(crate) fn pause(&mut self) -> Vec<ActionKind> {
         self.answers.clear();
         std::mem::take(&mut self.asked).into_values().collect()
     }
 
-    /// The process died: of what it sent some still takes effect, the rest is lost, and nobody
-    /// hears the answers. Returns the nodes to which pods may have been bound.
+    /// Lets the process die: some of its writes still take effect, the rest is lost, and so are the
+    /// answers. Returns the nodes to which pods may have been bound.
     pub(crate) fn crash(
         &mut self,
         server: &mut Server,
@@ -137,7 +137,7 @@ impl Executor {
     }
 }
 
-/// Which FluxJob is written, and how urgently.
+/// Returns which FluxJob is written, and how urgently.
 fn record_write(kind: &ActionKind) -> Option<(ObjectKey, Urgency)> {
     match kind {
         ActionKind::CreateFluxJob { job, urgency } => Some((flux_job_key(job), *urgency)),

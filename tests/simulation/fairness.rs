@@ -1,9 +1,9 @@
-//! First come, first served, judged at rest: nobody waits who could start, unless an earlier job
+//! First come, first served, judged at rest: no job waits that could start, unless an earlier job
 //! holds the place.
 //!
-//! Where the answer is not certain (groups whose labels contradict each other, or that are larger
-//! than their size and of several shapes), the waiting job is not claimed to start, and is accepted
-//! as an excuse for those behind it.
+//! The answer is uncertain for groups with contradicting labels, and for groups larger than their
+//! size and of several shapes. Then the waiting job is not claimed to start, and is accepted as an
+//! excuse for those behind it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -31,36 +31,36 @@ struct Waiting<'a> {
     pods: Vec<&'a Arc<Pod>>,
     priority: i32,
     queued_at: Option<Time>,
-    /// How many of the pods start together.
+    /// Number of pods that start together.
     together: usize,
-    /// That is beyond doubt.
+    /// True if that number is certain.
     sized: bool,
-    /// They are of one shape, and nothing else about them is in doubt.
+    /// True if the pods are of one shape, and certain in all other respects.
     alike: bool,
-    /// Nobody of it has started, and all are there that start together.
+    /// True if none of its pods has started, and all that start together exist.
     complete: bool,
-    /// It is beyond doubt that so many of them may start.
+    /// True if this number of pods may certainly start.
     claim: bool,
-    /// Pods of several shapes are placed in one request.
+    /// True if pods of several shapes are placed in one request.
     joint: bool,
-    /// It is promised a start, or holds nodes without one.
+    /// True if it is promised a start, or holds nodes without one.
     reserved: bool,
 }
 
 impl Waiting<'_> {
-    /// The pods that start together.
+    /// Returns the pods that start together.
     fn starters(&self) -> Vec<&Pod> {
         self.pods[..self.together].iter().map(|pod| &***pod).collect()
     }
 
-    /// It would have to start if there is room.
+    /// True if it has to start when there is room.
     fn is_claimed(&self) -> bool {
         self.claim && (self.alike || (self.joint && self.complete))
     }
 }
 
-/// No job of this scheduler waits that could start, with no earlier one of it that may hold it
-/// back.
+/// Judges that no job of this scheduler waits that could start, without an earlier one that may
+/// hold it back.
 pub(crate) fn judge(sim: &mut Simulation, scheduler: &str) -> Result<(), Violation> {
     let mut claims = 0;
     let calm = unhindered(&sim.server.nodes);
@@ -89,8 +89,8 @@ pub(crate) fn judge(sim: &mut Simulation, scheduler: &str) -> Result<(), Violati
     Ok(())
 }
 
-/// A gang of several shapes is called Unsatisfiable if, and only if, the idle cluster has no room
-/// for all of it.
+/// Judges that a gang of several shapes is called Unsatisfiable exactly if the idle cluster has no
+/// room for all of it.
 fn judge_satisfiable(sim: &Simulation, calm: &Nodes, job: &Waiting) -> Result<(), Violation> {
     let records = jobs::records(&job.unit, &sim.server.flux_jobs);
     let [record] = records.as_slice() else { return Ok(()) };
@@ -117,7 +117,7 @@ fn describe(sim: &Simulation, job: &Waiting, waiting: &[Waiting]) -> String {
     )
 }
 
-/// `stand_ins` are pods that suspended Jobs will have.
+/// Returns the waiting jobs. `stand_ins` are pods that suspended Jobs will have.
 fn waiting<'a>(
     sim: &'a Simulation<'_>,
     scheduler: &str,
@@ -138,7 +138,7 @@ fn waiting<'a>(
         if held(sim, &members, &records) {
             continue;
         }
-        // The others of its job may be started without one that cannot be; it depends.
+        // The others of its job may or may not be started without a pod that cannot be.
         let barred = members.iter().any(|pod| is_barred(pod));
         let pods: Vec<_> = members
             .iter()
@@ -156,14 +156,14 @@ fn waiting<'a>(
         };
         let counts = |job: &Arc<FluxJob>| job.status.as_ref()?.priority;
         let priority = record.copied().or_else(of_set).and_then(counts).unwrap_or(first.priority);
-        // Pods of different priorities in one group: which of them counts is not beyond doubt.
+        // It is not certain which priority counts in a group with pods of different ones.
         let all_of_it = sim.server.pods.values().filter(|pod| Unit::of(pod) == unit);
         let mixed = !single_priority(all_of_it.map(|pod| pod.priority));
         let priority = if mixed { i32::MAX } else { priority };
-        // Where these may go depends on others, and nobody is held up for them.
+        // The open nodes of these pods depend on others, and no other job is held up for them.
         let asks =
             |pod: &Pod| pod.shape.constraints.asks_about_pods() || objects::is_bound_to_others(pod);
-        // Of groups that share a name some may ask for nodes alone, and others not: such a gang is
+        // Of groups that share a name, some may require nodes alone, and others not: such a gang is
         // refused.
         let asks = pods.iter().any(|pod| asks(pod) || pod.exclusive != first.exclusive);
         let alike =
@@ -210,14 +210,14 @@ fn single_priority(mut priorities: impl Iterator<Item = i32>) -> bool {
     priorities.all(|priority| Some(priority) == first)
 }
 
-/// The pod cannot be started as it is.
+/// True if the pod cannot be started as it is.
 fn is_barred(pod: &Pod) -> bool {
     let gated = pod.gates.iter().any(|gate| **gate == *FOREIGN_GATE);
     let invalid = pod.group.as_ref().is_some_and(|group| group.size.is_err());
     gated || invalid || !pod.unsupported.is_empty()
 }
 
-/// A person holds the job, or the set that the pod is a part of.
+/// True if a user holds the job, or the set that the pod is a part of.
 fn held(sim: &Simulation, members: &[&Arc<Pod>], records: &[&Arc<FluxJob>]) -> bool {
     let owners = owners(sim, members);
     let of_owner = |job: &&Arc<FluxJob>| owners.iter().any(|uid| jobs::is_for(job, uid));
@@ -225,7 +225,7 @@ fn held(sim: &Simulation, members: &[&Arc<Pod>], records: &[&Arc<FluxJob>]) -> b
     all.any(|job| job.spec.overrides.hold)
 }
 
-/// The objects that made these pods, and those above them.
+/// Returns the objects that made these pods, and their owners.
 fn owners(sim: &Simulation, members: &[&Arc<Pod>]) -> BTreeSet<Uid> {
     let made_by = members.iter().filter_map(|pod| pod.owner.as_ref());
     let all = made_by.flat_map(|owner| {
@@ -239,7 +239,7 @@ fn queued_at(job: &FluxJob) -> Option<Time> {
     job.status.as_ref()?.queued_at.as_ref().map(|at| Time(at.0.as_microsecond()))
 }
 
-/// How many pods start together, if that is beyond doubt.
+/// Returns how many pods start together, if that is certain.
 fn start_size(sim: &Simulation, unit: &Unit, members: &[&Arc<Pod>]) -> Option<usize> {
     match unit {
         Unit::Single(_) => Some(1),
@@ -259,8 +259,8 @@ fn start_size(sim: &Simulation, unit: &Unit, members: &[&Arc<Pod>]) -> Option<us
     }
 }
 
-/// `other` stands behind `job` in the queue, beyond doubt.
-/// The other one is earlier, or was promised what this one would need.
+/// True if `other` may go ahead of `job`: it was promised nodes that `job` may need, or it does not
+/// certainly stand behind `job` in the queue.
 fn may_go_ahead(other: &Waiting, job: &Waiting) -> bool {
     other.reserved || !is_later(other, job)
 }
@@ -272,8 +272,8 @@ fn is_later(other: &Waiting, job: &Waiting) -> bool {
     matches!((other.queued_at, job.queued_at), (Some(a), Some(b)) if a > b)
 }
 
-/// `other`, if it is earlier, may hold `job` back: it could start one day, and on nodes that `job`
-/// could use too.
+/// True if `other` may hold `job` back if it is earlier: it could start one day, and on nodes that
+/// `job` could use too.
 fn holds(sim: &Simulation, calm: &Nodes, other: &Waiting, job: &Waiting) -> bool {
     let shared = sim.server.nodes.values().any(|node| {
         let usable = |pod: &Arc<Pod>| room::barred(&calm[&node.name], pod).is_none();
@@ -284,7 +284,7 @@ fn holds(sim: &Simulation, calm: &Nodes, other: &Waiting, job: &Waiting) -> bool
     shared && (!certain || could_start(sim, calm, other))
 }
 
-/// The nodes without what keeps pods away for a while only.
+/// Returns the nodes without taints and the like that keep pods away only for a while.
 fn unhindered(nodes: &Nodes) -> Nodes {
     let calm = |node: &Arc<Node>| Node {
         unschedulable: false,
@@ -294,24 +294,25 @@ fn unhindered(nodes: &Nodes) -> Nodes {
     nodes.iter().map(|(name, node)| (name.clone(), Arc::new(calm(node)))).collect()
 }
 
-/// There is room for all that start together.
+/// True if there is room for all pods that start together.
 fn fits(sim: &Simulation, job: &Waiting) -> bool {
     Seating::new(&sim.server.nodes, placed(sim)).fits(&job.starters())
 }
 
-/// There could be once everything with an end has ended, and nobody keeps it away.
+/// True if there could be room once everything with an end has ended, and no pod without an end
+/// keeps it away.
 fn could_start(sim: &Simulation, calm: &Nodes, job: &Waiting) -> bool {
     let stays = |pod: &Pod| !ends(pod) && pod.shape.constraints.repels.is_empty();
     Seating::new(calm, placed(sim).filter(|(_, pod)| stays(pod))).fits(&job.starters())
 }
 
-/// There would be on the idle cluster.
+/// True if there would be room on the idle cluster.
 fn could_ever_start(calm: &Nodes, job: &Waiting) -> bool {
     Seating::new(calm, std::iter::empty()).fits(&job.starters())
 }
 
-/// Pods that take up room, with their nodes. Another scheduler counts on the room of a nominated
-/// node.
+/// Returns pods that take up room, with their nodes. A nominated node counts, because another
+/// scheduler relies on its room.
 fn placed<'a>(sim: &'a Simulation<'_>) -> impl Iterator<Item = (&'a NodeName, &'a Pod)> {
     let alive = sim.server.pods.values().filter(|pod| !pod.phase.is_terminal());
     alive.filter_map(|pod| Some((pod.node.as_ref().or(pod.nominated.as_ref())?, &**pod)))

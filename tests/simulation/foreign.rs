@@ -1,5 +1,5 @@
-//! The other scheduler on the same nodes: it binds its own pods by its own, late, view, so that
-//! real races happen.
+//! The other scheduler on the same nodes: it binds its own pods by its own late view, so that real
+//! races happen.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,10 +13,10 @@ use crate::room;
 use crate::server::Server;
 use crate::stats::Stats;
 
-/// Pods of the other scheduler there are at most.
+/// Most pods of the other scheduler.
 const PODS_MAX: usize = 10;
 
-/// What it last saw: the pods on each node.
+/// The pods on each node, as it last saw them.
 #[derive(Debug, Default)]
 pub(crate) struct Foreign {
     seen: BTreeMap<NodeName, Vec<Arc<Pod>>>,
@@ -24,7 +24,7 @@ pub(crate) struct Foreign {
 }
 
 impl Foreign {
-    /// It looks at the cluster.
+    /// Takes a new look at the cluster.
     pub(crate) fn look(&mut self, server: &Server) {
         self.seen.clear();
         for pod in server.pods.values().filter(|pod| pod.uses_node()) {
@@ -34,7 +34,7 @@ impl Foreign {
         }
     }
 
-    /// One of its users submits a pod; some name their node themselves.
+    /// Submits a pod of its users. Some name their node themselves.
     pub(crate) fn submit(
         &mut self,
         server: &mut Server,
@@ -58,7 +58,7 @@ impl Foreign {
         Some((id, template.run))
     }
 
-    /// It binds one of its pods where it last saw room. Returns the node.
+    /// Binds one of its pods where it last saw room. Returns the node.
     pub(crate) fn bind(
         &mut self,
         server: &mut Server,
@@ -91,7 +91,8 @@ impl Foreign {
         Some(node)
     }
 
-    /// By what it last saw, the node takes the pod: it keeps nobody away there, and nobody it.
+    /// True if the node takes the pod by the last look, with its anti-affinity and that of the pods
+    /// there.
     fn fits(&self, server: &Server, node: &Node, pod: &Pod) -> bool {
         let beside =
             self.seen.get(&node.name).map_or(&[][..], Vec::as_slice).iter().map(|it| &**it);
@@ -114,7 +115,7 @@ impl Foreign {
     }
 }
 
-/// The other scheduler makes room for one of its pods and says where, or thinks better of it.
+/// Lets the other scheduler nominate a node for one of its pods, or withdraw the nomination.
 pub(crate) fn nominate(server: &mut Server, rng: &mut Rng, stats: &mut Stats) {
     let waits = |pod: &&Arc<Pod>| {
         &*pod.scheduler == FOREIGN && pod.node.is_none() && !pod.phase.is_terminal()
@@ -141,7 +142,7 @@ pub(crate) fn nominate(server: &mut Server, rng: &mut Rng, stats: &mut Stats) {
     server.put_pod(pod);
 }
 
-/// Somebody binds one of our pods by hand. Returns the node.
+/// Lets a user bind one of our pods by hand. Returns the node.
 pub(crate) fn meddle(
     server: &mut Server,
     wall: Time,

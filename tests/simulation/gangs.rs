@@ -1,9 +1,9 @@
 //! No gang starts that does not fit whole: judged at the first Binding of its placement, by
 //! everything received until then.
 //!
-//! Which member takes which slot is only known of those whose Bindings leave in the same step. For
-//! the others it is enough that there is some way to seat them: so the rule asks for less than a
-//! scheduler does, and is independent of how it numbers seats and roles.
+//! The slot of a member is known only for those with Bindings in the same step. For the others,
+//! some way to seat them is enough, so the rule demands less than a scheduler does, and is
+//! independent of the numbering of seats and roles.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -26,7 +26,8 @@ pub(crate) const SLICED_GANGS: &str = "each slice of a gang starts in one part o
 /// A pod, and the node that it is bound to.
 type Binding<'a> = (&'a NodeName, &'a Pod);
 
-/// Judges the gangs whose first Bindings are among these actions. `view` does not know of them yet.
+/// Judges the gangs with their first Bindings among these actions. `view` does not know of them
+/// yet.
 pub(crate) fn judge(view: &View, now: Time, actions: &[Action]) -> Result<(), Violation> {
     let bindings: Vec<Binding> = actions
         .iter()
@@ -76,7 +77,7 @@ fn judge_start(
     if let Some(text) = start.is_cut() {
         return broken(SLICED_GANGS, text);
     }
-    // Of those who are more than start together some wait, and where these may go does not count.
+    // Of members beyond the start size some wait, and their possible nodes do not count.
     let bound: Vec<&Pod> = own.iter().map(|(_, pod)| *pod).collect();
     if let Some(text) = start.is_uneven(if ready.len() > slots.len() { &bound } else { &ready }) {
         return broken("a gang that is to be spread over a level is", text);
@@ -97,18 +98,18 @@ struct Start<'a> {
     now: Time,
     /// Bindings of others that were decided before it in this step.
     before: &'a [Binding<'a>],
-    /// Its own that leave now.
+    /// Its own Bindings that leave now.
     own: &'a [Binding<'a>],
     slots: &'a [NodeName],
-    /// How many have to start together.
+    /// Number of members that have to start together.
     size: usize,
 }
 
 impl Start<'_> {
-    /// There is a way to seat these members in the slots, those that are bound now where they go.
+    /// True if there is a way to seat these members in the slots, with those that are bound now on
+    /// their nodes.
     fn fits(&self, members: &[&Pod]) -> bool {
-        // A Binding that is asked for again, since nobody knows whether it took effect, is on its
-        // node already.
+        // A pod with a repeated Binding, after one with an unknown outcome, is on its node already.
         let again = |pod: &Pod| self.before.iter().any(|(_, other)| other.id.uid == pod.id.uid);
         let others = self.view.placed(self.now).filter(|(_, pod)| !again(pod));
         let there = others.chain(self.before.iter().copied());
@@ -131,8 +132,8 @@ impl Start<'_> {
         seating.fill(&slots, &others, self.slots.len() - self.size)
     }
 
-    /// The zones in which it would be, of a gang that is to be in one. Who takes which slot is
-    /// known of those who are bound now; if all ask for it, it goes for all slots.
+    /// Returns the zones of a gang that is to be in one, if it is in several. The slots of members
+    /// that are bound now are known; if all members have the constraint, it applies to all slots.
     fn is_torn(&self, members: &[&Pod]) -> Option<String> {
         let all_ask = members.iter().all(|pod| objects::is_to_be_in_one(pod));
         let bound =
@@ -145,7 +146,7 @@ impl Start<'_> {
         is_torn.then(|| format!("{zones:?} of {nodes:?}"))
     }
 
-    /// The zones in which a slice would be, of those who are bound now.
+    /// Returns the zones of a slice that is in several, of the members that are bound now.
     fn is_cut(&self) -> Option<String> {
         let are_together = |pod: &Pod, other: &Pod| {
             objects::have_one_role(pod, other) && objects::slice_of(pod) == objects::slice_of(other)
@@ -153,7 +154,8 @@ impl Start<'_> {
         self.is_parted(|pod| objects::slice_of(pod).is_some(), are_together)
     }
 
-    /// The zones in which such would be that are to be in one together, of those who are bound now.
+    /// Returns the zones of members that are to be in one together, if they are in several, of
+    /// those that are bound now.
     fn is_parted(
         &self,
         asks: impl Fn(&Pod) -> bool,
@@ -172,8 +174,8 @@ impl Start<'_> {
         parted.map(|(pod, zones)| format!("{zones:?} of those with {}", pod.id))
     }
 
-    /// How many are in which zone, of a gang of which all ask to be spread, and are not. Zones
-    /// count that have a node which one of them may use now; more than these may count.
+    /// Returns the number of members in each zone, for a gang with a spread on all members that it
+    /// violates. Zones count that have a node which a member may use now; more zones may count.
     fn is_uneven(&self, members: &[&Pod]) -> Option<String> {
         let spread = members.first().and_then(|pod| objects::spread_of(pod))?;
         if members.iter().any(|pod| objects::spread_of(pod) != Some(spread)) {
@@ -207,7 +209,7 @@ impl Start<'_> {
     }
 }
 
-/// A pod of the unit is or was on a node, or may be.
+/// True if a pod of the unit is or was on a node, or may be.
 fn has_begun(view: &View, unit: &Unit) -> bool {
     let on_a_node = view
         .pods
@@ -228,7 +230,7 @@ fn has_begun(view: &View, unit: &Unit) -> bool {
             .all(|job| says_so(job))
 }
 
-/// The slots of the placement that the core was told of last, if there are several.
+/// Returns the slots of the placement that the core received last, if there are several.
 pub(crate) fn slots(view: &View, unit: &Unit) -> Option<Vec<NodeName>> {
     let records = jobs::records(unit, &view.flux_jobs);
     let mut placed =
@@ -242,7 +244,7 @@ pub(crate) fn slots(view: &View, unit: &Unit) -> Option<Vec<NodeName>> {
     (slots.len() > 1).then_some(slots)
 }
 
-/// How many start together: as the placement says, unless fewer are wanted by now.
+/// Returns how many members start together: as in the placement, unless fewer are wanted by now.
 fn size(view: &View, pod: &Pod, slots: usize) -> usize {
     let wanted = checks::expected_together(view, pod) as usize;
     if wanted > 1 { wanted.min(slots) } else { slots }

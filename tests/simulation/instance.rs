@@ -1,4 +1,4 @@
-//! One Fluxqueue in the cluster: its core, what is on the way to it and from it, and what it knows.
+//! One Fluxqueue in the cluster: its core, the messages to and from it, and its knowledge.
 
 use fluxqueue_core::{Action, ActionId, Event};
 use fluxqueue_workload::Time;
@@ -13,9 +13,9 @@ use crate::server::Server;
 use crate::succession::Succession;
 use crate::view::View;
 
-/// A leader that works, and its followers to come.
+/// A leader, and its successors.
 pub(crate) struct Instance {
-    /// What its process was told.
+    /// The settings of its process.
     pub(crate) start: Start,
     core: Box<dyn Machine>,
     pub(crate) channel: Channel,
@@ -27,7 +27,7 @@ pub(crate) struct Instance {
 }
 
 impl Instance {
-    /// Its first process.
+    /// Makes the first process.
     pub(crate) fn new(start: Start, factory: &Factory) -> Self {
         Instance {
             core: factory(&start),
@@ -41,7 +41,7 @@ impl Instance {
         }
     }
 
-    /// Another process takes over, and knows nothing yet.
+    /// Lets another process take over, which knows nothing yet.
     pub(crate) fn succeed(&mut self, factory: &Factory, server: &Server, offset: i64) {
         self.start.epoch += 1;
         self.core = factory(&self.start);
@@ -52,14 +52,14 @@ impl Instance {
         self.channel.relist(server, offset);
     }
 
-    /// The core is told this.
+    /// Hands an event to the core.
     pub(crate) fn tell(&mut self, event: Event, now: Time) {
         self.view.tell(&event, now);
         self.promises.tell(&event);
         self.core.handle(event, now);
     }
 
-    /// What its core counts as taken is what pods take.
+    /// Judges that the core's account of taken amounts matches the pods.
     pub(crate) fn judge_accounts(&self) -> Result<(), Violation> {
         match self.core.audit_differences() {
             0 => Ok(()),
@@ -70,17 +70,17 @@ impl Instance {
         }
     }
 
-    /// The core decides.
+    /// Lets the core decide.
     pub(crate) fn step(&mut self, now: Time) -> Vec<Action> {
         self.core.step(now)
     }
 
-    /// When the core wants to be called again.
+    /// Returns when the core wants to be called again.
     pub(crate) fn next_wake(&self) -> Option<Time> {
         self.core.next_wake()
     }
 
-    /// Judges each action at the moment it is asked for; `view` learns of it.
+    /// Judges each action at the moment of its request, and adds it to `view`.
     pub(crate) fn judge(
         &mut self,
         server: &Server,

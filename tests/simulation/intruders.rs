@@ -1,5 +1,5 @@
-//! What happens to a gang between its write-ahead and its first Binding, when it hurts most:
-//! somebody takes room on one of its nodes, changes or removes one, or deletes a member.
+//! Intruders, which strike a gang between its write-ahead and its first Binding, when it hurts
+//! most: they take room on one of its nodes, change or remove one, or delete a member.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,18 +15,18 @@ use crate::room;
 use crate::server::Server;
 use crate::stats::Stats;
 
-/// How often of a hundred something happens after a step at which a gang is about to start.
+/// Percentage of steps with a gang that is about to start after which one strikes.
 const CHANCE_PERCENT: usize = 30;
 
 /// Gangs that are about to start.
 #[derive(Debug, Default)]
 pub(crate) struct Intruders {
-    /// Where they mean to go, by the key of their `FluxJob`.
+    /// The nodes of their placements, by the key of their `FluxJob`.
     gangs: BTreeMap<ObjectKey, Vec<NodeName>>,
     made: u64,
 }
 
-/// What was done.
+/// The effect of an intruder.
 #[derive(Debug)]
 pub(crate) struct Intrusion {
     /// The node on which something changed.
@@ -36,7 +36,7 @@ pub(crate) struct Intrusion {
 }
 
 impl Intruders {
-    /// The core asks for this.
+    /// Takes note of an action of the core.
     pub(crate) fn note(&mut self, action: &Action) {
         match &action.kind {
             ActionKind::WriteStatus { job, status, .. }
@@ -50,12 +50,12 @@ impl Intruders {
         }
     }
 
-    /// The process has died.
+    /// Forgets everything, because the process has died.
     pub(crate) fn forget(&mut self) {
         self.gangs.clear();
     }
 
-    /// Perhaps somebody interferes with one of the gangs.
+    /// Strikes one of the gangs, perhaps.
     pub(crate) fn act(
         &mut self,
         server: &mut Server,
@@ -84,8 +84,8 @@ impl Intruders {
         }
     }
 
-    /// Another scheduler binds a pod of its own to the node: at best it takes all that is left
-    /// there.
+    /// Lets another scheduler bind a pod of its own to the node, at best one that takes everything
+    /// left there.
     fn take_room(
         &mut self,
         server: &mut Server,

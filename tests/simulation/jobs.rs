@@ -1,5 +1,5 @@
-//! Which pods belong together, and which `FluxJob` is theirs: once more, apart from the code under
-//! test.
+//! Pods that belong together, and their `FluxJob`: implemented a second time, independently of the
+//! code under test.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use fluxqueue_workload::{ObjectKey, OwnerKind, Pod, Uid};
 
 use crate::objects::{SECOND, SECOND_UID};
 
-/// What a pod is part of.
+/// The unit of a pod.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Unit {
     /// Pods that share a group label, and their scheduler.
@@ -22,7 +22,7 @@ pub(crate) enum Unit {
 }
 
 impl Unit {
-    /// What this pod is part of.
+    /// Returns the unit of this pod.
     pub(crate) fn of(pod: &Pod) -> Unit {
         match (&pod.group, &pod.owner) {
             (Some(group), _) => Unit::Group(Arc::clone(&pod.scheduler), Arc::clone(&group.name)),
@@ -31,7 +31,7 @@ impl Unit {
         }
     }
 
-    /// The `FluxJob` can be the record of this pod's unit.
+    /// True if the `FluxJob` can be the record of this unit.
     pub(crate) fn is_recorded_by(&self, job: &FluxJob) -> bool {
         match self {
             Unit::Group(scheduler, name) => {
@@ -44,23 +44,23 @@ impl Unit {
     }
 }
 
-/// The `FluxJob` is made of pods of this scheduler.
+/// True if the `FluxJob` is made of pods of this scheduler.
 pub(crate) fn is_of(job: &FluxJob, scheduler: &str) -> bool {
     workload_uid(job).starts_with(SECOND_UID) == (scheduler == SECOND)
 }
 
-/// The `FluxJob` stands for the object with this uid.
+/// True if the `FluxJob` stands for the object with this uid.
 pub(crate) fn is_for(job: &FluxJob, uid: &str) -> bool {
     workload_uid(job) == uid
 }
 
-/// The uid of the object that the `FluxJob` stands for, as it says.
+/// Returns the uid of the object that the `FluxJob` names as its workload.
 pub(crate) fn workload_uid(job: &FluxJob) -> &str {
     &job.spec.workload_ref.uid
 }
 
-/// `FluxJob`s that can be the record of this unit; two of one name can stand for a group that ended
-/// and its successor.
+/// Returns `FluxJob`s that can be the record of this unit. Two of one name can stand for a group
+/// that ended and its successor.
 pub(crate) fn records<'a>(
     unit: &Unit,
     among: &'a BTreeMap<ObjectKey, Arc<FluxJob>>,
@@ -68,7 +68,7 @@ pub(crate) fn records<'a>(
     among.values().filter(|job| unit.is_recorded_by(job)).collect()
 }
 
-/// How many slots a placement has on each node.
+/// Returns how many slots a placement has on each node.
 pub(crate) fn slots(placement: &[PlacementRange]) -> Result<BTreeMap<String, usize>, String> {
     let mut slots = BTreeMap::new();
     for (_, _, node) in expand(placement).map_err(|error| error.to_string())? {

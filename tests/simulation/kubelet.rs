@@ -1,6 +1,6 @@
-//! The kubelets: each admits or refuses the pods bound to its node by what is truly there, runs
-//! them, and lets them end. Also the nodes' own fate, and the garbage collector of pods whose node
-//! is gone.
+//! The kubelets: each admits or refuses the pods bound to its node by the true state of the node,
+//! runs them, and lets them end. The node's own fate, and the garbage collector of pods on deleted
+//! nodes, are here as well.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,13 +14,13 @@ use crate::room;
 use crate::server::Server;
 use crate::stats::Stats;
 
-/// Nodes there are at most.
+/// Most nodes.
 const NODES_MAX: usize = 8;
 
-/// What the kubelets know and the server does not.
+/// Knowledge of the kubelets that the server does not have.
 #[derive(Debug, Default)]
 pub(crate) struct Kubelets {
-    /// When an admitted pod ends; never, for a service.
+    /// The end of each admitted pod; none, for a service.
     admitted: BTreeMap<Uid, Option<Time>>,
     nodes_made: u64,
 }
@@ -34,7 +34,7 @@ pub(crate) struct Refusal {
 }
 
 impl Kubelets {
-    /// One kubelet looks at one new pod. `run_of` says how it fares.
+    /// Lets one kubelet look at one new pod. `run_of` returns how the pod fares.
     pub(crate) fn admit(
         &mut self,
         server: &mut Server,
@@ -93,7 +93,7 @@ impl Kubelets {
             && !self.admitted.contains_key(&pod.id.uid)
     }
 
-    /// Pods whose time is over end.
+    /// Ends the pods after their run time.
     pub(crate) fn end(
         &mut self,
         server: &mut Server,
@@ -122,7 +122,7 @@ impl Kubelets {
         }
     }
 
-    /// When the next pod ends.
+    /// Returns when the next pod ends.
     pub(crate) fn next_end(&self, server: &Server) -> Option<Time> {
         let running = server
             .pods
@@ -131,7 +131,7 @@ impl Kubelets {
         running.filter_map(|pod| *self.admitted.get(&pod.id.uid)?).min()
     }
 
-    /// One pod that is being deleted goes; also one whose node is gone. False if there is none.
+    /// Removes one pod that is being deleted, also from a deleted node. False if there is none.
     pub(crate) fn let_go(&mut self, server: &mut Server, rng: &mut Rng, stats: &mut Stats) -> bool {
         let going: Vec<ObjectKey> = server
             .pods
@@ -150,7 +150,7 @@ impl Kubelets {
         let Some(key) = rng.pick(&going) else { return false };
         let pod = &server.pods[key];
         if stops_slowly(pod) && rng.chance(70) {
-            // It says how it ended before it goes.
+            // The pod reports how it ended before it goes.
             if !pod.phase.is_terminal() && rng.chance(30) && live_node(server, pod).is_some() {
                 let mut pod = Pod::clone(pod);
                 pod.phase = if rng.chance(50) { Phase::Failed } else { Phase::Succeeded };
@@ -168,7 +168,7 @@ impl Kubelets {
         true
     }
 
-    /// A node joins.
+    /// Adds a node.
     pub(crate) fn join(&mut self, server: &mut Server, rng: &mut Rng, stats: &mut Stats) {
         if server.nodes.len() >= NODES_MAX {
             return;
@@ -186,7 +186,7 @@ impl Kubelets {
         }
     }
 
-    /// Forgets pods that are no more.
+    /// Forgets deleted pods.
     pub(crate) fn tidy(&mut self, server: &Server) {
         let there: std::collections::BTreeSet<&Uid> =
             server.pods.values().map(|pod| &pod.id.uid).collect();
@@ -194,7 +194,7 @@ impl Kubelets {
     }
 }
 
-/// A pod is evicted by its kubelet.
+/// Lets a pod be evicted by its kubelet.
 pub(crate) fn evict(server: &mut Server, wall: Time, rng: &mut Rng, stats: &mut Stats) {
     let running: Vec<&Arc<Pod>> =
         server.pods.values().filter(|pod| pod.phase == Phase::Running).collect();
@@ -207,7 +207,7 @@ pub(crate) fn evict(server: &mut Server, wall: Time, rng: &mut Rng, stats: &mut 
     }
 }
 
-/// Something happens to a node.
+/// Changes a random node.
 pub(crate) fn trouble(server: &mut Server, rng: &mut Rng, stats: &mut Stats) -> Option<NodeName> {
     let names: Vec<NodeName> = server.nodes.keys().cloned().collect();
     let name = rng.pick(&names)?;
@@ -215,7 +215,7 @@ pub(crate) fn trouble(server: &mut Server, rng: &mut Rng, stats: &mut Stats) -> 
     Some(name.clone())
 }
 
-/// Something happens to this node.
+/// Changes this node.
 pub(crate) fn change(server: &mut Server, name: &NodeName, rng: &mut Rng, stats: &mut Stats) {
     let Some(node) = server.nodes.get(name) else { return };
     let mut node = Node::clone(node);
@@ -262,7 +262,7 @@ pub(crate) fn change(server: &mut Server, name: &NodeName, rng: &mut Rng, stats:
     server.put_node(node);
 }
 
-/// All nodes are well again.
+/// Makes all nodes well again.
 pub(crate) fn heal(server: &mut Server) {
     let nodes: Vec<Arc<Node>> = server.nodes.values().cloned().collect();
     for node in nodes {
@@ -278,13 +278,13 @@ pub(crate) fn heal(server: &mut Server) {
     }
 }
 
-/// Pods of some sizes need long to stop. No chance is in which, so that all else that follows from
-/// a seed stays as it is.
+/// True for pods of some sizes, which need long to stop. This draws no random number, so that
+/// everything else that follows from a seed stays the same.
 fn stops_slowly(pod: &Pod) -> bool {
     pod.node.is_some() && pod.shape.requests.get("cpu").is_multiple_of(1000)
 }
 
-/// The node of the pod, if its kubelet is there to act.
+/// Returns the node of the pod, if its kubelet can act.
 fn live_node<'a>(server: &'a Server, pod: &Pod) -> Option<&'a Arc<Node>> {
     server.nodes.get(pod.node.as_ref()?).filter(|node| node.readiness == Readiness::Ready)
 }

@@ -1,6 +1,6 @@
 //! Writes of a leader that was paused after its last look at the lease: they reach the server late,
-//! while its successor works. What takes effect is news to the successor; what was decided on an
-//! older state takes none.
+//! while its successor works. A write that takes effect is news to the successor; one that was
+//! decided on an older state takes none.
 
 use fluxqueue_core::{ActionKind, BindOutcome, Outcome, WriteOutcome};
 use fluxqueue_workload::{NodeName, ObjectRef, Time};
@@ -11,36 +11,36 @@ use crate::server::Server;
 use crate::stats::Stats;
 use crate::trace;
 
-/// How often of a hundred such a write takes effect at all.
+/// Percentage of such writes that take effect at all.
 const LANDS_PERCENT: usize = 85;
 
 /// Writes on their way.
 #[derive(Debug, Default)]
 pub(crate) struct Late(Vec<ActionKind>);
 
-/// What one of them did.
+/// The effect of one write.
 #[derive(Debug, Default)]
 pub(crate) struct Landed {
-    /// The node that got a pod by it.
+    /// The node that got a pod.
     pub(crate) node: Option<NodeName>,
-    /// The FluxJob whose status it wrote.
+    /// The FluxJob with a changed status.
     pub(crate) wrote: Option<ObjectRef>,
-    /// For the trace.
+    /// A line for the trace.
     pub(crate) line: Option<String>,
 }
 
 impl Late {
-    /// These are on their way too.
+    /// Adds writes that are under way, too.
     pub(crate) fn extend(&mut self, writes: Vec<ActionKind>) {
         self.0.extend(writes);
     }
 
-    /// None is on its way.
+    /// True if none is under way.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// One of them reaches the server, or is lost.
+    /// Lets one of them reach the server, or be lost.
     pub(crate) fn land(
         &mut self,
         server: &mut Server,
@@ -80,7 +80,7 @@ impl Late {
     }
 }
 
-/// The object is not of the version that the write was decided on.
+/// True if the object is not of the version that the write was decided on.
 fn is_stale(server: &Server, write: &ActionKind) -> bool {
     let (ActionKind::WriteStatus { job, resource_version, .. }
     | ActionKind::DeleteFluxJob { job, resource_version }) = write

@@ -5,10 +5,10 @@ use std::ffi::{c_char, c_int};
 
 use fluxion_sys::{Extensions, FunctionTable, reapi_cli_ctx_t};
 
-/// The built-in library, but for that.
+/// Returns the built-in library with this fault.
 pub(crate) fn library() -> FunctionTable {
     let real = FunctionTable::builtin();
-    // One for each start of a core; they are few and small.
+    // One is leaked for each start of a core; they are few and small.
     let leaky = |extensions: &Extensions| -> &'static Extensions {
         Box::leak(Box::new(Extensions { release, ..*extensions }))
     };

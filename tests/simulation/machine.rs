@@ -1,4 +1,4 @@
-//! What is under test, seen from outside: events and the time go in, actions come out.
+//! The machine under test, seen from outside: events and the time go in, actions come out.
 
 use std::sync::Arc;
 
@@ -15,80 +15,80 @@ use crate::timely::TIMELY;
 pub(crate) trait Machine {
     /// Takes note of an event.
     fn handle(&mut self, event: Event, now: Time);
-    /// Decides, and hands out what is to be done.
+    /// Decides, and returns the actions to carry out.
     fn step(&mut self, now: Time) -> Vec<Action>;
-    /// When `step` wants to be called though nothing happens.
+    /// Returns when `step` wants to be called though nothing happens.
     fn next_wake(&self) -> Option<Time>;
-    /// How often its own audit found an account of what is taken wrong.
+    /// Returns how often the core's own audit found a wrong account of taken amounts.
     fn audit_differences(&self) -> u64;
 }
 
-/// How long the core keeps the slot of a pod that has ended, and that of one whose Job waits longer
-/// before it replaces it.
+/// Seconds for which the core keeps the slot of a pod that has ended, and that of a pod with a Job
+/// that waits longer before it replaces it.
 pub(crate) const SLOT_KEEP_SECONDS: u64 = 15;
 pub(crate) const SLOT_KEEP_MAX_SECONDS: u64 = 40;
 
-/// How long it holds the place of a suspended Job for the pods to come.
+/// Seconds for which the core holds the place of a released Job for its pods.
 pub(crate) const SUSPEND_HOLD_SECONDS: u64 = 20;
 
-/// What a process is told at its start.
+/// The settings of a process at its start.
 #[derive(Debug, Clone)]
 pub(crate) struct Start {
     /// The scheduler name that it serves.
     pub(crate) scheduler: Arc<str>,
     /// Its number in the succession of leaders.
     pub(crate) epoch: i64,
-    /// Each lone pod has a FluxJob, and not only those that wait.
+    /// True if each lone pod has a FluxJob, and not only those that wait.
     pub(crate) record_lone_pods: bool,
-    /// Who may start before whom.
+    /// The queue policy.
     pub(crate) queue_policy: QueuePolicy,
-    /// How long it holds the place of a suspended Job for the pods to come.
+    /// Seconds for which it holds the place of a released Job for its pods.
     pub(crate) suspend_hold_secs: u64,
-    /// How long one may be passed by of whom nobody knows when he can start.
+    /// Seconds for which a job without a known start may be passed by.
     pub(crate) bypass_secs: u64,
-    /// A pass is left after so many questions to the resource graph.
+    /// Number of questions to the resource graph after which a pass is interrupted.
     pub(crate) questions_per_slice: u64,
 }
 
-/// Runs the simulation with this queue policy, instead of one for each seed.
+/// Environment variable that sets one queue policy for all seeds.
 pub(crate) const POLICY: &str = "FLUXQUEUE_SIM_POLICY";
 
-/// The queue policy of the runs of this seed.
+/// Returns the queue policy of the runs of this seed.
 pub(crate) fn queue_policy_of(seed: u64) -> QueuePolicy {
     if seed >= WHOLE {
-        // No other goes without extensions.
+        // No other policy works without extensions.
         return QueuePolicy::Fcfs;
     }
     match std::env::var(POLICY) {
         Ok(name) => QueuePolicy::from_name(&name).expect("FLUXQUEUE_SIM_POLICY names a policy"),
-        // Beside what else goes by the number of the seed.
+        // The policy varies independently of the other properties of a seed.
         Err(_) => QueuePolicy::ALL[usize::try_from(seed / 6 % 4).expect("a small number")],
     }
 }
 
-/// How long one may be passed by of whom nobody knows when it can start.
+/// Seconds for which a job without a known start may be passed by.
 pub(crate) const BYPASS_SECONDS: u64 = 300;
 
 /// Makes a machine for a process that starts.
 pub(crate) type Factory = dyn Fn(&Start) -> Box<dyn Machine> + Sync;
 
-/// In the runs of this seed there are FluxQueues. Not beside a second instance, with which it would
-/// share their status.
+/// True if the runs of this seed have FluxQueues. Runs with a second instance have none, because
+/// both would write their status.
 pub(crate) fn has_queues(seed: u64) -> bool {
     seed < WHOLE && seed % 6 == 4
 }
 
-/// In the runs of this seed there are Jobs that wait without pods.
+/// True if the runs of this seed have Jobs that wait without pods.
 pub(crate) fn has_suspended(seed: u64) -> bool {
     seed % 5 == 2 || seed % 5 == 3
 }
 
-/// The FluxJobs of lone pods in the runs of this seed.
+/// True if lone pods have FluxJobs in the runs of this seed.
 pub(crate) fn records_lone_pods(seed: u64) -> bool {
     !seed.is_multiple_of(2)
 }
 
-/// The core as the tests set it, on the library that the seed says.
+/// Returns the core with the tests' settings, on the library of the seed.
 pub(crate) fn of_seed(seed: u64) -> &'static Factory {
     if (WHOLE..TIMELY).contains(&seed) {
         &|start| core_on(FunctionTable { extensions: None, ..FunctionTable::builtin() }, start)
@@ -97,18 +97,18 @@ pub(crate) fn of_seed(seed: u64) -> &'static Factory {
     }
 }
 
-/// After how many questions to the resource graph a pass is left in the runs of this seed: in half
-/// of them after each. Beside what else goes by the number.
+/// Returns after how many questions to the resource graph a pass is interrupted in the runs of this
+/// seed: in half of them after each. This varies independently of the other properties of a seed.
 pub(crate) fn questions_per_slice(seed: u64) -> u64 {
     if (seed / 24).is_multiple_of(2) { 1 } else { u64::MAX }
 }
 
-/// The core, as the tests set it.
+/// Makes the core with the tests' settings.
 pub(crate) fn core(start: &Start) -> Box<dyn Machine> {
     core_on(FunctionTable::builtin(), start)
 }
 
-/// The same on another library.
+/// Makes the same core on another library.
 pub(crate) fn core_on(library: FunctionTable, start: &Start) -> Box<dyn Machine> {
     let zone = Level { name: Arc::from(ZONE), node_labels: vec![Arc::from(ZONE)] };
     let settings = CoreSettings {

@@ -3,21 +3,21 @@
 //!
 //! Everything follows from a seed: news arrive late, repeated and out of order across objects;
 //! writes fail, or take effect without an answer; the process dies between any two actions. After
-//! every step the rules of docs/ARCHITECTURE.md that apply are checked ([`checks`]); every few
-//! hundred steps the system is brought to rest, and it is checked that what could happen did
-//! ([`quiescence`], [`fairness`]).
+//! every step the rules of docs/ARCHITECTURE.md that apply are checked ([`checks`]). Every few
+//! hundred steps the system is brought to rest, and the test checks that everything that could
+//! happen did ([`quiescence`], [`fairness`]).
 //!
-//! In worlds where nothing goes wrong on the way ([`punctual`]), a naive planner says exactly what
-//! must be promised, to whom, and for which cause later ([`timely`]); and nobody starves beside
-//! small jobs that come without end ([`streams`]). Worlds that run twice, with an adversary and
+//! In worlds where nothing goes wrong on the way ([`punctual`]), a naive planner computes exactly
+//! the promise of each job, and the cause of each delay ([`timely`]); and no job starves beside an
+//! endless stream of small ones ([`streams`]). Worlds that run twice, with an adversary and
 //! without, show that a tenant changes nothing for others ([`adversary`]).
 //!
 //! A failure prints its seed. `FLUXQUEUE_SIM_SEED=7 FLUXQUEUE_SIM_STEPS=5000 FLUXQUEUE_SIM_TRACE=1`
-//! replays it, and shows what happened last. `FLUXQUEUE_SIM_SABOTAGE=BindTwice` tries one saboteur.
-//! `FLUXQUEUE_SIM_QUEUES=1` runs nothing but worlds with queues, as many as `FLUXQUEUE_SIM_SEEDS`
-//! says, from `FLUXQUEUE_SIM_FROM` on, of `FLUXQUEUE_SIM_STEPS` each, and
-//! `FLUXQUEUE_SIM_ADVERSARY=1` nothing but worlds with an adversary: `make simulation`.
-//! `make digests` prints a digest of each run.
+//! replays it, and shows the last events. `FLUXQUEUE_SIM_SABOTAGE=BindTwice` tries one saboteur.
+//! `FLUXQUEUE_SIM_QUEUES=1` runs only worlds with queues: `FLUXQUEUE_SIM_SEEDS` of them, from
+//! `FLUXQUEUE_SIM_FROM` on, of `FLUXQUEUE_SIM_STEPS` each. `FLUXQUEUE_SIM_ADVERSARY=1` does the
+//! same for worlds with an adversary. `make simulation` does both. `make digests` prints a digest
+//! of each run.
 
 mod adversary;
 mod channel;
@@ -75,7 +75,7 @@ use stats::Stats;
 use streams::{STREAMS, Streams};
 use timely::{TIMELY, Timely};
 
-/// Seeds of a full run, and steps of each: a million in all, with those on another library.
+/// Seeds of a full run, and steps of each: a million in all, including those on another library.
 const SEEDS: u64 = 300;
 const STEPS: u64 = 2_800;
 
@@ -94,25 +94,26 @@ const ADVERSARY_STEPS: u64 = 300;
 /// Seeds on a Fluxion library without extensions.
 const SEEDS_WITHOUT_EXTENSIONS: u64 = 60;
 
-/// Nothing but worlds with queues, from that seed on.
+/// Environment variable that selects worlds with queues only, from the given seed on.
 const ONLY_QUEUES: &str = "FLUXQUEUE_SIM_QUEUES";
-/// Nothing but worlds with an adversary, from that seed of theirs on.
+/// Environment variable that selects worlds with an adversary only, from the given seed of theirs
+/// on.
 const ONLY_ADVERSARY: &str = "FLUXQUEUE_SIM_ADVERSARY";
 const FROM: &str = "FLUXQUEUE_SIM_FROM";
-/// Nothing but the digests of so many runs of each kind of world.
+/// Environment variable that prints only the digests of this number of runs of each kind of world.
 const DIGESTS: &str = "FLUXQUEUE_SIM_DIGESTS";
 
-/// Characters of a failure's text that are printed.
+/// Most characters of a failure's text that are printed.
 const TEXT_MAX: usize = 1_500;
 
-/// A test, and why it failed.
+/// A test, which returns why it failed.
 type Test = fn() -> Result<(), String>;
 
-/// How one seed went.
+/// The outcome of one seed.
 pub(crate) struct Run {
     pub(crate) stats: Stats,
     pub(crate) digest: u64,
-    /// How far it came.
+    /// The number of steps that it made.
     pub(crate) steps: u64,
     /// The rule that was broken, and how; with the last lines of the trace if it was on.
     pub(crate) failure: Option<Failure>,
@@ -127,7 +128,7 @@ pub(crate) struct Failure {
     pub(crate) trace: Vec<String>,
 }
 
-/// Runs one seed for so many steps.
+/// Runs one seed for this number of steps.
 pub(crate) fn run(seed: u64, steps: u64, factory: &Factory, traced: bool) -> Run {
     if seed >= ADVERSARY {
         let mut adversarial = Adversarial::new(seed, factory, traced);
@@ -186,7 +187,7 @@ fn of_world(world: Punctual, failure: Option<Failure>) -> Run {
     Run { digest: world.trace.digest(), steps: world.steps, stats: world.stats, failure }
 }
 
-/// The rule that was broken, or a panic, and what is said of it.
+/// Returns the rule that was broken, or a panic, with its text.
 fn what_broke(run: impl FnOnce() -> Result<(), Violation>) -> Option<(String, String)> {
     match catch_unwind(AssertUnwindSafe(run)) {
         Ok(Ok(())) => None,
@@ -312,7 +313,7 @@ fn environment() -> String {
         .map_or_else(|_| String::new(), |policy| format!("{}={policy} ", machine::POLICY))
 }
 
-/// The main test: many seeds, all rules, and nothing that should be met is missed.
+/// The main test: many seeds, all rules, and every event that a full run has to meet.
 fn every_rule_holds_for_every_seed() -> Result<(), String> {
     let stats = every_rule_holds(1..=seeds(SEEDS))?;
     match stats.missing(&stats::MUST_HAPPEN).as_slice() {
@@ -321,12 +322,12 @@ fn every_rule_holds_for_every_seed() -> Result<(), String> {
     }
 }
 
-/// The same rules on a Fluxion library that has nothing but what upstream offers.
+/// The same rules on a Fluxion library with upstream's functions only.
 fn every_rule_holds_without_extensions() -> Result<(), String> {
     every_rule_holds(WHOLE + 1..=WHOLE + seeds(SEEDS_WITHOUT_EXTENSIONS)).map(drop)
 }
 
-/// What is promised is what a naive planner would promise.
+/// Every promise is the naive planner's.
 fn every_promise_is_the_naive_planners() -> Result<(), String> {
     let stats = every_rule_holds(TIMELY + 1..=TIMELY + seeds(TIMELY_SEEDS))?;
     match stats.missing(&timely::MUST_HAPPEN).as_slice() {
@@ -335,7 +336,7 @@ fn every_promise_is_the_naive_planners() -> Result<(), String> {
     }
 }
 
-/// Who is first in the queue starts, whatever comes after him without end.
+/// The first job in the queue starts, in spite of an endless stream behind it.
 fn nobody_starves_beside_a_stream() -> Result<(), String> {
     let stats = every_rule_holds(STREAMS + 1..=STREAMS + seeds(STREAM_SEEDS))?;
     match stats.missing(&streams::MUST_HAPPEN).as_slice() {
@@ -344,7 +345,7 @@ fn nobody_starves_beside_a_stream() -> Result<(), String> {
     }
 }
 
-/// Whatever one tenant does, others see what they see without it.
+/// The acts of one tenant change nothing that others see.
 fn nobody_is_hurt_by_a_tenant() -> Result<(), String> {
     let from = ADVERSARY + number(FROM).unwrap_or(1);
     let stats = every_rule_holds(from..from + seeds(ADVERSARY_SEEDS))?;
@@ -354,8 +355,8 @@ fn nobody_is_hurt_by_a_tenant() -> Result<(), String> {
     }
 }
 
-/// Worlds in which administrators make, change, stop and delete queues with limits, which is one of
-/// six otherwise.
+/// Worlds in which administrators make, change, stop and delete queues with limits. One of six
+/// other worlds is such a world as well.
 fn every_rule_holds_with_queues() -> Result<(), String> {
     let from = number(FROM).unwrap_or(1);
     let with_queues = (from..WHOLE).filter(|seed| machine::has_queues(*seed));
@@ -367,12 +368,12 @@ fn every_rule_holds_with_queues() -> Result<(), String> {
     }
 }
 
-/// As many as somebody wants.
+/// Returns the number of seeds: the environment's, or `otherwise`.
 fn seeds(otherwise: u64) -> u64 {
     number("FLUXQUEUE_SIM_SEEDS").unwrap_or(otherwise)
 }
 
-/// A number from the environment.
+/// Reads a number from the environment.
 fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
@@ -391,7 +392,7 @@ fn every_rule_holds(seeds: impl Iterator<Item = u64>) -> Result<Stats, String> {
                     let mut gathered = gathered.lock().expect("nobody panics while holding it");
                     gathered.0.merge(&run.stats);
                     gathered.2 += run.steps;
-                    // Where it takes long, whoever waits sees it at once.
+                    // In long runs the reader sees a failure at once.
                     if let Some(failure) = run.failure {
                         eprintln!("{}", describe(&failure));
                         gathered.1.push(failure);
@@ -411,7 +412,7 @@ fn every_rule_holds(seeds: impl Iterator<Item = u64>) -> Result<Stats, String> {
     Ok(stats)
 }
 
-/// One failure of each rule in full, and how many there were.
+/// Prints one failure of each rule in full, and how many there were.
 fn summarize(failures: &[Failure]) -> String {
     let mut by_rule: BTreeMap<&str, Vec<&Failure>> = BTreeMap::new();
     for failure in failures {

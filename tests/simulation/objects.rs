@@ -1,4 +1,4 @@
-//! How the objects of a run are made: pod templates, nodes, and the names they get.
+//! The makers of a run's objects: pod templates, nodes, and their names.
 
 use std::sync::Arc;
 
@@ -22,19 +22,19 @@ use crate::rng::Rng;
 pub(crate) const OURS: &str = "fluxqueue";
 /// The scheduler name of the second Fluxqueue, in runs that have one.
 pub(crate) const SECOND: &str = "fluxqueue-b";
-/// How the uids of its pods and of what makes them begin.
+/// Prefix of the uids of its pods and of their owners.
 pub(crate) const SECOND_UID: &str = "b-";
 /// The name of the other scheduler on the same nodes.
 pub(crate) const FOREIGN: &str = "default-scheduler";
-/// A gate that somebody else put on a pod, and removes later.
+/// A gate that another controller puts on a pod, and removes later.
 pub(crate) const FOREIGN_GATE: &str = "example.com/quota";
-/// The only namespace.
+/// The only namespace of most runs.
 pub(crate) const NAMESPACE: &str = "sim";
-/// The node label that selectors speak of.
+/// A node label that selectors use.
 pub(crate) const ZONE: &str = "zone";
 /// Another one.
 pub(crate) const KIND: &str = "kind";
-/// The pod label that anti-affinity speaks of.
+/// The pod label that anti-affinity selects by.
 const APP: &str = "app";
 /// The node label that names the node.
 pub(crate) const HOST: &str = "kubernetes.io/hostname";
@@ -43,7 +43,7 @@ pub(crate) const TAINT: &str = "example.com/dedicated";
 
 const GIB: u64 = 1 << 30;
 
-/// What the pods of one workload have in common.
+/// The common properties of a workload's pods.
 #[derive(Debug, Clone)]
 pub(crate) struct Template {
     pub(crate) scheduler: Arc<str>,
@@ -55,27 +55,27 @@ pub(crate) struct Template {
     pub(crate) group: Option<GroupLabels>,
     pub(crate) unsupported: Vec<Unsupported>,
     pub(crate) levels: LevelRules,
-    /// Whether it asks for its nodes alone.
+    /// True if it requires its nodes alone.
     pub(crate) exclusive: bool,
     pub(crate) run: Run,
 }
 
-/// A Fluxqueue under test schedules it.
+/// True if a Fluxqueue under test schedules the pod.
 pub(crate) fn is_ours(pod: &Pod) -> bool {
     *pod.scheduler == *OURS || *pod.scheduler == *SECOND
 }
 
-/// How a pod fares once it runs.
+/// The fate of a pod once it runs.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Run {
-    /// It ends after so many seconds; a service does not.
+    /// Seconds until it ends; none for a service.
     pub(crate) seconds: Option<u64>,
-    /// How often of a hundred it fails then.
+    /// Percentage of such pods that fail.
     pub(crate) fails_percent: usize,
 }
 
 impl Template {
-    /// A pod of this template.
+    /// Makes a pod of this template.
     pub(crate) fn pod(
         &self,
         id: ObjectRef,
@@ -99,7 +99,7 @@ impl Template {
         }
     }
 
-    /// A template of our scheduler, of any kind.
+    /// Makes a template of our scheduler, of any kind.
     pub(crate) fn random(rng: &mut Rng) -> Self {
         let (lifetime, seconds) = lifetime(rng);
         let mut gates = Vec::new();
@@ -140,7 +140,7 @@ impl Template {
         }
     }
 
-    /// A template of the other scheduler.
+    /// Makes a template of the other scheduler.
     pub(crate) fn foreign(rng: &mut Rng) -> Self {
         let mut template = Template::random(rng);
         template.scheduler = Arc::from(FOREIGN);
@@ -154,7 +154,7 @@ impl Template {
         template
     }
 
-    /// With a life that ends: what a Job's pods have.
+    /// Gives the template an end, as the pods of Jobs have.
     pub(crate) fn ending(mut self, rng: &mut Rng) -> Self {
         if self.lifetime == Lifetime::Endless {
             self.lifetime = Lifetime::Eventually;
@@ -163,7 +163,7 @@ impl Template {
         self
     }
 
-    /// Without end: what the pods of services have.
+    /// Removes the end of the template, as for the pods of services.
     pub(crate) fn endless(mut self) -> Self {
         self.lifetime = Lifetime::Endless;
         self.run.seconds = None;
@@ -171,8 +171,8 @@ impl Template {
     }
 }
 
-/// How long a pod says that it runs, and how long it does. Most batch work has a walltime, which a
-/// few overrun: nobody ends them for an annotation.
+/// Returns the walltime of a pod, and its true run time. Most batch work has a walltime, which a
+/// few overrun: an annotation ends no pod.
 pub(crate) fn lifetime(rng: &mut Rng) -> (Lifetime, Option<u64>) {
     match rng.weighted(&[12, 4, 4]) {
         0 => {
@@ -185,7 +185,7 @@ pub(crate) fn lifetime(rng: &mut Rng) -> (Lifetime, Option<u64>) {
     }
 }
 
-/// Labels of pods, by which pods of other schedulers keep them away.
+/// Returns labels of pods, by which pods of other schedulers keep them away.
 pub(crate) fn labels(rng: &mut Rng) -> Labels {
     if rng.chance(30) { Arc::from([]) } else { Arc::from([(Arc::from(APP), Arc::from(app(rng)))]) }
 }
@@ -204,7 +204,7 @@ fn anti_affinity(rng: &mut Rng) -> PodTerm {
     }
 }
 
-/// What a pod asks for, and where it may go.
+/// Returns the requests and constraints of a pod.
 pub(crate) fn shape(rng: &mut Rng) -> Shape {
     let mut requests = Resources::new();
     requests.set("pods", 1);
@@ -214,7 +214,7 @@ pub(crate) fn shape(rng: &mut Rng) -> Shape {
         requests.set("nvidia.com/gpu", rng.between(1, 2));
     }
     if rng.chance(3) {
-        // More than any node will ever have.
+        // No node ever has this much.
         requests.set("cpu", 1_000_000);
     }
     if rng.whole_amounts {
@@ -256,8 +256,8 @@ pub(crate) fn shape(rng: &mut Rng) -> Shape {
     Shape { requests, constraints }
 }
 
-/// Pods of some sizes would rather be apart from some and near to others, or spread. No chance is
-/// in it, so that all else that follows from a seed stays as it is.
+/// Gives pods of some sizes preferences for nodes with or without certain pods, or for a spread.
+/// This draws no random number, so that everything else that follows from a seed stays the same.
 fn prefer(requests: &Resources, constraints: &mut Constraints) {
     match requests.get("memory") {
         GIB => constraints.preferred_pods = vec![(-80, term("a", HOST)), (30, term("b", ZONE))],
@@ -273,12 +273,12 @@ fn prefer(requests: &Resources, constraints: &mut Constraints) {
     }
 }
 
-/// A term about pods of an app in a domain of this label.
+/// Makes a term about pods of an app in a domain of this label.
 fn term(app: &str, key: &str) -> PodTerm {
     PodTerm { pods: pods_with((APP, app)), topology_key: Arc::from(key) }
 }
 
-/// Pods that have a label.
+/// Returns a selector of pods with a label.
 pub(crate) fn pods_with((key, value): (&str, &str)) -> PodSelector {
     let has_label =
         Requirement { key: Arc::from(key), operator: Operator::In, values: vec![Arc::from(value)] };
@@ -286,20 +286,21 @@ pub(crate) fn pods_with((key, value): (&str, &str)) -> PodSelector {
     PodSelector { namespaces, labels: Some(vec![has_label]) }
 }
 
-/// Pods of some sizes are in slices of two, each in one zone, and keep those of an app away. No
-/// chance is in it, as above.
+/// True for pods of some sizes, which are in slices of two, each in one zone, and keep those of an
+/// app away. This draws no random number, as above.
 fn is_in_slices(requests: &Resources) -> bool {
     requests.get("memory") == GIB / 2 && requests.get("cpu") != 1000
 }
 
-/// Pods of some sizes ask for their nodes alone. No chance is in it, as above; where amounts are
-/// whole, nobody does, since a library without extensions cannot keep nodes for one job.
+/// True for pods of some sizes, which require their nodes alone. This draws no random number, as
+/// above. Where amounts are whole, no pod does, because a library without extensions cannot keep
+/// nodes for one job.
 fn is_exclusive(requests: &Resources) -> bool {
     requests.get("memory") == 3 * GIB / 2 && matches!(requests.get("cpu"), 500 | 1000 | 2000)
 }
 
-/// All pods of a job in one zone, or in as few as possible; most say nothing. Of these, pods of
-/// some sizes are to be spread, in which no chance is, as above.
+/// Returns constraints on levels: all pods of a job in one zone, or in as few as possible; most
+/// have none. Pods of some sizes without one get a spread, which draws no random number, as above.
 fn levels(rng: &mut Rng, requests: &Resources) -> LevelRules {
     let bound = if rng.chance(70) { LevelBound::Required } else { LevelBound::Preferred };
     let is_spread = requests.get("cpu") == 1000 && requests.get("memory") == GIB / 2;
@@ -312,36 +313,36 @@ fn levels(rng: &mut Rng, requests: &Resources) -> LevelRules {
     };
     let of_slices =
         is_in_slices(requests).then(|| of_zone(LevelBound::Required, RuleScope::Slice(2)));
-    // Each role by itself, or all together.
+    // The constraint applies to each role by itself, or to all together.
     let of = if requests.get("cpu") == 500 { RuleScope::Role } else { RuleScope::Job };
     let rules: Arc<[LevelRule]> =
         bound.map(|bound| of_zone(bound, of)).into_iter().chain(of_slices).collect();
     (!rules.is_empty()).then_some(rules)
 }
 
-/// No more than three pods in a zone, and no more than one more than in another.
+/// At most three pods in a zone, and at most one more than in another.
 const SPREAD: LevelBound = LevelBound::Spread(Spread { max_per_part: Some(3), max_skew: Some(1) });
 
-/// Where the pod may be depends on where others of its job are, by parts of a level.
+/// True if the pod's nodes depend on those of others of its job, by parts of a level.
 pub(crate) fn is_bound_to_others(pod: &Pod) -> bool {
     let mut rules = pod.levels.iter().flat_map(|rules| rules.iter());
     rules.any(|rule| rule.bound != LevelBound::Preferred)
 }
 
-/// The pod is to be in one part of a level with others of its job.
+/// True if the pod is to be in one part of a level with others of its job.
 pub(crate) fn is_to_be_in_one(pod: &Pod) -> bool {
     let mut rules = pod.levels.iter().flat_map(|rules| rules.iter());
     rules.any(|rule| rule.bound == LevelBound::Required && rule.of == RuleScope::Job)
 }
 
-/// The pod is to be in one part of a level with others of its role.
+/// True if the pod is to be in one part of a level with others of its role.
 pub(crate) fn is_to_be_with_its_role(pod: &Pod) -> bool {
     let mut rules = pod.levels.iter().flat_map(|rules| rules.iter());
     rules.any(|rule| rule.bound == LevelBound::Required && rule.of == RuleScope::Role)
 }
 
-/// Two pods have the same role in their job: here nothing but who made them says it, or what they
-/// ask for.
+/// True if two pods have the same role in their job. Here the role follows only from their owner,
+/// or from their requests.
 pub(crate) fn have_one_role(pod: &Pod, other: &Pod) -> bool {
     match (&pod.owner, &other.owner) {
         (None, None) => pod.shape == other.shape,
@@ -351,8 +352,8 @@ pub(crate) fn have_one_role(pod: &Pod, other: &Pod) -> bool {
     }
 }
 
-/// The slice of its Job that is to be in one part of a level with this pod, where that is known by
-/// its index.
+/// Returns the slice of its Job that is to be in one part of a level with this pod, where the index
+/// gives it.
 pub(crate) fn slice_of(pod: &Pod) -> Option<u32> {
     let size = pod.levels.iter().flat_map(|rules| rules.iter()).find_map(|rule| match rule.of {
         RuleScope::Slice(size) => Some(size),
@@ -361,7 +362,7 @@ pub(crate) fn slice_of(pod: &Pod) -> Option<u32> {
     pod.completion_index.zip(size).map(|(index, size)| index / size)
 }
 
-/// How the pods of its job are to be spread over a level.
+/// Returns the spread over a level of the pods of its job.
 pub(crate) fn spread_of(pod: &Pod) -> Option<Spread> {
     pod.levels.iter().flat_map(|rules| rules.iter()).find_map(|rule| match rule.bound {
         LevelBound::Spread(spread) => Some(spread),
@@ -369,7 +370,7 @@ pub(crate) fn spread_of(pod: &Pod) -> Option<Spread> {
     })
 }
 
-/// One of two ports that pods want of their hosts.
+/// Returns one of two host ports.
 pub(crate) fn host_port(rng: &mut Rng) -> HostPort {
     let port = if rng.chance(50) { 8080 } else { 9090 };
     HostPort { ip: Arc::from("0.0.0.0"), protocol: Arc::from("TCP"), port }
@@ -383,7 +384,7 @@ fn kind(rng: &mut Rng) -> &'static str {
     if rng.chance(60) { "plain" } else { "fat" }
 }
 
-/// The labels of a node, sorted by key; drawn again when it is labelled anew.
+/// Makes the labels of a node, sorted by key. They are drawn again when the node is relabelled.
 pub(crate) fn node_labels(name: &NodeName, rng: &mut Rng) -> Vec<(Arc<str>, Arc<str>)> {
     let zone = if rng.chance(60) { "a" } else { "b" };
     vec![
@@ -393,7 +394,7 @@ pub(crate) fn node_labels(name: &NodeName, rng: &mut Rng) -> Vec<(Arc<str>, Arc<
     ]
 }
 
-/// A node that just joined.
+/// Makes a node that has just joined.
 pub(crate) fn node(name: NodeName, uid: Uid, rng: &mut Rng) -> Node {
     Node {
         allocatable: allocatable(rng),
@@ -407,7 +408,7 @@ pub(crate) fn node(name: NodeName, uid: Uid, rng: &mut Rng) -> Node {
     }
 }
 
-/// What a node has; drawn again when it is resized.
+/// Makes the amounts of a node. They are drawn again when the node is resized.
 pub(crate) fn allocatable(rng: &mut Rng) -> Resources {
     let mut allocatable = Resources::new();
     allocatable.set("pods", rng.between(4, 12));
@@ -419,7 +420,7 @@ pub(crate) fn allocatable(rng: &mut Rng) -> Resources {
     allocatable
 }
 
-/// A namespace whose Jobs may wait without pods.
+/// Makes a namespace with Jobs that may wait without pods.
 pub(crate) fn suspending(name: &str) -> Namespace {
     let label = (names::ADMISSION_SUSPEND.into(), names::ENABLED.into());
     Namespace { name: name.into(), uid: name.into(), labels: [label].into(), queue: None }

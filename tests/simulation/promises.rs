@@ -1,4 +1,4 @@
-//! What is promised is kept, or broken for one of four causes that is said, and that there was.
+//! Each promise is kept, or an Event names one of four causes for breaking it, which is true.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,7 @@ use crate::suspended;
 use crate::view::View;
 
 const RULE: &str = "a promise is broken only for a cause that is said";
-/// How an Event ends that names a pod which makes its Job later than planned.
+/// End of an Event that names a pod which makes its Job later than planned.
 const RETRIED: &str = " takes the place of a pod that failed";
 const RULE_OF_ESTIMATES: &str = "an estimate is what is promised, or lies ahead";
 const RULE_OF_CAUSES: &str = "the cause for which a promise is broken is one that there was";
@@ -21,37 +21,36 @@ const RULE_OF_CAUSES: &str = "the cause for which a promise is broken is one tha
 /// A start that is later by less is the same, by another clock.
 const SAME_START_MICROS: i64 = 2_000_000;
 
-/// What a process has promised, and which of it it said that it breaks.
+/// The promises of a process, and those that it has announced to break.
 #[derive(Debug, Default)]
 pub(crate) struct Promises {
-    /// By the FluxJob, what was written last: nothing, or a start in the time of the core, if it
-    /// has one.
+    /// The promise that was last written, by FluxJob: none, or a start in the time of the core, if
+    /// it has one.
     said: BTreeMap<Uid, Said>,
-    /// What is to be added to that for a time by the server's clock, in microseconds.
+    /// The server's clock minus that time, in microseconds.
     pub(crate) offset: i64,
-    /// FluxJobs of which it was said since that they start later.
+    /// FluxJobs with an Event since then that says that they start later.
     delayed: BTreeSet<Uid>,
-    /// How many breaks there were.
+    /// The number of broken promises.
     pub(crate) broken: u64,
-    /// FluxJobs that are to say where their pods go, and when the first of these places is planned
-    /// to be free again: a place is taken from the decision on, however long it takes to put that
-    /// on record.
+    /// FluxJobs that are going to get a placement, each with the planned end of its first pod: a
+    /// place is taken from the decision on, however long its record takes.
     decided: Decided,
 }
 
 type Decided = BTreeMap<ObjectKey, Time>;
 
-/// What a record says of a promise.
+/// A promise in a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Said {
     Nothing,
-    /// Nodes are held, and nobody knows until when.
+    /// Nodes are held until an unknown time.
     Nodes,
     Start(Time),
 }
 
 impl Promises {
-    /// The core is told this.
+    /// Hands an event to the core's view.
     pub(crate) fn tell(&mut self, event: &Event) {
         if let Event::ClockOffset(micros) = event {
             self.offset = *micros;
@@ -121,8 +120,9 @@ impl Promises {
         let now = of_status(status);
         let is_broken = match (before, now) {
             (Said::Start(before), Said::Start(now)) => now.0 > before.0 + SAME_START_MICROS,
-            // Who waits for somebody's gate or decision, or starts, is promised nothing any more.
-            // So is a job whose start the API server refuses: its FluxJob says that.
+            // A job that waits for a gate or for a user's decision, or that starts, is promised
+            // nothing any more. The same is true of a job with a start that the API server refuses:
+            // its FluxJob says that.
             (Said::Start(_), Said::Nodes | Said::Nothing) => {
                 let in_the_way = status.blocked_by.first().map(|blocker| blocker.reason);
                 status.state == Some(JobState::Pending)
@@ -141,7 +141,7 @@ impl Promises {
         Ok(())
     }
 
-    /// It is asked that such a decision be put on record, or that it be taken back.
+    /// Takes note of a request to record such a decision, or to take it back.
     fn note_decision(&mut self, key: ObjectKey, end: Option<Time>) {
         match end {
             Some(end) => drop(self.decided.entry(key).or_insert(end)),
@@ -150,8 +150,8 @@ impl Promises {
     }
 }
 
-/// An estimate of kind Reserved is the promise beside it, and there is no promise without one; a
-/// Projected one does not lie before the time at which it was found out.
+/// Judges the estimate: one of kind Reserved equals the promise beside it, and there is no promise
+/// without one; a Projected one does not lie before the time at which it was computed.
 fn judge_estimate(job: &ObjectRef, status: &FluxJobStatus) -> Result<(), Violation> {
     let promised = status.reservation.as_ref().and_then(|kept| kept.start.as_ref());
     let is_true = match &status.estimated_start {
@@ -170,7 +170,7 @@ fn judge_estimate(job: &ObjectRef, status: &FluxJobStatus) -> Result<(), Violati
     )
 }
 
-/// There was such a cause, by what the process has received.
+/// Judges that there was such a cause, by the events that the process has received.
 fn judge_cause(
     view: &View,
     decided: &Decided,
@@ -187,7 +187,7 @@ fn judge_cause(
             };
             let ran = view.pods.values().any(|pod| {
                 let is_bound = pod.node.is_some() || view.bindings.contains_key(&pod.id.uid);
-                // For how long it is planned may also be said by what made it.
+                // Its owner may also state its walltime.
                 let made_by = pod.owner.as_ref().and_then(|owner| view.controllers.get(&owner.uid));
                 let annotated =
                     made_by.and_then(|made_by| made_by.walltime.as_ref()?.as_ref().ok().copied());
@@ -203,7 +203,7 @@ fn judge_cause(
                 is_bound
                     && (is_past_deadline || is_late(pod.lifetime) || annotated.is_some_and(is_late))
             });
-            // A place is planned to be free again at some time, also if its pods have not come to
+            // A place is planned to be free again at some time, even if its pods have not come to
             // it by then.
             let was_held = || {
                 let mut known = view.flux_jobs.values().filter_map(|job| job.status.as_ref());
@@ -238,23 +238,24 @@ fn judge_cause(
                 || view.queues.have_priorities()
                 || is_edited(view)
         }
-        // A person may have changed the job itself, and what is changed of nodes cannot be told
-        // apart from them any more.
+        // A user may have changed the job itself, and changes of nodes cannot be told apart from
+        // later ones.
         Some("capacity" | "edit") => true,
         _ => false,
     };
     if is_true { Ok(()) } else { broken(RULE_OF_CAUSES, format!("FluxJob {job}: {note}")) }
 }
 
-/// The pod that is named is there, and another one that the same object has made has failed. It may
-/// have a place of which nothing is on record yet.
+/// True if the named pod exists, and another pod of the same owner has failed. Its place may not be
+/// on record yet.
 fn is_retry(view: &View, note: &str) -> bool {
     let named = note.strip_suffix(RETRIED).and_then(|rest| rest.rsplit(' ').next());
     let pod = view.pods.values().find(|pod| named == Some(pod.id.key.to_string().as_str()));
     pod.is_some_and(|pod| pod.owner.is_some() && view.has_failed.contains(&Unit::of(pod)))
 }
 
-/// What is said to have outlived its planned end is a job or pod that is known, or no name is said.
+/// True if the job or pod that is named as having outlived its planned end is known, or if no name
+/// is given.
 fn is_name_known(view: &View, note: &str) -> bool {
     let Some(named) =
         note.strip_suffix(" outlived its planned end").and_then(|rest| rest.rsplit(": ").next())
@@ -278,7 +279,7 @@ fn is_name_known(view: &View, note: &str) -> bool {
             .any(|owner| of_group(&owner.name))
 }
 
-/// Somebody wishes another walltime or priority for some job.
+/// True if a user has set another walltime or priority for some job.
 fn is_edited(view: &View) -> bool {
     view.flux_jobs.values().any(|job| {
         let wishes = &job.spec.overrides;
@@ -286,8 +287,8 @@ fn is_edited(view: &View) -> bool {
     })
 }
 
-/// When the first of the pods that this FluxJob stands for would end if they started now, if any
-/// has an end.
+/// Returns when the first of the pods of this FluxJob would end if they started now, if any has an
+/// end.
 fn planned_end(view: &View, now: Time, job: &FluxJob) -> Option<Time> {
     let pods = view.pods.values().filter(|pod| Unit::of(pod).is_recorded_by(job));
     let seconds = pods.filter_map(|pod| match pod.lifetime {

@@ -1,5 +1,5 @@
-//! Worlds where nothing is late or lost, and all happens at whole seconds: in each, everything that
-//! is on its way arrives.
+//! Worlds where nothing is late or lost, and everything happens at whole seconds: in each second
+//! everything that is under way arrives.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,17 +15,17 @@ use crate::server::{PRIORITY_CLASSES, Server};
 use crate::stats::Stats;
 use crate::trace::{self, Trace};
 
-/// Rounds in one instant until nothing moves.
+/// Most rounds in one instant until nothing moves.
 pub(crate) const ROUNDS_MAX: usize = 200;
 
-/// A control plane and the process beside it.
+/// A control plane with its process.
 pub(crate) struct Punctual<'a> {
     factory: &'a Factory,
     pub(crate) start: Start,
     core: Box<dyn Machine>,
     pub(crate) server: Server,
     pub(crate) now: i64,
-    /// For how long pods run, by their uids, and since when they do.
+    /// Run time of pods, by their uids.
     pub(crate) runs: BTreeMap<Uid, i64>,
     pub(crate) steps: u64,
     pub(crate) stats: Stats,
@@ -47,7 +47,7 @@ impl<'a> Punctual<'a> {
         }
     }
 
-    /// A node comes, in a zone.
+    /// Adds a node in a zone.
     pub(crate) fn join(&mut self, name: &str, zone: &str, allocatable: Resources) {
         let labels = vec![(Arc::from(HOST), Arc::from(name)), (Arc::from(ZONE), Arc::from(zone))];
         let uid = self.server.new_uid();
@@ -67,7 +67,7 @@ impl<'a> Punctual<'a> {
         Time::from_seconds(self.now)
     }
 
-    /// The process is told of everything that is there.
+    /// Gives the process a list of all objects.
     pub(crate) fn list(&mut self) {
         self.server.take_changes();
         self.tell(Event::ClockOffset(0));
@@ -102,7 +102,7 @@ impl<'a> Punctual<'a> {
         self.tell(Event::Synced);
     }
 
-    /// Another process takes over.
+    /// Lets another process take over.
     pub(crate) fn restart(&mut self) {
         self.start.epoch += 1;
         self.core = (self.factory)(&self.start);
@@ -115,8 +115,8 @@ impl<'a> Punctual<'a> {
         self.core.handle(event, Time::from_seconds(now));
     }
 
-    /// What is on its way arrives: what the process does about it, `None` if nothing moves any
-    /// more.
+    /// Delivers everything that is under way. Returns the actions of the process, or `None` if
+    /// nothing moves any more.
     pub(crate) fn round(&mut self) -> Option<Vec<Action>> {
         let changes = self.server.take_changes();
         let has_news = !changes.is_empty();
@@ -128,7 +128,7 @@ impl<'a> Punctual<'a> {
         (!actions.is_empty() || has_news || is_passing).then_some(actions)
     }
 
-    /// An action takes effect, and is answered. What people are told has none.
+    /// Carries out an action, and answers it. Events have no effect.
     pub(crate) fn carry_out(&mut self, action: &Action) {
         let (steps, now) = (self.steps, self.now);
         self.trace.add(|| format!("{steps:>6} {now} <- {}", trace::action(action)));
@@ -136,7 +136,7 @@ impl<'a> Punctual<'a> {
         self.tell(Event::Done(action.id, outcome));
     }
 
-    /// What has a node runs.
+    /// Lets pods with a node run.
     pub(crate) fn run_pods(&mut self) {
         let bound = |pod: &&Arc<Pod>| pod.node.is_some() && pod.phase == Phase::Pending;
         let bound: Vec<Arc<Pod>> = self.server.pods.values().filter(bound).cloned().collect();
@@ -145,7 +145,7 @@ impl<'a> Punctual<'a> {
         }
     }
 
-    /// Time passes up to the next second in which something happens, but not beyond `until`.
+    /// Lets time pass up to the next second in which something happens, but not beyond `until`.
     pub(crate) fn pass_time(&mut self, until: i64) {
         let wake = self.core.next_wake().map(|at| at.0.div_euclid(1_000_000) + 1);
         let ends = self.server.pods.values().filter_map(|pod| self.end_of(pod));
@@ -159,7 +159,7 @@ impl<'a> Punctual<'a> {
         }
     }
 
-    /// When a pod that runs ends in truth, if it does.
+    /// Returns when a running pod really ends, if it does.
     fn end_of(&self, pod: &Pod) -> Option<i64> {
         let started = pod.started.filter(|_| pod.phase == Phase::Running)?;
         Some(started.seconds() + self.runs.get(&pod.id.uid)?)

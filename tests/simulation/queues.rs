@@ -1,5 +1,5 @@
-//! Queues: administrators make, change, stop and delete them; and what must hold for whoever starts
-//! from one.
+//! Queues: administrators make, change, stop and delete them. The rules here are those of jobs that
+//! start from a queue.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,10 +17,10 @@ use crate::server::Server;
 use crate::stats::Stats;
 use crate::view::View;
 
-/// The queues that users name. They are there at times.
+/// Names of queues that users choose. The queues exist at times.
 pub(crate) const NAMES: [&str; 2] = ["line", "gpu"];
 
-/// What a run must have met in which all worlds have queues.
+/// Events that a run with queues in all worlds must have met.
 pub(crate) const MUST_HAPPEN: [&str; 10] = [
     "crash with a half-bound gang",
     "FluxJob held by hand",
@@ -36,13 +36,13 @@ pub(crate) const MUST_HAPPEN: [&str; 10] = [
 
 const STOPPED: &str = "nobody starts from a queue that is stopped or gone";
 
-/// The labels with another queue, or none.
+/// Returns the labels with another queue, or none.
 pub(crate) fn named(labels: &Labels, queue: Option<&str>) -> Labels {
     let others = labels.iter().filter(|(name, _)| **name != *QUEUE_NAME).cloned();
     others.chain(queue.map(|queue| (Arc::from(QUEUE_NAME), Arc::from(queue)))).collect()
 }
 
-/// An administrator does something to a queue.
+/// Lets an administrator edit a queue.
 pub(crate) fn edit(server: &mut Server, rng: &mut Rng, stats: &mut Stats) {
     let name = *rng.pick(&[NAMES[0], NAMES[1], "default"]).expect("there are three");
     let Some(known) = server.queues.get(name).cloned() else {
@@ -83,7 +83,7 @@ pub(crate) fn edit(server: &mut Server, rng: &mut Rng, stats: &mut Stats) {
     server.put_queue(QueueObject { rules, ..QueueObject::clone(&known) });
 }
 
-/// All queues are there, and keep nobody: what waits then waits for others.
+/// Makes all queues, without limits: jobs that wait afterwards wait for other jobs.
 pub(crate) fn open(server: &mut Server) {
     for name in [NAMES[0], NAMES[1], "default"] {
         let rules = Rules { policy: Some(QueuePolicy::Easy), ..Rules::default() };
@@ -103,7 +103,7 @@ fn policy(rng: &mut Rng) -> Option<QueuePolicy> {
     rng.pick(&QueuePolicy::ALL).copied()
 }
 
-/// Some CPU, or some jobs, or nothing is limited.
+/// Limits some CPU, or some jobs, or nothing.
 fn limits(rng: &mut Rng) -> Limits {
     let limit = |what, most| Limit {
         per_namespace: false,
@@ -125,13 +125,13 @@ fn limits(rng: &mut Rng) -> Limits {
     limits
 }
 
-/// The queues as a process was told of them.
+/// The queues as a process knows them.
 #[derive(Debug, Default)]
 pub(crate) struct Known {
     queues: BTreeMap<Arc<str>, Arc<QueueObject>>,
-    /// It was told of one.
+    /// True if it knows of one.
     is_any: bool,
-    /// One of them had a priority of its own.
+    /// True if one of them had a priority of its own.
     had_priorities: bool,
 }
 
@@ -146,13 +146,13 @@ impl Known {
         self.queues.remove(name);
     }
 
-    /// Some queue goes, or went, ahead of another, or behind it.
+    /// True if some queue goes, or went, ahead of another, or behind it.
     pub(crate) fn have_priorities(&self) -> bool {
         self.had_priorities
     }
 }
 
-/// A pod of a job that has not begun is bound now.
+/// Judges the Binding of a pod of a job that has not begun.
 pub(crate) fn judge(view: &View, pod: &Pod, about: &str) -> Result<(), Violation> {
     let Some(named) = pod.label(QUEUE_NAME) else { return Ok(()) };
     let Some(queue) = view.queues.queues.get(named) else {

@@ -1,5 +1,5 @@
-//! What must be true once nothing is under way any more: whoever could run, runs; whoever ended, is
-//! recorded as ended; and where everything was deleted, nothing is left.
+//! Rules at rest, once nothing is under way any more: each job that could run runs; each ended one
+//! is recorded as ended; and where everything was deleted, nothing is left.
 
 use std::sync::Arc;
 
@@ -19,29 +19,30 @@ use crate::simulation::Simulation;
 use crate::suspended;
 use crate::trace;
 
-/// Rounds until the system must have come to rest.
+/// Most rounds until the system must have come to rest.
 const ROUNDS_MAX: usize = 4_000;
 /// Longer than every back-off, hold-back and retry, in milliseconds.
 const CALM_MILLIS: i64 = 650_000;
-/// So long after a planned end what follows from it may be told, and so much clocks may differ.
+/// Time after a planned end in which its consequences may be announced, with the differences of
+/// clocks.
 const PLANNED_END_MILLIS: i64 = 40_000;
-/// Then, for so long, nothing may happen at all.
+/// Time afterwards in which nothing may happen at all.
 const QUIET_MILLIS: i64 = 120_000;
 /// Longer than finished jobs are kept, in milliseconds.
 const KEPT_MILLIS: i64 = 4_000_000;
 
-/// Also where jobs wait.
+/// The rule, which holds also where jobs wait.
 pub(crate) const WRITES_NOTHING: &str = "a new process writes nothing where nothing has changed";
 
-/// Whether pods end meanwhile.
+/// The pods' behaviour meanwhile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Pods {
     Frozen,
     Ending,
 }
 
-/// Brings the system to rest and judges it. Pods that run go on running meanwhile, so that what
-/// waits, waits.
+/// Brings the system to rest and judges it. Running pods go on running meanwhile, so that waiting
+/// jobs wait.
 pub(crate) fn rest(sim: &mut Simulation) -> Result<(), Violation> {
     let wall = sim.wall();
     sim.world.complete_groups(&mut sim.server, wall, &mut sim.rng);
@@ -68,21 +69,20 @@ pub(crate) fn rest(sim: &mut Simulation) -> Result<(), Violation> {
     if sim.rng.chance(30) { restart(sim) } else { Ok(()) }
 }
 
-/// New processes take over while all is quiet: there is nothing for them to write, so nobody to
-/// place whom the last ones have not.
+/// Lets new processes take over while all is quiet. They have nothing to write, so they place no
+/// job that the last ones have not.
 fn restart(sim: &mut Simulation) -> Result<(), Violation> {
     let waits = |pod: &Arc<Pod>| is_ours(pod) && pod.node.is_none() && !pod.phase.is_terminal();
     if sim.instances.iter().any(|instance| instance.executor.waiting() > 0) {
-        // A planned end has passed while it was watched how quiet it is: what was decided for that
-        // is to be on record first.
+        // A planned end has passed while the quiet was being checked: its consequences have to be
+        // on record first.
         settle(sim, Pods::Frozen, CALM_MILLIS)?;
     }
     let is_at_rest = !sim.server.pods.values().any(waits)
         && !sim.server.controllers.values().any(|it| waits_without_pods(it));
     for who in sim.everyone() {
         sim.restart(who);
-        // Who waits because no place was found may get one by a search that begins anew, and that
-        // is written.
+        // A job without a place may get one from a new search, and that is written.
         let may_start = is_at_rest
             || !(may_find_a_place(sim) || has_failed_release(sim) || holds_for_one_of_several(sim));
         let is_judged = !has_passed_a_planned_end(sim) && may_start;
@@ -100,8 +100,8 @@ fn restart(sim: &mut Simulation) -> Result<(), Violation> {
     Ok(())
 }
 
-/// A gang that runs holds nodes for one of several pods that are to join it: for which of them is
-/// not on record, and a new process asks the first of them first.
+/// True if a running gang holds nodes for one of several pods that are to join it. The record does
+/// not say for which, and a new process tries the first of them first.
 fn holds_for_one_of_several(sim: &Simulation) -> bool {
     sim.server.flux_jobs.values().filter_map(|job| job.status.as_ref()).any(|status| {
         let is_dateless =
@@ -110,8 +110,8 @@ fn holds_for_one_of_several(sim: &Simulation) -> bool {
     })
 }
 
-/// A Job was released, and its pods have not all come: a new process counts that, and puts others
-/// of the namespace off anew.
+/// True if a Job was released, and its pods have not all come: a new process counts that as a
+/// failure, and starts a new pause for the namespace.
 fn has_failed_release(sim: &Simulation) -> bool {
     sim.server.controllers.values().any(|made_by| {
         let phase = made_by.suspension.as_ref().map(|suspension| &suspension.phase);
@@ -126,8 +126,9 @@ fn has_failed_release(sim: &Simulation) -> bool {
     })
 }
 
-/// Whether a gang fits may rest on what was tried first: where no place was found and none proved
-/// impossible, and without extensions, where gangs of several shapes are placed pod by pod.
+/// True if it depends on the order of attempts whether a gang fits: where no place was found and
+/// none proved impossible, and without extensions, where gangs of several shapes are placed pod by
+/// pod.
 fn may_find_a_place(sim: &Simulation) -> bool {
     let blockers =
         sim.server.flux_jobs.values().filter_map(|job| job.status.as_ref()?.blocked_by.first());
@@ -137,9 +138,9 @@ fn may_find_a_place(sim: &Simulation) -> bool {
             .any(|blocker| blocker.message.contains("none was proved impossible"))
 }
 
-/// Lets everything end, deletes what is left, and sees that the cluster is as if nothing had been.
+/// Lets everything end, deletes the rest, and checks that the cluster is as empty as at first.
 pub(crate) fn clear(sim: &mut Simulation) -> Result<(), Violation> {
-    // Records of what ended before the clock was set back are kept until it is as late again.
+    // Records of jobs that ended before the clock was set back are kept until it is as late again.
     if sim.offset < sim.offset_max {
         sim.set_offset(sim.offset_max);
     }
@@ -167,7 +168,7 @@ pub(crate) fn clear(sim: &mut Simulation) -> Result<(), Violation> {
     Ok(())
 }
 
-/// Everything arrives and succeeds, until nothing moves for `calm_millis`.
+/// Delivers everything with success, until nothing moves for `calm_millis`.
 fn settle(sim: &mut Simulation, pods: Pods, calm_millis: i64) -> Result<(), Violation> {
     let mut until = sim.now.plus_millis(calm_millis);
     for _ in 0..ROUNDS_MAX {
@@ -191,7 +192,7 @@ fn settle(sim: &mut Simulation, pods: Pods, calm_millis: i64) -> Result<(), Viol
         let next = timers.into_iter().flatten().min().unwrap_or(until);
         sim.now = next.max(sim.now.plus_millis(1));
         if sim.quiet_by.is_some() && has_passed_a_planned_end(sim) {
-            // That is news.
+            // This is news.
             sim.quiet_by = None;
         }
         if pods == Pods::Ending {
@@ -201,7 +202,7 @@ fn settle(sim: &mut Simulation, pods: Pods, calm_millis: i64) -> Result<(), Viol
     broken("the core becomes quiet", format!("{ROUNDS_MAX} rounds and no end"))
 }
 
-/// Whatever is under way arrives. False if nothing was.
+/// Delivers everything that is under way. False if nothing was.
 fn drain(sim: &mut Simulation) -> Result<bool, Violation> {
     let mut moved = false;
     sim.publish();
@@ -245,7 +246,7 @@ fn drain(sim: &mut Simulation) -> Result<bool, Violation> {
     Ok(moved)
 }
 
-/// Where nothing changes, nothing is done: timers may fire, but ask for nothing.
+/// Checks that nothing is done where nothing changes: timers may fire, but lead to no action.
 fn stay_quiet(sim: &mut Simulation) -> Result<(), Violation> {
     let end = sim.now.plus_millis(QUIET_MILLIS);
     let mut wakes = 0_u32;
@@ -253,7 +254,7 @@ fn stay_quiet(sim: &mut Simulation) -> Result<(), Violation> {
         let next = sim.next_wake().unwrap_or(end).min(end);
         sim.now = next.max(sim.now.plus_millis(1));
         wakes += 1;
-        // That a pod outlives its planned end is news, and what follows from it may be told half a
+        // A pod that outlives its planned end is news, with consequences that may come half a
         // minute later.
         let is_at_rest = !has_passed_a_planned_end(sim);
         sim.quiet_by = is_at_rest.then_some("the core becomes quiet");
@@ -268,7 +269,7 @@ fn stay_quiet(sim: &mut Simulation) -> Result<(), Violation> {
     Ok(())
 }
 
-/// A pod that runs has come to its planned end a while ago, by some clock, or somebody has been
+/// True if a running pod reached its planned end a while ago, by some clock, or a job has been
 /// passed by for long enough.
 fn has_passed_a_planned_end(sim: &Simulation) -> bool {
     // The processes may have compared their clock with the server's before that jumped.
@@ -282,7 +283,7 @@ fn has_passed_a_planned_end(sim: &Simulation) -> bool {
         };
         walls.iter().any(near)
     };
-    // One that is nominated takes the node, too.
+    // A nominated pod takes the node, too.
     let is_there = |pod: &&Arc<Pod>| pod.node.is_some() || pod.nominated.is_some();
     let runs = sim.server.pods.values().filter(|pod| is_there(pod) && !pod.phase.is_terminal());
     // A Job with more completions than parallelism is planned until its last wave ends.
@@ -318,13 +319,13 @@ fn has_passed_a_planned_end(sim: &Simulation) -> bool {
         || annotated.next().is_some()
 }
 
-/// Each thing that was submitted has its record, unless it is a lone pod that did not wait; and
-/// what has ended says so.
+/// Judges that each submission has its record, except lone pods that did not wait, and that ended
+/// jobs are recorded as ended.
 fn judge_records(sim: &mut Simulation) -> Result<(), Violation> {
     for pod in sim.server.pods.values().filter(|pod| is_ours(pod) && pod.owner.is_none()) {
         let unit = Unit::of(pod);
         let records = jobs::records(&unit, &sim.server.flux_jobs);
-        // One that is being deleted is given none any more, if somebody has deleted his.
+        // A pod that is being deleted gets no new record if a user has deleted the old one.
         let owed = !pod.deleting
             && (pod.node.is_none()
                 || sim.instances.iter().all(|instance| instance.start.record_lone_pods));
@@ -380,8 +381,8 @@ fn judge_records(sim: &mut Simulation) -> Result<(), Violation> {
     Ok(())
 }
 
-/// A pod that needs all of a node is bound to each of them: so nothing is charged for pods that are
-/// gone.
+/// Binds a pod that needs all of a node to each of them, which fails if deleted pods are still
+/// charged.
 fn fill_nodes(sim: &mut Simulation) -> Result<(), Violation> {
     kubelet::heal(&mut sim.server);
     let nodes: Vec<_> = sim.server.nodes.values().cloned().collect();

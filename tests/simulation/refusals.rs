@@ -9,7 +9,7 @@ use fluxqueue_workload::ObjectKey;
 
 use crate::server::flux_job_key;
 
-/// Which writes into a namespace are refused, and in which words.
+/// The writes into a namespace that are refused, with the message.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Refusal {
     /// Creations of FluxJobs and writes of their status.
@@ -18,12 +18,12 @@ pub(crate) struct Refusal {
     pub(crate) bindings: bool,
     /// Every other write of a pod or Job.
     pub(crate) others: bool,
-    /// The content is called invalid, instead of forbidden.
+    /// True if the content is called invalid, and not forbidden.
     pub(crate) is_invalid: bool,
 }
 
 impl Refusal {
-    /// The answer to an action, if it is refused.
+    /// Returns the answer to an action, if it is refused.
     pub(crate) fn of(self, action: &ActionKind) -> Option<Outcome> {
         let is_refused = match action {
             ActionKind::Bind { .. } => self.bindings,
@@ -51,7 +51,7 @@ const FORBIDDEN: &str =
     "403: admission webhook \"policy.example.com\" denied the request: not in this namespace";
 const INVALID: &str = "422: status: Invalid value: not in this namespace";
 
-/// The object that an action writes to, if it has a namespace.
+/// Returns the object that an action writes to, if it has a namespace.
 pub(crate) fn object_of(action: &ActionKind) -> Option<ObjectKey> {
     Some(match action {
         ActionKind::Bind { pod, .. }

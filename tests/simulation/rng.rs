@@ -1,19 +1,19 @@
-//! The only source of chance: everything that happens in a run follows from one seed.
+//! The only source of randomness: everything that happens in a run follows from one seed.
 
 use crate::splitmix::SplitMix;
 
-/// Seeds from here on are runs with whole amounts, on a Fluxion library without extensions.
+/// First seed of the runs with whole amounts, on a Fluxion library without extensions.
 pub(crate) const WHOLE: u64 = 1_000_000_000;
 
 #[derive(Debug, Clone)]
 pub(crate) struct Rng {
     numbers: SplitMix,
-    /// Amounts come in whole cores and GiB.
+    /// True if amounts come in whole cores and GiB.
     pub(crate) whole_amounts: bool,
 }
 
 impl Rng {
-    /// A stream of numbers that depends on nothing but the seed.
+    /// Makes a stream of numbers that depends only on the seed.
     pub(crate) fn new(seed: u64) -> Self {
         Rng { numbers: SplitMix(seed), whole_amounts: seed >= WHOLE }
     }
@@ -22,7 +22,7 @@ impl Rng {
         self.numbers.next()
     }
 
-    /// A number from 0 to `bound` - 1; 0 if `bound` is 0.
+    /// Returns a number from 0 to `bound` - 1, or 0 if `bound` is 0.
     pub(crate) fn below(&mut self, bound: usize) -> usize {
         if bound == 0 {
             0
@@ -31,12 +31,12 @@ impl Rng {
         }
     }
 
-    /// A number between both, both included.
+    /// Returns a number from `low` to `high`, both included.
     pub(crate) fn between(&mut self, low: u64, high: u64) -> u64 {
         low + (self.next() >> 16) % (high - low + 1)
     }
 
-    /// True in `percent` of 100 cases.
+    /// Returns true in `percent` of 100 cases.
     pub(crate) fn chance(&mut self, percent: usize) -> bool {
         self.below(100) < percent
     }
@@ -46,12 +46,12 @@ impl Rng {
         from.get(self.below(from.len()))
     }
 
-    /// Takes one out, in no order; none if there is none.
+    /// Takes a random element out; none if there is none.
     pub(crate) fn take<T>(&mut self, from: &mut Vec<T>) -> Option<T> {
         if from.is_empty() { None } else { Some(from.swap_remove(self.below(from.len()))) }
     }
 
-    /// An index, each as often as its weight says.
+    /// Returns a random index, with a probability in proportion to its weight.
     pub(crate) fn weighted(&mut self, weights: &[usize]) -> usize {
         let mut at = self.below(weights.iter().sum());
         for (index, weight) in weights.iter().enumerate() {

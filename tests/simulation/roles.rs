@@ -1,5 +1,5 @@
-//! Gangs of several roles: shapes, node sets, host ports, labels and walltimes of their own, so
-//! that no role can be placed without a thought for the others.
+//! Gangs of several roles, with shapes, node sets, host ports, labels and walltimes of their own,
+//! so that the placement of each role has to respect the others.
 
 use std::sync::Arc;
 
@@ -9,18 +9,18 @@ use fluxqueue_workload::constraints::{HostPort, NodeSelectorTerm, Operator, Requ
 use crate::objects::{self, HOST, Template};
 use crate::rng::Rng;
 
-/// Roles of one gang at most.
+/// Most roles of one gang.
 const ROLES_MAX: u64 = 3;
 
-/// The templates of so many members. What a gang has in common they share with `base`: gates and
-/// priority.
+/// Makes the templates of this number of members. They share the common properties of the gang with
+/// `base`: gates and priority.
 pub(crate) fn several(base: &Template, members: u64, rng: &mut Rng) -> Vec<Template> {
     let port = rng.chance(30).then(|| objects::host_port(rng));
     let first_host = rng.below(5);
     let count = rng.between(2, ROLES_MAX.min(members));
     let roles: Vec<Template> =
         (0..count).map(|role| one(base, first_host, role, port.as_ref(), rng)).collect();
-    // Each role has a member, the rest fall as they may.
+    // Each role has a member, and the others get random ones.
     let draw = |member: u64, rng: &mut Rng| {
         if member < count { member } else { rng.between(0, count - 1) }
     };
@@ -37,8 +37,8 @@ fn one(
     rng: &mut Rng,
 ) -> Template {
     let mut shape = objects::shape(rng);
-    // Most ask for so much that few of them share a node: else any order of placing them finds
-    // room.
+    // Most roles request so much that few of their pods share a node: otherwise any order of
+    // placing them finds room.
     if rng.chance(70) {
         shape.requests.set("cpu", rng.between(1, 5) * 1000);
     }
@@ -60,8 +60,8 @@ fn one(
     template
 }
 
-/// Lets the pod use these nodes only: sets of two roles that overlap, so that one may take what
-/// only the other can use.
+/// Lets the pod use only these nodes: sets of two roles that overlap, so that one may take the
+/// nodes that only the other can use.
 fn use_hosts(shape: &mut Shape, hosts: &[usize]) {
     let values = hosts.iter().map(|host| Arc::from(format!("node-{host}"))).collect();
     let requirement = Requirement { key: Arc::from(HOST), operator: Operator::In, values };

@@ -1,5 +1,6 @@
-//! Whether a pod may go to a node, and whether there is room: written once more, simply, and apart
-//! from the code under test, for what the simulation generates.
+//! Room: whether a pod may go to a node, and whether there is room. This is a second, simple
+//! implementation, independent of the code under test, for the objects that the simulation
+//! generates.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,10 +11,10 @@ use fluxqueue_workload::{NodeName, Pod};
 
 use crate::jobs::Unit;
 
-/// All nodes that somebody knows of.
+/// All known nodes.
 pub(crate) type Nodes = BTreeMap<NodeName, Arc<Node>>;
 
-/// Why this node is not for this pod, whatever is on it. `None` if it is.
+/// Returns why this node is not open to this pod, apart from the pods on it. `None` if it is.
 pub(crate) fn barred(node: &Node, pod: &Pod) -> Option<String> {
     if node.unschedulable {
         return Some(format!("node {} is cordoned", node.name));
@@ -29,7 +30,7 @@ pub(crate) fn barred(node: &Node, pod: &Pod) -> Option<String> {
     unselected(node, pod)
 }
 
-/// Why the kubelet of this node would not take the pod, whatever is on it.
+/// Returns why the kubelet of this node would refuse the pod, apart from the pods on it.
 pub(crate) fn refused(node: &Node, pod: &Pod) -> Option<String> {
     if node.taints.iter().any(|taint| &*taint.effect == "NoExecute" && !tolerates(pod, taint)) {
         return Some("TaintToleration".into());
@@ -37,9 +38,9 @@ pub(crate) fn refused(node: &Node, pod: &Pod) -> Option<String> {
     unselected(node, pod).map(|_| "NodeAffinity".into())
 }
 
-/// What is missing for the pod beside those that are there: `OutOf...` or `NodePorts`, as the
-/// kubelet says it. One that cannot have its disk would wait for it for ever: here it is refused,
-/// so that it shows.
+/// Returns the shortage for the pod beside those on the node: `OutOf...` or `NodePorts`, as the
+/// kubelet reports it. A pod without its disk would wait for ever: here it is refused, so that the
+/// fault shows.
 pub(crate) fn shortage<'a>(
     node: &Node,
     there: impl Iterator<Item = &'a Pod> + Clone,
@@ -64,7 +65,7 @@ pub(crate) fn shortage<'a>(
     clash.then(|| "DiskInUse".to_string())
 }
 
-/// The disk, and whether it is only read. The simulation has no other kind.
+/// Returns the disk, and whether it is only read. The simulation has no other kind.
 fn target(disk: &Disk) -> Option<(&str, bool)> {
     match disk {
         Disk::Iscsi { iqn, read_only } => Some((iqn, *read_only)),
@@ -72,30 +73,31 @@ fn target(disk: &Disk) -> Option<(&str, bool)> {
     }
 }
 
-/// A pod among those on a node beside which this one must not be, since one of the two asks for the
-/// node alone and they are not of one job all of which does. Pods that stay on their nodes are
-/// beside everybody, and what another scheduler's pods ask for is nothing to this one's.
+/// Returns a pod on the node that this one must not share it with, because one of the two requires
+/// the node alone and they are not of one job with that requirement on all pods. Pods that stay on
+/// their nodes are beside all others, and the requirements of another scheduler's pods do not bind
+/// this one's.
 pub(crate) fn stranger<'a>(there: impl Iterator<Item = &'a Pod>, pod: &Pod) -> Option<&'a Pod> {
     let asks = |asking: &Pod| asking.exclusive == Some(true) && asking.scheduler == pod.scheduler;
     let mut others = there.filter(|other| other.id.uid != pod.id.uid);
     others.find(|other| {
-        // A gang of which some ask is refused. Of one that somebody else began, each pod goes by
-        // what it says itself.
+        // A gang with the requirement on some pods only is refused. In a gang that another
+        // scheduler began, each pod goes by its own requirement.
         let may_share =
             if asks(pod) { asks(other) && are_of_one_job(pod, other) } else { !asks(other) };
         !may_share && !pod.stays_on_its_node() && !other.stays_on_its_node()
     })
 }
 
-/// Pods that one object makes are of one job, and those of one group.
+/// True if the pods are of one job: they have one owner, or one group.
 fn are_of_one_job(pod: &Pod, other: &Pod) -> bool {
     let maker = |pod: &Pod| pod.owner.as_ref().map(|owner| owner.uid.clone());
     Unit::of(pod) == Unit::of(other)
         || pod.group.is_none() && maker(pod).is_some() && maker(pod) == maker(other)
 }
 
-/// The pod among those there, each with its node, whose anti-affinity keeps this pod away from the
-/// node.
+/// Returns a pod among those there, each with its node, with an anti-affinity that keeps this pod
+/// off the node.
 pub(crate) fn repeller<'a>(
     nodes: &Nodes,
     there: impl Iterator<Item = (&'a NodeName, &'a Pod)>,
@@ -109,8 +111,8 @@ pub(crate) fn repeller<'a>(
     there.into_iter().find(|(place, other)| repels(place, other)).map(|(_, other)| other)
 }
 
-/// A pod among those there, each with its node, from which this pod is to be kept away by its own
-/// anti-affinity.
+/// Returns a pod among those there, each with its node, that this pod's own anti-affinity keeps it
+/// away from.
 pub(crate) fn avoided<'a>(
     nodes: &Nodes,
     there: impl Iterator<Item = (&'a NodeName, &'a Pod)>,
@@ -125,8 +127,8 @@ pub(crate) fn avoided<'a>(
     there.into_iter().find(|(place, other)| is_avoided(place, other)).map(|(_, other)| other)
 }
 
-/// A pod is in the node's domain, by the label of a term. One that is only nominated may yet go
-/// elsewhere in it: it counts on its node alone.
+/// True if a pod is in the node's domain, by the label of a term. A pod that is only nominated may
+/// yet go elsewhere in the domain, so it counts on its node alone.
 fn is_in_domain(
     nodes: &Nodes,
     node: &Node,
@@ -140,7 +142,7 @@ fn is_in_domain(
         && (!is_nominated || *place == node.name)
 }
 
-/// The term speaks of this pod.
+/// True if the term selects this pod.
 pub(crate) fn is_selected(term: &PodTerm, pod: &Pod) -> bool {
     let value = |key: &str| pod.labels.iter().find(|(k, _)| **k == *key).map(|(_, value)| &**value);
     term.pods

@@ -1,5 +1,5 @@
 //! Proof that the checks can fail: a saboteur between the world and the core breaks one rule, and
-//! is caught by that rule.
+//! that rule catches it.
 
 mod mislaying;
 mod saboteur;
@@ -15,18 +15,18 @@ use crate::timely::{self, TIMELY};
 use crate::{Failure, run};
 use saboteur::Saboteur;
 
-/// Seeds that are tried until one of them catches the saboteur, and steps of each.
+/// Most seeds until one of them catches the saboteur, and the steps of each.
 const SEEDS_MAX: usize = 24;
-/// The same for rules that few gangs ask for.
+/// The same limit for rules that concern few gangs.
 const SEEDS_OF_FEW_MAX: usize = 96;
-/// The same where it takes a Job that gets too few pods for long, just after its release.
+/// The same limit where a Job has to get too few pods for long, just after its release.
 const SEEDS_OF_SHORT_JOBS_MAX: usize = 200;
 const STEPS: u64 = 2_800;
 
-/// Tries this saboteur alone, and none of the other tests.
+/// Environment variable that selects one saboteur, and skips all other tests.
 pub(crate) const ONLY: &str = "FLUXQUEUE_SIM_SABOTAGE";
 
-/// What is done wrong.
+/// The fault of a saboteur.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Sabotage {
     BindTwice,
@@ -86,7 +86,7 @@ enum Sabotage {
     KeepRefused,
 }
 
-/// Each with the rules that must catch it.
+/// Each saboteur with the rules that must catch it.
 const ALL: [(Sabotage, &[&str]); 55] = [
     (Sabotage::CountRefused, &[adversary::WALLS]),
     (Sabotage::WaitForRefusals, &[adversary::REFUSALS]),
@@ -109,7 +109,8 @@ const ALL: [(Sabotage, &[&str]); 55] = [
         Sabotage::RepelUnannounced,
         &[
             "the cause for which a promise is broken is one that there was",
-            // Nor is it known who is to stay out of what is held for it.
+            // The core does not know either which jobs have to stay out of the nodes that are held
+            // for it.
             "nobody is passed by for longer than the rule allows",
         ],
     ),
@@ -146,7 +147,8 @@ const ALL: [(Sabotage, &[&str]); 55] = [
         &[
             "what is bound fits beside all that is known to be there",
             "no pod goes where another keeps it away",
-            // Nor is it known that a node is not free for a job that wants it alone.
+            // The core does not know either that a node is not free for a job that requires it
+            // alone.
             "no two jobs share a node of an exclusive one",
             WHOLE_GANGS,
         ],
@@ -182,7 +184,7 @@ const ALL: [(Sabotage, &[&str]); 55] = [
     (Sabotage::NeverRest, &["the core becomes quiet"]),
     (Sabotage::DecideTooEarly, &["nothing is decided before the first lists are complete"]),
     (
-        // It forgets what our own pods ask for, too.
+        // The saboteur drops the constraints of our own pods, too.
         Sabotage::IgnoreAntiAffinity,
         &[
             "no pod goes where another keeps it away",
@@ -230,7 +232,8 @@ const ALL: [(Sabotage, &[&str]); 55] = [
         ],
     ),
     (Sabotage::GreetOnRestart, &[WRITES_NOTHING]),
-    // By a clock of its own it also tells what follows from planned ends when these are not near.
+    // With its own clock the core also announces the consequences of planned ends that are not
+    // near.
     (
         Sabotage::ForgetTheClock,
         &["no instant is written that lies ahead", "the core becomes quiet"],
@@ -242,12 +245,11 @@ const ALL: [(Sabotage, &[&str]); 55] = [
 const EPOCHS: &str = "the epoch is that of the leader that placed";
 /// The rule of gangs that ask to be spread over a level.
 const SPREAD_GANGS: &str = "a gang that is to be spread over a level is";
-/// The rule that a gang breaks first which starts though something is wrong with one of its
-/// members.
+/// The rule that a gang breaks first if it starts though one of its members is wrong.
 const WHOLE_GANGS: &str = "no gang starts that does not fit whole";
 
 impl Sabotage {
-    /// What it breaks is there under this seed.
+    /// True if the rule can be broken under this seed.
     fn has_a_chance(self, seed: u64) -> bool {
         match self {
             Sabotage::IgnoreStops => machine::has_queues(seed),
@@ -266,7 +268,7 @@ impl Sabotage {
         }
     }
 
-    /// How many of these seeds are tried.
+    /// Returns how many seeds are tried.
     fn seeds_max(self) -> usize {
         match self {
             Sabotage::HoldPlaces => SEEDS_OF_SHORT_JOBS_MAX,
@@ -277,8 +279,8 @@ impl Sabotage {
         }
     }
 
-    /// The first seed of the worlds in which what it breaks is judged: where a naive planner is
-    /// exact, small jobs come without end, or one tenant means ill.
+    /// Returns the first seed of the worlds that judge the rule: those with a naive planner, those
+    /// with an endless stream of small jobs, or those with a malicious tenant.
     fn first_seed(self) -> u64 {
         match self {
             Sabotage::PlanLonger
@@ -298,14 +300,14 @@ impl Sabotage {
     }
 }
 
-/// The saboteur that the environment names, to be replayed.
+/// Returns the saboteur that the environment names, for a replay.
 pub(crate) fn named() -> Option<impl Fn(&Start) -> Box<dyn Machine>> {
     let name = std::env::var(ONLY).ok()?;
     let (sabotage, _) = ALL.into_iter().find(|(sabotage, _)| format!("{sabotage:?}") == name)?;
     Some(move |start: &Start| -> Box<dyn Machine> { Box::new(Saboteur::new(sabotage, start)) })
 }
 
-/// Every saboteur is caught, by the rule it breaks.
+/// Checks that every saboteur is caught, by the rule that it breaks.
 pub(crate) fn each_is_caught() -> Result<(), String> {
     let only = std::env::var(ONLY).ok();
     for (sabotage, rules) in ALL {
@@ -317,9 +319,9 @@ pub(crate) fn each_is_caught() -> Result<(), String> {
         let mut seeds = (sabotage.first_seed()..)
             .filter(|seed| sabotage.has_a_chance(*seed))
             .take(sabotage.seeds_max());
-        // What is wrong for whatever cause shows as soon as a new process begins, and says nothing
-        // of the rule that is to catch it. A place that is kept for longer than a run is looked
-        // ahead at again and again, so that there is no end of that.
+        // A fault of any cause shows as soon as a new process begins, and says nothing about the
+        // rule that has to catch it. Looking ahead never ends for a place that is kept for longer
+        // than a run.
         let is_endless = |failure: &Failure| {
             sabotage == Sabotage::HoldPlaces && failure.rule == "the core becomes quiet"
         };

@@ -1,5 +1,5 @@
-//! Whether pods fit together: every way of seating them is tried, which is affordable since there
-//! are few.
+//! Seating: whether pods fit together. Every way of seating them is tried, which is affordable
+//! since there are few.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ pub(crate) struct Seating<'a> {
 }
 
 impl<'a> Seating<'a> {
-    /// These pods are there, with their nodes.
+    /// Makes a seating with these pods on their nodes.
     pub(crate) fn new(
         nodes: &'a Nodes,
         placed: impl Iterator<Item = (&'a NodeName, &'a Pod)>,
@@ -27,15 +27,15 @@ impl<'a> Seating<'a> {
         Seating { nodes, there }
     }
 
-    /// Each of the pods finds a node, with all of them there.
+    /// True if each of the pods finds a node, with all of them there.
     pub(crate) fn fits(&mut self, pods: &[&'a Pod]) -> bool {
         let open: Vec<Vec<&'a Node>> = pods.iter().map(|pod| self.open(pod)).collect();
         let alike = pods.iter().all(|pod| are_alike(pod, pods[0]));
         self.fits_from(pods, &open, 0, alike)
     }
 
-    /// `first` is the node from which on to look: pods that are alike take nodes in order, so that
-    /// no way is tried twice.
+    /// `first` is the first node to look at: pods that are alike take nodes in order, so that no
+    /// way is tried twice.
     fn fits_from(
         &mut self,
         pods: &[&'a Pod],
@@ -55,20 +55,20 @@ impl<'a> Seating<'a> {
             }
             self.stand_up(&node.name);
             if alike {
-                // Whichever node the first takes, those that are like it find as much room.
+                // Whichever node the first takes, pods like it find as much room.
                 return false;
             }
         }
         false
     }
 
-    /// Each of the slots but `spare` finds a pod of its own that may take it, with all of them
-    /// there.
+    /// True if each of the slots but `spare` finds a pod of its own that may take it, with all of
+    /// them there.
     pub(crate) fn fill(&mut self, slots: &[&'a NodeName], pods: &[&'a Pod], spare: usize) -> bool {
         let Some((name, slots)) = slots.split_first() else { return true };
         for (at, pod) in pods.iter().enumerate() {
             if pods[..at].iter().any(|other| are_alike(other, pod)) {
-                // One like it was tried here.
+                // A pod like it was tried here.
                 continue;
             }
             if !self.take(name, pod) {
@@ -84,7 +84,7 @@ impl<'a> Seating<'a> {
         spare > 0 && self.fill(slots, pods, spare - 1)
     }
 
-    /// The pod takes this node, if it may and there is room.
+    /// Puts the pod on this node, if it may go there and there is room.
     pub(crate) fn take(&mut self, name: &'a NodeName, pod: &'a Pod) -> bool {
         let takes = self
             .nodes
@@ -96,7 +96,7 @@ impl<'a> Seating<'a> {
         takes
     }
 
-    /// The nodes that the pod may use, room apart.
+    /// Returns the nodes that the pod may use, apart from room.
     fn open(&self, pod: &Pod) -> Vec<&'a Node> {
         self.nodes.values().map(|node| &**node).filter(|node| self.is_open(node, pod)).collect()
     }
@@ -121,7 +121,7 @@ impl<'a> Seating<'a> {
     }
 }
 
-/// Whatever takes one of the two takes the other.
+/// True if every node that one of the two can take is also open to the other.
 pub(crate) fn are_alike(a: &Pod, b: &Pod) -> bool {
     a.shape == b.shape && a.labels == b.labels && a.exclusive == b.exclusive
 }

@@ -1,8 +1,7 @@
-//! A small model of the API server: the objects as they truly are, and the rules by which it
-//! changes them.
+//! A small model of the API server: the objects as they really are, and the rules by which the
+//! server changes them.
 //!
-//! What changed is handed to the [`crate::channel`]; nothing here decides who learns of it, or
-//! when.
+//! Changes are handed to the [`crate::channel`], which decides who learns of them, and when.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -21,7 +20,7 @@ use k8s_openapi::jiff::Timestamp;
 use crate::objects::{NAMESPACE, SECOND, SECOND_UID};
 use crate::refusals::{self, Refusal};
 
-/// The PriorityClasses that are there, always.
+/// The PriorityClasses, which always exist.
 pub(crate) const PRIORITY_CLASSES: [(&str, i32); 4] =
     [("low", -10), ("none", 0), ("raised", 5), ("high", 50)];
 
@@ -33,7 +32,7 @@ pub(crate) struct Server {
     pub(crate) controllers: BTreeMap<Uid, Arc<Controller>>,
     pub(crate) flux_jobs: BTreeMap<ObjectKey, Arc<FluxJob>>,
     pub(crate) queues: BTreeMap<Arc<str>, Arc<QueueObject>>,
-    /// Pods of ours that somebody else bound.
+    /// Pods of ours that another user or scheduler bound.
     pub(crate) bound_by_others: BTreeSet<Uid>,
     /// Versions of `FluxJob`s that a leader wrote after its successor had taken over, by their
     /// uids.
@@ -42,29 +41,29 @@ pub(crate) struct Server {
     uids: u64,
     /// How many uids each other stream has handed out.
     uids_of: BTreeMap<Arc<str>, u64>,
-    /// Namespaces of which some writes are refused for now.
+    /// Namespaces with some writes refused for now.
     pub(crate) refusals: BTreeMap<Arc<str>, Refusal>,
     revision: u64,
 }
 
 impl Server {
-    /// A uid that no object had before.
+    /// Returns a uid that no object had before.
     pub(crate) fn new_uid(&mut self) -> Uid {
         self.uids += 1;
         Uid::from(format!("uid-{:06}", self.uids))
     }
 
-    /// A uid that no object had before, and that does not depend on what other streams have asked
-    /// for.
+    /// Returns a uid that no object had before, and that does not depend on the requests of other
+    /// streams.
     pub(crate) fn new_uid_of(&mut self, stream: &str) -> Uid {
         let made = self.uids_of.entry(Arc::from(stream)).or_default();
         *made += 1;
         Uid::from(format!("{stream}.{made:04}"))
     }
 
-    /// Key and a new uid for an object of this name. In any other than the usual namespace its uid
-    /// depends on its name alone, and on how many objects have had the name, so that it is the same
-    /// whatever happens elsewhere.
+    /// Returns the key and a new uid for an object of this name. In any other than the usual
+    /// namespace the uid depends only on the name, and on how many objects have had it, so that it
+    /// is the same whatever happens elsewhere.
     pub(crate) fn new_ref_in(
         &mut self,
         namespace: &Arc<str>,
@@ -78,27 +77,28 @@ impl Server {
         ObjectRef { key: ObjectKey::new(Arc::clone(namespace), name), uid }
     }
 
-    /// Key and a new uid for an object of this name.
+    /// Returns the key and a new uid for an object of this name.
     pub(crate) fn new_ref(&mut self, name: &str) -> ObjectRef {
         ObjectRef { key: ObjectKey::new(NAMESPACE, name), uid: self.new_uid() }
     }
 
-    /// The same for an object that is this scheduler's business: its uid tells, so that whoever
-    /// reads it in a `FluxJob` sees whose pods that is made of.
+    /// Returns the same for an object of this scheduler. Its uid contains the scheduler, so that
+    /// the owner of a `FluxJob`'s pods can be read from the `FluxJob`.
     pub(crate) fn new_ref_for(&mut self, scheduler: &str, name: &str) -> ObjectRef {
         let prefix = if scheduler == SECOND { SECOND_UID } else { "" };
         let id = self.new_ref(name);
         ObjectRef { uid: Uid::from(format!("{prefix}{}", id.uid)), ..id }
     }
 
-    /// What is stored now was written by a leader whose successor knows nothing of it yet.
+    /// Notes that the stored object was written by a leader with a successor that does not know of
+    /// the write yet.
     pub(crate) fn note_late_write(&mut self, job: &ObjectRef) {
         let version =
             self.flux_job(job).and_then(|stored| stored.metadata.resource_version.clone());
         self.late_writes.extend(version.map(|version| (job.uid.clone(), version)));
     }
 
-    /// The last one to write this object was such a leader.
+    /// True if such a leader was the last to write this object.
     pub(crate) fn was_written_late(&self, job: &FluxJob) -> bool {
         let uid = job.metadata.uid.as_deref().unwrap_or("");
         self.late_writes
@@ -106,7 +106,7 @@ impl Server {
             .is_some_and(|version| job.metadata.resource_version.as_ref() == Some(version))
     }
 
-    /// What changed since the last call.
+    /// Returns the changes since the last call.
     pub(crate) fn take_changes(&mut self) -> Vec<Event> {
         std::mem::take(&mut self.changes)
     }
@@ -123,7 +123,7 @@ impl Server {
         }
     }
 
-    /// Stores the pod; an unchanged one is no change.
+    /// Stores the pod. Storing an unchanged one is no change.
     pub(crate) fn put_pod(&mut self, mut pod: Pod) {
         let old = self.pods.get(&pod.id.key);
         pod.resource_version = old.and_then(|old| old.resource_version.clone());
@@ -143,7 +143,7 @@ impl Server {
         }
     }
 
-    /// Asks for the pod's deletion: one that is on a node goes when its kubelet lets go of it, a
+    /// Requests the pod's deletion: a pod on a node goes when its kubelet lets go of it, and a
     /// Job's when its controller has counted it.
     pub(crate) fn delete_pod(&mut self, key: &ObjectKey) {
         let Some(pod) = self.pods.get(key) else { return };
@@ -157,12 +157,12 @@ impl Server {
         }
     }
 
-    /// The pod, if it still is the one with this uid.
+    /// Returns the pod, if it still is the one with this uid.
     pub(crate) fn pod(&self, id: &ObjectRef) -> Option<&Arc<Pod>> {
         self.pods.get(&id.key).filter(|pod| pod.id.uid == id.uid)
     }
 
-    /// Stores an object that makes pods; an unchanged one is no change.
+    /// Stores an object that makes pods. Storing an unchanged one is no change.
     pub(crate) fn put_controller(&mut self, mut controller: Controller) {
         if let Some(old) = self.controllers.get(&controller.id.uid) {
             let mut known = Controller::clone(old);
@@ -196,7 +196,7 @@ impl Server {
         }
     }
 
-    /// Stores a queue; an unchanged one is no change.
+    /// Stores a queue. Storing an unchanged one is no change.
     pub(crate) fn put_queue(&mut self, queue: QueueObject) {
         if self.queues.get(&queue.name).is_some_and(|old| **old == queue) {
             return;
@@ -220,12 +220,12 @@ impl Server {
         }
     }
 
-    /// The `FluxJob`, if it still is the one with this uid.
+    /// Returns the `FluxJob`, if it still is the one with this uid.
     pub(crate) fn flux_job(&self, id: &ObjectRef) -> Option<&Arc<FluxJob>> {
         self.flux_jobs.get(&id.key).filter(|job| job.metadata.uid.as_deref() == Some(&*id.uid))
     }
 
-    /// Does what the action asks, as the API server would, and answers.
+    /// Carries out the action as the API server would, and returns the answer.
     pub(crate) fn apply(&mut self, action: &ActionKind, now: Time) -> Outcome {
         if let Some(refused) = self.refused(action) {
             return refused;
@@ -320,7 +320,7 @@ impl Server {
         if !pod.gates.is_empty() {
             return BindOutcome::Gated;
         }
-        // As the real one: whether the node exists, or has room, is not asked here.
+        // The real API server does not check either whether the node exists or has room.
         let mut pod = Pod::clone(pod);
         pod.node = Some(node.clone());
         pod.charged_queue = Some(Arc::clone(queue));
@@ -351,7 +351,7 @@ impl Server {
         WriteOutcome::Written(None)
     }
 
-    /// A Job is of this version, and of this phase from now on.
+    /// Changes the phase of a Job, if it is of this version.
     fn change_suspension(
         &mut self,
         uid: &Uid,
@@ -370,7 +370,8 @@ impl Server {
         WriteOutcome::Written(None)
     }
 
-    /// Somebody lets a Job go that waits without pods, and nobody is there to turn that back.
+    /// Releases a Job that waits without pods on behalf of a user, with no admission that would
+    /// prevent it.
     pub(crate) fn let_go(&mut self, uid: &Uid) {
         let Some(job) = self.controllers.get(uid) else { return };
         let mut job = Controller::clone(job);
@@ -388,8 +389,7 @@ impl Server {
             return WriteOutcome::Exists;
         }
         let key = flux_job_key(&job);
-        // Where there are several namespaces, what happens in one does not change the uids in
-        // another.
+        // Where there are several namespaces, events in one do not change the uids in another.
         let uid = match &*key.namespace {
             NAMESPACE => self.new_uid(),
             namespace => self.new_uid_of(&format!("{namespace}.fluxjob.{}", key.name)),
@@ -413,7 +413,7 @@ impl Server {
         if !is_version(job, version) {
             return WriteOutcome::Conflict;
         }
-        // Applied: conditions of others stay.
+        // The write is an apply, so conditions of others stay.
         let mut status = status.clone();
         let conditions = job.status.iter().flat_map(|stored| &stored.conditions);
         let of_others =
@@ -428,7 +428,7 @@ impl Server {
     }
 }
 
-/// The version of a Job that waits without pods; of no other the scheduler needs it.
+/// Returns the version of a Job that waits without pods. The scheduler needs that of no other.
 fn version_of(controller: &mut Controller) -> Option<&mut Option<Arc<str>>> {
     match &mut controller.suspension.as_mut()?.phase {
         SuspensionPhase::Marked { resource_version, .. } => Some(resource_version),
@@ -436,13 +436,13 @@ fn version_of(controller: &mut Controller) -> Option<&mut Option<Arc<str>>> {
     }
 }
 
-/// Whether the stored object is of the version that a write was decided on; without one any will
-/// do.
+/// True if the stored object is of the version that a write was decided on, or if the write has
+/// none.
 pub(crate) fn is_version(job: &FluxJob, version: Option<&str>) -> bool {
     version.is_none() || job.metadata.resource_version.as_deref() == version
 }
 
-/// Namespace and name of a `FluxJob`.
+/// Returns namespace and name of a `FluxJob`.
 pub(crate) fn flux_job_key(job: &FluxJob) -> ObjectKey {
     ObjectKey::new(
         job.metadata.namespace.as_deref().unwrap_or(""),
@@ -450,7 +450,7 @@ pub(crate) fn flux_job_key(job: &FluxJob) -> ObjectKey {
     )
 }
 
-/// Key and uid of a stored `FluxJob`.
+/// Returns key and uid of a stored `FluxJob`.
 pub(crate) fn flux_job_ref(job: &FluxJob) -> ObjectRef {
     ObjectRef { key: flux_job_key(job), uid: Uid::from(job.metadata.uid.as_deref().unwrap_or("")) }
 }

@@ -1,4 +1,4 @@
-//! One run: the instances of the scheduler, the world around them, and chance between them.
+//! One run: the instances of the scheduler, the world around them, and random choices between them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,13 +23,13 @@ use crate::stats::Stats;
 use crate::trace::{self, Trace};
 use crate::world::World;
 
-/// Everything of a run.
+/// The state of a run.
 pub(crate) struct Simulation<'a> {
     factory: &'a Factory,
     pub(crate) rng: Rng,
     /// The instances' own time, which only grows.
     pub(crate) now: Time,
-    /// What the server's clock shows beyond that, in microseconds. It jumps.
+    /// The server's clock minus that time, in microseconds. It jumps.
     pub(crate) offset: i64,
     pub(crate) offset_max: i64,
     pub(crate) server: Server,
@@ -39,10 +39,10 @@ pub(crate) struct Simulation<'a> {
     pub(crate) kubelets: Kubelets,
     foreign: Foreign,
     intruders: Intruders,
-    /// When our Bindings were decided, by pod; for the question who is to blame if a kubelet
-    /// refuses.
+    /// The decision on each of our Bindings, by pod, to find out who is to blame if a kubelet
+    /// refuses it.
     decided: BTreeMap<Uid, Decision>,
-    /// When something was last changed on a node, by whom.
+    /// The last change on a node by each party.
     disturbed: BTreeMap<(NodeName, Who), u64>,
     /// While this is set nothing may be written, by this rule.
     pub(crate) quiet_by: Option<&'static str>,
@@ -51,7 +51,7 @@ pub(crate) struct Simulation<'a> {
     pub(crate) trace: Trace,
 }
 
-/// An instance by its place among them, or somebody else.
+/// An instance by its place among them, or another party.
 type Who = usize;
 const SOMEBODY_ELSE: Who = usize::MAX;
 
@@ -61,19 +61,19 @@ struct Decision {
     step: u64,
     by: Who,
     node: NodeName,
-    /// The core then knew of everything on that node.
+    /// True if the core then knew of everything on that node.
     informed: bool,
 }
 
 /// Steps between two points at which the system is brought to rest.
 const REST_EVERY: u64 = 350;
-/// Of so many rests, one ends with everything deleted.
+/// One of this number of rests ends with everything deleted.
 const CLEAR_EVERY: u64 = 6;
-/// Of so many seeds, one has a second instance.
+/// One of this number of seeds has a second instance.
 const SECOND_EVERY: u64 = 3;
 
 impl<'a> Simulation<'a> {
-    /// A cluster of a few nodes and a core that knows nothing yet.
+    /// Makes a cluster of a few nodes and a core that knows nothing yet.
     pub(crate) fn new(seed: u64, factory: &'a Factory, traced: bool) -> Self {
         let second = seed.is_multiple_of(SECOND_EVERY);
         let schedulers: &[&str] =
@@ -129,12 +129,12 @@ impl<'a> Simulation<'a> {
         simulation
     }
 
-    /// What the API server's clock shows.
+    /// Returns the time by the API server's clock.
     pub(crate) fn wall(&self) -> Time {
         Time(self.now.0 + self.offset)
     }
 
-    /// Runs so many steps, with rests between them.
+    /// Runs this number of steps, with rests between them.
     pub(crate) fn run(&mut self, steps: u64) -> Result<(), Violation> {
         while self.steps < steps {
             self.chance()?;
@@ -148,7 +148,7 @@ impl<'a> Simulation<'a> {
         Ok(())
     }
 
-    /// One thing happens, chosen at random, and a core decides.
+    /// Lets one random event happen, and a core decide.
     fn chance(&mut self) -> Result<(), Violation> {
         self.steps += 1;
         let who = self.anyone();
@@ -186,24 +186,24 @@ impl<'a> Simulation<'a> {
         Ok(())
     }
 
-    /// Whose turn it is.
+    /// Picks the instance that acts next.
     fn anyone(&mut self) -> Who {
         if self.instances.len() > 1 { self.rng.below(self.instances.len()) } else { 0 }
     }
 
-    /// All instances.
+    /// Returns all instances.
     pub(crate) fn everyone(&self) -> std::ops::Range<Who> {
         0..self.instances.len()
     }
 
-    /// A core is told one piece of news. False if there is none.
+    /// Delivers one piece of news to a core. False if there is none.
     pub(crate) fn deliver(&mut self, who: Who) -> bool {
         let Some(event) = self.instances[who].channel.deliver(&mut self.rng) else { return false };
         self.tell(who, event);
         true
     }
 
-    /// A core hears one answer. False if there is none.
+    /// Delivers one answer to a core. False if there is none.
     pub(crate) fn answer(&mut self, who: Who) -> bool {
         let Some(event) = self.instances[who].executor.answer(&mut self.rng) else { return false };
         self.tell(who, event);
@@ -217,7 +217,7 @@ impl<'a> Simulation<'a> {
         self.instances[who].tell(event, now);
     }
 
-    /// One action reaches the server.
+    /// Lets one action reach the server.
     pub(crate) fn execute(&mut self, who: Who, weather: Weather) {
         let wall = self.wall();
         let executor = &mut self.instances[who].executor;
@@ -232,12 +232,12 @@ impl<'a> Simulation<'a> {
         self.disturbed.insert((node, who), self.steps);
     }
 
-    /// Perhaps a write of a leader that was paused reaches the server, while its successor works.
+    /// Perhaps lets a write of a paused leader reach the server, while its successor works.
     fn land_sometimes(&mut self) -> Result<(), Violation> {
         if self.late.is_empty() || !self.rng.chance(8) { Ok(()) } else { self.land() }
     }
 
-    /// One of those writes reaches the server, or never will.
+    /// Lets one of those writes reach the server, or be lost.
     pub(crate) fn land(&mut self) -> Result<(), Violation> {
         let wall = self.wall();
         let landed = self.late.land(&mut self.server, wall, &mut self.rng, &mut self.stats)?;
@@ -255,7 +255,7 @@ impl<'a> Simulation<'a> {
         Ok(())
     }
 
-    /// A core decides, and each action is judged. Returns them, notes apart.
+    /// Lets a core decide, and judges each action. Returns them without notes.
     pub(crate) fn decide(&mut self, who: Who) -> Result<Vec<Action>, Violation> {
         let mut actions = self.instances[who].step(self.now);
         for action in &actions {
@@ -301,7 +301,7 @@ impl<'a> Simulation<'a> {
         Ok(actions)
     }
 
-    /// When a core wants to be called again.
+    /// Returns when a core wants to be called again.
     pub(crate) fn next_wake(&self) -> Option<Time> {
         self.instances.iter().filter_map(Instance::next_wake).min()
     }
@@ -318,8 +318,8 @@ impl<'a> Simulation<'a> {
         self.decided.insert(pod.clone(), decision);
     }
 
-    /// Somebody may interfere with a gang that is about to start; the core learns of it at once, or
-    /// too late.
+    /// Perhaps lets an intruder strike a gang that is about to start. The core learns of it at
+    /// once, or too late.
     fn intrude(&mut self) {
         let wall = self.wall();
         let (server, rng, stats) = (&mut self.server, &mut self.rng, &mut self.stats);
@@ -338,8 +338,8 @@ impl<'a> Simulation<'a> {
         }
     }
 
-    /// A kubelet looks at a pod; if it refuses one of ours, that must be somebody else's doing.
-    /// Whether it looked.
+    /// Lets a kubelet look at a pod. If it refuses one of ours, another party must be the cause.
+    /// Returns whether it looked.
     pub(crate) fn admit(&mut self) -> Result<bool, Violation> {
         let before = self
             .server
@@ -364,7 +364,7 @@ impl<'a> Simulation<'a> {
             .filter(|pod| pod.phase == fluxqueue_workload::Phase::Pending)
             .count();
         let Some(Refusal { pod, node, reason }) = refusal else { return Ok(before != after) };
-        // Without a decision of ours its author chose the node.
+        // Without a decision of ours, the pod's author chose the node.
         if let Some(decision) = self.decided.get(&pod) {
             let since = |(_, step): (&(NodeName, Who), &u64)| *step >= decision.step;
             let of_node = (node.clone(), 0)..=(node.clone(), SOMEBODY_ELSE);
@@ -384,13 +384,13 @@ impl<'a> Simulation<'a> {
         Ok(true)
     }
 
-    /// Users submit, change and edit something.
+    /// Lets users submit, change and edit something.
     fn users(&mut self) {
         let wall = self.wall();
         self.world.act(&mut self.server, wall, &mut self.rng, &mut self.stats);
     }
 
-    /// A controller does its next thing.
+    /// Lets a controller do its next thing.
     fn control(&mut self) {
         let wall = self.wall();
         let (server, rng, stats) = (&mut self.server, &mut self.rng, &mut self.stats);
@@ -448,7 +448,7 @@ impl<'a> Simulation<'a> {
         self.end_pods();
     }
 
-    /// The server's clock jumps; the instances learn of it late.
+    /// Lets the server's clock jump. The instances learn of it late.
     pub(crate) fn set_offset(&mut self, offset: i64) {
         self.offset = offset;
         self.offset_max = self.offset_max.max(offset);
@@ -457,7 +457,7 @@ impl<'a> Simulation<'a> {
         }
     }
 
-    /// Pods whose time is over end.
+    /// Ends the pods after their run time.
     pub(crate) fn end_pods(&mut self) {
         let (runs, wall) = (&self.world.runs, self.wall());
         let run_of = |uid: &Uid| World::run_of(runs, uid);
@@ -479,9 +479,9 @@ impl<'a> Simulation<'a> {
         }
     }
 
-    /// A process dies between two actions, or is paused for so long that another takes over: after
-    /// the last Binding of the old one has had its time, or while its last writes are still on
-    /// their way.
+    /// Lets a process die between two actions, or pauses it for so long that another takes over:
+    /// after the last Binding of the old one has had its time, or while its last writes are still
+    /// under way.
     fn crash(&mut self, who: Who) {
         self.stats.count("crash");
         if self.half_bound_gang() {
@@ -513,7 +513,7 @@ impl<'a> Simulation<'a> {
         );
     }
 
-    /// A new process takes over from one of which nothing is on its way any more.
+    /// Lets a new process take over from one without anything under way.
     pub(crate) fn restart(&mut self, who: Who) {
         self.instances[who].succeed(self.factory, &self.server, self.offset);
         let epoch = self.instances[who].start.epoch;
@@ -539,7 +539,7 @@ impl<'a> Simulation<'a> {
         })
     }
 
-    /// What changed at the server goes on its way.
+    /// Sends the server's changes on their way.
     pub(crate) fn publish(&mut self) {
         for change in self.server.take_changes() {
             for instance in &mut self.instances {
@@ -556,20 +556,20 @@ impl<'a> Simulation<'a> {
     }
 }
 
-/// How far the server's clock jumps: minutes or hours, both ways, in microseconds.
+/// Returns a jump of the server's clock: minutes or hours, both ways, in microseconds.
 fn clock_jump(rng: &mut Rng) -> i64 {
     let seconds = if rng.chance(60) { rng.between(60, 1_800) } else { rng.between(3_600, 20_000) };
     let micros = i64::try_from(seconds).expect("hours") * 1_000_000;
     if rng.chance(50) { micros } else { -micros }
 }
 
-/// How a line of the trace tells instances apart: the first has no name.
+/// Returns the name of an instance in the trace. The first has none.
 fn name_of(who: Who) -> &'static str {
     if who == 0 { "" } else { "second " }
 }
 
-/// Nothing of this is asked for where nothing happens.
+/// True if the action may not happen where nothing happens.
 fn breaks_quiet(action: &ActionKind) -> bool {
-    // The time of a job that ended long ago may be over just now.
+    // The retention of a job that ended long ago may be over just now.
     !matches!(action, ActionKind::DeleteFluxJob { .. })
 }

@@ -1,4 +1,4 @@
-//! What a run went through, so that a rule that was never put to the test is seen.
+//! Counts of the events of a run, which show whether every rule was put to the test.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Stats(BTreeMap<&'static str, u64>);
 
-/// What every full run must have met at least once.
+/// Events that every full run must have met at least once.
 pub(crate) const MUST_HAPPEN: [&str; 56] = [
     "Binding: bound",
     "Binding: bound elsewhere",
@@ -67,12 +67,12 @@ pub(crate) const MUST_HAPPEN: [&str; 56] = [
 ];
 
 impl Stats {
-    /// One more of these.
+    /// Counts one more of these.
     pub(crate) fn count(&mut self, what: &'static str) {
         self.add(what, 1);
     }
 
-    /// So many more of these.
+    /// Adds to the count of these.
     pub(crate) fn add(&mut self, what: &'static str, count: u64) {
         *self.0.entry(what).or_default() += count;
     }
@@ -82,17 +82,17 @@ impl Stats {
         other.0.iter().for_each(|(what, count)| self.add(what, *count));
     }
 
-    /// How many of these.
+    /// Returns the count of these.
     pub(crate) fn get(&self, what: &str) -> u64 {
         self.0.get(what).copied().unwrap_or(0)
     }
 
-    /// What of this should have happened and never did.
+    /// Returns the events that should have happened and never did.
     pub(crate) fn missing(&self, must_happen: &[&'static str]) -> Vec<&'static str> {
         must_happen.iter().copied().filter(|what| self.get(what) == 0).collect()
     }
 
-    /// One line for each count.
+    /// Returns one line for each count.
     pub(crate) fn lines(&self) -> impl Iterator<Item = String> {
         self.0.iter().map(|(what, count)| format!("{count:>9}  {what}"))
     }

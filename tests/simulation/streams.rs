@@ -1,11 +1,11 @@
-//! Worlds in which small jobs come without end, beside gangs and pods that ask about other pods:
-//! whoever is first in the queue starts.
+//! Worlds with an endless stream of small jobs, beside gangs and pods with inter-pod constraints:
+//! the first job in the queue starts.
 //!
 //! Nothing is late or lost here, and the machine is always full. Our pods end after some seconds,
-//! whatever they say of that; services take a part of it for ever. Many pods of the stream have the
-//! label of which the gangs ask, and are in their way by that. When a gang can start is not
-//! foretold: whether it ever could is tried, every way of placing its pods on the machine as it is
-//! without the stream.
+//! whatever their walltime; services take a part of it for ever. Many pods of the stream have the
+//! label that the gangs' constraints select, and are in their way by that. The start of a gang is
+//! not foretold. Whether it ever could start is tried, with every way of placing its pods on the
+//! machine without the stream.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,10 +26,10 @@ use crate::objects::{self, FOREIGN, HOST, OURS, ZONE};
 use crate::punctual::{Punctual, ROUNDS_MAX};
 use crate::rng::Rng;
 
-/// Seeds from here on are runs of such worlds.
+/// First seed of the runs of such worlds.
 pub(crate) const STREAMS: u64 = 3_000_000_000;
 
-/// What a run of many seeds must have met.
+/// Events that a run of many seeds must have met.
 pub(crate) const MUST_HAPPEN: [&str; 14] = [
     "started after it was first: spread",
     "started after it was first: near",
@@ -50,40 +50,40 @@ pub(crate) const MUST_HAPPEN: [&str; 14] = [
 pub(crate) const PASSED_BY: &str =
     "whoever is first in the queue starts when what was there has ended";
 
-/// The pod label that gangs ask about.
+/// The pod label that gangs' constraints select.
 const LIKE: (&str, &str) = ("app", "mpi");
-/// The pod label of services, near to some of which gangs want to be.
+/// The pod label of services that some gangs have to be near to.
 const DATABASE: (&str, &str) = ("app", "database");
 const CORE: u64 = 1_000;
-/// For how long one may be passed by.
+/// Seconds for which a job may be passed by.
 const BYPASS_SECONDS: u64 = 60;
-/// How long a pod runs at most.
+/// Most seconds that a pod runs.
 const RUN_SECONDS_MAX: u64 = 40;
-/// By when whoever is first has started: he is passed by, what was promised on his nodes starts and
-/// ends, and as much again.
+/// Seconds within which the first job starts: others pass it by, promised jobs start on its nodes
+/// and end, and as much again.
 const FIRST_SECONDS_MAX: i64 = 240;
-/// Pods of the stream that wait, at least.
+/// Fewest pods of the stream that wait.
 const BACKLOG: usize = 4;
 const GANGS_MAX: usize = 2;
 const LONE_CORES_MAX: u64 = 2;
-/// So often a node is cordoned, and for so long.
+/// Average seconds between cordons of a node, and the seconds of each.
 const CLOSED_ONCE_IN_SECONDS: usize = 300;
 const CLOSED_SECONDS: i64 = 15;
 
-/// What the pods of a job ask about others, and of the machine.
+/// The constraints of a job's pods.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Asks {
-    /// To be spread over nodes or zones, among all that have the label.
+    /// Spread over nodes or zones, among all pods with the label.
     spread: Option<(&'static str, u32)>,
-    /// To be in one zone, with whoever has the label.
+    /// In one zone, with a pod that has the label.
     near: bool,
-    /// To share no node, or no zone, with whoever has the label.
+    /// On no node, or in no zone, with a pod that has the label.
     apart: Option<&'static str>,
-    /// To be in a zone of a database.
+    /// In a zone of a database.
     near_database: bool,
-    /// To be in one zone, or spread over zones, with others of their job.
+    /// In one zone, or spread over zones, with others of their job.
     level: Option<LevelBound>,
-    /// To share nodes with nobody else.
+    /// On nodes without pods of other jobs.
     exclusive: bool,
 }
 
@@ -93,9 +93,9 @@ struct Job {
     cores: u64,
     asks: Asks,
     submitted: i64,
-    /// It could start if all were gone that have an end.
+    /// True if it could start once every pod with an end were gone.
     is_possible: bool,
-    /// Since when nobody waits before it who could start.
+    /// The time since when no job waits before it that could start.
     first_since: Option<i64>,
 }
 
@@ -105,14 +105,14 @@ pub(crate) struct Streams<'a> {
     rng: Rng,
     jobs: BTreeMap<Arc<str>, Job>,
     made: u64,
-    /// A node is closed until then.
+    /// Nodes are closed until then.
     closed_until: Option<i64>,
-    /// Since when all nodes are open.
+    /// The time since when all nodes are open.
     opened_at: i64,
 }
 
 impl<'a> Streams<'a> {
-    /// Two or three zones of a few nodes, some of which services take in part.
+    /// Makes two or three zones of a few nodes, some of which services take in part.
     pub(crate) fn new(seed: u64, factory: &'a Factory, traced: bool) -> Self {
         let start = Start {
             suspend_hold_secs: machine::SUSPEND_HOLD_SECONDS,
@@ -151,7 +151,7 @@ impl<'a> Streams<'a> {
         usize::try_from(self.rng.between(low, high)).expect("a few")
     }
 
-    /// Runs so many seconds.
+    /// Runs this number of seconds.
     pub(crate) fn run(&mut self, steps: u64) -> Result<(), Violation> {
         while self.world.steps < steps {
             self.world.steps += 1;
@@ -187,7 +187,7 @@ impl<'a> Streams<'a> {
 
     // --- what happens ---
 
-    /// Another scheduler's pod runs for ever.
+    /// Adds a pod of another scheduler that runs for ever.
     fn serve(&mut self) {
         let names: Vec<NodeName> = self.world.server.nodes.keys().cloned().collect();
         let node = self.rng.pick(&names).cloned();
@@ -207,7 +207,7 @@ impl<'a> Streams<'a> {
         });
     }
 
-    /// Now and then a node is cordoned for some seconds.
+    /// Cordons a node for some seconds, now and then.
     fn close_and_open(&mut self) {
         if self.closed_until.is_none() && self.rng.below(CLOSED_ONCE_IN_SECONDS) == 0 {
             let nodes: Vec<Arc<Node>> = self.world.server.nodes.values().cloned().collect();
@@ -225,7 +225,7 @@ impl<'a> Streams<'a> {
         }
     }
 
-    /// The stream goes on, and now and then a gang comes.
+    /// Continues the stream, and submits a gang now and then.
     fn submit(&mut self) {
         let (gangs, lone): (Vec<&Job>, Vec<&Job>) =
             self.waiting().map(|(_, job)| job).partition(|job| job.is_gang());
@@ -279,13 +279,13 @@ impl<'a> Streams<'a> {
             _ => Lifetime::Seconds(self.rng.between(5, RUN_SECONDS_MAX)),
         };
         let run = match lifetime {
-            // Most end early or on time, a few later.
+            // Most pods end early or on time, a few later.
             Lifetime::Seconds(seconds) if self.rng.chance(80) => {
                 self.rng.between(seconds.div_ceil(2), seconds)
             }
             _ => self.rng.between(5, RUN_SECONDS_MAX),
         };
-        // A launcher is small, and asks nothing of others.
+        // A launcher is small, and has no inter-pod constraints.
         let (worker, launcher) =
             (Arc::new(shape(cores, &asks)), Arc::new(shape(1, &Asks::default())));
         let labels = if is_like { labels(LIKE) } else { Labels::default() };
@@ -341,8 +341,8 @@ impl<'a> Streams<'a> {
 
     fn judge(&mut self) -> Result<(), Violation> {
         let waiting: Vec<Arc<str>> = self.waiting().map(|(name, _)| Arc::clone(name)).collect();
-        // To be near to others who are there may be possible now, and be waited for, where it is
-        // not without them.
+        // A gang that has to be near to other pods may be possible now, and waited for, where it is
+        // not possible without them.
         let may_be_ahead = |job: &&Job| job.is_possible || job.asks.near;
         let ahead = waiting.iter().map(|name| &self.jobs[name]).filter(may_be_ahead);
         let first = ahead.map(|job| job.submitted).min();
@@ -373,7 +373,7 @@ impl<'a> Streams<'a> {
         Ok(())
     }
 
-    /// Forgets who has started, and gangs that nobody can wait for, after a while.
+    /// Forgets started jobs, and after a while gangs that can never start.
     fn tidy(&mut self, waiting: &[Arc<str>]) {
         let now = self.world.now;
         let is_given_up = |job: &Job| {
@@ -404,8 +404,8 @@ impl<'a> Streams<'a> {
         self.jobs.iter().filter(move |(_, job)| job.pods.iter().all(waits))
     }
 
-    /// There is a way to place the pods that are left, beside services and those of the job that
-    /// have these nodes. The launcher comes as this one of them.
+    /// True if there is a way to place the pods that are left, beside services and those of the job
+    /// that have these nodes. The launcher counts as this one of them.
     fn could_start(
         &self,
         job: &Job,
@@ -414,7 +414,7 @@ impl<'a> Streams<'a> {
     ) -> bool {
         let on: Vec<NodeName> = placed.iter().map(|(node, _)| node.clone()).collect();
         if on.len() == job.pods.len() {
-            // That others came after it leaves no pod without its like near to it.
+            // Pods that came after it leave no pod without one with its label near to it.
             let is_near = |at: usize| at == launcher_at || self.beside(&on[at], ZONE, &on) > 1;
             return self.is_within_level(job, &on)
                 && (!job.asks.near || (0..on.len()).all(is_near));
@@ -423,7 +423,7 @@ impl<'a> Streams<'a> {
         let cores = if is_launcher { 1 } else { job.cores };
         let nodes: Vec<NodeName> = self.world.server.nodes.keys().cloned().collect();
         nodes.into_iter().any(|node| {
-            // Whoever is to be apart from it keeps it away as well.
+            // A pod that has to be apart from it keeps it away as well.
             let asks = if is_launcher {
                 Asks { apart: job.asks.apart, ..Asks::default() }
             } else {
@@ -459,12 +459,12 @@ impl<'a> Streams<'a> {
         labels.iter().find(|(known, _)| **known == *key).map(|(_, value)| value)
     }
 
-    /// How many of these are in the same domain as a node.
+    /// Returns how many of these are in the same domain as a node.
     fn beside(&self, node: &NodeName, key: &str, placed: &[NodeName]) -> usize {
         placed.iter().filter(|other| self.domain(other, key) == self.domain(node, key)).count()
     }
 
-    /// Another pod of the job may be on this node, beside those that have these.
+    /// True if another pod of the job may be on this node, beside those that have these.
     fn is_allowed(&self, asks: &Asks, node: &NodeName, placed: &[NodeName]) -> bool {
         let is_even = |(key, skew): (&str, u32)| {
             let least =
@@ -478,7 +478,8 @@ impl<'a> Streams<'a> {
             && (!asks.near_database || self.beside(node, ZONE, &services) > 0)
     }
 
-    /// All pods of a job may be on these nodes, by the parts of the level in which they are.
+    /// True if all pods of a job may be on these nodes, by the parts of the level in which they
+    /// are.
     fn is_within_level(&self, job: &Job, placed: &[NodeName]) -> bool {
         let in_parts = self.world.server.nodes.keys().map(|node| self.beside(node, ZONE, placed));
         let in_parts: Vec<usize> = in_parts.collect();
@@ -507,7 +508,7 @@ impl<'a> Streams<'a> {
         })
     }
 
-    /// What a failure shows beside its text.
+    /// Returns the details of a failure.
     pub(crate) fn describe(&self) -> Vec<String> {
         let mut lines: Vec<String> = self.world.trace.lines().map(str::to_string).collect();
         lines.push(format!("now {}, policy {:?}", self.world.now, self.world.start.queue_policy));
@@ -550,7 +551,7 @@ fn labels((key, value): (&str, &str)) -> Labels {
     Arc::from([(Arc::from(key), Arc::from(value))])
 }
 
-/// What its pods ask of the zones in which others of their job are.
+/// Returns the constraints of its pods on the zones of others of their job.
 fn level_rules(asks: &Asks) -> LevelRules {
     let bound = asks.level?;
     let rule = LevelRule {

@@ -1,5 +1,5 @@
-//! What a successor owes a gang that it finds half bound: to finish it where its placement says, if
-//! it still fits there.
+//! A successor's duty to a gang that it finds half bound: it finishes the gang where its placement
+//! says, if it still fits there.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -31,13 +31,13 @@ struct HalfBound {
     free: BTreeMap<NodeName, usize>,
     /// Pods that waited.
     waiting: BTreeSet<Uid>,
-    /// Pods that were on their nodes: with the first that ends, its slot is free too, and
-    /// anybody's.
+    /// Pods that were on their nodes. With the first that ends, its slot is free too, and open to
+    /// all.
     bound: BTreeSet<Uid>,
 }
 
 impl Succession {
-    /// Looks at what the dead process left.
+    /// Takes up the half-bound gangs that the dead process left.
     pub(crate) fn of(server: &Server, scheduler: &str) -> Self {
         let mut members: BTreeMap<Unit, Vec<&Arc<Pod>>> = BTreeMap::new();
         for pod in server
@@ -54,12 +54,12 @@ impl Succession {
         Succession { gangs: gangs.collect() }
     }
 
-    /// How many gangs wait to be finished.
+    /// Returns how many gangs wait to be finished.
     pub(crate) fn len(&self) -> usize {
         self.gangs.len()
     }
 
-    /// Judges Bindings of pods that waited then, before the core is known to have asked for them.
+    /// Judges Bindings of pods that waited then, before the core is known to have requested them.
     pub(crate) fn judge(
         &mut self,
         view: &View,
@@ -67,7 +67,7 @@ impl Succession {
         actions: &[Action],
     ) -> Result<(), Violation> {
         if view.synced {
-            // Once it does not fit where it was meant to go, it may go anywhere.
+            // Once the gang does not fit in its place, it may go anywhere.
             self.gangs.retain(|_, gang| {
                 let pod = gang.waiting.iter().find_map(|uid| view.pods.get(uid));
                 let runs = |uid: &Uid| {
@@ -83,7 +83,7 @@ impl Succession {
             let unit = Unit::of(pod);
             let Some(gang) = self.gangs.get_mut(&unit) else { continue };
             if !gang.waiting.remove(&id.uid) {
-                // It has come since, and may take what any other of the gang was to have.
+                // The pod has come since, and may take a slot of any other member.
                 gang.free.entry(node.clone()).and_modify(|left| *left = left.saturating_sub(1));
                 continue;
             }
@@ -100,15 +100,15 @@ impl Succession {
         Ok(())
     }
 
-    /// A paused leader has placed a gang anew after all: its successor may have been told of that
-    /// first, or not.
+    /// Notes that a paused leader has placed a gang again after all: its successor may have learned
+    /// of that first, or not.
     pub(crate) fn note_late_write(&mut self, server: &Server, job: &ObjectRef) {
         let stored = server.flux_job(job).and_then(|stored| stored.status.as_ref());
         let placement = stored.map_or(&[][..], |status| &status.placement);
         self.gangs.retain(|_, gang| gang.record.uid != job.uid || gang.placement == placement);
     }
 
-    /// Time has passed in which all of them could be finished.
+    /// Forgets them: enough time has passed for all of them to be finished.
     pub(crate) fn forget(&mut self) {
         self.gangs.clear();
     }
@@ -122,14 +122,14 @@ impl HalfBound {
         if conditions::of_type(conditions, ConditionType::Scheduled)
             .is_some_and(|it| it.status == "True")
         {
-            // It was whole: whoever joins it waits in the queue.
+            // The gang was whole, so a pod that joins it waits in the queue.
             return None;
         }
         let is_stalled = |it: &Condition| {
             it.status == "True" && it.reason != DegradedReason::MemberLost.as_str()
         };
         if conditions::of_type(conditions, ConditionType::Degraded).is_some_and(is_stalled) {
-            // It has said that it does not become whole: who is missing waits for something, in the
+            // The FluxJob says that the gang does not become whole: a missing member waits in the
             // queue, and goes anywhere.
             return None;
         }
@@ -153,7 +153,7 @@ impl HalfBound {
         let open: usize = free.values().sum();
         let total = usize::try_from(record.status.as_ref()?.total).unwrap_or(0);
         if bound.len() >= total {
-            // All whom it had by then are bound: it is whole with them, and whoever has come since
+            // All members that it had by then are bound: it is whole with them, and a later pod
             // waits in the queue.
             return None;
         }
@@ -168,7 +168,7 @@ impl HalfBound {
         )
     }
 
-    /// All slots that are left could be taken, by what the core knows.
+    /// True if all slots that are left could be taken, as far as the core knows.
     fn still_fits(&self, view: &View, pod: &Pod, now: Time) -> bool {
         self.free.iter().filter(|(_, count)| **count > 0).all(|(name, count)| {
             view.nodes.get(name).is_some_and(|node| {

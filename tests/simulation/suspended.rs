@@ -1,4 +1,4 @@
-//! Jobs that wait without pods: what must be true of their release, and of them at rest.
+//! Jobs that wait without pods: the rules of their release, and of their state at rest.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ pub(crate) const NOT_STARTED: &str = "no pod starts while its Job is to wait wit
 pub(crate) const WITHOUT_PODS: &str = "a Job that waits without pods has none";
 pub(crate) const GIVEN_BACK: &str = "the place of a released Job is held for a bounded time";
 
-/// Judges what is written into Jobs, by what the core knows.
+/// Judges a write to a Job, as far as the core knows.
 pub(crate) fn judge(view: &View, server: &Server, write: &ActionKind) -> Result<(), Violation> {
     let (ActionKind::ReleaseJob { job, .. } | ActionKind::SuspendJob { job, .. }) = write else {
         return Ok(());
@@ -28,7 +28,7 @@ pub(crate) fn judge(view: &View, server: &Server, write: &ActionKind) -> Result<
     if !view.controllers.get(&job.uid).is_some_and(|job| is_marked(job)) {
         return broken(LEFT_ALONE, trace::kind(write));
     }
-    // The core may know its own record from the answer to a write alone.
+    // The core may know its own record only from the answer to a write.
     let unit = Unit::Job(job.uid.clone());
     let records = [&server.flux_jobs, &view.flux_jobs].map(|known| jobs::records(&unit, known));
     let mut uids = records.iter().flatten().filter_map(|job| job.metadata.uid.as_deref());
@@ -49,8 +49,8 @@ pub(crate) fn judge_binding(view: &View, pod: &Pod, about: &str) -> Result<(), V
     Ok(())
 }
 
-/// The status of a Job that waits without pods says that no Job of its namespace is released for a
-/// while.
+/// True if the status of a Job that waits without pods says that no Job of its namespace is
+/// released for a while.
 pub(crate) fn is_paused(view: &View, spec: &FluxJobSpec, status: &FluxJobStatus) -> bool {
     let says_so = || {
         status
@@ -61,7 +61,7 @@ pub(crate) fn is_paused(view: &View, spec: &FluxJobSpec, status: &FluxJobStatus)
     may_be_paused(view, spec) && says_so()
 }
 
-/// It is the FluxJob of a Job that waits without pods.
+/// True if this is the FluxJob of a Job that waits without pods.
 pub(crate) fn may_be_paused(view: &View, spec: &FluxJobSpec) -> bool {
     view.controllers.get(&*spec.workload_ref.uid).is_some_and(|job| is_marked(job))
 }
@@ -70,13 +70,13 @@ fn is_marked(job: &Controller) -> bool {
     matches!(job.suspension.as_ref().map(|it| &it.phase), Some(SuspensionPhase::Marked { .. }))
 }
 
-/// The priority of the pods that a Job will have.
+/// Returns the priority of the pods that a Job will have.
 pub(crate) fn priority(suspension: &Suspension) -> i32 {
     let class = suspension.priority_class.as_deref();
     PRIORITY_CLASSES.iter().find(|(name, _)| Some(*name) == class).map_or(0, |(_, value)| *value)
 }
 
-/// The pods that Jobs will have which wait without them now, as their templates say.
+/// Returns the pods of Jobs that wait without them now, as their templates describe them.
 pub(crate) fn stand_ins(server: &Server, scheduler: &str) -> Vec<Arc<Pod>> {
     let suspended =
         server.controllers.values().filter(|job| waits_without_pods(job) && !job.deleting);
@@ -88,8 +88,8 @@ pub(crate) fn stand_ins(server: &Server, scheduler: &str) -> Vec<Arc<Pod>> {
     pods.filter(|pod| *pod.scheduler == *scheduler).collect()
 }
 
-/// Where nothing is under way, whoever waits without pods has none, and nobody holds a place for
-/// pods that do not come.
+/// Judges that at rest a Job that waits without pods has none, and that no place is held for pods
+/// that do not come.
 pub(crate) fn judge_at_rest(server: &Server) -> Result<(), Violation> {
     for job in server.controllers.values().filter(|job| !job.deleting) {
         let Some(suspension) = &job.suspension else { continue };

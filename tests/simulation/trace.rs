@@ -1,5 +1,4 @@
-//! The last things that happened, for the reader of a failure, and a digest of all of them, to
-//! compare runs by.
+//! The last events, for the reader of a failure, and a digest of all of them, to compare runs by.
 
 use std::collections::VecDeque;
 
@@ -10,10 +9,10 @@ use fluxqueue_workload::{Controller, Pod};
 
 use crate::server::Server;
 
-/// Lines that are kept.
+/// Most lines that are kept.
 const LINES_MAX: usize = 20_000;
 
-/// What is recorded of a run.
+/// The record of a run.
 #[derive(Debug, Default)]
 pub(crate) struct Trace {
     enabled: bool,
@@ -21,8 +20,8 @@ pub(crate) struct Trace {
     digest: Digest,
 }
 
-/// A digest of lines: FNV-1a with 64 bits. The hasher of the standard library may be another one in
-/// its next version.
+/// A digest of lines: FNV-1a with 64 bits. The hasher of the standard library may change in its
+/// next version.
 #[derive(Debug)]
 struct Digest(u64);
 
@@ -33,7 +32,7 @@ impl Default for Digest {
 }
 
 impl Digest {
-    /// Adds a line. No line has a line feed, which ends it here.
+    /// Adds a line. No line contains a line feed, which ends it here.
     fn add(&mut self, line: &[u8]) {
         for byte in line.iter().chain(b"\n") {
             self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
@@ -63,18 +62,19 @@ impl Trace {
         }
     }
 
-    /// A number that is the same for the same lines, on every machine and with every compiler.
+    /// Returns a number that is the same for the same lines, on every machine and with every
+    /// compiler.
     pub(crate) fn digest(&self) -> u64 {
         self.digest.0
     }
 
-    /// The last lines.
+    /// Returns the last lines.
     pub(crate) fn lines(&self) -> impl Iterator<Item = &str> {
         self.lines.iter().map(String::as_str)
     }
 }
 
-/// An event in a line.
+/// Renders an event in a line.
 pub(crate) fn event(event: &Event) -> String {
     match event {
         Event::Node(node) => {
@@ -125,12 +125,12 @@ pub(crate) fn event(event: &Event) -> String {
     }
 }
 
-/// An action in a line.
+/// Renders an action in a line.
 pub(crate) fn action(action: &Action) -> String {
     format!("#{} {}", action.id, kind(&action.kind))
 }
 
-/// What an action does, in a line.
+/// Renders the effect of an action in a line.
 pub(crate) fn kind(kind: &ActionKind) -> String {
     match kind {
         ActionKind::Bind { pod, node, .. } => format!("bind pod {pod} ({}) to {node}", pod.uid),
@@ -167,7 +167,7 @@ pub(crate) fn kind(kind: &ActionKind) -> String {
     }
 }
 
-/// A pod in a line.
+/// Renders a pod in a line.
 pub(crate) fn pod(pod: &Pod) -> String {
     let asks: Vec<String> =
         pod.shape.requests.iter().map(|(name, amount)| format!("{name}={amount}")).collect();
@@ -206,7 +206,7 @@ fn controller(it: &Controller) -> String {
     )
 }
 
-/// What a status says that the stored one does not.
+/// Renders the fields of a status that differ from the stored one.
 pub(crate) fn news(server: &Server, write: &ActionKind) -> String {
     if let ActionKind::WriteQueueStatus { queue, .. } = write {
         return server
@@ -227,7 +227,7 @@ pub(crate) fn news(server: &Server, write: &ActionKind) -> String {
     lines.collect::<Vec<_>>().join("\n  ")
 }
 
-/// A `FluxJob` in a line.
+/// Renders a `FluxJob` in a line.
 pub(crate) fn flux_job(job: &FluxJob) -> String {
     let meta = &job.metadata;
     let name = meta.name.as_deref().unwrap_or("");

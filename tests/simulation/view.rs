@@ -1,5 +1,6 @@
-//! What the core knows: everything it was told, and everything it asked for since its process
-//! started. The rules about a Binding are judged by this, not by the truth, which nobody can know.
+//! The core's knowledge: every event that it received, and every action that it requested since its
+//! process started. The rules about a Binding are judged by this, not by the truth, which no
+//! process can know.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use crate::machine::Start;
 use crate::queues::Known;
 use crate::server::flux_job_key;
 
-/// For so long after a lost answer the watch may still show that the Binding took effect.
+/// Time after a lost answer in which the watch may still show that the Binding took effect.
 const DOUBT_MILLIS: i64 = 10_000;
 
 /// The knowledge of one process.
@@ -22,65 +23,66 @@ const DOUBT_MILLIS: i64 = 10_000;
 pub(crate) struct View {
     /// The scheduler name that the process serves.
     pub(crate) scheduler: Arc<str>,
-    /// Each lone pod has a FluxJob.
+    /// True if each lone pod has a FluxJob.
     pub(crate) record_lone_pods: bool,
-    /// What was to be added to its time to have the server's, at the most.
+    /// The largest known difference between the server's clock and its own.
     pub(crate) offset_max: Option<i64>,
     pub(crate) synced: bool,
     pub(crate) nodes: BTreeMap<NodeName, Arc<Node>>,
     pub(crate) pods: BTreeMap<Uid, Arc<Pod>>,
-    /// Pods and `FluxJob`s of which it was told that they are gone.
+    /// Pods and `FluxJob`s with known deletions.
     pub(crate) gone: BTreeSet<Uid>,
     pub(crate) controllers: BTreeMap<Uid, Arc<Controller>>,
-    /// Those of them that have come to want more pods at once.
+    /// Objects that have come to want more pods at once.
     pub(crate) scaled_up: BTreeSet<Uid>,
     pub(crate) flux_jobs: BTreeMap<ObjectKey, Arc<FluxJob>>,
-    /// Since when each job is in the queue, as its `FluxJob` said last: one that is deleted is made
-    /// again with that.
+    /// The queue time of each job, as its `FluxJob` last had it: a deleted one is made again with
+    /// that.
     pub(crate) places: BTreeMap<ObjectKey, i64>,
     pub(crate) queues: Known,
-    /// Open creations whose `FluxJob` the watch has shown.
+    /// Open creations with a `FluxJob` that the watch has shown.
     pub(crate) shown: BTreeSet<ActionId>,
-    /// Placements by uid of the `FluxJob` that the core was told are stored.
+    /// Placements that are known to be stored, by uid of the `FluxJob`.
     pub(crate) acknowledged: BTreeMap<Uid, Vec<Vec<PlacementRange>>>,
-    /// The newest of them, with the version of the object that says so.
+    /// The newest of them, with the version of its object.
     pub(crate) placements: BTreeMap<Uid, (u64, Vec<PlacementRange>)>,
-    /// `FluxJob`s of which the core has said that they have ended, whether that was written or not.
+    /// `FluxJob`s that the core has written as ended, whether that write succeeded or not.
     pub(crate) ended: BTreeSet<Uid>,
-    /// When a job last lost a pod that was on a node: its slot is kept for a successor for a while.
+    /// The time at which a job last lost a pod that was on a node: its slot is kept for a successor
+    /// for a while.
     pub(crate) left: BTreeMap<Unit, Time>,
-    /// Units of which a pod has failed.
+    /// Units with a failed pod.
     pub(crate) has_failed: BTreeSet<Unit>,
-    /// Bindings of pods that the core has not been told are bound.
+    /// Bindings of pods that the core does not know to be bound.
     pub(crate) bindings: BTreeMap<Uid, Binding>,
-    /// Actions whose outcome the core has not heard.
+    /// Actions without a known outcome.
     pub(crate) open: BTreeMap<ActionId, ActionKind>,
-    /// Pods of which the core heard that its gate is off, before it heard of the pod.
+    /// Pods with news of their removed gate that came before news of the pod.
     pub(crate) ungated: BTreeSet<Uid>,
-    /// Jobs of which the core heard that they are released, before it heard of the Job.
+    /// Jobs with news of their release that came before news of the Job.
     pub(crate) released: BTreeSet<Uid>,
 }
 
-/// A Binding that was asked for.
+/// A Binding that the core has requested.
 #[derive(Debug, Clone)]
 pub(crate) struct Binding {
     pub(crate) node: NodeName,
     pub(crate) state: BindingState,
 }
 
-/// What is known of it.
+/// The known state of a Binding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BindingState {
     /// No answer yet.
     Open,
-    /// It took effect.
+    /// The Binding took effect.
     Sure,
-    /// It failed then, with or without effect.
+    /// The Binding failed then, with or without effect.
     Unsure(Time),
 }
 
 impl View {
-    /// Of a process that starts.
+    /// Makes the view of a process that starts.
     pub(crate) fn new(start: &Start) -> Self {
         let Start {
             scheduler,
@@ -94,7 +96,7 @@ impl View {
         View { scheduler, record_lone_pods, ..View::default() }
     }
 
-    /// The core is told this.
+    /// Takes up an event of the core.
     pub(crate) fn tell(&mut self, event: &Event, now: Time) {
         match event {
             Event::Node(node) => drop(self.nodes.insert(node.name.clone(), Arc::clone(node))),
@@ -110,7 +112,7 @@ impl View {
                         self.has_failed.insert(Unit::of(pod));
                     }
                 }
-                // What is being deleted before it was bound can never be bound any more.
+                // A pod that is deleted before it is bound can never be bound any more.
                 if pod.deleting && pod.node.is_none() {
                     self.bindings.remove(&pod.id.uid);
                 }
@@ -225,7 +227,7 @@ impl View {
                 Some(ActionKind::CreateFluxJob { .. }),
                 Outcome::Write(WriteOutcome::Written(Some(job))),
             ) => {
-                // One that it has overtaken is over too.
+                // A creation that this one has overtaken is over too.
                 let same = |it: &ActionKind| matches!(it, ActionKind::CreateFluxJob { job: other, .. } if flux_job_key(other) == flux_job_key(job));
                 self.shown.extend(self.open.iter().filter(|(_, it)| same(it)).map(|(id, _)| *id));
                 self.note_placement(job);
@@ -243,7 +245,7 @@ impl View {
         }
     }
 
-    /// The core asks for this.
+    /// Takes up an action of the core.
     pub(crate) fn ask(&mut self, action: &Action) {
         if let ActionKind::Bind { pod, node, .. } = &action.kind {
             let binding = Binding { node: node.clone(), state: BindingState::Open };
@@ -259,20 +261,20 @@ impl View {
         }
     }
 
-    /// Where the pod is or may be, by all that the core knows.
+    /// Returns the node on which the pod is or may be, as far as the core knows.
     pub(crate) fn node_of<'a>(&'a self, pod: &'a Pod) -> Option<&'a NodeName> {
         pod.node.as_ref().or_else(|| Some(&self.bindings.get(&pod.id.uid)?.node))
     }
 
-    /// Where the pod takes up room, or will: another scheduler counts on the room of its nominated
-    /// node.
+    /// Returns the node on which the pod takes up room, or will: another scheduler relies on the
+    /// room of its nominated node.
     fn place_of<'a>(&'a self, pod: &'a Pod) -> Option<&'a NodeName> {
         let nominated = || pod.nominated.as_ref().filter(|_| pod.scheduler != self.scheduler);
         self.node_of(pod).or_else(nominated)
     }
 
-    /// All pods that are or may be on a node, and have not ended, with their nodes. A Binding that
-    /// failed and has not shown for a while had no effect.
+    /// Returns all pods that are or may be on a node, and have not ended, with their nodes. A
+    /// Binding that failed and has not shown for a while had no effect.
     pub(crate) fn placed(&self, now: Time) -> impl Iterator<Item = (&NodeName, &Pod)> + Clone {
         let given_up = move |pod: &Pod| {
             let binding = self.bindings.get(&pod.id.uid).filter(|_| pod.node.is_none());
@@ -286,7 +288,7 @@ impl View {
             .filter_map(|pod| Some((self.place_of(pod)?, pod)))
     }
 
-    /// Those of them that are or may be on this node.
+    /// Returns those of them that are or may be on this node.
     pub(crate) fn charged<'a>(
         &'a self,
         node: &'a NodeName,

@@ -1,5 +1,5 @@
-//! The users: they submit all that people submit, change their minds, and edit what they should
-//! leave alone.
+//! The users: they submit everything that people submit, change their minds, and edit objects that
+//! they should leave alone.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,10 +18,10 @@ use crate::roles;
 use crate::server::{PRIORITY_CLASSES, Server};
 use crate::stats::Stats;
 
-/// Pods of ours that wait or run, at most: beyond that, users only take away.
+/// Most pods of ours that wait or run: beyond that, users only delete.
 const PODS_MAX: usize = 28;
 
-/// What the users mean to do, and how their pods will fare.
+/// The intentions of the users, and the fates of their pods.
 #[derive(Debug, Default)]
 pub(crate) struct World {
     pub(crate) controllers: Controllers,
@@ -31,19 +31,19 @@ pub(crate) struct World {
     submitted: u64,
     /// The scheduler names that users choose from.
     schedulers: Vec<Arc<str>>,
-    /// Administrators make queues, and users name them.
+    /// True if administrators make queues, and users name them.
     has_queues: bool,
-    /// Jobs may wait without pods.
+    /// True if Jobs may wait without pods.
     has_suspended: bool,
 }
 
 impl World {
-    /// Nobody has submitted anything yet.
+    /// Makes a world without submissions.
     pub(crate) fn new(schedulers: Vec<Arc<str>>, has_queues: bool, has_suspended: bool) -> Self {
         World { schedulers, has_queues, has_suspended, ..World::default() }
     }
 
-    /// Somebody does something.
+    /// Lets a user act.
     pub(crate) fn act(&mut self, server: &mut Server, now: Time, rng: &mut Rng, stats: &mut Stats) {
         if self.has_queues && rng.chance(15) {
             queues::edit(server, rng, stats);
@@ -66,26 +66,26 @@ impl World {
         }
     }
 
-    /// No queue keeps anybody any more.
+    /// Opens all queues, so that they hold up no job any more.
     pub(crate) fn open_queues(&self, server: &mut Server) {
         if self.has_queues {
             queues::open(server);
         }
     }
 
-    /// All members of groups that are still to come, come.
+    /// Submits all members of groups that are still to come.
     pub(crate) fn complete_groups(&mut self, server: &mut Server, now: Time, rng: &mut Rng) {
         while !self.coming.is_empty() {
             self.next_member(server, now, rng);
         }
     }
 
-    /// How a pod fares once it runs.
+    /// Returns the fate of a pod once it runs.
     pub(crate) fn run_of(runs: &BTreeMap<Uid, Run>, uid: &Uid) -> Run {
         runs.get(uid).copied().unwrap_or(Run { seconds: Some(10), fails_percent: 0 })
     }
 
-    /// Forgets pods that are no more.
+    /// Forgets deleted pods.
     pub(crate) fn tidy(&mut self, server: &Server) {
         let there: std::collections::BTreeSet<&Uid> =
             server.pods.values().map(|pod| &pod.id.uid).collect();
@@ -152,7 +152,7 @@ impl World {
             stats.count("pod that asks for its node alone submitted");
         }
         if let Some(old) = server.pods.get(&ObjectKey::new(NAMESPACE, name)) {
-            // The name is taken: the user deletes what has ended, and comes back later.
+            // The name is taken: the user deletes the ended object, and comes back later.
             if old.phase.is_terminal() {
                 let key = old.id.key.clone();
                 server.remove_pod(&key);
@@ -267,7 +267,7 @@ impl World {
         stats.count("service submitted");
     }
 
-    /// Somebody changes, deletes or edits something.
+    /// Lets a user change, delete or edit something.
     fn change(
         &mut self,
         server: &mut Server,
@@ -298,7 +298,7 @@ impl World {
             server.remove_controller(&owner.id.uid);
             let gone = self.controllers.workloads.remove(&owner.id.uid);
             if let Some(again) = gone.and_then(Workload::again).filter(|_| rng.chance(60)) {
-                // While pods of the first still stop.
+                // The pods of the first may still be stopping.
                 let id = server.new_ref_for(&again.0.scheduler, &owner.id.key.name);
                 self.controllers.add(server, id, None, again.0, Plan::Job(again.1), now);
                 stats.count("Job made again under its name");
@@ -320,7 +320,7 @@ impl World {
         }
         stats.count("controller scaled");
         self.controllers.refresh(server, uid);
-        // What is asked of a Deployment, its ReplicaSet does.
+        // The ReplicaSet does the work of a Deployment.
         let owned = |it: &&Arc<Controller>| {
             it.owner.as_ref().is_some_and(|owner: &Owner| owner.uid == *uid)
         };
@@ -355,7 +355,7 @@ impl World {
         self.controllers.refresh(server, uid);
     }
 
-    /// Everything that holds something back is taken away: suspension, foreign gates, holds.
+    /// Removes everything that holds something back: suspension, foreign gates, holds.
     pub(crate) fn release_everything(&mut self, server: &mut Server) {
         let uids: Vec<Uid> = self.controllers.workloads.keys().cloned().collect();
         for uid in uids {
@@ -382,8 +382,8 @@ impl World {
     }
 }
 
-/// The Job is to wait without pods. These may come out other than the template says, and not all of
-/// them may come.
+/// Lets the Job wait without pods. Its pods may differ from the template, and not all of them may
+/// come.
 fn wait_without_pods(
     plan: &mut JobPlan,
     template: &mut Template,
@@ -414,8 +414,8 @@ fn count(number: u64) -> u32 {
     u32::try_from(number).expect("a few")
 }
 
-/// The templates of a group's members: all alike, or with a launcher of another shape, or of
-/// several roles.
+/// Returns the templates of a group's members: all alike, or with a launcher of another shape, or
+/// of several roles.
 fn group_templates(
     base: Template,
     members: u64,
@@ -428,7 +428,7 @@ fn group_templates(
     }
     let mut launcher = if rng.chance(25) { Template::random(rng) } else { base.clone() };
     launcher.priority = base.priority;
-    // All of a gang ask for nodes alone, or none.
+    // Either all pods of a gang require their nodes alone, or none.
     launcher.exclusive = base.exclusive;
     launcher.scheduler = Arc::clone(&base.scheduler);
     (0..members).map(|member| if member == 0 { launcher.clone() } else { base.clone() }).collect()
@@ -443,7 +443,7 @@ fn delete_pod(server: &mut Server, rng: &mut Rng, stats: &mut Stats) {
     }
 }
 
-/// People clear away bare pods that have ended.
+/// Lets users clear away bare pods that have ended.
 fn clear_ended_pod(server: &mut Server, rng: &mut Rng) {
     let ended = server.pods.values().filter(|pod| pod.phase.is_terminal());
     let ended: Vec<ObjectKey> =
@@ -477,7 +477,7 @@ fn remove_foreign_gate(server: &mut Server, rng: &mut Rng, stats: &mut Stats) {
 }
 
 fn edit_flux_job(server: &mut Server, rng: &mut Rng, stats: &mut Stats) {
-    // Most care for what waits.
+    // Most users care for waiting jobs.
     let waits = |job: &FluxJob| {
         job.status.as_ref().is_some_and(|status| status.state == Some(JobState::Pending))
     };
@@ -494,7 +494,7 @@ fn edit_flux_job(server: &mut Server, rng: &mut Rng, stats: &mut Stats) {
             } else {
                 "FluxJob released by hand"
             });
-            // Another controller notes that.
+            // Another controller writes a note about it.
             if let Some(status) = &mut job.status {
                 note_by_another(status);
                 stats.count("condition of another controller set");
@@ -502,7 +502,7 @@ fn edit_flux_job(server: &mut Server, rng: &mut Rng, stats: &mut Stats) {
         }
         1 => {
             let classes = PRIORITY_CLASSES.map(|(name, _)| name);
-            // Sometimes the wish is taken back, or for a class that is not there.
+            // Sometimes the override is removed, or names a class that does not exist.
             let wished = match rng.weighted(&[6, 2, 1]) {
                 0 => rng.pick(&classes).copied(),
                 1 => None,
@@ -521,7 +521,7 @@ fn edit_flux_job(server: &mut Server, rng: &mut Rng, stats: &mut Stats) {
     server.put_flux_job(job);
 }
 
-/// Another controller has something to say about a FluxJob.
+/// Lets another controller write to a FluxJob.
 fn note_by_another(status: &mut FluxJobStatus) {
     let Some(mut condition) = status.conditions.first().cloned() else { return };
     (condition.type_, condition.reason) = ("example.com/Billed".to_owned(), "Paid".to_owned());
@@ -529,7 +529,7 @@ fn note_by_another(status: &mut FluxJobStatus) {
     status.conditions.push(condition);
 }
 
-/// What is known of a pod's end.
+/// True if the pod is expected to end at some time, known or not.
 pub(crate) fn ends(pod: &Pod) -> bool {
     pod.lifetime != Lifetime::Endless
 }

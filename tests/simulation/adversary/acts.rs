@@ -1,9 +1,9 @@
-//! What the adversary does: whatever the role `edit` allows in its own namespace.
+//! The adversary's acts: anything that the role `edit` allows in its own namespace.
 //!
-//! Some acts ask for nothing: objects that can never start, or that are not for this scheduler.
+//! Some acts request nothing: objects that can never start, or that are not for this scheduler.
 //! Others are lies about requests that an honest tenant could make, too; the twin has these
-//! requests without the lies. Some do delay others, which are told; and some writes are refused by
-//! the API server.
+//! requests without the lies. Some acts do delay others, which Events explain. Some writes are
+//! refused by the API server.
 
 use std::sync::Arc;
 
@@ -21,19 +21,19 @@ use crate::stats::Stats;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Act {
     // --- acts that ask for nothing ---
-    /// A gated pod says that an object of another namespace has made it.
+    /// A gated pod names an object of another namespace as its owner.
     ForeignOwner,
-    /// A ReplicaSet says that a Deployment of another namespace has made it, and makes gated pods.
+    /// A ReplicaSet names a Deployment of another namespace as its owner, and makes gated pods.
     ForeignMaker,
     /// Gated pods stay when they are deleted.
     Finalizer,
-    /// Gated pods are given other labels: groups, queues, apps.
+    /// Gated pods get other labels: groups, queues, apps.
     Relabel,
-    /// Gated pods are edited all the time.
+    /// Gated pods are edited again and again.
     Churn,
-    /// Annotations and labels that nobody can read.
+    /// Annotations and labels that cannot be parsed.
     Texts,
-    /// Wishes for what cannot start, however odd.
+    /// Overrides of jobs that cannot start, however odd.
     Wishes,
     /// Objects that are refused.
     Refused,
@@ -45,31 +45,31 @@ pub(super) enum Act {
     DeleteRecords,
     /// Pods of another scheduler, with our gate.
     OtherSchedulers,
-    /// FluxJobs that say that they are for objects of other namespaces.
+    /// FluxJobs claim to be for objects of other namespaces.
     ForgedRecords,
     // --- lies about requests ---
-    /// A pod that asks says that an object of another namespace has made it.
+    /// A pod with a request names an object of another namespace as its owner.
     LieAboutOwner,
     /// Labels of others, and half of a group's labels.
     LieByLabels,
-    /// Annotations and labels that nobody can read, on pods that ask.
+    /// Annotations and labels that cannot be parsed, on pods with requests.
     LieByTexts,
     /// Members of a gang disagree about its priority, which is the lowest, or about its size, which
     /// is that of the first.
     Disagree,
-    /// Pods that ask have finalizers, so they stay when they have ended.
+    /// Pods with requests have finalizers, so they stay when they have ended.
     KeepEnded,
-    /// FluxJobs of lone pods and gangs that run are deleted. What waits would go to the end of the
-    /// queue for that, and Jobs of several waves would begin the next one later.
+    /// FluxJobs of running lone pods and gangs are deleted. A waiting job would go to the end of
+    /// the queue for that, and Jobs of several waves would begin the next one later.
     DeleteTrueRecords,
     /// A pod of higher priority joins a gang that waits, and goes again.
     Spark,
-    /// Pods that run are given other labels: groups, queues.
+    /// Running pods get other labels: groups, queues.
     RelabelRunning,
-    /// Wishes that make no difference to a request.
+    /// Overrides that make no difference to a request.
     WishInVain,
     // --- what does delay others ---
-    /// Pods run for longer than they say.
+    /// Pods run for longer than their walltime.
     Overrun,
     /// Pods of another scheduler are bound to nodes, past Fluxqueue.
     TakeNodes,
@@ -125,21 +125,21 @@ pub(super) struct Adversary {
     pub(super) shapes: ShapeInterner,
     /// Gated pods and others that never start, the oldest first.
     pub(super) idle: Vec<ObjectKey>,
-    /// Pods that joined a gang for a moment, and when they go.
+    /// Pods that joined a gang for a moment, with the time at which they leave.
     pub(super) sparks: Vec<(i64, ObjectKey)>,
 }
 
-/// Idle pods that there are at most.
+/// Most idle pods at a time.
 const IDLE_MAX: usize = 10;
-/// In this many of a hundred seconds the adversary does something.
+/// Percentage of seconds in which the adversary acts.
 const ACT_PERCENT: usize = 40;
-/// In this many of a hundred of these seconds everything is allowed again before that.
+/// Percentage of these seconds in which all refusals end first.
 const ALLOWED_PERCENT: usize = 15;
-/// It takes a node in this many of a hundred cases in which it could.
+/// Percentage of cases in which it takes a node that it could take.
 const TAKEN_PERCENT: usize = 20;
 
 impl Adversary {
-    /// An adversary that knows these acts.
+    /// Makes an adversary with these acts.
     pub(super) fn new(namespace: &str, rng: Rng, acts: Vec<Act>) -> Self {
         Adversary {
             namespace: Arc::from(namespace),
@@ -152,7 +152,7 @@ impl Adversary {
         }
     }
 
-    /// Does one thing, in some seconds.
+    /// Acts once, in some seconds.
     pub(super) fn act(&mut self, side: &mut Side, stats: &mut Stats) {
         self.tidy(side);
         if self.acts.is_empty() || !self.rng.chance(ACT_PERCENT) {
@@ -180,7 +180,7 @@ impl Adversary {
             Act::Spark => self.spark(side),
             Act::RelabelRunning => self.relabel_running(side),
             Act::WishInVain => self.wish_in_vain(side),
-            // These are done when a request comes.
+            // These acts accompany a request.
             Act::LieAboutOwner
             | Act::LieByLabels
             | Act::LieByTexts
@@ -209,7 +209,7 @@ impl Adversary {
         true
     }
 
-    /// Binds a pod of another scheduler itself, to all that is free of a node.
+    /// Binds a pod of another scheduler itself, which takes everything that is free on a node.
     fn take_node(&mut self, side: &mut Side) -> bool {
         let nodes: Vec<NodeName> = side.world.server.nodes.keys().cloned().collect();
         let node = self.rng.pick(&nodes).expect("there are some").clone();
@@ -238,7 +238,7 @@ impl Adversary {
         true
     }
 
-    /// The oldest go, and so do sparks.
+    /// Deletes the oldest idle pods, and sparks after their time.
     fn tidy(&mut self, side: &mut Side) {
         let now = side.world.now;
         let (over, stay) =
@@ -257,7 +257,7 @@ impl Adversary {
         }
     }
 
-    /// One of its own FluxJobs: of what never starts, or of the others.
+    /// Picks one of its own FluxJobs: of objects that never start, or of the others.
     pub(super) fn pick_record(&mut self, side: &Side, idle: bool) -> Option<FluxJob> {
         let own = side
             .world
@@ -277,7 +277,7 @@ impl Adversary {
         self.rng.pick(&own).map(|job| FluxJob::clone(job))
     }
 
-    /// An object of another namespace that makes pods.
+    /// Returns an object of another namespace that makes pods.
     pub(super) fn foreign_object(&mut self, side: &Side) -> Option<Arc<Controller>> {
         let others = side
             .world
@@ -291,7 +291,7 @@ impl Adversary {
 }
 
 impl Act {
-    /// Its name, by which it is switched on.
+    /// Returns the name by which the act is selected.
     pub(super) fn name(self) -> &'static str {
         match self {
             Act::ForeignOwner => "act: ForeignOwner",
@@ -326,13 +326,13 @@ impl Act {
     }
 }
 
-/// Writes into the namespace of the adversary are refused from now on.
+/// Lets writes into the namespace of the adversary be refused from now on.
 fn refuse(side: &mut Side, refusal: Refusal) -> bool {
     side.world.server.refusals.insert(Arc::from(super::RIVAL), refusal);
     true
 }
 
-/// The FluxJob of what never starts.
+/// True if this is the FluxJob of an object that never starts.
 pub(super) fn is_idle(job: &FluxJob) -> bool {
     let name = &job.spec.workload_ref.name;
     ["act-", "never-", "half-"].iter().any(|prefix| name.starts_with(prefix))

@@ -1,4 +1,4 @@
-//! Acts that ask for nothing: objects that can never start, or that are not for this scheduler, and
+//! Acts that request nothing: objects that can never start, or that are not for this scheduler, and
 //! edits of these.
 
 use std::sync::Arc;
@@ -69,8 +69,8 @@ impl Adversary {
         match self.rng.below(3) {
             0 => {
                 let size = Ok(u32::try_from(self.rng.between(1, 4)).expect("a few"));
-                // A gang that the adversary asks for would be spoiled by such a member: then the
-                // twin has another request.
+                // Such a member would spoil a gang of the adversary's requests, and the twin would
+                // then have another request.
                 let name = if self.lies() { "spoiled" } else { "gang" };
                 pod.group = Some(GroupLabels {
                     name: Arc::from(format!("{name}-{}", self.rng.below(9))),
@@ -214,7 +214,7 @@ impl Adversary {
 
     // --- what they are made of ---
 
-    /// A pod that waits for a gate that is never taken off.
+    /// Makes a pod with a gate that is never removed.
     fn gated(&mut self, side: &mut Side, more: Value) -> Pod {
         self.made += 1;
         let id = side.world.server.new_ref_in(&self.namespace, OURS, &format!("act-{}", self.made));
@@ -222,7 +222,7 @@ impl Adversary {
         Pod { created: side.world.time(), ..pod }
     }
 
-    /// What the scheduler reads of such a pod.
+    /// Reads such a pod as the scheduler does.
     pub(super) fn read(&mut self, id: &ObjectRef, more: Value) -> Pod {
         let mut object = json!({
             "metadata": { "name": &*id.key.name, "namespace": &*id.key.namespace, "uid": &*id.uid },
@@ -296,7 +296,7 @@ impl Adversary {
     }
 }
 
-/// A status that claims every node, from the beginning of time.
+/// Makes a status that claims every node, from the beginning of time.
 fn forged_status(side: &Side) -> FluxJobStatus {
     let nodes: Vec<&str> = side.world.server.nodes.keys().map(|name| &**name).collect();
     let at = MicroTime(Timestamp::UNIX_EPOCH);
@@ -322,7 +322,7 @@ fn forged_status(side: &Side) -> FluxJobStatus {
     }
 }
 
-/// Adds fields to an object; what is there already is replaced, but for objects, which are merged.
+/// Adds fields to an object. Existing values are replaced, except for objects, which are merged.
 fn merge(into: &mut Value, more: Value) {
     match (into, more) {
         (Value::Object(into), Value::Object(more)) => {

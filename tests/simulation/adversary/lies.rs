@@ -1,8 +1,8 @@
 //! Lies about requests that an honest tenant could make, too. The twin has these requests without
 //! the lies.
 //!
-//! Lies are told when pods are submitted ([`Adversary::decorate`]), and later about what waits and
-//! runs.
+//! Some lies come with the submission of a pod ([`Adversary::decorate`]), and others concern
+//! waiting and running pods.
 
 use std::sync::Arc;
 
@@ -17,19 +17,19 @@ use crate::controllers::owner_of;
 use crate::objects::{FOREIGN_GATE, OURS, Template};
 use crate::server::flux_job_key;
 
-/// For how many seconds a spark is a member of its gang.
+/// Seconds for which a spark is a member of its gang.
 const SPARK_SECONDS: i64 = 3;
 
-/// What members say beyond the priority that the others have.
+/// Priority that lying members add to the priority of the others.
 const RAISED: i32 = 50;
 
 impl Adversary {
-    /// It asks for something, and lies about that.
+    /// True if it has requests and lies about them.
     pub(super) fn lies(&self) -> bool {
         self.acts.iter().any(|act| (Act::LieAboutOwner..Act::Overrun).contains(act))
     }
 
-    /// Lies about a pod that asks for something.
+    /// Lies about a pod with a request.
     pub(super) fn decorate(&mut self, side: &mut Side, pod: &mut Pod) {
         for (act, percent) in LIES {
             if self.acts.contains(&act) && self.rng.chance(percent) {
@@ -60,9 +60,9 @@ impl Adversary {
         side.world.stats.add(act.name(), u64::from(is_told));
     }
 
-    /// An owner that is not true: an object of another namespace, or one of its own under another
-    /// name. The object stays: one that is gone could still come for all that a new process knows,
-    /// and the pod waits for it.
+    /// Returns a false owner: an object of another namespace, or one of its own under another name.
+    /// The object stays: a missing one could still arrive as far as a new process knows, and the
+    /// pod would wait for it.
     fn false_owner(&mut self, side: &Side) -> Option<Owner> {
         let lasting =
             side.world.server.controllers.values().filter(|it| *it.id.key.name == *LASTING);
@@ -73,7 +73,7 @@ impl Adversary {
         Some(if is_own { Owner { name: Arc::from("another"), ..owner } } else { owner })
     }
 
-    /// Lies about the pods that an object is to make.
+    /// Lies about the pods that an object is going to make.
     pub(super) fn decorate_template(&mut self, side: &mut Side, template: &mut Template) {
         if self.acts.contains(&Act::LieByLabels) && self.rng.chance(50) {
             template.labels = self.lying_labels(&template.labels, false);
@@ -81,7 +81,7 @@ impl Adversary {
         }
     }
 
-    /// Labels of others, and half of a group's labels.
+    /// Returns labels of others, or half of a group's labels.
     fn lying_labels(&mut self, labels: &Labels, is_grouped: bool) -> Labels {
         let mut all: Vec<(Arc<str>, Arc<str>)> = labels.to_vec();
         all.push((Arc::from("zz-app"), Arc::from("a")));
@@ -95,8 +95,8 @@ impl Adversary {
         all.into()
     }
 
-    /// The pod with annotations and labels that mean nothing: read as the scheduler reads it, apart
-    /// from what is asked for.
+    /// Returns the pod with meaningless annotations and labels. It is read as the scheduler reads
+    /// it, except for its request.
     fn with_texts(&mut self, pod: &Pod) -> Pod {
         let mut annotations = serde_json::Map::new();
         for key in
@@ -127,8 +127,8 @@ impl Adversary {
         }
     }
 
-    /// All members of a group but the first say that they are worth more, or that the group has
-    /// another size.
+    /// Lets every member of a group but the first claim a higher priority, or another size of the
+    /// group.
     fn disagree(&mut self, pod: &mut Pod) -> bool {
         let is_first = pod.id.key.name.ends_with("-0");
         let Some(group) = pod.group.clone().filter(|_| !is_first) else { return false };
@@ -141,7 +141,7 @@ impl Adversary {
         true
     }
 
-    /// A pod of higher priority joins a gang that waits, and goes again.
+    /// Lets a pod of higher priority join a waiting gang for a while.
     pub(super) fn spark(&mut self, side: &mut Side) -> bool {
         let waits = |pod: &&Arc<Pod>| {
             pod.id.key.namespace == self.namespace
@@ -161,9 +161,9 @@ impl Adversary {
         true
     }
 
-    /// A pod that has its node says that it is of another group, or of none, or of a queue that is
-    /// not there. Of Jobs it is the queue alone: a process that begins then keeps the slot of such
-    /// a pod for its Job for a while.
+    /// Lets a pod with a node claim to be of another group, of none, or of a queue that does not
+    /// exist. For pods of Jobs only the queue changes: a process that starts then would keep the
+    /// slot of such a pod for its Job for a while.
     pub(super) fn relabel_running(&mut self, side: &mut Side) -> bool {
         let is_there =
             |pod: &&Arc<Pod>| pod.id.key.namespace == self.namespace && pod.node.is_some();
@@ -187,8 +187,8 @@ impl Adversary {
         true
     }
 
-    /// Wishes for what makes no difference: a class that is not there, the queue in which the job
-    /// waits, a hold of what runs.
+    /// Sets overrides that make no difference: a class that does not exist, the queue in which the
+    /// job waits, a hold of a running job.
     pub(super) fn wish_in_vain(&mut self, side: &mut Side) -> bool {
         let is_lone = |name: &str| name.starts_with("pod-");
         let own = side
@@ -217,7 +217,7 @@ impl Adversary {
     }
 }
 
-/// The lies that are told when a pod is submitted, each about this many of a hundred pods.
+/// Lies at the submission of a pod, each with its percentage of pods.
 const LIES: [(Act, usize); 5] = [
     (Act::LieAboutOwner, 60),
     (Act::LieByTexts, 40),

@@ -1,39 +1,40 @@
-//! Worlds in which one tenant means ill: whatever it does in its own namespace, nobody else is
+//! Worlds with one malicious tenant: whatever it does in its own namespace, no other tenant is
 //! hurt.
 //!
-//! Every run has two worlds, which begin alike and differ in nothing but what the adversary does.
-//! What the tenants of the other namespaces see is compared after every second ([`seen`]): it is
+//! Every run has two worlds, which begin alike and differ only in the adversary's acts. After every
+//! second, the views of the tenants of the other namespaces are compared ([`seen`]): they are
 //! identical.
 //!
-//! - Acts that ask for nothing are left out in the twin: pods and FluxJobs with owners of other
-//!   namespaces, finalizers, labels, texts and wishes of any kind, objects that are refused or fit
-//!   nowhere.
-//! - Acts that ask are honest requests in the twin, of the same tenant, at the same instants and
-//!   with the same true runs: lies bring no more than the request alone.
-//! - Overruns and nodes that the adversary takes past Fluxqueue ([`overruns`]) do delay others: for
-//!   the causes `walltime` and `capacity` alone, which name a pod that is to blame. There is no
-//!   twin then.
-//! - Refused writes ([`crate::refusals`]) of one namespace: conditions of pods and what else
-//!   nothing depends on. In the twin nothing is refused.
-//! - Refused Bindings of pods that wait for the room that everything else leaves, where nothing is
-//!   promised: the twin has no such pods, so a start that is refused claims nothing.
-//! - Refused Bindings and FluxJobs of any requests: they do ask, until they are refused, and nobody
-//!   waits for records that cannot be written. Others are delayed for the causes above alone. There
+//! - Acts without requests are left out in the twin: pods and FluxJobs with owners of other
+//!   namespaces, finalizers, labels, texts and overrides of any kind, objects that are refused or
+//!   fit nowhere.
+//! - Acts with requests are honest requests in the twin, of the same tenant, at the same instants
+//!   and with the same true run times: a lie gains no more than the request alone.
+//! - Overruns, and nodes that the adversary takes past Fluxqueue ([`overruns`]), do delay others,
+//!   but only with the causes `walltime` and `capacity`, which name a pod that is to blame. There
 //!   is no twin then.
+//! - Writes of one namespace are refused ([`crate::refusals`]) on which nothing else depends, such
+//!   as conditions of pods. In the twin nothing is refused.
+//! - Bindings are refused for pods that wait for the room that everything else leaves, under a
+//!   policy without promises. The twin has no such pods, so a refused start claims nothing.
+//! - Bindings and FluxJobs of any requests are refused. They are requests until they are refused,
+//!   and no other job waits for records that cannot be written. Others are delayed for the causes
+//!   above only. There is no twin then.
 //!
-//! Nothing is late or lost here, all happens at whole seconds, and both worlds look at every
-//! second. Tenants, nodes, controllers and the adversary have random streams of their own, and uids
-//! follow from names, so that nothing is shared but the scheduler.
+//! Nothing is late or lost here, everything happens at whole seconds, and both worlds are inspected
+//! every second. Tenants, nodes, controllers and the adversary have random streams of their own,
+//! and uids follow from names, so that only the scheduler is shared.
 //!
-//! What may couple tenants is left out, since it does so by right: pods of no tenant ask about pods
-//! of all namespaces.
+//! Constraints that couple tenants legitimately are left out: no tenant's pods have terms about
+//! pods of all namespaces.
 //!
-//! `FLUXQUEUE_SIM_ACTS=ForeignOwner,Texts` tries these acts alone.
+//! `FLUXQUEUE_SIM_ACTS=ForeignOwner,Texts` tries only these acts.
 //!
 //! - [`side`]: one of the two worlds
-//! - [`tenants`]: what honest tenants do
-//! - [`acts`]: what the adversary does: [`idle`] asks for nothing, [`lies`] are about requests
-//! - [`seen`]: what the others see
+//! - [`tenants`]: the acts of honest tenants
+//! - [`acts`]: the acts of the adversary: those of [`idle`] request nothing, [`lies`] are about
+//!   requests
+//! - [`seen`]: the view of the other tenants
 
 mod acts;
 mod idle;
@@ -73,7 +74,7 @@ pub(crate) const WALLS: &str = "what a tenant does in its own namespace changes 
 pub(crate) const REFUSALS: &str =
     "writes that are refused in one namespace change nothing for others";
 
-/// What a run of many seeds must have met.
+/// Events that a run of many seeds must have met.
 pub(crate) const MUST_HAPPEN: [&str; 24] = [
     "others' pods started beside an adversary",
     "restart beside an adversary",
@@ -101,10 +102,10 @@ pub(crate) const MUST_HAPPEN: [&str; 24] = [
     "act: RefuseRecords",
 ];
 
-/// Chooses the acts by name.
+/// Environment variable that selects acts by name.
 const ACTS: &str = "FLUXQUEUE_SIM_ACTS";
 
-/// Acts that are known to change something for others, and what would mend that.
+/// Acts that are known to change something for others, with the change that would prevent it.
 const NOT_YET: [(Act, &str); 2] = [
     (
         Act::Waves,
@@ -122,65 +123,65 @@ const OTHERS: [&str; 2] = ["clinic", "lab"];
 /// All of them.
 pub(crate) const NAMESPACES: [&str; 3] = [RIVAL, OTHERS[0], OTHERS[1]];
 
-/// How long a job may be passed by.
+/// Seconds for which a job may be passed by.
 const BYPASS_SECONDS: u64 = 60;
-/// In this many of a hundred seconds a tenant submits something.
+/// Percentage of seconds in which a tenant submits something.
 const SUBMIT_PERCENT: usize = 6;
 
-/// The adversary does what asks for nothing in the runs of this seed.
+/// True if the adversary acts without requests in the runs of this seed.
 pub(crate) fn has_acts(seed: u64) -> bool {
     matches!(kind_of(seed), Kind::Idle | Kind::Lies)
 }
 
-/// It says of pods that objects of other namespaces have made them.
+/// True if it names objects of other namespaces as owners of its pods.
 pub(crate) fn has_foreign_owners(seed: u64) -> bool {
     kind_of(seed) == Kind::Idle
 }
 
-/// It lies about what it asks for.
+/// True if it lies about its requests.
 pub(crate) fn has_lies(seed: u64) -> bool {
     kind_of(seed) == Kind::Lies
 }
 
-/// All its Bindings are refused.
+/// True if all its Bindings are refused.
 pub(crate) fn has_refused_bindings(seed: u64) -> bool {
     kind_of(seed) == Kind::Barred
 }
 
-/// Its writes are refused.
+/// True if its writes are refused.
 pub(crate) fn has_refusals(seed: u64) -> bool {
     kind_of(seed) == Kind::Refusals
 }
 
-/// Its pods run for longer than they say.
+/// True if its pods run for longer than their walltime.
 pub(crate) fn has_overruns(seed: u64) -> bool {
     kind_of(seed) == Kind::Overruns
 }
 
-/// A priority below that of everybody else.
+/// A priority below that of every other tenant.
 const LAST: i32 = -100;
 
-/// After this many seconds a promise is on record as it is.
+/// Seconds after which the record of a promise is up to date.
 const UNTOLD_SECONDS: i64 = 7;
 
-/// What a run is about.
+/// The subject of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// Acts that ask for nothing.
+    /// Acts without requests.
     Idle,
-    /// The same, beside requests about which the adversary lies.
+    /// The same acts, beside requests about which the adversary lies.
     Lies,
-    /// The adversary's pods run for longer than they say, and take nodes past Fluxqueue.
+    /// The adversary's pods run for longer than their walltime, and take nodes past Fluxqueue.
     Overruns,
-    /// Writes for the adversary's pods are refused that decide nothing.
+    /// Writes for the adversary's pods that decide nothing are refused.
     Refusals,
-    /// All its Bindings are refused, and what it asks for comes after everything else.
+    /// All its Bindings are refused, and its requests come after all others.
     Barred,
     /// Its Bindings and its records are refused for a time.
     Refused,
 }
 
-/// What the runs of this seed are about.
+/// Returns the subject of the runs of this seed.
 fn kind_of(seed: u64) -> Kind {
     const KINDS: [Kind; 6] =
         [Kind::Idle, Kind::Lies, Kind::Overruns, Kind::Refusals, Kind::Barred, Kind::Refused];
@@ -196,15 +197,15 @@ pub(crate) struct Adversarial<'a> {
     adversary: Adversary,
     /// The tenants, for each of the worlds.
     tenants: [Vec<Tenant>; 2],
-    /// What becomes of nodes, and of the process.
+    /// Random numbers for nodes and for the process.
     rng: Rng,
     judge: Judge,
-    /// Jobs of others that are not promised the same in both worlds, and since when.
+    /// Jobs of others with different promises in both worlds, and the time since when they differ.
     promised_otherwise: BTreeMap<ObjectKey, i64>,
 }
 
 impl<'a> Adversarial<'a> {
-    /// A few nodes.
+    /// Makes worlds with a few nodes.
     pub(crate) fn new(seed: u64, factory: &'a Factory, traced: bool) -> Self {
         let kind = kind_of(seed);
         let start = Start {
@@ -242,7 +243,7 @@ impl<'a> Adversarial<'a> {
         adversarial
     }
 
-    /// The world with the adversary, when all is over.
+    /// Returns the world with the adversary, after the run.
     pub(crate) fn into_world(self) -> Punctual<'a> {
         self.here.world
     }
@@ -267,7 +268,7 @@ impl<'a> Adversarial<'a> {
         self.twin.as_mut().map(each);
     }
 
-    /// A node is cordoned or opened, or another process takes over, in both worlds.
+    /// Cordons or opens a node, or lets another process take over, in both worlds.
     fn trouble(&mut self) {
         let names: Vec<_> = self.here.world.server.nodes.keys().cloned().collect();
         let name = self.rng.pick(&names).expect("there are some").clone();
@@ -281,9 +282,9 @@ impl<'a> Adversarial<'a> {
             }
             3..5 => {
                 if matches!(self.kind, Kind::Refused | Kind::Overruns) {
-                    // Promises that could not be written are not known to it, and it has to break
-                    // others for them. Nor is it known to it that a priority was edited in the last
-                    // second, of which the last process said nothing yet.
+                    // The new process does not know promises that could not be written, and has to
+                    // break others for them. It does not know either that a priority was edited in
+                    // the last second, if the last process had not written it yet.
                     self.judge.capacity_changed(self.here.world.now);
                 }
                 self.sides(|side| {
@@ -337,7 +338,7 @@ impl<'a> Adversarial<'a> {
         Ok(())
     }
 
-    /// What a failure shows beside its text: both worlds.
+    /// Returns the details of a failure: both worlds.
     pub(crate) fn describe(&self) -> Vec<String> {
         let lines = |side: &Side| side.world.trace.lines().map(str::to_string).collect::<Vec<_>>();
         let mut all = self.twin.as_ref().map(lines).unwrap_or_default();
@@ -347,13 +348,13 @@ impl<'a> Adversarial<'a> {
     }
 }
 
-/// A stream of random numbers of its own.
+/// Makes a stream of random numbers of its own.
 fn stream(seed: u64, number: u64) -> Rng {
     Rng::new(seed ^ number.wrapping_mul(0xd6e8_feb8_6659_fd93))
 }
 
-/// The queue policy of a run. What is promised to a pod that comes last is kept, so promises are
-/// left out where it asks for nothing.
+/// Returns the queue policy of a run. A promise to a pod that comes last is kept, so there are no
+/// promises where such a pod has to claim nothing.
 fn policy_of(seed: u64, kind: Kind) -> QueuePolicy {
     match kind {
         Kind::Barred => QueuePolicy::Fcfs,
@@ -361,7 +362,7 @@ fn policy_of(seed: u64, kind: Kind) -> QueuePolicy {
     }
 }
 
-/// Whose world a tenant is in.
+/// The role of a tenant's world.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Role {
     Adversary,
@@ -380,8 +381,8 @@ fn tenants(seed: u64, kind: Kind, role: Role) -> Vec<Tenant> {
         rival.priority = (kind == Kind::Barred).then_some(LAST);
         tenants.push(rival);
     }
-    // A pod of the next wave that finds its slot gone is placed once more in the same step: beside
-    // what is refused only after it.
+    // A pod of the next wave that finds its slot gone is placed once more in the same step. Beside
+    // refused pods that happens only after the step.
     let has_waves = match kind {
         Kind::Overruns => acts_of(kind).contains(&Act::Waves),
         _ => kind != Kind::Barred,
@@ -392,7 +393,7 @@ fn tenants(seed: u64, kind: Kind, role: Role) -> Vec<Tenant> {
     tenants
 }
 
-/// The acts of a run: those that the environment names, or all whose time has come.
+/// Returns the acts of a run: those that the environment names, or all that work today.
 fn acts_of(kind: Kind) -> Vec<Act> {
     let chosen = std::env::var(ACTS).ok();
     let is_chosen = |act: &Act| match &chosen {

@@ -1,10 +1,10 @@
-//! Overruns, and nodes that the adversary takes past Fluxqueue: they delay others, who are told the
-//! true cause.
+//! Overruns, and nodes that the adversary takes past Fluxqueue: they delay others, and Events name
+//! the true cause.
 //!
-//! Every promise on record is kept, or an Event says for which cause it is not. The causes that
-//! there can be are `walltime`, where a pod has outlived its planned end by then, and `capacity`,
-//! where a node was closed or taken by a pod of another scheduler; `priority` and `edit` are left
-//! to what honest tenants do. A pod that an Event names is one of which that is true.
+//! Every promise on record is kept, or an Event names the cause for which it is not. The possible
+//! causes are `walltime`, where a pod has outlived its planned end by then, and `capacity`, where a
+//! node was closed or taken by a pod of another scheduler; `priority` and `edit` come from honest
+//! tenants. If an Event names a pod, the cause is true of that pod.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,12 +21,13 @@ use crate::server::flux_job_key;
 pub(crate) const TOLD: &str =
     "others are delayed by a tenant only for a cause that is told and true";
 
-/// A start may be put off by this much before that is told.
+/// Seconds by which a start may be put off before an Event says so.
 const PUT_OFF_SECONDS: i64 = 1;
-/// A loss is the cause of delays for this long: whoever is delayed is looked at within that.
+/// Seconds for which a loss is the cause of delays: within that time every delayed job is looked
+/// at.
 const RECENT_SECONDS: i64 = 10;
 
-/// What is known of promises, and of what happened.
+/// The known promises, and the events that may break them.
 #[derive(Debug, Default)]
 pub(super) struct Judge {
     /// The starts on record of jobs that wait.
@@ -36,12 +37,13 @@ pub(super) struct Judge {
 }
 
 impl Judge {
-    /// A node is closed or opened, or what is on record is not all that was promised.
+    /// Notes that a node was closed or opened, or that the record does not contain all promises.
     pub(super) fn capacity_changed(&mut self, now: i64) {
         self.lost_at = Some(now);
     }
 
-    /// What is told is true, and what was promised is kept unless it is told.
+    /// Judges that each Event is true, and that each promise is kept unless an Event says
+    /// otherwise.
     pub(super) fn judge(&mut self, side: &mut Side, others: &[&str]) -> Result<(), Violation> {
         let now = side.world.now;
         let pods = side.world.server.pods.values();
@@ -140,7 +142,7 @@ fn is_there(side: &Side, job: &FluxJob) -> bool {
     }
 }
 
-/// When a pod that runs should end.
+/// Returns the time at which a running pod should end.
 fn planned_end(pod: &Pod) -> Option<i64> {
     let Lifetime::Seconds(seconds) = pod.lifetime else { return None };
     let started = pod.started.filter(|_| pod.node.is_some())?;

@@ -1,20 +1,21 @@
-//! What the tenants of a namespace see of the scheduler, at the end of a second: where their pods
-//! are, what is said of them, their FluxJobs, and their Events.
+//! The view that the tenants of a namespace have of the scheduler, at the end of a second: the
+//! places of their pods, their conditions, their FluxJobs, and their Events.
 //!
-//! Left out is what tells nothing of who starts when, or is shared by all for good reasons:
+//! The view leaves out everything that says nothing about the order of starts, or that is shared by
+//! all for good reasons:
 //!
 //! - versions and uids of objects;
 //! - estimates of starts: five of their writes are sent in a second, for all jobs together, and
-//!   looking ahead takes its turns between steps. They forecast, and promise nothing;
-//! - the place in the queue, which counts all jobs that wait, also those that cannot start;
-//! - why a job waits, in words. The words are those of the last time that the plan looked at the
-//!   job, and it looks again whenever anybody does something, so they are newer in one world than
-//!   in the other, and so is whether a pod has been told at all that it waits. Whether a job waits,
+//!   looking ahead takes its turns between steps. They are forecasts, not promises;
+//! - the place in the queue, which counts all waiting jobs, including those that cannot start;
+//! - the words that say why a job waits. They date from the last time that the plan looked at the
+//!   job, and it looks again after any tenant's action, so they are newer in one world than in the
+//!   other. The same is true of whether a pod has been told yet that it waits. Whether a job waits,
 //!   is held, or can never start does count.
 //!
-//! A promise that has become better is on record within five seconds, and at once where another job
-//! depends on it; so for some seconds the two worlds may say different things of it, where the
-//! adversary has promises, too.
+//! A better promise is on record within five seconds, or at once if another job depends on it.
+//! Where the adversary has promises, too, the records of the two worlds may therefore differ for
+//! some seconds.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -28,7 +29,7 @@ use k8s_openapi::jiff::Timestamp;
 use super::side::Side;
 use crate::server::flux_job_key;
 
-/// A pod, as far as others decide it.
+/// The part of a pod that others decide.
 #[derive(Debug, Clone, PartialEq)]
 struct SeenPod {
     node: Option<NodeName>,
@@ -39,13 +40,13 @@ struct SeenPod {
     is_scheduled: bool,
 }
 
-/// What people wish of a job, and what is said of it.
+/// The spec of a FluxJob, which users write, and its status.
 type Record = (FluxJobSpec, Option<FluxJobStatus>);
 
-/// What a job is promised.
+/// The promise to a job.
 type Promise = (Option<Reservation>, Option<MicroTime>);
 
-/// What is seen in one second.
+/// The view in one second.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Seen {
     pods: BTreeMap<ObjectKey, SeenPod>,
@@ -56,7 +57,7 @@ pub(super) struct Seen {
 }
 
 impl Seen {
-    /// What the tenants of these namespaces see.
+    /// Returns the view of the tenants of these namespaces.
     pub(super) fn by(namespaces: &[&str], side: &Side) -> Self {
         let is_theirs = |key: &ObjectKey| namespaces.contains(&&*key.namespace);
         let server = &side.world.server;
@@ -94,15 +95,15 @@ impl Seen {
         }
     }
 
-    /// How many pods started at this instant.
+    /// Returns how many pods started at this instant.
     pub(super) fn started_at(&self, now: Time) -> u64 {
         let started =
             self.pods.values().filter(|pod| pod.node.is_some() && pod.started == Some(now)).count();
         u64::try_from(started).expect("a few")
     }
 
-    /// How it differs from what is seen in the other world, apart from promises; `None` if it does
-    /// not.
+    /// Returns the difference from the view in the other world, without promises; `None` if there
+    /// is none.
     pub(super) fn difference(&self, twin: &Seen) -> Option<String> {
         let mut text = String::new();
         differ(&mut text, "pod", &self.pods, &twin.pods, |pod, _| format!("{pod:?}"));
@@ -116,8 +117,7 @@ impl Seen {
         (!text.is_empty()).then_some(text)
     }
 
-    /// The jobs that are not promised the same in the other world, and what they are promised in
-    /// each.
+    /// Returns the jobs with other promises in the other world, and their promises in each.
     pub(super) fn promised_otherwise(&self, twin: &Seen) -> BTreeMap<ObjectKey, String> {
         let promises =
             self.promises.iter().filter(|(key, promise)| twin.promises.get(*key) != Some(*promise));
@@ -168,13 +168,14 @@ fn promise(status: &FluxJobStatus) -> Promise {
     (status.reservation.clone(), status.passed_by_since.clone())
 }
 
-/// The reason is one for which a job waits.
+/// True if the reason is one for which a job waits.
 fn is_why(reason: &str) -> bool {
     reason == EventReason::FailedScheduling.as_str()
         || BlockedReason::ALL.iter().any(|it| it.as_str() == reason)
 }
 
-/// Says which entries of two maps differ, and how: `say` says what one has that the other lacks.
+/// Returns the entries in which two maps differ. `say` renders an entry of one map that the other
+/// lacks.
 fn differ<T: PartialEq>(
     text: &mut String,
     what: &str,
@@ -198,7 +199,7 @@ fn differ<T: PartialEq>(
     }
 }
 
-/// The fields of a FluxJob that are not the same in another.
+/// Returns the fields in which a FluxJob differs from another.
 fn news(job: &Record, other: Option<&Record>) -> String {
     let fields = |job: &Record| serde_json::to_value(job).unwrap_or_default();
     let (job, other) = (fields(job), other.map(fields).unwrap_or_default());

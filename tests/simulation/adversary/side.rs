@@ -1,9 +1,9 @@
 //! One of the two worlds: a control plane with several namespaces, its controllers and its
 //! kubelets.
 //!
-//! All that happens in it follows from what tenants do and from streams of random numbers that each
-//! belong to one object, so that what one tenant does changes nothing for the others but through
-//! the scheduler.
+//! Everything that happens in it follows from the acts of tenants and from streams of random
+//! numbers that each belong to one object. So an act of one tenant changes something for the others
+//! only through the scheduler.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -26,26 +26,26 @@ use crate::stats::Stats;
 pub(super) const CORE: u64 = 1_000;
 /// The name of an object that makes no pods and is never deleted. There is one in each namespace.
 pub(super) const LASTING: &str = "lasting";
-/// An ended pod that no controller owns is deleted after this many seconds.
+/// Seconds after which an ended pod without a controller is deleted.
 const ENDED_KEEP_SECONDS: i64 = 5;
-/// The garbage collector lets an object without an owner live for this many seconds.
+/// Seconds for which the garbage collector keeps an object without an owner.
 const ORPHAN_SECONDS: i64 = 3;
 
 /// One world.
 pub(super) struct Side<'a> {
     pub(super) world: Punctual<'a>,
     pub(super) controllers: Controllers,
-    /// Each object that makes pods draws from a stream of its own.
+    /// Random streams, one for each object that makes pods.
     streams: BTreeMap<Uid, Rng>,
     /// Pods that stay when they are deleted, until their finalizer is taken off.
     pub(super) finalizers: BTreeSet<Uid>,
-    /// Pods that the garbage collector never comes to, though nothing owns them.
+    /// Pods that the garbage collector never visits, though their owner is gone.
     pub(super) spared: BTreeSet<Uid>,
-    /// When each pod was made, by our own account.
+    /// The creation time of each pod, by the simulation's own account.
     made_at: BTreeMap<Uid, i64>,
     /// The Events of this second.
     pub(super) events: Vec<Note>,
-    /// How many Bindings were refused in this second.
+    /// The number of Bindings that were refused in this second.
     pub(super) refused: usize,
 }
 
@@ -63,7 +63,7 @@ impl<'a> Side<'a> {
         }
     }
 
-    /// A node comes.
+    /// Adds a node.
     pub(super) fn join(&mut self, name: &str, zone: &str, cores: u64) {
         let mut allocatable = Resources::new();
         allocatable.set("pods", 110);
@@ -71,7 +71,7 @@ impl<'a> Side<'a> {
         self.world.join(name, zone, allocatable);
     }
 
-    /// A Deployment without pods is there, and stays.
+    /// Adds a Deployment without pods that stays.
     pub(super) fn put_lasting(&mut self, namespace: &str) {
         let id = self.world.server.new_ref_in(&Arc::from(namespace), OURS, LASTING);
         let template = Template {
@@ -98,14 +98,14 @@ impl<'a> Side<'a> {
         );
     }
 
-    /// Submits a pod that runs for `run` seconds once it has a node; without a number it runs until
+    /// Submits a pod that runs for `run` seconds once it has a node. Without a number it runs until
     /// it is deleted.
     pub(super) fn put_pod(&mut self, pod: Pod, run: Option<i64>) {
         self.world.runs.extend(run.map(|run| (pod.id.uid.clone(), run)));
         self.world.server.put_pod(pod);
     }
 
-    /// Somebody deletes a pod. One with a finalizer stays, and says that it is being deleted.
+    /// Deletes a pod on behalf of a user. A pod with a finalizer stays, with a deletion timestamp.
     pub(super) fn delete_pod(&mut self, key: &ObjectKey) {
         let Some(pod) = self.world.server.pods.get(key).cloned() else { return };
         if self.finalizers.contains(&pod.id.uid) {
@@ -115,14 +115,14 @@ impl<'a> Side<'a> {
         }
     }
 
-    /// Somebody deletes an object that makes pods. What it has made goes after it.
+    /// Deletes an object that makes pods, on behalf of a user. Its pods go afterwards.
     pub(super) fn delete_controller(&mut self, uid: &Uid) {
         self.world.server.remove_controller(uid);
         self.controllers.workloads.remove(uid);
         self.streams.remove(uid);
     }
 
-    /// Everything that follows within this second.
+    /// Carries out everything that follows within this second.
     pub(super) fn settle(&mut self) -> Result<(), Violation> {
         for _ in 0..ROUNDS_MAX {
             self.run_controllers();
@@ -152,7 +152,7 @@ impl<'a> Side<'a> {
         self.world.server.refusals.get(&pod.key.namespace).is_some_and(|refusal| refusal.bindings)
     }
 
-    /// The next second begins: pods end, and what was deleted goes.
+    /// Begins the next second: pods end, and deleted objects go.
     pub(super) fn pass_second(&mut self) {
         self.events.clear();
         self.refused = 0;
@@ -162,7 +162,7 @@ impl<'a> Side<'a> {
         self.collect_garbage();
     }
 
-    /// Controllers do all that they have to do.
+    /// Lets the controllers do all of their work.
     fn run_controllers(&mut self) {
         let uids: Vec<Uid> = self.controllers.workloads.keys().cloned().collect();
         let now = self.world.time();
@@ -183,7 +183,7 @@ impl<'a> Side<'a> {
         }
     }
 
-    /// Pods that are being deleted go, and so do ended ones after a while, but for those with a
+    /// Removes pods that are being deleted, and ended ones after a while, except those with a
     /// finalizer.
     fn let_go(&mut self) {
         let now = self.world.now;
@@ -198,7 +198,7 @@ impl<'a> Side<'a> {
             if !self.finalizers.contains(&pod.id.uid) {
                 self.world.server.remove_pod(&pod.id.key);
             } else if pod.uses_node() {
-                // Its kubelet ends it all the same.
+                // Its kubelet ends it nevertheless.
                 let ended = Some(self.world.time());
                 self.world.server.put_pod(Pod {
                     phase: Phase::Failed,
@@ -218,7 +218,7 @@ impl<'a> Side<'a> {
         }
     }
 
-    /// What is owned by nothing in its own namespace any more goes.
+    /// Removes objects without an owner in their own namespace.
     fn collect_garbage(&mut self) {
         let now = self.world.now;
         let server = &self.world.server;
@@ -269,14 +269,14 @@ fn has_controller(side: &Side, namespace: &str, uid: &str) -> bool {
     controller.is_some_and(|it| *it.id.key.namespace == *namespace)
 }
 
-/// A seed that depends on nothing but a name.
+/// Returns a seed that depends only on a name.
 fn hash_of(name: &str) -> u64 {
     name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     })
 }
 
-/// What a pod asks for that wants this many millicores and says nothing else.
+/// Returns the shape of a pod that requests this many millicores and has no constraint.
 pub(super) fn shape(millicores: u64) -> Shape {
     let mut requests = Resources::new();
     requests.set("pods", 1);
@@ -284,7 +284,7 @@ pub(super) fn shape(millicores: u64) -> Shape {
     Shape { requests, constraints: fluxqueue_workload::constraints::Constraints::default() }
 }
 
-/// How long a pod says that it runs.
+/// Returns the walltime of a pod.
 pub(super) fn walltime(seconds: i64) -> Lifetime {
     Lifetime::Seconds(u64::try_from(seconds).expect("minutes"))
 }

@@ -1,8 +1,8 @@
-//! What honest tenants do: they submit pods, groups, Jobs and services with true walltimes, change
-//! their minds, and go.
+//! The acts of honest tenants: they submit pods, groups, Jobs and services with true walltimes,
+//! change their minds, and leave.
 //!
-//! A tenant decides by its own stream of random numbers and by what it has submitted, and looks at
-//! nothing else: so it does the same at the same second in both worlds. The requests of the
+//! A tenant decides by its own stream of random numbers and by its own submissions, and looks at
+//! nothing else, so it does the same at the same second in both worlds. The requests of the
 //! adversary come from such a tenant, too; in its world they are decorated with lies
 //! ([`super::acts::Adversary::decorate`]).
 
@@ -21,13 +21,13 @@ use crate::objects::{HOST, OURS, Run, Template};
 use crate::rng::Rng;
 use crate::server::{PRIORITY_CLASSES, flux_job_key};
 
-/// How long a tenant waits for what it has submitted, and lets it run.
+/// Seconds for which a tenant waits for a submission, and lets it run.
 const PATIENCE_SECONDS: i64 = 200;
 
-/// The pod label that anti-affinity speaks of.
+/// The pod label that anti-affinity selects by.
 const APP: &str = "app";
 
-/// One thing that was submitted.
+/// One submission.
 #[derive(Debug, Clone)]
 enum What {
     /// Pods without a controller.
@@ -47,22 +47,22 @@ struct Submitted {
 pub(super) struct Tenant {
     pub(super) namespace: Arc<str>,
     rng: Rng,
-    /// In this many of a hundred seconds it submits something.
+    /// Percentage of seconds in which it submits something.
     percent: usize,
     made: u64,
     live: Vec<Submitted>,
-    /// Some of its pods run for longer than they say.
+    /// True if some of its pods run for longer than their walltime.
     pub(super) overruns: bool,
-    /// It submits nothing but lone pods.
+    /// True if it submits only lone pods.
     pub(super) only_lone: bool,
-    /// Some of its Jobs have more completions than pods at a time.
+    /// True if some of its Jobs have more completions than pods at a time.
     pub(super) has_waves: bool,
-    /// The priority of all its pods, where it does not choose.
+    /// The priority of all its pods, unless they choose one.
     pub(super) priority: Option<i32>,
 }
 
 impl Tenant {
-    /// A tenant that submits something in `percent` of a hundred seconds.
+    /// Makes a tenant that submits something in `percent` of a hundred seconds.
     pub(super) fn new(namespace: &str, rng: Rng, percent: usize) -> Self {
         let namespace = Arc::from(namespace);
         Tenant {
@@ -78,7 +78,7 @@ impl Tenant {
         }
     }
 
-    /// Does what it does in this second; lies about it if it is the adversary's.
+    /// Acts in this second. The adversary's tenant passes its liar, which decorates the requests.
     pub(super) fn act(&mut self, side: &mut Side, liar: Option<&mut Adversary>) {
         let now = side.world.now;
         let (leave, stay) =
@@ -121,10 +121,10 @@ impl Tenant {
         self.live.push(Submitted { leaves_at, what });
     }
 
-    /// What the pods of a workload have in common.
+    /// Makes the common properties of a workload's pods.
     fn template(&mut self) -> Template {
         let seconds = self.rng.between(5, 60);
-        // Most end early or on time.
+        // Most pods end early or on time.
         let run = if self.rng.chance(50) {
             seconds
         } else {
@@ -155,7 +155,7 @@ impl Tenant {
         }
     }
 
-    /// A pod, or a group of pods.
+    /// Submits a pod, or a group of pods.
     fn put_pods(
         &mut self,
         side: &mut Side,
@@ -204,7 +204,7 @@ impl Tenant {
         What::Makers(vec![uid])
     }
 
-    /// A Deployment with its ReplicaSet, or a StatefulSet.
+    /// Submits a Deployment with its ReplicaSet, or a StatefulSet.
     fn put_service(&mut self, side: &mut Side, template: Template, is_deployment: bool) -> What {
         let replicas = count(self.rng.between(0, 2));
         let now = side.world.time();
@@ -231,7 +231,7 @@ impl Tenant {
         What::Makers(vec![uid, set_uid])
     }
 
-    /// It changes its mind about something.
+    /// Changes one of its submissions.
     fn change(&mut self, side: &mut Side) {
         let (what, choice) = (self.rng.below(4), self.rng.below(1_000));
         let class = self.rng.pick(&PRIORITY_CLASSES).expect("there are four").0;
@@ -270,7 +270,7 @@ impl Tenant {
         }
     }
 
-    /// Edits the wishes of what was submitted, if it has a FluxJob by now.
+    /// Edits the overrides of a submission, if it has a FluxJob by now.
     fn wish(&self, side: &mut Side, at: usize, edit: impl Fn(&mut FluxJob)) {
         let server = &side.world.server;
         let (uids, names): (Vec<Uid>, Vec<Arc<str>>) = match &self.live[at].what {
@@ -314,7 +314,7 @@ fn labels() -> fluxqueue_workload::metadata::Labels {
     Arc::from([(Arc::from(APP), Arc::from("a"))])
 }
 
-/// Keeps the pods of an app of this namespace off its node.
+/// Returns a term that keeps the pods of an app of this namespace off its node.
 fn apart(namespace: &Arc<str>) -> PodTerm {
     let app =
         Requirement { key: Arc::from(APP), operator: Operator::In, values: vec![Arc::from("a")] };

@@ -1,8 +1,8 @@
-//! Pods of gangs that the core does not get to see any more, from the moment at which it has a
-//! place for all of them.
+//! Hides one pod of a gang from the core, from the moment at which the core has a place for the
+//! whole gang.
 //!
-//! A gang that is found not to fit, or is never heard of, breaks other rules first: it would be
-//! called Unsatisfiable, or not be recorded. So the core is left to find a place; then one of the
+//! A gang that does not fit, or that is never complete, breaks other rules first: it would be
+//! called Unsatisfiable, or not be recorded. So the core may find a place first. Then one of the
 //! pods is mislaid, and the gang waits for it for ever.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,13 +14,13 @@ use fluxqueue_workload::{ObjectKey, ObjectRef, Pod, Uid};
 
 use crate::server::flux_job_key;
 
-/// A pod of a group, and the size of which it says that it is.
+/// A pod of a group, and the size that it states.
 type Member = (ObjectRef, Option<u32>);
 
-/// What is known of gangs, and who of them is mislaid.
+/// The known gangs, with the mislaid pod of each.
 #[derive(Default)]
 pub(super) struct Mislaying {
-    /// Pods of groups that wait, by the name of the group.
+    /// Waiting pods of groups, by the name of the group.
     waiting: BTreeMap<Arc<str>, BTreeMap<Uid, Member>>,
     /// The groups that FluxJobs stand for.
     recorded: BTreeMap<ObjectKey, Arc<str>>,
@@ -28,7 +28,7 @@ pub(super) struct Mislaying {
 }
 
 impl Mislaying {
-    /// Takes note of an event. True if the core is not to see it.
+    /// Takes note of an event. True if the core must not see it.
     pub(super) fn hides(&mut self, event: &Event) -> bool {
         match event {
             Event::Pod(pod) => self.hides_pod(pod),
@@ -59,8 +59,8 @@ impl Mislaying {
         }
     }
 
-    /// The pod that is mislaid now, if this write is the placement of a gang of several shapes that
-    /// has not begun.
+    /// Returns the pod to mislay now, if this write is the placement of a gang of several shapes
+    /// that has not begun.
     pub(super) fn mislay(&mut self, write: &ActionKind) -> Option<ObjectRef> {
         let ActionKind::WriteStatus { job, status, .. } = write else { return None };
         let sets: BTreeSet<&String> = status.placement.iter().map(|range| &range.pod_set).collect();
@@ -68,7 +68,7 @@ impl Mislaying {
             return None;
         }
         let waiting = self.waiting.get(self.recorded.get(&job.key)?)?;
-        // Without one of them it must not start.
+        // Without one of them the gang must not start.
         if waiting.values().any(|(_, size)| size.map(|size| size as usize) != Some(waiting.len())) {
             return None;
         }

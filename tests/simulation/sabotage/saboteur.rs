@@ -1,4 +1,4 @@
-//! The core, with something between it and the world that does one thing wrong.
+//! The core with a saboteur around it that does one thing wrong.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -23,37 +23,37 @@ use crate::leak;
 use crate::machine::{self, Machine, Start};
 use crate::objects::{self, FOREIGN_GATE, HOST, NAMESPACE, OURS};
 
-/// The core, with something between it and the world.
+/// The core with a saboteur between it and the world.
 pub(super) struct Saboteur {
     core: Box<dyn Machine>,
     sabotage: Sabotage,
     epoch: i64,
-    /// The core's own number of each action that went out; what it did not ask for, or was told of
-    /// already, has none.
+    /// The core's own id of each action that went out. An action that the core did not request, or
+    /// with a known outcome, has none.
     asked: BTreeMap<ActionId, ActionId>,
     next_id: ActionId,
-    /// A write that nobody needs, on its way.
+    /// A needless write that is under way.
     needless: Option<ActionId>,
-    /// Bindings that are held back, and for how many steps more.
+    /// Bindings that are held back, with the number of steps left.
     held_back: Vec<(u32, Action)>,
-    /// A pod that this saboteur writes to without being asked.
+    /// A pod to which this saboteur writes without a request of the core.
     victim: Option<ObjectRef>,
-    /// A Job that it lets go, of this version.
+    /// A Job that it releases, with its version.
     hostage: Option<(ObjectRef, Option<Arc<str>>)>,
     greeted: bool,
     synced: bool,
     /// Pods of groups.
     grouped: BTreeSet<Uid>,
-    /// The shape of the first pod that was seen of a group.
+    /// The shape of the first pod that was seen of each group.
     shapes: BTreeMap<Arc<str>, Arc<Shape>>,
     mislaying: Mislaying,
     walls: Walls,
 }
 
-/// Steps for which a saboteur holds Bindings back: enough for news to arrive.
+/// Steps for which a saboteur holds Bindings back: enough for other events to arrive.
 const LATE_STEPS: u32 = 12;
 
-/// A place that is held for so long is held for ever.
+/// A place that is held for this long is held for ever.
 const HELD_SECONDS: u64 = 1_000_000;
 
 /// An hour, in microseconds.
@@ -103,8 +103,8 @@ impl Saboteur {
         }
     }
 
-    /// The pod belongs to a group, of which another pod was seen first, with another shape. Groups
-    /// of one name differ in the names of their pods, but for the number at the end.
+    /// True if the pod belongs to a group with an earlier pod of another shape. Groups of one name
+    /// differ in the names of their pods, apart from the number at the end.
     fn is_of_another_shape(&mut self, pod: &Pod) -> bool {
         let Some((group, _)) = pod.id.key.name.rsplit_once('-').filter(|_| pod.group.is_some())
         else {
@@ -113,13 +113,13 @@ impl Saboteur {
         *self.shapes.entry(Arc::from(group)).or_insert_with(|| Arc::clone(&pod.shape)) != pod.shape
     }
 
-    /// The Job is to be resumed though that is not our business, or not yet.
+    /// Returns the Job to resume though it is not ours, or not released yet.
     fn job_to_resume(&self, job: &Controller) -> Option<(ObjectRef, Option<Arc<str>>)> {
         let version = match job.suspension.as_ref().map(|it| &it.phase) {
             Some(SuspensionPhase::Marked { resource_version, is_suspended: true }) => {
                 resource_version.clone().filter(|_| self.sabotage == Sabotage::ReleaseEarly)?
             }
-            // It wants no pods: somebody has suspended it.
+            // The Job wants no pods: a user has suspended it.
             None if job.kind == OwnerKind::Job && job.wants == 0 && !job.finished => {
                 Some(Arc::from("1")).filter(|_| self.sabotage == Sabotage::ResumeOthers)?
             }
@@ -128,7 +128,7 @@ impl Saboteur {
         Some((job.id.clone(), Some(version)))
     }
 
-    /// What the core gets to see of an event, if anything.
+    /// Returns the event as the core sees it, if it sees it at all.
     fn falsify(&mut self, event: Event) -> Option<Event> {
         Some(match (self.sabotage, event) {
             (Sabotage::IgnoreOtherSchedulers, Event::Pod(pod)) if *pod.scheduler != *OURS => {
@@ -172,7 +172,7 @@ impl Saboteur {
                 Arc::make_mut(&mut pod.shape).constraints.repels.clear();
                 Event::Pod(Arc::new(pod))
             }
-            // Until they are on nodes nobody counts lone pods.
+            // Lone pods do not count until they are on nodes.
             (Sabotage::CrowdUnannounced, Event::Pod(pod)) if pod.group.is_none() => {
                 labelled_once_there(&pod)
             }
@@ -185,7 +185,7 @@ impl Saboteur {
                 }
                 Event::Pod(pod)
             }
-            // Members of groups that are of another shape than the first are taken to fit nowhere.
+            // Members with another shape than the group's first are made to fit nowhere.
             (Sabotage::PlaceNoGroups, Event::Pod(pod))
                 if pod.node.is_none() && self.is_of_another_shape(&pod) =>
             {
@@ -234,7 +234,7 @@ impl Saboteur {
                 self.needless = None;
                 return None;
             }
-            // What it has written is hidden from the core, which would write again.
+            // The saboteur's write is hidden from the core, which would write again.
             (Sabotage::SayPending, Event::FluxJob(job)) => {
                 Event::FluxJob(as_its_conditions_say(&job))
             }
@@ -250,7 +250,7 @@ impl Saboteur {
         })
     }
 
-    /// What the world gets to see of an action.
+    /// Passes an action on as the world sees it.
     fn pass_on(&mut self, mut action: Action, now: Time, out: &mut Vec<Action>) {
         let written = |core: &mut dyn Machine| {
             core.handle(Event::Done(action.id, Outcome::Write(WriteOutcome::Written(None))), now);
@@ -258,7 +258,7 @@ impl Saboteur {
         if self.sabotage == Sabotage::MislayMembers
             && let Some(pod) = self.mislaying.mislay(&action.kind)
         {
-            // Its record changes under this write, so that the placement is not written.
+            // The record changes under this write, so that the placement is not written.
             self.core.handle(Event::Done(action.id, Outcome::Write(WriteOutcome::Conflict)), now);
             self.core.handle(Event::PodGone(pod), now);
             return;
@@ -330,7 +330,7 @@ impl Saboteur {
         }
     }
 
-    /// What is written is not what the core says.
+    /// Falsifies a status that the core writes.
     fn falsify_status(&self, kind: &mut ActionKind) {
         let ActionKind::WriteStatus { status, resource_version, .. } = kind else { return };
         let status = Arc::make_mut(status);
@@ -360,7 +360,7 @@ impl Saboteur {
         }
     }
 
-    /// Bindings that were held back long enough leave.
+    /// Sends the Bindings that were held back long enough.
     fn let_go(&mut self, out: &mut Vec<Action>) {
         for (steps, action) in std::mem::take(&mut self.held_back) {
             if steps > 0 {
@@ -371,7 +371,7 @@ impl Saboteur {
         }
     }
 
-    /// Tells a pod something, without need.
+    /// Writes a condition to a pod without need.
     fn tell_needlessly(&mut self, pod: ObjectRef, out: &mut Vec<Action>) {
         self.needless = Some(self.next_id);
         let kind = ActionKind::SetPodScheduled {
@@ -391,7 +391,7 @@ impl Saboteur {
     }
 }
 
-/// The FluxJob with the state that follows from its conditions.
+/// Returns the FluxJob with the state that follows from its conditions.
 fn as_its_conditions_say(job: &FluxJob) -> Arc<FluxJob> {
     let mut job = job.clone();
     if let Some(status) = &mut job.status {
@@ -475,7 +475,7 @@ impl Machine for Saboteur {
     }
 }
 
-/// What the pod asks of levels is nothing to this sabotage.
+/// True if this sabotage drops the pod's constraints on levels.
 fn forgets_levels(sabotage: Sabotage, pod: &Pod) -> bool {
     match sabotage {
         Sabotage::IgnoreLevels => true,
@@ -489,13 +489,13 @@ fn anywhere(pod: &Pod) -> Event {
     Event::Pod(Arc::new(Pod { levels: None, ..Pod::clone(pod) }))
 }
 
-/// The pod as if it had no labels as long as it has no node.
+/// Returns the pod without labels, as long as it has no node.
 fn labelled_once_there(pod: &Pod) -> Event {
     let labels = if pod.node.is_none() { Labels::default() } else { Arc::clone(&pod.labels) };
     Event::Pod(Arc::new(Pod { labels, ..Pod::clone(pod) }))
 }
 
-/// The pod as if it kept nobody away as long as it has no node.
+/// Returns the pod without its anti-affinity, as long as it has no node.
 fn repelling_once_there(pod: &Pod) -> Event {
     let mut pod = Pod::clone(pod);
     if pod.node.is_none() {

@@ -1,4 +1,4 @@
-//! What a saboteur does to the walls between namespaces: what happens in one counts in another.
+//! A saboteur of the walls between namespaces: an event in one counts in another.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -6,12 +6,12 @@ use std::sync::Arc;
 use fluxqueue_core::{ActionKind, BindOutcome, Event, Outcome, WriteOutcome};
 use fluxqueue_workload::{ObjectKey, Pod, Uid};
 
-/// What is known of all namespaces.
+/// The known objects of all namespaces.
 #[derive(Default)]
 pub(super) struct Walls {
-    /// Pods that are refused.
+    /// Refused pods.
     refused: BTreeSet<Uid>,
-    /// A write has failed since the last time that all went well.
+    /// True if a write has failed since the last time that all writes succeeded.
     pub(super) has_failed: bool,
     /// The namespaces of objects that make pods.
     makers: BTreeMap<Uid, Arc<str>>,
@@ -44,15 +44,15 @@ impl Walls {
         }
     }
 
-    /// The pod as the core is to see it: after every other refused object, what comes in has a
+    /// Returns the pod as the core sees it: after every other refused object, arriving pods have a
     /// lower priority.
     pub(super) fn falsify(&self, pod: &Arc<Pod>) -> Arc<Pod> {
         let is_lower = pod.node.is_none() && self.refused.len() % 2 == 1;
         Arc::new(Pod { priority: pod.priority - i32::from(is_lower), ..Pod::clone(pod) })
     }
 
-    /// News of a pod as the core is to see them: the pod is where the object is that it names as
-    /// its owner.
+    /// Returns an event of a pod as the core sees it: in the namespace of the object that the pod
+    /// names as its owner.
     pub(super) fn move_to_owner(&mut self, event: Event) -> Event {
         match event {
             Event::Pod(pod) => {
@@ -78,7 +78,7 @@ impl Walls {
         }
     }
 
-    /// What is done to a pod that was shown elsewhere is done to it where it is.
+    /// Redirects an action on a pod that was shown elsewhere to the pod itself.
     pub(super) fn move_back(&self, kind: &mut ActionKind) {
         let (ActionKind::Bind { pod, .. }
         | ActionKind::Ungate { pod, .. }
@@ -92,7 +92,7 @@ impl Walls {
         }
     }
 
-    /// The pods of a group as the core is to see them now that there is news of one: all of the
+    /// Returns the pods of a group as the core sees them after an event of one: all with the
     /// highest priority among them.
     pub(super) fn raise(&mut self, pod: &Arc<Pod>) -> Vec<Arc<Pod>> {
         let Some(group) = &pod.group else { return vec![Arc::clone(pod)] };
@@ -105,13 +105,13 @@ impl Walls {
         waiting.map(|pod| Arc::new(Pod { priority, ..Pod::clone(pod) })).collect()
     }
 
-    /// Pods that are gone are of no group.
+    /// Forgets a deleted pod.
     pub(super) fn forget(&mut self, uid: &Uid) {
         self.groups.values_mut().for_each(|members| drop(members.remove(uid)));
     }
 }
 
-/// A refused Binding as if it had no answer.
+/// Returns a refused Binding as if it had no answer.
 pub(super) fn unanswered(outcome: Outcome) -> Outcome {
     match outcome {
         Outcome::Bind(BindOutcome::Refused(text)) => Outcome::Bind(BindOutcome::Failed(text)),

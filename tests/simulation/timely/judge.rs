@@ -1,5 +1,6 @@
-//! What must hold: each promise is the naive planner's, none is missing, none is broken but for
-//! what happened, and nobody is passed by for longer than the rule allows.
+//! The rules of these worlds: each promise equals the naive planner's, none is missing, none is
+//! broken except for a cause that happened, and no job is passed by for longer than the rule
+//! allows.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -22,21 +23,21 @@ const STARTS: &str = "who fits beside all that is promised starts";
 const ESTIMATED: &str = "whoever keeps others away is promised no start";
 const PASSED_BY: &str = "nobody is passed by for longer than the rule allows";
 
-/// How many hold a reservation under hybrid, as the tests set it.
+/// Number of jobs with a reservation under hybrid, as the tests set it.
 const HYBRID_DEPTH: usize = 3;
-/// A start may be put off by so much before that is said.
+/// Seconds by which a start may be put off before an Event says so.
 const PUT_OFF_SECONDS: i64 = 1;
-/// So much later than by the rule somebody may be passed by: who it is, is found out when all is at
-/// rest.
+/// Seconds beyond the rule for which a job may be passed by: the first undated job is determined
+/// only at rest.
 const BYPASS_SLACK_SECONDS: i64 = 2;
 
-/// What has happened since all was at rest: only this can be the cause of a delay.
+/// Events since the last rest. Only these can be the cause of a delay.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Happened {
     pub(super) since: i64,
-    /// A node went, shrank or was closed, or somebody else took room.
+    /// True if a node went, shrank or was closed, or another scheduler took room.
     pub(super) capacity: bool,
-    /// Jobs came, the highest with this priority.
+    /// The highest priority of the jobs that arrived, if any did.
     pub(super) came: Option<i32>,
     pub(super) edit: bool,
 }
@@ -44,7 +45,7 @@ pub(super) struct Happened {
 impl Timely<'_> {
     // --- at every instant ---
 
-    /// Somebody is told that he starts later.
+    /// Takes note of an Event that a job starts later.
     pub(super) fn hear(&mut self, note: &Note) -> Result<(), Violation> {
         let ("ReservationDelayed", Subject::FluxJob(record)) = (note.reason, &note.subject) else {
             return Ok(());
@@ -86,7 +87,8 @@ impl Timely<'_> {
         Ok(())
     }
 
-    /// The pod has outlived its planned end just now, or holds what the job was promised.
+    /// True if the pod has outlived its planned end just now, or is on a node that the job was
+    /// promised.
     fn is_to_blame(&self, pod: &Pod, job: &Job) -> bool {
         let is_new = self.planned_end(pod).is_some_and(|end| end + 1 >= self.happened.since);
         let is_late =
@@ -94,7 +96,7 @@ impl Timely<'_> {
         is_late && (is_new || pod.node.as_ref().is_some_and(|node| job.nodes.contains(node)))
     }
 
-    /// What was promised is kept, or it was said that it is not.
+    /// Judges that each promise is kept, or that an Event says it is not.
     pub(super) fn judge_instant(&mut self) -> Result<(), Violation> {
         let names: Vec<Arc<str>> = self.jobs.keys().cloned().collect();
         for name in &names {
@@ -130,7 +132,7 @@ impl Timely<'_> {
                 return broken(KEPT, text);
             }
             let job = self.jobs.get_mut(&name).expect("it was just looked at");
-            // One that is put off for a moment was promised for the moment before.
+            // A start that is put off for a moment was promised for the moment before.
             let told = job.told.filter(|_| !job.is_delayed);
             job.told = start.map(|start| told.map_or(start, |told| told.min(start)));
             job.is_delayed = false;
@@ -140,8 +142,9 @@ impl Timely<'_> {
         Ok(())
     }
 
-    /// What is on record at this instant, whatever is on its way: a start that is promised by it is
-    /// promised. What has been taken off it because the job starts still goes until it has.
+    /// Takes note of the records at this instant, whatever is under way: a start on record is
+    /// promised. A reservation that is removed because the job starts still counts until the job
+    /// has started.
     pub(super) fn note_what_is_written(&mut self) -> Result<(), Violation> {
         let waiting: Vec<Arc<str>> =
             self.waiting().iter().map(|(name, _)| Arc::clone(name)).collect();
@@ -163,7 +166,7 @@ impl Timely<'_> {
         Ok(())
     }
 
-    /// A job starts: when it was promised, and where nobody is passed by for too long.
+    /// Judges the start of a job: it comes when promised, and passes no other job for too long.
     fn judge_start(&self, name: &Arc<str>, job: &Job) -> Result<(), Violation> {
         if job.told.is_some_and(|told| self.world.now > told + PUT_OFF_SECONDS) && !job.is_delayed {
             return broken(
@@ -171,7 +174,7 @@ impl Timely<'_> {
                 format!("{name} was to start at {:?}, and does at {}", job.told, self.world.now),
             );
         }
-        // What was promised before stands, and what is held may be taken by whom it is held for.
+        // Earlier promises stand, and a job may take the nodes that are held for it.
         if !job.nodes.is_empty() || self.cpu_max.is_some() {
             return Ok(());
         }
@@ -194,13 +197,14 @@ impl Timely<'_> {
             };
             let could = unheld(self.usable_some_day(ahead));
             let is_taken = if ahead.repels {
-                // What comes to be held for it in this very pass may have been closed when others
-                // were looked at. What was held before is not any more when it is taken.
+                // Nodes that come to be held for the job in this very pass may have been closed
+                // when others were looked at. Nodes that were held before are not held any more
+                // when they are taken.
                 !self.could_lose_what_is_held(ahead, job) && !ahead.nodes.is_disjoint(&taken)
             } else if said.is_some() {
                 !holds.is_disjoint(&taken)
             } else {
-                // Whoever has a date is not protected beyond the depth of the policy.
+                // A job with a date is not protected beyond the depth of the policy.
                 let now = || unheld(self.usable_beside(ahead, &[job]));
                 let is_dated =
                     || self.plan_without(&[ahead, job]).earliest(&ask(ahead, now())).is_some();
@@ -223,9 +227,9 @@ impl Timely<'_> {
         Ok(())
     }
 
-    /// Nodes that were held for one who repels may be held no more, for something else than this
-    /// other one who starts: they are smaller, closed or taken by others, somebody has come in
-    /// ahead or was changed, or those ahead start around them or are promised that.
+    /// True if nodes that were held for a job with repelling pods may be held no more, for another
+    /// reason than the start of the other job: they are smaller, closed or taken by others, a job
+    /// has come in ahead or was changed, or those ahead start around them or are promised to.
     fn could_lose_what_is_held(&self, job: &Job, other: &Job) -> bool {
         let has_come_ahead = self.happened.came.is_some_and(|came| came > job.priority);
         let is_promised_around = || self.out_of_the_way(job, job.nodes.clone(), &[]) != job.nodes;
@@ -237,7 +241,7 @@ impl Timely<'_> {
             || is_promised_around()
     }
 
-    /// The nodes that a job has less when these pods are on theirs.
+    /// Returns the nodes that a job loses when these pods are on theirs.
     fn taken_from(&self, job: &Job, there: &[(&NodeName, &Pod)]) -> BTreeSet<NodeName> {
         let mut taken: BTreeSet<NodeName> =
             there.iter().map(|(node, _)| NodeName::clone(node)).collect();
@@ -253,7 +257,8 @@ impl Timely<'_> {
         taken
     }
 
-    /// What a job is promised, or what is held for it, with one of its pods.
+    /// Returns the nodes that a job is promised, or that are held for it, each with one of its
+    /// pods.
     fn places(&self, job: &Job, nodes: &BTreeSet<NodeName>) -> Vec<(NodeName, Arc<Pod>)> {
         let sample = self.sample(job).into_iter();
         sample
@@ -261,8 +266,9 @@ impl Timely<'_> {
             .collect()
     }
 
-    /// Those of some nodes on which the pods of a job keep nobody off a place that is promised to
-    /// him, or held for him ahead of it; nor is he to be apart from them for whom it is held.
+    /// Keeps the nodes on which the job's pods are out of the way: its pods repel none from a place
+    /// that is promised to another job, or held for a job ahead, and the pods for which nodes are
+    /// held do not repel them.
     fn out_of_the_way(
         &self,
         job: &Job,
@@ -305,9 +311,9 @@ impl Timely<'_> {
 
     // --- at rest ---
 
-    /// Nothing moves any more: what is promised is what the naive planner says.
+    /// Judges the promises once nothing moves any more: they are the naive planner's.
     pub(super) fn judge_promises(&mut self) -> Result<(), Violation> {
-        // What should end right now may be news in a moment.
+        // A pod that should end right now may end in a moment.
         if self
             .world
             .server
@@ -333,7 +339,7 @@ impl Timely<'_> {
                 .collect();
             let mut nodes = self.out_of_the_way(job, left.clone(), &held_for);
             if start.is_some() {
-                // What was promised before stands.
+                // Earlier promises stand.
                 nodes.extend(left.intersection(&own).cloned());
             }
             let plan = self.plan_without(&[job]);
@@ -354,8 +360,8 @@ impl Timely<'_> {
             };
             match (start, earliest) {
                 (_, Some(earliest)) if earliest <= self.world.now => return broken(STARTS, say()),
-                // Where its pods may be by then depends on pods that come and go: it has no date,
-                // also where the naive planner has one.
+                // The later places of its pods depend on pods that come and go, so it has no date,
+                // even where the naive planner has one.
                 (Some(_), _) if job.repels => return broken(ESTIMATED, say()),
                 (Some(start), earliest) if earliest != Some(start) => {
                     return broken(EARLIEST, say());
@@ -371,11 +377,11 @@ impl Timely<'_> {
                 (None, Some(_)) if !job.repels && dated < self.depth() => {
                     return broken(MADE, say());
                 }
-                // Beyond the depth of the policy.
+                // The job is beyond the depth of the policy.
                 (None, Some(_)) if !job.repels => {}
                 (None, _) => {
-                    // What is promised to those behind it is a thing to wait for as well: for that
-                    // nobody is passed by.
+                    // A promise to a job further behind is also a reason to wait, and then the job
+                    // counts as passed by no other.
                     let waits_for_others = is_anybody_blocked || is_kept_from_some;
                     self.judge_undated(name, job, waits_for_others, &own, (&held, &held_for))?;
                     held_for.extend(self.places(job, &own));
@@ -388,7 +394,7 @@ impl Timely<'_> {
         Ok(())
     }
 
-    /// The promise of this one was judged beside pods that would keep it away.
+    /// Counts a promise that was judged beside repelling pods.
     fn count_repellers(&mut self, job: &Job) {
         let Some(sample) = self.sample(job).cloned() else { return };
         let keeps_it_off = |pod: &&Arc<Pod>| {
@@ -412,9 +418,9 @@ impl Timely<'_> {
         }
     }
 
-    /// Nobody knows when this one can start: it is passed by for so long, and then holds as much as
-    /// it needs. Whoever keeps it away, or is one from whom it is to be apart, is in its way like
-    /// any other, if he has an end.
+    /// Judges a job without a known start: others pass it for a limited time, and then it holds as
+    /// many nodes as it needs. A pod that repels it, or that it repels, is in its way like any
+    /// other, if that pod has an end.
     fn judge_undated(
         &mut self,
         name: &Arc<str>,
@@ -454,7 +460,7 @@ impl Timely<'_> {
         Ok(())
     }
 
-    /// How many hold a reservation.
+    /// Returns how many jobs hold a reservation.
     fn depth(&self) -> usize {
         match self.world.start.queue_policy {
             QueuePolicy::Fcfs => 0,
@@ -464,7 +470,7 @@ impl Timely<'_> {
         }
     }
 
-    /// It fits on these nodes once everything with an end has ended.
+    /// True if the job fits on these nodes once everything with an end has ended.
     fn could_start_one_day(&self, job: &Job, nodes: &BTreeSet<NodeName>) -> bool {
         let mut plan = self.plan_without(&[job]);
         let stays = |pod: &&Arc<Pod>| pod.lifetime == Lifetime::Endless && pod.uses_node();
@@ -479,7 +485,7 @@ impl Timely<'_> {
         plan.has_room(self.world.now, &ask(job, nodes.clone()))
     }
 
-    /// What runs and what is promised, but for these.
+    /// Returns the plan of running and promised jobs, without these.
     fn plan_without(&self, jobs: &[&Job]) -> Plan {
         let runs = self.world.server.pods.values().filter(|pod| pod.uses_node());
         let runs = runs.filter(|pod| !jobs.iter().any(|job| job.pods.contains(&pod.id.key)));
@@ -494,7 +500,7 @@ impl Timely<'_> {
         Plan { now: self.world.now, nodes: self.capacities(), intervals, cpu_max: self.cpu_max }
     }
 
-    /// What a pod on a node takes.
+    /// Returns the interval that a pod on a node takes.
     fn taken(&self, pod: &Pod) -> Option<Interval> {
         let node = pod.node.clone()?;
         let to = self.planned_end(pod).filter(|_| !self.is_overdue(pod)).unwrap_or(NEVER);
@@ -504,7 +510,7 @@ impl Timely<'_> {
         Some(Interval { from: self.world.now, to, nodes: BTreeSet::from([node]), amounts, counts })
     }
 
-    /// What a failure shows beside its text.
+    /// Returns the details of a failure.
     pub(crate) fn describe(&self) -> Vec<String> {
         let mut lines: Vec<String> = self.world.trace.lines().map(str::to_string).collect();
         lines.push(format!(

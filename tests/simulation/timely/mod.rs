@@ -1,20 +1,20 @@
-//! Worlds in which a naive planner says exactly what must be promised: when, to whom, and for which
-//! cause later.
+//! Worlds in which a naive planner computes every promise exactly: the job, the time, and the cause
+//! of a delay.
 //!
-//! Nothing is late or lost here, all happens at whole seconds, and after each thing that happens so
-//! much time passes that nothing moves any more. Pods ask for CPU and memory and perhaps for a
-//! zone; of a gang no two fit on one node, or may share one. In every other world there are also
+//! Nothing is late or lost here, everything happens at whole seconds, and after each event enough
+//! time passes for everything to come to rest. Pods request CPU and memory, and may select a zone;
+//! no two pods of a gang fit on one node, or may share one. In every other world there are also
 //! pods, ours and another scheduler's, that keep those with some label off their node or zone, and
-//! pods of ours of which no two of any job share a node; nothing else says where a pod may go. Our
-//! pods have walltimes; of pods of another scheduler nobody may know when they end. Queues are one,
-//! with or without a limit on CPU, under EASY, hybrid or conservative backfill. Pods end early, on
-//! time, late, or when nobody knows; nodes come, go, shrink and are cordoned; another scheduler
-//! takes room; people change their minds; the process is replaced, at rest or between any two of
-//! its writes.
+//! pods of ours of which no two of any job share a node; there are no other constraints. Our pods
+//! have walltimes; the ends of another scheduler's pods may be unknown. There is one queue, with or
+//! without a limit on CPU, under EASY, hybrid or conservative backfill. Pods end early, on time,
+//! late, or without a planned end; nodes come, go, shrink and are cordoned; another scheduler takes
+//! room; users change their minds; the process is replaced, at rest or between any two of its
+//! writes.
 //!
 //! - [`planner`]: the naive planner
-//! - [`world`]: what happens
-//! - [`judge`]: what must hold
+//! - [`world`]: the events
+//! - [`judge`]: the rules
 
 mod judge;
 mod planner;
@@ -40,7 +40,7 @@ use planner::Amounts;
 /// Seeds from here on are runs of such worlds.
 pub(crate) const TIMELY: u64 = 2_000_000_000;
 
-/// What a run of many seeds must have met.
+/// Events that a run of many seeds must have met.
 pub(crate) const MUST_HAPPEN: [&str; 14] = [
     "promise held against the naive planner's",
     "promised job started",
@@ -58,24 +58,24 @@ pub(crate) const MUST_HAPPEN: [&str; 14] = [
     "kept off by another scheduler's pod",
 ];
 
-/// How long one may be passed by here.
+/// Seconds for which a job may be passed by in these worlds.
 const BYPASS_SECONDS: u64 = 60;
-/// After so many of the things that happen the process dies before all is at rest, when it has done
-/// so many things at most.
+/// Percentage of events after which the process dies before everything is at rest, and the most
+/// actions that it carries out first.
 const DEATH_PERCENT: usize = 15;
 const DEATH_ACTIONS_MAX: u64 = 6;
-/// After so many seconds without a change nothing is on its way: an improvement is written within
+/// Seconds without a change after which nothing is under way: a better promise is written within
 /// five.
 const QUIET_SECONDS: usize = 7;
-/// So many seconds are waited for that.
+/// Most seconds until that is so.
 const WAIT_SECONDS: usize = 60;
 
-/// Some pods of this world keep others away.
+/// True if some pods of this world repel others.
 pub(crate) fn has_repellers(seed: u64) -> bool {
     !seed.is_multiple_of(2)
 }
 
-/// What was submitted.
+/// A job that was submitted.
 #[derive(Debug, Clone)]
 struct Job {
     unit: Unit,
@@ -84,16 +84,17 @@ struct Job {
     zone: Option<Arc<str>>,
     lifetime: Lifetime,
     priority: i32,
-    /// Its pods keep others away.
+    /// True if its pods repel others.
     repels: bool,
     submitted: i64,
-    /// When it was promised to start, as it was said last.
+    /// The promised start, as it was last written.
     told: Option<i64>,
-    /// It was said since that it starts later.
+    /// True if an Event has said since then that it starts later.
     is_delayed: bool,
-    /// Since when it is the first to wait, and nobody knows until when, by our own account.
+    /// The time since when it is the first waiting job without a known start, by the simulation's
+    /// own account.
     first_undated: Option<i64>,
-    /// It holds nodes, or was promised some, by what was written last.
+    /// The nodes that it holds or was promised, as last written.
     nodes: BTreeSet<NodeName>,
     has_started: bool,
 }
@@ -104,16 +105,16 @@ pub(crate) struct Timely<'a> {
     rng: Rng,
     jobs: BTreeMap<Arc<str>, Job>,
     cpu_max: Option<u64>,
-    /// Some pods keep others away.
+    /// True if some pods repel others.
     has_repellers: bool,
     happened: Happened,
-    /// The process dies when it has done so many things more, if it does before all is at rest.
+    /// Number of actions after which the process dies, if it dies before everything is at rest.
     dies_in: Option<u64>,
     made: u64,
 }
 
 impl<'a> Timely<'a> {
-    /// A few idle nodes.
+    /// Makes a world with a few idle nodes.
     pub(crate) fn new(seed: u64, factory: &'a Factory, traced: bool) -> Self {
         let policies = [QueuePolicy::Easy, QueuePolicy::Hybrid, QueuePolicy::Conservative];
         let queue_policy = policies[usize::try_from(seed % 3).expect("a small number")];
@@ -146,7 +147,7 @@ impl<'a> Timely<'a> {
         timely
     }
 
-    /// Runs so many steps.
+    /// Runs this number of steps.
     pub(crate) fn run(&mut self, steps: u64) -> Result<(), Violation> {
         while self.world.steps < steps {
             self.world.steps += 1;
@@ -162,7 +163,7 @@ impl<'a> Timely<'a> {
         Ok(())
     }
 
-    /// Everything that is on its way arrives, and so does what follows from it, within this second.
+    /// Delivers everything that is under way, with its consequences, within this second.
     fn settle(&mut self) -> Result<(), Violation> {
         for _ in 0..ROUNDS_MAX {
             let Some(actions) = self.world.round() else { return self.judge_instant() };
@@ -178,8 +179,8 @@ impl<'a> Timely<'a> {
         broken("the core becomes quiet", format!("{ROUNDS_MAX} rounds in one instant"))
     }
 
-    /// The process dies before it does this. What it tells people does not count: whoever reads
-    /// records has not heard of it.
+    /// True if the process dies before this action. Events do not count: a user who reads records
+    /// has not seen them.
     fn dies_now(&mut self, action: &Action) -> bool {
         match &mut self.dies_in {
             Some(0) => !matches!(action.kind, ActionKind::Note(_)),
@@ -201,7 +202,7 @@ impl<'a> Timely<'a> {
         }
     }
 
-    /// Time passes, second by second where something happens.
+    /// Lets time pass, second by second where something happens.
     fn pass(&mut self, seconds: i64) -> Result<(), Violation> {
         let until = self.world.now + seconds;
         while self.world.now < until {
@@ -211,7 +212,7 @@ impl<'a> Timely<'a> {
         Ok(())
     }
 
-    /// Waits until nothing moves any more. False if it does all the time.
+    /// Waits until nothing moves any more. False if it never does.
     fn come_to_rest(&mut self) -> Result<bool, Violation> {
         let mut calm = 0;
         for _ in 0..WAIT_SECONDS {
@@ -225,7 +226,8 @@ impl<'a> Timely<'a> {
         Ok(false)
     }
 
-    /// What must not change for a while: who is where, what is promised, and what is overdue.
+    /// Returns the state that must not change for a while: the places of pods, the promises, and
+    /// the overdue pods.
     fn picture(&self) -> Vec<String> {
         let pods = self.world.server.pods.values();
         let pods = pods.map(|pod| {
@@ -238,9 +240,9 @@ impl<'a> Timely<'a> {
         pods.chain(promises).collect()
     }
 
-    // --- what is there ---
+    // --- the state of the world ---
 
-    /// When a pod that runs should end, if that is known.
+    /// Returns the time at which a running pod should end, if it is known.
     fn planned_end(&self, pod: &Pod) -> Option<i64> {
         let of_job = self.jobs.values().find(|job| job.pods.contains(&pod.id.key));
         let Lifetime::Seconds(seconds) = of_job.map_or(pod.lifetime, |job| job.lifetime) else {
@@ -253,7 +255,7 @@ impl<'a> Timely<'a> {
         pod.uses_node() && self.planned_end(pod).is_some_and(|end| end < self.world.now)
     }
 
-    /// Jobs that wait, in the order of the queue.
+    /// Returns the waiting jobs in queue order.
     fn waiting(&self) -> Vec<(&Arc<str>, &Job)> {
         let waits =
             |key: &ObjectKey| self.world.server.pods.get(key).is_some_and(|pod| pod.node.is_none());
@@ -265,20 +267,20 @@ impl<'a> Timely<'a> {
         waiting
     }
 
-    /// The nodes on which pods of a job may be: nobody there keeps them away, and they keep nobody
-    /// away.
+    /// Returns the nodes on which the pods of a job may be: those without pods that repel them or
+    /// that they repel.
     fn usable(&self, job: &Job) -> BTreeSet<NodeName> {
         self.usable_beside(job, &[])
     }
 
-    /// The same if the pods of some jobs were not there.
+    /// Returns the same nodes as if the pods of some jobs did not exist.
     fn usable_beside(&self, job: &Job, but: &[&Job]) -> BTreeSet<NodeName> {
         self.usable_beside_those(job, |pod| {
             !but.iter().any(|other| other.pods.contains(&pod.id.key))
         })
     }
 
-    /// The same if of all pods only these were there.
+    /// Returns the same nodes as if only these pods existed.
     fn usable_beside_those(&self, job: &Job, counts: impl Fn(&Pod) -> bool) -> BTreeSet<NodeName> {
         let sample = self.sample(job);
         let there = self.world.server.pods.values().filter(|pod| pod.uses_node() && counts(pod));
@@ -294,25 +296,25 @@ impl<'a> Timely<'a> {
         self.world.server.nodes.values().filter(is_usable).map(|node| node.name.clone()).collect()
     }
 
-    /// The same if all pods were gone that have an end.
+    /// Returns the same nodes as if all pods with an end were gone.
     fn usable_some_day(&self, job: &Job) -> BTreeSet<NodeName> {
         self.usable_beside_those(job, |pod| pod.lifetime == Lifetime::Endless)
     }
 
-    /// One of these pods, each with its node, keeps this one off the other node, or is one from
-    /// which it is to be apart.
+    /// True if one of these pods, each with its node, repels this pod from the other node, or is
+    /// repelled by it.
     fn is_closed_by(&self, there: &[(&NodeName, &Pod)], node: &Node, pod: &Pod) -> bool {
         let (nodes, there) = (&self.world.server.nodes, || there.iter().copied());
         room::repeller(nodes, there(), node, pod).is_some()
             || room::avoided(nodes, there(), node, pod).is_some()
     }
 
-    /// One of a job's pods, which are alike.
+    /// Returns one of a job's pods, which are alike.
     fn sample(&self, job: &Job) -> Option<&Arc<Pod>> {
         job.pods.iter().find_map(|key| self.world.server.pods.get(key))
     }
 
-    /// What is on record of a promise: a start, or none, and nodes.
+    /// Returns the promise on record: a start, or none, and nodes.
     fn said(&self, job: &Job) -> Option<(Option<i64>, BTreeSet<NodeName>)> {
         let records = jobs::records(&job.unit, &self.world.server.flux_jobs);
         let reservation =

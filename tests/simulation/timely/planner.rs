@@ -1,58 +1,58 @@
-//! A naive planner: what each node has, what takes of it from when until when, and the first second
-//! at which a job has room beside all of that.
+//! A naive planner: the amounts of each node, the amounts taken of it in each interval, and the
+//! first second at which a job has room beside all of these.
 //!
-//! It tries every second at which something ends, and adds up what is taken at every second at
-//! which something begins. It shares nothing with the core. It is exact where no two pods of a job
-//! fit on one node: how many pods of a job are on which node is not asked.
+//! It tries every second at which something ends, and adds up the amounts at every second at which
+//! something begins. It shares no code with the core. It is exact where no two pods of a job fit on
+//! one node, because it ignores how many pods of a job are on which node.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use fluxqueue_workload::NodeName;
 
-/// The end of what has none.
+/// The end of an interval that has none.
 pub(crate) const NEVER: i64 = i64::MAX;
 
-/// What a pod asks for, or a node has.
+/// Amounts that a pod requests, or a node has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Amounts {
     pub(crate) cpu: u64,
     pub(crate) memory: u64,
 }
 
-/// So much is taken of each of these nodes, from one second until before another.
+/// Amounts taken of each of these nodes, from one second until before another.
 #[derive(Debug, Clone)]
 pub(crate) struct Interval {
     pub(crate) from: i64,
     pub(crate) to: i64,
     pub(crate) nodes: BTreeSet<NodeName>,
     pub(crate) amounts: Amounts,
-    /// It counts against the limit of the queue.
+    /// True if it counts against the limit of the queue.
     pub(crate) counts: bool,
 }
 
-/// What a job asks for: so many pods, each on another of these nodes.
+/// The request of a job: this number of pods, each on another of these nodes.
 #[derive(Debug, Clone)]
 pub(crate) struct Ask {
     pub(crate) pods: usize,
     pub(crate) amounts: Amounts,
     pub(crate) nodes: BTreeSet<NodeName>,
-    /// `None`: nobody knows for how long.
+    /// Duration in seconds; `None` if it is unknown.
     pub(crate) seconds: Option<i64>,
 }
 
-/// The nodes, and all that is known of what is taken of them.
+/// The nodes, and all known intervals on them.
 #[derive(Debug, Clone)]
 pub(crate) struct Plan {
     pub(crate) now: i64,
     pub(crate) nodes: BTreeMap<NodeName, Amounts>,
     pub(crate) intervals: Vec<Interval>,
-    /// How much CPU all jobs of the queue may have at a time.
+    /// Most CPU that all jobs of the queue may have at a time.
     pub(crate) cpu_max: Option<u64>,
 }
 
 impl Plan {
-    /// The first second from now on from which on there is room. Only now and the ends of others
-    /// come into question: at any other second, what is free was free just before.
+    /// Returns the first second, from now on, at which a job has room. Only now and the ends of
+    /// others can be that second: at any other, the same nodes were free just before.
     pub(crate) fn earliest(&self, ask: &Ask) -> Option<i64> {
         let ends =
             self.intervals.iter().map(|it| it.to).filter(|end| (self.now + 1..NEVER).contains(end));
@@ -60,7 +60,7 @@ impl Plan {
         starts.into_iter().find(|start| self.has_room(*start, ask))
     }
 
-    /// There is room from this second on, for as long as is asked for.
+    /// True if there is room from this second on, for as long as requested.
     pub(crate) fn has_room(&self, start: i64, ask: &Ask) -> bool {
         let end = ask.seconds.map_or(NEVER, |seconds| start + seconds);
         let begins =
@@ -71,7 +71,7 @@ impl Plan {
             && seconds.iter().all(|at| self.is_allowed(*at, ask))
     }
 
-    /// A pod fits on the node at this second.
+    /// True if a pod fits on the node at this second.
     fn fits(&self, node: &NodeName, at: i64, amounts: Amounts) -> bool {
         let Some(has) = self.nodes.get(node) else { return false };
         let there = || self.at(at).filter(|it| it.nodes.contains(node)).map(|it| it.amounts);
@@ -80,7 +80,7 @@ impl Plan {
         cpu + amounts.cpu <= has.cpu && memory + amounts.memory <= has.memory
     }
 
-    /// The queue may have so much more at this second.
+    /// True if the queue may have this request more at this second.
     fn is_allowed(&self, at: i64, ask: &Ask) -> bool {
         let counted = self.at(at).filter(|it| it.counts);
         let cpu: u64 = counted.map(|it| it.amounts.cpu * it.nodes.len() as u64).sum();

@@ -1,4 +1,4 @@
-//! What happens in these worlds: one thing at a time, and what it may be a cause of.
+//! The events of these worlds: one at a time, with the causes that each may be.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,34 +21,34 @@ use crate::rng::Rng;
 use crate::server::PRIORITY_CLASSES;
 
 const GIB: u64 = 1 << 30;
-/// Pods of ours that wait, at most.
+/// Most pods of ours that wait.
 const WAITING_MAX: usize = 12;
 const NODES_MAX: usize = 7;
 
-/// The pod label of those that are kept away by some.
+/// The label of pods that repelling pods keep away.
 const SHY: (&str, &str) = ("manner", "shy");
 
-/// The pod label of those of which no two share a node.
+/// The label of pods of which no two share a node.
 const APART: (&str, &str) = ("manner", "apart");
 
-/// How the pods of a job stand to others.
+/// The anti-affinity of a job's pods.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Manner {
-    /// They do not care.
+    /// They repel none, and none repel them.
     Plain,
-    /// Those who repel keep them away.
+    /// Repelling pods keep them away.
     Shy,
-    /// They keep the shy ones out of their node, or out of their zone.
+    /// They keep shy pods off their node, or out of their zone.
     Repelling(&'static str),
-    /// They keep their like off their node.
+    /// They keep pods of their own manner off their node.
     Apart,
 }
 
-/// Half of the largest node: of what asks for more, one fits.
+/// Half of the largest node: of pods that request more, one fits.
 const HALF_A_NODE: u64 = 4_000;
 
 impl Timely<'_> {
-    /// One thing happens.
+    /// Lets one event happen.
     pub(super) fn happen(&mut self) -> Result<(), Violation> {
         let is_full = self.waiting().len() >= WAITING_MAX;
         match self.rng.weighted(&[if is_full { 0 } else { 22 }, 12, 3, 6, 1, 2, 2]) {
@@ -66,7 +66,7 @@ impl Timely<'_> {
         Ok(())
     }
 
-    /// A pod, or a gang of pods of which no two fit on one node.
+    /// Submits a pod, or a gang of pods of which no two fit on one node.
     fn submit(&mut self) {
         self.made += 1;
         let name: Arc<str> = Arc::from(format!("job-{:04}", self.made));
@@ -76,7 +76,7 @@ impl Timely<'_> {
             self.rng.chance(if matches!(manner, Manner::Repelling(_)) { 80 } else { 55 });
         let count = if is_alone { 1 } else { self.rng.between(2, 4) };
         let cpu = match (is_alone, manner) {
-            // They fit beside others.
+            // These pods fit beside others.
             (_, Manner::Apart) | (true, Manner::Repelling(_)) => 500 * self.rng.between(1, 5),
             (false, _) => HALF_A_NODE + 100 * self.rng.between(1, 15),
             (true, _) => 500 * self.rng.between(1, 14),
@@ -125,7 +125,7 @@ impl Timely<'_> {
         self.happened.came = self.happened.came.max(Some(priority));
     }
 
-    /// A node comes.
+    /// Adds a node.
     pub(super) fn join(&mut self) {
         self.made += 1;
         let name = format!("node-{}", self.made);
@@ -137,7 +137,7 @@ impl Timely<'_> {
         self.world.join(&name, zone, allocatable);
     }
 
-    /// The queue may have about half of what there is.
+    /// Limits the queue to about half of the cluster's CPU.
     pub(super) fn limit(&mut self) {
         let most = 1_000 * self.rng.between(10, 18);
         let what = Counted::Resource(Arc::from("cpu"));
@@ -152,7 +152,7 @@ impl Timely<'_> {
         self.cpu_max = Some(most);
     }
 
-    /// A node comes, goes with all that is on it, shrinks, is cordoned or opened again.
+    /// Lets a node come, go with all of its pods, shrink, be cordoned or opened again.
     fn change_node(&mut self) {
         let nodes: Vec<Arc<Node>> = self.world.server.nodes.values().cloned().collect();
         let Some(node) = self.rng.pick(&nodes).cloned() else { return self.join() };
@@ -189,7 +189,7 @@ impl Timely<'_> {
         }
     }
 
-    /// Another scheduler puts a pod where there is room for it now.
+    /// Lets another scheduler put a pod where it has room now.
     fn intrude(&mut self) {
         let amounts =
             Amounts { cpu: 500 * self.rng.between(1, 8), memory: self.rng.between(0, 3) * GIB };
@@ -222,7 +222,7 @@ impl Timely<'_> {
         self.happened.capacity = true;
     }
 
-    /// How the pods of another job stand to others.
+    /// Returns the anti-affinity of another job's pods.
     fn manner(&mut self) -> Manner {
         if !self.has_repellers {
             return Manner::Plain;
@@ -239,12 +239,10 @@ impl Timely<'_> {
         Manner::Repelling(if self.rng.chance(50) { HOST } else { ZONE })
     }
 
-    /// For how long a pod says that it runs, and for how long it does: most end early or on time, a
-    /// few later.
+    /// Returns the walltime of a pod and its true run time: most end early or on time, a few later.
     fn walltime(&mut self) -> (Lifetime, Option<i64>) {
         let walltime = self.rng.between(10, 150);
-        // What is held within limits for those of whom nobody knows when they can start is on no
-        // record.
+        // Nodes that are held within limits for jobs without a known start are on no record.
         let late = usize::from(self.cpu_max.is_none());
         let run = match self.rng.weighted(&[4, 5, late]) {
             0 => self.rng.between(1, walltime),
@@ -254,19 +252,19 @@ impl Timely<'_> {
         (Lifetime::Seconds(walltime), i64::try_from(run).ok())
     }
 
-    /// The same of a pod of another scheduler, of which nobody may know when it ends.
+    /// Returns the same two for a pod of another scheduler, with an end that may be unknown.
     fn foreign_lifetime(&mut self) -> (Lifetime, Option<i64>) {
         let unknown = usize::from(self.cpu_max.is_none());
         let run = |seconds: u64| i64::try_from(seconds).ok();
         match self.rng.weighted(&[3, 5 * unknown, unknown]) {
             0 => self.walltime(),
             1 => (Lifetime::Eventually, run(self.rng.between(20, 400))),
-            // Services are deleted some day, too.
+            // Services are deleted in the end, too.
             _ => (Lifetime::Endless, run(self.rng.between(100, 600))),
         }
     }
 
-    /// Somebody deletes what waits.
+    /// Deletes a waiting job.
     fn withdraw(&mut self) {
         let names: Vec<Arc<str>> =
             self.waiting().iter().map(|(name, _)| Arc::clone(name)).collect();
@@ -278,8 +276,7 @@ impl Timely<'_> {
         }
     }
 
-    /// Somebody wishes another priority or walltime for a job that waits, or more time for one that
-    /// runs.
+    /// Edits a job: another priority or walltime for a waiting one, or more time for a running one.
     fn edit(&mut self) {
         let runs = self.rng.chance(30);
         let names: Vec<Arc<str>> = if runs {
@@ -318,8 +315,8 @@ impl Timely<'_> {
         self.happened.edit = true;
     }
 
-    /// The process dies in the middle of what it does. What is on record by then is what its
-    /// successor has to keep.
+    /// Lets the process die amid its actions. Its successor has to keep the promises that are on
+    /// record by then.
     pub(super) fn die(&mut self) -> Result<(), Violation> {
         self.dies_in = None;
         self.note_what_is_written()?;
@@ -331,7 +328,7 @@ impl Timely<'_> {
         Ok(())
     }
 
-    /// Another process takes over.
+    /// Lets another process take over.
     fn restart(&mut self) {
         self.world.restart();
         if self.jobs.values().any(|job| job.told.is_some()) {
@@ -339,7 +336,7 @@ impl Timely<'_> {
         }
     }
 
-    /// Forgets what has ended.
+    /// Forgets ended jobs and pods.
     pub(super) fn tidy(&mut self) {
         let server = &self.world.server;
         let lives =
@@ -356,7 +353,7 @@ impl Timely<'_> {
         }
     }
 
-    /// What the nodes have.
+    /// Returns the amounts of the nodes.
     pub(super) fn capacities(&self) -> BTreeMap<NodeName, Amounts> {
         let amounts = |node: &Node| Amounts {
             cpu: node.allocatable.get("cpu"),

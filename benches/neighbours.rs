@@ -55,7 +55,7 @@ enum Asks {
     PreferringSpread,
     /// Each pod mounts a volume of its own that is available in one rack.
     MountingInRacks,
-    /// Each pod mounts a claim of its own, whose volume is provisioned once the pod's node is
+    /// Each pod mounts a claim of its own, and the volume is provisioned once the pod's node is
     /// known.
     MountingAnywhere,
 }

@@ -22,7 +22,7 @@ const ROUNDS_MAX: usize = 25;
 /// Time for a Job to complete very many pods. After it the bench goes on, however few have ended.
 const SWEEP_WITHIN: Duration = Duration::from_mins(2);
 
-/// An event whose cost is measured, with its limit.
+/// An event that the bench measures, with its limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Row {
     Restart,
@@ -409,8 +409,7 @@ impl Bench {
         Ok(Some(waits))
     }
 
-    /// Ends the last of the pods whose slots the first gang in the queue needs. All others have
-    /// ended before.
+    /// Ends the last pod in the way of the first gang in the queue. All others have ended before.
     fn head_starts(&mut self) -> Result<Option<Duration>, Restless> {
         while self.size.variant(self.next_head).prospect != Prospect::Room {
             self.next_head += 1;

@@ -54,7 +54,7 @@ const WALLTIME_SECS: u64 = 300_000;
 /// one before, so the waves have different ends.
 const WAVE: usize = 4;
 const WAVE_MILLIS: i64 = 20_000;
-/// Number of gangs whose pods all end at once, one gang a round.
+/// Number of gangs that end, with all pods at once, one gang a round.
 pub(crate) const LARGE_GANGS: usize = 3;
 
 /// The size of the scene. All other numbers follow from that of the nodes.
@@ -72,7 +72,7 @@ pub(crate) enum Twist {
     Repeller,
     /// A Job has completed very many pods, and runs on.
     Completions,
-    /// The jobs are in ten queues, whose limits hold up no job.
+    /// The jobs are in ten queues, with limits that hold up no job.
     Queues,
 }
 

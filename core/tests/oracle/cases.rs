@@ -42,7 +42,7 @@ pub(crate) const REASONS: &[&str] = &[
 /// Name of the scheduler in the pods of a case that wait for a node.
 pub(crate) const SCHEDULER: &str = "fluxqueue";
 
-/// Number of pods that wait, and are asked about, per cluster.
+/// Number of waiting pods with a question, per cluster.
 const QUESTIONS: usize = 20;
 
 pub(crate) const NAMESPACES: [&str; 3] = ["a", "b", "c"];

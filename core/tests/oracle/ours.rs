@@ -12,7 +12,7 @@ use super::cases::{self, Case, Question};
 use super::kube_scheduler::Answer;
 use super::storage;
 
-/// Plugins whose scores depend on the preferences of pods.
+/// Plugins that score by the preferences of pods.
 pub(crate) const PREFERENCES: [&str; 4] =
     ["TaintToleration", "NodeAffinity", "PodTopologySpread", "InterPodAffinity"];
 

@@ -1,4 +1,4 @@
-//! Sentences without a subject, such as those with "what is", "nobody", "so many" or "anew".
+//! Sentences without a subject, found by words such as those in [`ALONE`].
 //!
 //! They are found by their words, in comments, documents, the C header and the messages of the
 //! program.

@@ -88,7 +88,11 @@ fn test() -> Result<(), Restless> {
     let size = Size { nodes: NODES_OF_A_TEST };
     for twist in [Twist::None, Twist::Repeller, Twist::Completions, Twist::Queues] {
         let samples = measure(size, twist, Duration::ZERO)?;
-        assert_eq!(samples.known_ends, size.ends(), "what runs has other ends than it should");
+        assert_eq!(
+            samples.known_ends,
+            size.ends(),
+            "running pods have other ends than they should"
+        );
         assert!(
             policy() == QueuePolicy::Fcfs || samples.reservations > 0,
             "nobody holds a reservation"

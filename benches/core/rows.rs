@@ -143,9 +143,9 @@ impl Row {
             Row::Leave => "a node leaves, its ten pods are there",
             Row::Large => "all pods of a large gang end, in 20 steps",
             Row::Restart => "first pass after a restart, lists in memory",
-            Row::Copy => "somebody asks what if: the core is copied",
-            Row::WhatIf => "the same, apart from the core, until his job has its place",
-            Row::Answer => "both, until he has his answer",
+            Row::Copy => "a what-if question: the core is copied",
+            Row::WhatIf => "the same, apart from the core, until the job has its place",
+            Row::Answer => "both, until the answer",
             Row::Slice => "in the background, ahead or as audit: the longest slice",
             Row::Idle => "eleven seconds in which nothing happens",
         }

@@ -310,7 +310,7 @@ fn a_strict_namespace_refuses_at_once_what_would_be_refused_later() {
     ns.running(1);
     let (ok, _, err) =
         plane.try_kubectl(&["label", "pod", "fine", "-n", &ns.name, "fluxqueue/pod-group=g"], "");
-    assert!(ok, "a pod that has its node is nobody's to judge: {err}");
+    assert!(ok, "a pod that has its node is not judged: {err}");
 }
 
 /// Installs the policies, which need no server.

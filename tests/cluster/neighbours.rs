@@ -100,7 +100,7 @@ fn check(ns: &Namespace<'_>, known: &BTreeMap<String, Value>) {
     for (name, record) in &now {
         assert_eq!(
             record["metadata"]["uid"], known[name]["metadata"]["uid"],
-            "{name} was deleted and made anew"
+            "{name} was deleted and made again"
         );
         assert_eq!(
             record["status"]["placement"], known[name]["status"]["placement"],

@@ -125,7 +125,7 @@ fn bound(plane: &ControlPlane) -> Bound {
 /// pods as the second kube-scheduler, for example 283 pods against 261. Kubelets also refused fewer
 /// pods. They refuse many of them where two schedulers do not know of each other.
 #[test]
-#[ignore = "what is bound in a minute differs by more than a tenth from run to run where the computer is busy"]
+#[ignore = "the number of pods bound in a minute differs by more than a tenth from run to run where the computer is busy"]
 fn beside_kube_scheduler_it_binds_what_another_kube_scheduler_would() {
     let in_its_place = {
         let plane = ControlPlane::start(NODES, &["--kube-scheduler"]);

@@ -115,7 +115,7 @@ fn judge_binding(
             "{about}: {what}: {:?} beside {there:?} in {:?}",
             pod.shape.requests, target.allocatable
         );
-        return broken("what is bound fits beside all that is known to be there", text);
+        return broken("a bound pod fits beside all pods that are known to be on its node", text);
     }
     if let Some(other) = room::stranger(view.charged(node, now), pod) {
         let text =
@@ -250,7 +250,7 @@ fn judge_pod(view: &View, pod: &Pod, about: &str) -> Result<(), Violation> {
         return broken("gated pods are not bound", say(gate));
     }
     if !pod.unsupported.is_empty() {
-        return broken("what cannot be honoured is refused", say("unsupported constraint"));
+        return broken("a pod that cannot be honoured is refused", say("unsupported constraint"));
     }
     match view.bindings.get(&pod.id.uid).map(|binding| binding.state) {
         Some(BindingState::Open) => broken("no pod is bound twice", say("a Binding is under way")),
@@ -479,7 +479,7 @@ fn judge_owner(view: &View, server: &Server, write: &ActionKind) -> Result<(), V
         return Ok(());
     }
     broken(
-        "what is another scheduler's is left alone",
+        "objects of another scheduler are left alone",
         format!("{} does {}", view.scheduler, trace::kind(write)),
     )
 }
@@ -664,7 +664,7 @@ fn judge_end(view: &View, server: &Server, write: &ActionKind) -> Result<(), Vio
     if ended && (status.state != stored.state || status.completion_time != stored.completion_time) {
         let text =
             format!("{} over {:?} {:?}", trace::kind(write), stored.state, stored.completion_time);
-        return broken("what has ended stays ended", text);
+        return broken("an ended job stays ended", text);
     }
     Ok(())
 }

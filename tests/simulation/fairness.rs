@@ -22,7 +22,7 @@ use crate::suspended;
 use crate::trace;
 use crate::world::ends;
 
-const HEAD_STARTS: &str = "who could start at the head of the queue starts";
+const HEAD_STARTS: &str = "a job at the head of the queue that could start does";
 const GANG_AT_HEAD_STARTS: &str = "a gang of several shapes starts if it fits";
 
 /// A job with pods that wait.

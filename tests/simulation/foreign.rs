@@ -164,6 +164,6 @@ pub(crate) fn meddle(
     pod.started = Some(wall);
     server.bound_by_others.insert(pod.id.uid.clone());
     server.put_pod(pod);
-    stats.count("our pod bound by somebody else");
+    stats.count("our pod bound by another party");
     Some(node)
 }

@@ -64,7 +64,7 @@ impl Instance {
         match self.core.audit_differences() {
             0 => Ok(()),
             found => checks::broken(
-                "what is counted as taken is what pods take",
+                "the account of taken amounts matches the pods",
                 format!("{found} differences"),
             ),
         }

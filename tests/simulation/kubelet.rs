@@ -250,7 +250,7 @@ pub(crate) fn change(server: &mut Server, name: &NodeName, rng: &mut Rng, stats:
         }
         4 => {
             node.labels = objects::node_labels(name, rng);
-            "node labelled anew"
+            "node relabelled"
         }
         _ => {
             stats.count("node left");

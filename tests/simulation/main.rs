@@ -389,7 +389,8 @@ fn every_rule_holds(seeds: impl Iterator<Item = u64>) -> Result<Stats, String> {
             scope.spawn(|| {
                 while let Some(&seed) = seeds.get(next.fetch_add(1, Ordering::Relaxed)) {
                     let run = run(seed, steps, machine::of_seed(seed), false);
-                    let mut gathered = gathered.lock().expect("nobody panics while holding it");
+                    let mut gathered =
+                        gathered.lock().expect("no thread panics while it holds the lock");
                     gathered.0.merge(&run.stats);
                     gathered.2 += run.steps;
                     // In long runs the reader sees a failure at once.
@@ -402,7 +403,7 @@ fn every_rule_holds(seeds: impl Iterator<Item = u64>) -> Result<Stats, String> {
         }
     });
     let (stats, mut failures, steps) =
-        gathered.into_inner().expect("nobody panicked while holding it");
+        gathered.into_inner().expect("no thread panicked while it held the lock");
     stats.lines().for_each(|line| println!("{line}"));
     println!("{steps} steps of {} seeds in {:.1} s", seeds.len(), begin.elapsed().as_secs_f64());
     failures.sort_by_key(|failure| failure.seed);

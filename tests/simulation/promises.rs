@@ -12,10 +12,10 @@ use crate::server::flux_job_key;
 use crate::suspended;
 use crate::view::View;
 
-const RULE: &str = "a promise is broken only for a cause that is said";
+const RULE: &str = "a promise is broken only for a cause that an Event names";
 /// End of an Event that names a pod which makes its Job later than planned.
 const RETRIED: &str = " takes the place of a pod that failed";
-const RULE_OF_ESTIMATES: &str = "an estimate is what is promised, or lies ahead";
+const RULE_OF_ESTIMATES: &str = "an estimate equals the promise, or lies ahead";
 const RULE_OF_CAUSES: &str = "the cause for which a promise is broken is one that there was";
 
 /// A start that is later by less is the same, by another clock.

@@ -34,7 +34,7 @@ pub(crate) const MUST_HAPPEN: [&str; 10] = [
     "queue stopped",
 ];
 
-const STOPPED: &str = "nobody starts from a queue that is stopped or gone";
+const STOPPED: &str = "no job starts from a queue that is stopped or gone";
 
 /// Returns the labels with another queue, or none.
 pub(crate) fn named(labels: &Labels, queue: Option<&str>) -> Labels {

@@ -163,7 +163,7 @@ pub(crate) fn clear(sim: &mut Simulation) -> Result<(), Violation> {
     settle(sim, Pods::Ending, KEPT_MILLIS)?;
     stay_quiet(sim)?;
     if let Some(job) = sim.server.flux_jobs.values().next() {
-        return broken("nothing is left of what was deleted", trace::flux_job(job));
+        return broken("deleted objects leave nothing behind", trace::flux_job(job));
     }
     Ok(())
 }

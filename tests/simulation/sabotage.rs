@@ -99,19 +99,19 @@ const ALL: [(Sabotage, &[&str]); 55] = [
     (Sabotage::IgnoreMarks, &[suspended::NOT_STARTED, suspended::WITHOUT_PODS]),
     (
         Sabotage::HoldPlaces,
-        &[suspended::GIVEN_BACK, "who could start at the head of the queue starts"],
+        &[suspended::GIVEN_BACK, "a job at the head of the queue that could start does"],
     ),
     (Sabotage::PlanLonger, &["a promise is for the earliest second around all others"]),
-    (Sabotage::PromiseFewer, &["whoever may be promised a start is"]),
+    (Sabotage::PromiseFewer, &["a job that may be promised a start is"]),
     (Sabotage::ExcuseDelays, &["the cause for which a promise is broken is one that there was"]),
-    (Sabotage::PassByForEver, &["nobody is passed by for longer than the rule allows"]),
+    (Sabotage::PassByForEver, &["no job is passed by for longer than the rule allows"]),
     (
         Sabotage::RepelUnannounced,
         &[
             "the cause for which a promise is broken is one that there was",
             // The core does not know either which jobs have to stay out of the nodes that are held
             // for it.
-            "nobody is passed by for longer than the rule allows",
+            "no job is passed by for longer than the rule allows",
         ],
     ),
     (Sabotage::PassGangsByForEver, &[streams::PASSED_BY]),
@@ -123,10 +123,10 @@ const ALL: [(Sabotage, &[&str]); 55] = [
     (Sabotage::IgnoreSpreads, &[SPREAD_GANGS]),
     (Sabotage::IgnoreSlices, &[SLICED_GANGS]),
     (Sabotage::IgnoreExclusive, &["no two jobs share a node of an exclusive one", WHOLE_GANGS]),
-    (Sabotage::PromiseMore, &["an estimate is what is promised, or lies ahead"]),
-    (Sabotage::LookBack, &["an estimate is what is promised, or lies ahead"]),
-    (Sabotage::IgnoreStops, &["nobody starts from a queue that is stopped or gone"]),
-    (Sabotage::HideDelays, &["a promise is broken only for a cause that is said"]),
+    (Sabotage::PromiseMore, &["an estimate equals the promise, or lies ahead"]),
+    (Sabotage::LookBack, &["an estimate equals the promise, or lies ahead"]),
+    (Sabotage::IgnoreStops, &["no job starts from a queue that is stopped or gone"]),
+    (Sabotage::HideDelays, &["a promise is broken only for a cause that an Event names"]),
     (Sabotage::BindTwice, &["no pod is bound twice"]),
     (
         Sabotage::BindBeforeTheAnswer,
@@ -135,7 +135,7 @@ const ALL: [(Sabotage, &[&str]); 55] = [
     (
         Sabotage::BindToAnotherNode,
         &[
-            "what is bound fits beside all that is known to be there",
+            "a bound pod fits beside all pods that are known to be on its node",
             "a gang is bound by its acknowledged placement",
             "a node that does not want a pod does not get it",
             "pods go to nodes that are there",
@@ -145,7 +145,7 @@ const ALL: [(Sabotage, &[&str]); 55] = [
     (
         Sabotage::IgnoreOtherSchedulers,
         &[
-            "what is bound fits beside all that is known to be there",
+            "a bound pod fits beside all pods that are known to be on its node",
             "no pod goes where another keeps it away",
             // The core does not know either that a node is not free for a job that requires it
             // alone.
@@ -156,10 +156,13 @@ const ALL: [(Sabotage, &[&str]); 55] = [
     (Sabotage::IgnoreCordons, &["a node that does not want a pod does not get it", WHOLE_GANGS]),
     (Sabotage::IgnoreGates, &["gated pods are not bound", WHOLE_GANGS]),
     (Sabotage::IgnoreHolds, &["a held job is not started"]),
-    (Sabotage::IgnoreWhatIsUnsupported, &["what cannot be honoured is refused", WHOLE_GANGS]),
+    (Sabotage::IgnoreWhatIsUnsupported, &["a pod that cannot be honoured is refused", WHOLE_GANGS]),
     (
         Sabotage::ForgetToFree,
-        &["who could start at the head of the queue starts", "finished jobs say how they ended"],
+        &[
+            "a job at the head of the queue that could start does",
+            "finished jobs say how they ended",
+        ],
     ),
     (
         Sabotage::ForgetPlacements,
@@ -174,12 +177,12 @@ const ALL: [(Sabotage, &[&str]); 55] = [
         Sabotage::ForgetAnswers,
         &[
             WRITES_NOTHING,
-            "who could start at the head of the queue starts",
+            "a job at the head of the queue that could start does",
             "finished jobs say how they ended",
-            "nothing is left of what was deleted",
+            "deleted objects leave nothing behind",
         ],
     ),
-    (Sabotage::KeepRecords, &["nothing is left of what was deleted"]),
+    (Sabotage::KeepRecords, &["deleted objects leave nothing behind"]),
     (Sabotage::WriteTwice, &["one write per object is under way"]),
     (Sabotage::NeverRest, &["the core becomes quiet"]),
     (Sabotage::DecideTooEarly, &["nothing is decided before the first lists are complete"]),
@@ -200,14 +203,14 @@ const ALL: [(Sabotage, &[&str]); 55] = [
             WHOLE_GANGS,
         ],
     ),
-    (Sabotage::WriteToOthers, &["what is another scheduler's is left alone"]),
+    (Sabotage::WriteToOthers, &["objects of another scheduler are left alone"]),
     (Sabotage::LookAhead, &["no instant is written that lies ahead"]),
     (Sabotage::WriteBlindly, &["every write says on which version it was decided"]),
     (
         Sabotage::StartLate,
         &[
             WHOLE_GANGS,
-            "what is bound fits beside all that is known to be there",
+            "a bound pod fits beside all pods that are known to be on its node",
             "pods go to nodes that are there",
             "only pods that exist are bound",
         ],
@@ -221,7 +224,7 @@ const ALL: [(Sabotage, &[&str]); 55] = [
             "a gang of several shapes starts if it fits",
             "Unsatisfiable is what does not fit the idle cluster",
             WRITES_NOTHING,
-            "who could start at the head of the queue starts",
+            "a job at the head of the queue that could start does",
         ],
     ),
     (
@@ -239,7 +242,7 @@ const ALL: [(Sabotage, &[&str]); 55] = [
         &["no instant is written that lies ahead", "the core becomes quiet"],
     ),
     (Sabotage::RecordEverything, &["a lone pod that has its node is given no FluxJob"]),
-    (Sabotage::LeakSlots, &["what is counted as taken is what pods take"]),
+    (Sabotage::LeakSlots, &["the account of taken amounts matches the pods"]),
 ];
 
 const EPOCHS: &str = "the epoch is that of the leader that placed";

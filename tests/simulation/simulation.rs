@@ -379,7 +379,7 @@ impl<'a> Simulation<'a> {
                 );
                 return broken("no node is booked twice", text);
             }
-            self.stats.count("race lost to somebody else");
+            self.stats.count("race lost to another scheduler");
         }
         Ok(true)
     }

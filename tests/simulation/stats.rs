@@ -42,7 +42,7 @@ pub(crate) const MUST_HAPPEN: [&str; 56] = [
     "member of a gang that starts deleted",
     "node cordoned",
     "node joined",
-    "node labelled anew",
+    "node relabelled",
     "node left",
     "node not ready",
     "node of a gang that starts changed",

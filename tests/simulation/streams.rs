@@ -48,7 +48,7 @@ pub(crate) const MUST_HAPPEN: [&str; 14] = [
 ];
 
 pub(crate) const PASSED_BY: &str =
-    "whoever is first in the queue starts when what was there has ended";
+    "the first job in the queue starts when the pods before it have ended";
 
 /// The pod label that gangs' constraints select.
 const LIKE: (&str, &str) = ("app", "mpi");

@@ -113,7 +113,7 @@ const NOT_YET: [(Act, &str); 2] = [
     ),
     (
         Act::RefuseBindings,
-        "a promise that is made just when a start is refused may be broken at once, and is told as capacity",
+        "a promise that is made just when a start is refused may be broken at once, with the cause capacity",
     ),
 ];
 

@@ -19,7 +19,7 @@ use crate::objects::FOREIGN;
 use crate::server::flux_job_key;
 
 pub(crate) const TOLD: &str =
-    "others are delayed by a tenant only for a cause that is told and true";
+    "a tenant delays others only for a cause that an Event names and that is true";
 
 /// Seconds by which a start may be put off before an Event says so.
 const PUT_OFF_SECONDS: i64 = 1;

@@ -15,13 +15,13 @@ use crate::checks::{Violation, broken};
 use crate::room;
 use crate::server::flux_job_ref;
 
-const KEPT: &str = "a promise is broken only for a cause that is said";
+const KEPT: &str = "a promise is broken only for a cause that an Event names";
 const CAUSE: &str = "the cause for which a promise is broken is one that there was";
 const EARLIEST: &str = "a promise is for the earliest second around all others";
-const MADE: &str = "whoever may be promised a start is";
-const STARTS: &str = "who fits beside all that is promised starts";
-const ESTIMATED: &str = "whoever keeps others away is promised no start";
-const PASSED_BY: &str = "nobody is passed by for longer than the rule allows";
+const MADE: &str = "a job that may be promised a start is";
+const STARTS: &str = "a job that fits beside all promises starts";
+const ESTIMATED: &str = "a job that repels others is promised no start";
+const PASSED_BY: &str = "no job is passed by for longer than the rule allows";
 
 /// Number of jobs with a reservation under hybrid, as the tests set it.
 const HYBRID_DEPTH: usize = 3;
@@ -346,9 +346,9 @@ impl Timely<'_> {
             let is_kept_from_some = nodes != left && plan.has_room(self.world.now, &ask(job, left));
             if is_kept_from_some {
                 self.world.stats.count(if job.repels {
-                    "kept from what is promised to whom he repels"
+                    "kept from nodes promised to a job that it repels"
                 } else {
-                    "kept from around what is held for one who repels"
+                    "kept from the surroundings of nodes held for a repelling job"
                 });
             }
             let earliest = plan.earliest(&ask(job, nodes));
@@ -411,7 +411,7 @@ impl Timely<'_> {
             .collect();
         for is_ours in there {
             self.world.stats.count(if is_ours {
-                "promise held beside one who repels"
+                "promise held beside a repelling job"
             } else {
                 "kept off by another scheduler's pod"
             });
@@ -445,9 +445,9 @@ impl Timely<'_> {
             );
         }
         if !own.is_empty() {
-            self.world.stats.count("nodes held for one who was passed by");
+            self.world.stats.count("nodes held for a job that was passed by");
             if own.is_disjoint(&self.usable(&self.jobs[name])) {
-                self.world.stats.count("nodes held for one who is kept away from them");
+                self.world.stats.count("nodes held for a job that is kept away from them");
             }
             let is_enough = own.len() == job.pods.len() && self.could_start_one_day(job, own);
             if !is_enough {

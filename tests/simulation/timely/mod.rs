@@ -44,8 +44,8 @@ pub(crate) const TIMELY: u64 = 2_000_000_000;
 pub(crate) const MUST_HAPPEN: [&str; 14] = [
     "promise held against the naive planner's",
     "promised job started",
-    "nodes held for one who was passed by",
-    "nodes held for one who is kept away from them",
+    "nodes held for a job that was passed by",
+    "nodes held for a job that is kept away from them",
     "delay: walltime",
     "delay: capacity",
     "delay: priority",
@@ -53,8 +53,8 @@ pub(crate) const MUST_HAPPEN: [&str; 14] = [
     "restart with promises",
     "death between two writes with promises",
     "promise within limits",
-    "promise held beside one who repels",
-    "kept from what is promised to whom he repels",
+    "promise held beside a repelling job",
+    "kept from nodes promised to a job that it repels",
     "kept off by another scheduler's pod",
 ];
 

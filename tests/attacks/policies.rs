@@ -275,7 +275,7 @@ spec: {selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, s
 
 #[test]
 #[ignore = "an attempt on a control plane of its own: make attacks"]
-fn nobody_changes_a_walltime_without_the_permission() {
+fn no_user_changes_a_walltime_without_the_permission() {
     let tenants = Tenants::start(NODES, &[]);
     let (alice, plane) = (tenants.alice(), &tenants.plane);
     alice.create(&job("runs", 1, "100m", "infinity"));

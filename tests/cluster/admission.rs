@@ -131,7 +131,7 @@ fn seeds_examples_run(plane: &ControlPlane) {
 }
 
 #[test]
-fn each_is_given_to_whom_it_asks_for() {
+fn each_pod_goes_to_the_scheduler_that_it_names() {
     let plane = plane();
     let _webhook = Webhook::start(&plane, &[]);
     each_gets_what_it_asks_for(&plane);
@@ -451,7 +451,7 @@ fn certificates_of_its_own_are_rotated_without_a_gap() {
 }
 
 #[test]
-fn whom_the_api_server_trusts_is_put_back_when_somebody_else_changes_it() {
+fn the_trusted_authority_is_restored_after_a_change_by_others() {
     let plane = plane();
     let _webhook = Webhook::start(&plane, &[]);
     let ns = labelled(&plane, "put-back", &["fluxqueue/admission=enabled"]);

@@ -88,7 +88,7 @@ fn an_amount_that_no_machine_has_is_unsatisfiable_or_refused() {
 }
 
 #[test]
-fn what_is_not_supported_is_refused_with_its_field() {
+fn an_unsupported_field_is_refused_by_name() {
     let ns = shared().namespace("unsupported");
     let claim = "spec:\n  resourceClaims: [{name: gpu, resourceClaimName: none}]";
     ns.apply(&pod("claims", "100m", "infinity", "").replace("spec:", claim));
@@ -110,7 +110,7 @@ fn what_is_not_supported_is_refused_with_its_field() {
 }
 
 #[test]
-fn a_scheduler_name_that_nobody_serves_is_left_alone() {
+fn a_scheduler_name_without_a_scheduler_is_left_alone() {
     let ns = shared().namespace("nobody");
     ns.apply(
         &pod("stranger", "100m", "infinity", "")

@@ -174,7 +174,7 @@ fn two_replicas_are_safe_and_the_second_takes_over() {
 /// Does the same as `kubectl rollout restart`: one replica after the other is told to end, and a
 /// new one comes.
 #[test]
-fn an_upgrade_while_a_gang_of_200_is_bound_moves_nobody() {
+fn an_upgrade_while_a_gang_of_200_is_bound_moves_no_pod() {
     let plane = ControlPlane::start(FIFTY, &[]);
     let replica = || plane.fluxqueue(&["--leader-elect=true", "--leader-elect-retry-period=500ms"]);
     let mut old = [replica(), replica()];

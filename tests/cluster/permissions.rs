@@ -110,7 +110,7 @@ fn an_editor_wishes_what_could_have_been_submitted() {
 }
 
 #[test]
-fn a_priority_is_wished_by_who_may_use_its_class() {
+fn a_priority_needs_the_right_to_use_its_class() {
     let (ns, name) = waiting("priority");
     give_role(&ns, "paul", "edit");
     for (class, value) in [("modest", 10), ("urgent", 1000)] {
@@ -183,7 +183,7 @@ fn refused(ns: &Namespace<'_>, user: &str, words: &str, args: &[&str], stdin: &s
 }
 
 #[test]
-fn an_editor_lifts_no_hold_of_somebody_else() {
+fn an_editor_lifts_no_hold_of_another_user() {
     let (ns, name) = waiting("holds");
     give_role(&ns, "edith", "edit");
     let admin = ns.kubectl(&["auth", "whoami", "-o=jsonpath={.status.userInfo.username}"]);
@@ -207,7 +207,7 @@ fn an_editor_lifts_no_hold_of_somebody_else() {
 }
 
 #[test]
-fn who_owns_a_namespace_writes_no_records_there() {
+fn an_owner_of_a_namespace_writes_no_records_there() {
     let (ns, name) = waiting("owner");
     give_role(&ns, "olga", "cluster-admin");
     let status = ["patch", "fluxjob", &name, "--subresource=status", "--type=merge", "-p"];
@@ -249,7 +249,7 @@ fn a_namespace_that_requires_fluxqueue_takes_no_pod_past_it() {
 /// A user without the right to extend a walltime cannot change it by an annotation either, and
 /// Fluxqueue itself changes no such annotation.
 #[test]
-fn annotations_of_a_running_pod_are_changed_by_who_may() {
+fn annotations_of_a_running_pod_need_a_permission_to_change() {
     let ns = shared().namespace("annotated");
     ns.apply(&pod("runs", "100m", "infinity", "  annotations: {fluxqueue/walltime: 1h}"));
     ns.running(1);
@@ -326,7 +326,7 @@ fn account_with_token(ns: &Namespace<'_>, name: &str) -> String {
 }
 
 #[test]
-fn the_webhook_counts_what_it_is_asked_and_says_so_to_whom_the_api_server_allows() {
+fn the_webhook_counts_questions_and_shows_them_to_clients_that_the_api_server_allows() {
     let plane = ControlPlane::start(
         "groups:\n- {namePrefix: n-, count: 1, cpu: '4', memory: 16Gi, pods: 110}\n",
         &[],
@@ -379,7 +379,7 @@ fn the_webhook_counts_what_it_is_asked_and_says_so_to_whom_the_api_server_allows
 }
 
 #[test]
-fn metrics_are_for_whom_the_api_server_allows() {
+fn metrics_are_for_clients_that_the_api_server_allows() {
     let plane = ControlPlane::start(
         "groups:\n- {namePrefix: n-, count: 1, cpu: '4', memory: 16Gi, pods: 110}\n",
         &[],

@@ -165,7 +165,7 @@ fn a_job_that_is_let_go_past_a_dead_webhook_is_suspended_again() {
 }
 
 #[test]
-fn pods_that_ask_for_more_than_the_template_are_placed_anew_before_they_start() {
+fn pods_that_ask_for_more_than_the_template_are_placed_again_before_they_start() {
     let plane = ControlPlane::start(NODES, &[]);
     let _webhook = Webhook::start(&plane, &[]);
     let _fluxqueue = plane.fluxqueue(&[]);

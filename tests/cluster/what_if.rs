@@ -81,7 +81,7 @@ impl Asking<'_> {
 }
 
 #[test]
-fn a_job_starts_when_it_was_foretold_and_delays_whom_it_was_to_delay() {
+fn a_job_starts_and_delays_others_as_foretold() {
     let plane = ControlPlane::start(FOUR, &[]);
     let (_fluxqueue, _, port) = plane.secured_fluxqueue(&[]);
     let ns = plane.namespace("what-if");

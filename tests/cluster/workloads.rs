@@ -169,7 +169,7 @@ fn a_gang_starts_as_a_whole_or_not_at_all() {
 }
 
 #[test]
-fn what_can_never_fit_says_so_and_holds_nobody_back() {
+fn a_job_that_can_never_fit_says_so_and_holds_no_job_back() {
     let ns = shared().namespace("never");
     ns.apply(&job("huge", 10, "20", "1"));
     let record = ns.state("huge", "Unsatisfiable");

@@ -3,7 +3,7 @@
 //!
 //! Everything follows from a seed: news arrive late, repeated and out of order across objects;
 //! writes fail, or take effect without an answer; the process dies between any two actions. After
-//! every step the rules of docs/ARCHITECTURE.md that apply are checked ([`checks`]). Every few
+//! every step the rules of docs/internals/simulation.md are checked ([`checks`]). Every few
 //! hundred steps the system is brought to rest, and the test checks that everything that could
 //! happen did ([`quiescence`], [`fairness`]).
 //!
@@ -219,11 +219,11 @@ fn main() -> ExitCode {
         return judge(&[("every_rule_holds_with_queues", every_rule_holds_with_queues)]);
     }
     if std::env::var(ONLY_ADVERSARY).is_ok_and(|value| value != "0") {
-        return judge(&[("nobody_is_hurt_by_a_tenant", nobody_is_hurt_by_a_tenant)]);
+        return judge(&[("no_tenant_hurts_another", no_tenant_hurts_another)]);
     }
     let tests: [(&str, Test); 7] = [
-        ("nobody_is_hurt_by_a_tenant", nobody_is_hurt_by_a_tenant),
-        ("nobody_starves_beside_a_stream", nobody_starves_beside_a_stream),
+        ("no_tenant_hurts_another", no_tenant_hurts_another),
+        ("no_job_starves_beside_a_stream", no_job_starves_beside_a_stream),
         ("every_promise_is_the_naive_planners", every_promise_is_the_naive_planners),
         ("every_rule_holds_for_every_seed", every_rule_holds_for_every_seed),
         ("every_rule_holds_without_extensions", every_rule_holds_without_extensions),
@@ -337,7 +337,7 @@ fn every_promise_is_the_naive_planners() -> Result<(), String> {
 }
 
 /// The first job in the queue starts, in spite of an endless stream behind it.
-fn nobody_starves_beside_a_stream() -> Result<(), String> {
+fn no_job_starves_beside_a_stream() -> Result<(), String> {
     let stats = every_rule_holds(STREAMS + 1..=STREAMS + seeds(STREAM_SEEDS))?;
     match stats.missing(&streams::MUST_HAPPEN).as_slice() {
         [] => Ok(()),
@@ -346,7 +346,7 @@ fn nobody_starves_beside_a_stream() -> Result<(), String> {
 }
 
 /// The acts of one tenant change nothing that others see.
-fn nobody_is_hurt_by_a_tenant() -> Result<(), String> {
+fn no_tenant_hurts_another() -> Result<(), String> {
     let from = ADVERSARY + number(FROM).unwrap_or(1);
     let stats = every_rule_holds(from..from + seeds(ADVERSARY_SEEDS))?;
     match stats.missing(&adversary::MUST_HAPPEN).as_slice() {

@@ -52,13 +52,13 @@ fn jobs_start_in_order_of_submit_time_and_number() {
 }
 
 #[test]
-fn nobody_overtakes_with_fcfs() {
+fn no_job_overtakes_with_fcfs() {
     // The third would fit beside the first, and end before it.
     assert_eq!(starts(&[(0, 1, 10, 10), (1, 2, 5, 5), (2, 1, 3, 3)], 2, Policy::Fcfs), [0, 10, 15]);
 }
 
 #[test]
-fn who_is_done_by_then_starts_before_a_reservation() {
+fn a_job_that_ends_in_time_starts_before_a_reservation() {
     let rows = |walltime| [(0, 1, 10, 10), (1, 2, 5, 5), (2, 1, walltime, 3)];
     // The interval from 2 to 10 is half-open: the job may end when the reservation begins.
     assert_eq!(starts(&rows(8), 2, EASY), [0, 10, 2]);
@@ -74,7 +74,7 @@ fn a_node_that_the_reservation_does_not_need_may_be_taken_for_long() {
 }
 
 #[test]
-fn a_reservation_is_for_the_lowest_numbered_nodes_though_others_would_be_in_nobodys_way() {
+fn a_reservation_is_for_the_lowest_numbered_nodes_though_others_would_delay_no_job() {
     // Nodes 0 and 1 are free from 2 on, 2 and 3 from 10. The large job is to have 0 to 2 then. The
     // small one outlasts that instant, and waits for node 3, though the large one could use 1 to 3
     // instead.
@@ -100,7 +100,7 @@ fn completions_come_before_arrivals_and_both_before_the_sweep() {
 }
 
 #[test]
-fn the_number_of_reservations_says_who_is_safe_from_whom() {
+fn the_number_of_reservations_decides_which_jobs_are_safe() {
     // Four nodes. Job 1 has 0 to 2 until 2. Job 2 is to have 0 and 1 from 2 to 10, and job 3 after
     // it 0 to 2. All but job 1 wait.
     let rows = [(0, 3, 2, 2), (0, 2, 8, 8), (0, 3, 4, 4), (0, 2, 3, 3), (0, 1, 6, 6), (0, 1, 5, 5)];

@@ -118,7 +118,7 @@ fn what_never_starts_is_listed_with_the_reason() {
 }
 
 #[test]
-fn what_is_wrong_with_manifests_is_said() {
+fn errors_in_manifests_are_printed() {
     let cluster = Scratch::new("wrong-cluster.yaml", cluster(1));
     let job = "apiVersion: batch/v1\nkind: Job\nmetadata: {name: a}\nspec: {template: {spec: {restartPolicy: Never}}}\n";
     let cases = [

@@ -1,5 +1,5 @@
-// Package e2e holds nothing: it names what the tests of k8s.io/kubernetes/test/e2e are made from, so that go.mod and go.sum cover
-// what `go test -c` needs of them.
+// Package e2e is empty: it imports the packages that the tests of k8s.io/kubernetes/test/e2e are
+// built from, so that go.mod and go.sum cover everything that `go test -c` needs for them.
 package e2e
 
 import (

@@ -1,7 +1,7 @@
 // Asks Kubernetes' own code how it judges made-up pods and nodes, and prints questions and answers as JSON.
 //
-// machine/src/cluster/golden.rs holds the same questions against our code. After a change here, or for a new version of
-// Kubernetes (go.mod), write the answers anew:
+// machine/src/cluster/golden.rs holds the same questions against our code. After a change here, or
+// for a new version of Kubernetes (go.mod), write the answers again:
 //
 //	go run . > cases.json
 //
@@ -22,7 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// QuantityCase is a text, and what it amounts to.
+// QuantityCase is a text, and the amount that it stands for.
 type QuantityCase struct {
 	Text  string `json:"text"`
 	Milli int64  `json:"milli"`

@@ -46,7 +46,7 @@ func requestsCases(random *rand.Rand) []RequestsCase {
 	return cases
 }
 
-// defaultRequests does what the API server does when a pod is created.
+// defaultRequests sets the same defaults as the API server at a pod's creation.
 func defaultRequests(containers []v1.Container) {
 	for i := range containers {
 		resources := &containers[i].Resources

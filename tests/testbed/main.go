@@ -112,7 +112,7 @@ func up(flags *flag.FlagSet, dir *string, args []string) error {
 		return fmt.Errorf("up: unexpected arguments %q", flags.Args())
 	}
 	if *nodes != "" {
-		// A mistake in the file is told before anything is started.
+		// A mistake in the file is reported before anything is started.
 		if _, err := simnode.ReadFile(*nodes); err != nil {
 			return err
 		}

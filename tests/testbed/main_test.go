@@ -240,7 +240,8 @@ func partPIDs(t *testing.T, dir string) []int {
 	return pids
 }
 
-// isZombie says whether a process has ended and nobody has asked: in a container there may be no one to ask.
+// isZombie returns whether a process has ended and its status was not collected: in a container
+// there may be no process that collects it.
 func isZombie(pid int) bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	return err == nil && strings.Contains(string(stat), ") Z ")

@@ -21,7 +21,7 @@ import (
 	"fluxqueue/tests/testbed/controlplane"
 )
 
-// Options say what is measured.
+// Options select the measurements.
 type Options struct {
 	Dir       string
 	Nodes     string   // node file
@@ -122,7 +122,7 @@ func (b *bench) say(format string, args ...any) {
 	fmt.Fprintf(b.options.Progress, "bench: "+format+"\n", args...)
 }
 
-// rows are those that were asked for, in their order.
+// rows returns the selected rows, in their order.
 func (b *bench) rows() ([]*row, error) {
 	var rows []*row
 	for _, r := range allRows(b.options) {

@@ -97,7 +97,7 @@ const (
 	smallRequest = "500m" // so that 20,000 fit
 )
 
-// podSpec asks for so much CPU. The pods stay.
+// podSpec requests this amount of CPU. The pods stay.
 func podSpec(scheduler, cpu string) v1.PodSpec {
 	grace := int64(0)
 	return v1.PodSpec{
@@ -156,8 +156,9 @@ func poll(ctx context.Context, done func() (bool, error)) error {
 	}
 }
 
-// deleteAll repeats each request, which deletes many objects, until it has gone through: on a busy machine thousands of them take longer
-// than the API server gives one request, and what is left is for the next.
+// deleteAll repeats each request, which deletes many objects, until it has gone through: on a busy
+// machine thousands of them take longer than the API server gives one request, and the next one
+// deletes the rest.
 func deleteAll(ctx context.Context, requests ...func() error) error {
 	for _, request := range requests {
 		var last error
@@ -172,7 +173,7 @@ func deleteAll(ctx context.Context, requests ...func() error) error {
 	return nil
 }
 
-// clear deletes what a row made and returns when it is gone.
+// clear deletes the objects of a row and returns when they are gone.
 func (b *bench) clear(ctx context.Context, namespace string) error {
 	now, background := int64(0), metav1.DeletePropagationBackground
 	options := metav1.DeleteOptions{GracePeriodSeconds: &now, PropagationPolicy: &background}

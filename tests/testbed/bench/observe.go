@@ -140,7 +140,7 @@ func (t *trail) before(when time.Time) int {
 	return count
 }
 
-// err is why what was observed cannot be relied on.
+// err returns why the observations cannot be relied on.
 func (o *observer) err() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -63,7 +63,8 @@ func (b *bench) restarts(ctx context.Context) ([]*restarted, error) {
 			b.say("round %d, restart of %s: %.2f s to the first Binding", round+1, r.name, sample.took.Seconds())
 		}
 	}
-	// Nothing is cleared: this comes last, the cluster is thrown away, and one request that deletes so many pods times out.
+	// Nothing is cleared: this comes last, the cluster is thrown away, and a single request that
+	// deletes all these pods times out.
 	return schedulers, nil
 }
 

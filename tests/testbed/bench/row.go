@@ -14,7 +14,7 @@ import (
 // binder is what binds pods in a row while it is measured.
 type binder interface {
 	Stop() error
-	// Alive says whether it runs or has done its work, and if not, what it wrote last.
+	// Alive returns whether it runs or has done its work, and if not, its last output.
 	Alive() (bool, string)
 	Usage() (cpu time.Duration, memoryBytes int64, err error)
 }

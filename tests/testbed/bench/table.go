@@ -20,7 +20,7 @@ func writeTable(out io.Writer, options Options, nodes int, rows []*row) error {
 	text.WriteString("|---|---|---|---|---|---|---|---|---|---|\n")
 	limit, peer := rateOf(rows, "bindings"), rateOf(rows, "kube-scheduler")
 	for _, r := range rows {
-		// What trails, and what it cost, is told of the median run.
+		// The trailing pods and their cost are those of the median run.
 		s := r.median()
 		fmt.Fprintf(&text, "| %s | %.0f | %s | %s | %s | %s | %s | %s | %s | %d |\n", r.name, s.rate(), r.rates(),
 			ratio(s.rate(), limit), ratio(s.rate(), peer), trailing(s.eventsThen, s.eventsAll, s.eventsLag),

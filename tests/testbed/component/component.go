@@ -1,7 +1,7 @@
 // Package component runs the real parts of a control plane, each as this process, by name.
 //
-// Nothing is configured here: the arguments are those of the program of that name. Who starts whom, and with which
-// arguments, is package controlplane's matter.
+// Nothing is configured here: the arguments are those of the program of that name. Package
+// controlplane decides which programs start, and with which arguments.
 package component
 
 import (

@@ -15,8 +15,9 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// user is who a part is to the API server. Tokens from a file, rather than client certificates, because the API
-// server verifies a certificate's chain anew for each request, which would show in what is measured here.
+// user is the identity of a part for the API server. It uses tokens from a file, rather than client
+// certificates, because the API server verifies a certificate's chain for each request, which would
+// show in the measurements.
 type user struct {
 	name   string // also of its kubeconfig file
 	id     string

@@ -58,7 +58,8 @@ func controllerManagerArguments(dir string, k keys) []string {
 		"--kubeconfig=" + KubeconfigPath(dir, component.ControllerManager),
 		"--secure-port=0",
 		"--leader-elect=false",
-		// Each controller is its own service account, so that it may do what a real one may, and no more.
+		// Each controller is its own service account, so that it has the permissions of a real one, and
+		// no more.
 		"--use-service-account-credentials=true",
 		"--service-account-private-key-file=" + k.accountKey,
 		"--root-ca-file=" + k.caCert,
@@ -70,8 +71,8 @@ func controllerManagerArguments(dir string, k keys) []string {
 	}
 }
 
-// schedulerArguments writes kube-scheduler's configuration too: its own, but for the client's limits, which would
-// be what is measured.
+// schedulerArguments writes kube-scheduler's configuration too: its default, without the client's
+// limits, which would otherwise be the thing that is measured.
 func schedulerArguments(dir string) ([]string, error) {
 	path := filepath.Join(dir, "kube-scheduler.yaml")
 	config := fmt.Sprintf(`apiVersion: kubescheduler.config.k8s.io/v1

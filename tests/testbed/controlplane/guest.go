@@ -55,7 +55,7 @@ func (t *Testbed) startGuest(p *part) (*Guest, error) {
 // Stop ends the program, by SIGTERM first.
 func (g *Guest) Stop() error { return g.part.stop(syscall.SIGTERM) }
 
-// Alive says whether the program runs, and if not, what it wrote last.
+// Alive returns whether the program runs, and if not, its last output.
 func (g *Guest) Alive() (bool, string) {
 	if g.part.alive() {
 		return true, ""
@@ -66,7 +66,7 @@ func (g *Guest) Alive() (bool, string) {
 // clockTick is the unit of times in /proc: USER_HZ, which is 100 on every Linux that Go runs on.
 const clockTick = time.Second / 100
 
-// Usage is what the running program has used so far: processor time, and the most memory it had.
+// Usage returns the processor time of the running program so far, and the most memory it had.
 func (g *Guest) Usage() (cpu time.Duration, memoryBytes int64, err error) {
 	g.part.mu.Lock()
 	process := filepath.Join("/proc", strconv.Itoa(g.part.cmd.Process.Pid))

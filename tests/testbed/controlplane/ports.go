@@ -14,7 +14,7 @@ const (
 	portTriesMax = 200
 )
 
-// freePorts returns n different loopback ports on which nobody listens.
+// freePorts returns n different loopback ports without a listener.
 func freePorts(n int) ([]int, error) {
 	var ports []int
 	for range portTriesMax {

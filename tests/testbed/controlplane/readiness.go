@@ -16,7 +16,8 @@ import (
 
 const probeTimeout = 2 * time.Second
 
-// readiness returns a check that answers nil when the part of that name does what others rely on.
+// readiness returns a check that answers nil when the part of that name does the work that others
+// rely on.
 func (t *Testbed) readiness(name string) func(context.Context) error {
 	switch name {
 	case component.Etcd:

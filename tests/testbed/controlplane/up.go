@@ -1,7 +1,8 @@
 // Package controlplane starts, watches and stops the parts of a control plane on loopback: etcd, API server,
 // controllers, optionally kube-scheduler, and the simulated nodes, each a child process of this same program.
 //
-// What a part does is its own matter: the real ones are in package component, the nodes in package simnode.
+// The parts are not described here: the real ones are in package component, the nodes in package
+// simnode.
 package controlplane
 
 import (
@@ -43,7 +44,8 @@ type Testbed struct {
 	commands net.Listener
 }
 
-// Up starts a testbed, says `ready` with the path of its kubeconfig, and serves until it is told to stop.
+// Up starts a testbed, prints `ready` with the path of its kubeconfig, and serves until it gets a
+// signal to stop.
 func Up(options Options) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 	defer stop()
@@ -133,7 +135,8 @@ func claim(dir string) (*os.File, error) {
 		return nil, err
 	}
 	path := filepath.Join(dir, "lock")
-	// What an earlier testbed left is deleted below. What is there without one is somebody's.
+	// The files of an earlier testbed are deleted below. Files in a directory without one belong to a
+	// user.
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, err
@@ -233,7 +236,7 @@ func (t *Testbed) start(ctx context.Context) error {
 	return nil
 }
 
-// await returns when the part does what others rely on, or has ended.
+// await returns when the part does the work that others rely on, or has ended.
 func (t *Testbed) await(ctx context.Context, p *part) error {
 	check := t.readiness(p.name)
 	deadline := time.Now().Add(readyTimeout)

@@ -24,7 +24,7 @@ import (
 	"fluxqueue/tests/testbed/controlplane"
 )
 
-// Options say what is run, and against what.
+// Options select the specs and the cluster to run them against.
 type Options struct {
 	Dir         string // gets control planes, logs and reports
 	Suite       string // upstream's e2e.test
@@ -151,7 +151,7 @@ func (o *Options) runEach(
 	return outcomes, nil
 }
 
-// watch ends a run whose scheduler has ended: nothing would pass any more.
+// watch ends a run if its scheduler has ended: no spec would pass any more.
 func watch(ctx context.Context, guest *controlplane.Guest, end context.CancelCauseFunc) {
 	for ctx.Err() == nil {
 		if alive, last := guest.Alive(); !alive {
@@ -165,7 +165,8 @@ func watch(ctx context.Context, guest *controlplane.Guest, end context.CancelCau
 // clearTimeout bounds the wait for the namespaces of a spec to be gone.
 const clearTimeout = 5 * time.Minute
 
-// clear takes away the namespaces that specs have made, and returns when they are gone: a spec goes by what is free.
+// clear removes the namespaces that specs have made, and returns when they are gone: a spec depends
+// on the free resources.
 func clear(ctx context.Context, client kubernetes.Interface) error {
 	ctx, cancel := context.WithTimeout(ctx, clearTimeout)
 	defer cancel()

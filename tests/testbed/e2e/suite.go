@@ -22,11 +22,11 @@ type suite struct {
 // listTimeout bounds a run that only lists specs.
 const listTimeout = time.Minute
 
-// cleanUp is what a spec gets, after its time is over, to take away what it has made. Then it is killed.
+// cleanUp is the time that a spec gets, after its own, to remove its objects. Then it is killed.
 const cleanUp = time.Minute
 
-// list names the specs whose full text matches focus, and not skip, in the order of their names. That there are none is an error:
-// a suite that runs nothing passes.
+// list names the specs with a full text that matches focus, and not skip, in the order of their
+// names. An empty list is an error: a suite that runs nothing passes.
 func (s *suite) list(ctx context.Context, focus, skip string) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
@@ -53,7 +53,7 @@ func (s *suite) run(ctx context.Context, kubeconfig, name, spec string) outcome 
 	report, err := s.execute(ctx, name,
 		"--kubeconfig="+kubeconfig, "--provider=skeleton", "--disable-log-dump",
 		"--ginkgo.timeout="+s.timeout.String(),
-		// Its text is the end of what the focus is compared with.
+		// Its text is the end of the text that the focus is compared with.
 		"--ginkgo.focus="+regexp.QuoteMeta(spec)+"$")
 	o := outcome{took: time.Since(begin)}
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// reports is what the program of a test writes as its report.
+// reports is the content of the report that the program of a test writes.
 const reports = `[{"SpecReports": [
 	{"LeafNodeType": "SynchronizedBeforeSuite", "State": "passed"},
 	{"ContainerHierarchyTexts": ["[sig-x] B", "of (two)"], "LeafNodeType": "It", "LeafNodeText": "works", "State": "passed"},

@@ -1,5 +1,6 @@
-// Package oracle answers, by kube-scheduler's own plugins, which nodes of a made-up cluster take a pod, and why the others
-// do not. It reads one cluster a line as JSON, with the pods that are asked about, and writes one line of answers for each.
+// Package oracle computes, by kube-scheduler's own plugins, which nodes of a made-up cluster take a
+// pod, and why the others do not. It reads one cluster a line as JSON, with the pods of its
+// questions, and writes one line of answers for each.
 package oracle
 
 import (
@@ -19,7 +20,7 @@ import (
 // lineBytesMax bounds one cluster.
 const lineBytesMax = 256 << 20
 
-// Cluster is what there is, and what is asked about it.
+// Cluster is a cluster with the questions about it.
 type Cluster struct {
 	Namespaces []*v1.Namespace `json:"namespaces"`
 	Nodes      []*v1.Node      `json:"nodes"`
@@ -39,7 +40,8 @@ type Question struct {
 
 // Answer is what kube-scheduler would find.
 type Answer struct {
-	// Passing are the nodes that take the pod. Their scores are by plugin, weighted, if they were asked for.
+	// Passing are the nodes that take the pod, with their weighted scores by plugin if the question
+	// asks for them.
 	Passing map[string]map[string]int64 `json:"passing"`
 	// Rejected are the nodes that some plugin has looked at and rejected, with all its reasons.
 	Rejected map[string][]string `json:"rejected"`

@@ -31,7 +31,7 @@ type scheduler struct {
 	informers informers.SharedInformerFactory
 }
 
-// lister is the cluster as plugins see it. They keep it, so what is behind it is exchanged.
+// lister is the cluster as plugins see it. They keep it, so the cluster behind it is exchanged.
 type lister struct {
 	snapshot *cache.Snapshot
 }

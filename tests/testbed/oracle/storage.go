@@ -6,7 +6,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// Storage is what pods can mount, and what is known of drivers.
+// Storage is the storage that pods can mount, with the known facts about drivers.
 type Storage struct {
 	Claims      []*v1.PersistentVolumeClaim     `json:"claims"`
 	Volumes     []*v1.PersistentVolume          `json:"volumes"`

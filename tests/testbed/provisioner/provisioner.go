@@ -101,7 +101,7 @@ func (p *provisioner) serve(ctx context.Context, claim *v1.PersistentVolumeClaim
 	case "":
 		return p.make(ctx, claim, node)
 	case "fail":
-		// What an external provisioner does that wants the pod to be scheduled anew.
+		// An external provisioner does this if it wants the pod to be scheduled again.
 		changed := claim.DeepCopy()
 		delete(changed.Annotations, selectedNode)
 		_, err := p.client.CoreV1().PersistentVolumeClaims(claim.Namespace).Update(ctx, changed, metav1.UpdateOptions{})

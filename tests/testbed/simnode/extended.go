@@ -12,8 +12,9 @@ import (
 	"k8s.io/kubernetes/pkg/apis/core/v1/helper"
 )
 
-// extendedPatch is how the extended resources that pods may have of a node differ from those of its capacity, which people write: nil
-// if they do not. A kubelet offers what is there, and nothing else.
+// extendedPatch is the difference between the extended resources that pods may have of a node and
+// those of its capacity, which users write: nil if there is none. A kubelet offers the resources of
+// the capacity, and nothing else.
 func extendedPatch(node *v1.Node) map[v1.ResourceName]any {
 	patch := map[v1.ResourceName]any{}
 	capacity, allocatable := node.Status.Capacity, node.Status.Allocatable

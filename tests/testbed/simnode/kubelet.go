@@ -80,10 +80,10 @@ func newKubelets(client kubernetes.Interface, refusals *refusals) *kubelets {
 	}
 }
 
-// setNode takes in a node, new or changed, and says whether its pods must be looked at anew: it is new to us, or
-// its kubelet runs again.
+// setNode takes in a node, new or changed, and returns whether its pods must be looked at again: it
+// is new to us, or its kubelet runs again.
 func (k *kubelets) setNode(object *v1.Node) bool {
-	// The admission code writes this label where it is missing, into what it was given.
+	// The admission code writes this label where it is missing, into its argument.
 	if object.Labels[v1.LabelOSStable] != "linux" {
 		object = object.DeepCopy()
 		if object.Labels == nil {
@@ -100,7 +100,8 @@ func (k *kubelets) setNode(object *v1.Node) bool {
 	}
 	if !known {
 		node = &simNode{active: map[types.UID]*v1.Pod{}}
-		// The kubelet's own checks. What it would ask of its device plugins is in the node's allocatable resources.
+		// These are the kubelet's own checks. The answers of its device plugins are in the node's
+		// allocatable resources.
 		node.admit = lifecycle.NewPredicateAdmitHandler(
 			func(context.Context, bool) (*v1.Node, error) { return node.object, nil },
 			lifecycle.NewAdmissionFailureHandlerStub(),
@@ -160,7 +161,7 @@ func (k *kubelets) setPod(pod *v1.Pod) {
 		}
 		k.queue.Add(pod.UID)
 	} else if final && pod.DeletionTimestamp == nil {
-		// Whoever wrote the phase, nothing more happens to this pod here.
+		// Whichever client wrote the phase, nothing more happens to this pod here.
 		delete(k.pods, pod.UID)
 	}
 }

@@ -12,8 +12,8 @@ const (
 	backoffMax   = 5 * time.Minute
 )
 
-// life is what becomes of an admitted pod if nobody interferes: a function of the time since its start, and of
-// nothing else, so that a restarted process goes on where the one before it was.
+// life is the course of an admitted pod without interference: a function of the time since its
+// start, and of nothing else, so that a restarted process continues where the previous one was.
 //
 // Containers are followed together, not each alone: they start at once, and the pod's next step is when the last of
 // them has ended.
@@ -127,8 +127,9 @@ func (l *life) verdict() (bool, v1.PodPhase) {
 	}
 }
 
-// backoff is the wait before the next start after so many restarts. It is never zero: the time to the first restart
-// keeps a container that ends at once from going round without end at one moment.
+// backoff is the wait before the next start after this number of restarts. It is never zero: the
+// time to the first restart keeps a container that ends at once from going round without end at one
+// moment.
 func backoff(restarts int32) time.Duration {
 	if restarts == 0 {
 		return brief

@@ -10,7 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// Annotations that say what a pod's containers do. They come before what the commands say.
+// Annotations describe the containers of a pod. They come before the commands.
 const (
 	// RunSecondsAnnotation is after how many seconds all containers end. May have a fraction.
 	RunSecondsAnnotation = "testbed/run-seconds"
@@ -24,18 +24,18 @@ const (
 	forever time.Duration = math.MaxInt64
 	// brief is the run time of commands that do their work at once.
 	brief = 200 * time.Millisecond
-	// stopping is how long a container takes to end on a signal, if nothing else is said.
+	// stopping is the time that a container takes to end on a signal, by default.
 	stopping = 50 * time.Millisecond
 )
 
-// program is what a container does: it runs, and ends.
+// program is the behaviour of a container: it runs, and ends.
 type program struct {
 	run  time.Duration
 	code int32
 }
 
-// containerProgram reads a container's command. A container without one runs what its image holds, which nobody
-// knows here: it counts as a service, and runs for ever.
+// containerProgram reads a container's command. A container without one runs the program of its
+// image, which is not known here: it counts as a service, and runs for ever.
 func containerProgram(c *v1.Container) program {
 	words := append(append([]string{}, c.Command...), c.Args...)
 	return commandProgram(words)
@@ -133,7 +133,7 @@ func addSeconds(total time.Duration, number string, unit float64) time.Duration 
 	return time.Duration(seconds * float64(time.Second))
 }
 
-// annotated replaces what a pod's annotations say about its containers.
+// annotated applies a pod's annotations about its containers.
 func annotated(pod *v1.Pod, p program) program {
 	if text, found := pod.Annotations[RunSecondsAnnotation]; found {
 		p.run = sleepTime([]string{text})

@@ -39,7 +39,8 @@ func (r *refusals) add(pod *v1.Pod, reason, message string) error {
 	return nil
 }
 
-// writeRefusalEvent tells what the kubelet tells. It is not tried again: the pod's status says the same.
+// writeRefusalEvent writes the Event that the kubelet writes. It is not tried again: the pod's
+// status says the same.
 func writeRefusalEvent(ctx context.Context, client kubernetes.Interface, pod *v1.Pod, reason, message string) error {
 	now := metav1.Now()
 	event := &v1.Event{

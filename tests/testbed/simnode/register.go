@@ -56,7 +56,7 @@ func conditions(ready v1.ConditionStatus) []v1.NodeCondition {
 	return list
 }
 
-// wantedReady is what the node's kubelet should report.
+// wantedReady is the status that the node's kubelet should report.
 func wantedReady(node *v1.Node) v1.ConditionStatus {
 	if node.Annotations[KubeletAnnotation] == KubeletNotReady {
 		return v1.ConditionFalse
@@ -101,7 +101,8 @@ func usable(node *v1.Node) bool {
 	return true
 }
 
-// untaint does what the controllers do where there are none: the API server puts the taint on every new node.
+// untaint replaces the controllers where there are none: the API server puts the taint on every new
+// node.
 func untaint(ctx context.Context, client kubernetes.Interface, node *v1.Node) error {
 	taints := []v1.Taint{}
 	for _, taint := range node.Spec.Taints {

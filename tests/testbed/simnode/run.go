@@ -1,8 +1,9 @@
 // Package simnode simulates nodes and their kubelets: it makes Node objects from a file, keeps them ready, and does
 // for pods what kubelets do, as far as the API shows it.
 //
-// Whether a pod is admitted is decided by the kubelet's own code. What its containers do is made up from their
-// commands (program.go). Every Node object of the cluster is simulated, whoever made it.
+// The kubelet's own code decides whether a pod is admitted. The behaviour of its containers is made
+// up from their commands (program.go). Every Node object of the cluster is simulated, whichever
+// client made it.
 package simnode
 
 import (

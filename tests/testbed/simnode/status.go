@@ -13,7 +13,7 @@ import (
 // terminatedBySignal is a container's exit code when the kubelet stopped it.
 const terminatedBySignal = 143
 
-// writer says what is written about one pod.
+// writer writes the status of one pod.
 type writer struct {
 	pod   *v1.Pod
 	start time.Time
@@ -25,7 +25,7 @@ type writer struct {
 // at is the moment so long after the pod's start.
 func (w *writer) at(since time.Duration) metav1.Time { return metav1.NewTime(w.start.Add(since)) }
 
-// status is what a kubelet reports at a stage.
+// status returns the status that a kubelet reports at a stage.
 func (w *writer) status(s stage) v1.PodStatus {
 	start := w.at(0)
 	status := v1.PodStatus{
@@ -136,7 +136,7 @@ func (w *writer) ended(c *v1.ContainerStatus, code int32, since time.Duration) *
 	return t
 }
 
-// refusedStatus is what a kubelet reports of a pod that it did not admit.
+// refusedStatus returns the status that a kubelet reports for a pod that it did not admit.
 func refusedStatus(pod *v1.Pod, reason, message string, now time.Time) v1.PodStatus {
 	start := metav1.NewTime(now)
 	return v1.PodStatus{

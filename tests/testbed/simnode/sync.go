@@ -15,7 +15,7 @@ import (
 // requestTimeout bounds each request: an API server that was killed may leave a connection that never answers.
 const requestTimeout = 10 * time.Second
 
-// sync does what is due for one pod now, and comes back when the next thing is.
+// sync does the work that is due for one pod now, and queues the pod again for the next.
 func (k *kubelets) sync(ctx context.Context, uid types.UID) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
@@ -38,7 +38,7 @@ func (k *kubelets) sync(ctx context.Context, uid types.UID) error {
 			k.queue.AddAfter(uid, wait)
 			return nil
 		}
-		// From here the pod holds nothing on its node: what is bound next may count on that.
+		// From here on the pod holds nothing on its node: the next bound pod may count on that.
 		delete(node.active, uid)
 		k.mu.Unlock()
 		return k.finish(ctx, p)
@@ -99,7 +99,7 @@ func (k *kubelets) write(ctx context.Context, pod *v1.Pod, status *v1.PodStatus)
 	return nil
 }
 
-// refuse writes what a kubelet writes of a pod that it does not admit, and records it.
+// refuse writes the status that a kubelet writes for a pod that it does not admit, and records it.
 func (k *kubelets) refuse(ctx context.Context, p *simPod, now time.Time) error {
 	k.mu.Lock()
 	pod, reason, message, told := p.pod, p.refused.Reason, p.refused.Message, p.told

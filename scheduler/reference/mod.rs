@@ -1,9 +1,10 @@
-//! docs/reference.md: every flag, setting, label, metric, condition, reason and Event, generated
-//! from the code.
+//! docs/reference.md: every flag, setting, label, metric, condition, reason and Event, made from
+//! the code that has it; and docs/bounds.md ([`bounds`]).
 //!
-//! `UPDATE_GOLDEN=1 cargo test reference` (`make reference`) writes the page; without it the test
-//! fails if the page is out of date.
+//! `UPDATE_GOLDEN=1 cargo test reference` (`make reference`) writes the pages; without it the test
+//! fails if a page is old.
 
+mod bounds;
 mod source;
 
 use std::collections::{BTreeMap, BTreeSet};

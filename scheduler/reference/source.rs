@@ -1,9 +1,10 @@
-//! Doc comments in the source, and the items that they describe.
+//! A reader of the source: doc comments with their items, and the values of constants.
 //!
-//! This reads code in rustfmt's form, not all of Rust. Its callers compare the result with the
-//! code.
+//! It reads code as rustfmt leaves it, not all of Rust. Its callers compare the number of items
+//! with the code.
 
 use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
 
 /// A name, and its doc comment as one paragraph.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,7 +23,68 @@ pub(super) fn constants(source: &str) -> Vec<Documented> {
     })
 }
 
-/// Returns the variants of an enum, or the fields of a struct under their names in JSON.
+/// The files with Rust code below a folder, without those of tests, in the order of their paths.
+pub(super) fn files(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let mut entries: Vec<PathBuf> = entries.collect();
+    entries.sort();
+    let mut files = Vec::new();
+    for path in entries {
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        if path.is_dir() && !matches!(name, "tests" | "scenarios") {
+            files.extend(self::files(&path));
+        } else if path.extension().is_some_and(|it| it == "rs") && !name.ends_with("tests.rs") {
+            files.push(path);
+        }
+    }
+    files
+}
+
+/// The constants with numbers and durations in a file, and the numbers in its struct literals, each
+/// with `TYPE = VALUE`. They need no doc comment.
+pub(super) fn values(source: &str) -> Vec<Documented> {
+    let (mut all, mut doc, mut lines) = (Vec::new(), String::new(), source.lines());
+    while let Some(line) = lines.next() {
+        let line = line.trim();
+        if line == "mod tests {" {
+            break;
+        }
+        if let Some(text) = line.strip_prefix("///") {
+            let _ = write!(doc, "{}{}", if doc.is_empty() { "" } else { " " }, text.trim());
+            continue;
+        }
+        let item = line.strip_prefix("pub ").unwrap_or(line);
+        let item = item.strip_prefix("pub(crate) ").unwrap_or(item);
+        let item = item.strip_prefix("pub(super) ").unwrap_or(item);
+        if let Some((name, rest)) = item.strip_prefix("const ").and_then(|it| it.split_once(": ")) {
+            let mut rest = rest.to_owned();
+            while !rest.ends_with(';') {
+                let Some(more) = lines.next() else { break };
+                let _ = write!(rest, " {}", more.trim());
+            }
+            let value = rest.trim_end_matches(';').replace("= Backoff {  ", "= Backoff { ");
+            if value.contains(" = ") && !value.starts_with('&') && !value.starts_with('[') {
+                all.push(Documented { name: name.to_owned(), value, doc: plain(&doc) });
+            }
+        } else if let Some((name, value)) =
+            item.strip_suffix(',').and_then(|it| it.split_once(": "))
+            && value.chars().all(|c| c.is_ascii_digit() || c == '_')
+            && value.starts_with(|c: char| c.is_ascii_digit())
+        {
+            all.push(Documented {
+                name: name.to_owned(),
+                value: format!("_ = {value}"),
+                doc: String::new(),
+            });
+        }
+        if !line.starts_with("#[") {
+            doc.clear();
+        }
+    }
+    all
+}
+
+/// The variants of an enum, or the fields of a struct, as JSON names them.
 pub(super) fn members(source: &str, of: &str) -> Vec<Documented> {
     let opens = |line: &&str| {
         let rest = line.strip_prefix("pub enum ").or_else(|| line.strip_prefix("pub struct "));
@@ -91,4 +153,18 @@ fn constants_variants_and_fields_are_found_with_their_docs() {
     let source = "pub struct S {\n    /// A field.\n    #[serde(default)]\n    \
                   pub two_words: Option<u8>,\n}\n";
     assert_eq!(members(source, "S")[0].name, "twoWords");
+}
+
+#[test]
+fn constants_and_defaults_are_found_with_their_values() {
+    let source = "/// Most.\nconst A_MAX: usize = 3;\npub(super) const B: Backoff =\n    Backoff { min_millis: 1, max_millis: 2 };\nS {\n    of_it: 1_000,\n}\n";
+    let found: Vec<(String, String, String)> =
+        values(source).into_iter().map(|it| (it.name, it.value, it.doc)).collect();
+    let expected = [
+        ("A_MAX", "usize = 3", "Most."),
+        ("B", "Backoff = Backoff { min_millis: 1, max_millis: 2 }", ""),
+        ("of_it", "_ = 1_000", ""),
+    ];
+    let expected = expected.map(|(name, value, doc)| (name.into(), value.into(), doc.into()));
+    assert_eq!(found, expected);
 }

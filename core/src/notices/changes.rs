@@ -19,7 +19,7 @@ use crate::{EventKind, Subject};
 use fluxqueue_planner::queue::JobId;
 use fluxqueue_workload::ObjectRef;
 
-/// Pods of one job that are told at most: whoever asks about another finds the job.
+/// Most pods of one job that get an Event: the others lead to the job.
 const PODS_TOLD_MAX: usize = 16;
 
 /// An Event to be.

@@ -13,7 +13,7 @@ use fluxqueue_machine::ledger::{Ledger, LevelWants};
 use fluxqueue_planner::plan::{Group, Request};
 use fluxqueue_workload::levels::{RuleScope, Spread};
 
-/// So many parts are named.
+/// Most parts that an explanation names.
 const NAMED_MAX: usize = 3;
 
 /// So many slices whose pods may use different nodes are looked at.

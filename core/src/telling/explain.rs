@@ -29,7 +29,7 @@ pub(crate) const REPORT_MILLIS: i64 = 30_000;
 const EXPLAIN_MILLIS: i64 = 1_000;
 const POSITION_MILLIS: i64 = 10_000;
 
-/// In a queue of at most so many the place of whoever comes is counted at once.
+/// Most jobs of a queue in which the place of an arriving job is counted at once.
 const COUNTED_MAX: usize = 1_000;
 
 /// So many jobs are named whose end is not known.

@@ -9,7 +9,7 @@ use fluxqueue_machine::fluxion::{Rank, RankSet};
 use fluxqueue_machine::ledger::Allocation;
 use fluxqueue_workload::{NodeName, ObjectKey, Pod};
 
-/// So many pods are remembered that took room.
+/// Most pods that are remembered for having taken room.
 const PODS_MAX: usize = 1_000;
 
 /// In words for people.

@@ -32,7 +32,8 @@ pub use requests::{GroupRequest, LevelWant, LevelWants, Slice, SlotRequest};
 pub use reservations::{Remade, Reservation};
 pub use role::Role;
 
-/// So many removed nodes are nothing to speak of, however small the cluster is.
+/// Most removed nodes that the graph may hold before it is rebuilt; in a larger cluster as many as
+/// it has nodes.
 const REMOVED_MAX: usize = 10_000;
 
 /// A part of a node that is taken.

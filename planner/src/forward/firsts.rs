@@ -4,7 +4,7 @@
 use crate::queue::{ClassId, Place};
 use fluxqueue_workload::Lifetime;
 
-/// So many stand together at most.
+/// Most entries of one chunk.
 const CHUNK_MAX: usize = 64;
 
 /// How much a request needs: who needs no less of either cannot start where another cannot.

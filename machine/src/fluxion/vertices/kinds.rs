@@ -8,7 +8,7 @@ use fluxqueue_workload::Resources;
 /// A vertex of memory stands for so many bytes.
 pub(super) const MEMORY_BYTES: u64 = 1 << 30;
 
-/// A node has no more vertices of a kind than this; what is beyond is not handed out.
+/// A node has no more vertices of a kind than this; vertices beyond are not handed out.
 pub(super) const VERTICES_MAX: u64 = 4096;
 
 /// What one vertex stands for; `None` for resources that are not handed out as vertices.

@@ -53,7 +53,8 @@ impl Late {
             return Ok(Landed::default());
         }
         let is_stale = is_stale(server, &write);
-        let waited = matches!(&write, ActionKind::Bind { pod, .. } if server.pod(pod).is_some_and(|it| it.node.is_none()));
+        let waits = |pod: &ObjectRef| server.pod(pod).is_some_and(|it| it.node.is_none());
+        let waited = matches!(&write, ActionKind::Bind { pod, .. } if waits(pod));
         let outcome = server.apply(&write, wall);
         let line = Some(format!("{}: {outcome:?}", trace::kind(&write)));
         match (&write, outcome) {

@@ -499,8 +499,10 @@ impl<'a> Streams<'a> {
         self.waiting().map(|(name, job)| {
             let records = jobs::records(&job.unit, &self.world.server.flux_jobs);
             let status = records.iter().find_map(|record| record.status.as_ref());
-            let blocked_by = status.and_then(|status| status.blocked_by.first().map(|by| &by.message));
-            let said = status.map(|it| (&it.reservation, &it.passed_by_since, &it.estimated_start, blocked_by));
+            let said = status.map(|it| {
+                let blocked_by = it.blocked_by.first().map(|by| &by.message);
+                (&it.reservation, &it.passed_by_since, &it.estimated_start, blocked_by)
+            });
             let (pods, Job { cores, asks, submitted, first_since, .. }) = (job.pods.len(), job);
             format!(
                 "waits {name}: {pods} of {cores}, {asks:?}, since {submitted}, first since {first_since:?}: {said:?}"

@@ -134,7 +134,10 @@ impl View {
             Event::FluxJob(job) => {
                 self.note_placement(job);
                 let key = flux_job_key(job);
-                let creates = |kind: &ActionKind| matches!(kind, ActionKind::CreateFluxJob { job, .. } if flux_job_key(job) == key);
+                let creates = |kind: &ActionKind| match kind {
+                    ActionKind::CreateFluxJob { job, .. } => flux_job_key(job) == key,
+                    _ => false,
+                };
                 self.shown
                     .extend(self.open.iter().filter(|(_, kind)| creates(kind)).map(|(id, _)| *id));
                 let queued_at = job.status.as_ref().and_then(|status| status.queued_at.as_ref());
@@ -228,7 +231,11 @@ impl View {
                 Outcome::Write(WriteOutcome::Written(Some(job))),
             ) => {
                 // A creation that this one has overtaken is over too.
-                let same = |it: &ActionKind| matches!(it, ActionKind::CreateFluxJob { job: other, .. } if flux_job_key(other) == flux_job_key(job));
+                let key = flux_job_key(job);
+                let same = |it: &ActionKind| match it {
+                    ActionKind::CreateFluxJob { job: other, .. } => flux_job_key(other) == key,
+                    _ => false,
+                };
                 self.shown.extend(self.open.iter().filter(|(_, it)| same(it)).map(|(id, _)| *id));
                 self.note_placement(job);
             }
@@ -278,8 +285,10 @@ impl View {
     pub(crate) fn placed(&self, now: Time) -> impl Iterator<Item = (&NodeName, &Pod)> + Clone {
         let given_up = move |pod: &Pod| {
             let binding = self.bindings.get(&pod.id.uid).filter(|_| pod.node.is_none());
-            binding
-                .is_some_and(|it| matches!(it.state, BindingState::Unsure(at) if at.plus_millis(DOUBT_MILLIS) <= now))
+            binding.is_some_and(|it| match it.state {
+                BindingState::Unsure(at) => at.plus_millis(DOUBT_MILLIS) <= now,
+                _ => false,
+            })
         };
         self.pods
             .values()

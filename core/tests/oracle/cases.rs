@@ -510,9 +510,11 @@ fn node_term(rng: &mut Rng, nodes: usize) -> Value {
     if rng.chance(20) {
         let name = |rng: &mut Rng| {
             let operator = rng.pick(&["In", "In", "NotIn"]);
-            json!({"key": "metadata.name", "operator": operator, "values": [format!("n{}", rng.between(0, nodes))]})
+            let node = format!("n{}", rng.between(0, nodes));
+            json!({"key": "metadata.name", "operator": operator, "values": [node]})
         };
-        let mut term = json!({"matchFields": (0..rng.between(1, 2)).map(|_| name(rng)).collect::<Vec<Value>>()});
+        let names: Vec<Value> = (0..rng.between(1, 2)).map(|_| name(rng)).collect();
+        let mut term = json!({"matchFields": names});
         if rng.chance(30) {
             term["matchExpressions"] = json!([node_requirement(rng)]);
         }
@@ -562,7 +564,10 @@ pub(crate) fn pod_term(rng: &mut Rng) -> Value {
     }
     if rng.chance(20) {
         let team = rng.pick(&["x", "y", "z"]);
-        let expressions = |operator: &str, values: &[&str]| json!({"matchExpressions": [{"key": "team", "operator": operator, "values": values}]});
+        let expressions = |operator: &str, values: &[&str]| {
+            let expression = json!({"key": "team", "operator": operator, "values": values});
+            json!({"matchExpressions": [expression]})
+        };
         term["namespaceSelector"] = match rng.between(0, 11) {
             0..3 => json!({}),
             3 | 4 => expressions("In", &[team, "x"]),

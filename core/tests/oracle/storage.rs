@@ -79,7 +79,8 @@ pub(crate) fn news(storage: &Value) -> Vec<StorageNews> {
     macro_rules! tell {
         ($($kind:literal $from:ident $into:ident;)*) => {
             $(for object in storage[$kind].as_array().unwrap() {
-                let object = $from::from_kubernetes(&serde_json::from_value(object.clone()).unwrap()).unwrap();
+                let object = serde_json::from_value(object.clone()).unwrap();
+                let object = $from::from_kubernetes(&object).unwrap();
                 news.push(StorageNews::$into(Arc::new(object)));
             })*
         };

@@ -264,7 +264,10 @@ impl Saboteur {
             return;
         }
         let mut is_answered = true;
-        let places = matches!(&action.kind, ActionKind::WriteStatus { status, .. } if !status.placement.is_empty());
+        let places = match &action.kind {
+            ActionKind::WriteStatus { status, .. } => !status.placement.is_empty(),
+            _ => false,
+        };
         match (self.sabotage, &mut action.kind) {
             (Sabotage::KeepRecords, ActionKind::DeleteFluxJob { .. }) => {
                 written(&mut *self.core);

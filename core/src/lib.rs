@@ -36,7 +36,7 @@
 //! The queue, the plan and promises are [`fluxqueue_planner`]'s, nodes and the resource graph
 //! [`fluxqueue_machine`]'s.
 //!
-//! The rules that hold after every step are in docs/ARCHITECTURE.md, and are checked by the
+//! The rules that hold after every step are in docs/internals/simulation.md, and are checked by the
 //! simulation.
 
 mod action;

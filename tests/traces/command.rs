@@ -122,7 +122,7 @@ fn what_archives_hold_is_run() {
 }
 
 #[test]
-fn what_is_wrong_is_said_and_nothing_else() {
+fn an_error_is_printed_and_nothing_else() {
     let bad =
         Scratch::new("bad.swf", "; MaxProcs: 4\n1 0 -1 soon 2 -1 -1 2 20 -1 1 1 1 1 1 1 -1 -1\n");
     let bare = Scratch::new("bare.swf", "1 0 -1 1 2 -1 -1 2 20 -1 1 1 1 1 1 1 -1 -1\n");
@@ -145,25 +145,50 @@ fn what_is_wrong_is_said_and_nothing_else() {
     }
 }
 
-/// Runs the trace of the guide, and compares the output with the guide's.
+/// Runs the commands of the pages, and compares the output with that on the page.
 #[test]
-fn the_guide_tells_the_truth() {
-    let guide =
-        std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/simulate.md"))
-            .unwrap();
-    let mut blocks = guide.split("```");
-    let mut checked = 0;
-    while let Some(block) = blocks.nth(1) {
-        let Some(shown) = block.strip_prefix("console\n$ fluxqueue simulate ") else { continue };
-        let (command, expected) = shown.split_once('\n').unwrap();
-        let said = Command::new(env!("CARGO_BIN_EXE_fluxqueue"))
-            .current_dir(env!("CARGO_MANIFEST_DIR"))
-            .arg("simulate")
-            .args(command.split_whitespace())
-            .output()
-            .unwrap();
-        assert_eq!(text(&said.stdout), expected, "{command}: {}", text(&said.stderr));
-        checked += 1;
+fn the_pages_tell_the_truth() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    for page in ["docs/simulate.md", "docs/internals/backfill.md"] {
+        let text_of_page = std::fs::read_to_string(root.join(page)).unwrap();
+        let mut blocks = text_of_page.split("```");
+        let mut checked = 0;
+        while let Some(block) = blocks.nth(1) {
+            let Some(shown) = block.strip_prefix("console\n$ fluxqueue simulate ") else {
+                continue;
+            };
+            let (command, expected) = shown.split_once('\n').unwrap();
+            let said = simulate_from_root(command);
+            assert_eq!(text(&said.stdout), expected, "{command}: {}", text(&said.stderr));
+            checked += 1;
+        }
+        assert!(checked > 0, "{page}");
     }
-    assert!(checked > 0);
+}
+
+/// Compares the charts of docs/internals/backfill.md with those that the program draws.
+/// `UPDATE_GOLDEN=1` writes them.
+#[test]
+fn the_charts_of_three_policies_are_the_programs() {
+    for policy in ["fcfs", "easy", "conservative"] {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join(format!("docs/internals/backfill-{policy}.svg"));
+        let trace = "--trace docs/internals/backfill.swf --output svg --policy";
+        let drawn = text(&simulate_from_root(&format!("{trace} {policy}")).stdout);
+        if std::env::var_os("UPDATE_GOLDEN").is_some() {
+            std::fs::write(&path, drawn).unwrap();
+            continue;
+        }
+        let stored = std::fs::read_to_string(&path).unwrap_or_default();
+        assert!(drawn == stored, "{}: UPDATE_GOLDEN=1 writes it", path.display());
+    }
+}
+
+fn simulate_from_root(arguments: &str) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_fluxqueue"))
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .arg("simulate")
+        .args(arguments.split_whitespace())
+        .output()
+        .unwrap()
 }

@@ -5,6 +5,7 @@
 //!   from home
 //! - [`guards`]: guards that pass over an impossible state in silence
 //! - [`words`]: sentences without a subject, in comments and documents
+//! - [`documents`]: links that lead nowhere
 //! - lines of more than 100 columns, files of more than 600 lines, and type names that mean two
 //!   things
 //!
@@ -13,6 +14,7 @@
 //! recorded.
 
 pub mod circles;
+pub mod documents;
 pub mod guards;
 pub mod owners;
 pub mod sources;

@@ -1,0 +1,125 @@
+//! Documents: links that lead nowhere, and pages that are to be read in one go.
+
+use std::collections::BTreeMap;
+use std::path::{Component, Path, PathBuf};
+
+/// Most lines of the map of the code: a newcomer reads it in one go.
+const ARCHITECTURE_LINES_MAX: usize = 200;
+/// Most rows of the glossary; other terms are explained at the head of their module.
+const GLOSSARY_ROWS_MAX: usize = 36;
+
+/// Returns the relative links of the documents that lead to no file or to no heading, each with
+/// its document and line.
+pub fn broken_links(root: &Path, documents: &[(String, String)]) -> Vec<String> {
+    let pages: BTreeMap<PathBuf, Vec<String>> = documents
+        .iter()
+        .filter(|(path, _)| is_page(path))
+        .map(|(path, text)| (PathBuf::from(path), anchors(text)))
+        .collect();
+    let mut broken = Vec::new();
+    for (path, text) in documents.iter().filter(|(path, _)| is_page(path)) {
+        for (at, line) in outside_of_code(text) {
+            for link in links(line).filter(|link| !link.contains(':')) {
+                let (file, anchor) = link.split_once('#').unwrap_or((link, ""));
+                let target = if file.is_empty() { path.into() } else { joined(path, file) };
+                let is_there = pages.contains_key(&target) || root.join(&target).exists();
+                let has_anchor = anchor.is_empty()
+                    || pages.get(&target).is_none_or(|known| known.iter().any(|it| it == anchor));
+                if !is_there || !has_anchor {
+                    broken.push(format!("{path}:{at}: {link}"));
+                }
+            }
+        }
+    }
+    broken
+}
+
+/// Returns the pages that are longer than their limits.
+pub fn too_long(documents: &[(String, String)]) -> Vec<String> {
+    let mut long = Vec::new();
+    for (path, text) in documents {
+        let (count, most) = match path.as_str() {
+            "docs/ARCHITECTURE.md" => (text.lines().count(), ARCHITECTURE_LINES_MAX),
+            "docs/internals/glossary.md" => {
+                // The head of the table and the line below it are no rows.
+                let rows = text.lines().filter(|line| line.starts_with('|')).count();
+                (rows.saturating_sub(2), GLOSSARY_ROWS_MAX)
+            }
+            _ => continue,
+        };
+        if count > most {
+            long.push(format!("{path} has {count} lines or rows of {most}"));
+        }
+    }
+    long
+}
+
+fn is_page(path: &str) -> bool {
+    Path::new(path).extension().is_some_and(|extension| extension == "md")
+}
+
+/// The lines of a page that are in no fenced block of code, numbered from 1.
+fn outside_of_code(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let mut is_code = false;
+    text.lines().enumerate().filter_map(move |(at, line)| {
+        let is_fence = line.trim_start().starts_with("```");
+        is_code ^= is_fence;
+        (!is_code && !is_fence).then_some((at + 1, line))
+    })
+}
+
+/// The targets of the links in a line.
+fn links(line: &str) -> impl Iterator<Item = &str> {
+    line.split("](").skip(1).filter_map(|rest| rest.split_once(')').map(|(link, _)| link))
+}
+
+/// The headings of a page, as links name them.
+fn anchors(text: &str) -> Vec<String> {
+    let headings = outside_of_code(text).filter(|(_, line)| line.starts_with('#'));
+    headings.map(|(_, line)| anchor(line.trim_start_matches('#'))).collect()
+}
+
+fn anchor(heading: &str) -> String {
+    let lower = heading.trim().to_lowercase();
+    let kept = lower.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
+    kept.map(|c| if c == ' ' { '-' } else { c }).collect()
+}
+
+/// The path of a link in a document, from the project's root.
+fn joined(document: &str, link: &str) -> PathBuf {
+    let mut path = PathBuf::from(document);
+    path.pop();
+    for part in Path::new(link).components() {
+        match part {
+            Component::ParentDir => drop(path.pop()),
+            Component::Normal(name) => path.push(name),
+            _ => {}
+        }
+    }
+    path
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sources::Sources;
+
+    #[test]
+    fn documents_lead_somewhere_and_keep_to_their_limits() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let documents = Sources::read(&root).expect("the sources can be read").documents;
+        let broken = broken_links(&root, &documents);
+        assert!(broken.is_empty(), "links that lead nowhere:\n{}", broken.join("\n"));
+        let long = too_long(&documents);
+        assert!(long.is_empty(), "{}", long.join("\n"));
+    }
+
+    #[test]
+    fn broken_links_are_found() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let text = "# A `b`: c\n[1](#a-b-c) [2](#d) [3](src/lib.rs) [4](src/none.rs)\n\
+                    ```\n[5](none)\n```\n[6](https://example.com/none)\n";
+        let documents = [("page.md".to_owned(), text.to_owned())];
+        assert_eq!(broken_links(root, &documents), ["page.md:2: #d", "page.md:2: src/none.rs"]);
+    }
+}

@@ -1,6 +1,6 @@
 //! Vertices and their types as small numbers.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use crate::Error;
 
@@ -93,14 +93,26 @@ impl Types {
         self.names.is_empty()
     }
 
+    /// Fails if these types, new or known, are more than there are numbers for.
+    pub(crate) fn check_room_for<'a>(
+        &self,
+        names: impl Iterator<Item = &'a str>,
+    ) -> Result<(), Error> {
+        let mut new = HashSet::new();
+        for name in names.filter(|name| !self.ids.contains_key(*name)) {
+            if new.insert(name) && u16::try_from(self.names.len() + new.len() - 1).is_err() {
+                return Err(too_many(name));
+            }
+        }
+        Ok(())
+    }
+
     /// The number of a type, new or known.
     pub fn intern(&mut self, name: &str) -> Result<TypeId, Error> {
         if let Some(id) = self.ids.get(name) {
             return Ok(*id);
         }
-        let id = u16::try_from(self.names.len()).map(TypeId).map_err(|_| {
-            Error::invalid(format!("type {name:?}: there are more than 65536 vertex types"))
-        })?;
+        let id = u16::try_from(self.names.len()).map(TypeId).map_err(|_| too_many(name))?;
         self.names.push(name.into());
         self.ids.insert(name.into(), id);
         Ok(id)
@@ -120,4 +132,8 @@ impl Types {
     pub fn iter(&self) -> impl Iterator<Item = (TypeId, &str)> {
         (0..=u16::MAX).map(TypeId).zip(self.names.iter().map(|name| &**name))
     }
+}
+
+fn too_many(name: &str) -> Error {
+    Error::invalid(format!("type {name:?}: there are more than 65536 vertex types"))
 }

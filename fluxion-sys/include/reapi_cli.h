@@ -34,9 +34,10 @@
  *     EOVERFLOW  a job that is to be cancelled has an id larger than INT64_MAX: as upstream, it can be matched under it, and not
  *                removed; also: the choices of xor_slot multiply to more than 1000
  *     ENOSYS     not offered by this library; also: match_format placement of what is not made of pools
- *     EFAULT     a defect of the library itself was caught; the context can only be destroyed
- *     ECANCELED  a defect was caught in a question (a match that takes nothing, or before it took anything; find, info, status, what
- *                the extensions tell): nothing has changed, and the context answers on
+ *     EFAULT     a defect of the library itself was caught in the midst of a change; the context can only be destroyed
+ *     ECANCELED  a defect was caught in a call that had changed nothing so far (any question; a match before it takes what it
+ *                found; any other call until what it was given is read and checked): nothing has changed, and the context
+ *                answers on
  *
  * OWNERSHIP
  *   Strings passed in are read during the call and never kept. Strings handed out (char **, and the result of

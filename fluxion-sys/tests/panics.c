@@ -1,5 +1,6 @@
-/* Provokes a panic inside each function of the library: the call must fail with EFAULT, the context must be of no use any
- * more but to be destroyed, and others must not notice. Prints how many functions there were. */
+/* Provokes a panic inside each function of the library, before it changes anything: the call must fail with ECANCELED
+ * and change nothing (reapi_cli_initialize: EFAULT, since there is no graph yet), and other contexts must not notice.
+ * Prints the number of functions. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -140,13 +141,17 @@ int main (void)
         setenv ("FLUXION_DEFECT_IN", function, 1);
         if (functions[at].call) {
             errno = 0;
-            EXPECT (functions[at].call (ctx) == -1 && errno == EFAULT);
+            bool has_graph = functions[at].call != initialize;
+            EXPECT (functions[at].call (ctx) == -1 && errno == (has_graph ? ECANCELED : EFAULT));
             EXPECT (text == NULL);
             const char *why = reapi_cli_get_err_msg (ctx);
             EXPECT (strstr (why, "defect") != NULL);
             free ((void *)why);
             unsetenv ("FLUXION_DEFECT_IN");
-            EXPECT (find (ctx) == -1 && errno == EINVAL);
+            if (has_graph)
+                succeed (function, ctx);
+            else
+                EXPECT (find (ctx) == -1 && errno == EINVAL);
         }
         errno = 4711;
         reapi_cli_destroy (ctx);

@@ -1,9 +1,10 @@
-//! Questions: what only asks leaves the graph as it was, also where a defect ends it by a panic.
+//! Calls: a call that has only asked, also one that was about to change something, leaves the graph
+//! as it was where a defect ends it by a panic.
 //!
-//! A match asks until it takes something. What the questions of this engine change while they run
-//! is little, and is kept beside them: what the writer remembers, the id of the next job, types
-//! that are exclusive from then on. All else that they write is an index, which is made anew when
-//! it is needed.
+//! A call asks until it begins to change something: until then it parses, checks and searches. The
+//! little that this changes is kept beside it: the memory of the writer, the id of the next job,
+//! types that are exclusive from then on. All else that is written is an index, which is made again
+//! when it is needed.
 
 use super::Engine;
 use crate::graph::TypeId;
@@ -20,7 +21,19 @@ pub(super) fn defect(place: &'static str) {
 #[inline]
 pub(super) fn defect(_: &'static str) {}
 
-/// What a question may have changed when it panics, as it was before.
+/// How far the call has come that runs now.
+#[derive(Debug, Clone, Default)]
+pub(super) enum Call {
+    /// No call runs.
+    #[default]
+    None,
+    /// The call has changed nothing but this.
+    Asks(Before),
+    /// The call has begun to change jobs, vertices or the graph.
+    Changes,
+}
+
+/// Values that a question may have changed when it panics, as they were before.
 #[derive(Debug, Clone)]
 pub(super) struct Before {
     writer: Writer,
@@ -30,35 +43,48 @@ pub(super) struct Before {
 }
 
 impl Engine {
-    /// Runs what only asks, or asks until it begins to take: until then
-    /// [`Engine::take_back_question`] can undo it.
-    pub fn asking<T>(&mut self, question: impl FnOnce(&mut Engine) -> T) -> T {
-        if self.before.is_some() {
-            return question(self);
-        }
-        self.before = Some(Before {
+    /// Begins a call: a panic until it changes something can be taken back by
+    /// [`Engine::take_back_question`].
+    pub fn begin_call(&mut self) {
+        self.call = Call::Asks(Before {
             writer: self.writer.clone(),
             exclusive_kinds: self.exclusive_kinds.clone(),
             next_job: self.next_job,
             left: self.left.get(),
         });
+    }
+
+    /// Ends a call that has returned.
+    pub fn end_call(&mut self) {
+        self.call = Call::None;
+    }
+
+    /// Runs a question as a call, or as a part of the call that runs already.
+    pub fn asking<T>(&mut self, question: impl FnOnce(&mut Engine) -> T) -> T {
+        if !matches!(self.call, Call::None) {
+            return question(self);
+        }
+        self.begin_call();
         let answer = question(self);
-        self.before = None;
+        self.end_call();
         answer
     }
 
-    /// Has to be called before a question becomes more than one: a panic after this is none that
-    /// can be taken back.
-    pub(super) fn takes_from_now_on(&mut self) {
-        self.before = None;
+    /// Has to be called before a call changes anything: a panic after this cannot be taken back.
+    #[inline]
+    pub(super) fn changes_from_now_on(&mut self) {
+        if let Call::Asks(_) = self.call {
+            self.call = Call::Changes;
+        }
     }
 
-    /// After a panic that was caught: makes all as it was before the call that has panicked, if
-    /// that only asked until then. `false`: it did more, and the engine is in no state that can be
-    /// relied on.
+    /// After a panic that was caught: restores the state from before the call that has panicked, if
+    /// that had changed nothing yet. False if it had: then the engine cannot be relied on.
     #[must_use]
     pub fn take_back_question(&mut self) -> bool {
-        let Some(Before { writer, exclusive_kinds, next_job, left }) = self.before.take() else {
+        let Call::Asks(Before { writer, exclusive_kinds, next_job, left }) =
+            std::mem::take(&mut self.call)
+        else {
             return false;
         };
         (self.writer, self.exclusive_kinds, self.next_job) = (writer, exclusive_kinds, next_job);

@@ -20,7 +20,9 @@ impl Engine {
             let weighs = |vertex| self.weights.weight(&self.graph, vertex) != 0;
             self.graph.check_uniq_ids(&document.nodes, &document.edges, weighs)?;
         }
-        self.graph.grow(&document.nodes, &document.edges)?;
+        let growth = self.graph.plan_growth(&document.nodes, &document.edges)?;
+        self.changes_from_now_on();
+        self.graph.grow(growth)?;
         self.count_new(before);
         self.give_new_nodes(before);
         Ok(())
@@ -63,8 +65,15 @@ impl Engine {
         if found.is_empty() {
             return Err(Error::not_found(format!("path {path:?}: there is no such vertex")));
         }
+        if found.contains(&self.graph.root()) {
+            return Err(Error::invalid(format!("vertex {path}: the root cannot be removed")));
+        }
+        self.changes_from_now_on();
         for vertex in found {
-            self.cut(vertex)?;
+            // One may lie below another that has the same path.
+            if self.graph.is_linked(vertex) {
+                self.cut(vertex)?;
+            }
         }
         self.compact();
         Ok(())
@@ -98,6 +107,7 @@ impl Engine {
                 )));
             }
         }
+        self.changes_from_now_on();
         let ids: Vec<u64> = self.jobs.keys().copied().collect();
         for id in ids {
             self.release_ranks(id, &within);

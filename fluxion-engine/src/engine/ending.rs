@@ -11,6 +11,9 @@ use crate::schedule::{Term, Touch};
 impl Engine {
     /// Gives back everything of a job.
     pub fn cancel(&mut self, id: u64) -> Result<(), Error> {
+        if !self.jobs.contains_key(&id) {
+            return Err(no_job(id));
+        }
         self.note_job(id);
         let job = self.jobs.remove(&id).ok_or_else(|| no_job(id))?;
         self.give_back(id, &job);

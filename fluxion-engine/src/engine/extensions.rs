@@ -120,6 +120,9 @@ impl Engine {
         // Types that are new get their numbers in the order of their names.
         let mut with = charge.with.0;
         with.sort_unstable();
+        let named = with.iter().filter(|(_, amount)| *amount > 0).map(|(kind, _)| &**kind);
+        self.graph.types().check_room_for(named)?;
+        self.changes_from_now_on();
         for (kind, amount) in with.iter().filter(|(_, amount)| *amount > 0) {
             let known = self.graph.types().get(kind);
             let kind = known.map_or_else(
@@ -174,6 +177,7 @@ impl Engine {
         if kind.is_empty() || !self.graph.is_pool_type(kind) {
             return Err(Error::invalid(format!("type {kind:?}: is no pool type of this graph")));
         }
+        self.changes_from_now_on();
         let before = self.graph.len();
         let old = self.graph.resize(rank, kind, size)?;
         if self.graph.len() > before {
@@ -195,6 +199,7 @@ impl Engine {
             ));
         }
         let ranges = idset::parse(ranks)?;
+        self.changes_from_now_on();
         let rows = self.graph.pools.rows_of(&ranges);
         for row in rows.iter() {
             self.graph.pools.set_part(row, level, Some(part).filter(|part| !part.is_empty()));
@@ -206,6 +211,7 @@ impl Engine {
     pub fn remove_rank(&mut self, rank: u32) -> Result<(), Error> {
         self.not_in_a_trial("remove_rank")?;
         let row = self.graph.row(rank)?;
+        self.changes_from_now_on();
         self.cut(self.graph.pools.vertices()[row])?;
         self.compact();
         Ok(())

@@ -143,7 +143,7 @@ impl Engine {
     /// Takes a place that was found. Returns the vertices that cannot be taken, as
     /// [`Engine::touch`] does.
     fn take(&mut self, id: u64, ask: &Ask<'_>, found: &Found, at: i64) -> Vec<VertexId> {
-        self.takes_from_now_on();
+        self.changes_from_now_on();
         let mode = if at > self.now { JobMode::Reserved } else { JobMode::Allocated };
         let to = at.saturating_add(seconds(ask.longest()));
         let to = if at < WINDOW_SECONDS { to.min(WINDOW_SECONDS) } else { to };

@@ -92,8 +92,8 @@ pub struct Engine {
     left: Cell<Left>,
     /// What is taken back at the end of a trial.
     trial: Option<Box<trial::Trial>>,
-    /// A question is being asked: what it may have changed.
-    before: Option<asking::Before>,
+    /// The call that runs now.
+    call: asking::Call,
     /// The shape charged last: pods of one kind often come in a row, and then share it.
     charged: Option<Arc<SlotShape>>,
     /// The text of a jobspec that was read last, and what it says: who plans asks several things
@@ -242,7 +242,7 @@ impl Engine {
             exclusive_kinds: Vec::new(),
             left: Cell::new(Left::Nothing),
             trial: None,
-            before: None,
+            call: asking::Call::None,
             charged: None,
             read: None,
         };
@@ -256,7 +256,7 @@ impl Engine {
     /// its resources until it cancels it too.
     #[must_use]
     pub fn fork(&self) -> Self {
-        self.clone()
+        Engine { call: asking::Call::None, ..self.clone() }
     }
 
     /// The graph.

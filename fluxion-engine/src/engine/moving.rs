@@ -53,7 +53,6 @@ impl Engine {
         let ask = self.ask(&spec)?;
         self.refresh_index();
         let gains = self.graph.pools.gains.count();
-        self.note_job(id);
         let known = self.known_place(id, &ask);
         let is_known_to_stay = match &known {
             Some((at, picks)) => *at == self.jobs[&id].info.at && self.has_slots_of(id, picks),
@@ -63,6 +62,7 @@ impl Engine {
                     && self.is_intact(id, &ask, &usable)
             }
         };
+        self.note_job(id);
         if is_known_to_stay {
             return Ok(self.stays(id, gains));
         }

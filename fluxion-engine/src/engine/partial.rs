@@ -65,9 +65,8 @@ impl Engine {
         if self.jobs.get(&id).is_none_or(|job| job.info.mode != JobMode::Allocated) {
             return Err(no_job(id));
         }
-        self.note_job(id);
-        self.note_vertices();
-        let (released, whole) = match reader {
+        // A document is read before anything is touched.
+        let released = match reader {
             UpdateReader::Rv1exec => {
                 let ranges = ranks(text)?;
                 let within = |rank: i32| {
@@ -75,16 +74,19 @@ impl Engine {
                         ranges.iter().any(|(first, last)| (*first..=*last).contains(&rank))
                     })
                 };
-                (self.release_ranks(id, &within), false)
+                self.note_job(id);
+                self.note_vertices();
+                self.release_ranks(id, &within)
             }
-            UpdateReader::Jgf | UpdateReader::JgfShorthand => self.release_graph(id, text)?,
+            UpdateReader::Jgf | UpdateReader::JgfShorthand => {
+                let some = self.held_of_graph(id, text)?;
+                self.note_job(id);
+                self.note_vertices();
+                self.release_vertices(id, &some)
+            }
         };
         if !released {
             return Err(Error::invalid(format!("job {id}: holds nothing of this")));
-        }
-        if whole {
-            self.cancel(id)?;
-            return Ok(true);
         }
         if self.drop_if_empty(id) {
             return Ok(true);
@@ -119,8 +121,8 @@ impl Engine {
         self.release_vertices(id, &some) || !gone.is_empty()
     }
 
-    /// Gives back what a JGF document names. The second answer: it was everything.
-    fn release_graph(&mut self, id: u64, text: &str) -> Result<(bool, bool), Error> {
+    /// What a job has for itself of the vertices that a JGF document names.
+    fn held_of_graph(&self, id: u64, text: &str) -> Result<BTreeSet<VertexId>, Error> {
         if id == 0 {
             return Err(Error::invalid("job 0: not an id"));
         }
@@ -135,7 +137,7 @@ impl Engine {
             job.touches.iter().filter(|touch| touch.exclusive).map(|touch| touch.vertex).collect()
         });
         some.retain(|vertex| held.contains(vertex));
-        Ok((self.release_vertices(id, &some), false))
+        Ok(some)
     }
 
     /// Takes vertices from a job, and corrects what holds them.

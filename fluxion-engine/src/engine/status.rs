@@ -8,7 +8,9 @@ impl Engine {
     /// Marks what lies at a path. A vertex that is down takes everything below it out of matches.
     pub fn set_status(&mut self, path: &str, up: bool) -> Result<(), Error> {
         self.not_in_a_trial("set_status")?;
-        for vertex in self.at(path)? {
+        let found = self.at(path)?;
+        self.changes_from_now_on();
+        for vertex in found {
             if self.graph.is_marked_up(vertex) != up {
                 let nodes = self
                     .graph
@@ -50,6 +52,7 @@ impl Engine {
                 }
             }
         };
+        self.changes_from_now_on();
         for rank in known {
             if let Some(top) = self.graph.top_of_rank(rank) {
                 if self.graph.is_marked_up(top) != up {
@@ -86,7 +89,9 @@ impl Engine {
     /// Gives what lies at a path a property, or the property another value.
     pub fn set_property(&mut self, path: &str, name: &str, value: &str) -> Result<(), Error> {
         self.not_in_a_trial("set_property")?;
-        for vertex in self.at(path)? {
+        let found = self.at(path)?;
+        self.changes_from_now_on();
+        for vertex in found {
             self.graph.set_property(vertex, name, value);
         }
         Ok(())

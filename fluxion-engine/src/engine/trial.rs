@@ -35,6 +35,7 @@ impl Engine {
         if self.trial.is_some() {
             return Err(Error::invalid("a trial has begun already"));
         }
+        self.changes_from_now_on();
         self.graph.pools.begin_trial();
         self.trial = Some(Box::new(Trial {
             jobs: HashMap::new(),
@@ -53,6 +54,7 @@ impl Engine {
     /// Ends a trial: all is as it was when it began.
     pub fn end_trial(&mut self) -> Result<(), Error> {
         let trial = self.trial.take().ok_or_else(|| Error::invalid("no trial has begun"))?;
+        self.changes_from_now_on();
         self.graph.pools.end_trial();
         for (id, job) in trial.jobs {
             match job {
@@ -96,6 +98,7 @@ impl Engine {
 
     /// Has to be called before a job changes, or comes to be.
     pub(super) fn note_job(&mut self, id: u64) {
+        self.changes_from_now_on();
         if let Some(trial) = &mut self.trial {
             trial.jobs.entry(id).or_insert_with(|| self.jobs.get(&id).cloned());
         }
@@ -104,6 +107,7 @@ impl Engine {
     /// Has to be called before anything changes that only walks use.
     #[inline]
     pub(super) fn note_vertices(&mut self) {
+        self.changes_from_now_on();
         if let Some(trial) = &mut self.trial {
             trial
                 .vertices
@@ -113,6 +117,7 @@ impl Engine {
 
     /// Has to be called before the clock moves.
     pub(super) fn note_clock(&mut self) {
+        self.changes_from_now_on();
         if let Some(trial) = &mut self.trial {
             trial.clock.get_or_insert_with(|| (self.starts.clone(), self.ends.clone()));
         }

@@ -25,6 +25,12 @@ pub(crate) struct NodeText<'a> {
     pub(crate) exclusive: bool,
 }
 
+/// Vertices that can be added, and the order in which they are: parents first.
+pub(crate) struct Growth<'a> {
+    addition: Addition<'a>,
+    order: Vec<(usize, Option<usize>)>,
+}
+
 /// What is to be added.
 struct Addition<'a> {
     nodes: &'a [NodeText<'a>],
@@ -86,21 +92,28 @@ impl<'a> Addition<'a> {
 }
 
 impl Graph {
-    /// Adds vertices that are not there yet, with edges as pairs of indices into them. A vertex is
-    /// there if one of its path and rank is. All or nothing.
-    pub(crate) fn grow(
-        &mut self,
-        nodes: &[NodeText<'_>],
+    /// How to add vertices that are not there yet, with edges as pairs of indices into them; an
+    /// error if that is not possible. A vertex is there if one of its path and rank is.
+    pub(crate) fn plan_growth<'a>(
+        &self,
+        nodes: &'a [NodeText<'a>],
         edges: &[(usize, usize)],
-    ) -> Result<(), Error> {
-        let mut addition = self.addition(nodes, edges);
+    ) -> Result<Growth<'a>, Error> {
+        let addition = self.addition(nodes, edges);
         let order = addition.order()?;
         self.check(&addition, &order)?;
+        Ok(Growth { addition, order })
+    }
+
+    /// Adds vertices as planned; nothing else may have changed since.
+    pub(crate) fn grow(&mut self, growth: Growth<'_>) -> Result<(), Error> {
+        let Growth { mut addition, order } = growth;
         for (at, parent) in order {
             if addition.placed.contains_key(&at) {
                 continue;
             }
-            let id = self.insert(&nodes[at], parent.map(|parent| addition.placed[&parent]))?;
+            let parent = parent.map(|parent| addition.placed[&parent]);
+            let id = self.insert(&addition.nodes[at], parent)?;
             if addition.leads_back[at] {
                 self.hot[id.index()].flags |= flag::BACK;
                 self.edge_count += 1;
@@ -200,6 +213,7 @@ impl Graph {
         let Addition { nodes, edges, placed, .. } = addition;
         // Those that were removed still take memory.
         VERTICES_MAX.check(self.len() + nodes.len() - placed.len(), "graph")?;
+        self.types.check_room_for(nodes.iter().map(|node| &*node.kind))?;
         let mut node_ranks = HashMap::new();
         let sources: HashSet<usize> = edges.iter().map(|(source, _)| *source).collect();
         let mut levels: HashMap<usize, usize> =

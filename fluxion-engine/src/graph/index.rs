@@ -232,11 +232,11 @@ mod tests {
                 edges.join(",")
             )
         };
-        let mut graph = jgf::read(&chain(256), PoolTypes::default()).unwrap();
+        let graph = jgf::read(&chain(256), PoolTypes::default()).unwrap();
         assert!(jgf::read(&chain(257), PoolTypes::default()).unwrap_err().text.contains("levels"));
         let deeper = chain(257);
         let deeper = jgf::parse(&deeper).unwrap();
-        assert!(graph.grow(&deeper.nodes, &deeper.edges).unwrap_err().text.contains("levels"));
+        assert!(graph.plan_growth(&deeper.nodes, &deeper.edges).err().unwrap().text.contains("levels"));
         assert_eq!(graph.len(), 256);
     }
 }

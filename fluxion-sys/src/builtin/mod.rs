@@ -103,11 +103,18 @@ unsafe fn call(
         errno::set(errno::EINVAL);
         return -1;
     };
-    // A panic must not cross into C. What a question left half done is taken back; what any other
-    // call left half done cannot be trusted, and the graph is given up.
+    // A panic must not cross into C. What a call left half done that had only asked is taken back;
+    // what it left half done of a change cannot be trusted, and the graph is given up.
     let work = || {
+        if let Some(engine) = &mut context.engine {
+            engine.begin_call();
+        }
         defect(function);
-        work(context)
+        let answer = work(context);
+        if let Some(engine) = &mut context.engine {
+            engine.end_call();
+        }
+        answer
     };
     match catch_unwind(AssertUnwindSafe(work)) {
         Ok(Ok(())) => 0,
@@ -165,10 +172,16 @@ mod tests {
             context.engine()?.asking(|_| -> Result<(), Failure> { panic!("a defect, as wanted") })
         };
         assert_eq!(run(in_question), (errno::ECANCELED, true));
-        let elsewhere = |context: &mut Context| {
-            context.engine()?.asking(|_| ());
+        let before_a_change = |context: &mut Context| {
+            context.engine()?.cancel(1).unwrap_err();
+            context.engine()?.add_subgraph("{").unwrap_err();
             panic!("a defect, as wanted")
         };
-        assert_eq!(run(elsewhere), (errno::EFAULT, false));
+        assert_eq!(run(before_a_change), (errno::ECANCELED, true));
+        let after_a_change = |context: &mut Context| {
+            context.engine()?.set_status("/c0", false)?;
+            panic!("a defect, as wanted")
+        };
+        assert_eq!(run(after_a_change), (errno::EFAULT, false));
     }
 }

@@ -79,6 +79,13 @@ limits! {
     /// Nodes and edges of a recipe together. Real recipes have a few dozen; recursion follows them.
     RECIPE_ELEMENTS_MAX = 1_024, "nodes and edges of a recipe";
 
+    /// A topology of hwloc: all of it is in memory as a tree, as a recipe is. That of a large
+    /// machine has 200 KiB.
+    TOPOLOGY_BYTES_MAX = 16 << 20, "bytes of a topology";
+
+    /// Objects of a topology in each other: they are read by recursion. Real ones have a dozen.
+    TOPOLOGY_DEPTH_MAX = 128, "objects in each other";
+
     /// A document in JGF: its paths and properties are kept, and may be all of it. As
     /// many bytes as the vertices take that it may have.
     JGF_BYTES_MAX = 4 << 30, "bytes of JGF";

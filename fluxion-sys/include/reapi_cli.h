@@ -112,7 +112,8 @@ void reapi_cli_destroy (reapi_cli_ctx_t *ctx);
 /* Gives the context its graph; a second call takes away what it had, with all jobs.
  *   rgraph   text of the document in the format that option load_format names
  *   options  JSON object; always set load_format, matcher_policy and match_format, since the defaults surprise:
- *              load_format       "grug" (default), "jgf", "jgf_shorthand", "rv1exec"; "hwloc" is not offered: EPROTO
+ *              load_format       "grug" (default), "jgf", "jgf_shorthand", "rv1exec", "hwloc" (XML)
+ *              load_allowlist    of "hwloc": types of vertices, with commas; others are left out
  *              matcher_policy    "first" (default), "firstnodex", "low", "high", "lonode", "hinode", "lonodex", "hinodex",
  *                                "locality", "variation", or "policy=high|low [node_centric=true] [node_exclusive=true]
  *                                [stop_on_1_matches=true]"; ours: "binpack" and "spread" (with pool_types only, else EPROTO)

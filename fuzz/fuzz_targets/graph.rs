@@ -2,18 +2,18 @@
 #![no_main]
 
 use fluxion_engine::graph::PoolTypes;
-use fluxion_engine::readers::{self, Format};
+use fluxion_engine::readers::{self, Allowlist, Format};
 use fluxion_engine::{Engine, MatchOp, Options};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {
     let Some((choice, text)) = data.split_first() else { return };
     let Ok(text) = std::str::from_utf8(text) else { return };
-    let format = [Format::Jgf, Format::Grug, Format::Rv1exec, Format::JgfShorthand][usize::from(choice % 4)];
+    let format = [Format::Jgf, Format::Grug, Format::Rv1exec, Format::Hwloc][usize::from(choice % 4)];
     if !matches!(format, Format::Jgf | Format::JgfShorthand) && !fluxion_fuzz::is_modest(text) {
         return;
     }
-    let Ok(graph) = readers::read(format, text, PoolTypes::default()) else { return };
+    let Ok(graph) = readers::read(format, text, PoolTypes::default(), &Allowlist::default()) else { return };
     let paths: Vec<String> = graph.vertices().map(|vertex| graph.path(vertex)).collect();
     let Ok(mut engine) = Engine::with_graph(graph, Options::default()) else { return };
     let _ = engine.match_next(MatchOp::AllocateOrElseReserve, &fluxion_fuzz::spec("core", 1, 60));

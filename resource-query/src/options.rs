@@ -18,6 +18,8 @@ pub(crate) enum Wanted {
 pub(crate) struct Options {
     pub(crate) load_file: PathBuf,
     pub(crate) load_format: Format,
+    /// Types of vertices, with commas between them; empty: all.
+    pub(crate) allowlist: String,
     pub(crate) policy: String,
     pub(crate) match_format: MatchFormat,
     pub(crate) traverser: Traverser,
@@ -67,8 +69,9 @@ where the resources of a jobspec (RFC 14, YAML or JSON) can be had.
 
     -h, --help
     -L, --load-file=FILE           the graph
-    -f, --load-format=FORMAT       grug (default), jgf, jgf_shorthand, rv1exec, rv1exec_force
-    -W, --load-allowlist=TYPES     for hwloc alone, which is not offered
+    -f, --load-format=FORMAT       grug (default), jgf, jgf_shorthand, rv1exec, rv1exec_force,
+                                   hwloc
+    -W, --load-allowlist=TYPES     of hwloc: only vertices of these types, with commas between
     -S, --match-subsystems=NAME    CA (default); others are not offered
     -P, --match-policy=POLICY      first (default), firstnodex, high, low, hinode, lonode, hinodex,
                                    lonodex, locality, variation, or \"policy=high|low KEY=true ...\"
@@ -90,6 +93,7 @@ pub(crate) fn read(arguments: impl IntoIterator<Item = String>) -> Result<Wanted
     let mut all = Options {
         load_file: PathBuf::from("conf/default"),
         load_format: Format::Grug,
+        allowlist: String::new(),
         policy: "first".to_owned(),
         match_format: MatchFormat::Simple,
         traverser: Traverser::Simple,
@@ -137,8 +141,9 @@ pub(crate) fn read(arguments: impl IntoIterator<Item = String>) -> Result<Wanted
             'd' => all.disable_prompt = true,
             'o' => basename = Some(value),
             't' => all.test_output = Some(value.into()),
-            // The allowlist is for hwloc alone.
-            _ => {}
+            // As upstream, which puts no comma before the second list.
+            'W' if value.trim_matches(' ').is_empty() => {}
+            _ => all.allowlist += &format!("cluster,{value}"),
         }
     }
     if !filters.is_empty() {

@@ -7,6 +7,7 @@ use std::io::{self, BufWriter, Stdout, Write};
 use std::time::{Duration, Instant};
 
 use fluxion_engine::graph::PoolTypes;
+use fluxion_engine::readers::Allowlist;
 use fluxion_engine::{Engine, JobMode, MatchFormat, readers};
 
 use crate::options::{self, Options};
@@ -51,8 +52,13 @@ impl Session {
         let policy = options::policy(&options.policy).map_err(io::Error::other)?;
         let text = std::fs::read_to_string(&options.load_file)?;
         let started = Instant::now();
-        let graph = readers::read(options.load_format, &text, PoolTypes::default())
-            .map_err(io::Error::other)?;
+        let graph = readers::read(
+            options.load_format,
+            &text,
+            PoolTypes::default(),
+            &Allowlist::read(&options.allowlist),
+        )
+        .map_err(io::Error::other)?;
         let settings = fluxion_engine::Options {
             load_format: options.load_format,
             policy,

@@ -201,7 +201,9 @@ impl Engine {
     /// A graph from its document.
     pub fn new(document: &str, options: &str) -> Result<Self, Error> {
         let options = Options::read(options)?;
-        let graph = readers::read(options.load_format, document, options.pool_types.clone())?;
+        let allowed = options.allowlist.clone().unwrap_or_default();
+        let pool_types = options.pool_types.clone();
+        let graph = readers::read(options.load_format, document, pool_types, &allowed)?;
         Engine::with_graph(graph, options)
     }
 

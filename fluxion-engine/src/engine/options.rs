@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use crate::graph::PoolTypes;
 use crate::policy::Policy;
-use crate::readers::Format;
+use crate::readers::{Allowlist, Format};
 use crate::traverser::Traverser;
 use crate::writer::MatchFormat;
 use crate::{Error, Reason};
@@ -22,8 +22,8 @@ pub struct Options {
     pub format: MatchFormat,
     /// `prune_filters`: what vertices count in their subtrees.
     pub prune_filters: String,
-    /// `load_allowlist` was given; no reader that is offered heeds it.
-    pub has_allowlist: bool,
+    /// `load_allowlist`: which vertices are made of a topology.
+    pub allowlist: Option<Allowlist>,
     /// `pool_types`: which vertices hand out parts.
     pub pool_types: PoolTypes,
 }
@@ -36,7 +36,7 @@ impl Default for Options {
             traverser: Traverser::Simple,
             format: MatchFormat::Jgf,
             prune_filters: "ALL:core,ALL:node".to_owned(),
-            has_allowlist: false,
+            allowlist: None,
             pool_types: PoolTypes::default(),
         }
     }
@@ -84,9 +84,18 @@ fn read(fields: &Map<String, Value>) -> Result<Options, String> {
     let format = text("match_format")?
         .map_or(defaults.format, |name| MatchFormat::parse(name).unwrap_or(MatchFormat::Simple));
     let prune_filters = text("prune_filters")?.map_or(defaults.prune_filters, str::to_owned);
-    let has_allowlist = text("load_allowlist")?.is_some_and(|list| !list.is_empty());
+    let allowlist =
+        text("load_allowlist")?.filter(|list| !list.is_empty()).map(Allowlist::read);
     let pool_types = fields.get("pool_types").map_or(Ok(PoolTypes::default()), pool_types)?;
-    Ok(Options { load_format, policy, traverser, format, prune_filters, has_allowlist, pool_types })
+    Ok(Options {
+        load_format,
+        policy,
+        traverser,
+        format,
+        prune_filters,
+        allowlist,
+        pool_types,
+    })
 }
 
 fn pool_types(value: &Value) -> Result<PoolTypes, String> {

@@ -4,6 +4,7 @@ use std::ffi::{c_char, c_int};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 
+use fluxion_engine::readers::Format;
 use fluxion_engine::{Engine, Reason};
 
 use super::messages::Messages;
@@ -62,7 +63,8 @@ pub(crate) unsafe extern "C" fn reapi_cli_initialize(
         // As upstream: what it had is gone, also if it gets nothing instead.
         context.engine = None;
         let engine = Engine::new(graph, options).map_err(|error| error.as_reason(Reason::Setup))?;
-        if engine.options().has_allowlist {
+        let options = engine.options();
+        if options.allowlist.is_some() && options.load_format != Format::Hwloc {
             context.messages.note("WARN: allowlist unsupported\n");
         }
         context.engine = Some(engine);

@@ -225,6 +225,34 @@ fn of_several_wishes_for_counts_the_last_one_holds() {
 }
 
 #[test]
+fn counts_of_a_job_that_is_not_there_are_nothing() {
+    let mut engine = engine(false, "low");
+    let mut find = |criteria: &str| engine.find(criteria, MatchFormat::Jgf, true).unwrap();
+    assert_eq!(find("agfilter=true or jobid-span=7"), None);
+    assert!(find("agfilter=true").is_some());
+}
+
+#[test]
+fn a_partial_cancel_fails_where_the_job_has_nothing_of_a_rank_for_itself() {
+    let mut engine = engine(false, "low");
+    let one = spec(&slot(1, CORE), TASKS, "null");
+    let job = engine.match_next(MatchOp::Allocate, &one).unwrap().job.unwrap();
+    let r = |ranks: &str| {
+        format!(
+            r#"{{"version":1,"execution":{{"R_lite":[{{"rank":"{ranks}","children":{{}}}}],
+            "nodelist":["node[0-1]"],"starttime":0,"expiration":0}}}}"#
+        )
+    };
+    for ranks in ["0-1", "1", "0,7", "0-4294967295"] {
+        let error = engine.partial_cancel(job, &r(ranks)).unwrap_err();
+        assert_eq!(error.reason, Reason::Invalid);
+        assert!(error.text.contains("R_lite: rank "), "{error}");
+        assert_eq!(engine.info(job).unwrap().mode, JobMode::Allocated);
+    }
+    assert!(engine.partial_cancel(job, &r("0")).unwrap());
+}
+
+#[test]
 fn of_what_would_only_fit_when_the_window_ends_that_instant_is_told() {
     let mut engine = engine(false, "low");
     let all = spec(&slot(2, r#"{"type":"node","count":1}"#), TASKS, "null");

@@ -10,7 +10,7 @@ use super::{Engine, JobMode};
 use crate::graph::VertexId;
 use crate::limits::{FIND_BYTES_MAX, FIND_DEPTH_MAX};
 use crate::writer::{self, About, Emitted, MatchFormat};
-use crate::{Error, Reason, hostlist};
+use crate::{Error, hostlist};
 
 #[derive(Debug)]
 enum Expr {
@@ -61,9 +61,9 @@ impl Engine {
     ) -> Result<Option<String>, Error> {
         let expr = parse(criteria)?;
         let mut search = Search { engine: self, touched: HashMap::new(), filter: false, job: None };
-        search.prepare(&expr)?;
+        search.prepare(&expr);
         let mut emitted = Vec::new();
-        search.visit(self.graph.root(), 1, State::default(), &expr, &mut emitted)?;
+        search.visit(self.graph.root(), 1, State::default(), &expr, &mut emitted);
         let style = if compact { writer::COMPACT } else { writer::WIDE };
         if emitted.is_empty() && format != MatchFormat::Rlite {
             return Ok(None);
@@ -92,11 +92,11 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    fn prepare(&mut self, expr: &Expr) -> Result<(), Error> {
+    fn prepare(&mut self, expr: &Expr) {
         match expr {
             Expr::And(left, right) | Expr::Or(left, right) => {
-                self.prepare(left)?;
-                self.prepare(right)?;
+                self.prepare(left);
+                self.prepare(right);
             }
             // As upstream: of several the last one counts.
             Expr::Term(Term::Filter(wanted)) => self.filter = *wanted,
@@ -117,7 +117,6 @@ impl Search<'_> {
             }
             Expr::Term(_) => {}
         }
-        Ok(())
     }
 
     /// Adds what is to be written of a subtree. Returns whether that is anything.
@@ -128,7 +127,7 @@ impl Search<'_> {
         above: State,
         expr: &Expr,
         emitted: &mut Vec<Emitted>,
-    ) -> Result<bool, Error> {
+    ) -> bool {
         let graph = &self.engine.graph;
         let holds = self.engine.schedule.holds(vertex);
         let state = State {
@@ -138,15 +137,16 @@ impl Search<'_> {
         };
         let mut any = false;
         for child in graph.children(vertex) {
-            any |= self.visit(*child, depth + 1, state, expr, emitted)?;
+            any |= self.visit(*child, depth + 1, state, expr, emitted);
         }
         if !any && !self.holds(expr, vertex, state) {
-            return Ok(false);
+            return false;
         }
         let filter = if self.filter {
-            match self.counts(vertex)? {
+            match self.counts(vertex) {
                 Some(filter) => Some(filter),
-                None => return Ok(any),
+                // As upstream: what lies below it was written, and is nothing to what holds it.
+                None => return false,
             }
         } else {
             None
@@ -160,7 +160,7 @@ impl Search<'_> {
             filter,
             left_out: false,
         });
-        Ok(true)
+        true
     }
 
     fn holds(&self, expr: &Expr, vertex: VertexId, state: State) -> bool {
@@ -200,28 +200,21 @@ impl Search<'_> {
     }
 
     /// Used and total of each tracked type; `None`: the vertex tracks none, or a job that is asked
-    /// for counts nothing there. As upstream, the latter is an error at the root.
+    /// for counts nothing there.
     #[expect(clippy::type_complexity, reason = "the form in which a writer takes it")]
-    fn counts(&self, vertex: VertexId) -> Result<Option<Vec<(Box<str>, i64, u64)>>, Error> {
+    fn counts(&self, vertex: VertexId) -> Option<Vec<(Box<str>, i64, u64)>> {
         let Engine { graph, schedule, jobs, now, .. } = self.engine;
         let (tracked, totals) =
             (schedule.filters.tracked(graph, vertex), schedule.filters.totals(graph, vertex));
         if tracked.is_empty() {
-            return Ok(None);
+            return None;
         }
         let touch = match self.job {
             None => None,
             Some(id) => {
                 let place = self.touched[&id].get(&vertex);
                 let touch = place.and_then(|(_, at)| Some(&jobs.get(&id)?.touches[*at]));
-                match touch.filter(|touch| !touch.below.is_empty()) {
-                    None if vertex == graph.root() => {
-                        let text = format!("find: job {id}: has no such span");
-                        return Err(Error { reason: Reason::NotFound, text });
-                    }
-                    None => return Ok(None),
-                    some => some,
-                }
+                Some(touch.filter(|touch| !touch.below.is_empty())?)
             }
         };
         let count = |(column, (kind, total)): (usize, (&crate::graph::TypeId, &u64))| {
@@ -235,7 +228,7 @@ impl Search<'_> {
         };
         let mut counts: Vec<_> = tracked.iter().zip(totals).enumerate().map(count).collect();
         counts.sort_unstable();
-        Ok(Some(counts))
+        Some(counts)
     }
 }
 

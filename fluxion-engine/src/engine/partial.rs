@@ -69,6 +69,7 @@ impl Engine {
         let released = match reader {
             UpdateReader::Rv1exec => {
                 let ranges = ranks(text)?;
+                self.must_hold_all(id, &ranges)?;
                 let within = |rank: i32| {
                     u32::try_from(rank).is_ok_and(|rank| {
                         ranges.iter().any(|(first, last)| (*first..=*last).contains(&rank))
@@ -99,6 +100,33 @@ impl Engine {
             return Ok(true);
         }
         Ok(false)
+    }
+
+    /// As upstream, whose partial cancel fails unless the job has a vertex of each rank for itself;
+    /// here nothing is given back then. On a graph with pools, which upstream does not have, ranks
+    /// on which the job has nothing are passed over.
+    fn must_hold_all(&self, id: u64, ranges: &[(u32, u32)]) -> Result<(), Error> {
+        if self.graph.has_pool_types() {
+            return Ok(());
+        }
+        let touches = self.jobs.get(&id).into_iter().flat_map(|job| &job.touches);
+        let own: BTreeSet<u32> = touches
+            .filter(|touch| touch.exclusive)
+            .filter_map(|touch| u32::try_from(self.graph.rank(touch.vertex)).ok())
+            .collect();
+        for (first, last) in ranges {
+            let mut next = *first;
+            // At most one more look than there are ranks on which the job has anything.
+            while next <= *last && own.contains(&next) {
+                next = next.saturating_add(1);
+            }
+            if next <= *last {
+                return Err(Error::invalid(format!(
+                    "R: execution.R_lite: rank {next}: job {id} has nothing of it for itself"
+                )));
+            }
+        }
+        Ok(())
     }
 
     /// Gives back what a job has on some ranks. Returns whether there was anything.

@@ -242,8 +242,8 @@ fn graphs(rows: &mut Rows) {
     row(
         "reapi_cli_find",
         ENOENT,
-        whole().find("agfilter=true or jobid-span=7", c"jgf"),
-        "the counts of a job are to be shown, and it has none",
+        whole().find("names=cluster0", c"jgf"),
+        "the root is all that was found",
     );
     let simple = whole().find("status=up", c"simple");
     row("reapi_cli_find", ENOMEM, simple, "something was found, and the format is no JSON");

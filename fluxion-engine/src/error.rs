@@ -65,11 +65,6 @@ impl Error {
         Error { reason: Reason::Unsatisfiable, text: String::new() }
     }
 
-    /// No place was found, and it is not proved that there is none.
-    pub(crate) fn gave_up() -> Self {
-        Error { reason: Reason::GaveUp, text: String::new() }
-    }
-
     /// The same failure as another kind.
     #[must_use]
     pub fn as_reason(mut self, reason: Reason) -> Self {

@@ -27,6 +27,7 @@
 mod admitted;
 mod bits;
 mod constraint;
+mod effort;
 mod engine;
 mod error;
 pub mod graph;

@@ -23,7 +23,7 @@
  *     EINVAL     an argument, the jobspec or a document is wrong; also: ctx is NULL or not initialized
  *     EBUSY      it does not fit now
  *     ENODEV     it would not fit on the idle machine either
- *     EAGAIN     ours, only for several shapes on pools, or levels: no place was found, and it is not proved that there is none; the
+ *     EAGAIN     ours, only for several shapes on pools, or levels, or with a search_budget: no place was found, and it is not proved that there is none; the
  *                same question gets the same answer until something changes
  *     ENOENT     there is no such job, path, rank or slot; also: a match later than now finds a place and nothing of it would
  *                be taken, and find shows the root alone
@@ -122,6 +122,7 @@ void reapi_cli_destroy (reapi_cli_ctx_t *ctx);
  *                                "pretty_simple", and ours: "placement"; an unknown name means "simple"
  *              prune_filters     "ALL:core,ALL:node" (default): types that vertices count in their subtrees
  *              matcher_name      "CA"; others: EPROTO
+ *              search_budget   ours: steps that the searches of one call may take (fluxion_ext_effort); no limit without it
  *              pool_types      ours: list of vertex types, or text with commas, that are pools (see fluxion_ext below);
  *                              "*" stands for every type directly below a node
  *            other keys are passed over. */
@@ -396,6 +397,12 @@ int fluxion_ext_eligible (reapi_cli_ctx_t *ctx, const char *jobspec, char **rank
  *   Where slots of several shapes are to be in one part also "together":{"wanted":4,"largest":3,"part":"/c0/rack0"}: how many these
  *   are, and how many of them fit in the part that has most room. */
 int fluxion_ext_explain (reapi_cli_ctx_t *ctx, const char *jobspec, char **json);
+
+/* How many steps the searches of the last match, move, explanation or question for eligible ranks took. A step is a look at a
+ * node, a vertex, an instant or an edge of a flow: some tens of nanoseconds. With the option search_budget a call that needs
+ * more steps than that ends with EAGAIN, and takes nothing. is_earliest is false where the search gave up at some instant
+ * before the start that was found: it may not be the earliest. */
+int fluxion_ext_effort (reapi_cli_ctx_t *ctx, uint64_t *steps, bool *is_earliest);
 
 /* The pools of a node: {"rank":0,"pools":[{"type":"cpu","size":4000,"used":1500}]}. */
 int fluxion_ext_usage (reapi_cli_ctx_t *ctx, uint32_t rank, char **json);

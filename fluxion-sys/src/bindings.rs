@@ -202,6 +202,11 @@ unsafe extern "C" {
         jobspec: *const ::core::ffi::c_char,
         json: *mut *mut ::core::ffi::c_char,
     ) -> ::core::ffi::c_int;
+    pub fn fluxion_ext_effort(
+        ctx: *mut reapi_cli_ctx_t,
+        steps: *mut u64,
+        is_earliest: *mut bool,
+    ) -> ::core::ffi::c_int;
     pub fn fluxion_ext_usage(
         ctx: *mut reapi_cli_ctx_t,
         rank: u32,

@@ -118,7 +118,13 @@ static int with_pools (void)
     EXPECT (strcmp (R, "{\"slots\":[{\"label\":\"s\",\"ranks\":\"1\",\"per_rank\":2}]}") == 0);
     free (R);
     R = NULL;
+    bool is_earliest = false;
+    uint64_t of_match = 0;
+    EXPECT (fluxion_ext_effort (ctx, &of_match, &is_earliest) == 0 && of_match > 0 && is_earliest);
     EXPECT (reapi_cli_match_with_jobid (ctx, MATCH_ALLOCATE, two, 77, &reserved, &R, &at, &ov) == -1 && errno == EEXIST);
+    EXPECT (fluxion_ext_effort (ctx, NULL, &reserved) == -1 && errno == EINVAL);
+    uint64_t steps = 0;
+    EXPECT (fluxion_ext_effort (ctx, &steps, &reserved) == 0 && reserved && steps == 0);
     EXPECT (fluxion_ext_usage (ctx, 1, &text) == 0);
     EXPECT (strcmp (text,
                     "{\"rank\":1,\"pools\":[{\"type\":\"cpu\",\"size\":9223372036854775807,"

@@ -77,6 +77,11 @@ static int set_part (reapi_cli_ctx_t *c) { return fluxion_ext_set_part (c, "rack
 static int parts (reapi_cli_ctx_t *c) { return fluxion_ext_parts (c, "rack", &text); }
 static int eligible (reapi_cli_ctx_t *c) { return fluxion_ext_eligible (c, jobspec, &text); }
 static int explain (reapi_cli_ctx_t *c) { return fluxion_ext_explain (c, jobspec, &text); }
+static int effort (reapi_cli_ctx_t *c)
+{
+    uint64_t steps;
+    return fluxion_ext_effort (c, &steps, &flag);
+}
 static int usage (reapi_cli_ctx_t *c) { return fluxion_ext_usage (c, 0, &text); }
 
 static const struct {
@@ -113,6 +118,7 @@ static const struct {
     {"fluxion_ext_parts", parts},
     {"fluxion_ext_eligible", eligible},
     {"fluxion_ext_explain", explain},
+    {"fluxion_ext_effort", effort},
     {"fluxion_ext_usage", usage},
 };
 

@@ -35,7 +35,7 @@ fn what_is_shipped_has_no_hook() {
 }
 
 /// Functions that look into a context, and so could meet a defect.
-const FUNCTIONS: [&str; 31] = [
+const FUNCTIONS: [&str; 32] = [
     "reapi_cli_initialize",
     "reapi_cli_clone",
     "reapi_cli_match",
@@ -66,6 +66,7 @@ const FUNCTIONS: [&str; 31] = [
     "fluxion_ext_parts",
     "fluxion_ext_eligible",
     "fluxion_ext_explain",
+    "fluxion_ext_effort",
     "fluxion_ext_usage",
 ];
 

@@ -68,7 +68,13 @@ impl Engine {
             self.weigh(selection, op.takes());
         }
         match r {
-            Ok(r) => Ok(Grant { job: op.takes().then_some(id), at, reserved, r }),
+            Ok(r) => Ok(Grant {
+                job: op.takes().then_some(id),
+                at,
+                reserved,
+                r,
+                is_earliest: self.graph.pools.effort.is_exact(),
+            }),
             Err(error) => {
                 // As upstream: what was taken stays taken, and no job has it.
                 if op.takes()

@@ -54,6 +54,9 @@ pub struct Grant {
     pub reserved: bool,
     /// What was granted, in the engine's format; empty where there is nothing to say.
     pub r: String,
+    /// True if it is proved that it cannot start earlier, by the ends that are known. False if at
+    /// some earlier instant the search for a place gave up.
+    pub is_earliest: bool,
 }
 
 /// A request, ready to be tried at several moments.
@@ -154,6 +157,7 @@ impl Engine {
     }
 
     fn match_once(&mut self, op: MatchOp, spec: &Jobspec, job: u64) -> Result<Grant, Error> {
+        self.graph.pools.effort.begin();
         let answer = self.try_match(op, spec, job);
         let empty = match &answer {
             Ok(_) => op == MatchOp::Satisfiability,
@@ -198,6 +202,7 @@ impl Engine {
                 at: 0,
                 reserved: false,
                 r: String::new(),
+                is_earliest: true,
             });
         }
         self.left.set(Left::Nothing);
@@ -216,6 +221,7 @@ impl Engine {
                         at: EVENTUALLY,
                         reserved: false,
                         r: String::new(),
+                        is_earliest: self.graph.pools.effort.is_exact(),
                     });
                 }
                 Err(error) => return Err(self.refusal(&ask, error)),
@@ -262,7 +268,7 @@ impl Engine {
                 // are not with all.
                 Search::Impossible if request.has_skew() && self.fits_eventually(ask) => Ok(()),
                 Search::Impossible => Err(Error::unsatisfiable()),
-                Search::GaveUp => Err(Error::gave_up()),
+                Search::GaveUp => Err(self.gave_up()),
             },
             Form::Walk(requests) => {
                 let (traversal, seconds) = (self.traversal(ask.policy), seconds(ask.spec.hold));
@@ -281,6 +287,9 @@ impl Engine {
     fn refusal(&self, ask: &Ask<'_>, error: Error) -> Error {
         if !matches!(error.reason, Reason::Busy | Reason::GaveUp) {
             return error;
+        }
+        if self.graph.pools.effort.is_spent() {
+            return self.gave_up();
         }
         if self.left.get() == Left::EndOfWindow {
             return error;
@@ -321,7 +330,7 @@ impl Engine {
                 match self.find_flat(ask, request, Start::At(self.now), Status::Heeded) {
                     Search::Found(picks) => Ok(Found::Flat(picks)),
                     Search::Impossible => Err(Error::busy()),
-                    Search::GaveUp => Err(Error::gave_up()),
+                    Search::GaveUp => Err(self.gave_up()),
                 }
             }
             Form::Walk(requests) => {
@@ -402,6 +411,7 @@ impl Engine {
     fn missed(&self, miss: crate::traverser::Miss, reason: Reason) -> Error {
         match miss {
             crate::traverser::Miss::Busy => Error { reason, text: String::new() },
+            crate::traverser::Miss::Spent => self.gave_up(),
             // As upstream: no vertex serves such a level, so that it fits nowhere, and a text says
             // why.
             crate::traverser::Miss::Invalid => {
@@ -455,7 +465,11 @@ impl Engine {
             ask.policy,
         ) {
             Search::Found(picks) => Some((picks, at)),
-            Search::Impossible | Search::GaveUp => None,
+            Search::Impossible => None,
+            Search::GaveUp => {
+                self.graph.pools.effort.passes_over();
+                None
+            }
         };
         let sweep = request.sweep(&self.graph, &usable, self.now).ok_or_else(Error::busy)?;
         let is_one = request.shapes.len() == 1;
@@ -481,11 +495,17 @@ impl Engine {
             found.transpose()?
         } else {
             // Resources only come free.
-            let first = sweep.find(from, |at, _| Some(at)).ok_or_else(Error::busy)?;
+            let first = sweep.find(from, |at, _| Some(at));
+            let first = first.ok_or_else(|| {
+                if self.graph.pools.effort.is_spent() { self.gave_up() } else { Error::busy() }
+            })?;
             let later = self.graph.pools.ends().into_iter().filter(|end| *end > first);
             let instants: Vec<i64> = std::iter::once(first).chain(later).collect();
             first_that_fits(&instants, |at| attempt(at, &usable))
         };
+        if self.graph.pools.effort.is_spent() {
+            return Err(self.gave_up());
+        }
         found.ok_or_else(|| self.why_not_later(ask, request, now))
     }
 
@@ -498,8 +518,20 @@ impl Engine {
             Search::Found(_) => now,
             Search::Impossible => Error::busy(),
             // It may still be found at an instant at which there is less to choose from.
-            Search::GaveUp => Error::gave_up(),
+            Search::GaveUp => self.gave_up(),
         }
+    }
+
+    /// No place was found, and it is not proved that there is none: because the budget is spent, or
+    /// because the search would take too many steps.
+    pub(super) fn gave_up(&self) -> Error {
+        let effort = &self.graph.pools.effort;
+        let text = if effort.is_spent() {
+            format!("gave up after {} steps: search_budget is spent", effort.spent())
+        } else {
+            String::new()
+        };
+        Error { reason: Reason::GaveUp, text }
     }
 }
 

@@ -213,6 +213,7 @@ impl Engine {
             let text = "options: matcher_policy: binpack and spread need pool_types".to_owned();
             return Err(Error { reason: Reason::Setup, text });
         }
+        graph.pools.effort.set_budget(options.search_budget);
         let filters = Filters::read(&options.prune_filters, &mut graph)
             .map_err(|error| error.as_reason(Reason::Setup))?;
         let mut schedule = Schedule::new(filters);
@@ -269,6 +270,24 @@ impl Engine {
     /// The options it was made with.
     pub fn options(&self) -> &Options {
         &self.options
+    }
+
+    /// From the next call on the searches of one call take at most so many steps together; `None`:
+    /// as many as they need. A call whose budget is spent fails with [`Reason::GaveUp`] and takes
+    /// nothing. A step is a look at a node, a vertex or an instant: some tens of nanoseconds.
+    pub fn set_search_budget(&mut self, steps: Option<u64>) {
+        self.graph.pools.effort.set_budget(steps);
+    }
+
+    /// Steps that the searches of the last match, move, explanation or list of eligible ranks took.
+    pub fn search_steps(&self) -> u64 {
+        self.graph.pools.effort.spent()
+    }
+
+    /// True unless the last search for a start gave up at some instant: then the start that it
+    /// found may not be the earliest.
+    pub fn is_earliest(&self) -> bool {
+        self.graph.pools.effort.is_exact()
     }
 
     /// Seconds, as told last.

@@ -51,6 +51,7 @@ impl Engine {
             Error::invalid(format!("job {id}: is no reservation of a graph with pools"))
         })?;
         let ask = self.ask(&spec)?;
+        self.graph.pools.effort.begin();
         self.refresh_index();
         let gains = self.graph.pools.gains.count();
         let known = self.known_place(id, &ask);

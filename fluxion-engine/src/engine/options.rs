@@ -24,6 +24,8 @@ pub struct Options {
     pub prune_filters: String,
     /// `load_allowlist`: which vertices are made of a topology.
     pub allowlist: Option<Allowlist>,
+    /// `search_budget`: steps that the searches of one call may take; `None`: no limit.
+    pub search_budget: Option<u64>,
     /// `pool_types`: which vertices hand out parts.
     pub pool_types: PoolTypes,
 }
@@ -37,6 +39,7 @@ impl Default for Options {
             format: MatchFormat::Jgf,
             prune_filters: "ALL:core,ALL:node".to_owned(),
             allowlist: None,
+            search_budget: None,
             pool_types: PoolTypes::default(),
         }
     }
@@ -84,8 +87,16 @@ fn read(fields: &Map<String, Value>) -> Result<Options, String> {
     let format = text("match_format")?
         .map_or(defaults.format, |name| MatchFormat::parse(name).unwrap_or(MatchFormat::Simple));
     let prune_filters = text("prune_filters")?.map_or(defaults.prune_filters, str::to_owned);
-    let allowlist =
-        text("load_allowlist")?.filter(|list| !list.is_empty()).map(Allowlist::read);
+    let allowlist = text("load_allowlist")?.filter(|list| !list.is_empty()).map(Allowlist::read);
+    let search_budget = match fields.get("search_budget") {
+        None => None,
+        Some(value) => Some(
+            value
+                .as_u64()
+                .filter(|steps| *steps > 0)
+                .ok_or("search_budget: not a number of steps, at least 1")?,
+        ),
+    };
     let pool_types = fields.get("pool_types").map_or(Ok(PoolTypes::default()), pool_types)?;
     Ok(Options {
         load_format,
@@ -94,6 +105,7 @@ fn read(fields: &Map<String, Value>) -> Result<Options, String> {
         format,
         prune_filters,
         allowlist,
+        search_budget,
         pool_types,
     })
 }
@@ -148,6 +160,8 @@ mod tests {
             (r#"{"load_format":"jgf","matcher_name":"C+PA"}"#, "matcher_name"),
             (r#"{"load_format":"jgf","traverser_policy":"wild"}"#, "traverser_policy"),
             (r#"{"load_format":"jgf","pool_types":"node"}"#, "pool_types"),
+            (r#"{"load_format":"jgf","search_budget":0}"#, "search_budget"),
+            (r#"{"load_format":"jgf","search_budget":-1}"#, "search_budget"),
         ] {
             let error = Options::read(text).unwrap_err();
             assert_eq!(error.reason, Reason::Setup);

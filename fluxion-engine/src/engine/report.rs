@@ -176,7 +176,22 @@ impl Engine {
     /// The ranks, as an idset, on which a slot of some shape fits once everything that has an end
     /// has ended.
     pub fn eligible(&mut self, jobspec: &str) -> Result<String, Error> {
-        self.asking(|engine| engine.eligible_ranks(jobspec))
+        self.within_budget(|engine| engine.eligible_ranks(jobspec))
+    }
+
+    /// Asks what takes searches; what they have found is of no use where the budget was spent.
+    fn within_budget<T>(
+        &mut self,
+        question: impl FnOnce(&mut Engine) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        self.asking(|engine| {
+            engine.graph.pools.effort.begin();
+            let answer = question(engine)?;
+            if engine.graph.pools.effort.is_spent() {
+                return Err(engine.gave_up());
+            }
+            Ok(answer)
+        })
     }
 
     fn eligible_ranks(&mut self, jobspec: &str) -> Result<String, Error> {
@@ -202,7 +217,7 @@ impl Engine {
 
     /// What there is for each shape of a request, now and on the idle machine.
     pub fn explain(&mut self, jobspec: &str) -> Result<Explanation, Error> {
-        self.asking(|engine| engine.explained(jobspec))
+        self.within_budget(|engine| engine.explained(jobspec))
     }
 
     fn explained(&mut self, jobspec: &str) -> Result<Explanation, Error> {

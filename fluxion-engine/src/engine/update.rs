@@ -226,7 +226,10 @@ impl Engine {
         if self.options.policy.stops_early() {
             self.weigh(&selection, true);
         }
-        Ok(Updated { grant: Grant { job: Some(id), at, reserved, r }, unwritten })
+        Ok(Updated {
+            grant: Grant { job: Some(id), at, reserved, r, is_earliest: true },
+            unwritten,
+        })
     }
 }
 

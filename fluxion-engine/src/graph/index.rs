@@ -236,7 +236,9 @@ mod tests {
         assert!(jgf::read(&chain(257), PoolTypes::default()).unwrap_err().text.contains("levels"));
         let deeper = chain(257);
         let deeper = jgf::parse(&deeper).unwrap();
-        assert!(graph.plan_growth(&deeper.nodes, &deeper.edges).err().unwrap().text.contains("levels"));
+        assert!(
+            graph.plan_growth(&deeper.nodes, &deeper.edges).err().unwrap().text.contains("levels")
+        );
         assert_eq!(graph.len(), 256);
     }
 }

@@ -268,6 +268,9 @@ impl<'a> Request<'a> {
         } else {
             self.place_in_parts(pools, start, free, usable, order)
         };
+        if pools.effort.is_spent() {
+            return Search::GaveUp;
+        }
         match found {
             Search::Found(mut picks) => {
                 picks.sort_unstable_by_key(|pick| (pick.shape, pick.row));
@@ -362,8 +365,9 @@ impl Shape<'_> {
                 {
                     continue;
                 }
+                let visit = |row: usize| free.effort().take(1) && visit(row);
                 let mut rows = tier.block(block);
-                let done = if down { !rows.rev().all(&mut visit) } else { !rows.all(&mut visit) };
+                let done = if down { !rows.rev().all(visit) } else { !rows.all(visit) };
                 if done {
                     return;
                 }

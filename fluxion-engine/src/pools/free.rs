@@ -4,6 +4,7 @@
 use smallvec::SmallVec;
 
 use super::{Column, Pools, Tenancy, free};
+use crate::effort::Effort;
 use crate::time::When;
 use crate::vertex::TypeId;
 
@@ -124,6 +125,12 @@ impl Pools {
 }
 
 impl Free<'_> {
+    /// Steps of the searches of this call.
+    #[inline]
+    pub(crate) fn effort(&self) -> &Effort {
+        &self.pools.effort
+    }
+
     /// What is free of one of the pools on a row.
     #[inline]
     pub(crate) fn units(&self, kind: usize, row: usize) -> u64 {

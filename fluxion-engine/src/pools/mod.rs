@@ -38,6 +38,7 @@ pub use tenancy::Tenancy;
 
 use crate::admitted::Admitted;
 use crate::bits::Bits;
+use crate::effort::Effort;
 use crate::time::End;
 use crate::vertex::{TypeId, VertexId};
 
@@ -120,6 +121,8 @@ pub struct Pools {
     /// What the reservation that was looked at last could have instead.
     outlook: outlook::Outlook,
     journal: journal::Journal,
+    /// Steps of the searches of this call. Here, where every search comes by.
+    pub(crate) effort: Effort,
 }
 
 /// The pools of one type. `free` is `usable - used`, or 0 where more is used than there is, or

@@ -15,11 +15,7 @@ use crate::graph::{Builder, Graph, NewVertex, PoolTypes, TextId, VertexId};
 use crate::limits::{TOPOLOGY_BYTES_MAX, TOPOLOGY_DEPTH_MAX, VERTICES_MAX};
 
 /// Reads a topology. Types of vertices that the allowlist has not are left out.
-pub(crate) fn read(
-    text: &str,
-    pool_types: PoolTypes,
-    allowed: &Allowlist,
-) -> Result<Graph, Error> {
+pub(crate) fn read(text: &str, pool_types: PoolTypes, allowed: &Allowlist) -> Result<Graph, Error> {
     TOPOLOGY_BYTES_MAX.check(text.len(), "topology")?;
     let mut reader = Reader {
         builder: Builder::new(pool_types),
@@ -193,7 +189,15 @@ impl Reader<'_> {
         let rank = self.nodes;
         self.nodes += 1;
         let basename = if stem.is_empty() { name } else { stem }.to_owned();
-        Ok(Some(Vertex { kind: "node", basename, name: Some(name), id, rank, size: 1, device: None }))
+        Ok(Some(Vertex {
+            kind: "node",
+            basename,
+            name: Some(name),
+            id,
+            rank,
+            size: 1,
+            device: None,
+        }))
     }
 
     fn device<'n>(&mut self, object: Node<'n, '_>) -> Result<Option<Vertex<'n>>, Error> {

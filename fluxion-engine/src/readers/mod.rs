@@ -5,8 +5,8 @@ mod hwloc;
 pub(crate) mod jgf;
 pub(crate) mod rv1exec;
 
-use crate::graph::{Graph, PoolTypes};
 use crate::Error;
+use crate::graph::{Graph, PoolTypes};
 
 /// A format of graphs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]

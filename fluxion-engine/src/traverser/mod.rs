@@ -87,6 +87,8 @@ pub(crate) enum Miss {
     Invalid,
     /// Siblings ask for this type twice.
     Siblings(TypeId),
+    /// The budget of the call was spent before the search had come to an end.
+    Spent,
 }
 
 /// A place that a request gets once others have ended.
@@ -138,6 +140,9 @@ impl Traversal<'_> {
         let mut points = points.chain(others);
         let (mut misses, mut hopeless_before, mut passed_over) = (0, i64::MIN, Vec::new());
         while let Some(at) = points.next() {
+            if !graph.pools.effort.take(1) {
+                return Err(Miss::Spent);
+            }
             if at < hopeless_before {
                 passed_over.push(at);
                 continue;
@@ -151,6 +156,7 @@ impl Traversal<'_> {
                     let is_last = !points.any(|at| has_enough(&at));
                     return Ok(Later { selection, at, is_last });
                 }
+                Err(Miss::Spent) => return Err(Miss::Spent),
                 Err(miss) => last = miss,
             }
             passed_over.clear();
@@ -212,6 +218,10 @@ impl Traversal<'_> {
         {
             if missing <= 0 {
                 break;
+            }
+            // The search that follows tells that it gave up.
+            if !graph.pools.effort.take(1) {
+                return true;
             }
             if is_free(node) && constraint.admits(&graph.subject(node)) {
                 missing -= 1;
@@ -317,6 +327,9 @@ impl Traversal<'_> {
             Some(Answer::Nothing) => None,
             Some(Answer::Unsure) | None => walk.run(),
         };
+        if walk.graph.pools.effort.is_spent() {
+            return Err(Miss::Spent);
+        }
         match walk.spared.get() {
             Some(Below::Never) => self.left.set(Left::Exceeded),
             None if !walk.refused => {}

@@ -116,6 +116,9 @@ impl Walk<'_> {
         prefix: i64,
         found: &mut Gathered,
     ) -> Option<()> {
+        if !self.graph.pools.effort.take(1) {
+            return None;
+        }
         let kind = self.graph.kind(vertex);
         let matched = self.classify(vertex, kind, levels, pristine);
         if matches!(matched, Match::None) {

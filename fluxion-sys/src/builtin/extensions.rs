@@ -188,6 +188,25 @@ pub(crate) unsafe extern "C" fn fluxion_ext_explain(
 
 /// See the header.
 #[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn fluxion_ext_effort(
+    ctx: *mut reapi_cli_ctx_t,
+    steps: *mut u64,
+    is_earliest: *mut bool,
+) -> c_int {
+    let work = |context: &mut Context| {
+        // SAFETY: pointers by the header.
+        let (steps, is_earliest) = unsafe { (Out::new(steps)?, Out::new(is_earliest)?) };
+        let engine = context.engine()?;
+        steps.set(engine.search_steps());
+        is_earliest.set(engine.is_earliest());
+        Ok(())
+    };
+    // SAFETY: the header's rules for ctx are those of `call`.
+    unsafe { call(ctx, "fluxion_ext_effort", work) }
+}
+
+/// See the header.
+#[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn fluxion_ext_usage(
     ctx: *mut reapi_cli_ctx_t,
     rank: u32,

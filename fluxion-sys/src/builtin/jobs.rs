@@ -243,7 +243,7 @@ unsafe fn do_match(
     let seconds = started.elapsed().as_secs_f64();
     ov.set(seconds);
     at.set(engine.refused_at());
-    let Grant { job, at: start, reserved: later, r: granted } = result?;
+    let Grant { job, at: start, reserved: later, r: granted, .. } = result?;
     if let Err(failure) = r.set_text(&granted) {
         // Without its answer the caller would not know what it has.
         if let Some(job) = job {

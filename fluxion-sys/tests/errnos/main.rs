@@ -144,7 +144,7 @@ fn matches(rows: &mut Rows, function: &'static str, matching: Match) {
     row(
         EAGAIN,
         matching(&pools(), ALLOCATE, &many_shapes()),
-        "of several shapes on pools, or levels: no place was found, \
+        "of several shapes on pools, of levels, or with a budget: no place was found, \
          and it is not proved that there is none",
     );
     let held = whole();
@@ -173,7 +173,7 @@ fn satisfiability(rows: &mut Rows) {
     row(
         EAGAIN,
         pools().satisfy(&many_shapes()),
-        "of several shapes on pools, or levels: no place was found, \
+        "of several shapes on pools, of levels, or with a budget: no place was found, \
          and it is not proved that there is none",
     );
     row(

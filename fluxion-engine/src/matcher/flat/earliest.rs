@@ -129,7 +129,7 @@ impl Sweep<'_> {
                 return Some(found);
             }
         }
-        while let Some((at, ranks)) = instants.next() {
+        while let Some((at, ranks)) = instants.next().filter(|_| !self.pools.effort.is_spent()) {
             self.shrink(at);
             self.look_at_all(ranks, at);
             // What has overstayed ends at the same instant as what ends in the next second.
@@ -146,6 +146,7 @@ impl Sweep<'_> {
     /// Calls `attempt` if there is room for each shape at an instant up to which all has been
     /// looked at.
     fn attempt<T>(&self, at: i64, attempt: impl FnOnce(i64, Vec<Bits>) -> Option<T>) -> Option<T> {
+        self.pools.effort.take(1);
         if self.shapes.iter().any(|shape| shape.sum < shape.wanted) || !self.spread.may_fit() {
             return None;
         }
@@ -170,6 +171,7 @@ impl Sweep<'_> {
 
     /// Takes note of the room of a row from an instant on.
     fn look(&mut self, shape: usize, row: usize, at: i64) {
+        self.pools.effort.take(1);
         let swept = &mut self.shapes[shape];
         if at < swept.not_before[row] {
             return;

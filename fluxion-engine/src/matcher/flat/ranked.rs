@@ -121,7 +121,7 @@ impl Filling<'_> {
             }
         }
         let mut next = untouched.next(self, tier);
-        while self.missing > 0 {
+        while self.missing > 0 && self.free.effort().take(1) {
             let again = match (next, touched.peek()) {
                 (Some((fresh, _)), Some(Reverse((known, _)))) => *known < fresh,
                 (Some(_), None) => false,
@@ -167,7 +167,8 @@ impl Filling<'_> {
     /// The same for `spread`, at once: every node is filled up to the same level, and what is left
     /// over goes to those that stand exactly there, the lowest ranks first.
     fn by_level(&mut self, tier: &Bits) {
-        let rooms = tier.iter().map(|row| Host { row, room: self.room(row), count: 0 });
+        let rows = tier.iter().take_while(|_| self.free.effort().take(1));
+        let rooms = rows.map(|row| Host { row, room: self.room(row), count: 0 });
         let mut hosts: Vec<Host> = rooms.filter(|host| host.room > 0).collect();
         let all: u64 = hosts.iter().fold(0, |sum, host| sum.saturating_add(host.room));
         if all <= self.missing {
@@ -275,6 +276,9 @@ impl Untouched {
     fn next(&mut self, filling: &Filling<'_>, tier: &Bits) -> Option<(Key, usize)> {
         let has_room = |row: usize| filling.room(row) > 0 && filling.taken.on(row).is_none();
         while let Some((cursor, looks)) = self.kept.as_mut().filter(|(_, looks)| *looks > 0) {
+            if !filling.free.effort().take(1) {
+                return None;
+            }
             *looks -= 1;
             let key = filling.ranked.next(cursor, &self.needs)?;
             self.last = Some(key);
@@ -289,6 +293,7 @@ impl Untouched {
         let rest = self.rest.get_or_insert_with(|| {
             let rows = tier
                 .iter()
+                .take_while(|_| filling.free.effort().take(1))
                 .filter(|row| has_room(*row))
                 .map(|row| Reverse((filling.ranked.key(row), row)));
             rows.filter(|Reverse((key, _))| last.is_none_or(|last| *key > last)).collect()

@@ -240,7 +240,8 @@ impl Walk<'_> {
         };
         let mut list = list;
         let answer = self.refresh(index, plan, &mut list).and_then(|()| self.pick(index, &list));
-        if answer.is_some() {
+        // A list that was not finished knows less than there is.
+        if answer.is_some() && !self.graph.pools.effort.is_spent() {
             lists.insert(0, list);
             lists.truncate(LISTS_MAX);
             let mut sum = 0;

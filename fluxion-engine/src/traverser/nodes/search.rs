@@ -182,7 +182,7 @@ impl Walk<'_> {
     /// The next node that may serve.
     fn advance(&self, cursor: &mut Cursor<'_>) -> Option<usize> {
         let (index, plan, down) = (cursor.index, cursor.plan, cursor.down);
-        loop {
+        while self.graph.pools.effort.take(1) {
             let from = cursor.at?;
             let place = if self.window.status_ignored {
                 let fits = |place: &usize| plan.fits(index.totals(*place));
@@ -210,6 +210,7 @@ impl Walk<'_> {
                 }
             }
         }
+        None
     }
 
     /// No candidate of a node costs less; `None`: it has none.

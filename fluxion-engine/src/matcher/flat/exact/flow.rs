@@ -54,8 +54,11 @@ impl Network {
         self.edges.push(Edge { to: from, left: 0 });
     }
 
-    /// Whether all that is supplied flows; `None`: the steps did not suffice to tell.
-    pub(super) fn saturate(&mut self) -> Option<bool> {
+    /// Whether all that is supplied flows; `None`: the steps, at most `left` more, did not suffice
+    /// to tell.
+    pub(super) fn saturate(&mut self, left: u64) -> Option<bool> {
+        let left = usize::try_from(left).unwrap_or(usize::MAX);
+        let most = self.steps.saturating_add(left).min(STEPS_MAX);
         let supplied: u128 = self.at[SOURCE].iter().map(|edge| self.edges[*edge].left).sum();
         let mut flow = 0;
         loop {
@@ -65,7 +68,7 @@ impl Network {
             }
             let mut next = vec![0; self.at.len()];
             loop {
-                if self.steps > STEPS_MAX {
+                if self.steps > most {
                     return None;
                 }
                 match self.push(SOURCE, u128::MAX, &levels, &mut next) {

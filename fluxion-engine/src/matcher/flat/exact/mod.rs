@@ -24,6 +24,7 @@ use smallvec::SmallVec;
 use super::taken::Slots;
 use super::{NodeOrder, Pick, Request, Search};
 use crate::bits::Bits;
+use crate::effort::Effort;
 use crate::pools::Free;
 
 /// To read the rows, flow, units and packing each take at most so many steps, a few nanoseconds
@@ -65,7 +66,8 @@ pub(super) fn search(
 ) -> Search {
     let shapes = request.shapes.len();
     let of_row = shapes.saturating_mul(request.kinds.len() + request.limits.len());
-    if shapes > SHAPES_MAX || Bits::union(rows).count().saturating_mul(of_row) > STEPS_MAX {
+    let reading = Bits::union(rows).count().saturating_mul(of_row);
+    if shapes > SHAPES_MAX || reading > STEPS_MAX || !free.effort().take(reading as u64) {
         return Search::GaveUp;
     }
     let mut problem = Problem::of(request, free, rows);
@@ -75,7 +77,7 @@ pub(super) fn search(
         }
         problem.classes.reverse();
     }
-    problem.solve()
+    problem.solve(free.effort())
 }
 
 impl Problem {
@@ -158,15 +160,15 @@ impl Problem {
                 .all(|(weights, bound)| weigh(weights, slots) <= u128::from(*bound))
     }
 
-    fn solve(&self) -> Search {
-        let by_flow = self.by_flow();
+    fn solve(&self, effort: &Effort) -> Search {
+        let by_flow = self.by_flow(effort);
         if by_flow != Search::GaveUp {
             return by_flow;
         }
-        if !self.units_flow() {
+        if !self.units_flow(effort) {
             return Search::Impossible;
         }
-        self.pack()
+        self.pack(effort)
     }
 }
 

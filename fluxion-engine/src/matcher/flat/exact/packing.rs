@@ -7,6 +7,7 @@
 //! row, for three that share 24 slots at most 2025.
 
 use super::{Class, Picks, Problem, STEPS_MAX, Slots};
+use crate::effort::Effort;
 use crate::matcher::flat::{Pick, Search};
 
 /// No slots of the largest shape at all: this number of the others does not fit.
@@ -34,9 +35,10 @@ struct Choice {
 
 impl Problem {
     /// A place for all, or the certainty that there is none, if the search for it is short.
-    pub(super) fn pack(&self) -> Search {
+    pub(super) fn pack(&self, effort: &Effort) -> Search {
         let Some(numbers) = self.numbers() else { return Search::GaveUp };
-        if self.steps(&numbers).is_none_or(|steps| steps > STEPS_MAX) {
+        let steps = self.steps(&numbers).filter(|steps| *steps <= STEPS_MAX);
+        if steps.is_none_or(|steps| !effort.take(steps as u64)) {
             return Search::GaveUp;
         }
         let wanted = i64::try_from(self.counts[numbers.large]).unwrap_or(i64::MAX);

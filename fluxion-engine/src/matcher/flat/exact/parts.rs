@@ -11,6 +11,7 @@ use smallvec::SmallVec;
 
 use super::flow::Network;
 use super::{Class, Picks, Problem, STEPS_MAX, Slots, weigh};
+use crate::effort::Effort;
 use crate::matcher::flat::{Pick, Search};
 
 /// Shapes that are in each other's way on a row.
@@ -29,7 +30,7 @@ type Members = Vec<(usize, usize)>;
 
 impl Problem {
     /// Slots as a flow. Gives up where it cannot tell whether what flows also fits.
-    pub(super) fn by_flow(&self) -> Search {
+    pub(super) fn by_flow(&self, effort: &Effort) -> Search {
         let groups = self.groups();
         let mut network = Network::new(self.counts.iter().map(|count| u128::from(*count)), 0);
         for (part, members) in &groups {
@@ -37,7 +38,11 @@ impl Problem {
             let of_shapes = part.rooms.iter().enumerate().filter(|(_, room)| **room > 0);
             network.group(times(part.most), of_shapes.map(|(shape, room)| (shape, times(*room))));
         }
-        match network.saturate() {
+        let saturated = network.saturate(effort.left());
+        if !effort.take(network.steps as u64) {
+            return Search::GaveUp;
+        }
+        match saturated {
             Some(true) => {}
             Some(false) => return Search::Impossible,
             None => return Search::GaveUp,
@@ -88,7 +93,7 @@ impl Problem {
 
     /// Whether the units of every constraint can flow to the rows, as far as the steps suffice to
     /// tell. If not, the slots do not fit.
-    pub(super) fn units_flow(&self) -> bool {
+    pub(super) fn units_flow(&self, effort: &Effort) -> bool {
         let mut steps = 0;
         self.weights.iter().enumerate().all(|(constraint, weights)| {
             if steps > STEPS_MAX || weights.iter().filter(|weight| **weight > 0).count() < 2 {
@@ -115,7 +120,8 @@ impl Problem {
                 });
                 network.group(times(u128::from(most)), of_shapes);
             }
-            let flows = network.saturate() != Some(false);
+            let flows = network.saturate(effort.left()) != Some(false);
+            effort.take((network.steps - steps) as u64);
             steps = network.steps;
             flows
         })

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 
 use super::*;
+use crate::effort::Effort;
 
 /// Whether there is a place, by trying all.
 fn fits(problem: &Problem) -> bool {
@@ -96,7 +97,7 @@ proptest! {
 
     #[test]
     fn packing_finds_a_place_if_there_is_one(problem in problems()) {
-        match problem.pack() {
+        match problem.pack(&Effort::default()) {
             Search::Found(picks) => check(&problem, &picks),
             Search::Impossible => prop_assert!(!fits(&problem)),
             Search::GaveUp => prop_assert!(false, "so few slots are few steps"),
@@ -105,12 +106,12 @@ proptest! {
 
     #[test]
     fn what_flows_fits_and_what_does_not_flow_does_not(problem in problems()) {
-        match problem.by_flow() {
+        match problem.by_flow(&Effort::default()) {
             Search::Found(picks) => check(&problem, &picks),
             Search::Impossible => prop_assert!(!fits(&problem)),
             Search::GaveUp => {}
         }
-        if !problem.units_flow() {
+        if !problem.units_flow(&Effort::default()) {
             prop_assert!(!fits(&problem));
         }
     }
@@ -123,9 +124,9 @@ proptest! {
             class.bounds[3] = 1;
             class.rooms.iter_mut().for_each(|room| *room = (*room).min(1));
         }
-        let found = matches!(problem.by_flow(), Search::Found(_));
+        let found = matches!(problem.by_flow(&Effort::default()), Search::Found(_));
         prop_assert_eq!(found, fits(&problem));
-        prop_assert_ne!(problem.by_flow(), Search::GaveUp);
+        prop_assert_ne!(problem.by_flow(&Effort::default()), Search::GaveUp);
     }
 
     /// Shapes that take the same may still have their own rows.
@@ -144,9 +145,9 @@ proptest! {
                 .collect();
             problem.classes[at].rooms = rooms;
         }
-        let found = matches!(problem.by_flow(), Search::Found(_));
+        let found = matches!(problem.by_flow(&Effort::default()), Search::Found(_));
         prop_assert_eq!(found, fits(&problem));
-        prop_assert_ne!(problem.by_flow(), Search::GaveUp);
+        prop_assert_ne!(problem.by_flow(&Effort::default()), Search::GaveUp);
     }
 }
 
@@ -161,5 +162,5 @@ fn a_long_search_is_given_up() {
         let rooms: Slots = (0..8).map(|shape| problem.room(shape, &bounds)).collect();
         problem.classes.push(Class { bounds, rooms, rows: vec![row] });
     }
-    assert_eq!(problem.pack(), Search::GaveUp);
+    assert_eq!(problem.pack(&Effort::default()), Search::GaveUp);
 }

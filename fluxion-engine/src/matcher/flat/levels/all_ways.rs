@@ -60,6 +60,9 @@ impl Request<'_> {
             let inside = usable.limited(&vec![rows; self.shapes.len()]);
             let mut ways = Vec::new();
             for counts in &vectors {
+                if !moment.pools.effort.take(1) {
+                    return Some(Search::GaveUp);
+                }
                 match self.place_some(moment, &inside, counts) {
                     Search::Found(picks) => ways.push((counts.clone(), picks)),
                     Search::GaveUp => gave_up = true,

@@ -85,7 +85,7 @@ impl Request<'_> {
                 parts.remove(nth);
                 continue;
             }
-            if *tries == 0 {
+            if *tries == 0 || moment.pools.effort.is_spent() {
                 return Search::GaveUp;
             }
             *tries -= 1;

@@ -223,8 +223,10 @@ void reapi_cli_clear_err_msg (reapi_cli_ctx_t *ctx);
  *   vertex of type node that has a rank. A slot that asks for {"type":"cpu","count":1500} takes 1500 units of the cpu of one
  *   node. A node that lacks a type of the slot has no room for it.
  *   A request whose resources are only top-level slots of pool units may have several of them (each label once): all get
- *   their place, or none. Counts are numbers here, at most 2^32-1 slots, not ranges. Other requests walk the graph as upstream
- *   does; prefer, max_per_node and slots are EINVAL there, and units of a pool are asked for directly in a slot, on the level
+ *   their place, or none. Counts are at most 2^32-1 slots. A slot may ask for a range ({"min":2,"max":8}, with operator and
+ *   operand as in RFC 14): it gets as many slots as there is room for when it starts, and starts when there is room for the
+ *   minimum; of several such slots the first is raised first. Units within a slot are numbers. Other requests walk the graph
+ *   as upstream does; prefer, max_per_node and slots are EINVAL there, and units of a pool are asked for directly in a slot, on the level
  *   of a node.
  *
  * SEVERAL SHAPES

@@ -117,6 +117,7 @@ impl Engine {
         let [shape] = &request.shapes[..] else { return None };
         if ask.policy.by_fill().is_some()
             || request.has_rules()
+            || request.has_ranges()
             || request.tenancy != Tenancy::Shared
         {
             return None;
@@ -161,6 +162,10 @@ impl Engine {
         // Which node is the fullest, which shape the scarcest, which part the tightest changes also
         // where room is taken.
         if ask.policy.by_fill().is_some() || request.shapes.len() > 1 || request.has_rules() {
+            return true;
+        }
+        // There may be room for more slots.
+        if request.has_ranges() {
             return true;
         }
         let Some(ranks) = pools.gains.since(gains) else { return true };

@@ -9,6 +9,7 @@ mod earliest;
 mod exact;
 mod holds;
 pub(crate) mod levels;
+mod ranges;
 mod ranked;
 mod several;
 mod taken;
@@ -22,7 +23,7 @@ use smallvec::SmallVec;
 use crate::Error;
 use crate::bits::Bits;
 use crate::graph::{Graph, TypeId};
-use crate::jobspec::{Hold, Jobspec, Resource, SlotExtras};
+use crate::jobspec::{Count, Hold, Jobspec, Resource, SlotExtras};
 use crate::matcher::candidates::Usable;
 use crate::policy::Policy;
 use crate::pools::{COUNT_MAX, Free, Pools, Ranked, SlotShape, Tenancy};
@@ -69,6 +70,8 @@ pub(crate) enum Search {
 pub(crate) struct Shape<'a> {
     pub(crate) label: &'a str,
     pub(crate) count: u64,
+    /// The range that `count` is the minimum of, where more slots are welcome.
+    pub(crate) range: Option<Count>,
     /// Position in `kinds`, and units of one slot.
     pub(crate) needs: SmallVec<[(usize, u64); 4]>,
     /// Positions in the request's limits.
@@ -171,12 +174,17 @@ impl<'a> Request<'a> {
                 Ok(count.min)
             } else {
                 Err(Error::invalid(format!(
-                    "slot {label:?}: {}: a range is not possible with pools",
+                    "slot {label:?}: {}: a range of units is not possible with pools, but one of slots",
                     level.kind
                 )))
             }
         };
-        let count = exact(slot)?;
+        let Count { min: count, max, .. } = slot.count;
+        if count > max {
+            return Err(Error::invalid(format!("slot {label:?}: count: its max is below its min")));
+        }
+        // A count of 0 is read, and fits nowhere.
+        let range = (count < max && count > 0).then_some(slot.count);
         if count > COUNT_MAX {
             return Err(Error::invalid(format!("slot {label:?}: count: more than {COUNT_MAX}")));
         }
@@ -198,6 +206,7 @@ impl<'a> Request<'a> {
         Ok(Shape {
             label,
             count,
+            range,
             needs,
             limits: SmallVec::new(),
             hold: Hold::Endless,
@@ -232,8 +241,24 @@ impl<'a> Request<'a> {
         Arc::new(SlotShape { label: shape.label.into(), needs, tenancy: self.tenancy })
     }
 
-    /// Finds a place for every slot, or for none.
+    /// Finds a place for every slot, or for none; of ranges, for as many slots as have one.
     pub(crate) fn search(
+        &self,
+        graph: &Graph,
+        start: Start,
+        usable: &Usable,
+        policy: Policy,
+    ) -> Search {
+        let least = self.search_exactly(graph, start, usable, policy);
+        // Later than at an instant it only matters whether there is a place.
+        if matches!((start, &least), (Start::At(_), Search::Found(_))) && self.has_ranges() {
+            return self.raise(graph, start, usable, policy, least);
+        }
+        least
+    }
+
+    /// Finds a place for every slot, or for none; of ranges, for the minimum.
+    fn search_exactly(
         &self,
         graph: &Graph,
         start: Start,

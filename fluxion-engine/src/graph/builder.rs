@@ -96,6 +96,7 @@ impl Builder {
             edge_count: 0,
             gone_count: 0,
             pool_types,
+            whole: Vec::new(),
             pools: Pools::default(),
             changes: Changes::default(),
         };

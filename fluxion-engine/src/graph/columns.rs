@@ -102,17 +102,26 @@ impl Graph {
     /// Gives a pool its place in the column.
     pub(super) fn enter_pool(&mut self, vertex: VertexId) -> Result<(), Error> {
         let Some(parent) = self.parent(vertex) else { return Ok(()) };
+        let row = self.position_of(parent).filter(|_| self.is_node(parent));
+        let Some(row) = row else {
+            // A licence of the cluster, or storage of a rack: handed out whole, as upstream has it.
+            if self.is_pool_type(self.kind_name(vertex)) {
+                let at = self.kind(vertex).index();
+                if self.whole.len() <= at {
+                    self.whole.resize(at + 1, 0);
+                }
+                self.whole[at] += 1;
+            }
+            return Ok(());
+        };
         if !self.is_pool_below(self.kind_name(vertex), self.kind(parent)) {
             return Ok(());
         }
-        let wrong = |what: &str| {
-            Err(Error::invalid(format!("graph: vertex {}: {what}", self.path(vertex))))
-        };
-        let Some(row) = self.position_of(parent).filter(|_| self.is_node(parent)) else {
-            return wrong("a pool must lie directly below a node that has a rank");
-        };
         if !self.children(vertex).is_empty() {
-            return wrong("a pool holds no other vertices");
+            return Err(Error::invalid(format!(
+                "graph: vertex {}: a pool holds no other vertices",
+                self.path(vertex)
+            )));
         }
         self.hot[vertex.index()].flags |= flag::POOL;
         let kind = self.kind(vertex);
@@ -144,6 +153,24 @@ impl Graph {
         let (size, usable) = (self.pools.size(row, kind), self.pools.usable(row, kind));
         let usable = if up { usable.saturating_add(units) } else { usable.saturating_sub(units) };
         self.pools.set_size(row, kind, size, usable);
+    }
+
+    /// True if some vertices of a type are handed out whole though it is one of pools.
+    pub(crate) fn has_whole(&self, kind: TypeId) -> bool {
+        self.whole.get(kind.index()).is_some_and(|count| *count > 0)
+    }
+
+    /// A vertex is removed: it counts no more among those that are handed out whole.
+    pub(super) fn drop_whole(&mut self, id: VertexId) {
+        let has_node = self
+            .parent(id)
+            .is_some_and(|above| self.is_node(above) && self.position_of(above).is_some());
+        if self.parent(id).is_some() && !has_node && self.is_pool_type(self.kind_name(id)) {
+            let at = self.kind(id).index();
+            if let Some(count) = self.whole.get_mut(at) {
+                *count = count.saturating_sub(1);
+            }
+        }
     }
 
     pub(super) fn drop_pool(&mut self, id: VertexId) {

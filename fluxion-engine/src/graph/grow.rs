@@ -179,7 +179,10 @@ impl Graph {
         for id in self.subtree(top).into_iter().rev() {
             if self.is_pool(id) {
                 self.drop_pool(id);
-            } else if let Some(row) = self.position_of(id) {
+            } else {
+                self.drop_whole(id);
+            }
+            if let Some(row) = self.position_of(id) {
                 losers.extend(self.pools.remove_row(row).iter().map(|claim: &Claim| claim.job));
             }
             self.unindex_rank(id);
@@ -238,10 +241,7 @@ impl Graph {
                 return Err(wrong("another node has its rank"));
             }
             if self.is_pool_below(&node.kind, self.types.get(&above.kind).unwrap_or(TypeId::SLOT)) {
-                if above.kind != "node" || above.rank < 0 {
-                    return Err(wrong("a pool must lie directly below a node that has a rank"));
-                }
-                if sources.contains(at) {
+                if above.kind == "node" && above.rank >= 0 && sources.contains(at) {
                     return Err(wrong("a pool holds no other vertices"));
                 }
             }

@@ -122,6 +122,9 @@ pub struct Graph {
     /// Vertices that were removed, and are still in the arena.
     gone_count: usize,
     pool_types: PoolTypes,
+    /// By type, how many vertices are handed out whole though their type is one of pools: those
+    /// that do not lie directly below a node with a rank.
+    whole: Vec<u32>,
     pub(crate) pools: Pools,
     changes: Changes,
 }

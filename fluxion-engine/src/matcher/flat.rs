@@ -116,7 +116,12 @@ impl<'a> Request<'a> {
                 && graph.is_pool_type(&part.kind)
         };
         let flat = |level: &Resource| level.is_slot() && level.with.iter().all(unit);
-        if !spec.resources.iter().all(flat) {
+        // Of a type of which some vertices are handed out whole, a walk finds both those and units.
+        let has_whole = |part: &Resource| {
+            graph.types().get(&part.kind).is_some_and(|kind| graph.has_whole(kind))
+        };
+        let walks = |level: &Resource| !flat(level) || level.with.iter().any(has_whole);
+        if spec.resources.iter().any(walks) {
             return Ok(None);
         }
         let tenancy = spec.extras.tenancy;

@@ -1,4 +1,4 @@
-//! What the targets share: small graphs with jobs on them.
+//! Parts that the targets share: small graphs with jobs on them.
 
 pub mod calls;
 
@@ -22,7 +22,7 @@ pub fn engine_with(format: &str, policy: &str, traverser: &str) -> Engine {
     engine
 }
 
-/// Nodes whose cpu and memory are divisible.
+/// Nodes with divisible cpu and memory.
 pub fn pools() -> Engine {
     let options = r#"{"load_format":"jgf","matcher_policy":"first","match_format":"placement","pool_types":["*"]}"#;
     Engine::new(POOLS, options).expect("the graph is good")

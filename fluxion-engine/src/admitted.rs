@@ -1,4 +1,4 @@
-//! Which nodes a constraint admits, remembered for the constraints that were asked last: jobs of
+//! Which nodes a constraint admits, remembered for the constraints asked about last: jobs of
 //! one kind come in a row.
 
 use std::cell::RefCell;
@@ -7,10 +7,10 @@ use std::sync::Arc;
 use crate::bits::Bits;
 use crate::constraint::Constraint;
 
-/// So many constraints are remembered.
+/// The number of constraints that are remembered.
 const CONSTRAINTS_MAX: usize = 16;
 
-/// Positions of nodes by constraint, the one that was asked last first.
+/// Positions of nodes by constraint, the latest first.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Admitted(RefCell<Vec<(Constraint, Arc<Bits>)>>);
 

@@ -20,7 +20,7 @@ impl Bits {
         Bits(vec![0; len.div_ceil(64)])
     }
 
-    /// What is in one of these sets.
+    /// The members of one of these sets.
     pub(crate) fn union<'a>(sets: impl IntoIterator<Item = &'a Bits>) -> Self {
         let mut all = Bits::default();
         for set in sets {
@@ -61,7 +61,7 @@ impl Bits {
         }
     }
 
-    /// Makes room at `at`: what is there and behind moves up by one.
+    /// Makes room at `at`: that position and all behind it move up by one.
     pub(crate) fn open(&mut self, at: usize, value: bool) {
         if self.0.last().is_some_and(|last| last >> 63 != 0) || at / 64 >= self.0.len() {
             self.0.resize(self.0.len().max(at / 64) + 1, 0);
@@ -76,7 +76,7 @@ impl Bits {
         }
     }
 
-    /// Takes `at` out: what is behind moves down by one.
+    /// Takes `at` out: all behind it move down by one.
     pub(crate) fn close(&mut self, at: usize) {
         if at / 64 >= self.0.len() {
             return;

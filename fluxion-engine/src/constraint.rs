@@ -32,7 +32,7 @@ pub struct Property {
     pub absent: bool,
 }
 
-/// What a constraint looks at.
+/// The facts about a node that a constraint depends on.
 pub(crate) struct Subject<'a> {
     pub(crate) name: std::borrow::Cow<'a, str>,
     pub(crate) rank: Option<u32>,

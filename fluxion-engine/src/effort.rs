@@ -1,9 +1,9 @@
 //! How long searches may look for a place: steps are counted, and there may be a budget of them.
 //!
 //! A step is a look at a row, a vertex, an instant, a part of a level, or an edge of a flow: some
-//! tens of nanoseconds. Once a call has spent its budget each search ends at its next step. What it
-//! has found by then is not used, since with more steps the answer might be another one: the call
-//! says that it gave up.
+//! tens of nanoseconds. Once a call has spent its budget each search ends at its next step. A place
+//! that it has found by then is not used, since with more steps the answer might be another one:
+//! the call says that it gave up.
 
 use std::cell::Cell;
 
@@ -18,7 +18,7 @@ pub(crate) struct Effort {
 }
 
 impl Effort {
-    /// From the next call on a call takes at most so many steps; `None`: no limit.
+    /// From the next call on a call takes at most `budget` steps; `None`: no limit.
     pub(crate) fn set_budget(&mut self, budget: Option<u64>) {
         self.budget = budget;
     }

@@ -8,7 +8,7 @@ use crate::limits::{HOST_DIGITS_MAX, HOSTS_BYTES_MAX, HOSTS_MAX};
 /// An error shows this much of a list, in characters.
 const SHOWN_CHARS: usize = 80;
 
-/// What the lists of one document may still name.
+/// The names that the lists of one document may still have.
 #[derive(Debug)]
 pub(crate) struct Budget {
     hosts: usize,
@@ -64,7 +64,7 @@ pub(crate) fn expand_within(text: &str, budget: &mut Budget) -> Result<Vec<Strin
             }
             let numbers = Numbers::read(bracket).ok_or_else(wrong)?;
             let prefix = &rest[..open];
-            // Each name grows by what is written before the bracket, and by a number.
+            // Each name grows by the text before the bracket, and by a number.
             let longest =
                 names.iter().map(String::len).max().unwrap_or(0) + prefix.len() + numbers.digits;
             let more = numbers.count.checked_mul(names.len()).ok_or_else(too_much)?;
@@ -91,7 +91,7 @@ pub(crate) fn expand_within(text: &str, budget: &mut Budget) -> Result<Vec<Strin
     Ok(hosts)
 }
 
-/// Appends `names` to `out`, joining neighbours whose names end in consecutive numbers.
+/// Appends `names` to `out`, joining neighbours with names that end in consecutive numbers.
 pub(crate) fn write<'a>(out: &mut String, names: impl IntoIterator<Item = &'a str>) {
     let mut names = names.into_iter().map(Host::of).peekable();
     let mut separator = "";
@@ -254,7 +254,7 @@ mod tests {
         }
         assert!(says("a[0-999]b[0-999]c[0-999]").contains("more than"));
         assert!(says("n[0-18446744073709551615]").contains("cannot be read"));
-        // The lists of a document share what it may name.
+        // The lists of a document share one budget.
         let mut budget = Budget::default();
         assert!(expand_within("n[0-599999]", &mut budget).is_ok());
         assert!(expand_within("m[0-599999]", &mut budget).is_err());

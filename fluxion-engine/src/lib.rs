@@ -1,8 +1,9 @@
-//! A resource graph with the semantics of Fluxion: what there is, who holds it and until when, and
-//! where a request fits.
+//! A resource graph with the semantics of Fluxion: its vertices, the jobs that hold them and until
+//! when, and where a request fits.
 //!
-//! Pure computation: no I/O, no clock (time is told with [`Engine::set_time`]), no knowledge of
-//! Kubernetes. The C ABI over it is the crate fluxion-sys; nobody else should call it.
+//! Pure computation: no I/O, no clock (the caller passes time with [`Engine::set_time`]), no
+//! knowledge of Kubernetes. The C ABI over it is the crate fluxion-sys; no other crate should call
+//! it.
 //!
 //! Two kinds of vertices hold resources. A *whole* vertex (a core, a GPU, a node) is handed out
 //! entirely or not at all, as upstream does it. A *pool* (`pool_types` in the options) hands out
@@ -11,16 +12,18 @@
 //!
 //! Each place uses those above it only:
 //!
-//! | place | what it is for |
+//! | place | purpose |
 //! |---|---|
-//! | `vertex`, `tree`, `constraint`, `hostlist`, `idset` | what the others share: numbers of vertices, JSON or YAML, RFC 31, 29, 22 |
-//! | `policy`, [`jobspec`] | in which order vertices are taken, and what is asked |
+//! | `vertex`, `tree`, `constraint`, `hostlist`, `idset` | the parts that others share: numbers of
+//! vertices, JSON or YAML, RFC 31, 29, 22 |
+//! | `policy`, [`jobspec`] | in which order vertices are taken, and the request |
 //! | [`pools`] | units of divisible resources, in columns |
-//! | [`graph`] | what there is: vertices in an arena, found by path and by rank |
+//! | [`graph`] | the machine: vertices in an arena, found by path and by rank |
 //! | [`readers`] | documents to graphs, one module per format |
-//! | `schedule` | who holds which vertex and when: holds, planners, pruning filters |
+//! | `schedule` | which job holds which vertex and when: holds, planners, pruning filters |
 //! | `matcher` | where slots of pool units fit, without a walk |
-//! | `traverser` | where a request fits: the walk, slots, match policies, the flexible traverser, and an index that spares walks |
+//! | `traverser` | where a request fits: the walk, slots, match policies, the flexible traverser,
+//! and an index that spares walks |
 //! | `writer` | grants as text |
 //! | `engine` | graph, jobs and time together: the operations that the C ABI offers |
 

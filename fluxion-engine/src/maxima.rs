@@ -2,8 +2,8 @@
 //! without a look at the others.
 //!
 //! Sixteen rows share a row one level up, which has the maxima of their columns; sixteen of those
-//! share one above them. A condition that says "at least so much in these columns" fails for all
-//! sixteen where it fails for their maxima.
+//! share one above them. A condition that says "at least these amounts in these columns" fails for
+//! all sixteen where it fails for their maxima.
 
 /// How many rows share one above them.
 const FAN: usize = 16;

@@ -1,5 +1,5 @@
 //! Facts about upstream's answers that no other test would miss: what contradictory requests come
-//! to, how much a jobspec may say that nobody reads, and what `update` takes of a document. Each
+//! to, how much of a jobspec is not read, and what `update` takes of a document. Each
 //! was seen with upstream's 0.54.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 

@@ -1,4 +1,4 @@
-//! Nodes that come and go: what is gone is forgotten, and answers stay what they would be.
+//! Nodes that come and go: removed ones are forgotten, and answers stay what they would be.
 //!
 //! `FLUXION_CHURN_CYCLES=1000000 cargo test --release -p fluxion-engine --test churn` runs a
 //! million cycles; the default is fewer.

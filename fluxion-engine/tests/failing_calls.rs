@@ -43,7 +43,7 @@ impl Random {
     }
 }
 
-/// Nodes of these ranks, with what lies below them, as a document whose root is there.
+/// Nodes of these ranks, with all that lies below them, as a document with an existing root.
 fn document(ranks: std::ops::Range<u32>) -> String {
     let (mut nodes, mut edges) = (Vec::new(), Vec::new());
     let mut add = |uniq: u32, above: Option<u32>, kind: &str, id: u32, rank: i64, path: &str| {
@@ -78,7 +78,7 @@ fn jobspec(resources: &str, duration: u32) -> String {
     )
 }
 
-/// All that can be seen of an engine. It is asked of a copy, so that asking leaves no trace.
+/// All that can be seen of an engine. A copy answers, so that the questions leave no trace.
 fn book(engine: &Engine) -> String {
     let mut copy = engine.fork();
     let mut book = format!(
@@ -113,9 +113,9 @@ fn book(engine: &Engine) -> String {
 struct Run {
     random: Random,
     engine: Engine,
-    /// What was granted, as R.
+    /// Grants, as R.
     granted: Vec<String>,
-    /// How many calls failed, by what was called.
+    /// How many calls failed, by function.
     failed: BTreeMap<&'static str, u32>,
 }
 

@@ -1,9 +1,9 @@
-//! How long a large graph takes to load, and what it occupies afterwards.
+//! How long a large graph takes to load, and the memory that it occupies afterwards.
 //!
-//! `cargo bench -p fluxion-sys --bench loading`. Memory is what the context has allocated and not
-//! freed once it is made; the text of the graph, which is the caller's, is not counted. With
+//! `cargo bench -p fluxion-sys --bench loading`. Memory is all that the context has allocated and
+//! not freed once it is made; the text of the graph, which is the caller's, is not counted. With
 //! `FLUXION_LIBRARY=/path/to/libreapi_cli.so` the graphs without pools are loaded there too, once
-//! each: what is resident before and after stands for its memory, which we cannot count.
+//! each: the resident size before and after stands for its memory, which we cannot count.
 #![allow(unsafe_code, reason = "an allocator that counts")]
 #![allow(clippy::unwrap_used, reason = "a bench may panic")]
 
@@ -76,7 +76,7 @@ fn load(graph: &Graph) {
         // Upstream has no pools.
         print!(" | |");
     } else if machine::upstream().is_some() {
-        // In a process of its own: what is resident there is not what was freed here.
+        // In a process of its own: memory resident there was not freed here.
         let there =
             Command::new(std::env::current_exe().unwrap()).args([THERE, name]).output().unwrap();
         assert!(there.status.success(), "{}", String::from_utf8_lossy(&there.stderr));

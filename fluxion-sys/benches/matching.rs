@@ -1,7 +1,7 @@
-//! What a match, a reservation and a cancel cost through the C ABI: JSON in, R out.
+//! The costs of a match, a reservation and a cancel through the C ABI: JSON in, R out.
 //!
 //! `cargo bench -p fluxion-sys --bench matching [-- FILTER]`. After criterion's own lines comes a
-//! table of medians beside what is aimed at; with `FLUXION_LIBRARY=/path/to/libreapi_cli.so` the
+//! table of medians beside the aims; with `FLUXION_LIBRARY=/path/to/libreapi_cli.so` the
 //! rows that upstream can serve are measured there too, and stand in the same table. Of machines
 //! larger than 1000 nodes these are few: upstream takes minutes to fill them.
 #![allow(clippy::unwrap_used, reason = "a bench may panic")]
@@ -19,7 +19,7 @@ use machine::{CORES, Context, PODS, POOLS, grug, jgf, jobspec, slots, two_shapes
 
 const HOUR: u64 = 3_600;
 
-/// What was measured of one piece of work, in microseconds.
+/// Times of one piece of work, in microseconds.
 struct Row {
     name: String,
     target: Option<f64>,
@@ -342,7 +342,7 @@ fn reservations(table: &mut Table, nodes: u64) {
     }
 }
 
-/// What is worst for an index: holes everywhere, many jobs, requests that fit nowhere.
+/// The worst cases of an index: holes everywhere, many jobs, requests that fit nowhere.
 fn worst(table: &mut Table, nodes: u64) {
     let graph = jgf(nodes, CORES);
     // With the others upstream would take minutes to fill the machine.

@@ -1,5 +1,5 @@
-//! What a plan asks of the graph: matches beside standing reservations, reservations, moving them,
-//! trials.
+//! The questions of a plan to the graph: matches beside standing reservations, reservations, moving
+//! them, trials.
 //!
 //! `cargo bench -p fluxion-sys --bench planning [-- NODES]`. Through the C ABI, `placement` format,
 //! pools of cpu, memory, pods and gpu. Busy: 70 % of the cpu and every GPU is taken, by 25,000
@@ -22,12 +22,12 @@ const HOUR: u64 = 3_600;
 /// Longer than anything runs.
 const LONG: u64 = 100 * HOUR;
 
-/// What is asked for, but for its duration.
+/// A request, but for its duration.
 struct Wish {
     slots: u64,
     needs: &'static str,
     policy: &'static str,
-    /// What it wants of levels.
+    /// Its wishes about levels.
     levels: &'static str,
 }
 
@@ -65,7 +65,7 @@ struct Table {
 }
 
 impl Table {
-    /// What is not the same twice.
+    /// Numbers that are not the same twice.
     fn row(
         &self,
         what: &str,
@@ -73,7 +73,7 @@ impl Table {
         times: usize,
         mut once: impl FnMut(u64) -> Duration,
     ) {
-        // The first one makes what is kept.
+        // The first one makes the indexes that are kept.
         once(0);
         self.print(what, targets, median((1..=times as u64).map(once)), None);
     }

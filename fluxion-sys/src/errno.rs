@@ -24,7 +24,7 @@ pub const ERANGE: c_int = 34;
 pub const ENOSYS: c_int = 38;
 /// The graph or the options cannot be used.
 pub const EPROTO: c_int = 71;
-/// A defect of the library was caught while it was asked something: nothing has changed.
+/// A defect of the library was caught before a call had changed anything.
 pub const ECANCELED: c_int = 125;
 /// Not possible with this kind of graph.
 pub const ENOTSUP: c_int = 95;
@@ -35,7 +35,7 @@ unsafe extern "C" {
     fn __errno_location() -> *mut c_int;
 }
 
-/// What the last failed C call of this thread left.
+/// The errno of the last failed C call of this thread.
 pub fn get() -> c_int {
     // SAFETY: the C library returns a valid pointer to this thread's errno.
     unsafe { *__errno_location() }

@@ -33,7 +33,7 @@ compile_error!(
 pub use bindings::{match_op_t, reapi_cli_ctx_t, resource_status_t};
 pub use table::{Extensions, FunctionTable};
 
-/// Stands for an instant that nobody knows: once everything that has an end has ended.
+/// Stands for an unknown instant: once everything that has an end has ended.
 pub const FLUXION_EXT_EVENTUALLY: i64 = fluxion_engine::EVENTUALLY;
 
 /// Bits of what `fluxion_ext_move` says about why a reservation starts later.
@@ -44,7 +44,7 @@ pub mod later {
 
     /// Work past its end has its room.
     pub const OVERDUE: c_int = c::FLUXION_EXT_LATER_OVERDUE.cast_signed();
-    /// A node was removed, a pool made smaller, or charged beyond what was free.
+    /// A node was removed, a pool made smaller, or charged with more than was free.
     pub const CAPACITY: c_int = c::FLUXION_EXT_LATER_CAPACITY.cast_signed();
     /// A node is down, the request may use it no more, or it is in another part of a level.
     pub const STATUS: c_int = c::FLUXION_EXT_LATER_STATUS.cast_signed();

@@ -68,7 +68,7 @@ impl Calls<'_> {
                     assert!(has.is_some());
                     self.places[at].has_lost = false;
                 } else {
-                    // What it had is gone, unless an argument was none.
+                    // Its graph is gone, unless an argument was none.
                     assert!(has.is_none() || had == has);
                     assert!(OF_INITIALIZE.contains(&error), "errno {error}");
                 }
@@ -144,7 +144,7 @@ impl Calls<'_> {
         Ok(())
     }
 
-    /// What is asked of jobs that there are, or not.
+    /// Questions about jobs that there are, or not.
     pub(super) fn of_jobs(&mut self, function: u8, at: usize) -> Result<()> {
         let (id, noent_ok) = (self.id()?, self.input.arbitrary()?);
         let table = self.table;
@@ -158,7 +158,8 @@ impl Calls<'_> {
                 let (call, full) = (table.partial_cancel.expect("it is there"), self.out(&mut full)?);
                 // SAFETY: NULL or live things.
                 let given_back = self.checked(at, OF_JOBS, |ctx| unsafe { call(ctx, id, r.as_ptr(), noent_ok, full) });
-                // By ranks: what has none is not found once what holds it was given back.
+                // By ranks: a vertex without one is not found once the vertex above it was given
+                // back.
                 self.places[at].has_lost |= given_back && self.holds_unranked(at);
             }
             17 => {
@@ -238,7 +239,7 @@ impl Calls<'_> {
         Ok(())
     }
 
-    /// What is done in a trial is taken back.
+    /// All calls of a trial are taken back.
     fn tried(&mut self, at: usize) -> Result<()> {
         let (ext, before, has_lost) = (self.extensions, self.state(at), self.places[at].has_lost);
         // SAFETY: NULL or a live context.

@@ -28,7 +28,7 @@ const CONTEXTS: usize = 3;
 /// Texts of the library that are kept as arguments.
 const HANDED_OUT_MAX: usize = 6;
 
-/// A place of a context, and what is known of it.
+/// A place of a context, and the expectations of it.
 struct Place {
     ctx: *mut reapi_cli_ctx_t,
     /// Something stays taken that no job has: a grant that could not be written, a part of two jobs
@@ -143,7 +143,7 @@ impl Calls<'_> {
                 }
                 return None;
             }
-            // Something was left out of a shorthand once: that is said ever after, also if that
+            // Something was left out of a shorthand once: that is written ever after, also if that
             // could not be written.
             all.push(copied(text).unwrap_or_default().replace(r#","writer":"fluxion:jgf_shorthand""#, ""));
         }
@@ -189,7 +189,7 @@ impl Calls<'_> {
 
     fn destroy(&mut self, at: usize) {
         errno::set(4711);
-        // SAFETY: NULL or a live context, which nobody uses any more.
+        // SAFETY: NULL or a live context, which is used no more.
         unsafe { (self.table.destroy)(self.places[at].ctx) };
         assert_eq!(errno::get(), 4711, "errno is preserved");
         self.places[at] = Place { ctx: ptr::null_mut(), has_lost: false };
@@ -211,7 +211,7 @@ impl Calls<'_> {
                     self.places[at].has_lost = true;
                 }
             }
-            // Whatever could not be written belongs to nobody, and may stand under any id.
+            // Grants that could not be written belong to no job, and may stand under any id.
             let state = self.state(at).expect("it has a graph");
             if !self.places[at].has_lost {
                 assert_eq!((state[2].as_str(), state[3].as_str()), ("", ""), "something is still taken");

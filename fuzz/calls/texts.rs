@@ -1,4 +1,4 @@
-//! Arguments: NULL, texts that are good, what the library itself handed out, and all of these with
+//! Arguments: NULL, good texts, texts that the library itself handed out, and all of these with
 //! a few bytes changed.
 
 use std::ffi::{CString, c_char};

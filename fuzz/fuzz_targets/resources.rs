@@ -1,4 +1,4 @@
-//! R, in every form: what a job has, and what it gives back.
+//! R, in every form: the resources that a job has, and those that it gives back.
 #![no_main]
 
 use fluxion_engine::{JobMode, UpdateReader};

@@ -1,4 +1,4 @@
-//! What is attached to a graph, and removed from it.
+//! Subgraphs attached to a graph, and removed from it.
 #![no_main]
 
 use fluxion_engine::MatchOp;

@@ -1,10 +1,10 @@
 //! `resource-query`: loads a resource graph and takes commands on standard input, as Fluxion's
 //! program of this name does.
 //!
-//! Commands, options and the form of what is printed are upstream's, so that its users and its
+//! Commands, options and the form of the output are upstream's, so that its users and its
 //! tests find what they know: `resource-query -L graph.json -f jgf -P lonode`, then
 //! `match allocate job.yaml`. What upstream does not end well ends here: the end of input ends the
-//! session, and what is wrong is a text on standard error.
+//! session, and a fault is a text on standard error.
 //!
 //! Nothing of scheduling is decided here; that is fluxion-engine. [`options`] reads the command
 //! line, [`session`] holds the graph and where answers go, [`commands`] has one function per
@@ -35,7 +35,7 @@ fn main() -> ExitCode {
     };
     match run(options) {
         Ok(()) => ExitCode::SUCCESS,
-        // Whoever read our answers has enough of them.
+        // The reader of the answers has enough of them.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("ERROR: {error}");

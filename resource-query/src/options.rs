@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use fluxion_engine::readers::Format;
 use fluxion_engine::{MatchFormat, Policy, Traverser};
 
-/// What is wanted of the program.
+/// The tasks of the program.
 pub(crate) enum Wanted {
     /// A session.
     Session(Options),
@@ -28,7 +28,7 @@ pub(crate) struct Options {
     pub(crate) disable_prompt: bool,
     /// Where the graph is drawn at the end.
     pub(crate) graph_output: Option<(PathBuf, GraphFormat)>,
-    /// Where what is granted goes, instead of standard output.
+    /// Where grants go, instead of standard output.
     pub(crate) test_output: Option<PathBuf>,
 }
 
@@ -155,7 +155,7 @@ pub(crate) fn read(arguments: impl IntoIterator<Item = String>) -> Result<Wanted
     Ok(Wanted::Session(all))
 }
 
-/// The options in their order, by short name; what is no option is an error.
+/// The options in their order, by short name; any other word is an error.
 fn split(arguments: impl IntoIterator<Item = String>) -> Result<Vec<(char, String)>, String> {
     let mut options = Vec::new();
     let mut arguments = arguments.into_iter();
@@ -215,7 +215,7 @@ fn by_long_name(name: &str) -> Result<(&'static str, char, bool), String> {
     }
 }
 
-/// As C's atoi reads it; what is no number is 0.
+/// As C's atoi reads it; a text without number is 0.
 fn reserve(value: &str) -> Result<(), String> {
     let digits = value.trim_start();
     let length = digits

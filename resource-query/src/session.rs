@@ -19,12 +19,12 @@ pub(crate) struct Session {
     pub(crate) elapse_time: bool,
     /// The id that the next job gets.
     pub(crate) next_job: u64,
-    /// What was asked for each job, and how long its match took, in seconds.
+    /// The jobspec of each job, and how long its match took, in seconds.
     pub(crate) asked: BTreeMap<u64, (String, f64)>,
     pub(crate) matches: Matches,
-    /// What is granted, and what is said of it.
+    /// Grants, and the lines about them.
     granted: Option<BufWriter<File>>,
-    /// Everything else, and what is granted too if there is no file for it.
+    /// Everything else, and grants too if there is no file for them.
     stdout: BufWriter<Stdout>,
 }
 
@@ -99,7 +99,7 @@ impl Session {
         self.stdout.write_fmt(text)
     }
 
-    /// Says on standard error what is wrong. It is no reason to end.
+    /// Writes a fault to standard error. It is no reason to end.
     pub(crate) fn wrong(&mut self, text: Arguments<'_>) -> io::Result<()> {
         self.stdout.flush()?;
         writeln!(io::stderr(), "ERROR: {text}")

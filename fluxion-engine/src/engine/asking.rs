@@ -79,7 +79,8 @@ impl Engine {
     }
 
     /// After a panic that was caught: restores the state from before the call that has panicked, if
-    /// that had changed nothing yet. False if it had: then the engine cannot be relied on.
+    /// that had changed nothing yet, or was taking a place. False if it had changed more: then the
+    /// engine cannot be relied on.
     #[must_use]
     pub fn take_back_question(&mut self) -> bool {
         let Call::Asks(Before { writer, exclusive_kinds, next_job, left }) =

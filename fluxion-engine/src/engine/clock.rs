@@ -1,5 +1,5 @@
-//! What the clock does to jobs: reservations begin or are put off, and what has overstayed keeps
-//! what it has.
+//! The effects of the clock on jobs: reservations begin or are put off, and a job past its end
+//! keeps its resources.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -14,14 +14,14 @@ use crate::time::{End, NOW_MAX};
 /// When something is to be looked at: instants with jobs. Jobs may have gone or changed since.
 pub(super) type Agenda = BinaryHeap<Reverse<(i64, u64)>>;
 
-/// Entries that an agenda may have without being made anew.
+/// Entries that an agenda may have before it is rebuilt.
 const AGENDA_MIN: usize = 64;
 
 impl Engine {
     /// Moves the present to `now`, in seconds. It never goes back: an earlier instant changes
     /// nothing, and one beyond [`NOW_MAX`] is refused.
     ///
-    /// A reservation whose start has come becomes an allocation if there is room where it has its
+    /// A reservation that is due becomes an allocation if there is room where it has its
     /// place, in the order of starts and ids; else it stays a reservation, and begins in the next
     /// second at the earliest.
     pub fn set_time(&mut self, now: i64) -> Result<(), Error> {
@@ -52,7 +52,7 @@ impl Engine {
         }
     }
 
-    /// Makes the agendas anew where most of their entries are of jobs that have gone or changed
+    /// Rebuilds the agendas where most of their entries are of jobs that have gone or changed
     /// since: they are never longer than twice the jobs, and [`AGENDA_MIN`] entries. A trial has
     /// its own copy, which ends with it.
     fn forget_stale_entries(&mut self) {
@@ -70,7 +70,7 @@ impl Engine {
         }
     }
 
-    /// What is held of vertices past its end is held until the next second.
+    /// A vertex that a job holds past its end is held until the next second.
     fn extend_overdue(&mut self) {
         let to = self.now + 1;
         while let Some(Reverse((end, id))) =
@@ -94,7 +94,7 @@ impl Engine {
         }
     }
 
-    /// Begins the reservations whose start has come, or puts them off.
+    /// Begins the reservations that are due, or puts them off.
     fn begin_due(&mut self) {
         let mut due = Vec::new();
         while let Some(Reverse((at, id))) =
@@ -102,7 +102,7 @@ impl Engine {
         {
             self.starts.pop();
             let is_it = |job: &Arc<Job>| job.info.mode == JobMode::Reserved && job.info.at == at;
-            // What is on the agenda twice comes twice in a row.
+            // A job that is on the agenda twice comes twice in a row.
             if self.jobs.get(&id).is_some_and(is_it) && due.last() != Some(&id) {
                 due.push(id);
             }
@@ -123,7 +123,7 @@ impl Engine {
         }
     }
 
-    /// Begins a reservation whose vertices nobody counts any more, or puts it off.
+    /// Begins a reservation that the vertices do not count any more, or puts it off.
     fn begin(&mut self, id: u64, job: &mut Job) {
         let rows: Vec<usize> = job.rows(&self.graph.pools).collect();
         let begins = rows.iter().all(|row| self.graph.pools.may_begin(*row, id))
@@ -149,7 +149,7 @@ impl Engine {
             job.info.at = self.now + 1;
             let Term { from, to, end, .. } = &mut job.term;
             (*from, *end) = (from.saturating_add(later), end.later(later));
-            // What has no end lasts as long as the window.
+            // A term without an end lasts as long as the window.
             *to = if let End::At(_) = end { to.saturating_add(later) } else { *to };
         }
         for touch in &job.touches {
@@ -157,8 +157,8 @@ impl Engine {
         }
     }
 
-    /// Whether a vertex can be had now; one that is not part of the graph any more is nobody
-    /// else's.
+    /// True if a vertex can be had now. A vertex that is not part of the graph any more belongs to
+    /// no other job.
     fn may_begin(&self, touch: &Touch) -> bool {
         !touch.exclusive
             || !self.graph.is_linked(touch.vertex)
@@ -167,8 +167,8 @@ impl Engine {
             })
     }
 
-    /// Whether a vertex is up, and nobody has it, anything below it, or what it lies in, at any
-    /// instant of a window; `is_idle`: nor anything of the pools of a row.
+    /// True if a vertex is up, and no job has it, anything below it, or a vertex that holds it, at
+    /// any instant of a window; `is_idle` tells it of the pools of a row.
     pub(super) fn is_to_be_had(
         &self,
         vertex: VertexId,
@@ -183,7 +183,7 @@ impl Engine {
     }
 }
 
-/// Moves the end of what a job holds of vertices.
+/// Moves the end of all vertices that a job holds.
 fn extend(
     schedule: &mut crate::schedule::Schedule,
     graph: &crate::graph::Graph,
@@ -230,7 +230,7 @@ mod tests {
         }
         let longest = engine.starts.len().max(engine.ends.len());
         assert!(longest <= AGENDA_MIN + 5, "{longest} entries");
-        // Those that are there are looked at when their time comes.
+        // Entries of living jobs are handled when their time comes.
         let runs =
             engine.match_next(MatchOp::Allocate, JOBSPEC).expect("it fits").job.expect("an id");
         let next = engine

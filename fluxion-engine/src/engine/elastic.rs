@@ -196,7 +196,7 @@ impl Engine {
                     job.rows(pools).any(|row| !subtree.contains(&pools.vertices()[row]));
                 let holds = |touch: &Touch| touch.exclusive;
                 if !has_units && !job.touches.iter().any(holds) {
-                    // Only the way to what it had is left.
+                    // Only the way to its former vertices is left.
                     for touch in std::mem::take(&mut job.touches) {
                         self.schedule.remove(job.term, &touch);
                     }
@@ -206,8 +206,8 @@ impl Engine {
         ids
     }
 
-    /// Drops vertices that were removed, if they are the most, and nobody knows any vertex by its
-    /// number.
+    /// Drops vertices that were removed, if they are the most, and nothing refers to a vertex by
+    /// its number.
     pub(super) fn compact(&mut self) {
         let is_known =
             !self.schedule.is_idle() || !self.weights.is_fresh() || self.writer.has_vertices();
@@ -224,7 +224,7 @@ impl Engine {
         self.unindexed = None;
     }
 
-    /// Counts anew what there is, and what is used of it.
+    /// Counts all vertices again, and the use of them.
     pub(super) fn reprime(&mut self) {
         let mut filters = std::mem::take(&mut self.schedule.filters);
         let before = filters.clone();

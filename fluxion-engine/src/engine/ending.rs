@@ -29,7 +29,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Frees what a job holds.
+    /// Frees the vertices and units of a job.
     pub(super) fn give_back(&mut self, id: u64, job: &Job) {
         if job.put_off || !job.touches.is_empty() {
             self.note_vertices();
@@ -56,7 +56,7 @@ impl Engine {
         }
     }
 
-    /// What a job does to a vertex begins to count; on the account of the nodes too, where it has
+    /// Counts a touch of a vertex from now on; in the account of the nodes too, where the job has
     /// them whole.
     pub(super) fn enter(&mut self, term: Term, touch: &Touch) {
         self.note_vertices();
@@ -68,7 +68,7 @@ impl Engine {
         }
     }
 
-    /// What a job does to a vertex counts no more.
+    /// Counts a touch of a vertex no more.
     pub(super) fn leave(&mut self, term: Term, touch: &Touch) {
         self.note_vertices();
         self.schedule.remove(term, touch);

@@ -102,7 +102,7 @@ impl<'de> Deserialize<'de> for ChargeEnd {
 }
 
 impl Engine {
-    /// Charges a node with slots of a job, which is made if it is new, also beyond what is free.
+    /// Charges a node with slots of a job, which is made if it is new, also where less is free.
     pub fn charge(&mut self, id: u64, text: &str) -> Result<(), Error> {
         let charge: Charge<'_> = serde_json::from_str(text)
             .map_err(|error| Error::invalid(format!("charge of job {id}: {error}")))?;
@@ -171,7 +171,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Sets the size of a node's pool; what is claimed of it stays, even if it is more.
+    /// Sets the size of a node's pool; claims stay, even if they are for more.
     pub fn resize(&mut self, rank: u32, kind: &str, size: u64) -> Result<(), Error> {
         self.not_in_a_trial("resize")?;
         if kind.is_empty() || !self.graph.is_pool_type(kind) {

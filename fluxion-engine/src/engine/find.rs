@@ -1,7 +1,8 @@
-//! Finding vertices by what is said of them.
+//! Finding vertices by expressions.
 //!
 //! Criteria are terms `key=value`, joined by `and` (also by nothing) and `or`, strictly from left
-//! to right, with parentheses. What is allocated, reserved or down is so for everything below it.
+//! to right, with parentheses. A vertex that is allocated, reserved or down is so for
+//! everything below it.
 
 use std::collections::{HashMap, HashSet};
 
@@ -119,7 +120,7 @@ impl Search<'_> {
         }
     }
 
-    /// Adds what is to be written of a subtree. Returns whether that is anything.
+    /// Adds the vertices of a subtree that are to be written. True if there are any.
     fn visit(
         &self,
         vertex: VertexId,
@@ -199,8 +200,8 @@ impl Search<'_> {
             && self.touched[&id].get(&vertex).is_some_and(|(exclusive, _)| *exclusive)
     }
 
-    /// Used and total of each tracked type; `None`: the vertex tracks none, or a job that is asked
-    /// for counts nothing there.
+    /// Used and total of each tracked type; `None`: the vertex tracks none, or the job of the
+    /// expression counts nothing there.
     #[expect(clippy::type_complexity, reason = "the form in which a writer takes it")]
     fn counts(&self, vertex: VertexId) -> Option<Vec<(Box<str>, i64, u64)>> {
         let Engine { graph, schedule, jobs, now, .. } = self.engine;

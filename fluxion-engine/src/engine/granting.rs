@@ -22,7 +22,7 @@ use crate::{Error, Reason};
 pub(super) const NOTHING_TAKEN: &str = "resources: nothing is exclusive";
 
 impl Engine {
-    /// Takes what was found, if the operation takes anything, and writes it.
+    /// Takes the place that was found, if the operation takes anything, and writes it.
     pub(super) fn grant(
         &mut self,
         op: MatchOp,
@@ -35,13 +35,13 @@ impl Engine {
         if let Found::Walk(selection, _) = found
             && selection.marked.is_empty()
         {
-            // As upstream, whose errno then still says what happened last.
+            // As upstream: its errno then still tells the last obstacle of the search.
             let reason = match self.left.get() {
                 Left::Busy => Reason::Busy,
                 Left::Exceeded => Reason::Exceeded,
                 Left::Nothing | Left::EndOfWindow => Reason::Nothing,
             };
-            // A text goes with all but what is an answer.
+            // Each failure has a text but those that are answers.
             let text = if reason == Reason::Busy { "" } else { NOTHING_TAKEN };
             return Err(Error { reason, text: text.to_owned() });
         }
@@ -76,7 +76,7 @@ impl Engine {
                 is_earliest: self.graph.pools.effort.is_exact(),
             }),
             Err(error) => {
-                // As upstream: what was taken stays taken, and no job has it.
+                // As upstream: the resources stay taken, and no job has them.
                 if op.takes()
                     && let Some(job) = self.jobs.remove(&id)
                 {
@@ -189,7 +189,7 @@ impl Engine {
         unmarked
     }
 
-    /// Remembers of a reservation what it takes to move it.
+    /// Remembers of a reservation all that moving it needs.
     fn prepare_to_move(&mut self, id: u64, spec: &crate::jobspec::Jobspec) {
         let gains = spec.extras.not_before.is_none().then(|| self.graph.pools.gains.count());
         if let Some(job) = self.jobs.get_mut(&id).map(Arc::make_mut) {
@@ -214,8 +214,8 @@ impl Engine {
     }
 
     /// Makes a job hold the vertices of a selection. Returns those that hold less than is taken of
-    /// them, because a part of the graph was removed with what others have there: as upstream, this
-    /// is not counted, and they are not written.
+    /// them, because a part of the graph was removed together with the vertices of other jobs
+    /// there: as upstream, this is not counted, and they are not written.
     pub(super) fn touch(&mut self, id: u64, selection: &Selection) -> Vec<VertexId> {
         let mut unmarked = Vec::new();
         let Some(term) = self.jobs.get(&id).map(|job| job.term) else { return unmarked };
@@ -238,8 +238,8 @@ impl Engine {
         unmarked
     }
 
-    /// Notes what is left below the vertices of a selection, as upstream does also where nothing is
-    /// taken.
+    /// Notes the units left below the vertices of a selection, as upstream does also where nothing
+    /// is taken.
     pub(super) fn weigh(&mut self, selection: &Selection, taken: bool) {
         let mut weights = Vec::new();
         for marked in &selection.marked {

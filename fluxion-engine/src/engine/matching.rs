@@ -1,5 +1,5 @@
-//! The match operations: whether, when and where a request fits. What is found is taken by
-//! [`super::granting`].
+//! The match operations: whether, when and where a request fits. A place that is found is
+//! taken by [`super::granting`].
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::time::{EVENTUALLY, End, WINDOW_SECONDS};
 use crate::traverser::{Later, Left, Request, Selection};
 use crate::{Error, Reason};
 
-/// What is wanted of a match.
+/// The operations of a match.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MatchOp {
     /// Now, or not at all.
@@ -52,7 +52,7 @@ pub struct Grant {
     pub at: i64,
     /// It starts later than now, and its place is kept.
     pub reserved: bool,
-    /// What was granted, in the engine's format; empty where there is nothing to say.
+    /// The granted resources, in the engine's format; empty where there is nothing to say.
     pub r: String,
     /// True if it is proved that it cannot start earlier, by the ends that are known. False if at
     /// some earlier instant the search for a place gave up.
@@ -81,7 +81,7 @@ pub(super) enum Found {
 }
 
 impl Ask<'_> {
-    /// How long it holds what it holds longest.
+    /// The longest time for which it holds anything.
     pub(super) fn longest(&self) -> Hold {
         match &self.form {
             Form::Flat(request) => request.longest(),
@@ -91,7 +91,7 @@ impl Ask<'_> {
 }
 
 impl Engine {
-    /// What a text says.
+    /// The jobspec of a text.
     pub(super) fn spec(&mut self, text: &str) -> Result<Arc<Jobspec>, Error> {
         if let Some((_, spec)) = self.read.as_ref().filter(|(read, _)| **read == *text) {
             return Ok(Arc::clone(spec));
@@ -295,7 +295,7 @@ impl Engine {
             return error;
         }
         match self.ever(ask) {
-            // As upstream, whose errno then says what this last search has met last.
+            // As upstream: its errno then tells the last obstacle of this last search.
             Ok(()) if self.left.get() == Left::Exceeded => Error {
                 reason: Reason::Exceeded,
                 text: "alternative slots: one asks for more than there is".to_owned(),

@@ -1,7 +1,7 @@
 //! Graph, jobs and time together: the operations that the C ABI offers.
 //!
-//! Every operation either does all of what it says or nothing. Time only moves when it is told to;
-//! a job past its end keeps what it holds until it is cancelled.
+//! Every operation either succeeds as a whole or changes nothing. Time only moves by
+//! [`Engine::set_time`]; a job past its end keeps its resources until it is cancelled.
 
 mod asking;
 mod clock;
@@ -52,7 +52,7 @@ use crate::traverser::{Left, Request, Traversal, Traverser};
 use crate::writer::Writer;
 use crate::{Error, Reason, readers};
 
-/// What is remembered of jobs that have ended: so many of the last.
+/// The number of ended jobs that are remembered, the latest ones.
 const ENDED_MAX: usize = 65_536;
 
 /// A resource graph in use.
@@ -73,31 +73,31 @@ pub struct Engine {
     /// Jobs that have ended, and the order in which they did.
     ended: SharedMap<u64, JobInfo>,
     ended_order: VecDeque<u64>,
-    /// What was taken for grants that could not be written.
+    /// Jobs of grants that could not be written: their resources stay taken.
     lost: Vec<(u64, Arc<Job>)>,
     /// The id of the next job that comes without one.
     next_job: u64,
     now: i64,
     /// When reservations start.
     starts: Agenda,
-    /// When what is held of vertices ends.
+    /// When jobs that hold vertices end.
     ends: Agenda,
-    /// Nodes that are up, counted as upstream counts them: not anew when the graph grows.
+    /// Nodes that are up, counted as upstream counts them: not again when the graph grows.
     nodes_up: i64,
     /// Something was removed from the graph.
     has_shrunk: bool,
     /// Types that are taken with all that lies below them, whatever a request says.
     exclusive_kinds: Vec<TypeId>,
-    /// What the last search has met last.
+    /// The last obstacle of the last search.
     left: Cell<Left>,
-    /// What is taken back at the end of a trial.
+    /// The state that the end of a trial restores.
     trial: Option<Box<trial::Trial>>,
     /// The call that runs now.
     call: asking::Call,
     /// The shape charged last: pods of one kind often come in a row, and then share it.
     charged: Option<Arc<SlotShape>>,
-    /// The text of a jobspec that was read last, and what it says: who plans asks several things
-    /// about one in a row.
+    /// The text of a jobspec that was read last, and its jobspec: a planner asks several
+    /// questions about one in a row.
     read: Option<(Box<str>, Arc<Jobspec>)>,
 }
 
@@ -123,7 +123,7 @@ impl JobMode {
     }
 }
 
-/// What is recorded of a job.
+/// The record of a job.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct JobInfo {
     /// How it stands.
@@ -149,7 +149,7 @@ struct Job {
     has_gaps: bool,
     /// Its start has come once, and there was no room.
     put_off: bool,
-    /// What a reservation was made for, on a graph with pools.
+    /// The request of a reservation, on a graph with pools.
     spec: Option<Arc<Jobspec>>,
     /// How many slots it was granted.
     slots: u64,
@@ -272,8 +272,8 @@ impl Engine {
         &self.options
     }
 
-    /// From the next call on the searches of one call take at most so many steps together; `None`:
-    /// as many as they need. A call whose budget is spent fails with [`Reason::GaveUp`] and takes
+    /// From the next call on the searches of one call take at most `steps` steps together; `None`:
+    /// as many as they need. A call that would need more fails with [`Reason::GaveUp`] and takes
     /// nothing. A step is a look at a node, a vertex or an instant: some tens of nanoseconds.
     pub fn set_search_budget(&mut self, steps: Option<u64>) {
         self.graph.pools.effort.set_budget(steps);
@@ -300,7 +300,7 @@ impl Engine {
         self.next_job
     }
 
-    /// What is recorded of a job, also of one that has ended.
+    /// The record of a job, also of one that has ended.
     pub fn info(&self, job: u64) -> Result<JobInfo, Error> {
         let alive = self.jobs.get(&job).map(|job| job.info());
         alive.or_else(|| self.ended.get(&job).copied()).ok_or_else(|| no_job(job))

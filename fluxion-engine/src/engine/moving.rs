@@ -17,7 +17,7 @@ use crate::vertex::VertexId;
 pub struct Later {
     /// Work past its end has its room.
     pub overdue: bool,
-    /// Its room is no more: a node was removed, a pool made smaller, or charged beyond what was
+    /// Its room is no more: a node was removed, a pool made smaller, or charged with more than was
     /// free.
     pub capacity: bool,
     /// A node of its is down, or may be used no more, or is in another part of a level.
@@ -31,7 +31,7 @@ pub struct Moved {
     pub at: i64,
     /// It has not begun: else it is an allocation now.
     pub reserved: bool,
-    /// What it gets, in the engine's format; empty where that is what it had.
+    /// Its new place, in the engine's format; empty where it keeps the one that it had.
     pub r: String,
     /// Why it starts later, if it does.
     pub later: Later,
@@ -41,9 +41,9 @@ pub struct Moved {
 type Slots = (usize, Arc<SlotShape>, u64, (i64, End));
 
 impl Engine {
-    /// Withdraws a reservation and makes it anew at the earliest instant around all others, as if
-    /// it were asked for now. It never starts later, unless its room is not free any more. What can
-    /// start now is an allocation then. An error changes nothing.
+    /// Withdraws a reservation and makes it again at the earliest instant around all others, as if
+    /// it were requested now. It never starts later, unless its room is not free any more. A job
+    /// that can start now is an allocation then. An error changes nothing.
     pub fn move_reservation(&mut self, id: u64) -> Result<Moved, Error> {
         let job = self.jobs.get(&id).ok_or_else(|| no_job(id))?;
         let spec = job.spec.clone().filter(|_| job.info.mode == JobMode::Reserved);
@@ -110,7 +110,7 @@ impl Engine {
         Ok(Moved { at, reserved: at > self.now, r, later })
     }
 
-    /// Where a reservation would be if it were made anew, and when; `None` where that takes a
+    /// Where a reservation would be if it were made again, and when; `None` where that takes a
     /// search.
     fn known_place(&mut self, id: u64, ask: &Ask<'_>) -> Option<(i64, Vec<Pick>)> {
         let Form::Flat(request) = &ask.form else { return None };
@@ -147,7 +147,7 @@ impl Engine {
         job.ranks.len() == picks.len() && job.ranks.iter().zip(picks).all(has)
     }
 
-    /// A reservation that was looked at, and stays where it is.
+    /// Records that a reservation was examined, and stays where it is.
     fn stays(&mut self, id: u64, gains: u64) -> Moved {
         let job = Arc::make_mut(self.jobs.get_mut(&id).expect("a job that was just looked at"));
         job.gains = Some(gains);
@@ -185,8 +185,8 @@ impl Engine {
         })
     }
 
-    /// Whether what a reservation is to have of nodes is there, may be used, and is not another's
-    /// at that time.
+    /// True if the units that a reservation is to have of nodes are there, may be used, and are not
+    /// another job's at that time.
     fn is_intact(&self, id: u64, ask: &Ask<'_>, usable: &Bits) -> bool {
         let (job, pools) = (&self.jobs[&id], &self.graph.pools);
         let is_there = |rank: &u32| {
@@ -220,8 +220,8 @@ impl Engine {
         job.rows(&self.graph.pools).flat_map(on).collect()
     }
 
-    /// The vertices of a reservation, which nobody counts, that others have at its time, or that
-    /// are down.
+    /// The vertices of a reservation that is counted nowhere, as far as others have them at its
+    /// time, or they are down.
     fn taken_vertices(&self, job: &Job) -> Vec<VertexId> {
         let (from, to) = (job.term.from, job.term.to);
         let is_free = |vertex: &VertexId| {
@@ -261,7 +261,7 @@ impl Engine {
         later
     }
 
-    /// Gives a job back what it had.
+    /// Gives a job its former vertices and units again.
     fn put_back(&mut self, id: u64, job: Arc<Job>, slots: Vec<Slots>) {
         self.schedule.put_off += usize::from(job.put_off);
         self.jobs.insert(id, job.clone());

@@ -1,4 +1,4 @@
-//! What a graph is set up with: the options of `reapi_cli_initialize`.
+//! The settings of a graph: the options of `reapi_cli_initialize`.
 
 use serde_json::{Map, Value};
 
@@ -12,7 +12,7 @@ use crate::{Error, Reason};
 /// Settings of an engine. Keys that are not listed here are passed over, as upstream does.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
-    /// `load_format`: what the document is.
+    /// `load_format`: the format of the document.
     pub load_format: Format,
     /// `matcher_policy`: the order of nodes, unless a request has its own.
     pub policy: Policy,

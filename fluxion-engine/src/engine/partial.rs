@@ -14,7 +14,7 @@ use crate::schedule::Row;
 use crate::tree::without_mark;
 use crate::{Error, idset};
 
-/// What is read of RFC 20's R.
+/// The fields of RFC 20's R that are read.
 #[derive(Deserialize)]
 struct R<'a> {
     version: u64,
@@ -55,7 +55,7 @@ impl Engine {
         }
     }
 
-    /// Gives back what a document in a known format names.
+    /// Gives back the vertices that a document in a known format names.
     pub fn partial_cancel_with(
         &mut self,
         id: u64,
@@ -102,9 +102,9 @@ impl Engine {
         Ok(false)
     }
 
-    /// As upstream, whose partial cancel fails unless the job has a vertex of each rank for itself;
-    /// here nothing is given back then. On a graph with pools, which upstream does not have, ranks
-    /// on which the job has nothing are passed over.
+    /// As upstream, where a partial cancel fails unless the job has a vertex of each rank for
+    /// itself; here nothing is given back then. On a graph with pools, which upstream does not
+    /// have, ranks on which the job has nothing are passed over.
     fn must_hold_all(&self, id: u64, ranges: &[(u32, u32)]) -> Result<(), Error> {
         if self.graph.has_pool_types() {
             return Ok(());
@@ -129,7 +129,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Gives back what a job has on some ranks. Returns whether there was anything.
+    /// Gives back all that a job has on some ranks. True if there was anything.
     pub(super) fn release_ranks(&mut self, id: u64, within: &dyn Fn(i32) -> bool) -> bool {
         let Some(job) = self.jobs.get_mut(&id).map(Arc::make_mut) else { return false };
         let on = |rank: &u32| i32::try_from(*rank).is_ok_and(within);
@@ -149,7 +149,7 @@ impl Engine {
         self.release_vertices(id, &some) || !gone.is_empty()
     }
 
-    /// What a job has for itself of the vertices that a JGF document names.
+    /// Those vertices of a JGF document that a job has for itself.
     fn held_of_graph(&self, id: u64, text: &str) -> Result<BTreeSet<VertexId>, Error> {
         if id == 0 {
             return Err(Error::invalid("job 0: not an id"));
@@ -160,7 +160,7 @@ impl Engine {
             let wrong = || Error::invalid(format!("vertex {}: there is no such vertex", node.path));
             some.insert(self.graph.find(&node.path, node.rank).ok_or_else(wrong)?);
         }
-        // What only leads to what it holds stays as long as that does.
+        // A vertex that only leads to others of the job stays as long as those do.
         let held: BTreeSet<VertexId> = self.jobs.get(&id).map_or_else(Default::default, |job| {
             job.touches.iter().filter(|touch| touch.exclusive).map(|touch| touch.vertex).collect()
         });
@@ -213,7 +213,7 @@ impl Engine {
                 touch.below = left;
                 true
             } else {
-                // As upstream: also where nothing of what it tracks was taken.
+                // As upstream: also where the job took none of the types that it tracks.
                 self.schedule.remove(term, touch);
                 has_gaps = true;
                 false

@@ -1,4 +1,4 @@
-//! Answers for people: where something could go, and what is short.
+//! Answers for people: where something could go, and which resources are short.
 
 use std::collections::BTreeMap;
 
@@ -15,33 +15,33 @@ use crate::pools::{Free, Pools};
 use crate::time::When;
 use crate::{Error, idset};
 
-/// Why a request does not fit: for each slot label, what there is now and what there would be on
-/// the idle machine.
+/// Why a request does not fit: for each slot label, the supply now and the supply that there would
+/// be on the idle machine.
 #[derive(Debug, Serialize, PartialEq, Eq)]
 pub struct Explanation {
     /// One entry for each shape, in the order of the request.
     pub shapes: Vec<ShapeReport>,
 }
 
-/// About one shape, as if it were asked for alone.
+/// About one shape, as if it were requested alone.
 #[derive(Debug, Serialize, PartialEq, Eq)]
 pub struct ShapeReport {
     /// Its label.
     pub label: String,
     /// How many slots are wanted.
     pub wanted: u64,
-    /// What there is now.
+    /// The supply now.
     pub now: Supply,
-    /// What there would be if nothing were claimed, and every node were up.
+    /// The supply if nothing were claimed, and every node were up.
     pub idle: Supply,
 }
 
-/// What there is for one shape at one moment.
+/// The supply for one shape at one moment.
 #[derive(Debug, Serialize, PartialEq, Eq)]
 pub struct Supply {
     /// Nodes that the request may use.
     pub nodes: u64,
-    /// Of these, nodes that others have whom its slots must not be with: of a tenant any, else a
+    /// Of these, nodes with others that its slots must not be with: of a tenant any, else a
     /// tenant.
     #[serde(skip_serializing_if = "is_zero")]
     pub apart: u64,
@@ -54,7 +54,7 @@ pub struct Supply {
     pub levels: Vec<LevelSupply>,
 }
 
-/// What there is of one pool type.
+/// The supply of one pool type.
 #[derive(Debug, Serialize, PartialEq, Eq)]
 pub struct PoolSupply {
     /// The type.
@@ -139,7 +139,7 @@ fn json(value: &impl Serialize) -> String {
 }
 
 impl Engine {
-    /// Every pool of a node, with what is claimed of it now.
+    /// Every pool of a node, with the units claimed now.
     pub fn usage(&self, rank: u32) -> Result<NodeUsage, Error> {
         let pools =
             self.graph.pools.uses(self.graph.row(rank)?).into_iter().map(|pool| PoolUsage {
@@ -215,7 +215,7 @@ impl Engine {
         Ok(ranks)
     }
 
-    /// What there is for each shape of a request, now and on the idle machine.
+    /// The supply for each shape of a request, now and on the idle machine.
     pub fn explain(&mut self, jobspec: &str) -> Result<Explanation, Error> {
         self.within_budget(|engine| engine.explained(jobspec))
     }

@@ -97,8 +97,8 @@ impl Engine {
         Ok(())
     }
 
-    /// As upstream counts: by all nodes of what was marked, whether or not they are down for
-    /// themselves.
+    /// As upstream counts: by all nodes of the marked subtree, whether or not they are
+    /// down for themselves.
     fn count_up(&mut self, nodes: usize, up: bool) {
         let nodes = i64::try_from(nodes).unwrap_or(i64::MAX);
         self.nodes_up += if up { nodes } else { -nodes };

@@ -1,8 +1,8 @@
 //! What if: all that is done in a trial is taken back at its end.
 //!
 //! What changes is remembered as it was: rows of the account and jobs one by one, what only walks
-//! use as a whole, when it changes first. So a trial costs what is done in it, and nothing for the
-//! size of the machine. The graph stays as it is meanwhile.
+//! use as a whole, when it changes first. So a trial costs as much as the calls in it, and nothing
+//! for the size of the machine. The graph stays as it is meanwhile.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::{Error, Reason};
 #[derive(Debug, Clone)]
 pub(super) struct Trial {
     jobs: HashMap<u64, Option<Arc<Job>>>,
-    /// Jobs that have ended since, with what was recorded of them before.
+    /// Jobs that have ended since, with their earlier records.
     ended: Vec<(u64, Option<JobInfo>)>,
     vertices: Option<Box<(Schedule, Weights)>>,
     clock: Option<(Agenda, Agenda)>,
@@ -85,7 +85,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Refuses what a trial cannot take back.
+    /// Refuses operations that a trial cannot take back.
     pub(super) fn not_in_a_trial(&self, what: &str) -> Result<(), Error> {
         if self.trial.is_none() {
             return Ok(());

@@ -1,4 +1,4 @@
-//! Taking up what was granted before: an R document says what a job holds.
+//! Taking up earlier grants: an R document lists the resources of a job.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::tree::without_mark;
 use crate::writer::{self, About, Emitted, MatchFormat};
 use crate::{Error, Reason, hostlist, idset};
 
-/// In which format something says what a job holds.
+/// The formats of documents that list the resources of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum UpdateReader {
     /// The granted part of the graph.
@@ -52,7 +52,7 @@ impl UpdateReader {
 /// What became of a document that was taken up.
 #[derive(Debug)]
 pub struct Updated {
-    /// What the job has; its text is empty where it cannot be written.
+    /// The resources of the job; its text is empty where they cannot be written.
     pub grant: Grant,
     /// Why it cannot be written in the engine's format.
     pub unwritten: Option<Error>,
@@ -145,7 +145,7 @@ impl Engine {
         Err(error)
     }
 
-    /// Makes a job of what a document says: all of it must be there, and free.
+    /// Makes a job of a document: all that it lists must be there, and free.
     pub fn update(
         &mut self,
         id: u64,
@@ -215,7 +215,7 @@ impl Engine {
             match self.writer.write(format, &self.graph, &emitted, about, writer::WIDE) {
                 Ok(r) => (r, None),
                 Err(error) if format == MatchFormat::Placement => {
-                    // Upstream has no such format, and what it has no words for is not taken.
+                    // Upstream has no such format; resources that it cannot express are not taken.
                     if let Some(job) = self.jobs.remove(&id) {
                         self.give_back(id, &job);
                     }
@@ -284,7 +284,7 @@ fn without_a_word() -> Error {
     Error { reason: Reason::Invalid, text: String::new() }
 }
 
-/// The vertices of R: what it lists below each rank, and nodes of which it lists everything.
+/// The vertices of R: those that it lists below each rank, and nodes that it lists completely.
 fn executed(graph: &Graph, text: &str) -> Result<Taken, Error> {
     R_BYTES_MAX.check(text.len(), "R")?;
     let r: R<'_> = serde_json::from_str(without_mark(text)).map_err(|_| without_a_word())?;
@@ -388,8 +388,8 @@ mod tests {
             {"id":"1","metadata":{"type":"node","id":0,"paths":{"containment":"/c0/node0"}}},
             {"id":"2","metadata":{"type":"core","id":0,"exclusive":true,"paths":{"containment":"/c0/node0/core0"}}}],
             "edges":[{"source":"0","target":"1"},{"source":"1","target":"2"}]}}"#;
-        // R of RFC 20 has no words for a node without a rank; a placement has none for what is not
-        // made of pools.
+        // R of RFC 20 has no words for a node without a rank; a placement has none for resources
+        // not made of pools.
         for (format, stays) in [("rv1", true), ("rlite", true), ("placement", false)] {
             let options = format!(
                 r#"{{"load_format":"jgf","matcher_policy":"first","match_format":"{format}"}}"#

@@ -52,7 +52,7 @@ const OPS: [MatchOp; 6] = [
     MatchOp::WithoutAllocatingFuture,
 ];
 
-/// What a machine is like.
+/// The shape of a machine.
 #[derive(Debug, Clone)]
 struct Shape {
     racks: usize,
@@ -84,9 +84,9 @@ enum Step {
     Property(usize, Option<usize>),
     /// What an earlier match granted is taken under another id.
     Again(prop::sample::Index),
-    /// A rank has so many cores.
+    /// The number of cores of a rank.
     Update(usize, usize),
-    /// A node comes, with cores and a type that nobody has; or cores for a node that is there.
+    /// A node comes, with cores and a new type; or cores for a node that is there.
     Grow(usize, usize, bool),
     /// A rack, a node or a core goes.
     Shrink(usize, u8),
@@ -286,7 +286,7 @@ fn jobspec(resources: &str, seconds: u64, constraint: Option<&&str>) -> String {
     )
 }
 
-/// What is added to a graph: a node, or cores to one that is there.
+/// An addition to a graph: a node, or cores of an existing one.
 fn growth(shape: &Shape, number: usize, cores: usize, new: bool) -> String {
     let rank = if new { ADDED + number } else { number };
     let mut writer = Writer { nodes: Vec::new(), edges: Vec::new() };
@@ -311,7 +311,7 @@ fn growth(shape: &Shape, number: usize, cores: usize, new: bool) -> String {
     )
 }
 
-/// Takes a step. `at` is its number, `granted` what was granted before.
+/// Takes a step. `at` is its number, `granted` the earlier grants.
 fn apply(
     engine: &mut Engine,
     step: &Step,
@@ -449,8 +449,8 @@ proptest! {
             children.sort_unstable();
             prop_assert_eq!(visited, children);
         }
-        // What was counted step by step is what is counted anew, but where upstream, and so we,
-        // count what was there first: where the graph changed under jobs, and where what was taken
+        // Counts kept step by step are those of a new count, but where upstream, and so we, count
+        // the first graph: where the graph changed under jobs, and where resources that were taken
         // is no job's.
         if depends_on_history {
             return Ok(());

@@ -1,7 +1,7 @@
 //! Edges beside the tree: a vertex that one vertex holds and another leads to as well.
 //!
 //! Recipes make them (ASSOCIATE_IN): a tier of storage that belongs to its rack and to all racks
-//! together. A vertex has one parent, by which it has its path and is counted; whoever looks for
+//! together. A vertex has one parent, by which it has its path and is counted; a search for
 //! resources also comes to it by its associations. They are few, and one is never found below
 //! another, so that no walk goes in a circle or comes to a vertex very often.
 
@@ -15,7 +15,7 @@ use crate::limits::ASSOCIATIONS_MAX;
 pub(super) type Associations = HashMap<VertexId, Vec<VertexId>>;
 
 impl Graph {
-    /// What a vertex leads to although others hold it, in the order of its edges.
+    /// Vertices that a vertex leads to although others hold them, in the order of its edges.
     pub fn associates(&self, vertex: VertexId) -> &[VertexId] {
         if self.associations.is_empty() {
             &[]

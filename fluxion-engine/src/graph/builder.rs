@@ -1,4 +1,4 @@
-//! From what a reader finds to a graph: vertices one by one, then edges, then the root.
+//! From the findings of a reader to a graph: vertices one by one, then edges, then the root.
 
 use std::collections::{HashMap, HashSet};
 
@@ -28,7 +28,7 @@ pub struct NewVertex {
     pub rank: i32,
     /// How many units it stands for.
     pub size: u64,
-    /// What the units are; decoration.
+    /// The unit of its size, as the document names it. Matches ignore it.
     pub unit: TextId,
     /// Its properties.
     pub properties: PropertySet,
@@ -78,7 +78,7 @@ impl Builder {
         Builder::with_capacity(pool_types, 0)
     }
 
-    /// An empty graph that is going to have so many vertices.
+    /// An empty graph with room for this number of vertices.
     pub fn with_capacity(pool_types: PoolTypes, vertices: usize) -> Self {
         let types = Types::with_builtin();
         let graph = Graph {
@@ -146,7 +146,7 @@ impl Builder {
         self.graph.vertices().filter(|vertex| self.graph.kind(*vertex) == kind).collect()
     }
 
-    /// What holds a vertex, so many levels up; 0 is the vertex itself.
+    /// The vertex that holds another, `levels` levels up; 0 is the vertex itself.
     pub fn ancestor(&self, vertex: VertexId, levels: usize) -> Option<VertexId> {
         (0..levels).try_fold(vertex, |at, _| self.graph.parent(at))
     }
@@ -177,7 +177,7 @@ impl Builder {
         }
     }
 
-    /// Says what the document gives as the path of a vertex. Not needed where it is the parent's
+    /// Sets the path that the document gives a vertex. Not needed where it is the parent's
     /// path and the name.
     pub fn given_path(&mut self, vertex: VertexId, path: &str) {
         self.paths.set(vertex, path);
@@ -192,7 +192,7 @@ impl Builder {
         graph.root = root(&graph, &paths)?;
         if !is_tree || graph.parent(graph.root).is_some() || has_circle(&graph) {
             graph.check_edges(&edges)?;
-            // What a recipe makes has its path by its first edge.
+            // A vertex of a recipe has its path by its first edge.
             graph.span(&mut edges, !paths.spans.is_empty())?;
         }
         graph.lay_children(&edges);
@@ -207,7 +207,7 @@ impl Builder {
     }
 }
 
-/// The vertex that holds all others: the one whose path has one component, else the one without a
+/// The vertex that holds all others: the one with a path of one component, else the one without a
 /// parent.
 fn root(graph: &Graph, paths: &GivenPaths) -> Result<VertexId, Error> {
     let is_root = |vertex: &VertexId| match paths.get(*vertex) {
@@ -289,7 +289,7 @@ impl Graph {
         format!("vertex {} ({})", self.uniq_id(vertex), self.name(vertex))
     }
 
-    /// Keeps the edges that form the tree, and notes what others are for. An edge that leads up
+    /// Keeps the edges that form the tree, and notes the roles of the others. An edge that leads up
     /// further than to what holds its source directly closes a circle, and is refused.
     fn span(&mut self, edges: &mut Vec<(VertexId, VertexId)>, by_walk: bool) -> Result<(), Error> {
         let roles = if by_walk {

@@ -5,7 +5,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 
 use super::VertexId;
 
-/// A map from vertices. Their numbers are our own, so nobody can make them collide.
+/// A map from vertices. Their numbers are our own, so no document can make them collide.
 pub(crate) type ByVertex<V> = HashMap<VertexId, V, BuildHasherDefault<Spread>>;
 
 /// Spreads small numbers over all bits.

@@ -4,8 +4,8 @@ use super::{Graph, NewVertex, PropertySet, TextId, TypeId, VertexId, flag};
 use crate::Error;
 
 impl Graph {
-    /// Sets the size of a node's pool of a type, which is created if there is none. Returns what it
-    /// was.
+    /// Sets the size of a node's pool of a type, which is created if there is none. Returns the
+    /// size that it was.
     pub fn resize(&mut self, rank: u32, kind: &str, size: u64) -> Result<u64, Error> {
         let row = self.row(rank)?;
         let node = self.pools.vertices()[row];
@@ -136,7 +136,7 @@ impl Graph {
             || self.pool_types.all_of_nodes && parent == TypeId::NODE
     }
 
-    /// What a pool vertex can hand out: nothing, where it is marked as down itself.
+    /// The units that a pool vertex can hand out: none, where it is marked as down itself.
     fn usable_size(&self, pool: VertexId) -> u64 {
         if self.is_marked_up(pool) { self.size(pool) } else { 0 }
     }

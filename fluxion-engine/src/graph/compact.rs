@@ -2,8 +2,8 @@
 //!
 //! Where nodes come and go, vertices that are gone would fill the arena, and their names the table
 //! of strings. Once more of them are gone than there are left, all others move together. Their
-//! order stays, and with it every answer that follows from it: only numbers change, so nobody may
-//! have kept one.
+//! order stays, and with it every answer that follows from it: only numbers change, so none may
+//! have been kept.
 
 use std::collections::HashMap;
 

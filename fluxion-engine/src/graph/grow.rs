@@ -31,14 +31,14 @@ pub(crate) struct Growth<'a> {
     order: Vec<(usize, Option<usize>)>,
 }
 
-/// What is to be added.
+/// The vertices of a document that is added.
 struct Addition<'a> {
     nodes: &'a [NodeText<'a>],
     /// Down from what holds a vertex.
     edges: Vec<(usize, usize)>,
     /// Whether an edge leads back from a vertex to what holds it.
     leads_back: Vec<bool>,
-    /// What is there already, by index into `nodes`.
+    /// Existing vertices, by index into `nodes`.
     placed: HashMap<usize, VertexId>,
 }
 
@@ -48,7 +48,7 @@ impl<'a> Addition<'a> {
         edges: &[(usize, usize)],
         placed: HashMap<usize, VertexId>,
     ) -> Self {
-        // Walks begin at what is there, the root first.
+        // Walks begin at existing vertices, the root first.
         let mut starts: Vec<usize> = placed.keys().copied().collect();
         starts.sort_unstable_by_key(|at| nodes[*at].path.matches('/').count());
         let roles = spanning::roles(nodes.len(), edges, &starts);
@@ -59,7 +59,7 @@ impl<'a> Addition<'a> {
         Addition { nodes, edges: down.map(|(edge, _)| *edge).collect(), leads_back, placed }
     }
 
-    /// Indices with their parents, parents first; every new vertex hangs below what is there.
+    /// Indices with their parents, parents first; every new vertex hangs below an existing one.
     fn order(&self) -> Result<Vec<(usize, Option<usize>)>, Error> {
         let nodes = self.nodes;
         let mut parent: Vec<Option<usize>> = vec![None; nodes.len()];
@@ -164,7 +164,7 @@ impl Graph {
         Ok(())
     }
 
-    /// Unlinks a vertex and everything below it. What is held there stays with the jobs; units of
+    /// Unlinks a vertex and everything below it. Jobs keep their vertices there; units of
     /// pools are lost. Returns the jobs that lost some, each once for every claim.
     pub fn cut(&mut self, top: VertexId) -> Result<Vec<u64>, Error> {
         let Some(parent) = self.parent(top) else {

@@ -21,7 +21,7 @@ impl Graph {
                 self.descend(self.root, rest, &mut found);
             }
         } else {
-            // Paths of this graph do not follow from its names: each is looked at.
+            // Paths of this graph do not follow from its names: each is compared.
             found.extend(
                 self.vertices()
                     .filter(|vertex| self.is_linked(*vertex) && *self.path(*vertex) == *path),
@@ -31,7 +31,7 @@ impl Graph {
         found
     }
 
-    /// Vertices at or below `at` whose names, joined, are `rest`. Names may hold slashes.
+    /// Vertices at or below `at` with names that are `rest` when joined. Names may hold slashes.
     fn descend(&self, at: VertexId, rest: &str, found: &mut Vec<VertexId>) {
         let Some(rest) = self.strip_name(at, rest) else { return };
         if rest.is_empty() {
@@ -48,7 +48,7 @@ impl Graph {
         if rank < 0 || !self.odd_paths.is_empty() {
             return self.at_path(path).into_iter().find(|id| self.rank(*id) == rank);
         }
-        // Only what lies below the tops of the rank is looked at: a machine that grows node by node
+        // Only vertices below the tops of the rank are searched: a machine that grows node by node
         // is not searched each time.
         let mut found = Vec::new();
         for top in self.rank_tops(rank) {

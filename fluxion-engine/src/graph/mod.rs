@@ -1,4 +1,4 @@
-//! What there is: vertices in an arena, each below one parent (containment), found by path and by
+//! The machine: vertices in an arena, each below one parent (containment), found by path and by
 //! rank.
 //!
 //! # The layout, and why it is fast
@@ -6,19 +6,20 @@
 //! A machine of 16,384 nodes has 1.65 million vertices, almost all of them cores that differ in two
 //! numbers. So:
 //!
-//! - A vertex is a 32-bit index. What a walk looks at (`Hot`, 40 bytes) lies apart from what only a
-//!   writer needs (`Cold`, 32 bytes); a walk over the cores of a node reads consecutive cache
-//!   lines.
+//! - A vertex is a 32-bit index. The fields that a walk reads (`Hot`, 40 bytes) lie apart from
+//!   those that only a writer needs (`Cold`, 32 bytes); a walk over the cores of a node reads
+//!   consecutive cache lines.
 //! - The children of a vertex lie side by side in one array, in the order of its out-edges.
 //! - Strings and property sets are kept once, and a name that is basename and id is not kept at
-//!   all. Paths are put together from names when somebody wants to read one; only those that do not
+//!   all. Paths are put together from names when one is read; only those that do not
 //!   follow from names are kept.
 //! - A rank is found by the topmost of its vertices; the others lie below it.
-//! - Nothing here says who holds what. That is in `crate::schedule`, which has an entry only for
-//!   vertices that somebody holds, or will hold; an idle machine costs nothing but its vertices.
+//! - Nothing here tells which job holds a vertex. That is in `crate::schedule`, which has an entry
+//!   only for vertices that a job holds, or will hold; an idle machine costs nothing but its
+//!   vertices.
 //!
 //! A vertex that is removed stays behind, unlinked, as upstream leaves it, so that what jobs still
-//! hold of it can be given back. A graph with pools, of which nobody holds vertices, drops such
+//! hold of it can be given back. A graph with pools, where no job holds vertices, drops such
 //! vertices when they are the most (`compact`).
 
 mod alike;
@@ -48,7 +49,7 @@ use crate::pools::Pools;
 use index::Index;
 use text::Texts;
 
-/// What a walk looks at.
+/// The fields that a walk reads.
 #[derive(Debug, Clone, Copy)]
 struct Hot {
     id: i64,
@@ -129,17 +130,17 @@ pub struct Graph {
     changes: Changes,
 }
 
-/// So many marks are remembered one by one.
+/// The number of marks that are remembered one by one.
 const MARKED_MAX: usize = 65_536;
 
-/// What has changed, for those who keep something that follows from the graph.
+/// Changes, for indexes that follow from the graph.
 #[derive(Debug, Clone, Default)]
 struct Changes {
     /// Goes up whenever there are other vertices than before.
     revision: u64,
-    /// Properties have changed since somebody asked last.
+    /// True if properties have changed since the last question.
     properties: bool,
-    /// Vertices that were marked up or down since somebody asked last.
+    /// Vertices that were marked up or down since the last question.
     marked: Vec<VertexId>,
 }
 
@@ -204,7 +205,7 @@ impl Graph {
         (parent != VertexId::NONE).then_some(parent)
     }
 
-    /// What it holds, in the order of its out-edges.
+    /// The vertices that it holds, in the order of its out-edges.
     #[inline]
     pub fn children(&self, vertex: VertexId) -> &[VertexId] {
         let hot = &self.hot[vertex.index()];
@@ -212,8 +213,8 @@ impl Graph {
     }
 
     /// Whether an edge leads back from a vertex to what holds it. It is never walked, but seen:
-    /// upstream counts on no vertex with such an edge being a leaf, and takes the type of what it
-    /// leads to for that of a child.
+    /// upstream counts on no vertex with such an edge being a leaf, and takes the type of the vertex
+    /// that it leads to for that of a child.
     #[inline]
     pub fn leads_back(&self, vertex: VertexId) -> bool {
         self.hot[vertex.index()].flags & flag::BACK != 0
@@ -247,7 +248,7 @@ impl Graph {
         self.cold[vertex.index()].rank
     }
 
-    /// What the units are; decoration.
+    /// The unit of its size, as the document names it. Matches ignore it.
     pub fn unit(&self, vertex: VertexId) -> &str {
         self.texts.get(self.cold[vertex.index()].unit)
     }
@@ -381,7 +382,7 @@ impl Graph {
     /// Marks a vertex up or down.
     pub fn set_up(&mut self, vertex: VertexId, up: bool) {
         if self.changes.marked.len() == MARKED_MAX {
-            // Nobody asks. Should somebody later: all may be different.
+            // No index asks. Should one later: all may be different.
             self.changes.marked.clear();
             self.changes.revision += 1;
         }
@@ -407,13 +408,13 @@ impl Graph {
         self.ascending
     }
 
-    /// What a constraint looks at.
+    /// The facts about a vertex that a constraint depends on.
     pub(crate) fn subject(&self, vertex: VertexId) -> Subject<'_> {
         let rank = u32::try_from(self.rank(vertex)).ok();
         Subject { name: self.name(vertex), rank, properties: self.properties(vertex) }
     }
 
-    /// The vertex and everything below it, each before what it holds, level by level.
+    /// The vertex and everything below it, each before those that it holds, level by level.
     pub(crate) fn subtree(&self, vertex: VertexId) -> Vec<VertexId> {
         let mut all = vec![vertex];
         let mut at = 0;

@@ -1,9 +1,10 @@
 //! Which edges of a document form the tree.
 //!
-//! Documents may have edges both ways: down to what a vertex holds ("contains"), and back up to
-//! what holds it ("in"). Upstream reads all of them alike; its walks go down by each edge that does
-//! not lead to where they are or have been. So the tree is what a walk from the root, with the
-//! edges of each vertex in their order, comes to first. What leads back up is never walked.
+//! Documents may have edges both ways: down to the vertices that a vertex holds ("contains"), and
+//! back up to the one that holds it ("in"). Upstream reads all of them alike; its walks go down by
+//! each edge that does not lead to where they are or have been. So the tree is made of the edges by
+//! which a walk from the root, with the edges of each vertex in their order, comes to a vertex
+//! first. What leads back up is never walked.
 
 /// What an edge is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,7 +80,7 @@ mod tests {
         assert_eq!(roles(4, &diamond, &[0]), [Tree, Tree, Tree, Beside]);
         let both = [(0, 1), (0, 2), (1, 3), (2, 3), (3, 1), (3, 2)];
         assert_eq!(roles(4, &both, &[0]), [Tree, Beside, Tree, Back, Back, Tree]);
-        // What the root does not lead to, and itself.
+        // Vertices that the root does not lead to, and itself.
         assert_eq!(
             roles(4, &[(2, 3), (3, 2), (3, 1), (1, 1), (2, 0)], &[0]),
             [Tree, Back, Unreached, Back, Unreached]

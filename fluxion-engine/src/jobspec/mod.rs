@@ -1,4 +1,4 @@
-//! What is asked: a jobspec (RFC 14 and 25), with the counts and constraints that Fluxion knows,
+//! The request: a jobspec (RFC 14 and 25), with the counts and constraints that Fluxion knows,
 //! and our own extras.
 //!
 //! In JSON or YAML. Reading is strict: an unknown key, one that stands twice, a wrong type or a
@@ -17,7 +17,7 @@ use crate::pools::Tenancy;
 /// A request for resources.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Jobspec {
-    /// What is wanted, outermost level first.
+    /// The wanted resources, outermost level first.
     pub resources: Vec<Resource>,
     /// How long it is held.
     pub hold: Hold,
@@ -29,12 +29,12 @@ pub struct Jobspec {
     pub extras: Extras,
 }
 
-/// How long a job holds what it gets.
+/// How long a job holds its resources.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Hold {
     /// This many seconds.
     Seconds(u64),
-    /// Some finite time that nobody knows.
+    /// Some finite time that is not known.
     Eventually,
     /// For ever.
     Endless,
@@ -54,7 +54,7 @@ pub struct Resource {
     pub exclusive: Option<bool>,
     /// The name of a slot.
     pub label: Option<Box<str>>,
-    /// What is wanted inside each.
+    /// The resources wanted inside each.
     pub with: Vec<Resource>,
 }
 
@@ -65,8 +65,8 @@ pub struct Extras {
     pub policy: Option<Policy>,
     /// Tiers of ranks, best first; ranks in none of them come last.
     pub prefer: Vec<Vec<(u32, u32)>>,
-    /// Ranks whose parts count where parts may differ by so much only, besides those that may be
-    /// used.
+    /// Ranks that make their parts count where the difference of parts is bounded, besides those
+    /// that may be used.
     pub counted: Vec<(u32, u32)>,
     /// How many slots may come to one node.
     pub max_per_node: Vec<Limit>,
@@ -74,7 +74,7 @@ pub struct Extras {
     pub slots: Vec<SlotExtras>,
     /// In which parts of the machine slots may lie.
     pub levels: Vec<LevelRule>,
-    /// With whom its slots are on nodes.
+    /// With which other slots its slots may be on nodes.
     pub tenancy: Tenancy,
     /// The first second at which it may start. A reservation that is moved may start earlier.
     pub not_before: Option<i64>,
@@ -89,7 +89,7 @@ pub struct SlotExtras {
     pub ranks: Option<Vec<(u32, u32)>>,
     /// Tiers of ranks, best first.
     pub prefer: Option<Vec<Vec<(u32, u32)>>>,
-    /// Ranks whose parts count for them.
+    /// Ranks that make their parts count for them.
     pub counted: Option<Vec<(u32, u32)>>,
     /// How long they are held.
     pub hold: Option<Hold>,
@@ -143,7 +143,7 @@ impl Jobspec {
 }
 
 impl Hold {
-    /// For how many seconds; what has no known end is held for ever.
+    /// For how many seconds; resources without a known end are held for ever.
     pub(crate) fn seconds(self) -> u64 {
         if let Hold::Seconds(seconds) = self { seconds } else { u64::MAX }
     }
@@ -155,7 +155,7 @@ impl Hold {
 }
 
 impl Resource {
-    /// A slot, whose members go together.
+    /// True for a slot: its members go together.
     pub fn is_slot(&self) -> bool {
         &*self.kind == "slot"
     }

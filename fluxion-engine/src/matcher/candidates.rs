@@ -39,8 +39,8 @@ impl Usable {
         self.limited(rows).with_width_of(self, rows.len())
     }
 
-    /// The same, as if more had been left out for want of room only: what the other has for `count`
-    /// shapes.
+    /// The same, as if more had been left out for want of room only: the rows that the other has
+    /// for `count` shapes.
     pub(crate) fn with_width_of(self, other: &Usable, count: usize) -> Usable {
         Usable { wide: Some((0..count).map(|shape| other.wide_rows(shape)).collect()), ..self }
     }
@@ -104,7 +104,7 @@ pub(crate) fn rows(graph: &Graph, spec: &Jobspec, status: Status) -> Bits {
     rows
 }
 
-/// The rows that slots may use for which more is said than for the whole request, which may use
+/// The rows that slots may use with more conditions than the whole request, which may use
 /// `rows`.
 pub(crate) fn rows_of_slots(graph: &Graph, rows: &Bits, slots: Option<&SlotExtras>) -> Bits {
     let mut own = rows.clone();
@@ -114,7 +114,7 @@ pub(crate) fn rows_of_slots(graph: &Graph, rows: &Bits, slots: Option<&SlotExtra
     own
 }
 
-/// What the shapes of a request may use; `slots` are what is said of each.
+/// The rows that the shapes of a request may use; `slots` are the conditions of each.
 pub(crate) fn usable<'a>(
     graph: &Graph,
     spec: &Jobspec,

@@ -3,7 +3,7 @@
 //! Each shape has its own rows, tiers of preference and hold; limits on the slots of a node go
 //! across shapes. One shape is placed exactly: if this finds no place, there is none. Several are
 //! placed greedily in a few orders ([`several`]), and where that fails by searches that are exact
-//! or give up ([`exact`]): then it is said that nothing is known.
+//! or give up ([`exact`]): then the answer is that nothing is known.
 
 mod earliest;
 mod exact;
@@ -39,7 +39,7 @@ pub(crate) struct Request<'a> {
     limits: Vec<Limit>,
     /// In which parts of levels slots may lie.
     rules: Vec<levels::Rule<'a>>,
-    /// With whom its slots are on nodes.
+    /// With which other slots its slots may be on nodes.
     pub(crate) tenancy: Tenancy,
 }
 
@@ -54,7 +54,7 @@ pub(crate) enum Start {
     Idle,
 }
 
-/// What a search came to.
+/// The outcome of a search.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Search {
     /// A place for every slot: shape by shape, ranks ascending.
@@ -78,7 +78,7 @@ pub(crate) struct Shape<'a> {
     limits: SmallVec<[usize; 2]>,
     /// How long it is held.
     pub(crate) hold: Hold,
-    /// What is said of its nodes, if anything.
+    /// Conditions on its nodes, if there are any.
     pub(crate) extras: Option<&'a SlotExtras>,
 }
 
@@ -219,7 +219,7 @@ impl<'a> Request<'a> {
         })
     }
 
-    /// How long what is held longest is held.
+    /// The longest time for which a shape is held.
     pub(crate) fn longest(&self) -> Hold {
         self.shapes
             .iter()
@@ -228,7 +228,7 @@ impl<'a> Request<'a> {
             .unwrap_or(Hold::Endless)
     }
 
-    /// What is free of the types at a moment.
+    /// Free units of the types at a moment.
     pub(crate) fn free<'g>(&self, graph: &'g Graph, when: When) -> Free<'g> {
         graph.pools.free(self.kinds.iter().map(|(_, id)| (*id, when)), self.tenancy)
     }
@@ -371,8 +371,8 @@ impl<'a> Request<'a> {
     }
 }
 
-/// Of so many blocks the rows are visited one by one before it is asked which blocks may be passed
-/// over.
+/// The rows of this number of blocks are visited one by one before blocks are tested for being
+/// passed over.
 const BLOCKS_UNASKED: usize = 2;
 
 impl Shape<'_> {

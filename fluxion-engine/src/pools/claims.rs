@@ -206,7 +206,7 @@ impl Pools {
         self.claims[row].iter().any(|claim| !claim.planned && claim.end.instant() <= self.now)
     }
 
-    /// Moves the present forward. What is planned is begun or put off by the caller.
+    /// Moves the present forward. The caller begins planned claims, or puts them off.
     pub(crate) fn advance(&mut self, now: i64) {
         self.now = now;
     }
@@ -246,7 +246,7 @@ impl Pools {
         }
     }
 
-    /// The planned slots of a job on a node begin, and end, so much later.
+    /// The planned slots of a job on a node begin, and end, later by `seconds`.
     pub(crate) fn put_off(&mut self, row: usize, job: u64, seconds: i64) {
         self.remember(row);
         self.gains.note(self.ranks[row]);

@@ -3,7 +3,7 @@
 
 use shared_map::SharedMap;
 
-/// Nodes by the end of what is claimed there. A node may be named without need, never missed.
+/// Nodes by the ends of claims there. A node may be named without need, never missed.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Ends(SharedMap<i64, Bucket>);
 

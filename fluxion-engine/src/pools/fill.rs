@@ -5,9 +5,9 @@
 //! full. Pools of size 0 of which nothing is used do not count; a node without pools has 0.
 //!
 //! For the present the fills are kept from match to match, and so is the order of all rows by them
-//! ([`Order`]), once somebody asked for it: a change of a row is noted, and the row moves to its
+//! ([`Order`]), once it was needed: a change of a row is noted, and the row moves to its
 //! new place when the next match wants the order. Where an eighth of all rows has changed the order
-//! is made anew. For other moments a fill is worked out when it is needed.
+//! is rebuilt. For other moments a fill is worked out when it is needed.
 
 use std::cell::{Ref, RefCell};
 
@@ -32,7 +32,7 @@ pub(crate) type Units = smallvec::SmallVec<[(TypeId, u128); 4]>;
 struct Kept {
     /// By row; empty where there is no order.
     fills: Vec<u32>,
-    /// One for each [`ByFill`], if somebody asked for it.
+    /// One for each [`ByFill`], if it was needed.
     orders: [Option<Order>; 2],
     /// Ranks of which something has changed since.
     changed: Vec<u32>,
@@ -56,7 +56,7 @@ pub(crate) struct Ranked<'a> {
     when: When,
     /// For the present.
     kept: Option<Ref<'a, Kept>>,
-    /// What is free has to last.
+    /// True if free units have to last.
     lasting: bool,
 }
 
@@ -119,7 +119,7 @@ impl Fills {
         }
     }
 
-    /// Nothing of what is kept holds any more.
+    /// Drops all that is kept: it does not hold any more.
     pub(super) fn forget(&mut self) {
         *self.0.get_mut() = Kept::default();
     }
@@ -128,7 +128,7 @@ impl Fills {
 impl Pools {
     /// Rows by their fill at a moment, for slots of a tenancy.
     pub(crate) fn ranked(&self, by: ByFill, when: When, tenancy: Tenancy) -> Ranked<'_> {
-        // The order that is kept passes over rows that have too little for those who share.
+        // The order that is kept passes over rows that have too little for slots that share.
         let is_now = tenancy == Tenancy::Shared
             && matches!(when, When::Window { from, .. } if from == self.now);
         let lasting = is_now && self.has_to_last(when);
@@ -166,7 +166,7 @@ impl Pools {
         sum.checked_div(pools).and_then(|mean| u32::try_from(mean).ok()).unwrap_or(0)
     }
 
-    /// What is used of a pool at the instant at which a moment begins.
+    /// Units used of a pool at the instant at which a moment begins.
     fn used_at(&self, row: usize, kind: TypeId, when: When) -> u128 {
         match when {
             When::Idle => 0,
@@ -177,7 +177,8 @@ impl Pools {
         }
     }
 
-    /// What the claims that count use of a pool: all of it, where one of them is the whole node.
+    /// Units of a pool that the counting claims use: all of it, where one of them is the whole
+    /// node.
     fn used_by(&self, row: usize, kind: TypeId, counts: impl Fn(&Claim) -> bool) -> u128 {
         let size = u128::from(self.size(row, kind));
         let of = |claim: &Claim| if claim.slot().is_some() { claim.units(kind) } else { size };
@@ -250,7 +251,7 @@ impl Pools {
         self.columns.iter().flatten().count().max(1)
     }
 
-    /// Raises each number to what a node has free, now or for ever.
+    /// Raises each number to the free units of a node, now or for ever.
     fn raise(&self, key: Key, row: &mut [i64], lasting: bool) {
         let Some(at) = self.position(key.rank()) else { return };
         for (place, (most, column)) in row.iter_mut().zip(self.columns.iter().flatten()).enumerate()

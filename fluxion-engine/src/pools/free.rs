@@ -1,4 +1,4 @@
-//! Free units over a time. Nothing is worked out before a row is asked for, and then only where
+//! Free units over a time. Nothing is worked out before a row is read, and then only where
 //! something is planned.
 
 use smallvec::SmallVec;
@@ -21,17 +21,17 @@ enum Source<'a> {
     Nowhere,
     /// Sizes: the idle machine.
     Idle(&'a [u64]),
-    /// What is free now, and stays so as long as it is asked for; also the place of the column.
+    /// Units that are free now and throughout the moment; also the place of the column.
     Now(&'a [u64], usize),
-    /// What is free from now on for ever.
+    /// Units free from now on for ever.
     Lasting(&'a [u64], usize),
-    /// What is free from now to an instant.
+    /// Units free from now to an instant.
     Until(&'a [u64], usize, i64),
-    /// What is free from a later instant to another one.
+    /// Units free from a later instant to another one.
     Later(&'a [u64], usize, (i64, i64)),
-    /// What is free once everything that has an end has ended.
+    /// Units free once everything that has an end has ended.
     InTheEnd(&'a Column),
-    /// What is free at a moment for slots that do not share with all, or share with more.
+    /// Units free at a moment for slots that do not share with all, or share with more.
     Beside(TypeId, Tenancy, When),
 }
 
@@ -131,7 +131,7 @@ impl Free<'_> {
         &self.pools.effort
     }
 
-    /// What is free of one of the pools on a row.
+    /// Free units of one of the pools on a row.
     #[inline]
     pub(crate) fn units(&self, kind: usize, row: usize) -> u64 {
         let pools = self.pools;
@@ -164,7 +164,7 @@ impl Free<'_> {
         }
     }
 
-    /// Whether there may be enough for a slot on any row of a block of 64: so much of each pool.
+    /// Whether there may be enough for a slot on any row of a block of 64: its units of each pool.
     pub(crate) fn block_may(&self, block: usize, needs: &[(usize, u64)]) -> bool {
         let mut places: SmallVec<[(usize, u64); 4]> = SmallVec::new();
         let mut lasting = true;

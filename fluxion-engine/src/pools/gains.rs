@@ -1,9 +1,9 @@
-//! On which nodes there is more room than there was: what a reservation has to look at that wants
+//! On which nodes there is more room than before: the nodes to search for a reservation that wants
 //! to start earlier.
 
 use std::collections::VecDeque;
 
-/// So many gains are remembered.
+/// The number of gains that are remembered.
 const GAINS_MAX: usize = 1 << 16;
 
 /// Nodes on which something was given back, or came to be, in the order in which it happened.
@@ -15,7 +15,7 @@ pub(crate) struct Gains {
 }
 
 impl Gains {
-    /// How many there were so far: what has looked at all of them remembers this.
+    /// How many there were so far: a reader of all of them remembers this.
     pub(crate) fn count(&self) -> u64 {
         self.forgotten + self.ranks.len() as u64
     }
@@ -41,7 +41,7 @@ impl Gains {
         Some(self.ranks.iter().skip(skip).copied())
     }
 
-    /// Takes back what was noted since there were `count`: it was as it is before.
+    /// Takes back the notes since there were `count`: all is as it was before.
     pub(crate) fn take_back(&mut self, count: u64) {
         if let Some(keep) =
             count.checked_sub(self.forgotten).and_then(|keep| usize::try_from(keep).ok())

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::{Claim, Pools};
 
-/// What is taken back: `None` outside of a trial.
+/// The rows to restore: `None` outside of a trial.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Journal(Option<Box<Before>>);
 
@@ -23,7 +23,7 @@ struct Row {
     exclusive: u32,
     alone: u64,
     shut_for_good: u64,
-    /// Of each type, what was used, and what never ends; `None`: it had no column.
+    /// Of each type, the used units, and those that never come free; `None`: it had no column.
     used: Vec<Option<(u128, u128)>>,
 }
 

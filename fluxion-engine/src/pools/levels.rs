@@ -4,7 +4,7 @@
 //! A rank is in at most one part of a level. It gets there by the vertices above its node (a level
 //! of their type, a part of their path), or by name ([`Pools::set_part`]), and may move to another
 //! part at any time. Of each part it is known how many units are free now on its nodes that are up:
-//! a change of a row is noted, and counted when somebody asks.
+//! a change of a row is noted, and counted when it is read.
 
 use std::cell::{Ref, RefCell};
 use std::collections::HashMap;
@@ -16,7 +16,7 @@ use crate::bits::Bits;
 /// Stands for no part.
 pub(crate) const NOWHERE: u32 = u32::MAX;
 
-/// So many changes are noted.
+/// The number of changes that are noted.
 const CHANGED_MAX: usize = 1 << 16;
 
 /// All levels.
@@ -53,7 +53,7 @@ pub(crate) struct Part {
 struct Sums {
     /// By level and part: a number for each column.
     free: Vec<Vec<Box<[u128]>>>,
-    /// By column and row: what is counted in them.
+    /// By column and row: the units counted in them.
     counted: Vec<Vec<u64>>,
     /// Ranks of which something has changed since.
     changed: Vec<u32>,
@@ -88,7 +88,7 @@ impl Levels {
         self.forget();
     }
 
-    /// What is free on a node has changed.
+    /// Notes that the free units of a node have changed.
     pub(super) fn note(&mut self, rank: u32) {
         let sums = self.sums.get_mut();
         if !sums.is_made {
@@ -101,7 +101,7 @@ impl Levels {
         }
     }
 
-    /// Sums are to be made anew.
+    /// Sums are to be rebuilt.
     pub(super) fn forget(&mut self) {
         *self.sums.get_mut() = Sums::default();
     }

@@ -1,15 +1,15 @@
-//! The account of the ranked nodes: who has what of a node, from when until when. Every way to
-//! match reads it.
+//! The account of the ranked nodes: which job has which part of a node, from when until when. Every
+//! way to match reads it.
 //!
 //! One row per node in order of ranks, one column of units per vertex type that is a pool. A
 //! request for slots is matched by walking the `free` columns of the types it names, so these are
 //! kept ready for the present. For any other moment they are worked out from the claims, which are
-//! kept per row, where there are any. What is claimed may exceed a pool's size: the pool is then
+//! kept per row, where there are any. Claims may exceed a pool's size: the pool is then
 //! full. A node that a walk has given away whole, or with all that holds it, is a claim as well:
 //! nothing of it is free.
 //!
-//! A claim is either taken or planned. What is taken counts until it is given back, also past its
-//! end; what is planned counts from its start on, which lies in the future: when it comes, the
+//! A claim is either taken or planned. A taken one counts until it is given back, also past its
+//! end; a planned one counts from its start on, which lies in the future: when it comes, the
 //! engine begins the job or puts it off.
 
 mod claims;
@@ -50,13 +50,13 @@ pub type Amounts = SmallVec<[(TypeId, u64); 4]>;
 pub struct SlotShape {
     /// The slot's label.
     pub label: Box<str>,
-    /// What it takes.
+    /// Units of one slot.
     pub needs: Amounts,
-    /// With whom it is there.
+    /// With which other slots it may be on a node.
     pub tenancy: Tenancy,
 }
 
-/// What a claim takes of a node.
+/// The part of a node that a claim takes.
 #[derive(Debug, Clone)]
 pub(crate) enum Part {
     /// Slots of one shape.
@@ -65,7 +65,7 @@ pub(crate) enum Part {
     Node,
 }
 
-/// What a job has, or will have, of one node.
+/// A part of one node that a job has, or will have.
 #[derive(Debug, Clone)]
 pub(crate) struct Claim {
     pub(crate) job: u64,
@@ -93,14 +93,14 @@ pub struct Pools {
     planned: Vec<u32>,
     /// Per row, how many claims take the whole node now.
     exclusive: Vec<u32>,
-    /// When what is planned begins: how many claims at each instant.
+    /// The starts of planned claims: how many claims at each instant.
     starts: BTreeMap<i64, u32>,
-    /// When what is claimed ends, and where.
+    /// The ends of claims, and where.
     ends: ends::Ends,
-    /// Per row, how many slots there are now whose tenant has the node alone.
+    /// Per row, how many slots there are now of a tenant that has the node alone.
     alone: Vec<u64>,
-    /// Per row, how many claims that never end take the whole node, and slots whose tenant has it
-    /// alone.
+    /// Per row, how many claims that never end take the whole node, and slots of a tenant that has
+    /// it alone.
     shut_for_good: Vec<u64>,
     /// By type; `None` where no node ever had such a pool or claim.
     columns: Vec<Option<Column>>,
@@ -109,7 +109,7 @@ pub struct Pools {
     pub(crate) admitted: Admitted,
     /// Rows by how full they are.
     fills: fill::Fills,
-    /// What is free of each node from now on.
+    /// Free units of each node from now on.
     timelines: timeline::Timelines,
     /// Per block of 64 rows, the most that any of them has free of each column now, and then the
     /// most that lasts; `None`: to be looked up.
@@ -118,7 +118,7 @@ pub struct Pools {
     pub(crate) levels: levels::Levels,
     /// Where there is more room than there was.
     pub(crate) gains: gains::Gains,
-    /// What the reservation that was looked at last could have instead.
+    /// Places that the reservation examined last could have instead.
     outlook: outlook::Outlook,
     journal: journal::Journal,
     /// Steps of the searches of this call. Here, where every search comes by.
@@ -126,15 +126,15 @@ pub struct Pools {
 }
 
 /// The pools of one type. `free` is `usable - used`, or 0 where more is used than there is, or
-/// somebody has the whole node, or has it alone.
+/// a job has the whole node, or a tenant has it alone.
 #[derive(Debug, Clone)]
 struct Column {
     size: Vec<u64>,
-    /// Of the size, what is not marked as down itself.
+    /// Of the size, the units that are not marked as down themselves.
     usable: Vec<u64>,
     used: Vec<u128>,
     free: Vec<u64>,
-    /// What is used, or will be, by what never ends.
+    /// Units that claims without end use, or will use.
     endless: Vec<u128>,
 }
 
@@ -220,7 +220,7 @@ impl Pools {
         self.ranks[..most].partition_point(|other| *other < rank)
     }
 
-    /// The rows whose ranks lie in one of these ranges.
+    /// The rows with ranks in one of these ranges.
     pub(crate) fn rows_of(&self, ranges: &[(u32, u32)]) -> Bits {
         let mut rows = Bits::empty(self.len());
         for (first, last) in ranges {
@@ -234,7 +234,7 @@ impl Pools {
         self.column(kind).map_or(0, |column| column.size[row])
     }
 
-    /// What a pool can hand out; 0 if there is none.
+    /// The units that a pool can hand out; 0 if there is none.
     pub(crate) fn usable(&self, row: usize, kind: TypeId) -> u64 {
         self.column(kind).map_or(0, |column| column.usable[row])
     }
@@ -251,24 +251,24 @@ impl Pools {
         uses.filter(|pool| pool.size > 0 || pool.used > 0).collect()
     }
 
-    /// Nobody has anything of a node at any instant of a window; what is past its end is there as
-    /// long as it is not given back.
+    /// True if no job has anything of a node at any instant of a window. Work past its end is there
+    /// as long as it is not given back.
     pub(crate) fn is_idle(&self, row: usize, from: i64, to: i64) -> bool {
         !self.claims[row].iter().any(|claim| claim.start < to && !claim.end.over_at(from, self.now))
     }
 
-    /// Nobody has begun to have anything of a node.
+    /// True if no job has begun to have anything of a node.
     pub(crate) fn is_untouched(&self, row: usize) -> bool {
         self.claims[row].iter().all(|claim| claim.planned)
     }
 
-    /// What is used of a pool now: all of it, where somebody has the node.
+    /// Units used of a pool now: all of it, where a job has the node.
     fn used_now(&self, column: &Column, row: usize) -> u128 {
         let used = column.used[row];
         if self.exclusive[row] > 0 { used.max(u128::from(column.size[row])) } else { used }
     }
 
-    /// Forgets what is looked up from claims and sizes while a match only reads: it is made when it
+    /// Forgets the indexes that matches make of claims and sizes: each is made again when it
     /// is needed.
     pub(crate) fn forget_indexes(&mut self) {
         self.admitted.forget();
@@ -304,7 +304,7 @@ impl Pools {
         self.gains.note(rank);
     }
 
-    /// Removes a node; what was claimed there is returned, and nobody's any more.
+    /// Removes a node, and returns the claims there, which hold nothing any more.
     pub(crate) fn remove_row(&mut self, row: usize) -> Arc<Vec<Claim>> {
         self.admitted.forget();
         self.leave_orders(row);
@@ -359,7 +359,7 @@ impl Pools {
         self.gains.note(self.ranks[row]);
     }
 
-    /// What is free on a row, now or later, is not what it was.
+    /// Notes that the free units of a row, now or later, have changed.
     fn changed(&mut self, row: usize) {
         self.fills.note(self.ranks[row]);
         self.levels.note(self.ranks[row]);
@@ -408,7 +408,7 @@ impl Column {
     }
 }
 
-/// What is left of a pool.
+/// The units left of a pool.
 fn free(size: u64, used: u128) -> u64 {
     size.saturating_sub(u64::try_from(used).unwrap_or(u64::MAX))
 }

@@ -4,7 +4,7 @@
 //! Keys stand in blocks of some dozens, ascending. Each block has the most that any of its nodes
 //! has free of each type; a tree of maxima ([`crate::maxima`]) over these finds the next block in
 //! which a slot may have room. A maximum may be too large, never too small. To move one key costs a
-//! look at the two blocks concerned; only a block that is split or joined makes the tree anew.
+//! look at the two blocks concerned; only a block that is split or joined rebuilds the tree.
 
 use crate::maxima::Tree;
 
@@ -33,7 +33,7 @@ pub(super) struct Order {
     blocks: Vec<Vec<Key>>,
     /// A row for each block: the most that its nodes have free now.
     maxima: Tree,
-    /// The same of what lasts, if somebody asked for it.
+    /// The same of lasting units, if it was needed.
     lasting: Option<Tree>,
     width: usize,
 }
@@ -50,8 +50,8 @@ impl Key {
 }
 
 impl Order {
-    /// These keys. `raise` raises each number of a row to what a node has free, now or, if it says
-    /// so, for ever; rows have `width` numbers.
+    /// These keys. `raise` raises each number of a row to the free units of a node, now or, if it
+    /// says so, for ever; rows have `width` numbers.
     pub(super) fn new(
         width: usize,
         mut keys: Vec<Key>,
@@ -133,7 +133,7 @@ impl Order {
         }
     }
 
-    /// What the node of a key has free has changed, and the key has not.
+    /// Notes that the free units of the node of a key have changed, and the key has not.
     pub(super) fn touch(&mut self, key: Key, raise: impl Fn(Key, &mut [i64], bool)) {
         if !self.blocks.is_empty() {
             self.refresh(self.block_of(key), &raise);
@@ -187,7 +187,7 @@ impl Order {
         }
     }
 
-    /// Rows of the trees for blocks from `at` on: so many become so many others.
+    /// Replaces rows of the trees for blocks from `at` on by other rows.
     fn replace(
         &mut self,
         at: usize,

@@ -1,7 +1,7 @@
 //! When and where the only reservation there is could start: kept from one look at it to the next,
 //! since little changes between two.
 //!
-//! Where nobody else plans anything, nodes only come free. How many slots a node has room for then
+//! Where no other job plans anything, nodes only come free. How many slots a node has room for then
 //! grows from step to step, and so does the sum over all nodes: the reservation starts at the first
 //! instant at which that is enough.
 
@@ -13,11 +13,11 @@ use super::{Amounts, Claim, Pools, Tenancy};
 use crate::bits::Bits;
 use crate::time::End;
 
-/// What a reservation asks for: slots of one shape that share their nodes.
+/// The request of a reservation: slots of one shape that share their nodes.
 #[derive(Debug, Clone)]
 pub(crate) struct Sought {
     pub(crate) job: u64,
-    /// What a slot takes; nothing of it is 0.
+    /// Units of a slot; none of them is 0.
     pub(crate) needs: Amounts,
     /// The most slots of one node that are of use.
     pub(crate) cap: u64,
@@ -35,11 +35,11 @@ struct Known {
     steps: Vec<Steps>,
     /// How many slots more there is room for on all rows together, from each instant on.
     more: BTreeMap<i64, u64>,
-    /// Rows that have changed since they were looked at.
+    /// Rows that have changed since they were read.
     changed: Bits,
 }
 
-/// What is known of the reservation that was looked at last.
+/// Facts about the reservation examined last.
 #[derive(Debug, Default)]
 pub(super) struct Outlook(Option<Box<Known>>);
 
@@ -51,7 +51,7 @@ impl Clone for Outlook {
 }
 
 impl Outlook {
-    /// A row is not what it was.
+    /// Notes that a row has changed.
     pub(super) fn note(&mut self, row: usize) {
         if let Some(known) = &mut self.0 {
             known.changed.insert(row);
@@ -65,8 +65,8 @@ impl Outlook {
 }
 
 impl Pools {
-    /// The earliest instant at which the reservation of a job could start if it were made anew, and
-    /// the rows with the slots that it gets there, ascending; `descends`: the last rows first.
+    /// The earliest instant at which the reservation of a job could start if it were made again,
+    /// and the rows with the slots that it gets there, ascending; `descends`: the last rows first.
     /// `None`: there is none, or others plan something too.
     pub(crate) fn outlook(
         &mut self,
@@ -90,7 +90,7 @@ impl Pools {
         });
         known.use_rows(sought.rows);
         self.look_again(&mut known);
-        // What is past its end is there now, and gone in the next second.
+        // Work past its end is there now, and gone in the next second.
         let found = known.first(wanted).map(|first| match first {
             i64::MIN => (self.now, known.rows_at(i64::MIN, wanted, descends)),
             _ => {
@@ -186,7 +186,7 @@ impl Known {
         self.changed.unite(&new);
     }
 
-    /// The first instant from which there is room for so many.
+    /// The first instant from which on there is room for `count` slots.
     fn first(&self, wanted: u64) -> Option<i64> {
         let mut sum = 0;
         self.more.iter().find_map(|(at, more)| {
@@ -222,7 +222,7 @@ impl Known {
     }
 }
 
-/// When a claim gives back what it takes; last, what has no end that is known.
+/// When a claim gives back its units; last, claims without a known end.
 fn end_of(claim: &Claim) -> i64 {
     if let End::At(end) = claim.end { end } else { i64::MAX }
 }

@@ -1,8 +1,8 @@
-//! Who shares nodes with whom: slots of a tenant that has its nodes alone, and guests, whom nobody
-//! minds.
+//! Which slots share nodes: slots of a tenant that has its nodes alone, and guests, which no
+//! slots are kept away from.
 //!
-//! For slots that share with all who share, what a tenant has alone is like a node that somebody
-//! has whole: the columns count it so. For a tenant's own slots, and for guests, what is free is
+//! For slots that share with all that share, a node that a tenant has alone is like one that a job
+//! has whole: the columns count it so. For a tenant's own slots, and for guests, the free units are
 //! worked out from the claims of a row.
 
 use std::borrow::Cow;
@@ -12,7 +12,7 @@ use super::{Claim, Part, Pools, free};
 use crate::time::{End, When};
 use crate::vertex::TypeId;
 
-/// With whom slots are on a node.
+/// With which other slots a slot may be on a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Tenancy {
     /// With all others that share.
@@ -20,7 +20,7 @@ pub enum Tenancy {
     Shared,
     /// With slots of the same tenant.
     Alone(u64),
-    /// With anybody, also with a tenant that has the node alone.
+    /// With all slots, also with those of a tenant that has the node alone.
     Guest,
 }
 
@@ -66,7 +66,7 @@ impl Claim {
 }
 
 impl Pools {
-    /// Nobody is on a node at a moment whom slots of a tenancy do not suit.
+    /// True if at a moment all slots on a node suit slots of a tenancy.
     fn is_clear(&self, row: usize, tenancy: Tenancy, when: When) -> bool {
         self.claims[row].iter().all(|claim| claim.suits(tenancy) || !self.counts(claim, when))
     }
@@ -79,7 +79,8 @@ impl Pools {
         }
     }
 
-    /// Somebody has slots on a node at a moment whom slots of a tenancy have to keep away from.
+    /// True if at a moment there are slots on a node that slots of a tenancy have to keep away
+    /// from.
     pub(crate) fn keeps_away(&self, row: usize, tenancy: Tenancy, when: When) -> bool {
         // Mostly all share, and nothing that is planned begins at once.
         let is_now = matches!(when, When::Window { to, .. } if to <= self.now + 1);
@@ -91,7 +92,7 @@ impl Pools {
         })
     }
 
-    /// What is free of a pool over a moment for slots of a tenancy: nothing where somebody is whom
+    /// Units free of a pool over a moment for slots of a tenancy: none where there are slots that
     /// they do not suit.
     pub(super) fn free_beside(
         &self,
@@ -124,7 +125,7 @@ impl Pools {
         free(column.usable[row], used)
     }
 
-    /// What is free of a node from now on for slots of a tenancy.
+    /// Units free of a node from now on for slots of a tenancy.
     pub(crate) fn timeline_beside(&self, row: usize, tenancy: Tenancy) -> Cow<'_, Timeline> {
         match tenancy {
             Tenancy::Shared => Cow::Borrowed(self.timeline(row)),
@@ -132,7 +133,7 @@ impl Pools {
         }
     }
 
-    /// Somebody has the node now whom slots that share do not suit.
+    /// True if the node now has slots that do not suit slots that share.
     pub(super) fn is_shut(&self, row: usize) -> bool {
         self.exclusive[row] > 0 || self.alone[row] > 0
     }

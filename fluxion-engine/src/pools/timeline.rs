@@ -1,4 +1,4 @@
-//! What is free of one node from now on: a step function, made from the claims when somebody asks,
+//! Units free of one node from now on: a step function, made from the claims when it is read,
 //! and kept until they change.
 
 use std::cell::OnceCell;
@@ -9,8 +9,8 @@ use super::{Claim, Pools, Tenancy, free};
 use crate::time::End;
 use crate::vertex::TypeId;
 
-/// Steps of free units. What has overstayed ends in the next second, whichever that is when
-/// somebody asks.
+/// Steps of free units. Work past its end ends in the next second, whichever that is when
+/// the steps are read.
 #[derive(Debug, Clone)]
 pub(crate) struct Timeline {
     width: usize,
@@ -71,7 +71,7 @@ impl Timelines {
 }
 
 impl Pools {
-    /// What is free of a node from now on for slots that share.
+    /// Units free of a node from now on for slots that share.
     pub(crate) fn timeline(&self, row: usize) -> &Timeline {
         self.timelines.get(row, || self.make_timeline(row, Tenancy::Shared))
     }

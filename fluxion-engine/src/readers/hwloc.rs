@@ -3,7 +3,7 @@
 //! The XML is read here, without the library hwloc. Vertices are made of machines, groups, NUMA
 //! nodes, packages, caches, cores, threads, GPUs and disks; anything else only leads to what lies
 //! below it. The order is that in which upstream's `walk_hwloc` comes to the objects: below each of
-//! them what has processors, then memory, then devices.
+//! them those with processors, then memory, then devices.
 
 use std::collections::HashMap;
 
@@ -84,7 +84,7 @@ struct Reader<'a> {
     counts: HashMap<String, i64>,
     /// How many machines there were so far.
     nodes: i32,
-    /// The document is of hwloc 1, where memory has what is near to it below it.
+    /// True if the document is of hwloc 1, where memory has the objects near to it below it.
     is_old: bool,
 }
 
@@ -95,14 +95,14 @@ impl Reader<'_> {
         let kind = object.attribute("type").unwrap_or_default();
         let mut below: Vec<(List, Node<'_, '_>)> =
             objects(object).map(|child| (self.list(child), child)).collect();
-        // A stable order: within a list that of the document, and of what has processors that of
-        // the first of them.
+        // A stable order: within a list that of the document, and of objects with processors that
+        // of the first of these.
         below.sort_by_key(|(list, child)| {
             (*list, if *list == List::Normal { first_processor(*child) } else { 0 })
         });
         let mut at = above;
         if self.is_old && kind == "NUMANode" {
-            // What hwloc 2 has instead: a group, and the memory beside what was below it.
+            // As in hwloc 2: a group, and the memory beside the objects that were below it.
             let devices = below.iter().position(|(list, _)| *list > List::Normal);
             let devices = devices.unwrap_or(below.len());
             for (_, child) in below.drain(..devices) {

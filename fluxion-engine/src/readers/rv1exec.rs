@@ -2,11 +2,11 @@
 //! `{"version":1,"execution":{"R_lite":[...],"nodelist":[...]}}`.
 //!
 //! The graph is flat: a cluster `cluster0`, below it a node for each rank, named by the host list
-//! (whose names go to the ranks in ascending order), below that one vertex of size 1 for each id
+//! (their names go to the ranks in ascending order), below that one vertex of size 1 for each id
 //! that R_lite gives the rank, type by type in the document's order. `execution.properties` maps a
-//! property to the ranks whose nodes have it.
+//! property to the ranks of nodes that have it.
 //!
-//! The same document also names what a job has: [`parse`] is for those who update and cancel by it.
+//! The same document also names the resources of a job: updates and cancels use [`parse`].
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -23,7 +23,7 @@ use crate::{Error, hostlist, idset};
 /// A document, its idsets expanded to ranges.
 #[derive(Debug)]
 pub(crate) struct Document {
-    /// What there is, in the order of the document.
+    /// The entries, in the order of the document.
     pub(crate) entries: Vec<Entry>,
     /// Host name by rank.
     pub(crate) hosts: BTreeMap<u32, String>,
@@ -68,7 +68,7 @@ struct Lite<'a> {
     children: Ordered<'a>,
 }
 
-/// An object of strings whose order counts.
+/// An object of strings with an order that counts.
 #[derive(Default)]
 struct Ordered<'a>(Vec<(Cow<'a, str>, Cow<'a, str>)>);
 

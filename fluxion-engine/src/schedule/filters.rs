@@ -11,7 +11,7 @@ const ALL: &str = "ALL";
 /// Tracked types per vertex type, and totals per vertex.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Filters {
-    /// What was asked for.
+    /// Types that the option names.
     of_all: Vec<TypeId>,
     anchored: BTreeMap<TypeId, Vec<TypeId>>,
     /// By vertex type: the tracked types, in order.
@@ -49,7 +49,7 @@ impl Filters {
         Ok(filters)
     }
 
-    /// Counts anew what there is: after the graph was made, or has changed.
+    /// Counts all vertices again: after the graph was made, or has changed.
     pub(crate) fn prime(&mut self, graph: &Graph) {
         self.track(graph);
         self.totals_from = vec![NONE; graph.len()];
@@ -162,8 +162,8 @@ impl Filters {
         }
     }
 
-    /// Types a vertex type tracks: what is anchored at it, then what all track, each in order of
-    /// the types.
+    /// Types that a vertex type tracks: those anchored at it, then those that all track, each in
+    /// order of the types.
     fn track(&mut self, graph: &Graph) {
         let mut leaves = vec![false; graph.types().len()];
         for vertex in graph.vertices().filter(|vertex| graph.is_linked(*vertex)) {

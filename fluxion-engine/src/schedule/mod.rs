@@ -1,13 +1,13 @@
-//! Who holds which vertex, and from when to when.
+//! Which job holds which vertex, and from when to when.
 //!
-//! Only vertices that somebody holds, or passes through on the way to what he holds, have an entry;
-//! the column that finds it is one 32-bit number per vertex. An entry lists the jobs that have the
-//! vertex for themselves, and, where something lies below it, a [`Planner`] with what is used of
-//! the subtree: the jobs that pass through, and units per tracked type, so that a walk need not
+//! Only vertices that a job holds, or passes through on the way to those that it holds, have an
+//! entry; the column that finds it is one 32-bit number per vertex. An entry lists the jobs that
+//! have the vertex for themselves, and, where something lies below it, a [`Planner`] with the use
+//! of the subtree: the jobs that pass through, and units per tracked type, so that a walk need not
 //! enter where there is too little.
 //!
-//! What has overstayed is taken to end in the next second, and the engine says so anew whenever the
-//! clock moves: no question that is asked here knows of it.
+//! A job past its end is taken to end in the next second, and the engine moves that end whenever
+//! the clock moves: no question here knows of it.
 
 mod filters;
 mod planner;
@@ -30,7 +30,7 @@ pub(crate) struct Hold {
     pub(crate) reserved: bool,
 }
 
-/// What a job does to one vertex.
+/// The touch of a job on one vertex.
 #[derive(Debug, Clone)]
 pub(crate) struct Touch {
     pub(crate) vertex: VertexId,
@@ -47,12 +47,13 @@ pub(crate) struct Term {
     pub(crate) job: u64,
     pub(crate) from: i64,
     pub(crate) to: i64,
-    /// When it is given back, where `to` is the end of the window or of what has overstayed.
+    /// When it is given back, where `to` is the end of the window, or the next second for a job
+    /// past its end.
     pub(crate) end: End,
     pub(crate) reserved: bool,
 }
 
-/// How a need stands to what there is below a vertex.
+/// How a need compares to the units below a vertex.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Below {
     Enough,
@@ -62,7 +63,7 @@ pub(crate) enum Below {
     Never,
 }
 
-/// So many touched vertices are remembered one by one.
+/// The number of touched vertices that are remembered one by one.
 const TOUCHED_MAX: usize = 1 << 20;
 
 #[derive(Debug, Clone, Default)]
@@ -82,7 +83,7 @@ pub(crate) struct Schedule {
     /// Jobs that were put off: what they are to have may be another's meanwhile. As long as there
     /// are any, sums may count a vertex twice, and nothing follows from them.
     pub(crate) put_off: usize,
-    /// Vertices that were taken or given back since somebody asked for them last; `None`: too many
+    /// Vertices that were taken or given back since they were taken last; `None`: too many
     /// to tell.
     touched: Option<Vec<VertexId>>,
 }
@@ -93,7 +94,7 @@ impl Schedule {
         self.touched.replace(Vec::new())
     }
 
-    /// Any vertex may be another's than when somebody asked last.
+    /// Notes that any vertex may have changed hands since the last question.
     pub(crate) fn forget_touched(&mut self) {
         self.touched = None;
     }
@@ -112,7 +113,7 @@ impl Schedule {
         }
     }
 
-    /// Whether anybody has, or passes through, a vertex, now or later.
+    /// True if a job has, or passes through, a vertex, now or later.
     #[inline]
     pub(crate) fn has_entry(&self, vertex: VertexId) -> bool {
         self.entry(vertex).is_some()
@@ -140,7 +141,7 @@ impl Schedule {
     }
 
     /// Counts the vertices from index `from` on, which are new. `false`: that is not enough, all
-    /// must be counted anew.
+    /// must be counted again.
     pub(crate) fn grow(&mut self, graph: &Graph, from: usize, now: i64) -> bool {
         self.make_room(graph);
         let counts_late = !graph.has_pool_types() && self.entries.len() > self.vacant.len();
@@ -154,8 +155,8 @@ impl Schedule {
         true
     }
 
-    /// What there is more than `before` is there now, and not yet at the instants at which jobs
-    /// begin or end: as upstream, whose planners learn of it at their first point only.
+    /// Vertices beyond those of `before` are there now, and not yet at the instants at which jobs
+    /// begin or end: as upstream, where planners learn of them at their first point only.
     pub(crate) fn hold_back(&mut self, graph: &Graph, before: &Filters, now: i64) {
         for vertex in graph.vertices() {
             let Some(place) = self.places.get(vertex.index()).copied().filter(|place| *place > 0)
@@ -177,7 +178,7 @@ impl Schedule {
         }
     }
 
-    /// Counts a subtree no more that was cut off from `parent`. `false`: all must be counted anew.
+    /// Counts a subtree no more that was cut off from `parent`. `false`: all must be counted again.
     /// As upstream, no more is used then than there still is, and what jobs give back later of the
     /// subtree comes on top.
     pub(crate) fn shrink(
@@ -202,8 +203,8 @@ impl Schedule {
         true
     }
 
-    /// Whether what a job takes below a vertex is still there to be taken: not where what others
-    /// have was cut off.
+    /// True if the units that a job takes below a vertex are still there: not where the units that
+    /// others have were cut off.
     pub(crate) fn has_room(
         &self,
         graph: &Graph,
@@ -219,7 +220,7 @@ impl Schedule {
         })
     }
 
-    /// What is left, at an instant, of the last type that a vertex tracks; `None` if it tracks
+    /// The units left, at an instant, of the last type that a vertex tracks; `None` if it tracks
     /// none, or there is none of it.
     pub(crate) fn last_free(&self, graph: &Graph, vertex: VertexId, at: i64) -> Option<i64> {
         let totals = self.filters.totals(graph, vertex);
@@ -238,13 +239,13 @@ impl Schedule {
         }
     }
 
-    /// Who has a vertex for himself, now or later.
+    /// The jobs that have a vertex for themselves, now or later.
     #[inline]
     pub(crate) fn holds(&self, vertex: VertexId) -> &[Hold] {
         self.entry(vertex).map_or(&[], |entry| &entry.holds)
     }
 
-    /// What is used below a vertex.
+    /// The use of the subtree of a vertex.
     #[inline]
     pub(crate) fn planner(&self, vertex: VertexId) -> Option<&Planner> {
         self.entry(vertex)?.planner.as_deref()
@@ -279,7 +280,7 @@ impl Schedule {
         self.below(graph, vertex, from, to, needs) == Below::Enough
     }
 
-    /// How what is needed of the tracked types stands to what is free below a vertex throughout a
+    /// How the needs of the tracked types compare to the units free below a vertex throughout a
     /// window.
     pub(crate) fn below(
         &self,
@@ -311,7 +312,7 @@ impl Schedule {
         Below::Enough
     }
 
-    /// What a job does to a vertex begins to count.
+    /// Counts the touch of a job on a vertex from now on.
     pub(crate) fn add(&mut self, graph: &Graph, term: Term, touch: &Touch) {
         let width = self.filters.tracked(graph, touch.vertex).len() + 1;
         let has_children = !graph.children(touch.vertex).is_empty();
@@ -331,7 +332,7 @@ impl Schedule {
         }
     }
 
-    /// What a job does to a vertex counts no more.
+    /// Counts the touch of a job on a vertex no more.
     pub(crate) fn remove(&mut self, term: Term, touch: &Touch) {
         let at = touch.vertex.index();
         let Some(place) = self.places.get(at).copied().filter(|place| *place > 0) else { return };

@@ -1,4 +1,4 @@
-//! What is used of a vertex's subtree over time: a step function with a column per tracked type.
+//! The use of a vertex's subtree over time: a step function with a column per tracked type.
 //!
 //! Column 0 counts the jobs that pass through the vertex; the others count units of the types that
 //! its pruning filter tracks. A point exists where a span begins or ends, also if nothing changes
@@ -15,7 +15,7 @@ pub(crate) type Row = SmallVec<[i64; 4]>;
 pub(crate) struct Planner {
     width: usize,
     points: Vec<Point>,
-    /// `width` numbers per point: what is used from there to the next point.
+    /// `width` numbers per point: the units used from there to the next point.
     used: Vec<i64>,
 }
 
@@ -101,7 +101,7 @@ impl Planner {
         peak
     }
 
-    /// The first instant after `at` at which nobody passes through; `None`: never.
+    /// The first instant after `at` at which no job passes through; `None`: never.
     pub(crate) fn next_gap(&self, at: i64) -> Option<i64> {
         let start = self.points.partition_point(|point| point.at <= at);
         (start..self.points.len())
@@ -121,7 +121,7 @@ impl Planner {
         })
     }
 
-    /// Points after an instant, ascending; those where nobody uses more than the way through are
+    /// Points after an instant, ascending; those where no job uses more than the way through are
     /// none.
     pub(crate) fn points_after(&self, at: i64) -> impl Iterator<Item = i64> + '_ {
         let start = self.points.partition_point(|point| point.at <= at);

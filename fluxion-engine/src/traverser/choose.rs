@@ -1,4 +1,4 @@
-//! What a walk has gathered, and the order in which it is taken.
+//! The candidates of a walk, and the order in which they are taken.
 
 use smallvec::SmallVec;
 
@@ -10,8 +10,8 @@ use crate::policy::Order;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Group {
     pub(crate) score: i64,
-    /// How much it counts toward what is wanted. Slots that only take units of pools are one group,
-    /// of which any number serves.
+    /// How much it counts toward the wanted number. Slots that only take units of pools are one
+    /// group, of which any number serves.
     pub(crate) count: u64,
     /// Its vertices: a range of [`Walk::edges`].
     pub(crate) from: u32,
@@ -44,7 +44,7 @@ impl Gathered {
         std::mem::take(self.get(kind))
     }
 
-    /// Adds what was found elsewhere behind what is there.
+    /// Appends candidates that were found elsewhere.
     pub(crate) fn merge(&mut self, other: Gathered) {
         for (kind, groups) in other.0 {
             let own = self.get(kind);

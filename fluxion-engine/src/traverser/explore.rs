@@ -6,10 +6,10 @@ use super::choose::Gathered;
 use super::request::Level;
 use crate::graph::TypeId;
 
-/// Counts, type by type, how many whole shares of what is wanted were found.
+/// Counts, type by type, how many whole shares of the wanted resources were found.
 ///
 /// A share is what one slot needs, or the level as a whole where there is no slot: candidates are
-/// whole, so what the last one of a share has too much is of no use for the next.
+/// whole, so the surplus of the last one of a share is of no use for the next.
 pub(crate) struct Sieve {
     wants: SmallVec<[Want; 4]>,
 }
@@ -46,7 +46,7 @@ impl Sieve {
         self.wants.iter().any(|known| known.kind == kind && known.missing == 0)
     }
 
-    /// Counts what was found since the last time. Returns whether it is enough.
+    /// Counts candidates found since the last time. True if they are enough.
     pub(crate) fn count(&mut self, found: &Gathered) -> bool {
         for kind in &mut self.wants {
             let groups = found.of(kind.kind);

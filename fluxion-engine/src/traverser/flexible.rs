@@ -15,17 +15,17 @@ use crate::policy::Order;
 /// How many intermediate states the search for the most slots remembers. Beyond it goes on with the
 /// first that fits.
 const STATES_MAX: usize = 100_000;
-/// Where a slot can be formed more often than this from what is counted, the first that fits is
-/// taken.
+/// Where a slot can be formed more often than this from the counted resources, the first that fits
+/// is taken.
 const DEPTH_MAX: u64 = 2_000;
 
 /// Units per type, in the order of the union of what all slots are made of.
 type Counts = SmallVec<[u64; 4]>;
 
-/// What a slot is made of: which type, and how many.
+/// The parts of a slot: which type, and how many.
 type Parts = SmallVec<[(usize, Count); 2]>;
 
-/// Which slot comes next, and how many can be formed with it: by what is left.
+/// Which slot comes next, and how many can be formed with it: by the resources left.
 type Known = HashMap<Counts, (u64, Option<usize>)>;
 
 impl Walk<'_> {
@@ -130,7 +130,7 @@ impl Walk<'_> {
             formed[next] += 1;
             missing -= 1;
         }
-        // As upstream, which then counts by what there was at first: that may be more than there
+        // As upstream, which then counts by the resources at first: that may be more than there
         // is.
         let mut all = formed.into_iter().enumerate();
         all.all(|(option, count)| {
@@ -138,7 +138,8 @@ impl Walk<'_> {
         })
     }
 
-    /// Forms one slot from the next candidates of each type, where there were so many at first.
+    /// Forms one slot from the next candidates of each type, where there were `counts` of them at
+    /// first.
     fn form(
         &mut self,
         parts: &Parts,
@@ -170,7 +171,7 @@ impl Walk<'_> {
     }
 }
 
-/// How often a slot can be formed from what is left, if each takes as much as the first.
+/// How often a slot can be formed from the resources left, if each takes as much as the first.
 fn room(parts: &Parts, left: &Counts) -> u64 {
     let rooms = parts
         .iter()
@@ -178,7 +179,7 @@ fn room(parts: &Parts, left: &Counts) -> u64 {
     rooms.min().unwrap_or(0)
 }
 
-/// What is left once a slot is formed. `None`: it cannot be.
+/// The resources left once a slot is formed. `None`: it cannot be.
 fn without(parts: &Parts, left: &Counts) -> Option<Counts> {
     let mut rest = left.clone();
     for (column, count) in parts {
@@ -188,12 +189,12 @@ fn without(parts: &Parts, left: &Counts) -> Option<Counts> {
     Some(rest)
 }
 
-/// The first slot that can be formed from what is left.
+/// The first slot that can be formed from the resources left.
 fn first(slots: &[Parts], left: &Counts) -> Option<usize> {
     slots.iter().position(|parts| without(parts, left).is_some())
 }
 
-/// What is asked of [`best`], as far as it is answered.
+/// A question of [`best`], as far as it is answered.
 struct Open {
     left: Counts,
     /// The slot that is tried.
@@ -215,8 +216,8 @@ impl Open {
     }
 }
 
-/// How many slots can be formed from what is left, and which comes first; of equals, the one that
-/// was named first. As deep as there are slots, so what is open is kept in a list.
+/// How many slots can be formed from the resources left, and which comes first; of equals, the one
+/// that was named first. As deep as there are slots, so open questions are kept in a list.
 fn best(slots: &[Parts], left: &Counts, known: &mut Known) -> (u64, Option<usize>) {
     if let Some(answer) = known.get(left) {
         return *answer;

@@ -1,10 +1,10 @@
 //! The depth-first traverser: where a request fits, now, later, or ever. Pure search, nothing is
 //! taken.
 //!
-//! [`walk`] is the walk of upstream, [`prune`] what it does not enter, [`score`] and [`choose`] its
-//! match policies, [`explore`] and [`weights`] what lets `first` end early, [`flexible`] the
-//! traverser of that name, [`select`] what comes out. [`nodes`] spares most walks over the whole
-//! machine, and answers as they would.
+//! [`walk`] is the walk of upstream, [`prune`] the vertices that it does not enter, [`score`] and
+//! [`choose`] its match policies, [`explore`] and [`weights`] what lets `first` end early,
+//! [`flexible`] the traverser of that name, [`select`] what comes out. [`nodes`] spares most walks
+//! over the whole machine, and answers as they would.
 
 mod choose;
 mod explore;
@@ -49,7 +49,7 @@ pub(crate) struct Traversal<'a> {
     pub(crate) weights: &'a Weights,
     /// What spares a walk over all nodes; `None`: walk.
     pub(crate) index: Option<&'a NodeIndex>,
-    /// It knows what is free now, and not only what there is.
+    /// True if it knows free resources, and not only all of them.
     pub(crate) index_is_fresh: bool,
     pub(crate) policy: Policy,
     pub(crate) traverser: Traverser,
@@ -58,7 +58,7 @@ pub(crate) struct Traversal<'a> {
     pub(crate) nodes_up: i64,
     /// Types that are taken with all that lies below them, besides those of the request.
     pub(crate) exclusive_kinds: &'a [TypeId],
-    /// What the last search has met last.
+    /// The last obstacle of the last search.
     pub(crate) left: &'a Cell<Left>,
 }
 
@@ -66,7 +66,7 @@ pub(crate) struct Traversal<'a> {
 /// place at the first.
 const MISSES_UNASKED: usize = 2;
 
-/// What a search has met last, whether it found something or not: upstream's errno after it.
+/// The last obstacle of a search, whether it found something or not: upstream's errno after it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Left {
     Nothing,
@@ -100,7 +100,7 @@ pub(crate) struct Later {
 }
 
 impl Traversal<'_> {
-    /// Where a request fits from `from` on for so many seconds.
+    /// Where a request fits from `from` on for `seconds`.
     pub(crate) fn at(&self, request: &Request, from: i64, seconds: i64) -> Result<Selection, Miss> {
         let window = Window {
             from,
@@ -128,7 +128,7 @@ impl Traversal<'_> {
         let planner = self.schedule.planner(root);
         let mut others = Vec::new();
         if graph.has_pool_types() {
-            // What is given back of pools is no point of any vertex; and here each point is worth a
+            // An end of units of pools is no point of any vertex; and here each point is worth a
             // walk.
             others = graph.pools.ends();
             others.extend(planner.into_iter().flat_map(|planner| planner.instants_after(self.now)));
@@ -315,8 +315,8 @@ impl Traversal<'_> {
         }
     }
 
-    /// What a search comes to; where it could not tell, or there was none, what the walk that it
-    /// left comes to.
+    /// The outcome of a search; where it could not tell, or there was none, that of the walk that
+    /// it left.
     fn settle<'a>(
         &self,
         search: impl FnOnce() -> (walk::Walk<'a>, Option<Answer>),

@@ -1,15 +1,16 @@
-//! The score of a vertex: what a match policy sorts by.
+//! The score of a vertex: match policies sort by it.
 
 use crate::graph::{Graph, TypeId, VertexId};
 use crate::policy::{Order, Policy};
 
-/// What a node adds to the scores below it, times its number.
+/// The part that a node adds to the scores below it, times its number.
 const NODE_FACTOR: i64 = 10_000;
 /// Performance classes end here.
 const PERF_CLASS_MAX: i64 = 9_999;
 
 impl Policy {
-    /// What a vertex adds to the scores of all below it; `None` where that cannot be counted.
+    /// The part that a vertex adds to the scores of all below it; `None` where that cannot be
+    /// counted.
     pub(crate) fn factor(self, graph: &Graph, vertex: VertexId) -> Option<i64> {
         if !self.is_node_centric() || graph.kind(vertex) != TypeId::NODE {
             return Some(0);
@@ -22,8 +23,8 @@ impl Policy {
         number.checked_add((graph.uniq_id(vertex) % NODE_FACTOR - 1).abs())
     }
 
-    /// The score of a vertex whose requirements are met, given the factors above it. 0 or less: not
-    /// qualified.
+    /// The score of a vertex that meets its requirements, given the factors above it. 0 or less:
+    /// not qualified.
     pub(crate) fn score(self, graph: &Graph, vertex: VertexId, prefix: i64) -> i64 {
         if self.order() == Order::Variation {
             let class =

@@ -1,4 +1,4 @@
-//! From what a walk has chosen to the vertices of a grant, in the order in which they are written.
+//! From the choices of a walk to the vertices of a grant, in the order in which they are written.
 
 use std::collections::HashMap;
 
@@ -35,7 +35,7 @@ pub(crate) struct Units {
     pub(crate) count: u64,
 }
 
-/// What a request gets: vertices, children before parents and the root last.
+/// The vertices that a request gets: vertices, children before parents and the root last.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Selection {
     pub(crate) marked: Vec<Marked>,
@@ -68,8 +68,8 @@ pub(crate) fn select(
     while let Some((range, above)) = open.pop() {
         for edge in &choices[range] {
             let level = edge.level as usize;
-            // As upstream: the way to what was chosen is only kept for what is chosen on top. What
-            // a vertex chose among what does not lie directly below it is lost.
+            // As upstream: the way to a chosen vertex is only kept for choices on top. Vertices
+            // that a vertex chose among those that do not lie directly below it are lost.
             let by = above.filter(|above| !edge.units && graph.parent(edge.vertex) != Some(*above));
             if by.is_some_and(|above| !graph.associates(above).contains(&edge.vertex)) {
                 continue;
@@ -201,7 +201,7 @@ fn mark_pools(graph: &Graph, marks: &mut Marks, node: VertexId, kind: TypeId, mu
     }
 }
 
-/// Takes vertices of exclusive types with everything below them. What somebody else has of it is
+/// Takes vertices of exclusive types with everything below them. A part that another job has is
 /// left out, as upstream does.
 fn shadow(graph: &Graph, schedule: &Schedule, marks: &mut Marks, kinds: &[TypeId], window: Window) {
     if kinds.is_empty() {
@@ -225,12 +225,12 @@ struct Order<'a> {
     out: &'a mut Vec<Marked>,
 }
 
-/// What a subtree takes, by type.
+/// The units that a subtree takes, by type.
 type Sums = SmallVec<[(TypeId, i64); 4]>;
 
 impl Order<'_> {
-    /// Writes a subtree, children in the order of their edges. Returns what it takes; `None`:
-    /// nothing, and it is left out.
+    /// Writes a subtree, children in the order of their edges. Returns the units that it takes;
+    /// `None`: nothing, and it is left out.
     fn visit(&mut self, vertex: VertexId, depth: usize) -> Option<Sums> {
         let mark = self.marks.remove(&vertex)?;
         let taken = mark.exclusive || mark.shadow;

@@ -65,7 +65,7 @@ pub(crate) fn front_of_equals(length: usize, count: usize) -> Vec<u32> {
     if count > size {
         return front(&vec![0; length], count);
     }
-    // Where it came from, partition by partition: what is equal to the pivot changes sides, and the
+    // Where it came from, partition by partition: elements equal to the pivot change sides, and the
     // median goes first.
     let origin = |at: usize| {
         let at = sizes.iter().rev().fold(at, |at, size| match (at, size / 2) {
@@ -92,7 +92,7 @@ fn lower_part(keys: &[i32]) -> Option<Vec<(i32, u32)>> {
     lower.push(item(middle));
     let (mut first, mut last) = (1, length);
     loop {
-        // What was swapped before is on its right side.
+        // Elements swapped before are on their right side.
         while first < last && keys[origin(first)] < pivot {
             lower.push(item(origin(first)));
             first += 1;
@@ -110,7 +110,7 @@ fn lower_part(keys: &[i32]) -> Option<Vec<(i32, u32)>> {
 }
 
 /// Goes down from `last`, some keys at a time, as long as all of them are above the pivot. Does not
-/// come to `middle`, whose key was swapped.
+/// come to `middle`, of which the key was swapped.
 fn skip_above(keys: &[i32], first: usize, mut last: usize, middle: usize, pivot: i32) -> usize {
     const STEP: usize = 8;
     let floor = if last > middle { first.max(middle + 1) } else { first };

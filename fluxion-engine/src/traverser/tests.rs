@@ -194,7 +194,7 @@ fn slots_of_units_are_as_many_as_a_range_allows() {
         used
     };
     let many = u64::from(u32::MAX);
-    // Size, nodes, count, units of a slot, and what is used of the nodes then, the most first.
+    // Size, nodes, count, units of a slot, and the units used of the nodes then, the most first.
     for (size, nodes, count, memory, expected) in [
         (1_000_000_000, 1, r#"{"min":1}"#, 1, [1_000_000_000, 0]),
         (i64::MAX as u64, 2, r#"{"min":1}"#, 2, [2 * many, 2 * many]),
@@ -267,7 +267,7 @@ fn the_clock_refuses_what_it_cannot_come_back_from() {
         assert!(error.reason == Reason::Invalid && error.text.contains("time"), "{error}");
         assert_eq!(engine.now(), 0);
     }
-    // At the last second that it can be, what is held is held, and reservations begin and end as
+    // At the last second that it can be, held vertices are held, and reservations begin and end as
     // they do elsewhere.
     engine.set_time(last).unwrap();
     engine.match_job(MatchOp::Allocate, &both, 1).unwrap();
@@ -345,12 +345,12 @@ fn a_question_whose_answer_cannot_be_written_loses_no_job() {
         assert_eq!(engine.info(8).unwrap().mode, JobMode::Allocated, "{op:?}");
     }
     engine.cancel(8).unwrap();
-    // What it had is free again.
+    // Its vertices are free again.
     assert_eq!(engine.find("sched-now=allocated", crate::MatchFormat::Jgf, true).unwrap(), None);
 }
 
-/// Nodes of three cores, one of which is held for ever; of the others each node has one that is held
-/// until another instant.
+/// Nodes of three cores, one of which is held for ever; of the others each node has one that is
+/// held until another instant.
 fn worn(nodes: usize, policy: &str) -> Engine {
     let (mut vertices, mut edges) = (
         vec![

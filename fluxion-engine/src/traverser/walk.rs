@@ -2,14 +2,14 @@
 //! vertex types.
 //!
 //! At a vertex there are the levels that are looked for. One of its type makes it a match: what
-//! that level holds is looked for among its children. A slot whose parts lie directly below it is
-//! formed here. A vertex of another type is passed through, as long as nothing has matched on the
-//! way to it; below the first match no level of the graph may be skipped. On the way back each
-//! vertex chooses, by the policy, from what its subtree has to offer; what a vertex that was passed
-//! through found is offered one level higher.
+//! that level holds is looked for among its children. A slot with parts that lie directly below it
+//! is formed here. A vertex of another type is passed through, as long as nothing has matched on
+//! the way to it; below the first match no level of the graph may be skipped. On the way back each
+//! vertex chooses, by the policy, from the offers of its subtree; the candidates of a vertex that
+//! was passed through are offered one level higher.
 //!
-//! Nothing is written to the graph: candidates and choices live in two arrays, and what is chosen
-//! in the end is read off them.
+//! Nothing is written to the graph: candidates and choices live in two arrays, and the final choice
+//! is read off them.
 
 use std::cell::Cell;
 use std::ops::Range;
@@ -30,13 +30,13 @@ use crate::schedule::{Below, Schedule};
 pub(crate) struct Window {
     pub(crate) from: i64,
     pub(crate) to: i64,
-    /// It begins now, so that what is past its end and still there is in the way.
+    /// It begins now, so that jobs past their end are in the way.
     pub(crate) is_now: bool,
     /// Vertices that are down count: what could ever be.
     pub(crate) status_ignored: bool,
 }
 
-/// A vertex of a group, with what was chosen below it.
+/// A vertex of a group, with the choices below it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Edge {
     pub(crate) vertex: VertexId,
@@ -45,7 +45,7 @@ pub(crate) struct Edge {
     pub(crate) level: u32,
     /// It stands for units of the pools of a node.
     pub(crate) units: bool,
-    /// What was chosen below it: a range of [`Walk::chosen`]. Of units: from 0 to the number of
+    /// The choices below it: a range of [`Walk::chosen`]. Of units: from 0 to the number of
     /// slots that take them.
     pub(crate) from: u32,
     pub(crate) to: u32,
@@ -82,7 +82,8 @@ pub(crate) struct Walk<'a> {
     pub(crate) chosen: Vec<Edge>,
     /// A vertex was refused because it is taken, too small or not admitted.
     pub(crate) refused: bool,
-    /// What was short for an alternative slot, where another fits, after all that was refused.
+    /// The type that was short for an alternative slot, where another fits, after all that was
+    /// refused.
     pub(crate) spared: Cell<Option<Below>>,
     /// The request contradicted itself somewhere.
     pub(crate) invalid: bool,
@@ -97,7 +98,7 @@ pub(crate) struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// Serves the request: what is chosen at the top, as a range of `chosen`.
+    /// Serves the request: the choices at the top, as a range of `chosen`.
     pub(crate) fn run(&mut self) -> Option<Range<usize>> {
         let top = self.request.top.clone();
         let mut found = Gathered::default();
@@ -106,7 +107,7 @@ impl Walk<'_> {
         self.choose(&top, &mut found, policy.order())
     }
 
-    /// Visits a vertex and adds what it and its subtree have to offer to `found`. `None`: nothing.
+    /// Visits a vertex and adds the candidates of it and its subtree to `found`. `None`: nothing.
     pub(crate) fn offer(
         &mut self,
         vertex: VertexId,
@@ -160,7 +161,7 @@ impl Walk<'_> {
                 self.explore(vertex, levels, pristine, exclusive, below, 1, &mut inside);
             }
         }
-        // What the level holds is chosen; what was found for others is offered higher up.
+        // The parts of the level are chosen; candidates for others are offered higher up.
         let mut chosen = self.chosen.len()..self.chosen.len();
         if let Some(at) = level {
             let with = self.request.levels[at].with.clone();
@@ -349,7 +350,7 @@ impl Walk<'_> {
         Some(free.units(0, self.graph.position_of(vertex)?))
     }
 
-    /// Chooses for each level the best of what was found, all levels or nothing.
+    /// Chooses for each level the best candidates, all levels or nothing.
     pub(super) fn choose(
         &mut self,
         levels: &Levels,
@@ -459,7 +460,7 @@ impl Walk<'_> {
     }
 }
 
-/// The order of levels below the top: runs of neighbours are looked at on top only.
+/// The order of levels below the top: runs of neighbours matter on top only.
 pub(crate) fn inner(order: Order) -> Order {
     if order == Order::Locality { Order::Descending } else { order }
 }

@@ -1,7 +1,7 @@
 //! The order in which `first` and its like visit the children of a vertex.
 //!
 //! Children that no grant ever passed through come first, the highest `uniq_id` first; the others
-//! follow by what was left of the last type that they track when a grant passed through last, most
+//! follow by the units left of the last type that they track when a grant passed through last, most
 //! first. That is not corrected when a job ends: so upstream orders them, and a walk sees the
 //! emptiest parts of the machine early without looking at the others.
 
@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use crate::bits::Bits;
 use crate::graph::{ByVertex, Graph, VertexId};
 
-/// What is known of edges that grants passed through.
+/// Weights of edges that grants passed through.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Weights {
     parents: ByVertex<Parent>,
@@ -28,7 +28,7 @@ struct Parent {
 }
 
 impl Weights {
-    /// Looks at the graph anew, when it has changed.
+    /// Reads the graph again, when it has changed.
     pub(crate) fn prime(&mut self, graph: &Graph) {
         self.sorted.clear();
         for vertex in graph.vertices() {
@@ -82,7 +82,7 @@ impl Weights {
         }
     }
 
-    /// What a grant noted of the edge to this vertex; 0 where none has passed.
+    /// The note of a grant on the edge to this vertex; 0 where none has passed.
     pub(crate) fn weight(&self, graph: &Graph, child: VertexId) -> i64 {
         let parent = graph.parent(child).and_then(|parent| self.parents.get(&parent));
         parent.and_then(|parent| parent.weights.get(&child)).copied().unwrap_or(0)

@@ -2,7 +2,7 @@
 //!
 //! JSON goes through serde_json and borrows its strings from the text; YAML through the events of a
 //! YAML parser. Both keep the order of keys and notice keys that stand twice. A scalar keeps how it
-//! was written, since YAML's types are a matter of who reads: `"4"` and `4` are the same number,
+//! was written, since YAML's types are a matter of the reader: `"4"` and `4` are the same number,
 //! but only the first is a string.
 
 mod json;
@@ -17,13 +17,13 @@ use crate::limits::JOBSPEC_BYTES_MAX;
 /// A value, and where it stands.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Node<'a> {
-    /// Its line, from 1; 0 in JSON, whose values are found by their path.
+    /// Its line, from 1; 0 in JSON, where values are found by their path.
     pub(crate) line: u32,
-    /// What it is.
+    /// Its value.
     pub(crate) content: Content<'a>,
 }
 
-/// What a value is.
+/// The kinds of values.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Content<'a> {
     /// Nothing.
@@ -133,7 +133,7 @@ impl<'a> Node<'a> {
     }
 }
 
-/// What is wrong with the field `at`; in YAML also on which line.
+/// The fault of the field `at`; in YAML also on which line.
 pub(crate) fn wrong(value: &Node<'_>, at: impl Display, what: impl Display) -> Error {
     let line = if value.line == 0 { String::new() } else { format!(" (line {})", value.line) };
     Error::invalid(format!("{at}: {what}{line}"))

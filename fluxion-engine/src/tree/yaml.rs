@@ -51,7 +51,7 @@ struct Anchored<'a> {
 struct Open<'a> {
     line: u32,
     anchor: usize,
-    /// The deepest of what is in it so far.
+    /// The deepest of its members so far.
     inside: usize,
     /// How many values there were in the document when it began.
     nodes: usize,

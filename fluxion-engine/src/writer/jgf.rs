@@ -74,8 +74,7 @@ impl Parts {
 /// Which vertices a shorthand has: those below no exclusive one.
 fn kept(emitted: &[Emitted]) -> Vec<bool> {
     let mut kept = vec![true; emitted.len()];
-    // From the root down; what is deeper than an exclusive vertex, until something is not, lies
-    // below it.
+    // From the root down; vertices deeper than an exclusive one, until one is not, lie below it.
     let mut below: Option<usize> = None;
     for (at, one) in emitted.iter().enumerate().rev() {
         match below {

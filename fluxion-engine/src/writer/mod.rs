@@ -1,9 +1,9 @@
 //! Grants as text, in any of the formats of upstream, and in our own.
 //!
-//! What is written comes as a list: children before parents, the root last. A [`Writer`] is kept as
-//! long as its graph, for two things that upstream's writers remember are seen in what they write:
-//! whether anything was ever left out of a shorthand, and, of `rv1`, the vertices of a grant that
-//! had no cores to speak of.
+//! The vertices to be written come as a list: children before parents, the root last. A [`Writer`]
+//! is kept as long as its graph, for two things that upstream's writers remember are seen in what
+//! they write: whether anything was ever left out of a shorthand, and, of `rv1`, the vertices of a
+//! grant that had no cores to speak of.
 
 mod jgf;
 mod placement;
@@ -69,7 +69,7 @@ pub(crate) struct Emitted {
     pub(crate) needs: u64,
     /// The label of the level that it serves; "": none.
     pub(crate) label: Box<str>,
-    /// Used and total of each type that it tracks, where that was asked for.
+    /// Used and total of each type that it tracks, where that was requested.
     pub(crate) filter: Option<Vec<(Box<str>, i64, u64)>>,
     /// It is not written, and all that comes after it is indented once more, for ever: upstream
     /// loses a step of its way back.
@@ -137,7 +137,7 @@ impl Writer {
         self.write_some(format, graph, emitted, short, about, style)
     }
 
-    /// Writes that nothing was found. As upstream, which writes what it has in any case, that is an
+    /// Writes that nothing was found. As upstream, which writes its parts in any case, that is an
     /// error where there is something that cannot be written, and where nothing must not be
     /// written.
     pub(crate) fn nothing(&mut self, format: MatchFormat, graph: &Graph) -> Result<(), Error> {
@@ -211,7 +211,7 @@ impl Writer {
         })
     }
 
-    /// What is written, and how deep.
+    /// The vertices that are written, and how deep.
     fn without_left_out(&mut self, emitted: &[Emitted]) -> Vec<Emitted> {
         let (mut kept, mut more) = (Vec::new(), 0);
         for one in emitted {
@@ -225,7 +225,7 @@ impl Writer {
         kept
     }
 
-    /// `{"graph": {...}}` and, if need be, who can read it.
+    /// `{"graph": {...}}` and, if need be, the reader for it.
     fn graph(
         &mut self,
         graph: &Graph,
@@ -269,8 +269,8 @@ impl Writer {
     ) -> Result<String, Error> {
         let Style { comma, colon, end } = style;
         self.stuck.gather(graph, emitted);
-        // As upstream: what a grant without cores adds here is only written with the next that has
-        // some.
+        // As upstream: the vertices that a grant without cores adds here are only written with the
+        // next that has some.
         let mut parts = std::mem::take(&mut self.stale);
         self.shortened |= parts.add(graph, emitted, short, style);
         if self.stuck.is_empty() {

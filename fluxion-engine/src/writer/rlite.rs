@@ -27,7 +27,7 @@ struct Node {
 type Children = BTreeMap<&'static str, Vec<i64>>;
 
 impl Rlite {
-    /// What was emitted since the last node belongs to the next one.
+    /// Ids emitted since the last node belong to the next one.
     pub(super) fn gather(&mut self, graph: &Graph, emitted: &[Emitted]) {
         let (mut children, mut units) = (Children::new(), false);
         for one in emitted {

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::Emitted;
 use crate::graph::Graph;
 
-/// `indent`: so much deeper than the root's 1.
+/// `indent`: by how much deeper than the root's 1.
 pub(super) fn write(graph: &Graph, emitted: &[Emitted], indent: usize) -> String {
     let mut out = String::new();
     for one in emitted {

@@ -2,8 +2,8 @@
 //! right.
 //!
 //! The naive engine keeps one entry per slot and tries everything slot by slot. Of one shape, both
-//! must agree on what fits, where it goes, when it could start and who is eligible; of two, whether
-//! they fit.
+//! must agree on whether a request fits, where it goes, when it could start and which nodes are
+//! eligible; of two, whether they fit.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod naive;
@@ -169,7 +169,7 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 6000, max_shrink_iters: 20_000, ..ProptestConfig::default() })]
 
-    /// Idle nodes and a request that about fills them, so that it matters who goes where.
+    /// Idle nodes and a request that about fills them, so that it matters which slot goes where.
     #[test]
     fn two_shapes_are_placed_if_they_fit(
         nodes in prop::collection::vec([4_u64..20, 4_u64..20], 1..5),
@@ -201,7 +201,7 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 40, max_shrink_iters: 2_000, ..ProptestConfig::default() })]
 
-    /// Nodes enough that the order of them is kept from step to step, and not made anew each time.
+    /// Nodes enough that the order of them is kept from step to step, and not made again each time.
     #[test]
     fn agrees_on_a_crowd_of_nodes(
         nodes in prop::collection::vec([4_u64..9, 0_u64..9, 1_u64..5], 40..160),
@@ -448,7 +448,7 @@ impl Pair {
         }
         for (label, wish) in [("a", first), ("b", &second)] {
             assert_eq!(placed[label].values().sum::<u64>(), wish.count);
-            // Taking them one after the other, each must fit beside what is there.
+            // Taking them one after the other, each must fit beside the others.
             self.naive.take_checked(job, label, wish, &placed[label]);
         }
     }

@@ -15,7 +15,7 @@ pub(crate) enum End {
     Never,
 }
 
-/// With whom slots are on a node.
+/// With which other slots a slot may be on a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Tenancy {
     Shared,
@@ -71,7 +71,7 @@ pub(crate) struct Node {
 pub(crate) struct Machine {
     pub(crate) nodes: BTreeMap<u32, Node>,
     pub(crate) now: i64,
-    /// What was asked for, of each job that was reserved.
+    /// The request of each job that was reserved.
     pub(crate) wishes: BTreeMap<u64, Wish>,
 }
 
@@ -241,7 +241,7 @@ impl Machine {
                 used + others * other_need[kind] + mine * wish.need[kind]
             };
             let fits = (0..instants).all(|instant| {
-                // What is not asked for may well be overcharged.
+                // Pools that are not requested may well be overcharged.
                 (0..3).all(|kind| {
                     wish.need[kind] == 0 || used(instant, kind, mine + 1) <= node.sizes[kind]
                 })

@@ -1,4 +1,4 @@
-//! What the naive engine makes of reservations: when they begin, and where they are moved.
+//! Reservations of the naive engine: when they begin, and where they are moved.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +15,7 @@ pub(crate) enum Moved {
 }
 
 impl Node {
-    /// Whether the slots that a job is to have here fit beside what has begun.
+    /// Whether the slots that a job is to have here fit beside slots that have begun.
     fn may_begin(&self, job: u64) -> bool {
         let of = |planned: bool, kind: usize| -> u64 {
             let slots = self
@@ -42,7 +42,7 @@ impl Machine {
         slots.find(|slot| slot.job == job && slot.planned).map(|slot| slot.start)
     }
 
-    /// Moves a reservation to the earliest instant, as if it were asked for now. It starts no later
+    /// Moves a reservation to the earliest instant, as if it were requested now. It starts no later
     /// if its room is free.
     pub(crate) fn move_job(&mut self, job: u64) -> Moved {
         let (wish, before) =

@@ -63,7 +63,7 @@ pub(crate) fn jobspec(shapes: &[(&str, &Wish)]) -> String {
     )
 }
 
-/// What is said of a tenancy, in requests and charges.
+/// A tenancy in words, for requests and charges.
 pub(crate) fn tenancy(tenancy: Tenancy) -> String {
     match tenancy {
         Tenancy::Shared => String::new(),

@@ -1,6 +1,6 @@
 //! What holds of every history of every machine, whatever the policy: nothing is granted twice,
-//! what is given back is free, and a graph that lived through all that answers as one that was made
-//! anew and told who has what.
+//! resources given back are free, and a graph that lived through all that answers as a new one that
+//! was told the resources of each job.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::collections::BTreeMap;
@@ -166,7 +166,7 @@ impl Machine {
     }
 }
 
-/// What a job has: its grant, when it ends, and the paths of the vertices that are its own.
+/// The resources of a job: its grant, when it ends, and the paths of the vertices that are its own.
 #[derive(Debug, Clone)]
 struct Held {
     grant: Grant,
@@ -284,7 +284,7 @@ impl History {
         }
     }
 
-    /// The same machine, made anew, told what each job has.
+    /// The same machine, made again, told the resources of each job.
     fn rebuilt(&self, policy: &str) -> Option<Engine> {
         let mut engine = self.machine.engine(policy);
         for (id, held) in &self.jobs {

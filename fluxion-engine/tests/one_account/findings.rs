@@ -1,4 +1,4 @@
-//! What was once wrong, one by one.
+//! Former faults, one by one.
 
 use fluxion_engine::{Engine, JobMode, MatchOp, Reason, UpdateReader};
 
@@ -34,7 +34,7 @@ fn no_node_is_given_away_whole_on_which_slots_are_or_will_be() {
     pair.cancel(second);
     // What walks is reserved behind what does not.
     assert_eq!(pair.ask(true, Wish::Mixed(1, 4), 5).unwrap().1, 10);
-    // What has overstayed is not passed by either.
+    // A job past its end is not passed by either.
     pair.advance(10);
     assert_eq!(pair.ask(false, Wish::Nodes(1), 3), None);
 }
@@ -142,7 +142,7 @@ fn a_pool_that_is_down_hands_out_nothing() {
     pair.engine.match_next(MatchOp::Allocate, &ask(Wish::Slots(6, 1), 5)).unwrap();
 }
 
-/// What is charged of a type of which no node has had anything is taken back like all else.
+/// A charge of a type that no node has had is taken back like all else.
 #[test]
 fn a_trial_takes_back_what_was_charged_of_a_type_that_nobody_had() {
     // The filters name the type, so that it is known.

@@ -1,7 +1,7 @@
 //! One account: slots of pool units, whole nodes, cores and racks on one graph, now and later, with
 //! the clock, marks, sizes, growth and removal, beside an account that is obviously right.
 //!
-//! Where a request goes is the engine's affair: what is granted must be free, and what is refused
+//! Where a request goes is the engine's affair: grants must be free, and refused requests
 //! must not fit. When it could start first must be the same.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -371,7 +371,7 @@ fn single(ranks: &str) -> String {
     ranks.split(',').flat_map(each).collect::<Vec<_>>().join(",")
 }
 
-/// What a grant gives: parts of nodes, and racks.
+/// The contents of a grant: parts of nodes, and racks.
 fn held(grant: &Grant) -> (Vec<(u32, Part)>, Vec<u32>) {
     let document: Value = serde_json::from_str(&grant.r).unwrap();
     let (mut parts, mut racks) = (Vec::new(), Vec::new());

@@ -1,9 +1,9 @@
-//! The naive account: who has which part of which node, in one list; every question is answered by
-//! looking at all of it.
+//! The naive account: which job has which part of which node, in one list; every question is
+//! answered by looking at all of it.
 
 use std::collections::BTreeMap;
 
-/// What a job has of the machine.
+/// A part of the machine that a job has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Part {
     /// Units of the node's CPU.
@@ -33,20 +33,20 @@ pub(crate) struct Node {
     pub(crate) up: bool,
 }
 
-/// What is asked.
+/// A request.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Wish {
-    /// So many slots of so many units.
+    /// Slots, and units of each.
     Slots(u64, u64),
-    /// So many nodes.
+    /// A number of nodes.
     Nodes(u64),
-    /// So many cores.
+    /// A number of cores.
     Cores(u64),
-    /// So many slots of a core and units.
+    /// Slots of a core and units.
     Mixed(u64, u64),
     /// A rack.
     Rack,
-    /// So many slots of so many units, all in one part of level "rack".
+    /// Slots, and units of each, all in one part of level "rack".
     Together(u64, u64),
 }
 
@@ -62,7 +62,7 @@ pub(crate) struct Machine {
 }
 
 impl Job {
-    /// Whether it has anything at an instant, as seen from `now`. What is past its end is taken to
+    /// Whether it has anything at an instant, as seen from `now`. Work past its end is taken to
     /// end in the next second.
     fn counts(&self, at: i64, now: i64) -> bool {
         (!self.reserved || self.from <= at) && self.to.is_none_or(|to| at < to.max(now + 1))
@@ -240,7 +240,7 @@ impl Machine {
         }
     }
 
-    /// Whether there is room now, beside what has begun.
+    /// True if there is room now, beside slots that have begun.
     fn may_begin(&self, id: u64) -> bool {
         let mut begun = self.clone();
         begun.jobs.retain(|_, job| !job.reserved);

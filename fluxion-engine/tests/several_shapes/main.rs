@@ -78,7 +78,7 @@ fn rule_text(rule: &Rule, shapes: usize) -> String {
     let labels: Vec<String> =
         (0..shapes).filter(|at| rule.labels[*at]).map(|at| format!(r#""{at}""#)).collect();
     let mut text = format!(r#"{{"level":"level{}""#, rule.level);
-    // All shapes are what is meant where nothing is said.
+    // All shapes are meant by default.
     if labels.len() < shapes {
         write!(text, r#","labels":[{}]"#, labels.join(",")).unwrap();
     }
@@ -209,7 +209,7 @@ fn steps() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What the model says of a request that does not fit now.
+/// The answer of the model to a request that does not fit now.
 fn refusal(model: &Model, wish: &Wish) -> Result<i64, Reason> {
     if let Some(at) = model.later(wish) {
         return Ok(at);
@@ -254,8 +254,8 @@ fn a_short_slot_ends_before_a_reservation_and_a_long_one_stays_beside_it() {
     assert_eq!(engine.match_job(MatchOp::Allocate, &both(10, 50), 3).unwrap().at, 0);
 }
 
-/// Two racks of two nodes. A reservation within one of them is made anew when a node of it comes to
-/// the other one.
+/// Two racks of two nodes. A reservation within one of them is made again when a node of it comes
+/// to the other one.
 #[test]
 fn a_reservation_leaves_nodes_that_have_come_to_another_part() {
     let mut engine = machine(&[[2, 0]; 4]);

@@ -19,7 +19,7 @@ pub(crate) struct Shape {
     pub(crate) need: [u64; 2],
     pub(crate) hold: Hold,
     pub(crate) ranks: BTreeSet<u32>,
-    /// More of them whose parts count where parts may differ by so much only.
+    /// More of them that make their parts count where the difference of parts is bounded.
     pub(crate) counted: BTreeSet<u32>,
     /// It is held as long as the whole request, which is endless, and may use all nodes.
     pub(crate) plain: bool,
@@ -34,7 +34,7 @@ pub(crate) struct Wish {
     pub(crate) policy: &'static str,
 }
 
-/// What is wanted of a level for some shapes.
+/// A wish about a level for some shapes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Rule {
     pub(crate) level: usize,
@@ -93,7 +93,7 @@ impl Slot {
 }
 
 impl Model {
-    /// Whether these slots fit on a node beside what is there.
+    /// Whether these slots fit on a node beside the slots there.
     fn takes(&self, wish: &Wish, slots: &[u64], rank: u32, moment: Moment) -> bool {
         let limited = wish.limits.iter().all(|(labels, most)| {
             let of_limit = slots.iter().zip(labels).filter(|(_, named)| **named);
@@ -178,7 +178,7 @@ impl Model {
         parts: &[[u64; PARTS]],
         moment: Moment,
     ) -> Option<usize> {
-        // Of parts that are chosen, the other rules look at what is within them.
+        // Of parts that are chosen, the other rules only count slots within them.
         let counts = |shape: usize, rank: u32| {
             let mut rules = wish.rules.iter().zip(parts).filter(|(rule, _)| rule.labels[shape]);
             let is_up = self.up[rank as usize] || moment == Moment::Idle;
@@ -269,7 +269,7 @@ impl Model {
         ends.into_iter().find(|end| self.fits(wish, Moment::At(*end)))
     }
 
-    /// Moves the clock: jobs whose start has come begin where there is room for all that they get,
+    /// Moves the clock: jobs that are due begin where there is room for all that they get,
     /// else in the next second.
     pub(crate) fn advance(&mut self, seconds: i64) {
         self.now += seconds;
@@ -308,7 +308,7 @@ impl Model {
         }
     }
 
-    /// Takes what was granted, which must be what was asked for, and fit.
+    /// Takes a grant, which must be as requested, and fit.
     pub(crate) fn take(&mut self, job: u64, wish: &Wish, r: &str, start: i64) {
         let read: serde_json::Value = serde_json::from_str(r).unwrap();
         let mut placed = vec![vec![0; wish.shapes.len()]; NODES as usize];

@@ -18,7 +18,7 @@ pub(crate) struct Vertex {
     pub(crate) up: bool,
 }
 
-/// What a job has from one instant to another.
+/// Vertices of a job from one instant to another.
 #[derive(Debug, Clone)]
 pub(crate) struct Job {
     pub(crate) from: i64,
@@ -34,7 +34,7 @@ pub(crate) struct Machine {
     pub(crate) vertices: Vec<Vertex>,
     pub(crate) jobs: BTreeMap<u64, Job>,
     pub(crate) now: i64,
-    /// A reservation was put off: what it is to have may be another's at the same time.
+    /// A reservation was put off: its vertices may be another's at the same time.
     pub(crate) has_put_off: bool,
     /// What `first` has noted of the edge to a vertex.
     pub(crate) weights: BTreeMap<usize, u64>,
@@ -51,7 +51,7 @@ pub(crate) enum Ids {
     Machine,
 }
 
-/// What a machine is made of.
+/// The vertices of a machine.
 #[derive(Debug, Clone)]
 pub(crate) struct Shape {
     /// 0: none.
@@ -184,8 +184,8 @@ impl Machine {
         self.jobs.values().any(|job| job.overlaps(from, to) && uses(job))
     }
 
-    /// Moves the clock. What has overstayed is taken to end in the next second. Reservations whose
-    /// start has come begin in the order of starts and ids, where nobody has anything of what they
+    /// Moves the clock. Jobs past their end are taken to end in the next second. Reservations that
+    /// are due begin in the order of starts and ids, where no job has anything of the vertices they
     /// get, and all of it is up; else they are put off to the next second.
     pub(crate) fn advance(&mut self, seconds: i64) {
         self.now += seconds;
@@ -225,8 +225,8 @@ impl Machine {
         jobs.flat_map(|job| [job.from, job.to]).filter(|at| *at > self.now).collect()
     }
 
-    /// Notes what is left below the vertices that a grant passes through: of a rack nodes, of a
-    /// node cores.
+    /// Notes the resources left below the vertices that a grant passes through: of a rack nodes, of
+    /// a node cores.
     pub(crate) fn weigh(&mut self, own: &BTreeSet<usize>) {
         let passed: BTreeSet<usize> = own.iter().flat_map(|own| self.way_up(*own)).collect();
         for vertex in passed {

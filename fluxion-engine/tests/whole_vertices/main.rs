@@ -1,14 +1,15 @@
 //! Random histories of whole vertices, answered by the engine and by one that is obviously right.
 //!
-//! Where upstream's semantics are a matter of what is free, and not of how it searches, both must
+//! Where upstream's semantics are a matter of free resources, and not of how it searches, both must
 //! agree: on what fits, on the earliest instant, on which vertices are granted where the order of
-//! the policy leaves no choice, on who has what after every step. That is so for trees of cluster,
-//! racks, nodes, sockets, and cores, GPUs and memory, and for the requests that [`requests`] makes:
-//! each level at most once among its siblings, no level of the graph skipped below the first that
-//! matches, all that is wanted in a slot or exclusive. Where several candidates have equal scores,
-//! the grant must be one of those that the naive engine could have made.
+//! the policy leaves no choice, on the vertices of each job after every step. That is so for trees
+//! of cluster, racks, nodes, sockets, and cores, GPUs and memory, and for the requests that
+//! [`requests`] makes: each level at most once among its siblings, no level of the graph skipped
+//! below the first that matches, all that is wanted in a slot or exclusive. Where several
+//! candidates have equal scores, the grant must be one of those that the naive engine could have
+//! made.
 //!
-//! What is upstream's own is written out in [`Pair::refusal`]: which refusals say "never".
+//! Upstream's own rules are written out in [`Pair::refusal`]: which refusals say "never".
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod machine;
@@ -132,7 +133,7 @@ impl Pair {
 
     fn step(&mut self, step: &Step) {
         match step {
-            // What a match that takes nothing leaves of weights is not said anywhere.
+            // The weights after a match that takes nothing are not specified.
             Step::Match(MatchOp::WithoutAllocating | MatchOp::WithoutAllocatingFuture, _)
                 if self.policy == Policy::First => {}
             Step::Match(op, request) => self.try_match(*op, request),
@@ -169,7 +170,7 @@ impl Pair {
         (!ids.is_empty()).then(|| *index.get(&ids))
     }
 
-    /// What the naive engine expects of an operation.
+    /// The answer that the naive engine expects of an operation.
     fn expected(&self, op: MatchOp, request: &Request) -> Result<(i64, Place), Reason> {
         if kinds(&request.levels).contains(&"memory")
             && !self.naive.vertices.iter().any(|vertex| vertex.kind == "memory")
@@ -312,7 +313,7 @@ impl Pair {
         }
     }
 
-    /// Who has what.
+    /// The vertices of each job.
     fn compare(&self) {
         for (criteria, reserved) in
             [("sched-now=allocated", false), ("sched-future=reserved", true)]
@@ -333,8 +334,8 @@ impl Pair {
         }
     }
 
-    /// A graph that is told who has what answers as one that has lived through it. Not so where it
-    /// matters what has been.
+    /// A graph that is told the vertices of each job answers as one that has lived through it. Not
+    /// so where it matters how it came to be.
     fn compare_with_one_made_anew(&mut self, history: &[Step]) {
         if self.policy == Policy::First || self.naive.has_put_off {
             return;
@@ -376,7 +377,7 @@ impl Pair {
         }
     }
 
-    /// What a job has, as JGF.
+    /// The vertices of a job, as JGF.
     fn r(&self, job: &Job) -> String {
         let way: BTreeSet<usize> =
             job.own.iter().flat_map(|vertex| self.naive.way_up(*vertex)).collect();

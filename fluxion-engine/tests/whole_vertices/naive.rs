@@ -1,10 +1,10 @@
-//! The naive engine: who could serve a request, found by looking everywhere, and what the policy
-//! makes of it.
+//! The naive engine: vertices that could serve a request, found by looking everywhere, and the choice
+//! of the policy among them.
 //!
 //! No pruning filters, no planners, no index, no scratch: every candidate carries the whole list of
-//! what it would take, and is thrown away when it is not chosen. Where two candidates that are in
-//! the way of each other have the same score, upstream's choice is an accident of its sort; then it
-//! is said that there are candidates enough, and not which are chosen.
+//! the vertices that it would take, and is thrown away when it is not chosen. Where two candidates
+//! that are in the way of each other have the same score, upstream's choice is an accident of its
+//! sort; then it is known that there are candidates enough, and not which are chosen.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -126,7 +126,7 @@ impl Search<'_> {
         (at, at + self.request.seconds)
     }
 
-    /// What a vertex and all below it have to offer. `pristine`: nothing has matched above it.
+    /// The candidates of a vertex and all below it. `pristine`: nothing has matched above it.
     fn look(
         &self,
         vertex: usize,
@@ -176,7 +176,7 @@ impl Search<'_> {
         Some(found)
     }
 
-    /// Up, admitted, not taken; and if it is to be had alone, nobody has anything below it.
+    /// Up, admitted, not taken; and if it is to be had alone, no job has anything below it.
     fn may_enter(&self, vertex: usize, for_itself: bool) -> bool {
         let (machine, this) = (self.machine, &self.machine.vertices[vertex]);
         let admitted = this.kind != "node"
@@ -202,7 +202,7 @@ impl Search<'_> {
         })
     }
 
-    /// `slots`: how many are wanted of what the levels are together.
+    /// `slots`: how many are wanted of all levels together.
     fn look_below(
         &self,
         vertex: usize,
@@ -310,7 +310,7 @@ impl Search<'_> {
         all.windows(2).all(|pair| pair[0].score != pair[1].score)
     }
 
-    /// What a node adds to the scores of all below it.
+    /// The part that a node adds to the scores of all below it.
     fn factor(&self, vertex: usize) -> i64 {
         let this = &self.machine.vertices[vertex];
         if this.kind != "node" || matches!(self.policy, Policy::Low | Policy::High) {

@@ -1,4 +1,4 @@
-//! Machines and requests as texts, and a context that is asked through the C ABI.
+//! Machines and requests as texts, and a context behind the C ABI.
 //!
 //! Everything goes through [`FunctionTable`]: JSON in, R out. Where the environment variable
 //! `FLUXION_LIBRARY` names another libreapi_cli.so, the same calls go there too.
@@ -300,7 +300,7 @@ pub(crate) fn jgf(nodes: u64, parts: Parts<'_>) -> String {
     text
 }
 
-/// GRUG of a cluster of nodes with so many cores each.
+/// GRUG of a cluster of nodes with `cores` cores each.
 pub(crate) fn grug(nodes: u64, cores: u64) -> String {
     let node = |id: &str, kind: &str, root: u8| {
         format!(
@@ -345,7 +345,7 @@ pub(crate) fn grug(nodes: u64, cores: u64) -> String {
     text
 }
 
-/// A jobspec with these resources (JSON), for so many seconds, with a constraint (JSON, or "").
+/// A jobspec with these resources (JSON), for some seconds, with a constraint (JSON, or "").
 pub(crate) fn jobspec(resources: &str, seconds: u64, constraint: &str) -> CString {
     let constraint = if constraint.is_empty() {
         String::new()

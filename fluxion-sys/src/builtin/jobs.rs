@@ -118,7 +118,8 @@ pub(crate) unsafe extern "C" fn reapi_cli_update_allocate(
 ) -> c_int {
     let work = |context: &mut Context| {
         let started = Instant::now();
-        // SAFETY: pointers by the header; the caller frees what it gets, whatever the type says.
+        // SAFETY: pointers by the header; the caller frees the text that it gets, whatever the type
+        // says.
         let (r, at, ov, r_out) = unsafe {
             (
                 text::read(r, "R")?,
@@ -245,7 +246,7 @@ unsafe fn do_match(
     at.set(engine.refused_at());
     let Grant { job, at: start, reserved: later, r: granted, .. } = result?;
     if let Err(failure) = r.set_text(&granted) {
-        // Without its answer the caller would not know what it has.
+        // Without its answer the caller would not know its resources.
         if let Some(job) = job {
             engine.cancel(job)?;
         }
@@ -273,7 +274,7 @@ fn operation(op: match_op_t) -> Result<MatchOp, Failure> {
     })
 }
 
-/// As upstream, which matches under any id, and cannot remove what has one beyond this.
+/// As upstream, which matches under any id, and cannot remove a job with one beyond this.
 fn may_end(engine: &Engine, jobid: u64) -> Result<(), Failure> {
     let is_there = |jobid| engine.info(jobid).is_ok_and(|info| info.mode != JobMode::Canceled);
     if i64::try_from(jobid).is_err() && is_there(jobid) {

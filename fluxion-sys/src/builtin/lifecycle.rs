@@ -60,7 +60,7 @@ pub(crate) unsafe extern "C" fn reapi_cli_initialize(
         // SAFETY: strings by the header.
         let (graph, options) =
             unsafe { (text::read(rgraph, "rgraph")?, text::read(options, "options")?) };
-        // As upstream: what it had is gone, also if it gets nothing instead.
+        // As upstream: its graph is gone, also if it gets none instead.
         context.engine = None;
         let engine = Engine::new(graph, options).map_err(|error| error.as_reason(Reason::Setup))?;
         let options = engine.options();

@@ -20,7 +20,7 @@ use crate::bindings::reapi_cli_ctx_t;
 use crate::errno;
 use messages::Messages;
 
-/// What a `reapi_cli_ctx_t *` of this library points to.
+/// The target of a `reapi_cli_ctx_t *` of this library.
 #[derive(Default)]
 struct Context {
     engine: Option<Engine>,
@@ -77,7 +77,7 @@ impl Context {
 }
 
 /// A defect in a function, where a test of what becomes of one asks for it (`tests/panics.rs`). Not
-/// in what is shipped.
+/// in the shipped library.
 #[cfg(fluxion_defects)]
 fn defect(function: &str) {
     if std::env::var("FLUXION_DEFECT_IN").is_ok_and(|wanted| wanted == function) {
@@ -103,8 +103,8 @@ unsafe fn call(
         errno::set(errno::EINVAL);
         return -1;
     };
-    // A panic must not cross into C. What a call left half done that had only asked is taken back;
-    // what it left half done of a change cannot be trusted, and the graph is given up.
+    // A panic must not cross into C. A call that had only asked is taken back; a change that was
+    // left half done cannot be trusted, and the graph is given up.
     let work = || {
         if let Some(engine) = &mut context.engine {
             engine.begin_call();
@@ -125,7 +125,8 @@ unsafe fn call(
         }
         Err(_) => {
             let engine = context.engine.take();
-            // What is dropped here may be in any state: that must not panic into C either.
+            // The engine that is dropped here may be in any state: that must not panic into C
+            // either.
             let take_back =
                 || engine.and_then(|mut engine| engine.take_back_question().then_some(engine));
             context.engine = catch_unwind(AssertUnwindSafe(take_back)).unwrap_or_default();

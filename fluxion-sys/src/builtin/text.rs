@@ -28,7 +28,7 @@ pub(crate) fn copy(text: &str) -> *mut c_char {
     // SAFETY: malloc may be called with any size.
     let target = unsafe { malloc(bytes.len() + 1) }.cast::<u8>();
     if !target.is_null() {
-        // SAFETY: the target has room for the bytes and the NUL, and nobody else knows it yet.
+        // SAFETY: the target has room for the bytes and the NUL, and nothing else refers to it yet.
         unsafe {
             target.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
             *target.add(bytes.len()) = 0;
@@ -48,7 +48,7 @@ impl<T> Out<T> {
     }
 
     pub(crate) fn set(&self, value: T) {
-        // SAFETY: not NULL, and the promise given to `new`. What was there before is plain data
+        // SAFETY: not NULL, and the promise given to `new`. The old value is plain data
         // that needs no drop.
         unsafe { self.0.write(value) };
     }

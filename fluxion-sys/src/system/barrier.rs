@@ -12,7 +12,7 @@ pub(super) type TextOut = *mut *mut c_char;
 /// What became of a call. Filled by the barrier.
 #[repr(C)]
 pub(super) struct Outcome {
-    /// What the function returned; 0 where it returns no int.
+    /// The result of the function; 0 where it returns no int.
     pub(super) rc: c_int,
     /// errno after it, 0 if it left none.
     pub(super) error: c_int,
@@ -25,7 +25,7 @@ impl Outcome {
         Outcome { rc: -1, error: 0, thrown: 0, text: [0; 256] }
     }
 
-    /// What it threw, if it did.
+    /// The exception that it threw, if it did.
     pub(super) fn exception(&self) -> Option<String> {
         // SAFETY: the barrier ends the text with a NUL; so does `new`.
         let text = unsafe { CStr::from_ptr(self.text.as_ptr()) };

@@ -1,4 +1,4 @@
-//! What a context of a system library is to our callers, and how a call on it goes.
+//! Contexts of a system library as our callers see them, and calls on them.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -16,19 +16,19 @@ unsafe extern "C" {
 /// Texts of failures are kept up to this length together; beyond it the older ones are dropped.
 const NOTES_BYTES_MAX: usize = 64 * 1024;
 
-/// What a `reapi_cli_ctx_t *` points to where the library is a system library.
+/// The target of a `reapi_cli_ctx_t *` where the library is a system library.
 pub(super) struct Context {
     pub(super) library: &'static Library,
     /// The library's own context; not NULL.
     pub(super) inner: Ctx,
     pub(super) has_graph: bool,
-    /// A call that could change something threw; what it left half done cannot be trusted.
+    /// A call that could change something threw; its half-done change cannot be trusted.
     lost: bool,
-    /// What was refused, or thrown, on this side.
+    /// Texts of refusals and exceptions on this side.
     pub(super) notes: String,
 }
 
-/// Whether a call can change what the context holds.
+/// Whether a call can change the graph of the context.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Effect {
     Reads,
@@ -96,7 +96,7 @@ impl Context {
     }
 }
 
-/// The table has no entry then, so nobody gets here.
+/// The table has no entry then, so no call gets here.
 pub(super) fn absent() -> Failure {
     Failure { errno: errno::ENOSYS, text: "not in this library".to_owned() }
 }
@@ -158,7 +158,7 @@ impl Owned {
     }
 
     /// # Safety
-    /// `text` is NULL, or ends in NUL, came from malloc and belongs to nobody else.
+    /// `text` is NULL, or ends in NUL, came from malloc and has no other owner.
     pub(super) unsafe fn of(text: *mut c_char) -> Self {
         Owned(text)
     }
@@ -167,7 +167,7 @@ impl Owned {
         &raw mut self.0
     }
 
-    /// Lets go of what a failed call left: it may be anything.
+    /// Lets go of the pointer that a failed call left: it may be anything.
     pub(super) fn forget(mut self) {
         self.0 = std::ptr::null_mut();
     }
@@ -184,7 +184,7 @@ impl Owned {
         unsafe { CStr::from_ptr(self.0) }.to_bytes()
     }
 
-    /// Hands it to the caller, who frees it; NULL becomes "" where there must be a string.
+    /// Hands it to the caller, which frees it; NULL becomes "" where there must be a string.
     pub(super) fn hand_over(mut self) -> *mut c_char {
         let text = std::mem::replace(&mut self.0, std::ptr::null_mut());
         if text.is_null() { text::copy("") } else { text }

@@ -19,7 +19,7 @@ struct Answer {
     ov: Out<f64>,
 }
 
-/// What the library answered, in variables of our own.
+/// The answer of the library, in variables of our own.
 struct Raw {
     jobid: u64,
     reserved: bool,
@@ -59,7 +59,7 @@ impl Answer {
         }
     }
 
-    /// Hands on what the library answered.
+    /// Hands on the answer of the library.
     fn give(
         &self,
         context: &mut Context,
@@ -85,7 +85,7 @@ impl Answer {
             None
         };
         if let Some(wrong) = wrong {
-            // Without its answer the caller would not know what it has, nor that it has it.
+            // Without its answer the caller would know neither its resources nor that it has them.
             if takes {
                 take_back(context, raw.jobid)?;
             }
@@ -428,7 +428,7 @@ fn holds_something(context: &mut Context, jobid: u64) -> Result<bool, Failure> {
     let found = match ask_info(context, jobid) {
         Ok((mode, _)) => matches!(mode.bytes(), b"ALLOCATED" | b"RESERVED"),
         Err(failure) if failure.errno == errno::ENOENT => {
-            // The library noted that there is no such job, which is what was hoped for.
+            // The library noted that there is no such job, as was hoped.
             forget_messages(context)?;
             false
         }
@@ -445,7 +445,7 @@ fn forget_messages(context: &mut Context) -> Result<(), Failure> {
     }
 }
 
-/// Cancels what the caller cannot be told of.
+/// Cancels a job that the caller cannot be told of.
 fn take_back(context: &mut Context, jobid: u64) -> Result<(), Failure> {
     let function = context.raw().cancel;
     // SAFETY: numbers only.

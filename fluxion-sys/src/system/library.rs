@@ -6,7 +6,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 use crate::table::{Extensions, FunctionTable};
 
-/// So many different libraries can be opened in one process.
+/// The number of different libraries that can be opened in one process.
 pub const LIBRARIES_MAX: usize = 8;
 
 /// A library cannot be used.
@@ -17,7 +17,7 @@ pub enum OpenError {
     Open {
         /// As it was given.
         path: PathBuf,
-        /// What the dynamic linker says.
+        /// The message of the dynamic linker.
         source: libloading::Error,
     },
     /// It lacks a function that every version of Fluxion since 0.26 has.
@@ -36,8 +36,8 @@ pub enum OpenError {
     },
 }
 
-/// An opened library: never closed, since contexts and function pointers may outlive whoever opened
-/// it.
+/// An opened library: never closed, since contexts and function pointers may outlive the caller
+/// that opened it.
 pub(super) struct Library {
     path: PathBuf,
     /// The library's own functions, without the barrier.
@@ -67,7 +67,7 @@ pub(super) fn open(path: &Path) -> Result<(usize, &'static Library), OpenError> 
     Err(OpenError::TooMany { path: path.to_owned() })
 }
 
-/// `OnceLock::get_or_try_init`, which is not stable yet. The caller sees to it that nobody else
+/// `OnceLock::get_or_try_init`, which is not stable yet. The caller sees to it that no other thread
 /// does the same.
 trait GetOrInitWith {
     fn get_or_init_with(&'static self, path: &Path) -> Result<&'static Library, OpenError>;
@@ -82,7 +82,7 @@ impl GetOrInitWith for OnceLock<Library> {
 
 fn load(path: &Path) -> Result<Library, OpenError> {
     let name: &OsStr = path.as_os_str();
-    // SAFETY: a library's initialisers run here. The path is chosen by whoever starts the process,
+    // SAFETY: a library's initialisers run here. The operator of the process chooses the path,
     // as LD_PRELOAD would be.
     let library = unsafe { libloading::Library::new(name) }
         .map_err(|source| OpenError::Open { path: path.to_owned(), source })?;

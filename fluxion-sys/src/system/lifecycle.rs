@@ -68,8 +68,8 @@ pub(super) unsafe extern "C" fn destroy(ctx: Ctx) {
     let mut outcome = Outcome::new();
     {
         let _turn = turn();
-        // SAFETY: the library's own context, used no more. What it throws ends in the barrier;
-        // there is nobody to tell.
+        // SAFETY: the library's own context, used no more. An exception ends in the barrier;
+        // there is no caller to tell.
         unsafe {
             barrier::fluxion_barrier_void(context.raw().destroy, &raw mut outcome, context.inner);
         };
@@ -114,13 +114,13 @@ pub(super) unsafe extern "C" fn get_err_msg(ctx: Ctx) -> *mut c_char {
     let mut outcome = Outcome::new();
     let theirs = {
         let _turn = turn();
-        // SAFETY: the library's own context; what it returns is ours.
+        // SAFETY: the library's own context; the result is ours.
         unsafe {
             let function = context.raw().get_err_msg;
             Owned::of(barrier::fluxion_barrier_message(function, &raw mut outcome, context.inner))
         }
     };
-    // Upstream quotes what it could not read, so this need not be UTF-8.
+    // Upstream quotes text that it could not read, so this need not be UTF-8.
     text::copy(&format!("{}{}", String::from_utf8_lossy(theirs.bytes()), context.notes))
 }
 

@@ -4,11 +4,11 @@
 //! Made for upstream's, versions 0.26 to 0.54, which differ in what they have.
 //! [`FunctionTable::open`](crate::FunctionTable::open) looks symbols up one by one: those that
 //! every version has must be there, later ones become `None`, and the extensions are there all or
-//! not at all. What the header promises and upstream does not keep is kept here:
+//! not at all. Promises of the header that upstream does not keep are kept here:
 //!
 //! - C++ exceptions end at a barrier in C++ (`barrier.cpp`), and become EINVAL, ENOMEM or EFAULT
 //!   and a text. A call that may have changed something and threw leaves a context that can only be
-//!   destroyed: who knows what was half done.
+//!   destroyed: its state is unknown.
 //! - Calls are serialised process-wide, since upstream's contexts share an error text and tables of
 //!   types.
 //! - What upstream would crash on is refused before it gets there: NULL, a call before initialize,

@@ -17,7 +17,7 @@ impl FunctionTable {
     }
 }
 
-/// The table for callers: what the library has, each behind the barrier.
+/// The table for callers: the functions of the library, each behind the barrier.
 fn behind_barrier(slot: usize, raw: &FunctionTable) -> FunctionTable {
     FunctionTable {
         new: lifecycle::NEW[slot],

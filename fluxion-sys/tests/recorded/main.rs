@@ -1,9 +1,9 @@
 //! Sequences of calls to the C interface, and what upstream's library answered: return codes,
 //! errno, all that is written, and whether there is an error text.
 //!
-//! The recordings (`capi.jsonl` and what it names) derive from upstream's test suite, so they are
-//! not kept here. They are run where there are any: in the folder that the environment variable
-//! `FLUXION_CONFORMANCE` names, or in `shared/conformance/upstream` beside the checkout.
+//! The recordings (`capi.jsonl` and the files that it names) derive from upstream's test suite, so
+//! they are not kept here. They are run where there are any: in the folder that the environment
+//! variable `FLUXION_CONFORMANCE` names, or in `shared/conformance/upstream` beside the checkout.
 #![allow(unsafe_code, reason = "calls the C functions")]
 
 mod session;

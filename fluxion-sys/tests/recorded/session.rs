@@ -330,7 +330,7 @@ impl<'a> Arguments<'a> {
 }
 
 impl Out {
-    /// What was written, as the recordings have it. Elapsed times are reduced to `>=0`.
+    /// A text as the recordings have it. Elapsed times are reduced to `>=0`.
     fn read(self) -> Value {
         let written = match self {
             Out::U64(place) => (*place != MARK_U64).then(|| json!(*place)),
@@ -358,7 +358,7 @@ fn mark() -> *mut c_char {
     ptr::without_provenance_mut(0x10)
 }
 
-/// A text that is the caller's, who frees it.
+/// A text that is the caller's to free.
 ///
 /// # Safety
 /// NULL, or a text that malloc gave.

@@ -63,7 +63,7 @@ impl Drop for Session {
     }
 }
 
-/// What a match left.
+/// The outputs of a match.
 #[derive(Debug, PartialEq)]
 struct Matched {
     rc: i32,
@@ -180,7 +180,7 @@ fn exceptions_become_errno_and_text() {
         let matched = session.matched(jobspec, None);
         assert_eq!((matched.rc, matched.errno, matched.r), (-1, errno, None), "{jobspec}");
         assert!(session.message().contains(text), "{jobspec}: {}", session.message());
-        // What it left half done is not built upon.
+        // A half-done change is not built upon.
         assert_eq!(session.matched("fine", None).errno, errno::EFAULT);
     }
     let session = Session::without_graph(table);
@@ -280,7 +280,7 @@ fn failures_keep_their_errno_and_hand_out_nothing() {
 #[test]
 fn what_would_crash_never_gets_there() {
     let table = FunctionTable::open(&misbehaving(54)).unwrap();
-    // SAFETY: NULL is what is tried.
+    // SAFETY: NULL is the point of the test.
     unsafe {
         (table.destroy)(ptr::null_mut());
         (table.clear_err_msg)(ptr::null_mut());
@@ -302,7 +302,7 @@ fn what_would_crash_never_gets_there() {
         "a second graph"
     );
     let mut all = false;
-    // SAFETY: our context; NULL is what is tried.
+    // SAFETY: our context; NULL is the point of the test.
     unsafe {
         assert_eq!((table.initialize)(session.ctx, ptr::null(), ptr::null()), -1);
         assert_eq!(table.remove_subgraph.unwrap()(session.ctx, ptr::null()), -1);

@@ -1,5 +1,5 @@
-//! The project's own shared library, opened as any other; and a copy of it whose extensions have
-//! other names.
+//! The project's own shared library, opened as any other; and a copy of it with extensions that
+//! have other names.
 
 use std::path::{Path, PathBuf};
 

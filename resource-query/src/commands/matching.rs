@@ -9,7 +9,7 @@ use fluxion_engine::{Error, Grant, MatchOp, Reason};
 use super::{MALFORMED, read};
 use crate::session::Session;
 
-/// Around what is said of a grant.
+/// The line around the lines about a grant.
 pub(super) const RULE: &str = "INFO: =============================\n";
 
 pub(super) fn one(session: &mut Session, words: &[&str]) -> io::Result<()> {
@@ -93,7 +93,7 @@ fn matched(session: &mut Session, op: MatchOp, file: &str) -> io::Result<bool> {
                 matches!(error.reason, Reason::Unsatisfiable | Reason::NotFound),
                 took,
             )?;
-            // An id is used up by what would have fitted another time, not by what was wrong.
+            // A request that would have fitted another time uses up an id, a wrong one does not.
             if keeps && error.is_answer() {
                 session.took_id(id);
             }
@@ -115,7 +115,7 @@ fn satisfiable(
     elapsed(session, took)
 }
 
-/// Prints what a job was granted.
+/// Prints the grant of a job.
 pub(super) fn print(
     session: &mut Session,
     id: u64,
@@ -150,7 +150,7 @@ pub(super) fn refused(
     session.granted(format_args!("{RULE}"))
 }
 
-/// With `--elapse-time`: how long it took, and how many vertices were looked at.
+/// With `--elapse-time`: how long it took, and how many vertices were visited.
 pub(super) fn elapsed(session: &mut Session, took: Duration) -> io::Result<()> {
     if session.elapse_time {
         session.shown(format_args!("INFO: ELAPSE={}\n", took.as_secs_f64()))?;

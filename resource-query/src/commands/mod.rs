@@ -12,7 +12,7 @@ use std::io;
 
 use crate::session::Session;
 
-/// A command: its words after the name, to what it prints.
+/// A command: its words after the name, to its output.
 type Run = fn(&mut Session, &[&str]) -> io::Result<()>;
 
 struct Command {
@@ -22,7 +22,7 @@ struct Command {
     about: &'static str,
 }
 
-/// What a command returns whose words are not as they should be.
+/// The error of a command with words that are not as they should be.
 const MALFORMED: &str = "malformed command";
 
 const COMMANDS: [Command; 17] = [

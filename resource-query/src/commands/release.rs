@@ -43,7 +43,7 @@ pub(super) fn partial_cancel(session: &mut Session, words: &[&str]) -> io::Resul
     if let Err(error) = session.engine.partial_cancel_with(id, &text, reader) {
         session.wrong(format_args!("partial-cancel: {error}"))?;
     }
-    // Also where the job has nothing of what is given back.
+    // Also where the job has none of these resources.
     if stats { counts(session, "PARTIAL ") } else { Ok(()) }
 }
 

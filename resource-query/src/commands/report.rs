@@ -1,4 +1,4 @@
-//! What there is to know: jobs, statistics, files.
+//! Reports: jobs, statistics, files.
 
 use std::io;
 
@@ -21,7 +21,7 @@ pub(super) fn info(session: &mut Session, words: &[&str]) -> io::Result<()> {
     describe(session, id)
 }
 
-/// As upstream: what is there goes by its start.
+/// As upstream: the state of a job goes by its start.
 pub(super) fn mode(info: &JobInfo) -> JobMode {
     match (info.mode, info.at) {
         (JobMode::Canceled, _) => JobMode::Canceled,

@@ -1,4 +1,4 @@
-//! `update`: a job is made of what a file says that it has.
+//! `update`: a job is made of the resources that a file lists.
 
 use std::io;
 use std::time::Instant;
@@ -13,7 +13,7 @@ pub(super) fn update(session: &mut Session, words: &[&str]) -> io::Result<()> {
     let [subcommand, reader, file, id, start, duration] = words else {
         return session.wrong(format_args!("{MALFORMED}"));
     };
-    // As upstream: both allocate, and what is printed goes by the start.
+    // As upstream: both allocate, and the output goes by the start.
     if !matches!(*subcommand, "allocate" | "reserve") {
         return session.wrong(format_args!("unknown subcmd {subcommand}"));
     }
@@ -41,7 +41,7 @@ pub(super) fn update(session: &mut Session, words: &[&str]) -> io::Result<()> {
         }
         Err(error) => {
             session.wrong(format_args!("{file}: {error}"))?;
-            // What is not there is not unsatisfiable.
+            // Missing vertices are not unsatisfiable.
             refused(session, id, false, took)
         }
     }

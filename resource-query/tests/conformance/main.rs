@@ -2,13 +2,13 @@
 //!
 //! `random.json.gz` holds random graphs, jobspecs and command sequences of our own making, with the
 //! answers that Fluxion's resource-query (0.54) gave. Cases of upstream's own test suite
-//! (`cases.jsonl` and what it names) are run too where there are any: in the folder that the
-//! environment variable `FLUXION_CONFORMANCE` names, or in `shared/conformance/upstream` beside the
-//! checkout. Their inputs are not ours to keep here.
+//! (`cases.jsonl` and the files that it names) are run too where there are any: in the folder that
+//! the environment variable `FLUXION_CONFORMANCE` names, or in `shared/conformance/upstream` beside
+//! the checkout. Their inputs are not ours to keep here.
 //!
 //! Known differences stand in `differences.txt`, with their reasons. A case that is listed there
-//! and passes is a failure as well, so the list stays true. `UPDATE_GOLDEN=1` writes the list anew,
-//! and keeps the reasons of what stays on it.
+//! and passes is a failure as well, so the list stays true. `UPDATE_GOLDEN=1` writes the list
+//! again, and keeps the reasons of what stays on it.
 
 mod cases;
 mod replay;

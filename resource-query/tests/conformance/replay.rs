@@ -12,7 +12,7 @@ use crate::cases::{Case, Corpus};
 
 /// A case that takes longer hangs.
 const TIME_MAX: Duration = Duration::from_mins(1);
-/// Beginnings of lines whose rest is a time.
+/// Beginnings of lines that end in a time.
 const TIMES: [&str; 5] = [
     "INFO: ELAPSE=",
     "INFO: Graph Load Time: ",
@@ -20,7 +20,7 @@ const TIMES: [&str; 5] = [
     "INFO: Max. Match Time: ",
     "INFO: Avg. Match Time: ",
 ];
-/// Beginnings of lines whose rest counts steps of a walk: a property of an implementation, not of
+/// Beginnings of lines that end in steps of a walk: a property of an implementation, not of
 /// its answer.
 const COUNTS: [&str; 6] = [
     "INFO: PREORDER VISIT COUNT=",

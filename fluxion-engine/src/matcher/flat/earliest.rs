@@ -1,9 +1,9 @@
 //! When a request fits first, in one sweep over the instants at which something is given back.
 //!
 //! How many slots a node has room for from an instant on changes in two ways only. It may grow
-//! where something ends there; it may shrink once what is planned there comes to lie within the
+//! where something ends there; it may shrink once a claim planned there comes to lie within the
 //! time for which the slots are held. The first are kept in the order of time by the account
-//! ([`Pools::ends_with_ranks`]), the second are noted when a node is looked at. So the room of all
+//! ([`Pools::ends_with_ranks`]), the second are noted when a node is visited. So the room of all
 //! nodes together is known at each instant from a look at the few nodes that have changed.
 //!
 //! For one shape that is when it fits. For several it is when each of them would fit alone.
@@ -50,7 +50,7 @@ struct Swept {
 }
 
 impl Request<'_> {
-    /// What a slot of a shape takes, by column; `None`: of one that no node has, or nothing.
+    /// The units of a slot of a shape, by column; `None`: of one that no node has, or none.
     pub(crate) fn columns_of(
         &self,
         graph: &Graph,
@@ -63,7 +63,7 @@ impl Request<'_> {
         needs.collect()
     }
 
-    /// A sweep over the instants after now; `None`: no node has a pool of a type that is asked for.
+    /// A sweep over the instants after now; `None`: no node has a pool of a requested type.
     pub(crate) fn sweep<'g>(
         &'g self,
         graph: &'g Graph,
@@ -132,7 +132,7 @@ impl Sweep<'_> {
         while let Some((at, ranks)) = instants.next().filter(|_| !self.pools.effort.is_spent()) {
             self.shrink(at);
             self.look_at_all(ranks, at);
-            // What has overstayed ends at the same instant as what ends in the next second.
+            // Work past its end ends at the same instant as work that ends in the next second.
             while let Some((_, ranks)) = instants.next_if(|(next, _)| *next == at) {
                 self.look_at_all(ranks, at);
             }
@@ -190,7 +190,7 @@ impl Sweep<'_> {
         }
     }
 
-    /// Brings the rows up to date whose room has shrunk by an instant.
+    /// Brings the rows up to date that have less room by an instant.
     fn shrink(&mut self, at: i64) {
         while let Some(Reverse((_, shape, row))) =
             self.shrinks.peek().copied().filter(|Reverse((when, ..))| *when <= at)

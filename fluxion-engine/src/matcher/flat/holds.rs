@@ -1,10 +1,10 @@
 //! Shapes that are held for different times, where something begins later.
 //!
 //! A slot needs its units for as long as it is held, and shares them with others only for as long
-//! as those are held. What is free on a node over a longer time is never more than over a shorter
-//! one. So a pool counts as several: what is free over the shortest time, which all slots take of;
-//! what is free over the next one, of which those take that are held that long; and so on. Where
-//! nothing begins later these are all the same, and one is enough.
+//! as those are held. The units free on a node over a longer time are never more than over a
+//! shorter one. So a pool counts as several: the units free over the shortest time, which all slots
+//! take of; those free over the next one, of which those take that are held that long; and so on.
+//! Where nothing begins later these are all the same, and one is enough.
 
 use super::{NodeOrder, Request, Search, Start};
 use crate::graph::Graph;
@@ -34,7 +34,7 @@ impl Request<'_> {
             .iter()
             .flat_map(|seconds| self.kinds.iter().map(move |(_, id)| (*id, window(*seconds))));
         let free = graph.pools.free(kinds, self.tenancy);
-        // Only what is free at the start decides which node is the fuller one.
+        // Only the units free at the start decide which node is the fuller one.
         let order = NodeOrder::of(&graph.pools, policy, window(holds[0]), self.tenancy);
         self.with_holds(&holds).place(&graph.pools, Start::At(at), &free, usable, &order)
     }

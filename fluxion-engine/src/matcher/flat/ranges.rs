@@ -3,9 +3,9 @@
 //!
 //! A place for the minimum of each shape is found first. Then the shapes are raised one after the
 //! other, in the order of the request, each to the largest number of its range for which all of
-//! them have a place. Of one shape this is exact: what has a place for more slots has one for
-//! fewer. As upstream, a range grows by its operator, and what would be between two of its numbers
-//! is not given.
+//! them have a place. Of one shape this is exact: where there is a place for more slots there is
+//! one for fewer. As upstream, a range grows by its operator, and what would be between two of its
+//! numbers is not given.
 
 use super::{Request, Search, Start};
 use crate::graph::Graph;

@@ -1,8 +1,7 @@
 //! Slots by how full nodes are: `binpack` and `spread`.
 //!
 //! Slot after slot goes to the node that then stands first: the fullest, or the emptiest, with the
-//! lowest rank among equals, of those in the best tier that have room. What the slots before it
-//! took counts.
+//! lowest rank among equals, of those in the best tier that have room. The slots before it count.
 //!
 //! A node that is filled only becomes fuller. So with `binpack` the node that stands first stays
 //! there until it has no room left. With `spread` it steps back behind others; nodes that have got
@@ -21,7 +20,7 @@ use crate::graph::TypeId;
 use crate::policy::ByFill;
 use crate::pools::{Cursor, FULL, Free, Key, Ranked, Units};
 
-/// From so many slots per node on they are not dealt out one by one.
+/// The number of slots per node from which on they are not dealt out one by one.
 const SLOTS_PER_NODE_MAX: u64 = 16;
 
 /// One shape, tier by tier.
@@ -32,7 +31,7 @@ struct Filling<'a> {
     free: &'a Free<'a>,
     ranked: &'a Ranked<'a>,
     taken: &'a Taken<'a>,
-    /// What a slot takes.
+    /// Units of a slot.
     needs: SmallVec<[(TypeId, u64); 4]>,
     missing: u64,
     picks: Vec<Pick>,
@@ -93,7 +92,7 @@ impl Request<'_> {
         None
     }
 
-    /// What a slot takes of each type; `None`: of one that no node has.
+    /// Units of a slot by type; `None`: of one that no node has.
     pub(super) fn units_of(&self, shape: &Shape<'_>) -> Option<SmallVec<[(TypeId, u64); 4]>> {
         let mut units: SmallVec<[(TypeId, u64); 4]> = SmallVec::new();
         for (kind, amount) in &shape.needs {
@@ -141,7 +140,7 @@ impl Filling<'_> {
             // A node that stands first because it is the fullest stays first.
             let slots =
                 if self.ranked.by() == ByFill::Fullest { host.room.min(self.missing) } else { 1 };
-            // Others may have got what was left for its part.
+            // Others may have got the slots that were left for its part.
             let slots = slots.min(self.taken.quotas.left(self.at, host.row));
             self.taken.quotas.take(self.at, host.row, slots);
             host.count += slots;
@@ -164,8 +163,8 @@ impl Filling<'_> {
         }));
     }
 
-    /// The same for `spread`, at once: every node is filled up to the same level, and what is left
-    /// over goes to those that stand exactly there, the lowest ranks first.
+    /// The same for `spread`, at once: every node is filled up to the same level, and the slots
+    /// left over go to those that stand exactly there, the lowest ranks first.
     fn by_level(&mut self, tier: &Bits) {
         let rows = tier.iter().take_while(|_| self.free.effort().take(1));
         let rooms = rows.map(|row| Host { row, room: self.room(row), count: 0 });
@@ -228,12 +227,12 @@ impl Filling<'_> {
         self.request.room_beside(self.at, self.free, row, self.taken, self.missing)
     }
 
-    /// Where a node stands with so many slots.
+    /// Where a node stands with `count` slots.
     fn key(&self, row: usize, count: u64) -> Key {
         self.ranked.key_with(row, &self.units(row, count))
     }
 
-    /// What is used of a node, beside what is known, with so many slots.
+    /// Units used of a node, beside the known ones, with `count` slots.
     fn units(&self, row: usize, count: u64) -> Units {
         let mut units = Units::new();
         for (other, slots) in

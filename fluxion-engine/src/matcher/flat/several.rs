@@ -7,8 +7,8 @@ use crate::bits::Bits;
 use crate::matcher::candidates::Usable;
 use crate::pools::Free;
 
-/// Whether a shape is scarce is asked no further than up to so much room for each slot that is
-/// wanted.
+/// Room for this number of slots for each wanted one is plenty: whether a shape is scarcer than
+/// another is counted no further.
 const PLENTY: u64 = 16;
 
 /// Tiers of a shape.

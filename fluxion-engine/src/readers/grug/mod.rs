@@ -1,6 +1,6 @@
 //! GRUG: a recipe in GraphML from which a graph is generated.
 //!
-//! A recipe vertex says what a resource is, a recipe edge how many of its target each of its
+//! A recipe vertex describes a resource, a recipe edge tells how many of its target each of its
 //! sources has, and how those are numbered. `recipe.rs` reads the document, this file generates:
 //! recipe edges are followed depth first, each once, in the document's order. An edge with MULTIPLY
 //! makes `multi_scale` children below every vertex that was generated for its source; one with
@@ -53,7 +53,7 @@ pub(crate) fn read(text: &str, pool_types: PoolTypes) -> Result<Graph, Error> {
 struct Generator<'a> {
     recipe: &'a Recipe,
     builder: Builder,
-    /// What was made for the recipe vertices on the way from the root to here: the last entry is
+    /// Vertices made for the recipe vertices on the way from the root to here: the last entry is
     /// the innermost.
     made: Vec<Vec<VertexId>>,
     /// Recipe vertices that an edge has led to.
@@ -76,14 +76,14 @@ impl Generator<'_> {
         Ok(())
     }
 
-    /// Follows the edges out of a recipe vertex. As deep as the recipe, whose size `Recipe::read`
-    /// limits.
+    /// Follows the edges out of a recipe vertex. As deep as the recipe, of which the size is
+    /// bounded: `Recipe::read` limits.
     fn below(&mut self, at: usize) -> Result<(), Error> {
         let recipe = self.recipe;
         for edge in
             recipe.edges.iter().filter(|edge| edge.source == at && edge.subsystem == CONTAINMENT)
         {
-            // What was reached on another way is not generated again.
+            // Vertices reached on another way are not generated again.
             if std::mem::replace(&mut self.reached[edge.target], true) {
                 continue;
             }
@@ -201,7 +201,8 @@ struct Shared {
 /// How the children of an edge are numbered.
 struct Numbers {
     start: i64,
-    /// 0: each source numbers its children from `start`; else so many sources number theirs on.
+    /// 0: each source numbers its children from `start`; else this number of sources number theirs
+    /// on.
     sources: u64,
     scale: u64,
     stride: i64,

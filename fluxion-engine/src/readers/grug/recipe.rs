@@ -8,14 +8,14 @@ use roxmltree::{Document, Node};
 use crate::Error;
 use crate::limits::{RECIPE_BYTES_MAX, RECIPE_ELEMENTS_MAX};
 
-/// What is to be generated.
+/// Vertices and edges to be generated.
 pub(super) struct Recipe {
     pub(super) vertices: Vec<VertexRecipe>,
     /// In the order of the document.
     pub(super) edges: Vec<EdgeRecipe>,
 }
 
-/// What a resource is.
+/// The description of a resource.
 pub(super) struct VertexRecipe {
     pub(super) is_root: bool,
     pub(super) kind: String,
@@ -37,7 +37,7 @@ pub(super) struct EdgeRecipe {
     pub(super) method: Method,
     /// Children of each source.
     pub(super) scale: u64,
-    /// So many levels up share one numbering.
+    /// The number of levels up that share one numbering.
     pub(super) id_scope: usize,
     pub(super) id_start: i64,
     pub(super) id_stride: i64,
@@ -72,8 +72,8 @@ const OF_EDGES: [&str; 11] = [
     "as_src_uplvl",
 ];
 
-/// The `<key>` elements: what the data of a vertex or an edge means, and what holds where it is
-/// left out.
+/// The `<key>` elements: the meaning of the data of a vertex or an edge, and its default where it
+/// is left out.
 #[derive(Default)]
 struct Keys<'d> {
     /// Attribute by the id of its key.
@@ -108,7 +108,7 @@ impl Recipe {
             match element.attribute("for") {
                 Some("node") => of_vertices.add(element, &[&OF_VERTICES])?,
                 Some("edge") => of_edges.add(element, &[&OF_EDGES])?,
-                // As GraphML has it where nothing is said.
+                // As GraphML has it by default.
                 Some("all") | None => {
                     of_vertices.add(element, &[&OF_VERTICES, &OF_EDGES])?;
                     of_edges.add(element, &[&OF_VERTICES, &OF_EDGES])?;
@@ -145,7 +145,7 @@ impl Recipe {
 }
 
 /// Refuses edges of one subsystem that lead from a node to itself, that are there twice, or that
-/// close a circle: what they would make is not to be told from what the others make.
+/// close a circle: their vertices could not be told from those of the others.
 fn check_edges(vertices: usize, edges: &[EdgeRecipe]) -> Result<(), Error> {
     // By subsystem, the targets of each node so far.
     let mut targets: HashMap<&str, Vec<Vec<usize>>> = HashMap::new();

@@ -1,13 +1,13 @@
-//! The candidates of a request, kept from match to match: for policies whose scores are full of
+//! The candidates of a request, kept from match to match: for policies with scores that are full of
 //! ties.
 //!
 //! Where every node numbers its cores from 0, `low`, `high`, `locality` and `variation` know a
 //! thousand best cores, and which of them is chosen depends on how `std::sort` treats all
 //! candidates of the machine. So these are kept: their scores in the order of the walk, node after
-//! node. When a node has changed, its own part is made anew, by looking into it as the walk would;
-//! then only what the sort brings to the front is followed ([`sort::front`]). Where the candidates
-//! of every node get dearer from one to the next, as slots do, a node is a word of bits, and whole
-//! nodes are skipped ([`sort::front_of_rows`]).
+//! node. When a node has changed, its own part is made again, by looking into it as the walk would;
+//! then only the elements that the sort brings to the front are followed ([`sort::front`]). Where
+//! the candidates of every node get dearer from one to the next, as slots do, a node is a word of
+//! bits, and whole nodes are skipped ([`sort::front_of_rows`]).
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -26,12 +26,12 @@ use crate::traverser::request::Request;
 use crate::traverser::sort;
 use crate::traverser::walk::Walk;
 
-/// Candidates of so many requests are kept, if they are not more than this together.
+/// The number of requests of which candidates are kept, if they are not more than this together.
 const LISTS_MAX: usize = 8;
 const CANDIDATES_MAX: usize = 4_000_000;
-/// With so many nodes on which nobody is, others are compared before they are looked into.
+/// With this number of nodes without jobs, others are compared before they are looked into.
 const SAMPLES_MAX: usize = 4;
-/// If more nodes have changed, everything is put together anew.
+/// If more nodes have changed, everything is put together again.
 const SPLICES_MAX: usize = 8;
 
 /// The candidates of one request.
@@ -62,7 +62,7 @@ enum Rows {
     /// There are too many costs, or on some node they do not rise.
     Unfit,
     Known {
-        /// What the bits stand for, ascending.
+        /// The meanings of the bits, ascending.
         costs: Vec<i32>,
         of_node: Vec<u64>,
     },
@@ -254,7 +254,7 @@ impl Walk<'_> {
         answer.unwrap_or(Answer::Unsure)
     }
 
-    /// Looks anew into the nodes that have changed. `None`: only the walk can tell.
+    /// Looks again into the nodes that have changed. `None`: only the walk can tell.
     fn refresh(&mut self, index: &NodeIndex, plan: &Plan, list: &mut List) -> Option<()> {
         let mut places: Vec<usize> = if list.seen == usize::MAX {
             (0..index.nodes.len()).collect()
@@ -271,7 +271,7 @@ impl Walk<'_> {
             .as_ref()
             .map(|constraint| index.admitted(self.graph, constraint));
         let mut changed: Vec<(usize, SmallVec<[i32; 8]>)> = Vec::with_capacity(places.len());
-        // Places in `changed` of nodes on which nobody is, no two alike.
+        // Places in `changed` of nodes without jobs, no two alike.
         let mut samples: Vec<(VertexId, usize)> = Vec::new();
         let below = matches!(plan.form, Form::Inside(_)) && !self.policy.is_node_centric();
         for place in places {
@@ -286,7 +286,7 @@ impl Walk<'_> {
                 .iter()
                 .position(|(sample, _)| is_fresh && self.graph.are_alike_below(*sample, node));
             if let Some(at) = alike {
-                // What is below decides alone, and was looked into: also whether anything of it is
+                // The subtree decides alone, and was visited: also whether anything of it is
                 // refused.
                 samples[..=at].rotate_right(1);
                 costs.clone_from(&changed[samples[0].1].1);
@@ -364,7 +364,7 @@ impl Walk<'_> {
                 });
             groups.push(*of_nodes[known].1.get(at)?);
         }
-        // What was chosen inside of nodes lies before what is chosen of them.
+        // Choices inside of nodes lie before choices of them.
         let start = self.chosen.len();
         for group in groups {
             self.chosen.extend_from_slice(&self.edges[group.from as usize..group.to as usize]);

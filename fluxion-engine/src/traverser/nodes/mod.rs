@@ -2,15 +2,15 @@
 //!
 //! # How
 //!
-//! Nodes stand in the order of their ids. A node's row says what is free there now: whether anybody
-//! is on it, how many vertices of each type are free, and when something of it comes free next. A
-//! tree of maxima ([`crate::maxima`]) over the rows finds the next node that could serve; [`plan`]
-//! says what a request needs of a node, and how its candidates are scored; [`search`] looks into
-//! one node after the other, with the very code of the walk, until no node that is left could be
-//! better than what has been found.
+//! Nodes stand in the order of their ids. A node's row tells the free resources there now: whether
+//! a job is on it, how many vertices of each type are free, and when something of it comes free
+//! next. A tree of maxima ([`crate::maxima`]) over the rows finds the next node that could serve;
+//! [`plan`] tells the needs of a request of a node, and how its candidates are scored; [`search`]
+//! looks into one node after the other, with the very code of the walk, until no node that is left
+//! could be better than those that have been found.
 //!
 //! A row may promise too much, never too little: a node that is passed over is one that the walk
-//! would leave without a candidate. So what comes out is what a walk over all nodes comes to. Where
+//! would leave without a candidate. So the outcome is that of a walk over all nodes. Where
 //! that hangs on how equal scores happen to be sorted among all candidates, the search gives up,
 //! and the walk is taken.
 //!
@@ -45,17 +45,17 @@ const COLUMNS_MAX: usize = 32;
 const SHARED: i64 = 1;
 const UNTOUCHED: i64 = 2;
 
-/// Columns of a row. After these comes one per type, with what is free of it.
+/// Columns of a row. After these comes one per type, with its free units.
 const OPEN: usize = 0;
 /// The instant from which something that is held comes free, negated; never: `i64::MIN`.
 const FREED: usize = 1;
-/// The same for the instant from which nobody is on the node.
+/// The same for the instant from which on there is no job on the node.
 const EMPTIED: usize = 2;
-/// The same for the next end of a job; what has ended does not count.
+/// The same for the next end of a job; jobs past their end do not count.
 const ENDS: usize = 3;
 const FIRST_TYPE: usize = 4;
 
-/// Nodes in order, and what is free of each.
+/// Nodes in order, and the free resources of each.
 #[derive(Debug, Clone)]
 pub(crate) struct NodeIndex {
     /// Of the graph, when the index was made.
@@ -80,7 +80,7 @@ pub(crate) struct NodeIndex {
     parent: Option<VertexId>,
     /// No node has another size than 1.
     plain_nodes: bool,
-    /// What is on each node, whoever has it: a number per type.
+    /// The resources of each node, free or not: a number per type.
     totals: Vec<i64>,
     /// The greatest of each.
     most: Vec<i64>,
@@ -92,7 +92,7 @@ pub(crate) struct NodeIndex {
     admitted: Admitted,
 }
 
-/// What is known of the vertices of a type below nodes.
+/// Facts about the vertices of a type below nodes.
 #[derive(Debug, Clone)]
 struct Column {
     kind: TypeId,
@@ -345,7 +345,7 @@ impl NodeIndex {
         &self.totals[place * self.types.len()..][..self.types.len()]
     }
 
-    /// What is free of a node now.
+    /// The free resources of a node now.
     fn row(&self, graph: &Graph, schedule: &Schedule, place: usize, row: &mut Vec<i64>) {
         let node = self.nodes[place];
         row.clear();
@@ -382,7 +382,7 @@ impl NodeIndex {
         }
     }
 
-    /// Whether somebody has a vertex for himself now; notes when that ends.
+    /// True if a job has a vertex for itself now; notes when that ends.
     fn take(&self, schedule: &Schedule, vertex: VertexId, row: &mut [i64]) -> bool {
         let mut taken = false;
         for hold in

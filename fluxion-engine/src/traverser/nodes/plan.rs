@@ -1,4 +1,4 @@
-//! What a request needs of a node, and how its candidates are scored.
+//! The needs of a request of a node, and how its candidates are scored.
 
 use smallvec::SmallVec;
 
@@ -8,10 +8,10 @@ use crate::policy::{Order, Policy};
 use crate::traverser::request::{Level, Levels, Request};
 use crate::traverser::walk::Window;
 
-/// What is known of a request before any node is looked at.
+/// Facts about a request before any node is visited.
 #[derive(Debug)]
 pub(crate) struct Plan {
-    /// At least so much must be free below a node that serves it: column of the types, amount.
+    /// The least that must be free below a node that serves it: column of the types, amount.
     pub(super) needs: SmallVec<[(usize, i64); 4]>,
     /// Whether it must be the only one on the node.
     pub(super) open: i64,
@@ -25,7 +25,7 @@ pub(crate) struct Plan {
 pub(super) enum Form {
     /// They are nodes.
     Nodes,
-    /// They are nodes, packed into slots above them; so many per slot.
+    /// They are nodes, packed into slots above them; this number per slot.
     SlotsOfNodes(u64),
     /// They are vertices below nodes, or slots of these: column of the types, and how many of it a
     /// candidate has.
@@ -101,7 +101,7 @@ impl Plan {
         self.need(index, request, &node.with, 1, self.open == UNTOUCHED)
     }
 
-    /// Adds what levels need, each so many times.
+    /// Adds the needs of levels, each `times` times.
     fn need(
         &mut self,
         index: &NodeIndex,
@@ -116,7 +116,7 @@ impl Plan {
             let times = times.saturating_mul(level.count.min);
             if level.kind != TypeId::SLOT {
                 let column = index.column(level.kind)?;
-                // What is only passed through is left to the walk.
+                // Vertices that are only passed through are left to the walk.
                 if exclusive {
                     let amount = i64::try_from(times).unwrap_or(i64::MAX);
                     match self.needs.iter_mut().find(|(known, _)| *known == column) {
@@ -140,7 +140,7 @@ impl Plan {
         !window.is_now && row[column] > i64::MIN && row[column] >= -window.from
     }
 
-    /// Whether so much of each type is enough.
+    /// True if these amounts of each type are enough.
     pub(super) fn fits(&self, amounts: &[i64]) -> bool {
         self.needs.iter().all(|(column, need)| amounts[*column] >= *need)
     }

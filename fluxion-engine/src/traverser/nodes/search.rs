@@ -12,12 +12,12 @@ use crate::policy::Order;
 use crate::traverser::choose::{Gathered, Group};
 use crate::traverser::walk::Walk;
 
-/// So many nodes are looked up one by one.
+/// The number of nodes that are looked up one by one.
 const FEW: usize = 16;
 
-/// What a search over nodes comes to.
+/// The outcome of a search over nodes.
 pub(crate) enum Answer {
-    /// What the walk would choose at the top: a range of its choices.
+    /// The choices of the walk at the top: a range of its choices.
     Chosen(Range<usize>),
     /// The walk would find nothing.
     Nothing,
@@ -157,8 +157,8 @@ impl Walk<'_> {
             }
             looked.push((index.walked[place], groups.len()));
         }
-        // What was not looked at is refused where somebody is on it, or the constraint does not
-        // admit it.
+        // A node that was not visited is refused where there is a job on it, or the constraint does
+        // not admit it.
         let constrained =
             cursor.admitted.as_ref().is_some_and(|admitted| admitted.count() < index.nodes.len());
         self.refused |= cursor.skipped || !complete && (index.in_use > 0 || constrained);

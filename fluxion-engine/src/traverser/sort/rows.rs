@@ -1,7 +1,7 @@
 //! What sorting brings to the front of keys that rise within each of many rows.
 //!
 //! The candidates of a node are such a row where they are slots. A row then is a word with a bit
-//! per key, and of the upper part of the first partition only those keys are looked at that go to
+//! per key, and of the upper part of the first partition only those keys are read that go to
 //! the lower one.
 
 use super::{THRESHOLD, finish, introsort_front, median_of};
@@ -40,7 +40,7 @@ fn lower_part_of_rows(rows: &[u64], starts: &[u32]) -> Option<Vec<(u32, u32)>> {
     let (pivot, swapped) = (key(middle), key(0));
     let (mut left, mut right) =
         (Upwards { rows, row: 0, bits: rows[0] }, Downwards::new(rows, starts, pivot));
-    // What was at 0 is at the middle now.
+    // The element of 0 is at the middle now.
     let item = |key: u32, at: u32| if at == middle { (swapped, 0) } else { (key, at) };
     left.next();
     let mut lower = Vec::with_capacity(length as usize / 8);
@@ -71,7 +71,7 @@ fn lower_part_of_rows(rows: &[u64], starts: &[u32]) -> Option<Vec<(u32, u32)>> {
 struct Upwards<'a> {
     rows: &'a [u64],
     row: usize,
-    /// What is left of the row.
+    /// The rest of the row.
     bits: u64,
 }
 
@@ -95,7 +95,7 @@ struct Downwards<'a> {
     to_pivot: u64,
     /// Rows that are left.
     row: usize,
-    /// What is left of the row above these.
+    /// The rest of the row above these.
     bits: u64,
     /// Behind the next key.
     end: u32,

@@ -11,7 +11,7 @@ pub(super) struct Network {
     at: Vec<Vec<usize>>,
     /// In pairs: an edge, and the way back.
     edges: Vec<Edge>,
-    /// What was done so far.
+    /// Steps so far.
     pub(super) steps: usize,
 }
 
@@ -36,7 +36,7 @@ impl Network {
         network
     }
 
-    /// A group that takes so much in all, and so much of each shape.
+    /// A group that takes at most `most` in all, and a bounded number of each shape.
     pub(super) fn group(&mut self, most: u128, of_shapes: impl Iterator<Item = (usize, u128)>) {
         let group = self.at.len();
         self.at.push(Vec::new());

@@ -2,10 +2,11 @@
 //! up.
 //!
 //! 1. *Flow* ([`parts`]): slots flow from shapes to rows. This is exact if every row, taken by
-//!    itself, takes slots in one simple way: so many of each shape and so many together. A row of
-//!    which at most one slot can be used is such a row, and so is one on which the shapes are not
-//!    in each other's way, or all take the same. For other rows it is a relaxation: what does not
-//!    flow does not fit, and what flows fits if it happens to on each row.
+//!    itself, takes slots in one simple way: a bounded number of each shape and a bounded number
+//!    together. A row of which at most one slot can be used is such a row, and so is one on which
+//!    the shapes are not in each other's way, or all take the same. For other rows it is a
+//!    relaxation: what does not flow does not fit, and what flows fits if it happens to on each
+//!    row.
 //! 2. *Units* ([`parts`]): for each pool and each limit, the units that slots take flow from shapes
 //!    to rows. What does not flow does not fit.
 //! 3. *Packing* ([`packing`]): row by row, all numbers of slots of the smaller shapes, with the
@@ -27,8 +28,8 @@ use crate::bits::Bits;
 use crate::effort::Effort;
 use crate::pools::Free;
 
-/// To read the rows, flow, units and packing each take at most so many steps, a few nanoseconds
-/// each.
+/// The most steps, of a few nanoseconds each, that reading the rows, flow, units and packing may
+/// each take.
 const STEPS_MAX: usize = 16_000_000;
 /// More shapes are not searched for: a path along which slots flow may lead through all of them.
 const SHAPES_MAX: usize = 500;
@@ -39,7 +40,7 @@ const SHAPES_MAX: usize = 500;
 struct Problem {
     /// How many slots of each shape are wanted.
     counts: Vec<u64>,
-    /// By constraint, that is pool or limit: what a slot of each shape weighs.
+    /// By constraint, that is pool or limit: the weight of a slot of each shape.
     weights: Vec<Vec<u64>>,
     classes: Vec<Class>,
 }

@@ -2,7 +2,7 @@
 //!
 //! Row by row, for each number of slots of every shape but the largest, the most slots of the
 //! largest one that fit on the rows so far is kept: fewer are never better. Of equal rows no more
-//! are looked at than there are slots, since each that is used takes one. The steps are counted
+//! are visited than there are slots, since each that is used takes one. The steps are counted
 //! before: for two shapes of which the smaller has `n` slots there are `(n + 1) * (n + 2) / 2` per
 //! row, for three that share 24 slots at most 2025.
 
@@ -23,7 +23,7 @@ struct Numbers {
     count: usize,
 }
 
-/// What a row of a class can take.
+/// A number of slots that a row of a class can take.
 #[derive(Debug)]
 struct Choice {
     /// Slots of the small shapes.
@@ -44,7 +44,7 @@ impl Problem {
         let wanted = i64::try_from(self.counts[numbers.large]).unwrap_or(i64::MAX);
         let mut best = vec![NONE; numbers.count];
         best[0] = 0;
-        // By row that was looked at: the class, the row, and for each number which choice led to
+        // By visited row: the class, the row, and for each number which choice led to
         // it.
         let mut stages: Vec<(usize, usize, Vec<u16>)> = Vec::new();
         let choices: Vec<Vec<Choice>> =
@@ -117,14 +117,14 @@ impl Problem {
         self.classes.iter().try_fold(0_usize, |sum, class| {
             let pairs = numbers.small.iter().try_fold(1_usize, |pairs, (shape, wanted, _)| {
                 let room = usize::try_from(class.rooms[*shape]).ok()?;
-                // The room is at most what is wanted.
+                // The room is at most the wanted number.
                 pairs.checked_mul((room + 1) * (2 * (wanted + 1) - room) / 2)
             })?;
             sum.checked_add(pairs.checked_mul(self.useful(class))?)
         })
     }
 
-    /// What a row of a class can take, nothing first.
+    /// The slots that a row of a class can take, none first.
     fn choices(&self, numbers: &Numbers, class: &Class) -> Vec<Choice> {
         let mut choices = Vec::new();
         let mut slots: Slots = smallvec::smallvec![0; self.counts.len()];

@@ -1,8 +1,8 @@
-//! What rows take, in a form in which slots can flow to them: so many of each shape, and so many
-//! together.
+//! The slots that rows take, in a form in which they can flow: bounds for each shape, and for
+//! all together.
 //!
 //! Shapes that are in each other's way on a row are one part of it; those that are not are parts of
-//! their own. So a row with room for everybody has a part for each shape, and one that takes a
+//! their own. So a row with room for all shapes has a part for each shape, and one that takes a
 //! single slot has one part of one slot.
 
 use std::collections::HashMap;
@@ -69,7 +69,7 @@ impl Problem {
         picks: &mut Picks,
     ) -> bool {
         for (others, (row, class)) in (0..members.len() as u64).rev().zip(members) {
-            // As much as possible, and at least what the rows after it could not take.
+            // As much as possible, and at least the slots that the rows after it could not take.
             let mut here: Slots = flow
                 .iter()
                 .zip(&part.rooms)
@@ -235,7 +235,7 @@ fn lightest(by_weight: &[(u64, usize)], rooms: &[u64], bound: u128) -> u64 {
     slots
 }
 
-/// What so many slots weigh at most.
+/// The most that these slots can weigh.
 fn heaviest(by_weight: &[(u64, usize)], rooms: &[u64], mut slots: u64) -> u128 {
     let mut sum = 0;
     for (weight, shape) in by_weight.iter().rev() {

@@ -1,6 +1,6 @@
 //! Several shapes by all ways to share them out over the parts of a level, where they are few.
 //!
-//! Each part is asked which numbers of slots it can take; then the parts are put together one by
+//! The numbers of slots that each part can take are found; then the parts are put together one by
 //! one, and for each sum of slots the way is kept that uses the fewest parts. With a skew that is
 //! done for each number of slots that the part with the fewest may have.
 
@@ -13,7 +13,7 @@ use crate::matcher::flat::{Pick, Request, Search};
 use super::rooms::parts_within;
 use super::{Moment, Rule, Wanted, part_rows};
 
-/// So many numbers of slots on parts are asked for at most.
+/// The most numbers of slots on parts that are tried.
 const ASKED_MAX: usize = 4_096;
 
 /// How many slots of each shape.
@@ -85,7 +85,7 @@ impl Request<'_> {
         )
     }
 
-    /// What the part with the fewest slots may have, for each rule with a skew.
+    /// The numbers that the part with the fewest slots may have, for each rule with a skew.
     fn leasts(&self, rules: &[&Rule<'_>], eligible: &[Vec<usize>]) -> Vec<Counts> {
         let mut all: Vec<Counts> = vec![Vec::new()];
         for (rule, eligible) in rules.iter().zip(eligible) {
@@ -166,7 +166,7 @@ impl Request<'_> {
     }
 }
 
-/// What it costs to have so many slots on a place; `None`: the rules forbid it.
+/// The cost of `counts` slots on a place; `None`: the rules forbid it.
 fn cost(
     part: Option<usize>,
     counts: &Counts,

@@ -1,10 +1,10 @@
 //! Which part rules get that want one.
 //!
-//! The tightest comes first: the one whose free units, added up, hold what the rule's shapes take
-//! together the fewest times, by the pool that is scarcest there. Parts in which the units do not
-//! suffice at all are passed over, and so are those that would have more slots than another rule
-//! lets them have, beside what other rules have chosen, or have no room beside slots like these.
-//! Where slots are to be even, parts with the fewest of them come first.
+//! The tightest comes first: the one with free units that, added up, hold the needs of the rule's
+//! shapes together the fewest times, by the pool that is scarcest there. Parts in which the units
+//! do not suffice at all are passed over, and so are those that would have more slots than another
+//! rule lets them have, beside what other rules have chosen, or have no room beside slots like
+//! these. Where slots are to be even, parts with the fewest of them come first.
 
 use crate::graph::TypeId;
 use crate::matcher::candidates::Usable;
@@ -17,7 +17,7 @@ use super::{Moment, Rule, Wanted, part_rows};
 
 /// More combinations of parts are not tried.
 const TRIES_MAX: usize = 4_096;
-/// How often a part holds what is wanted is counted in billionths.
+/// Units of tightness: how often a part holds the wanted units, in billionths.
 const ONCE: u128 = 1_000_000_000;
 
 /// A part that a rule gets.
@@ -91,8 +91,8 @@ impl Request<'_> {
             *tries -= 1;
             let rows = part_rows(moment.pools, level, part);
             let limited = usable.limited_for(&rule.shapes, self.shapes.len(), &rows);
-            // Who may be in other parts as well is to be spread over them, and so are slices over
-            // those of others.
+            // Slots that may be in other parts as well are to be spread over them, and so are
+            // slices over those of others.
             let is_bound_to_it = rule.within == Wanted::One && !rule.is_slice;
             let limited = if is_bound_to_it {
                 limited
@@ -138,14 +138,14 @@ impl Request<'_> {
         })
     }
 
-    /// The rules that bound what a part may have, with how many slots that is at most, once the
+    /// The rules that bound the slots of a part, with the largest number of them, once the
     /// rules before this one have their parts.
     fn bounds(&self, pools: &Pools, usable: &Usable, from: usize) -> Vec<(&Rule<'_>, u64)> {
         let is_known = self.knows_what_counts(from);
         let most = |bound: &Rule<'_>| {
             let Some(skew) = bound.skew.filter(|_| is_known) else { return bound.most };
             let parts = parts_within(bound, pools, usable).len() as u64;
-            // With so many in one part, all others have too few at least.
+            // With this number in one part, all others have too few at least.
             let others = parts.saturating_sub(1).saturating_mul(skew);
             bound
                 .wanted(self)
@@ -160,7 +160,7 @@ impl Request<'_> {
             .collect()
     }
 
-    /// How many slots under a rule a part would have, by what has been chosen and this choice;
+    /// How many slots under a rule a part would have, by all earlier choices and this one;
     /// `None`: that does not say.
     fn slots_with(
         &self,
@@ -251,8 +251,8 @@ impl Request<'_> {
             let times = |sums: &[u128]| times(places.iter().map(|place| sums[*place]), &demand);
             free.iter().enumerate().map(|(part, sums)| (times(sums), part)).collect()
         } else {
-            // Only parts with room are looked at: to add up what is free later takes a look at each
-            // node.
+            // Only parts with room are compared: to add up the units free later takes a look at
+            // each node.
             let rooms = rooms_of(self, rule, moment, usable);
             let parts = (0..rule.parts(pools)).filter(|part| rule.has_room(self, &rooms, *part));
             parts
@@ -271,7 +271,7 @@ impl Request<'_> {
         parts.into_iter().map(|(_, part)| part).collect()
     }
 
-    /// What the shapes of a rule take together; `None`: of a type that no node has.
+    /// The units that the shapes of a rule take together; `None`: of a type that no node has.
     fn demand(&self, rule: &Rule<'_>) -> Option<Vec<(TypeId, u128)>> {
         let mut demand: Vec<(TypeId, u128)> = Vec::new();
         for shape in rule.shapes.iter().map(|shape| &self.shapes[*shape]) {
@@ -287,7 +287,7 @@ impl Request<'_> {
     }
 }
 
-/// How often a part holds what is wanted at a moment for which that is not kept.
+/// How often a part holds the wanted units at a moment for which that is not kept.
 fn times_later(
     moment: Moment<'_>,
     level: usize,
@@ -308,7 +308,7 @@ fn times_later(
     times((0..demand.len()).map(sum), demand)
 }
 
-/// How often units hold what is wanted.
+/// How often units hold the wanted ones.
 fn times(free: impl Iterator<Item = u128>, demand: &[(TypeId, u128)]) -> u128 {
     let each =
         free.zip(demand).map(|(free, (_, units))| (free * ONCE).checked_div(*units).unwrap_or(0));

@@ -2,19 +2,19 @@
 //! ([`crate::pools::levels`]).
 //!
 //! A request may have several rules ([`Rule`]), each for some of its shapes on one level: all in
-//! one part, or in as few as possible; so many at most in each; spread, so that no part has many
+//! one part, or in as few as possible; a bounded number in each; spread, so that no part has many
 //! more than another. What they leave is placed as without: preferences, limits per node and
 //! policies order nodes within it.
 //!
-//! - [`choice`] tries the parts for rules that want one, the tightest first, and passes on what is
-//!   left of the request's rows. Slices that are alike and are to be even over their level are
-//!   shared out by [`slices`] before.
+//! - [`choice`] tries the parts for rules that want one, the tightest first, and passes on the rest
+//!   of the request's rows. Slices that are alike and are to be even over their level are shared
+//!   out by [`slices`] before.
 //! - [`shares`] says how many slots of one shape each part gets. This is exact.
 //! - [`several`] shares out several shapes: greedily within bounds, and where that fails by all
 //!   ways ([`all_ways`]), if they are few.
 //!
-//! [`quotas`] are the bounds that hold while slots are placed; [`Spread`] is what a sweep over time
-//! asks, before it tries.
+//! [`quotas`] are the bounds that hold while slots are placed; [`Spread`] is the state that a sweep
+//! over time reads, before it tries.
 
 mod all_ways;
 mod choice;
@@ -38,7 +38,7 @@ use crate::matcher::candidates::Usable;
 use crate::pools::levels::Level;
 use crate::pools::{Free, Pools};
 
-/// What a request wants of a level.
+/// A wish of a request about a level.
 #[derive(Debug, Clone)]
 pub(crate) struct Rule<'a> {
     pub(crate) name: &'a str,
@@ -49,7 +49,7 @@ pub(crate) struct Rule<'a> {
     pub(super) within: Wanted,
     /// The part that it gets does not say which parts count for a skew.
     is_slice: bool,
-    /// At most so many slots in one part.
+    /// At most this number of slots in one part.
     most: u64,
     skew: Option<u64>,
 }
@@ -71,7 +71,7 @@ struct Moment<'a> {
     start: Start,
     free: &'a Free<'a>,
     order: &'a NodeOrder<'a>,
-    /// What is to be in as few parts as possible is to be in one.
+    /// True if slots that are to be in as few parts as possible are to be in one.
     is_strict: bool,
 }
 
@@ -169,12 +169,12 @@ impl Request<'_> {
         !self.rules.is_empty()
     }
 
-    /// Whether parts of a level may differ by so much only.
+    /// True if the difference between parts of a level is bounded.
     pub(crate) fn has_skew(&self) -> bool {
         self.rules.iter().any(|rule| rule.skew.is_some())
     }
 
-    /// Leaves of what the shapes may use what their rules admit.
+    /// Restricts the rows of the shapes to those that their rules admit.
     pub(crate) fn admitted(&self, pools: &Pools, usable: Usable) -> Usable {
         if self.rules.is_empty() {
             return usable;

@@ -8,7 +8,7 @@ use super::Rule;
 use crate::pools::Pools;
 use crate::pools::levels::Level;
 
-/// What the parts of levels may still get; empty where nothing bounds them.
+/// The slots that the parts of levels may still get; empty where nothing bounds them.
 #[derive(Debug, Default)]
 pub(in crate::matcher::flat) struct Quotas<'a>(Vec<Quota<'a>>);
 
@@ -21,7 +21,7 @@ struct Quota<'a> {
 }
 
 impl<'a> Quotas<'a> {
-    /// Adds the bounds of a rule: so many slots for each part.
+    /// Adds the bounds of a rule: a number of slots for each part.
     pub(super) fn add(&mut self, pools: &'a Pools, rule: &Rule<'_>, left: Vec<u64>) {
         if let Some(level) = rule.level(pools) {
             self.0.push(Quota { level, shapes: rule.shapes.clone(), left: RefCell::new(left) });

@@ -13,7 +13,7 @@ use super::quotas::Quotas;
 use super::rooms::rooms_on;
 use super::{Wanted, part_rows};
 
-/// What there is for one shape in the parts of a level.
+/// The room for one shape in the parts of a level.
 #[derive(Debug, Serialize, PartialEq, Eq)]
 pub struct LevelSupply {
     /// The level.
@@ -25,7 +25,7 @@ pub struct LevelSupply {
     /// That part; of several the first by name. `None` where no slot fits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub part: Option<String>,
-    /// Where parts may differ by so much only.
+    /// For rules that bound the difference between parts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub even: Option<EvenSupply>,
     /// Where slots of several shapes are to be in one part.
@@ -33,7 +33,7 @@ pub struct LevelSupply {
     pub together: Option<TogetherSupply>,
 }
 
-/// What there is for all shapes that are to be in one part together.
+/// The room for all shapes that are to be in one part together.
 #[derive(Debug, Serialize, PartialEq, Eq)]
 pub struct TogetherSupply {
     /// How many slots are wanted.
@@ -45,7 +45,7 @@ pub struct TogetherSupply {
     pub part: Option<String>,
 }
 
-/// What a skew leaves: no part can have many more slots than the one that has least room.
+/// The room that a skew leaves: no part can have many more slots than the one that has least room.
 #[derive(Debug, Serialize, PartialEq, Eq)]
 pub struct EvenSupply {
     /// How many slots fit in all parts together.
@@ -57,8 +57,8 @@ pub struct EvenSupply {
 }
 
 impl Request<'_> {
-    /// What there is for a shape on the rows of each shape, rule by rule; more rows than these
-    /// count where parts may differ by so much only: `None` if there is no such rule.
+    /// The room for a shape on the rows of each shape, rule by rule; more rows than these
+    /// count where the difference between parts is bounded: `None` if there is no such rule.
     pub(crate) fn level_supplies(
         &self,
         pools: &Pools,
@@ -104,7 +104,7 @@ impl Request<'_> {
         of_shape.map(supply).collect()
     }
 
-    /// What there is for all shapes of a rule that wants them in one part. The shape for which
+    /// The room for all shapes of a rule that wants them in one part. The shape for which
     /// there is least room comes first.
     fn together(
         &self,

@@ -122,7 +122,7 @@ impl Request<'_> {
         let rows: Vec<Bits> = (0..self.shapes.len()).map(|shape| usable.rows(shape)).collect();
         let forth: Vec<usize> = (0..self.shapes.len()).collect();
         let back: Vec<usize> = forth.iter().rev().copied().collect();
-        // What is in large slices is uneven at once.
+        // Slots in large slices are uneven at once.
         for more in (0..=skew.min(8)).chain((skew > 8).then_some(skew)) {
             let taken = || {
                 let mut quotas = Quotas::default();

@@ -1,4 +1,4 @@
-//! How many slots of one shape the parts of a level get. Each has room for so many, and no part is
+//! How many slots of one shape the parts of a level get. Each has a bounded room, and no part is
 //! in another's way: so this is arithmetic, and exact.
 
 /// Shares out `wanted` slots as evenly as rooms allow: no two of the parts then differ by less.
@@ -35,7 +35,7 @@ pub(super) fn is_even(shares: impl Iterator<Item = u64> + Clone, skew: u64) -> b
     most - least <= skew
 }
 
-/// The fewest parts that have room for so many slots together, of those that come first among
+/// The fewest parts that have room for these slots together, of those that come first among
 /// equals: the largest, but for the last one, which is the smallest that will do. `None`: all of
 /// them have not.
 pub(super) fn fewest(rooms: &[u64], wanted: u64) -> Option<Vec<usize>> {

@@ -1,8 +1,8 @@
-//! Slices that are to be even over the level in whose parts they are: how many of them each part
+//! Slices that are to be even over the level of their parts: how many of them each part
 //! gets.
 //!
-//! Where all are alike, this is arithmetic, as for single slots ([`shares`]): no search over who is
-//! where.
+//! Where all are alike, this is arithmetic, as for single slots ([`shares`]): no search over which
+//! slice is where.
 
 use crate::bits::Bits;
 use crate::matcher::candidates::Usable;

@@ -346,3 +346,40 @@ fn a_vertex_that_is_added_may_not_have_the_uniq_id_of_a_sibling_that_no_grant_ha
     used.match_next(MatchOp::Allocate, &spec(&slot(3, CORE), TASKS, "null")).unwrap();
     assert!(used.add_subgraph(&added(2)).is_ok());
 }
+
+#[test]
+fn a_graph_does_not_grow_by_what_cannot_be_told_apart() {
+    let root = r#"{"id":"r","metadata":{"type":"cluster","id":0,"uniq_id":1,
+        "paths":{"containment":"/cluster0"}}}"#;
+    let node = |id: &str, uniq: u32| {
+        format!(
+            r#"{{"id":"{id}","metadata":{{"type":"node","id":7,"uniq_id":{uniq},"rank":7,
+            "size":SIZE,"paths":{{"containment":"/cluster0/node7"}}}}}}"#
+        )
+    };
+    let edge = |from: &str, to: &str| format!(r#"{{"source":"{from}","target":"{to}"}}"#);
+    let document = |nodes: &[String], edges: &[String], size: u64| {
+        format!(
+            r#"{{"graph":{{"nodes":[{root},{}],"edges":[{}]}}}}"#,
+            nodes.join(","),
+            edges.join(",")
+        )
+        .replace("SIZE", &size.to_string())
+    };
+    let (one, twin) = (node("a", 70), node("b", 71));
+    let (to_one, to_twin) = (edge("r", "a"), edge("r", "b"));
+    let mut engine = engine(false, "low");
+    let before = engine.graph().len();
+    for (text, says) in [
+        (document(&[one.clone()], &[to_one.clone(), edge("a", "a")], 1), "leads to itself"),
+        (document(&[one.clone()], &[to_one.clone(), to_one.clone()], 1), "is there twice"),
+        (document(&[one.clone(), twin], &[to_one.clone(), to_twin], 1), "has its path"),
+        (document(&[one.clone()], std::slice::from_ref(&to_one), i64::MAX as u64), "UNITS_MAX"),
+    ] {
+        let error = engine.add_subgraph(&text).unwrap_err();
+        assert!(error.text.contains(says), "{error}");
+        assert_eq!(engine.graph().len(), before);
+    }
+    engine.add_subgraph(&document(&[one], &[to_one], 1)).unwrap();
+    assert_eq!(engine.graph().len(), before + 1);
+}

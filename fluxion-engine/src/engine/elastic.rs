@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::{Engine, Job};
-use crate::graph::{TypeId, VertexId};
+use crate::graph::{TypeId, VertexId, check_edges};
 use crate::readers::jgf;
 use crate::schedule::{Hold, Schedule, Touch};
 use crate::time::End;
@@ -15,6 +15,7 @@ impl Engine {
     pub fn add_subgraph(&mut self, text: &str) -> Result<(), Error> {
         self.not_in_a_trial("add_subgraph")?;
         let document = jgf::parse(text)?;
+        check_edges(&document.nodes, &document.edges)?;
         let before = self.graph.len();
         if !self.graph.has_pool_types() {
             let weighs = |vertex| self.weights.weight(&self.graph, vertex) != 0;

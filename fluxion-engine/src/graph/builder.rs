@@ -7,7 +7,7 @@ use super::spanning::{self, Role};
 use super::text::{PropertySet, TextId, Texts};
 use super::{Changes, Cold, Graph, Hot, PoolTypes, TypeId, Types, VertexId, flag};
 use crate::Error;
-use crate::limits::LEVELS_MAX;
+use crate::limits::{LEVELS_MAX, UNITS_MAX};
 use crate::pools::Pools;
 
 /// A vertex to be added. Strings are interned before ([`Builder::kind`], [`Builder::text`]), so
@@ -97,6 +97,7 @@ impl Builder {
             gone_count: 0,
             pool_types,
             whole: Vec::new(),
+            units: 0,
             pools: Pools::default(),
             changes: Changes::default(),
         };
@@ -201,8 +202,12 @@ impl Builder {
         LEVELS_MAX.check(graph.levels(), "graph")?;
         graph.check_associations()?;
         graph.keep_odd_paths(&paths);
+        graph.check_paths(&paths)?;
         graph.index_ranks();
         graph.fill_pools()?;
+        let whole = graph.vertices().filter(|vertex| !graph.is_pool(*vertex));
+        graph.units = whole.fold(0, |sum, vertex| sum.saturating_add(graph.units_of(vertex)));
+        UNITS_MAX.check(graph.units, "graph")?;
         Ok(graph)
     }
 }
@@ -352,6 +357,48 @@ impl Graph {
             above.child_count += 1;
         }
         self.ascending = self.vertices().all(|vertex| self.children(vertex).is_sorted());
+    }
+
+    /// Refuses two vertices of one rank at one path, where the document gives paths: nothing could
+    /// tell them apart.
+    fn check_paths(&self, given: &GivenPaths) -> Result<(), Error> {
+        if given.spans.is_empty() {
+            return Ok(());
+        }
+        let twice = |vertex: VertexId| {
+            let path = self.path(vertex);
+            Err(Error::invalid(format!(
+                "graph: {}: path {path}: another vertex of its rank has it",
+                self.told(vertex)
+            )))
+        };
+        if !self.odd_paths.is_empty() {
+            let mut seen = HashSet::with_capacity(self.hot.len());
+            let mut is_taken = |vertex: &VertexId| {
+                given.get(*vertex).is_some_and(|path| !seen.insert((path, self.rank(*vertex))))
+            };
+            return self.vertices().find(|vertex| is_taken(vertex)).map_or(Ok(()), twice);
+        }
+        // Paths follow from names, so that only siblings can have the same.
+        let mut keys = Vec::new();
+        for vertex in self.vertices() {
+            let key = |child: &VertexId| {
+                let cold = &self.cold[child.index()];
+                (cold.name, cold.rank, cold.basename, self.id(*child), *child)
+            };
+            keys.clear();
+            keys.extend(self.children(vertex).iter().map(key));
+            keys.sort_unstable();
+            let same = keys.windows(2).find(|pair| {
+                let [one, other] = pair else { return false };
+                (one.0, one.1) == (other.0, other.1)
+                    && (one.0.is_some() || (one.2, one.3) == (other.2, other.3))
+            });
+            if let Some([_, (.., child)]) = same {
+                return twice(*child);
+            }
+        }
+        Ok(())
     }
 
     /// Remembers the paths that do not follow from names.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::spanning::{self, Role};
 use super::{Graph, NewVertex, TextId, TypeId, VertexId, flag};
-use crate::limits::{LEVELS_MAX, VERTICES_MAX};
+use crate::limits::{LEVELS_MAX, UNITS_MAX, VERTICES_MAX};
 use crate::pools::Claim;
 use crate::{Error, Reason};
 
@@ -91,6 +91,25 @@ impl<'a> Addition<'a> {
     }
 }
 
+/// Refuses edges that lead from a vertex to itself, and edges that are there twice.
+pub(crate) fn check_edges(nodes: &[NodeText<'_>], edges: &[(usize, usize)]) -> Result<(), Error> {
+    let mut seen = HashSet::with_capacity(edges.len());
+    for edge @ (source, target) in edges {
+        let path = |at: usize| &nodes[at].path;
+        if source == target {
+            return Err(Error::invalid(format!("edge: {} leads to itself", path(*source))));
+        }
+        if !seen.insert(edge) {
+            return Err(Error::invalid(format!(
+                "edge: {} to {}: is there twice",
+                path(*source),
+                path(*target)
+            )));
+        }
+    }
+    Ok(())
+}
+
 impl Graph {
     /// How to add vertices that are not there yet, with edges as pairs of indices into them; an
     /// error if that is not possible. A vertex is there if one of its path and rank is.
@@ -117,6 +136,9 @@ impl Graph {
             if addition.leads_back[at] {
                 self.hot[id.index()].flags |= flag::BACK;
                 self.edge_count += 1;
+            }
+            if !self.is_pool(id) {
+                self.units = self.units.saturating_add(self.units_of(id));
             }
             addition.placed.insert(at, id);
         }
@@ -181,6 +203,7 @@ impl Graph {
                 self.drop_pool(id);
             } else {
                 self.drop_whole(id);
+                self.units = self.units.saturating_sub(self.units_of(id));
             }
             if let Some(row) = self.position_of(id) {
                 losers.extend(self.pools.remove_row(row).iter().map(|claim: &Claim| claim.job));
@@ -218,6 +241,8 @@ impl Graph {
         VERTICES_MAX.check(self.len() + nodes.len() - placed.len(), "graph")?;
         self.types.check_room_for(nodes.iter().map(|node| &*node.kind))?;
         let mut node_ranks = HashMap::new();
+        let mut paths = HashSet::new();
+        let mut units = self.units;
         let sources: HashSet<usize> = edges.iter().map(|(source, _)| *source).collect();
         let mut levels: HashMap<usize, usize> =
             placed.iter().map(|(at, id)| (*at, self.level(*id))).collect();
@@ -227,6 +252,14 @@ impl Graph {
             let Some(parent) = parent else {
                 return Err(Error::invalid("graph: more than one root"));
             };
+            if !paths.insert((&*node.path, node.rank)) {
+                return Err(wrong("another vertex of its rank has its path"));
+            }
+            // Of pools too, which are few: so it is known before anything is added.
+            units = units.saturating_add(usize::try_from(node.size).unwrap_or(usize::MAX));
+            if !self.has_pool_types() {
+                UNITS_MAX.check(units, format_args!("graph: vertex {}", node.path))?;
+            }
             // Parents come first in this order.
             let level = levels.get(parent).map_or(1, |above| above + 1);
             LEVELS_MAX.check(level, format_args!("graph: vertex {}", node.path))?;

@@ -39,7 +39,7 @@ use std::collections::HashMap;
 pub(crate) use by_vertex::ByVertex;
 
 pub use builder::{Builder, NewVertex};
-pub(crate) use grow::NodeText;
+pub(crate) use grow::{NodeText, check_edges};
 pub use text::{Properties, PropertySet, TextId};
 
 pub use crate::vertex::{TypeId, Types, VertexId};
@@ -126,6 +126,8 @@ pub struct Graph {
     /// By type, how many vertices are handed out whole though their type is one of pools: those
     /// that do not lie directly below a node with a rank.
     whole: Vec<u32>,
+    /// Units of all vertices that are handed out whole.
+    units: usize,
     pub(crate) pools: Pools,
     changes: Changes,
 }
@@ -350,6 +352,11 @@ impl Graph {
     /// down.
     pub(crate) fn take_changes(&mut self) -> (bool, Vec<VertexId>) {
         (std::mem::take(&mut self.changes.properties), std::mem::take(&mut self.changes.marked))
+    }
+
+    /// Its size, as far as it can be counted.
+    fn units_of(&self, vertex: VertexId) -> usize {
+        usize::try_from(self.size(vertex)).unwrap_or(usize::MAX)
     }
 
     /// Whether it is a node.

@@ -431,6 +431,49 @@ mod tests {
         assert!(error.text.contains("line 1"), "{error}");
     }
 
+    fn vertex(id: u32, kind: &str, path: &str, rank: i32, size: u64) -> String {
+        format!(
+            r#"{{"id":"{id}","metadata":{{"type":"{kind}","id":{id},"rank":{rank},"size":{size},
+            "paths":{{"containment":"{path}"}}}}}}"#
+        )
+    }
+
+    fn of(vertices: &[String], edges: &str) -> String {
+        format!(r#"{{"graph":{{"nodes":[{}],"edges":[{edges}]}}}}"#, vertices.join(","))
+    }
+
+    #[test]
+    fn two_vertices_of_a_rank_have_two_paths() {
+        let edges = r#"{"source":"0","target":"1"},{"source":"0","target":"2"}"#;
+        let with = |second: String| {
+            let root = vertex(0, "cluster", "/c0", -1, 1);
+            let first = vertex(1, "node", "/c0/node1", 0, 1);
+            read(&of(&[root, first, second], edges), PoolTypes::default())
+        };
+        let twin = |rank: i32| vertex(2, "node", "/c0/node1", rank, 1);
+        let error = with(twin(0)).unwrap_err();
+        assert!(error.text.contains("path /c0/node1: another vertex"), "{error}");
+        let named = twin(0).replace(r#""id":2,"#, r#""id":1,"uniq_id":2,"#);
+        let error = with(named.clone()).unwrap_err();
+        assert!(error.text.contains("path /c0/node1: another vertex"), "{error}");
+        // Of another rank, as in documents of several brokers on a host.
+        assert!(with(twin(1)).is_ok());
+        assert!(with(named.replace(r#""rank":0"#, r#""rank":1"#)).is_ok());
+    }
+
+    #[test]
+    fn units_of_whole_vertices_have_a_sum() {
+        let edges = r#"{"source":"0","target":"1"}"#;
+        let all = |size: u64| {
+            let core = vertex(1, "core", "/c0/core1", 0, size);
+            of(&[vertex(0, "cluster", "/c0", -1, 1), core], edges)
+        };
+        let most = i64::MAX as u64;
+        assert!(read(&all(most - 1), PoolTypes::default()).is_ok());
+        let error = read(&all(most), PoolTypes::default()).unwrap_err();
+        assert!(error.text.contains("UNITS_MAX"), "{error}");
+    }
+
     #[test]
     fn edges_that_make_no_tree_are_named() {
         let tree = [(0, 1), (1, 2), (1, 3)];

@@ -47,7 +47,7 @@ impl Planner {
         let first = self.find(from).unwrap_or(last);
         self.change(first, last, |row| {
             row[0] += 1;
-            row[1..].iter_mut().zip(below).for_each(|(used, amount)| *used += amount);
+            add(&mut row[1..], below);
         });
     }
 
@@ -56,7 +56,7 @@ impl Planner {
         let (Ok(first), Ok(last)) = (self.find(from), self.find(to)) else { return };
         self.change(first, last, |row| {
             row[0] -= 1;
-            row[1..].iter_mut().zip(below).for_each(|(used, amount)| *used -= amount);
+            subtract(&mut row[1..], below);
         });
         // The later one first, so that the other keeps its place.
         let using = u32::from(uses(below));
@@ -68,7 +68,7 @@ impl Planner {
     pub(crate) fn reduce(&mut self, from: i64, to: i64, below: &[i64]) {
         if let (Ok(first), Ok(last)) = (self.find(from), self.find(to)) {
             self.change(first, last, |row| {
-                row[1..].iter_mut().zip(below).for_each(|(used, amount)| *used -= amount);
+                subtract(&mut row[1..], below);
             });
         }
     }
@@ -84,7 +84,7 @@ impl Planner {
     pub(crate) fn raise_after(&mut self, at: i64, column: usize, more: i64) {
         let start = self.points.partition_point(|point| point.at <= at);
         for row in self.used[start * self.width..].chunks_exact_mut(self.width) {
-            row[column] += more;
+            row[column] = row[column].wrapping_add(more);
         }
     }
 
@@ -175,6 +175,17 @@ impl Planner {
             .chunks_exact_mut(self.width)
             .for_each(change);
     }
+}
+
+// Whole nodes may have more units of pools than 63 bits count. Sums that wrap come back to what
+// they were once all is given back; until then they spare no walk, and vertices are held all the
+// same.
+fn add(used: &mut [i64], amounts: &[i64]) {
+    used.iter_mut().zip(amounts).for_each(|(used, amount)| *used = used.wrapping_add(*amount));
+}
+
+fn subtract(used: &mut [i64], amounts: &[i64]) {
+    used.iter_mut().zip(amounts).for_each(|(used, amount)| *used = used.wrapping_sub(*amount));
 }
 
 /// Whether a span uses something besides passing through.

@@ -35,8 +35,8 @@
  *                removed; also: the choices of xor_slot multiply to more than 1000
  *     ENOSYS     not offered by this library; also: match_format placement of what is not made of pools
  *     EFAULT     a defect of the library itself was caught in the midst of a change; the context can only be destroyed
- *     ECANCELED  a defect was caught in a call that had changed nothing so far (any question; a match before it takes what it
- *                found; any other call until what it was given is read and checked): nothing has changed, and the context
+ *     ECANCELED  a defect was caught in a call that had changed nothing so far (any question; any other call until all that it
+ *                was given is read and checked), or in a match, which is undone: nothing has changed, and the context
  *                answers on
  *
  * OWNERSHIP

@@ -6,7 +6,9 @@
 //! types that are exclusive from then on. All else that is written is an index, which is made again
 //! when it is needed.
 
-use super::Engine;
+use std::sync::Arc;
+
+use super::{Engine, Job};
 use crate::graph::TypeId;
 use crate::traverser::Left;
 use crate::writer::Writer;
@@ -29,8 +31,20 @@ pub(super) enum Call {
     None,
     /// The call has changed nothing but this.
     Asks(Before),
+    /// The call takes a place for a job, and has changed nothing else.
+    Takes(Box<Taking>),
     /// The call has begun to change jobs, vertices or the graph.
     Changes,
+}
+
+/// The state before a job takes a place.
+#[derive(Debug, Clone)]
+pub(super) struct Taking {
+    before: Before,
+    job: u64,
+    /// An older job of the same id.
+    older: Option<Arc<Job>>,
+    lost: Vec<(u64, Arc<Job>)>,
 }
 
 /// Values that a question may have changed when it panics, as they were before.
@@ -78,16 +92,63 @@ impl Engine {
         }
     }
 
+    /// Has to be called before a job takes a place that was found: until the call changes anything
+    /// else, the job can be dropped again.
+    pub(super) fn takes_from_now_on(&mut self, job: u64) {
+        // Where a graph has grown or shrunk under jobs, what planners make of it does not follow
+        // from the jobs that there are, and neither does what a job with gaps has left behind.
+        if !self.follows_from_jobs {
+            return self.changes_from_now_on();
+        }
+        self.call = match std::mem::take(&mut self.call) {
+            Call::Asks(before) => Call::Takes(Box::new(Taking {
+                before,
+                job,
+                older: self.jobs.get(&job).cloned(),
+                lost: self.lost.clone(),
+            })),
+            other => other,
+        };
+    }
+
+    /// The job has its place: a later panic of the call cannot be taken back.
+    pub(super) fn has_taken(&mut self) {
+        if let Call::Takes(_) = self.call {
+            self.call = Call::Changes;
+        }
+    }
+
+    /// Drops a job that has taken a part of its place, and counts all others again.
+    fn take_back(&mut self, taking: Taking) -> Before {
+        let Taking { before, job, older, lost } = taking;
+        self.jobs.remove(&job);
+        if let Some(older) = older {
+            self.jobs.insert(job, older);
+        }
+        self.lost = lost;
+        self.follows_from_jobs = true;
+        self.graph.pools.drop_job(job);
+        self.schedule.clear(&self.graph);
+        let lost = self.lost.iter().map(|(_, job)| job);
+        for job in self.jobs.values().chain(lost) {
+            for touch in &job.touches {
+                self.schedule.add(&self.graph, job.term, touch);
+            }
+        }
+        before
+    }
+
     /// After a panic that was caught: restores the state from before the call that has panicked, if
     /// that had changed nothing yet, or was taking a place. False if it had changed more: then the
     /// engine cannot be relied on.
     #[must_use]
     pub fn take_back_question(&mut self) -> bool {
-        let Call::Asks(Before { writer, exclusive_kinds, next_job, left }) =
-            std::mem::take(&mut self.call)
-        else {
-            return false;
+        let before = match std::mem::take(&mut self.call) {
+            Call::Asks(before) => before,
+            Call::Takes(taking) => self.take_back(*taking),
+            Call::None | Call::Changes => return false,
         };
+        let Before { writer, exclusive_kinds, next_job, left } = before;
         (self.writer, self.exclusive_kinds, self.next_job) = (writer, exclusive_kinds, next_job);
         self.left.set(left);
         (self.index, self.unindexed, self.read) = (None, None, None);
@@ -203,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn a_defect_in_a_question_leaves_all_as_it_was() {
+    fn a_defect_in_a_question_or_a_match_leaves_all_as_it_was() {
         let places = [
             "jobspec read",
             "index refreshed",
@@ -244,21 +305,10 @@ mod tests {
                     WANTED.set(Some(place));
                     let run = catch_unwind(AssertUnwindSafe(|| ask(&mut tried, which, text)));
                     WANTED.set(None);
-                    let takes = which % 6 < 3 && which < 12;
                     if run.is_ok() {
                         continue;
                     }
-                    // Where something is being taken, it is not claimed that nothing was.
-                    let is_question = tried.take_back_question();
-                    if !is_question {
-                        assert!(takes, "{place}: {which} takes nothing");
-                        assert!(
-                            matches!(place, "taking" | "grant written" | "weights read"),
-                            "{place}"
-                        );
-                        continue;
-                    }
-                    assert_ne!(place, "taking");
+                    assert!(tried.take_back_question(), "{place}: {which} {text}");
                     seen[nth] += 1;
                     assert_eq!(state(&tried), before, "{place}: {which} {text}");
                     // It answers on as one to which nothing happened.
@@ -273,7 +323,7 @@ mod tests {
                 }
             }
         }
-        assert!(seen[..7].iter().all(|count| *count > 0), "{seen:?}");
+        assert!(seen.iter().all(|count| *count > 0), "{seen:?}");
     }
 
     #[test]

@@ -34,6 +34,7 @@ impl Engine {
         if self.graph.len() == before {
             return;
         }
+        self.follows_from_jobs &= self.graph.has_pool_types();
         if self.schedule.grow(&self.graph, before, self.now) {
             self.weights.grow(&self.graph, before);
         } else {
@@ -165,6 +166,7 @@ impl Engine {
         }
         losers.extend(self.graph.cut(top)?);
         self.has_shrunk = true;
+        self.follows_from_jobs &= self.graph.has_pool_types();
         losers.sort_unstable();
         losers.dedup();
         for id in losers {

@@ -46,6 +46,7 @@ impl Engine {
         let marked: Option<HashSet<VertexId>> = (job.has_gaps && !self.graph.has_pool_types())
             .then(|| job.touches.iter().map(|touch| touch.vertex).collect());
         let marked = marked.filter(|marked| marked.contains(&self.graph.root()));
+        self.follows_from_jobs &= marked.is_none();
         for touch in &job.touches {
             let is_found = |marked: &HashSet<VertexId>| {
                 self.graph.way_up(touch.vertex).all(|at| marked.contains(&at))

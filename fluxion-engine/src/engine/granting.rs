@@ -67,6 +67,7 @@ impl Engine {
         {
             self.weigh(selection, op.takes());
         }
+        self.has_taken();
         match r {
             Ok(r) => Ok(Grant {
                 job: op.takes().then_some(id),
@@ -149,7 +150,7 @@ impl Engine {
     /// Takes a place that was found. Returns the vertices that cannot be taken, as
     /// [`Engine::touch`] does.
     fn take(&mut self, id: u64, ask: &Ask<'_>, found: &Found, at: i64) -> Vec<VertexId> {
-        self.changes_from_now_on();
+        self.takes_from_now_on(id);
         let mode = if at > self.now { JobMode::Reserved } else { JobMode::Allocated };
         let to = at.saturating_add(seconds(ask.longest()));
         let to = if at < WINDOW_SECONDS { to.min(WINDOW_SECONDS) } else { to };
@@ -208,6 +209,7 @@ impl Engine {
         }
         let touches = self.jobs.get(&id).into_iter().flat_map(|job| &job.touches);
         let taken: HashSet<VertexId> = touches.map(|touch| touch.vertex).collect();
+        self.follows_from_jobs = false;
         for (_, older) in self.lost.iter_mut().filter(|(lost, _)| *lost == id) {
             Arc::make_mut(older).touches.retain(|touch| !taken.contains(&touch.vertex));
         }
@@ -248,6 +250,8 @@ impl Engine {
                 .extend(left.filter(|left| taken || *left > 0).map(|left| (marked.vertex, left)));
         }
         defect("weights read");
+        self.has_taken();
+        self.changes_from_now_on();
         self.note_vertices();
         for (vertex, left) in weights {
             self.weights.set(&self.graph, vertex, left);

@@ -58,7 +58,7 @@ const ENDED_MAX: usize = 65_536;
 /// A resource graph in use.
 #[derive(Debug, Clone)]
 pub struct Engine {
-    graph: Graph,
+    pub(crate) graph: Graph,
     schedule: Schedule,
     weights: Weights,
     /// What spares walks over all nodes; made when it is needed.
@@ -84,6 +84,9 @@ pub struct Engine {
     ends: Agenda,
     /// Nodes that are up, counted as upstream counts them: not again when the graph grows.
     nodes_up: i64,
+    /// The use of all vertices follows from the jobs that there are: nothing came, went or was left
+    /// behind under jobs.
+    follows_from_jobs: bool,
     /// Something was removed from the graph.
     has_shrunk: bool,
     /// Types that are taken with all that lies below them, whatever a request says.
@@ -241,6 +244,7 @@ impl Engine {
             starts: Agenda::new(),
             ends: Agenda::new(),
             nodes_up,
+            follows_from_jobs: true,
             has_shrunk: false,
             exclusive_kinds: Vec::new(),
             left: Cell::new(Left::Nothing),

@@ -274,7 +274,7 @@ impl Pools {
     }
 
     /// Takes note of what never ends.
-    fn last(&mut self, row: usize, claim: &Claim, count: u64, add: bool) {
+    pub(super) fn last(&mut self, row: usize, claim: &Claim, count: u64, add: bool) {
         if claim.end != End::Never {
             return;
         }
@@ -294,7 +294,7 @@ impl Pools {
         }
     }
 
-    fn count(&mut self, row: usize, claim: &Claim, count: u64, add: bool) {
+    pub(super) fn count(&mut self, row: usize, claim: &Claim, count: u64, add: bool) {
         let Part::Slots(slot) = &claim.part else {
             let exclusive = &mut self.exclusive[row];
             *exclusive = if add { *exclusive + 1 } else { *exclusive - 1 };
@@ -319,8 +319,8 @@ impl Pools {
         }
     }
 
-    /// Brings what is free of all pools of a row up to date.
-    fn refresh(&mut self, row: usize) {
+    /// Brings the free units of all pools of a row up to date.
+    pub(super) fn refresh(&mut self, row: usize) {
         let shut = self.is_shut(row);
         self.columns.iter_mut().flatten().for_each(|column| column.refresh(row, shut));
     }

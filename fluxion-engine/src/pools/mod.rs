@@ -21,6 +21,7 @@ mod journal;
 pub(crate) mod levels;
 mod order;
 mod outlook;
+mod rebuild;
 mod tenancy;
 mod timeline;
 

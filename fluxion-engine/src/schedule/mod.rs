@@ -129,7 +129,14 @@ impl Schedule {
         self.entries.len() == self.vacant.len()
     }
 
-    /// Counts anew what there is, and makes room for new vertices.
+    /// Forgets all holds and uses, to be added again; filters, and what is put off, stay.
+    pub(crate) fn clear(&mut self, graph: &Graph) {
+        let Schedule { filters, put_off, .. } = std::mem::take(self);
+        *self = Schedule { filters, put_off, ..Schedule::default() };
+        self.make_room(graph);
+    }
+
+    /// Counts all vertices again, and makes room for new ones.
     pub(crate) fn prime(&mut self, graph: &Graph) {
         self.filters.prime(graph);
         self.places.resize(graph.len(), 0);

@@ -1,6 +1,6 @@
 //! Facts about upstream's answers that no other test would miss: what contradictory requests come
 //! to, how much of a jobspec is not read, and what `update` takes of a document. Each
-//! was seen with upstream's 0.54.
+//! was seen with upstream's 0.54. A number such as Q7 is that of docs/fluxion-compatibility.md.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::fmt::Write as _;
@@ -62,6 +62,7 @@ fn slot(count: u32, with: &str) -> String {
 const CORE: &str = r#"{"type":"core","count":1}"#;
 const GPU: &str = r#"{"type":"gpu","count":1}"#;
 
+/// Q18.
 #[test]
 fn what_is_shared_within_a_slot_fits_nowhere_and_is_no_malformed_request() {
     let mut engine = engine(false, "low");
@@ -82,6 +83,7 @@ fn what_is_shared_within_a_slot_fits_nowhere_and_is_no_malformed_request() {
     }
 }
 
+/// Q18.
 #[test]
 fn slots_side_by_side_are_refused_on_top_and_the_last_is_formed_in_a_node() {
     let mut engine = engine(false, "low");
@@ -98,6 +100,7 @@ fn slots_side_by_side_are_refused_on_top_and_the_last_is_formed_in_a_node() {
     assert!(grant.r.contains("gpu0[1:x]") && !grant.r.contains("core"), "{}", grant.r);
 }
 
+/// Q20.
 #[test]
 fn nobody_reads_more_of_tasks_and_attributes_than_their_form() {
     let mut engine = engine(false, "low");
@@ -135,6 +138,7 @@ fn r_names_nodes_directly_below_the_root() {
     assert_eq!(update(&mut engine(true, "low")).unwrap_err().reason, Reason::NotFound);
 }
 
+/// Q19.
 #[test]
 fn where_nodes_are_taken_whole_an_update_shows_all_of_one_and_holds_what_it_names() {
     let mut engine = engine(false, "lonodex");
@@ -191,6 +195,7 @@ fn what_is_taken_is_refused_as_wrong_and_an_end_is_told_as_it_was_asked_for() {
     assert_eq!(taken(&r).reason, Reason::Invalid);
 }
 
+/// Q22.
 #[test]
 fn a_match_without_anything_exclusive_says_so_and_uses_up_no_id_where_nothing_cannot_be_written() {
     let mut engine = engine(false, "low");
@@ -232,6 +237,7 @@ fn counts_of_a_job_that_is_not_there_are_nothing() {
     assert!(find("agfilter=true").is_some());
 }
 
+/// Q23.
 #[test]
 fn a_partial_cancel_fails_where_the_job_has_nothing_of_a_rank_for_itself() {
     let mut engine = engine(false, "low");
@@ -252,6 +258,7 @@ fn a_partial_cancel_fails_where_the_job_has_nothing_of_a_rank_for_itself() {
     assert!(engine.partial_cancel(job, &r("0")).unwrap());
 }
 
+/// Q8.
 #[test]
 fn of_what_would_only_fit_when_the_window_ends_that_instant_is_told() {
     let mut engine = engine(false, "low");
@@ -266,6 +273,7 @@ fn of_what_would_only_fit_when_the_window_ends_that_instant_is_told() {
     assert_eq!(engine.refused_at(), 0);
 }
 
+/// Q7.
 #[test]
 fn a_slot_that_holds_nothing_is_understood_and_fits_nowhere() {
     let mut engine = engine(false, "low");
@@ -293,6 +301,7 @@ fn a_slot_that_holds_nothing_is_understood_and_fits_nowhere() {
     }
 }
 
+/// Q4.
 #[test]
 fn a_queue_stands_in_what_is_written_only_once_a_request_that_names_it_was_granted() {
     let options = r#"{"load_format":"jgf","matcher_policy":"low","match_format":"rv1"}"#;
@@ -328,6 +337,7 @@ fn the_flexible_traverser_takes_parts_of_one_type_one_after_the_other() {
     assert_eq!(cores(&in_node(&endless)), Err(Reason::Busy));
 }
 
+/// Q9.
 #[test]
 fn a_vertex_that_is_added_may_not_have_the_uniq_id_of_a_sibling_that_no_grant_has_passed() {
     let added = |uniq_id: u32| {

@@ -82,7 +82,7 @@ e2e: testbed ## run Kubernetes' own scheduling specs, with kube-scheduler and wi
 
 fuzz: ## run each fuzz target for SECONDS (60); needs cargo-fuzz and a nightly compiler
 	for target in fuzz/fuzz_targets/*.rs; do target=$$(basename $$target .rs); mkdir -p fuzz/corpus/$$target; \
-		cargo +nightly fuzz run $$target fuzz/corpus/$$target fuzz/seeds/$$target -- -max_total_time=$(or $(SECONDS),60) -timeout=10 || exit; done
+		cargo +nightly fuzz run $$target fuzz/corpus/$$target fuzz/seeds/$$target -- -max_total_time=$(or $(SECONDS),60) -timeout=10 -max_len=1048576 || exit; done
 
 miri: ## run the tests of the C boundary under Miri; needs a nightly compiler with that component
 	cargo +nightly miri test -p fluxion-sys --test memory

@@ -2,7 +2,7 @@
 
 pub mod calls;
 
-use fluxion_engine::{Engine, MatchOp};
+use fluxion_engine::{Engine, MatchOp, NOW_MAX};
 
 /// Two racks of two nodes with cores, a GPU and memory; one job runs, one waits.
 pub fn engine(format: &str) -> Engine {
@@ -26,6 +26,19 @@ pub fn engine_with(format: &str, policy: &str, traverser: &str) -> Engine {
 pub fn pools() -> Engine {
     let options = r#"{"load_format":"jgf","matcher_policy":"first","match_format":"placement","pool_types":["*"]}"#;
     Engine::new(POOLS, options).expect("the graph is good")
+}
+
+/// The same with a job that runs, one that has a node whole and one that waits, at a late instant.
+pub fn busy_pools(format: &str) -> Engine {
+    let options = format!(
+        r#"{{"load_format":"jgf","matcher_policy":"lonode","match_format":"{format}","pool_types":["cpu"]}}"#
+    );
+    let mut engine = Engine::new(POOLS, &options).expect("the graph is good");
+    engine.set_time(NOW_MAX - 7).expect("it is no later than it may be");
+    for spec in [spec("cpu", 1500, 60), spec("node", 1, 100), spec("cpu", 3000, 10)] {
+        let _ = engine.match_next(MatchOp::AllocateOrElseReserve, &spec);
+    }
+    engine
 }
 
 /// A jobspec that asks for slots of one thing.
@@ -58,7 +71,8 @@ const GRAPH: &str = r#"<graphml xmlns="http://graphml.graphdrawing.org/xmlns">
 <edge source="n" target="g"><data key="multi_scale">1</data></edge><edge source="n" target="m"/>
 </graph></graphml>"#;
 
-const POOLS: &str = r#"{"graph":{"nodes":[
+/// Two nodes with cpu.
+pub const POOLS: &str = r#"{"graph":{"nodes":[
 {"id":"0","metadata":{"type":"cluster","id":0,"paths":{"containment":"/cluster0"}}},
 {"id":"1","metadata":{"type":"node","id":0,"rank":0,"paths":{"containment":"/cluster0/node0"}}},
 {"id":"2","metadata":{"type":"cpu","id":0,"rank":0,"size":4000,"paths":{"containment":"/cluster0/node0/cpu0"}}},

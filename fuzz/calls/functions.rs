@@ -3,6 +3,7 @@
 use std::ffi::c_int;
 use std::ptr;
 
+use fluxion_engine::NOW_MAX;
 use fluxion_sys::errno;
 use libfuzzer_sys::arbitrary::Result;
 
@@ -19,6 +20,10 @@ const OF_UPDATE: &[c_int] = &[EINVAL, EBUSY, ENOENT, EEXIST, EOVERFLOW, ENOTSUP,
 const OF_JOBS: &[c_int] = &[EINVAL, ENOENT, EOVERFLOW, ENOTSUP];
 const OF_FIND: &[c_int] = &[EINVAL, ENOENT, ENOMEM, ENOSYS];
 const OF_GRAPH: &[c_int] = &[EINVAL, ENOENT, EEXIST, ENOTSUP];
+
+/// Instants at both ends of the clock.
+const ENDS_OF_TIME: [i64; 8] =
+    [i64::MIN, -1, 0, 3_153_600_000, NOW_MAX - 1, NOW_MAX, NOW_MAX + 1, i64::MAX];
 
 impl Calls<'_> {
     /// Contexts come, go, are copied, get a graph; and what went wrong in them.
@@ -270,8 +275,11 @@ impl Calls<'_> {
         let (id, rank) = (self.id()?, self.input.int_in_range(0_u32..=3)?);
         match function {
             27 => {
-                let now =
-                    if self.input.ratio(1, 8)? { self.input.arbitrary()? } else { self.input.int_in_range(0..=99)? };
+                let now = match self.input.int_in_range(0..=15)? {
+                    0 => self.input.arbitrary()?,
+                    1 => *self.input.choose(&ENDS_OF_TIME)?,
+                    _ => self.input.int_in_range(0..=99)?,
+                };
                 // SAFETY: NULL or a live context.
                 self.checked(at, &[EINVAL], |ctx| unsafe { (ext.set_time)(ctx, now) });
             }

@@ -6,6 +6,9 @@ use libfuzzer_sys::fuzz_target;
 fuzz_target!(|data: &[u8]| {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let mut engine = fluxion_fuzz::pools();
+    if text.len() % 2 == 1 {
+        let _ = engine.set_time(fluxion_engine::NOW_MAX);
+    }
     let _ = engine.charge(7, text);
     let _ = engine.charge(7, text);
     let _ = engine.usage(0);

@@ -1,12 +1,17 @@
 //! Criteria of find, paths, and sets of ranks.
 #![no_main]
 
-use fluxion_engine::MatchFormat;
+use fluxion_engine::{Engine, MatchFormat};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {
     let Ok(text) = std::str::from_utf8(data) else { return };
-    let mut engine = fluxion_fuzz::engine("jgf");
+    for mut engine in [fluxion_fuzz::engine("jgf"), fluxion_fuzz::busy_pools("jgf")] {
+        ask(&mut engine, text);
+    }
+});
+
+fn ask(engine: &mut Engine, text: &str) {
     for format in [MatchFormat::Jgf, MatchFormat::Simple, MatchFormat::Rv1, MatchFormat::JgfShorthand] {
         let _ = engine.find(text, format, true);
     }
@@ -16,4 +21,4 @@ fuzz_target!(|data: &[u8]| {
     let _ = engine.set_status(text, false);
     let _ = engine.set_rank_status(text, false);
     let _ = engine.find("status=down", MatchFormat::Rlite, false);
-});
+}

@@ -3,7 +3,7 @@
 
 use fluxion_engine::graph::PoolTypes;
 use fluxion_engine::readers::{self, Allowlist, Format};
-use fluxion_engine::{Engine, MatchOp, Options};
+use fluxion_engine::{Engine, MatchOp, NOW_MAX, Options};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {
@@ -13,9 +13,11 @@ fuzz_target!(|data: &[u8]| {
     if !matches!(format, Format::Jgf | Format::JgfShorthand) && !fluxion_fuzz::is_modest(text) {
         return;
     }
-    let Ok(graph) = readers::read(format, text, PoolTypes::default(), &Allowlist::default()) else { return };
+    let pool_types = PoolTypes { names: Vec::new(), all_of_nodes: choice & 4 != 0 };
+    let Ok(graph) = readers::read(format, text, pool_types, &Allowlist::default()) else { return };
     let paths: Vec<String> = graph.vertices().map(|vertex| graph.path(vertex)).collect();
     let Ok(mut engine) = Engine::with_graph(graph, Options::default()) else { return };
+    let _ = engine.set_time(if choice & 8 == 0 { 0 } else { NOW_MAX });
     let _ = engine.match_next(MatchOp::AllocateOrElseReserve, &fluxion_fuzz::spec("core", 1, 60));
     for path in paths {
         let _ = engine.status(&path);

@@ -11,7 +11,11 @@ fuzz_target!(|data: &[u8]| {
     for mut engine in [fluxion_fuzz::engine("rv1"), fluxion_fuzz::engine_with("jgf", "firstnodex", "flexible")] {
         every_way(&mut engine, &spec);
     }
+    every_way(&mut fluxion_fuzz::busy_pools("placement"), &spec);
     let mut pools = fluxion_fuzz::pools();
+    pools.set_search_budget(Some(40));
+    let _ = pools.match_spec_next(MatchOp::AllocateOrElseReserve, &spec);
+    pools.set_search_budget(None);
     let _ = pools.match_spec_next(MatchOp::AllocateOrElseReserve, &spec);
     let _ = pools.explain(text);
     let _ = pools.eligible(text);

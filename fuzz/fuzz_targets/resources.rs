@@ -1,12 +1,19 @@
 //! R, in every form: the resources that a job has, and those that it gives back.
 #![no_main]
 
-use fluxion_engine::{JobMode, UpdateReader};
+use fluxion_engine::{Engine, JobMode, UpdateReader};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {
     let Ok(text) = std::str::from_utf8(data) else { return };
-    let mut engine = fluxion_fuzz::engine("rv1_nosched");
+    for mut engine in
+        [fluxion_fuzz::engine("rv1_nosched"), fluxion_fuzz::busy_pools("rv1_nosched")]
+    {
+        take_up(&mut engine, text);
+    }
+});
+
+fn take_up(engine: &mut Engine, text: &str) {
     let _ = engine.partial_cancel(1, text);
     let _ = engine.update_allocate(50, text);
     for (id, reader) in [(51, UpdateReader::Jgf), (52, UpdateReader::JgfShorthand), (53, UpdateReader::Rv1exec)] {
@@ -16,4 +23,4 @@ fuzz_target!(|data: &[u8]| {
     for (job, _) in engine.jobs() {
         let _ = engine.cancel(job);
     }
-});
+}

@@ -7,7 +7,7 @@ FLUXQUEUE := target/release/fluxqueue
 INSTALL := $(foreach file,crds/fluxjobs crds/fluxqueues base/namespace base/rbac base/admission-policy base/records-policy \
 	base/own-writes-policy base/required-policy,--install manifests/chart/files/$(file).yaml)
 
-.PHONY: help build demo-binaries library testbed helm demo test attacks oracle panics bench bench-cluster simulation digests e2e fuzz miri structure lint docs crds reference
+.PHONY: help build demo-binaries library testbed helm demo test attacks oracle panics bench bench-cluster simulation saboteurs digests e2e fuzz miri structure lint docs crds reference
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -44,6 +44,9 @@ test: testbed helm ## run all tests: unit, property, simulation, the testbed's o
 # One after the other: some of them measure how long others wait meanwhile.
 attacks: testbed helm ## run attacks of tenants on each other, on a control plane (ONLY=name of a test or module)
 	cargo test --workspace --locked --test cluster -- attacks::$(ONLY) --include-ignored --test-threads=1
+
+saboteurs: ## try each saboteur, and write the first seed that catches it into docs/internals/simulation.md
+	UPDATE_GOLDEN=1 FLUXQUEUE_SIM_SABOTAGE=all cargo test --workspace --locked --test simulation
 
 digests: ## print a digest of each of 24 simulated runs (RUNS) of every kind: a change that moves or renames leaves them as they are
 	FLUXQUEUE_SIM_DIGESTS=$(or $(RUNS),24) cargo test --workspace --locked --test simulation
@@ -97,7 +100,7 @@ lint: ## formatting and clippy, warnings are errors
 docs: ## build the API documentation, warnings are errors
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
 
-reference: ## write docs/reference.md from the code
+reference: ## write docs/reference.md and docs/bounds.md from the code
 	UPDATE_GOLDEN=1 cargo test --locked -p fluxqueue --lib reference
 
 crds: ## write manifests/chart/files/crds from the Rust types

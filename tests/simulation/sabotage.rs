@@ -5,6 +5,8 @@ mod mislaying;
 mod saboteur;
 mod walls;
 
+use std::path::Path;
+
 use crate::adversary::{self, ADVERSARY};
 use crate::gangs::SLICED_GANGS;
 use crate::machine::{self, Machine, Start};
@@ -23,8 +25,14 @@ const SEEDS_OF_FEW_MAX: usize = 96;
 const SEEDS_OF_SHORT_JOBS_MAX: usize = 200;
 const STEPS: u64 = 2_800;
 
-/// Environment variable that selects one saboteur, and skips all other tests.
+/// Environment variable that selects one saboteur, or `all`, and skips all other tests.
 pub(crate) const ONLY: &str = "FLUXQUEUE_SIM_SABOTAGE";
+/// Environment variable that makes a run of all saboteurs write its table.
+const UPDATE: &str = "UPDATE_GOLDEN";
+/// The page with the table of saboteurs, and the lines before and after the table.
+const PAGE: &str = "docs/internals/simulation.md";
+const TABLE: [&str; 2] =
+    ["<!-- Made by `make saboteurs`. Do not edit. -->\n", "<!-- The end of the table. -->\n"];
 
 /// The fault of a saboteur.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -312,7 +320,8 @@ pub(crate) fn named() -> Option<impl Fn(&Start) -> Box<dyn Machine>> {
 
 /// Checks that every saboteur is caught, by the rule that it breaks.
 pub(crate) fn each_is_caught() -> Result<(), String> {
-    let only = std::env::var(ONLY).ok();
+    let only = std::env::var(ONLY).ok().filter(|only| only != "all");
+    let mut rows = Vec::new();
     for (sabotage, rules) in ALL {
         if only.as_ref().is_some_and(|only| *only != format!("{sabotage:?}")) {
             continue;
@@ -350,6 +359,31 @@ pub(crate) fn each_is_caught() -> Result<(), String> {
             "{sabotage:?} is caught by seed {}, step {}: {}",
             failure.seed, failure.step, failure.rule
         );
+        let row = format!("| `{sabotage:?}` | {} |", rules.join("; "));
+        rows.push((row, format!(" {}, step {} |", failure.seed, failure.step)));
     }
-    Ok(())
+    if only.is_some() { Ok(()) } else { compare_with_page(&rows) }
+}
+
+/// Compares the table on the page with these rows, or writes it. Seeds are written and not
+/// compared: every change of the core may move them.
+fn compare_with_page(rows: &[(String, String)]) -> Result<(), String> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(PAGE);
+    let page = std::fs::read_to_string(&path).map_err(|error| format!("{PAGE}: {error}"))?;
+    let [begin, end] = TABLE;
+    let parts = page.split_once(begin).and_then(|(before, rest)| {
+        rest.split_once(end).map(|(table, after)| (before, table, after))
+    });
+    let (before, table, after) = parts.ok_or(format!("{PAGE} has no table of saboteurs"))?;
+    if std::env::var_os(UPDATE).is_some() {
+        let rows: Vec<String> = rows.iter().map(|(row, seed)| format!("{row}{seed}\n")).collect();
+        let rows = rows.concat();
+        let head = "| saboteur | rules that may catch it | first seed that does |\n|---|---|---|\n";
+        let text = format!("{before}{begin}\n{head}{rows}\n{end}{after}");
+        return std::fs::write(&path, text).map_err(|error| format!("{PAGE}: {error}"));
+    }
+    let written: Vec<&str> = table.lines().filter(|line| line.starts_with("| `")).collect();
+    let is_same = written.len() == rows.len()
+        && written.iter().zip(rows).all(|(line, (row, _))| line.starts_with(row.as_str()));
+    if is_same { Ok(()) } else { Err(format!("{PAGE} has other saboteurs: run `make saboteurs`")) }
 }

@@ -69,7 +69,7 @@ use tenants::Tenant;
 pub(crate) const ADVERSARY: u64 = 4_000_000_000;
 
 /// The rule of acts that ask for nothing, and of lies.
-pub(crate) const WALLS: &str = "what a tenant does in its own namespace changes nothing for others";
+pub(crate) const WALLS: &str = "a tenant's acts in its own namespace change nothing for others";
 /// The rule of refused writes.
 pub(crate) const REFUSALS: &str =
     "writes that are refused in one namespace change nothing for others";

@@ -7,6 +7,8 @@
 
 use std::cell::Cell;
 
+use crate::{Error, Reason};
+
 /// Steps that the searches of one call take.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Effort {
@@ -41,6 +43,17 @@ impl Effort {
     #[inline]
     pub(crate) fn is_spent(&self) -> bool {
         self.budget.is_some_and(|budget| self.spent.get() > budget)
+    }
+
+    /// No place was found, and it is not proved that there is none: because the budget is spent, or
+    /// because the search would take too many steps.
+    pub(crate) fn gave_up(&self) -> Error {
+        let text = if self.is_spent() {
+            format!("gave up after {} steps: search_budget is spent", self.spent())
+        } else {
+            String::new()
+        };
+        Error { reason: Reason::GaveUp, text }
     }
 
     /// How many more steps there may be.

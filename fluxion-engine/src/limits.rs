@@ -97,9 +97,8 @@ limits! {
     /// entries in the schedule), so these are 4 GiB.
     VERTICES_MAX = (4 << 30) / 256, "vertices";
 
-    /// Units of all vertices that are handed out whole, together: sums of them are signed numbers
-    /// of 64 bits.
-    UNITS_MAX = i64::MAX as usize, "units of vertices that are handed out whole";
+    /// Units of all vertices that are handed out whole, together: walks add them up in 64 bits.
+    UNITS_MAX = usize::MAX - 1, "units of vertices that are handed out whole";
 
     /// Levels of a graph: walks go down by recursion, and a stack ends without a word.
     LEVELS_MAX = 256, "levels of vertices";

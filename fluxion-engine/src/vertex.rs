@@ -96,8 +96,11 @@ impl Types {
     /// Fails if these types, new or known, are more than there are numbers for.
     pub(crate) fn check_room_for<'a>(
         &self,
-        names: impl Iterator<Item = &'a str>,
+        names: impl ExactSizeIterator<Item = &'a str>,
     ) -> Result<(), Error> {
+        if u16::try_from(self.names.len() + names.len()).is_ok() {
+            return Ok(());
+        }
         let mut new = HashSet::new();
         for name in names.filter(|name| !self.ids.contains_key(*name)) {
             if new.insert(name) && u16::try_from(self.names.len() + new.len() - 1).is_err() {

@@ -59,10 +59,10 @@ fn spec(random: &mut Random, pools: bool) -> String {
     let (resources, more) = if pools {
         let mut slots = vec![slot("a", 1 + random.below(30), "memory", 1 + random.below(8))];
         let mut more = "";
-        if random.below(2) == 0 {
-            slots.push(slot("b", 1 + random.below(20), "memory", 1 + random.below(8)));
-        } else if random.below(2) == 0 {
-            more = r#","fluxion":{"levels":[{"level":"rack","within":"one"}]}"#;
+        match random.below(4) {
+            0 | 1 => slots.push(slot("b", 1 + random.below(20), "memory", 1 + random.below(8))),
+            2 => more = r#","fluxion":{"levels":[{"level":"rack","within":"one"}]}"#,
+            _ => {}
         }
         (slots.join(","), more)
     } else {
@@ -117,13 +117,13 @@ fn run(seed: u64, options: &str, pools: bool) -> (u32, u32) {
         let (op, spec) = (OPS[random.below(OPS.len())], spec(&mut random, pools));
         let mut free = engine.fork();
         let answer = free.match_job(op, &spec, 1_000_000);
-        let needed = free.search_steps();
+        let needed = free.search_effort().0;
         searched += u32::from(needed > 0);
         let here = format!("seed {seed}, {options}, step {step}, {op:?}, {needed} steps: {spec}");
         for steps in [needed.max(1), needed + 7] {
             let (tried, same) = with_budget(&engine, steps, op, &spec);
             assert_eq!(same, answer, "{here}");
-            assert_eq!(tried.search_steps(), needed, "{here}");
+            assert_eq!(tried.search_effort().0, needed, "{here}");
         }
         let before = book(&engine);
         for steps in [1, needed / 3, needed / 2, needed.saturating_sub(1)] {

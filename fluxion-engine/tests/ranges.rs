@@ -120,10 +120,16 @@ proptest! {
         (a, b) in ((1_u64..4, 0_u64..6, 1_u64..4), (1_u64..4, 0_u64..6, 1_u64..4)),
     ) {
         let fits = |counts: (u64, u64)| {
-            let slots = [slot("a", &counts.0.to_string(), a.2), slot("b", &counts.1.to_string(), b.2)];
+            let slots = [
+                slot("a", &counts.0.to_string(), a.2),
+                slot("b", &counts.1.to_string(), b.2),
+            ];
             machine().match_job(MatchOp::Allocate, &spec(&slots, 9), 1).is_ok()
         };
-        let slots = [slot("a", &range(a.0, a.0 + a.1), a.2), slot("b", &range(b.0, b.0 + b.1), b.2)];
+        let slots = [
+            slot("a", &range(a.0, a.0 + a.1), a.2),
+            slot("b", &range(b.0, b.0 + b.1), b.2),
+        ];
         match machine().match_job(MatchOp::Allocate, &spec(&slots, 9), 1) {
             Err(_) => prop_assert!(!fits((a.0, b.0))),
             Ok(grant) => {

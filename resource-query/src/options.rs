@@ -143,7 +143,10 @@ pub(crate) fn read(arguments: impl IntoIterator<Item = String>) -> Result<Wanted
             't' => all.test_output = Some(value.into()),
             // As upstream, which puts no comma before the second list.
             'W' if value.trim_matches(' ').is_empty() => {}
-            _ => all.allowlist += &format!("cluster,{value}"),
+            _ => {
+                all.allowlist += "cluster,";
+                all.allowlist += &value;
+            }
         }
     }
     if !filters.is_empty() {

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use super::{Engine, Job};
 use crate::graph::TypeId;
+use crate::pools::rebuild::drop_job;
 use crate::traverser::Left;
 use crate::writer::Writer;
 
@@ -56,9 +57,18 @@ pub(super) struct Before {
     left: Left,
 }
 
+impl Call {
+    /// The job has its place: a later panic of the call cannot be taken back.
+    pub(super) fn has_taken(&mut self) {
+        if let Call::Takes(_) = self {
+            *self = Call::Changes;
+        }
+    }
+}
+
 impl Engine {
-    /// Begins a call: a panic until it changes something can be taken back by
-    /// [`Engine::take_back_question`].
+    /// Begins a call, and ends the one before: a panic until it changes something can be taken back
+    /// by [`Engine::take_back_question`].
     pub fn begin_call(&mut self) {
         self.call = Call::Asks(Before {
             writer: self.writer.clone(),
@@ -68,11 +78,6 @@ impl Engine {
         });
     }
 
-    /// Ends a call that has returned.
-    pub fn end_call(&mut self) {
-        self.call = Call::None;
-    }
-
     /// Runs a question as a call, or as a part of the call that runs already.
     pub fn asking<T>(&mut self, question: impl FnOnce(&mut Engine) -> T) -> T {
         if !matches!(self.call, Call::None) {
@@ -80,7 +85,7 @@ impl Engine {
         }
         self.begin_call();
         let answer = question(self);
-        self.end_call();
+        self.call = Call::None;
         answer
     }
 
@@ -111,33 +116,6 @@ impl Engine {
         };
     }
 
-    /// The job has its place: a later panic of the call cannot be taken back.
-    pub(super) fn has_taken(&mut self) {
-        if let Call::Takes(_) = self.call {
-            self.call = Call::Changes;
-        }
-    }
-
-    /// Drops a job that has taken a part of its place, and counts all others again.
-    fn take_back(&mut self, taking: Taking) -> Before {
-        let Taking { before, job, older, lost } = taking;
-        self.jobs.remove(&job);
-        if let Some(older) = older {
-            self.jobs.insert(job, older);
-        }
-        self.lost = lost;
-        self.follows_from_jobs = true;
-        self.graph.pools.drop_job(job);
-        self.schedule.clear(&self.graph);
-        let lost = self.lost.iter().map(|(_, job)| job);
-        for job in self.jobs.values().chain(lost) {
-            for touch in &job.touches {
-                self.schedule.add(&self.graph, job.term, touch);
-            }
-        }
-        before
-    }
-
     /// After a panic that was caught: restores the state from before the call that has panicked, if
     /// that had changed nothing yet, or was taking a place. False if it had changed more: then the
     /// engine cannot be relied on.
@@ -145,16 +123,36 @@ impl Engine {
     pub fn take_back_question(&mut self) -> bool {
         let before = match std::mem::take(&mut self.call) {
             Call::Asks(before) => before,
-            Call::Takes(taking) => self.take_back(*taking),
+            Call::Takes(taking) => take_back(self, *taking),
             Call::None | Call::Changes => return false,
         };
         let Before { writer, exclusive_kinds, next_job, left } = before;
         (self.writer, self.exclusive_kinds, self.next_job) = (writer, exclusive_kinds, next_job);
         self.left.set(left);
-        (self.index, self.unindexed, self.read) = (None, None, None);
+        (self.index, self.unindexed, self.memo.read) = (None, None, None);
         self.graph.pools.forget_indexes();
         true
     }
+}
+
+/// Drops a job that has taken a part of its place, and counts all others again.
+fn take_back(engine: &mut Engine, taking: Taking) -> Before {
+    let Taking { before, job, older, lost } = taking;
+    engine.jobs.remove(&job);
+    if let Some(older) = older {
+        engine.jobs.insert(job, older);
+    }
+    engine.lost = lost;
+    engine.follows_from_jobs = true;
+    drop_job(&mut engine.graph.pools, job);
+    engine.schedule.clear(&engine.graph);
+    let lost = engine.lost.iter().map(|(_, job)| job);
+    for job in engine.jobs.values().chain(lost) {
+        for touch in &job.touches {
+            engine.schedule.add(&engine.graph, job.term, touch);
+        }
+    }
+    before
 }
 
 #[cfg(test)]

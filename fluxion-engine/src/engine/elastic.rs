@@ -103,7 +103,7 @@ impl Engine {
         // The set may name billions of ranks that are not there.
         let ranks: Vec<i32> = self.graph.ranks().into_iter().filter(|rank| within(*rank)).collect();
         for rank in &ranks {
-            if let Some(id) = self.short_of(*rank) {
+            if let Some(id) = short_of(self, *rank) {
                 return Err(Error::invalid(format!(
                     "job {id}: has less than jobs have on rank {rank} together"
                 )));
@@ -122,38 +122,6 @@ impl Engine {
         }
         self.compact();
         Ok(())
-    }
-
-    /// Of several jobs on a rank, one that has less, as vertices above the rank count it, than all
-    /// of them have there.
-    fn short_of(&self, rank: i32) -> Option<u64> {
-        let (mut ids, mut counts) = (Vec::new(), BTreeMap::<TypeId, i64>::new());
-        for (id, job) in self.jobs.iter() {
-            let here = job.touches.iter().filter(|touch| self.graph.rank(touch.vertex) == rank);
-            for touch in here {
-                ids.push(*id);
-                if touch.exclusive {
-                    let size = i64::try_from(self.graph.size(touch.vertex)).unwrap_or(i64::MAX);
-                    *counts.entry(self.graph.kind(touch.vertex)).or_default() += size;
-                }
-            }
-        }
-        ids.dedup();
-        if ids.len() < 2 {
-            return None;
-        }
-        let top = self.graph.top_of_rank(rank)?;
-        let above: Vec<VertexId> = self.graph.way_up(top).skip(1).collect();
-        let is_short = |touch: &Touch| {
-            let tracked = self.schedule.filters.tracked(&self.graph, touch.vertex);
-            tracked
-                .iter()
-                .zip(&touch.below)
-                .any(|(kind, has)| counts.get(kind).is_some_and(|all| all > has))
-        };
-        let touches = |id: &u64| self.jobs[id].touches.iter();
-        ids.into_iter()
-            .find(|id| touches(id).any(|touch| above.contains(&touch.vertex) && is_short(touch)))
     }
 
     /// Removes a subtree, and corrects the jobs that had units there; on a graph with pools those
@@ -258,6 +226,38 @@ impl Engine {
         self.schedule = schedule;
         self.weights.prime(&self.graph);
     }
+}
+
+/// Of several jobs on a rank, one that has less, as vertices above the rank count it, than all
+/// of them have there.
+fn short_of(engine: &Engine, rank: i32) -> Option<u64> {
+    let (mut ids, mut counts) = (Vec::new(), BTreeMap::<TypeId, i64>::new());
+    for (id, job) in engine.jobs.iter() {
+        let here = job.touches.iter().filter(|touch| engine.graph.rank(touch.vertex) == rank);
+        for touch in here {
+            ids.push(*id);
+            if touch.exclusive {
+                let size = i64::try_from(engine.graph.size(touch.vertex)).unwrap_or(i64::MAX);
+                *counts.entry(engine.graph.kind(touch.vertex)).or_default() += size;
+            }
+        }
+    }
+    ids.dedup();
+    if ids.len() < 2 {
+        return None;
+    }
+    let top = engine.graph.top_of_rank(rank)?;
+    let above: Vec<VertexId> = engine.graph.way_up(top).skip(1).collect();
+    let is_short = |touch: &Touch| {
+        let tracked = engine.schedule.filters.tracked(&engine.graph, touch.vertex);
+        tracked
+            .iter()
+            .zip(&touch.below)
+            .any(|(kind, has)| counts.get(kind).is_some_and(|all| all > has))
+    };
+    let touches = |id: &u64| engine.jobs[id].touches.iter();
+    ids.into_iter()
+        .find(|id| touches(id).any(|touch| above.contains(&touch.vertex) && is_short(touch)))
 }
 
 #[cfg(test)]

@@ -120,8 +120,7 @@ impl Engine {
         // Types that are new get their numbers in the order of their names.
         let mut with = charge.with.0;
         with.sort_unstable();
-        let named = with.iter().filter(|(_, amount)| *amount > 0).map(|(kind, _)| &**kind);
-        self.graph.types().check_room_for(named)?;
+        self.graph.types().check_room_for(with.iter().map(|(kind, _)| &**kind))?;
         self.changes_from_now_on();
         for (kind, amount) in with.iter().filter(|(_, amount)| *amount > 0) {
             let known = self.graph.types().get(kind);
@@ -219,11 +218,11 @@ impl Engine {
 
     /// The shape, shared with the last one if they are equal.
     fn shared(&mut self, shape: SlotShape) -> Arc<SlotShape> {
-        match &self.charged {
+        match &self.memo.charged {
             Some(last) if **last == shape => Arc::clone(last),
             _ => {
                 let shape = Arc::new(shape);
-                self.charged = Some(Arc::clone(&shape));
+                self.memo.charged = Some(Arc::clone(&shape));
                 shape
             }
         }

@@ -202,7 +202,6 @@ impl Search<'_> {
 
     /// Used and total of each tracked type; `None`: the vertex tracks none, or the job of the
     /// expression counts nothing there.
-    #[expect(clippy::type_complexity, reason = "the form in which a writer takes it")]
     fn counts(&self, vertex: VertexId) -> Option<Vec<(Box<str>, i64, u64)>> {
         let Engine { graph, schedule, jobs, now, .. } = self.engine;
         let (tracked, totals) =

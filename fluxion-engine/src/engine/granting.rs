@@ -67,7 +67,7 @@ impl Engine {
         {
             self.weigh(selection, op.takes());
         }
-        self.has_taken();
+        self.call.has_taken();
         match r {
             Ok(r) => Ok(Grant {
                 job: op.takes().then_some(id),
@@ -154,7 +154,7 @@ impl Engine {
         let mode = if at > self.now { JobMode::Reserved } else { JobMode::Allocated };
         let to = at.saturating_add(seconds(ask.longest()));
         let to = if at < WINDOW_SECONDS { to.min(WINDOW_SECONDS) } else { to };
-        let end = Engine::end_of(ask.longest(), at);
+        let end = end_of(ask.longest(), at);
         let term = Term { job: id, from: at, to, end, reserved: mode == JobMode::Reserved };
         let info = JobInfo { mode, at, overhead: 0.0 };
         self.note_job(id);
@@ -168,7 +168,7 @@ impl Engine {
             (Found::Flat(picks), Form::Flat(request)) => {
                 for of_shape in picks.chunk_by(|a, b| a.shape == b.shape) {
                     let slot = request.slot(of_shape[0].shape);
-                    let end = Engine::end_of(request.shapes[of_shape[0].shape].hold, at);
+                    let end = end_of(request.shapes[of_shape[0].shape].hold, at);
                     let rows: Vec<(usize, u64)> =
                         of_shape.iter().map(|pick| (pick.row, pick.count)).collect();
                     self.claim(&rows, id, &slot, (at, end));
@@ -250,7 +250,7 @@ impl Engine {
                 .extend(left.filter(|left| taken || *left > 0).map(|left| (marked.vertex, left)));
         }
         defect("weights read");
-        self.has_taken();
+        self.call.has_taken();
         self.changes_from_now_on();
         self.note_vertices();
         for (vertex, left) in weights {
@@ -271,5 +271,14 @@ impl Engine {
         let slot =
             Arc::new(SlotShape { label: level.label.clone(), needs, tenancy: Tenancy::Shared });
         self.claim(&[(row, units.count)], id, &slot, times);
+    }
+}
+
+/// When a job that starts at `at` gives its resources back.
+fn end_of(hold: Hold, at: i64) -> End {
+    match hold {
+        Hold::Seconds(seconds) => End::At(at.saturating_add_unsigned(seconds)),
+        Hold::Eventually => End::Eventually,
+        Hold::Endless | Hold::Refused => End::Never,
     }
 }

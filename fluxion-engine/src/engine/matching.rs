@@ -93,12 +93,12 @@ impl Ask<'_> {
 impl Engine {
     /// The jobspec of a text.
     pub(super) fn spec(&mut self, text: &str) -> Result<Arc<Jobspec>, Error> {
-        if let Some((_, spec)) = self.read.as_ref().filter(|(read, _)| **read == *text) {
+        if let Some((_, spec)) = self.memo.read.as_ref().filter(|(read, _)| **read == *text) {
             return Ok(Arc::clone(spec));
         }
         let spec = Arc::new(Jobspec::parse(text)?);
         defect("jobspec read");
-        self.read = Some((text.into(), Arc::clone(&spec)));
+        self.memo.read = Some((text.into(), Arc::clone(&spec)));
         Ok(spec)
     }
 
@@ -190,7 +190,7 @@ impl Engine {
         self.refresh_index();
         defect("index refreshed");
         if spec.hold == Hold::Refused {
-            self.leak_exclusive(&ask);
+            leak_exclusive(self, &ask);
             defect("types exclusive");
             return Err(Error::invalid(
                 "attributes.system.duration: not a number of seconds from 0 to 100 years",
@@ -268,7 +268,7 @@ impl Engine {
                 // are not with all.
                 Search::Impossible if request.has_skew() && self.fits_eventually(ask) => Ok(()),
                 Search::Impossible => Err(Error::unsatisfiable()),
-                Search::GaveUp => Err(self.gave_up()),
+                Search::GaveUp => Err(self.graph.pools.effort.gave_up()),
             },
             Form::Walk(requests) => {
                 let (traversal, seconds) = (self.traversal(ask.policy), seconds(ask.spec.hold));
@@ -289,7 +289,7 @@ impl Engine {
             return error;
         }
         if self.graph.pools.effort.is_spent() {
-            return self.gave_up();
+            return self.graph.pools.effort.gave_up();
         }
         if self.left.get() == Left::EndOfWindow {
             return error;
@@ -330,7 +330,7 @@ impl Engine {
                 match self.find_flat(ask, request, Start::At(self.now), Status::Heeded) {
                     Search::Found(picks) => Ok(Found::Flat(picks)),
                     Search::Impossible => Err(Error::busy()),
-                    Search::GaveUp => Err(self.gave_up()),
+                    Search::GaveUp => Err(self.graph.pools.effort.gave_up()),
                 }
             }
             Form::Walk(requests) => {
@@ -391,18 +391,6 @@ impl Engine {
         Err(last)
     }
 
-    /// As upstream: types that a refused request wants exclusively stay exclusive for all that come
-    /// later.
-    fn leak_exclusive(&mut self, ask: &Ask<'_>) {
-        if let Form::Walk(requests) = &ask.form {
-            for kind in requests.iter().flat_map(|request| &request.exclusive_kinds) {
-                if !self.exclusive_kinds.contains(kind) {
-                    self.exclusive_kinds.push(*kind);
-                }
-            }
-        }
-    }
-
     fn fits_eventually(&self, ask: &Ask<'_>) -> bool {
         let Form::Flat(request) = &ask.form else { return false };
         matches!(self.find_flat(ask, request, Start::Eventually, Status::Heeded), Search::Found(_))
@@ -411,7 +399,7 @@ impl Engine {
     fn missed(&self, miss: crate::traverser::Miss, reason: Reason) -> Error {
         match miss {
             crate::traverser::Miss::Busy => Error { reason, text: String::new() },
-            crate::traverser::Miss::Spent => self.gave_up(),
+            crate::traverser::Miss::Spent => self.graph.pools.effort.gave_up(),
             // As upstream: no vertex serves such a level, so that it fits nowhere, and a text says
             // why.
             crate::traverser::Miss::Invalid => {
@@ -497,14 +485,18 @@ impl Engine {
             // Resources only come free.
             let first = sweep.find(from, |at, _| Some(at));
             let first = first.ok_or_else(|| {
-                if self.graph.pools.effort.is_spent() { self.gave_up() } else { Error::busy() }
+                if self.graph.pools.effort.is_spent() {
+                    self.graph.pools.effort.gave_up()
+                } else {
+                    Error::busy()
+                }
             })?;
             let later = self.graph.pools.ends().into_iter().filter(|end| *end > first);
             let instants: Vec<i64> = std::iter::once(first).chain(later).collect();
             first_that_fits(&instants, |at| attempt(at, &usable))
         };
         if self.graph.pools.effort.is_spent() {
-            return Err(self.gave_up());
+            return Err(self.graph.pools.effort.gave_up());
         }
         found.ok_or_else(|| self.why_not_later(ask, request, now))
     }
@@ -518,20 +510,8 @@ impl Engine {
             Search::Found(_) => now,
             Search::Impossible => Error::busy(),
             // It may still be found at an instant at which there is less to choose from.
-            Search::GaveUp => self.gave_up(),
+            Search::GaveUp => self.graph.pools.effort.gave_up(),
         }
-    }
-
-    /// No place was found, and it is not proved that there is none: because the budget is spent, or
-    /// because the search would take too many steps.
-    pub(super) fn gave_up(&self) -> Error {
-        let effort = &self.graph.pools.effort;
-        let text = if effort.is_spent() {
-            format!("gave up after {} steps: search_budget is spent", effort.spent())
-        } else {
-            String::new()
-        };
-        Error { reason: Reason::GaveUp, text }
     }
 }
 
@@ -558,6 +538,18 @@ pub(super) fn seconds(hold: Hold) -> i64 {
     match hold {
         Hold::Seconds(seconds) => i64::try_from(seconds).unwrap_or(WINDOW_SECONDS),
         _ => WINDOW_SECONDS,
+    }
+}
+
+/// As upstream: types that a refused request wants exclusively stay exclusive for all that come
+/// later.
+fn leak_exclusive(engine: &mut Engine, ask: &Ask<'_>) {
+    if let Form::Walk(requests) = &ask.form {
+        for kind in requests.iter().flat_map(|request| &request.exclusive_kinds) {
+            if !engine.exclusive_kinds.contains(kind) {
+                engine.exclusive_kinds.push(*kind);
+            }
+        }
     }
 }
 

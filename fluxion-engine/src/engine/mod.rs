@@ -97,10 +97,16 @@ pub struct Engine {
     trial: Option<Box<trial::Trial>>,
     /// The call that runs now.
     call: asking::Call,
+    memo: Memo,
+}
+
+/// The last arguments that were read: they often come again at once.
+#[derive(Debug, Clone, Default)]
+struct Memo {
     /// The shape charged last: pods of one kind often come in a row, and then share it.
     charged: Option<Arc<SlotShape>>,
-    /// The text of a jobspec that was read last, and its jobspec: a planner asks several
-    /// questions about one in a row.
+    /// The text of a jobspec that was read last, and its jobspec: a planner asks several questions
+    /// about one in a row.
     read: Option<(Box<str>, Arc<Jobspec>)>,
 }
 
@@ -250,8 +256,7 @@ impl Engine {
             left: Cell::new(Left::Nothing),
             trial: None,
             call: asking::Call::None,
-            charged: None,
-            read: None,
+            memo: Memo::default(),
         };
         // Now, so that the first match does not take longer than others.
         engine.refresh_index();
@@ -283,15 +288,11 @@ impl Engine {
         self.graph.pools.effort.set_budget(steps);
     }
 
-    /// Steps that the searches of the last match, move, explanation or list of eligible ranks took.
-    pub fn search_steps(&self) -> u64 {
-        self.graph.pools.effort.spent()
-    }
-
-    /// True unless the last search for a start gave up at some instant: then the start that it
-    /// found may not be the earliest.
-    pub fn is_earliest(&self) -> bool {
-        self.graph.pools.effort.is_exact()
+    /// Steps that the searches of the last match, move, explanation or list of eligible ranks took,
+    /// and whether the start that they found is proved to be the earliest: not so where the search
+    /// gave up at some instant.
+    pub fn search_effort(&self) -> (u64, bool) {
+        (self.graph.pools.effort.spent(), self.graph.pools.effort.is_exact())
     }
 
     /// Seconds, as told last.
@@ -344,15 +345,6 @@ impl Engine {
             }
         }
         self.graph.pools.claim(rows, id, slot, times);
-    }
-
-    /// When a job that starts at `at` gives its resources back.
-    fn end_of(hold: crate::jobspec::Hold, at: i64) -> End {
-        match hold {
-            crate::jobspec::Hold::Seconds(seconds) => End::At(at.saturating_add_unsigned(seconds)),
-            crate::jobspec::Hold::Eventually => End::Eventually,
-            crate::jobspec::Hold::Endless | crate::jobspec::Hold::Refused => End::Never,
-        }
     }
 
     fn traversal(&self, policy: Policy) -> Traversal<'_> {

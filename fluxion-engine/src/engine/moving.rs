@@ -8,6 +8,7 @@ use crate::Error;
 use crate::bits::Bits;
 use crate::matcher::candidates::{self, Status};
 use crate::matcher::flat::Pick;
+use crate::matcher::flat::ranges::has_ranges;
 use crate::pools::{SlotShape, Sought, Tenancy};
 use crate::time::End;
 use crate::vertex::VertexId;
@@ -117,7 +118,7 @@ impl Engine {
         let [shape] = &request.shapes[..] else { return None };
         if ask.policy.by_fill().is_some()
             || request.has_rules()
-            || request.has_ranges()
+            || has_ranges(request)
             || request.tenancy != Tenancy::Shared
         {
             return None;
@@ -165,7 +166,7 @@ impl Engine {
             return true;
         }
         // There may be room for more slots.
-        if request.has_ranges() {
+        if has_ranges(request) {
             return true;
         }
         let Some(ranks) = pools.gains.since(gains) else { return true };

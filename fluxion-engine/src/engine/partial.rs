@@ -10,7 +10,7 @@ use super::{Engine, JobMode, Ranks, UpdateReader, no_job};
 use crate::graph::{TypeId, VertexId};
 use crate::limits::R_BYTES_MAX;
 use crate::readers::jgf;
-use crate::schedule::Row;
+use crate::schedule::{Row, Touch};
 use crate::tree::without_mark;
 use crate::{Error, idset};
 
@@ -69,7 +69,7 @@ impl Engine {
         let released = match reader {
             UpdateReader::Rv1exec => {
                 let ranges = ranks(text)?;
-                self.must_hold_all(id, &ranges)?;
+                must_hold_all(self, id, &ranges)?;
                 let within = |rank: i32| {
                     u32::try_from(rank).is_ok_and(|rank| {
                         ranges.iter().any(|(first, last)| (*first..=*last).contains(&rank))
@@ -80,7 +80,7 @@ impl Engine {
                 self.release_ranks(id, &within)
             }
             UpdateReader::Jgf | UpdateReader::JgfShorthand => {
-                let some = self.held_of_graph(id, text)?;
+                let some = held_of_graph(self, id, text)?;
                 self.note_job(id);
                 self.note_vertices();
                 self.release_vertices(id, &some)
@@ -102,33 +102,6 @@ impl Engine {
         Ok(false)
     }
 
-    /// As upstream, where a partial cancel fails unless the job has a vertex of each rank for
-    /// itself; here nothing is given back then. On a graph with pools, which upstream does not
-    /// have, ranks on which the job has nothing are passed over.
-    fn must_hold_all(&self, id: u64, ranges: &[(u32, u32)]) -> Result<(), Error> {
-        if self.graph.has_pool_types() {
-            return Ok(());
-        }
-        let touches = self.jobs.get(&id).into_iter().flat_map(|job| &job.touches);
-        let own: BTreeSet<u32> = touches
-            .filter(|touch| touch.exclusive)
-            .filter_map(|touch| u32::try_from(self.graph.rank(touch.vertex)).ok())
-            .collect();
-        for (first, last) in ranges {
-            let mut next = *first;
-            // At most one more look than there are ranks on which the job has anything.
-            while next <= *last && own.contains(&next) {
-                next = next.saturating_add(1);
-            }
-            if next <= *last {
-                return Err(Error::invalid(format!(
-                    "R: execution.R_lite: rank {next}: job {id} has nothing of it for itself"
-                )));
-            }
-        }
-        Ok(())
-    }
-
     /// Gives back all that a job has on some ranks. True if there was anything.
     pub(super) fn release_ranks(&mut self, id: u64, within: &dyn Fn(i32) -> bool) -> bool {
         let Some(job) = self.jobs.get_mut(&id).map(Arc::make_mut) else { return false };
@@ -147,25 +120,6 @@ impl Engine {
             .filter(|vertex| within(self.graph.rank(*vertex)))
             .collect();
         self.release_vertices(id, &some) || !gone.is_empty()
-    }
-
-    /// Those vertices of a JGF document that a job has for itself.
-    fn held_of_graph(&self, id: u64, text: &str) -> Result<BTreeSet<VertexId>, Error> {
-        if id == 0 {
-            return Err(Error::invalid("job 0: not an id"));
-        }
-        let document = jgf::parse(text)?;
-        let mut some = BTreeSet::new();
-        for node in &document.nodes {
-            let wrong = || Error::invalid(format!("vertex {}: there is no such vertex", node.path));
-            some.insert(self.graph.find(&node.path, node.rank).ok_or_else(wrong)?);
-        }
-        // A vertex that only leads to others of the job stays as long as those do.
-        let held: BTreeSet<VertexId> = self.jobs.get(&id).map_or_else(Default::default, |job| {
-            job.touches.iter().filter(|touch| touch.exclusive).map(|touch| touch.vertex).collect()
-        });
-        some.retain(|vertex| held.contains(vertex));
-        Ok(some)
     }
 
     /// Takes vertices from a job, and corrects what holds them.
@@ -239,4 +193,63 @@ fn ranks(text: &str) -> Result<Vec<(u32, u32)>, Error> {
         ranges.extend(idset::parse(&entry.rank)?);
     }
     Ok(ranges)
+}
+
+/// As upstream, where a partial cancel fails unless the job has a vertex of each rank for
+/// itself; here nothing is given back then. On a graph with pools, which upstream does not
+/// have, ranks on which the job has nothing are passed over.
+fn must_hold_all(engine: &Engine, id: u64, ranges: &[(u32, u32)]) -> Result<(), Error> {
+    if engine.graph.has_pool_types() {
+        return Ok(());
+    }
+    let touches = engine.jobs.get(&id).into_iter().flat_map(|job| &job.touches);
+    let rank_of = |touch: &&Touch| u32::try_from(engine.graph.rank(touch.vertex)).ok();
+    if let [(first, last)] = ranges
+        && first == last
+        && touches.clone().any(|touch| touch.exclusive && rank_of(&touch) == Some(*first))
+    {
+        return Ok(());
+    }
+    let mut own: Vec<u32> = Vec::new();
+    for touch in touches.filter(|touch| touch.exclusive) {
+        // Vertices of a rank lie side by side.
+        if let Some(rank) = rank_of(&touch)
+            && own.last() != Some(&rank)
+        {
+            own.push(rank);
+        }
+    }
+    own.sort_unstable();
+    for (first, last) in ranges {
+        let mut next = *first;
+        // At most one more look than there are ranks on which the job has anything.
+        while next <= *last && own.binary_search(&next).is_ok() {
+            next = next.saturating_add(1);
+        }
+        if next <= *last {
+            return Err(Error::invalid(format!(
+                "R: execution.R_lite: rank {next}: job {id} has nothing of it for itself"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Those vertices of a JGF document that a job has for itengine.
+fn held_of_graph(engine: &Engine, id: u64, text: &str) -> Result<BTreeSet<VertexId>, Error> {
+    if id == 0 {
+        return Err(Error::invalid("job 0: not an id"));
+    }
+    let document = jgf::parse(text)?;
+    let mut some = BTreeSet::new();
+    for node in &document.nodes {
+        let wrong = || Error::invalid(format!("vertex {}: there is no such vertex", node.path));
+        some.insert(engine.graph.find(&node.path, node.rank).ok_or_else(wrong)?);
+    }
+    // A vertex that only leads to others of the job stays as long as those do.
+    let held: BTreeSet<VertexId> = engine.jobs.get(&id).map_or_else(Default::default, |job| {
+        job.touches.iter().filter(|touch| touch.exclusive).map(|touch| touch.vertex).collect()
+    });
+    some.retain(|vertex| held.contains(vertex));
+    Ok(some)
 }

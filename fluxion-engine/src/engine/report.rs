@@ -176,22 +176,7 @@ impl Engine {
     /// The ranks, as an idset, on which a slot of some shape fits once everything that has an end
     /// has ended.
     pub fn eligible(&mut self, jobspec: &str) -> Result<String, Error> {
-        self.within_budget(|engine| engine.eligible_ranks(jobspec))
-    }
-
-    /// Asks what takes searches; what they have found is of no use where the budget was spent.
-    fn within_budget<T>(
-        &mut self,
-        question: impl FnOnce(&mut Engine) -> Result<T, Error>,
-    ) -> Result<T, Error> {
-        self.asking(|engine| {
-            engine.graph.pools.effort.begin();
-            let answer = question(engine)?;
-            if engine.graph.pools.effort.is_spent() {
-                return Err(engine.gave_up());
-            }
-            Ok(answer)
-        })
+        within_budget(self, |engine| engine.eligible_ranks(jobspec))
     }
 
     fn eligible_ranks(&mut self, jobspec: &str) -> Result<String, Error> {
@@ -217,7 +202,7 @@ impl Engine {
 
     /// The supply for each shape of a request, now and on the idle machine.
     pub fn explain(&mut self, jobspec: &str) -> Result<Explanation, Error> {
-        self.within_budget(|engine| engine.explained(jobspec))
+        within_budget(self, |engine| engine.explained(jobspec))
     }
 
     fn explained(&mut self, jobspec: &str) -> Result<Explanation, Error> {
@@ -339,4 +324,19 @@ fn of_pools<'a, 'b>(form: &'a Form<'b>) -> Result<&'a flat::Request<'b>, Error> 
         Form::Flat(request) => Ok(request),
         Form::Walk(_) => Err(Error::invalid("jobspec: only slots of pool units can be explained")),
     }
+}
+
+/// Asks what takes searches; what they have found is of no use where the budget was spent.
+fn within_budget<T>(
+    engine: &mut Engine,
+    question: impl FnOnce(&mut Engine) -> Result<T, Error>,
+) -> Result<T, Error> {
+    engine.asking(|engine| {
+        engine.graph.pools.effort.begin();
+        let answer = question(engine)?;
+        if engine.graph.pools.effort.is_spent() {
+            return Err(engine.graph.pools.effort.gave_up());
+        }
+        Ok(answer)
+    })
 }

@@ -31,7 +31,7 @@ impl Graph {
 
     pub(super) fn associate(&mut self, from: VertexId, to: VertexId) {
         self.associations.entry(from).or_default().push(to);
-        self.edge_count += 1;
+        self.counts.edges += 1;
     }
 
     /// Refuses associations below associations.
@@ -66,6 +66,6 @@ impl Graph {
         for targets in self.associations.values_mut() {
             targets.retain(|target| *target != vertex);
         }
-        self.edge_count -= before - self.associations.values().map(Vec::len).sum::<usize>();
+        self.counts.edges -= before - self.associations.values().map(Vec::len).sum::<usize>();
     }
 }

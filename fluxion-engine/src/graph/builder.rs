@@ -5,7 +5,9 @@ use std::collections::{HashMap, HashSet};
 use super::index::Index;
 use super::spanning::{self, Role};
 use super::text::{PropertySet, TextId, Texts};
-use super::{Changes, Cold, Graph, Hot, PoolTypes, TypeId, Types, VertexId, flag};
+use super::{
+    Changes, Cold, Graph, Hot, PoolTypes, Tallies, TypeId, Types, VertexId, flag, units_of,
+};
 use crate::Error;
 use crate::limits::{LEVELS_MAX, UNITS_MAX};
 use crate::pools::Pools;
@@ -93,11 +95,8 @@ impl Builder {
             index: Index::default(),
             root: VertexId::NONE,
             ascending: true,
-            edge_count: 0,
-            gone_count: 0,
+            counts: Tallies::default(),
             pool_types,
-            whole: Vec::new(),
-            units: 0,
             pools: Pools::default(),
             changes: Changes::default(),
         };
@@ -197,17 +196,18 @@ impl Builder {
             graph.span(&mut edges, !paths.spans.is_empty())?;
         }
         graph.lay_children(&edges);
-        graph.edge_count += edges.len();
+        graph.counts.edges += edges.len();
         drop(edges);
         LEVELS_MAX.check(graph.levels(), "graph")?;
         graph.check_associations()?;
         graph.keep_odd_paths(&paths);
-        graph.check_paths(&paths)?;
+        check_paths(&graph, &paths)?;
         graph.index_ranks();
         graph.fill_pools()?;
         let whole = graph.vertices().filter(|vertex| !graph.is_pool(*vertex));
-        graph.units = whole.fold(0, |sum, vertex| sum.saturating_add(graph.units_of(vertex)));
-        UNITS_MAX.check(graph.units, "graph")?;
+        graph.counts.units =
+            whole.fold(0, |sum, vertex| sum.saturating_add(units_of(&graph, vertex)));
+        UNITS_MAX.check(graph.counts.units, "graph")?;
         Ok(graph)
     }
 }
@@ -317,9 +317,9 @@ impl Graph {
                 Role::Beside => self.associate(*source, *target),
                 Role::Back => {
                     self.hot[source.index()].flags |= flag::BACK;
-                    self.edge_count += 1;
+                    self.counts.edges += 1;
                 }
-                Role::Unreached => self.edge_count += 1,
+                Role::Unreached => self.counts.edges += 1,
             }
         }
         let leads_up = |(source, target): &(VertexId, VertexId)| {
@@ -359,48 +359,6 @@ impl Graph {
         self.ascending = self.vertices().all(|vertex| self.children(vertex).is_sorted());
     }
 
-    /// Refuses two vertices of one rank at one path, where the document gives paths: nothing could
-    /// tell them apart.
-    fn check_paths(&self, given: &GivenPaths) -> Result<(), Error> {
-        if given.spans.is_empty() {
-            return Ok(());
-        }
-        let twice = |vertex: VertexId| {
-            let path = self.path(vertex);
-            Err(Error::invalid(format!(
-                "graph: {}: path {path}: another vertex of its rank has it",
-                self.told(vertex)
-            )))
-        };
-        if !self.odd_paths.is_empty() {
-            let mut seen = HashSet::with_capacity(self.hot.len());
-            let mut is_taken = |vertex: &VertexId| {
-                given.get(*vertex).is_some_and(|path| !seen.insert((path, self.rank(*vertex))))
-            };
-            return self.vertices().find(|vertex| is_taken(vertex)).map_or(Ok(()), twice);
-        }
-        // Paths follow from names, so that only siblings can have the same.
-        let mut keys = Vec::new();
-        for vertex in self.vertices() {
-            let key = |child: &VertexId| {
-                let cold = &self.cold[child.index()];
-                (cold.name, cold.rank, cold.basename, self.id(*child), *child)
-            };
-            keys.clear();
-            keys.extend(self.children(vertex).iter().map(key));
-            keys.sort_unstable();
-            let same = keys.windows(2).find(|pair| {
-                let [one, other] = pair else { return false };
-                (one.0, one.1) == (other.0, other.1)
-                    && (one.0.is_some() || (one.2, one.3) == (other.2, other.3))
-            });
-            if let Some([_, (.., child)]) = same {
-                return twice(*child);
-            }
-        }
-        Ok(())
-    }
-
     /// Remembers the paths that do not follow from names.
     fn keep_odd_paths(&mut self, given: &GivenPaths) {
         for vertex in self.vertices() {
@@ -426,4 +384,46 @@ impl Graph {
             },
         }
     }
+}
+
+/// Refuses two vertices of one rank at one path, where the document gives paths: nothing could
+/// tell them apart.
+fn check_paths(graph: &Graph, given: &GivenPaths) -> Result<(), Error> {
+    if given.spans.is_empty() {
+        return Ok(());
+    }
+    let twice = |vertex: VertexId| {
+        let path = graph.path(vertex);
+        Err(Error::invalid(format!(
+            "graph: {}: path {path}: another vertex of its rank has it",
+            graph.told(vertex)
+        )))
+    };
+    if !graph.odd_paths.is_empty() {
+        let mut seen = HashSet::with_capacity(graph.hot.len());
+        let mut is_taken = |vertex: &VertexId| {
+            given.get(*vertex).is_some_and(|path| !seen.insert((path, graph.rank(*vertex))))
+        };
+        return graph.vertices().find(|vertex| is_taken(vertex)).map_or(Ok(()), twice);
+    }
+    // Paths follow from names, so that only siblings can have the same.
+    let mut keys = Vec::new();
+    for vertex in graph.vertices() {
+        let key = |child: &VertexId| {
+            let cold = &graph.cold[child.index()];
+            (cold.name, cold.rank, cold.basename, graph.id(*child), *child)
+        };
+        keys.clear();
+        keys.extend(graph.children(vertex).iter().map(key));
+        keys.sort_unstable();
+        let same = keys.windows(2).find(|pair| {
+            let [one, other] = pair else { return false };
+            (one.0, one.1) == (other.0, other.1)
+                && (one.0.is_some() || (one.2, one.3) == (other.2, other.3))
+        });
+        if let Some([_, (.., child)]) = same {
+            return twice(*child);
+        }
+    }
+    Ok(())
 }

@@ -107,10 +107,10 @@ impl Graph {
             // A licence of the cluster, or storage of a rack: handed out whole, as upstream has it.
             if self.is_pool_type(self.kind_name(vertex)) {
                 let at = self.kind(vertex).index();
-                if self.whole.len() <= at {
-                    self.whole.resize(at + 1, 0);
+                if self.counts.whole.len() <= at {
+                    self.counts.whole.resize(at + 1, 0);
                 }
-                self.whole[at] += 1;
+                self.counts.whole[at] += 1;
             }
             return Ok(());
         };
@@ -157,20 +157,7 @@ impl Graph {
 
     /// True if some vertices of a type are handed out whole though it is one of pools.
     pub(crate) fn has_whole(&self, kind: TypeId) -> bool {
-        self.whole.get(kind.index()).is_some_and(|count| *count > 0)
-    }
-
-    /// A vertex is removed: it counts no more among those that are handed out whole.
-    pub(super) fn drop_whole(&mut self, id: VertexId) {
-        let has_node = self
-            .parent(id)
-            .is_some_and(|above| self.is_node(above) && self.position_of(above).is_some());
-        if self.parent(id).is_some() && !has_node && self.is_pool_type(self.kind_name(id)) {
-            let at = self.kind(id).index();
-            if let Some(count) = self.whole.get_mut(at) {
-                *count = count.saturating_sub(1);
-            }
-        }
+        self.counts.whole.get(kind.index()).is_some_and(|count| *count > 0)
     }
 
     pub(super) fn drop_pool(&mut self, id: VertexId) {

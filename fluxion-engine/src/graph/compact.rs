@@ -17,7 +17,7 @@ impl Graph {
     /// Whether more vertices are gone than are left. Not where upstream's count of vertices, with
     /// those that are gone, can be asked for: in graphs without pools.
     pub(crate) fn is_sparse(&self) -> bool {
-        let gone = self.gone_count;
+        let gone = self.counts.gone;
         self.has_pool_types()
             && self.associations.is_empty()
             && gone >= GONE_MIN
@@ -68,7 +68,7 @@ impl Graph {
         self.root = to(self.root);
         (self.hot, self.cold, self.children) = (hot, cold, children);
         (self.texts, self.odd_paths) = (texts, odd_paths);
-        self.gone_count = 0;
+        self.counts.gone = 0;
         self.changes.marked.clear();
         self.changes.revision += 1;
     }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::spanning::{self, Role};
-use super::{Graph, NewVertex, TextId, TypeId, VertexId, flag};
+use super::{Graph, NewVertex, TextId, TypeId, VertexId, flag, units_of};
 use crate::limits::{LEVELS_MAX, UNITS_MAX, VERTICES_MAX};
 use crate::pools::Claim;
 use crate::{Error, Reason};
@@ -26,7 +26,7 @@ pub(crate) struct NodeText<'a> {
 }
 
 /// Vertices that can be added, and the order in which they are: parents first.
-pub(crate) struct Growth<'a> {
+pub(crate) struct Enlargement<'a> {
     addition: Addition<'a>,
     order: Vec<(usize, Option<usize>)>,
 }
@@ -91,23 +91,40 @@ impl<'a> Addition<'a> {
     }
 }
 
-/// Refuses edges that lead from a vertex to itself, and edges that are there twice.
-pub(crate) fn check_edges(nodes: &[NodeText<'_>], edges: &[(usize, usize)]) -> Result<(), Error> {
-    let mut seen = HashSet::with_capacity(edges.len());
-    for edge @ (source, target) in edges {
-        let path = |at: usize| &nodes[at].path;
-        if source == target {
-            return Err(Error::invalid(format!("edge: {} leads to itself", path(*source))));
-        }
-        if !seen.insert(edge) {
+/// Refuses two vertices of one rank at one path. Siblings lie side by side in this order, and no
+/// others have the same path.
+fn check_siblings(nodes: &[NodeText<'_>], order: &[(usize, Option<usize>)]) -> Result<(), Error> {
+    let mut paths: Vec<(&str, i32)> = Vec::new();
+    for siblings in order.chunk_by(|one, other| one.1 == other.1) {
+        paths.clear();
+        paths.extend(siblings.iter().map(|(at, _)| (&*nodes[*at].path, nodes[*at].rank)));
+        paths.sort_unstable();
+        if let Some(pair) = paths.windows(2).find(|pair| pair[0] == pair[1]) {
+            let path = pair[0].0;
             return Err(Error::invalid(format!(
-                "edge: {} to {}: is there twice",
-                path(*source),
-                path(*target)
+                "graph: vertex {path}: another vertex of its rank has its path"
             )));
         }
     }
     Ok(())
+}
+
+/// Refuses edges that lead from a vertex to itself, and edges that are there twice.
+pub(crate) fn check_edges(nodes: &[NodeText<'_>], edges: &[(usize, usize)]) -> Result<(), Error> {
+    let path = |at: usize| &nodes[at].path;
+    if let Some((source, _)) = edges.iter().find(|(source, target)| source == target) {
+        return Err(Error::invalid(format!("edge: {} leads to itself", path(*source))));
+    }
+    // Mostly they are in order already.
+    let mut sorted = edges.to_vec();
+    sorted.sort_unstable();
+    match sorted.windows(2).find(|pair| pair[0] == pair[1]) {
+        None => Ok(()),
+        Some(pair) => {
+            let (source, target) = (path(pair[0].0), path(pair[0].1));
+            Err(Error::invalid(format!("edge: {source} to {target}: is there twice")))
+        }
+    }
 }
 
 impl Graph {
@@ -117,16 +134,16 @@ impl Graph {
         &self,
         nodes: &'a [NodeText<'a>],
         edges: &[(usize, usize)],
-    ) -> Result<Growth<'a>, Error> {
-        let addition = self.addition(nodes, edges);
+    ) -> Result<Enlargement<'a>, Error> {
+        let addition = addition(self, nodes, edges);
         let order = addition.order()?;
-        self.check(&addition, &order)?;
-        Ok(Growth { addition, order })
+        check(self, &addition, &order)?;
+        Ok(Enlargement { addition, order })
     }
 
     /// Adds vertices as planned; nothing else may have changed since.
-    pub(crate) fn grow(&mut self, growth: Growth<'_>) -> Result<(), Error> {
-        let Growth { mut addition, order } = growth;
+    pub(crate) fn grow(&mut self, growth: Enlargement<'_>) -> Result<(), Error> {
+        let Enlargement { mut addition, order } = growth;
         for (at, parent) in order {
             if addition.placed.contains_key(&at) {
                 continue;
@@ -135,20 +152,14 @@ impl Graph {
             let id = self.insert(&addition.nodes[at], parent)?;
             if addition.leads_back[at] {
                 self.hot[id.index()].flags |= flag::BACK;
-                self.edge_count += 1;
+                self.counts.edges += 1;
             }
             if !self.is_pool(id) {
-                self.units = self.units.saturating_add(self.units_of(id));
+                self.counts.units = self.counts.units.saturating_add(units_of(self, id));
             }
             addition.placed.insert(at, id);
         }
         Ok(())
-    }
-
-    fn addition<'a>(&self, nodes: &'a [NodeText<'a>], edges: &[(usize, usize)]) -> Addition<'a> {
-        let known =
-            |(at, node): (usize, &NodeText<'_>)| Some((at, self.find(&node.path, node.rank)?));
-        Addition::new(nodes, edges, nodes.iter().enumerate().filter_map(known).collect())
     }
 
     /// As upstream, which keeps the edges below a vertex by weight and `uniq_id`: two of one weight
@@ -160,7 +171,7 @@ impl Graph {
         edges: &[(usize, usize)],
         weighs: impl Fn(VertexId) -> bool,
     ) -> Result<(), Error> {
-        let addition = self.addition(nodes, edges);
+        let addition = addition(self, nodes, edges);
         let mut new = HashSet::new();
         // By vertex that is there already, the ids that its children have.
         let mut taken: HashMap<VertexId, HashSet<i64>> = HashMap::new();
@@ -202,16 +213,16 @@ impl Graph {
             if self.is_pool(id) {
                 self.drop_pool(id);
             } else {
-                self.drop_whole(id);
-                self.units = self.units.saturating_sub(self.units_of(id));
+                drop_whole(self, id);
+                self.counts.units = self.counts.units.saturating_sub(units_of(self, id));
             }
             if let Some(row) = self.position_of(id) {
                 losers.extend(self.pools.remove_row(row).iter().map(|claim: &Claim| claim.job));
             }
             self.unindex_rank(id);
             self.dissociate(id);
-            self.gone_count += 1;
-            self.edge_count -= if self.leads_back(id) { 2 } else { 1 };
+            self.counts.gone += 1;
+            self.counts.edges -= if self.leads_back(id) { 2 } else { 1 };
             self.hot[id.index()].flags |= flag::GONE;
         }
         let (from, count) =
@@ -228,58 +239,6 @@ impl Graph {
     /// The type's number, and a new one if it is not known.
     pub(crate) fn intern(&mut self, kind: &str) -> Result<TypeId, Error> {
         self.types.intern(kind)
-    }
-
-    /// What could fail while inserting is found out before.
-    fn check(
-        &self,
-        addition: &Addition<'_>,
-        order: &[(usize, Option<usize>)],
-    ) -> Result<(), Error> {
-        let Addition { nodes, edges, placed, .. } = addition;
-        // Those that were removed still take memory.
-        VERTICES_MAX.check(self.len() + nodes.len() - placed.len(), "graph")?;
-        self.types.check_room_for(nodes.iter().map(|node| &*node.kind))?;
-        let mut node_ranks = HashMap::new();
-        let mut paths = HashSet::new();
-        let mut units = self.units;
-        let sources: HashSet<usize> = edges.iter().map(|(source, _)| *source).collect();
-        let mut levels: HashMap<usize, usize> =
-            placed.iter().map(|(at, id)| (*at, self.level(*id))).collect();
-        for (at, parent) in order.iter().filter(|(at, _)| !placed.contains_key(at)) {
-            let node = &nodes[*at];
-            let wrong = |what: &str| Error::invalid(format!("graph: vertex {}: {what}", node.path));
-            let Some(parent) = parent else {
-                return Err(Error::invalid("graph: more than one root"));
-            };
-            if !paths.insert((&*node.path, node.rank)) {
-                return Err(wrong("another vertex of its rank has its path"));
-            }
-            // Of pools too, which are few: so it is known before anything is added.
-            units = units.saturating_add(usize::try_from(node.size).unwrap_or(usize::MAX));
-            if !self.has_pool_types() {
-                UNITS_MAX.check(units, format_args!("graph: vertex {}", node.path))?;
-            }
-            // Parents come first in this order.
-            let level = levels.get(parent).map_or(1, |above| above + 1);
-            LEVELS_MAX.check(level, format_args!("graph: vertex {}", node.path))?;
-            levels.insert(*at, level);
-            if !self.has_pool_types() {
-                continue;
-            }
-            let above = &nodes[*parent];
-            if let (true, Ok(rank)) = (node.kind == "node", u32::try_from(node.rank))
-                && (self.pools.position(rank).is_some() || node_ranks.insert(rank, *at).is_some())
-            {
-                return Err(wrong("another node has its rank"));
-            }
-            if self.is_pool_below(&node.kind, self.types.get(&above.kind).unwrap_or(TypeId::SLOT)) {
-                if above.kind == "node" && above.rank >= 0 && sources.contains(at) {
-                    return Err(wrong("a pool holds no other vertices"));
-                }
-            }
-        }
-        Ok(())
     }
 
     fn insert(&mut self, node: &NodeText<'_>, parent: Option<VertexId>) -> Result<VertexId, Error> {
@@ -331,6 +290,80 @@ impl Graph {
         self.children[(above.child_from + above.child_count) as usize] = child;
         above.child_count += 1;
         self.hot[child.index()].parent = parent;
-        self.edge_count += 1;
+        self.counts.edges += 1;
     }
+}
+
+/// A vertex is removed: it counts no more among those that are handed out whole.
+fn drop_whole(graph: &mut Graph, id: VertexId) {
+    let has_node = graph
+        .parent(id)
+        .is_some_and(|above| graph.is_node(above) && graph.position_of(above).is_some());
+    if graph.parent(id).is_some() && !has_node && graph.is_pool_type(graph.kind_name(id)) {
+        let at = graph.kind(id).index();
+        if let Some(count) = graph.counts.whole.get_mut(at) {
+            *count = count.saturating_sub(1);
+        }
+    }
+}
+
+fn addition<'a>(
+    graph: &Graph,
+    nodes: &'a [NodeText<'a>],
+    edges: &[(usize, usize)],
+) -> Addition<'a> {
+    let known = |(at, node): (usize, &NodeText<'_>)| Some((at, graph.find(&node.path, node.rank)?));
+    Addition::new(nodes, edges, nodes.iter().enumerate().filter_map(known).collect())
+}
+
+/// What could fail while inserting is found out before.
+fn check(
+    graph: &Graph,
+    addition: &Addition<'_>,
+    order: &[(usize, Option<usize>)],
+) -> Result<(), Error> {
+    let Addition { nodes, edges, placed, .. } = addition;
+    check_siblings(nodes, order)?;
+    // Those that were removed still take memory.
+    VERTICES_MAX.check(graph.len() + nodes.len() - placed.len(), "graph")?;
+    graph.types.check_room_for(nodes.iter().map(|node| &*node.kind))?;
+    let mut node_ranks = HashMap::new();
+    let mut units = graph.counts.units;
+    let sources: HashSet<usize> = edges.iter().map(|(source, _)| *source).collect();
+    let mut levels: HashMap<usize, usize> =
+        placed.iter().map(|(at, id)| (*at, graph.level(*id))).collect();
+    for (at, parent) in order.iter().filter(|(at, _)| !placed.contains_key(at)) {
+        let node = &nodes[*at];
+        let wrong = |what: &str| Error::invalid(format!("graph: vertex {}: {what}", node.path));
+        let Some(parent) = parent else {
+            return Err(Error::invalid("graph: more than one root"));
+        };
+        // Of pools too, which are few: so it is known before anything is added.
+        units = units.saturating_add(usize::try_from(node.size).unwrap_or(usize::MAX));
+        if !graph.has_pool_types() {
+            UNITS_MAX.check(units, format_args!("graph: vertex {}", node.path))?;
+        }
+        // Parents come first in this order.
+        let level = levels.get(parent).map_or(1, |above| above + 1);
+        LEVELS_MAX.check(level, format_args!("graph: vertex {}", node.path))?;
+        levels.insert(*at, level);
+        if !graph.has_pool_types() {
+            continue;
+        }
+        let above = &nodes[*parent];
+        if let (true, Ok(rank)) = (node.kind == "node", u32::try_from(node.rank))
+            && (graph.pools.position(rank).is_some() || node_ranks.insert(rank, *at).is_some())
+        {
+            return Err(wrong("another node has its rank"));
+        }
+        let parent = graph.types.get(&above.kind).unwrap_or(TypeId::SLOT);
+        if graph.is_pool_below(&node.kind, parent)
+            && above.kind == "node"
+            && above.rank >= 0
+            && sources.contains(at)
+        {
+            return Err(wrong("a pool holds no other vertices"));
+        }
+    }
+    Ok(())
 }

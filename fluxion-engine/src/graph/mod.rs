@@ -119,17 +119,28 @@ pub struct Graph {
     root: VertexId,
     /// Children are in the order in which they were added, everywhere.
     ascending: bool,
-    edge_count: usize,
-    /// Vertices that were removed, and are still in the arena.
-    gone_count: usize,
+    counts: Tallies,
     pool_types: PoolTypes,
-    /// By type, how many vertices are handed out whole though their type is one of pools: those
-    /// that do not lie directly below a node with a rank.
+    pub(crate) pools: Pools,
+    changes: Changes,
+}
+
+/// Numbers that are kept up to date.
+#[derive(Debug, Clone, Default)]
+struct Tallies {
+    edges: usize,
+    /// Vertices that were removed, and are still in the arena.
+    gone: usize,
+    /// By type, vertices that are handed out whole though their type is one of pools: those that do
+    /// not lie directly below a node with a rank.
     whole: Vec<u32>,
     /// Units of all vertices that are handed out whole.
     units: usize,
-    pub(crate) pools: Pools,
-    changes: Changes,
+}
+
+/// The size of a vertex, as far as it can be counted.
+fn units_of(graph: &Graph, vertex: VertexId) -> usize {
+    usize::try_from(graph.size(vertex)).unwrap_or(usize::MAX)
 }
 
 /// The number of marks that are remembered one by one.
@@ -169,7 +180,7 @@ impl Graph {
 
     /// Number of containment edges.
     pub fn edges(&self) -> usize {
-        self.edge_count
+        self.counts.edges
     }
 
     /// All vertices, also removed ones, in the order in which they were added.
@@ -215,8 +226,8 @@ impl Graph {
     }
 
     /// Whether an edge leads back from a vertex to what holds it. It is never walked, but seen:
-    /// upstream counts on no vertex with such an edge being a leaf, and takes the type of the vertex
-    /// that it leads to for that of a child.
+    /// upstream counts on no vertex with such an edge being a leaf, and takes the type of the
+    /// vertex that it leads to for that of a child.
     #[inline]
     pub fn leads_back(&self, vertex: VertexId) -> bool {
         self.hot[vertex.index()].flags & flag::BACK != 0
@@ -352,11 +363,6 @@ impl Graph {
     /// down.
     pub(crate) fn take_changes(&mut self) -> (bool, Vec<VertexId>) {
         (std::mem::take(&mut self.changes.properties), std::mem::take(&mut self.changes.marked))
-    }
-
-    /// Its size, as far as it can be counted.
-    fn units_of(&self, vertex: VertexId) -> usize {
-        usize::try_from(self.size(vertex)).unwrap_or(usize::MAX)
     }
 
     /// Whether it is a node.

@@ -9,7 +9,7 @@ mod earliest;
 mod exact;
 mod holds;
 pub(crate) mod levels;
-mod ranges;
+pub(crate) mod ranges;
 mod ranked;
 mod several;
 mod taken;
@@ -179,7 +179,7 @@ impl<'a> Request<'a> {
                 Ok(count.min)
             } else {
                 Err(Error::invalid(format!(
-                    "slot {label:?}: {}: a range of units is not possible with pools, but one of slots",
+                    "slot {label:?}: {}: a range of units is not possible with pools",
                     level.kind
                 )))
             }
@@ -254,35 +254,14 @@ impl<'a> Request<'a> {
         usable: &Usable,
         policy: Policy,
     ) -> Search {
-        let least = self.search_exactly(graph, start, usable, policy);
+        let least = search_exactly(self, graph, start, usable, policy);
         // Later than at an instant it only matters whether there is a place.
-        if matches!((start, &least), (Start::At(_), Search::Found(_))) && self.has_ranges() {
+        if matches!((start, &least), (Start::At(_), Search::Found(_)))
+            && self.shapes.iter().any(|shape| shape.range.is_some())
+        {
             return self.raise(graph, start, usable, policy, least);
         }
         least
-    }
-
-    /// Finds a place for every slot, or for none; of ranges, for the minimum.
-    fn search_exactly(
-        &self,
-        graph: &Graph,
-        start: Start,
-        usable: &Usable,
-        policy: Policy,
-    ) -> Search {
-        #[cfg(test)]
-        crate::traverser::tests::SEARCHES.set(crate::traverser::tests::SEARCHES.get() + 1);
-        let when = match start {
-            Start::At(at) if graph.pools.has_planned() && self.has_several_holds() => {
-                return self.search_by_holds(graph, at, usable, policy);
-            }
-            Start::At(from) => When::Window { from, to: self.longest().until(from) },
-            Start::Eventually => When::Eventually,
-            Start::Idle => When::Idle,
-        };
-        let (free, order) =
-            (self.free(graph, when), NodeOrder::of(&graph.pools, policy, when, self.tenancy));
-        self.place(&graph.pools, start, &free, usable, &order)
     }
 
     fn place(
@@ -369,6 +348,29 @@ impl<'a> Request<'a> {
         });
         sum.min(enough)
     }
+}
+
+/// Finds a place for every slot, or for none; of ranges, for the minimum.
+fn search_exactly(
+    request: &Request<'_>,
+    graph: &Graph,
+    start: Start,
+    usable: &Usable,
+    policy: Policy,
+) -> Search {
+    #[cfg(test)]
+    crate::traverser::tests::SEARCHES.set(crate::traverser::tests::SEARCHES.get() + 1);
+    let when = match start {
+        Start::At(at) if graph.pools.has_planned() && request.has_several_holds() => {
+            return request.search_by_holds(graph, at, usable, policy);
+        }
+        Start::At(from) => When::Window { from, to: request.longest().until(from) },
+        Start::Eventually => When::Eventually,
+        Start::Idle => When::Idle,
+    };
+    let (free, order) =
+        (request.free(graph, when), NodeOrder::of(&graph.pools, policy, when, request.tenancy));
+    request.place(&graph.pools, start, &free, usable, &order)
 }
 
 /// The rows of this number of blocks are visited one by one before blocks are tested for being

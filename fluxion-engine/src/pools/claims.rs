@@ -1,5 +1,6 @@
 //! Taking and giving back units, and whole nodes.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::{Claim, Part, Pools, SlotShape, Tenancy};
@@ -69,7 +70,7 @@ impl Pools {
     /// A claim that was on a row, and is not among its claims any more, does not begin or end.
     pub(super) fn unlist(&mut self, claim: &Claim) {
         if claim.planned {
-            self.unlist_start(claim.start);
+            unlist_start(&mut self.starts, claim.start);
         }
         if let End::At(end) = claim.end {
             let (ranks, claims) = (&self.ranks, &self.claims);
@@ -78,15 +79,6 @@ impl Pools {
             self.ends.remove(end, |rank| {
                 row_of(rank).is_some_and(|row| claims[row].iter().any(ends_then))
             });
-        }
-    }
-
-    fn unlist_start(&mut self, start: i64) {
-        if let Some(count) = self.starts.get_mut(&start) {
-            *count -= 1;
-            if *count == 0 {
-                self.starts.remove(&start);
-            }
         }
     }
 
@@ -239,7 +231,7 @@ impl Pools {
                 claim.planned = false;
                 let claim = claim.clone();
                 self.planned[row] -= 1;
-                self.unlist_start(claim.start);
+                unlist_start(&mut self.starts, claim.start);
                 self.count(row, &claim, claim.count, true);
                 self.changed(row);
             }
@@ -279,12 +271,12 @@ impl Pools {
             return;
         }
         let Part::Slots(slot) = &claim.part else {
-            let shut = &mut self.shut_for_good[row];
+            let shut = &mut self.shut[row].for_good;
             *shut = if add { *shut + 1 } else { *shut - 1 };
             return;
         };
         if let Tenancy::Alone(_) = slot.tenancy {
-            let shut = &mut self.shut_for_good[row];
+            let shut = &mut self.shut[row].for_good;
             *shut = if add { *shut + count } else { *shut - count };
         }
         for (kind, amount) in &slot.needs {
@@ -302,7 +294,7 @@ impl Pools {
             return;
         };
         if let Tenancy::Alone(_) = slot.tenancy {
-            let alone = &mut self.alone[row];
+            let alone = &mut self.shut[row].alone;
             *alone = if add { *alone + count } else { *alone - count };
             self.refresh(row);
         }
@@ -337,5 +329,15 @@ impl Claim {
         let needs =
             self.slot().and_then(|slot| slot.needs.iter().find(|(needed, _)| *needed == kind));
         needs.map_or(0, |(_, amount)| u128::from(*amount) * u128::from(self.count))
+    }
+}
+
+/// One claim fewer begins at an instant.
+fn unlist_start(starts: &mut BTreeMap<i64, u32>, start: i64) {
+    if let Some(count) = starts.get_mut(&start) {
+        *count -= 1;
+        if *count == 0 {
+            starts.remove(&start);
+        }
     }
 }

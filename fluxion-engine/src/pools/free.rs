@@ -154,7 +154,7 @@ impl Free<'_> {
                 }
             }
             Source::InTheEnd(column) => {
-                if pools.shut_for_good[row] > 0 {
+                if pools.shut[row].for_good > 0 {
                     0
                 } else {
                     free(column.usable[row], column.endless[row])

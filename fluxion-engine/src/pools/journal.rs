@@ -50,8 +50,8 @@ impl Pools {
             claims: Arc::clone(&self.claims[row]),
             planned: self.planned[row],
             exclusive: self.exclusive[row],
-            alone: self.alone[row],
-            shut_for_good: self.shut_for_good[row],
+            alone: self.shut[row].alone,
+            shut_for_good: self.shut[row].for_good,
             used: self
                 .columns
                 .iter()
@@ -70,7 +70,7 @@ impl Pools {
             self.list(std::iter::once(row), (start, end), planned);
         }
         (self.planned[row], self.exclusive[row]) = (was.planned, was.exclusive);
-        (self.alone[row], self.shut_for_good[row]) = (was.alone, was.shut_for_good);
+        (self.shut[row].alone, self.shut[row].for_good) = (was.alone, was.shut_for_good);
         let shut = self.is_shut(row);
         for (at, column) in self.columns.iter_mut().enumerate() {
             // Columns that came to be since had nothing used.

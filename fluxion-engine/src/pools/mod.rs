@@ -21,7 +21,7 @@ mod journal;
 pub(crate) mod levels;
 mod order;
 mod outlook;
-mod rebuild;
+pub(crate) mod rebuild;
 mod tenancy;
 mod timeline;
 
@@ -98,11 +98,8 @@ pub struct Pools {
     starts: BTreeMap<i64, u32>,
     /// The ends of claims, and where.
     ends: ends::Ends,
-    /// Per row, how many slots there are now of a tenant that has the node alone.
-    alone: Vec<u64>,
-    /// Per row, how many claims that never end take the whole node, and slots of a tenant that has
-    /// it alone.
-    shut_for_good: Vec<u64>,
+    /// Per row, claims that shut it to others.
+    shut: Vec<Shut>,
     /// By type; `None` where no node ever had such a pool or claim.
     columns: Vec<Option<Column>>,
     now: i64,
@@ -124,6 +121,15 @@ pub struct Pools {
     journal: journal::Journal,
     /// Steps of the searches of this call. Here, where every search comes by.
     pub(crate) effort: Effort,
+}
+
+/// Claims of a row that shut it to others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Shut {
+    /// How many slots there are now of a tenant that has the node alone.
+    alone: u64,
+    /// How many claims that never end take the whole node, and slots of a tenant that has it alone.
+    for_good: u64,
 }
 
 /// The pools of one type. `free` is `usable - used`, or 0 where more is used than there is, or
@@ -287,8 +293,7 @@ impl Pools {
         self.claims.insert(row, Arc::default());
         self.planned.insert(row, 0);
         self.exclusive.insert(row, 0);
-        self.alone.insert(row, 0);
-        self.shut_for_good.insert(row, 0);
+        self.shut.insert(row, Shut::default());
         self.timelines.insert(row);
         self.maxima.get_mut().clear();
         self.levels.insert_row(row);
@@ -319,8 +324,7 @@ impl Pools {
         self.vertices.remove(row);
         self.planned.remove(row);
         self.exclusive.remove(row);
-        self.alone.remove(row);
-        self.shut_for_good.remove(row);
+        self.shut.remove(row);
         self.timelines.remove(row);
         self.maxima.get_mut().clear();
         for column in self.columns.iter_mut().flatten() {

@@ -6,27 +6,26 @@
 
 use std::sync::Arc;
 
-use super::{Pools, ends};
+use super::{Pools, Shut, ends};
+
+/// Drops all claims of a job, and makes everything again that follows from claims.
+pub(crate) fn drop_job(pools: &mut Pools, job: u64) {
+    for claims in &mut pools.claims {
+        if claims.iter().any(|claim| claim.job == job) {
+            Arc::make_mut(claims).retain(|claim| claim.job != job);
+        }
+    }
+    pools.rebuild();
+}
 
 impl Pools {
-    /// Drops all claims of a job, and makes everything again that follows from claims.
-    pub(crate) fn drop_job(&mut self, job: u64) {
-        for claims in &mut self.claims {
-            if claims.iter().any(|claim| claim.job == job) {
-                Arc::make_mut(claims).retain(|claim| claim.job != job);
-            }
-        }
-        self.rebuild();
-    }
-
     /// Makes everything again that follows from claims.
     pub(crate) fn rebuild(&mut self) {
         self.starts.clear();
         self.ends = ends::Ends::default();
         self.planned.fill(0);
         self.exclusive.fill(0);
-        self.alone.fill(0);
-        self.shut_for_good.fill(0);
+        self.shut.fill(Shut::default());
         for column in self.columns.iter_mut().flatten() {
             column.used.fill(0);
             column.endless.fill(0);
@@ -47,17 +46,33 @@ impl Pools {
         self.timelines.forget_all();
         self.forget_indexes();
     }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Pools;
+    use crate::{Engine, MatchOp};
+
+    const GRAPH: &str = r#"{"graph":{"nodes":[
+        {"id":"0","metadata":{"type":"cluster","id":0,"paths":{"containment":"/c0"}}},
+        {"id":"1","metadata":{"type":"node","id":0,"rank":0,"paths":{"containment":"/c0/node0"}}},
+        {"id":"2","metadata":{"type":"cpu","id":0,"rank":0,"size":8,
+        "paths":{"containment":"/c0/node0/cpu0"}}},
+        {"id":"3","metadata":{"type":"node","id":1,"rank":1,"paths":{"containment":"/c0/node1"}}},
+        {"id":"4","metadata":{"type":"cpu","id":0,"rank":1,"size":8,
+        "paths":{"containment":"/c0/node1/cpu0"}}}],
+        "edges":[{"source":"0","target":"1"},{"source":"1","target":"2"},
+        {"source":"0","target":"3"},{"source":"3","target":"4"}]}}"#;
 
     /// Everything that follows from claims, as text.
-    #[cfg(test)]
-    pub(crate) fn derived(&self) -> String {
-        let mut ends: Vec<(i64, Vec<u32>)> = self
+    fn derived(pools: &Pools) -> String {
+        let mut ends: Vec<(i64, Vec<u32>)> = pools
             .ends
             .iter()
             .map(|(end, ranks)| {
                 let ends_then = |rank: &u32| {
-                    self.position(*rank).is_some_and(|row| {
-                        self.claims[row].iter().any(|claim| claim.end.instant() == end)
+                    pools.position(*rank).is_some_and(|row| {
+                        pools.claims[row].iter().any(|claim| claim.end.instant() == end)
                     })
                 };
                 let mut ranks: Vec<u32> = ranks.iter().copied().filter(ends_then).collect();
@@ -67,31 +82,17 @@ impl Pools {
             })
             .collect();
         ends.sort_unstable();
-        let columns: Vec<_> = self
+        let columns: Vec<_> = pools
             .columns
             .iter()
             .flatten()
             .map(|column| (&column.used, &column.free, &column.endless))
             .collect();
         format!(
-            "{:?} {:?} {:?} {:?} {:?} {ends:?} {columns:?}",
-            self.planned, self.exclusive, self.alone, self.shut_for_good, self.starts
+            "{:?} {:?} {:?} {:?} {ends:?} {columns:?}",
+            pools.planned, pools.exclusive, pools.shut, pools.starts
         )
     }
-}
-
-#[cfg(test)]
-mod tests {
-    use crate::{Engine, MatchOp};
-
-    const GRAPH: &str = r#"{"graph":{"nodes":[
-        {"id":"0","metadata":{"type":"cluster","id":0,"paths":{"containment":"/c0"}}},
-        {"id":"1","metadata":{"type":"node","id":0,"rank":0,"paths":{"containment":"/c0/node0"}}},
-        {"id":"2","metadata":{"type":"cpu","id":0,"rank":0,"size":8,"paths":{"containment":"/c0/node0/cpu0"}}},
-        {"id":"3","metadata":{"type":"node","id":1,"rank":1,"paths":{"containment":"/c0/node1"}}},
-        {"id":"4","metadata":{"type":"cpu","id":0,"rank":1,"size":8,"paths":{"containment":"/c0/node1/cpu0"}}}],
-        "edges":[{"source":"0","target":"1"},{"source":"1","target":"2"},
-        {"source":"0","target":"3"},{"source":"3","target":"4"}]}}"#;
 
     fn spec(what: &str, count: usize, more: &str) -> String {
         format!(
@@ -124,14 +125,13 @@ mod tests {
                 let spec = spec(["cpu", "cpu", "node"][below(3)], 1 + below(6), more);
                 let rank = u32::try_from(below(2)).unwrap();
                 let _ = match below(8) {
-                    0..=2 => engine
-                        .match_job(MatchOp::AllocateOrElseReserve, &spec, id)
-                        .map(drop),
+                    0..=2 => engine.match_job(MatchOp::AllocateOrElseReserve, &spec, id).map(drop),
                     3 => engine.cancel(id),
                     4 => engine.charge(
                         id,
                         &format!(
-                            r#"{{"label":"r","rank":{rank},"count":2,"with":{{"cpu":1}},"end":{}}}"#,
+                            r#"{{"label":"r","rank":{rank},"count":2,"with":{{"cpu":1}},
+                            "end":{}}}"#,
                             engine.now() + 9
                         ),
                     ),
@@ -140,9 +140,9 @@ mod tests {
                     _ => engine.set_time(engine.now() + 4),
                 };
                 let pools = &mut engine.graph.pools;
-                let kept = pools.derived();
+                let kept = derived(pools);
                 pools.rebuild();
-                assert_eq!(pools.derived(), kept, "seed {seed}, step {step}");
+                assert_eq!(derived(pools), kept, "seed {seed}, step {step}");
             }
         }
     }

@@ -84,7 +84,7 @@ impl Pools {
     pub(crate) fn keeps_away(&self, row: usize, tenancy: Tenancy, when: When) -> bool {
         // Mostly all share, and nothing that is planned begins at once.
         let is_now = matches!(when, When::Window { to, .. } if to <= self.now + 1);
-        if tenancy == Tenancy::Shared && is_now && self.alone[row] == 0 {
+        if tenancy == Tenancy::Shared && is_now && self.shut[row].alone == 0 {
             return false;
         }
         self.claims[row].iter().any(|claim| {
@@ -135,6 +135,6 @@ impl Pools {
 
     /// True if the node now has slots that do not suit slots that share.
     pub(super) fn is_shut(&self, row: usize) -> bool {
-        self.exclusive[row] > 0 || self.alone[row] > 0
+        self.exclusive[row] > 0 || self.shut[row].alone > 0
     }
 }

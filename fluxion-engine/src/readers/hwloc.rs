@@ -9,7 +9,7 @@ use std::collections::HashMap;
 
 use roxmltree::{Document, Node, ParsingOptions};
 
-use super::Allowlist;
+use super::allowlist::Allowlist;
 use crate::Error;
 use crate::graph::{Builder, Graph, NewVertex, PoolTypes, TextId, VertexId};
 use crate::limits::{TOPOLOGY_BYTES_MAX, TOPOLOGY_DEPTH_MAX, VERTICES_MAX};
@@ -17,7 +17,7 @@ use crate::limits::{TOPOLOGY_BYTES_MAX, TOPOLOGY_DEPTH_MAX, VERTICES_MAX};
 /// Reads a topology. Types of vertices that the allowlist has not are left out.
 pub(crate) fn read(text: &str, pool_types: PoolTypes, allowed: &Allowlist) -> Result<Graph, Error> {
     TOPOLOGY_BYTES_MAX.check(text.len(), "topology")?;
-    let mut reader = Reader {
+    let mut reader = Topology {
         builder: Builder::new(pool_types),
         allowed,
         counts: HashMap::new(),
@@ -69,7 +69,7 @@ struct Vertex<'a> {
 
 /// In which of its parent's lists hwloc has an object, in the order of the lists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum List {
+enum Kin {
     /// Has processors.
     Normal,
     Memory,
@@ -77,7 +77,7 @@ enum List {
     Misc,
 }
 
-struct Reader<'a> {
+struct Topology<'a> {
     builder: Builder,
     allowed: &'a Allowlist,
     /// How many objects of a type there were so far.
@@ -88,22 +88,22 @@ struct Reader<'a> {
     is_old: bool,
 }
 
-impl Reader<'_> {
+impl Topology<'_> {
     /// Adds the vertices of an object, and of what lies below it, to `above`.
     fn object(&mut self, object: Node<'_, '_>, above: VertexId, depth: usize) -> Result<(), Error> {
         TOPOLOGY_DEPTH_MAX.check(depth, "topology")?;
         let kind = object.attribute("type").unwrap_or_default();
-        let mut below: Vec<(List, Node<'_, '_>)> =
+        let mut below: Vec<(Kin, Node<'_, '_>)> =
             objects(object).map(|child| (self.list(child), child)).collect();
         // A stable order: within a list that of the document, and of objects with processors that
         // of the first of these.
         below.sort_by_key(|(list, child)| {
-            (*list, if *list == List::Normal { first_processor(*child) } else { 0 })
+            (*list, if *list == Kin::Normal { first_processor(*child) } else { 0 })
         });
         let mut at = above;
         if self.is_old && kind == "NUMANode" {
             // As in hwloc 2: a group, and the memory beside the objects that were below it.
-            let devices = below.iter().position(|(list, _)| *list > List::Normal);
+            let devices = below.iter().position(|(list, _)| *list > Kin::Normal);
             let devices = devices.unwrap_or(below.len());
             for (_, child) in below.drain(..devices) {
                 self.object(child, at, depth + 1)?;
@@ -120,13 +120,13 @@ impl Reader<'_> {
         Ok(())
     }
 
-    fn list(&self, object: Node<'_, '_>) -> List {
+    fn list(&self, object: Node<'_, '_>) -> Kin {
         match object.attribute("type").unwrap_or_default() {
-            "Bridge" | "PCIDev" | "OSDev" => List::Devices,
-            "Misc" => List::Misc,
-            "NUMANode" if !self.is_old || objects(object).next().is_none() => List::Memory,
-            "MemCache" => List::Memory,
-            _ => List::Normal,
+            "Bridge" | "PCIDev" | "OSDev" => Kin::Devices,
+            "Misc" => Kin::Misc,
+            "NUMANode" if !self.is_old || objects(object).next().is_none() => Kin::Memory,
+            "MemCache" => Kin::Memory,
+            _ => Kin::Normal,
         }
     }
 
@@ -341,7 +341,8 @@ mod tests {
           <object type="Bridge"><object type="PCIDev">
             <object type="OSDev" name="dma0" osdev_type="4"/>
             <object type="OSDev" name="eth0" osdev_type="2"/>
-            <object type="OSDev" name="sda" osdev_type="0"><info name="Size" value="2000000"/></object>
+            <object type="OSDev" name="sda" osdev_type="0">
+              <info name="Size" value="2000000"/></object>
             <object type="OSDev" name="rsmi3" osdev_type="1"/>
             <object type="OSDev" name="card0" osdev_type="1"/>
             <object type="OSDev" name="opencl1d2" osdev_type="5"/>
@@ -424,11 +425,13 @@ mod tests {
             ("<topology>\n<object type=\"Core\"/></topology>", "line 2"),
             ("<topology><object", "topology: "),
             (
-                "<topology><object type=\"Machine\"><object type=\"OSDev\" osdev_type=\"0\"/></object></topology>",
+                r#"<topology><object type="Machine"><object type="OSDev" osdev_type="0"/>
+                </object></topology>"#,
                 "without Size",
             ),
             (
-                "<topology><object type=\"Machine\"><object type=\"OSDev\" osdev_type=\"5\" name=\"opencl\"/></object></topology>",
+                r#"<topology><object type="Machine">
+                <object type="OSDev" osdev_type="5" name="opencl"/></object></topology>"#,
                 "opencl",
             ),
         ] {

@@ -463,10 +463,10 @@ mod tests {
 
     #[test]
     fn units_of_whole_vertices_have_a_sum() {
-        let edges = r#"{"source":"0","target":"1"}"#;
+        let edges = r#"{"source":"0","target":"1"},{"source":"0","target":"2"}"#;
         let all = |size: u64| {
-            let core = vertex(1, "core", "/c0/core1", 0, size);
-            of(&[vertex(0, "cluster", "/c0", -1, 1), core], edges)
+            let core = |id: u32| vertex(id, "core", &format!("/c0/core{id}"), 0, size);
+            of(&[vertex(0, "cluster", "/c0", -1, 1), core(1), core(2)], edges)
         };
         let most = i64::MAX as u64;
         assert!(read(&all(most - 1), PoolTypes::default()).is_ok());

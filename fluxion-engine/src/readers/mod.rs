@@ -1,9 +1,12 @@
 //! Documents to graphs: one module per format.
 
+mod allowlist;
 mod grug;
 mod hwloc;
 pub(crate) mod jgf;
 pub(crate) mod rv1exec;
+
+pub use allowlist::Allowlist;
 
 use crate::Error;
 use crate::graph::{Graph, PoolTypes};
@@ -35,21 +38,6 @@ impl Format {
             "hwloc" => Format::Hwloc,
             _ => return None,
         })
-    }
-}
-
-/// Types of vertices that a reader may make; of none given, all. Only that of hwloc heeds it.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Allowlist(Vec<Box<str>>);
-
-impl Allowlist {
-    /// Reads types with commas between them.
-    pub fn read(text: &str) -> Self {
-        Allowlist(text.split(',').filter(|kind| !kind.is_empty()).map(Into::into).collect())
-    }
-
-    fn has(&self, kind: &str) -> bool {
-        self.0.is_empty() || self.0.iter().any(|allowed| **allowed == *kind)
     }
 }
 

@@ -177,13 +177,15 @@ impl Planner {
     }
 }
 
-// Whole nodes may have more units of pools than 63 bits count. Sums that wrap come back to what
+// Vertices may have more units together than 63 bits count. Sums that wrap come back to what
 // they were once all is given back; until then they spare no walk, and vertices are held all the
 // same.
+#[inline]
 fn add(used: &mut [i64], amounts: &[i64]) {
     used.iter_mut().zip(amounts).for_each(|(used, amount)| *used = used.wrapping_add(*amount));
 }
 
+#[inline]
 fn subtract(used: &mut [i64], amounts: &[i64]) {
     used.iter_mut().zip(amounts).for_each(|(used, amount)| *used = used.wrapping_sub(*amount));
 }

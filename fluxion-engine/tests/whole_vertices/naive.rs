@@ -1,5 +1,5 @@
-//! The naive engine: vertices that could serve a request, found by looking everywhere, and the choice
-//! of the policy among them.
+//! The naive engine: vertices that could serve a request, found by looking everywhere, and the
+//! choice of the policy among them.
 //!
 //! No pruning filters, no planners, no index, no scratch: every candidate carries the whole list of
 //! the vertices that it would take, and is thrown away when it is not chosen. Where two candidates

@@ -197,8 +197,9 @@ pub(crate) unsafe extern "C" fn fluxion_ext_effort(
         // SAFETY: pointers by the header.
         let (steps, is_earliest) = unsafe { (Out::new(steps)?, Out::new(is_earliest)?) };
         let engine = context.engine()?;
-        steps.set(engine.search_steps());
-        is_earliest.set(engine.is_earliest());
+        let (spent, is_proved) = engine.search_effort();
+        steps.set(spent);
+        is_earliest.set(is_proved);
         Ok(())
     };
     // SAFETY: the header's rules for ctx are those of `call`.

@@ -110,11 +110,7 @@ unsafe fn call(
             engine.begin_call();
         }
         defect(function);
-        let answer = work(context);
-        if let Some(engine) = &mut context.engine {
-            engine.end_call();
-        }
-        answer
+        work(context)
     };
     match catch_unwind(AssertUnwindSafe(work)) {
         Ok(Ok(())) => 0,

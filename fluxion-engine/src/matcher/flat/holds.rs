@@ -36,29 +36,28 @@ impl Request<'_> {
         let free = graph.pools.free(kinds, self.tenancy);
         // Only the units free at the start decide which node is the fuller one.
         let order = NodeOrder::of(&graph.pools, policy, window(holds[0]), self.tenancy);
-        self.with_holds(&holds).place(&graph.pools, Start::At(at), &free, usable, &order)
+        with_holds(self, &holds).place(&graph.pools, Start::At(at), &free, usable, &order)
     }
+}
 
-    /// The request with the pools of each hold behind those of the shorter ones.
-    fn with_holds(&self, holds: &[u64]) -> Self {
-        let kinds = (0..holds.len()).flat_map(|_| self.kinds.iter().copied()).collect();
-        let mut shapes = self.shapes.clone();
-        for shape in &mut shapes {
-            let own = shape.needs.clone();
-            let longer =
-                holds.iter().skip(1).take_while(|seconds| **seconds <= shape.hold.seconds());
-            for (at, _) in longer.enumerate() {
-                shape.needs.extend(
-                    own.iter().map(|(kind, amount)| (kind + (at + 1) * self.kinds.len(), *amount)),
-                );
-            }
+/// The request with the pools of each hold behind those of the shorter ones.
+fn with_holds<'a>(request: &Request<'a>, holds: &[u64]) -> Request<'a> {
+    let kinds = (0..holds.len()).flat_map(|_| request.kinds.iter().copied()).collect();
+    let mut shapes = request.shapes.clone();
+    for shape in &mut shapes {
+        let own = shape.needs.clone();
+        let longer = holds.iter().skip(1).take_while(|seconds| **seconds <= shape.hold.seconds());
+        for (at, _) in longer.enumerate() {
+            shape.needs.extend(
+                own.iter().map(|(kind, amount)| (kind + (at + 1) * request.kinds.len(), *amount)),
+            );
         }
-        Request {
-            shapes,
-            kinds,
-            limits: self.limits.clone(),
-            rules: self.rules.clone(),
-            tenancy: self.tenancy,
-        }
+    }
+    Request {
+        shapes,
+        kinds,
+        limits: request.limits.clone(),
+        rules: request.rules.clone(),
+        tenancy: request.tenancy,
     }
 }

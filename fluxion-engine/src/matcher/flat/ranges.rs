@@ -7,19 +7,19 @@
 //! one for fewer. As upstream, a range grows by its operator, and what would be between two of its
 //! numbers is not given.
 
-use super::{Request, Search, Start};
+use super::{Request, Search, Start, search_exactly};
 use crate::graph::Graph;
 use crate::jobspec::{Count, Growth};
 use crate::matcher::candidates::Usable;
 use crate::policy::Policy;
 use crate::pools::COUNT_MAX;
 
-impl Request<'_> {
-    /// True if some shape asks for a range.
-    pub(crate) fn has_ranges(&self) -> bool {
-        self.shapes.iter().any(|shape| shape.range.is_some())
-    }
+/// True if some shape asks for a range.
+pub(crate) fn has_ranges(request: &Request<'_>) -> bool {
+    request.shapes.iter().any(|shape| shape.range.is_some())
+}
 
+impl Request<'_> {
     /// Raises the shapes that ask for a range, from a place for the minimum of each.
     pub(super) fn raise(
         &self,
@@ -30,16 +30,16 @@ impl Request<'_> {
         least: Search,
     ) -> Search {
         let mut best = least;
-        let mut request = self.clone();
-        for at in 0..self.shapes.len() {
-            let Some(range) = self.shapes[at].range else { continue };
+        let mut raised = self.clone();
+        let ranged = self.shapes.iter().enumerate();
+        for (at, range) in ranged.filter_map(|(at, shape)| Some((at, shape.range?))) {
             // Of the numbers of the range the one at `low` has a place, the one at `high` has none.
             let numbers = numbers(range);
             let (mut low, mut high) = (0, numbers.len());
             while high - low > 1 {
                 let middle = usize::midpoint(low, high);
-                request.shapes[at].count = numbers.at(middle);
-                match request.search_exactly(graph, start, usable, policy) {
+                raised.shapes[at].count = numbers.at(middle);
+                match search_exactly(&raised, graph, start, usable, policy) {
                     Search::GaveUp if graph.pools.effort.is_spent() => return Search::GaveUp,
                     Search::Found(picks) => {
                         best = Search::Found(picks);
@@ -48,24 +48,24 @@ impl Request<'_> {
                     Search::Impossible | Search::GaveUp => high = middle,
                 }
             }
-            request.shapes[at].count = numbers.at(low);
+            raised.shapes[at].count = numbers.at(low);
         }
         best
     }
 }
 
 /// The numbers of a range, ascending.
-enum Numbers {
+enum Ladder {
     Steps { first: u64, step: u64, len: usize },
     Listed(Vec<u64>),
 }
 
-fn numbers(range: Count) -> Numbers {
+fn numbers(range: Count) -> Ladder {
     let max = range.max.min(COUNT_MAX);
     if let Growth::Add(step) = range.growth {
         let more = (max - range.min).checked_div(step).unwrap_or(0);
         let len = usize::try_from(more).unwrap_or(usize::MAX - 1) + 1;
-        return Numbers::Steps { first: range.min, step, len };
+        return Ladder::Steps { first: range.min, step, len };
     }
     let mut listed = vec![range.min];
     // A product or a power grows beyond the largest count in a few steps.
@@ -83,21 +83,21 @@ fn numbers(range: Count) -> Numbers {
             None => break,
         }
     }
-    Numbers::Listed(listed)
+    Ladder::Listed(listed)
 }
 
-impl Numbers {
+impl Ladder {
     fn len(&self) -> usize {
         match self {
-            Numbers::Steps { len, .. } => *len,
-            Numbers::Listed(listed) => listed.len(),
+            Ladder::Steps { len, .. } => *len,
+            Ladder::Listed(listed) => listed.len(),
         }
     }
 
     fn at(&self, place: usize) -> u64 {
         match self {
-            Numbers::Steps { first, step, .. } => first + step * place as u64,
-            Numbers::Listed(listed) => listed[place],
+            Ladder::Steps { first, step, .. } => first + step * place as u64,
+            Ladder::Listed(listed) => listed[place],
         }
     }
 }

@@ -357,6 +357,39 @@ fn a_vertex_that_is_added_may_not_have_the_uniq_id_of_a_sibling_that_no_grant_ha
     assert!(used.add_subgraph(&added(2)).is_ok());
 }
 
+/// The largest size that a document can give, beside others of its type: no sum ends a call.
+#[test]
+fn the_largest_vertices_are_taken_and_given_back() {
+    let huge = document(false).replacen(
+        r#""type":"core","id":1,"#,
+        r#""type":"core","size":9223372036854775807,"id":1,"#,
+        1,
+    );
+    let one = spec(&slot(1, CORE), TASKS, r#"{"system":{"duration":60}}"#);
+    for policy in ["first", "firstnodex", "low", "high", "lonodex", "locality", "variation"] {
+        let options = format!(
+            r#"{{"load_format":"jgf","matcher_policy":"{policy}","match_format":"rv1_nosched"}}"#
+        );
+        let mut engine = Engine::new(&huge, &options).unwrap();
+        for round in 0..3 {
+            let mut granted = Vec::new();
+            for _ in 0..6 {
+                granted.extend(engine.match_next(MatchOp::AllocateOrElseReserve, &one));
+            }
+            assert!(granted.len() >= 2, "{policy}, round {round}");
+            let first = granted[0].clone();
+            engine.partial_cancel(first.job.unwrap(), &first.r).unwrap();
+            for (job, info) in engine.jobs() {
+                if info.mode != JobMode::Canceled {
+                    engine.cancel(job).unwrap();
+                }
+            }
+        }
+        let left = engine.find("sched-now=allocated", MatchFormat::Jgf, true).unwrap();
+        assert_eq!(left, None, "{policy}");
+    }
+}
+
 #[test]
 fn a_graph_does_not_grow_by_what_cannot_be_told_apart() {
     let root = r#"{"id":"r","metadata":{"type":"cluster","id":0,"uniq_id":1,

@@ -238,7 +238,8 @@ fn short_of(engine: &Engine, rank: i32) -> Option<u64> {
             ids.push(*id);
             if touch.exclusive {
                 let size = i64::try_from(engine.graph.size(touch.vertex)).unwrap_or(i64::MAX);
-                *counts.entry(engine.graph.kind(touch.vertex)).or_default() += size;
+                let sum = counts.entry(engine.graph.kind(touch.vertex)).or_default();
+                *sum = sum.saturating_add(size);
             }
         }
     }

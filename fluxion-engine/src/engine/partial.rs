@@ -142,7 +142,7 @@ impl Engine {
                 if !some.contains(&above) {
                     let sums = less.entry(above).or_default();
                     match sums.iter_mut().find(|(known, _)| *known == kind) {
-                        Some((_, sum)) => *sum += count,
+                        Some((_, sum)) => *sum = sum.saturating_add(count),
                         None => sums.push((kind, count)),
                     }
                 }
@@ -158,8 +158,12 @@ impl Engine {
             if touch.below.is_empty() {
                 return true;
             }
-            let left: Row =
-                touch.below.iter().zip(&amounts).map(|(have, less)| (have - less).max(0)).collect();
+            let left: Row = touch
+                .below
+                .iter()
+                .zip(&amounts)
+                .map(|(have, less)| have.saturating_sub(*less).max(0))
+                .collect();
             if touch.exclusive || left.iter().any(|left| *left > 0) {
                 let taken: Row =
                     touch.below.iter().zip(&left).map(|(have, left)| have - left).collect();

@@ -235,7 +235,7 @@ impl Schedule {
         let used = self
             .planner(vertex)
             .map_or(0, |planner| planner.peak(at, at.saturating_add(1), totals.len()));
-        Some(i64::try_from(*total).unwrap_or(i64::MAX) - used)
+        Some(i64::try_from(*total).unwrap_or(i64::MAX).saturating_sub(used))
     }
 
     #[inline]

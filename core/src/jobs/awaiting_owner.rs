@@ -1,23 +1,23 @@
-//! Pods of ours whose controller has not been seen, and until when it is waited for. After that
-//! they count as lone, until it comes after all.
+//! Pods that wait for a controller that has not been seen yet, each with the end of its wait. After
+//! that time a pod counts as a lone pod, until its controller appears.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use fluxqueue_workload::{Pod, Time, Uid};
 
-/// A pod whose controller has not been seen.
+/// A pod with a controller that has not been seen.
 pub(crate) struct AwaitingPod {
     pub pod: Arc<Pod>,
     pub until: Time,
 }
 
-/// All of them.
+/// All pods with controllers that have not been seen.
 #[derive(Default)]
 pub(crate) struct AwaitingOwner {
     pods: BTreeMap<Uid, AwaitingPod>,
     by_owner: BTreeMap<Uid, BTreeSet<Uid>>,
-    /// Those that count as lone by now, by the controller that has not been seen.
+    /// Pods that count as lone pods by now, by the uid of the controller that has not been seen.
     orphans: BTreeMap<Uid, BTreeSet<Uid>>,
 }
 
@@ -26,8 +26,8 @@ impl AwaitingOwner {
         self.pods.len()
     }
 
-    /// A pod waits for its controller to be seen. A pod that has waited already goes on with the
-    /// time that it was given, unless it names another controller now. Returns until when.
+    /// Lets a pod wait for its controller. A pod that waits already keeps the time that it was
+    /// given, unless it names another controller now. Returns the time until which the pod waits.
     pub(crate) fn insert(&mut self, mut awaiting_owner: AwaitingPod) -> Time {
         let uid = awaiting_owner.pod.id.uid.clone();
         if let Some(before) = self.remove(&uid)
@@ -43,12 +43,12 @@ impl AwaitingOwner {
         until
     }
 
-    /// The pod as it was when its controller began to be waited for, or has been seen since.
+    /// Returns the pod as it was when it began to wait for its controller, or as it was seen since.
     pub(crate) fn get(&self, pod: &Uid) -> Option<&AwaitingPod> {
         self.pods.get(pod)
     }
 
-    /// True if the controller of the pod is not waited for any more.
+    /// True if the pod does not wait for its controller any more.
     pub(crate) fn is_orphan(&self, pod: &Pod) -> bool {
         let owner = pod.owner.as_ref();
         owner
@@ -68,27 +68,27 @@ impl AwaitingOwner {
         Some(awaiting_owner)
     }
 
-    /// Its controller is not waited for any more.
+    /// Notes that the pod does not wait for its controller any more.
     pub(crate) fn note_orphan(&mut self, pod: &Pod) {
         if let Some(owner) = &pod.owner {
             self.orphans.entry(owner.uid.clone()).or_default().insert(pod.id.uid.clone());
         }
     }
 
-    /// The pod is gone, or its controller is another one now.
+    /// Forgets that the pod counts as a lone pod: it is gone, or has another controller now.
     pub(crate) fn forget_orphan(&mut self, pod: &Pod) {
         if let Some(owner) = &pod.owner {
             remove_from(&mut self.orphans, &owner.uid, &pod.id.uid);
         }
     }
 
-    /// Those that did not wait for this object any more, in the order of their uids. It is there
-    /// now.
+    /// Takes out the pods that had stopped waiting for this controller, in the order of their uids.
+    /// The controller has appeared.
     pub(crate) fn take_orphans(&mut self, controller: &Uid) -> BTreeSet<Uid> {
         self.orphans.remove(controller).unwrap_or_default()
     }
 
-    /// Those that wait for this object, in the order of their uids.
+    /// Returns the pods that wait for this controller, in the order of their uids.
     pub(crate) fn made_by(&self, controller: &Uid) -> Vec<Uid> {
         self.by_owner.get(controller).into_iter().flatten().cloned().collect()
     }

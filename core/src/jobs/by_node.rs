@@ -1,12 +1,12 @@
-//! Pods by the name of the node that they have to do with: a node may come after its pods, and go
-//! before them.
+//! Pods by the name of the node to which they are related: a node may appear after its pods, and
+//! disappear before them.
 
 use std::collections::BTreeSet;
 
 use fluxqueue_machine::table::Table;
 use fluxqueue_workload::{NodeName, Pod, Uid};
 
-/// Whoever a change of a node concerns.
+/// The pods that a change of a node concerns.
 #[derive(Debug, Default)]
 pub(crate) struct ByNode {
     /// Pods that are on a node, or nominated to one.
@@ -28,34 +28,35 @@ impl ByNode {
         }
     }
 
-    /// The pod was given a slot on this node.
+    /// Notes that the pod was given a slot on this node.
     pub(crate) fn send(&mut self, node: &NodeName, pod: &Uid) {
         insert(&mut self.sent, node, pod);
     }
 
-    /// It has that slot no more, or is there.
+    /// Notes that the pod has lost that slot, or is on the node.
     pub(crate) fn unsend(&mut self, node: &NodeName, pod: &Uid) {
         remove(&mut self.sent, node, pod);
     }
 
-    /// Pods that are on the node, or nominated to it.
+    /// Returns the pods that are on the node, or nominated to it.
     pub(crate) fn listed(&self, node: &NodeName) -> Vec<Uid> {
         self.listed.get(node).into_iter().flatten().cloned().collect()
     }
 
-    /// These, and those that were given a slot on it; each once, in order.
+    /// Returns the listed pods of the node and those that were given a slot on it; each once, in
+    /// order.
     pub(crate) fn all(&self, node: &NodeName) -> BTreeSet<Uid> {
         self.each(node).cloned().collect()
     }
 
-    /// The same, one by one.
+    /// Iterates over the same pods without copying them.
     pub(crate) fn each(&self, node: &NodeName) -> impl Iterator<Item = &Uid> {
         const NONE: &BTreeSet<Uid> = &BTreeSet::new();
         self.listed.get(node).unwrap_or(NONE).union(self.sent.get(node).unwrap_or(NONE))
     }
 }
 
-/// Where a pod is, or may be soon.
+/// The nodes that a pod is on or nominated to.
 fn places(pod: &Pod) -> impl Iterator<Item = &NodeName> {
     [&pod.node, &pod.nominated].into_iter().flatten()
 }

@@ -1,7 +1,7 @@
-//! The objects that make pods, and which of them made a pod.
+//! The objects that make pods, and the question which of them made a pod.
 //!
-//! An owner reference is a claim: anybody who may create a pod may write any uid into it. It is
-//! believed where the object is in the pod's namespace and has the kind and the name that the
+//! An owner reference is a claim: any user with the right to create pods can write any uid into it.
+//! It is believed if the object is in the pod's namespace and has the kind and the name that the
 //! reference says. Owners never cross namespaces, as for the garbage collector of Kubernetes.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,27 +13,26 @@ use fluxqueue_workload::{Controller, ObjectKey, Owner, OwnerKind, Pod, Uid};
 /// All Jobs, ReplicaSets, Deployments and StatefulSets that were seen and are not known to be gone.
 #[derive(Default)]
 pub(crate) struct Controllers {
-    /// In no order.
+    /// The objects by their uids, in no order.
     by_uid: Table<Uid, Arc<Controller>>,
-    /// The objects whose pod templates name a group, by the group: they make members of it, also
-    /// those that have made none yet.
+    /// The objects with a group in their pod templates, by that group. They make members of the
+    /// group; an object that has made none yet is listed too.
     makers_of: BTreeMap<ObjectKey, BTreeSet<Uid>>,
 }
 
 /// The object that made another one, as far as that is known.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum MadeBy<'a> {
-    /// No object that is watched: there is no reference to one, or what the reference says is not
-    /// true.
+    /// No object that is watched: there is no owner reference to one, or the reference is not true.
     Nothing,
-    /// No object of this uid has been seen.
+    /// An object of this uid, which has not been seen.
     Unseen(&'a Owner),
-    /// This one.
+    /// This object.
     Known(&'a Arc<Controller>),
 }
 
 impl Controllers {
-    /// An object is there, or has changed; returns it as it was.
+    /// Adds an object, or replaces it by its new state; returns its former state.
     pub(crate) fn insert(&mut self, object: &Arc<Controller>) -> Option<Arc<Controller>> {
         let uid = &object.id.uid;
         let before = self.by_uid.insert(uid.clone(), Arc::clone(object));
@@ -46,14 +45,14 @@ impl Controllers {
         before
     }
 
-    /// An object is gone; returns it as it was.
+    /// Removes an object that is gone; returns its last state.
     pub(crate) fn remove(&mut self, uid: &Uid) -> Option<Arc<Controller>> {
         let object = self.by_uid.remove(uid)?;
         self.forget_maker(&object);
         Some(object)
     }
 
-    /// The objects whose pod templates name this group.
+    /// Returns the objects that name this group in their pod templates.
     pub(crate) fn makers_of(&self, group: &ObjectKey) -> impl Iterator<Item = &Uid> {
         self.makers_of.get(group).into_iter().flatten()
     }
@@ -68,38 +67,38 @@ impl Controllers {
         }
     }
 
-    /// All of them, in no order.
+    /// Iterates over all objects, in no order.
     pub(crate) fn all(&self) -> impl Iterator<Item = &Arc<Controller>> {
         self.by_uid.values()
     }
 
-    /// The object of this uid, in whatever namespace: for news of the object itself.
+    /// Returns the object of this uid in any namespace: for events about the object itself.
     pub(crate) fn of_uid(&self, uid: &Uid) -> Option<&Arc<Controller>> {
         self.by_uid.get(uid)
     }
 
-    /// The object of this uid in this namespace.
+    /// Returns the object of this uid in this namespace.
     pub(crate) fn get(&self, namespace: &str, uid: &str) -> Option<&Arc<Controller>> {
         self.by_uid.get(uid).filter(|object| *object.id.key.namespace == *namespace)
     }
 
-    /// The object that made a pod, if it is known.
+    /// Returns the object that made a pod, if it is known.
     pub(crate) fn that_made(&self, pod: &Pod) -> Option<&Arc<Controller>> {
         let owner = pod.owner.as_ref()?;
         self.by_uid.get(&owner.uid).filter(|object| is_named(object, &pod.id.key.namespace, owner))
     }
 
-    /// What made a pod.
+    /// Returns the maker of a pod.
     pub(crate) fn maker<'a>(&'a self, pod: &'a Pod) -> MadeBy<'a> {
         self.owner(&pod.id.key.namespace, pod.owner.as_ref())
     }
 
-    /// What made an object that makes pods.
+    /// Returns the maker of an object that itself makes pods.
     pub(crate) fn above<'a>(&'a self, object: &'a Controller) -> MadeBy<'a> {
         self.owner(&object.id.key.namespace, object.owner.as_ref())
     }
 
-    /// The owner that an object of this namespace names.
+    /// Returns the owner that an object of this namespace names.
     fn owner<'a>(&'a self, namespace: &str, owner: Option<&'a Owner>) -> MadeBy<'a> {
         let Some(owner) = owner.filter(|owner| !matches!(owner.kind, OwnerKind::Other(_))) else {
             return MadeBy::Nothing;
@@ -113,7 +112,7 @@ impl Controllers {
 }
 
 impl<'a> MadeBy<'a> {
-    /// The object, if it is known.
+    /// Returns the object, if it is known.
     pub(crate) fn known(self) -> Option<&'a Arc<Controller>> {
         match self {
             MadeBy::Known(object) => Some(object),
@@ -121,7 +120,7 @@ impl<'a> MadeBy<'a> {
         }
     }
 
-    /// The uid of the object, also of one that has not been seen.
+    /// Returns the uid of the object, also if the object has not been seen.
     pub(crate) fn uid(self) -> Option<&'a Uid> {
         match self {
             MadeBy::Known(object) => Some(&object.id.uid),

@@ -1,30 +1,32 @@
-//! Jobs that ask for nodes alone: which pods do, what cannot be honoured, and with whom any pod is
-//! on its node.
+//! Jobs that ask for nodes alone: which pods ask, which wishes cannot be honoured, and with which
+//! other pods a pod may share its node.
 //!
-//! That nobody else comes to their nodes, now and later, is the graph's matter; what is booked is
-//! checked once more before a Binding.
+//! The graph keeps other jobs off these nodes, now and later; the bookings are checked once more
+//! before a Binding.
 
 use std::collections::BTreeMap;
 
 use fluxqueue_machine::fluxion::{Explanation, Tenancy};
 use fluxqueue_planner::plan::Group;
 
-/// Why a node will not do for whoever asks for it alone, and why not for others.
+/// The reasons why a node does not suit a pod that asks for it alone, and why a node that is held
+/// alone does not suit others.
 const USED_BY_OTHERS: &str = "node(s) were used by others";
 const HELD_ALONE: &str = "node(s) were held by exclusive jobs";
 
-/// Nodes that somebody has with whom pods that wait must not be.
+/// The nodes that a waiting group cannot use because of the pods that are there.
 #[derive(Debug, Default)]
 pub(crate) struct Apart {
-    /// Of those who ask for nodes alone: such nodes, and all that they may use.
+    /// For a group that asks for nodes alone: the number of nodes in use by others, and the number
+    /// of nodes that the group may use at all.
     used: u64,
     of: u64,
-    /// How many such nodes there are, by what is said of them.
+    /// The number of unsuitable nodes, by the reason that the user reads.
     counts: BTreeMap<&'static str, u64>,
 }
 
 impl Apart {
-    /// Counts those of a group. Of all shapes in it they are the same.
+    /// Counts the unsuitable nodes of a group. They are the same for all shapes in it.
     pub(crate) fn note(&mut self, group: &Group, explanation: &Explanation) {
         let Some(now) = explanation.shapes.first().map(|shape| &shape.now) else { return };
         let asks = matches!(group.tenancy, Tenancy::Alone(_));
@@ -39,7 +41,7 @@ impl Apart {
         }
     }
 
-    /// Adds them to how many nodes there are for each reason.
+    /// Adds the counts to the number of nodes for each reason.
     pub(crate) fn count(&self, counts: &mut BTreeMap<String, usize>) {
         let nodes = self
             .counts
@@ -48,7 +50,8 @@ impl Apart {
         counts.extend(nodes);
     }
 
-    /// What there is to say to so many pods; mostly nothing.
+    /// Returns the sentence for a request of this number of pods; it is empty if no node is in use
+    /// by others.
     pub(crate) fn text(&self, pods: usize) -> String {
         let Apart { used, of, .. } = self;
         let (ask, is) = (

@@ -2,19 +2,19 @@
 
 use fluxqueue_workload::Time;
 
-/// What is known of when a job starts, besides what it is promised. In the core's time.
+/// The expected start of a job, besides the start that it is promised. In the core's time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Expected {
-    /// Nobody has looked yet: what an earlier process said still goes.
+    /// The start has not been estimated yet: the estimate of an earlier process still holds.
     #[default]
     Unasked,
-    /// Nobody can say.
+    /// The start cannot be estimated.
     NoDate,
-    /// Then, by what was known at that time.
+    /// The job is expected to start at this time.
     At {
-        /// When it starts.
+        /// The expected start.
         start: Time,
-        /// When that was found out.
+        /// The time of the estimate.
         as_of: Time,
     },
 }

@@ -10,7 +10,7 @@ use crate::jobs::controllers::{Controllers, MadeBy};
 use crate::jobs::job::{Identity, Job, Member, Style};
 use fluxqueue_workload::{Controller, ObjectKey, Owner, OwnerKind, Pod, Time, Uid};
 
-/// What a pod is a part of.
+/// The job that a pod is a part of.
 #[derive(Debug)]
 pub(crate) struct Belonging {
     pub identity: Identity,
@@ -20,23 +20,26 @@ pub(crate) struct Belonging {
     pub uid: Uid,
 }
 
-/// How many pods start together, or why that cannot be said yet.
+/// How many pods start together, or why that number is not known yet.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum StartSize {
-    /// This many, as asked.
+    /// This number of pods, as the workload asks.
     Pods(usize),
-    /// This many, though `asked` were: more cannot appear.
+    /// This number of pods, though the workload asks for `asked`: no more can appear.
     Clamped { to: usize, asked: usize },
-    /// More than now can appear are asked for; until then others that are on their way may show up.
+    /// The workload asks for more pods than can appear now. Until this time, objects that make
+    /// others may still appear.
     Until(Time),
-    /// Nothing is wanted now.
+    /// No pod is wanted now.
     None,
 }
 
-/// Finds what a pod is a part of; `None` while the object that made it has not been seen.
+/// Finds the job that a pod is a part of; `None` while the object that made the pod has not been
+/// seen.
 ///
-/// In this order: a group label with a size, its Job, its Deployment, ReplicaSet or StatefulSet,
-/// itself. A pod whose owner reference is not true was made by nothing.
+/// The first of these that applies: its group label with a size, its Job, its Deployment,
+/// ReplicaSet or StatefulSet, the pod itself. A pod with an owner reference that is not true has no
+/// maker.
 pub(crate) fn belonging(pod: &Pod, controllers: &Controllers, orphan: bool) -> Option<Belonging> {
     let namespace = &pod.id.key.namespace;
     let alone = || Belonging {
@@ -67,7 +70,8 @@ pub(crate) fn belonging(pod: &Pod, controllers: &Controllers, orphan: bool) -> O
     Some(of_owner(namespace, top).unwrap_or_else(alone))
 }
 
-/// The Deployment that made a ReplicaSet: it is what was submitted.
+/// Returns the Deployment that made a ReplicaSet: the Deployment is the object that the user
+/// submitted.
 pub(crate) fn deployment_of<'a>(
     set: &'a Controller,
     controllers: &'a Controllers,
@@ -77,8 +81,8 @@ pub(crate) fn deployment_of<'a>(
     set.owner.as_ref().filter(|above| is_true && above.kind == OwnerKind::Deployment)
 }
 
-/// What the pods of an object are a part of; `None` for objects of other kinds than those that
-/// Kubernetes itself has for that.
+/// Returns the job that the pods of an object are a part of; `None` if the object is of a kind that
+/// is not one of Kubernetes' own workload kinds.
 pub(crate) fn of_owner(namespace: &Arc<str>, top: &Owner) -> Option<Belonging> {
     let kind = workload_kind(&top.kind)?;
     let style = if kind == WorkloadKind::Job { Style::Gang } else { Style::Elastic };
@@ -91,7 +95,7 @@ pub(crate) fn of_owner(namespace: &Arc<str>, top: &Owner) -> Option<Belonging> {
     })
 }
 
-/// The kind of workload that an object of this kind is.
+/// Returns the kind of workload for objects of this kind.
 pub(crate) fn workload_kind(kind: &OwnerKind) -> Option<WorkloadKind> {
     match kind {
         OwnerKind::Job => Some(WorkloadKind::Job),
@@ -102,8 +106,8 @@ pub(crate) fn workload_kind(kind: &OwnerKind) -> Option<WorkloadKind> {
     }
 }
 
-/// The owners of a job's FluxJob: it goes when all of them are gone. Bare pods that form a group
-/// own nothing together.
+/// Returns the owners of a job's FluxJob, which is deleted when all of them are gone. Bare pods
+/// that form a group have no owner in common.
 pub(crate) fn owners(
     pod: &Pod,
     belonging: &Belonging,
@@ -123,7 +127,8 @@ pub(crate) fn owners(
     let Some(owner) = &pod.owner else { return Vec::new() };
     let made_by = controllers.maker(pod);
     if matches!(made_by, MadeBy::Nothing) && workload_kind(&owner.kind).is_some() {
-        // Such a reference would have the FluxJob removed.
+        // Kubernetes would delete the FluxJob because of a reference to an object that does not
+        // exist.
         return Vec::new();
     }
     let top = made_by.known().and_then(|set| deployment_of(set, controllers)).unwrap_or(owner);
@@ -133,14 +138,15 @@ pub(crate) fn owners(
 /// How many pods the objects that make pods of a group can have at once, by their specs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Capacity {
-    /// Those that can still start: without what has succeeded or failed for good.
+    /// The pods that can still start: those that have succeeded or failed for good do not count.
     left: usize,
-    /// With these.
+    /// The same with those that have ended.
     in_all: usize,
 }
 
 impl Capacity {
-    /// Adds an object of which so many pods were seen to succeed: its own status lags.
+    /// Adds an object. `succeeded_seen` is the number of its pods that were seen to succeed, since
+    /// its own status lags.
     pub(crate) fn add(&mut self, made_by: &Controller, succeeded_seen: u32) {
         let at_once = made_by.can_start_together.max(made_by.wants.min(1));
         self.in_all += at_once as usize;
@@ -156,22 +162,22 @@ impl Capacity {
         };
     }
 
-    /// Adds a pod whose maker is not known.
+    /// Adds a pod with an unknown maker.
     pub(crate) fn add_stray(&mut self) {
         self.in_all += 1;
         self.left += 1;
     }
 }
 
-/// What the number of pods that start together rests on, apart from the pods themselves.
+/// The facts that decide how many pods start together, apart from the pods themselves.
 pub(crate) struct Start<'a> {
     pub job: &'a Job,
     pub controllers: &'a Controllers,
-    /// What the objects that make pods of a group can have; `None` if that is not bounded (bare
+    /// The number of pods that the objects of a group can have; `None` if it is not bounded (bare
     /// pods).
     pub capacity: Option<Capacity>,
-    /// How long more than the known objects can make is waited for: a group may be made by several
-    /// objects, which do not appear at the same instant.
+    /// How long a group waits for objects that are not known yet: several objects may make its
+    /// pods, and they do not appear at the same instant.
     pub grace_secs: u64,
     /// How much longer that is while pods of an earlier start still stop; else 0.
     pub stopping_secs: u64,
@@ -179,7 +185,7 @@ pub(crate) struct Start<'a> {
 }
 
 impl Start<'_> {
-    /// How many of these pods start together.
+    /// Returns the number of these pods that start together.
     pub(crate) fn size(&self, members: &[&Member]) -> StartSize {
         match &self.job.identity {
             Identity::Pod(_) => StartSize::Pods(1),
@@ -206,7 +212,7 @@ impl Start<'_> {
             return StartSize::Pods(asked);
         };
         if in_all >= asked {
-            // The others have ended: no more than these can come.
+            // The other pods have ended: no more than these can come.
             return StartSize::Pods(left.max(1));
         }
         let until = self.others_may_come_until();
@@ -217,16 +223,16 @@ impl Start<'_> {
         }
     }
 
-    /// Until then objects that make further pods of the group may appear: for some seconds after
-    /// its last pod has, and after the last pod of an earlier start has stopped, since some
-    /// operators make objects again only then.
+    /// Returns the time until which objects that make further pods of the group may appear: some
+    /// seconds after its last pod has appeared, and after the last pod of an earlier start has
+    /// stopped, since some operators create the new objects only then.
     fn others_may_come_until(&self) -> Time {
         let job = self.job;
         job.joined.max(job.left_at).plus_secs(self.grace_secs).plus_secs(self.stopping_secs)
     }
 }
 
-/// The size that the oldest member with a valid size label asks for.
+/// Returns the size that the oldest member with a valid size label asks for.
 pub(crate) fn group_size(members: &[&Member]) -> Option<usize> {
     members
         .iter()
@@ -238,7 +244,7 @@ pub(crate) fn group_size(members: &[&Member]) -> Option<usize> {
         .map(|(_, _, size)| size as usize)
 }
 
-/// Sizes that members of one group ask for, if they differ.
+/// Returns a warning if members of one group ask for different sizes.
 pub(crate) fn contradiction(members: &[&Member]) -> Option<String> {
     let sizes: BTreeSet<u32> = members
         .iter()
@@ -255,8 +261,8 @@ pub(crate) fn contradiction(members: &[&Member]) -> Option<String> {
     ))
 }
 
-/// How many pods a controller still wants at once, given how many of its pods were seen to succeed:
-/// its own status lags.
+/// Returns how many pods a controller still wants at once. `succeeded_seen` is the number of its
+/// pods that were seen to succeed, since its own status lags.
 pub(crate) fn wants(made_by: &Controller, succeeded_seen: u32) -> u32 {
     if made_by.finished || made_by.deleting || made_by.wants == 0 {
         return 0;

@@ -6,8 +6,8 @@ use fluxqueue_planner::queue::JobId;
 use fluxqueue_workload::{Controller, Lifetime, OwnerKind, Pod, Uid};
 
 impl Jobs {
-    /// How long the slot of a pod is held if the pod starts now: its own time, once for each wave
-    /// of its Job that is still to come.
+    /// Returns how long the slot of a pod is held if the pod starts now: its own time, once for
+    /// each wave of its Job that is still to come.
     pub(crate) fn holds_from_binding(&self, pod: &Pod, job: &Job) -> Lifetime {
         times(self.occupies_from_binding(pod, job), self.waves(pod, job))
     }
@@ -19,8 +19,8 @@ impl Jobs {
         left.map_or(1, |(left, parallelism)| u64::from(left.div_ceil(parallelism).max(1)))
     }
 
-    /// A pod has begun, has ended, or is planned otherwise: so is the last wave of its Job, if
-    /// waves are to come.
+    /// Marks the last wave of a pod's Job as due for planning, if waves are to come: a pod has
+    /// begun, has ended, or is planned otherwise.
     pub(crate) fn note_wave(&mut self, pod: &Pod, id: JobId) {
         let made_by = self.controller(pod).map(|made_by| made_by.id.uid.clone());
         if let Some(uid) = made_by {
@@ -28,7 +28,7 @@ impl Jobs {
         }
     }
 
-    /// The same of all pods that an object has made of a job.
+    /// Does the same for all pods of a job that one object has made.
     pub(crate) fn note_waves(&mut self, id: JobId, uid: Uid) {
         let made = self.all.get(&id).zip(self.made(&uid, id));
         let is_to_come = made.is_some_and(|(job, made_by)| has_waves(made_by, job));
@@ -38,7 +38,7 @@ impl Jobs {
         }
     }
 
-    /// The core's second at which the last wave of a pod's Job ends, as it was planned last.
+    /// Returns the core's second at which the last wave of a pod's Job ends, by the last plan.
     pub(crate) fn last_wave(&self, pod: &Pod, id: JobId) -> Option<i64> {
         if self.waves.ends.is_empty() {
             return None;
@@ -51,9 +51,9 @@ impl Jobs {
         self.controllers.get(namespace, uid).map(|made_by| &**made_by)
     }
 
-    /// The second of the core's time at which the last wave of a Job has ended; `None` if no pod
-    /// follows those that run, or if nothing says when these end. `start` says when a pod has
-    /// started, in the core's time.
+    /// Returns the second of the core's time at which the last wave of a Job has ended; `None` if
+    /// no pod follows the running ones, or if the end of a running pod is not known. `start`
+    /// returns when a pod has started, in the core's time.
     pub(crate) fn end_of_waves(
         &self,
         made_by: &Controller,
@@ -85,7 +85,7 @@ impl Jobs {
         last_end(&mut ends, follow, i64::try_from(each).unwrap_or(i64::MAX))
     }
 
-    /// The pod takes the place of one of its Job that has failed, so that the Job takes longer than
+    /// True if the pod replaces a pod of its Job that has failed, so that the Job takes longer than
     /// was planned.
     pub(crate) fn is_retry(&self, pod: &Pod, job: &Job) -> bool {
         let came_later = job.started_at.is_some_and(|started| pod.created > started);
@@ -102,7 +102,8 @@ fn has_waves(made_by: &Controller, job: &Job) -> bool {
     left_of(made_by, job).is_some_and(|left| left > made_by.parallelism.max(1))
 }
 
-/// How many pods of a Job are still to succeed, those that run among them; `None` if nobody says.
+/// Returns how many pods of a Job are still to succeed, the running ones among them; `None` if the
+/// Job has no number of completions.
 fn left_of(made_by: &Controller, job: &Job) -> Option<u32> {
     let seen = succeeded_of(job, made_by.kind == OwnerKind::Job, job.succeeded);
     made_by.completions.map(|completions| completions.saturating_sub(made_by.succeeded.max(seen)))
@@ -115,13 +116,14 @@ fn times(lifetime: Lifetime, waves: u64) -> Lifetime {
     }
 }
 
-/// When the last of `follow` pods ends that take slots one after the other, each the next that is
-/// free, for `each` seconds. The slots are free at `ends`. `None` without such pods.
+/// Returns when the last of `follow` pods ends. The pods take slots one after the other, each the
+/// next free slot, for `each` seconds. The slots become free at `ends`. `None` without pods or
+/// slots.
 fn last_end(ends: &mut [i64], follow: usize, each: i64) -> Option<i64> {
     if follow == 0 || ends.is_empty() {
         return None;
     }
-    // Of ends that are no further apart than `each`, as many pods as there are slots take one each.
+    // If the ends are no further apart than `each`, every slot gets one pod in each round.
     let (rounds, rest) = (follow / ends.len(), follow % ends.len());
     let after = |end: i64, pods: usize| {
         end.saturating_add(each.saturating_mul(i64::try_from(pods).unwrap_or(i64::MAX)))
@@ -136,7 +138,7 @@ fn last_end(ends: &mut [i64], follow: usize, each: i64) -> Option<i64> {
 mod tests {
     use super::*;
 
-    /// The same pod by pod.
+    /// Computes the same pod by pod.
     fn one_by_one(mut ends: Vec<i64>, follow: usize, each: i64) -> i64 {
         for _ in 0..follow {
             let next = ends.iter_mut().min().expect("a slot");

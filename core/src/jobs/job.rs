@@ -1,4 +1,4 @@
-//! What the core knows of one thing that was submitted, and of each of its pods.
+//! The core's knowledge of one job, and of each of its pods.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,30 +24,30 @@ use fluxqueue_planner::queue::{JobId, PendingRequest, QueueId};
 use fluxqueue_planner::queues::{Standing, Walltimes};
 use fluxqueue_workload::{ObjectKey, Pod, Time, Uid};
 
-/// What makes pods belong to one job.
+/// The common property that makes pods belong to one job.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Identity {
-    /// The same group label, in one namespace.
+    /// The pods carry the same group label, in one namespace.
     Group(ObjectKey),
-    /// The same object makes them: a Job, Deployment, ReplicaSet or StatefulSet of this namespace
-    /// and uid.
+    /// The same object makes the pods: a Job, Deployment, ReplicaSet or StatefulSet of this
+    /// namespace and uid.
     Controller(Arc<str>, Uid),
-    /// Alone.
+    /// The pod is a job by itself.
     Pod(Uid),
 }
 
 /// How the pods of a job start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Style {
-    /// There is only one.
+    /// The job has one pod only.
     Lone,
-    /// A number of them together, all or none; whoever comes later joins.
+    /// A number of pods start together, all or none; pods that come later join them.
     Gang,
-    /// One by one, each at its own age.
+    /// The pods start one by one, each with its own age.
     Elastic,
 }
 
-/// A job: what one FluxJob stands for.
+/// A job: the unit for which there is one FluxJob.
 pub(crate) struct Job {
     pub id: JobId,
     pub identity: Identity,
@@ -62,120 +62,121 @@ pub(crate) struct Job {
     pub owners: Vec<OwnerReference>,
     /// The scheduler name by which its events are reported.
     pub reporter: Arc<str>,
-    /// Its pods, as long as they exist, ended ones too.
+    /// Its pods, as long as they exist, ended pods too.
     pub members: BTreeSet<Uid>,
-    /// The lowest priority of a pod of it that is to run. Without one it stays as it was.
+    /// The lowest priority among its pods that are to run. Without such a pod the value stays as it
+    /// was.
     pub pod_priority: Option<i32>,
-    /// Those of them that have not ended, in the order in which they get seats.
+    /// Its pods that have not ended, in the order in which they get seats.
     pub live: BTreeMap<PodOrder, Uid>,
-    /// The objects that have made pods of it.
+    /// The objects that have made pods of the job.
     pub controllers: BTreeSet<Uid>,
-    /// Those of them that are gone: the pods that they have left will be deleted too.
+    /// The makers that are gone: the pods that they have left will be deleted too.
     pub gone_makers: BTreeSet<Uid>,
-    /// Pods that ended by success; and otherwise.
+    /// The number of pods that succeeded, and of pods that ended otherwise.
     pub succeeded: u32,
     pub failed: u32,
-    /// When the last member joined.
+    /// The time when the last member joined.
     pub joined: Time,
-    /// When the last pod was gone that had been deleted while it ran.
+    /// The time when the last pod that had been deleted while it ran was gone.
     pub left_at: Time,
     pub queued_at: Option<Time>,
-    /// It was in the queue before, or could have been but for a hold, a gate or its queue: it goes
-    /// around what is promised to others.
+    /// True if the job was in the queue before, or could have been but for a hold, a gate or its
+    /// queue. Such a job is planned around the promises to others.
     pub is_late_entrant: bool,
     pub started_at: Option<Time>,
     pub completed_at: Option<Time>,
-    /// The latest end of a pod of it that the API server knows.
+    /// The latest end among its pods that the API server reports.
     pub last_end: Option<Time>,
     pub life: Lifecycle,
-    /// How many pods start together; decides whether the placement is written ahead.
+    /// How many pods start together; the number decides whether the placement is written ahead.
     pub start_size: usize,
-    /// Placements withdrawn in a row, and the pause that follows.
+    /// The placements withdrawn in a row, and the pause that follows.
     pub setbacks: Setbacks,
-    /// A Binding was refused before any took effect: no more are sent, and the placement is about
-    /// to be withdrawn. What the API server says.
+    /// The message of the API server that refused a Binding before any took effect. No more
+    /// Bindings are sent, and the placement is about to be withdrawn.
     pub refusal: Option<String>,
-    /// How many of its pods were bound at the same time since it began, or as many as it wanted
-    /// since then.
+    /// The largest number of pods that were bound at the same time since the job began; for a Job,
+    /// no more than it wanted at any time since then.
     pub most_bound: usize,
-    /// Pods that have ended on their nodes before all that start together were bound.
+    /// The number of pods that have ended on their nodes before all pods of the start were bound.
     pub ended_early: usize,
-    /// Since its first Binding it should have become whole, and has not: why.
+    /// Why the job has not become whole in time after its first Binding.
     pub stalled: Option<Stalled>,
-    /// How it ended, by its record as found after a restart.
+    /// How the job ended, by its record as found after a restart.
     pub ended_as: Option<FinishedReason>,
-    /// Where its pods go, of a job that is written ahead.
+    /// The nodes of its pods, for a job with a placement that is written ahead.
     pub seats: Seats,
     pub retained: Vec<RetainedSlot>,
-    /// What has become of our suspension of its Job.
+    /// The state of Fluxqueue's suspension of its Job.
     pub suspended: Suspended,
-    /// How many pods its one stand-in stands for while its Job waits without pods and without a
-    /// place; else 1.
+    /// The number of pods that its one stand-in represents while its Job waits without pods and
+    /// without a place; else 1.
     pub stands_for: usize,
-    /// What of it waits in the queue.
+    /// Its requests that wait in the queue.
     pub pending: BTreeSet<PendingRequest>,
-    /// What a person reads about why it waits.
+    /// The reason why the job waits, as a user reads it.
     pub blocker: Option<Blockers>,
-    /// Whose reasons these are: the first of what waits.
+    /// The request that has these reasons: the first of the waiting ones.
     pub blocked_request: Option<PendingRequest>,
-    /// While what an earlier process said is kept: what this one found then.
+    /// The first reason that this process found, while the reason from an earlier process is kept.
     pub found_first: Option<Blockers>,
-    /// What was said about it once: warnings that are not repeated.
+    /// The warnings that were already reported, which are not repeated.
     pub warnings: BTreeMap<ConditionType, String>,
-    /// When it is expected to start, besides what it is promised.
+    /// When the job is expected to start, besides the start that it is promised.
     pub expected: Expected,
     /// Its place in the queue.
     pub position: Option<usize>,
-    /// What its record says, or is to say, that it is promised.
+    /// The promise that its record states, or is to state.
     pub said: Option<Said>,
     pub said_at: Time,
-    /// That is to be written at once.
+    /// True if that promise is to be written at once.
     pub must_say: bool,
-    /// What it was promised, until its first Binding leaves: if its placement is withdrawn that was
-    /// in vain.
+    /// The promise that the job had, until its first Binding leaves: if the placement is withdrawn
+    /// before, that promise is reported as broken.
     pub promised_before: Option<Kept>,
     pub queue: InQueue,
     pub record: Record,
 }
 
-/// A job in its queue, as of when it was last looked at.
+/// A job in its queue, as of the last look at the queue.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct InQueue {
-    /// The queue; none before it was looked at.
+    /// The name of the queue; empty before the first look.
     pub name: Arc<str>,
     pub id: QueueId,
-    /// The one that the workload names.
+    /// The name that the workload states.
     pub said: Option<Arc<str>>,
-    /// What it says to the job.
+    /// The queue's answer to the job.
     pub standing: Standing,
     pub walltimes: Walltimes,
-    /// It was there, and for the job, at some time.
+    /// True if the queue existed at some time and admitted the job.
     pub had_place: bool,
 }
 
-/// What a job is promised, as its record has it.
+/// The promise to a job, as its record has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Said {
-    /// When it starts, in the core's time; `None`: nobody knows.
+    /// The promised start, in the core's time; `None` if it is not known.
     pub start: Option<Time>,
-    /// A hostlist.
+    /// The promised nodes, as a hostlist.
     pub nodes: String,
 }
 
-/// Where a job is in its life.
+/// The stage of a job's life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Lifecycle {
-    /// The pods that start together have no slots. Lone pods and elastic jobs are here until they
-    /// end.
+    /// The pods that start together have no slots. Lone pods and elastic jobs stay in this stage
+    /// until they end.
     Waiting,
-    /// They have slots, and no Binding has left yet: the placement can still be withdrawn.
+    /// The pods have slots, and no Binding has left yet: the placement can still be withdrawn.
     Placed,
-    /// The first Binding left at this time. From here on the gang is completed, elsewhere if need
-    /// be.
+    /// The first Binding left at this time. From here on the gang is completed, on other nodes if
+    /// need be.
     Starting { since: Time },
-    /// All that it wanted was bound at some time.
+    /// All pods that the job wanted were bound at some time.
     Whole,
-    /// None of its pods is left, and nobody makes more.
+    /// None of its pods is left, and no object makes more.
     Finished(FinishedReason),
 }
 
@@ -185,20 +186,20 @@ pub(crate) struct Stalled {
     /// The reason of its condition Degraded.
     pub reason: DegradedReason,
     pub message: String,
-    /// An earlier process said so.
+    /// True if the finding is from an earlier process.
     pub is_inherited: bool,
-    /// While that is kept: what this one found first.
+    /// The first message that this process found, while the message of an earlier process is kept.
     pub found_first: Option<String>,
 }
 
 impl Stalled {
-    /// What this process has found.
+    /// Creates a finding of this process.
     pub(crate) fn new(reason: DegradedReason, message: String) -> Self {
         Stalled { reason, message, is_inherited: false, found_first: None }
     }
 
-    /// What goes now. What an earlier process said for the same reason does until this one finds
-    /// something else than it found first.
+    /// Returns the finding that counts. A finding of an earlier process for the same reason stays
+    /// until this process finds a message other than its first one.
     pub(crate) fn after(self, known: Option<Stalled>) -> Stalled {
         let is_kept = |known: &Stalled| {
             let is_no_news = known.found_first.as_ref().is_none_or(|first| *first == self.message);
@@ -211,50 +212,51 @@ impl Stalled {
     }
 }
 
-/// Which seat a pod gets.
+/// The seat that a pod gets.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Seating {
-    /// This one.
+    /// This seat.
     At(PodIndex),
-    /// Its own if it has a number, else the first free one of its pod set.
+    /// The seat of the pod's own number if it has one, else the first free seat of its pod set.
     Free {
-        /// Place of its shape among the job's pod sets.
+        /// The place of its shape among the job's pod sets.
         pod_set: usize,
     },
 }
 
-/// Our suspension of a Job, from its mark until its pods go for themselves.
+/// The state of Fluxqueue's suspension of a Job, from its mark until its pods wait for themselves.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) enum Suspended {
-    /// There is none.
+    /// The Job is not suspended by Fluxqueue.
     #[default]
     No,
     /// The Job waits for its place, and others stand in for its pods.
     Waits(JobWrite),
-    /// The Job was released, and was known to be at this time of the core. Others stand in for its
-    /// pods until all are there.
+    /// The Job was released, and this process knew of it at this time of the core. Others stand in
+    /// for its pods until all pods exist.
     Released { since: Time },
-    /// That is over: nobody stands in for its pods any more.
+    /// The suspension is over: no pod has a stand-in any more.
     Over,
 }
 
-/// What is being written into a suspended Job.
+/// A write into a suspended Job.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct JobWrite {
-    /// What is on its way.
+    /// The action that is under way, and the change that it makes.
     pub under_way: Option<(ActionId, JobChange)>,
-    /// Writes that failed in a row, why the last did, and when the next may leave.
+    /// The number of writes that failed in a row, why the last one did, and when the next may
+    /// leave.
     pub attempts: u32,
     pub failure: Option<String>,
     pub retry_at: Time,
 }
 
-/// What is written into a suspended Job.
+/// A change of a suspended Job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum JobChange {
-    /// Mark and suspension are taken off.
+    /// Removes the mark and the suspension.
     Release,
-    /// It is suspended again that somebody has let go.
+    /// Suspends a Job again that another client has let go.
     Suspend,
 }
 
@@ -262,58 +264,60 @@ pub(crate) enum JobChange {
 pub(crate) struct RetainedSlot {
     pub allocation: Allocation,
     pub seat: Option<PodIndex>,
-    /// The controller whose next pod may take it.
+    /// The controller that makes the pod for the slot.
     pub controller: Uid,
-    /// That is of a kind of which nobody knows how many pods it wants.
+    /// True if the number of pods that the controller wants is not known, by its kind.
     pub is_of_unknown_kind: bool,
     pub until: Time,
 }
 
-/// One of our pods.
+/// A pod that Fluxqueue schedules.
 pub(crate) struct Member {
     pub pod: Arc<Pod>,
     pub job: JobId,
     pub stage: Stage,
     pub seat: Option<PodIndex>,
-    /// Slots that it had to give back in a row, and the pause that follows.
+    /// The slots that the pod had to give back in a row, and the pause that follows.
     pub setbacks: Setbacks,
-    /// Writes for it that failed in a row, and when the next is due.
+    /// The number of writes for the pod that failed in a row, and when the next is due.
     pub attempts: u32,
     pub retry_at: Time,
-    /// The API server said that it is gone or going: it is not placed any more.
+    /// True if the API server said that the pod is gone or being deleted: it is not placed any
+    /// more.
     pub deletion_observed: bool,
-    /// The answer to a Binding got lost, so it may be on a node without our knowing.
+    /// True if the answer to a Binding got lost, so that the pod may be on a node without the
+    /// core's knowledge.
     pub maybe_bound: bool,
-    /// Until then the watch may still show it on the node of a Binding whose answer got lost: it
-    /// keeps that slot.
+    /// The time until which the watch may still show the pod on the node of a Binding with a lost
+    /// answer. The pod keeps that slot until then.
     pub doubt_until: Time,
-    /// The removal of our gate that is on its way: it goes on also when the pod loses its slot
+    /// The removal of Fluxqueue's gate that is under way. It goes on even if the pod loses its slot
     /// meanwhile.
     pub ungating: Option<ActionId>,
-    /// Our gate has been taken off, though the pod as last seen has it.
+    /// True if Fluxqueue's gate has been removed, though the last seen state of the pod has it.
     pub ungated: bool,
-    /// What was last said about it: condition message and time.
+    /// The last report on the pod: condition message and time.
     pub reported: Option<(String, Time)>,
-    /// How it stands to pods on nodes, as of when it was last queued.
+    /// The pod's rules about pods on nodes, as of when it was last queued.
     pub stance: Stance,
-    /// What it asks of nodes for its volumes, as of when it was last looked at.
+    /// The requirements that its volumes place on nodes, as of the last look at them.
     pub volumes: Option<Arc<VolumeNeeds>>,
-    /// What it asks of levels of the machine, as of when it was last queued.
+    /// The requirements on levels of the machine, as of when the pod was last queued.
     pub levels: LevelWants,
-    /// With whom it is to be on a node, as of when it was last queued.
+    /// Whether the pod may share its node, and with which jobs, as of when it was last queued.
     pub tenancy: Tenancy,
-    /// Its claims are not such that it could be placed.
+    /// Why its claims do not allow the pod to be placed.
     pub unready: Option<Unready>,
     /// How often its volumes could not be bound.
     pub mountings_failed: u32,
-    /// The condition that is to be written.
+    /// The write of the pod's condition that is under way.
     pub telling: Option<ActionId>,
-    /// What it says of the node that it is to go to.
+    /// The nomination of the pod.
     pub nomination: Nomination,
 }
 
 impl Member {
-    /// A pod of this job that has nothing yet, and of which nothing has been said.
+    /// Creates a pod of this job that has no slot yet, and on which nothing has been reported.
     pub(crate) fn new(pod: Arc<Pod>, job: JobId, stage: Stage) -> Self {
         Member {
             pod,
@@ -340,7 +344,7 @@ impl Member {
         }
     }
 
-    /// It can be given a slot, as far as it itself is concerned.
+    /// True if the pod can be given a slot, as far as the pod itself is concerned.
     pub(crate) fn is_ready(&self, gate: &str) -> bool {
         self.stage.is_waiting()
             && !self.deletion_observed
@@ -351,7 +355,7 @@ impl Member {
             && !matches!(self.pod.group, Some(ref group) if group.size.is_err())
     }
 
-    /// A Binding may have left for it of which nobody knows yet what came.
+    /// True if a Binding with an unknown outcome may have left for the pod.
     pub(crate) fn is_in_doubt(&self, now: Time) -> bool {
         self.maybe_bound && now < self.doubt_until
     }
@@ -360,17 +364,17 @@ impl Member {
         self.stage.is_bound()
     }
 
-    /// Its allocation on the node where it is or is to be.
+    /// Returns the pod's allocation on the node where it is or is to be.
     pub(crate) fn allocation(&self) -> Option<&Allocation> {
         self.stage.allocation()
     }
 
-    /// When the next write for it may leave.
+    /// Returns when the next write for the pod may leave.
     pub(crate) fn leaves_from(&self) -> Time {
         self.retry_at.max(self.setbacks.leaves_from())
     }
 
-    /// It is being deleted, and has no node: it never will have one.
+    /// True if the pod is being deleted and has no node: it never will have one.
     pub(crate) fn goes_unbound(&self) -> bool {
         self.pod.deleting && self.pod.node.is_none()
     }
@@ -390,7 +394,7 @@ impl PodOrder {
     }
 }
 
-/// A name whose numbers count as numbers: `w-2` is before `w-10`.
+/// A name in which numbers count as numbers: `w-2` is before `w-10`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct CountedName(Arc<str>);
 
@@ -422,14 +426,14 @@ impl PartialOrd for CountedName {
     }
 }
 
-/// The digits with which a text begins.
+/// Returns the digits with which a text begins.
 fn leading_digits(text: &str) -> &str {
     let end = text.find(|letter: char| !letter.is_ascii_digit());
     &text[..end.unwrap_or(text.len())]
 }
 
 impl Lifecycle {
-    /// The pods that start together have been given slots: whoever comes now joins.
+    /// True if the pods that start together have been given slots: pods that come now join them.
     pub(crate) fn is_placed(self) -> bool {
         matches!(self, Lifecycle::Placed | Lifecycle::Starting { .. } | Lifecycle::Whole)
     }
@@ -443,12 +447,12 @@ impl Lifecycle {
 }
 
 impl InQueue {
-    /// The job is in this queue.
+    /// True if the job is in this queue.
     pub(crate) fn is(&self, name: &str) -> bool {
         *self.name == *name
     }
 
-    /// Nobody starts from it.
+    /// True if no job starts from the queue.
     pub(crate) fn is_held(&self) -> bool {
         matches!(self.standing, Standing::Stopped | Standing::Invalid)
             || (self.standing == Standing::Missing && self.had_place)
@@ -456,7 +460,7 @@ impl InQueue {
 }
 
 impl RetainedSlot {
-    /// The pod is one that may take it, as far as the pod itself is concerned.
+    /// True if the pod is one that may take the slot, as far as the pod itself is concerned.
     pub(crate) fn is_for(&self, pod: &Pod) -> bool {
         pod.owner.as_ref().is_some_and(|owner| owner.uid == self.controller)
             && *self.allocation.shape == *pod.shape
@@ -464,7 +468,7 @@ impl RetainedSlot {
 }
 
 impl Job {
-    /// Nothing of it has a slot any more: it starts anew, all or none.
+    /// Forgets a start of which no pod has a slot any more: the job starts again, all or none.
     pub(crate) fn forget_start(&mut self) {
         self.life = Lifecycle::Waiting;
         self.refusal = None;
@@ -473,11 +477,11 @@ impl Job {
         self.seats.clear();
     }
 
-    /// These requests of it wait from now on.
+    /// Sets the requests of the job that wait from now on.
     pub(crate) fn wait_for(&mut self, pending: BTreeSet<PendingRequest>) {
         self.pending = pending;
         if self.pending.is_empty() {
-            // What was in the way of a request that is gone is in the way of nothing.
+            // A reason that concerned a request in the queue ends with that request.
             let blocker = self.blocker.take();
             let stays = |reason: BlockedReason| {
                 reason.is_outside_the_queue() || self.says_until_it_begins(reason)
@@ -493,12 +497,12 @@ impl Job {
             && reason == BlockedReason::PlacementWithdrawn
     }
 
-    /// What kept it out of the queue is over.
+    /// Clears the reason that kept the job out of the queue.
     pub(crate) fn may_queue(&mut self) {
         self.blocker.take_if(|blocker| blocker.reason().is_outside_the_queue());
     }
 
-    /// The priority that a person wishes, else that of its pods.
+    /// Returns the priority that a user wishes, else that of the job's pods.
     pub(crate) fn priority(&self) -> i32 {
         self.record.wished_priority.or(self.pod_priority).unwrap_or(0)
     }
@@ -507,10 +511,11 @@ impl Job {
         self.life.end().is_some()
     }
 
-    /// The placement is written before the first Binding: several pods start together. A placement
-    /// that is on record is followed, or taken back first, even if only one pod is wanted by now;
-    /// and one that others have joined meanwhile is written with them. So is that of a Job of one
-    /// pod that is released when it is acknowledged.
+    /// True if the placement is written before the first Binding: several pods start together. A
+    /// placement that is on record is followed, or taken back first, even if only one pod is wanted
+    /// by now; and a placement that other pods have joined meanwhile is written with them. The
+    /// placement of a suspended Job of one pod is written ahead too: the Job is released when its
+    /// placement is acknowledged.
     pub(crate) fn writes_ahead(&self) -> bool {
         let is_gang = self.style == Style::Gang;
         is_gang
@@ -525,13 +530,13 @@ impl Job {
         self.record.refused.is_some() && self.writes_ahead()
     }
 
-    /// What the job asks for is asked for this member. While others stand in for its pods, for
-    /// these alone.
+    /// True if the requirements of the job apply to this member. While others stand in for the
+    /// job's pods, they apply to the stand-ins alone.
     pub(crate) fn counts(&self, member: &Member) -> bool {
         member.pod.stands_in == self.suspended.has_stand_ins()
     }
 
-    /// Seats whose slots are retained for pods that are to come.
+    /// Returns the seats with slots that are retained for pods that are to come.
     pub(crate) fn retained_seats(&self) -> Vec<PodIndex> {
         self.retained.iter().filter_map(|retained| retained.seat).collect()
     }

@@ -1,29 +1,29 @@
-//! How long pods take their resources: their walltimes, and deadlines at which the objects that
+//! How long pods take their resources: their walltimes, and the deadlines at which the objects that
 //! made them end them.
 
 use crate::jobs::job::{Identity, Job};
 use crate::jobs::registry::{Clock, Jobs};
 use fluxqueue_workload::{Controller, Lifetime, Pod, Time, Uid};
 
-/// A deadline is planned with, while its pod waits, to a step of at most one in so many of the time
-/// that the Job has in all.
+/// While a pod waits, its deadline is rounded up to a step of at most a sixteenth of the time that
+/// the Job has in all.
 const DEADLINE_STEPS: u64 = 16;
 
 impl Jobs {
-    /// How long a pod of the job would take its resources if it started now.
+    /// Returns how long a pod of the job would take its resources if it started now.
     pub(crate) fn lifetime(&self, pod: &Pod, job: &Job, clock: Clock) -> Lifetime {
         ended_by(self.deadline(pod, clock), self.holds_from_binding(pod, job), clock.now)
     }
 
-    /// The same as it is planned while the pod waits: see [`Jobs::planned_deadline`].
+    /// Returns the same as it is planned while the pod waits: see [`Jobs::planned_deadline`].
     pub(crate) fn planned_lifetime(&self, pod: &Pod, job: &Job, clock: Clock) -> Lifetime {
         ended_by(self.planned_deadline(pod, clock), self.planned_time(pod, job), clock.now)
     }
 
-    /// How long its resources are to be kept for a pod of the job that starts later, if the object
-    /// that made it ends it at a deadline: as if it started at this time, by the API server's
-    /// clock, since when it could have. It has no more time than that when it does start, and what
-    /// is promised behind it does not move with every second for which both wait.
+    /// Returns how long resources are to be kept for a pod of the job that starts later, if the
+    /// object that made it ends it at a deadline: as if the pod started at `since`, the time by the
+    /// API server's clock since when it could have. The pod has no more time than that when it does
+    /// start, and the promises behind it do not move with every second for which both wait.
     pub(crate) fn lifetime_later(
         &self,
         pod: &Pod,
@@ -35,9 +35,8 @@ impl Jobs {
         Some(ended_by(Some(deadline), self.planned_time(pod, job), since))
     }
 
-    /// How long a pod that waits is planned to take its resources, if it is not ended at its
-    /// deadline before: no more than there is from the start of the object that made it to that
-    /// deadline.
+    /// Returns how long a waiting pod is planned to take its resources, if its deadline does not
+    /// end it before: no longer than from the start of the object that made it to that deadline.
     pub(crate) fn planned_time(&self, pod: &Pod, job: &Job) -> Lifetime {
         let own = self.holds_from_binding(pod, job);
         match self.deadline_by_wall(pod).and_then(|(made_by, _)| made_by.deadline_secs) {
@@ -50,22 +49,22 @@ impl Jobs {
         }
     }
 
-    /// How long a pod of the job takes its resources from its start: its walltime, the time that it
-    /// has to stop then, and what it takes until that is seen: a promise that comes due a moment
-    /// before would have to be broken.
+    /// Returns how long a pod of the job takes its resources from its start: its walltime, the
+    /// grace period in which it stops, and the delay until the core sees its end. A promise that
+    /// came due a moment before that would have to be broken.
     pub(crate) fn occupies(&self, pod: &Pod, job: &Job) -> Lifetime {
         self.walltime(pod, job).plus_secs(pod.grace_secs).plus_secs(self.times.end_slack)
     }
 
-    /// How long a pod of the job may take its resources from its Binding. It is counted so while
-    /// the pod does not run: what is promised behind it would have to be broken if it began later
-    /// than was planned.
+    /// Returns how long a pod of the job may take its resources from its Binding. This counts until
+    /// the pod runs: if it began later than planned, a promise behind it would have to be broken.
     pub(crate) fn occupies_from_binding(&self, pod: &Pod, job: &Job) -> Lifetime {
         self.occupies(pod, job).plus_secs(self.times.start_slack)
     }
 
-    /// How long a pod of the job may run from its start: what a person wishes, what the workload
-    /// says, the default of the queue; and no more than that has, if it clamps.
+    /// Returns how long a pod of the job may run from its start: the wish of a user, else the
+    /// walltime of the workload, else the default of the queue; and no more than the queue's
+    /// maximum, if it clamps.
     pub(crate) fn walltime(&self, pod: &Pod, job: &Job) -> Lifetime {
         let wished =
             job.record.overrides.walltime_seconds.and_then(|seconds| u64::try_from(seconds).ok());
@@ -75,7 +74,8 @@ impl Jobs {
         job.queue.walltimes.of(self.said_walltime(pod), self.times.default_walltime)
     }
 
-    /// What the workload says about that: the object that made the pod, else the pod itself.
+    /// Returns the walltime that the workload states: that of the object that made the pod, else
+    /// that of the pod itself.
     pub(crate) fn said_walltime(&self, pod: &Pod) -> Lifetime {
         let annotated = self
             .controller(pod)
@@ -83,8 +83,9 @@ impl Jobs {
         annotated.unwrap_or(pod.lifetime)
     }
 
-    /// What goes on record of that: what the workload says, and what counts. Where nobody said how
-    /// long it runs, the object that made the pod may say when it ends it.
+    /// Returns the two walltimes that go on record: the one that the workload states, and the one
+    /// that counts. Where the workload states none, the object that made the pod may have a
+    /// deadline.
     pub(crate) fn recorded_walltimes(&self, pod: &Pod, job: &Job) -> (Lifetime, Lifetime) {
         let made_by = self.controller(pod);
         let annotated = made_by.is_some_and(is_annotated);
@@ -97,17 +98,18 @@ impl Jobs {
         (until(self.said_walltime(pod)), until(self.walltime(pod, job)))
     }
 
-    /// When a pod has stopped that the object that made it ends whatever it does, in the core's
-    /// time; unless somebody said how long it runs.
+    /// Returns when a pod has stopped that the object that made it ends in any case, in the core's
+    /// time; `None` if that object states a walltime.
     pub(crate) fn deadline(&self, pod: &Pod, clock: Clock) -> Option<Time> {
         let (_, at) = self.deadline_by_wall(pod)?;
         Some(clock.core(at).plus_secs(pod.grace_secs))
     }
 
-    /// The same as it is planned with while the pod waits: up to a sixteenth of the whole time
+    /// Returns the same as it is planned while the pod waits: up to a sixteenth of the whole time
     /// later. Jobs that were made one after the other have deadlines that differ by seconds. If
-    /// each counted to the second, each Job would be a class of its own, about which the graph is
-    /// asked in every walk. Once the pod is on its node the deadline itself counts.
+    /// each deadline counted to the second, each Job would be a class of its own, and every walk
+    /// would ask the graph about each class. Once the pod is on its node, the deadline itself
+    /// counts.
     pub(crate) fn planned_deadline(&self, pod: &Pod, clock: Clock) -> Option<Time> {
         let (made_by, at) = self.deadline_by_wall(pod)?;
         let whole =
@@ -125,7 +127,7 @@ impl Jobs {
         )
     }
 
-    /// When the object that made a pod ends it, by the API server's clock, and that object.
+    /// Returns when the object that made a pod ends it, by the API server's clock, and that object.
     fn deadline_by_wall(&self, pod: &Pod) -> Option<(&Controller, Time)> {
         let made_by = self.controller(pod).filter(|made_by| !is_annotated(made_by))?;
         let can_be_planned = pod.grace_secs <= Lifetime::SECS_MAX;
@@ -133,13 +135,13 @@ impl Jobs {
     }
 }
 
-/// The object says itself how long its pods run.
+/// True if the object itself states how long its pods run.
 fn is_annotated(made_by: &Controller) -> bool {
     made_by.walltime.as_ref().is_some_and(Result::is_ok)
 }
 
-/// How long a pod takes its resources that starts now, would take them for its `own` time, and is
-/// ended at its deadline.
+/// Returns how long a pod that starts now takes its resources, if it would take them for its `own`
+/// time and is ended at its deadline.
 pub(crate) fn ended_by(deadline: Option<Time>, own: Lifetime, now: Time) -> Lifetime {
     let left = deadline
         .map(|at| u64::try_from(at.seconds().saturating_sub(now.seconds())).unwrap_or(0).max(1));
@@ -150,7 +152,7 @@ pub(crate) fn ended_by(deadline: Option<Time>, own: Lifetime, now: Time) -> Life
     }
 }
 
-/// It ended before a pod of it was bound, and not because its workload was complete.
+/// True if the job ended before a pod of it was bound, and not because its workload was complete.
 pub(crate) fn was_given_up(jobs: &Jobs, job: &Job) -> bool {
     let is_complete = match &job.identity {
         Identity::Controller(namespace, uid) => jobs.controllers.get(namespace, uid).is_some(),
@@ -160,7 +162,7 @@ pub(crate) fn was_given_up(jobs: &Jobs, job: &Job) -> bool {
     job.ended_as.is_none() && never_ran && !is_complete
 }
 
-/// No object will make more pods of a job.
+/// True if no object will make more pods of a job.
 pub(crate) fn nobody_makes_more(jobs: &Jobs, job: &Job) -> bool {
     let namespace = &job.key.namespace;
     let done =

@@ -1,4 +1,4 @@
-//! Jobs and their pods, the objects that make these, and all that can be said from them alone.
+//! Jobs and their pods, the objects that make these, and all answers that follow from them alone.
 
 pub(crate) mod awaiting_owner;
 pub(crate) mod by_node;

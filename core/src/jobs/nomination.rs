@@ -3,25 +3,25 @@
 use crate::ActionId;
 use fluxqueue_workload::{NodeName, Time};
 
-/// What a pod says of the node that it is to go to.
+/// The state of a pod's nomination.
 #[derive(Debug)]
 pub(crate) struct Nomination {
-    /// It has a slot, and claims are being bound.
+    /// True if the pod has a slot and its claims are being bound.
     pub(crate) is_due: bool,
-    /// The node that is written, or on its way, and ours to take away.
+    /// The node that is written, or is being written, by Fluxqueue, which therefore may remove it.
     pub(crate) said: Option<NodeName>,
     pub(crate) writing: Option<ActionId>,
-    /// It could not be written, and is not tried again before.
+    /// The time of the next attempt after a write that failed.
     pub(crate) retry_at: Time,
 }
 
 impl Nomination {
-    /// Nothing is said.
+    /// Creates the state of a pod without a nomination.
     pub(crate) fn none() -> Self {
         Nomination { is_due: false, said: None, writing: None, retry_at: Time(0) }
     }
 
-    /// A write is on its way.
+    /// True if a write is under way.
     pub(crate) fn is_being_written(&self) -> bool {
         self.writing.is_some()
     }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use fluxqueue_planner::queue::JobId;
 use fluxqueue_workload::{Quota, Resources, Time};
 
-/// The quotas that there are, and the jobs that depend on them, by namespace.
+/// The known quotas, and the jobs that depend on them, by namespace.
 #[derive(Debug, Default)]
 pub(crate) struct Quotas {
     pub(crate) known: BTreeMap<Arc<str>, BTreeMap<Arc<str>, Arc<Quota>>>,

@@ -1,8 +1,8 @@
 //! All jobs and their pods, and the objects that make those.
 //!
-//! The questions that can be answered from these alone are asked here: who of a job is alive, how
-//! many it wants. How long it runs is in `lifetimes`. What of it waits, holds a slot or is on
-//! record is others' business.
+//! This module answers the questions that can be answered from these alone: which pods of a job are
+//! alive, and how many it wants. How long a job runs is in `lifetimes`. Other modules know which of
+//! its requests wait, which slots it holds and which facts are on record.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -25,34 +25,35 @@ use fluxqueue_planner::queue::{JobId, PendingRequest};
 use fluxqueue_workload::levels::LevelRule;
 use fluxqueue_workload::{Controller, ObjectKey, OwnerKind, Phase, Pod, Time, Uid};
 
-/// While pods of an earlier start still stop, a group waits for as long before it is smaller than
-/// it asks for: an operator may make the other pods only when the old ones are gone. Few need more
-/// than ten minutes to stop, and some never do.
+/// The longest extra wait, in seconds, of a group for pods of an earlier start that still stop,
+/// before the group is started with fewer pods than it asks for. An operator may create the other
+/// pods only when the old ones are gone. Few pods need more than ten minutes to stop, and some
+/// never do.
 const STOPPING_SECS_MAX: u64 = 600;
 
-/// A time on record is believed if it is no more than a day before its job was made, or ahead of
-/// the present: clocks that were wrong by hours when the record was written must not cost a job its
-/// place.
+/// The largest difference, in seconds, between clocks that is believed. A time on record counts if
+/// it is no more than a day before its job was made, or ahead of the present: a clock that was
+/// wrong by hours when the record was written must not cost a job its place.
 const CLOCKS_DIFFER_SECS: u64 = 86_400;
 
 /// The jobs, their pods and their controllers, with the indexes that find them.
 pub(crate) struct Jobs {
-    /// Boxed: a job is a kilobyte, and the map moves what it holds.
+    /// Boxed: a job is a kilobyte, and the map moves its values.
     pub all: BTreeMap<JobId, Box<Job>>,
     /// Pods that are ours, in no order.
     pub members: Table<Uid, Member>,
     pub controllers: Controllers,
     pub index: Index,
-    /// Groups by the objects that made pods of them, or own their FluxJobs: what these say concerns
-    /// the group.
+    /// Groups by the objects that made pods of them, or own their FluxJobs: a change of such an
+    /// object concerns the group.
     groups_of: BTreeMap<Uid, BTreeSet<JobId>>,
     /// Gangs that have begun and are not whole.
     starting: BTreeSet<JobId>,
-    /// What came of releases of Jobs that waited without pods.
+    /// The outcomes of releases of Jobs that waited without pods.
     pub releases: Releases,
     /// The jobs that keep a slot for a pod to come, and perhaps some that did lately.
     pub retaining: BTreeSet<JobId>,
-    /// The jobs that wait, by the labels of their pods.
+    /// The waiting jobs, by the labels of their pods.
     pub labelled: Labelled,
     pub priority_classes: PriorityClasses,
     pub waves: Waves,
@@ -78,11 +79,11 @@ impl Default for Index {
 /// The settings that say how long pods take their nodes, where their jobs do not.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Times {
-    /// The walltime of a job that says none and would otherwise end some day, in seconds.
+    /// The walltime, in seconds, of a job that states none and would otherwise end some day.
     pub default_walltime: Option<u64>,
-    /// The time between its Binding and the start of a pod at most, in seconds.
+    /// The longest time between the Binding of a pod and its start, in seconds.
     pub start_slack: u64,
-    /// The time between the planned end of a pod and the news of it at most, in seconds.
+    /// The longest time between the planned end of a pod and the news of it, in seconds.
     pub end_slack: u64,
 }
 
@@ -90,22 +91,23 @@ pub(crate) struct Times {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Clock {
     pub now: Time,
-    /// What is to be added to the core's time for one by the API server's clock, in microseconds.
+    /// The number of microseconds that turn a time of the core into one by the API server's clock.
     pub offset: i64,
 }
 
 impl Clock {
-    /// The present by the API server's clock: what is put on record, and compared with its times.
+    /// Returns the present by the API server's clock, which is put on record and compared with its
+    /// times.
     pub(crate) fn wall_now(self) -> Time {
         self.wall(self.now)
     }
 
-    /// A time of the core by the API server's clock.
+    /// Converts a time of the core to the API server's clock.
     pub(crate) fn wall(self, at: Time) -> Time {
         Time(at.0.saturating_add(self.offset))
     }
 
-    /// A time by the API server's clock in the core's own.
+    /// Converts a time by the API server's clock to the core's own.
     pub(crate) fn core(self, wall: Time) -> Time {
         Time(wall.0.saturating_sub(self.offset))
     }
@@ -129,8 +131,8 @@ impl Jobs {
         }
     }
 
-    /// An object has made this pod of the job, or adopted it. A group depends on it from now on,
-    /// and on the Deployment above.
+    /// Notes that an object has made this pod of the job, or adopted it. A group depends on the
+    /// object from now on, and on the Deployment above it.
     pub(crate) fn note_controller(&mut self, id: JobId, pod: &Pod) -> Sound {
         let made_by = self.controllers.maker(pod);
         let job = self.all.known_mut(&id)?;
@@ -147,8 +149,8 @@ impl Jobs {
         Ok(())
     }
 
-    /// The groups that have not ended and depend on this object: it has made pods of them, or its
-    /// pod template names them.
+    /// Returns the groups that have not ended and depend on this object: it has made pods of them,
+    /// or its pod template names them.
     pub(crate) fn groups_of(&self, made_by: &Controller) -> impl Iterator<Item = JobId> {
         let named = made_by.group.as_ref().map(|_| Identity::Group(group_of(made_by)));
         let named = named.and_then(|identity| self.index.by_identity.get(&identity));
@@ -156,7 +158,8 @@ impl Jobs {
         groups.copied().filter(|id| self.all.get(id).is_some_and(|job| !job.is_finished()))
     }
 
-    /// An object that makes pods is gone. The pods that it has left behind will be deleted too.
+    /// Removes an object that makes pods and is gone. The pods that it has left behind will be
+    /// deleted too.
     pub(crate) fn remove_controller(&mut self, uid: &Uid) -> Option<Arc<Controller>> {
         let made_by = self.controllers.remove(uid)?;
         for id in self.groups_of(&made_by).collect::<Vec<_>>() {
@@ -167,7 +170,7 @@ impl Jobs {
         Some(made_by)
     }
 
-    /// Whether it is a gang that has begun and is not whole may have changed.
+    /// Updates the set of gangs that have begun and are not whole, after a change of this job.
     pub(crate) fn note_life(&mut self, id: JobId) {
         if self.all.get(&id).is_some_and(|job| matches!(job.life, Lifecycle::Starting { .. })) {
             self.starting.insert(id);
@@ -176,13 +179,13 @@ impl Jobs {
         }
     }
 
-    /// Gangs that have begun and are not whole.
+    /// Returns the gangs that have begun and are not whole.
     pub(crate) fn starting(&self) -> impl Iterator<Item = &Job> {
         let jobs = self.starting.iter().filter_map(|id| self.all.get(id).map(Box::as_ref));
         jobs.filter(|job| matches!(job.life, Lifecycle::Starting { .. }))
     }
 
-    /// A pod of a job, of which nothing is known elsewhere.
+    /// Adds a pod to a job, without a change elsewhere.
     pub(crate) fn put_in(&mut self, id: JobId, member: Member) {
         if let Some(job) = self.all.get_mut(&id) {
             job.members.insert(member.pod.id.uid.clone());
@@ -191,7 +194,7 @@ impl Jobs {
         }
     }
 
-    /// The same is no more.
+    /// Removes a pod from a job, without a change elsewhere.
     pub(crate) fn take_out(&mut self, id: JobId, pod: &Pod) {
         self.members.remove(&pod.id.uid);
         if let Some(job) = self.all.get_mut(&id) {
@@ -200,7 +203,7 @@ impl Jobs {
         }
     }
 
-    /// Takes a job out, with all that leads to it.
+    /// Removes a job, with all indexes that lead to it.
     pub(crate) fn forget(&mut self, id: JobId) {
         let Some(job) = self.all.remove(&id) else { return };
         self.starting.remove(&id);
@@ -225,29 +228,30 @@ impl Jobs {
         }
     }
 
-    /// The pods of a job that have not ended, in the order in which they get seats: completion
-    /// index, age, name.
+    /// Returns the pods of a job that have not ended, in the order in which they get seats:
+    /// completion index, age, name.
     pub(crate) fn live<'a>(&'a self, job: &'a Job) -> impl Iterator<Item = &'a Member> + Clone {
         job.live.values().filter_map(|uid| self.members.get(uid))
     }
 
-    /// What a waiting pod is told, if the API server refuses what its job needs.
+    /// Returns the message for a waiting pod, if the API server refuses a write that its job needs.
     pub(crate) fn refusal_of(&self, uid: &Uid) -> Option<String> {
         let member = self.members.get(uid).filter(|member| member.stage.is_waiting())?;
         let blocker = self.all.get(&member.job)?.blocker.as_ref();
         blocker.filter(|blocker| blocker.reason() == BlockedReason::BindFailed).map(Blockers::text)
     }
 
-    /// The same, as a list.
+    /// Returns the same pods as a list.
     pub(crate) fn live_members<'a>(&'a self, job: &'a Job) -> Vec<&'a Member> {
-        // How many there are is known, though not to who collects them.
+        // The iterator does not know its length, but the job does.
         let mut live = Vec::with_capacity(job.live.len());
         live.extend(self.live(job));
         live
     }
 
-    /// The live pods of a job without those of a gang that are on their way out: being deleted, or
-    /// made by an object that is deleted. These still take room, and are no members any more.
+    /// Returns the live pods of a job without the leaving pods of a gang: those that are being
+    /// deleted, or were made by an object that is deleted. These still take room, and are no
+    /// members any more.
     pub(crate) fn remaining<'a>(&'a self, job: &'a Job) -> Vec<&'a Member> {
         let mut members = self.live_members(job);
         if job.style == Style::Gang {
@@ -265,25 +269,26 @@ impl Jobs {
         members
     }
 
-    /// The pods by which a job is described: those that remain. Of a gang that leaves as a whole it
-    /// is all.
+    /// Returns the pods that describe a job: those that remain. For a gang that leaves as a whole,
+    /// all live pods count.
     pub(crate) fn counted<'a>(&'a self, job: &'a Job) -> Vec<&'a Member> {
         let remaining = self.remaining(job);
         if remaining.is_empty() { self.live_members(job) } else { remaining }
     }
 
-    /// Nothing that remains of a gang is on a node or on its way there: what comes is a new start.
+    /// True if no remaining pod of a gang is on a node or on its way to one: the pods that come are
+    /// a new start.
     ///
     ///   1. Four pods run and are deleted; each takes 20 s to stop.
     ///   2. Their Job makes four others. None of them will work with one of the old ones: they
     ///      start together, as the first did.
     pub(crate) fn is_new_start(&self, job: &Job) -> bool {
-        // A pod that waits again was not bound by what was sent.
+        // A pod that waits again was not bound by the Binding that was sent.
         let in_doubt = |member: &Member| member.maybe_bound && !member.stage.is_waiting();
         let has_begun = |member: &Member| member.is_bound() || in_doubt(member);
         let remaining = self.remaining(job);
         if self.live(job).any(|member| member.stage.is_binding()) {
-            // The answer is waited for.
+            // The start is not new before the answer to the Binding arrives.
             false
         } else if remaining.is_empty() {
             job.started_at.is_none()
@@ -294,7 +299,7 @@ impl Jobs {
         }
     }
 
-    /// Each of the pods that are ready has a retained slot of its own.
+    /// True if each of the pods that are ready has a retained slot of its own.
     pub(crate) fn have_retained_slots(&self, job: &Job) -> bool {
         let mut slots: Vec<&RetainedSlot> = job.retained.iter().collect();
         let mut ready =
@@ -305,8 +310,8 @@ impl Jobs {
         })
     }
 
-    /// Until all pods of a new start are there, none of them takes a retained slot: how many there
-    /// are, and how many are wanted.
+    /// Returns how many pods of a new start exist and how many are wanted, if some are missing;
+    /// none of them takes a retained slot until then.
     pub(crate) fn is_short_of(
         &self,
         job: &Job,
@@ -323,7 +328,8 @@ impl Jobs {
         (ready < size).then_some((ready, size))
     }
 
-    /// A gang starts anew. Pods of its earlier start that still stop have no seats any more.
+    /// Forgets the start of a gang, which starts again. Pods of its earlier start that still stop
+    /// have no seats any more.
     pub(crate) fn forget_start(&mut self, id: JobId) -> Sound {
         let job = self.all.known_mut(&id)?;
         for uid in job.live.values() {
@@ -335,7 +341,7 @@ impl Jobs {
         Ok(())
     }
 
-    /// How many of the pods that remain start together.
+    /// Returns how many of the pods that remain start together.
     pub(crate) fn start_size(&self, job: &Job, grace_secs: u64, now: Time) -> StartSize {
         let remaining = self.remaining(job);
         let mut stop = self.live(job).filter(|member| member.pod.deleting && member.is_bound());
@@ -346,14 +352,15 @@ impl Jobs {
         Start { job, controllers, capacity, grace_secs, stopping_secs, now }.size(&remaining)
     }
 
-    /// How many pods the objects of a group can have at once, by their specs; `None` if some of its
-    /// pods have no maker that says so.
+    /// Returns how many pods the objects of a group can have at once, by their specs; `None` if a
+    /// pod of the group has no maker that limits it.
     fn capacity(&self, job: &Job, members: &[&Member]) -> Option<Capacity> {
         let Identity::Group(key) = &job.identity else { return None };
         let get = |uid: &Uid| self.controllers.get(&job.key.namespace, uid);
         let mut makers: BTreeSet<&Uid> = job.controllers.iter().collect();
         let named = self.controllers.makers_of(key);
-        // What has ended by the time that the group begins is of an earlier one of the name.
+        // A maker that has finished by the time that the group begins belongs to an earlier group
+        // of the name.
         makers.extend(named.filter(|uid| get(uid).is_some_and(|made_by| !made_by.finished)));
         let mut capacity = Capacity::default();
         for member in members {
@@ -384,16 +391,16 @@ impl Jobs {
         Some(capacity)
     }
 
-    /// The pods of a job that are to run: those that have not ended and are not told to stop. While
-    /// others stand in for its pods, these alone.
+    /// Returns the pods of a job that are to run: those that have not ended and are not being
+    /// deleted. While others stand in for its pods, these are the stand-ins alone.
     fn to_run<'a>(&'a self, job: &'a Job) -> impl Iterator<Item = &'a Member> + Clone {
         self.live(job).filter(|member| {
             !member.pod.deleting && !member.deletion_observed && job.counts(member)
         })
     }
 
-    /// False if nothing of a job is to run any more: its pods go, or the object that made them has
-    /// gone or is going.
+    /// False if no pod of a job is to run any more: its pods leave, or the object that made them
+    /// has gone or is going.
     pub(crate) fn goes_on(&self, job: &Job) -> bool {
         let is_there = match &job.identity {
             Identity::Controller(namespace, uid) => {
@@ -404,8 +411,8 @@ impl Jobs {
         is_there && self.to_run(job).next().is_some()
     }
 
-    /// Takes the priority of a job from its pods: the lowest, so that no pod lifts the others, and
-    /// none for longer than it is there.
+    /// Takes the priority of a job from its pods: the lowest, so that no pod raises the others, and
+    /// none counts after it is gone.
     pub(crate) fn note_priority(&mut self, id: JobId) {
         let lowest = self
             .all
@@ -416,8 +423,8 @@ impl Jobs {
         }
     }
 
-    /// The priority of a request: that which a person wishes for its job, that of the pod where
-    /// pods start one by one, else the job's.
+    /// Returns the priority of a request: the wish of a user for its job, else the pod's priority
+    /// where pods start one by one, else the job's.
     pub(crate) fn priority_of(&self, job: &Job, pending: &PendingRequest) -> i32 {
         let pod = match (job.style, pending) {
             (Style::Elastic, PendingRequest::Member(_, uid)) => self.members.get(uid),
@@ -427,7 +434,7 @@ impl Jobs {
         wished.or(pod.map(|member| member.pod.priority)).unwrap_or_else(|| job.priority())
     }
 
-    /// Priorities of the pods of a gang that are to run, if they differ.
+    /// Returns a warning if the pods of a gang that are to run have different priorities.
     pub(crate) fn contradicting_priorities(&self, job: &Job) -> Option<String> {
         let mut priorities: Vec<i32> = self.to_run(job).map(|member| member.pod.priority).collect();
         priorities.sort_unstable();
@@ -439,13 +446,13 @@ impl Jobs {
         (job.style == Style::Gang && lowest < highest).then_some(text)
     }
 
-    /// What its pods have of nodes, and the slots that are retained for it.
+    /// Returns the allocations of its pods, and the slots that are retained for it.
     pub(crate) fn allocations<'a>(&'a self, job: &'a Job) -> impl Iterator<Item = &'a Allocation> {
         let of_pods = self.live(job).filter_map(|member| member.allocation());
         of_pods.chain(job.retained.iter().map(|slot| &slot.allocation))
     }
 
-    /// Those of them that have a slot and of which no Binding has left.
+    /// Returns its pods that have a slot and for which no Binding has left.
     pub(crate) fn unsent(&self, job: &Job) -> Vec<Uid> {
         self.live(job)
             .filter(|member| member.stage.is_unsent())
@@ -453,7 +460,7 @@ impl Jobs {
             .collect()
     }
 
-    /// How many pods the job wants to run now.
+    /// Returns how many pods the job wants to run now.
     pub(crate) fn wanted(&self, job: &Job) -> usize {
         match &job.identity {
             Identity::Pod(_) => 1,
@@ -476,8 +483,8 @@ impl Jobs {
         }
     }
 
-    /// How many pods its workload asks for, those that have ended included; `None` if nobody can
-    /// say.
+    /// Returns how many pods its workload asks for, those that have ended included; `None` if that
+    /// is not known.
     pub(crate) fn asked(&self, job: &Job) -> Option<usize> {
         match &job.identity {
             _ if job.is_finished() => None,
@@ -489,12 +496,12 @@ impl Jobs {
         }
     }
 
-    /// Where the job is in its life, as people see it.
+    /// Returns the stage of the job's life, as users see it.
     pub(crate) fn state(&self, job: &Job) -> JobState {
         JobState::of(job.life.end(), self.scheduled(job))
     }
 
-    /// Whether its pods are bound, and why not.
+    /// Returns whether its pods are bound, and why not.
     pub(crate) fn scheduled(&self, job: &Job) -> ScheduledReason {
         if job.is_finished() {
             let ran = job.started_at.is_some();
@@ -507,7 +514,7 @@ impl Jobs {
         }
         match (bound, on_the_way) {
             (0, true) => ScheduledReason::Starting,
-            // Its pods have ended, and whoever made them has not said yet whether more will come.
+            // Its pods have ended, and their maker has not stated yet whether more will come.
             (0, false) if job.live.is_empty() && job.started_at.is_some() => {
                 ScheduledReason::Scheduled
             }
@@ -524,15 +531,15 @@ impl Jobs {
         }
     }
 
-    /// Nothing of a job has a slot.
+    /// True if the job has neither a pod with a slot nor a retained slot.
     pub(crate) fn has_nothing(&self, job: &Job) -> bool {
         job.retained.is_empty() && self.live(job).all(|member| member.allocation().is_none())
     }
 
-    /// The queue that a job with nodes is charged to. It does not change as long as the job has
-    /// any, whatever labels and wishes say meanwhile: a limit would otherwise bind only as long as
-    /// the job likes. A new process reads it from the pods, whose Bindings said it, or from the
-    /// FluxJob of a gang.
+    /// Returns the queue that a job with nodes is charged to. The queue does not change as long as
+    /// the job has any node, even if labels and wishes change: otherwise a user could avoid a limit
+    /// by changing the label. A new process reads the queue from the pods, whose Bindings named it,
+    /// or from the FluxJob of a gang.
     pub(crate) fn charged_queue(&self, job: &Job) -> Option<Arc<str>> {
         let has_node = |member: &Member| member.allocation().is_some() || member.pod.node.is_some();
         if job.retained.is_empty() && !self.live(job).any(has_node) {
@@ -544,8 +551,8 @@ impl Jobs {
         known.or_else(of_pods).or_else(|| on_record().filter(|_| job.style == Style::Gang))
     }
 
-    /// When a job came to its place in the queue, as its FluxJob says. A time that cannot be true
-    /// counts as none: before anything of the job was made, or still to come.
+    /// Returns when a job came to its place in the queue, by its FluxJob. An impossible time is
+    /// ignored: one before any object of the job was made, or one in the future.
     pub(crate) fn place_on_record(
         &self,
         id: JobId,
@@ -554,7 +561,7 @@ impl Jobs {
     ) -> Option<Time> {
         let job = self.all.get(&id)?;
         let at = Time(object.status.as_ref()?.queued_at.as_ref()?.0.as_microsecond());
-        // Without a time by the API server there is nothing to compare with.
+        // Without a time by the API server, the place cannot be checked.
         let Some(made) = object.metadata.creation_timestamp.as_ref() else { return Some(at) };
         let pods = job
             .members
@@ -574,16 +581,17 @@ impl Jobs {
         is_true.then_some(at)
     }
 
-    // --- what makers say ---
+    // --- requirements from the objects that make pods ---
 
-    /// What a pod asks of levels: the object that made it says so, else the pod itself.
+    /// Returns the level rules of a pod: those of the object that made it, else those of the pod
+    /// itself.
     pub(crate) fn level_rules<'a>(&'a self, pod: &'a Pod) -> Option<&'a Arc<[LevelRule]>> {
         let of_maker =
             self.controller(pod).and_then(|made_by| made_by.levels.as_ref().ok()?.as_ref());
         of_maker.or(pod.levels.as_ref())
     }
 
-    /// Whether a pod asks for its node alone: the object that made it says so, else the pod itself.
+    /// True if a pod asks for its node alone, by the object that made it, else by the pod itself.
     pub(crate) fn is_exclusive(&self, pod: &Pod) -> bool {
         let of_maker = self
             .controller(pod)
@@ -591,23 +599,24 @@ impl Jobs {
         of_maker.or(pod.exclusive).unwrap_or(false)
     }
 
-    /// The objects that have made pods of a job, as far as they are known.
+    /// Returns the objects that have made pods of a job, as far as they are known.
     pub(crate) fn makers<'a>(&'a self, job: &'a Job) -> impl Iterator<Item = &'a Arc<Controller>> {
         job.controllers.iter().filter_map(|uid| self.controllers.get(&job.key.namespace, uid))
     }
 
-    /// The object that made a pod.
+    /// Returns the object that made a pod.
     pub(crate) fn controller(&self, pod: &Pod) -> Option<&Controller> {
         self.controllers.that_made(pod).map(|made_by| &**made_by)
     }
 }
 
-/// The object has made the pod.
+/// True if the object has made the pod.
 pub(crate) fn is_made_by(pod: &Pod, uid: &Uid) -> bool {
     pod.owner.as_ref().is_some_and(|owner| owner.uid == *uid)
 }
 
-/// How many of a Job's pods were seen to succeed; other controllers do not count that.
+/// Returns how many of a Job's pods were seen to succeed; 0 for other controllers, which do not
+/// count successes.
 pub(crate) fn succeeded_of(job: &Job, is_job: bool, succeeded: u32) -> u32 {
     if is_job && job.kind == WorkloadKind::Job { succeeded } else { 0 }
 }

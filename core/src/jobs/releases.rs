@@ -1,12 +1,12 @@
 //! Releases of Jobs that waited without pods, and whose pods then did not all come.
 //!
-//! Nodes stand idle for such a Job as long as its place is held. Why its pods do not come does not
-//! matter: a quota, a webhook, or the Job is deleted. The Job's namespace has to wait for its next
+//! Nodes stand idle for such a Job as long as its place is held. The cause does not matter: a
+//! quota, a webhook, or a Job that was deleted. The Job's namespace has to wait for its next
 //! release, and longer each time.
 //!
-//! The pauses are not on record. A new process counts the Jobs that it still sees; those that are
-//! gone are forgotten. No tenant can restart the scheduler, and what a tenant gains if somebody
-//! else does is that the pauses begin with a minute again.
+//! The pauses are not on record. A new process counts the Jobs that it still sees, and forgets
+//! those that are gone. No tenant can restart the scheduler; if another person does, the only gain
+//! for a tenant is that the pauses begin with a minute again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,7 +18,8 @@ use fluxqueue_workload::{Time, Uid};
 /// The longest pause, as a multiple of the first one.
 const PAUSES_MAX: i64 = 60;
 
-/// After a pause, a namespace without another failed release for this long is like any other.
+/// The time, in seconds, without another failed release after which a namespace has a clean record
+/// again, counted from the end of its pause.
 const FORGOTTEN_AFTER_SECS: u64 = 3_600;
 
 /// Failed releases, by namespace.
@@ -26,27 +27,27 @@ const FORGOTTEN_AFTER_SECS: u64 = 3_600;
 pub(crate) struct Releases {
     /// One entry for each namespace in which a release failed, until an hour after its pause.
     failed: BTreeMap<Arc<str>, Failed>,
-    /// Jobs that are there and have been counted: a Job is released once.
+    /// Existing Jobs with a failed release that has been counted: a Job is released once.
     counted: BTreeSet<Uid>,
-    /// Jobs that are there, and whose authors were told that their mark counts for nothing.
+    /// Existing Jobs for which the ignored mark has been reported.
     ignored_marks: BTreeSet<Uid>,
-    /// What quotas leave for pods that are to come.
+    /// The room that quotas leave for pods that are to come.
     pub quotas: Quotas,
 }
 
 /// The failed releases of a namespace.
 #[derive(Debug)]
 struct Failed {
-    /// How many there were, without those that successes have made up for.
+    /// The number of failed releases, without those that successes have made up for.
     times: u32,
-    /// How many pods the largest of them was for.
+    /// The number of pods of the largest of them.
     pods: usize,
-    /// The next release may come then.
+    /// The next release may come at this time.
     until: Time,
 }
 
 impl Releases {
-    /// Counts a release of a Job of this namespace whose pods had not all come by then. A first
+    /// Counts a release of a Job of this namespace whose pods had not all come by `at`. A first
     /// pause of no seconds means that releases are not counted.
     pub(crate) fn note_failed(
         &mut self,
@@ -71,13 +72,12 @@ impl Releases {
         failed.times = failed.times.saturating_add(1);
     }
 
-    /// Remembers that the release of a Job that is there failed. True if that is new.
+    /// Notes that the release of an existing Job failed. True if that is new.
     pub(crate) fn count(&mut self, job: &Uid) -> bool {
         self.counted.insert(job.clone())
     }
 
-    /// Remembers that the author of a Job was told that its mark counts for nothing. True if that
-    /// is new.
+    /// Notes that the author of a Job was informed that its mark is ignored. True if that is new.
     pub(crate) fn ignore_mark(&mut self, job: &Uid) -> bool {
         self.ignored_marks.insert(job.clone())
     }
@@ -88,8 +88,9 @@ impl Releases {
         self.ignored_marks.remove(job);
     }
 
-    /// All pods of a released Job have come. That makes up for one release that failed, unless that
-    /// was for more pods: else small Jobs could make up for large ones.
+    /// Notes that all pods of a released Job have come. That makes up for one release that failed,
+    /// unless a failed release was for more pods: otherwise small Jobs could make up for large
+    /// ones.
     pub(crate) fn note_done(&mut self, namespace: &str, pods: usize) {
         if let Some(failed) = self.failed.get_mut(namespace).filter(|failed| pods >= failed.pods) {
             failed.times -= 1;
@@ -99,8 +100,8 @@ impl Releases {
         }
     }
 
-    /// How many releases of this namespace have failed, and until when there is no other one;
-    /// `None` if there may be one now.
+    /// Returns how many releases of this namespace have failed, and until when there is no other
+    /// one; `None` if there may be one now.
     pub(crate) fn paused(&self, namespace: &str, now: Time) -> Option<(u32, Time)> {
         let failed = self.failed.get(namespace).filter(|failed| failed.until > now)?;
         Some((failed.times, failed.until))
@@ -127,7 +128,7 @@ mod tests {
         now = now.plus_secs(FORGOTTEN_AFTER_SECS);
         releases.note_failed(&namespace, 6, (now, now), 60);
         assert_eq!(releases.paused("a", now), Some((1, now.plus_secs(60))));
-        // What a new process finds that failed long ago counts no more.
+        // A failure that a new process finds long afterwards does not count.
         releases.note_failed(&Arc::from("b"), 6, (NOW, now), 60);
         releases.note_failed(&Arc::from("b"), 6, (now, now), 0);
         assert_eq!(releases.paused("b", now), None);

@@ -1,5 +1,6 @@
-//! What a pod is in its job, a launcher or a worker, and which of them: rules about levels may be
-//! for each role by itself, and slices are cut out of the pods of one.
+//! The role of a pod in its job, a launcher or a worker, and its number among the pods of that
+//! role: rules about levels may apply to each role by itself, and slices are cut from the pods of
+//! one role.
 
 use crate::jobs::grouping;
 use crate::jobs::job::{Identity, Job};
@@ -8,7 +9,7 @@ use fluxqueue_machine::ledger::Role;
 use fluxqueue_workload::levels::RuleScope;
 use fluxqueue_workload::{Pod, SaidRole};
 
-/// The role of a pod in its job, if its labels say it, or who makes it.
+/// Returns the role of a pod in its job, if its labels or its maker tell it.
 pub(crate) fn role(jobs: &Jobs, job: &Job, pod: &Pod) -> Option<Role> {
     match pod.said_role() {
         SaidRole::Named(role) => return Some(Role::Named(role.into())),
@@ -20,24 +21,23 @@ pub(crate) fn role(jobs: &Jobs, job: &Job, pod: &Pod) -> Option<Role> {
     if job.controllers.len() < 2 || !matches!(job.identity, Identity::Group(_)) {
         return Some(Role::Only);
     }
-    // The ReplicaSets of a Deployment are one.
+    // The ReplicaSets of a Deployment form one role.
     let above = made_by.known().and_then(|set| grouping::deployment_of(set, &jobs.controllers));
     Some(Role::MadeBy(above.map_or(owner, |above| &above.uid).clone()))
 }
 
-/// The slice that a pod is of, of those with so many pods; of one without a number nobody knows
-/// it.
+/// Returns the slice of a pod, for slices of `size` pods; `None` for a pod without a number.
 pub(crate) fn slice_of(jobs: &Jobs, pod: &Pod, size: u32) -> Option<u32> {
     number(jobs, pod).map(|number| number / size)
 }
 
-/// A pod's number among those of its role.
+/// Returns a pod's number among those of its role.
 pub(crate) fn number(jobs: &Jobs, pod: &Pod) -> Option<u32> {
     pod.number(|| Some(jobs.controller(pod)?.can_start_together))
 }
 
-/// Two pods of a job under one rule are among those whose places count together. Of pods
-/// without a number nobody knows the slice later.
+/// True if two pods of a job under one rule are among the pods that are placed together. The slice
+/// of a pod without a number is not known, so such a pod shares none.
 pub(crate) fn are_together(jobs: &Jobs, of: &RuleScope, job: &Job, pod: &Pod, other: &Pod) -> bool {
     match of {
         RuleScope::Job | RuleScope::Group(_) => true,

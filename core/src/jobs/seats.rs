@@ -1,7 +1,7 @@
 //! Which pod of a gang goes to which node, and how much of that the API server has acknowledged.
 //!
 //! A seat is a pod index of the placement and its node. It keeps its index as long as the placement
-//! stands: a pod that takes the place of another one takes its seat.
+//! stands: a pod that replaces another one takes its seat.
 
 use fluxqueue_workload::{NodeName, Uid};
 
@@ -9,13 +9,13 @@ use fluxqueue_workload::{NodeName, Uid};
 #[derive(Debug, Default)]
 pub(crate) struct Seats {
     all: Vec<Seat>,
-    /// Counts changes.
+    /// The number of changes so far.
     version: u64,
     /// The newest version that the API server has acknowledged.
     acked: u64,
-    /// The epoch of the leader that placed it.
+    /// The epoch of the leader that made the placement.
     epoch: Option<i64>,
-    /// A placement may stand in its FluxJob.
+    /// True if a placement may stand in its FluxJob.
     on_record: bool,
 }
 
@@ -29,12 +29,12 @@ pub(crate) struct Seat {
     pod_set: usize,
     node: NodeName,
     occupant: Option<Uid>,
-    /// The version of the placement that first said so.
+    /// The version of the placement that first had this node.
     version: u64,
 }
 
 impl Seat {
-    /// Place of its shape among the job's pod sets.
+    /// Returns the place of its shape among the job's pod sets.
     pub(crate) fn pod_set(&self) -> usize {
         self.pod_set
     }
@@ -43,7 +43,7 @@ impl Seat {
         &self.node
     }
 
-    /// No pod has it.
+    /// True if no pod has the seat.
     pub(crate) fn is_empty(&self) -> bool {
         self.occupant.is_none()
     }
@@ -62,7 +62,7 @@ impl Seats {
         self.all.get(index.0)
     }
 
-    /// The pod that has a seat.
+    /// Returns the pod that has a seat.
     pub(crate) fn occupant(&self, index: PodIndex) -> Option<&Uid> {
         self.get(index)?.occupant.as_ref()
     }
@@ -71,26 +71,26 @@ impl Seats {
         self.all.iter().enumerate().map(|(at, seat)| (PodIndex(at), seat))
     }
 
-    /// Those that no pod has, in order.
+    /// Returns the seats that no pod has, in order.
     pub(crate) fn empty(&self) -> impl Iterator<Item = (PodIndex, &Seat)> {
         self.iter().filter(|(_, seat)| seat.is_empty())
     }
 
-    /// The one of this number, if no pod has it.
+    /// Returns the seat of this number, if no pod has it.
     pub(crate) fn empty_of_number(&self, number: u32) -> Option<(PodIndex, &Seat)> {
         let index = PodIndex(usize::try_from(number).ok()?);
         Some((index, self.get(index).filter(|seat| seat.is_empty())?))
     }
 
-    /// The epoch of the leader that placed it; `None` without a placement.
+    /// Returns the epoch of the leader that made the placement; `None` without a placement.
     pub(crate) fn epoch(&self) -> Option<i64> {
         self.epoch.filter(|_| !self.is_empty())
     }
 
-    // --- who sits where ---
+    // --- the pods on the seats ---
 
-    /// Gives a pod this seat, on this node: one that was there or, at the end, a new one. If that
-    /// is another node than it was, the pod is sent there once a placement that says so is
+    /// Gives a pod this seat on this node: an existing seat, or a new one at the end. If the node
+    /// differs from the seat's former one, the pod is sent there once a placement with that node is
     /// acknowledged.
     pub(crate) fn take(&mut self, index: PodIndex, pod_set: usize, node: &NodeName, pod: &Uid) {
         if index.0 == self.all.len() {
@@ -108,7 +108,7 @@ impl Seats {
         }
     }
 
-    /// A seat is on this node from now on.
+    /// Moves a seat to this node.
     pub(crate) fn follow(&mut self, index: PodIndex, node: &NodeName) {
         let Some(seat) = self.all.get_mut(index.0).filter(|seat| seat.node != *node) else {
             return;
@@ -118,15 +118,15 @@ impl Seats {
         seat.version = self.version;
     }
 
-    /// Its pod has it no more.
+    /// Frees a seat.
     pub(crate) fn leave(&mut self, index: PodIndex) {
         if let Some(seat) = self.all.get_mut(index.0) {
             seat.occupant = None;
         }
     }
 
-    /// The seat for a pod of this pod set: its own number if it has one and that seat is free, else
-    /// the lowest free one, else a new one. Seats in `retained` are not free.
+    /// Returns the seat for a pod of this pod set: its own number if it has one and that seat is
+    /// free, else the lowest free seat, else a new one. Seats in `retained` are not free.
     pub(crate) fn next_free(
         &self,
         pod_set: usize,
@@ -137,8 +137,8 @@ impl Seats {
         self.own_or_lowest(own, retained, will_do)
     }
 
-    /// The seat for a pod that is on this node already: its own number if that seat is there and
-    /// free, else the lowest free one there, else a new one.
+    /// Returns the seat for a pod that is on this node already: its own number if that seat is on
+    /// the node and free, else the lowest free seat on the node, else a new one.
     pub(crate) fn next_free_on(
         &self,
         node: &NodeName,
@@ -149,7 +149,8 @@ impl Seats {
         self.own_or_lowest(own, retained, will_do)
     }
 
-    /// `will_do` is asked about a seat, or the one to be made at the end.
+    /// Returns the free seat of the pod's own number, else the lowest free one. `will_do` is called
+    /// with a seat, or with `None` for the one to be made at the end.
     fn own_or_lowest(
         &self,
         own: Option<u32>,
@@ -166,7 +167,7 @@ impl Seats {
         PodIndex(own.or_else(|| (0..new).find(is_free)).unwrap_or(new))
     }
 
-    /// There is no placement any more.
+    /// Removes the placement.
     pub(crate) fn clear(&mut self) {
         if !self.all.is_empty() {
             self.all.clear();
@@ -174,9 +175,9 @@ impl Seats {
         }
     }
 
-    // --- what is on record ---
+    // --- the placement on record ---
 
-    /// The placement as its FluxJob has it: pod set and node of each seat.
+    /// Restores the placement from its FluxJob: pod set and node of each seat.
     pub(crate) fn restore(&mut self, seats: impl IntoIterator<Item = (usize, NodeName)>) {
         (self.version, self.acked, self.on_record) = (1, 1, true);
         self.all = seats
@@ -185,7 +186,7 @@ impl Seats {
             .collect();
     }
 
-    /// This leader has placed it.
+    /// Notes the epoch of the leader that made the placement.
     pub(crate) fn placed_by(&mut self, epoch: Option<i64>) {
         self.epoch = epoch;
     }
@@ -194,27 +195,28 @@ impl Seats {
         self.version
     }
 
-    /// A placement of this version is acknowledged.
+    /// Notes that a placement of this version is acknowledged.
     pub(crate) fn acknowledge(&mut self, version: u64) {
         self.acked = self.acked.max(version);
     }
 
-    /// Everything about it is acknowledged.
+    /// True if the whole placement is acknowledged.
     pub(crate) fn is_acknowledged(&self) -> bool {
         self.acked >= self.version
     }
 
-    /// Where each pod goes is acknowledged.
+    /// True if the node of each pod is acknowledged.
     pub(crate) fn may_all_leave(&self) -> bool {
         self.all.iter().all(|seat| seat.version <= self.acked)
     }
 
-    /// Where the pod on this seat goes is acknowledged.
+    /// True if the node of the pod on this seat is acknowledged.
     pub(crate) fn may_leave(&self, index: PodIndex) -> bool {
         self.get(index).is_none_or(|seat| seat.version <= self.acked)
     }
 
-    /// The FluxJob is gone, and the placement with it: whoever was not sent yet waits for the next.
+    /// Forgets the acknowledgements: the FluxJob is gone, and the placement with it. A pod that was
+    /// not sent yet waits for the next acknowledgement.
     pub(crate) fn forget_acknowledgements(&mut self) {
         if self.all.is_empty() {
             return;
@@ -225,7 +227,7 @@ impl Seats {
         }
     }
 
-    /// A placement may stand in its FluxJob.
+    /// True if a placement may stand in its FluxJob.
     pub(crate) fn is_on_record(&self) -> bool {
         self.on_record
     }

@@ -1,4 +1,4 @@
-//! The stages of a pod from its arrival to its end, each with what a pod has in it.
+//! The stages of a pod from its arrival to its end, each with the data that the pod has in it.
 
 use crate::ActionId;
 use fluxqueue_machine::ledger::Allocation;

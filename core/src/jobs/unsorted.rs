@@ -1,27 +1,26 @@
-//! Pods of the first lists, until all lists are complete and it can be said which jobs they belong
-//! to.
+//! Pods of the first lists, until all lists are complete and their jobs can be determined.
 
 use std::sync::Arc;
 
 use fluxqueue_machine::table::Table;
 use fluxqueue_workload::{Pod, Uid};
 
-/// Pods in the order in which they came: a list has one of its own, and what is almost sorted is
-/// soon sorted.
+/// Pods in the order in which they came. A list has an order of its own, and an almost sorted
+/// sequence is sorted quickly.
 #[derive(Debug, Default)]
 pub(crate) struct Unsorted {
     pods: Vec<Option<Arc<Pod>>>,
-    /// Where each is.
+    /// The place of each pod.
     at: Table<Uid, usize>,
 }
 
 impl Unsorted {
-    /// How many there are.
+    /// Returns the number of pods.
     pub(crate) fn len(&self) -> usize {
         self.at.len()
     }
 
-    /// A pod is there, or has changed.
+    /// Adds a pod, or replaces it by its new state.
     pub(crate) fn put(&mut self, pod: Arc<Pod>) {
         if let Some(known) = self.at.get(&pod.id.uid) {
             self.pods[*known] = Some(pod);
@@ -31,14 +30,14 @@ impl Unsorted {
         }
     }
 
-    /// A pod is gone.
+    /// Removes a pod that is gone.
     pub(crate) fn remove(&mut self, uid: &Uid) {
         if let Some(at) = self.at.remove(uid) {
             self.pods[at] = None;
         }
     }
 
-    /// All of them.
+    /// Returns all pods.
     pub(crate) fn into_pods(self) -> Vec<Arc<Pod>> {
         self.pods.into_iter().flatten().collect()
     }

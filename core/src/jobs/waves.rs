@@ -1,9 +1,9 @@
-//! How long a Job holds its slots that needs more pods than it has at once: each slot passes from
+//! How long a Job that needs more pods than it has at once holds its slots: each slot passes from
 //! pod to pod, in waves.
 //!
-//! What others are promised behind such a Job has to be behind its last wave. Pods that take their
-//! walltimes at most keep to that end in whatever order they end, since each of them begins when a
-//! slot is free.
+//! A promise behind such a Job has to begin after its last wave. Pods that take their walltimes at
+//! most keep to that end in any order in which they end, since each of them begins when a slot is
+//! free.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +17,7 @@ pub(crate) type PodsOf = (JobId, Uid);
 /// each pod that changes would cost the square of a Job's pods.
 #[derive(Debug, Default)]
 pub(crate) struct Waves {
-    /// Of whom pods have begun or ended since they were planned.
+    /// The Jobs of which pods have begun or ended since the last plan.
     pub(crate) due: BTreeSet<PodsOf>,
     /// The core's second at which the last wave ends, where there is one to come.
     pub(crate) ends: BTreeMap<PodsOf, i64>,

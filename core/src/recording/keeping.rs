@@ -15,7 +15,7 @@ use fluxqueue_workload::{ObjectRef, Time};
 impl Recording<'_> {
     // --- the end ---
 
-    /// Until when the record of a job that has ended is kept.
+    /// Returns the time until which the record of a job that has ended is kept.
     pub(crate) fn kept_until(&self, job: &Job) -> Time {
         self.sight().record_due(job.completed_at.unwrap_or(self.clock.wall_now()))
     }
@@ -24,8 +24,8 @@ impl Recording<'_> {
         self.clock.now >= self.kept_until(job)
     }
 
-    /// A job that has ended: its FluxJob is removed when its time is over, and it is forgotten with
-    /// its last pod.
+    /// Cleans up after a job that has ended: its FluxJob is removed when its time is over, and the
+    /// job is forgotten with its last pod.
     pub(crate) fn finalize(&mut self, id: JobId) -> Sound {
         self.agenda.dirty.insert(id);
         let job = self.jobs.all.known(&id)?;
@@ -51,7 +51,8 @@ impl Recording<'_> {
                 }
             }
             Stored::Absent | Stored::Deleted if job.members.is_empty() => self.forget(id),
-            // The API server removes it with its owner; unless that is a part of another job now.
+            // The API server removes the record with its owner, unless that pod is a part of
+            // another job now.
             Stored::Present { .. } | Stored::Unseen
                 if job.members.is_empty() && job.kind == WorkloadKind::Pod =>
             {
@@ -60,8 +61,8 @@ impl Recording<'_> {
                 self.members().consider_stray(&key)?;
             }
             _ if due > self.clock.now => self.agenda.timers.wake(Timer::Job(id), due),
-            // Over, but a write is on its way or a pod is still there: what ends that touches the
-            // job again.
+            // The time is over, but a write is under way or a pod still exists: the end of either
+            // touches the job again.
             _ => {}
         }
         Ok(())

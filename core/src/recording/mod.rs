@@ -1,4 +1,4 @@
-//! Writing FluxJobs, and reading what people changed in them.
+//! Writing FluxJobs, and reading the changes that users make in them.
 
 pub(crate) mod keeping;
 pub(crate) mod reading;
@@ -28,14 +28,15 @@ use fluxqueue_planner::queue::JobId;
 use fluxqueue_workload::metadata::owner_kind;
 use fluxqueue_workload::{ObjectRef, OwnerKind, Time, Uid};
 
-/// How long the pods of a group may be apart for its record to wait for them.
+/// How long, in milliseconds, the record of a group waits for further pods of the group.
 const SETTLING_MILLIS: i64 = 2_000;
 
-/// How long a lone pod waits before it is on record, unless all are. Until then nobody has had time
-/// to ask why it waits.
+/// How long, in milliseconds, a lone pod waits before it is on record, unless all lone pods are. In
+/// a shorter time no user asks why the pod waits.
 const LONE_POD_WAIT_MILLIS: i64 = 1_000;
 
-/// How long an object that is said to exist may take to show up.
+/// How long, in milliseconds, an object that exists by the API server's answer may take to show up
+/// in the watch.
 pub(crate) const UNSEEN_MILLIS: i64 = 5_000;
 
 impl Recording<'_> {
@@ -48,7 +49,7 @@ impl Recording<'_> {
         while let Some(id) = dirty.pop_first() {
             let done = self.write_record(id, &mut owed);
             self.agenda.heed(done);
-            // Once is enough: for how many ever wait for it.
+            // One rewrite is enough, however many jobs come to wait for the record.
             dirty.extend(
                 self.records
                     .on_record
@@ -62,7 +63,7 @@ impl Recording<'_> {
     fn write_record(&mut self, id: JobId, owed: &mut Option<Vec<Owed>>) -> Sound {
         let job = self.jobs.all.known(&id)?;
         if self.records.on_record.rests(id) {
-            // That it starts is said when what it rests on is on record.
+            // The start is written when the records that it depends on are written.
             return Ok(());
         }
         if job.record.retry_at > self.clock.now {
@@ -74,13 +75,13 @@ impl Recording<'_> {
         let job = self.jobs.all.known(&id)?;
         let urgent = urgency(job) == Urgency::Urgent;
         if job.record.overtaken.is_some() && !urgent {
-            // Its outcome marks the job again.
+            // The outcome of that write marks the job again.
             return Ok(());
         }
         match &job.record.stored {
             Stored::Absent => self.create_record(id)?,
             Stored::Present { uid } => self.write_status(id, uid.clone())?,
-            // A placement for which Bindings wait does not wait behind what trails.
+            // A placement for which Bindings wait does not wait for a trailing write.
             Stored::Creating(trailing, _) if urgent && job.record.may_be_overtaken() => {
                 let trailing = *trailing;
                 self.create_record(id)?;
@@ -111,8 +112,8 @@ impl Recording<'_> {
         Ok(())
     }
 
-    /// If another write was asked for, the trailing one is not the one whose outcome counts any
-    /// more.
+    /// Notes that an urgent write overtook the trailing one, if one was requested: the outcome of
+    /// the urgent write counts from now on.
     fn note_overtaken(&mut self, id: JobId, trailing: ActionId) -> Sound {
         let job = self.jobs.all.known_mut(&id)?;
         if job.record.stored.action() != Some(trailing) {
@@ -124,7 +125,7 @@ impl Recording<'_> {
     fn create_record(&mut self, id: JobId) -> Sound {
         let job = self.jobs.all.known(&id)?;
         match self.recorded_from(job) {
-            // Whatever keeps it from being recorded comes as an event.
+            // The end of the obstacle comes as an event.
             None => return Ok(()),
             Some(at) if at > self.clock.now => {
                 self.agenda.timers.wake(Timer::Job(id), at);
@@ -133,7 +134,7 @@ impl Recording<'_> {
             Some(_) => {}
         }
         if job.is_finished() && self.is_past_keeping(job) {
-            // It ended so long ago that its record has been and gone.
+            // The job ended so long ago that its record has been removed already.
             if let Some(job) = self.jobs.all.get_mut(&id) {
                 job.record.stored = Stored::Deleted;
             }
@@ -151,14 +152,14 @@ impl Recording<'_> {
         Ok(())
     }
 
-    /// From when on a job that has no record has one.
+    /// Returns the time from which a job without a record is to have one.
     fn recorded_from(&self, job: &Job) -> Option<Time> {
         if job.members.is_empty() || self.owners_are_gone(job) {
             return None;
         }
         match job.style {
-            // Its pods are still appearing. If they are there soon and find room, the record begins
-            // with the placement.
+            // The pods of the gang are still appearing. If they appear soon and find room, the
+            // record begins with the placement.
             Style::Gang if !job.life.is_placed() && job.pending.is_empty() => {
                 Some(job.joined.plus_millis(SETTLING_MILLIS))
             }
@@ -167,8 +168,8 @@ impl Recording<'_> {
         }
     }
 
-    /// A lone pod that was just given a node is bound first and recorded after, or not at all; of
-    /// one that is gone, or about to go, there is nothing to record.
+    /// Returns the same for a lone pod. A pod that was just given a node is bound first and
+    /// recorded later, or not at all; a pod that is gone, or about to go, needs no record.
     fn lone_pod_recorded_from(&self, job: &Job) -> Option<Time> {
         let member = job.members.first().and_then(|uid| self.jobs.members.get(uid))?;
         let has_waited = !member.stage.is_on_the_way() || member.attempts > 0;
@@ -182,14 +183,16 @@ impl Recording<'_> {
         }
     }
 
-    /// What made its pods was deleted: a record would be removed with it at once, again and again.
+    /// True if the makers of the job's pods were deleted: a record would be removed with them at
+    /// once, again and again.
     fn owners_are_gone(&self, job: &Job) -> bool {
         let made_by_controller =
             !matches!(job.identity, Identity::Pod(_)) && !job.owners.is_empty();
         made_by_controller && !job.owners.iter().any(|owner| self.may_be_there(owner, job))
     }
 
-    /// The objects of operators are not watched: what is deleted takes its pods along.
+    /// True if the owner may still exist. The objects of operators are not watched, but a deletion
+    /// of such an object deletes its pods too.
     fn may_be_there(&self, owner: &OwnerReference, job: &Job) -> bool {
         match owner_kind(&owner.api_version, &owner.kind) {
             OwnerKind::Other(_) => {
@@ -211,7 +214,8 @@ impl Recording<'_> {
     fn write_status(&mut self, id: JobId, uid: Uid) -> Sound {
         let job = self.jobs.all.known(&id)?;
         if job.ended_as.is_some() && !job.is_finished() && job.style != Style::Elastic {
-            // Its record says so already: that its pods have ended is on its way.
+            // The record states the end already, and the news that the pods have ended is on its
+            // way.
             return Ok(());
         }
         let is_waiting =
@@ -232,8 +236,8 @@ impl Recording<'_> {
                 self.write_ahead().release(id)?;
                 self.agenda.timers.wake(Timer::Again, self.clock.now);
             }
-            // That it cannot be written is all it says, and is on record: whether it still cannot
-            // is not known.
+            // The record on the API server already states that it cannot be written. Whether it
+            // still cannot be written is not known.
             let refused = self.jobs.all.get_mut(&id).and_then(|job| job.record.refused.take());
             if let Some(text) = refused {
                 self.agenda.queue_changed = true;
@@ -269,8 +273,7 @@ impl Recording<'_> {
         let live = self.jobs.counted(job);
         let walltimes = live.first().map(|member| self.jobs.recorded_walltimes(&member.pod, job));
         let waits = !job.pending.is_empty();
-        // Of a job whose FluxJob cannot be written nothing is claimed, so nothing is promised
-        // either.
+        // A job with an unwritable FluxJob claims nothing, so nothing is promised to it either.
         let is_promised = waits && !job.lacks_record();
         let said =
             job.said.as_ref().filter(|_| is_promised).map(|said| self.said_by_wall(job, said));
@@ -370,7 +373,7 @@ impl Recording<'_> {
                 let reference = ObjectRef { key: job.key.clone(), uid };
                 self.record_vanished(id, &reference)?;
             }
-            // Something newer was seen, and that is what is known.
+            // A newer version was seen, and the record follows that version.
             (Stored::Writing { uid, .. }, WriteOutcome::Conflict) if knows_better => {
                 job.record.stored = Stored::Present { uid };
             }
@@ -379,8 +382,8 @@ impl Recording<'_> {
                 job.record.stored = Stored::Present { uid };
             }
             (Stored::Writing { uid, .. }, _) => {
-                // It may have taken effect. Also if it conflicts: with itself, when its first
-                // answer was lost.
+                // The write may have taken effect, even if it conflicts: it conflicts with itself
+                // if its first answer was lost.
                 job.record.status = None;
                 job.record.stored = Stored::Present { uid };
             }
@@ -409,16 +412,16 @@ impl Recording<'_> {
     }
 }
 
-/// Bindings wait for the record of a placement that has not been acknowledged; and what is promised
-/// is on record at once.
+/// Returns the urgency of a record: Bindings wait for a placement that has not been acknowledged,
+/// and a promise goes on record at once.
 fn urgency(job: &Job) -> Urgency {
     let is_waited_for = (job.writes_ahead() && !job.seats.is_acknowledged()) || job.must_say;
     if is_waited_for { Urgency::Urgent } else { Urgency::Trailing }
 }
 
 impl Recording<'_> {
-    /// What is said of a promise, by the API server's clock. That this clock has moved a little
-    /// against ours is nothing to say.
+    /// Returns the promise in times of the API server's clock. A small shift of that clock against
+    /// the core's does not change the written time.
     fn said_by_wall(&self, job: &Job, said: &Said) -> Said {
         let start = said.start.map(|at| self.clock.wall(at));
         let written = job.record.status.as_deref().and_then(|status| status.reservation.as_ref());

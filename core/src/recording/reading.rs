@@ -1,4 +1,4 @@
-//! FluxJobs as they come, change and go: the wishes of people, and records that are deleted.
+//! FluxJobs as they appear, change and go: the wishes of users, and records that are deleted.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ impl Recording<'_> {
         if !self.serves(&object) || !is_of_its_workload(&object, &reference.key) {
             return Ok(());
         }
-        // The answer to a write may come after what the watch has shown since.
+        // The answer to a write may come after newer versions in the watch.
         if self.records.get(&reference.key).is_some_and(|known| is_old_news(&object, known)) {
             return Ok(());
         }
@@ -38,24 +38,25 @@ impl Recording<'_> {
             return Ok(());
         }
         if job.record.knows(&object) {
-            // The watch shows what a write was answered with.
+            // The watch shows the version that a write returned.
             return Ok(());
         }
         match &job.record.stored {
-            // A deletion that conflicts with what was just seen is decided again on that.
+            // A deletion that conflicts with the version just seen is decided again on that
+            // version.
             Stored::Present { uid }
             | Stored::Writing { uid, .. }
             | Stored::Deleting { uid, .. }
                 if *uid == reference.uid => {}
             Stored::Deleting { .. } => return Ok(()),
             Stored::Present { .. } | Stored::Writing { .. } => {
-                // Another object of the same name: the one we knew is gone.
+                // Another object has the same name: the known one is gone.
                 job.record.forget_object();
                 job.seats.forget_acknowledgements();
                 job.record.stored = Stored::Present { uid: reference.uid.clone() };
             }
-            // Of a deleted one: a creation that nobody answered took effect late. It is finished
-            // like the first.
+            // After a deletion, this is an unanswered creation that took effect late. The object is
+            // finished like the first.
             Stored::Absent | Stored::Creating(..) | Stored::Unseen | Stored::Deleted => {
                 job.record.stored = Stored::Present { uid: reference.uid.clone() };
             }
@@ -96,8 +97,8 @@ impl Recording<'_> {
         Ok(())
     }
 
-    /// The FluxJob was deleted. A job that waits goes to the end of the queue; one that runs is
-    /// written again, if it would have one now.
+    /// Handles the deletion of a FluxJob. A waiting job goes to the end of the queue; the record of
+    /// a running job is written again, if the job would get a record now.
     pub(crate) fn record_vanished(&mut self, id: JobId, gone: &ObjectRef) -> Sound {
         let (wall, now) = (self.clock.wall_now(), self.clock.now);
         let job = self.jobs.all.known_mut(&id)?;
@@ -115,8 +116,8 @@ impl Recording<'_> {
         job.record.stored = Stored::Absent;
         job.record.note_deletion(now);
         job.seats.forget_acknowledgements();
-        // Until there is a record nothing of it can begin, and nodes are not kept from others for
-        // that.
+        // No pod of the job can begin until there is a record, and its nodes are free for other
+        // jobs meanwhile.
         self.slots().withdraw(id, "its FluxJob was deleted", Setback::Refused)?;
         let job = self.jobs.all.known_mut(&id)?;
         if !job.pending.is_empty() && !job.life.is_placed() && job.started_at.is_none() {

@@ -1,4 +1,4 @@
-//! Writes of FluxJobs that are refused, and what that means for their jobs.
+//! Writes of FluxJobs that are refused, and the consequences for their jobs.
 
 use fluxqueue_api::BlockedReason;
 use fluxqueue_api::fluxjob::STATUS_BYTES_MAX;
@@ -13,8 +13,9 @@ use fluxqueue_planner::queue::JobId;
 use fluxqueue_workload::Uid;
 
 impl Recording<'_> {
-    /// The FluxJob of a job cannot be written: a gang that has not begun, and waits for that, gives its
-    /// nodes back, and so do pods that have come to a gang since and have no seat on record.
+    /// Handles a FluxJob that cannot be written: a gang that has not begun, and waits for the
+    /// write, gives its nodes back, and so do pods that joined a gang later and have no seat on
+    /// record.
     pub(crate) fn record_refused(&mut self, id: JobId, text: &str) -> Sound {
         let text = unwritable(text);
         let job = self.jobs.all.get(&id).map(Box::as_ref).filter(|job| job.writes_ahead());
@@ -41,8 +42,8 @@ impl Recording<'_> {
         Ok(())
     }
 
-    /// The FluxJob of a job is written again: what else is in the way of its pods is said again, as it
-    /// was found out last.
+    /// Handles a FluxJob that can be written again: the other obstacles of its pods are reported
+    /// again, as they were found last.
     pub(crate) fn record_taken(&mut self, id: JobId, text: &str) -> Sound {
         let job = self.jobs.all.known_mut(&id)?;
         let is_told = |blocker: &mut Blockers| {
@@ -61,15 +62,15 @@ impl Recording<'_> {
     }
 }
 
-/// Why pods wait whose FluxJob is refused for this reason.
+/// Returns the message for pods that wait because their FluxJob is refused for this reason.
 fn unwritable(text: &str) -> String {
     format!("its FluxJob cannot be written: {text}")
 }
 
 impl Recording<'_> {
-    /// A placement was just made: if it is larger than a FluxJob can hold, the job gives it back before
-    /// anything is written, and claims nothing until the next attempt. How much it takes is known only
-    /// now: which pods are on which nodes may be told in a few words or in one for each pod.
+    /// Checks a new placement: if it is larger than a FluxJob can hold, the job gives it back
+    /// before any write, and claims nothing until the next attempt. The size is known only now: the
+    /// map of pods to nodes may take a few words, or one word for each pod.
     pub(crate) fn check_placement(&mut self, id: JobId) -> Sound {
         let job = self.jobs.all.known(&id)?;
         if !may_be_large(&job.seats) {
@@ -87,9 +88,10 @@ impl Recording<'_> {
 }
 
 /// False if a placement is far below the bound, as nearly every one is: then its size need not be
-/// known.
+/// computed.
 fn may_be_large(seats: &Seats) -> bool {
-    /// What a seat takes besides the name of its node, if nothing of it can be shortened.
+    /// The largest size of a seat, in bytes, besides the name of its node, if nothing of it can be
+    /// shortened.
     const SEAT: usize = 128;
     seats.iter().map(|(_, seat)| SEAT + seat.node().len()).sum::<usize>() > STATUS_BYTES_MAX / 2
 }

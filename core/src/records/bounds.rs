@@ -1,10 +1,10 @@
-//! What a FluxJob can hold: which gangs are refused because theirs could not, and what is summed up
-//! so that it fits.
+//! The capacity of a FluxJob: which gangs are refused because their record could not fit, and how a
+//! status is summarized so that it fits.
 //!
 //! The API server refuses a status that breaks the schema, and etcd an object that is too large.
 //! The placement of a gang is written before its first Binding: one that can never be written would
-//! keep nodes for ever. So a gang whose record might not fit is refused before it is placed, and
-//! everything in a status but placement and reservation gives way.
+//! keep nodes for ever. So a gang with a record that might not fit is refused before it is placed,
+//! and every part of a status except placement and reservation gives way.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -16,20 +16,20 @@ use crate::jobs::job::Member;
 use fluxqueue_machine::cluster::Cluster;
 use fluxqueue_workload::Shape;
 
-/// The longest name of a node, and what separates it from the next.
+/// The size of the longest name of a node, in bytes, with its separator from the next.
 const NODE_NAME_BYTES_MAX: usize = fluxqueue_api::text::NAME_BYTES_MAX + 1;
 
-/// Pod sets that are described in full where not all of them have room.
+/// The number of pod sets that are described in full in a status without room for all.
 const POD_SETS_KEPT: usize = 16;
 
-/// What a message may have where the status has no room for it as it is, in bytes.
+/// The size of a message, in bytes, in a status without room for the whole message.
 const MESSAGE_KEPT_BYTES: usize = 256;
 
-/// The name of the pod set that stands for all that are not described.
+/// The name of the pod set that replaces all those that are not described.
 const OTHERS: &str = "others";
 
-/// Why no FluxJob can hold the placement of a gang of these pods, if none can: the field, its
-/// bound, and what it would have to hold.
+/// Returns why no FluxJob can hold the placement of a gang of these pods, if that is so: the field,
+/// its bound, and the size that it would need.
 pub(crate) fn unrecordable(live: &[&Member], cluster: &Cluster) -> Option<String> {
     // Pods of one template share their shape.
     let shapes: HashSet<*const Shape> =
@@ -67,7 +67,8 @@ pub(crate) fn unrecordable(live: &[&Member], cluster: &Cluster) -> Option<String
     })
 }
 
-/// How many bytes the names of so many nodes take at most.
+/// Returns the largest size, in bytes, of the names of this number of nodes; 0 if it fits in any
+/// case.
 fn longest_names(nodes: usize, cluster: &Cluster) -> usize {
     if nodes.saturating_mul(NODE_NAME_BYTES_MAX) <= NODE_LIST_BYTES_MAX {
         return 0;
@@ -77,7 +78,7 @@ fn longest_names(nodes: usize, cluster: &Cluster) -> usize {
     lengths.iter().take(nodes).sum()
 }
 
-/// Pod sets as the schema allows them: those beyond the bound are one, without requests.
+/// Shortens pod sets as the schema requires: those beyond the bound become one, without requests.
 pub(crate) fn bounded_sets(mut sets: Vec<PodSet>, max: usize) -> Vec<PodSet> {
     if sets.len() > max {
         let others = sets.split_off(max - 1);
@@ -87,8 +88,8 @@ pub(crate) fn bounded_sets(mut sets: Vec<PodSet>, max: usize) -> Vec<PodSet> {
     sets
 }
 
-/// Requests as the schema allows them: what Kubernetes itself knows goes before what others have
-/// added.
+/// Shortens requests as the schema requires: the resources of Kubernetes itself go before those
+/// with a domain in their name.
 pub(crate) fn bounded_requests(mut requests: BTreeMap<String, String>) -> BTreeMap<String, String> {
     if requests.len() > REQUESTS_MAX {
         let mut names: Vec<String> = requests.keys().cloned().collect();
@@ -98,8 +99,8 @@ pub(crate) fn bounded_requests(mut requests: BTreeMap<String, String>) -> BTreeM
     requests
 }
 
-/// A status that fits the bound, as far as it can be made to without touching placement and
-/// reservation: what only informs is summed up, the least important first.
+/// Shortens a status to the bound, as far as that is possible without a change of placement and
+/// reservation: parts that only inform are summarized, the least important first.
 pub(crate) fn summed_up(mut status: FluxJobStatus) -> FluxJobStatus {
     if is_small(&status) {
         return status;
@@ -115,19 +116,19 @@ pub(crate) fn summed_up(mut status: FluxJobStatus) -> FluxJobStatus {
     status
 }
 
-/// How many bytes a status takes as it is written.
+/// Returns the size of a status as it is written, in bytes.
 pub(crate) fn size(status: &FluxJobStatus) -> usize {
     let mut written = status.clone();
-    // What cannot be made compact is written as it is.
+    // Parts that cannot be made compact are written as they are.
     let _ = placement::compact(&mut written);
     serde_json::to_vec(&written).map_or(usize::MAX, |written| written.len())
 }
 
 /// True if a status is far below the bound, as nearly every one is: then its size need not be
-/// known.
+/// computed.
 fn is_small(status: &FluxJobStatus) -> bool {
-    /// What a pod set, a request, or an entry of a list takes beside its texts, and a name of a
-    /// resource.
+    /// The size, in bytes, of a pod set, a request or an entry of a list besides its texts, and of
+    /// the name of a resource.
     const ENTRY: usize = 512;
     let sets = status.workload.iter().flat_map(|workload| &workload.pod_sets);
     let of_sets: usize = sets.map(|set| ENTRY * (1 + set.requests.len())).sum();

@@ -1,4 +1,5 @@
-//! FluxJobs as last seen: those of our jobs, and those whose job is not known (any more).
+//! FluxJobs as last seen: the records of known jobs, and those of jobs that are not known (any
+//! more).
 
 pub(crate) mod awaited;
 pub(crate) mod bounds;
@@ -19,21 +20,21 @@ use crate::records::stored::is_old_news;
 
 /// All FluxJobs that were seen and are not known to be gone.
 pub(crate) struct Records {
-    /// The leader's epoch: it goes into every placement that is written.
+    /// The leader's epoch, which goes into every placement that is written.
     pub epoch: i64,
     all: BTreeMap<ObjectKey, Arc<FluxJob>>,
-    /// Those of groups, by the group's namespace and name: a group has no uid of its own by which
-    /// to find its FluxJob.
+    /// The FluxJobs of groups, by the group's namespace and name: a group has no uid of its own by
+    /// which to find its FluxJob.
     of_groups: BTreeMap<ObjectKey, BTreeSet<ObjectKey>>,
-    /// Removals of those that belonged to nobody, on their way: a job that comes for one meanwhile
-    /// waits for the outcome.
+    /// The removals under way of FluxJobs without a job. A job that appears for such a FluxJob
+    /// meanwhile waits for the outcome.
     removals: BTreeMap<ObjectKey, (Uid, ActionId)>,
-    /// Promises as the API server has them.
+    /// The promises as the API server has them.
     pub on_record: OnRecord,
 }
 
 impl Records {
-    /// Makes one that has seen no FluxJob.
+    /// Creates a store that has seen no FluxJob.
     pub(crate) fn new(epoch: i64) -> Self {
         Records {
             epoch,
@@ -44,7 +45,7 @@ impl Records {
         }
     }
 
-    /// Takes up an object as it is now; returns it as it was.
+    /// Adds an object, or replaces it by its new state; returns its former state.
     pub(crate) fn insert(&mut self, key: ObjectKey, object: Arc<FluxJob>) -> Option<Arc<FluxJob>> {
         if let Some(group) = group_of(&key, &object) {
             self.of_groups.entry(group).or_default().insert(key.clone());
@@ -52,7 +53,7 @@ impl Records {
         self.all.insert(key, object)
     }
 
-    /// A newer version of an object that is known was answered to a write.
+    /// Takes up the newer version of a known object with which a write was answered.
     pub(crate) fn see(&mut self, object: &Arc<FluxJob>) {
         let (Some(namespace), Some(name)) = (&object.metadata.namespace, &object.metadata.name)
         else {
@@ -66,7 +67,7 @@ impl Records {
         }
     }
 
-    /// It is gone.
+    /// Removes an object that is gone.
     pub(crate) fn remove(&mut self, key: &ObjectKey) {
         let Some(object) = self.all.remove(key) else { return };
         let Some(group) = group_of(key, &object) else { return };
@@ -78,17 +79,17 @@ impl Records {
         }
     }
 
-    /// The removal of this object was asked for.
+    /// Notes a requested removal of this object.
     pub(crate) fn note_removal(&mut self, object: ObjectRef, action: ActionId) {
         self.removals.insert(object.key, (object.uid, action));
     }
 
-    /// The removal of an object of this name is on its way.
+    /// True if the removal of an object of this name is under way.
     pub(crate) fn is_being_removed(&self, key: &ObjectKey) -> bool {
         self.removals.contains_key(key)
     }
 
-    /// The removal of this object that is on its way.
+    /// Returns the removal of this object that is under way.
     pub(crate) fn removal(&self, object: &ObjectRef) -> Option<ActionId> {
         self.removals
             .get(&object.key)
@@ -96,7 +97,7 @@ impl Records {
             .map(|(_, action)| *action)
     }
 
-    /// The removal has ended.
+    /// Forgets a removal that has ended.
     pub(crate) fn end_removal(&mut self, key: &ObjectKey, action: ActionId) {
         if self.removals.get(key).is_some_and(|(_, known)| *known == action) {
             self.removals.remove(key);
@@ -111,7 +112,7 @@ impl Records {
         self.all.keys()
     }
 
-    /// Those of the groups of this name: more than one if the name was used again.
+    /// Returns the FluxJobs of the groups of this name: more than one if the name was used again.
     pub(crate) fn of_group(
         &self,
         namespace: &Arc<str>,
@@ -127,14 +128,14 @@ fn group_of(key: &ObjectKey, object: &FluxJob) -> Option<ObjectKey> {
     is_group.then(|| ObjectKey::new(Arc::clone(&key.namespace), &*object.spec.workload_ref.name))
 }
 
-/// True for a FluxJob that has the name of the record of its workload. Any other one is no job's
-/// record, whatever it says. Of a group the record may be named after a pod that is gone.
+/// True if a FluxJob has the name of the record of its workload. Any other FluxJob is no job's
+/// record, even if it claims to be. The record of a group may be named after a pod that is gone.
 pub(crate) fn is_of_its_workload(object: &FluxJob, key: &ObjectKey) -> bool {
     let WorkloadRef { kind, name, uid, .. } = &object.spec.workload_ref;
     *kind == WorkloadKind::Group || names::fluxjob_name(name, *kind, uid) == *key.name
 }
 
-/// The name and uid of a FluxJob.
+/// Returns the name and uid of a FluxJob.
 pub(crate) fn reference(object: &FluxJob) -> Option<ObjectRef> {
     let meta = &object.metadata;
     Some(ObjectRef {

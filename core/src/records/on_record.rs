@@ -1,9 +1,10 @@
-//! What the API server has of promises, and in which order it gets what it does not have yet.
+//! The promises that the API server has, and the order in which it gets those that it lacks.
 //!
-//! A successor reads the records, and nothing else. So at every instant they have to go together:
-//! no two of them may need the same room. One that is better now is written a little later than it
-//! was made. Until then its old room is taken by its record, whoever starts there or is promised it
-//! by now: his record waits until the other one is written, and so do his Bindings.
+//! A successor reads the records, and nothing else. So at every instant the records have to be
+//! consistent: no two of them may need the same room. A promise that was improved is written a
+//! little later than it was made. Until then the old room is taken by the record. A job that starts
+//! there, or is promised that room, has to wait: its record and its Bindings leave after the other
+//! record is written.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,52 +16,55 @@ use fluxqueue_planner::promises::Promise;
 use fluxqueue_planner::queue::{JobId, QueueId};
 use fluxqueue_workload::{Lifetime, Pod};
 
-/// Reservations as the API server has them, or may have them, and who waits for that to change.
+/// The reservations that the API server has, or may have, and the jobs that wait for a change of
+/// them.
 #[derive(Default)]
 pub(crate) struct OnRecord {
     written: BTreeMap<JobId, Kept>,
-    /// What was sent, and may have arrived: forgotten when a later write has.
+    /// Reservations that were sent, and may have arrived: forgotten when a later write has arrived.
     sent: BTreeMap<JobId, Vec<Kept>>,
-    /// Jobs that start, and whose records and Bindings wait until others' reservations are on
-    /// record as they are now: what these have left they take.
+    /// Starting jobs, each with the jobs that still have an old reservation on record for its
+    /// nodes. The starting job's record and Bindings wait until these reservations are written as
+    /// they are now.
     resting: BTreeMap<JobId, BTreeSet<JobId>>,
-    /// Jobs that are promised what another one has left: their records wait for his. Of several it
-    /// is the one that is probably written last.
+    /// Jobs that are promised room which another one has given up: their records wait for the
+    /// record of the other job. Of several such jobs it is the one that is probably written last.
     pub(crate) behind: BTreeMap<JobId, JobId>,
-    /// Jobs whose broken promise is being taken off record: then they may have another one.
+    /// Jobs with a broken promise that is being removed from the record: after that they may have
+    /// another one.
     pub(crate) taken_off: BTreeSet<JobId>,
-    /// Jobs that start, and of which it is not known yet on whom that rests.
+    /// Starting jobs for which the records that they have to wait for are not known yet.
     pub(crate) begun: Vec<Begun>,
-    /// Jobs for whose records others wait: to be written now.
+    /// Jobs with records that others wait for, to be written now.
     pub(crate) called: Vec<JobId>,
-    /// For how long records are waited for.
+    /// How long jobs wait for records.
     pub(crate) awaited: Awaited,
 }
 
-/// A reservation on record that is not the job's any more, or not yet.
+/// A reservation on record that its job does not have any more, or does not have yet.
 pub(crate) struct Owed {
     pub(crate) job: JobId,
     pub(crate) namespace: Arc<str>,
     pub(crate) start: i64,
     pub(crate) end: i64,
     pub(crate) nodes: RankSet,
-    /// The queue, if it limits what runs.
+    /// The queue, if it limits running jobs.
     pub(crate) limited: Option<QueueId>,
-    /// What is said of it is what an earlier process has written.
+    /// True if the entry on record was written by an earlier process.
     pub(crate) is_inherited: bool,
 }
 
 /// A job that starts.
 pub(crate) struct Begun {
     pub(crate) job: JobId,
-    /// When it is planned to have ended.
+    /// The planned end of the job.
     pub(crate) end: i64,
     pub(crate) nodes: RankSet,
-    /// One of each kind of its pods that keep others away.
+    /// One pod of each kind among its pods that keep others away.
     pub(crate) repelling: Vec<Arc<Pod>>,
 }
 
-/// Where a job starts, or is promised a start.
+/// The place where a job starts, or is promised a start.
 pub(crate) struct Place<'a> {
     pub(crate) job: JobId,
     pub(crate) start: i64,
@@ -70,7 +74,7 @@ pub(crate) struct Place<'a> {
 }
 
 impl Owed {
-    /// No successor could keep both.
+    /// True if no successor could keep both.
     pub(crate) fn is_in_the_way_of(&self, place: &Place) -> bool {
         let is_at_the_same_time = self.start < place.end && place.start < self.end;
         let share_limits = || self.limited.is_some() && self.limited == place.limited;
@@ -88,7 +92,7 @@ impl Owed {
 }
 
 impl OnRecord {
-    /// The API server has this reservation of a job, or none.
+    /// Notes the reservation of a job that the API server has, or that it has none.
     pub(crate) fn note(&mut self, job: JobId, kept: Option<Kept>) {
         match kept {
             Some(kept) => drop(self.written.insert(job, kept)),
@@ -96,7 +100,7 @@ impl OnRecord {
         }
     }
 
-    /// This reservation of a job is on its way.
+    /// Notes that a write of this reservation is under way.
     pub(crate) fn note_sent(&mut self, job: JobId, kept: Kept) {
         let sent = self.sent.entry(job).or_default();
         if !sent.contains(&kept) {
@@ -104,7 +108,8 @@ impl OnRecord {
         }
     }
 
-    /// What was sent last has arrived, and nothing that was sent before can any more.
+    /// Forgets the sent reservations: the last one has arrived, and none of the earlier ones can
+    /// any more.
     pub(crate) fn forget_sent(&mut self, job: JobId) {
         self.sent.remove(&job);
     }
@@ -113,26 +118,26 @@ impl OnRecord {
         self.written.is_empty() && self.sent.is_empty()
     }
 
-    /// What may be read of jobs' reservations.
+    /// Returns all reservations of jobs that a successor might read.
     pub(crate) fn all(&self) -> impl Iterator<Item = (JobId, &Kept)> {
         let sent = self.sent.iter().flat_map(|(job, sent)| sent.iter().map(|kept| (*job, kept)));
         self.written.iter().map(|(job, kept)| (*job, kept)).chain(sent)
     }
 
-    /// What may be read of a job's.
+    /// Returns the reservations of a job that a successor might read.
     fn of(&self, job: JobId) -> impl Iterator<Item = &Kept> {
         self.written.get(&job).into_iter().chain(self.sent.get(&job).into_iter().flatten())
     }
 
-    // --- who waits for whom ---
+    // --- which job waits for which ---
 
-    /// A job takes what another one has left: its record and its Bindings wait for the other one's
-    /// record.
+    /// Notes that a job takes room which another one has given up: its record and its Bindings wait
+    /// for the other one's record.
     pub(crate) fn rest(&mut self, job: JobId, on: JobId) {
         self.resting.entry(job).or_default().insert(on);
     }
 
-    /// The record and the Bindings of a job wait for the records of others.
+    /// True if the record and the Bindings of a job wait for the records of others.
     pub(crate) fn rests(&self, job: JobId) -> bool {
         self.resting.contains_key(&job)
     }
@@ -143,15 +148,15 @@ impl OnRecord {
             || self.resting.values().any(|others| others.contains(&on))
     }
 
-    /// Which job waits for the record of which.
+    /// Returns pairs of a job and the job for which its record waits.
     pub(crate) fn waits(&self) -> Vec<(JobId, JobId)> {
         let resting =
             self.resting.iter().flat_map(|(job, others)| others.iter().map(|other| (*job, *other)));
         self.behind.iter().map(|(job, ahead)| (*job, *ahead)).chain(resting).collect()
     }
 
-    /// A job waits for the record of another one no longer. True if it starts, and waits for no
-    /// other.
+    /// Ends the wait of a job for the record of another one. True if the job starts, and waits for
+    /// no other.
     pub(crate) fn end_wait(&mut self, job: JobId, on: JobId) -> bool {
         if self.behind.get(&job) == Some(&on) {
             self.behind.remove(&job);
@@ -166,7 +171,7 @@ impl OnRecord {
         is_last
     }
 
-    /// Nobody waits for a job's record any more: those who start, and now wait for nobody's.
+    /// Ends the wait of starting jobs for this record; returns those that wait for no record now.
     pub(crate) fn end_rest(&mut self, on: JobId) -> Vec<JobId> {
         if self.resting.is_empty() {
             return Vec::new();
@@ -184,7 +189,8 @@ impl OnRecord {
         free
     }
 
-    /// The record of a job has changed: those who waited behind it look again.
+    /// Ends the wait of promised jobs for this record, which has changed; returns the jobs to check
+    /// again.
     pub(crate) fn end_turn(&mut self, of: JobId) -> Vec<JobId> {
         let mut next: Vec<JobId> =
             self.behind.iter().filter(|(_, ahead)| **ahead == of).map(|(job, _)| *job).collect();
@@ -195,7 +201,8 @@ impl OnRecord {
         next
     }
 
-    /// The record of the first waits for that of the other, perhaps by way of others.
+    /// True if the record of the first job waits for that of the other, directly or through other
+    /// jobs.
     pub(crate) fn waits_for(&self, job: JobId, other: JobId) -> bool {
         let (mut to_look_at, mut seen) = (vec![job], BTreeSet::new());
         while let Some(job) = to_look_at.pop() {
@@ -210,17 +217,17 @@ impl OnRecord {
         false
     }
 
-    /// Jobs for whose records others have come to wait since the last call.
+    /// Takes the jobs with records that others have come to wait for since the last call.
     pub(crate) fn take_called(&mut self) -> Vec<JobId> {
         std::mem::take(&mut self.called)
     }
 
-    /// What may be read of a job's reservation is something else than it has now.
+    /// True if a successor might read another reservation of a job than it has now.
     pub(crate) fn is_owing(&self, job: JobId, promise: Option<&Promise>) -> bool {
         self.of(job).any(|kept| kept.is_not(promise))
     }
 
-    /// A job is no more.
+    /// Forgets a job that is gone.
     pub(crate) fn forget_job(&mut self, job: JobId) {
         self.written.remove(&job);
         self.sent.remove(&job);
@@ -230,7 +237,7 @@ impl OnRecord {
     }
 }
 
-/// When what starts then is planned to have ended.
+/// Returns the planned end of a request that starts at `start`.
 pub(crate) fn end_of(request: &Request, start: i64) -> i64 {
     let lifetime =
         request.groups.iter().map(|group| group.lifetime).max().unwrap_or(Lifetime::Endless);

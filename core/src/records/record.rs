@@ -1,4 +1,4 @@
-//! The FluxJob of a job: what is written into it.
+//! The content of a job's FluxJob.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -22,34 +22,35 @@ use crate::telling::blockers::Blockers;
 use fluxqueue_workload::quantity::quantities;
 use fluxqueue_workload::{Lifetime, Shape, Time};
 
-/// Nodes are listed up to this many characters; else they are counted.
+/// The largest length of a node list, in bytes, so that it suits a table; a longer one is replaced
+/// by the number of nodes.
 const NODE_LIST_CHARS_MAX: usize = 48;
 
-/// A job as its record shows it: what [`Job`] itself does not know.
+/// A job as its record shows it: the job itself, and the values that [`Job`] does not hold.
 pub(crate) struct Snapshot<'a> {
     pub job: &'a Job,
     pub live: Vec<&'a Member>,
-    /// How many pods it wants to run now.
+    /// The number of pods that it wants to run now.
     pub wanted: usize,
-    /// How many pods its workload asks for; `None` if nobody can say any more.
+    /// The number of pods that its workload asks for; `None` if that is not known any more.
     pub asked: Option<usize>,
     pub scheduled: ScheduledReason,
-    /// What its workload says about how long it runs, and what counts; `None` if none of its pods
+    /// The walltime that its workload states, and the one that counts; `None` if none of its pods
     /// is left.
     pub walltimes: Option<(Lifetime, Lifetime)>,
     pub position: Option<usize>,
-    /// When it is expected to start.
+    /// The expected start.
     pub estimated_start: Option<EstimatedStart>,
-    /// What it is promised, by the API server's clock.
+    /// The promise, by the API server's clock.
     pub said: Option<Said>,
-    /// The same for the first pod that is to join those that run.
+    /// The promise for the first pod that is to join the running ones.
     pub next_pod: Option<Said>,
     pub passed_by_since: Option<Time>,
-    /// By the API server's clock.
+    /// The present by the API server's clock.
     pub now: Time,
 }
 
-/// The shapes of a job's pods, in the order of its members: its pod sets.
+/// Returns the shapes of a job's pods, in the order of its members: its pod sets.
 pub(crate) fn pod_sets<'a>(members: &[&'a Member]) -> Vec<(&'a Arc<Shape>, usize)> {
     let mut pod_sets: Vec<(&Arc<Shape>, usize)> = Vec::new();
     for member in members {
@@ -63,7 +64,7 @@ pub(crate) fn pod_sets<'a>(members: &[&'a Member]) -> Vec<(&'a Arc<Shape>, usize
 }
 
 impl Snapshot<'_> {
-    /// The FluxJob, without its status.
+    /// Returns the FluxJob, without its status.
     pub(crate) fn object(&self) -> FluxJob {
         let job = self.job;
         let workload_ref = WorkloadRef {
@@ -89,15 +90,16 @@ impl Snapshot<'_> {
         }
     }
 
-    /// The whole status, with the names of nodes where it says which: they are made compact when it
-    /// is written.
+    /// Returns the whole status, with the names of nodes in full: they are made compact when the
+    /// status is written.
     pub(crate) fn status(&self) -> FluxJobStatus {
         let job = self.job;
         let bound = self.live.iter().filter(|member| member.is_bound()).count();
         let written = job.record.status.as_deref();
         let position = self.position.and_then(coarse_position);
         let placement = self.placement();
-        // Whoever wrote a placement first has placed it, also if it was found anew since.
+        // The leader that wrote a placement first has placed the job, even if a later one found the
+        // same.
         let known = written.map(|written| (&written.placement, written.epoch));
         let known =
             known.or(job.record.placed.as_ref().map(|(placement, epoch)| (placement, *epoch)));
@@ -107,8 +109,8 @@ impl Snapshot<'_> {
             self.conditions(bound, written.map_or(&[], |status| status.conditions.as_slice()));
         let state = JobState::from_conditions(&conditions);
         let workload = self.workload();
-        // Of what has ended what is on record stays: ended pods that a new process finds may be
-        // another group's of the name.
+        // The values on record stay after the end: ended pods that a new process finds may belong
+        // to another group of the name.
         let priority = written.filter(|_| job.is_finished()).and_then(|written| written.priority);
         let said = self.said.as_ref();
         let reservation = said.map(|said| Reservation {
@@ -154,7 +156,7 @@ impl Snapshot<'_> {
         })
     }
 
-    // --- what the workload says ---
+    // --- the values of the workload ---
 
     fn workload(&self) -> ObservedWorkload {
         let written = self.job.record.status.as_deref().and_then(|status| status.workload.as_ref());
@@ -177,7 +179,7 @@ impl Snapshot<'_> {
         }
     }
 
-    /// Of what has ended what is on record stays.
+    /// Returns the name of the queue. The value on record stays after the end.
     fn queue_name(&self) -> Option<String> {
         let known = Some(self.job.queue.name.to_string()).filter(|name| !name.is_empty());
         known.or_else(|| self.job.record.status.as_deref()?.queue_name.clone())
@@ -190,14 +192,14 @@ impl Snapshot<'_> {
         }
     }
 
-    /// Of a gang that was placed the sets stay as the placement names them. With its pods they
-    /// would come and go.
+    /// Returns the pod sets. Those of a placed gang stay as its placement names them: if they
+    /// followed its pods, they would appear and disappear with these.
     fn pod_sets(&self, written: &[PodSet]) -> Vec<PodSet> {
         let job = self.job;
         let stay = !written.is_empty()
             && (self.live.is_empty() || (job.style == Style::Gang && job.life.is_placed()));
         let mut sets: Vec<PodSet> = if stay { written.to_vec() } else { self.sets_of_pods() };
-        // Pods that are still to come are like the first.
+        // The pods that are still to come are like the first.
         if let ([set], Some(asked)) = (sets.as_mut_slice(), self.asked) {
             set.count = number(asked);
         }
@@ -225,9 +227,9 @@ impl Snapshot<'_> {
         pod_sets.iter().enumerate().map(set).collect()
     }
 
-    // --- where it is ---
+    // --- the nodes of the job ---
 
-    /// The nodes its pods are on, or go to.
+    /// Returns the nodes that its pods are on, or go to.
     fn node_list(&self) -> Option<String> {
         let nodes: BTreeSet<&str> =
             self.live.iter().filter_map(|member| Some(&*member.allocation()?.node)).collect();
@@ -259,7 +261,7 @@ impl Snapshot<'_> {
         let job = self.job;
         let mut out = vec![self.scheduled(bound, written)];
         if !job.seats.is_empty() {
-            // Those that a larger Job asks for by now are not lost.
+            // Pods that a job only asks for since it became larger are not lost.
             let had = job.most_bound.min(self.wanted);
             let missing = had.saturating_sub(bound);
             let (status, reason, message) = if let Some(stalled) = &job.stalled {
@@ -295,7 +297,7 @@ impl Snapshot<'_> {
         out
     }
 
-    /// How many pods are missing of those that it had, and until when.
+    /// Returns the message on lost pods: how many are missing, and when the next one has a place.
     fn loss(&self, missing: usize, had: usize, written: &[Condition]) -> String {
         let lost = format!("{missing} of {had} pods are missing");
         let Some((start, nodes)) =
@@ -309,7 +311,7 @@ impl Snapshot<'_> {
             said.message.strip_prefix(&lost)?.split(' ').next()?.parse::<Timestamp>().ok()
         });
         let start = Time::from_seconds(start.seconds()).timestamp();
-        // That the API server's clock has moved a little is nothing to say.
+        // A small shift of the API server's clock does not change the written time.
         let is_same = |said: &Timestamp| said.as_second().abs_diff(start.as_second()) <= 1;
         format!("{lost}{} on {nodes}", said.filter(is_same).unwrap_or(start))
     }
@@ -334,7 +336,8 @@ impl Snapshot<'_> {
         )
     }
 
-    /// How many pods failed: of some that an earlier process counted nothing may be left.
+    /// Returns the message on failed pods. The written message stays: the pods that an earlier
+    /// process counted may be gone.
     fn failures(&self, written: &[Condition]) -> String {
         let said = fluxqueue_api::conditions::of_type(written, ConditionType::Finished);
         let said = said.filter(|said| said.reason == FinishedReason::Failed.as_str());
@@ -370,7 +373,7 @@ impl Snapshot<'_> {
     }
 }
 
-/// What is left of a status that the API server does not take: that the job waits, and why.
+/// Reduces a status that the API server does not accept: that the job waits, and why.
 pub(crate) fn reduced(status: FluxJobStatus) -> FluxJobStatus {
     let is_scheduled = |condition: &Condition| condition.type_ == ConditionType::Scheduled.as_str();
     let cut = |message: &str| text::bounded(message, text::VALUE_BYTES_MAX).into_owned();
@@ -391,12 +394,12 @@ pub(crate) fn reduced(status: FluxJobStatus) -> FluxJobStatus {
     }
 }
 
-/// The name of a pod set; [`pod_set_at`] reads it.
+/// Returns the name of a pod set; [`pod_set_at`] reads it.
 fn pod_set_name(at: usize) -> String {
     format!("set-{at}")
 }
 
-/// The place of a pod set among the job's, by its name.
+/// Returns the place of a pod set among the job's, by its name.
 pub(crate) fn pod_set_at(name: &str) -> usize {
     name.rsplit('-').next().and_then(|number| number.parse().ok()).unwrap_or(0)
 }
@@ -416,7 +419,7 @@ fn number(count: usize) -> i32 {
     i32::try_from(count).unwrap_or(i32::MAX)
 }
 
-/// A walltime in seconds, of what has one.
+/// Returns a walltime in seconds, if there is one.
 fn seconds(lifetime: Lifetime) -> Option<i64> {
     match lifetime {
         Lifetime::Seconds(seconds) => i64::try_from(seconds).ok(),
@@ -424,8 +427,8 @@ fn seconds(lifetime: Lifetime) -> Option<i64> {
     }
 }
 
-/// How many pods a gang had at once, as the conditions say that it has lost some. Nothing else that
-/// is on record tells a pod that was lost from one that has not been bound yet.
+/// Returns how many pods a gang had at once, from the condition that it has lost some. No other
+/// value on record tells a lost pod from one that has not been bound yet.
 pub(crate) fn most_bound(conditions: &[Condition]) -> Option<usize> {
     let degraded = fluxqueue_api::conditions::of_type(conditions, ConditionType::Degraded)?;
     let lost = Some(degraded)
@@ -434,7 +437,7 @@ pub(crate) fn most_bound(conditions: &[Condition]) -> Option<usize> {
     of.split(' ').next()?.parse().ok()
 }
 
-/// True if the two statuses say the same, but for numbers that are not worth a write.
+/// True if the two statuses are equal, so that no write is needed.
 pub(crate) fn same(written: &FluxJobStatus, wanted: &FluxJobStatus) -> bool {
     written == wanted
 }
@@ -451,8 +454,8 @@ fn waits(state: JobState) -> bool {
     )
 }
 
-/// The front of the queue exactly, then tens, then hundreds: what lies far back changes with every
-/// departure.
+/// Returns the position to show: the front of the queue exactly, then tens, then hundreds. A
+/// position far back changes with every departure.
 fn coarse_position(at: usize) -> Option<usize> {
     match at {
         0 => None,

@@ -1,7 +1,7 @@
-//! How far the writing of a FluxJob has come, and what people have changed in it.
+//! The state of a FluxJob's writes, and the changes that users have made in it.
 //!
-//! At most one write per FluxJob is on its way, and one urgent one that overtakes it. What changes
-//! in the meantime is written with the next one, so the backlog is bounded by the number of jobs.
+//! At most one write per FluxJob is under way, and one urgent one that overtakes it. Changes in the
+//! meantime go into the next write, so the backlog is bounded by the number of jobs.
 
 use std::sync::Arc;
 
@@ -15,90 +15,92 @@ use fluxqueue_workload::{Time, Uid};
 /// The pause after a failed write of a FluxJob.
 pub(crate) const RETRY: Backoff = Backoff { min_millis: 250, max_millis: 30_000 };
 
-/// Writes in a row without an answer, or that conflicted, after which a record counts as one that
-/// cannot be written: about 8 s, and the time for which the API server was silent.
+/// The number of writes in a row without an answer, or with a conflict, after which a record counts
+/// as one that cannot be written: about 8 s, and the time for which the API server was silent.
 const UNWRITTEN_MAX: u32 = 6;
 
-/// Conflicts in a row that are repeated at once where what they conflict with is known: a person
-/// edits now and then.
+/// The number of conflicts in a row after which a write is repeated at once, if the newer version
+/// is known: a user edits now and then.
 const CONFLICTS_AT_ONCE: u32 = 2;
 
 /// How long a FluxJob that was deleted stays away.
 const REMAKE: Backoff = Backoff { min_millis: 1_000, max_millis: 300_000 };
 
-/// How far the writing of a FluxJob has come.
+/// The state of a FluxJob's writes.
 #[derive(Debug, Default)]
 pub(crate) struct Record {
     pub stored: Stored,
-    /// What people wish, as the API server has it.
+    /// The wishes of users, as the API server has them.
     pub overrides: Overrides,
     /// The value of the PriorityClass that they wish for, if there is one.
     pub wished_priority: Option<i32>,
-    /// The status as the API server has it, as far as we know, without the conditions that are
-    /// others'.
+    /// The status that the API server has, as far as the core knows, without the conditions of
+    /// other writers.
     pub status: Option<Arc<FluxJobStatus>>,
-    /// The placement of the version that the next write is decided on, and who placed: known also
-    /// after a write of which nobody knows whether it took effect.
+    /// The placement in the version that the next write is based on, and the epoch of its leader.
+    /// It is known also after a write with an unknown outcome.
     pub placed: Option<(Vec<PlacementRange>, Option<i64>)>,
     pub generation: Option<i64>,
-    /// The newest version of the object that is known: the next write is decided on it.
+    /// The newest known version of the object, on which the next write is based.
     pub resource_version: Option<Arc<str>>,
-    /// This process has written its status: nothing that an earlier leader sent can take effect any
-    /// more.
+    /// True if this process has written the status: no write of an earlier leader can take effect
+    /// any more.
     pub is_own: bool,
-    /// The FluxJob of this uid is gone: late news of it are no news.
+    /// The uid of a FluxJob that is gone: late news of it are ignored.
     pub gone: Option<Uid>,
-    /// How often in a row somebody has deleted the FluxJob of a job that goes on, and when last.
+    /// How often in a row the FluxJob of a job that goes on was deleted, and the time of the last
+    /// deletion.
     pub deletions: (u32, Time),
     /// A trailing write that an urgent one has overtaken, and that has no outcome yet.
     pub overtaken: Option<ActionId>,
-    /// The job was marked while a write is on its way: the outcome marks it again.
+    /// True if the job was marked while a write is under way: the outcome marks it again.
     pub is_marked_again: bool,
-    /// Not before this, after a failure.
+    /// The time of the next write after a failure.
     pub retry_at: Time,
     pub attempts: u32,
-    /// Why it cannot be written, by the last attempt: the API server refuses it, or has not
+    /// Why the record cannot be written, by the last attempt: the API server refuses it, or has not
     /// answered several times, or it changes all the time.
     pub refused: Option<String>,
-    /// Whether the status is left out but for a few words, since the API server does not take all
-    /// of it.
+    /// Whether the status is reduced to a few fields, since the API server does not accept all of
+    /// it.
     pub reduction: Reduction,
 }
 
-/// A status that the API server does not take is followed by a small one, which says why.
+/// The state of the small status, which follows one that the API server does not accept, and states
+/// why.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reduction {
-    /// All of the status is written.
+    /// The whole status is written.
     #[default]
     None,
-    /// The small one is to be written next.
+    /// The small status is to be written next.
     Next,
-    /// The small one is on record.
+    /// The small status is on record.
     Written,
 }
 
-/// Where the FluxJob is.
+/// The state of the FluxJob.
 #[derive(Debug, Default, Clone, PartialEq)]
 pub(crate) enum Stored {
-    /// Not there.
+    /// The object does not exist.
     #[default]
     Absent,
-    /// Being created.
+    /// The object is being created.
     Creating(ActionId, Urgency),
-    /// An object of the name is there, which has not been seen yet: it comes with the watch.
+    /// An object of the name exists, which has not been seen yet: it comes with the watch.
     Unseen,
-    /// There.
+    /// The object exists.
     Present { uid: Uid },
-    /// There, and a status is on its way.
+    /// The object exists, and a status is being written.
     Writing { uid: Uid, write: StatusWrite },
-    /// Being deleted, as of this version of the object.
+    /// The object is being deleted, as of this version of it.
     Deleting { uid: Uid, action: ActionId, based_on: Option<Arc<str>> },
-    /// Deleted on purpose: it is not made again.
+    /// The object was deleted on purpose: it is not made again.
     Deleted,
 }
 
 impl Stored {
-    /// The write whose outcome counts.
+    /// Returns the write with the outcome that counts.
     pub(crate) fn action(&self) -> Option<ActionId> {
         match self {
             Stored::Creating(action, _) | Stored::Deleting { action, .. } => Some(*action),
@@ -108,23 +110,23 @@ impl Stored {
     }
 }
 
-/// A status on its way.
+/// A write of a status that is under way.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct StatusWrite {
     pub action: ActionId,
     pub urgency: Urgency,
-    /// Which version of the placement it says.
+    /// The version of the placement in it.
     pub version: u64,
-    /// Which version of the object it was decided on.
+    /// The version of the object on which the write is based.
     pub based_on: Option<Arc<str>>,
     pub status: Arc<FluxJobStatus>,
-    /// It is the small one.
+    /// True for the small status.
     pub is_reduced: bool,
 }
 
 impl Record {
-    /// Takes up an object as the API server has it, from the watch or the answer to a write. Old
-    /// news changes nothing.
+    /// Takes up an object as the API server has it, from the watch or the answer to a write. An old
+    /// version changes nothing.
     pub(crate) fn observe(&mut self, object: &FluxJob) {
         let version = object.metadata.resource_version.as_deref();
         if is_older(version, self.resource_version.as_deref()) {
@@ -136,8 +138,8 @@ impl Record {
         self.placed = object.status.as_ref().map(|status| (status.placement.clone(), status.epoch));
     }
 
-    /// A status without the conditions that are others'. Mostly it is the one that was sent, which
-    /// is not copied again.
+    /// Returns a status without the conditions of other writers. Mostly it equals the one that was
+    /// sent, which is not copied again.
     fn own_part(&self, status: &FluxJobStatus) -> Arc<FluxJobStatus> {
         let sent = match &self.stored {
             Stored::Writing { write, .. } => Some(&write.status),
@@ -152,7 +154,7 @@ impl Record {
         Arc::new(own)
     }
 
-    /// This very version of the object has been taken up.
+    /// True if this very version of the object has been taken up.
     pub(crate) fn knows(&self, object: &FluxJob) -> bool {
         let (of, version) =
             (object.metadata.uid.as_deref(), object.metadata.resource_version.as_deref());
@@ -162,7 +164,7 @@ impl Record {
             && self.overrides == object.spec.overrides
     }
 
-    /// A newer version is known than the one that this write or deletion was decided on.
+    /// True if a newer version is known than the one that this write or deletion is based on.
     pub(crate) fn has_changed_since(&self, write: &Stored) -> bool {
         let based_on = match write {
             Stored::Writing { write, .. } => &write.based_on,
@@ -172,7 +174,7 @@ impl Record {
         self.resource_version.is_some() && self.resource_version != *based_on
     }
 
-    /// The object is another one from now on, or none: nothing is known of it.
+    /// Forgets the object: from now on it is another one, or none.
     pub(crate) fn forget_object(&mut self) {
         self.resource_version = None;
         self.placed = None;
@@ -180,8 +182,8 @@ impl Record {
         self.is_own = false;
     }
 
-    /// Takes up how the write has ended whose outcome counts. True if the record can be written
-    /// again that could not.
+    /// Takes up the outcome of the write that counts. True if the record can be written again after
+    /// it could not.
     pub(crate) fn note_outcome(&mut self, outcome: &WriteOutcome, now: Time) -> bool {
         let (is_status, is_reduced) = match &self.stored {
             Stored::Writing { write, .. } => (true, write.is_reduced),
@@ -217,7 +219,7 @@ impl Record {
                 if self.attempts >= UNWRITTEN_MAX {
                     self.refused.get_or_insert_with(|| "it changes before each write".to_owned());
                 }
-                // What it conflicts with comes with the watch, if it is not known by now.
+                // The newer version comes with the watch, if it is not known by now.
                 let is_known = self.has_changed_since(&self.stored);
                 let pause = if is_known && self.attempts <= CONFLICTS_AT_ONCE {
                     0
@@ -243,9 +245,9 @@ impl Record {
         }
     }
 
-    /// Somebody has deleted the FluxJob of a job that goes on. It is made again, but not in a loop
-    /// with whoever deletes it: after 1 s, and after twice as long each time, up to 5 min. One that
-    /// has been there for that long begins with 1 s again.
+    /// Counts a deletion of the FluxJob of a job that goes on. The FluxJob is made again, but not
+    /// in a loop with the client that deletes it: after 1 s, and after twice as long each time, up
+    /// to 5 min. A FluxJob that existed for 5 min after the pause begins with 1 s again.
     pub(crate) fn note_deletion(&mut self, now: Time) {
         let (times, last) = self.deletions;
         let was_there_from = last.plus_millis(REMAKE.doubled(times.saturating_sub(1)));
@@ -256,7 +258,7 @@ impl Record {
         self.retry_at = self.retry_at.max(now.plus_millis(pause));
     }
 
-    /// A trailing write is on its way, and no other: an urgent one may overtake it.
+    /// True if a trailing write is under way, and no other: an urgent one may overtake it.
     pub(crate) fn may_be_overtaken(&self) -> bool {
         let trailing = match &self.stored {
             Stored::Creating(_, urgency) => *urgency == Urgency::Trailing,
@@ -276,14 +278,14 @@ impl Record {
     }
 }
 
-/// An object as it was before another version of it that is known.
+/// True if an object is older than the known version of it.
 pub(crate) fn is_old_news(object: &FluxJob, known: &FluxJob) -> bool {
     let (new, old) = (&object.metadata, &known.metadata);
     new.uid == old.uid && is_older(new.resource_version.as_deref(), old.resource_version.as_deref())
 }
 
-/// Versions are compared as numbers, which they are in every API server (KEP-5504). What is no
-/// number is never old.
+/// True if a version is older than the known one. Versions are compared as numbers, which they are
+/// in every API server (KEP-5504). A version that is no number is never old.
 fn is_older(version: Option<&str>, known: Option<&str>) -> bool {
     let number = |version: Option<&str>| version?.parse::<u64>().ok();
     match (number(version), number(known)) {

@@ -1,4 +1,4 @@
-//! Times as records say them.
+//! Times in the form that records have.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 
@@ -8,7 +8,7 @@ pub(crate) fn micro_time(at: Time) -> MicroTime {
     MicroTime(at.timestamp())
 }
 
-/// The instant of a MicroTime.
+/// Returns the instant of a MicroTime.
 pub(crate) fn time_of(at: &MicroTime) -> Time {
     Time(at.0.as_microsecond())
 }

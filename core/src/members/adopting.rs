@@ -1,4 +1,4 @@
-//! Records that a job finds as it is made, and records without a job.
+//! Records that a new job finds, and records without a job.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use fluxqueue_planner::queue::JobId;
 use fluxqueue_workload::{Controller, ObjectKey, OwnerKind};
 
 impl Members<'_> {
-    /// Takes up what the FluxJob of this name says, if there is one.
+    /// Takes up the FluxJob of this name, if there is one.
     pub(crate) fn adopt_record(&mut self, id: JobId, key: &ObjectKey) -> Sound {
         let Some(object) = self.records.get(key).cloned() else { return Ok(()) };
         let job = self.jobs.all.known_mut(&id)?;
@@ -49,11 +49,11 @@ impl Members<'_> {
         job.started_at = status.start_time.as_ref().map(time_of).or(job.started_at);
         job.seats.placed_by(status.epoch);
         if job.ended_as.is_some() {
-            // Of what has ended nobody counts any more how many there were.
+            // After the end, the number on record is the only one.
             job.start_size = usize::try_from(status.total).unwrap_or(0);
         }
         if matches!(job.identity, Identity::Group(_)) && status.placement.is_empty() {
-            // One whose pods are refused is not asked for its size.
+            // The start size of a group is not computed while its pods are refused.
             job.start_size = usize::try_from(status.total).unwrap_or(0);
         }
         for condition in &status.conditions {
@@ -66,9 +66,10 @@ impl Members<'_> {
         Ok(())
     }
 
-    /// One without an owner is removed by us: at once if its job never ended, else when its time is
-    /// over; also one of a pod that is a part of another job by now. The others go with their
-    /// owners. What people made themselves is not ours.
+    /// Arranges the removal of a record without a job. A record without an owner is removed by
+    /// Fluxqueue: at once if its job never ended, else when its time is over. The same holds for
+    /// the record of a pod that is a part of another job by now. Other records go with their
+    /// owners. FluxJobs that users made themselves stay.
     pub(crate) fn consider_stray(&mut self, key: &ObjectKey) -> Sound {
         let Some(object) = self.records.get(key) else { return Ok(()) };
         let (label, value) = names::MANAGED_BY;
@@ -94,7 +95,7 @@ impl Members<'_> {
         Ok(())
     }
 
-    /// The FluxJob of an object that makes pods, of which there are none now: it is told of the
+    /// Makes the job for a FluxJob of an object that has no pods now: the record is to state the
     /// object's end all the same.
     fn adopt_memberless(&mut self, key: &ObjectKey) -> Sound {
         let Some(object) = self.records.get(key).cloned() else { return Ok(()) };
@@ -124,8 +125,8 @@ impl Members<'_> {
         Ok(())
     }
 
-    /// The pod counted as lone, and is there still: with the pods of its controller, or of its
-    /// group. Or nobody knows yet what it is a part of.
+    /// True if the record is of a pod that counted as a lone pod and still exists: with the pods of
+    /// its controller or of its group, or without a known job.
     fn is_of_a_part(&self, object: &FluxJob) -> bool {
         let pod = &*object.spec.workload_ref.uid;
         let is_of_pod = object.spec.workload_ref.kind == WorkloadKind::Pod;
@@ -135,7 +136,7 @@ impl Members<'_> {
 }
 
 impl Members<'_> {
-    /// From now on people wish this of the job.
+    /// Takes up the wishes of users for a job.
     pub(crate) fn heed_wishes(&mut self, id: JobId, wishes: &Overrides) -> Sound {
         let job = self.jobs.all.known_mut(&id)?;
         let has_new_ends = job.record.overrides.walltime_seconds != wishes.walltime_seconds;

@@ -24,7 +24,8 @@ use crate::timers::Timer;
 use fluxqueue_planner::queue::JobId;
 use fluxqueue_workload::{ObjectKey, Phase, Pod, Time, Uid};
 
-/// How long a pod waits for the object that made it to be seen; then it is taken as a lone one.
+/// How long, in milliseconds, a pod waits for the object that made it; after that it counts as a
+/// lone pod.
 pub(crate) const OWNER_WAIT_MILLIS: i64 = 30_000;
 
 impl Members<'_> {
@@ -55,7 +56,7 @@ impl Members<'_> {
             let until =
                 self.intake.awaiting_owner.insert(AwaitingPod { pod: Arc::clone(&pod), until });
             self.agenda.timers.wake(Timer::AwaitingPod(uid.clone()), until);
-            // A pod on a node counts there even while its job is not known.
+            // A pod on a node takes room there even while its job is not known.
             let planned = self.sight().pod_end(&pod);
             let tenancy = self.sight().tenancy_of_others(&pod);
             let allocation = self.slots().allocation_in_place(&pod, None, planned, tenancy);
@@ -66,15 +67,15 @@ impl Members<'_> {
         self.intake.awaiting_owner.remove(&pod.id.uid);
         let id = self.job_of(&pod, &belonging);
         let uid = pod.id.uid.clone();
-        // What a new process finds came when it was made, not just now.
+        // A pod that a new process finds came when it was made, not just now.
         let joined = if self.intake.taking_over {
             self.clock.core(pod.created).min(self.clock.now)
         } else {
             self.clock.now
         };
         let job = self.jobs.all.get_mut(&id).expect("job_of returns a job that is there");
-        // More pods than can come were waited for by an earlier process, whatever the API server's
-        // clock says by now.
+        // An earlier process already waited for pods that cannot come, even if the API server's
+        // clock differs by now.
         let was_waited_for =
             self.intake.taking_over && job.warnings.contains_key(&ConditionType::SizeClamped);
         let joined = if was_waited_for { Time(0) } else { joined };
@@ -97,7 +98,7 @@ impl Members<'_> {
             job.live.insert(PodOrder::of(&pod), uid.clone());
         }
         let (ignored, half) = (pod.soft_ignored.join(", "), pod.half_group_label());
-        // Of a lone pod that has its node nothing may be on record: it was told while it waited.
+        // A lone pod on its node may have no record: its warnings were reported while it waited.
         let was_told =
             job.style == Style::Lone && !stage.is_waiting() && !self.settings.record_lone_pods;
         self.jobs.note_controller(id, &pod)?;
@@ -118,10 +119,10 @@ impl Members<'_> {
         Ok(())
     }
 
-    /// The job of a pod whose controller is gone, if that is known, or its FluxJob still there: the
-    /// pod is about to be deleted, and until then it is no job of its own that could start though
-    /// the other was held, or had its time. Those that run are one job as they were before their
-    /// controller went.
+    /// Returns the job of a pod with a controller that is gone, if that job is known, or its
+    /// FluxJob still exists, or the pod is on a node. The pod is about to be deleted. Until then it
+    /// is no job of its own: such a job could start although the former one was held, or had used
+    /// up its time. Running pods stay one job, as they were before their controller went.
     fn left_behind(&self, pod: &Pod) -> Option<Belonging> {
         let MadeBy::Unseen(owner) = self.jobs.controllers.maker(pod) else { return None };
         let belonging =
@@ -138,7 +139,7 @@ impl Members<'_> {
         }
         if let Some(id) = self.jobs.index.by_identity.get(&belonging.identity) {
             let id = *id;
-            // A group may be made by several objects: its record goes with the last of them.
+            // Several objects may make a group: its record goes with the last of them.
             if belonging.kind == WorkloadKind::Group {
                 let more = grouping::owners(pod, belonging, &self.jobs.controllers);
                 if let Some(job) = self.jobs.all.get_mut(&id) {
@@ -156,10 +157,10 @@ impl Members<'_> {
         self.new_job(belonging, key, owners, Arc::clone(&pod.scheduler))
     }
 
-    /// After a restart, what is left of a group that had ended belongs to that, not to a new group
-    /// of the name: to the one that ended next after the pod was made, by the API server's clock.
-    /// If that has been set back since there may be none; then it belongs to the last one, unless a
-    /// new group is there.
+    /// Returns the ended group that a pod belongs to after a restart, rather than to a new group of
+    /// the name: the group that ended next after the pod was made, by the API server's clock. If
+    /// that clock has been set back since, there may be none; then the pod belongs to the last one,
+    /// unless a new group is there.
     fn ended_group_of(&mut self, pod: &Arc<Pod>, belonging: &Belonging) -> Option<JobId> {
         if belonging.kind != WorkloadKind::Group || !pod.phase.is_terminal() {
             return None;
@@ -266,8 +267,8 @@ impl Members<'_> {
         id
     }
 
-    /// The FluxJob's name. A group has no uid of its own, so one that is recorded already and has
-    /// not ended is taken.
+    /// Returns the FluxJob's name. A group has no uid of its own, so it takes a recorded group that
+    /// has not ended, if there is one.
     fn record_key(&self, pod: &Pod, belonging: &Belonging) -> ObjectKey {
         let namespace = &pod.id.key.namespace;
         if belonging.kind == WorkloadKind::Group {
@@ -278,7 +279,7 @@ impl Members<'_> {
                         && !self.jobs.index.by_key.contains_key(key)
                         && !self.records.is_being_removed(key)
                 });
-            // One that has begun: what runs is recorded there.
+            // A group that has begun is preferred: its running pods are recorded there.
             let known = known.max_by_key(|(_, object)| {
                 let status = object.status.as_ref();
                 status.map(|status| (!status.placement.is_empty(), status.bound))
@@ -318,7 +319,7 @@ impl Members<'_> {
     }
 }
 
-/// When the job of this FluxJob ended, by the API server's clock.
+/// Returns when the job of this FluxJob ended, by the API server's clock.
 pub(crate) fn completion_of(object: &FluxJob) -> Option<Time> {
     object.status.as_ref()?.completion_time.as_ref().map(time_of)
 }

@@ -1,4 +1,4 @@
-//! Pods as they come, change and go.
+//! Pods as they appear, change and go.
 
 pub(crate) mod adopting;
 pub(crate) mod attaching;
@@ -15,8 +15,8 @@ use crate::sound::{Lookup, Sound};
 use crate::{EventKind, Subject};
 use fluxqueue_workload::{ObjectRef, Phase, Pod};
 
-/// How old a pod of the first lists is that an earlier process has told that our gate on it means
-/// nothing: longer than a Lease is without a leader.
+/// The age, in seconds, from which an earlier process has already reported that Fluxqueue's gate on
+/// a pod of the first lists is ignored: longer than a Lease is without a leader.
 const TOLD_SECS: u64 = 30;
 
 impl Members<'_> {
@@ -98,7 +98,8 @@ impl Members<'_> {
         if has_begun {
             self.slots().plan_foreign_end_anew(&uid);
         }
-        // What was there when this process began, and not just made, was told by an earlier one.
+        // A pod that existed when this process began, and was not just made, was reported by an
+        // earlier one.
         let since = self.clock.core(pod.created).plus_secs(TOLD_SECS);
         let was_told = reported || (!self.intake.listed && since < self.clock.now);
         if gated && !was_told {
@@ -149,7 +150,7 @@ impl Members<'_> {
             self.jobs.note_controller(job, &pod)?;
             self.intake.awaiting_owner.forget_orphan(&old);
         }
-        // That it runs now, or is ready, changes nothing here.
+        // A start of its containers, or their readiness, changes nothing here.
         let asks_otherwise = asks_otherwise(&old, &pod);
         if asks_otherwise || old.deleting != pod.deleting || pod.phase.is_terminal() {
             self.agenda.touched.insert(job);
@@ -173,7 +174,7 @@ impl Members<'_> {
                 self.occupancy.suspects.forget_refusals(node);
             }
             self.slots().settle(&uid)?;
-            // While it did not run it was planned for so much longer.
+            // While the pod did not run, it was planned for longer by the start slack.
             let had_slack = old.phase != pod.phase && self.settings.start_slack_secs > 0;
             if old.lifetime != pod.lifetime {
                 self.slots().plan_end_by_wish(job, &uid)?;
@@ -184,7 +185,7 @@ impl Members<'_> {
         }
         let member = self.jobs.members.known_mut(&uid)?;
         if let Some(allocation) = member.allocation() {
-            // Others may see it differently by its labels.
+            // A change of its labels may matter to the rules of other pods.
             self.planner.ledger.house(&mut self.planner.cluster, allocation, &pod);
         }
         let stage = &member.stage;
@@ -201,7 +202,7 @@ impl Members<'_> {
         let is_waiting =
             self.jobs.members.get(&uid).is_some_and(|member| member.stage.is_waiting());
         if is_waiting && (old.group != pod.group || old.owner != pod.owner) {
-            // It may be a part of something else now.
+            // The pod may be a part of another job now.
             self.regroup(&uid)?;
         }
         self.slots().see_to_nomination(&uid)?;
@@ -209,9 +210,9 @@ impl Members<'_> {
     }
 }
 
-/// True if a pod asks for something else than before, or is to be placed in another way. What a
-/// field means is said here for each, so that none is forgotten: the others say where it is in its
-/// life, or never change.
+/// True if a pod has other requirements than before, or is to be placed in another way. Every field
+/// is listed here, so that none is forgotten: those with `_` tell where the pod is in its life, or
+/// never change.
 fn asks_otherwise(old: &Pod, new: &Pod) -> bool {
     let Pod {
         resource_version: _,
@@ -251,8 +252,8 @@ fn asks_otherwise(old: &Pod, new: &Pod) -> bool {
         || (&old.unsupported, &old.soft_ignored) != (unsupported, soft_ignored)
 }
 
-/// True if the node that a pod was given may not be what it asks for any more, or it may belong to
-/// another job.
+/// True if the node that a pod was given may not meet its requirements any more, or if the pod may
+/// belong to another job.
 fn asks_for_another_node(old: &Pod, new: &Pod) -> bool {
     (&old.shape, &old.levels, &old.claims) != (&new.shape, &new.levels, &new.claims)
         || (&old.group, &old.owner, old.exclusive) != (&new.group, &new.owner, new.exclusive)

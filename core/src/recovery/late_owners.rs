@@ -1,4 +1,4 @@
-//! Pods whose owner is seen late, or never.
+//! Pods with an owner that is seen late, or never.
 
 use crate::parts::Recovery;
 use crate::sound::Sound;
@@ -16,8 +16,8 @@ impl Recovery<'_> {
         Ok(())
     }
 
-    /// The controller of a pod that counted as lone has come after all. If nothing has left for the
-    /// pod, it is of its job again: that starts whole or not at all.
+    /// Handles the late appearance of the controller of a pod that counted as a lone pod. If no
+    /// write has left for the pod, it belongs to its job again, which starts whole or not at all.
     pub(crate) fn join_late_owner(&mut self, uid: &Uid) -> Sound {
         if self.jobs.members.get(uid).is_some_and(|member| !member.is_in_doubt(self.clock.now)) {
             self.slots().replan(uid)?;

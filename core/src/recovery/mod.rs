@@ -1,5 +1,5 @@
-//! Finding jobs again after a restart: what their FluxJobs say, where their placements put them,
-//! and what belongs to nobody.
+//! Finding jobs again after a restart: their FluxJobs, their places, and the FluxJobs without a
+//! job.
 
 pub(crate) mod late_owners;
 pub(crate) mod priority_classes;
@@ -20,7 +20,7 @@ use fluxqueue_planner::queue::{JobId, PendingRequest};
 use fluxqueue_workload::{ObjectKey, OwnerKind, Pod, Uid};
 
 impl Recovery<'_> {
-    /// Gives these pods their jobs, and takes up what is stored of those jobs that are new.
+    /// Gives these pods their jobs, and takes up the records of new jobs.
     pub(crate) fn find_jobs(&mut self, mut pods: Vec<Arc<Pod>>) {
         // Without a record, age is the order; names make it the same each time.
         pods.sort_by(|a, b| (a.created, &a.id).cmp(&(b.created, &b.id)));
@@ -36,7 +36,7 @@ impl Recovery<'_> {
             let done = self.slots().restore_placement(*id);
             self.agenda.heed(done);
         }
-        // Pods that wait come first: what nobody sits on is retained after that.
+        // Waiting pods come first: the seats that stay free are retained after that.
         let elsewhere = self.pods_elsewhere();
         for id in ids {
             let done = self.slots().retain_free_seats(id, &elsewhere);
@@ -44,8 +44,8 @@ impl Recovery<'_> {
         }
     }
 
-    /// How many pods of each Job have nodes as pods of another job, by labels that say so since:
-    /// each takes a slot of its Job all the same.
+    /// Counts the pods of each Job that have nodes as pods of another job, since their labels
+    /// changed: each takes a slot of its Job all the same.
     fn pods_elsewhere(&self) -> BTreeMap<Uid, usize> {
         let mut elsewhere = BTreeMap::new();
         for member in self.jobs.members.values().filter(|member| member.is_bound()) {
@@ -67,8 +67,8 @@ impl Recovery<'_> {
         elsewhere
     }
 
-    /// Who has begun nothing of what his placement says, and is to be spread or near, is disturbed
-    /// by nobody in this process either.
+    /// Finds placed jobs that have not begun and have rules about spreading or nearness, so that
+    /// their nodes stay undisturbed in this process too.
     pub(crate) fn find_who_is_to_begin(&mut self) {
         let placed = self.jobs.all.values().filter(|job| job.life == Lifecycle::Placed);
         let ids: Vec<JobId> = placed.map(|job| job.id).collect();
@@ -93,7 +93,7 @@ impl Recovery<'_> {
         }
     }
 
-    /// FluxJobs that nobody's pods belong to.
+    /// Handles FluxJobs to which no pods belong.
     pub(crate) fn sort_out_strays(&mut self) {
         let keys: Vec<ObjectKey> = self
             .records
@@ -128,7 +128,7 @@ impl Recovery<'_> {
     }
 }
 
-/// How the job ended, by its record.
+/// Returns how the job ended, by its record.
 pub(crate) fn ended_as(status: &FluxJobStatus) -> Option<FinishedReason> {
     FinishedReason::among(&status.conditions)
 }

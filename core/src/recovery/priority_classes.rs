@@ -7,15 +7,15 @@ use fluxqueue_planner::queue::JobId;
 use fluxqueue_workload::PriorityClass;
 
 impl Recovery<'_> {
-    /// A PriorityClass is there. Its value never changes, but another one of the name may have
-    /// another.
+    /// Takes up a PriorityClass. Its value never changes, but a later class of the name may have
+    /// another value.
     pub(crate) fn priority_class(&mut self, class: &PriorityClass) {
         if self.jobs.priority_classes.put(class) {
             self.weigh_wishes_for(&class.name);
         }
     }
 
-    /// A PriorityClass is gone.
+    /// Removes a PriorityClass that is gone.
     pub(crate) fn priority_class_gone(&mut self, name: &str) {
         if self.jobs.priority_classes.0.remove(name).is_some() {
             self.weigh_wishes_for(name);
@@ -31,7 +31,7 @@ impl Recovery<'_> {
             self.agenda.heed(done);
             self.agenda.queue_changed = true;
         }
-        // Pods that are still to be made have the priority that goes then.
+        // The pods that are still to be made get the new priority.
         self.stand_ins().stand_in_for_all(|_| true);
     }
 }

@@ -1,4 +1,4 @@
-//! Gangs: whether one is whole, has stalled, or has become larger than its start.
+//! Gangs: whether a gang is whole, has stalled, or has become larger than its start.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -14,16 +14,17 @@ use fluxqueue_machine::fluxion::Rank;
 use fluxqueue_planner::queue::JobId;
 use fluxqueue_workload::Resources;
 
-/// Gangs among which a ring is looked for: each may be compared with each, on all nodes that it
-/// holds. In a larger cluster of gangs that have begun and are not whole, some rings show as
+/// The largest number of gangs among which a ring is searched: each may be compared with each, on
+/// all nodes that it holds. If more gangs have begun and are not whole, some rings show as
 /// `StartTimeout`.
 const RING_JOBS_MAX: usize = 64;
 
-/// Jobs of a ring that are named.
+/// The largest number of jobs of a ring that a message names.
 const RING_NAMED_MAX: usize = 8;
 
 impl Refresh<'_> {
-    /// Somebody else bound a pod of a gang: it has begun, and the others join. The record follows.
+    /// Handles pods of a gang that another client bound: the gang has begun, and its other pods
+    /// join. The record follows.
     pub(crate) fn seat_externally_bound(&mut self, id: JobId) -> Sound {
         let job = self.jobs.all.known(&id)?;
         if job.style != Style::Gang {
@@ -45,7 +46,7 @@ impl Refresh<'_> {
         let wanted = self.jobs.all.get(&id).map_or(0, |job| self.jobs.wanted(job));
         let job = self.jobs.all.known_mut(&id)?;
         if !job.life.is_placed() {
-            // Nobody has counted yet how many start together.
+            // The start size of the gang has not been computed yet.
             job.start_size = job.start_size.max(wanted);
             job.life = Lifecycle::Starting { since: now };
         }
@@ -61,8 +62,8 @@ impl Refresh<'_> {
         Ok(())
     }
 
-    /// A pod that was to start alone waits for the others that are wanted by now, unless it was
-    /// sent.
+    /// Withdraws a pod that was to start alone, unless it was sent: it waits for the others that
+    /// are wanted by now.
     pub(crate) fn outgrow_start(&mut self, id: JobId) -> Sound {
         let job = self.jobs.all.known(&id)?;
         if job.style != Style::Gang || job.life != Lifecycle::Placed || job.writes_ahead() {
@@ -81,7 +82,7 @@ impl Refresh<'_> {
     pub(crate) fn notice_completeness(&mut self, id: JobId) -> Sound {
         let job = self.jobs.all.known(&id)?;
         let bound = self.jobs.remaining(job).iter().filter(|member| member.is_bound()).count();
-        // A pod that has ended since was bound too. And a Job may want fewer by now.
+        // A pod that has ended since was bound too. A Job may also want fewer pods by now.
         let (wanted, is_group) =
             (self.jobs.wanted(job), matches!(job.identity, Identity::Group(_)));
         let start_size = if is_group { job.start_size } else { job.start_size.min(wanted) };
@@ -94,12 +95,12 @@ impl Refresh<'_> {
         }
         job.life = match job.life {
             Lifecycle::Placed | Lifecycle::Starting { .. } if whole => Lifecycle::Whole,
-            // Somebody else bound one of them.
+            // Another client bound one of them.
             Lifecycle::Placed if bound > 0 => Lifecycle::Starting { since: now },
             life => life,
         };
         let most = job.most_bound.max(reached);
-        // A Job says how many it wants; a group only has those that are there.
+        // A Job states how many pods it wants; a group has only the pods that exist.
         job.most_bound = if is_group { most } else { most.min(wanted) };
         if job.life == Lifecycle::Whole {
             job.stalled = None;
@@ -108,7 +109,7 @@ impl Refresh<'_> {
         Ok(())
     }
 
-    /// A gang that has begun and does not become whole in time says so, with what is in its way.
+    /// Reports a gang that has begun and does not become whole in time, with the obstacle.
     pub(crate) fn notice_stall(&mut self, id: JobId) -> Sound {
         let job = self.jobs.all.known(&id)?;
         let Lifecycle::Starting { since } = job.life else { return Ok(()) };
@@ -147,9 +148,9 @@ impl Refresh<'_> {
         Ok(())
     }
 
-    /// Other gangs that have begun and are not whole, of which each has something of a node where a
-    /// missing pod of the one before it would have room, the first before this one, and this one
-    /// before the last. The shortest such ring; empty if there is none.
+    /// Returns a ring of other gangs that have begun and are not whole. Each of them holds room on
+    /// a node where a missing pod of the one before it would fit; this gang comes before the first
+    /// and after the last. It is the shortest such ring, or empty if there is none.
     fn ring_of(&mut self, id: JobId) -> Vec<JobId> {
         let waits = |job: &&Job| job.id != id && !job.pending.is_empty();
         let mut unseen: Vec<JobId> =
@@ -168,8 +169,8 @@ impl Refresh<'_> {
         Vec::new()
     }
 
-    /// A pod of `waiting` that has no slot would fit on a node if `holder` had nothing there, and
-    /// does not fit there as it is.
+    /// True if a pod of `waiting` without a slot would fit on a node if `holder` had nothing there,
+    /// and does not fit there as it is.
     pub(crate) fn is_in_the_way_of(&mut self, holder: JobId, waiting: JobId) -> bool {
         let (Some(holder), Some(waiting)) =
             (self.jobs.all.get(&holder), self.jobs.all.get(&waiting))
@@ -203,7 +204,8 @@ impl Refresh<'_> {
     }
 }
 
-/// Which jobs wait for each other, of which these are the others in order; there is at least one.
+/// Returns the sentence on a ring of jobs that wait for each other; `others` are the other jobs in
+/// order, at least one.
 fn words_of_ring(others: &[String]) -> String {
     let mut text = "the others need nodes that ".to_owned();
     for other in others.iter().take(RING_NAMED_MAX) {

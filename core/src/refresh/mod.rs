@@ -1,5 +1,5 @@
-//! What of a job waits, what it keeps, whether it has ended: computed anew whenever anything about
-//! it has changed.
+//! The waiting requests of a job, its slots and its end: computed again after any change of the
+//! job.
 //!
 //! Idempotent: it reads the job and its members, and makes the queue and the state agree with them.
 
@@ -37,7 +37,7 @@ impl Refresh<'_> {
         }
     }
 
-    /// The same for the jobs of these pods alone, whoever else was touched.
+    /// Does the same for the jobs of these pods alone, even if other jobs were touched.
     pub(crate) fn refresh_those(&mut self, pods: &[Uid]) {
         for uid in pods {
             if let Some(id) = self.jobs.members.get(uid).map(|member| member.job)
@@ -79,7 +79,7 @@ impl Refresh<'_> {
         self.notice_stall(id)?;
         self.notice_end(id)?;
         if !self.jobs.all.contains_key(&id) {
-            // It has ended, and there is nothing of it to keep.
+            // The job has ended, and no record of it is to be kept.
             return Ok(());
         }
         self.report_refused(id)?;
@@ -91,7 +91,7 @@ impl Refresh<'_> {
         Ok(())
     }
 
-    /// Pods that cannot be placed as they are are told so: more nodes would not help them.
+    /// Reports pods that cannot be placed as they are: more nodes would not help them.
     fn report_refused(&mut self, id: JobId) -> Sound {
         let job = self.jobs.all.known(&id)?;
         let live = self.jobs.live_members(job);
@@ -117,9 +117,9 @@ impl Refresh<'_> {
         Ok(())
     }
 
-    // --- what waits ---
+    // --- the waiting requests ---
 
-    /// The requests that the job should have in the queue, with the pods' order among them.
+    /// Returns the requests that the job should have in the queue, with the pods' order among them.
     fn wanted_requests(&mut self, id: JobId) -> Sound<Vec<(PendingRequest, Time, u32)>> {
         let job = self.jobs.all.known(&id)?;
         let live = self.jobs.remaining(job);
@@ -134,7 +134,7 @@ impl Refresh<'_> {
             return Ok(Vec::new());
         }
         if let Some((message, until)) = self.paused(job) {
-            // It comes back behind those that wait now, and delays none of them.
+            // The job comes back behind the jobs that wait now, and delays none of them.
             self.agenda.timers.wake(Timer::Job(id), until);
             if let Some(job) = self.jobs.all.get_mut(&id) {
                 (job.queued_at, job.is_late_entrant) = (None, true);
@@ -147,8 +147,8 @@ impl Refresh<'_> {
             self.jobs.block(id, BlockedReason::QuotaExceeded, message);
             return Ok(Vec::new());
         }
-        // A pod that goes before it has a node asks for nothing any more, however long it takes to
-        // go.
+        // A pod that is deleted before it has a node has no requirements any more, however long its
+        // deletion takes.
         let to_stay: Vec<&Member> =
             live.iter().copied().filter(|member| !member.goes_unbound()).collect();
         if let Some((reason, message)) = refusal(&to_stay).or_else(|| not_mountable(&to_stay))
@@ -222,7 +222,7 @@ impl Refresh<'_> {
         }
         let place = self.new_place(&ready);
         let job = self.jobs.all.known_mut(&id)?;
-        // Another size is another question.
+        // Another size is a new question to the graph.
         self.agenda.queue_changed |= job.start_size != size;
         job.start_size = size;
         let there = ready.len() * job.stands_for;
@@ -241,7 +241,8 @@ impl Refresh<'_> {
         Ok(vec![(PendingRequest::Start(id), at, 0)])
     }
 
-    /// Pods of a gang that runs: they take retained slots at once, or queue at the job's place.
+    /// Returns the requests of a running gang: its new pods take retained slots at once, or queue
+    /// at the job's place.
     fn wanted_joiners(
         &mut self,
         id: JobId,
@@ -296,7 +297,7 @@ impl Refresh<'_> {
             .min();
         let queued_at = match (job.queued_at, lone) {
             (Some(at), true) => Some(at),
-            // A pod that waited behind a gate first could be placed only now.
+            // A pod that waited behind a gate before could not be placed until now.
             (None, true) if !ready.is_empty() => Some(self.new_place(ready)),
             _ => first,
         };
@@ -327,7 +328,8 @@ impl Refresh<'_> {
         Ok(pending)
     }
 
-    /// A gate that is not ours, and keeps a pod of the job from being placed.
+    /// Returns the message on a gate of another owner that keeps a pod of the job from being
+    /// placed.
     fn gate_of_another(&self, id: JobId) -> Option<String> {
         let job = self.jobs.all.get(&id)?;
         self.jobs.live(job).find_map(|member| {
@@ -391,10 +393,11 @@ impl Refresh<'_> {
         Ok(())
     }
 
-    /// A job that comes for the first time goes ahead of those with less priority; one whose
-    /// request a person has changed goes ahead of all behind it. A late entrant delays nobody: it
-    /// could have come earlier, but for a gate, a hold or the limits of its queue, or it was there
-    /// before and a pod of it had to be replaced. Nor does one that others keep away since.
+    /// Decides whether a request goes ahead of existing promises. A job that comes for the first
+    /// time goes ahead of those with less priority; one with a request that a user has changed goes
+    /// ahead of all behind it. A late entrant delays no other job: it could have come earlier, but
+    /// for a gate, a hold or the limits of its queue, or it was there before and a pod of it had to
+    /// be replaced. A job that other pods keep away since delays none either.
     fn note_who_comes(
         &mut self,
         pending: &PendingRequest,
@@ -405,8 +408,8 @@ impl Refresh<'_> {
         let job = self.jobs.all.known_mut(&pending.job())?;
         let cause = match before {
             None if job.is_late_entrant || job.life.is_placed() => return Ok(()),
-            // It had come before this process did, and what was promised since was promised beside
-            // it.
+            // The job had come before this process began, and later promises were made with it in
+            // mind.
             None if self.intake.taking_over
                 && job
                     .record
@@ -424,8 +427,8 @@ impl Refresh<'_> {
             Some((before, class)) => {
                 let has_same_priority = !before.has_lower_priority_than(place)
                     && !place.has_lower_priority_than(&before);
-                // How long the slot of a pod that joins is held gets shorter with each pod of its
-                // Job that succeeds.
+                // The time for which the slot of a joining pod is held gets shorter with each pod
+                // of its Job that succeeds.
                 let joins = job.style == Style::Gang && job.life.is_placed();
                 if has_same_priority
                     && (joins || !is_edited || self.planner.queue.class_of(pending) == Some(class))
@@ -441,8 +444,8 @@ impl Refresh<'_> {
 
     // --- holds ---
 
-    /// A job that is held, or whose queue is, gives back slots of which nobody has been sent to his
-    /// yet. A gang of which one has is finished.
+    /// Takes back the slots of a held job, or of a job in a held queue, for pods that have not been
+    /// sent to their nodes yet. A gang with a pod that was sent is completed.
     fn obey_hold(&mut self, id: JobId) -> Sound {
         let job = self.jobs.all.known(&id)?;
         if !job.record.overrides.is_held() && !job.queue.is_held() {
@@ -460,21 +463,22 @@ impl Refresh<'_> {
         for uid in unsent {
             self.slots().unassign(&uid)?;
         }
-        // It may wait again before its record says that it was held.
+        // The job may wait again before its record states the hold.
         self.promise_keeping().start_is_off(id, Delay::Edit)?;
         Ok(())
     }
 
     // --- state ---
 
-    /// A job has ended when none of its pods is left and nobody will make more.
+    /// Ends a job when none of its pods is left and no object will make more.
     fn notice_end(&mut self, id: JobId) -> Sound {
         let job = self.jobs.all.known(&id)?;
         if self.jobs.live(job).next().is_some() || !lifetimes::nobody_makes_more(self.jobs, job) {
             return Ok(());
         }
         let failed = match &job.identity {
-            // Its record says so since before a restart; some of its pods may be gone by now.
+            // The record has stated the end since before a restart; some of its pods may be gone by
+            // now.
             _ if job.ended_as.is_some() => job.ended_as == Some(FinishedReason::Failed),
             Identity::Controller(namespace, uid) => {
                 self.jobs.controllers.get(namespace, uid).is_some_and(|made_by| made_by.failed)
@@ -491,12 +495,13 @@ impl Refresh<'_> {
             } else {
                 FinishedReason::Succeeded
             });
-            // A restart does not change when it ended, nor how long its record is kept.
+            // A restart changes neither the end of the job nor the time for which its record is
+            // kept.
             job.completed_at =
                 job.completed_at.or(job.last_end.filter(|at| *at <= wall)).or(Some(wall));
             job.blocker = None;
             if self.intake.taking_over && matches!(job.record.stored, Stored::Absent) {
-                // It ended too fast for a record, or somebody has removed that: nobody asks for one
+                // The job ended too fast for a record, or its record was deleted: none is needed
                 // any more.
                 job.record.stored = Stored::Deleted;
             }
@@ -514,7 +519,7 @@ impl Refresh<'_> {
 }
 
 impl Jobs {
-    /// What a person reads about why the job waits.
+    /// Sets the reason why the job waits, as a user reads it.
     pub(crate) fn block(&mut self, id: JobId, reason: BlockedReason, message: String) {
         if let Some(job) = self.all.get_mut(&id) {
             let is_of_queue = matches!(
@@ -530,7 +535,8 @@ impl Jobs {
                     BlockedReason::Held | BlockedReason::Gated | BlockedReason::QuotaExceeded
                 );
             let queue = is_of_queue.then(|| job.queue.name.to_string());
-            // What an earlier process said for what was found first is not said any more.
+            // A reason from an earlier process ends here, together with the first finding of this
+            // one.
             job.found_first = None;
             job.blocker = Some(BlockedBy { queue, ..BlockedBy::new(reason, message) }.into());
         }
@@ -538,7 +544,7 @@ impl Jobs {
 }
 
 impl Refresh<'_> {
-    /// Why none of these pods can be placed, whatever each of them asks for by itself.
+    /// Returns why none of these pods can be placed, even if each of them could by itself.
     fn refused_for_all(&self, job: &Job, live: &[&Member]) -> Option<String> {
         let of_gang = || {
             if job.style == Style::Gang {
@@ -551,7 +557,7 @@ impl Refresh<'_> {
     }
 }
 
-/// The first pod that cannot be placed as it is, and why.
+/// Returns the reason for the first pod that cannot be placed as it is.
 fn refusal(live: &[&Member]) -> Option<(BlockedReason, String)> {
     live.iter().find_map(|member| {
         let pod = &member.pod;

@@ -1,4 +1,4 @@
-//! Pods that come to a job that has ended: they are a job of their own.
+//! Pods that join a job that has ended: they are a job of their own.
 
 use fluxqueue_api::{WorkloadKind, names};
 
@@ -10,13 +10,14 @@ use crate::timers::Timer;
 use fluxqueue_planner::queue::JobId;
 
 impl Refresh<'_> {
-    /// A leader that was paused has written late that a group has ended to which other pods have
-    /// come since. What ended stays so, and they are another group of its name, as they would be to
-    /// a process that begins now. Returns whether the job is no more.
+    /// Separates the other pods from a group that has ended. A leader that was paused may record
+    /// late that a group has ended to which other pods have come since. The record stays, and these
+    /// pods are another group of its name, as they would be to a process that begins now. Returns
+    /// whether the job is no more.
     ///
-    /// As long as one is on its way to a node its outcome is waited for; and where the first of
-    /// them is the one that the FluxJob is named after, that it has ended too is news that is still
-    /// to come.
+    /// As long as one of these pods is on its way to a node, its outcome is awaited. If the FluxJob
+    /// is named after the first of them, the group has ended with that pod, and the news of the
+    /// pod's end is still to come.
     pub(crate) fn part_from_ended(&mut self, id: JobId) -> Sound<bool> {
         let Some(job) = self.jobs.all.get(&id).filter(|job| job.ended_as.is_some()) else {
             return Ok(false);

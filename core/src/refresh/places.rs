@@ -1,4 +1,4 @@
-//! The place of a job in its queue, and the reasons for which a queue keeps one out.
+//! The place of a job in its queue, and the reasons for which a queue keeps a job out.
 
 use fluxqueue_api::BlockedReason;
 
@@ -12,9 +12,9 @@ use fluxqueue_workload::{Lifetime, Pod, Time, Uid};
 const GATED: &str = "SchedulingGated";
 
 impl Refresh<'_> {
-    /// The place of a job of which none is on record: from now on. What a new process finds waiting
-    /// has waited since the last of these pods was made, but when other gates than ours were taken
-    /// off one is not known.
+    /// Returns the place of a job that has none on record: the present. For a job that a new
+    /// process finds waiting, it is the time when the last of these pods was made; but the time at
+    /// which gates of other owners were removed is not known.
     pub(crate) fn new_place(&self, pods: &[Uid]) -> Time {
         let now = self.clock.wall_now();
         let since = |pod: &Pod| {
@@ -31,7 +31,7 @@ impl Refresh<'_> {
 }
 
 impl Refresh<'_> {
-    /// Why a job may not wait in its queue, or not start from it.
+    /// Returns why a job may not wait in its queue, or not start from it.
     pub(crate) fn kept_out_by_queue(&self, job: &Job) -> Option<(BlockedReason, String)> {
         let InQueue { name, standing, walltimes, had_place, .. } = &job.queue;
         match standing {
@@ -93,7 +93,8 @@ impl Refresh<'_> {
 
     // --- limits ---
 
-    /// As many jobs wait in the queue as may, and this one has no place there yet.
+    /// Returns the message for a job without a place in a queue that already has its largest number
+    /// of waiting jobs.
     pub(crate) fn kept_outside(&self, job: &Job) -> Option<String> {
         if !job.pending.is_empty() || job.queued_at.is_some() || !self.queues.is_any_object() {
             return None;
@@ -104,7 +105,8 @@ impl Refresh<'_> {
 }
 
 impl Refresh<'_> {
-    /// Why no Job of its namespace is released now, if this one waits without pods, and until when.
+    /// Returns why no Job of its namespace is released now, and until when, if this one waits
+    /// without pods.
     pub(crate) fn paused(&self, job: &Job) -> Option<(String, Time)> {
         let waits = matches!(job.suspended, Suspended::Waits(_)) && !job.life.is_placed();
         let (times, until) =
@@ -117,8 +119,8 @@ impl Refresh<'_> {
         Some((text, until))
     }
 
-    /// Why a job that waits without pods, and without a place, is not to have one: a quota leaves too
-    /// little for its pods.
+    /// Returns why a job that waits without pods, and without a place, is not to have one: a quota
+    /// leaves too little for its pods.
     pub(crate) fn lacks_quota(&self, job: &Job) -> Option<String> {
         let waits = matches!(job.suspended, Suspended::Waits(_)) && !job.life.is_placed();
         quotas::shortage(self.jobs, job, self.clock.now).filter(|_| waits)

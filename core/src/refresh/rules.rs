@@ -5,8 +5,9 @@ use crate::parts::Refresh;
 use fluxqueue_workload::{Pod, exclusive};
 
 impl Refresh<'_> {
-    /// What is wrong with what a job asks: its maker says what cannot be read, or honoured, or not
-    /// all that start together ask for it. `live` are those of its pods that have not ended.
+    /// Returns the error in a job's wish for nodes alone: its maker has a value that cannot be
+    /// read, or honoured, or some pods of one start have the wish and others do not. `live` are its
+    /// pods that have not ended.
     pub(crate) fn bad_exclusive(&self, job: &Job, live: &[&Member]) -> Option<String> {
         let mut made_by = self.jobs.makers(job);
         let by_maker = made_by.find_map(|made_by| {
@@ -29,7 +30,7 @@ impl Refresh<'_> {
         let mut pods = live.iter().map(|member| &*member.pod);
         let first = pods.next()?;
         let asks = self.jobs.is_exclusive(first);
-        // Mostly they are all alike, and who made them need not be asked again.
+        // Mostly the pods are all alike, and a look at their maker is not needed.
         let other =
             pods.find(|pod| !says_the_same(first, pod) && self.jobs.is_exclusive(pod) != asks)?;
         let (who, who_not) = if asks { (first, other) } else { (other, first) };
@@ -41,7 +42,7 @@ impl Refresh<'_> {
     }
 }
 
-/// Two pods say the same themselves, and have the same maker.
+/// True if two pods have the same wish of their own, and the same maker.
 fn says_the_same(one: &Pod, other: &Pod) -> bool {
     let (maker, other_maker) = (one.owner.as_ref(), other.owner.as_ref());
     one.exclusive == other.exclusive
@@ -49,7 +50,7 @@ fn says_the_same(one: &Pod, other: &Pod) -> bool {
 }
 
 impl Refresh<'_> {
-    /// What is wrong with what the objects that made a job's pods ask of levels.
+    /// Returns the error in the level rules of the objects that made a job's pods.
     pub(crate) fn bad_levels(&self, job: &Job) -> Option<String> {
         let mut made_by = self.jobs.makers(job);
         made_by.find_map(|made_by| {

@@ -1,13 +1,12 @@
-//! Pods that stand in for those of a Job that is suspended while it waits, and the release of such
-//! a Job.
+//! Stand-ins for the pods of a Job that is suspended while it waits, and the release of such a Job.
 //!
-//! A Job with our mark has no pods before it has a place. Here a member is made of a sample that
-//! its template gives, and waits as its pods would: one for all of them, since a Job costs next to
-//! nothing however many pods it asks for. Once the job has a place there is one for each. They are
-//! pods to all the rest but in four things: `gang` sends no Binding of them and has the Job
-//! released instead, they alone count as what the job asks for (`Job::counts`), nothing is written
-//! to them, and there are no Events about them. After the release the Job's own pods take their
-//! places, all together or none.
+//! A Job with Fluxqueue's mark has no pods before it has a place. Here a member is made from a
+//! sample by the Job's template, and waits as the Job's pods would: one for all of them, so that a
+//! Job costs little however many pods it asks for. Once the job has a place, there is one stand-in
+//! for each pod. The other modules treat stand-ins as pods, except in four ways: `gang` sends no
+//! Binding for them and has the Job released instead, they alone represent the job's requirements
+//! (`Job::counts`), nothing is written to them, and there are no Events about them. After the
+//! release the Job's own pods take their places, all together or none.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -29,14 +28,14 @@ use fluxqueue_workload::{
     Controller, GROUP_SIZE_MAX, ObjectKey, ObjectRef, Pod, Suspension, SuspensionPhase, Time, Uid,
 };
 
-/// Writes of a Job that failed in a row before its FluxJob says so.
+/// The number of writes of a Job that have to fail in a row before its FluxJob reports that.
 const ATTEMPTS_UNTOLD: u32 = 3;
 
 impl StandIns<'_> {
-    // --- made ---
+    // --- how stand-ins are made ---
 
-    /// Looks again at all of these Jobs that wait without pods, and at those whose place is held
-    /// for the pods that they are about to have.
+    /// Updates the stand-ins of all of these Jobs: those that wait without pods, and those with a
+    /// place that is held for the pods that they are about to have.
     pub(crate) fn stand_in_for_all(&mut self, concerns: impl Fn(&Controller) -> bool) {
         if !self.intake.synced {
             return;
@@ -45,7 +44,7 @@ impl StandIns<'_> {
         let suspended =
             suspended.filter(|made_by| made_by.suspension.is_some() && concerns(made_by));
         let mut suspended: Vec<Uid> = suspended.map(|made_by| made_by.id.uid.clone()).collect();
-        // Jobs have their numbers in this order.
+        // Jobs get their numbers in this order.
         suspended.sort_unstable();
         for uid in suspended {
             let done = self.stand_in_for(&uid);
@@ -53,7 +52,8 @@ impl StandIns<'_> {
         }
     }
 
-    /// A Job that is suspended for us has as many pods stand in for its own as it wants.
+    /// Makes the stand-ins of a Job that is suspended for Fluxqueue: one for all of its pods, or
+    /// one for each once it has a place.
     pub(crate) fn stand_in_for(&mut self, uid: &Uid) -> Sound {
         let Some(made_by) = self.jobs.controllers.of_uid(uid).cloned() else { return Ok(()) };
         let Some(suspension) = &made_by.suspension else { return Ok(()) };
@@ -106,14 +106,14 @@ impl StandIns<'_> {
         };
         if let Some(id) = known.map(|job| job.id).filter(|_| has_place && !there.is_empty()) {
             if there.len() != count as usize {
-                // It has a place no more, and is looked at again.
+                // The job has no place any more, and is examined again.
                 return self.slots().withdraw(
                     id,
                     "its Job wants another number of pods",
                     Setback::LostRace,
                 );
             }
-            // They are all of one sample: if the first is as it is to be, all are.
+            // The stand-ins are all made from one sample: if the first is as it is to be, all are.
             if self.is_as_seen(&suspension.stand_in(0, priority)) {
                 return Ok(());
             }
@@ -141,7 +141,7 @@ impl StandIns<'_> {
         Ok(())
     }
 
-    /// Its FluxJob has a place for it, of which no Binding has left.
+    /// True if its FluxJob has a place for the job, and no Binding has left.
     fn has_place_on_record(&self, made_by: &Controller) -> bool {
         let ObjectRef { key, uid } = &made_by.id;
         let name = names::fluxjob_name(&key.name, fluxqueue_api::WorkloadKind::Job, uid);
@@ -166,9 +166,9 @@ impl StandIns<'_> {
         self.jobs.live(job).any(Member::is_bound)
     }
 
-    // --- looked at ---
+    // --- how stand-ins are updated ---
 
-    /// What is to become of the stand-ins of a job, by what is known now.
+    /// Decides on the stand-ins of a job, by the present state.
     pub(crate) fn look_at_stand_ins(&mut self, id: JobId) -> Sound {
         let job = self.jobs.all.known(&id)?;
         let Identity::Controller(namespace, uid) = &job.identity else { return Ok(()) };
@@ -179,7 +179,7 @@ impl StandIns<'_> {
         let suspension = made_by.and_then(|made_by| made_by.suspension.as_ref());
         if !job.suspended.has_stand_ins() {
             if suspension.is_some() {
-                // Pods of it may have been there, and have kept others from standing in for them.
+                // Pods of the Job may have existed before, and have made stand-ins unnecessary.
                 let uid = uid.clone();
                 self.stand_in_for(&uid)?;
             }
@@ -192,20 +192,20 @@ impl StandIns<'_> {
             .get(namespace, uid)
             .is_none_or(|made_by| made_by.suspension.is_none());
         if is_gone && matches!(job.suspended, Suspended::Released { .. }) && !self.has_bound(job) {
-            // It was deleted, or has failed, before its pods were there.
+            // The Job was deleted, or has failed, before its pods were there.
             self.note_failed_release(id, self.clock.now);
             return self.dismiss(id);
         }
         if phase.is_none() || self.has_bound(job) {
-            // The Job is gone, the mark is off or counts no more in its namespace, or a pod that
-            // was there all the same is bound.
+            // The Job is gone, the mark is removed or does not count in its namespace any more, or
+            // a pod that existed all the same is bound.
             return self.dismiss(id);
         }
         if matches!(job.suspended, Suspended::Waits(_))
             && !job.life.is_placed()
             && job.stands_for == 1
         {
-            // It may have had a place: one stands for all again.
+            // The job may have had a place: one stand-in represents all pods again.
             let uid = uid.clone();
             self.stand_in_for(&uid)?;
         }
@@ -238,7 +238,7 @@ impl StandIns<'_> {
                 } else if retry_at > self.clock.now {
                     self.agenda.timers.wake(Timer::Job(id), retry_at);
                 } else if is_idle && is_placed {
-                    // It is released when its turn to begin comes, if its placement is
+                    // The Job is released when its turn to begin comes, if its placement is
                     // acknowledged.
                     self.write_ahead().release(id)?;
                 } else if let Some(SuspensionPhase::Marked { is_suspended: false, .. }) =
@@ -256,13 +256,13 @@ impl StandIns<'_> {
         Ok(())
     }
 
-    /// A time on record in the core's own, in which time for the pods is counted: the API server's
-    /// clock may jump.
+    /// Converts a time on record to the core's own time, in which the wait for the pods is
+    /// measured: the API server's clock may jump.
     fn time_of_release(&self, at: Time) -> Time {
         self.clock.core(at).min(self.clock.now)
     }
 
-    /// The place of a Job that was released then is held until its pods are there, for a bounded
+    /// Holds the place of a Job that was released at `since` until its pods exist, for a bounded
     /// time.
     fn hold_place(&mut self, id: JobId, since: Time) -> Sound {
         let hold_secs = self.settings.suspend_hold_secs;
@@ -292,9 +292,9 @@ impl StandIns<'_> {
         Ok(())
     }
 
-    /// All pods of the Job are there: they take the seats. If they do not fit there as they are,
-    /// they wait at the place that the job has had, and the next pass has what the stand-ins held
-    /// for them first.
+    /// Gives the seats to the pods of the Job, which all exist now. If they do not fit there as
+    /// they are, they wait at the place that the job has had, and the next pass offers them first
+    /// the room that the stand-ins held.
     fn take_over(&mut self, id: JobId) -> Sound {
         if let Some(job) = self.jobs.all.get(&id) {
             self.jobs.releases.note_done(&job.key.namespace, job.seats.len());
@@ -314,7 +314,7 @@ impl StandIns<'_> {
         Ok(())
     }
 
-    /// Nobody stands in for pods of the job any more: those that are there go for themselves.
+    /// Removes the stand-ins of the job: its existing pods wait for themselves from now on.
     fn dismiss(&mut self, id: JobId) -> Sound {
         self.remove_stand_ins(id)?;
         if let Some(job) = self.jobs.all.get_mut(&id).filter(|job| job.life == Lifecycle::Placed) {
@@ -325,20 +325,20 @@ impl StandIns<'_> {
 
     fn remove_stand_ins(&mut self, id: JobId) -> Sound {
         let job = self.jobs.all.known_mut(&id)?;
-        // Who was not released may still be: news of a mark that has been taken off since may come
-        // late.
+        // A Job that was not released may still be: news of a mark that has been removed since may
+        // come late.
         let was_released = matches!(job.suspended, Suspended::Released { .. });
         job.suspended = if was_released { Suspended::Over } else { Suspended::No };
         let job = self.jobs.all.known(&id)?;
         for pod in self.stand_ins(job) {
-            // What it has is given back first: so nobody takes its end for the loss of a pod.
+            // Its slot is given back first, so that its end does not count as the loss of a pod.
             self.slots().unassign(&pod.uid)?;
             self.members().pod_gone(&pod)?;
         }
         Ok(())
     }
 
-    /// A job that has its place says why it does not get its pods.
+    /// Reports why a job that has its place does not get its pods.
     pub(crate) fn report_unreleased(&mut self, id: JobId) -> Sound {
         let job = self.jobs.all.known(&id)?;
         if let Suspended::Waits(JobWrite { attempts, failure: Some(failure), .. }) = &job.suspended
@@ -353,8 +353,8 @@ impl StandIns<'_> {
 }
 
 impl StandIns<'_> {
-    /// Charges the release of a Job whose pods had not all come by then to its namespace: the other
-    /// Jobs there that wait without pods give their promises and places back for a while.
+    /// Charges the release of a Job to its namespace, if its pods had not all come by `at`: the
+    /// other Jobs there that wait without pods give their promises and places back for a while.
     fn note_failed_release(&mut self, id: JobId, at: Time) {
         let charged = self.jobs.all.get(&id).and_then(|job| {
             let Identity::Controller(namespace, uid) = &job.identity else { return None };
@@ -375,14 +375,14 @@ impl StandIns<'_> {
         }
     }
 
-    /// True if nothing is new about a stand-in.
+    /// True if a stand-in is the same as the known one.
     fn is_as_seen(&self, pod: &Pod) -> bool {
         let known = self.jobs.members.get(&pod.id.uid).map(|known| &known.pod);
         known.is_some_and(|known| *known == self.sight().refused_by_machine(Arc::new(pod.clone())))
     }
 
-    /// The author of a Job whose mark counts for nothing is told so once, by the process that sees the
-    /// mark first.
+    /// Reports an ignored mark to the author of a Job, once, by the process that sees the mark
+    /// first.
     fn tell_ignored_mark(&mut self, made_by: &Controller) {
         let namespace = &made_by.id.key.namespace;
         let is_known = self.queues.suspends_jobs(namespace).is_some();
@@ -416,8 +416,8 @@ impl StandIns<'_> {
 }
 
 impl Jobs {
-    /// A job that waits without pods has a place: from now on there are as many stand-ins as it
-    /// will have pods. So there are never more than the machine can hold. False if the job has pods
+    /// Replaces the single stand-in of a job that has a place now by one for each pod that it will
+    /// have. So there are never more stand-ins than the machine can hold. False if the job has pods
     /// of its own.
     pub(crate) fn tell_stand_ins_apart(&mut self, id: JobId) -> bool {
         let Some(job) = self.all.get_mut(&id).filter(|job| job.suspended.has_stand_ins()) else {
@@ -448,12 +448,12 @@ impl Jobs {
 }
 
 impl Suspended {
-    /// Others stand in for the job's pods.
+    /// True if stand-ins represent the job's pods.
     pub(crate) fn has_stand_ins(&self) -> bool {
         matches!(self, Suspended::Waits(_) | Suspended::Released { .. })
     }
 
-    /// The Job is released already, or is just being.
+    /// True if the Job has been released, or the release is under way.
     pub(crate) fn is_being_released(&self) -> bool {
         match self {
             Suspended::Waits(write) => write.under_way.is_some(),
@@ -464,7 +464,7 @@ impl Suspended {
 }
 
 impl JobWrite {
-    /// None is on its way, and the next may leave.
+    /// True if no write is under way, and the next may leave.
     pub(crate) fn is_idle(&self, now: Time) -> bool {
         self.under_way.is_none() && self.retry_at <= now
     }

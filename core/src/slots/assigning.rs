@@ -1,8 +1,8 @@
-//! A slot from the decision until it is given back: to a pod that waits, where the pod is, until
-//! when, retained for the next.
+//! A slot from the decision until it is given back: given to a waiting pod, moved to the node of a
+//! bound pod, booked until the planned end, and retained for the next pod.
 //!
-//! Stage, allocation and seat of a pod change here, together; `dispatch` moves it on between slot
-//! and node.
+//! Stage, allocation and seat of a pod change here, together; `dispatch` moves the pod on between
+//! slot and node.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -27,18 +27,18 @@ use fluxqueue_planner::promises::Promise;
 use fluxqueue_planner::queue::JobId;
 use fluxqueue_workload::{Lifetime, NodeName, OwnerKind, Phase, Pod, Uid};
 
-/// When a pod on a node ends, as far as is known now.
+/// The planned end of a pod on a node, as far as it is known now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PlannedEnd {
     pub end: End,
-    /// It was planned for a second that has passed.
+    /// True if the pod was planned to end at a second that has passed.
     pub is_over: bool,
 }
 
 impl Slots<'_> {
     // --- given and taken back ---
 
-    /// Gives a pod a slot; of a job that is written ahead, a seat too.
+    /// Gives a pod a slot, and a seat too if its job is written ahead.
     pub(crate) fn assign(&mut self, uid: &Uid, allocation: Allocation, seating: Seating) -> Sound {
         let member = match self.jobs.members.known_mut(uid) {
             Ok(member) => member,
@@ -57,8 +57,8 @@ impl Slots<'_> {
         let job = self.jobs.all.known(&id)?;
         mounting::choose_volumes(&mut self.planner.cluster, job, &pod, &node);
         self.note_volumes(uid);
-        // A seat that is not acknowledged is passed over when its turn comes, and comes again with
-        // the acknowledgement.
+        // A pod on a seat that is not acknowledged is skipped when its turn comes, and comes again
+        // with the acknowledgement.
         self.agenda.outbox.push_back(uid.clone());
         let job = self.jobs.all.known_mut(&id)?;
         if !job.writes_ahead() {
@@ -95,9 +95,9 @@ impl Slots<'_> {
         Ok(())
     }
 
-    // --- where pods are ---
+    // --- the places of pods ---
 
-    /// Makes what a pod is charged for agree with where it is.
+    /// Makes a pod's allocation agree with its present place.
     pub(crate) fn settle(&mut self, uid: &Uid) -> Sound {
         if let Some(foreign) = self.occupancy.foreign.get_mut(uid) {
             let (pod, allocation) = (Arc::clone(&foreign.pod), foreign.allocation.take());
@@ -132,13 +132,13 @@ impl Slots<'_> {
         let seat = member.seat;
         self.agenda.watch_end(uid, booked);
         if let (Some(seat), Some(node), Some(job)) = (seat, node, self.jobs.all.get_mut(&id)) {
-            // It is where it is: the record follows.
+            // The record follows the pod's actual node.
             job.seats.follow(seat, &node);
         }
         self.note_volumes(uid);
         if was_waiting || (was_bound && had_nothing) {
-            // Another scheduler has bound it: it waits no more. Or its node has come after it: that
-            // counts in its queue.
+            // Another scheduler has bound the pod, which waits no more. Or its node has appeared
+            // after it, so that the pod counts in its queue.
             self.agenda.touched.insert(id);
         } else if !was_bound {
             self.agenda.touch_soon(id, self.clock.now);
@@ -146,7 +146,7 @@ impl Slots<'_> {
         Ok(())
     }
 
-    /// The pod is on another node than we meant; the watch will show it there.
+    /// Notes that the pod is on another node than was planned; the watch will show it there.
     pub(crate) fn move_to(&mut self, uid: &Uid, node: &NodeName) -> Sound {
         let member = self.jobs.members.known_mut(uid)?;
         let (pod, id, seat) = (Arc::clone(&member.pod), member.job, member.seat);
@@ -175,12 +175,12 @@ impl Slots<'_> {
         Ok(())
     }
 
-    /// The allocation of a pod that is on a node, or nominated to one, by others.
+    /// Returns the allocation of a pod that is on a node, or was nominated to one by others.
     ///
-    /// One that is nominated counts whatever its priority. kube-scheduler gives room that is kept
-    /// for a pod of lower priority away, and can, since it decides anew about that pod too. Here
-    /// the other scheduler knows nothing of what is decided: it would bind its pod all the same,
-    /// and the kubelet would refuse one of the two.
+    /// A nominated pod counts with any priority. kube-scheduler gives room that is kept for a pod
+    /// of lower priority away, and can, since it decides about that pod again. Here the other
+    /// scheduler does not know the decision: it would bind its pod all the same, and the kubelet
+    /// would refuse one of the two.
     pub(crate) fn allocation_in_place(
         &mut self,
         pod: &Arc<Pod>,
@@ -229,12 +229,12 @@ impl Slots<'_> {
         allocation
     }
 
-    /// Room was taken that nobody had planned: what was promised there has to be looked at, and
-    /// what was promised to those whom the pod keeps away around it.
+    /// Notes that a pod took room that was not planned for it: the promises there have to be
+    /// checked, and those to jobs that the pod keeps away around it.
     fn note_unplanned(&mut self, charged: Option<&Allocation>, pod: &Pod) {
         let Some(allocation) = charged else { return };
         self.agenda.lost.is_any = true;
-        // What was there before this process has taken nothing from anybody.
+        // A pod that was there before this process has taken no room that this process promised.
         if self.intake.synced && !self.intake.taking_over {
             self.agenda.lost.took_room(pod, allocation);
         }
@@ -251,7 +251,7 @@ impl Slots<'_> {
                 && self.planner.promises.reservations().any(|(_, promise)| is_kept_off(promise)));
     }
 
-    /// Takes from one of our pods what it has of a node.
+    /// Takes the allocation from a pod that Fluxqueue schedules.
     pub(crate) fn take_allocation(&mut self, uid: &Uid) -> Option<Allocation> {
         let allocation = self.jobs.members.get_mut(uid)?.stage.take_allocation()?;
         self.occupancy.by_node.unsend(&allocation.node, uid);
@@ -266,7 +266,7 @@ impl Slots<'_> {
         }
     }
 
-    /// The kubelet of a node has refused a pod: no other goes there for a while.
+    /// Notes that the kubelet of a node has refused a pod: no other pod goes there for a while.
     fn suspect(&mut self, node: &NodeName) {
         let (until, refusals) = self.occupancy.suspects.add(node, self.clock.now);
         self.agenda.timers.wake(Timer::Suspect(node.clone()), until);
@@ -293,13 +293,14 @@ impl Slots<'_> {
         }
     }
 
-    // --- until when ---
+    // --- planned ends ---
 
-    /// When a bound pod of ours ends, as far as is known: its walltime counts from its own start
-    /// once it runs.
+    /// Returns the planned end of a bound member, as far as it is known: its walltime counts from
+    /// its own start once it runs.
     fn member_end(&self, pod: &Pod, job: JobId) -> PlannedEnd {
-        // By a clock that was set back since it may be still to come. That counts all the same, as
-        // for whoever ends pods by their deadlines: "now" would be another end for each process.
+        // If the clock was set back, the start may be in the future. It counts all the same, as it
+        // does for a controller that ends pods by their deadlines: the present would give another
+        // end in each process.
         let started = pod.started.map_or(self.clock.now, |at| self.clock.core(at));
         let mut planned = End::of(self.occupies(pod, job), started.seconds());
         if let (End::At(own), Some(last)) = (planned, self.jobs.last_wave(pod, job)) {
@@ -312,7 +313,7 @@ impl Slots<'_> {
         })
     }
 
-    /// Books a running pod with the end that is known of it now, if that is another one.
+    /// Books a running pod with its present planned end, if that differs from the booked one.
     pub(crate) fn plan_end_anew(&mut self, uid: &Uid) -> Sound {
         let member = self.jobs.members.known(uid)?;
         if !member.stage.is_bound() {
@@ -323,8 +324,7 @@ impl Slots<'_> {
         let PlannedEnd { end, is_over } = self.member_end(&pod, id);
         let slack = i64::try_from(self.settings.start_slack_secs).unwrap_or(i64::MAX);
         let member = self.jobs.members.known_mut(uid)?;
-        // That it is about to start a little later than it was bound is no news: that much was
-        // planned for.
+        // The pod starts a little later than it was bound, which the plan already includes.
         let is_later_by_slack = |booked: End| match (booked, end) {
             (End::At(booked), End::At(end)) => end > booked && end <= booked.saturating_add(slack),
             _ => false,
@@ -350,7 +350,7 @@ impl Slots<'_> {
         Ok(())
     }
 
-    /// The same for a pod of another scheduler.
+    /// Does the same for a pod of another scheduler.
     pub(crate) fn plan_foreign_end_anew(&mut self, uid: &Uid) {
         let Some(pod) = self.occupancy.foreign.get(uid).map(|foreign| Arc::clone(&foreign.pod))
         else {
@@ -369,8 +369,8 @@ impl Slots<'_> {
 
     // --- the end of a pod ---
 
-    /// A pod uses nothing any more, or will never be placed: its slot is retained for a successor,
-    /// or given back.
+    /// Ends a pod that uses nothing any more, or will never be placed: its slot is retained for a
+    /// successor, or given back.
     pub(crate) fn end(&mut self, uid: &Uid, cause: Cause) -> Sound {
         let member = self.jobs.members.known_mut(uid)?;
         if member.stage.has_ended() {
@@ -421,7 +421,7 @@ impl Slots<'_> {
         }
         let (is_gang, failed_before, life, writes_ahead) =
             (job.style == Style::Gang, job.failed.saturating_sub(1), job.life, job.writes_ahead());
-        // Those that are stopped together are followed by a new start.
+        // Pods that are stopped together are followed by a new start.
         let others_run = || {
             self.jobs
                 .all
@@ -435,9 +435,9 @@ impl Slots<'_> {
         let has_successor = match cause {
             Cause::Succeeded => !is_of_unknown_kind,
             Cause::Failed => true,
-            // What an operator has deleted while it ran may be made again.
+            // An operator may make a pod again that it deleted while the pod ran.
             Cause::Deleted if is_of_unknown_kind => was_bound && others_run(),
-            // A gang that was never whole keeps what it has for the member's return.
+            // A gang that was never whole keeps its slots for the member's return.
             Cause::Deleted => was_bound && life != Lifecycle::Whole && writes_ahead,
             Cause::Refused | Cause::Disrupted => false,
         };
@@ -467,8 +467,8 @@ impl Slots<'_> {
 
     // --- retained ---
 
-    /// Gives back slots that are retained for nobody: too long, or more than the controller still
-    /// wants.
+    /// Gives back slots that no pod will take: they were retained for too long, or there are more
+    /// than the controller still wants.
     pub(crate) fn trim_retained(&mut self, id: JobId) -> Sound {
         let now = self.clock.now;
         let job = self.jobs.all.known_mut(&id)?;
@@ -493,7 +493,7 @@ impl Slots<'_> {
             let unknown = if slot.is_of_unknown_kind { usize::MAX } else { 0 };
             let made_by = self.jobs.controllers.get(&job.key.namespace, &slot.controller);
             *entry = made_by.map_or(unknown, |made_by| {
-                // A pod that waits is the one that may take a retained slot.
+                // A waiting pod is a candidate for a retained slot, so it holds none.
                 let holds =
                     |m: &&Member| !m.stage.is_waiting() && is_made_by(&m.pod, &made_by.id.uid);
                 let live = self.jobs.remaining(job).iter().filter(|m| holds(m)).count();
@@ -537,7 +537,7 @@ impl Slots<'_> {
         self.agenda.timers.wake(Timer::Job(id), until);
     }
 
-    /// Gives a new pod the slot that was retained for it, without queueing.
+    /// Gives a new pod the slot that was retained for it, without queueing. True if there is one.
     pub(crate) fn take_retained(&mut self, id: JobId, uid: &Uid) -> bool {
         let Some(member) = self.jobs.members.get(uid) else { return false };
         let pod = Arc::clone(&member.pod);
@@ -550,7 +550,7 @@ impl Slots<'_> {
         let Some(job) = self.jobs.all.get_mut(&id) else { return false };
         let mut slot = job.retained.remove(at);
         self.agenda.gauges.slots_passed_on += 1;
-        // It has its own time, also where it follows one that was to end earlier.
+        // The pod gets its own time, also if it follows one that was to end earlier.
         let own = self.jobs.all.get(&id).map_or(pod.lifetime, |job| {
             ended_by(
                 self.jobs.deadline(&pod, self.clock),
@@ -564,7 +564,7 @@ impl Slots<'_> {
             slot.allocation.is_overdue = false;
             self.queueing().note_other_end(id);
         }
-        // A slot without a seat is one of a job that has none.
+        // Only a job without seats has slots without a seat.
         let seating = slot.seat.map_or(Seating::Free { pod_set: 0 }, Seating::At);
         let assigned = self.assign(uid, slot.allocation, seating);
         self.agenda.heed(assigned);

@@ -17,14 +17,14 @@ use fluxqueue_workload::{Lifetime, Phase, Pod, Uid};
 impl Slots<'_> {
     // --- jobs ---
 
-    /// Finds out anew in which queue a job is, and what goes for it there.
+    /// Determines the queue of a job again, and the queue's rules for it.
     pub(crate) fn look_at_queue(&mut self, id: JobId) -> Sound {
         let job = self.jobs.all.known(&id)?;
         let namespace = &*job.key.namespace;
         let said = self.said_queue(job);
         let on_record =
             || job.record.status.as_deref().and_then(|status| status.queue_name.as_deref());
-        // Without pods nobody says any more where it belongs.
+        // Without pods, the last known queue counts.
         let has_pods = self.jobs.live(job).next().is_some();
         let last = || Some(&*job.queue.name).filter(|name| !name.is_empty()).or_else(on_record);
         let last = if has_pods { None } else { last() };
@@ -41,7 +41,7 @@ impl Slots<'_> {
         });
         let (standing, walltimes) =
             (self.queues.standing(name, namespace, job.kind), self.queues.walltimes(name));
-        // A place in the queue is kept over a restart, and when the queue goes.
+        // A place in the queue is kept over a restart, and when the queue is deleted.
         let had_place = job.queue.had_place && *job.queue.name == *name
             || job.queue.name.is_empty() && job.queued_at.is_some() && on_record() == Some(name);
         let had_place =
@@ -60,8 +60,8 @@ impl Slots<'_> {
         Ok(())
     }
 
-    /// What runs of a job is planned by another walltime now, because a person wished so. Who was
-    /// promised a start behind it is told that this is why, if it ends later by that.
+    /// Plans the running pods of a job by another walltime, which a user wished for. If the job
+    /// ends later by that, jobs with promises behind it are informed of this cause.
     pub(crate) fn plan_ends_of(&mut self, id: JobId) -> Sound {
         let job = self.jobs.all.known(&id)?;
         let live: Vec<Uid> = job.live.values().cloned().collect();
@@ -71,7 +71,7 @@ impl Slots<'_> {
         Ok(())
     }
 
-    /// The same of one pod.
+    /// Does the same for one pod.
     pub(crate) fn plan_end_by_wish(&mut self, id: JobId, uid: &Uid) -> Sound {
         let before = self.booked_end(uid);
         self.plan_end_anew(uid)?;
@@ -83,21 +83,21 @@ impl Slots<'_> {
         Ok(())
     }
 
-    /// Until when a pod of ours takes what it has of a node, as far as was known when that was
-    /// booked.
+    /// Returns the end with which a pod's allocation on its node was booked.
     fn booked_end(&self, uid: &Uid) -> Option<End> {
         Some(self.jobs.members.get(uid)?.allocation()?.end)
     }
 
-    /// Nobody ends it: a Deployment, ReplicaSet or StatefulSet, or a pod that says so.
+    /// True if the job has no planned end: a Deployment, ReplicaSet or StatefulSet, or a pod that
+    /// declares itself endless.
     fn is_service(&self, job: &Job) -> bool {
         let Some(first) = self.jobs.live(job).next() else { return job.style == Style::Elastic };
         job.record.overrides.walltime_seconds.is_none()
             && self.jobs.said_walltime(&first.pod) == Lifetime::Endless
     }
 
-    /// The queue that the workload names: the label of its pods, else of what made them, or of what
-    /// made that.
+    /// Returns the queue that the workload names: the label of its pods, else of their maker, or of
+    /// the maker's maker.
     fn said_queue(&self, job: &Job) -> Option<Arc<str>> {
         let Some(first) = self.jobs.live(job).next() else {
             let on_record = || {
@@ -121,7 +121,7 @@ impl Slots<'_> {
         made_by.queue.clone().or_else(above).filter(|named| !named.is_empty())
     }
 
-    /// The pods of these that have their nodes, in the order in which they get seats.
+    /// Returns those of these pods that are on their nodes, in the order in which they get seats.
     fn bound_pods_of(&self, (id, uid): &PodsOf) -> Vec<Uid> {
         let job = self.jobs.all.get(id);
         let live = job.into_iter().flat_map(|job| self.jobs.live(job));
@@ -131,7 +131,7 @@ impl Slots<'_> {
 }
 
 impl Slots<'_> {
-    /// Plans the ends of the pods of Jobs whose waves have changed.
+    /// Plans the ends of the pods of Jobs with changed waves.
     pub(crate) fn plan_due_waves(&mut self) {
         while let Some((id, uid)) = self.jobs.waves.due.pop_first() {
             let now = self.clock.now;
@@ -155,7 +155,7 @@ impl Slots<'_> {
 }
 
 impl Slots<'_> {
-    /// How long a pod of the job would take its resources if it started now.
+    /// Returns how long a pod of the job would take its resources if it started now.
     pub(crate) fn lifetime(&self, pod: &Pod, job: JobId) -> Lifetime {
         self.jobs.all.get(&job).map_or(pod.lifetime, |job| self.jobs.lifetime(pod, job, self.clock))
     }
@@ -164,8 +164,8 @@ impl Slots<'_> {
         self.jobs.all.get(&job).map_or(pod.lifetime, |job| self.jobs.walltime(pod, job))
     }
 
-    /// How long a pod of the job takes its resources from its start, or from its Binding while it
-    /// does not run.
+    /// Returns how long a pod of the job takes its resources from its start, or from its Binding
+    /// while it does not run.
     pub(crate) fn occupies(&self, pod: &Pod, job: JobId) -> Lifetime {
         self.jobs.all.get(&job).map_or(pod.lifetime, |job| match pod.phase {
             Phase::Pending => self.jobs.occupies_from_binding(pod, job),

@@ -1,4 +1,4 @@
-//! Pods that follow those of their job to a part of a level.
+//! Pods that follow other pods of their job to a part of a level.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,9 +17,10 @@ use fluxqueue_workload::levels::{LevelBound, LevelRule, RuleScope, Spread};
 use fluxqueue_workload::{Pod, Shape, Uid};
 
 impl Slots<'_> {
-    /// Pods that start one by one (of an elastic job, or who join a gang), without those who are to
-    /// be where another of them will be: the first says where that is, and the others wait for it,
-    /// unless it holds nobody up. They are told so once it is known to wait.
+    /// Returns the pods to queue of those that start one by one (pods of an elastic job, or pods
+    /// that join a gang). A pod that has to be in the same part as another one is left out: the
+    /// place of the first decides, and the others wait for it, unless the first delays no other
+    /// request. Their condition states that once the first is known to wait.
     pub(crate) fn without_followers(&mut self, id: JobId, ready: &[Uid]) -> Sound<Vec<Uid>> {
         let mut asked = self.sight().ask_for_levels(id);
         let mut first: Vec<(LevelWant, &Member, LevelWants)> = Vec::new();
@@ -50,7 +51,8 @@ impl Slots<'_> {
         Ok(leaders)
     }
 
-    /// Others of its job wait for the place of a pod: it may start some day, as far as is known.
+    /// True if other pods of its job wait for the place of a pod: it may start some day, as far as
+    /// is known.
     pub(crate) fn is_waited_for(&self, id: JobId, uid: &Uid) -> bool {
         let pending = PendingRequest::Member(id, uid.clone());
         let holds_nobody_up =
@@ -58,9 +60,9 @@ impl Slots<'_> {
         !holds_nobody_up || self.planner.promises.reservation(&pending).is_some()
     }
 
-    /// Where one pod will be says where another one of its job may be: of slices in the same one.
-    /// Who is to be spread counts the other, but waits for it only if what keeps that one keeps it
-    /// as well.
+    /// True if the place of one pod decides where another pod of its job may be; for slices, both
+    /// have to be in the same one. A pod that is to be spread counts the other, but waits for it
+    /// only if both have the same obstacles.
     fn may_lead(
         &self,
         want: &LevelWant,
@@ -95,8 +97,8 @@ impl Slots<'_> {
         Ok(())
     }
 
-    /// What came of an attempt at a class has changed who waits for whom, if the pods of its jobs
-    /// wait for each other at all.
+    /// Touches the jobs of a class after an attempt, if their pods wait for each other: the outcome
+    /// may have changed which pods wait.
     pub(crate) fn look_at_followers(&mut self, class: ClassId) {
         let Some(attempt) = self.planner.queue.last_attempt(class) else { return };
         if attempt.request.groups.iter().any(|group| !open_wants(&group.levels).is_empty()) {
@@ -106,10 +108,10 @@ impl Slots<'_> {
         }
     }
 
-    // --- whether it is so ---
+    // --- whether the rules still hold ---
 
-    /// Why a gang may not begin on the nodes that it has: some that are to be in one part of a
-    /// level are not any more, or they are not spread as they ask.
+    /// Returns why a gang may not begin on its nodes: pods that are to be in one part of a level
+    /// are not any more, or pods are not spread as they ask.
     pub(crate) fn torn_apart(&mut self, id: JobId, pods: &[Uid]) -> Option<String> {
         let by_makers = self.sight().ask_for_levels(id).by_makers;
         let job = self.jobs.all.get(&id)?;
@@ -129,7 +131,7 @@ impl Slots<'_> {
                 .and_then(|rank| self.planner.cluster.node(rank));
             let part_of =
                 |level: &str| node.and_then(|node| self.settings.topology.part(level, node));
-            // The parts of other levels that it has to be in.
+            // The parts of other levels that the pod has to be in.
             let mut inside = Parts::new();
             for rule in rules.iter().filter(|rule| rule.bound != LevelBound::Preferred) {
                 let Some(level) = self.settings.topology.find(&rule.level) else { continue };
@@ -172,7 +174,7 @@ impl Slots<'_> {
         spreads.into_iter().find_map(|spreading| self.not_spread(queue, spreading))
     }
 
-    /// Why pods are not spread as they ask.
+    /// Returns why pods are not spread as they ask.
     fn not_spread(&mut self, queue: QueueId, spreading: Spreading) -> Option<String> {
         let Spreading { level, spread, mut counts, asked, .. } = spreading;
         if let Some(most) = spread.max_per_part
@@ -206,7 +208,7 @@ impl Slots<'_> {
     }
 }
 
-/// Pods that are spread over a level together, and where they are.
+/// Pods that are spread over a level together, and their places.
 struct Spreading {
     level: Arc<str>,
     spread: Spread,
@@ -214,7 +216,7 @@ struct Spreading {
     /// The first of them.
     first: Arc<Pod>,
     counts: BTreeMap<String, u32>,
-    /// What they ask of nodes, and in which parts of other levels they have to be.
+    /// Their requirements on nodes, and the parts of other levels that they have to be in.
     asked: Vec<(Arc<Shape>, Parts)>,
 }
 
@@ -224,7 +226,7 @@ impl Spreading {
         Spreading { level, spread, of, first, counts: BTreeMap::new(), asked: Vec::new() }
     }
 
-    /// A pod more is in a part.
+    /// Counts one more pod in a part.
     fn count(&mut self, part: String, pod: &Pod, inside: &[(Arc<str>, String)]) {
         *self.counts.entry(part).or_default() += 1;
         let is_known = |(shape, known): &(Arc<Shape>, Parts)| {

@@ -9,7 +9,7 @@ use crate::timers::Timer;
 use fluxqueue_workload::Uid;
 
 impl Slots<'_> {
-    /// A pod has lost its slot.
+    /// Withdraws the nomination of a pod that has lost its slot.
     pub(crate) fn withdraw_nomination(&mut self, uid: &Uid) -> Sound {
         if let Some(member) = self.jobs.members.get_mut(uid) {
             member.nomination.is_due = false;
@@ -18,14 +18,14 @@ impl Slots<'_> {
         Ok(())
     }
 
-    /// Makes what a pod says agree with where it is to be.
+    /// Makes a pod's nomination agree with the node that it is to go to.
     pub(crate) fn see_to_nomination(&mut self, uid: &Uid) -> Sound {
         let member = self.jobs.members.current_mut(uid)?;
         let (pod, nomination) = (&member.pod, &mut member.nomination);
         if !nomination.is_due && nomination.said.is_none() {
             return Ok(());
         }
-        // Its Binding says it all, once that is sent.
+        // Once its Binding is sent, the pod needs no nomination.
         let is_to_be_bound = member.stage.is_waiting() || member.stage.is_unsent();
         if !is_to_be_bound || pod.deleting || pod.stands_in || nomination.writing.is_some() {
             return Ok(());
@@ -37,12 +37,13 @@ impl Slots<'_> {
             return Ok(());
         }
         if node.is_some() && pod.nominated == node {
-            // Whoever has written it, it is true now.
+            // The nomination is correct now, even if another client wrote it.
             nomination.said = node;
             return Ok(());
         }
         if node.is_none() && pod.nominated != nomination.said {
-            // What is there is not ours to take away, or ours has not been seen yet: then it comes.
+            // The nomination there is another client's, or ours has not been seen yet: then its
+            // arrival calls this again.
             return Ok(());
         }
         let retry_at = nomination.retry_at;

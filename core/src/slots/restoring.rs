@@ -1,4 +1,4 @@
-//! Placements on record, put back after a restart or a change of the record.
+//! Placements on record, restored after a restart or a change of the record.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,9 +20,9 @@ use fluxqueue_planner::queue::JobId;
 use fluxqueue_workload::{NodeName, OwnerKind, Pod, Uid};
 
 impl Slots<'_> {
-    /// What another leader wrote while this one works is news like any other: a place in the queue
-    /// that is on record stays, and so does an end; a placement is followed, or taken back before
-    /// anything else is done.
+    /// Takes up a status that another leader wrote while this one works: a place in the queue that
+    /// is on record stays, and so does an end; a placement is followed, or taken back before any
+    /// other step.
     pub(crate) fn heed_status(&mut self, id: JobId, object: &FluxJob) -> Sound {
         let queued_at = self.jobs.place_on_record(id, object, self.clock);
         let Some(status) = &object.status else { return Ok(()) };
@@ -53,8 +53,8 @@ impl Slots<'_> {
         Ok(())
     }
 
-    /// A gang whose placement was written takes its seats again: bound pods where they are, the
-    /// others where the placement says, if that still fits.
+    /// Restores the seats of a gang with a written placement: bound pods stay where they are, the
+    /// others go where the placement says, if that still fits.
     pub(crate) fn restore_placement(&mut self, id: JobId) -> Sound {
         let job = self.jobs.all.known(&id)?;
         if job.style != Style::Gang {
@@ -65,7 +65,7 @@ impl Slots<'_> {
         let was_left =
             self.jobs.live(job).any(Member::is_bound) || (had_begun && !counted.is_empty());
         if was_left && !counted.iter().any(|member| member.is_bound()) {
-            // What ran is gone or on its way out, and no Binding of those that follow has had an
+            // The pods that ran are gone or leaving, and no Binding of their successors has had an
             // effect: these start together.
             return Ok(());
         }
@@ -106,23 +106,24 @@ impl Slots<'_> {
             job.record.status.as_deref().and_then(|status| record::most_bound(&status.conditions));
         let nodes_total = job.record.status.as_deref().map_or(0, |status| status.total);
         let stalled = job.record.status.as_deref().and_then(stall_on_record);
-        // One that somebody else began, or that has given seats up, is not whole with those that it
-        // has.
+        // A gang that another client began, or that has given seats up, is not whole with its
+        // present seats.
         let is_group = matches!(job.identity, Identity::Group(_));
         let size =
             || wanted.max(self.sight().start_size_now(job).filter(|_| is_group).unwrap_or(0));
         let stalled_size = match &stalled {
             None => 0,
-            // Of pods that nobody wants any more nobody can say how many there were to be: more
-            // than it had by then.
+            // If no pods are wanted any more, the size of the start is not known: it was larger
+            // than the number of pods bound by then.
             Some(_) => size().max(bound_on_record + 1),
         };
         let job = self.jobs.all.known_mut(&id)?;
-        // It was whole if its record says that it runs, whatever it has lost since; unless it only
-        // says so because none of its pods is left, and that it did not become whole in time.
+        // The gang was whole if its record says that it runs, even if it has lost pods since. It
+        // was not if the record says that only because none of its pods is left, and also that it
+        // did not become whole in time.
         let ran = stalled.is_none() && job.record.status.as_deref().is_some_and(is_scheduled);
         if seats.is_empty() {
-            // Not written ahead: it has started if anything of it runs.
+            // The job was not written ahead: it has started if any of its pods runs.
             if !bound.is_empty() {
                 let whole = ran || bound.len() >= wanted;
                 job.life =
@@ -131,11 +132,11 @@ impl Slots<'_> {
             }
             return Ok(());
         }
-        // Of what has ended the record is all there is to keep.
+        // After the end, the record is all that is kept.
         let has_ended = job.is_finished() || (job.ended_as.is_some() && job.live.is_empty());
         if !has_ended {
             job.start_size = seats.len().max(stalled_size);
-            // One that never became whole and lost what was missing has not become whole by that.
+            // A gang that never became whole has not become whole by the loss of its missing pods.
             let all_left_are_bound =
                 i32::try_from(bound.len()).is_ok_and(|n| n >= nodes_total && n > 0);
             let is_there = bound.len() >= seats.len().max(stalled_size)
@@ -160,14 +161,14 @@ impl Slots<'_> {
             self.seat_bound(id, &uid, &node, index)?;
         }
         self.reseat_waiting(id)?;
-        // Whole or not at all also holds for a placement that an earlier leader wrote and began
-        // with nothing of.
+        // A placement that an earlier leader wrote, and of which no pod began, is whole or not at
+        // all too.
         let job = self.jobs.all.known(&id)?;
         if job.life != Lifecycle::Placed {
             return Ok(());
         }
         let empty = job.seats.empty().count();
-        // Where none of its pods is left there is nobody to take a slot from.
+        // If none of its pods is left, there is no slot to take back.
         if empty > 0 && !job.live.is_empty() {
             let why = format!("{empty} of its {} seats cannot be used any more", job.seats.len());
             self.withdraw(id, &why, Setback::LostRace)?;
@@ -175,7 +176,7 @@ impl Slots<'_> {
         Ok(())
     }
 
-    /// A slot without a pod waits for the pod that the controller makes next, as it did before the
+    /// Retains slots without pods for the pods that the controller makes next, as before the
     /// restart.
     pub(crate) fn retain_free_seats(
         &mut self,
@@ -197,7 +198,7 @@ impl Slots<'_> {
         let missing = self.jobs.wanted(job).saturating_sub(there);
         let seats: Vec<(PodIndex, NodeName)> =
             job.seats.empty().take(missing).map(|(at, seat)| (at, seat.node().clone())).collect();
-        // It was retained when its pod ended, if that is known.
+        // A slot was retained from the end of its pod, if that is known.
         let left_at = |node: &NodeName| {
             let members = job.members.iter().filter_map(|uid| self.jobs.members.get(uid));
             let left = members.filter(|member| {
@@ -205,8 +206,8 @@ impl Slots<'_> {
             });
             left.filter_map(|member| member.pod.ended).max().map(|at| self.clock.core(at))
         };
-        // By a clock that was set back since that may be still to come: then nobody knows how long
-        // ago it was, and each process would count from its own start.
+        // If the clock was set back, that end may be in the future: then its age is not known, and
+        // each process would count from its own start.
         let keep_secs = self.settings.slot_keep_secs_after(job.failed.saturating_sub(1));
         let is_over = |node: &NodeName| {
             left_at(node).is_some_and(|at| {
@@ -246,10 +247,10 @@ impl Slots<'_> {
         Ok(())
     }
 
-    /// Pods that wait take the seats that nobody has, each the one of its number if it can. Of a
-    /// gang that was whole somebody has left them: for so long as a slot would have been retained
-    /// they are for the pods that its Job makes next. Whoever waits for longer to join it has a
-    /// place in the queue, and the room may be another's by now.
+    /// Gives waiting pods the free seats, each the seat of its number if possible. If a gang was
+    /// whole, pods have left these seats: for as long as a slot would have been retained, they are
+    /// for the pods that its Job makes next. A pod that waits for longer to join the gang has a
+    /// place in the queue, and the room may have been given to another job.
     pub(crate) fn reseat_waiting(&mut self, id: JobId) -> Sound {
         let job = self.jobs.all.known(&id)?;
         let is_retained_for = |pod: &Pod| {
@@ -263,8 +264,7 @@ impl Slots<'_> {
             .into_iter()
             .filter(|member| member.is_ready(names::GATE) && job.counts(member))
             .filter(|member| job.life != Lifecycle::Whole || is_retained_for(&member.pod))
-            // Who still waits when a gang has said that it does not become whole waits for
-            // something, in the queue.
+            // A pod that still waits after its gang has reported a stall waits in the queue.
             .filter(|_| job.stalled.is_none())
             .map(|member| member.pod.id.uid.clone())
             .collect();
@@ -292,9 +292,9 @@ impl Slots<'_> {
         Ok(())
     }
 
-    /// Who joins a gang that has begun is not sent to a seat that is in another part of a level by
-    /// now: a node may have changed its labels since the seat was written. One that has not begun
-    /// is looked at as a whole before its first Binding.
+    /// Takes seats back from pods that join a gang that has begun, if a seat is in another part of
+    /// a level by now: a node may have changed its labels since the seat was written. A gang that
+    /// has not begun is checked as a whole before its first Binding.
     fn leave_seats_elsewhere(&mut self, id: JobId, reseated: Vec<Uid>) -> Sound {
         let job = self.jobs.all.known(&id)?;
         if job.life == Lifecycle::Placed {
@@ -313,7 +313,7 @@ impl Slots<'_> {
     }
 }
 
-/// Why a gang that began did not become whole, as an earlier process said it.
+/// Returns why a gang that began did not become whole, by the record of an earlier process.
 fn stall_on_record(status: &FluxJobStatus) -> Option<Stalled> {
     let degraded = conditions::of_type(&status.conditions, ConditionType::Degraded)
         .filter(|it| it.status == "True")?;
@@ -322,7 +322,7 @@ fn stall_on_record(status: &FluxJobStatus) -> Option<Stalled> {
     Some(Stalled { is_inherited: true, ..Stalled::new(reason, degraded.message.clone()) })
 }
 
-/// Its pods have been bound, by its record.
+/// True if its pods have been bound, by its record.
 fn is_scheduled(status: &FluxJobStatus) -> bool {
     conditions::of_type(&status.conditions, ConditionType::Scheduled)
         .is_some_and(|it| it.status == "True")

@@ -1,4 +1,4 @@
-//! A request that starts: slots for its pods, and what is counted of that.
+//! A request that starts: slots for its pods, and the statistics of the start.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -36,8 +36,8 @@ impl Slots<'_> {
         }
         let kept = self.jobs.all.get(&id).and_then(|job| self.said_before(job));
         if let Some(job) = self.jobs.all.get_mut(&id) {
-            // Of a gang that was placed, and has not begun, other pods may come and start: what it
-            // was promised stands until it begins.
+            // While a placed gang has not begun, other pods may join it and start: its promise
+            // stands until the gang begins.
             job.promised_before = kept.or(job.promised_before.take());
         }
         self.promise_keeping().forget_promise(pending);
@@ -91,7 +91,7 @@ impl Slots<'_> {
 }
 
 impl Slots<'_> {
-    /// The first pod of a job is on its node, since this time by the API server's clock.
+    /// Notes that the first pod of a job is on its node, since this time by the API server's clock.
     pub(crate) fn note_start(&mut self, id: JobId, started: Time) -> Sound {
         if let Some(job) = self.jobs.all.get_mut(&id).filter(|job| job.started_at.is_none()) {
             job.started_at = Some(started);
@@ -100,7 +100,8 @@ impl Slots<'_> {
         Ok(())
     }
 
-    /// How long a job has waited that starts now, and how true was what its record said of that.
+    /// Records how long a job that starts now has waited, and how accurate the estimates in its
+    /// record were.
     fn count_start(&mut self, id: JobId, started: Time) -> Sound {
         let job = self.jobs.all.known(&id)?;
         let queue = self.queues.name(job.queue.id);
@@ -124,7 +125,8 @@ impl Slots<'_> {
 }
 
 impl Slots<'_> {
-    /// A job starts there. What that rests on is found out when it is known who else does.
+    /// Notes the nodes on which a job starts. The records that this depends on are determined when
+    /// all starts are known.
     fn note_start_on(&mut self, id: JobId, request: &Request, slots: &Allocations) {
         if self.records.on_record.is_empty() {
             return;
@@ -143,7 +145,7 @@ impl Slots<'_> {
 impl Slots<'_> {
     // --- on record ---
 
-    /// What the record of a job says that it is promised, if that has a date.
+    /// Returns the promise in the record of a job, if it has a date.
     fn said_before(&self, job: &Job) -> Option<Kept> {
         let said = job.said.as_ref()?;
         Some(Kept { start: said.start?.seconds(), nodes: self.sight().nodes_of(&said.nodes) })

@@ -7,10 +7,10 @@ use fluxqueue_machine::cluster::{Presence, volumes};
 use fluxqueue_workload::Uid;
 
 impl Slots<'_> {
-    /// Something has changed that these pods may have waited for.
+    /// Checks these pods again after a change that they may have waited for.
     pub(crate) fn look_again(&mut self, pods: Vec<Uid>) {
         for uid in pods {
-            // Pods of others wait for volumes too.
+            // Pods of other schedulers wait for volumes too.
             match self.jobs.members.get(&uid) {
                 Some(member) if member.stage.is_waiting() => {
                     self.agenda.touched.insert(member.job);
@@ -21,8 +21,8 @@ impl Slots<'_> {
         }
     }
 
-    /// A pod has come or changed, or has another node or slot than before: what it uses of storage
-    /// agrees with that.
+    /// Makes the storage in use agree with a pod that has come or changed, or has another node or
+    /// slot than before.
     pub(crate) fn note_volumes(&mut self, uid: &Uid) {
         let (pod, place) = if let Some(foreign) = self.occupancy.foreign.get(uid) {
             let there = foreign.pod.node.as_ref().map(|node| (node, Presence::There));
@@ -56,7 +56,7 @@ impl Slots<'_> {
         self.look_again(concerned);
     }
 
-    /// A pod is gone.
+    /// Forgets the volumes of a pod that is gone.
     pub(crate) fn forget_volumes(&mut self, uid: &Uid) {
         if !self.planner.cluster.volumes().is_idle() {
             let concerned = self.planner.cluster.volumes_mut().forget_pod(uid);

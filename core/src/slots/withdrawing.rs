@@ -1,4 +1,5 @@
-//! Placements that are taken back: of a gang, of a pod that has lost its slot, and of slots kept for pods to come.
+//! Placements that are taken back: those of a gang, of a pod that has lost its slot, and of slots
+//! kept for pods to come.
 
 use std::sync::Arc;
 
@@ -17,14 +18,14 @@ use fluxqueue_planner::queue::{JobId, PendingRequest};
 use fluxqueue_workload::Uid;
 
 impl Slots<'_> {
-    /// Whoever would have made this one uneven, or would have drawn it away, may come now that it
-    /// begins.
+    /// Lets pods start that would have made this request's spread uneven, or would have drawn it
+    /// away: the request begins now.
     pub(crate) fn let_others_come_after(&mut self, pending: &PendingRequest) {
         self.agenda.queue_changed |= self.planner.held_nodes.is_waited_for(pending);
     }
 
-    /// A gang of which nothing is left starts anew, all or none. So does one of which no Binding
-    /// had an effect.
+    /// Forgets the start of a gang without remaining pods on nodes, or without a Binding that had
+    /// an effect. The gang starts again, all or none.
     pub(crate) fn forget_empty_start(&mut self, id: JobId) -> Sound {
         let job = self.jobs.all.known(&id)?;
         if job.style != Style::Gang || !job.life.is_placed() || !self.jobs.is_new_start(job) {
@@ -33,9 +34,9 @@ impl Slots<'_> {
         let (unsent, life, has_started) =
             (self.jobs.unsent(job), job.life, job.started_at.is_some());
         if !job.retained.is_empty() {
-            // They start in the slots that are retained for them, if all have one and all are
-            // there; else where there is room for all. Those that have slots do not begin without a
-            // pod that is yet to come in the place of one that has ended.
+            // The pods start in the slots that are retained for them, if each has one and all pods
+            // exist; else they start where there is room for all. Pods with slots do not begin
+            // without a pod that is yet to replace one that has ended.
             let is_short = self
                 .jobs
                 .is_short_of(job, self.settings.group_grace_secs, self.clock.now)
@@ -53,14 +54,15 @@ impl Slots<'_> {
         if unsent.is_empty() {
             self.jobs.forget_start(id)?;
         } else if matches!(life, Lifecycle::Starting { .. }) && !has_started {
-            // The pods that were sent are gone: whether the others may begin without them is asked
-            // anew.
+            // The pods that were sent are gone: whether the others may begin without them is
+            // checked again.
             if let Some(job) = self.jobs.all.get_mut(&id) {
                 job.life = Lifecycle::Placed;
             }
             self.agenda.outbox.extend(unsent);
         } else if life != Lifecycle::Placed {
-            // These were to join pods that have gone since: they start with those that are to come.
+            // These pods were to join pods that have gone since: they start with the pods that are
+            // to come.
             for uid in unsent {
                 self.unassign(&uid)?;
             }
@@ -82,8 +84,8 @@ impl Slots<'_> {
         }
     }
 
-    /// A pod of which no Binding has left loses its slot. Of a gang that has not begun, all lose
-    /// theirs.
+    /// Takes the slot from a pod for which no Binding has left. If its gang has not begun, all its
+    /// pods lose their slots.
     pub(crate) fn lose_slot(&mut self, uid: &Uid, why: &str) -> Sound {
         let member = self.jobs.members.known(uid)?;
         let id = member.job;
@@ -95,8 +97,8 @@ impl Slots<'_> {
         Ok(())
     }
 
-    /// A gang of which no Binding has left gives all its slots back and waits at its place in the
-    /// queue again: whole or not at all. The setback decides about the pause that follows.
+    /// Withdraws the placement of a gang for which no Binding has left: it waits at its place in
+    /// the queue again, whole or not at all. The setback decides about the pause that follows.
     pub(crate) fn withdraw(&mut self, id: JobId, why: &str, setback: Setback) -> Sound {
         let job = self.jobs.all.known(&id)?;
         if job.life != Lifecycle::Placed {
@@ -128,7 +130,7 @@ impl Slots<'_> {
 }
 
 impl Slots<'_> {
-    /// Takes our gate off; the pod comes back to the outbox when it is.
+    /// Removes Fluxqueue's gate; the pod comes back to the outbox after that.
     pub(crate) fn ungate(&mut self, uid: &Uid) -> Sound {
         let member = self.jobs.members.known(uid)?;
         let (pod, resource_version) = (member.pod.id.clone(), member.pod.resource_version.clone());
@@ -143,7 +145,7 @@ impl Slots<'_> {
         Ok(())
     }
 
-    /// The slot will not do any more: the pod waits again.
+    /// Takes back a slot that does not suit its pod any more: the pod waits again.
     pub(crate) fn replan(&mut self, uid: &Uid) -> Sound {
         if self.jobs.members.get(uid).is_some_and(|member| member.stage.is_assigned()) {
             self.unassign_one(uid)?;

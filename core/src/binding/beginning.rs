@@ -1,4 +1,4 @@
-//! A gang that begins: all that has to be true before its first Binding leaves.
+//! A gang that begins: the conditions that have to hold before its first Binding leaves.
 
 use crate::binding::dispatch::is_gated;
 use crate::binding::mounting::Mounting;
@@ -11,9 +11,9 @@ use fluxqueue_planner::queue::{JobId, PendingRequest};
 use fluxqueue_workload::Uid;
 
 impl Binding<'_> {
-    /// Before the first Binding of a gang leaves, all its members are checked together against
+    /// Begins a gang: before its first Binding leaves, all its members are checked together against
     /// everything received so far. If all fit, the gang begins; if one does not, none is sent.
-    /// False if it has to wait.
+    /// False if the gang has to wait.
     pub(crate) fn begin(&mut self, id: JobId) -> Sound<bool> {
         let checked = match self.may_begin(id)? {
             Begin::Now(pods) => pods,
@@ -49,7 +49,7 @@ impl Binding<'_> {
         }
         let leaves_from = job.setbacks.leaves_from();
         if leaves_from > self.clock.now {
-            // It has lost a race: it has a place again, and waits before the next attempt.
+            // The gang has lost a race: it has a place again, and waits before the next attempt.
             self.agenda.timers.wake(Timer::Backoff(id), leaves_from);
             return Ok(Begin::Later);
         }
@@ -75,7 +75,7 @@ impl Binding<'_> {
                 }
             }
             if !are_mounted {
-                // Also those without claims wait for the others.
+                // Pods without claims wait for the others too.
                 for uid in &pods {
                     self.nominate(uid)?;
                 }
@@ -99,7 +99,7 @@ impl Binding<'_> {
         Ok(if later { Begin::Later } else { Begin::Now(pods) })
     }
 
-    /// Why these pods, which are all of a gang, cannot be where they have their slots, by
+    /// Returns why these pods, which are all of a gang, cannot be where they have their slots, by
     /// everything received so far.
     pub(crate) fn misfit(&mut self, id: JobId, pods: &[Uid]) -> Option<String> {
         if let Some(why) = self.slots().torn_apart(id, pods) {
@@ -119,12 +119,13 @@ impl Binding<'_> {
     }
 }
 
-/// Whether a gang of which no Binding has left may begin.
+/// Whether a gang for which no Binding has left may begin.
 enum Begin {
-    /// All of it fits: these are its pods, in the order of their seats.
+    /// The whole gang fits: these are its pods, in the order of their seats.
     Now(Vec<Uid>),
-    /// Its placement is not acknowledged yet, a claim is not bound, or gates of ours are still on.
+    /// The placement is not acknowledged yet, a claim is not bound, or Fluxqueue's gates are still
+    /// on.
     Later,
-    /// It does not fit any more as it was placed.
+    /// The gang does not fit any more as it was placed.
     Not(String),
 }

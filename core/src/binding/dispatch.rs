@@ -1,8 +1,8 @@
-//! From a slot to a Binding, and what its outcome means.
+//! From a slot to a Binding, and the handling of its outcome.
 //!
 //! A Binding leaves only if the job's placement is acknowledged (where it is written ahead), the
-//! gate is off, and the pod still fits beside everything that is known of the node. An answer that
-//! got lost is asked for again on the same node: the uid makes that safe, and 409 then means
+//! gate is off, and the pod still fits beside everything that is known of the node. A Binding with
+//! a lost answer is sent again to the same node: the uid makes that safe, and 409 then means
 //! success.
 
 use std::collections::BTreeSet;
@@ -23,14 +23,14 @@ use crate::{ActionId, ActionKind, BINDINGS_MAX, BindOutcome, EventKind, Subject,
 use fluxqueue_planner::queue::{JobId, PendingRequest};
 use fluxqueue_workload::{Pod, Uid};
 
-/// Failed writes for one pod before a lone pod gives its slot back and queues again.
+/// The number of failed writes for one pod before a lone pod gives its slot back and queues again.
 const ATTEMPTS_MAX: u32 = 6;
 const RETRY: Backoff = Backoff { min_millis: 200, max_millis: 30_000 };
 
-/// How long a Binding whose answer got lost may take to show in the watch.
+/// How long, in milliseconds, a Binding with a lost answer may take to show in the watch.
 const DOUBT_MILLIS: i64 = 10_000;
 
-/// The pods and gangs that a round of Bindings has looked at, and not sent.
+/// The pods and gangs that a round of Bindings has checked, and not sent.
 #[derive(Debug, Default)]
 struct Checked {
     /// Gangs that cannot begin yet.
@@ -40,7 +40,7 @@ struct Checked {
 }
 
 impl Binding<'_> {
-    /// Sends what may leave.
+    /// Sends the Bindings that may leave.
     pub(crate) fn dispatch(&mut self) {
         self.write_ahead().rest_on_what_was_promised();
         let mut checked = Checked::default();
@@ -51,7 +51,7 @@ impl Binding<'_> {
             self.agenda.heed(dispatched);
         }
         for uid in checked.misfits {
-            // Not before all were checked: what it gives back is for the next pass.
+            // Slots are given back after all pods were checked: the room is for the next pass.
             let lost = self.lose_race(&uid);
             self.agenda.heed(lost);
         }
@@ -65,7 +65,7 @@ impl Binding<'_> {
         }
         let job = self.jobs.all.known(&member.job)?;
         if self.records.on_record.rests(job.id) {
-            // It comes again when what it rests on is on record.
+            // The pod comes again when the records that it depends on are written.
             return Ok(());
         }
         if job.refusal.is_some() {
@@ -73,7 +73,7 @@ impl Binding<'_> {
         }
         if job.life == Lifecycle::Placed {
             let id = job.id;
-            // Once is enough: whichever pod asks for it, all pods of the gang are looked at.
+            // One check is enough: any pod of the gang leads to a check of all its pods.
             if !checked.waiting.contains(&id) && !self.begin(id)? {
                 checked.waiting.insert(id);
             }
@@ -87,8 +87,8 @@ impl Binding<'_> {
         if job.writes_ahead() && member.seat.is_some_and(|seat| !job.seats.may_leave(seat)) {
             return Ok(());
         }
-        // After so many failures it queues again; a gang whose placement is written stays where it
-        // is.
+        // After this number of failures the pod queues again; a gang with a written placement stays
+        // where it is.
         let given_up = member.attempts >= ATTEMPTS_MAX && !job.writes_ahead();
         let doubt_until = member.doubt_until;
         if let Some(why) = self.mounting_trouble(&uid) {
@@ -100,7 +100,7 @@ impl Binding<'_> {
                 Mounting::Failed(why) => self.mounting_failed(&uid, why)?,
             }
         } else if doubt_until > self.clock.now {
-            // It may be there already: until that is known nobody else gets the place.
+            // The pod may be there already: until that is known, no other pod gets the place.
             self.agenda.timers.wake(Timer::Pod(uid), doubt_until);
         } else {
             checked.misfits.push(uid);
@@ -108,7 +108,8 @@ impl Binding<'_> {
         Ok(())
     }
 
-    /// By everything received so far, the pod fits beside all others on its node, and may be there.
+    /// True if the pod fits beside all others on its node, and may be there, by everything received
+    /// so far.
     pub(crate) fn still_fits(&mut self, uid: &Uid) -> bool {
         let Some(member) = self.jobs.members.get(uid) else { return false };
         let pod = Arc::clone(&member.pod);
@@ -123,7 +124,7 @@ impl Binding<'_> {
             && self.suits_neighbours(uid, &pod)
     }
 
-    /// By the pods that are there, or will be, this one may be on its node.
+    /// True if the pods that are on its node, or will be, allow this one there.
     fn suits_neighbours(&mut self, uid: &Uid, pod: &Pod) -> bool {
         let allocation = self.jobs.members.get(uid).and_then(|member| member.allocation());
         allocation.is_some_and(|allocation| {
@@ -262,9 +263,9 @@ impl Binding<'_> {
         Ok(())
     }
 
-    /// The write is repeated after a while that doubles each time. After a number of attempts
-    /// without an answer a pod gives its slot back and queues again, and so does a gang of which
-    /// nothing has begun. What has begun stays where it is.
+    /// Repeats the write after a pause that doubles each time. After a number of attempts without
+    /// an answer a pod gives its slot back and queues again, and so does a gang with no pod that
+    /// has begun. A gang that has begun stays where it is.
     fn try_later(&mut self, uid: &Uid, text: String) -> Sound {
         let now = self.clock.now;
         self.count_write_error(uid)?;
@@ -289,8 +290,9 @@ impl Binding<'_> {
 }
 
 impl Binding<'_> {
-    /// The slot of a pod will not do any more: the pod is placed again. If that happens several times
-    /// in a row, its Binding leaves after a pause, and the pod is told why.
+    /// Handles a slot that does not suit its pod any more: the pod is placed again. If that happens
+    /// several times in a row, its Binding leaves after a pause, and the pod's condition states
+    /// why.
     fn lose_race(&mut self, uid: &Uid) -> Sound {
         let node = self.jobs.members.get(uid).and_then(|member| member.allocation());
         let node =
@@ -316,7 +318,7 @@ impl Binding<'_> {
     }
 }
 
-/// Our gate is on it, as far as is known.
+/// True if Fluxqueue's gate is on the pod, as far as is known.
 pub(crate) fn is_gated(member: &Member) -> bool {
     !member.ungated && member.pod.gates.iter().any(|gate| **gate == *names::GATE)
 }

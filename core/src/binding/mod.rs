@@ -1,4 +1,4 @@
-//! From a slot to a Binding: volumes, nominations, what leaves, and what its outcome means.
+//! From a slot to a Binding: volumes, nominations, the writes that leave, and their outcomes.
 
 pub(crate) mod beginning;
 pub(crate) mod dispatch;

@@ -1,12 +1,12 @@
-//! The volumes of our pods: whether their claims are ready while they wait, and from a slot until
-//! every claim is bound.
+//! The volumes of members: whether their claims are ready while the pods wait, and the binding of
+//! every claim once a pod has a slot.
 //!
-//! Which volume a claim gets is chosen with the slot (`plan::mounting`). Then it is written: a
-//! volume that is there is bound to its claim from its own side, a claim whose volume has to be
-//! made says for which node; the rest is the controllers'. A pod's Binding leaves when all its
-//! claims are bound, and the first of a gang when those of all its pods are. What is written stays
-//! if that fails, so the next plan finds it: a bound volume by its nodes, a claim whose volume is
-//! being made by the node that it names.
+//! The volume of a claim is chosen with the slot (`plan::mounting`). Then it is written: an
+//! existing volume is bound to its claim from its own side, and a claim that needs a new volume
+//! names the node for it; the controllers do the rest. A pod's Binding leaves when all its claims
+//! are bound, and the first Binding of a gang when the claims of all its pods are. The writes stay
+//! if a later step fails, so the next plan finds them: a bound volume by its nodes, and a claim
+//! with a volume that is being made by the node that it names.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -29,21 +29,21 @@ use fluxqueue_workload::{NodeName, ObjectKey, ObjectRef, Pod, Uid};
 /// The pause after a write has failed.
 const RETRY: Backoff = Backoff { min_millis: 200, max_millis: 30_000 };
 
-/// The pause of a pod whose volumes could not be bound.
+/// The pause of a pod after its volumes could not be bound.
 const FAILED: Backoff = Backoff { min_millis: 1_000, max_millis: 30_000 };
 
-/// How far the volumes of a pod with a slot are.
+/// The state of the volumes of a pod with a slot.
 pub(crate) enum Mounting {
-    /// All are bound.
+    /// All volumes are bound.
     Done,
-    /// Not yet: news bring the pod back.
+    /// Some are not bound yet: news of them bring the pod back.
     Later,
-    /// They cannot be had on its node.
+    /// The volumes cannot be bound on the pod's node.
     Failed(String),
 }
 
 impl Binding<'_> {
-    /// News about claims, volumes and what is around them.
+    /// Takes up news of claims, volumes and other storage objects.
     pub(crate) fn storage(&mut self, news: StorageNews) {
         let news = match news {
             StorageNews::Claim(claim) if self.intake.synced => {
@@ -58,8 +58,8 @@ impl Binding<'_> {
 
     // --- before a slot ---
 
-    /// Looks at what the waiting pods of a job ask of nodes for their volumes, and whether their
-    /// claims are ready.
+    /// Determines the requirements that the waiting pods of a job have for their volumes, and
+    /// whether their claims are ready.
     pub(crate) fn look_at_volumes(&mut self, id: JobId) -> Sound {
         if self.planner.cluster.volumes().is_idle() {
             return Ok(());
@@ -69,7 +69,7 @@ impl Binding<'_> {
             self.jobs.live(job).filter(|m| m.stage.is_waiting() && volumes::concern(&m.pod));
         let waiting: Vec<Arc<Pod>> = waiting.map(|member| Arc::clone(&member.pod)).collect();
         let (is_gang, stands_for) = (job.style == Style::Gang, job.stands_for);
-        // Claims that one pod at a time may use, of pods that are to start together.
+        // Claims for one pod at a time, of pods that are to start together.
         let mut taken: BTreeSet<ObjectKey> = BTreeSet::new();
         for pod in waiting {
             let mut needs = self.needs_of(&pod);
@@ -112,7 +112,7 @@ impl Binding<'_> {
 
     // --- from a slot to a Binding ---
 
-    /// Why the volumes that were chosen for a pod with a slot will not be bound.
+    /// Returns why the volumes that were chosen for a pod with a slot will not be bound.
     pub(crate) fn mounting_trouble(&self, uid: &Uid) -> Option<String> {
         let choice =
             self.planner.cluster.volumes().choice(uid).filter(|choice| !choice.is_empty())?;
@@ -129,7 +129,7 @@ impl Binding<'_> {
         )
     }
 
-    /// Sees to the volumes that were chosen for a pod with a slot.
+    /// Binds the volumes that were chosen for a pod with a slot, as far as possible now.
     pub(crate) fn mount(&mut self, uid: &Uid) -> Mounting {
         let Some(choice) =
             self.planner.cluster.volumes().choice(uid).filter(|choice| !choice.is_empty()).cloned()
@@ -228,7 +228,7 @@ impl Binding<'_> {
         let now = self.clock.now;
         let member = self.jobs.members.current_mut(uid)?;
         if !matches!(outcome, WriteOutcome::Written(_)) {
-            // What it conflicts with may be on its way.
+            // The conflicting change may be on its way.
             member.attempts += 1;
             member.retry_at = now.plus_millis(RETRY.doubled(member.attempts.min(RETRIES_DOUBLED)));
             tracing::warn!(pod = %member.pod.id, claim = %claim.key, ?outcome, "a claim could not be given its volume; it is tried again");
@@ -238,8 +238,8 @@ impl Binding<'_> {
         Ok(())
     }
 
-    /// The volumes of a pod cannot be bound on its node: it waits again, for a while that doubles
-    /// each time.
+    /// Handles a pod with volumes that cannot be bound on its node: it waits again, with a pause
+    /// that doubles each time.
     pub(crate) fn mounting_failed(&mut self, uid: &Uid, why: String) -> Sound {
         self.slots().unassign_one(uid)?;
         let now = self.clock.now;
@@ -257,8 +257,8 @@ impl Binding<'_> {
 }
 
 impl Binding<'_> {
-    /// A node has come or gone: claims that name it may be waiting for another one, or are not any
-    /// more.
+    /// Takes up a node that has appeared or gone: claims that name it may be waiting for another
+    /// node, or may not be any more.
     pub(crate) fn note_nodes_of_volumes(&mut self) {
         if self.intake.synced {
             let is_there = |node: &NodeName| self.planner.cluster.rank(node).is_some();
@@ -273,10 +273,10 @@ impl Binding<'_> {
     }
 }
 
-/// A pause doubles so often.
+/// The number of times that a pause doubles.
 const RETRIES_DOUBLED: u32 = 16;
 
-/// The first pod whose claims are not ready, and what is to be said of its job.
+/// Returns the message on the first pod with claims that are not ready.
 pub(crate) fn not_mountable(live: &[&Member]) -> Option<(BlockedReason, String)> {
     let (pod, unready) =
         live.iter().find_map(|member| Some((&member.pod, member.unready.as_ref()?)))?;
@@ -287,8 +287,8 @@ pub(crate) fn not_mountable(live: &[&Member]) -> Option<(BlockedReason, String)>
     ))
 }
 
-/// Chooses volumes for a pod of a job that has been given a slot on this node, if that was not done
-/// with the slot.
+/// Chooses volumes for a pod of a job that has been given a slot on this node, if they were not
+/// chosen with the slot.
 pub(crate) fn choose_volumes(cluster: &mut Cluster, job: &Job, pod: &Pod, node: &NodeName) {
     let uid = &pod.id.uid;
     let is_chosen = cluster.volumes().choice(uid).is_some_and(|choice| choice.node == *node);
@@ -298,7 +298,7 @@ pub(crate) fn choose_volumes(cluster: &mut Cluster, job: &Job, pod: &Pod, node: 
     let alone = BTreeSet::new();
     let together = if job.style == Style::Gang { &job.members } else { &alone };
     if let Some(node) = cluster.rank(node).and_then(|rank| cluster.node(rank)).cloned() {
-        // If it cannot have them there, it does not fit when its turn comes.
+        // If the volumes cannot be had there, the pod does not fit when its turn comes.
         cluster.volumes_mut().choose(&[(uid.clone(), node)], together);
     }
 }

@@ -1,5 +1,5 @@
-//! Writes for a start that the API server refuses, or does not answer: who gives its nodes back,
-//! and what is said of that.
+//! Writes for a start that the API server refuses, or does not answer: which pods give their nodes
+//! back, and the message for them.
 //!
 //! Before the first Binding of a gang has taken effect, its whole placement is withdrawn and
 //! nothing is claimed until the next attempt (`setbacks`). From then on the gang is completed: a
@@ -18,8 +18,8 @@ use fluxqueue_planner::queue::JobId;
 use fluxqueue_workload::{ObjectRef, Time, Uid};
 
 impl Binding<'_> {
-    /// A write for a pod with a slot was refused: its Binding, the removal of its gate, or what gets a
-    /// claim its volume.
+    /// Handles a refused write for a pod with a slot: its Binding, the removal of its gate, or the
+    /// write that gives a claim its volume.
     pub(crate) fn pod_refused(&mut self, uid: &Uid, text: &str) -> Sound {
         let now = self.clock.now;
         let member = self.jobs.members.get_mut(uid).map(|member| {
@@ -37,7 +37,7 @@ impl Binding<'_> {
         if !is_gang && !is_in_doubt {
             self.give_slot_back(uid, &text)?;
         } else if !is_gang {
-            // An earlier Binding may still take effect: until that is known no other pod gets the
+            // An earlier Binding may still take effect: until that is known, no other pod gets the
             // place.
             self.keep_seat(uid, text)?;
         } else if self.has_begun_or_was_whole(id) {
@@ -56,7 +56,7 @@ impl Binding<'_> {
         Ok(())
     }
 
-    /// What gets a claim of a pod with a slot its volume was refused.
+    /// Handles a refused write that was to give a claim of a pod with a slot its volume.
     pub(crate) fn claim_refused(&mut self, uid: &Uid, claim: &ObjectRef, text: &str) -> Sound {
         if self.jobs.members.get(uid).is_some_and(|member| member.stage.is_assigned()) {
             let lost = self
@@ -77,8 +77,8 @@ impl Binding<'_> {
         Ok(())
     }
 
-    /// A gang whose Bindings have been refused, or not answered, sends no more: when it is known that
-    /// none has taken effect, its placement is withdrawn.
+    /// Stops the Bindings of a gang, since some were refused, or not answered: when it is known
+    /// that none has taken effect, its placement is withdrawn.
     pub(crate) fn stop_start(&mut self, id: JobId, text: String) -> Sound {
         if let Some(job) = self.jobs.all.get_mut(&id) {
             job.refusal.get_or_insert(text);
@@ -87,8 +87,8 @@ impl Binding<'_> {
         Ok(())
     }
 
-    /// Several writes for a pod in a row have had no answer: a gang of which nothing has begun sends no
-    /// more.
+    /// Stops the Bindings of a gang with no pod that has begun, after several writes in a row for
+    /// one pod had no answer.
     pub(crate) fn no_answer(&mut self, id: JobId, text: String) -> Sound {
         let is_gang = self
             .jobs
@@ -101,8 +101,8 @@ impl Binding<'_> {
         Ok(())
     }
 
-    /// Looks at a gang that sends no more Bindings. It goes on if one of them has taken effect, and is
-    /// withdrawn if none has.
+    /// Checks a gang that sends no more Bindings. It goes on if one of them has taken effect, and
+    /// is withdrawn if none has.
     pub(crate) fn settle_refusal(&mut self, id: JobId) -> Sound {
         let now = self.clock.now;
         let job = self.jobs.all.get(&id).map(Box::as_ref);
@@ -126,7 +126,7 @@ impl Binding<'_> {
 }
 
 impl Binding<'_> {
-    /// Withdraws the placement of a gang of which no Binding has taken effect, and says why.
+    /// Withdraws the placement of a gang for which no Binding has taken effect, and reports why.
     pub(crate) fn withdraw_refused(&mut self, id: JobId, text: &str) -> Sound {
         if let Some(job) = self.jobs.all.get_mut(&id) {
             job.refusal = None;
@@ -147,8 +147,8 @@ impl Binding<'_> {
         Ok(())
     }
 
-    /// A pod that does not begin with others gives its slot back, and waits for a while without a
-    /// claim.
+    /// Takes the slot from a pod that does not begin with others; the pod waits for a while without
+    /// a claim.
     pub(crate) fn give_slot_back(&mut self, uid: &Uid, text: &str) -> Sound {
         let now = self.clock.now;
         self.slots().unassign_one(uid)?;
@@ -163,7 +163,7 @@ impl Binding<'_> {
         Ok(())
     }
 
-    /// A pod of a gang that has begun keeps its seat, and its Binding is sent again after a while.
+    /// Keeps the seat of a pod of a gang that has begun; its Binding is sent again after a pause.
     fn keep_seat(&mut self, uid: &Uid, text: String) -> Sound {
         let now = self.clock.now;
         if let Some(member) = self.jobs.members.get_mut(uid) {
@@ -177,7 +177,7 @@ impl Binding<'_> {
         Ok(())
     }
 
-    /// Tells pods that the API server refuses what they need.
+    /// Reports on pods that the API server refuses a write that they need.
     pub(crate) fn tell_refusal(&mut self, pods: &[Uid], text: &str) -> Sound {
         for uid in pods {
             self.notices().report_unscheduled(uid, "SchedulerError", text)?;
@@ -185,8 +185,8 @@ impl Binding<'_> {
         Ok(())
     }
 
-    /// True if a Binding of a gang has taken effect, or if it was whole before. What comes after all
-    /// pods of an earlier start have ended is a new start.
+    /// True if a Binding of a gang has taken effect, or if it was whole before. The pods that come
+    /// after all pods of an earlier start have ended are a new start.
     fn has_begun_or_was_whole(&self, id: JobId) -> bool {
         self.jobs.all.get(&id).is_some_and(|job| {
             let was_begun = job.life == Lifecycle::Whole || job.started_at.is_some();
@@ -195,13 +195,13 @@ impl Binding<'_> {
     }
 }
 
-/// What is known of the Bindings of a gang.
+/// The state of the Bindings of a gang.
 enum Open {
     /// At least one has taken effect.
     Bound,
     /// At least one has no answer yet.
     Unanswered,
-    /// The answer to one was lost: until then it may still show.
+    /// The answer to one was lost: until this time the watch may still show its effect.
     Until(Time),
     /// None has taken effect, and none will.
     None,

@@ -1,4 +1,4 @@
-//! Writes to a suspended Job: its release, and what came of that.
+//! Writes to a suspended Job: its release, and the outcome of that.
 
 use crate::backoff::Backoff;
 use crate::in_flight::InFlight;
@@ -13,18 +13,18 @@ use fluxqueue_workload::SuspensionPhase;
 
 const RETRY: Backoff = Backoff { min_millis: 250, max_millis: 30_000 };
 
-/// Writes of a Job that failed in a row before its place is given back. Somebody who changes the
-/// Job all the time makes each of them conflict, and nodes would stand idle meanwhile.
+/// The number of writes of a Job that fail in a row before its place is given back. A client that
+/// changes the Job all the time makes each of them conflict, and nodes would stand idle meanwhile.
 const ATTEMPTS_MAX: u32 = 6;
 
 impl Binding<'_> {
-    // --- released ---
+    // --- the release ---
 
-    /// The job could begin: its Job is released, so that its pods come.
+    /// Releases the Job of a job that could begin, so that its pods come.
     pub(crate) fn release_job(&mut self, id: JobId) -> Sound {
         let job = self.jobs.all.get(&id);
         if let Some(text) = job.and_then(|job| quotas::shortage(self.jobs, job, self.clock.now)) {
-            // Another Job was released since it was placed.
+            // Another Job was released since this one was placed.
             return self.slots().withdraw(id, &text, Setback::Changed);
         }
         self.write_job(id, JobChange::Release)?;
@@ -62,8 +62,8 @@ impl Binding<'_> {
         Ok(())
     }
 
-    /// How a write of the Job ended. It may have taken effect all the same: then the watch shows
-    /// that.
+    /// Takes up the outcome of a write of the Job. A failed write may have taken effect all the
+    /// same: then the watch shows that.
     pub(crate) fn job_written(
         &mut self,
         id: JobId,

@@ -1,4 +1,4 @@
-//! Nodes that are left alone for a moment, since their kubelets have just refused a pod.
+//! Nodes that get no pods for a moment, since their kubelets have just refused one.
 
 use std::collections::BTreeMap;
 
@@ -7,26 +7,26 @@ use fluxqueue_machine::cluster::Cluster;
 use fluxqueue_machine::fluxion::RankSet;
 use fluxqueue_workload::{NodeName, Time};
 
-/// For how long no further pod goes to a node whose kubelet has just refused one: our view of the
+/// How long no further pod goes to a node after its kubelet has refused one: the core's view of the
 /// node is stale until the watch catches up. A node that refuses one pod after the other, while it
-/// runs none, is left alone longer each time: each refusal costs a Job one of its retries.
+/// runs none, is avoided for longer each time: each refusal costs a Job one of its retries.
 const PAUSE: Backoff = Backoff { min_millis: 2_000, max_millis: 60_000 };
 
-/// After how many refusals in a row an Event names the node.
+/// The number of refusals in a row after which an Event names the node.
 pub(crate) const REFUSALS_TOLD: u32 = 3;
 
-/// Nodes that are left alone, and until when.
+/// Nodes that get no pods, each with the end of that time.
 #[derive(Debug, Default)]
 pub(crate) struct Suspects {
     until: BTreeMap<NodeName, Time>,
-    /// How many pods a node has refused since one of ours last began to run there.
+    /// The number of pods that a node has refused since a member last began to run there.
     refusals: BTreeMap<NodeName, u32>,
     version: u64,
 }
 
 impl Suspects {
-    /// Leaves a node alone from now on. Says until when, and how many pods in a row its kubelet has
-    /// refused.
+    /// Avoids a node from now on. Returns the end of that time, and how many pods in a row its
+    /// kubelet has refused.
     pub(crate) fn add(&mut self, node: &NodeName, now: Time) -> (Time, u32) {
         let refusals = self.refusals.entry(node.clone()).or_default();
         let until = now.plus_millis(PAUSE.doubled(*refusals));
@@ -36,12 +36,13 @@ impl Suspects {
         (until, *refusals)
     }
 
-    /// A pod of ours runs on a node, or the node is gone: its next refusal is the first.
+    /// Forgets the refusals of a node: a member runs there, or the node is gone.
     pub(crate) fn forget_refusals(&mut self, node: &NodeName) {
         self.refusals.remove(node);
     }
 
-    /// Trusts a node again. If its kubelet has refused another pod since, says until when not.
+    /// Trusts a node again. If its kubelet has refused another pod since, returns the end of the
+    /// new pause instead.
     pub(crate) fn trust(&mut self, node: &NodeName, now: Time) -> Option<Time> {
         if let Some(until) = self.until.get(node).filter(|until| **until > now) {
             return Some(*until);
@@ -51,7 +52,7 @@ impl Suspects {
         None
     }
 
-    /// Those that are there.
+    /// Returns the avoided nodes that exist.
     pub(crate) fn ranks(&self, cluster: &Cluster) -> RankSet {
         let mut ranks = RankSet::new();
         for rank in self.until.keys().filter_map(|name| cluster.rank(name)) {
@@ -60,7 +61,7 @@ impl Suspects {
         ranks
     }
 
-    /// Counts changes.
+    /// Returns the number of changes so far.
     pub(crate) fn version(&self) -> u64 {
         self.version
     }

@@ -56,7 +56,7 @@ impl ByNode {
     }
 }
 
-/// The nodes that a pod is on or nominated to.
+/// Returns the nodes that a pod is on or nominated to.
 fn places(pod: &Pod) -> impl Iterator<Item = &NodeName> {
     [&pod.node, &pod.nominated].into_iter().flatten()
 }

@@ -138,7 +138,7 @@ fn is_named(object: &Controller, namespace: &str, owner: &Owner) -> bool {
         && object.id.key.name == owner.name
 }
 
-/// The group that an object's pod template names, if it names one.
+/// Returns the group that an object's pod template names; its name is empty if there is none.
 pub(crate) fn group_of(made_by: &Controller) -> ObjectKey {
     let name = made_by.group.as_ref().map(|group| Arc::clone(&group.name)).unwrap_or_default();
     ObjectKey::new(Arc::clone(&made_by.id.key.namespace), name)

@@ -26,7 +26,8 @@ pub(crate) struct Quotas {
 #[derive(Debug)]
 pub(crate) struct Coming {
     pub(crate) requests: Resources,
-    /// They count as long as the job holds their places, and until then.
+    /// The time until which the pods count at least. They count for longer while the job holds
+    /// places for them.
     pub(crate) until: Time,
 }
 

@@ -538,8 +538,8 @@ impl Jobs {
 
     /// Returns the queue that a job with nodes is charged to. The queue does not change as long as
     /// the job has any node, even if labels and wishes change: otherwise a user could avoid a limit
-    /// by changing the label. A new process reads the queue from the pods, whose Bindings named it,
-    /// or from the FluxJob of a gang.
+    /// by changing the label. A new process reads the queue from the pods, since their Bindings
+    /// named it, or from the FluxJob of a gang.
     pub(crate) fn charged_queue(&self, job: &Job) -> Option<Arc<str>> {
         let has_node = |member: &Member| member.allocation().is_some() || member.pod.node.is_some();
         if job.retained.is_empty() && !self.live(job).any(has_node) {

@@ -1,4 +1,4 @@
-//! Releases of Jobs that waited without pods, and whose pods then did not all come.
+//! Releases of Jobs that waited without pods, and then did not get all of their pods.
 //!
 //! Nodes stand idle for such a Job as long as its place is held. The cause does not matter: a
 //! quota, a webhook, or a Job that was deleted. The Job's namespace has to wait for its next
@@ -47,8 +47,8 @@ struct Failed {
 }
 
 impl Releases {
-    /// Counts a release of a Job of this namespace whose pods had not all come by `at`. A first
-    /// pause of no seconds means that releases are not counted.
+    /// Counts a release of a Job of this namespace that had not got all of its pods by `at`. A
+    /// first pause of no seconds means that releases are not counted.
     pub(crate) fn note_failed(
         &mut self,
         namespace: &Arc<str>,

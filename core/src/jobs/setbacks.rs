@@ -19,8 +19,8 @@ const REFUSED: Backoff = Backoff { min_millis: 1_000, max_millis: REFUSED_MAX_MI
 /// The longest of these pauses, in milliseconds.
 pub(crate) const REFUSED_MAX_MILLIS: i64 = 300_000;
 
-/// How long a request keeps its claim from the first of several lost races in a row. A request that
-/// loses races for longer would hold back others without end.
+/// How long, in milliseconds, a request keeps its claim from the first of several lost races in a
+/// row. A request that loses races for longer would hold back others without end.
 const CLAIM_MILLIS: i64 = 30_000;
 
 /// Why a placement is withdrawn, or a slot given back.
@@ -78,7 +78,7 @@ impl Setbacks {
         }
     }
 
-    /// When the first Binding may leave.
+    /// Returns when the first Binding may leave.
     pub(crate) fn leaves_from(&self) -> Time {
         self.leaves_from
     }
@@ -88,7 +88,7 @@ impl Setbacks {
         self.claims_from > now
     }
 
-    /// When the first of the refusals in a row was; `None` without one.
+    /// Returns when the first of the refusals in a row was; `None` without one.
     pub(crate) fn first_refusal(&self) -> Option<Time> {
         self.first_refusal
     }
@@ -103,8 +103,8 @@ pub(crate) enum FirstPause {
     OneSecond,
 }
 
-/// The pause in milliseconds after this many refused writes of a FluxJob in a row, of which there
-/// is at least one.
+/// Returns the pause, in milliseconds, after this number of refused writes of a FluxJob in a row,
+/// of which there is at least one.
 pub(crate) fn pause_of_refused_writes(refused: u32) -> i64 {
     REFUSED.doubled(refused.saturating_sub(1))
 }

@@ -6,13 +6,13 @@ use fluxqueue_machine::ledger::Allocation;
 /// A pod's way to a node, with its slot for as long as it has one.
 #[derive(Debug)]
 pub(crate) enum Stage {
-    /// It has no slot.
+    /// The pod has no slot.
     Waiting,
-    /// It has a slot, and is not known to be on its node yet.
+    /// The pod has a slot, and is not known to be on its node yet.
     Placed(Slot),
-    /// It is on its node. It has no allocation there while that node is not known.
+    /// The pod is on its node. It has no allocation there while that node is not known.
     Bound(Option<Allocation>),
-    /// It uses nothing any more.
+    /// The pod uses nothing any more.
     Ended,
 }
 
@@ -26,11 +26,11 @@ pub(crate) struct Slot {
 /// The write that is to bring a pod to its node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Sending {
-    /// None is on its way.
+    /// No write is under way.
     Due,
-    /// The removal of its gate is on its way.
+    /// The removal of the pod's gate is under way.
     Ungating(ActionId),
-    /// Its Binding is on its way.
+    /// The pod's Binding is under way.
     Binding(ActionId),
 }
 
@@ -39,56 +39,57 @@ pub(crate) enum Sending {
 pub(crate) enum Cause {
     Succeeded,
     Failed,
-    /// The kubelet refused or evicted it.
+    /// The kubelet refused or evicted the pod.
     Refused,
-    /// It was drained, preempted or deleted with its node.
+    /// The pod was drained, preempted or deleted with its node.
     Disrupted,
-    /// Its object is gone, or going before it was bound.
+    /// The pod's object is gone, or was being deleted before the pod was bound.
     Deleted,
 }
 
 impl Stage {
-    /// True if it has no slot.
+    /// True if the pod has no slot.
     pub(crate) fn is_waiting(&self) -> bool {
         matches!(self, Stage::Waiting)
     }
 
-    /// True if it has a slot, and no write is on its way that brings it there.
+    /// True if the pod has a slot, and no write that brings it there is under way.
     pub(crate) fn is_assigned(&self) -> bool {
         self.sending() == Some(Sending::Due)
     }
 
-    /// True if its gate is being removed.
+    /// True if the pod's gate is being removed.
     pub(crate) fn is_ungating(&self) -> bool {
         matches!(self.sending(), Some(Sending::Ungating(_)))
     }
 
-    /// True if its Binding is on its way.
+    /// True if the pod's Binding is under way.
     pub(crate) fn is_binding(&self) -> bool {
         matches!(self.sending(), Some(Sending::Binding(_)))
     }
 
-    /// True if it has a slot, and no Binding has left.
+    /// True if the pod has a slot, and no Binding has left.
     pub(crate) fn is_unsent(&self) -> bool {
         self.is_assigned() || self.is_ungating()
     }
 
-    /// True if it has a slot, and is not known to be there yet.
+    /// True if the pod has a slot, and is not known to be on its node yet.
     pub(crate) fn is_on_the_way(&self) -> bool {
         matches!(self, Stage::Placed(_))
     }
 
-    /// True if it is on its node.
+    /// True if the pod is on its node.
     pub(crate) fn is_bound(&self) -> bool {
         matches!(self, Stage::Bound(_))
     }
 
-    /// True if it uses nothing any more.
+    /// True if the pod uses nothing any more.
     pub(crate) fn has_ended(&self) -> bool {
         matches!(self, Stage::Ended)
     }
 
-    /// The write that is to bring it to its node, if it has a slot and is not there yet.
+    /// Returns the write that is to bring the pod to its node, if it has a slot and is not there
+    /// yet.
     pub(crate) fn sending(&self) -> Option<Sending> {
         match self {
             Stage::Placed(slot) => Some(slot.sending),
@@ -96,7 +97,7 @@ impl Stage {
         }
     }
 
-    /// The allocation on the node where the pod is or is to be.
+    /// Returns the allocation on the node where the pod is or is to be.
     pub(crate) fn allocation(&self) -> Option<&Allocation> {
         match self {
             Stage::Placed(slot) => Some(&slot.allocation),
@@ -105,7 +106,7 @@ impl Stage {
         }
     }
 
-    /// The allocation on the node where the pod is or is to be, to be changed.
+    /// Returns the same allocation, to be changed.
     pub(crate) fn allocation_mut(&mut self) -> Option<&mut Allocation> {
         match self {
             Stage::Placed(slot) => Some(&mut slot.allocation),

@@ -23,7 +23,7 @@ const UNWRITTEN_MAX: u32 = 6;
 /// is known: a user edits now and then.
 const CONFLICTS_AT_ONCE: u32 = 2;
 
-/// How long a FluxJob that was deleted stays away.
+/// The pause before a deleted FluxJob is made again.
 const REMAKE: Backoff = Backoff { min_millis: 1_000, max_millis: 300_000 };
 
 /// The state of a FluxJob's writes.

@@ -11,7 +11,7 @@ use fluxqueue_workload::{NodeName, Pod, Uid};
 pub(crate) struct ByNode {
     /// Pods that are on a node, or nominated to one.
     listed: Table<NodeName, BTreeSet<Uid>>,
-    /// Pods of ours with a slot on a node where they have not been seen.
+    /// Members with a slot on a node where they have not been seen.
     sent: Table<NodeName, BTreeSet<Uid>>,
 }
 

@@ -40,7 +40,7 @@ const CLOCKS_DIFFER_SECS: u64 = 86_400;
 pub(crate) struct Jobs {
     /// Boxed: a job is a kilobyte, and the map moves its values.
     pub all: BTreeMap<JobId, Box<Job>>,
-    /// Pods that are ours, in no order.
+    /// The pods that Fluxqueue schedules, in no order.
     pub members: Table<Uid, Member>,
     pub controllers: Controllers,
     pub index: Index,

@@ -22,8 +22,8 @@ use crate::telling::blockers::Blockers;
 use fluxqueue_workload::quantity::quantities;
 use fluxqueue_workload::{Lifetime, Shape, Time};
 
-/// The largest length of a node list, in bytes, so that it suits a table; a longer one is replaced
-/// by the number of nodes.
+/// The largest length of a node list, in characters, so that it suits a table; a longer list is
+/// replaced by the number of nodes.
 const NODE_LIST_CHARS_MAX: usize = 48;
 
 /// A job as its record shows it: the job itself, and the values that [`Job`] does not hold.

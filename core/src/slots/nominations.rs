@@ -42,8 +42,8 @@ impl Slots<'_> {
             return Ok(());
         }
         if node.is_none() && pod.nominated != nomination.said {
-            // The nomination there is another client's, or ours has not been seen yet: then its
-            // arrival calls this again.
+            // The nomination there is another client's, or Fluxqueue's own has not been seen yet:
+            // then its arrival calls this again.
             return Ok(());
         }
         let retry_at = nomination.retry_at;

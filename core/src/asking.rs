@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use fluxqueue_api::names;
 
+use crate::jobs::clock::Clock;
 use crate::jobs::job::{Job, Member};
-use crate::jobs::registry::{Clock, Jobs};
+use crate::jobs::registry::Jobs;
 use crate::jobs::roles;
 use fluxqueue_machine::cluster::Company;
 use fluxqueue_machine::fluxion::{RankSet, Tenancy};

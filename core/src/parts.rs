@@ -9,7 +9,8 @@
 use crate::Core;
 use crate::agenda::Agenda;
 use crate::intake::Intake;
-use crate::jobs::registry::{Clock, Jobs};
+use crate::jobs::clock::Clock;
+use crate::jobs::registry::Jobs;
 use crate::lookahead::Lookahead;
 use crate::occupancy::Occupancy;
 use crate::records::Records;

@@ -14,9 +14,9 @@ use std::sync::Arc;
 use fluxqueue_api::{BlockedBy, JobState, WorkloadKind};
 
 use crate::asking::Asking;
+use crate::jobs::clock::Clock;
 use crate::jobs::job::Job;
 use crate::jobs::lifetimes::ended_by;
-use crate::jobs::registry::Clock;
 use crate::lookahead::estimates::{Progress, Projection, Wants};
 use crate::telling::blockers::Blockers;
 use crate::telling::explain::queued_behind;

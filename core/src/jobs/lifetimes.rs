@@ -1,8 +1,9 @@
 //! How long pods take their resources: their walltimes, and the deadlines at which the objects that
 //! made them end them.
 
+use crate::jobs::clock::Clock;
 use crate::jobs::job::{Identity, Job};
-use crate::jobs::registry::{Clock, Jobs};
+use crate::jobs::registry::Jobs;
 use fluxqueue_workload::{Controller, Lifetime, Pod, Time, Uid};
 
 /// While a pod waits, its deadline is rounded up to a step of at most a sixteenth of the time that

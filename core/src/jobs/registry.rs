@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use fluxqueue_api::{BlockedReason, FluxJob, JobState, ScheduledReason, WorkloadKind, names};
 
+use crate::jobs::clock::Clock;
 use crate::jobs::controllers::{Controllers, MadeBy, group_of};
 use crate::jobs::grouping;
 use crate::jobs::grouping::{Capacity, Start, StartSize};
@@ -85,32 +86,6 @@ pub(crate) struct Times {
     pub start_slack: u64,
     /// The longest time between the planned end of a pod and the news of it, in seconds.
     pub end_slack: u64,
-}
-
-/// The core's time, and how far the API server's clock is from it.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Clock {
-    pub now: Time,
-    /// The number of microseconds that turn a time of the core into one by the API server's clock.
-    pub offset: i64,
-}
-
-impl Clock {
-    /// Returns the present by the API server's clock, which is put on record and compared with its
-    /// times.
-    pub(crate) fn wall_now(self) -> Time {
-        self.wall(self.now)
-    }
-
-    /// Converts a time of the core to the API server's clock.
-    pub(crate) fn wall(self, at: Time) -> Time {
-        Time(at.0.saturating_add(self.offset))
-    }
-
-    /// Converts a time by the API server's clock to the core's own.
-    pub(crate) fn core(self, wall: Time) -> Time {
-        Time(wall.0.saturating_sub(self.offset))
-    }
 }
 
 impl Jobs {

@@ -18,9 +18,9 @@ use std::collections::{BTreeSet, VecDeque};
 
 use fluxqueue_api::{EstimateKind, EstimatedStart};
 
+use crate::jobs::clock::Clock;
 use crate::jobs::expected::Expected;
 use crate::jobs::job::{Job, Said};
-use crate::jobs::registry::Clock;
 use crate::records::times::{micro_time, time_of};
 use fluxqueue_planner::queue::JobId;
 use fluxqueue_workload::Time;

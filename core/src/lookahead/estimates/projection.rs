@@ -10,7 +10,7 @@ use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::asking::Asking;
-use crate::jobs::registry::Clock;
+use crate::jobs::clock::Clock;
 use fluxqueue_machine::cluster::Cluster;
 use fluxqueue_machine::fluxion::{End, Rank, RankSet};
 use fluxqueue_machine::ledger::{Allocations, Booking, Ledger};

@@ -1,10 +1,10 @@
-//! The audit: do the accounts of what is taken of the nodes still say what the pods say?
+//! The audit: checks that the accounts of node resources still agree with the pods.
 //!
-//! The resource graph and `cluster` are kept in step with what happens, one change at a time. Here
-//! what is taken of a node is added up from what there is: pods on it, pods that have a slot on it,
-//! slots that are retained. Nothing of the code that keeps the accounts is used for that, so that a
-//! mistake in it shows. Some nodes are looked at at a time, and some jobs: whether they contradict
-//! themselves (`consistency`).
+//! The resource graph and `cluster` are kept in step with events, one change at a time. The audit
+//! instead adds up the resources taken on a node from scratch: the pods on the node, the pods that
+//! have a slot there, and the retained slots. It uses none of the code that keeps the accounts, so
+//! that a mistake in that code shows. Each look covers a few nodes, and a few jobs, which are
+//! checked for contradictions (`consistency`).
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -21,39 +21,40 @@ use crate::timers::Timer;
 use fluxqueue_planner::queue::JobId;
 use fluxqueue_workload::{NodeName, Pod, Resources, Shape, Time};
 
-/// In how much time all nodes and jobs are looked at once, unless there are too many for that; how
-/// many at a time, and the least pause between two looks: it takes a thousandth of the time or so.
+/// The time in milliseconds in which the audit visits all nodes and jobs once, unless there are too
+/// many of them; the number of them per look; and the least pause between two looks. A look takes
+/// about a thousandth of that time.
 pub(crate) const ROUND_MILLIS: i64 = 10_000;
 const AT_ONCE: usize = 16;
 const PAUSE_MILLIS: i64 = 500;
 
-/// Pods of these jobs that are looked at at a time: a microsecond or two each where many are there.
+/// Most pods of jobs that one look visits: each takes a microsecond or two when a job has many.
 const PODS_AT_ONCE: usize = 1_024;
 
-/// Where looks follow each other as soon as they may, each is taken in so many parts: who comes
-/// meanwhile waits for one of them.
+/// The number of parts into which each look is split when looks follow each other as fast as they
+/// may. Events that arrive meanwhile wait for one part only.
 const PARTS: u8 = 4;
 
-/// A slot that is retained, and where.
+/// A retained slot: its node, and the shape of its pod.
 type Retained = (NodeName, Arc<Shape>);
 
-/// How far the audit has come.
+/// The progress of the audit.
 pub(crate) struct Audit {
-    /// The library that makes the graph anew.
+    /// The library that rebuilds the graph.
     pub library: FunctionTable,
-    /// The last node that was looked at in this round, and the last job.
+    /// The last node and the last job that this round has visited.
     last: Option<NodeName>,
     last_job: Option<JobId>,
-    /// A job of more pods than are looked at at a time, and how far that has come.
+    /// A job with more pods than one look visits, and the progress of its check.
     unfinished: Option<(JobId, Seen)>,
-    /// How often it has looked at some.
+    /// The number of looks so far.
     looks: u64,
-    /// A job that contradicts itself may be rebuilt from this time on.
+    /// The earliest time at which the next job that contradicts itself may be rebuilt.
     pub makes_anew_from: Time,
 }
 
 impl Audit {
-    /// Makes an audit that has looked at nothing yet.
+    /// Makes an audit that has visited nothing yet.
     pub(crate) fn new(library: FunctionTable) -> Self {
         Audit {
             library,
@@ -67,13 +68,14 @@ impl Audit {
 }
 
 impl Core {
-    /// How many looks the audit has taken.
+    /// Returns the number of looks that the audit has taken.
     pub fn audit_looks(&self) -> u64 {
         self.walks.audit.looks
     }
 
-    /// Looks at some nodes and jobs. Where the accounts are wrong they are made anew; so is the
-    /// graph when it is lost, or has seen too many nodes come and go.
+    /// Checks some nodes and jobs, and corrects the accounts that are wrong. Rebuilds the graph if
+    /// an account was wrong, if the graph is lost, or if too many nodes have come and gone since it
+    /// was built.
     pub(crate) fn audit(&mut self) {
         self.walks.audit.looks += 1;
         let (at_once, pause_millis) = pace(self.planner.cluster.len().max(self.jobs.all.len()));
@@ -130,7 +132,7 @@ impl Core {
         }
     }
 
-    /// What the two accounts of a node say otherwise than the pods.
+    /// Returns the differences between the two accounts of a node and its pods.
     fn differences(&mut self, node: &NodeName, retained: &[Retained]) -> Vec<String> {
         let Some(rank) = self.planner.cluster.rank(node) else { return Vec::new() };
         let taken = taken(&self.jobs, &self.occupancy, node, retained);
@@ -152,7 +154,7 @@ impl Core {
         differences
     }
 
-    /// Charges what is on a node without being charged, and counts what is used of it anew.
+    /// Charges pods that are on a node without being charged, and counts the use of the node again.
     fn count_anew(&mut self, node: &NodeName, retained: &[Retained]) {
         let Some(rank) = self.planner.cluster.rank(node) else { return };
         for uid in self.occupancy.by_node.listed(node) {
@@ -163,7 +165,7 @@ impl Core {
         self.planner.cluster.count_anew(rank, taken);
     }
 
-    /// Makes the graph anew, with all that is charged to it.
+    /// Rebuilds the graph, with everything that is charged to it.
     fn rebuild_graph(&mut self) {
         match self.settings.node_policy.graph(self.walks.audit.library) {
             Ok(graph) => {
@@ -195,7 +197,8 @@ impl Core {
     }
 }
 
-/// How many are looked at at a time, of so many nodes or jobs, and the pause until the next look.
+/// Returns the number of nodes or jobs per look, and the pause until the next look in milliseconds,
+/// for a total of `of`.
 fn pace(of: usize) -> (usize, i64) {
     let looks = i64::try_from(of.div_ceil(AT_ONCE).max(1)).unwrap_or(i64::MAX);
     match ROUND_MILLIS / looks {
@@ -204,12 +207,12 @@ fn pace(of: usize) -> (usize, i64) {
     }
 }
 
-/// A pod that others placed takes this node, or is about to.
+/// True if a pod placed by another scheduler takes this node, or is about to.
 fn is_there(pod: &Pod, node: &NodeName) -> bool {
     !pod.phase.is_terminal() && pod.node.as_ref().or(pod.nominated.as_ref()) == Some(node)
 }
 
-/// Slots on these nodes that wait for the next pods of their jobs.
+/// Returns the slots on these nodes that wait for the next pods of their jobs.
 fn retained_on(jobs: &Jobs, nodes: &[NodeName]) -> Vec<Retained> {
     let jobs = jobs.retaining.iter().filter_map(|id| jobs.all.get(id));
     let slots = jobs.flat_map(|job| &job.retained).map(|slot| &slot.allocation);
@@ -217,7 +220,8 @@ fn retained_on(jobs: &Jobs, nodes: &[NodeName]) -> Vec<Retained> {
     there.map(|allocation| (allocation.node.clone(), Arc::clone(&allocation.shape))).collect()
 }
 
-/// What is taken of a node by all that is on it or has a slot there.
+/// Adds up the resources of a node that are taken by pods on it, pods with a slot there, and
+/// retained slots.
 fn taken(jobs: &Jobs, occupancy: &Occupancy, node: &NodeName, retained: &[Retained]) -> Resources {
     let mut taken = Resources::new();
     for uid in occupancy.by_node.each(node) {

@@ -1,8 +1,8 @@
-//! What cannot be: a job of which two parts of the state say different things.
+//! Consistency: finds jobs for which two parts of the state disagree, and rebuilds them.
 //!
-//! That is a defect of ours. Tests panic. A scheduler that is in use logs and counts it, and makes
-//! the job anew from what is stored, as after a restart: from its pods, its FluxJob and the
-//! placement there.
+//! Such a contradiction is a defect of the core. Tests panic. A scheduler in use logs and counts
+//! it, and rebuilds the job from stored objects as after a restart: from its pods, its FluxJob and
+//! the placement in it.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -18,13 +18,12 @@ use fluxqueue_workload::{Pod, Uid};
 /// The least time between two rebuilds of a job, in milliseconds.
 const ANEW_MILLIS: i64 = 60_000;
 
-/// How far a look at the pods of a job has come: there may be more of them than are looked at in
-/// one go.
+/// The progress of a check of one job's pods: a job may have more pods than one look visits.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Seen {
-    /// The last of those that count as alive.
+    /// The last visited pod of those that count as alive.
     alive: Option<PodOrder>,
-    /// The last of all, once those that count as alive have been seen.
+    /// The last visited pod of all, once those that count as alive have been visited.
     of_all: Option<Uid>,
     has_seen_alive: bool,
 }
@@ -43,9 +42,9 @@ impl Core {
         }
     }
 
-    /// Looks at a job from where the last look has come to, at no more than `pods` of its pods, and
-    /// makes it anew if it contradicts itself. How many pods were looked at, and where the next
-    /// look goes on, if there is more to see.
+    /// Checks a job from the point that `seen` has reached, visiting at most `pods` of its pods,
+    /// and rebuilds the job if it contradicts itself. Returns the number of pods visited, and the
+    /// point from which the next look continues if pods are left.
     pub(crate) fn mend_contradiction(
         &mut self,
         id: JobId,
@@ -68,7 +67,7 @@ impl Core {
         (pods - left, None)
     }
 
-    /// The first thing about a job that cannot be.
+    /// Returns the first contradiction of a job.
     #[cfg(test)]
     pub(crate) fn contradiction(&self, job: &Job) -> Option<String> {
         let (mut seen, mut all) = (Seen::default(), usize::MAX);
@@ -76,7 +75,7 @@ impl Core {
             .or_else(|| contradiction_of_pods(&self.jobs, job, &mut seen, &mut all))
     }
 
-    /// The first thing about a job as such that cannot be.
+    /// Returns the first contradiction of a job itself, apart from those of its pods.
     fn contradiction_of_job(&self, job: &Job) -> Option<String> {
         if self.jobs.index.by_key.get(&job.key) != Some(&job.id) {
             return Some("its FluxJob's name leads to another job".to_owned());
@@ -86,7 +85,8 @@ impl Core {
         {
             return Some(format!("{pending:?} is not in the queue"));
         }
-        // While a walk is under way, and until terms that have changed are looked at, it may.
+        // While a walk is under way, and until changed terms have been taken up, such a difference
+        // is allowed.
         if self.walks.under_way.is_none()
             && self.planner.cluster.changed_terms().is_none()
             && !self.agenda.touched.contains(&job.id)
@@ -97,12 +97,12 @@ impl Core {
         None
     }
 
-    /// Forgets all that was worked out about a job, and finds it again: from its pods, and from the
-    /// promise and the placement on record.
+    /// Forgets everything that was derived about a job, and finds the job again: from its pods, and
+    /// from the promise and the placement on record.
     ///
-    /// At most one job in [`ANEW_MILLIS`] is rebuilt, so that a defect that shows again at once
-    /// costs others little. A job whose Bindings are on their way, or one that is found too soon
-    /// after another, is left to the next look of the audit.
+    /// At most one job per [`ANEW_MILLIS`] is rebuilt, so that a defect that recurs at once costs
+    /// other jobs little. A job with Bindings on their way, or one that is found too soon after
+    /// another, is left to the next look of the audit.
     pub(crate) fn make_anew(&mut self, id: JobId) {
         let is_its_own = |member: &&Member| member.job == id;
         let its_own = self.jobs.members.values().filter(is_its_own);
@@ -137,7 +137,7 @@ impl Core {
             self.slots().free_allocation(allocation);
             if let Some(member) = self.jobs.members.remove(uid) {
                 self.occupancy.by_node.unlist(&member.pod);
-                // What stands in for others is made again with the job.
+                // Stand-ins are made again with the job.
                 if !member.pod.stands_in {
                     pods.push(member.pod);
                 }
@@ -157,7 +157,7 @@ impl Core {
     }
 }
 
-/// The request by which a job starts, once it has one.
+/// Returns the request by which a job starts, once it has one.
 fn first_request(job: &Job) -> Option<PendingRequest> {
     match job.style {
         Style::Gang => Some(PendingRequest::Start(job.id)),
@@ -166,7 +166,7 @@ fn first_request(job: &Job) -> Option<PendingRequest> {
     }
 }
 
-/// The job that a reference without its job or pod belongs to.
+/// Returns the job of a reference that leads nowhere.
 fn job_around(jobs: &Jobs, reference: &Reference) -> Option<JobId> {
     let has = |job: &Job, uid: &Uid| {
         job.members.contains(uid) || job.live.values().any(|live| live == uid)
@@ -196,8 +196,8 @@ fn contradiction_of_pod(jobs: &Jobs, job: &Job, uid: &Uid) -> Option<String> {
     (!sits).then(|| format!("pod {about} has a seat that another pod has"))
 }
 
-/// The first thing about pods of a job that cannot be, of so many of them as are left to look
-/// at.
+/// Returns the first contradiction among the pods of a job. Visits at most `left` pods, and counts
+/// `left` down.
 pub(crate) fn contradiction_of_pods(
     jobs: &Jobs,
     job: &Job,

@@ -6,7 +6,7 @@ use crate::Core;
 use crate::telling::blockers::Blockers;
 
 impl Core {
-    /// Everything that a person may want to see of the core's state, as JSON.
+    /// Returns the core's state as JSON, with everything that a person may want to see of it.
     pub fn describe(&self) -> serde_json::Value {
         let nodes: BTreeMap<&str, serde_json::Value> = self
             .planner

@@ -1,4 +1,4 @@
-//! Nodes, controllers and the first lists, as they come.
+//! Intake: takes up controllers, the end of the first lists, queues and namespaces.
 
 use std::sync::Arc;
 
@@ -26,7 +26,8 @@ impl Core {
             self.agenda.touched.insert(id);
             self.jobs.note_waves(id, uid.clone());
             if has_other_ends {
-                // Also what runs: as if it was wished in the FluxJob.
+                // New ends apply to running pods too, as if they had been wished for in the
+                // FluxJob.
                 let done = self.slots().plan_ends_of(id);
                 self.agenda.heed(done);
             }
@@ -62,8 +63,9 @@ impl Core {
 
     // --- the end of the first lists ---
 
-    /// Everything has been listed: pods find their jobs, jobs their records, gangs their
-    /// placements. Not before the first step, since what has happened up to then counts.
+    /// Takes up the first lists once all of them are complete: pods find their jobs, jobs their
+    /// records, and gangs their placements. This does not happen before the first step, since
+    /// events up to then count as part of the lists.
     pub(crate) fn sync(&mut self) {
         if self.intake.synced {
             return;
@@ -78,7 +80,7 @@ impl Core {
         if self.intake.awaiting_owner.len() > 0 {
             self.queueing().counts_are_unsure_for(crate::members::attaching::OWNER_WAIT_MILLIS);
         }
-        // How far the server's clock is from ours may have come after the pods.
+        // The offset of the API server's clock may have arrived after the pods.
         for uid in self.occupancy.foreign.keys().cloned().collect::<Vec<Uid>>() {
             self.slots().plan_foreign_end_anew(&uid);
         }
@@ -93,7 +95,7 @@ impl Core {
 impl Core {
     // --- events ---
 
-    /// A queue is there, or has changed.
+    /// Takes up a queue that is new or has changed.
     pub(crate) fn queue_object(&mut self, queue: &Arc<QueueObject>) {
         let is_first = !self.queues.is_any_object();
         if let Some(policy) = self.queues.unserved_policy(queue) {
@@ -102,15 +104,15 @@ impl Core {
         }
         if self.queues.put(queue) {
             self.agenda.lost.queue_has_changed(&queue.name);
-            // The first one makes queues of what was one, and that of services takes these from
-            // others.
+            // The first FluxQueue splits the one queue into several, and the queue of services
+            // takes services from other queues.
             let concerns_all = is_first || *queue.name == *names::QUEUE_SERVICES;
             self.queueing().look_at_jobs(|job| concerns_all || job.queue.is(&queue.name));
         }
         self.queueing().note_queues_soon();
     }
 
-    /// A queue is gone.
+    /// Removes a queue that is gone.
     pub(crate) fn queue_object_gone(&mut self, name: &str) {
         self.queues.remove(name);
         self.agenda.lost.queue_is_gone(name);
@@ -120,7 +122,7 @@ impl Core {
         }
     }
 
-    /// A namespace is there, or has changed.
+    /// Takes up a namespace that is new or has changed.
     pub(crate) fn namespace(&mut self, namespace: &Arc<Namespace>) {
         if self.queues.put_namespace(namespace) {
             self.queueing().look_at_jobs(|job| job.key.namespace == namespace.name);
@@ -129,7 +131,7 @@ impl Core {
     }
 }
 
-/// The jobs whose size or end depends on this object.
+/// Returns the jobs that depend on this object for their size or end.
 fn jobs_of(jobs: &Jobs, made_by: &Controller) -> Vec<JobId> {
     let uids = [Some(&made_by.id.uid), made_by.owner.as_ref().map(|owner| &owner.uid)];
     let identity =

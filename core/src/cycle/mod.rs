@@ -1,4 +1,4 @@
-//! The cycle: events are taken up, decided and carried out. Here the core sees all of its parts.
+//! The cycle: takes up events, decides, and carries out. Here the core sees all of its parts.
 
 pub(crate) mod audit;
 pub(crate) mod consistency;

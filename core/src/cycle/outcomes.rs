@@ -1,4 +1,4 @@
-//! Outcomes of writes, each handed to the part that asked for it.
+//! Outcomes of writes: each is handed to the part that requested the write.
 
 use crate::in_flight::InFlight;
 use crate::sound::Sound;
@@ -6,7 +6,7 @@ use crate::timers::Timer;
 use crate::{ActionId, Core, Outcome, WriteOutcome};
 use fluxqueue_workload::ObjectKey;
 
-/// The pause after a stray FluxJob could not be removed.
+/// The pause in milliseconds before the removal of a stray FluxJob is tried again after a failure.
 const STRAY_RETRY_MILLIS: i64 = 30_000;
 
 impl Core {
@@ -32,7 +32,7 @@ impl Core {
             (Some(InFlight::Condition(uid)), Outcome::Write(outcome)) => {
                 if let Some(member) = self.jobs.members.get_mut(&uid) {
                     member.telling = None;
-                    // It is said again, but not at once.
+                    // The condition is reported again, but not at once.
                     let pause = match outcome {
                         WriteOutcome::Failed(_) | WriteOutcome::Conflict => {
                             Some(crate::telling::explain::REPORT_MILLIS)
@@ -75,8 +75,8 @@ impl Core {
 }
 
 impl Core {
-    /// How the removal of a stray FluxJob ended. If a job has taken that up since, the outcome is
-    /// about its record.
+    /// Takes up the outcome of the removal of a stray FluxJob. If a job has adopted the FluxJob
+    /// since, the outcome is about that job's record.
     fn stray_done(&mut self, key: ObjectKey, action: ActionId, outcome: WriteOutcome) -> Sound {
         self.records.end_removal(&key, action);
         let adopted = self.jobs.index.by_key.get(&key).copied();

@@ -1,4 +1,4 @@
-//! From the plan to what follows from it: slots for what starts, a memory of what does not.
+//! A pass: gives slots to the requests that the plan starts, and remembers why the others wait.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -29,31 +29,32 @@ use fluxqueue_planner::queue::{ClassId, JobId, PendingRequest, Place};
 use fluxqueue_planner::{Planner, PlannerParts, Surroundings, plan};
 use fluxqueue_workload::Time;
 
-/// How long after a walk that has moved reservations the next one comes, if nothing else leads to
-/// one.
+/// The pause between a walk that has moved reservations and the next one, if nothing else leads to
+/// a walk.
 const UNSETTLED: Backoff = Backoff { min_millis: 1_000, max_millis: 60_000 };
 
-/// The walk over the queue: the one under way, and what the last one saw; with the review and the
-/// audit, which come when there is nothing to walk for.
+/// The walk over the queue: the one under way, and the state that the last one saw. The review and
+/// the audit are here too: they run when there is no reason for a walk.
 pub(crate) struct Walks {
     /// A walk that is not over yet.
     pub under_way: Option<Box<UnderWay>>,
-    /// The number of walks in a row that have moved reservations without news: what they left
-    /// behind is looked at soon.
+    /// The number of consecutive walks that have moved reservations without news. The next walk,
+    /// which looks at the nodes they left behind, comes soon.
     pub unsettled: u32,
-    /// True if that is looked at in this step.
+    /// True if that walk is due in this step.
     pub settles: bool,
-    /// What the last walk saw: while nothing of it changes, only new requests are tried.
+    /// The versions that the last walk saw: while neither of them changes, only new requests are
+    /// tried.
     pub seen_changes: u64,
     pub seen_crowds: u64,
     pub review: Review,
     pub audit: Audit,
-    /// True until what an earlier process has promised is put back, before the first walk.
+    /// True until the promises of an earlier process are put back, before the first walk.
     pub has_promises_to_put_back: bool,
 }
 
 impl Walks {
-    /// Makes one that has seen nothing yet. `library` makes the graph again when it is lost.
+    /// Makes one that has seen nothing yet. `library` rebuilds the graph when it is lost.
     pub(crate) fn new(library: FunctionTable) -> Self {
         Walks {
             under_way: None,
@@ -69,7 +70,7 @@ impl Walks {
 }
 
 impl Core {
-    /// Plans, if something has happened that the plan may rest on, and does what the plan says.
+    /// Plans, if something has changed that the plan may rest on, and carries out the plan.
     pub(crate) fn run_pass(&mut self) {
         self.look_at_terms();
         let changed = self.agenda.queue_changed
@@ -131,7 +132,8 @@ impl Core {
         }));
     }
 
-    /// Goes on with a walk. When it is over, what its plan says is done; else it is under way.
+    /// Continues a walk. When the walk is over, carries out its plan; otherwise keeps the walk as
+    /// the one under way.
     pub(crate) fn walk(&mut self, mut walk: Box<UnderWay>) {
         let slice = slice(&self.queues, &self.settings, &walk);
         let suspects = self.occupancy.suspects.ranks(&self.planner.cluster);
@@ -145,17 +147,17 @@ impl Core {
         let UnderWay { walking, changes, was_promised, heard, ahead, arrivals, meanwhile, .. } =
             *walk;
         let plan = walking.end(&mut self.planner.held_nodes);
-        // What was given for ever in this walk was given behind all that waits: nobody there has to
-        // be asked again.
+        // Slots that this walk gave out for good were given behind all waiting requests: none of
+        // these has to be tried again.
         self.walks.seen_changes = self.planner.ledger.changes.count();
         self.walks.seen_crowds = self.planner.cluster.crowds_version();
-        // What a reservation has left behind may be of use to those before it: the next walk looks
-        // at them.
+        // Nodes that a reservation has left may be of use to requests before it: the next walk
+        // tries those.
         let has_moved = self.walks.seen_changes != changes
             && (was_promised || !self.planner.promises.is_empty());
         if has_moved {
-            // Reservations may follow each other in a circle: each look comes later than the one
-            // before.
+            // Reservations may follow each other in a circle: each of these walks comes later than
+            // the one before.
             self.agenda.timers.wake(
                 Timer::Unsettled,
                 self.clock
@@ -173,8 +175,8 @@ impl Core {
         self.take_up(meanwhile);
     }
 
-    /// Lends out what one walk over the queue asks, goes over and changes. It leaves these nodes
-    /// alone.
+    /// Lends the parts of the state that one walk over the queue reads, goes over and changes. The
+    /// walk avoids the nodes in `suspects`.
     pub(crate) fn parts<'a>(
         &'a mut self,
         suspects: &'a RankSet,
@@ -191,7 +193,7 @@ impl Core {
         (asking, self.planner.parts(around))
     }
 
-    /// Does what a plan says, and tells those who wait.
+    /// Carries out a plan, and reports to the waiting requests.
     fn carry_out(&mut self, plan: Plan<Allocations>, arrivals: BTreeMap<ClassId, BTreeSet<Place>>) {
         plan::confirm(&mut self.planner.queue, plan.confirmed);
         let begun = plan.decisions.iter().filter_map(|decision| match decision {
@@ -240,7 +242,7 @@ impl Core {
         }
         self.telling().report_new_heads();
         self.telling().report_classes();
-        // Of whose pods some have begun, the next says why it waits.
+        // If some pods of a job have begun, its next request reports why it waits.
         for id in begun {
             let next = self.planner.queue.first_of(id).cloned();
             if let Some((next, class)) =
@@ -253,9 +255,9 @@ impl Core {
         self.telling().note_positions_soon();
     }
 
-    /// How pods stand to anti-affinity terms of pods on nodes is asked anew when there are others:
-    /// of those alone whom such a term may select. Jobs for which nothing has changed are left
-    /// alone.
+    /// Refreshes jobs after the anti-affinity terms of pods on nodes have changed. Only jobs with
+    /// pods that such a term may select are compared, and jobs for which nothing has changed are
+    /// left alone.
     fn look_at_terms(&mut self) {
         let changed = self.planner.cluster.take_changed_terms();
         if changed.is_none() {
@@ -269,7 +271,7 @@ impl Core {
         self.refreshing().refresh_touched();
     }
 
-    /// Does what follows from one decision.
+    /// Carries out one decision.
     pub(crate) fn follow(&mut self, decision: Decision<Allocations>) -> Sound {
         match decision {
             Decision::Start { pending, request, slots } => {
@@ -302,7 +304,8 @@ impl Core {
         Ok(())
     }
 
-    /// Who would have started waits until it is known where that may be.
+    /// Gives back the slots of a request that has to wait until the place of a pod that it follows
+    /// is known.
     fn come_later(&mut self, pending: &PendingRequest, slots: Allocations) {
         for allocation in slots.into_iter().flatten().flatten() {
             self.slots().free_allocation(Some(allocation));
@@ -336,8 +339,8 @@ impl Agenda {
     }
 }
 
-/// A pod that is to be where another of its job is comes by the same plan as that one, or is
-/// promised a start by it, which did not know of it.
+/// True if this pod has to be where another pod of its job is, and the same plan has already placed
+/// that pod or promised it a start. The plan did not know of the tie.
 fn knows_not_where(
     jobs: &Jobs,
     pending: &PendingRequest,
@@ -351,12 +354,12 @@ fn knows_not_where(
     is_known
 }
 
-/// The jobs that wait of which such terms may select a pod.
+/// Returns the waiting jobs with a pod that such terms may select.
 fn may_be_selected(jobs: &Jobs, planner: &Planner, terms: ChangedTerms) -> BTreeSet<JobId> {
     let all = || planner.queue.iter().map(|(place, _)| place.request().job()).collect();
     let ChangedTerms::Of(terms) = terms else { return all() };
     let mut found = BTreeSet::new();
-    // One that selects by no labels selects nobody.
+    // A term without labels selects no pod.
     for requirements in terms.iter().filter_map(|term| term.labels.as_ref()) {
         let Some(requirement) = found_by(requirements) else { return all() };
         found.extend(jobs.labelled.having(requirement));

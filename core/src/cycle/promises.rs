@@ -1,4 +1,5 @@
-//! Promises of an earlier process, put back before the first walk and when they are heard of.
+//! Promises of an earlier process: puts them back before the first walk, and when they are heard
+//! of.
 
 use crate::Core;
 use crate::promise_keeping::starts_job;
@@ -10,8 +11,8 @@ use fluxqueue_planner::plan::{Booking, Delay, Kept, Late, Promising, Requests};
 use fluxqueue_planner::queue::{ClassId, JobId, PendingRequest};
 
 impl Core {
-    /// What an earlier process has promised by its records is promised again, in the order of the
-    /// queue, before anything starts.
+    /// Restores the promises that an earlier process has put on record, in the order of the queue,
+    /// before anything starts.
     pub(crate) fn put_promises_back(&mut self, suspects: &RankSet) {
         let mut written = Vec::new();
         let mut order: Vec<_> = self.planner.queue.iter().collect();
@@ -55,13 +56,14 @@ impl Core {
             }
         }
         self.promise_keeping().restore_patience();
-        // For some it is by now: in the walk that follows nobody passes them by.
+        // The patience of some has run out by now: the walk that follows passes no request by ahead
+        // of them.
         self.promise_keeping().end_patience();
     }
 
-    /// What an earlier leader turns out to have promised is promised again, if there is room for it
-    /// around all that was promised since. Returns for whom that was tried: where the walk finds
-    /// nothing either, it is to be said.
+    /// Restores the promises that an earlier leader turns out to have made, if there is room for
+    /// them around all promises made since. Returns the requests for which that was tried: if the
+    /// walk finds nothing for one of them either, its delay has to be reported.
     pub(crate) fn put_heard_promises_back(&mut self, suspects: &RankSet) -> Vec<PendingRequest> {
         let slack = i64::try_from(self.settings.start_slack_secs).unwrap_or(i64::MAX);
         let mut tried = Vec::new();
@@ -103,8 +105,8 @@ impl Core {
             Booking::At(at) if at <= was.start.saturating_add(slack) => {
                 self.planner.promises.inherit(pending, Some(was));
             }
-            // Made anew elsewhere in the walk that follows; what is written is broken by then, or
-            // better.
+            // The walk that follows makes the promise again elsewhere. The promise on record is
+            // then broken, or improved.
             Booking::At(_) | Booking::Never => {
                 if let Some(promise) = self.planner.promises.take(pending) {
                     self.planner.ledger.give_up(&promise.place);
@@ -117,9 +119,9 @@ impl Core {
         Ok(())
     }
 
-    /// A job there is planned to run beyond a start that an earlier process has promised, and a
-    /// person has wished a walltime for it: that was after the promise, which had been made behind
-    /// the job.
+    /// Returns a job on these nodes that is planned to run beyond a start that an earlier process
+    /// has promised, if a person has wished a walltime for it. The wish came after the promise,
+    /// which had been made behind the job.
     fn stays_by_wish(&self, was: &Kept) -> Option<JobId> {
         let stays = |end: End| end.is_later_than(End::At(was.start));
         let mut holders =

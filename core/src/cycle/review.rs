@@ -1,14 +1,14 @@
-//! The review: once nothing has happened for a while, those who wait are looked at once more.
+//! The review: once nothing has happened for a while, all waiting requests are tried once more.
 //!
-//! An attempt stands until something changes that its outcome rests on, and its words until it is
-//! made again. So what is said of a request may go by what is different by now, though that lets
-//! nobody start: a number, or which of several reasons comes first. When the queue was left alone
-//! for a while after a walk, all attempts are made again, some classes at a time. Then what is on
-//! record is what a process would find that begins now.
+//! The result of an attempt stands until something changes that it rests on, and its explanation
+//! stands until the attempt is repeated. An explanation may therefore be out of date where the
+//! change lets no request start: a number in it, or which of several reasons comes first. When the
+//! queue was left alone for a while after a walk, all attempts are repeated, some classes at a
+//! time. After that the records say the same as those of a process that begins now.
 //!
-//! So it is with what is promised. A job says on its record when it starts, and that is a promise.
-//! What pods of one job are promised that wait one by one is not on record, and no process knows
-//! what the last one has kept for them: it is made anew, around all that is.
+//! The same goes for promises. A job states its start on its record, and that is a promise. The
+//! promises to pods that wait one by one are not on record, and no process knows those of the
+//! process before it: the review makes them again, around everything else.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,31 +17,32 @@ use fluxqueue_planner::plan::Kept;
 use fluxqueue_planner::queue::{ClassId, JobId, PendingRequest};
 use fluxqueue_workload::Time;
 
-/// For so long nothing has to happen.
+/// The quiet time in milliseconds after which a review begins.
 const CALM_MILLIS: i64 = 30_000;
-/// Classes that are looked at in one walk, and the pause until the next.
+/// The number of classes that one walk reviews, and the pause in milliseconds until the next.
 const AT_ONCE: usize = 64;
 const PAUSE_MILLIS: i64 = 100;
 
-/// How far the review has come.
+/// The progress of the review.
 #[derive(Debug, Default)]
 pub(crate) struct Review {
-    /// When the queue was last walked for another reason.
+    /// The time of the last walk that had another reason.
     walked_at: Time,
-    /// The last class that was looked at.
+    /// The last class that was reviewed.
     last: Option<ClassId>,
-    /// Some are to be looked at in this step.
+    /// True if some classes are to be reviewed in this step.
     is_due: bool,
-    /// The walk that follows is the first of the review.
+    /// True if the walk that follows is the first of the review.
     is_begin: bool,
-    /// What was promised by records when all else was last promised anew, if nothing has happened
-    /// since but what follows from that.
+    /// The promises on record when all others were last promised again, if nothing has happened
+    /// since but the consequences of that.
     on_record: Option<BTreeMap<PendingRequest, Kept>>,
 }
 
 impl Core {
-    /// The queue is walked since something has happened, or the last walk has moved reservations:
-    /// it is looked at again when nothing has for a while.
+    /// Puts the review off, since the queue is walked for another reason: something has happened,
+    /// or the last walk has moved reservations. The review begins when nothing has happened for a
+    /// while.
     pub(crate) fn review_later(&mut self, has_happened: bool) {
         let on_record = self.walks.review.on_record.take().filter(|_| !has_happened);
         self.walks.review = Review {
@@ -56,7 +57,7 @@ impl Core {
         }
     }
 
-    /// It is time for a look, perhaps.
+    /// Marks a review as due, or waits longer if the queue was walked too recently.
     pub(crate) fn review(&mut self) {
         let from = self.walks.review.walked_at.plus_millis(CALM_MILLIS);
         if self.clock.now < from {
@@ -66,8 +67,8 @@ impl Core {
         }
     }
 
-    /// Whether the queue is to be walked for a review: then what was found out about some classes
-    /// is in doubt.
+    /// Puts the attempts of some classes in doubt if a review is due. Returns whether the queue is
+    /// to be walked for that.
     pub(crate) fn begin_review(&mut self) -> bool {
         if !std::mem::take(&mut self.walks.review.is_due) {
             return false;
@@ -88,9 +89,10 @@ impl Core {
         !classes.is_empty()
     }
 
-    /// What is promised to pods that wait one by one is given up at the beginning of a review, for
-    /// the walk that follows to promise it anew. Where what is on record stands as it did when that
-    /// was done last, it would come to the same. Returns whether anything was.
+    /// Gives up the promises to pods that wait one by one, at the beginning of a review, so that
+    /// the walk that follows makes them again. Gives up nothing if the promises on record are the
+    /// same as last time, since the result would be the same. Returns whether any promise was given
+    /// up.
     pub(crate) fn give_up_what_is_not_on_record(&mut self) -> bool {
         if !std::mem::take(&mut self.walks.review.is_begin) {
             return false;

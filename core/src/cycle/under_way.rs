@@ -1,14 +1,12 @@
-//! A pass that takes long is left now and then, for lone pods that have come meanwhile.
+//! A walk under way: a long pass is interrupted now and then for lone pods that have just come.
 //!
-//! Many reservations take a while to be made anew. Until all are, what else happens waits to be
-//! taken up, so that the walk sees one state of the cluster from its beginning to its end: its plan
-//! is that of a walk in one go. Only a pod that has just come, and is a job of its own, need not
-//! wait for that. Between two requests of a walk all promises stand: where it fits beside them it
-//! starts.
+//! Many reservations take a while to be made again. Until all are made, other events wait, so that
+//! the walk sees one state of the cluster from its beginning to its end: its plan is that of a walk
+//! in one go. Only a pod that has just come, and is a job of its own, need not wait for that.
+//! Between two requests of a walk all promises stand: if the pod fits beside them, it starts.
 //!
-//! It goes to no node of which there is news that waits, and starts only where nothing but nodes is
-//! to be asked: where its queue has limits, or nobody overtakes in it, it is for the next walk to
-//! say.
+//! Such a pod goes to no node for which news is waiting, and starts only if nodes are its sole
+//! condition. If its queue has limits, or allows no overtaking, the next walk decides.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -27,60 +25,61 @@ use fluxqueue_planner::queue::{ClassId, PendingRequest, Place};
 use fluxqueue_planner::queues::Queues;
 use fluxqueue_workload::{NodeName, ObjectKey, OwnerKind, Phase, Pod, Time, Uid};
 
-/// When so much has happened that waits to be taken up, the walk is finished in one go.
+/// The number of waiting events at which the walk is finished in one go.
 const EVENTS_MAX: usize = 10_000;
 
-/// So many times in a row a walk is put off by pods that came.
+/// How many times in a row pods that have come may put a walk off.
 const YIELDS_MAX: u32 = 20;
 
-/// A walk over the queue, and what belongs to it from its beginning to its end.
+/// A walk over the queue, and the data that belongs to it from its beginning to its end.
 pub(crate) struct UnderWay {
     pub walking: Walking<Allocations>,
-    /// When it began: for it, it is that time until it ends.
+    /// The time at which it began. The walk plans as of this time until it ends.
     pub now: Time,
-    /// How many changes there had been of what is taken.
+    /// The number of changes to allocations when it began.
     pub changes: u64,
-    /// There were promises.
+    /// True if there were promises when it began.
     pub was_promised: bool,
-    /// Nobody starts beside it: it is the first of this process, or what is not on record is
-    /// promised anew in it, and until it is over not everything is kept for whom it will be.
+    /// True if no pod may start beside it: it is the first walk of this process, or it repeats the
+    /// promises that are not on record, and until it is over not every node is kept for its future
+    /// job.
     pub is_for_nobody_else: bool,
-    /// Those whose promises by an earlier leader were heard of since the last walk.
+    /// The requests with promises by an earlier leader that were heard of since the last walk.
     pub heard: Vec<PendingRequest>,
-    /// Those who had come in ahead of others since the last walk.
+    /// The requests that had come in ahead of others since the last walk.
     pub ahead: Vec<PendingRequest>,
-    /// Requests that had come since the last walk, by class.
+    /// The requests that had come since the last walk, by class.
     pub arrivals: BTreeMap<ClassId, BTreeSet<Place>>,
     pub meanwhile: Meanwhile,
 }
 
-/// What has happened while a walk is under way.
+/// The events that arrive while a walk is under way.
 #[derive(Default)]
 pub(crate) struct Meanwhile {
-    /// What waits to be taken up.
+    /// The events that wait to be taken up.
     events: Vec<Event>,
-    /// The pods, FluxJobs and nodes that it is about.
+    /// The pods, FluxJobs and nodes that these events are about.
     pods: BTreeSet<Uid>,
     records: BTreeSet<ObjectKey>,
     nodes: BTreeSet<NodeName>,
-    /// It may matter to anybody.
+    /// True if one of these events may matter to every job.
     concerns_all: bool,
-    /// Lone pods that came and were taken up, and were not tried yet.
+    /// The lone pods that came and were taken up, and were not tried yet.
     came: Vec<Uid>,
-    /// Classes of which one was tried, and did not fit.
+    /// The classes of lone pods in which one was tried and did not fit.
     tried: BTreeSet<ClassId>,
-    /// How often in a row the walk was put off.
+    /// How many times in a row the walk was put off.
     yields: u32,
 }
 
 impl Core {
-    /// A pass is under way, and goes on in the next step.
+    /// True if a pass is under way, and continues in the next step.
     pub fn is_passing(&self) -> bool {
         self.walks.under_way.is_some()
     }
 
-    /// Something has happened. If it cannot be taken up before the walk under way is over, it is
-    /// kept until then.
+    /// Keeps an event until the walk under way is over, unless it can be taken up before. Returns
+    /// the event if it is to be taken up now.
     pub(crate) fn keep_for_later(&mut self, event: Event) -> Option<Event> {
         let Some(mut walk) = self.walks.under_way.take() else { return Some(event) };
         let to_take_up = match &event {
@@ -98,18 +97,18 @@ impl Core {
         to_take_up
     }
 
-    /// What has happened during a walk that is over is taken up.
+    /// Takes up the events that arrived during a walk that is over.
     pub(crate) fn take_up(&mut self, meanwhile: Meanwhile) {
         for event in meanwhile.events {
             self.handle(event, self.clock.now);
         }
     }
 
-    /// Goes on with the walk under way, if there is one. Returns whether there is none any more.
+    /// Continues the walk under way, if there is one. Returns whether none is under way any more.
     pub(crate) fn go_on_walking(&mut self) -> bool {
         let Some(mut walk) = self.walks.under_way.take() else { return true };
         let begun = self.start_who_came(&mut walk);
-        // What was decided in a step leaves at its end.
+        // The decisions of a step leave at its end.
         if begun && walk.meanwhile.yields < YIELDS_MAX {
             walk.meanwhile.yields += 1;
             self.walks.under_way = Some(walk);
@@ -127,7 +126,7 @@ impl Core {
         }
     }
 
-    /// A pod that has just come, is a job of its own of which nothing is known, and asks for
+    /// True if a pod has just come, is a job of its own of which nothing is known, and asks for
     /// nothing but a node.
     fn comes_alone(&self, pod: &Pod, meanwhile: &Meanwhile) -> bool {
         let (uid, constraints) = (&pod.id.uid, &pod.shape.constraints);
@@ -151,15 +150,16 @@ impl Core {
         is_alone && is_ready && asks_for_nodes_alone && is_new
     }
 
-    /// Lone pods that have come since the walk began start if they fit. Returns whether one does.
+    /// Starts the lone pods that have come since the walk began, if they fit. Returns whether one
+    /// does.
     fn start_who_came(&mut self, walk: &mut UnderWay) -> bool {
         let came = std::mem::take(&mut walk.meanwhile.came);
         if came.is_empty() {
             return false;
         }
         self.refreshing().refresh_those(&came);
-        // What else is to leave or to be written waits until the walk is over: there may be news of
-        // it, and what it is promised may be something else by then.
+        // Other Bindings and records wait until the walk is over: there may be news about them, and
+        // their promises may have changed by then.
         let (outbox, dirty) =
             (std::mem::take(&mut self.agenda.outbox), std::mem::take(&mut self.agenda.dirty));
         let (from, slice) =
@@ -183,7 +183,7 @@ impl Core {
         !begun.is_empty()
     }
 
-    /// Whether a lone pod starts beside the walk under way.
+    /// Returns the decision to start a lone pod beside the walk under way, if it fits.
     fn start_beside(&mut self, walk: &mut UnderWay, uid: &Uid) -> Option<Decision<Allocations>> {
         let job = self.jobs.all.get(&self.jobs.members.get(uid)?.job)?;
         let pending = PendingRequest::Member(job.id, uid.clone());
@@ -216,7 +216,7 @@ impl Core {
     }
 }
 
-/// The name of the FluxJob of a pod that is a job of its own.
+/// Returns the name of the FluxJob of a pod that is a job of its own.
 fn record_of_lone(pod: &Pod) -> ObjectKey {
     let name = names::fluxjob_name(&pod.id.key.name, WorkloadKind::Pod, &pod.id.uid);
     ObjectKey::new(Arc::clone(&pod.id.key.namespace), name)
@@ -258,7 +258,7 @@ impl Meanwhile {
     }
 }
 
-/// The node on which there may be less room than is known.
+/// Returns the node on which there may be less room than is known.
 fn may_be_fuller(jobs: &Jobs, occupancy: &Occupancy, event: &Event) -> Option<NodeName> {
     let pod = match event {
         Event::Node(node) => return Some(node.name.clone()),
@@ -277,9 +277,9 @@ fn may_be_fuller(jobs: &Jobs, occupancy: &Occupancy, event: &Event) -> Option<No
     (!is_counted).then(|| node.clone())
 }
 
-/// What is looked at before this walk is left.
+/// Returns the amount of work after which this walk is interrupted.
 pub(crate) fn slice(queues: &Queues, settings: &CoreSettings, walk: &UnderWay) -> Effort {
-    // Where nobody overtakes, nobody could start meanwhile.
+    // If no request may overtake another, no pod could start meanwhile.
     let in_one_go = *queues.policies() == Policies::FirstComeFirstServed;
     if in_one_go || walk.meanwhile.events.len() >= EVENTS_MAX {
         return Effort::ALL;

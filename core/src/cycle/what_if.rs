@@ -1,11 +1,10 @@
-//! What would come of it if something else was submitted now: when would it start, and whom would
-//! it delay?
+//! What-if: predicts when a submission would start, and which jobs it would delay.
 //!
-//! The core hands out a [`Preview`], and goes on. There what is submitted passes through the same
-//! code as what is submitted to a cluster: events, grouping, queue, refusals, limits. Only what
-//! follows from a plan does not happen. Then the plan is run forward twice, with it and without it,
-//! and starts are compared. Both go from one instant at which something is planned to the next, for
-//! as long as somebody asks them to: who has a clock decides how long that is.
+//! The core hands out a [`Preview`], and goes on with its work. In the preview a submission passes
+//! through the same code as in a cluster: events, grouping, queue, refusals, limits. Only the plan
+//! is not carried out. Then the plan is run forward twice, with the submission and without it, and
+//! the starts are compared. Both runs go from one planned instant to the next, for as long as the
+//! caller continues: the caller has a clock and decides how long that is.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,51 +25,51 @@ use fluxqueue_planner::queue::{JobId, PendingRequest};
 use fluxqueue_planner::queues::Queues;
 use fluxqueue_workload::{Lifetime, ObjectKey, Time};
 
-/// What is looked at before the time is looked at again.
+/// The work between two looks at the clock.
 const STINT: Effort = Effort::questions(8);
 
-/// A copy of all that decides who starts when.
+/// A copy of everything that decides which request starts when.
 pub struct Preview {
     projection: Projection,
-    /// A core in which there will be nothing but what is submitted.
+    /// A core that will hold nothing but the submission.
     stage: Core,
     waiting: Waiting,
 }
 
-/// The plan run forward with what was submitted, and without it.
+/// The plan run forward with the submission, and without it.
 pub struct WhatIf {
     stage: Core,
     waiting: Waiting,
     submitted: Vec<JobId>,
     positions: BTreeMap<JobId, usize>,
-    /// Why those that were submitted do not start at once.
+    /// The reasons for which the submitted jobs do not start at once.
     reasons: BTreeMap<JobId, Blockers>,
-    /// Those who had a promise when the copy was made.
+    /// The jobs that had a promise when the copy was made.
     promised: BTreeSet<JobId>,
     as_of: Time,
     with: Run,
     without: Run,
 }
 
-/// What would come of it. Times are those of the API server's clock.
+/// The answer to a what-if question. Times are those of the API server's clock.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Answer {
-    /// As of when.
+    /// The time of the copy.
     pub as_of: Time,
-    /// Of each job that was submitted.
+    /// One entry for each submitted job.
     pub submitted: Vec<Submitted>,
-    /// Jobs that would start later by it, the longest delay first.
+    /// The jobs that the submission would delay, the longest delay first.
     pub delayed: Vec<Delayed>,
-    /// Starts after this were not looked at; `None`: all that are planned were.
+    /// The time up to which starts were searched for. `None` if all planned starts were.
     pub looked_until: Option<Time>,
 }
 
 /// A job that was submitted.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Submitted {
-    /// What it stands for.
+    /// The kind of its workload.
     pub kind: WorkloadKind,
-    /// Namespace and name of that.
+    /// The namespace and name of its workload.
     pub workload: ObjectKey,
     /// The queue in which it would wait.
     pub queue: String,
@@ -78,27 +77,27 @@ pub struct Submitted {
     pub priority: i32,
     /// Its place in the queue, from 1, while it waits.
     pub position: Option<usize>,
-    /// What would come of it.
+    /// Its predicted start.
     pub verdict: Verdict,
-    /// Why it would not start at once: what matters most first.
+    /// The reasons for which it would not start at once, the most important first.
     pub blocked_by: Vec<BlockedBy>,
 }
 
-/// What would come of a job.
+/// The predicted start of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// Its first pod would start then, and its last of those that wait, if that was found out.
+    /// Its first waiting pod would start at `first`, and its last at `all`, if that was found.
     Starts {
-        /// The first.
+        /// The start of the first pod.
         first: Time,
-        /// The last.
+        /// The start of the last pod.
         all: Option<Time>,
     },
-    /// It would not start by then, and later times were not looked at.
+    /// It would not start by this time, and later times were not searched.
     NotBy(Time),
-    /// Nobody can say when.
+    /// Its start cannot be predicted.
     NoDate,
-    /// It would not come to wait: it is in this state.
+    /// It would not wait in the queue: it is in this state.
     KeptOut(JobState),
 }
 
@@ -107,58 +106,58 @@ pub enum Verdict {
 pub struct Delayed {
     /// Its FluxJob.
     pub job: ObjectKey,
-    /// Without what was submitted it starts then.
+    /// Its start without the submission.
     pub from: Time,
-    /// And with it.
+    /// Its start with the submission.
     pub to: Later,
-    /// It is promised a start.
+    /// True if it is promised a start.
     pub is_promised: bool,
 }
 
-/// When a job starts that would start later.
+/// The start of a job that would be delayed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Later {
-    /// Then.
+    /// It would start at this time.
     At(Time),
-    /// Not by then, and later times were not looked at.
+    /// It would not start by this time, and later times were not searched.
     NotBy(Time),
-    /// Nobody can say any more.
+    /// Its start cannot be predicted any more.
     NoDate,
 }
 
-/// What those who wait asked for when the copy was made.
+/// The requests that waited when the copy was made.
 #[derive(Default)]
 struct Waiting {
     requests: BTreeMap<PendingRequest, Asked>,
     names: BTreeMap<JobId, ObjectKey>,
 }
 
-/// What is asked for; per group when it is ended whatever it does, if it is, and how long it would
-/// go on otherwise.
+/// A request. For each group: the deadline at which it is ended in any case, if it has one, and the
+/// lifetime that it would have otherwise.
 struct Asked {
     request: Request,
     deadlines: Vec<Option<(Time, Lifetime)>>,
 }
 
-/// One of the two.
+/// One of the two runs.
 struct Run {
     projection: Projection,
     starts: BTreeMap<PendingRequest, Time>,
     state: Looking,
 }
 
-/// How far a run has come.
+/// The progress of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Looking {
-    /// There is more to look at.
+    /// There are more instants to visit.
     On,
-    /// Whoever has not started has no date.
+    /// Nothing more is planned: requests that have not started have no date.
     Over,
-    /// There is more than is looked at.
+    /// There are more instants than a run visits.
     TooFar,
 }
 
-/// Those who wait, with those that were submitted.
+/// The requests that wait, together with the submitted ones.
 struct Everybody<'a> {
     stage: &'a Core,
     waiting: &'a Waiting,
@@ -167,15 +166,15 @@ struct Everybody<'a> {
 // === impl Core ===
 
 impl Core {
-    /// A copy of all that decides who starts when. `None` before everything has been listed, and
-    /// where the library does not copy graphs.
+    /// Copies everything that decides which request starts when. Returns `None` before everything
+    /// has been listed, and if the library does not copy graphs.
     pub fn preview(&mut self, now: Time) -> Option<Preview> {
-        // Where nothing happens it has not heard the time for long.
+        // If there were no events, the core has not heard the time for long.
         self.advance(now);
         if !self.intake.synced {
             return None;
         }
-        // Who starts by it waits no more.
+        // Requests that the walk starts wait no more.
         self.finish_walking();
         let projection = self.projecting().project_all()?;
         let mut stage =
@@ -208,30 +207,30 @@ impl Core {
 // === impl Preview ===
 
 impl Preview {
-    /// The value of a PriorityClass, if there is one of the name.
+    /// Returns the value of the PriorityClass of this name, if there is one.
     pub fn priority_of_class(&self, name: &str) -> Option<i32> {
         self.stage.jobs.priority_classes.value(name)
     }
 
-    /// The priority of pods that name no PriorityClass.
+    /// Returns the priority of pods that name no PriorityClass.
     pub fn priority_without_class(&self) -> i32 {
         self.stage.jobs.priority_classes.of_pods(None)
     }
 
-    /// The names of the scheduler whose pods it takes.
+    /// Returns the names of the scheduler under which it takes pods.
     pub fn scheduler_names(&self) -> &[Arc<str>] {
         &self.stage.settings.scheduler_names
     }
 
-    /// When the copy was made, by the API server's clock.
+    /// Returns the time of the copy, by the API server's clock.
     pub fn as_of(&self) -> Time {
         self.stage.clock.wall_now()
     }
 
-    /// These objects and their pods come. `None` if the library fails to copy the graph.
+    /// Submits these objects and their pods. Returns `None` if the library fails to copy the graph.
     pub fn submit(self, events: Vec<Event>) -> Option<WhatIf> {
         let Preview { mut projection, mut stage, waiting } = self;
-        // Both runs need that.
+        // Both runs need the planned ends on all nodes.
         projection.look_at_all_nodes();
         let (cluster, queue, promises) = projection.parts();
         (stage.planner.cluster, stage.planner.queue, stage.planner.promises) =
@@ -304,11 +303,12 @@ impl WhatIf {
         }
     }
 
-    /// Looks at the next instant at which something is planned, or goes on with one. False: there
+    /// Moves to the next planned instant, or continues with the current one. Returns false if there
     /// is none.
     pub fn advance(&mut self) -> bool {
         let everybody = Everybody { stage: &self.stage, waiting: &self.waiting };
-        // First when it starts, then whom it delays: neither looks farther than the other.
+        // The start of the submission is searched first, then the delays: neither run goes farther
+        // than the other.
         let is_looked_for = || self.submitted.iter().any(|id| self.with.looks_for(*id));
         let is_behind = || self.with.projection.now() <= self.without.projection.now();
         let next = match (self.with.state, self.without.state) {
@@ -321,12 +321,12 @@ impl WhatIf {
         true
     }
 
-    /// How often the resource graph was asked, and how often it failed.
+    /// Returns the number of questions to the resource graph in both runs.
     pub fn questions(&self) -> u64 {
         self.with.projection.questions() + self.without.projection.questions()
     }
 
-    /// What has been found out.
+    /// Returns the results found so far.
     pub fn answer(&mut self) -> Answer {
         let (errors_with, errors_without) =
             (self.with.projection.take_errors(), self.without.projection.take_errors());
@@ -381,7 +381,8 @@ impl WhatIf {
         }
     }
 
-    /// Of a job whose pods start one by one the next one counts.
+    /// Returns the jobs that start later. If the pods of a job start one by one, the next one
+    /// counts.
     fn delayed(&self) -> Vec<Delayed> {
         let wall = |at: Time| self.stage.clock.wall(at);
         let (with, without) = (self.with.first_starts(), self.without.first_starts());
@@ -406,7 +407,7 @@ impl WhatIf {
 }
 
 impl Delayed {
-    /// By how much, at least: `None` where nobody can say any more when it starts.
+    /// Returns the least delay in seconds. `None` if the new start cannot be predicted.
     pub fn by_secs(&self) -> Option<i64> {
         match self.to {
             Later::At(to) | Later::NotBy(to) => {
@@ -481,7 +482,7 @@ impl Wants for Everybody<'_> {
     }
 }
 
-/// Why a request waits, in words, on the machine of a projection.
+/// Explains why a request waits on the machine of a projection.
 fn explain(stage: &mut Core, projection: &mut Projection, attempt: &Attempt) -> Blockers {
     let mut swap = |stage: &mut Core| {
         let (cluster, ledger) = projection.machine();

@@ -1,8 +1,8 @@
-//! Events about a job: on its FluxJob when a condition comes to have another reason, and on its
-//! pods that wait when they are not told in another way.
+//! Events about a job: on its FluxJob when a condition gets another reason, and on its waiting pods
+//! if their own conditions do not carry the news.
 //!
-//! What is new is told against what is on record, so a restart tells nothing again. An Event may be
-//! dropped, and repeated when the write beside it has to be repeated.
+//! The new status is compared with the one on record, so a restart repeats no Event. An Event may
+//! be dropped, and may be repeated when the write beside it has to be repeated.
 
 use std::sync::Arc;
 
@@ -19,20 +19,21 @@ use crate::{EventKind, Subject};
 use fluxqueue_planner::queue::JobId;
 use fluxqueue_workload::ObjectRef;
 
-/// Most pods of one job that get an Event: the others lead to the job.
+/// Most pods of one job that get an Event; a reader finds the job from any of them. A large gang
+/// would flood the namespace otherwise.
 const PODS_TOLD_MAX: usize = 16;
 
-/// An Event to be.
+/// An Event that is to be published.
 struct Notice {
     kind: EventKind,
     reason: &'static str,
     action: &'static str,
-    /// The pods do not hear of it by their conditions.
+    /// True if the pods do not hear of it by their own conditions.
     is_for_pods: bool,
 }
 
 impl Notices<'_> {
-    /// The FluxJob of a job says this from now on.
+    /// Publishes the Events for a change of the FluxJob of a job to the status `after`.
     pub(crate) fn notice_change(
         &mut self,
         id: JobId,
@@ -65,7 +66,7 @@ impl Notices<'_> {
     }
 }
 
-/// What is to be told about a condition that has a new reason, if anything.
+/// Returns the Event for a condition that has a new reason, if it is worth one.
 fn notice(type_: ConditionType, condition: &Condition) -> Option<Notice> {
     let about = |kind, reason, action| Some(Notice { kind, reason, action, is_for_pods: false });
     match type_ {

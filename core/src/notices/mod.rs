@@ -18,7 +18,8 @@ use fluxqueue_planner::queue::JobId;
 use fluxqueue_workload::{Time, Uid};
 
 impl Notices<'_> {
-    /// Writes into a pod's condition, and as an event, why it is not scheduled.
+    /// Writes the reason for which a pod is not scheduled into its condition, and publishes it as
+    /// an Event.
     pub(crate) fn report_unscheduled(
         &mut self,
         uid: &Uid,
@@ -32,15 +33,15 @@ impl Notices<'_> {
         }
         if member.telling.is_some() {
             if let Some((_, at)) = member.reported.as_ref().filter(|(text, _)| text != message) {
-                // What is on its way says something else. By then there is an answer, or it is
-                // waited for once more.
+                // The write on its way has another text. By the time of the timer it has been
+                // answered, or the pod waits once more.
                 let at = at.max(&now).plus_millis(REPORT_MILLIS);
                 self.agenda.timers.wake(Timer::Untold(uid.clone()), at);
             }
             return Ok(());
         }
         if member.nomination.is_being_written() {
-            // Of two writes to one version of the pod one would be for nothing.
+            // Of two writes to one version of the pod, one would fail.
             let at = now.plus_millis(nominating::SOON_MILLIS);
             self.agenda.timers.wake(Timer::Untold(uid.clone()), at);
             return Ok(());
@@ -49,7 +50,7 @@ impl Notices<'_> {
         if let Some((_, at)) =
             member.reported.as_ref().filter(|(text, at)| text != message && recently(*at))
         {
-            // It has been told something else just now.
+            // The pod has got another text just now.
             let at = at.plus_millis(REPORT_MILLIS);
             self.agenda.timers.wake(Timer::Untold(uid.clone()), at);
             return Ok(());
@@ -59,12 +60,13 @@ impl Notices<'_> {
         }
         let pod = Arc::clone(&member.pod);
         let known = pod.scheduled_condition.as_ref();
-        // What an earlier process said for the same reason still goes: a restart alone is nothing
-        // to tell.
+        // A text of an earlier process stands if the reason is the same: a restart alone is no
+        // news.
         if let Some(known) = known.filter(|known| !known.scheduled && known.reason == reason)
             && (member.reported.is_none() || known.message == message)
         {
-            // In its own words: until it comes to others there is nothing to add.
+            // The earlier text may have other words: it stays until this process finds another
+            // text.
             member.reported = Some((message.to_owned(), now));
             return Ok(());
         }
@@ -93,7 +95,8 @@ impl Notices<'_> {
         Ok(())
     }
 
-    /// Says something about a job once: in its conditions, and as an event.
+    /// Puts a warning about a job into its conditions, and publishes it as an Event, once for each
+    /// text.
     pub(crate) fn warn_once(&mut self, id: JobId, warning: ConditionType, text: String) -> Sound {
         let text = text::into_message(text);
         let job = self.jobs.all.known_mut(&id)?;
@@ -106,7 +109,7 @@ impl Notices<'_> {
             written.into_iter().any(|said| said.type_ == warning.as_str() && said.message == text);
         self.agenda.dirty.insert(id);
         if was_said {
-            // By an earlier process.
+            // An earlier process has published it.
             return Ok(());
         }
         let reporter = Arc::clone(&job.reporter);

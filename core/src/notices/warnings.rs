@@ -1,4 +1,4 @@
-//! Warnings about what a workload says.
+//! Warnings about mistakes in a workload.
 
 use fluxqueue_api::{ConditionType, text};
 
@@ -9,10 +9,10 @@ use crate::sound::{Lookup, Sound};
 use fluxqueue_planner::queue::JobId;
 
 impl Notices<'_> {
-    /// A PriorityClass is wished for that does not exist: the workload's priority counts, and that
-    /// is said.
+    /// Warns of a wished PriorityClass that does not exist: the priority of the workload counts
+    /// instead.
     pub(crate) fn warn_of_unknown_class(&mut self, id: JobId) -> Sound {
-        // Of what has ended nothing counts any more.
+        // A priority has no meaning for a job that has ended.
         let job = self.jobs.all.known_mut(&id)?;
         if job.ended_as.is_some() {
             return Ok(());
@@ -32,8 +32,8 @@ impl Notices<'_> {
 }
 
 impl Notices<'_> {
-    /// An annotation of the object that made the pods cannot be read: it counts as absent, and that
-    /// is said.
+    /// Warns of a walltime annotation, on the object that made the pods, that cannot be read and
+    /// counts as absent.
     pub(crate) fn warn_of_bad_walltime(&mut self, id: JobId) -> Sound {
         let job = self.jobs.all.known(&id)?;
         let Identity::Controller(namespace, uid) = &job.identity else { return Ok(()) };
@@ -49,8 +49,8 @@ impl Notices<'_> {
         Ok(())
     }
 
-    /// Pods that start together and contradict each other: what counts is said for as long as they
-    /// do.
+    /// Warns of pods that start together and contradict each other, for as long as they do. The
+    /// warning states which value counts.
     pub(crate) fn warn_of_contradictions(&mut self, id: JobId) -> Sound {
         let job = self.jobs.all.known(&id)?;
         if job.style != Style::Gang || job.live.is_empty() {

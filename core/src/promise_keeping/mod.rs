@@ -1,4 +1,4 @@
-//! What follows from what the plan promises: on record, told, and looked at again when it is due.
+//! Keeping of promises: puts them on record, reports delays, and starts a walk when one is due.
 
 use std::sync::Arc;
 
@@ -20,24 +20,25 @@ use fluxqueue_planner::plan::{Delay, Kept, Late, Policies};
 use fluxqueue_planner::queue::{JobId, PendingRequest, QueueId};
 use fluxqueue_workload::{ObjectRef, Pod, Time, Uid};
 
-/// A pod that ends when it should is seen to have ended so much later at most.
+/// The time in seconds within which the end of a pod that ends as planned is seen.
 const OVERDUE_SECONDS: u64 = 1;
 
-/// Starts are whole seconds of the core's time: what differs by less is the same by another clock.
+/// The difference in microseconds below which two starts are the same one. Starts are whole seconds
+/// of the core's time, and another clock may show another fraction.
 const SAME_START_MICROS: u64 = 1_000_000;
 
-/// Who stays longer than was planned.
+/// The cause for which a pod stays longer than was planned.
 enum Stays {
-    /// A person wished more time for it since the last walk.
+    /// A person has wished more time for this job since the last walk.
     Extended(JobId),
-    /// It has outlived its planned end: a job, or a pod of another scheduler.
+    /// This job, or pod of another scheduler, has outlived its planned end.
     Overdue(Named),
-    /// It takes the place of a pod that has failed, and its Job takes longer by that.
+    /// This pod replaces one that has failed, so its Job takes longer.
     Retried(ObjectRef),
 }
 
 impl PromiseKeeping<'_> {
-    /// A request of a job is promised a start, or another one than before.
+    /// Takes up that a request of a job has a promised start, or another one than before.
     pub(crate) fn promised(&mut self, id: JobId, start: i64, later: Option<Late>) -> Sound {
         if let Some(late) = later {
             self.tell_delay(id, &late, Some(start))?;
@@ -46,7 +47,7 @@ impl PromiseKeeping<'_> {
         Ok(())
     }
 
-    /// A request of a job has no reservation any more.
+    /// Takes up that a request of a job has no reservation any more.
     pub(crate) fn broken(&mut self, id: JobId, later: Option<Late>) -> Sound {
         if let Some(late) = later {
             self.tell_delay(id, &late, None)?;
@@ -55,8 +56,8 @@ impl PromiseKeeping<'_> {
         Ok(())
     }
 
-    /// A job that was to begin gave up what it was promised for that, and does not start at all for
-    /// the moment.
+    /// Reports that a job which was about to begin has given up its promise for that, and does not
+    /// start for the moment.
     pub(crate) fn start_is_off(&mut self, id: JobId, cause: Delay) -> Sound {
         let job = self.jobs.all.known_mut(&id)?;
         if let Some(was) = job.promised_before.take() {
@@ -65,11 +66,11 @@ impl PromiseKeeping<'_> {
         Ok(())
     }
 
-    /// A promise is broken: that is counted, and an Event says for what cause, and who or what is
-    /// in the way.
+    /// Reports a broken promise: counts it, and publishes an Event with the cause and the job, pod
+    /// or node in the way.
     pub(crate) fn tell_delay(&mut self, id: JobId, late: &Late, start: Option<i64>) -> Sound {
-        // Without a change of rules or nodes what its queue may have is later, too, because of who
-        // has it.
+        // If neither rules nor nodes have changed, room within the limits of the queue comes later
+        // because of the jobs that hold it.
         let queue = self.sight().limited_queue(id).filter(|_| late.cause == Delay::Walltime);
         let job = self.jobs.all.get(&id).filter(|_| late.cause == Delay::Capacity);
         let missing = job.and_then(|job| self.missing_claim(job));
@@ -78,7 +79,8 @@ impl PromiseKeeping<'_> {
         let reader = self.settings.reader(&namespace);
         let (cause, by, stays) = match late.cause {
             Delay::Capacity if missing.is_some() => (Delay::Capacity, None, None),
-            // A pod that should end in this very second does not have to do with it.
+            // The room is lost for another reason: a pod that should end in this very second is not
+            // the cause.
             Delay::Capacity
                 if self.agenda.lost.on(&late.was.nodes, &reader).is_some()
                     && self.agenda.extended.is_empty() =>
@@ -141,7 +143,7 @@ impl PromiseKeeping<'_> {
         Ok(())
     }
 
-    /// What takes room from who was promised these nodes.
+    /// Describes the loss that delays a promise on these nodes.
     fn what_is_lost(&self, nodes: &RankSet, queue: Option<QueueId>, reader: &Reader<'_>) -> String {
         if let Some(text) = self.agenda.lost.on(nodes, reader) {
             return text;
@@ -162,7 +164,7 @@ impl PromiseKeeping<'_> {
         })
     }
 
-    /// Who came in ahead of a job, or what a person has changed.
+    /// Names the job that came in ahead, or the change that a person has made.
     fn who_did_it(
         &self,
         cause: Delay,
@@ -186,7 +188,8 @@ impl PromiseKeeping<'_> {
                 }
             }
             None => {
-                // Without queues of their own policies nobody may have a reservation any more.
+                // Without queues that have their own policies, no job may have a reservation any
+                // more.
                 let nobody_is_promised = *self.queues.policies() == Policies::FirstComeFirstServed;
                 let text = self.agenda.lost.queue(&job.queue.name);
                 let text =
@@ -196,8 +199,8 @@ impl PromiseKeeping<'_> {
         }
     }
 
-    /// Who stays longer than was planned, so that a promise on these nodes, or within the limits of
-    /// this queue, is later.
+    /// Finds the job or pod that stays longer than was planned, and so delays a promise on these
+    /// nodes or within the limits of this queue. Leaves out job `but`, which has the promise.
     fn who_stays(&self, was: &Kept, queue: Option<QueueId>, but: JobId) -> Option<Stays> {
         let nodes = &was.nodes;
         let extended = || {
@@ -208,8 +211,8 @@ impl PromiseKeeping<'_> {
                 .or_else(|| self.overdue_in_queue(queue?, but))
                 .map(Stays::Overdue)
         };
-        // A pod that follows one that has failed, and is planned to be there for longer than until
-        // these nodes were promised.
+        // A retry is a pod that replaces a failed one; here it is planned to stay beyond the start
+        // that was promised on these nodes.
         let stays = |end: End| end.is_later_than(End::At(was.start));
         let is_retry = |job: JobId, pod: &Pod| {
             self.jobs.all.get(&job).is_some_and(|job| self.jobs.is_retry(pod, job))
@@ -225,13 +228,13 @@ impl PromiseKeeping<'_> {
         if there.is_some() || self.agenda.lost.is_any {
             return there;
         }
-        // Where nothing was lost somebody stays, if not there: others make room for whoever waits
-        // for him.
+        // If nothing was lost, some job or pod stays longer elsewhere: other jobs make room for
+        // those that wait for it.
         let anywhere = self.agenda.extended.first().copied().map(Stays::Extended);
         anywhere.or_else(|| self.late_anywhere().map(Stays::Overdue))
     }
 
-    /// A job on these nodes that may stay longer than at the last walk, because a person wished so.
+    /// Finds a job on these nodes for which a person has wished more time since the last walk.
     fn extended_on(&self, nodes: &RankSet) -> Option<JobId> {
         let is_there =
             |job: &&Job| self.jobs.allocations(job).any(|taken| nodes.contains(taken.rank));
@@ -243,12 +246,13 @@ impl PromiseKeeping<'_> {
             .map(|job| job.id)
     }
 
-    /// The same of a job that counts against the limits of a queue.
+    /// Finds such a job among those that count against the limits of a queue.
     fn extended_in_queue(&self, queue: QueueId) -> Option<JobId> {
         self.planner.accounts.counted(queue).find(|id| self.agenda.extended.contains(id))
     }
 
-    /// A job on these nodes that has outlived its planned end.
+    /// Finds a job, or a pod of another scheduler, on these nodes that has outlived its planned
+    /// end.
     fn overdue_on(&self, nodes: &RankSet, but: JobId) -> Option<Named> {
         let mut holders = self.holders().on(nodes);
         let is_late = |allocation: &Allocation| self.is_late(allocation);
@@ -257,13 +261,13 @@ impl PromiseKeeping<'_> {
         Some(overdue.named())
     }
 
-    /// What takes this has outlived its planned end, or has come to it just now.
+    /// True if the planned end of an allocation has passed, or has come just now.
     fn is_late(&self, allocation: &Allocation) -> bool {
         allocation.is_overdue
             || matches!(allocation.end, End::At(at) if at <= self.clock.now.seconds())
     }
 
-    /// A job on any node that has outlived its planned end.
+    /// Finds a job, or a pod of another scheduler, on any node that has outlived its planned end.
     fn late_anywhere(&self) -> Option<Named> {
         let is_late =
             |taken: Option<&Allocation>| taken.is_some_and(|allocation| self.is_late(allocation));
@@ -274,7 +278,7 @@ impl PromiseKeeping<'_> {
         foreign.map(|foreign| Named::Pod(foreign.pod.id.key.clone())).or_else(job)
     }
 
-    /// A job that counts against the limits of a queue and has outlived its planned end.
+    /// Finds a job that counts against the limits of a queue and has outlived its planned end.
     fn overdue_in_queue(&self, queue: QueueId, but: JobId) -> Option<Named> {
         let counted = self.planner.accounts.counted(queue).filter(|job| *job != but);
         let mut counted = counted.filter_map(|job| self.jobs.all.get(&job));
@@ -283,7 +287,7 @@ impl PromiseKeeping<'_> {
         Some(Named::Job(overdue.key.clone()))
     }
 
-    /// A pod has outlived its planned end: from now on nobody knows when it ends.
+    /// Marks a pod as overdue if it has outlived its planned end: its end is unknown from now on.
     pub(crate) fn note_overdue(&mut self, uid: &Uid) {
         let allocation = match (self.occupancy.foreign.get_mut(uid), self.jobs.members.get_mut(uid))
         {
@@ -304,15 +308,15 @@ impl PromiseKeeping<'_> {
         }
     }
 
-    /// A request that was the first to wait is passed by from now on, for as long as the settings
-    /// allow.
+    /// Lets later requests pass by a request that was the first to wait, for as long as the
+    /// settings allow.
     pub(crate) fn pass_by(&mut self, pending: &PendingRequest) {
         if self.planner.promises.pass_by(pending, self.clock.now) {
             self.agenda.dirty.insert(pending.job());
         }
     }
 
-    /// There are no reservations any more: by now nobody may have one.
+    /// Withdraws all reservations, since no job may have one any more.
     pub(crate) fn withdraw_all_promises(&mut self) {
         for pending in self.planner.promises.requests() {
             if let Some(was) = self.planner.promises.kept(&pending) {
@@ -326,8 +330,8 @@ impl PromiseKeeping<'_> {
         }
     }
 
-    /// A request is taken back that was promised a start: whoever changed its job broke that
-    /// promise, if it does not miss its claims.
+    /// Reports the delay when a request with a promised start is taken back. The change of its job
+    /// broke the promise, unless the job lacks a claim.
     fn tell_own_delay(&mut self, pending: &PendingRequest) -> Sound {
         let Some(was) = self.planner.promises.kept(pending) else { return Ok(()) };
         let job = self.jobs.all.get(&pending.job()).map(Box::as_ref);
@@ -337,12 +341,12 @@ impl PromiseKeeping<'_> {
         Ok(())
     }
 
-    /// The claim for which a job waits, and why.
+    /// Describes the claim for which a job waits.
     fn missing_claim(&self, job: &Job) -> Option<String> {
         not_mountable(&self.jobs.live_members(job)).map(|(_, text)| text)
     }
 
-    /// A request waits no more, or another one waits in its place.
+    /// Forgets the promise to a request that waits no more, or is replaced by another one.
     pub(crate) fn forget_promise(&mut self, pending: &PendingRequest) {
         let starts = self.jobs.all.get(&pending.job()).is_some_and(|job| starts_job(job, pending));
         if let Some(promise) = self.planner.promises.forget(pending, starts) {
@@ -350,7 +354,7 @@ impl PromiseKeeping<'_> {
         }
     }
 
-    /// The next promise to come due is looked at then.
+    /// Sets the timer for the next promise that comes due.
     pub(crate) fn wake_for_promises(&mut self) {
         let start = self.planner.promises.next_start().map(Time::from_seconds);
         let bypass_secs =
@@ -361,8 +365,7 @@ impl PromiseKeeping<'_> {
         }
     }
 
-    /// What has come due leads to a walk: a reservation may start, or somebody is passed by no
-    /// more.
+    /// Asks for a walk if a reservation may start, or if a request may not be passed by any longer.
     pub(crate) fn keep_promises(&mut self) {
         let is_over = self.end_patience();
         let is_due = self
@@ -377,8 +380,8 @@ impl PromiseKeeping<'_> {
         }
     }
 
-    /// Nobody is passed by any more for whom the seconds that his queue allows are over. True if
-    /// that concerns somebody.
+    /// Ends the passing by of requests that were passed by for as long as their queues allow. True
+    /// if there was any.
     pub(crate) fn end_patience(&mut self) -> bool {
         let (queue, queues) = (&self.planner.queue, &self.queues);
         self.planner
@@ -386,8 +389,8 @@ impl PromiseKeeping<'_> {
             .end_patience(self.clock.now, |pending| queues.bypass_secs(queue.queue_of(pending)))
     }
 
-    /// Jobs that do not wait now, since they are not complete or held, have been passed by all the
-    /// same when they did.
+    /// Restores the times since which jobs were passed by, for jobs that do not wait now because
+    /// they are incomplete or held.
     pub(crate) fn restore_patience(&mut self) {
         let not_now = self.jobs.all.values().filter(|job| {
             job.style != Style::Elastic
@@ -401,7 +404,7 @@ impl PromiseKeeping<'_> {
         }
     }
 
-    /// A write of an earlier leader took effect while this one works. If it holds a promise, that
+    /// Takes up a write of an earlier leader that took effect while this one works. A promise in it
     /// is put back in the next pass, or broken.
     pub(crate) fn heed_promise(&mut self, id: JobId, status: &FluxJobStatus) {
         let Some(written) = &status.reservation else { return };
@@ -410,7 +413,7 @@ impl PromiseKeeping<'_> {
         else {
             return;
         };
-        // What was just sent may be seen before it is answered.
+        // A write of this process may be seen before it is answered.
         let is_sent = matches!(&job.record.stored, Stored::Writing { write, .. } if write.status.reservation.as_ref() == Some(written));
         if is_sent || self.sight().is_said(job, written) {
             return;
@@ -426,7 +429,7 @@ impl PromiseKeeping<'_> {
         }
     }
 
-    /// Promises of an earlier leader for which a walk has found nothing are broken.
+    /// Reports the promises of an earlier leader for which a walk has found no place.
     pub(crate) fn tell_who_is_lost(&mut self, heard: &[PendingRequest]) {
         for pending in heard {
             if let Some(late) = self.planner.promises.take_lost(pending) {
@@ -438,14 +441,14 @@ impl PromiseKeeping<'_> {
 }
 
 impl Agenda {
-    /// A pod is looked at when its planned end has passed.
+    /// Sets the timer that checks a pod when its planned end has passed.
     pub(crate) fn watch_end(&mut self, uid: &Uid, end: End) {
         if let End::At(end) = end {
             self.timers.wake(Timer::Overdue(uid.clone()), overdue_from(end));
         }
     }
 
-    /// Watches the planned end of what a pod has of a node. Without anything, there is no end to
+    /// Watches the planned end of a pod's allocation. Without an allocation there is no end to
     /// watch.
     pub(crate) fn watch_end_of(&mut self, uid: &Uid, allocation: Option<&Allocation>) {
         match allocation {
@@ -455,17 +458,18 @@ impl Agenda {
     }
 }
 
-/// The job starts with this request; else its pods start one by one, and this is one of several.
+/// True if the job starts with this request. Otherwise its pods start one by one, and this is one
+/// of several.
 pub(crate) fn starts_job(job: &Job, pending: &PendingRequest) -> bool {
     matches!(pending, PendingRequest::Start(_)) || job.style == Style::Lone
 }
 
-/// From when on a pod is overdue that was to end at this second.
+/// Returns the time from which a pod with this planned end is overdue.
 fn overdue_from(end: i64) -> Time {
     Time::from_seconds(end).plus_secs(OVERDUE_SECONDS)
 }
 
-/// What is said stands in a record.
+/// True if a record contains this promise already.
 pub(crate) fn is_as_written(said: &Said, start: Option<Time>, written: &Reservation) -> bool {
     let is_same_start = match (start, written.start.as_ref().map(time_of)) {
         (Some(start), Some(written)) => start.0.abs_diff(written.0) < SAME_START_MICROS,

@@ -1,4 +1,4 @@
-//! Jobs in their queues: who counts, against which limit, and what the queues say of it.
+//! Jobs in their queues: counts them against limits, and writes the status of queues.
 
 pub(crate) mod quotas;
 
@@ -20,11 +20,11 @@ use fluxqueue_planner::queue::JobId;
 use fluxqueue_planner::queues::{AccountId, Counted, FOR_EVER, Life, Member, QueueObject};
 use fluxqueue_workload::{Resources, Uid};
 
-/// The status of a queue is written so much after it has changed, with all that has changed until
-/// then.
+/// The delay in milliseconds from a change of a queue to the write of its status, which then covers
+/// all changes up to that time.
 const STATUS_MILLIS: i64 = 2_000;
 
-/// It is tried again so much after a failure.
+/// The pause in milliseconds before the write is repeated after a failure.
 const STATUS_RETRY_MILLIS: i64 = 30_000;
 
 impl Queueing<'_> {
@@ -34,9 +34,9 @@ impl Queueing<'_> {
         self.agenda.queue_changed = true;
     }
 
-    // --- what is on record of queues ---
+    // --- the status of queues ---
 
-    /// Counts a job where it is now.
+    /// Counts a job according to its present state.
     pub(crate) fn count_in_queue(&mut self, id: JobId) -> Sound {
         let job = self.jobs.all.known(&id)?;
         let is_outside = job
@@ -44,14 +44,13 @@ impl Queueing<'_> {
             .as_ref()
             .is_some_and(|blocker| blocker.reason() == BlockedReason::QueueFull);
         let life = match self.jobs.state(job) {
-            // When there are queues again, it is looked at again, if it is still there.
+            // Jobs are counted again when there are queues again, if they are still there then.
             _ if !self.queues.is_any_object() => None,
-            // Of which there is no pod, that waits for nothing. Another process may not even know
-            // of it.
+            // A job without pods waits for nothing. Another process may not even know of it.
             JobState::Pending | JobState::Held | JobState::Unsatisfiable if job.live.is_empty() => {
                 None
             }
-            // Nor does it run.
+            // Such a job does not run either.
             JobState::Starting | JobState::Running
                 if job.live.is_empty() && job.retained.is_empty() =>
             {
@@ -71,13 +70,13 @@ impl Queueing<'_> {
         Ok(())
     }
 
-    /// One less waits in this queue: perhaps there is room for one who is kept out.
+    /// Lets a job that is kept out of this queue be refreshed, since one job less waits there.
     fn let_in(&mut self, left: Option<Arc<str>>) {
         let next = left.and_then(|queue| self.queues.next_to_come_in(&queue));
         self.agenda.touched.extend(next);
     }
 
-    /// A job is no more.
+    /// Stops counting a job that is gone.
     pub(crate) fn leave_queue(&mut self, id: JobId) {
         let left = self.queues.tally.note(id, None);
         self.let_in(left);
@@ -85,7 +84,8 @@ impl Queueing<'_> {
         self.planner.accounts.set_running(id, Vec::new());
     }
 
-    /// What a job is charged for what it has of nodes, slots that are retained for it included.
+    /// Returns the resources with which a job is charged for its slots on nodes, including retained
+    /// ones.
     pub(crate) fn has(&self, job: &Job) -> Resources {
         let mut has = Resources::new();
         for charge in charges_of(self.jobs.allocations(job), &self.planner.cluster) {
@@ -94,7 +94,7 @@ impl Queueing<'_> {
         has
     }
 
-    /// Counts what runs of a job against the limits of its queue.
+    /// Counts the running part of a job against the limits of its queue.
     pub(crate) fn count_running(&mut self, id: JobId) -> Sound {
         let job = self.jobs.all.known(&id)?;
         let Some(limits) = self.queues.limits(job.queue.id).filter(|_| !job.is_finished()) else {
@@ -135,7 +135,7 @@ impl Queueing<'_> {
         Ok(())
     }
 
-    /// What runs of a job ends at another time than was known.
+    /// Takes up that the running part of a job ends at another time than was known.
     pub(crate) fn note_other_end(&mut self, id: JobId) {
         if self.jobs.all.get(&id).is_some_and(|job| self.queues.limits(job.queue.id).is_some()) {
             self.agenda.touched.insert(id);
@@ -148,13 +148,13 @@ impl Queueing<'_> {
         }
     }
 
-    /// For so long after it began, and a moment, a new process does not say what it has counted.
+    /// Keeps the counts of a new process from being published for this time and a moment longer.
     pub(crate) fn counts_are_unsure_for(&mut self, millis: i64) {
         let until = self.clock.now.plus_millis(millis.saturating_add(crate::AGAIN_MILLIS));
         self.agenda.counts_are_sure_from = self.agenda.counts_are_sure_from.max(until);
     }
 
-    /// Writes the status of those queues in which something has changed.
+    /// Writes the status of the queues that have changed.
     pub(crate) fn note_queues(&mut self) {
         if self.clock.now < self.agenda.counts_are_sure_from {
             return self.agenda.timers.wake(Timer::Queues, self.agenda.counts_are_sure_from);
@@ -182,7 +182,7 @@ impl Queueing<'_> {
         }
     }
 
-    /// How the writing of a queue's status ended.
+    /// Takes up the outcome of a write of a queue's status.
     pub(crate) fn queue_status_done(
         &mut self,
         name: &Arc<str>,
@@ -192,7 +192,7 @@ impl Queueing<'_> {
     ) {
         let pause = match outcome {
             WriteOutcome::Written(_) => {
-                // Another one of the name may have come since: that has a status of its own.
+                // Another queue of the same name may have come since: it has a status of its own.
                 if let Some(queue) = self.queues.object(name).filter(|queue| queue.uid == *uid) {
                     let queue = QueueObject { status, ..QueueObject::clone(queue) };
                     self.queues.put(&Arc::new(queue));
@@ -208,13 +208,13 @@ impl Queueing<'_> {
             WriteOutcome::Gone => STATUS_MILLIS,
             _ => STATUS_RETRY_MILLIS,
         };
-        // What has changed since.
+        // There may have been changes since.
         self.queues.tally.note_object(name);
         self.agenda.timers.wake(Timer::Queues, self.clock.now.plus_millis(pause));
     }
 }
 
-/// What an Event tells about the spec of a queue, if that is news against what is on record.
+/// Returns the Event about the spec of a queue, if the status has news against the one on record.
 fn news_of_spec(
     queue: &QueueObject,
     status: &FluxQueueStatus,
@@ -231,16 +231,16 @@ fn news_of_spec(
     }
 }
 
-/// What a job is charged for a node, or for its part of one.
+/// The charge to a job for a node, or for its part of a node.
 struct NodeCharge<'a> {
     rank: Rank,
-    /// The second at which it ends, as far as limits are concerned.
+    /// The second at which the charge ends, as far as limits are concerned.
     end: i64,
     amounts: &'a Resources,
 }
 
-/// What a job is charged for what it has of nodes: what its pods request, and of each node that it
-/// has alone all that is allocatable there, once. No one else can use the rest of such a node.
+/// Returns the charges to a job for its slots: the requests of its pods, and for each node that it
+/// has alone everything allocatable there, once. No other job can use the rest of such a node.
 fn charges_of<'a>(
     allocations: impl Iterator<Item = &'a Allocation>,
     cluster: &'a Cluster,
@@ -262,7 +262,7 @@ fn charges_of<'a>(
     charges
 }
 
-/// The second at which something ends, as far as limits are concerned.
+/// Returns the second of an end, as far as limits are concerned.
 fn second_of(end: End) -> i64 {
     match end {
         End::At(second) => second,

@@ -12,16 +12,16 @@ use fluxqueue_planner::queue::JobId;
 use fluxqueue_workload::quantity::quantity;
 use fluxqueue_workload::{ObjectRef, Quota, Resources, Time};
 
-/// How long after its pods are there a job counts beside what a quota says is used: that comes with
-/// a watch, once a second.
+/// How long in milliseconds a released job still counts beside the used part that a quota reports.
+/// That number comes by a watch, about once a second.
 const USE_SEEN_MILLIS: i64 = 2_000;
 
-/// When a job is looked at again for which too little is left beside others whose pods are about to
-/// be there.
+/// The pause in milliseconds before a job is refreshed again that finds too little left beside
+/// other jobs with pods about to come.
 const LOOK_AGAIN_MILLIS: i64 = 5_000;
 
 impl Queueing<'_> {
-    /// A quota is there, or has changed.
+    /// Takes up a quota that is new or has changed.
     pub(crate) fn put_quota(&mut self, quota: Arc<Quota>) {
         let key = quota.id.key.clone();
         let quotas = self.jobs.releases.quotas.known.entry(Arc::clone(&key.namespace)).or_default();
@@ -29,7 +29,7 @@ impl Queueing<'_> {
         self.look_at_quota_again(&key.namespace);
     }
 
-    /// A quota is gone.
+    /// Removes a quota that is gone.
     pub(crate) fn remove_quota(&mut self, gone: &ObjectRef) {
         let known = &mut self.jobs.releases.quotas.known;
         let Some(quotas) = known.get_mut(&gone.key.namespace) else { return };
@@ -42,13 +42,13 @@ impl Queueing<'_> {
         self.look_at_quota_again(&gone.key.namespace);
     }
 
-    /// Those that wait for a quota of the namespace are looked at again.
+    /// Refreshes the jobs that wait for a quota of the namespace.
     fn look_at_quota_again(&mut self, namespace: &str) {
         let waiting = self.jobs.releases.quotas.waiting.remove(namespace);
         self.agenda.touched.extend(waiting.into_iter().flatten());
     }
 
-    /// The pods of a job are about to come, since its Job is released.
+    /// Notes that the pods of a job are about to come, since its Job is released.
     pub(crate) fn note_coming(&mut self, id: JobId) -> Sound {
         let job = self.jobs.all.known(&id)?;
         let namespace = Arc::clone(&job.key.namespace);
@@ -64,7 +64,8 @@ impl Queueing<'_> {
 }
 
 impl Queueing<'_> {
-    /// A quota leaves too little for the pods of a job: the job is looked at again when that changes.
+    /// Lets a job wait because a quota leaves too little for its pods. The job is refreshed when
+    /// the quota changes.
     pub(crate) fn wait_for_quota(&mut self, id: JobId) -> Sound {
         let job = self.jobs.all.known(&id)?;
         let namespace = Arc::clone(&job.key.namespace);
@@ -87,7 +88,8 @@ impl Queueing<'_> {
     }
 }
 
-/// Why a job that waits without pods is not released now: a quota leaves too little for its pods.
+/// Returns the reason for which a job that waits without pods is not released now: a quota leaves
+/// too little for its pods. `None` if no quota does.
 pub(crate) fn shortage(jobs: &Jobs, job: &Job, now: Time) -> Option<String> {
     let quotas = &jobs.releases.quotas;
     let known = quotas.known.get(&job.key.namespace)?;
@@ -117,7 +119,7 @@ pub(crate) fn shortage(jobs: &Jobs, job: &Job, now: Time) -> Option<String> {
     ))
 }
 
-/// Its Job was released, or is being released, and not all of its pods are there.
+/// True if the Job of a job was released, or is being released, and not all of its pods are there.
 pub(crate) fn is_to_have_pods(job: &Job) -> bool {
     match &job.suspended {
         Suspended::Released { .. } => true,
@@ -126,7 +128,8 @@ pub(crate) fn is_to_have_pods(job: &Job) -> bool {
     }
 }
 
-/// What the pods of a job that waits without pods will ask of the quotas of their namespace.
+/// Returns the requests that the pods of a job that waits without pods will make on the quotas of
+/// their namespace.
 fn asked_of_quotas(jobs: &Jobs, job: &Job) -> Resources {
     let stand_ins = || jobs.live(job).filter(|member| member.pod.stands_in);
     let pods = stand_ins().count().max(job.stands_for);

@@ -1,4 +1,4 @@
-//! Records for which other jobs wait, and for how long.
+//! Records for which other jobs wait, and the limit of that wait.
 
 use std::sync::Arc;
 
@@ -24,13 +24,13 @@ impl WriteAhead<'_> {
         }
     }
 
-    /// No job waits for the record of this one any more.
+    /// Ends every wait for the record of this job.
     pub(crate) fn let_all_go_on(&mut self, on: JobId) {
         self.agenda.dirty.extend(self.records.on_record.end_turn(on));
         self.let_starts_go_on(on);
     }
 
-    /// No job that starts waits for the record of this one any more.
+    /// Ends the waits of starting jobs for the record of this job.
     pub(crate) fn let_starts_go_on(&mut self, on: JobId) {
         for free in self.records.on_record.end_rest(on) {
             self.agenda.dirty.insert(free);
@@ -39,8 +39,8 @@ impl WriteAhead<'_> {
         }
     }
 
-    /// A write of a job's FluxJob was refused: no job of another namespace waits for it, nor for others
-    /// of its namespace.
+    /// Takes up that a write of a job's FluxJob was refused: jobs of other namespaces stop waiting
+    /// for it, and for other records of its namespace.
     pub(crate) fn note_record_refusal(&mut self, id: JobId) -> Sound {
         let namespace = self.namespace_of(id).unwrap_or_default();
         self.records.on_record.awaited.refusing.insert(Arc::clone(&namespace));
@@ -60,7 +60,7 @@ impl WriteAhead<'_> {
         Ok(())
     }
 
-    /// A FluxJob of this job's namespace was written.
+    /// Takes up that a FluxJob of this job's namespace was written.
     pub(crate) fn note_record_written(&mut self, id: JobId) {
         if let Some(namespace) = self.namespace_of(id) {
             self.records.on_record.awaited.refusing.remove(&namespace);
@@ -71,7 +71,7 @@ impl WriteAhead<'_> {
         self.jobs.all.get(&id).map(|job| Arc::clone(&job.key.namespace))
     }
 
-    /// Tells a job that others do not wait for its record any more.
+    /// Publishes an Event about a job: other jobs have stopped waiting for its record.
     fn tell_record_unanswered(&mut self, id: JobId) {
         if let Some(job) = self.jobs.all.get(&id) {
             let text = format!(
@@ -100,7 +100,7 @@ impl WriteAhead<'_> {
         }
     }
 
-    /// A job comes to wait for the record of another one.
+    /// Sets the limit of the wait of another job for the record of this one.
     pub(crate) fn wait_for_record(&mut self, on: JobId) {
         let until = self.records.on_record.awaited.begin(on, self.clock.now);
         self.agenda.timers.wake(Timer::Job(on), until);

@@ -19,14 +19,16 @@ use fluxqueue_planner::plan::Kept;
 use fluxqueue_planner::queue::JobId;
 use fluxqueue_workload::{Time, Uid};
 
-/// A promise that has become better is written so much after the last one.
+/// The least time in milliseconds between the last write of a promise and the write of an improved
+/// one.
 const IMPROVEMENT_MILLIS: i64 = 5_000;
 
-/// A promise that is later by so much is the same, which could not begin at once.
+/// The delay in seconds up to which a promise counts as the same one, which could not begin at
+/// once.
 const PUT_OFF_SECONDS: u64 = 1;
 
 impl WriteAhead<'_> {
-    /// The placement is acknowledged: its pods may leave.
+    /// Releases the pods of an acknowledged placement.
     pub(crate) fn release(&mut self, id: JobId) -> Sound {
         let job = self.jobs.all.current(&id)?;
         let assigned =
@@ -38,9 +40,9 @@ impl WriteAhead<'_> {
 }
 
 impl WriteAhead<'_> {
-    /// A promise that was made, or broken, is written at once; one that became better, with others
-    /// a little later. Neither is before what it rests on. `owed` is found out when it is first
-    /// needed.
+    /// Decides which promise the record of a job states. A promise that was made or broken is
+    /// written at once, an improved one a little later together with others. Neither is written
+    /// before the records on which it rests. `owed` is computed when it is first needed.
     pub(crate) fn note_what_is_promised(
         &mut self,
         id: JobId,
@@ -77,9 +79,10 @@ impl WriteAhead<'_> {
         Ok(())
     }
 
-    /// What a job is promised rests on what others have left, and their records do not say so yet:
-    /// they are called. Two who have come to be where the other one was would wait for each other:
-    /// one of them does not.
+    /// Finds the records that have to change before this promise may be written, and calls for
+    /// them: the promise rests on nodes that other jobs have left, and their records do not show
+    /// that yet. Two jobs that have exchanged places would wait for each other: one of them does
+    /// not.
     fn comes_after_others(
         &mut self,
         id: JobId,
@@ -132,7 +135,7 @@ impl WriteAhead<'_> {
         waits
     }
 
-    /// Others wait for a job's record.
+    /// Hurries the record of a job, since other jobs wait for it.
     fn call(&mut self, owed: &Owed, must_say: bool) {
         if owed.is_inherited {
             self.planner.promises.say_as_it_is(owed.job);
@@ -142,7 +145,7 @@ impl WriteAhead<'_> {
         self.wait_for_record(owed.job);
     }
 
-    /// A job's record is written as soon as it may be.
+    /// Lets a job's record be written as soon as possible.
     fn hurry(&mut self, id: JobId, must_say: bool) {
         if let Some(job) = self.jobs.all.get_mut(&id) {
             job.said_at = Time(0);
@@ -150,22 +153,22 @@ impl WriteAhead<'_> {
         }
     }
 
-    /// What a job was promised on record is broken by what it is promised now.
+    /// True if the new promise breaks the one that a job has on record.
     fn is_broken(&self, job: &Job, said: &Said) -> bool {
         let start = |said: &Said| said.start;
         let before = job.said.as_ref().map_or_else(|| start(&self.written(job)?), start);
         before.zip(said.start).is_some_and(|(before, now)| now > before.plus_secs(PUT_OFF_SECONDS))
     }
 
-    /// What is on record of a job's promise.
+    /// Returns the promise that a job has on record.
     pub(crate) fn written(&self, job: &Job) -> Option<Said> {
         let written = job.record.status.as_deref()?.reservation.as_ref()?;
         let start = written.start.as_ref().map(|at| self.clock.core(time_of(at)));
         Some(Said { start, nodes: written.nodes.clone() })
     }
 
-    /// Until something else may be written, what is written stands. If it is broken it is taken
-    /// off, so that others can be written; when that has been done it is this one's turn again.
+    /// Keeps the promise on record until another one may be written. A broken promise is taken off,
+    /// so that other records can be written; after that it is this job's turn again.
     fn say_meanwhile(&mut self, id: JobId, said: &Said) -> Sound {
         let job = self.jobs.all.known(&id)?;
         if self.is_broken(job, said) {
@@ -182,14 +185,14 @@ impl WriteAhead<'_> {
         Ok(())
     }
 
-    /// What may be read, and is not so any more.
+    /// Returns the promises that a reader may still see and that hold no longer.
     pub(crate) fn owed(&self) -> Vec<Owed> {
         let promises = &self.planner.promises;
         let owed = self.records.on_record.all().filter_map(|(job, kept)| {
             let promise =
                 self.planner.queue.first_of(job).and_then(|pending| promises.reservation(pending));
-            // One that is overdue is put back where it can begin. Of whom nothing is promised any
-            // more it is not known how long it was to run.
+            // An overdue promise is put back at a time when it can begin. A job without a promise
+            // has an unknown end.
             let start = kept.start.max(self.clock.now.seconds());
             let end = || promise.map_or(i64::MAX, |promise| end_of(&promise.request, start));
             let is_owed = kept.is_not(promise) && !self.has_begun(job, kept);
@@ -207,7 +210,7 @@ impl WriteAhead<'_> {
         owed.collect()
     }
 
-    /// A job has begun where and when its record says that it does.
+    /// True if a job has begun at the place and time that its record states.
     pub(crate) fn has_begun(&self, id: JobId, kept: &Kept) -> bool {
         let Some(job) = self.jobs.all.get(&id).filter(|job| job.pending.is_empty()) else {
             return false;
@@ -218,7 +221,7 @@ impl WriteAhead<'_> {
             && taken.all(|rank| kept.nodes.contains(rank))
     }
 
-    /// A status of a job is sent that says this of its promise.
+    /// Takes note of the promise in a status of a job that is being sent.
     pub(crate) fn note_sent(&mut self, id: JobId, status: &FluxJobStatus) -> Sound {
         let job = self.jobs.all.known(&id)?;
         let known = job.record.status.as_deref().and_then(|status| status.reservation.as_ref());
@@ -229,10 +232,10 @@ impl WriteAhead<'_> {
         Ok(())
     }
 
-    /// What the API server has of a job's promise has changed, perhaps.
+    /// Takes up a possible change of a job's promise on the API server.
     pub(crate) fn note_on_record(&mut self, id: JobId) -> Sound {
         let job = self.jobs.all.known(&id)?;
-        // Of whose record nobody knows what it says now: what it said may stand there still.
+        // A record with unknown contents may still hold its earlier promise.
         let Some(status) = job.record.status.as_deref() else { return Ok(()) };
         let written = status.reservation.as_ref();
         let is_said =
@@ -243,7 +246,7 @@ impl WriteAhead<'_> {
         let kept = written.and_then(|written| self.sight().kept_of(written));
         let kept = kept.map(|kept| Kept { start: start().unwrap_or(kept.start), ..kept });
         self.records.on_record.note(id, kept);
-        // While it waits for another record, what is to be written at once is not said yet.
+        // While the job waits for another record, its urgent promise is not written yet.
         let waits = self.records.on_record.behind.contains_key(&id);
         if let Some(job) = self.jobs.all.get_mut(&id).filter(|_| is_said && !waits) {
             job.must_say = false;
@@ -258,16 +261,17 @@ impl WriteAhead<'_> {
         Ok(())
     }
 
-    /// A job has no record any more on which others could rest.
+    /// Removes a job's record from those on which other jobs could rest.
     pub(crate) fn owe_nothing(&mut self, id: JobId) {
         self.planner.promises.forget_job(id);
         self.records.on_record.forget_job(id);
         self.let_all_go_on(id);
     }
 
-    /// Jobs start. If they take what others were promised by their records, and have left since,
-    /// that is to be on record before their own records and their first Bindings: else a successor
-    /// could not keep what it reads.
+    /// Lets starting jobs wait for records. If they take nodes that the records of other jobs
+    /// promise, and that these jobs have left since, the change has to be on record before the
+    /// records and first Bindings of the starting jobs. Otherwise a successor could not keep the
+    /// promises that it reads.
     pub(crate) fn rest_on_what_was_promised(&mut self) {
         let all = std::mem::take(&mut self.records.on_record.begun);
         if all.is_empty() {
@@ -305,8 +309,8 @@ impl WriteAhead<'_> {
     }
 }
 
-/// A successor cannot put back either what pods that have started keep its pods away from, whenever
-/// these end.
+/// True if pods of `begun` repel pods of the promised job from its nodes. A successor could not put
+/// that promise back either, whenever the pods end.
 fn is_kept_away(jobs: &Jobs, cluster: &mut Cluster, owed: &Owed, begun: &Begun) -> bool {
     let Some(other) = jobs.all.get(&owed.job).filter(|_| !begun.repelling.is_empty()) else {
         return false;
@@ -319,8 +323,8 @@ fn is_kept_away(jobs: &Jobs, cluster: &mut Cluster, owed: &Owed, begun: &Begun) 
 }
 
 impl WriteAhead<'_> {
-    /// What a job is promised now. Where pods start one by one, the first of them may have nodes
-    /// held for it; when it starts is not when the job does.
+    /// Returns the present promise to a job. If its pods start one by one, nodes may be held for
+    /// the first of them; the start of that pod is not the start of the job.
     fn promise_of(&self, job: &Job) -> Option<Said> {
         let pending = self.planner.queue.first_of(job.id)?;
         if let Some(promise) =

@@ -5,11 +5,11 @@ use fluxqueue_machine::fluxion::Tenancy;
 use fluxqueue_planner::queue::JobId;
 use fluxqueue_workload::{Pod, Unsupported, exclusive};
 
-/// The tenant of pods of ours while nobody knows their jobs.
+/// The tenant of pods that have our scheduler's name and no known job yet.
 const UNKNOWN: u64 = u64::MAX;
 
 impl Sight<'_> {
-    /// With whom a pod of a job of ours is on its node.
+    /// Returns the tenancy of a pod of one of our jobs.
     pub(crate) fn tenancy(&self, pod: &Pod, job: JobId) -> Tenancy {
         if pod.stays_on_its_node() {
             Tenancy::Guest
@@ -20,8 +20,8 @@ impl Sight<'_> {
         }
     }
 
-    /// With whom a pod is on its node that is of no job of ours, or of which that is not known yet:
-    /// then by what it says itself.
+    /// Returns the tenancy of a pod that belongs to none of our jobs, or to one that is not known
+    /// yet: then its own annotation decides.
     pub(crate) fn tenancy_of_others(&self, pod: &Pod) -> Tenancy {
         let may_be_ours = self.settings.scheduler_names.contains(&pod.scheduler);
         if pod.stays_on_its_node() {
@@ -33,7 +33,7 @@ impl Sight<'_> {
         }
     }
 
-    /// Why a pod that asks for its node alone itself cannot have that.
+    /// Returns the reason for which a pod that asks for its node alone cannot have that.
     pub(crate) fn exclusive_trouble(&self, pod: &Pod) -> Option<Unsupported> {
         let is_asked_for = pod.exclusive == Some(true);
         is_asked_for.then(|| self.no_exclusive(pod.stays_on_its_node())).flatten()

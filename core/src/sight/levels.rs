@@ -1,4 +1,4 @@
-//! What jobs ask of levels of the machine.
+//! Levels of the machine that jobs ask for.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,7 +18,8 @@ use fluxqueue_workload::{Pod, Unsupported};
 impl Sight<'_> {
     // --- what cannot be honoured ---
 
-    /// A rule of these that names no level, or that the library in use cannot keep.
+    /// Returns the trouble with the first of these rules that names no level, or that the library
+    /// in use cannot keep.
     pub(crate) fn level_trouble(&self, rules: &LevelRules) -> Option<Unsupported> {
         rules.iter().flat_map(|rules| rules.iter()).find_map(|rule| {
             if !self.planner.ledger.has_levels() {
@@ -39,7 +40,8 @@ impl Sight<'_> {
         })
     }
 
-    /// Annotations of these rules that are wishes, and not honoured by the library in use.
+    /// Returns the annotations of those of these rules that are mere wishes and that the library in
+    /// use does not honour.
     pub(crate) fn ignored_levels<'b>(
         &self,
         rules: &'b LevelRules,
@@ -51,9 +53,9 @@ impl Sight<'_> {
             .map(|rule| rule.annotation)
     }
 
-    // --- what is wanted ---
+    // --- wanted levels ---
 
-    /// Begins to ask what pods of a job want.
+    /// Begins a collection of the levels that pods of a job want.
     pub(crate) fn ask_for_levels(&self, id: JobId) -> Asked {
         let mut makers = self.jobs.all.get(&id).into_iter().flat_map(|job| self.jobs.makers(job));
         Asked {
@@ -62,7 +64,8 @@ impl Sight<'_> {
         }
     }
 
-    /// What a pod wants of levels. Who joins others that ask for the same is to be where they are.
+    /// Returns the levels that a pod wants. A pod that joins others with the same wish has to be
+    /// where they are.
     pub(crate) fn level_wants(
         &self,
         id: JobId,
@@ -82,7 +85,7 @@ impl Sight<'_> {
         let is_known = |((of, shape, known), _): &&(Asks, LevelWants)| {
             of == rules && *shape == pod.shape && *known == role
         };
-        // Those who join are where their slice is.
+        // Pods that join are placed where their slice is.
         let is_like_others = !joins || slice_size(rules).is_none();
         if let Some((_, wants)) = asked.wants.iter().find(is_known).filter(|_| is_like_others) {
             return wants.clone();
@@ -102,8 +105,8 @@ impl Sight<'_> {
                 }
                 LevelBound::Spread(spread) => Within::Spread(spread),
             };
-            // A pod that stays alone leads nobody. A group that starts with fewer pods than it asks
-            // for is followed by the others.
+            // A pod that stays alone leads no others. If a group starts with fewer pods than it
+            // asks for, the others follow it.
             let asked = pod.group.as_ref().and_then(|group| group.size.as_ref().ok());
             let is_followed = asked.is_some_and(|asked| job.start_size < *asked as usize);
             let leads =
@@ -117,7 +120,8 @@ impl Sight<'_> {
         wants
     }
 
-    /// The part of a level in which most of those are that ask for the same as this pod of the job.
+    /// Returns the part of a level that has most of the pods with the same wish as this pod of the
+    /// job.
     pub(crate) fn part_of(
         &self,
         job: &Job,
@@ -131,7 +135,7 @@ impl Sight<'_> {
             .map(|(part, _)| part)
     }
 
-    /// The parts of a level in which such are, and how many.
+    /// Returns the parts of a level that have such pods, and the number in each.
     fn parts_of(
         &self,
         job: &Job,
@@ -149,8 +153,8 @@ impl Sight<'_> {
         };
         let members = self.jobs.counted(job).into_iter().filter(|member| asks_for_it(&member.pod));
         let of_members = members.filter_map(|member| member.allocation());
-        // Of a slot without a pod it is not known what that asked for, but by its shape, or if all
-        // pods are of one template.
+        // The wish of a slot without a pod is not known, unless its shape tells, or all pods are of
+        // one template.
         let is_of_one =
             !job.retained.is_empty() && roles::role(self.jobs, job, pod) == Some(Role::Only);
         let is_alike = |slot: &&Allocation| is_of_one || slot.shape == pod.shape;
@@ -171,7 +175,7 @@ impl Sight<'_> {
     }
 }
 
-/// How many pods a slice has, by these rules.
+/// Returns the number of pods in a slice, by these rules.
 fn slice_size(rules: &[LevelRule]) -> Option<u32> {
     rules
         .iter()

@@ -1,4 +1,5 @@
-//! Questions that most parts ask of the jobs, the nodes and the queue, and that change nothing.
+//! Questions about the jobs, the nodes and the queue that most parts ask. None of them changes
+//! anything.
 
 pub(crate) mod exclusive;
 pub(crate) mod levels;
@@ -20,8 +21,9 @@ use fluxqueue_planner::queue::JobId;
 use fluxqueue_workload::{Lifetime, Pod, Time, Unsupported};
 
 impl Sight<'_> {
-    /// What no graph of the library in use has or can hold, and levels that this machine has not,
-    /// are as unsupported as what Fluxqueue itself does not honour.
+    /// Adds to a pod's unsupported fields the resources that the library in use cannot hold, and
+    /// the levels that this machine lacks. They are treated like the fields that Fluxqueue itself
+    /// does not honour.
     pub(crate) fn refused_by_machine(&self, pod: Arc<Pod>) -> Arc<Pod> {
         let no_vertex =
             self.planner.ledger.refuses(&pod.shape.requests).map(|resource| Unsupported {
@@ -42,14 +44,14 @@ impl Sight<'_> {
 }
 
 impl<'a> Sight<'a> {
-    /// What the jobs ask for.
+    /// Returns the requests of the jobs.
     pub(crate) fn asking(&self) -> Asking<'a> {
         Asking { jobs: self.jobs, queues: self.queues, clock: self.clock }
     }
 }
 
 impl Sight<'_> {
-    /// How many pods of a job start together; `None` if nobody can say yet.
+    /// Returns the number of pods of a job that start together; `None` if it is not known yet.
     pub(crate) fn start_size_now(&self, job: &Job) -> Option<usize> {
         match self.jobs.start_size(job, self.settings.group_grace_secs, self.clock.now) {
             StartSize::Pods(size) | StartSize::Clamped { to: size, .. } => Some(size),
@@ -59,7 +61,7 @@ impl Sight<'_> {
 }
 
 impl Sight<'_> {
-    /// What a record has of a reservation is what this process says of it.
+    /// True if the reservation in a record is the one that this process states.
     pub(crate) fn is_said(&self, job: &Job, written: &Reservation) -> bool {
         let start = |said: &Said| said.start.map(|at| self.clock.wall(at));
         job.said.as_ref().is_some_and(|said| is_as_written(said, start(said), written))
@@ -67,14 +69,14 @@ impl Sight<'_> {
 }
 
 impl Sight<'_> {
-    /// Until when the record of what ended then is kept.
+    /// Returns the time until which the record of a job that ended at `completed_at` is kept.
     pub(crate) fn record_due(&self, completed_at: Time) -> Time {
         self.clock.core(completed_at.plus_secs(self.settings.ttl_after_finished_secs))
     }
 }
 
 impl Sight<'_> {
-    /// Whoever has outlived his planned end ends at a time that nobody knows.
+    /// Returns a planned end. The end of a pod that has outlived its planned end is unknown.
     pub(crate) fn unless_past(&self, end: End) -> PlannedEnd {
         match end {
             End::At(at) if at < self.clock.now.seconds() => {
@@ -84,9 +86,9 @@ impl Sight<'_> {
         }
     }
 
-    /// When a pod of another scheduler ends, as far as is known: its walltime counts from its
-    /// start, or from its creation if that is not known. When one begins that is only nominated,
-    /// nobody knows.
+    /// Returns the end of a pod of another scheduler, as far as it is known. Its walltime counts
+    /// from its start, or from its creation if the start is not known. The start of a pod that is
+    /// only nominated is unknown, and so is its end.
     pub(crate) fn pod_end(&self, pod: &Pod) -> PlannedEnd {
         if let (None, Lifetime::Seconds(_)) = (&pod.node, pod.lifetime) {
             return PlannedEnd { end: End::Eventually, is_over: false };
@@ -97,7 +99,8 @@ impl Sight<'_> {
 }
 
 impl Sight<'_> {
-    /// Pods on nodes repel other pods of a job that wait than they did when it was last looked at.
+    /// True if pods on nodes now repel other waiting pods of a job than when the job was last
+    /// refreshed.
     pub(crate) fn is_seen_anew(&self, id: JobId) -> bool {
         let Some(job) = self.jobs.all.get(&id) else { return false };
         let asking = self.asking();
@@ -107,7 +110,7 @@ impl Sight<'_> {
 }
 
 impl Sight<'_> {
-    /// A node that is known will be in other parts of levels.
+    /// True if a known node moves to other parts of levels.
     pub(crate) fn is_moved(&self, node: &Node) -> bool {
         let known =
             self.planner.cluster.rank(&node.name).and_then(|rank| self.planner.cluster.node(rank));

@@ -1,4 +1,4 @@
-//! What a job or a request is promised.
+//! Promises to a job or a request.
 
 use std::collections::BTreeMap;
 
@@ -14,20 +14,20 @@ use fluxqueue_planner::queue::{JobId, PendingRequest, QueueId};
 use fluxqueue_workload::{NodeName, Time};
 
 impl Sight<'_> {
-    /// The queue of a job, if it limits what runs.
+    /// Returns the queue of a job, if it limits running jobs.
     pub(crate) fn limited_queue(&self, job: JobId) -> Option<QueueId> {
         let queue = self.jobs.all.get(&job)?.queue.id;
         self.queues.limits(queue).map(|_| queue)
     }
 
-    /// Those of these nodes that are still there, as a hostlist. Ranks are another process's own,
-    /// so it is by name.
+    /// Returns the names of those of these nodes that still exist, as a hostlist. Ranks have a
+    /// meaning in one process only, so records use names.
     pub(crate) fn names_of(&self, nodes: &RankSet) -> String {
         let nodes = nodes.iter().filter_map(|rank| self.planner.cluster.node(rank));
         fluxqueue_api::hostlist::encode_set(nodes.map(|node| &*node.name))
     }
 
-    /// Since when a job has been passed by.
+    /// Returns the time since which a job has been passed by.
     pub(crate) fn passed_by_since(&self, job: &Job) -> Option<Time> {
         let place =
             |pending: &PendingRequest| self.planner.queue.place_of(pending).map(|(place, _)| place);
@@ -38,7 +38,7 @@ impl Sight<'_> {
             .filter(|_| !job.pending.is_empty() || may_wait_again)
     }
 
-    /// The nodes that are held for the first of a job's requests that holds some.
+    /// Returns the nodes that are held for the first of a job's requests that holds some.
     pub(crate) fn held_for(&self, job: &Job) -> Option<&RankSet> {
         let place =
             |pending: &PendingRequest| self.planner.queue.place_of(pending).map(|(place, _)| place);
@@ -53,7 +53,7 @@ impl Sight<'_> {
             .collect()
     }
 
-    /// A reservation as a record has it, if it has a date.
+    /// Returns a reservation from a record, if it has a date.
     pub(crate) fn kept_of(&self, written: &Reservation) -> Option<Kept> {
         let start = self.clock.core(time_of(written.start.as_ref()?)).seconds();
         Some(Kept { start, nodes: self.nodes_of(&written.nodes) })
@@ -61,8 +61,8 @@ impl Sight<'_> {
 }
 
 impl Sight<'_> {
-    /// What those are promised whose jobs start by it, which their records say; and who else is
-    /// promised something.
+    /// Returns the promises by which jobs start, which are on record; and the requests that have
+    /// other promises.
     pub(crate) fn promised_by_records(
         &self,
     ) -> (BTreeMap<PendingRequest, Kept>, Vec<PendingRequest>) {

@@ -1,4 +1,4 @@
-//! What is in the way of a job, as it is told: the one that matters most first.
+//! Blockers: the things in the way of a job, as its readers see them, the most important first.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use fluxqueue_api::{BlockedBy, BlockedReason, text};
 
 use crate::telling::readers::{Named, Reader};
 
-/// Never without one.
+/// The blockers of a job: at least one.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Blockers {
     first: Blocker,
@@ -18,24 +18,27 @@ pub(crate) struct Blockers {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Blocker {
     said: BlockedBy,
-    /// What is said instead outside this namespace: a job or pod of it is named.
+    /// The namespace of a job or pod that it names, and the text for readers outside that
+    /// namespace.
     outside: Option<(Arc<str>, BlockedBy)>,
 }
 
 impl Blockers {
-    /// These, in this order; `None` if there are none.
+    /// Returns these blockers, in this order; `None` if there are none.
     pub(crate) fn of(list: Vec<BlockedBy>) -> Option<Self> {
         Self::in_order(list.into_iter().map(Blocker::from).collect())
     }
 
-    /// The same of what may name jobs and pods.
+    /// Returns these blockers, which may name jobs and pods, in this order; `None` if there are
+    /// none.
     pub(crate) fn in_order(list: Vec<Blocker>) -> Option<Self> {
         let mut list = list.into_iter();
         let first = list.next()?;
         Some(Blockers { first, others: list.collect() })
     }
 
-    /// As they are told to this reader. What is the same without names is told once.
+    /// Returns the blockers in the words for this reader. Blockers that are the same without names
+    /// appear once.
     pub(crate) fn told_to(&self, reader: &Reader<'_>) -> Blockers {
         let mut others: Vec<Blocker> = Vec::with_capacity(self.others.len());
         let first = self.first.told_to(reader);
@@ -47,12 +50,13 @@ impl Blockers {
         Blockers { first, others }
     }
 
-    /// The reason of the one that matters most.
+    /// Returns the reason of the most important blocker.
     pub(crate) fn reason(&self) -> BlockedReason {
         self.first.said.reason
     }
 
-    /// They say the same, though perhaps in other words, with other numbers, and in another order.
+    /// True if both have the same first reason or the same set of reasons. Words, numbers and order
+    /// may differ.
     pub(crate) fn have_reasons_of(&self, others: &Blockers) -> bool {
         let reasons = |blockers: &Blockers| {
             let reasons = blockers.iter().map(|blocker| blocker.reason.to_string());
@@ -61,18 +65,19 @@ impl Blockers {
         self.reason() == others.reason() || reasons(self) == reasons(others)
     }
 
-    /// All of them, in order.
+    /// Returns all of them, in order.
     pub(crate) fn list(&self) -> Vec<BlockedBy> {
         self.iter().cloned().collect()
     }
 
-    /// What a person reads of all of them: conditions and Events say the same as the list.
+    /// Returns all of them as text for people: conditions and Events carry the same text as the
+    /// list.
     pub(crate) fn text(&self) -> String {
         joined(self.iter())
     }
 
-    /// The same for pods, of which many are told: whose ends nobody knows is another one whenever
-    /// something ends.
+    /// Returns the text for the conditions of pods, of which there are many. It leaves out jobs
+    /// with unknown ends, since these change whenever something ends.
     pub(crate) fn text_for_pods(&self) -> String {
         joined(self.iter().filter(|blocker| blocker.reason != BlockedReason::UnknownEnd))
     }
@@ -83,8 +88,8 @@ impl Blockers {
 }
 
 impl Blocker {
-    /// One that names a job or pod: `said` with the name, and `outside` for readers who may not
-    /// know it.
+    /// Makes a blocker that names a job or pod: `said` has the name, and `outside` is for readers
+    /// that may not see it.
     pub(crate) fn naming(named: &Named, said: BlockedBy, outside: BlockedBy) -> Self {
         Blocker { said, outside: Some((Arc::clone(&named.key().namespace), outside)) }
     }
@@ -95,7 +100,7 @@ impl Blocker {
     }
 }
 
-/// Messages as sentences.
+/// Joins messages as sentences.
 fn joined<'a>(blockers: impl Iterator<Item = &'a BlockedBy>) -> String {
     let messages: Vec<&str> = blockers.map(|blocker| &*blocker.message).collect();
     text::into_message(match messages.as_slice() {

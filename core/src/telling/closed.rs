@@ -1,4 +1,4 @@
-//! Which nodes are closed to the pods that wait, and why: each node counts once for a reason,
+//! Nodes that are closed to the waiting pods, and the reasons: each node counts once for a reason,
 //! however many groups and shapes there are.
 
 use std::collections::BTreeMap;
@@ -9,10 +9,10 @@ use fluxqueue_machine::cluster::filters::Rejection;
 use fluxqueue_machine::fluxion::{PoolSupply, RankSet};
 use fluxqueue_planner::plan::Group;
 
-/// Why a node will not do that another queue could use.
+/// The reason for a node that another queue could use.
 const NOT_OF_QUEUE: &str = "node(s) didn't match the nodeSelector of its queue";
 
-/// What is known of each group, and what its nodes have too little of.
+/// The closed nodes of each group, and the nodes that have too little of a resource.
 #[derive(Default)]
 pub(crate) struct Closed {
     groups: Vec<OfGroup>,
@@ -20,9 +20,9 @@ pub(crate) struct Closed {
 }
 
 struct OfGroup {
-    /// One of its pods.
+    /// The name of one of its pods.
     pod: Arc<str>,
-    /// Closed nodes by reason. A node may be closed for several.
+    /// The closed nodes by reason. A node may be closed for several.
     closed: BTreeMap<String, RankSet>,
     /// The other nodes.
     open: RankSet,
@@ -38,15 +38,15 @@ impl OfGroup {
 }
 
 impl Closed {
-    /// These nodes have too little of a resource for a pod of some shape.
+    /// Notes the nodes that have too little of a resource for a pod of some shape.
     pub(crate) fn note_short(&mut self, pool: &PoolSupply) {
         if !pool.short.is_empty() {
             self.short.entry(insufficient(&pool.resource)).or_default().union_with(&pool.short);
         }
     }
 
-    /// How many nodes there are for each reason. A node that some group may use is closed to
-    /// nobody. Where a group may use none, only what keeps that group off counts.
+    /// Returns the number of nodes for each reason. A node that some group may use does not count
+    /// as closed. If some groups may use no node, only the reasons of these groups count.
     pub(crate) fn counts(&self) -> BTreeMap<String, usize> {
         let stuck: Vec<&OfGroup> = self.stuck().collect();
         let is_some_stuck = (1..self.groups.len()).contains(&stuck.len());
@@ -69,7 +69,8 @@ impl Closed {
         nodes.into_iter().map(|(why, nodes)| (why.to_owned(), nodes.len())).collect()
     }
 
-    /// Which pods may use no node, if others of their gang may use some; mostly nothing.
+    /// Returns a sentence about the pods that may use no node, if other pods of their gang may use
+    /// some; otherwise an empty text.
     pub(crate) fn text(&self) -> String {
         match self.stuck().next() {
             Some(group) if self.stuck().count() < self.groups.len() => {
@@ -82,22 +83,23 @@ impl Closed {
         }
     }
 
-    /// The groups that may use no node.
+    /// Returns the groups that may use no node.
     fn stuck(&self) -> impl Iterator<Item = &OfGroup> {
         self.groups.iter().filter(|group| group.open.is_empty())
     }
 }
 
 impl Telling<'_> {
-    /// How many nodes are closed to a pod that comes alone, as kube-scheduler counts them: each for
-    /// the first reason, full ones too.
+    /// Counts the nodes that are closed to a pod that comes alone, as kube-scheduler counts them:
+    /// each node for its first reason, full nodes too.
     pub(crate) fn closed_to_one(
         &mut self,
         group: &Group,
         open: &RankSet,
     ) -> BTreeMap<String, usize> {
         let mut counts: BTreeMap<String, usize> = BTreeMap::new();
-        // Of nodes whose other users it must not join nothing else is said.
+        // Nodes with other users that the pod must not join are counted elsewhere, and get no
+        // further reason here.
         let mut elsewhere = open.clone();
         elsewhere.subtract(&self.planner.ledger.open_to(group.tenancy, open));
         let of_others = self.outside_its_queue(group);
@@ -107,7 +109,7 @@ impl Telling<'_> {
         counts
     }
 
-    /// The nodes that a group could use if it was in another queue.
+    /// Returns the nodes that a group could use if it was in another queue.
     fn outside_its_queue(&mut self, group: &Group) -> RankSet {
         let Some(of_queue) = self.queues.nodes(group.queue) else { return RankSet::new() };
         let mut others = self.planner.cluster.class(&group.sample.shape.constraints).now.clone();
@@ -115,19 +117,20 @@ impl Telling<'_> {
         others
     }
 
-    /// Finds out which nodes are closed to a group.
+    /// Finds the nodes that are closed to a group.
     pub(crate) fn note_closed(&mut self, group: &Group, all: &mut Closed) {
         let sample = &group.sample;
         let class = self.planner.cluster.class(&sample.shape.constraints);
         let (closed, open) = (class.rejections(), class.now.clone());
         let mut of_group = OfGroup { pod: Arc::clone(&sample.id.key.name), closed, open };
-        // A node is closed for the first reason alone.
+        // Each of these nodes is closed for its first reason alone.
         of_group.close(self.outside_its_queue(group), NOT_OF_QUEUE.to_owned());
         for (closed, rejection) in self.planner.cluster.repelled(sample, group.company) {
             of_group.close(of_group.open.intersection(&closed), rejection.reason().into_owned());
         }
         if group.volumes.is_some() {
-            // A node may be closed for several of these: VolumeBinding says all that it finds.
+            // A node may be closed for several of these reasons: VolumeBinding reports all that it
+            // finds.
             let before = of_group.open.clone();
             for (closed, rejection) in self.planner.cluster.closed_by_volumes(sample) {
                 of_group.close(before.intersection(&closed), rejection.reason().into_owned());
@@ -137,7 +140,7 @@ impl Telling<'_> {
     }
 }
 
-/// kube-scheduler's words for a node that has too little of a resource.
+/// Returns kube-scheduler's words for a node that has too little of a resource.
 fn insufficient(resource: &str) -> String {
     match resource {
         "pods" => Rejection::TooManyPods,

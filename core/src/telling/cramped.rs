@@ -1,5 +1,5 @@
-//! Which level of the machine has no part with room for the pods that are to be in one: in words,
-//! and with numbers.
+//! Levels of the machine that have no part with room for pods that must share one: words and
+//! numbers.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,16 +13,16 @@ use fluxqueue_machine::ledger::{Ledger, LevelWants};
 use fluxqueue_planner::plan::{Group, Request};
 use fluxqueue_workload::levels::{RuleScope, Spread};
 
-/// Most parts that an explanation names.
+/// Most parts that an explanation names: more would make it hard to read.
 const NAMED_MAX: usize = 3;
 
-/// So many slices whose pods may use different nodes are looked at.
+/// Most slices with pods on different nodes that are checked for one explanation.
 const SLICES_LOOKED_AT: usize = 32;
 
-/// A level whose parts are too small, or too full, for all pods of a shape that are under one rule.
+/// A level that has too small or too full parts for all pods of a shape under one rule.
 pub(crate) struct Cramped {
     level: String,
-    /// The part that has most room, or the only one that will do.
+    /// The part with the most room, or the only one that will do.
     part: Option<String>,
     wanted: u64,
     room: u64,
@@ -30,8 +30,8 @@ pub(crate) struct Cramped {
 }
 
 impl Cramped {
-    /// The first such level of those that were asked for, by what there is, or would be on the idle
-    /// machine.
+    /// Returns the first of the wanted levels that is cramped, by the present supply or by that of
+    /// the idle machine.
     pub(crate) fn of(
         asked: &LevelWants,
         shape: &ShapeReport,
@@ -44,8 +44,8 @@ impl Cramped {
             .find_map(|(want, supply)| Self::under(&want.within, shape.wanted, supply, if_idle))
     }
 
-    /// The first level of which no part has room for all pods of several shapes that are to be in
-    /// one.
+    /// Returns the first level that has no part with room for all pods of several shapes that must
+    /// share one.
     pub(crate) fn together(shapes: &[ShapeReport], if_idle: bool) -> Option<Self> {
         let supplies = shapes
             .iter()
@@ -59,7 +59,8 @@ impl Cramped {
         )
     }
 
-    /// The first level of which some parts may have no more of a job's pods than are there.
+    /// Returns the first level in which some parts may have no more pods of a job than they have
+    /// already.
     pub(crate) fn beside(group: &Group, ledger: &Ledger, cluster: &mut Cluster) -> Option<Self> {
         let mut wants = group.levels.iter().flat_map(|levels| levels.iter());
         let (level, full) = wants.find_map(|want| {
@@ -77,8 +78,9 @@ impl Cramped {
         Some(Cramped { level, part, wanted: 1, room: 0, message })
     }
 
-    /// The first slice whose pods may use nodes of no part together, by these nodes of each group:
-    /// their volumes are in different ones, say.
+    /// Returns the level of slices if there is a slice with pods that may use no part together,
+    /// given the nodes that are open to each group. Their volumes may be in different parts, for
+    /// example.
     pub(crate) fn cut(
         request: &Request,
         open: &[RankSet],
@@ -91,7 +93,8 @@ impl Cramped {
             .iter()
             .flat_map(|group| group.levels.iter().flat_map(|wants| wants.iter()));
         let level = &wants.find(|want| is_slice(&want.of) && want.within == Within::One)?.level;
-        // Per slice one of its pods, how many there are, and the groups that they are of.
+        // For each slice: the name of one of its pods, the number of its pods, and the groups that
+        // they belong to.
         let mut slices: BTreeMap<u32, (&str, usize, BTreeSet<usize>)> = BTreeMap::new();
         for (at, group) in request.groups.iter().enumerate() {
             for (want, pods) in group.wants.iter().zip(&group.pods) {
@@ -141,7 +144,7 @@ impl Cramped {
         })
     }
 
-    /// What is wrong under one rule.
+    /// Returns the trouble under one rule, if there is any.
     fn under(rule: &Within, wanted: u64, supply: &LevelSupply, if_idle: bool) -> Option<Self> {
         let LevelSupply { level, parts, largest, part, even, .. } = supply;
         let has = if if_idle { "would have" } else { "has" };

@@ -1,8 +1,9 @@
-//! Why something waits, in words: in its FluxJob, in its pods' conditions, as Events.
+//! Explanations of why a request waits: in its FluxJob, in the conditions of its pods, and as
+//! Events.
 //!
-//! What is decided is decided elsewhere (`plan`): here it is only told. A text about a class of
-//! requests is made when its outcome is another one, and otherwise once a second at most; who waits
-//! behind the first of a class is told in turns.
+//! The decisions are made elsewhere (`plan`); this module only reports them. The text about a class
+//! of requests is made when its outcome changes, and otherwise once a second at most. The requests
+//! behind the first of a class are reported in turns.
 
 use std::sync::Arc;
 
@@ -22,59 +23,61 @@ use fluxqueue_planner::promises::Promise;
 use fluxqueue_planner::queue::{ClassId, JobId, PendingRequest, Place};
 use fluxqueue_workload::{Lifetime, ObjectKey, Time, Uid};
 
-/// A changed text about the same pod is not written more often than this.
+/// The least time in milliseconds between two texts about the same pod: the API server would be
+/// flooded otherwise.
 pub(crate) const REPORT_MILLIS: i64 = 30_000;
 
-/// How often the numbers in a text about a class are brought up to date, and places in the queue.
+/// The pauses in milliseconds between two updates of the numbers in a text about a class, and
+/// between two updates of positions in the queue.
 const EXPLAIN_MILLIS: i64 = 1_000;
 const POSITION_MILLIS: i64 = 10_000;
 
-/// Most jobs of a queue in which the place of an arriving job is counted at once.
+/// Most jobs in a queue for which the position of an arriving job is counted at once.
 const COUNTED_MAX: usize = 1_000;
 
-/// So many jobs are named whose end is not known.
+/// Most jobs with unknown ends that an explanation names.
 const NAMED_MAX: usize = 3;
 
-/// So many reservations are looked at for one that is in the way: there may be thousands, and this
-/// is only told.
+/// Most reservations that are searched for one that is in the way: there may be thousands, and this
+/// is only for a text.
 const RESERVATIONS_LOOKED_AT: usize = 64;
 
-/// So many things are said to be in the way of a job.
+/// Most blockers that are listed for a job.
 const BLOCKERS_MAX: usize = 8;
 
-/// The reason of PodScheduled of pods that wait for a limit.
+/// The reason of PodScheduled for pods that wait for a limit.
 const QUEUE_LIMIT: &str = "QueueLimit";
 
-/// Requests that are told in one step; the others follow in the next.
+/// Most requests that are reported in one step; the others follow in the next.
 const REPORTED_AT_ONCE: usize = 256;
 
-/// What was said about the outcome of an attempt.
+/// The report about the outcome of an attempt.
 #[derive(Debug, Clone)]
 pub(crate) struct Reported {
-    /// The first of the class by then.
+    /// The first request of the class at that time.
     head: PendingRequest,
-    /// What is in its way.
+    /// The blockers of that request.
     blockers: Blockers,
     at: Time,
 }
 
 impl Reported {
-    /// The report of an attempt, if one was made.
+    /// Returns the report of an attempt, if one was made.
     fn of(attempt: &Attempt) -> Option<&Self> {
         attempt.reported.as_deref()?.downcast_ref()
     }
 }
 
-/// What is to be told of a class, and how far that has come.
+/// A class that is to be reported, and the progress of that.
 #[derive(Debug)]
 pub(crate) struct Report {
     class: ClassId,
-    /// The first that has not been told.
+    /// The first request that has not been reported.
     from: Option<Place>,
 }
 
 impl Telling<'_> {
-    /// Puts the outcome of an attempt in words, if it is another one than before or the last words
+    /// Puts the outcome of an attempt in words, if it differs from the one before or the last words
     /// are old.
     pub(crate) fn explain(&mut self, class: ClassId, head: &PendingRequest, attempt: &mut Attempt) {
         let before = self.planner.queue.last_attempt(class);
@@ -103,14 +106,14 @@ impl Telling<'_> {
             .is_some_and(|reported| reported.head == *head && reported.blockers == blockers);
         attempt.reported =
             Some(Arc::new(Reported { head: head.clone(), blockers, at: self.clock.now }));
-        // What was looked at once more, and is as it was, is nothing to tell.
+        // An attempt that was repeated with the same result is no news.
         if !is_told {
             self.reporting.reports.push_back(Report { class, from: None });
         }
     }
 
-    /// A class whose first has gone, or that has another one ahead of him, is told anew who waits
-    /// behind whom.
+    /// Reports a class again if its first request has gone, or if another one has come ahead of it:
+    /// the requests behind it now wait behind another job.
     pub(crate) fn report_new_heads(&mut self) {
         for class in self.planner.queue.take_new_heads() {
             let Some(head) = self.planner.queue.head_of(class).cloned() else { continue };
@@ -125,7 +128,7 @@ impl Telling<'_> {
         }
     }
 
-    /// Tells the requests of classes whose outcome is new why they wait.
+    /// Reports to the requests of classes with a new outcome why they wait.
     pub(crate) fn report_classes(&mut self) {
         let mut left = REPORTED_AT_ONCE;
         while let Some(telling) = self.reporting.reports.pop_front() {
@@ -152,7 +155,8 @@ impl Telling<'_> {
         }
     }
 
-    /// A request that has just come to a class that waits is told at once.
+    /// Reports to one request why it waits. A request that has just come to a class that waits gets
+    /// its report at once.
     pub(crate) fn report_request(&mut self, pending: &PendingRequest, class: ClassId) -> Sound {
         let Some(attempt) = self.planner.queue.last_attempt(class) else { return Ok(()) };
         let Some(Reported { head, blockers, .. }) = Reported::of(attempt) else { return Ok(()) };
@@ -168,7 +172,8 @@ impl Telling<'_> {
         let behind = behind_head.then(|| Blockers::from(self.queued_behind(head.job())));
         let blockers = behind.as_ref().unwrap_or(blockers).told_to(&reader);
         let to_pods = self.words_for_pods(pending, class);
-        // Of a job whose pods wait one by one, and not all for the same, the first says why.
+        // If the pods of a job wait one by one, and not all for the same reason, the first of them
+        // decides.
         if self.planner.queue.first_of(id) == Some(pending) {
             self.note_blockers(pending, blockers, estimate)?;
         }
@@ -179,7 +184,7 @@ impl Telling<'_> {
         Ok(())
     }
 
-    /// What is in the way of a job, by what was found out about the first of its requests.
+    /// Stores the blockers of a job, as found for the first of its requests.
     fn note_blockers(
         &mut self,
         first: &PendingRequest,
@@ -188,7 +193,7 @@ impl Telling<'_> {
     ) -> Sound {
         let id = first.job();
         let blockers = self.inherit(id, blockers);
-        // Where the plan can be run forward it knows better.
+        // If the plan can be run forward, that gives the better estimate.
         let expected = (!self.planner.ledger.can_be_copied())
             .then(|| Expected::found(estimate, self.clock.now));
         let job = self.jobs.all.known_mut(&id)?;
@@ -203,7 +208,7 @@ impl Telling<'_> {
         job.expected = expected.unwrap_or(job.expected);
         if job.blocker.as_ref() != Some(&blockers) {
             job.blocker = Some(blockers);
-            // One that has begun says what is in its way in another place too.
+            // A job that has begun shows its blockers in another condition too.
             if job.stalled.is_some() {
                 self.agenda.touched.insert(id);
             }
@@ -213,7 +218,7 @@ impl Telling<'_> {
         Ok(())
     }
 
-    /// If another request of a job is the first now, that one's reasons count.
+    /// Reports the reasons of a job's first request, if another request is the first now.
     pub(crate) fn look_at_first(&mut self, id: JobId) -> Sound {
         let known = self.jobs.all.get(&id).and_then(|job| job.blocked_request.as_ref());
         let Some(first) = self
@@ -231,7 +236,8 @@ impl Telling<'_> {
         Ok(())
     }
 
-    /// What the pods of a request are told; those who wait behind another are told nothing.
+    /// Returns the reason and text for the pods of a request; `None` for pods that wait behind
+    /// another request.
     fn words_for_pods(
         &self,
         pending: &PendingRequest,
@@ -244,7 +250,7 @@ impl Telling<'_> {
         {
             return None;
         }
-        // Whoever adds nodes to a cluster goes by this word: they would not help against a limit.
+        // Cluster autoscalers act on this reason: more nodes would not help against a limit.
         let at_limit = reported.blockers.reason() == BlockedReason::QueueLimit;
         let reason = if at_limit { QUEUE_LIMIT } else { "Unschedulable" };
         let key = &self.jobs.all.get(&pending.job())?.key;
@@ -254,8 +260,8 @@ impl Telling<'_> {
         ))
     }
 
-    /// What an earlier process said for the same reason still goes: a restart alone is nothing to
-    /// tell. It goes until this process finds something else than it found first.
+    /// Keeps the blockers of an earlier process if they have the same reasons: a restart alone is
+    /// no news. They stay until this process finds other blockers than it found first.
     fn inherit(&mut self, id: JobId, found: Blockers) -> Blockers {
         let Some(job) = self.jobs.all.get_mut(&id) else { return found };
         let status = job.record.status.as_deref().filter(|_| job.blocker.is_none());
@@ -273,7 +279,7 @@ impl Telling<'_> {
         found
     }
 
-    /// Pods that have come to wait with others of their job are told why.
+    /// Reports to pods that have come to wait with others of their job why they wait.
     pub(crate) fn tell_who_joins(&mut self, pending: &PendingRequest) -> Sound {
         let mut untold = self.waiting_pods(pending);
         untold.retain(|uid| {
@@ -290,7 +296,7 @@ impl Telling<'_> {
         Ok(())
     }
 
-    /// All pods of the job that wait with this request.
+    /// Returns all pods of the job that wait with this request.
     fn waiting_pods(&self, pending: &PendingRequest) -> Vec<Uid> {
         match pending {
             PendingRequest::Member(_, uid) => vec![uid.clone()],
@@ -305,8 +311,8 @@ impl Telling<'_> {
         queued_behind(self.jobs.all.get(&job).map(|job| &job.key))
     }
 
-    /// What keeps a request back that does not wait behind another one: limits, what is short, what
-    /// is kept for others, and ends that nobody knows.
+    /// Returns the blockers of a request that waits behind no other one: limits, shortages, nodes
+    /// kept for other jobs, and unknown ends.
     pub(crate) fn own_reasons(
         &mut self,
         attempt: &Attempt,
@@ -321,7 +327,7 @@ impl Telling<'_> {
         };
         let mut others: Vec<Blocker> = others.into_iter().map(Blocker::from).collect();
         match &attempt.outcome {
-            // It would have to wait without the limit, too.
+            // The request would have to wait without the limit, too.
             Outcome::AtLimit(_) if !self.has_room(attempt) => {
                 let (first, more) = self.short_of(attempt);
                 others.push(first.into());
@@ -352,7 +358,7 @@ impl Telling<'_> {
         Blockers::in_order(list).expect("there is a first one")
     }
 
-    /// All pods fit now, as far as nodes go.
+    /// True if all pods fit now, as far as nodes matter.
     fn has_room(&mut self, attempt: &Attempt) -> bool {
         let groups = attempt.request.groups.iter().zip(&*attempt.open);
         let groups: Vec<_> =
@@ -360,8 +366,8 @@ impl Telling<'_> {
         self.planner.ledger.forecast(&groups).is_none_or(|forecast| forecast == Forecast::Now)
     }
 
-    /// A reservation of another one, the first of some, that keeps nodes which the request could
-    /// use, while it would run.
+    /// Returns the reservation of another request, among the first few, that keeps nodes which this
+    /// request could use while it would run.
     fn kept_for_another(
         &self,
         attempt: &Attempt,
@@ -400,7 +406,7 @@ impl Telling<'_> {
         Some(naming(&Named::Job(job.key.clone()), kept_for))
     }
 
-    /// The places of all jobs that wait, now and then.
+    /// Updates the positions of all waiting jobs.
     pub(crate) fn note_positions(&mut self) -> Sound {
         for queue in self.planner.queue.queues() {
             for (id, position) in self.reporting.positions.in_queue(&self.planner.queue, queue) {
@@ -414,14 +420,15 @@ impl Telling<'_> {
         Ok(())
     }
 
-    /// The places in the queue are noted in a while.
+    /// Sets the timer for the next update of the positions.
     pub(crate) fn note_positions_soon(&mut self) {
         if !self.planner.queue.is_empty() {
             self.agenda.timers.wake(Timer::Positions, self.clock.now.plus_millis(POSITION_MILLIS));
         }
     }
 
-    /// Whose ends nobody knows on these nodes, but one's own: a few of those that count.
+    /// Returns the first few jobs and pods with unknown ends on these nodes that count, except
+    /// those of job `but`.
     fn unknown_ends(
         &self,
         nodes: &RankSet,
@@ -449,10 +456,10 @@ impl Telling<'_> {
         let blocker = |(at, named): (usize, Named)| {
             let others = if at == last && !is_all { " and others" } else { "" };
             naming(&named, |name, behind| {
-                // Without names one text stands for all.
+                // Without names, one text stands for all of them.
                 let others = if behind.is_some() { others } else { "" };
                 let text = format!("Nobody knows when {name}{others} will end");
-                // What another scheduler runs has no FluxJob.
+                // A pod of another scheduler has no FluxJob.
                 let behind = behind.filter(|_| matches!(named, Named::Job(_)));
                 BlockedBy { behind, ..BlockedBy::new(BlockedReason::UnknownEnd, text) }
             })
@@ -460,8 +467,8 @@ impl Telling<'_> {
         names.into_iter().enumerate().map(blocker).collect()
     }
 
-    /// Tells a pod why it waits, after that could not be written, or when it may be told something
-    /// else.
+    /// Reports to a pod why it waits, after the last write has failed, or when the pod may get
+    /// another text.
     pub(crate) fn report_again(&mut self, uid: &Uid) -> Sound {
         let id = self.jobs.members.current(uid)?.job;
         if let Some(text) = self.jobs.refusal_of(uid) {
@@ -475,13 +482,13 @@ impl Telling<'_> {
                 return Ok(());
             }
         }
-        // Its own fault is looked at with its job.
+        // A fault of the pod itself is found when its job is refreshed.
         self.agenda.touched.insert(id);
         Ok(())
     }
 }
 
-/// A gang that waits behind the first of its class: nobody has looked where it could start.
+/// True if a gang waits behind the first request of its class: its own start was not searched for.
 fn is_behind_head(attempt: &Attempt, pending: &PendingRequest, head: &PendingRequest) -> bool {
     let waits_for_all = matches!(
         attempt.outcome,
@@ -494,7 +501,7 @@ fn is_behind_head(attempt: &Attempt, pending: &PendingRequest, head: &PendingReq
     waits_for_all && matches!(pending, PendingRequest::Start(_)) && head != pending
 }
 
-/// A request waits for nothing but this job.
+/// Returns the blocker of a request that waits for nothing but this job.
 pub(crate) fn queued_behind(job: Option<&ObjectKey>) -> Blocker {
     let waits = |name: &str, behind: Option<String>| BlockedBy {
         behind,
@@ -506,7 +513,7 @@ pub(crate) fn queued_behind(job: Option<&ObjectKey>) -> Blocker {
     }
 }
 
-/// What is said with a name, for those who may know it, and without one.
+/// Makes a blocker with the name, for readers that may see it, and without.
 fn naming(named: &Named, say: impl Fn(&str, Option<String>) -> BlockedBy) -> Blocker {
     let name = named.key().to_string();
     let said = say(&name, Some(name.clone()));

@@ -1,4 +1,4 @@
-//! What pods take of nodes, and which pods these are.
+//! Holders: the pods that take something of a node.
 
 use crate::jobs::registry::Jobs;
 use crate::occupancy::Occupancy;
@@ -9,15 +9,15 @@ use fluxqueue_planner::Planner;
 use fluxqueue_planner::queue::JobId;
 use fluxqueue_workload::{ObjectKey, Pod, Uid};
 
-/// The nodes, in the order of their names, on which pods whose end is not known are looked for
-/// first, at most: the others follow in any order.
+/// Most nodes that are searched in the order of their names for pods with unknown ends; the others
+/// follow in any order. Sorting all nodes would cost too much.
 const NODES_IN_ORDER: usize = 64;
 
 /// A pod that takes something of a node.
 pub(crate) struct Holder<'a> {
     /// The job; a pod of another scheduler has none.
     pub job: Option<JobId>,
-    /// The job's name, or the pod's.
+    /// The name of the job, or of the pod if it has no job.
     pub key: &'a ObjectKey,
     pub pod: &'a Pod,
     pub allocation: &'a Allocation,
@@ -32,7 +32,7 @@ pub(crate) struct Holders<'a> {
 }
 
 impl Holder<'_> {
-    /// The name by which people know it.
+    /// Returns the name by which people know it.
     pub(crate) fn named(&self) -> Named {
         let key = self.key.clone();
         if self.job.is_some() { Named::Job(key) } else { Named::Pod(key) }
@@ -40,13 +40,13 @@ impl Holder<'_> {
 }
 
 impl<'a> Holders<'a> {
-    /// What pods take of these nodes.
+    /// Returns the holders on these nodes.
     pub(crate) fn on(self, nodes: &'a RankSet) -> impl Iterator<Item = Holder<'a>> {
         self.on_each(nodes.iter())
     }
 
-    /// What is taken of these nodes until some second that is not known: first on the nodes whose
-    /// names are the first, since the order of ranks is another one in the next process.
+    /// Returns the holders with unknown ends on these nodes. The nodes with the first names come
+    /// first, since the order of ranks differs in the next process.
     pub(crate) fn of_unknown_end(self, nodes: &RankSet) -> impl Iterator<Item = Holder<'a>> {
         let mut ranks: Vec<Rank> =
             nodes.iter().filter(|rank| self.planner.ledger.unknown_ends(*rank) > 0).collect();

@@ -7,7 +7,7 @@ use fluxqueue_planner::queues::{AtLimit, Counted};
 use fluxqueue_workload::quantity::quantity;
 
 impl Telling<'_> {
-    /// What a person reads of a limit that a job is at.
+    /// Describes a limit that a job has reached, for people.
     pub(crate) fn explain_limit(&self, at: &AtLimit) -> BlockedBy {
         let AtLimit { account, asked, used, most, never, .. } = at;
         let limit =

@@ -1,4 +1,4 @@
-//! What has been lost since the last walk: whoever starts later for that is told what it was.
+//! Losses since the last walk: requests that start later because of one get it as the reason.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,63 +9,63 @@ use fluxqueue_machine::fluxion::{Rank, RankSet};
 use fluxqueue_machine::ledger::Allocation;
 use fluxqueue_workload::{NodeName, ObjectKey, Pod};
 
-/// Most pods that are remembered for having taken room.
+/// Most pods that are remembered for having taken room; further ones are not named.
 const PODS_MAX: usize = 1_000;
 
-/// In words for people.
+/// The losses, in words for people.
 #[derive(Default)]
 pub(crate) struct Lost {
-    /// A node has changed, or somebody has taken room that nobody had planned.
+    /// True if a node has changed, or a pod has taken room without a plan.
     pub is_any: bool,
-    /// What became of nodes.
+    /// The changes of nodes, in words.
     nodes: BTreeMap<Rank, String>,
-    /// Pods that took room, and on which node.
+    /// The pods that took room, each with its node.
     pods: Vec<(Rank, ObjectKey, NodeName)>,
     /// Queues that a person has changed or deleted.
     queues: BTreeMap<Arc<str>, &'static str>,
 }
 
 impl Lost {
-    /// A node is not there any more.
+    /// Notes that a node is gone.
     pub(crate) fn node_is_gone(&mut self, rank: Rank, name: &str) {
         self.nodes.insert(rank, format!("node {name} is gone"));
     }
 
-    /// A node was like this, and may be of less use now.
+    /// Notes that a node has changed, if it may be of less use now.
     pub(crate) fn node_has_changed(&mut self, rank: Rank, before: &Node, after: &Node) {
         if let Some(what) = is_less(before, after) {
             self.nodes.insert(rank, format!("node {} {what}", after.name));
         }
     }
 
-    /// A node has refused a pod, and is left alone for a moment.
+    /// Notes that a node has refused a pod, and is left alone for a moment.
     pub(crate) fn node_has_refused(&mut self, rank: Rank, name: &str) {
         self.nodes.insert(rank, format!("node {name} refused a pod"));
     }
 
-    /// A pod that nobody had planned is there.
+    /// Notes a pod that has taken room without a plan.
     pub(crate) fn took_room(&mut self, pod: &Pod, allocation: &Allocation) {
         if self.pods.len() < PODS_MAX {
             self.pods.push((allocation.rank, pod.id.key.clone(), allocation.node.clone()));
         }
     }
 
-    /// A queue was changed.
+    /// Notes that a queue was changed.
     pub(crate) fn queue_has_changed(&mut self, name: &Arc<str>) {
         self.queues.insert(Arc::clone(name), "was changed");
     }
 
-    /// A queue was deleted.
+    /// Notes that a queue was deleted.
     pub(crate) fn queue_is_gone(&mut self, name: &str) {
         self.queues.insert(Arc::from(name), "was deleted");
     }
 
-    /// What was lost on these nodes, as it is told to this reader.
+    /// Returns a loss on these nodes, in words for this reader.
     pub(crate) fn on(&self, nodes: &RankSet, reader: &Reader<'_>) -> Option<String> {
         self.among(|rank| nodes.contains(rank), reader)
     }
 
-    /// What was lost anywhere: others may have had to make room.
+    /// Returns a loss on any node: other jobs may have had to make room.
     pub(crate) fn anywhere(&self, reader: &Reader<'_>) -> Option<String> {
         self.among(|_| true, reader)
     }
@@ -83,18 +83,18 @@ impl Lost {
         Some(format!("{pod} took room on node {node}"))
     }
 
-    /// What a person has done to this queue.
+    /// Returns the change that a person has made to this queue.
     pub(crate) fn queue(&self, name: &str) -> Option<String> {
         self.queues.get(name).map(|what| format!("FluxQueue {name} {what}"))
     }
 
-    /// What a person has done to any queue.
+    /// Returns the change that a person has made to any queue.
     pub(crate) fn any_queue(&self) -> Option<String> {
         self.queues.iter().next().map(|(name, what)| format!("FluxQueue {name} {what}"))
     }
 }
 
-/// What is less of a node, or may be.
+/// Returns the way in which a node may be of less use than before.
 fn is_less(before: &Node, after: &Node) -> Option<&'static str> {
     let is_smaller =
         || before.allocatable.iter().any(|(name, amount)| after.allocatable.get(name) < amount);

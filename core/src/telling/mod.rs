@@ -1,4 +1,4 @@
-//! What is told of jobs: reasons, positions, Events, the state and the numbers.
+//! Reports about jobs: reasons, positions, Events, the state and the numbers.
 
 pub(crate) mod blockers;
 pub(crate) mod closed;
@@ -18,10 +18,10 @@ use std::collections::VecDeque;
 use explain::Report;
 use positions::Positions;
 
-/// What is still to be told to those who wait.
+/// The reports that are still to be made to waiting requests.
 #[derive(Default)]
 pub(crate) struct Reporting {
-    /// The classes whose requests are to be told why they wait.
+    /// The classes of requests that are to learn why they wait.
     pub reports: VecDeque<Report>,
     pub positions: Positions,
 }

@@ -1,4 +1,4 @@
-//! Places of jobs in their queues, from 1, counted in jobs.
+//! Positions of jobs in their queues, from 1, counted in jobs.
 
 use std::collections::BTreeMap;
 
@@ -6,8 +6,8 @@ use fluxqueue_machine::table::Table;
 use fluxqueue_planner::plan::Pending;
 use fluxqueue_planner::queue::{JobId, QueueId};
 
-/// What was counted, as of one state of the queues. Many ask one after the other, as after a
-/// restart: it is counted for the first of them.
+/// The counted positions, for one state of the queues. Many jobs ask one after the other, as after
+/// a restart: the positions are counted for the first of them.
 #[derive(Debug, Default)]
 pub(crate) struct Positions {
     as_of: u64,
@@ -15,7 +15,7 @@ pub(crate) struct Positions {
 }
 
 impl Positions {
-    /// Of all jobs that wait in a queue.
+    /// Returns the positions of all jobs that wait in a queue.
     pub(crate) fn in_queue(&mut self, all: &Pending, queue: QueueId) -> &Table<JobId, usize> {
         if self.as_of != all.changes() {
             self.of.clear();

@@ -1,8 +1,8 @@
-//! How jobs and pods are called in what is written into a namespace.
+//! Names of jobs and pods in texts that are written into a namespace.
 //!
-//! Who may read a namespace need not be told which jobs there are in others: their names say what
-//! somebody works on. A setting (`namesAcrossNamespaces`) says that all namespaces belong to people
-//! who may know.
+//! People with access to one namespace need not learn which jobs there are in others: names reveal
+//! the work behind them. The setting `namesAcrossNamespaces` declares that all namespaces belong to
+//! people that may know.
 
 use fluxqueue_workload::ObjectKey;
 
@@ -11,14 +11,14 @@ use crate::CoreSettings;
 const A_JOB: &str = "a job of another namespace";
 const A_POD: &str = "a pod of another namespace";
 
-/// Whoever reads what is written into a namespace.
+/// The reader of a text that is written into a namespace.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Reader<'a> {
-    /// `None`: all names may be told.
+    /// The namespace of the reader. `None`: all names may appear.
     namespace: Option<&'a str>,
 }
 
-/// Something that a text names.
+/// A job or pod that a text names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Named {
     /// A job, by its FluxJob.
@@ -28,29 +28,29 @@ pub(crate) enum Named {
 }
 
 impl CoreSettings {
-    /// Whoever reads what is written into this namespace.
+    /// Returns the reader of texts in this namespace.
     pub(crate) fn reader<'a>(&self, namespace: &'a str) -> Reader<'a> {
         Reader { namespace: (!self.names_across_namespaces).then_some(namespace) }
     }
 }
 
 impl Reader<'_> {
-    /// True if names of this namespace may be told.
+    /// True if names of this namespace may appear.
     pub(crate) fn may_read(&self, namespace: &str) -> bool {
         self.namespace.is_none_or(|own| own == namespace)
     }
 
-    /// What a job is called.
+    /// Returns the name of a job for this reader.
     pub(crate) fn job(&self, key: &ObjectKey) -> String {
         if self.may_read(&key.namespace) { key.to_string() } else { A_JOB.to_owned() }
     }
 
-    /// What a pod is called where a sentence names it as one.
+    /// Returns the name of a pod for this reader, in a form that calls it a pod.
     pub(crate) fn pod(&self, key: &ObjectKey) -> String {
         if self.may_read(&key.namespace) { format!("pod {key}") } else { A_POD.to_owned() }
     }
 
-    /// What a job or pod is called.
+    /// Returns the name of a job or pod for this reader.
     pub(crate) fn name(&self, named: &Named) -> String {
         let key = named.key();
         if self.may_read(&key.namespace) { key.to_string() } else { named.unnamed().to_owned() }
@@ -58,14 +58,14 @@ impl Reader<'_> {
 }
 
 impl Named {
-    /// Its namespace and name.
+    /// Returns its namespace and name.
     pub(crate) fn key(&self) -> &ObjectKey {
         match self {
             Named::Job(key) | Named::Pod(key) => key,
         }
     }
 
-    /// What it is called where its name may not be told.
+    /// Returns the words for it where its name may not appear.
     pub(crate) fn unnamed(&self) -> &'static str {
         match self {
             Named::Job(_) => A_JOB,

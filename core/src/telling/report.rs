@@ -1,6 +1,6 @@
-//! What the core tells about itself: numbers for the metrics, without any metrics library.
+//! Numbers of the core for the metrics, without any metrics library.
 //!
-//! Counters only grow, from 0 at the start of the process; gauges say how it is now.
+//! Counters only grow, from 0 at the start of the process; gauges give the present value.
 
 mod starts;
 
@@ -13,94 +13,95 @@ pub use starts::{EstimateSaid, Hours, StartErrors, Waits};
 use fluxqueue_planner::plan::Delay;
 use fluxqueue_workload::Resources;
 
-/// The causes for which a promised start is put off, as the metrics have them.
+/// The causes of delayed starts, as labels of the metrics.
 pub const DELAY_CAUSES: [&str; 4] = {
     let [walltime, capacity, priority, edit] = Delay::ALL;
     [walltime.as_str(), capacity.as_str(), priority.as_str(), edit.as_str()]
 };
 
-/// How many namespaces are counted by name: each is a time series of its own, and tenants make
-/// namespaces.
+/// Most namespaces that are counted by name: each is a time series of its own, and tenants can make
+/// namespaces at will.
 pub const NAMESPACES_MAX: usize = 256;
 
 /// All numbers of the core at one moment.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Gauges {
-    /// Pods that wait, by why.
+    /// The pods that wait, by reason.
     pub pending_pods: PendingPods,
-    /// FluxJobs by state, with the state's name as users see it.
+    /// The FluxJobs by state, with the state's name as users see it.
     pub jobs: Vec<(&'static str, u64)>,
-    /// Nodes in the picture of the cluster.
+    /// The nodes in the picture of the cluster.
     pub nodes: u64,
-    /// Pods in the picture of the cluster, whoever schedules them.
+    /// The pods in the picture of the cluster, of any scheduler.
     pub pods: u64,
-    /// Pods that we decided to bind and whose Binding has no outcome yet.
+    /// The pods with a decided node and a Binding that has no outcome yet.
     pub assumed_pods: u64,
-    /// Attempts to place, per scheduler name.
+    /// The attempts to place pods, per scheduler name.
     pub attempts: Vec<Attempts>,
-    /// From the moment at which a pod could first have been placed to its Binding.
+    /// The time from the moment at which a pod could first have been placed to its Binding.
     pub scheduling_sli: DurationCounts,
-    /// How long jobs waited, by queue, of those that this process has started; and the contents of
-    /// the queues now.
+    /// The waiting times of jobs that this process has started, by queue; and the contents of the
+    /// queues now.
     pub waits: Waits,
-    /// How much later or earlier they started than was said.
+    /// The differences between the estimated and the real starts.
     pub start_estimates: StartErrors,
-    /// Pods bound by this process.
+    /// The pods bound by this process.
     pub pods_bound: u64,
-    /// Pods that a kubelet refused or evicted after we had placed them.
+    /// The pods that a kubelet refused or evicted after this scheduler had placed them.
     pub kubelet_refusals: u64,
-    /// Pods that another scheduler bound, or that ended up elsewhere than we meant.
+    /// The pods that another scheduler bound, or that ended up on another node than intended.
     pub bound_elsewhere: u64,
-    /// Reservations that were made later than promised, by cause.
+    /// The reservations that were made later than promised, by cause.
     pub reservations_delayed: BTreeMap<&'static str, u64>,
-    /// Those of them that were delayed by pods that outlived their planned ends, by the namespace
-    /// of the pod: of the first [`NAMESPACES_MAX`], and of all others together under `""`.
+    /// The delays among them that are due to pods that outlived their planned ends, by namespace of
+    /// the pod: the first [`NAMESPACES_MAX`] by name, and all others together under `""`.
     pub overruns: BTreeMap<Arc<str>, u64>,
-    /// Reservations that stand now.
+    /// The reservations that stand now.
     pub reservations: u64,
-    /// Nodes that are held for those who were passed by for long enough.
+    /// The nodes that are held for requests that were passed by for long enough.
     pub nodes_drained: u64,
-    /// What is free of the nodes that waiting jobs hold without a date, whatever the policy: what
-    /// stands idle for them.
+    /// The free resources of the nodes that waiting jobs hold without a date, under any policy:
+    /// they stand idle for these jobs.
     pub held_idle: Resources,
-    /// Placements of gangs that were withdrawn before their first Binding.
+    /// The placements of gangs that were withdrawn before their first Binding.
     pub placements_withdrawn: u64,
-    /// Times that other jobs stopped waiting for the write of a FluxJob, which had no answer for 10
-    /// s or was refused.
+    /// The number of times that other jobs stopped waiting for the write of a FluxJob, which had no
+    /// answer for 10 s or was refused.
     pub records_given_up: u64,
-    /// Jobs that waited without pods, were released, and whose pods did not all come in time.
+    /// The jobs that waited without pods and were released, but did not get all their pods in time.
     pub releases_failed: u64,
-    /// Slots that were retained for a successor and passed on to it.
+    /// The slots that were retained for a successor and passed on to it.
     pub slots_passed_on: u64,
-    /// Calls into the resource graph that failed: each is a defect.
+    /// The failed calls into the resource graph: each is a defect.
     pub graph_errors: u64,
-    /// Times that no place was found for pods that start together, and none was proved impossible.
+    /// The number of times that no place was found for pods that start together, and none was
+    /// proved impossible.
     pub placements_not_found: u64,
-    /// Differences that the audit found between the graph and what was received.
+    /// The differences that the audit found between the accounts and the pods.
     pub audit_differences: u64,
-    /// Work on jobs and pods that ended early.
+    /// The work on jobs and pods that ended early.
     pub interruptions: Interruptions,
-    /// Scheduling passes.
+    /// The scheduling passes.
     pub passes: u64,
-    /// Times that a job was looked at anew.
+    /// The number of times that a job was refreshed.
     pub jobs_looked_at: u64,
-    /// The first lists have been received.
+    /// True once the first lists have been received.
     pub synced: bool,
 }
 
 /// How often work on a job or a pod ended early, and why.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Interruptions {
-    /// News about jobs and pods that had gone meanwhile.
+    /// The news about jobs and pods that had gone meanwhile.
     pub outdated: u64,
-    /// Contradictions in the state: each is a defect.
+    /// The contradictions in the state: each is a defect.
     pub contradictions: u64,
-    /// Jobs that contradicted themselves, and were rebuilt.
+    /// The jobs that contradicted themselves and were rebuilt.
     pub jobs_made_anew: u64,
 }
 
 impl Gauges {
-    /// A promised start was delayed by a pod of this namespace that has outlived its planned end.
+    /// Counts a promised start that was delayed by a pod of this namespace after its planned end.
     pub(crate) fn count_overrun(&mut self, namespace: &Arc<str>) {
         let is_named =
             self.overruns.len() < NAMESPACES_MAX || self.overruns.contains_key(namespace);
@@ -112,13 +113,13 @@ impl Gauges {
 /// Waiting pods, by kube-scheduler's names of queues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PendingPods {
-    /// They wait for their turn or for room.
+    /// The pods that wait for their turn or for room.
     pub active: u64,
-    /// Something failed; they are tried again later.
+    /// The pods that are tried again later after a failure.
     pub backoff: u64,
-    /// They can never run on the nodes there are, or were refused.
+    /// The pods that can never run on the present nodes, or were refused.
     pub unschedulable: u64,
-    /// Gated by someone else, held, or of a group that is not complete.
+    /// The pods that are gated by another controller, held, or of an incomplete group.
     pub gated: u64,
 }
 
@@ -127,23 +128,23 @@ pub struct PendingPods {
 pub struct Attempts {
     /// The scheduler name.
     pub profile: Arc<str>,
-    /// Pods that were placed.
+    /// The number of pods that were placed.
     pub scheduled: u64,
-    /// Pods that found no room.
+    /// The number of pods that found no room.
     pub unschedulable: u64,
-    /// Attempts that failed otherwise.
+    /// The number of attempts that failed otherwise.
     pub error: u64,
 }
 
-/// How many buckets have a bound.
+/// The number of buckets that have a bound.
 const BOUNDS: usize = 20;
 
 /// A histogram of durations, with kube-scheduler's buckets of the SLI: 10 ms times 2^0 to 2^19.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct DurationCounts {
-    /// Per bucket; the last has no bound.
+    /// The count per bucket; the last has no bound.
     counts: [u64; BOUNDS + 1],
-    /// Sum in microseconds, exact, so that equal runs give equal reports.
+    /// The sum in microseconds, exact, so that equal runs give equal reports.
     sum_micros: u64,
 }
 
@@ -158,8 +159,8 @@ impl DurationCounts {
         self.sum_micros = self.sum_micros.saturating_add(micros);
     }
 
-    /// Bucket bounds in seconds (the last is infinite) with the number of durations in each bucket,
-    /// not accumulated.
+    /// Returns the bucket bounds in seconds (the last is infinite), each with the number of
+    /// durations in its bucket, not accumulated.
     pub fn buckets(&self) -> impl Iterator<Item = (f64, u64)> {
         self.counts.iter().enumerate().map(|(at, count)| {
             let bound = if at < BOUNDS { seconds(Self::bound_micros(at)) } else { f64::INFINITY };
@@ -167,12 +168,12 @@ impl DurationCounts {
         })
     }
 
-    /// How many durations were counted.
+    /// Returns the number of durations.
     pub fn count(&self) -> u64 {
         self.counts.iter().sum()
     }
 
-    /// Their sum, in seconds.
+    /// Returns their sum, in seconds.
     pub fn sum_seconds(&self) -> f64 {
         seconds(self.sum_micros)
     }

@@ -1,5 +1,5 @@
-//! Why no node will do, in kube-scheduler's words, and what is short: of which resource, how much
-//! is asked for, how much is free.
+//! Shortages: why no node will do, in kube-scheduler's words, and which resource is short, with the
+//! requested and the free amount.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -16,21 +16,21 @@ use fluxqueue_machine::ledger::GroupRequest;
 use fluxqueue_planner::plan::{Attempt, Outcome};
 use fluxqueue_workload::quantity::quantity;
 
-/// A resource that is asked for, and how much there is.
+/// A resource that pods request, and the amount of it.
 struct Shortage<'a> {
     resource: String,
-    /// How many pods ask for it, and on which nodes.
+    /// The number of pods that request it, and the nodes that they may use.
     pods: u64,
     nodes: &'a RankSet,
     requested: u128,
     free: u64,
-    /// Nodes that may be used have too little.
+    /// True if usable nodes have too little of it.
     is_on_nodes: bool,
 }
 
 impl Telling<'_> {
-    /// In kube-scheduler's words why no node will do, with the resource that is short most; and the
-    /// others that are short in all.
+    /// Returns the reason for which no node will do, in kube-scheduler's words, with the scarcest
+    /// resource; and the other resources that are short in total.
     pub(crate) fn short_of(&mut self, attempt: &Attempt) -> (BlockedBy, Vec<BlockedBy>) {
         let mut closed = Closed::default();
         let mut shortages: Vec<Shortage> = Vec::new();
@@ -53,7 +53,8 @@ impl Telling<'_> {
             });
             let request = group.request(open, &mut self.planner.cluster);
             if let Some(size) = group.slice_size() {
-                // Numbers are of all pods; of a slice it is said whether there is a part for one.
+                // The numbers cover all pods; for slices, the text tells whether there is a part
+                // with room for one.
                 let slice = request.one_slice(size);
                 let (levels, explanation) =
                     (slice.levels.clone(), self.planner.ledger.explain(&[slice]));
@@ -74,7 +75,7 @@ impl Telling<'_> {
                 apart.note(group, &explanation);
             }
             for shape in &explanation.shapes {
-                // Of what never fits, what the idle cluster lacks counts.
+                // For a request that never fits, the shortage of the idle cluster counts.
                 let supply = if *outcome == Outcome::Never { &shape.idle } else { &shape.now };
                 cramped = cramped
                     .or_else(|| Cramped::of(&levels, shape, supply, *outcome == Outcome::Never));
@@ -84,7 +85,7 @@ impl Telling<'_> {
                 }
             }
         }
-        // Each shape may fit where all together do not.
+        // Each shape may fit by itself while all together do not.
         if cramped.is_none()
             && with_levels.iter().map(|request| request.wants.len()).sum::<usize>() > 1
         {
@@ -92,7 +93,7 @@ impl Telling<'_> {
             cramped =
                 all.and_then(|all| Cramped::together(&all.shapes, *outcome == Outcome::Never));
         }
-        // The first of those that are equally short.
+        // Of equally short resources, the first one counts.
         let worst = (0..shortages.len()).reduce(|worst, at| {
             if shortages[at].is_worse_than(&shortages[worst]) { at } else { worst }
         });
@@ -145,8 +146,8 @@ impl Telling<'_> {
         let of_resources = worst.map_or(of_resources.clone(), |worst| worst.of(of_resources));
         let mut all: Vec<BlockedBy> = std::iter::once(of_resources).chain(others).collect();
         if let Some(cramped) = cramped {
-            // Where there is enough in all, the level is what matters most. That it can never start
-            // matters more.
+            // If there is enough in total, the level is the most important blocker, unless the
+            // request can never start, which matters more.
             let at = usize::from(is_short_in_all || reason != BlockedReason::InsufficientResources);
             all.insert(at, cramped.into());
         }
@@ -154,7 +155,7 @@ impl Telling<'_> {
         (first, all)
     }
 
-    /// How many nodes are closed for each reason, in kube-scheduler's words.
+    /// Returns the number of closed nodes for each reason, in kube-scheduler's words.
     fn unavailable(
         &mut self,
         attempt: &Attempt,
@@ -173,8 +174,8 @@ impl Telling<'_> {
     }
 }
 
-/// What else is to be said of an outcome: that no domain has room for all, or why jobs behind it
-/// are not held back.
+/// Returns an addition for some outcomes: no domain has room for all pods, or why jobs behind the
+/// request are not held back.
 fn more_about(attempt: &Attempt) -> String {
     match attempt.outcome {
         Outcome::Scattered { .. } if attempt.request.is_to_be_near() => {
@@ -197,7 +198,8 @@ fn more_about(attempt: &Attempt) -> String {
     }
 }
 
-/// The reason for what came of an attempt, if it waits behind nobody and for no limit.
+/// Returns the reason for the outcome of an attempt that waits neither behind a job nor for a
+/// limit.
 fn reason_of(outcome: &Outcome) -> BlockedReason {
     match outcome {
         Outcome::Never | Outcome::NoNodes => BlockedReason::Unsatisfiable,
@@ -207,7 +209,7 @@ fn reason_of(outcome: &Outcome) -> BlockedReason {
 }
 
 impl<'a> Shortage<'a> {
-    /// So many pods ask for what there is of it on these nodes, besides those that are known to.
+    /// Adds the demand of these pods for a resource on these nodes to the demand that is known.
     fn add(all: &mut Vec<Self>, pool: &PoolSupply, pods: u64, nodes: &'a RankSet) {
         let (requested, is_on_nodes) =
             (u128::from(pool.per_slot) * u128::from(pods), !pool.short.is_empty());
@@ -228,18 +230,18 @@ impl<'a> Shortage<'a> {
         }
     }
 
-    /// As people have them: what is asked for, and what is free.
+    /// Returns the requested and the free amount, as people write them.
     fn amounts(&self) -> (String, String) {
         let resource = &self.resource;
         (quantity(resource, self.requested), quantity(resource, self.free))
     }
 
-    /// All the nodes together have too little.
+    /// True if all the nodes together have too little.
     fn is_short_in_all(&self) -> bool {
         u128::from(self.free) < self.requested
     }
 
-    /// The same, with these numbers.
+    /// Adds these numbers to a blocker.
     fn of(self, blocker: BlockedBy) -> BlockedBy {
         let (requested, available) = self.amounts();
         BlockedBy {
@@ -250,7 +252,7 @@ impl<'a> Shortage<'a> {
         }
     }
 
-    /// Less of what is asked for is there.
+    /// True if a smaller share of the request is free.
     fn is_worse_than(&self, other: &Self) -> bool {
         let ratio = |a: &Self, b: &Self| u128::from(a.free).saturating_mul(b.requested.max(1));
         ratio(self, other) < ratio(other, self)

@@ -13,12 +13,12 @@ use fluxqueue_planner::queue::JobId;
 use fluxqueue_workload::Pod;
 use fluxqueue_workload::constraints::NamedNodes;
 
-/// Claims that are named at most when it is said where volumes are.
+/// Most claims that a text about the places of volumes names.
 const CLAIMS_NAMED: usize = 3;
 
 impl Telling<'_> {
-    /// Where the volumes of pods that start together are, if not everywhere: some of them, as
-    /// sentences.
+    /// Returns the places of the volumes of pods that start together, if these are not everywhere:
+    /// some of them, as sentences.
     pub(crate) fn where_volumes_are(&self, request: &Request) -> String {
         let is_alone = request.pods() == 1;
         if is_alone || self.planner.cluster.volumes().is_idle() {
@@ -44,7 +44,8 @@ impl Telling<'_> {
         }
     }
 
-    /// Pods whose claims are not ready are told so as kube-scheduler tells it.
+    /// Reports claims that are not ready to the pods that wait for them, in the words of
+    /// kube-scheduler.
     pub(crate) fn report_unready(&mut self, id: JobId) -> Sound {
         let job = self.jobs.all.known(&id)?;
         let is_lone = job.style == Style::Lone;
@@ -54,9 +55,10 @@ impl Telling<'_> {
         let unready: Vec<(Arc<Pod>, Unready)> = unready.collect();
         for (pod, unready) in unready {
             let text = match unready.is_whole {
-                // Of many pods it is not asked for which other reasons nodes are closed, too.
+                // For pods of a larger job, the other reasons for which nodes are closed are not
+                // computed.
                 true if is_lone => self.planner.cluster.unavailable(&pod),
-                // That its affinity names no node is found before its claims are looked at.
+                // An affinity that names no node is found before the claims are checked.
                 false if pod.shape.constraints.named_nodes() == NamedNodes::None => {
                     self.planner.cluster.unavailable(&pod)
                 }

@@ -1,4 +1,5 @@
-//! How long jobs waited, and how true it was what their records said of that.
+//! Waiting times of jobs, and the errors of the starts that their records had promised or
+//! estimated.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,35 +11,35 @@ const BOUNDS: [u64; 12] = [1, 5, 15, 60, 300, 900, 3_600, 14_400, 43_200, 86_400
 
 const MICROS: u64 = 1_000_000;
 
-/// A histogram of times as jobs wait: a second to a week.
+/// A histogram of waiting times: a second to a week.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Hours {
-    /// Per bucket; the last has no bound.
+    /// The count per bucket; the last has no bound.
     counts: [u64; BOUNDS.len() + 1],
-    /// Exact, so that equal runs give equal reports.
+    /// The sum in microseconds, exact, so that equal runs give equal reports.
     sum_micros: u64,
 }
 
-/// How long jobs waited, by queue, and the contents of the queues now.
+/// The waiting times of jobs, by queue, and the contents of the queues now.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Waits {
     started: BTreeMap<Arc<str>, Hours>,
-    /// Each FluxQueue, and the default queue.
+    /// The contents of each FluxQueue, and of the default queue.
     pub now: Vec<QueueLoad>,
 }
 
-/// What was said of a start.
+/// The kind of statement about a start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum EstimateSaid {
-    /// The first estimate, and it was promised.
+    /// The first estimate, which was a promise.
     FirstReserved,
-    /// The first estimate, and it was not.
+    /// The first estimate, which was no promise.
     FirstProjected,
     /// The start that was promised last.
     LastPromised,
 }
 
-/// By how much jobs started later than was said, and by how much earlier.
+/// The times by which jobs started later or earlier than stated.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct StartErrors {
     later: BTreeMap<EstimateSaid, Hours>,
@@ -46,7 +47,7 @@ pub struct StartErrors {
 }
 
 impl EstimateSaid {
-    /// As metrics have it: which one, and of what kind.
+    /// Returns the labels of the metrics: which statement it was, and of what kind.
     pub fn labels(self) -> (&'static str, &'static str) {
         match self {
             EstimateSaid::FirstReserved => ("first", "Reserved"),
@@ -64,28 +65,27 @@ impl Hours {
         self.sum_micros = self.sum_micros.saturating_add(micros);
     }
 
-    /// Bucket bounds in seconds (the last is infinite) with the number of times in each bucket, not
-    /// accumulated.
+    /// Returns the bucket bounds in seconds (the last is infinite), each with the number of times
+    /// in its bucket, not accumulated.
     pub fn buckets(&self) -> impl Iterator<Item = (f64, u64)> {
         let bounds =
             BOUNDS.iter().map(|bound| super::seconds(bound * MICROS)).chain([f64::INFINITY]);
         bounds.zip(self.counts)
     }
 
-    /// How many there were.
+    /// Returns the number of times.
     pub fn count(&self) -> u64 {
         self.counts.iter().sum()
     }
 
-    /// Their sum, in seconds.
+    /// Returns their sum, in seconds.
     pub fn sum_seconds(&self) -> f64 {
         super::seconds(self.sum_micros)
     }
 }
 
 impl Waits {
-    /// A job of this queue has waited for so long; less than nothing (clocks differ) counts as
-    /// nothing.
+    /// Counts the waiting time of a job of this queue; a negative one (clocks differ) counts as 0.
     pub(crate) fn observe(&mut self, queue: &str, micros: i64) {
         if !self.started.contains_key(queue) {
             self.started.insert(Arc::from(queue), Hours::default());
@@ -95,20 +95,20 @@ impl Waits {
         }
     }
 
-    /// How long jobs waited that have started, by queue.
+    /// Returns the waiting times of jobs that have started, by queue.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Hours)> {
         self.started.iter().map(|(queue, hours)| (&**queue, hours))
     }
 }
 
 impl StartErrors {
-    /// A job started so much later than was said; less than 0: earlier.
+    /// Counts a start that came later than stated by this time; a negative time means earlier.
     pub(crate) fn observe(&mut self, said: EstimateSaid, later_micros: i64) {
         let side = if later_micros < 0 { &mut self.earlier } else { &mut self.later };
         side.entry(said).or_default().observe(later_micros.unsigned_abs());
     }
 
-    /// What was said, whether they started later or earlier, and by how much.
+    /// Returns the kinds of statements, each with "later" or "earlier" and the histogram.
     pub fn iter(&self) -> impl Iterator<Item = (EstimateSaid, &'static str, &Hours)> {
         let later = self.later.iter().map(|(said, hours)| (*said, "later", hours));
         later.chain(self.earlier.iter().map(|(said, hours)| (*said, "earlier", hours)))

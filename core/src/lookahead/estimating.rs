@@ -1,4 +1,4 @@
-//! Estimates: which of them are put on record, and when.
+//! Estimates on record: which of them are written, and when.
 
 use fluxqueue_api::{EstimateKind, FluxJobStatus};
 
@@ -10,7 +10,8 @@ use crate::timers::Timer;
 use fluxqueue_planner::queue::{JobId, PendingRequest};
 
 impl Estimating<'_> {
-    /// A request is expected to start then. Of a job whose pods start one by one the first counts.
+    /// Takes up the expected start of a request. If the pods of a job start one by one, the first
+    /// counts.
     pub(crate) fn expect(&mut self, pending: &PendingRequest, found: Expected) {
         let id: JobId = pending.job();
         let clock = self.clock;
@@ -23,7 +24,7 @@ impl Estimating<'_> {
             Expected::Unasked | Expected::NoDate => None,
         };
         let is_first = match (as_of(job.expected), as_of(found)) {
-            // By the same look ahead.
+            // Both come from the same projection.
             (Some((known, then)), Some((start, now))) => then != now || start < known,
             (Some((_, then)), None) => Some(then) != self.lookahead.ahead.begun,
             (None, _) => true,
@@ -46,8 +47,8 @@ impl Estimating<'_> {
 }
 
 impl Estimating<'_> {
-    /// A status that says nothing new but another estimate is written in its turn: until then the
-    /// estimate stays as it is on record.
+    /// Holds back a status that brings nothing new but another estimate until its turn comes: until
+    /// then the estimate on record stays.
     pub(crate) fn ration(&mut self, id: JobId, mut status: FluxJobStatus) -> FluxJobStatus {
         let Some(written) = self.jobs.all.get(&id).and_then(|job| job.record.status.as_deref())
         else {
@@ -69,7 +70,8 @@ impl Estimating<'_> {
         status
     }
 
-    /// Those whose turn it is say their estimates, if they still differ from what is on record.
+    /// Lets the jobs whose turn has come write their estimates, if these still differ from the
+    /// record.
     pub(crate) fn tell_estimates(&mut self) {
         self.agenda.dirty.extend(self.lookahead.estimates.take());
         self.wake_for_estimates();

@@ -1,4 +1,4 @@
-//! When requests that wait are expected to start, and what a submission would come to.
+//! Lookahead: expected starts of waiting requests, and the outcome of a possible submission.
 
 pub(crate) mod estimates;
 pub(crate) mod estimating;
@@ -6,7 +6,7 @@ pub(crate) mod projecting;
 
 use estimates::{Estimates, LookingAhead};
 
-/// What is known of the starts of requests that wait, and the projection that finds it out.
+/// The known starts of waiting requests, and the projection that finds them.
 #[derive(Default)]
 pub(crate) struct Lookahead {
     pub estimates: Estimates,

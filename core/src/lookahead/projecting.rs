@@ -1,4 +1,4 @@
-//! The plan run forward, a slice at a time.
+//! Projecting: runs the plan forward, a slice at a time.
 
 use std::collections::BTreeSet;
 
@@ -12,43 +12,45 @@ use crate::timers::Timer;
 use fluxqueue_planner::plan::Effort;
 use fluxqueue_planner::queue::PendingRequest;
 
-/// What is looked at in one go, and the pause until the next.
+/// The work of one slice, and the pause in milliseconds until the next.
 const SLICE: Effort = Effort::questions(6);
 
 const SLICE_MILLIS: i64 = 2;
 
-/// Nodes of which it is looked up in one go what ends when, before the first instant.
+/// The nodes with planned ends that one slice reads, before the first instant.
 const NODES_PER_SLICE: usize = 2_048;
 
-/// It gives way so many times in a row to a step in which there is something to send.
+/// How many times in a row it gives way to a step in which there is something to send.
 const YIELDS_MAX: u32 = 20;
 
-/// So long after a pass nothing is copied: what comes of the pass goes first.
+/// The time in milliseconds after a pass in which no copy is made: the results of the pass go
+/// first.
 const CALM_MILLIS: i64 = 1_000;
 
-/// From the beginning of one projection to that of the next at least; and for each thing that is
-/// copied, so that copies take a small share of the time however large the cluster is.
+/// The least time in milliseconds from the beginning of one projection to that of the next; and the
+/// number of copied things for which a millisecond is added to it, so that copies take a small
+/// share of the time however large the cluster is.
 const PAUSE_MILLIS: i64 = 5_000;
 
 const THINGS_PER_MILLI: usize = 4;
 
-/// A projection is given up when so much of what it rests on has changed.
+/// The number of changes to its basis beyond which a projection is given up.
 const CHANGES_MAX: u64 = 1_024;
 
 impl Projecting<'_> {
-    /// The queue was walked: what was found out ahead may be different now.
+    /// Marks the last projection as stale, since the queue was walked.
     pub(crate) fn look_ahead_again(&mut self) {
         self.lookahead.ahead.is_stale = true;
         self.wake_to_look_ahead();
     }
 
-    /// It is time to look ahead.
+    /// Marks a slice as due.
     pub(crate) fn may_look_ahead(&mut self) {
         self.lookahead.ahead.is_due = true;
     }
 
-    /// Looks ahead for a moment, if it is time and nothing waits to be sent: what was decided in a
-    /// step leaves at its end. True if it did.
+    /// Runs the plan forward for a moment, if a slice is due and nothing waits to be sent: the
+    /// decisions of a step leave at its end. True if it did.
     pub(crate) fn look_ahead(&mut self) -> bool {
         if !std::mem::take(&mut self.lookahead.ahead.is_due) {
             return false;
@@ -108,7 +110,7 @@ impl Projecting<'_> {
         }
     }
 
-    /// Something is different from when the last one was begun, or nobody has looked yet.
+    /// True if the queue was walked since the last projection was begun, and requests wait.
     fn is_worth_a_projection(&self) -> bool {
         self.lookahead.ahead.is_stale && !self.planner.queue.is_empty()
     }
@@ -121,8 +123,8 @@ impl Projecting<'_> {
         }
     }
 
-    /// A copy of all that the plan rests on, for those who ask when all within the depths of their
-    /// queues start.
+    /// Copies everything that the plan rests on, to find the starts of all requests within the
+    /// depths of their queues.
     pub(crate) fn project_all(&mut self) -> Option<Projection> {
         let wanted = within_depths(&self.planner.queue, self.queues).cloned().collect();
         self.project(wanted)

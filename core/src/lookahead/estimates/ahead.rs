@@ -1,32 +1,32 @@
-//! When the plan is run forward, and what its results are used for: a little at a time, between
-//! passes, never while Bindings wait.
+//! Progress of looking ahead: the plan is run forward a little at a time, between passes, and never
+//! while Bindings wait.
 
 use super::projection::{Projection, Remains};
 
 use crate::Core;
 use fluxqueue_workload::Time;
 
-/// How far the looking ahead has come.
+/// The progress of looking ahead.
 #[derive(Default)]
 pub(crate) struct LookingAhead {
     pub(crate) projection: Option<Box<Projection>>,
-    /// What is left of the last one: each part is thrown away in a slice of its own.
+    /// The parts of the last projection: each is dropped in a slice of its own.
     pub(crate) remains: Remains,
-    /// When the last one was begun.
+    /// The time at which the last one was begun.
     pub(crate) begun: Option<Time>,
-    /// The queue was walked since it was begun.
+    /// True if the queue was walked since it was begun.
     pub(crate) is_stale: bool,
-    /// It is its turn in this step.
+    /// True if its turn is in this step.
     pub(crate) is_due: bool,
-    /// How often it has given way since the last slice.
+    /// How many times it has given way since the last slice.
     pub(crate) yields: u32,
-    /// How often it has been its turn to compute.
+    /// The number of slices so far.
     pub(crate) slices: u64,
 }
 
 impl Core {
-    /// How many slices of looking ahead there have been. Each has a step of its own, as far as it
-    /// can.
+    /// Returns the number of slices of looking ahead. Each has a step of its own, as far as
+    /// possible.
     pub fn slices_ahead(&self) -> u64 {
         self.lookahead.ahead.slices
     }

@@ -1,10 +1,10 @@
-//! When those who wait are expected to start: what is known of it, and what of that is on record.
+//! Estimated starts of waiting requests: the known ones, and those on record.
 //!
-//! A promise is told as it is, with the reservation in the same record (`Reserved`). Whatever else
-//! is known comes of things as they are (`Projected`, by the plan run forward: `ahead`,
-//! `projection`), and changes with them: it is told again when it has moved by so much that
-//! somebody would plan otherwise, and for all jobs together at a bounded rate. A write that is due
-//! for another reason takes it along.
+//! A promise is published as it is, with the reservation in the same record (`Reserved`). Every
+//! other estimate comes from the present state (`Projected`, by the plan run forward: `ahead`,
+//! `projection`), and changes with it. It is published again when it has moved far enough that a
+//! user would plan otherwise, and for all jobs together at a bounded rate. A write that is due for
+//! another reason takes it along.
 
 mod ahead;
 mod outcome;
@@ -25,33 +25,34 @@ use crate::records::times::{micro_time, time_of};
 use fluxqueue_planner::queue::JobId;
 use fluxqueue_workload::Time;
 
-/// So many writes a second say nothing but another estimate.
+/// Most writes in a second that contain nothing but another estimate: records and Bindings need the
+/// API server more.
 const WRITES_PER_SECOND: usize = 5;
 const SECOND_MILLIS: i64 = 1_000;
 
-/// An estimate has moved if it did by more than this, and by more than this part of the time that
-/// is left.
+/// An estimate has moved if it did by more than this time in microseconds, and by more than this
+/// part of the time that is left.
 const MOVED_MICROS: u64 = 60_000_000;
 const MOVED_PART: u64 = 10;
 
-/// How estimates come on record.
+/// The rate at which estimates are written.
 #[derive(Debug, Default)]
 pub(crate) struct Estimates {
-    /// When the latest writes were that said nothing but another estimate: as many as there may be
-    /// in a second.
+    /// The times of the latest writes that contained nothing but another estimate, at most as many
+    /// as are allowed in a second.
     writes: VecDeque<Time>,
-    /// Jobs that wait for their turn to say theirs, each once.
+    /// The jobs that wait for their turn to publish an estimate, each once.
     waiting: VecDeque<JobId>,
     is_waiting: BTreeSet<JobId>,
 }
 
 impl Expected {
-    /// What was found out now: a start, or that nobody can say.
+    /// Makes the result of a search: a start, or none.
     pub(crate) fn found(start: Option<Time>, now: Time) -> Self {
         start.map_or(Expected::NoDate, |start| Expected::At { start: start.max(now), as_of: now })
     }
 
-    /// When it starts, if that is known.
+    /// Returns the expected start, if it is known.
     pub(crate) fn start(self) -> Option<Time> {
         match self {
             Expected::At { start, .. } => Some(start),
@@ -59,8 +60,8 @@ impl Expected {
         }
     }
 
-    /// By the API server's clock. One that is due may start at any moment: it is never expected in
-    /// the past.
+    /// Returns the estimate by the API server's clock. A start that is due may come at any moment:
+    /// it is never expected in the past.
     pub(crate) fn projected(self, clock: Clock) -> Option<EstimatedStart> {
         let Expected::At { start, as_of } = self else { return None };
         let (start, as_of) =
@@ -69,13 +70,13 @@ impl Expected {
     }
 }
 
-/// What the record of a job that waits is to say of its start. `said` is what it is promised, by
-/// the API server's clock.
+/// Returns the estimate for the record of a waiting job. `said` is its promise, by the API server's
+/// clock.
 pub(crate) fn to_say(job: &Job, said: Option<&Said>, clock: Clock) -> Option<EstimatedStart> {
     let written = job.record.status.as_deref().and_then(|status| status.estimated_start.as_ref());
     let wanted = match (said.and_then(|said| said.start), job.expected) {
         (Some(start), _) => Some(estimate(EstimateKind::Reserved, start, clock.wall_now())),
-        // A promise that is not there any more is not to be read on.
+        // A promise that stands no longer must not stay in the record.
         (None, Expected::Unasked) => {
             written.filter(|written| written.kind == EstimateKind::Projected).cloned()
         }
@@ -89,7 +90,7 @@ pub(crate) fn to_say(job: &Job, said: Option<&Said>, clock: Clock) -> Option<Est
     }
 }
 
-/// It is another estimate than was written: worth to be read.
+/// True if an estimate differs enough from the one on record to be written.
 pub(crate) fn has_moved(written: &EstimatedStart, now_said: &EstimatedStart, now: Time) -> bool {
     let (before, after) = (time_of(&written.time), time_of(&now_said.time));
     if written.kind != now_said.kind || now_said.kind == EstimateKind::Reserved {
@@ -104,7 +105,7 @@ fn estimate(kind: EstimateKind, start: Time, as_of: Time) -> EstimatedStart {
 }
 
 impl Estimates {
-    /// Counts a write of an estimate, if there may be one now.
+    /// Counts a write of an estimate, if one is allowed now.
     pub(crate) fn may_write(&mut self, now: Time) -> bool {
         if self.writes.len() >= WRITES_PER_SECOND && self.next_write() > now {
             return false;
@@ -116,7 +117,7 @@ impl Estimates {
         true
     }
 
-    /// From when on there may be another one.
+    /// Returns the time from which another write is allowed.
     pub(crate) fn next_write(&self) -> Time {
         match self.writes.front() {
             Some(first) if self.writes.len() >= WRITES_PER_SECOND => {
@@ -136,7 +137,7 @@ impl Estimates {
         !self.waiting.is_empty()
     }
 
-    /// As many as may write in a second.
+    /// Takes as many jobs as may write in a second.
     pub(crate) fn take(&mut self) -> Vec<JobId> {
         let count = self.waiting.len().min(WRITES_PER_SECOND);
         let jobs: Vec<JobId> = self.waiting.drain(..count).collect();
@@ -157,7 +158,7 @@ mod tests {
 
     #[test]
     fn an_estimate_has_moved_by_a_minute_and_a_tenth_of_what_is_left() {
-        // Written, found now, and whether that is worth a write at second 1000.
+        // The estimate on record, the new one, and whether that is worth a write at second 1000.
         for (written, found, is_worth) in [
             (1_100, 1_160, false),
             (1_100, 1_161, true),
@@ -166,7 +167,7 @@ mod tests {
             (4_600, 5_000, false),
             (4_600, 5_001, true),
             (5_001, 4_600, true),
-            // It was to start before now, and does not.
+            // The job was to start before now, and has not.
             (900, 1_000, true),
             (950, 1_000, false),
         ] {

@@ -1,4 +1,4 @@
-//! What was said of the start of a job while it waited, and what came of that.
+//! Statements about the start of a job while it waited, and how true they were.
 
 use fluxqueue_api::{EstimatedStart, FluxJobStatus, Reservation, StartEstimates};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
@@ -6,8 +6,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use crate::records::times::time_of;
 use fluxqueue_workload::Time;
 
-/// What is to be on record of it, after what is: its start as it is told now, and the start that it
-/// had.
+/// Returns the statements for the record, given those in it, the present estimate and promise, and
+/// the real start.
 pub(crate) fn on_record(
     written: Option<&FluxJobStatus>,
     told: Option<&EstimatedStart>,

@@ -1,10 +1,10 @@
-//! The plan run forward on a copy of all that it rests on: when do those start who wait, if things
-//! go as they are planned?
+//! Projection: the plan run forward on a copy of its whole basis, to find out when waiting requests
+//! start if everything goes as planned.
 //!
-//! Nothing of the copy is ever put back. It goes from one instant at which something is planned to
-//! the next: what has ended by then is given back, and the queue is walked as a pass would walk it.
-//! What those who wait want is asked of [`Wants`]: where these are the jobs as they are now, who
-//! has changed since the copy was made is planned as he is, and who has gone is passed over.
+//! Nothing of the copy is ever put back. It goes from one planned instant to the next: it gives
+//! back allocations that have ended by then, and walks the queue as a pass would. The requests come
+//! from [`Wants`]. If that is the present state of the jobs, a job that has changed since the copy
+//! was made is planned as it is now, and a job that has gone is skipped.
 
 use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,77 +21,77 @@ use fluxqueue_planner::queues::Queues;
 use fluxqueue_planner::{Planner, PlannerParts, Surroundings, forward};
 use fluxqueue_workload::Time;
 
-/// To begin the walk of an instant takes about as long as to look at so many requests of which what
-/// was found out still stands.
+/// The cost of beginning the walk of an instant, in requests with results that still stand.
 const OF_AN_INSTANT: u64 = 256;
-/// To give an allocation back that has ended takes about as long as so many.
+/// The cost of giving back an allocation that has ended, in the same unit.
 const OF_AN_END: u64 = 8;
 
-/// So many instants are looked at, however much is planned.
+/// Most instants that a projection visits, however much is planned: it ends with `TooFar` then.
 const INSTANTS_MAX: usize = 20_000;
 
-/// Those who wait, as a projection asks them.
+/// The requests of waiting jobs, as a projection reads them.
 pub(crate) trait Wants {
     /// The queues that they are in.
     fn queues(&self) -> &Queues;
-    /// What is asked for at that time; `None` if nothing is.
+    /// Returns the request at that time; `None` if there is none.
     fn request_at(&self, pending: &PendingRequest, now: Time) -> Option<Request>;
 }
 
-/// What a projection rests on, copied.
+/// A copy of everything that the plan rests on, at some time ahead.
 pub(crate) struct Projection {
-    /// When the copy was made.
+    /// The time at which the copy was made.
     pub as_of: Time,
-    /// How many changes there had been of what is taken.
+    /// The number of changes to allocations at that time.
     pub changes: u64,
     now: Time,
     planner: Planner,
-    /// What ends, by the second, on nodes before the one that is to be looked at next.
+    /// The bookings that end, by the second, on nodes before the next one to be read.
     ends: BTreeMap<i64, Vec<Booking>>,
     next_rank: Option<Rank>,
-    /// What has ended by this instant and is still to be given back, the last one first.
+    /// The bookings that have ended by this instant and are still to be given back, the last one
+    /// first.
     ending: Vec<Booking>,
     /// The walk under way at this instant.
     walking: Option<Box<Walking<Allocations>>>,
-    /// Those whose start is looked for.
+    /// The requests that still have no start.
     wanted: BTreeSet<PendingRequest>,
-    /// Nodes that are left alone for a moment are not for long.
+    /// An empty set: nodes that are avoided for a moment are not avoided for long.
     no_suspects: RankSet,
     suspects_version: u64,
     instants: usize,
-    /// What else was done so far, as it counts in an [`Effort`].
+    /// The other work done so far, as it counts in an [`Effort`].
     others: u64,
 }
 
-/// What a copy is made of.
+/// The original of a copy.
 pub(crate) struct Original<'a> {
     pub now: Time,
     pub planner: &'a mut Planner,
     pub suspects_version: u64,
 }
 
-/// How far a projection has come.
+/// The progress of a projection.
 pub(crate) enum Progress {
-    /// There is more to be looked at for this instant.
+    /// There is more work for this instant.
     UnderWay,
-    /// These start at this time.
+    /// These requests start at this time.
     At(Time, Vec<PendingRequest>),
-    /// Nothing more is planned: of these nobody can say when they start.
+    /// Nothing more is planned: the starts of these requests cannot be predicted.
     Over(BTreeSet<PendingRequest>),
-    /// There is more than is looked at.
+    /// There are more instants than a projection visits.
     TooFar,
 }
 
-/// What is left of a projection that is not needed any more. To throw all of it away at once takes
-/// longer than anything else that is done for it in one go, so it goes part by part.
+/// The parts of a projection that is not needed any more. To drop all of it at once would take
+/// longer than any other single task of looking ahead, so it is dropped part by part.
 pub(crate) type Remains = Vec<Box<dyn Any + Send>>;
 
-/// Those who wait, some time ahead: whatever keeps them back for a moment is over by then.
+/// The requests some time ahead: obstacles of a moment are over by then.
 struct Ahead<'a, W>(&'a W, Time);
 
 impl Projection {
-    /// A copy of everything, to find out when those `wanted` start. `None` if the library does not
-    /// copy graphs.
+    /// Copies everything, to find the starts of the requests in `wanted`. Returns `None` if the
+    /// library does not copy graphs.
     pub(crate) fn new(of: Original<'_>, wanted: BTreeSet<PendingRequest>) -> Option<Self> {
         let mut planner = of.planner.copy()?;
         planner.accounts = planner.accounts.copy();
@@ -106,20 +106,20 @@ impl Projection {
             walking: None,
             wanted,
             no_suspects: RankSet::new(),
-            // Those who were kept from such nodes are asked again.
+            // Requests that were kept from such nodes are tried again.
             suspects_version: of.suspects_version + 1,
             instants: 0,
             others: 0,
         })
     }
 
-    /// Its parts, to be thrown away one by one.
+    /// Returns its parts, to be dropped one by one.
     pub(crate) fn into_remains(self) -> Remains {
         let Projection { planner, ends, ending, walking, wanted, .. } = self;
         planner.into_remains((ends, ending, walking, wanted))
     }
 
-    /// Another one that goes on from here.
+    /// Returns a copy that goes on from here.
     pub(crate) fn copy(&mut self) -> Option<Self> {
         Some(Projection {
             planner: self.planner.copy()?,
@@ -132,8 +132,7 @@ impl Projection {
         })
     }
 
-    /// From now on these are the nodes, those who wait, and what they are promised; and the starts
-    /// of these others are looked for too.
+    /// Replaces the nodes, the queue and the promises, and adds requests that need a start.
     pub(crate) fn replace(
         &mut self,
         (cluster, queue, promises): (Cluster, Pending, Promises),
@@ -144,47 +143,47 @@ impl Projection {
         self.wanted.extend(others);
     }
 
-    /// The nodes, those who wait, and what they are promised.
+    /// Returns the nodes, the queue and the promises.
     pub(crate) fn parts(&self) -> (&Cluster, &Pending, &Promises) {
         (&self.planner.cluster, &self.planner.queue, &self.planner.promises)
     }
 
-    /// The nodes, and what is taken of them.
+    /// Returns the nodes and the ledger.
     pub(crate) fn machine(&mut self) -> (&mut Cluster, &mut Ledger) {
         (&mut self.planner.cluster, &mut self.planner.ledger)
     }
 
-    /// What came of the last attempt at a request that waits.
+    /// Returns the last attempt at a waiting request.
     pub(crate) fn last_attempt(&self, pending: &PendingRequest) -> Option<&Attempt> {
         self.planner.queue.last_attempt(self.planner.queue.class_of(pending)?)
     }
 
-    /// Those whose start is looked for, and was not found yet.
+    /// Returns the requests that still have no start.
     pub(crate) fn wanted(&self) -> &BTreeSet<PendingRequest> {
         &self.wanted
     }
 
-    /// The time that it has come to.
+    /// Returns the time of the instant that it has reached.
     pub(crate) fn now(&self) -> Time {
         self.now
     }
 
-    /// Nobody's start is looked for any more.
+    /// True if no request needs a start any more.
     pub(crate) fn is_done(&self) -> bool {
         self.wanted.is_empty()
     }
 
-    /// How much was asked of the resource graph so far.
+    /// Returns the number of questions to the resource graph so far.
     pub(crate) fn questions(&self) -> u64 {
         self.planner.ledger.questions
     }
 
-    /// Calls of the resource graph that failed since this was last asked.
+    /// Takes the number of failed calls of the resource graph since the last time.
     pub(crate) fn take_errors(&mut self) -> u64 {
         std::mem::take(&mut self.planner.ledger.errors)
     }
 
-    /// Looks at what is taken of so many more nodes. False: there are others still.
+    /// Reads the planned ends on this many more nodes. True if none are left.
     pub(crate) fn look_at_nodes(&mut self, nodes: usize) -> bool {
         let Some(from) = self.next_rank else { return true };
         let (ends, next) = self.planner.ledger.planned_ends(from, nodes);
@@ -195,24 +194,24 @@ impl Projection {
         next.is_none()
     }
 
-    /// Looks at what is taken of all nodes: nothing can be planned before.
+    /// Reads the planned ends on all nodes, without which nothing can be planned.
     pub(crate) fn look_at_all_nodes(&mut self) {
         while !self.look_at_nodes(usize::MAX) {}
     }
 
-    /// Who starts at the instant at which the copy was made, if there was a walk now.
+    /// Returns the requests that would start if there was a walk at the time of the copy.
     pub(crate) fn look_now(&mut self, wants: &impl Wants) -> Vec<PendingRequest> {
         self.look_at_all_nodes();
         self.begin_instant();
         self.go_on(wants, Effort::ALL).unwrap_or_default()
     }
 
-    /// What was done so far.
+    /// Returns the work done so far.
     pub(crate) fn spent(&self) -> Effort {
         Effort::questions(self.questions()).and(self.others)
     }
 
-    /// Goes to the next instant at which something is planned, or goes on with one.
+    /// Moves to the next planned instant, or continues with the current one.
     pub(crate) fn advance(&mut self, wants: &impl Wants, stint: Effort) -> Progress {
         if self.ending.is_empty() && self.walking.is_none() {
             self.look_at_all_nodes();
@@ -240,20 +239,20 @@ impl Projection {
             .planner
             .promises
             .next_patience(|pending| queues.bypass_secs(self.planner.queue.queue_of(pending)));
-        // What was due by now is taken to come in a second, as the graph takes it.
+        // Instants that are due already come in one second, as the graph counts them.
         let next = planned.into_iter().chain(patience).min()?;
         Some(next.max(self.now.plus_millis(1_000)))
     }
 
-    /// Looks up what has ended by now.
+    /// Finds the bookings that have ended by now.
     fn begin_instant(&mut self) {
         let later = self.ends.split_off(&(self.now.seconds() + 1));
         self.ending = std::mem::replace(&mut self.ends, later).into_values().flatten().collect();
-        // They came in no order.
+        // The bookings come in no order.
         self.ending.sort_unstable_by(|one, other| other.cmp(one));
     }
 
-    /// Gives back so much of what has ended. Returns whether that is all.
+    /// Gives back up to this number of ended bookings. Returns whether none are left.
     fn give_back(&mut self, most: usize) -> bool {
         let before = self.ending.len();
         for booking in self.ending.drain(self.ending.len().saturating_sub(most)..).rev() {
@@ -263,7 +262,7 @@ impl Projection {
         self.ending.is_empty()
     }
 
-    /// All is as of this instant, for a walk over the queue.
+    /// Brings everything to this instant, for a walk over the queue.
     fn be_there(&mut self, queues: &Queues) {
         self.planner.ledger.set_time(self.now);
         self.planner.accounts.go_to(self.now.seconds());
@@ -273,8 +272,8 @@ impl Projection {
             .end_patience(self.now, |pending| queues.bypass_secs(queue.queue_of(pending)));
     }
 
-    /// Goes on with the instant for so much. When its walk is over, says who starts of those who
-    /// are looked for.
+    /// Continues with the instant for this much work. When its walk is over, returns the wanted
+    /// requests that start.
     fn go_on(&mut self, wants: &impl Wants, stint: Effort) -> Option<Vec<PendingRequest>> {
         let queues = wants.queues();
         let before = self.spent();
@@ -295,7 +294,7 @@ impl Projection {
         let PlannerParts { queue, mut live, held_nodes } = self.planner.parts(around);
         let mut walking = self.walking.take().unwrap_or_else(|| {
             live.count_promises();
-            // Whatever has started by an earlier instant has begun.
+            // Requests that have started by an earlier instant have begun.
             held_nodes.keep_beginning(|_| false);
             Box::new(Walking::begin(queues.policies(), queue, &live, News::Anything, held_nodes))
         });
@@ -321,7 +320,7 @@ impl Projection {
     }
 }
 
-/// Those within the depths of their queues who are promised nothing.
+/// Returns the requests within the depths of their queues that have no promise.
 pub(crate) fn undated(
     queue: &Pending,
     promises: &Promises,
@@ -333,7 +332,7 @@ pub(crate) fn undated(
         .collect()
 }
 
-/// Those within the depths of their queues.
+/// Returns the requests within the depths of their queues.
 pub(crate) fn within_depths<'a>(
     queue: &'a Pending,
     queues: &'a Queues,

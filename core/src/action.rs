@@ -1,4 +1,4 @@
-//! What the core wants done.
+//! Actions: the writes that the core wants done.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use fluxqueue_api::{FluxJob, FluxJobStatus, FluxQueueStatus};
 
 use fluxqueue_workload::{NodeName, ObjectKey, ObjectRef, Time, Uid};
 
-/// Names an action, so that its outcome can be told. Never reused within a process.
+/// The number of an action, under which its outcome is reported. Never reused within a process.
 pub type ActionId = u64;
 
 /// One thing to do. Actions may be carried out in any order and concurrently: where order matters,
@@ -15,22 +15,22 @@ pub type ActionId = u64;
 /// there the object's version decides.
 #[derive(Debug, Clone)]
 pub struct Action {
-    /// To be returned with the outcome.
+    /// The number to return with the outcome.
     pub id: ActionId,
-    /// What to do.
+    /// The write.
     pub kind: ActionKind,
 }
 
-/// What to do. All but [`ActionKind::Note`] have an outcome.
+/// A write to carry out. All but [`ActionKind::Note`] have an outcome.
 #[derive(Debug, Clone)]
 pub enum ActionKind {
     /// POST a Binding with the pod's uid as precondition. Outcome: [`crate::BindOutcome`].
     Bind {
         /// The pod.
         pod: ObjectRef,
-        /// Where it goes.
+        /// The node that it goes to.
         node: NodeName,
-        /// The queue that the pod is charged to: the Binding brings it into the pod.
+        /// The queue that the pod is charged to: the Binding writes it into the pod.
         queue: Arc<str>,
     },
     /// Remove this scheduling gate from the pod (and no other), if uid and version still are the
@@ -38,7 +38,7 @@ pub enum ActionKind {
     Ungate {
         /// The pod.
         pod: ObjectRef,
-        /// The version of the pod that this was decided on, if that is known.
+        /// The version of the pod on which this was decided, if known.
         resource_version: Option<Arc<str>>,
         /// The gate's name.
         gate: Arc<str>,
@@ -47,21 +47,21 @@ pub enum ActionKind {
     SetPodScheduled {
         /// The pod.
         pod: ObjectRef,
-        /// The version of the pod that this was decided on, if that is known.
+        /// The version of the pod on which this was decided, if known.
         resource_version: Option<Arc<str>>,
         /// The condition's reason.
         reason: &'static str,
         /// The condition's message.
         message: String,
-        /// It was not False before, so this is when it became so.
+        /// True if the condition was not False before, so that its transition time is now.
         newly: bool,
     },
-    /// Say in the pod's status for which node it is meant, or for none any more, if uid and version
+    /// Write the node that the pod is meant for into its status, or remove it, if uid and version
     /// still are the pod's.
     Nominate {
         /// The pod.
         pod: ObjectRef,
-        /// The version of the pod that this was decided on, if that is known.
+        /// The version of the pod on which this was decided, if known.
         resource_version: Option<Arc<str>>,
         /// The node.
         node: Option<NodeName>,
@@ -71,30 +71,30 @@ pub enum ActionKind {
     CreateFluxJob {
         /// The object, without status.
         job: Box<FluxJob>,
-        /// How much it matters when.
+        /// The urgency of this write.
         urgency: Urgency,
     },
-    /// Apply the status of a FluxJob, if uid and version still are the object's: what was said in
-    /// it and is said no longer goes, conditions of others stay.
+    /// Apply the status of a FluxJob, if uid and version still are the object's: parts of an
+    /// earlier status that are missing now are removed, and the conditions of other writers stay.
     ///
-    /// An urgent write may be asked for while a trailing one of the same FluxJob has no outcome
-    /// yet. One that was not sent is then dropped ([`crate::WriteOutcome::Replaced`]); one that was
-    /// is waited for, for 2 s at most.
+    /// An urgent write may be requested while a trailing one of the same FluxJob has no outcome
+    /// yet. A trailing write that was not sent is then dropped ([`crate::WriteOutcome::Replaced`]);
+    /// one that was sent is waited for, for 2 s at most.
     WriteStatus {
         /// The object.
         job: ObjectRef,
-        /// The version of the object that this was decided on, if that is known.
+        /// The version of the object on which this was decided, if known.
         resource_version: Option<Arc<str>>,
-        /// The whole status, without the conditions of others.
+        /// The whole status, without the conditions of other writers.
         status: Arc<FluxJobStatus>,
-        /// How much it matters when.
+        /// The urgency of this write.
         urgency: Urgency,
     },
     /// Delete a FluxJob, with its uid and version as preconditions.
     DeleteFluxJob {
         /// The object.
         job: ObjectRef,
-        /// The version of the object that this was decided on, if that is known.
+        /// The version of the object on which this was decided, if known.
         resource_version: Option<Arc<str>>,
     },
     /// Apply the status of a FluxQueue, if the uid still is the object's.
@@ -106,12 +106,12 @@ pub enum ActionKind {
         /// The whole status.
         status: Box<FluxQueueStatus>,
     },
-    /// Say in a claim for which node its volume is to be made, if uid and version still are the
-    /// claim's.
+    /// Write the node for which a claim's volume is to be made into the claim, if uid and version
+    /// still are the claim's.
     SelectNode {
         /// The claim.
         claim: ObjectRef,
-        /// The version of the claim that this was decided on, if that is known.
+        /// The version of the claim on which this was decided, if known.
         resource_version: Option<Arc<str>>,
         /// The node.
         node: NodeName,
@@ -121,40 +121,40 @@ pub enum ActionKind {
     ClaimVolume {
         /// The volume; it has no namespace.
         volume: ObjectRef,
-        /// The version of the volume that this was decided on, if that is known.
+        /// The version of the volume on which this was decided, if known.
         resource_version: Option<Arc<str>>,
         /// The claim.
         claim: ObjectRef,
-        /// A person has meant it for the claim already.
+        /// True if a person has meant it for the claim already.
         was_meant: bool,
     },
-    /// Take our mark and the suspension off a Job together, and say when, if uid and version still
-    /// are the Job's.
+    /// Take our mark and the suspension off a Job together, and record the time, if uid and version
+    /// still are the Job's.
     ReleaseJob {
         /// The Job.
         job: ObjectRef,
-        /// The version of the Job that this was decided on, if that is known.
+        /// The version of the Job on which this was decided, if known.
         resource_version: Option<Arc<str>>,
-        /// When, by the API server's clock.
+        /// The time of the release, by the API server's clock.
         at: Time,
     },
     /// Suspend a Job again that carries our mark, if uid and version still are the Job's.
     SuspendJob {
         /// The Job.
         job: ObjectRef,
-        /// The version of the Job that this was decided on, if that is known.
+        /// The version of the Job on which this was decided, if known.
         resource_version: Option<Arc<str>>,
     },
     /// Publish an Event. No outcome: it may be dropped, which is counted.
     Note(Note),
 }
 
-/// How much it matters when a record is written.
+/// The urgency of writing a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Urgency {
-    /// Bindings wait for it.
+    /// Bindings wait for the write.
     Urgent,
-    /// It may trail behind Bindings, within bounds.
+    /// The write may trail behind Bindings, within bounds.
     Trailing,
 }
 
@@ -165,11 +165,12 @@ pub struct Note {
     pub subject: Subject,
     /// Normal or Warning.
     pub kind: EventKind,
-    /// CamelCase, one that [`EventReason::is_known`](fluxqueue_api::EventReason::is_known) knows.
+    /// A CamelCase reason that [`EventReason::is_known`](fluxqueue_api::EventReason::is_known)
+    /// knows.
     pub reason: &'static str,
-    /// CamelCase verb: what was done.
+    /// A CamelCase verb for the action.
     pub action: &'static str,
-    /// For people.
+    /// The text for people.
     pub note: String,
     /// `reportingController`: the scheduler name that the pod asked for.
     pub reporter: Arc<str>,
@@ -200,7 +201,7 @@ pub enum Subject {
     },
 }
 
-/// Normal or Warning.
+/// The type of an Event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "named as in Kubernetes")]
 pub enum EventKind {
@@ -209,7 +210,7 @@ pub enum EventKind {
 }
 
 impl Subject {
-    /// Namespace and name, for messages; a node or a queue has no namespace.
+    /// Returns namespace and name, for messages; a node or a queue has no namespace.
     pub fn key(&self) -> ObjectKey {
         match self {
             Subject::Pod(id) | Subject::FluxJob(id) | Subject::Job(id) => id.key.clone(),

@@ -1,4 +1,4 @@
-//! The agenda: what follows from what was decided, until the cycle comes to it.
+//! The agenda: the consequences of decisions, until the cycle comes to them.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -10,20 +10,20 @@ use crate::timers::Timers;
 use fluxqueue_planner::queue::JobId;
 use fluxqueue_workload::{Time, Uid};
 
-/// The contradictions that are kept until they are reported, at most: one job in a minute is
-/// rebuilt, and those beyond it are only counted.
+/// Most contradictions that are kept until they are reported: one job in a minute is rebuilt, and
+/// those beyond it are only counted.
 const CONTRADICTIONS_MAX: usize = 64;
 
-/// What is to be done next: looks at jobs, writes, Bindings, and a walk over the queue. Every part
+/// The work to be done next: looks at jobs, writes, Bindings, and a walk over the queue. Every part
 /// of the core adds to it; the cycle alone takes from it.
 #[derive(Default)]
 pub(crate) struct Agenda {
     /// The jobs to be looked at before the next walk.
     pub touched: BTreeSet<JobId>,
-    /// The jobs whose record may have to be written.
+    /// The jobs that may need a write of their record.
     pub dirty: BTreeSet<JobId>,
-    /// The pods with a slot whose Binding may leave, in the order of the decisions. A pod may be in
-    /// it more than once, or have lost its slot: its stage decides.
+    /// The pods with a slot and a Binding that may leave, in the order of the decisions. A pod may
+    /// be in it more than once, or have lost its slot: its stage decides.
     pub outbox: VecDeque<Uid>,
     pub timers: Timers,
     pub actions: Actions,
@@ -31,13 +31,13 @@ pub(crate) struct Agenda {
     pub queue_changed: bool,
     /// The room that has been lost since the last walk.
     pub lost: Lost,
-    /// The jobs that run, and for which a person has wished more time since the last walk.
+    /// The running jobs for which a person has wished more time since the last walk.
     pub extended: BTreeSet<JobId>,
-    /// Until this time a new process may count what it found in its queue in another way than it
-    /// did before: pods of which it is not known yet what they are a part of, and slots that may
-    /// have been given back. Nothing is said of queues until then.
+    /// The time until which a new process may count its queues in another way than the one before
+    /// it: some pods have no known job yet, and some slots may have been given back. The status of
+    /// queues is not written until then.
     pub counts_are_sure_from: Time,
-    /// Numbers that only grow; the others are counted when they are asked for.
+    /// Numbers that only grow; the others are counted when they are read.
     pub gauges: Gauges,
     /// The contradictions that are not reported yet.
     contradictions: Vec<Contradiction>,

@@ -1,4 +1,4 @@
-//! What those who wait ask for: the jobs as they are, put as requests to the machine.
+//! Asking: turns waiting jobs into requests to the machine.
 
 use std::sync::Arc;
 
@@ -16,11 +16,11 @@ use fluxqueue_planner::queue::{PendingRequest, QueueId};
 use fluxqueue_planner::queues::Queues;
 use fluxqueue_workload::{Lifetime, Pod, Time};
 
-/// Stands for all jobs that have nothing yet and want their nodes alone: to all of them the same
-/// nodes are open.
+/// The tenancy of all jobs that have nothing yet and want their nodes alone: the same nodes are
+/// open to all of them.
 const ANYBODY: Tenancy = Tenancy::Alone(0);
 
-/// The jobs as they are.
+/// The jobs in their present state.
 pub(crate) struct Asking<'a> {
     pub jobs: &'a Jobs,
     pub queues: &'a Queues,
@@ -28,13 +28,14 @@ pub(crate) struct Asking<'a> {
 }
 
 impl Asking<'_> {
-    /// The pods to be placed together. Of a Job that waits without pods it is one for all of them.
+    /// Returns the pods to be placed together. For a Job that waits without pods, one pod stands
+    /// for all of them.
     pub(crate) fn pods(&self, pending: &PendingRequest) -> Vec<&Member> {
         match pending {
             PendingRequest::Member(_, uid) => self.jobs.members.get(uid).into_iter().collect(),
             PendingRequest::Start(id) => {
                 let Some(job) = self.jobs.all.get(id) else { return Vec::new() };
-                // How many there are is known, though not to who collects them.
+                // The number of pods is known, but `collect` does not know it.
                 let mut pods = Vec::with_capacity(job.live.len().min(job.start_size));
                 let is_ready =
                     |member: &&Member| member.is_ready(names::GATE) && job.counts(member);
@@ -45,7 +46,7 @@ impl Asking<'_> {
         }
     }
 
-    /// How many pods each of these stands for.
+    /// Returns the number of pods for which each of these stands.
     fn times(&self, pending: &PendingRequest) -> usize {
         match pending {
             PendingRequest::Member(..) => 1,
@@ -55,8 +56,8 @@ impl Asking<'_> {
         }
     }
 
-    /// Nothing of the job has a slot of which these pods are asked for. Mostly they are all that it
-    /// has.
+    /// True if no pod of the job has a slot. The given pods are those of the request; mostly they
+    /// are all pods of the job.
     fn has_nothing(&self, job: &Job, pending: &PendingRequest, pods: &[&Member]) -> bool {
         let are_all = matches!(pending, PendingRequest::Start(_)) && pods.len() == job.live.len();
         if are_all {
@@ -66,7 +67,7 @@ impl Asking<'_> {
         self.jobs.has_nothing(job)
     }
 
-    /// What a request asks for, for telling equal ones.
+    /// Returns the key by which equal requests are found.
     pub(crate) fn key(&self, pending: &PendingRequest) -> RequestKey {
         let mut slots: Vec<SlotKey> = Vec::new();
         let Some(job) = self.jobs.all.get(&pending.job()) else {
@@ -111,14 +112,14 @@ impl Asking<'_> {
         RequestKey { queue: job.queue.id, counts, slots }
     }
 
-    /// What a gang that has not begun has asked for, and the nodes that it has.
+    /// Returns the request of a gang that has not begun, and the nodes on which it has slots.
     pub(crate) fn placed(&self, job: &Job) -> Option<(Request, RankSet)> {
         let placed = || self.jobs.live(job).filter(|member| member.allocation().is_some());
         let nodes = placed().filter_map(|member| Some(member.allocation()?.rank)).collect();
         Some((self.put_together(Some(job), (&placed().collect::<Vec<_>>(), 1), true)?, nodes))
     }
 
-    /// What these pods of a job ask for, each of which stands for so many.
+    /// Puts these pods of a job into a request. Each stands for `times` pods.
     fn put_together(
         &self,
         job: Option<&Job>,
@@ -147,7 +148,7 @@ impl Asking<'_> {
         };
         for member in pods {
             let pod = &*member.pod;
-            // Mostly they are all alike, and who made them need not be asked again.
+            // Mostly the pods are all alike, and the lifetimes of one hold for the next.
             let known = before
                 .filter(|(other, _)| lasts_as_long(other, pod))
                 .map(|(_, lifetimes)| lifetimes);
@@ -202,7 +203,7 @@ impl Requests for Asking<'_> {
     }
 }
 
-/// Two pods of a job say the same of how long they run, and so does who made them.
+/// True if two pods of a job have the same lifetime and the same owner.
 fn lasts_as_long(one: &Pod, other: &Pod) -> bool {
     let (maker, other_maker) = (one.owner.as_ref(), other.owner.as_ref());
     (one.lifetime, one.grace_secs) == (other.lifetime, other.grace_secs)

@@ -1,4 +1,4 @@
-//! What the core is told.
+//! Events: the news that the core receives.
 
 use std::sync::Arc;
 
@@ -10,48 +10,48 @@ use fluxqueue_machine::cluster::volumes::StorageNews;
 use fluxqueue_planner::queues::{Namespace, QueueObject};
 use fluxqueue_workload::{Controller, NodeName, ObjectRef, Pod, PriorityClass, Quota, Uid};
 
-/// Something happened. Per object, events arrive in the order of its changes, but may be repeated,
-/// skipped (only the newest state is sure to come) and late; between objects there is no order at
-/// all.
+/// One piece of news. The events of one object arrive in the order of its changes, but may be
+/// repeated, skipped (only the newest state is sure to come) and late; between objects there is no
+/// order at all.
 #[derive(Debug, Clone)]
 pub enum Event {
-    /// A node is there, or has changed.
+    /// A node is new or has changed.
     Node(Arc<Node>),
     /// The node of this name and uid is gone.
     NodeGone(NodeName, Uid),
-    /// A pod is there, or has changed.
+    /// A pod is new or has changed.
     Pod(Arc<Pod>),
     /// The pod is gone.
     PodGone(ObjectRef),
-    /// A Job, ReplicaSet, Deployment or StatefulSet is there, or has changed.
+    /// A Job, ReplicaSet, Deployment or StatefulSet is new or has changed.
     Controller(Arc<Controller>),
-    /// It is gone.
+    /// The controller of this uid is gone.
     ControllerGone(Uid),
-    /// A FluxJob is there, or has changed.
+    /// A FluxJob is new or has changed.
     FluxJob(Arc<FluxJob>),
-    /// It is gone.
+    /// The FluxJob is gone.
     FluxJobGone(ObjectRef),
-    /// A ResourceQuota is there.
+    /// A ResourceQuota is new or has changed.
     Quota(Arc<Quota>),
-    /// It is gone.
+    /// The ResourceQuota is gone.
     QuotaGone(ObjectRef),
-    /// A PriorityClass is there.
+    /// A PriorityClass is new or has changed.
     PriorityClass(Arc<PriorityClass>),
     /// The PriorityClass of this name is gone.
     PriorityClassGone(Arc<str>),
-    /// A FluxQueue is there, or has changed.
+    /// A FluxQueue is new or has changed.
     Queue(Arc<QueueObject>),
     /// The FluxQueue of this name is gone.
     QueueGone(Arc<str>),
-    /// A namespace is there, or has changed.
+    /// A namespace is new or has changed.
     Namespace(Arc<Namespace>),
     /// The namespace of this name is gone.
     NamespaceGone(Arc<str>),
-    /// News about claims, volumes and what is around them.
+    /// There is news about claims, volumes and related objects.
     Storage(StorageNews),
-    /// The API server's clock was compared with the core's: so many microseconds are to be added to
-    /// the core's time. The core's own time grows evenly from where the process started, whatever
-    /// happens to clocks.
+    /// The API server's clock was compared with the core's: this number of microseconds is to be
+    /// added to the core's time. The core's own time grows evenly from the start of the process,
+    /// even if clocks are set.
     ClockOffset(i64),
     /// The first list of every kind has been delivered. Before this the core places nothing.
     Synced,
@@ -60,19 +60,20 @@ pub enum Event {
     Done(ActionId, Outcome),
 }
 
-/// How an action ended.
+/// The outcome of an action.
 #[derive(Debug, Clone)]
 pub enum Outcome {
-    /// Of a Bind.
+    /// The outcome of a Bind.
     Bind(BindOutcome),
-    /// Of any other write.
+    /// The outcome of any other write.
     Write(WriteOutcome),
 }
 
-/// How a Binding ended.
+/// The outcome of a Binding.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BindOutcome {
-    /// The pod is on the node we meant: 201, or 409 and a read showed it there.
+    /// The pod is on the node we meant: the answer was 201, or it was 409 and a read showed the pod
+    /// there.
     Bound,
     /// A read showed the pod on another node.
     BoundElsewhere(NodeName),
@@ -82,26 +83,26 @@ pub enum BindOutcome {
     Deleting,
     /// The pod carries scheduling gates.
     Gated,
-    /// The server refuses: by permission, quota, policy or admission, or since the request is
-    /// invalid. The pod is not bound by this Binding. The text is what the server says.
+    /// The server refuses: by permission, quota, policy or admission, or because the request is
+    /// invalid. This Binding does not bind the pod. The text is the server's.
     Refused(String),
     /// There was no answer, or one that leaves open whether the pod is bound. The text is for
     /// people.
     Failed(String),
 }
 
-/// How a write other than a Binding ended.
+/// The outcome of a write other than a Binding.
 #[derive(Debug, Clone)]
 pub enum WriteOutcome {
-    /// Written. For the creation of a FluxJob and for its status: the object as stored, if the
-    /// answer had it.
+    /// The object was written. After the creation of a FluxJob and a write of its status: the
+    /// object as stored, if the answer had it.
     Written(Option<Arc<FluxJob>>),
     /// There already is an object of that name (creation only).
     Exists,
     /// The object is not of the version that the write was decided on: nothing was written, and
     /// newer news is on its way.
     Conflict,
-    /// Never sent: an urgent write of the same object took its place.
+    /// The write was never sent: an urgent write of the same object took its place.
     Replaced,
     /// The object is gone, or has another uid.
     Gone,
@@ -109,14 +110,14 @@ pub enum WriteOutcome {
     /// will be.
     Invalid(String),
     /// The server refuses by permission, quota, policy or admission: nothing was written. The text
-    /// is what the server says.
+    /// is the server's.
     Refused(String),
-    /// Anything else; it may have taken effect or not.
+    /// The write failed in another way; it may have taken effect or not.
     Failed(String),
 }
 
 impl BindOutcome {
-    /// The outcome as a metric's label.
+    /// Returns the outcome as a metric's label.
     pub fn result(&self) -> &'static str {
         match self {
             BindOutcome::Bound => "bound",
@@ -131,7 +132,7 @@ impl BindOutcome {
 }
 
 impl WriteOutcome {
-    /// What the server says if it refuses to write; nothing was written then.
+    /// Returns the server's text if it refuses to write; nothing was written then.
     pub fn refusal(&self) -> Option<&str> {
         match self {
             WriteOutcome::Invalid(text) | WriteOutcome::Refused(text) => Some(text),
@@ -139,7 +140,7 @@ impl WriteOutcome {
         }
     }
 
-    /// The outcome as a metric's label.
+    /// Returns the outcome as a metric's label.
     pub fn result(&self) -> &'static str {
         match self {
             WriteOutcome::Written(_) => "written",

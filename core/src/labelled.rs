@@ -1,5 +1,5 @@
-//! Jobs that wait, by the labels of their pods: whom a term about pods may concern that comes to a
-//! node or goes. And those that ask about other pods themselves.
+//! Waiting jobs by the labels of their pods, and waiting jobs with terms about other pods. When a
+//! term about pods comes to a node or goes, the labels lead to the jobs that it may concern.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -11,17 +11,19 @@ use fluxqueue_workload::constraints::{Operator, Requirement};
 /// A label: key and value.
 type Label = (Arc<str>, Arc<str>);
 
-/// Jobs that wait, by label.
+/// The waiting jobs, by label.
 #[derive(Debug, Default)]
 pub(crate) struct Labelled {
     jobs: HashMap<Arc<str>, HashMap<Arc<str>, BTreeSet<JobId>>>,
-    /// Each label of a job's pods once, in order.
+    /// The labels of each job's pods, each once, in order.
     labels: HashMap<JobId, Vec<Label>>,
-    /// Jobs of which a pod asks about others: where it may go rests on who is where.
+    /// The jobs with a pod that has terms about other pods: its nodes depend on the places of
+    /// those.
     asking: BTreeSet<JobId>,
 }
 
-/// The requirement by which those who meet all of them are found: they have this label.
+/// Returns the requirement by which the pods that meet all of these are found: such pods have its
+/// label.
 pub(crate) fn found_by(requirements: &[Requirement]) -> Option<&Requirement> {
     let by =
         |operator| requirements.iter().find(move |requirement| requirement.operator == operator);
@@ -29,7 +31,7 @@ pub(crate) fn found_by(requirements: &[Requirement]) -> Option<&Requirement> {
 }
 
 impl Labelled {
-    /// These pods of a job wait, and no others of it.
+    /// Takes note of the waiting pods of a job: these and no others.
     pub(crate) fn note<'a>(&mut self, job: JobId, pods: impl Iterator<Item = &'a Pod>) {
         let mut labels: Vec<Label> = Vec::new();
         let mut asks = false;
@@ -61,7 +63,7 @@ impl Labelled {
         }
     }
 
-    /// Nothing of a job waits.
+    /// Forgets a job that has no waiting pod.
     pub(crate) fn forget(&mut self, job: JobId) {
         self.asking.remove(&job);
         for (key, value) in self.labels.remove(&job).unwrap_or_default() {
@@ -78,12 +80,13 @@ impl Labelled {
         }
     }
 
-    /// Somebody who waits asks about other pods.
+    /// True if a waiting pod has terms about other pods.
     pub(crate) fn anybody_asks(&self) -> bool {
         !self.asking.is_empty()
     }
 
-    /// The jobs of which a pod meets this requirement, which [`found_by`] has found.
+    /// Returns the jobs that have a pod with the label of this requirement, which [`found_by`] has
+    /// found.
     pub(crate) fn having<'a>(
         &'a self,
         requirement: &'a Requirement,

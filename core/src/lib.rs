@@ -1,7 +1,7 @@
 //! The state machine: (state, event, now) -> actions. No clock, no network, no randomness.
 //!
-//! [`Core::handle`] takes up what happened; [`Core::step`] decides what follows from it. Between
-//! the two nothing is decided, so a burst of events costs one pass. Where what lives:
+//! [`Core::handle`] takes up events; [`Core::step`] decides what follows from them. Between the two
+//! nothing is decided, so a burst of events costs one pass. The modules:
 //!
 //! Entrance and exit: `event`, `action`, `settings`; `in_flight` has the writes without an answer.
 //!
@@ -9,15 +9,15 @@
 //! - `intake`: the first lists, and pods of ours that have no job yet
 //! - `jobs`: jobs and their pods, with all that can be said from these alone; `labelled` finds jobs
 //!   that wait by the labels of their pods
-//! - `records`: FluxJobs as last seen, and what they say of promises
+//! - `records`: FluxJobs as last seen, and the promises in them
 //! - `occupancy`: pods of other schedulers, pods by node, and nodes in doubt
-//! - `agenda`: what is to be done next; `timers`, when; `sound`, how work on a job or pod ended
+//! - `agenda`: the work to be done next; `timers`, when; `sound`, how work on a job or pod ended
 //!
 //! Parts, in the order in which they may call each other (`parts`): each is a folder.
 //! - `sight`: questions that most parts ask
 //! - `queueing`: jobs in their queues, and quotas
 //! - `notices`: conditions and Events
-//! - `promise_keeping`: what delays promises, and what is told of that
+//! - `promise_keeping`: the causes of delayed promises, and reports of the delays
 //! - `telling`: why something waits, and at which place
 //! - `slots`: slots given to pods, planned, and taken back
 //! - `write_ahead`: starts that rest on promises wait until these are on record
@@ -28,7 +28,7 @@
 //! - `recording`: FluxJobs written and read
 //! - `nodes`: nodes as they come, change and go
 //! - `refresh`: a look at each job that has changed
-//! - `lookahead`: when those who wait are expected to start
+//! - `lookahead`: the expected starts of waiting requests
 //!
 //! The cycle (`cycle`): the core itself, where it sees all of its parts. `asking` has the requests
 //! of jobs that wait, as the plan asks for them.
@@ -109,16 +109,17 @@ use fluxqueue_planner::queue::{JobId, PendingRequest};
 use fluxqueue_planner::queues::Queues;
 use fluxqueue_workload::{Time, Uid};
 
-/// Passes in one step at most, and the pause before the next step then.
+/// Most passes in one step, and the pause in milliseconds before the next step if there is more to
+/// do.
 const ROUNDS_MAX: u32 = 4;
 const AGAIN_MILLIS: i64 = 10;
 
-/// Bindings on their way at most. Enough to keep the binder's workers busy; few enough that what is
-/// sent was checked against what was known a moment ago.
+/// Most Bindings on their way. Enough to keep the binder's workers busy; few enough that each
+/// Binding was checked against recent news.
 const BINDINGS_MAX: usize = 128;
 
-/// How long what happens to the pods of a job that are being bound is gathered before the job is
-/// looked at.
+/// The time in milliseconds for which news about pods that are being bound is gathered before their
+/// job is refreshed.
 const SOON_MILLIS: i64 = 50;
 
 /// The scheduler's state. One task owns it.
@@ -127,7 +128,7 @@ pub struct Core {
     clock: Clock,
     intake: Intake,
     jobs: Jobs,
-    /// The FluxJobs as last seen: those of jobs, and those whose job is not known (any more).
+    /// The FluxJobs as last seen: those of jobs, and those without a known job.
     records: Records,
     /// Nodes, bookings, the requests that wait, and promises.
     planner: Planner,
@@ -139,13 +140,13 @@ pub struct Core {
     agenda: Agenda,
 }
 
-/// Why there is no core.
+/// The reason for which a core cannot be made.
 #[derive(Debug, thiserror::Error)]
 pub enum CoreError {
     /// The graph could not be made.
     #[error("making the resource graph")]
     Graph(#[from] GraphError),
-    /// A policy needs what this library does not have.
+    /// A policy needs a feature that this library does not have.
     #[error("queuePolicy {}: this Fluxion library keeps no reservations; only fcfs goes without", .0.as_str())]
     Policy(QueuePolicy),
 }
@@ -153,8 +154,8 @@ pub enum CoreError {
 // === impl Core ===
 
 impl Core {
-    /// A core that knows nothing yet. `epoch` is the leader's: it goes into every placement that is
-    /// written.
+    /// Makes a core that knows nothing yet. `epoch` is the leader's: it goes into every placement
+    /// that is written.
     pub fn new(
         settings: CoreSettings,
         library: FunctionTable,
@@ -188,7 +189,7 @@ impl Core {
         })
     }
 
-    /// Takes up what happened. Decides nothing.
+    /// Takes up an event. Decides nothing.
     pub fn handle(&mut self, event: Event, now: Time) {
         self.advance(now);
         if let Some(event) = self.keep_for_later(event) {
@@ -232,7 +233,7 @@ impl Core {
         Ok(())
     }
 
-    /// Decides what follows from what has happened, and from the time.
+    /// Decides what follows from the events so far, and from the time.
     pub fn step(&mut self, now: Time) -> Vec<Action> {
         self.advance(now);
         if self.intake.listed {
@@ -240,10 +241,10 @@ impl Core {
                 self.turn();
             }
             if self.walks.under_way.is_none() {
-                // What the rounds have changed is written once.
+                // The changes of all rounds are written once.
                 self.recording().write_records();
                 if self.projecting().look_ahead() {
-                    // What was found out.
+                    // This writes the new estimates.
                     self.recording().write_records();
                 }
             }
@@ -251,7 +252,7 @@ impl Core {
         self.agenda.actions.take()
     }
 
-    /// Takes up what is due, plans, and sends what may leave.
+    /// Takes up due work, plans, and sends the Bindings that may leave.
     fn turn(&mut self) {
         if !self.intake.synced {
             self.planner.ledger.set_time(self.clock.now);
@@ -260,7 +261,8 @@ impl Core {
         self.fire_timers();
         self.refreshing().refresh_touched();
         self.mend_contradictions();
-        // What ends at this second has been given back by now, and reservations begin that are due.
+        // Allocations that end at this second have been given back by now, and due reservations
+        // begin.
         self.planner.ledger.set_time(self.clock.now);
         self.promise_keeping().keep_promises();
         self.intake.taking_over = false;
@@ -272,7 +274,7 @@ impl Core {
             self.binding().dispatch();
             self.refreshing().refresh_touched();
             self.mend_contradictions();
-            // A slot that did not fit any more is looked for anew, at once but not for ever.
+            // A slot that did not fit any more is searched again, at once but not for ever.
             if !self.agenda.queue_changed && !self.planner.queue.has_arrivals() {
                 break;
             }
@@ -283,12 +285,12 @@ impl Core {
         }
     }
 
-    /// When [`Core::step`] is due even if nothing happens.
+    /// Returns the time at which [`Core::step`] is due even if nothing happens.
     pub fn next_wake(&self) -> Option<Time> {
         if self.is_passing() { Some(self.clock.now) } else { self.agenda.timers.next() }
     }
 
-    /// Numbers for metrics.
+    /// Returns the numbers for metrics.
     pub fn gauges(&self) -> Gauges {
         let mut gauges = self.agenda.gauges.clone();
         for (place, class) in self.planner.queue.iter() {
@@ -339,15 +341,14 @@ impl Core {
     // --- time ---
 
     fn advance(&mut self, now: Time) {
-        // A clock that steps back must not undo what was decided.
+        // A clock that steps back must not undo decisions.
         if now > self.clock.now {
             self.clock.now = now;
         }
     }
 
-    /// The API server's clock has been compared with the core's time. Nothing that is under way
-    /// changes by that, but for the planned ends of what runs: they count from starts that are
-    /// known by that clock.
+    /// Takes up a comparison of the API server's clock with the core's time. Of the state only the
+    /// planned ends of running pods change: they count from starts that are known by that clock.
     fn set_clock_offset(&mut self, micros: i64) {
         let moved = micros.saturating_sub(self.clock.offset);
         self.clock.offset = micros;
@@ -411,8 +412,8 @@ impl Core {
 }
 
 impl Agenda {
-    /// The job is looked at in a moment, together with what else happens to it until then: that
-    /// another pod of it is bound changes what is on record, and nothing else.
+    /// Refreshes the job in a moment, together with its other changes until then: a further bound
+    /// pod changes the record and nothing else.
     fn touch_soon(&mut self, id: JobId, now: Time) {
         self.timers.wake(Timer::Job(id), now.plus_millis(SOON_MILLIS));
     }
@@ -441,7 +442,7 @@ impl Agenda {
     }
 }
 
-/// A state as people see it.
+/// Returns the name of a state as people see it.
 fn state_name(state: JobState) -> &'static str {
     match state {
         JobState::Incomplete => "Incomplete",

@@ -35,7 +35,7 @@ impl Nodes<'_> {
                     self.agenda.lost.node_has_changed(rank, &before, node);
                 }
                 self.agenda.queue_changed = true;
-                // Pods that join those that are there follow them, and a job that has the node
+                // Pods that join a job follow the pods that are there, and a job that has the node
                 // alone is charged all of it.
                 if is_moved || !resized.is_empty() {
                     self.look_at_jobs_on(&node.name);
@@ -58,7 +58,7 @@ impl Nodes<'_> {
         self.binding().note_nodes_of_volumes();
     }
 
-    /// The jobs that have pods on a node are looked at again.
+    /// Refreshes the jobs that have pods on a node.
     pub(crate) fn look_at_jobs_on(&mut self, name: &NodeName) {
         let there = self.occupancy.by_node.all(name);
         self.agenda
@@ -66,7 +66,7 @@ impl Nodes<'_> {
             .extend(there.iter().filter_map(|uid| Some(self.jobs.members.get(uid)?.job)));
     }
 
-    /// Pods that came before their node are counted now.
+    /// Counts the pods that came before their node.
     pub(crate) fn node_is_new(&mut self, name: &NodeName) {
         self.agenda.queue_changed = true;
         for uid in self.occupancy.by_node.listed(name) {
@@ -94,7 +94,8 @@ impl Nodes<'_> {
         self.look_at_jobs_on(name);
     }
 
-    /// What was taken on a node is gone with it. Its pods are removed by others in time.
+    /// Drops the allocations on a node that is gone. Its pods are removed by other controllers in
+    /// time.
     pub(crate) fn node_is_void(&mut self, name: &NodeName) {
         self.agenda.queue_changed = true;
         let (mut lost, now) = (Vec::new(), self.clock.now);
@@ -110,7 +111,8 @@ impl Nodes<'_> {
             let sent =
                 member.is_in_doubt(now) || member.stage.is_binding() || member.stage.is_bound();
             if sent && member.pod.node.is_none() {
-                // The allocation says where to, in case that a node of the name comes.
+                // The allocation keeps the name of the node, in case another node of that name
+                // comes.
                 continue;
             }
             if member.stage.is_unsent() {

@@ -1,4 +1,4 @@
-//! What is on the nodes besides the slots of jobs, and what is known of nodes besides their objects.
+//! Pods on the nodes besides the slots of jobs, and knowledge about nodes besides their objects.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use fluxqueue_workload::{Pod, Uid};
 /// The pods of other schedulers, the pods by node, and nodes in doubt.
 #[derive(Default)]
 pub(crate) struct Occupancy {
-    /// Pods of other schedulers, and those that no scheduler places.
+    /// The pods of other schedulers, and those that no scheduler places.
     pub foreign: BTreeMap<Uid, Foreign>,
     pub by_node: ByNode,
     pub suspects: Suspects,
@@ -21,6 +21,6 @@ pub(crate) struct Occupancy {
 pub(crate) struct Foreign {
     pub pod: Arc<Pod>,
     pub allocation: Option<Allocation>,
-    /// True once its author was told that the gate on it means nothing here.
+    /// True once its author has been informed that the gate on it means nothing here.
     pub reported: bool,
 }

@@ -1,10 +1,10 @@
-//! The parts of the core, and what each of them may change.
+//! The parts of the core, and the owners that each of them may change.
 //!
 //! [`Core`] owns the state: each of its fields is an owner. A part is the work of one folder or
 //! file. It borrows the owners on which it works for one call, and cannot reach any other. It lends
-//! what it has borrowed to parts that come before it in this file, and never to one that comes
-//! after it, so that no circle of calls can be written. Work for a later part, or for a later step
-//! of the cycle, is put on the [`Agenda`].
+//! its owners to parts that come before it in this file, and never to one that comes after it, so
+//! that no circle of calls can be written. Work for a later part, or for a later step of the cycle,
+//! is put on the [`Agenda`].
 
 use crate::Core;
 use crate::agenda::Agenda;
@@ -86,7 +86,7 @@ macro_rules! lend {
     };
 }
 
-/// Defines the parts to which a part, or the core, lends what it has.
+/// Defines the parts to which a part, or the core, lends its owners.
 macro_rules! lends {
     ($holder:ty => $($name:ident: $part:ident),* $(,)?) => {
         impl $holder {
@@ -100,7 +100,7 @@ macro_rules! lends {
     };
 }
 
-/// Defines what can be asked in these parts.
+/// Defines the questions that these parts can ask.
 macro_rules! lend_sight {
     ($($holder:ty),*) => {
         $(impl $holder {
@@ -131,7 +131,7 @@ macro_rules! lend_holders {
     };
 }
 
-/// Counts jobs in and out of their queues, and says in the status of queues what is there.
+/// Counts jobs in and out of their queues, and writes the status of queues.
 pub(crate) struct Queueing<'a> {
     pub clock: Clock,
     pub settings: &'a CoreSettings,
@@ -141,15 +141,14 @@ pub(crate) struct Queueing<'a> {
     pub agenda: &'a mut Agenda,
 }
 
-/// Tells pods and jobs, by conditions and Events, what the other parts have found out.
+/// Reports the findings of the other parts to pods and jobs, by conditions and Events.
 pub(crate) struct Notices<'a> {
     pub clock: Clock,
     pub jobs: &'a mut Jobs,
     pub agenda: &'a mut Agenda,
 }
 
-/// Tells what was promised and what delays it, puts promises back after a restart, and gives them
-/// up.
+/// Reports promises and their delays, restores promises after a restart, and gives them up.
 pub(crate) struct PromiseKeeping<'a> {
     pub clock: Clock,
     pub settings: &'a CoreSettings,
@@ -197,7 +196,7 @@ pub(crate) struct WriteAhead<'a> {
     pub agenda: &'a mut Agenda,
 }
 
-/// Sends Bindings, what has to come before them, and hears how they ended.
+/// Sends Bindings and the writes that have to come before them, and hears how they ended.
 pub(crate) struct Binding<'a> {
     pub clock: Clock,
     pub settings: &'a CoreSettings,
@@ -236,7 +235,7 @@ pub(crate) struct StandIns<'a> {
     pub agenda: &'a mut Agenda,
 }
 
-/// Finds the jobs again after a restart, and joins those whose owner is seen late.
+/// Finds the jobs again after a restart, and joins those with an owner that is seen late.
 pub(crate) struct Recovery<'a> {
     pub clock: Clock,
     pub settings: &'a CoreSettings,
@@ -272,7 +271,7 @@ pub(crate) struct Recording<'a> {
     pub agenda: &'a mut Agenda,
 }
 
-/// Looks at the jobs that have changed: what of them waits, and whether they have ended.
+/// Looks at the jobs that have changed: which of their pods wait, and whether they have ended.
 pub(crate) struct Refresh<'a> {
     pub clock: Clock,
     pub settings: &'a CoreSettings,
@@ -287,7 +286,7 @@ pub(crate) struct Refresh<'a> {
     pub agenda: &'a mut Agenda,
 }
 
-/// Takes up nodes as they come, change and go, with what that means for the pods on them.
+/// Takes up nodes as they come, change and go, with the consequences for the pods on them.
 pub(crate) struct Nodes<'a> {
     pub clock: Clock,
     pub settings: &'a CoreSettings,

@@ -1,7 +1,7 @@
-//! What the core is told once, at its start.
+//! The settings of the core, which it receives once, at its start.
 //!
-//! Plain values, already checked: where they come from (flags, the settings file) is
-//! `crate::settings`' matter.
+//! These are plain values, already checked. The scheduler's `settings` module reads them from flags
+//! and the settings file.
 
 use std::sync::Arc;
 
@@ -17,62 +17,65 @@ use fluxqueue_planner::plan::{QueueDefaults, QueuePolicy};
 /// Settings of the core.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CoreSettings {
-    /// `spec.schedulerName` values that are ours; never empty, without repeats.
+    /// The values of `spec.schedulerName` that are ours; never empty, without repeats.
     pub scheduler_names: Vec<Arc<str>>,
-    /// Which of the nodes that fit a job takes.
+    /// The choice among the nodes that fit a job.
     pub node_policy: NodePolicy,
-    /// The walltime of a job that says none itself and would otherwise end some day; `None`:
-    /// nothing is assumed.
+    /// The walltime in seconds of a job that states none itself and would otherwise end some day;
+    /// `None`: no walltime is assumed.
     pub default_walltime_secs: Option<u64>,
-    /// How long the FluxJob of an ended job is kept.
+    /// The time in seconds for which the FluxJob of an ended job is kept.
     pub ttl_after_finished_secs: u64,
-    /// How long the slot of a pod that ended is kept for its successor.
+    /// The time in seconds for which the slot of a pod that ended is kept for its successor.
     pub slot_keep_secs: u64,
-    /// How long it is kept at most because a Job waits longer before it replaces a pod, the more of
-    /// its pods have failed.
+    /// The limit in seconds of a longer time, because a Job waits longer before it replaces a pod
+    /// the more of its pods have failed.
     pub slot_keep_max_secs: u64,
-    /// How long a gang may take from its first Binding until all are bound before it says that it
-    /// is Degraded.
+    /// The time in seconds that a gang may take from its first Binding until all its pods are bound
+    /// before it is reported as Degraded.
     pub gang_start_timeout_secs: u64,
-    /// How long the volumes of a pod, or of a gang, may take to be bound once it has its slots.
+    /// The time in seconds that the volumes of a pod, or of a gang, may take to be bound once it
+    /// has its slots.
     pub volume_bind_timeout_secs: u64,
-    /// How long the place of a suspended Job is held from its release until all its pods are there.
+    /// The time in seconds for which the place of a suspended Job is held from its release until
+    /// all its pods are there.
     pub suspend_hold_secs: u64,
-    /// How long a namespace waits for its next release after the first one of which not all pods
-    /// came in time. 0: it does not wait.
+    /// The time in seconds for which a namespace waits for its next release after the first one
+    /// that did not get all its pods in time. 0: it does not wait.
     pub release_pause_secs: u64,
-    /// How long a group whose pods stop appearing may stay incomplete before that is said.
+    /// The time in seconds for which a group may stay incomplete, after its pods stop appearing,
+    /// before that is reported.
     pub group_grace_secs: u64,
-    /// Every lone pod has a FluxJob, also one that gets its node at once.
+    /// True if every lone pod has a FluxJob, also one that gets its node at once.
     pub record_lone_pods: bool,
-    /// Who may start before whom.
+    /// The policy of the queue: the order of starts.
     pub queue_policy: QueuePolicy,
-    /// Only the first so many in the queue may hold a reservation. Whoever fits starts, wherever he
-    /// stands.
+    /// The number of requests at the front of the queue that may hold a reservation. A request that
+    /// fits starts at any place in the queue.
     pub queue_depth: usize,
-    /// How many hold a reservation under [`QueuePolicy::Hybrid`].
+    /// The number of requests that hold a reservation under [`QueuePolicy::Hybrid`].
     pub reservation_depth: usize,
-    /// A pass is left for lone pods that have come, and gone on with, after so many questions to
-    /// the resource graph, or what takes about as long.
+    /// The number of questions to the resource graph, or their equal in other work, after which a
+    /// pass is interrupted for lone pods that have come.
     pub questions_per_slice: u64,
-    /// What is written into a namespace may name jobs and pods of other namespaces.
+    /// True if texts written into a namespace may name jobs and pods of other namespaces.
     pub names_across_namespaces: bool,
-    /// How long others may go ahead of the first who waits, if nobody knows when he can start; 0:
-    /// not at all.
+    /// The time in seconds for which others may go ahead of the first waiting request, if its start
+    /// cannot be predicted; 0: not at all.
     pub bypass_secs: u64,
-    /// A pod may begin to run so much later than it was bound, by clocks that show whole seconds
-    /// and are compared to the second, without anything that was planned being delayed by that. 0
-    /// where one clock serves all.
+    /// The time in seconds by which a pod may begin to run later than it was bound, without a delay
+    /// of anything planned: clocks show whole seconds and are compared to the second. 0 if one
+    /// clock serves all.
     pub start_slack_secs: u64,
-    /// The end of a pod may be seen so much later than it was due by such clocks without anything
-    /// being delayed by that.
+    /// The time in seconds by which the end of a pod may be seen later than it was due, by such
+    /// clocks, without a delay of anything planned.
     pub end_slack_secs: u64,
     /// The levels of the machine: racks, zones and the like, by labels of nodes.
     pub topology: Arc<Topology>,
 }
 
 impl Default for CoreSettings {
-    /// What goes where nobody says otherwise.
+    /// The settings of an installation that sets none of them.
     fn default() -> Self {
         CoreSettings {
             scheduler_names: vec![Arc::from(SCHEDULER_NAME)],
@@ -107,7 +110,8 @@ impl Default for CoreSettings {
 }
 
 impl CoreSettings {
-    /// The plan run forward over these nodes, which are idle and have ranks in this order.
+    /// Makes a plan that is run forward over these nodes, which are idle and have ranks in this
+    /// order.
     pub fn forward(
         &self,
         library: FunctionTable,
@@ -117,7 +121,7 @@ impl CoreSettings {
         Ok(Forward::new(machine, self.queue_defaults(), library, nodes)?)
     }
 
-    /// What goes for queues that do not say otherwise.
+    /// Returns the settings for queues that have none of their own.
     pub(crate) fn queue_defaults(&self) -> QueueDefaults {
         QueueDefaults {
             policy: self.queue_policy,
@@ -128,15 +132,15 @@ impl CoreSettings {
     }
 }
 
-/// A Job makes the first pod in place of a failed one after this time, and the next ones after
-/// twice the time before.
+/// The time in seconds after which a Job makes the first pod in place of a failed one; each further
+/// pod takes twice the time before.
 const BACK_OFF_SECS: u64 = 10;
-/// How much later than that the pod may be there.
+/// The time in seconds by which the pod may be there later than that.
 const BACK_OFF_SLACK_SECS: u64 = 5;
 
 impl CoreSettings {
-    /// How long a slot is kept for the pod that a Job makes next, of whose pods so many had failed
-    /// before.
+    /// Returns the time in seconds for which a slot is kept for the next pod of a Job that had this
+    /// number of failed pods before.
     pub(crate) fn slot_keep_secs_after(&self, failures: u32) -> u64 {
         let doubled = 1_u64.checked_shl(failures).unwrap_or(u64::MAX);
         let back_off = BACK_OFF_SECS.saturating_mul(doubled).saturating_add(BACK_OFF_SLACK_SECS);

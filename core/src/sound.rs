@@ -63,7 +63,7 @@ impl fmt::Display for Contradiction {
     }
 }
 
-/// A table whose entries are found by references that the core keeps elsewhere.
+/// A table with entries that are found by references that the core keeps elsewhere.
 pub(crate) trait Lookup<K> {
     type Entry;
 

@@ -1,4 +1,4 @@
-//! What is to be looked at again, and when.
+//! Timers: things to be checked again, and when.
 
 use std::cmp::Reverse;
 
@@ -7,32 +7,32 @@ use priority_queue::PriorityQueue;
 use fluxqueue_planner::queue::JobId;
 use fluxqueue_workload::{NodeName, ObjectKey, Time, Uid};
 
-/// What is to be looked at again at some time.
+/// A thing to be checked again at some time.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Timer {
     Job(JobId),
     Pod(Uid),
-    /// A pod whose controller has not been seen is not waited for any longer.
+    /// The controller of a pod has not been seen, and is not waited for any longer.
     AwaitingPod(Uid),
-    /// A pod is told why it waits: its condition could not be written, or it had been told
-    /// something else just before.
+    /// A pod is to learn why it waits: its condition could not be written, or it had got another
+    /// text just before.
     Untold(Uid),
-    /// For which node a pod is meant could not be written, or taken away.
+    /// The nomination of a pod could not be written, or taken away.
     Nomination(Uid),
     Suspect(NodeName),
     /// The planned end of a pod has passed.
     Overdue(Uid),
-    /// A reservation is due, or somebody has been passed by for long enough.
+    /// A reservation is due, or a request has been passed by for long enough.
     Promises,
     /// The plan is run forward a little.
     LookAhead,
     /// Estimates may be written again.
     Estimates,
-    /// What moved reservations have left behind is looked at.
+    /// A walk is due because moved reservations have left nodes behind.
     Unsettled,
-    /// Places in the queue are noted.
+    /// The positions in the queue are updated.
     Positions,
-    /// What is on record of queues is brought up to date.
+    /// The status of queues is brought up to date.
     Queues,
     /// The pause after a withdrawn placement is over, or a lost answer to a Binding of the job
     /// counts as none.
@@ -40,26 +40,26 @@ pub(crate) enum Timer {
     /// A FluxJob that belongs to no job is removed.
     Stray(ObjectKey),
     Audit,
-    /// Those who wait are looked at once more.
+    /// The waiting requests are tried once more.
     Review,
     /// There was more to decide than one step takes on.
     Again,
 }
 
-/// What is to be looked at again: each thing once, the earliest first.
+/// The things to be checked again: each once, the earliest first.
 #[derive(Debug, Default)]
 pub(crate) struct Timers {
     due: PriorityQueue<Timer, Reverse<Time>, foldhash::fast::RandomState>,
 }
 
 impl Timers {
-    /// Looks at something again then, or earlier if that was asked for: whoever needs a later time
-    /// asks again when the earlier one has come.
+    /// Sets a timer to this time, unless it is set to an earlier one. A caller that needs a later
+    /// time sets it again when the earlier one has come.
     pub(crate) fn wake(&mut self, timer: Timer, at: Time) {
         self.due.push_increase(timer, Reverse(at));
     }
 
-    /// Forgets what was to be looked at, if it was.
+    /// Forgets a timer, if it is set.
     pub(crate) fn forget(&mut self, timer: &Timer) {
         self.due.remove(timer);
     }
@@ -79,18 +79,18 @@ impl Timers {
         self.forget(&Timer::Backoff(id));
     }
 
-    /// The number of things that are to be looked at again.
+    /// Returns the number of timers.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.due.len()
     }
 
-    /// When the next is due.
+    /// Returns the time at which the next timer is due.
     pub(crate) fn next(&self) -> Option<Time> {
         self.due.peek().map(|(_, Reverse(at))| *at)
     }
 
-    /// Takes one that is due.
+    /// Takes a timer that is due.
     pub(crate) fn pop_due(&mut self, now: Time) -> Option<Timer> {
         if self.next()? > now {
             return None;

@@ -2,26 +2,27 @@
 
 use crate::queue::QueueId;
 
-/// Who may start before whom: Fluxion's queue policies, by their names there.
+/// The rule that decides which requests may start before others: Fluxion's queue policies, by their
+/// names there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum QueuePolicy {
-    /// Nobody who asks for nodes that an earlier one could use.
+    /// No request that needs nodes which an earlier one could use.
     Fcfs,
-    /// Whoever does not delay the first who waits.
+    /// A request that does not delay the first one that waits.
     #[default]
     Easy,
-    /// Whoever does not delay the first so many who wait.
+    /// A request that does not delay any of the first ones that wait, up to a number.
     Hybrid,
-    /// Whoever delays nobody.
+    /// A request that delays no other.
     Conservative,
 }
 
 /// What goes for queues that do not say otherwise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct QueueDefaults {
-    /// Who may start before whom.
+    /// The rule that decides which requests may start before others.
     pub policy: QueuePolicy,
-    /// Only the first so many in the queue may hold a reservation.
+    /// The most requests, from the first in the queue, that may hold a reservation.
     pub queue_depth: usize,
     /// How many hold a reservation under [`QueuePolicy::Hybrid`].
     pub reservation_depth: usize,
@@ -32,23 +33,23 @@ pub struct QueueDefaults {
 /// How all queues are walked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Policies {
-    /// There is one queue, or the graph keeps no reservations: whoever waits holds the nodes that
-    /// he could use.
+    /// There is one queue, or the graph keeps no reservations: a request that waits holds the nodes
+    /// that it could use.
     FirstComeFirstServed,
     /// With reservations, by the number of the queue.
     PerQueue(Vec<Depths>),
 }
 
-/// Who of a queue may hold a reservation.
+/// The numbers that decide which requests of a queue may hold a reservation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Depths {
-    /// So many of those who wait hold one.
+    /// The most requests that hold a reservation.
     pub reservations: usize,
-    /// Only the first so many in the queue may.
+    /// The most requests, from the first in the queue, that may hold one.
     pub queue: usize,
     /// Nobody is passed by for a moment.
     pub is_strict: bool,
-    /// Within the queue nobody starts before one who waits ahead of him.
+    /// True if no request starts before one that waits ahead of it in the queue.
     pub in_order: bool,
 }
 
@@ -89,7 +90,7 @@ impl QueueDefaults {
 }
 
 impl Policies {
-    /// Nobody of this queue starts before one who waits ahead of him there.
+    /// True if no request of this queue starts before one that waits ahead of it there.
     pub fn is_in_order(&self, queue: QueueId) -> bool {
         match self {
             Policies::FirstComeFirstServed => true,
@@ -116,7 +117,7 @@ impl Depths {
 
     /// Those of a queue.
     pub(super) fn for_queue(all: &[Depths], queue: QueueId) -> Depths {
-        // A queue that nobody knows is walked as the default.
+        // An unknown queue is walked as the default.
         all.get(queue.index()).copied().unwrap_or(all[QueueId::DEFAULT.index()])
     }
 }

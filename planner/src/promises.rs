@@ -1,5 +1,5 @@
-//! What is promised to those who wait: a start on nodes from some second on, and not to be passed
-//! by for ever.
+//! The promises to requests that wait: a start on nodes from some second on, and an end of being
+//! passed by.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,14 +14,14 @@ use fluxqueue_workload::Time;
 #[derive(Clone, Default)]
 pub struct Promises {
     reserved: BTreeMap<PendingRequest, Arc<Promise>>,
-    /// Since when those have been passed by that were the first to wait, and of which nobody knows
-    /// when they can start.
+    /// For requests that were the first to wait and have no known start: since when others have
+    /// passed them by.
     passed_by: BTreeMap<PendingRequest, Patience>,
-    /// What an earlier process has put on record of jobs whose pods wait one by one: since when one
-    /// of these has been passed by, and the nodes that were held for it. Of gangs that are not
+    /// The record of an earlier process. For jobs with pods that wait one by one: since when one of
+    /// these has been passed by, and the nodes that were held for it. For gangs that are not
     /// complete, or have not begun: since when they were passed by before.
     inherited: BTreeMap<JobId, (Option<Time>, RankSet)>,
-    /// Nodes that are held for those who are passed by no more.
+    /// Nodes that are held for requests that others may no longer pass by.
     drained: BTreeMap<PendingRequest, Arc<RankSet>>,
     /// Jobs for which other nodes are held than when these were last taken.
     drained_anew: BTreeSet<JobId>,
@@ -30,11 +30,12 @@ pub struct Promises {
     /// Reservations that an earlier process has written so late that this one has planned without
     /// them.
     heard: BTreeMap<PendingRequest, Kept>,
-    /// Those who have come in ahead of others since the last walk, and why they may.
+    /// The requests that have come in ahead of others since the last walk, with the cause that
+    /// allows it.
     ahead: BTreeMap<PendingRequest, Delay>,
 }
 
-/// How one is passed by of whom nobody knows when it can start.
+/// The patience of a request without a known start, which others pass by.
 #[derive(Debug, Clone, Copy)]
 struct Patience {
     since: Time,
@@ -59,7 +60,8 @@ impl Patience {
         Patience { since, is_over, hold: Hold::ToTheStart }
     }
 
-    /// What is to come next: it is passed by no more, or its nodes are held no more.
+    /// Returns the time of its next change: others stop passing it by, or its nodes are no longer
+    /// held.
     fn next(&self, allowed_secs: u64) -> Option<Time> {
         let over = self.since.plus_secs(allowed_secs);
         match self.hold {
@@ -70,7 +72,7 @@ impl Patience {
     }
 }
 
-/// A reservation, and what it was made for.
+/// A reservation, and the request that it was made for.
 #[derive(Clone)]
 pub struct Promise {
     /// The place in the graph.
@@ -81,7 +83,7 @@ pub struct Promise {
     pub request: Request,
     /// Per group, the nodes on which it may be.
     pub nodes: Vec<RankSet>,
-    /// The start that was told last: what is later than that breaks a promise.
+    /// The start that was reported last: a later one breaks the promise.
     pub told: i64,
     /// By which rules of its queue it was made: how often they had changed.
     pub rules: u64,
@@ -89,13 +91,13 @@ pub struct Promise {
     pub inherited: Option<Inherited>,
 }
 
-/// A reservation that was put back: what is on record of it goes as long as it stays where it came
-/// to be.
+/// A reservation that was put back: its record is valid as long as the reservation stays in its
+/// first place.
 #[derive(Clone)]
 pub struct Inherited {
     /// Where it came to be.
     place: Kept,
-    /// What is on record.
+    /// The recorded nodes.
     written: RankSet,
 }
 
@@ -111,13 +113,13 @@ impl Promise {
         Promise { place, class, request, nodes, told, rules, inherited: None }
     }
 
-    /// What is on record, if it was put back.
+    /// Returns its record, if it was put back.
     pub(crate) fn written(&self) -> Option<Kept> {
         let Inherited { place, written } = self.inherited.as_ref()?;
         Some(Kept { start: place.start, nodes: written.clone() })
     }
 
-    /// The nodes that are said to be promised.
+    /// Returns the nodes that are reported as promised.
     pub fn nodes_to_say(&self) -> &RankSet {
         match &self.inherited {
             Some(Inherited { place, written }) if !place.is_not(Some(self)) => written,
@@ -136,7 +138,7 @@ impl Kept {
 }
 
 impl Promises {
-    /// Those who have a reservation, or were the first to wait.
+    /// Returns the requests that have a reservation, or were the first to wait.
     pub fn requests(&self) -> Vec<PendingRequest> {
         self.reserved.keys().chain(self.passed_by.keys()).chain(self.lost.keys()).cloned().collect()
     }
@@ -146,7 +148,7 @@ impl Promises {
         self.reserved.get(pending).map(|promise| &**promise)
     }
 
-    /// What a request was told that it is promised.
+    /// Returns the promise that was reported for a request.
     pub fn kept(&self, pending: &PendingRequest) -> Option<Kept> {
         let promise = self.reserved.get(pending)?;
         Some(Kept { start: promise.told, nodes: promise.place.nodes.clone() })
@@ -181,13 +183,13 @@ impl Promises {
         }
     }
 
-    /// Takes a reservation out: it is to be given up, or made anew.
+    /// Takes a reservation out, to give it up or make it again.
     pub fn take(&mut self, pending: &PendingRequest) -> Option<Promise> {
         self.reserved.remove(pending).map(Arc::unwrap_or_clone)
     }
 
-    /// A reservation was put back, or made anew after that, for the same second on these nodes or
-    /// fewer of them: that alone is nothing to say.
+    /// Notes that a reservation was put back, or made again after that, for the recorded second on
+    /// the recorded nodes or fewer of them: that alone is no news to report.
     pub fn inherit(&mut self, pending: &PendingRequest, written: Option<Kept>) {
         let (Some(promise), Some(written)) = (self.reserved.get_mut(pending), written) else {
             return;
@@ -198,8 +200,8 @@ impl Promises {
         }
     }
 
-    /// Somebody takes what is on record of this job's reservation, and is not a part of it any
-    /// more: what is a part is to be said.
+    /// Drops the record of this job's reservations: another job takes over the record and is not a
+    /// part of the job any more, so each reservation is reported as it is.
     pub fn say_as_it_is(&mut self, job: JobId) {
         for (_, promise) in self.reserved.iter_mut().filter(|(pending, _)| pending.job() == job) {
             Arc::make_mut(promise).inherited = None;
@@ -245,8 +247,8 @@ impl Promises {
         first.min_by(|(a, _), (b, _)| a.cmp(b)).map(|(_, nodes)| nodes)
     }
 
-    /// One of a job's requests, nobody knows yet which, was passed by since then, and had these
-    /// nodes held for it.
+    /// Notes that one of a job's requests, still unknown, has been passed by since then, and had
+    /// these nodes held for it.
     pub fn was_passed_by(&mut self, job: JobId, since: Option<Time>, nodes: RankSet) {
         self.inherited.insert(job, (since, nodes));
     }
@@ -260,7 +262,8 @@ impl Promises {
         }
     }
 
-    /// It is this one, and may be passed by for so many seconds.
+    /// Gives the inherited patience of a job to this request; others may pass it by for
+    /// `allowed_secs` seconds.
     pub(crate) fn inherit_patience(
         &mut self,
         pending: &PendingRequest,
@@ -284,8 +287,9 @@ impl Promises {
         is_new
     }
 
-    /// Nobody is passed by any more for whom the seconds that his queue allows are over, and nodes
-    /// are held no more for those that hold them for so long only. True if that concerns somebody.
+    /// Ends the patience of requests that were passed by for the seconds that their queue allows,
+    /// and the hold on nodes where it lasts for a limited time only. True if a request is
+    /// concerned.
     pub fn end_patience(&mut self, now: Time, allowed: impl Fn(&PendingRequest) -> u64) -> bool {
         let mut is_any = false;
         for (pending, patience) in &mut self.passed_by {
@@ -357,7 +361,7 @@ impl Promises {
         std::mem::take(&mut self.drained_anew)
     }
 
-    /// How many nodes are held for those who are passed by no more.
+    /// Returns how many nodes are held for requests that others may no longer pass by.
     pub fn drained_nodes(&self) -> usize {
         let mut all = RankSet::new();
         self.drained.values().for_each(|nodes| all.union_with(nodes));
@@ -376,8 +380,8 @@ impl Promises {
         self.lost.insert(pending.clone(), late);
     }
 
-    /// What was promised to a request by an earlier process, and could not be put back: and why, as
-    /// far as is known.
+    /// Takes the promise that an earlier process made to a request and that could not be put back,
+    /// with the cause as far as it is known.
     pub fn take_lost(&mut self, pending: &PendingRequest) -> Option<Late> {
         self.lost.remove(pending)
     }
@@ -387,7 +391,7 @@ impl Promises {
         self.heard.insert(pending.clone(), was);
     }
 
-    /// What was heard of since this was asked last.
+    /// Takes the promises that became known since the last call.
     pub fn take_heard(&mut self) -> BTreeMap<PendingRequest, Kept> {
         std::mem::take(&mut self.heard)
     }
@@ -405,7 +409,7 @@ impl Promises {
         self.ahead.get(pending).copied()
     }
 
-    /// All who have come in ahead of others since the last walk.
+    /// Returns all requests that have come in ahead of others since the last walk.
     pub fn who_came(&self) -> Vec<PendingRequest> {
         self.ahead.keys().cloned().collect()
     }
@@ -417,12 +421,12 @@ impl Promises {
         }
     }
 
-    /// A walk has seen all who came in ahead.
+    /// Forgets the requests that came in ahead, after a walk has seen all of them.
     pub(crate) fn forget_who_came(&mut self) {
         self.ahead.clear();
     }
 
-    /// A job begins: whoever passed it by does not any more.
+    /// Forgets the inherited patience of a job that begins: other jobs no longer pass it by.
     pub fn forget_patience(&mut self, job: JobId) {
         self.inherited.remove(&job);
     }

@@ -3,7 +3,7 @@
 use fluxqueue_workload::constraints::Constraints;
 use fluxqueue_workload::{ObjectKey, ObjectRef, Pod, Shape, Time};
 
-/// A pod of the namespace `ns` that waits, and asks for so many cores.
+/// Makes a pod of the namespace `ns` that waits for this number of cores.
 pub(crate) fn pod(name: &str, cores: u64) -> Pod {
     let key = ObjectKey::new("ns", name);
     let requests = [("cpu", cores * 1000), ("pods", 1)].into_iter().collect();

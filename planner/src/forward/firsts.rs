@@ -1,5 +1,5 @@
-//! The first of each class that waits, in order, with how much it needs: whoever can be ruled out
-//! by that alone is gone by without a look at anything else, and mostly with his neighbours.
+//! The first request of each class that waits, in order, with its need. A request that the need
+//! alone rules out is skipped without a look at anything else, mostly together with its neighbours.
 
 use crate::queue::{ClassId, Place};
 use fluxqueue_workload::Lifetime;
@@ -7,7 +7,8 @@ use fluxqueue_workload::Lifetime;
 /// Most entries of one chunk.
 const CHUNK_MAX: usize = 64;
 
-/// How much a request needs: who needs no less of either cannot start where another cannot.
+/// The need of a request. A request that needs at least as much of both cannot start where another
+/// one cannot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Need {
     /// How many pods it has.
@@ -16,8 +17,8 @@ pub(super) struct Need {
     pub lifetime: Lifetime,
 }
 
-/// At least the first of each class. What each needs lies apart from who it is, since that alone is
-/// looked at for most.
+/// Holds at least the first request of each class. The needs are stored apart from places and
+/// classes, since a search mostly reads needs alone.
 #[derive(Default)]
 pub(super) struct Firsts {
     /// Never empty ones, ascending.
@@ -38,8 +39,8 @@ impl Need {
 }
 
 impl Firsts {
-    /// The first of a class that is behind this place, without those of whom it `is_ruled_out` that
-    /// so much can start: if it is of some need, then of any greater one as well.
+    /// Returns the next first of a class behind this place, without those that `is_ruled_out`
+    /// excludes by their need. A need that is ruled out rules out every greater one.
     pub(super) fn next(
         &self,
         behind: &Place,

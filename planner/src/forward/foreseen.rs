@@ -22,8 +22,8 @@ pub(super) struct Foreseen<'a> {
     pub firsts: &'a Firsts,
 }
 
-/// What cannot start: who asks for no less cannot start either. As time passes it can only become
-/// harder, since what is planned comes nearer.
+/// Needs that cannot start now: a request that needs at least as much cannot start either. As time
+/// passes a start can only become harder, since planned work comes nearer.
 #[derive(Default)]
 pub(super) struct Failures {
     /// Of each shape, how many pods were too many for how long: the longer, the fewer.
@@ -56,14 +56,14 @@ impl Failures {
         }
     }
 
-    /// So many pods have their nodes now.
+    /// Counts `pods` pods as having their nodes now.
     pub(super) fn take(&mut self, pods: usize) {
         if let Room::Of(_, room) = &mut self.room {
             *room = room.saturating_sub(pods as u64);
         }
     }
 
-    /// So many pods have given their nodes back: there is room for as many more.
+    /// Counts `pods` pods that have given their nodes back: there is room for as many more.
     pub(super) fn give_back(&mut self, pods: usize) {
         self.given_back += 1;
         if let Room::Of(_, room) = &mut self.room {
@@ -87,7 +87,7 @@ impl Failures {
         only_want(request).is_some_and(|(shape, need)| self.rules_out_need(shape, need))
     }
 
-    /// So many pods of this shape cannot start for so long.
+    /// True if `pods` pods of this shape are known not to start for this lifetime.
     fn rules_out_need(&self, shape: &Arc<Shape>, Need { pods, lifetime }: Need) -> bool {
         if matches!(&self.room, Room::Of(_, room) if pods as u64 > *room) {
             return true;
@@ -119,7 +119,7 @@ impl Failures {
     }
 }
 
-/// What a request asks for, if that is pods of one shape.
+/// Returns the shape and need of a request that asks for pods of one shape only.
 fn only_want(request: &Request) -> Option<(&Arc<Shape>, Need)> {
     let [group] = request.groups.as_slice() else { return None };
     let [want] = group.wants.as_slice() else { return None };

@@ -1,12 +1,12 @@
 //! The plan run forward: queue, plan and ledger in virtual time, without pods and records.
 //!
-//! Who starts when, and where, is decided by the same queue, the same plan and the same account of
-//! the nodes as in a run of the core. What is left out is everything that stands between a
-//! decision and a pod on its node: members, seats, gates, Bindings, FluxJobs. A job is what its
-//! pods ask for, and how many there are.
+//! The same queue, the same plan and the same account of the nodes as in a run of the core decide
+//! which job starts when, and where. Everything between a decision and a pod on its node is left
+//! out: members, seats, gates, Bindings, FluxJobs. A job consists of the demand of its pods and
+//! their number.
 //!
-//! There are three things to do at an instant, in this order: [`Forward::end`] what has ended,
-//! [`Forward::submit`] what has come, and one [`Forward::sweep`].
+//! A caller does three things at an instant, in this order: [`Forward::end`] for jobs that have
+//! ended, [`Forward::submit`] for jobs that have come, and one [`Forward::sweep`].
 
 mod firsts;
 mod foreseen;
@@ -41,14 +41,14 @@ pub struct Forward {
     running: BTreeMap<JobId, Vec<Allocation>>,
     now: Time,
     failures: Failures,
-    /// Something has changed that may let others start, besides what has come.
+    /// True if something besides arrivals has changed that may let other jobs start.
     changed: bool,
     /// The last sweep has left something that may be of use to those before.
     is_unsettled: bool,
     no_suspects: RankSet,
 }
 
-/// What a job asks for: so many pods alike, together.
+/// The demand of a job: a number of equal pods, to be started together.
 #[derive(Debug, Clone)]
 pub struct Ask {
     /// How many.
@@ -122,7 +122,7 @@ impl Forward {
         self.planner.queue.put(Place::new(priority, queued_at, 0, PendingRequest::Start(job)), key);
     }
 
-    /// One sweep over the queue, in order: who starts at this instant.
+    /// Sweeps over the queue once, in order, and returns the jobs that start at this instant.
     pub fn sweep(&mut self, now: Time) -> Vec<Began> {
         if now > self.now {
             self.now = now;
@@ -177,7 +177,7 @@ impl Forward {
         self.planner.ledger.errors
     }
 
-    /// Notes who is the first of his class now, and what he needs.
+    /// Notes the new first of each class, and its need.
     fn note_firsts(&mut self) {
         for class in self.planner.queue.take_new_heads() {
             let Some(place) = self.planner.queue.of_class(class, None).next() else { continue };
@@ -199,8 +199,8 @@ impl Forward {
     }
 }
 
-/// What follows from a plan where there are no pods and no records: who starts, and has these
-/// slots.
+/// Follows a plan where there are no pods and no records: returns the requests that start, with
+/// their slots.
 pub fn follow(
     plan: Plan<Allocations>,
     Planner { queue, promises, ledger, .. }: &mut Planner,
@@ -233,7 +233,7 @@ pub fn follow(
 // === impl Ask ===
 
 impl Ask {
-    /// What it asks for, for telling equal ones.
+    /// Returns the key of its demand, by which equal demands are recognized.
     fn key(&self) -> RequestKey {
         let slots = vec![SlotKey {
             shape: Same(Arc::clone(&self.sample.shape)),

@@ -23,8 +23,8 @@ pub struct Attempt {
     /// Per group: nodes it may use, and those of them that no earlier job held.
     pub open: Arc<[RankSet]>,
     free: Arc<[RankSet]>,
-    /// What was said about it, for the part that says it: the plan does not look inside. Shared
-    /// with the copies that are made to look ahead, where nothing is said.
+    /// The report that the reporting part made about the attempt; the plan does not look inside.
+    /// Copies that are made to look ahead share it, since they report nothing.
     pub reported: Option<Arc<dyn Any + Send + Sync>>,
     /// It is to be made again, whatever it rests on.
     pub is_in_doubt: bool,
@@ -105,7 +105,8 @@ pub(super) fn attempt<C: Capacity>(
             (_, Some(limit)) => Outcome::AtLimit(Arc::new(limit.at)),
             (Fit::NotFound, None) if open == free => Outcome::NotFound,
             (Fit::NotNow | Fit::NotFound, None) => {
-                // A trial is dear: what it said stands as long as nothing has changed for good.
+                // A trial is expensive: its result stands as long as no permanent change has
+                // happened.
                 let is_known =
                     known.is_some_and(|known| known.may_still_be_together(version, capacity));
                 judge(&request, &open, capacity, holds, (spares, is_known))
@@ -127,8 +128,8 @@ pub(super) fn attempt<C: Capacity>(
     Err(Box::new(Attempt::new(outcome, version, request, (open, free))))
 }
 
-/// Why it does not fit, and what it holds. What earlier jobs hold does not matter here: the
-/// question is what the request itself could use.
+/// Finds out why the request does not fit, and which nodes it holds. Nodes that earlier jobs hold
+/// do not matter here: the question is which nodes the request itself could use.
 fn judge<C: Capacity>(
     request: &Request,
     open: &[RankSet],
@@ -138,8 +139,8 @@ fn judge<C: Capacity>(
 ) -> Outcome {
     let held = |capacity: &mut C| Arc::new(capacity.eligible(request, open));
     match capacity.forecast(request, open) {
-        // The graph knows nothing of what pods ask about each other: that may be in the way, and
-        // nobody who is ahead.
+        // The graph does not know the rules of pods about each other. These may be in the way,
+        // rather than any request ahead.
         Forecast::Now if !capacity.are_allowed_together(request, open) => Outcome::NotFound,
         Forecast::At(_) | Forecast::Eventually
             if !may_be_together && !capacity.are_allowed_together_some_day(request) =>
@@ -211,14 +212,15 @@ impl Attempt {
         }
     }
 
-    /// As of when it still stands, if nothing of what it rests on has changed: its nodes, room on
-    /// those that are left to it, what never ends there, what earlier jobs hold.
+    /// Returns as of when the attempt still stands, if nothing that it rests on has changed: its
+    /// nodes, the room on those that are left to it, the work there that never ends, and the nodes
+    /// that earlier jobs hold.
     pub(super) fn still_stands<C: Capacity>(
         &self,
         capacity: &mut C,
         holds: &HeldNodes,
     ) -> Option<Standing> {
-        // Whether there is room within limits is asked without the graph.
+        // Room within limits is checked without the graph.
         if self.is_in_doubt || matches!(self.outcome, Outcome::AtLimit(_)) {
             return None;
         }

@@ -1,24 +1,25 @@
-//! Small jobs in the gaps, without delaying those who have been promised a start: EASY, hybrid and
-//! conservative backfilling.
+//! Backfill: small jobs fill the gaps without delaying requests that have been promised a start, by
+//! EASY, hybrid or conservative backfilling.
 //!
-//! The walk goes over the queue in order. Who fits now starts. Of those who do not, the first so
-//! many hold a reservation: a start time on nodes, with room for all of the request. In each walk a
-//! reservation is withdrawn and made anew at the earliest second around all others, before and
-//! behind it, so it only moves earlier. What later moves one is said with it: see [`Delay`]. Nobody
-//! starts where that would delay a reservation: the resource graph, which knows them all, has no
-//! room there.
+//! The walk goes over the queue in order. A request that fits now starts. Of the requests that do
+//! not fit, the first ones, up to a configured number, hold a reservation: a start time on nodes,
+//! with room for all of the request. Each walk withdraws a reservation and makes it again at the
+//! earliest second around all others, before and behind it, so it only moves earlier. If a
+//! reservation does move later, its cause is reported with it: see [`Delay`]. No request starts
+//! where that would delay a reservation: the resource graph, which knows them all, has no room
+//! there.
 //!
-//! Work whose end nobody knows gives no date. Who waits for it has no reservation, and is passed
-//! by; who was the first to wait for longer than the rules allow holds one set of nodes of the size
-//! it needs until it starts.
+//! Work with an unknown end gives no date. A request that waits for such work has no reservation,
+//! and others may pass it by. Once the first such request has waited for longer than the rules
+//! allow, it holds one set of nodes of the size that it needs until it starts.
 //!
 //! Each request is walked by the policy and depths of its own queue. In a queue of first come,
-//! first served nobody starts before one who waits ahead of him there; against other queues its
+//! first served no request starts before one that waits ahead of it there; against other queues its
 //! head holds a reservation, as under EASY.
 //!
 //! The policies are those of Fluxion's queue manager (`qmanager`), which makes all reservations of
-//! a queue anew in each loop, as if none had been promised. EASY: Lifka, "The ANL/IBM SP Scheduling
-//! System" (1995). Conservative: Mu'alem and Feitelson (2001).
+//! a queue again in each loop, as if none had been promised. EASY: Lifka, "The ANL/IBM SP
+//! Scheduling System" (1995). Conservative: Mu'alem and Feitelson (2001).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -30,14 +31,14 @@ use super::{
 use crate::queue::{ClassId, JobId, PendingRequest, QueueId};
 use fluxqueue_machine::fluxion::{Fit, Forecast, RankSet};
 
-/// What a class of requests waits for, by what was found out in this walk.
+/// The cause for which a class of requests waits, as found out in this walk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Waits {
     /// Work that ends at known times.
     ForADate,
-    /// Work whose end nobody knows.
+    /// The requests wait for work with an unknown end.
     ForUnknown,
-    /// Those who are ahead.
+    /// The requests wait for others that are ahead of them.
     Behind,
     /// Nothing that will come by itself: it is passed over.
     InVain,
@@ -49,22 +50,22 @@ struct Walk<'a, C: Promising, R> {
     capacity: &'a mut C,
     /// By the number of the queue.
     depths: &'a [Depths],
-    /// Per queue, nobody from this place on gets a reservation.
+    /// Per queue, the place from which on no request gets a reservation.
     bounds: BTreeMap<QueueId, Option<Place>>,
     holds: HeldNodes,
-    /// Classes of which somebody could not start in this walk: who is behind him in the class asks
-    /// for the same.
+    /// Classes of which a request could not start in this walk: the requests behind it in the class
+    /// ask for the same.
     waiting: BTreeMap<ClassId, Waits>,
-    /// Those who start: some before it was their turn, when one who came in ahead had taken their
-    /// room.
+    /// Requests that start. Some start before their turn, when a request that came in ahead had
+    /// taken their room.
     started: BTreeSet<PendingRequest>,
-    /// Jobs of whose requests one holds nodes, since it is passed by no more: the others of it come
-    /// after that.
+    /// Jobs of which one request holds nodes, since others may no longer pass it by: the other
+    /// requests of the job come after that one.
     holding: BTreeSet<JobId>,
     plan: Plan<C::Slots>,
 }
 
-/// What a walk remembers besides what every walk does.
+/// The memory of a backfill walk, besides the memory of every walk.
 #[derive(Default)]
 pub(super) struct Memory {
     bounds: BTreeMap<QueueId, Option<Place>>,
@@ -79,8 +80,8 @@ impl Memory {
     }
 }
 
-/// Who is looked at first: the first of each class, or of all if the others are found on the way,
-/// and whoever is promised something.
+/// Returns the requests that are tried first: the first of each class, or of the whole queue if the
+/// others are found on the way, and all that are promised something.
 pub(super) fn heads(
     queue: &Pending,
     capacity: &impl Promising,
@@ -99,8 +100,8 @@ pub(super) fn heads(
     }
 }
 
-/// Walks the queue in order. What starts has its slots in `capacity` afterwards, and what is
-/// promised its reservation.
+/// Walks the queue in order. Requests that start have their slots in `capacity` afterwards, and
+/// promised ones their reservations.
 pub(super) fn go_on<C: Promising>(
     queue: &Pending,
     requests: &impl Requests,
@@ -114,7 +115,7 @@ pub(super) fn go_on<C: Promising>(
     let mut walk =
         Walk { queue, requests, capacity, depths, bounds, holds, waiting, started, holding, plan };
     while let Some((place, class)) = walking.heads.pop_first() {
-        // Who has come since the walk began may have started beside it.
+        // A request that has come since the walk began may have started beside it.
         let is_there = queue.class_of(place.request()) == Some(class);
         if !is_there || walk.visit(&place, class) {
             walking.heads.extend(queue.next_of(class, &place).map(|next| (next.clone(), class)));
@@ -167,8 +168,8 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
                     if known.is_none_or(|known| known.is_in_doubt)
                         && !self.waiting.contains_key(&class)
                     {
-                        // Put back after a restart, nobody has looked yet why it waits; or that is
-                        // looked at again.
+                        // The cause is unknown: the request was put back after a restart, or its
+                        // cause has to be found out again.
                         self.attempt(pending, class);
                     }
                     self.waiting.insert(class, Waits::ForADate);
@@ -191,15 +192,15 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
             return true;
         }
         self.waiting.insert(class, waits);
-        // Who waits for those ahead on some nodes may be promised others.
+        // A request that waits for others on some nodes may be promised different nodes.
         let waits = if matches!(waits, Waits::ForADate | Waits::Behind) && self.may_reserve(place) {
             if self.reserve(place, class, before.clone()) {
                 return true;
             }
             self.without_a_date(pending, waits)
         } else if waits == Waits::ForADate && !self.capacity.may_be_passed_by(pending) {
-            // What was found out about its date may be old; for one who was passed by for long
-            // enough it is asked anew.
+            // The known answer about its date may be old; it is computed again for a request that
+            // was passed by for long enough.
             self.forecast(pending)
         } else {
             waits
@@ -242,9 +243,9 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
         bound.as_ref().is_none_or(|bound| place < bound)
     }
 
-    /// Who is to be looked at next behind this place, where that is found on the way: the next
-    /// first of a class, and when nobody behind can be given a reservation any more, the next one
-    /// who may start.
+    /// Returns the next place to visit behind this one, where places are found on the way: the next
+    /// first of a class. Once no request behind can be given a reservation any more, it is the next
+    /// one that may start.
     fn next_behind(&mut self, place: &Place) -> Option<(Place, ClassId)> {
         let queue = self.queue;
         let is_anybody_to_wait_otherwise = queue.queues().any(|of| {
@@ -256,23 +257,24 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
         self.capacity.next_who_may_start(place)
     }
 
-    // --- queues in which nobody overtakes ---
+    // --- queues in which no request overtakes ---
 
-    /// Who waits ahead of this place, if nobody of the queue may start before him.
+    /// Returns the request that waits ahead of this place, if no request of the queue may start
+    /// before it.
     fn head_before(&mut self, place: &Place) -> Option<Place> {
         self.depths(place).in_order.then(|| self.holds.of(place.queue()).head.clone())?
     }
 
-    /// One waits: nobody behind him in his queue may start, if that is one in which nobody
-    /// overtakes.
+    /// Notes that a request waits: nothing behind it may start, if its queue lets no request
+    /// overtake.
     fn note_head(&mut self, place: &Place) {
         if self.depths(place).in_order {
             self.holds.of(place.queue()).head.get_or_insert_with(|| place.clone());
         }
     }
 
-    /// Looks at a request behind the head of its queue: it has what it was promised before the head
-    /// came, or waits. True if others of its class are to be looked at, too.
+    /// Visits a request behind the head of its queue: it keeps the place that it was promised
+    /// before the head came, or waits. True if others of its class have to be visited, too.
     fn visit_behind(&mut self, place: &Place, class: ClassId, head: &Place) -> bool {
         let pending = place.request();
         if self.capacity.reserved(pending).is_some() {
@@ -304,9 +306,9 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
         false
     }
 
-    /// Why one who is promised a start has to wait for the head of his queue all the same, and who
-    /// has done that. Who has come to be ahead of others in no other way than these two, as one who
-    /// was kept out for a time, goes around what they were promised.
+    /// Returns why a request that is promised a start has to wait for the head of its queue all the
+    /// same, and which job caused that. A head that came to be ahead in another way than these two,
+    /// for example since it was kept out for a time, goes around the promises of others.
     fn displaced_by(&self, head: &Place, place: &Place) -> Option<(Delay, Option<JobId>)> {
         if self.capacity.displaces(place.request()) == Some(Delay::Edit) {
             return Some((Delay::Edit, None));
@@ -321,7 +323,7 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
         let head = head.request().job();
         let known = self.queue.last_attempt(class).map(|attempt| &attempt.outcome);
         let is_said = matches!(known, Some(Outcome::Behind { job, .. }) if *job == head);
-        // What was found out about the head is of its class.
+        // The answer that was found out about the head is the answer of its class.
         let is_of_head = self
             .queue
             .of_class(class, None)
@@ -335,14 +337,15 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
         self.plan.decisions.push(Decision::Blocked { class, pending: pending.clone(), attempt });
     }
 
-    /// The nodes that the groups of a request may use, and what is held against it there.
+    /// Returns the nodes that the groups of a request may use, without those that are held against
+    /// it.
     fn free(&mut self, request: &super::Request) -> Vec<RankSet> {
         let open: Vec<RankSet> =
             request.groups.iter().map(|group| self.capacity.open(group)).collect();
         self.holds.left_to(request, &open, self.capacity).nodes
     }
 
-    /// Tries to start a request. What it waits for, if it does; `None` if it starts.
+    /// Tries to start a request. Returns the cause for which it waits, or `None` if it starts.
     fn attempt(&mut self, pending: &PendingRequest, class: ClassId) -> Option<Waits> {
         let known = self.queue.last_attempt(class);
         if let Some(known) = known.filter(|known| self.capacity.rules_out(&known.request)) {
@@ -376,9 +379,10 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
 
     // --- reservations ---
 
-    /// Makes a reservation anew. True if the request starts now, `None` if nothing is left of it.
-    /// Of another class is also one that nobody has changed, when others have come that keep its
-    /// pods away: it has a reservation still, whoever may be given one.
+    /// Makes a reservation again. True if the request starts now, `None` if nothing is left of the
+    /// reservation. A request that was not edited may also be of another class, when other pods
+    /// have come that keep its pods away; it still has a reservation then, even where no new ones
+    /// may be given.
     fn remake(&mut self, pending: &PendingRequest, class: ClassId) -> Option<bool> {
         let is_same =
             self.capacity.reserved(pending).is_some_and(|reserved| reserved.class == class);
@@ -387,7 +391,7 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
         } else {
             self.requests.request(pending).map(|request| (class, request))
         };
-        // Mostly nobody who holds nodes asks about others.
+        // Requests that hold nodes rarely have rules about other pods.
         let request =
             if self.holds.ask_about_others() { self.requests.request(pending) } else { None };
         let closed = self.holds.closed_to(request.as_ref(), self.capacity);
@@ -398,8 +402,7 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
         };
         match self.capacity.remake(pending, asked_now, &left_of) {
             Remade::Starts(slots) => {
-                // Slots that nobody asks for any more are given back by whoever follows the
-                // decision.
+                // The follower of the decision gives back slots that no pod asks for any more.
                 let request = self
                     .requests
                     .request(pending)
@@ -441,9 +444,9 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
         Some(kept)
     }
 
-    /// Promises a request a start; `before` it was to start then, and asked for something else.
-    /// False if there is none that is known: those who are promised something have it for ever, or
-    /// what it waits for has no end.
+    /// Promises a request a start. With `before`, it had a promise to start then, and asked for
+    /// something else. False if no start is known: requests with a promise have the room for ever,
+    /// or the work that it waits for has no end.
     fn reserve(&mut self, place: &Place, class: ClassId, before: Option<Late>) -> bool {
         let pending = place.request();
         let Some(request) = self.requests.request(pending) else { return false };
@@ -460,7 +463,7 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
         true
     }
 
-    /// What it waits for that can be promised nothing.
+    /// Returns the cause for which a request waits that can be promised no start.
     fn without_a_date(&mut self, pending: &PendingRequest, waits: Waits) -> Waits {
         let request = self.requests.request(pending).filter(|_| waits == Waits::ForADate);
         let Some(request) = request else { return waits };
@@ -474,7 +477,7 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
         }
     }
 
-    /// What it waits for on the nodes that it may use, as things are now.
+    /// Returns the cause for which a request waits on the nodes that it may use, as things are now.
     fn forecast(&mut self, pending: &PendingRequest) -> Waits {
         let Some(request) = self.requests.request(pending) else { return Waits::InVain };
         let open: Vec<RankSet> =
@@ -509,8 +512,8 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
             return false;
         }
         let known = self.queue.last_attempt(class).map(|known| Arc::clone(&known.request));
-        // After a restart a class is asked about for the first time, and a request may have been
-        // passed by for long.
+        // After a restart a class is tried for the first time, and a request may have been passed
+        // by for long.
         let request = known.or_else(|| self.requests.request(place.request()).map(Arc::new));
         request.is_some_and(|request| {
             self.capacity.inherit_patience(place.request(), place.queue());
@@ -518,8 +521,8 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
         })
     }
 
-    /// Nobody knows when it can start. The first of those who wait in a queue is passed by for a
-    /// time, and then not any more.
+    /// Handles a request for which no start is known. The first such request in a queue is passed
+    /// by for a time, and then no longer.
     fn be_passed_by(&mut self, place: &Place, waits: Waits) {
         let pending = place.request();
         let queue = self.holds.of(place.queue());
@@ -536,7 +539,7 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
             return self.capacity.let_go(pending);
         }
         let Some(request) = self.requests.request(pending) else { return };
-        // Who is to be kept off these nodes from now on need not have left yet.
+        // The work that has to keep off these nodes from now on need not have left yet.
         let some_day: Vec<RankSet> =
             request.groups.iter().map(|group| self.capacity.some_day(group)).collect();
         let nodes = self.holds.left_to(&request, &some_day, self.capacity).nodes;
@@ -547,11 +550,11 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
         self.holds.add_nodes(&held, &Arc::new(request), pending.job());
     }
 
-    // --- those who come in ahead ---
+    // --- requests that come in ahead ---
 
-    /// One who may go ahead of reservations that were made before he came is placed as if they were
-    /// not there; those that are in his way are made anew then. True if he starts, or has a
-    /// reservation.
+    /// Places a request that may go ahead of reservations that were made before it came, as if
+    /// those were not there; the ones in its way are made again then. True if the request starts,
+    /// or has a reservation.
     fn displace(
         &mut self,
         (place, class): (&Place, ClassId),
@@ -626,7 +629,7 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
         }
     }
 
-    /// Makes a reservation anew whose room was taken.
+    /// Makes a reservation again after its room was taken.
     fn make_anew(&mut self, pending: &PendingRequest, class: ClassId, late: Late) {
         let Some(request) = self.requests.request(pending) else { return };
         let nodes = self.free(&request);

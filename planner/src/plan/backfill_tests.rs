@@ -1,5 +1,5 @@
-//! Situations on a machine of whole nodes, and what the plan makes of them: who starts, who is
-//! promised which start.
+//! Situations on a machine of whole nodes, and the plan for each: which jobs start, and which start
+//! each of the others is promised.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,12 +8,12 @@ use super::tests::{name, queue_of};
 use super::*;
 use fluxqueue_workload::Time;
 
-/// A second that nobody knows.
+/// A second that stands for an unknown end.
 const UNKNOWN: i64 = i64::MAX - 1;
 /// What never ends.
 const NEVER: i64 = i64::MAX;
 
-/// A machine of whole nodes: who has which, from when to when.
+/// A machine of whole nodes: for each node, its bookings with their first and last second.
 #[derive(Clone, Default)]
 struct Timetable {
     now: i64,
@@ -32,7 +32,7 @@ struct Taken {
     by: Option<PendingRequest>,
 }
 
-/// Who waits: how many nodes, for how many seconds.
+/// The jobs that wait, each with its number of nodes and its seconds.
 struct Jobs(BTreeMap<JobId, (usize, u64)>);
 
 impl Timetable {
@@ -74,7 +74,7 @@ impl Timetable {
         }
     }
 
-    /// Gives back what was taken at this place from the beginning.
+    /// Ends the bookings of this node that have begun.
     fn end(&mut self, rank: Rank) {
         self.taken[rank as usize].retain(|taken| taken.from > self.now);
         self.changes.push(Change::Freed(rank));
@@ -267,7 +267,8 @@ impl Requests for Jobs {
     }
 }
 
-/// The queue of these jobs: how many nodes, for how many seconds; 0: nobody knows.
+/// Makes the queue of these jobs, each with its number of nodes and its seconds; 0 stands for an
+/// unknown end.
 fn jobs(jobs: &[(usize, u64)]) -> (Pending, Jobs) {
     let keys: Vec<(usize, Lifetime)> =
         jobs.iter().map(|(count, secs)| (*count, Lifetime::Seconds(*secs))).collect();
@@ -279,7 +280,7 @@ const EASY: Depths = Depths { reservations: 1, queue: 1_000, is_strict: false, i
 const HYBRID_2: Depths = Depths { reservations: 2, ..EASY };
 const CONSERVATIVE: Depths = Depths { reservations: usize::MAX, ..EASY };
 
-/// Plans, remembers what was found out, and puts in words what is decided; what is only blocked is
+/// Plans, keeps the findings in the queue, and puts the decisions in words; blocked requests are
 /// left out.
 fn walk(queue: &mut Pending, jobs: &Jobs, machine: &mut Timetable, depths: Depths) -> Vec<String> {
     walk_by(queue, jobs, machine, &[depths])
@@ -327,8 +328,8 @@ fn walk_by(
     said
 }
 
-/// What it shows, who may be promised what, until when nodes are taken, who waits (nodes, seconds),
-/// and what comes of it.
+/// A situation: its description, the depths, until when each node is taken, the jobs that wait
+/// (nodes, seconds), and the expected decisions.
 type Situation =
     (&'static str, Depths, &'static [i64], &'static [(usize, u64)], &'static [&'static str]);
 
@@ -431,7 +432,7 @@ fn higher_priority_goes_ahead_and_delays_only_who_is_in_the_way() {
         super::tests::key_of(1, Lifetime::Seconds(8)),
     );
     waiting.0.insert(third, (1, 8));
-    // One who was kept out for a time goes around all.
+    // A request that was kept out for a time goes around all reservations.
     let mut around = machine.clone();
     assert_eq!(walk(&mut queue, &waiting, &mut around, CONSERVATIVE), ["c at 20"]);
     machine.ahead.insert(pending, Delay::Priority);
@@ -468,7 +469,7 @@ fn who_was_passed_by_for_long_enough_holds_what_he_needs_and_no_more() {
 
 const FCFS: Depths = Depths { in_order: true, ..EASY };
 
-/// Who waits where: the queue's number and priority, how many nodes, for how many seconds.
+/// A job in a queue: the queue's number and priority, its number of nodes, and its seconds.
 type InQueue = (u32, i32, usize, u64);
 
 /// Jobs a, b, c ... that came in this order.
@@ -492,8 +493,8 @@ fn jobs_in(jobs: &[InQueue]) -> (Pending, Jobs) {
 
 #[test]
 fn several_queues_share_one_timeline() {
-    /// What it shows, each queue's depths, until when nodes are taken, who waits, and what comes of
-    /// it.
+    /// A situation of several queues: its description, each queue's depths, until when each node is
+    /// taken, the jobs that wait, and the expected decisions.
     type Several = (
         &'static str,
         &'static [Depths],

@@ -1,17 +1,18 @@
-//! Pods that ask about other pods, each other included: near to some, apart from some, spread among
-//! some.
+//! Pods that have rules about other pods, each other included: near to some, apart from some,
+//! spread among some.
 //!
-//! The graph knows nothing of pods. For one pod the nodes that are open to it say all. The pods of
-//! a gang are put on nodes in a trial first, one after the other, each where the rule lets it with
-//! those before it: the emptiest domains first. What comes of that are numbers of slots per cell,
-//! which is a set of nodes that are alike to the rule, and for these the graph is asked. Whatever
-//! it answers is checked pod by pod before it is taken. What the pods ask of levels the trial keeps
-//! as well ([`limits`]). Where it comes to nothing, and there would be room, all ways are looked
-//! through, as many as a bound lets ([`ways`]).
+//! The graph knows nothing of pods. For one pod, the nodes that are open to it are the whole
+//! answer. The pods of a gang are put on nodes in a trial first, one after the other, each where
+//! the rule lets it with those before it: the emptiest domains first. The trial yields numbers of
+//! slots per cell, which is a set of nodes that are alike to the rule, and these go to the
+//! graph. Its answer is always checked pod by pod before it is taken. The trial also keeps the
+//! rules of the pods about levels ([`limits`]). Where the trial fails although there would be room,
+//! all ways are searched, up to a bound ([`ways`]).
 //!
-//! A place is one, but none may be found where there is one: that is told as such, and holds nobody
-//! up unless a trial without those who have an end finds one (see [`super::together`]). No such
-//! request is promised a start, since its nodes depend on pods that come and go.
+//! A place that is found is a real one, but the search may miss one that exists. A request that
+//! misses is reported as such, and holds up no other unless a trial without the pods that have an
+//! end finds a place (see [`super::together`]). No such request is promised a start, since its
+//! nodes depend on pods that come and go.
 
 mod limits;
 mod line;
@@ -40,8 +41,7 @@ use limits::{Limits, Parts};
 /// others, the widest first.
 const DOMAINS_TRIED_MAX: usize = 8;
 
-/// Shares that the graph is asked for together at most; it looks for no place for more than 500
-/// shapes.
+/// Shares in one question to the graph at most; it looks for no place for more than 500 shapes.
 const SHARES_MAX: usize = 400;
 
 impl Request {
@@ -71,7 +71,7 @@ impl Request {
             || (self.pods() > 1 && self.asks_about_pods() && !self.is_about_others())
     }
 
-    /// Who may come to a node, and may not come now, may be let in by others that come before.
+    /// True if pods that may not come to a node now may be let in by others that come before.
     pub(super) fn depends_on_order(&self) -> bool {
         let constraints = self.groups.iter().map(|group| &group.sample.shape.constraints);
         constraints.into_iter().any(|of| !of.near.is_empty() || !of.spreads.is_empty())
@@ -119,7 +119,7 @@ struct Share {
     slices: Vec<Slice>,
     nodes: RankSet,
     max_per_node: Option<u64>,
-    /// These numbers on these nodes keep what is asked of levels, but for wishes.
+    /// True if these numbers on these nodes keep the rules about levels, wishes aside.
     keeps_levels: bool,
 }
 
@@ -209,7 +209,8 @@ impl Live<'_> {
         self.place_shares(request, &cells.shares(request, &pieces, &nodes, &found.slots)).placed()
     }
 
-    /// A trial counts room, and does not know who has a node alone.
+    /// Returns the nodes that are open to a trial, which counts room and does not know which nodes
+    /// have a single tenant.
     pub(super) fn open_to(&self, request: &Request, nodes: &[RankSet]) -> Vec<RankSet> {
         let groups = request.groups.iter().zip(nodes);
         groups.map(|(group, nodes)| self.ledger.open_to(group.tenancy, nodes)).collect()
@@ -229,8 +230,8 @@ impl Live<'_> {
         fit
     }
 
-    /// Node sets per group that are to be tried, one after the other. Pods that want to be near to
-    /// each other, and to nobody who is there, need one domain.
+    /// Returns the node sets per group that are to be tried, one after the other. Pods that want to
+    /// be near to each other, and to no pod that is there, need one domain.
     fn alternatives(&mut self, request: &Request, nodes: &[RankSet]) -> Vec<Vec<RankSet>> {
         let Some((near, domains)) = self.domains_of_near(request) else {
             return self.alternative_parts(request, nodes);
@@ -423,8 +424,8 @@ impl Live<'_> {
         self.stay_near(request, slots)
     }
 
-    /// Pods that are to be near to each other are so also beside those that came after them: before
-    /// their Bindings leave that is asked again.
+    /// True if pods that are to be near to each other would also be admitted beside the pods that
+    /// come after them. The same is checked again before their Bindings leave.
     fn stay_near(&mut self, request: &Request, slots: &Allocations) -> bool {
         let near = request.groups.iter().zip(slots).filter(|(group, _)| group.is_near_its_own());
         let mut near = near
@@ -458,7 +459,7 @@ fn whole(request: &Request, nodes: &[RankSet]) -> Vec<Share> {
     shares
 }
 
-/// What of levels is no condition.
+/// Returns the wants about levels that are wishes, not conditions.
 fn wishes(levels: &LevelWants) -> LevelWants {
     let wishes: Arc<[LevelWant]> = levels
         .iter()
@@ -469,10 +470,10 @@ fn wishes(levels: &LevelWants) -> LevelWants {
     (!wishes.is_empty()).then_some(wishes)
 }
 
-/// The nodes that the pods may use, by what the rule makes of them: those of a cell are in the same
-/// domains of all labels that some term of the request names and in the same parts of all levels
-/// that it asks for, and as good for each group as they are themselves, if pods have preferences
-/// about others.
+/// The nodes that the pods may use, grouped by their meaning to the rule: the nodes of a cell are
+/// in the same domains of all labels that some term of the request names and in the same parts of
+/// all levels that it names. If the pods have preferences about others, the nodes of a cell are
+/// also equally good for each group by themselves.
 #[derive(Default)]
 struct Cells {
     nodes: Vec<Vec<Rank>>,
@@ -499,7 +500,8 @@ struct Kind {
 }
 
 impl Cells {
-    /// Of these nodes, which are those of all groups: what is alike is tried in their order.
+    /// Makes the cells of these nodes, those of all groups in `ranks`: nodes that are alike are
+    /// tried in this order.
     fn of(
         request: &Request,
         nodes: &[RankSet],
@@ -577,7 +579,7 @@ impl Cells {
         self.common_cost(cell, of, limits, cluster, crowd) + self.own_cost(cell, cluster, crowd)
     }
 
-    /// What of that all cells of its family have.
+    /// Returns the part of the cost that all cells of its family share.
     fn common_cost(
         &self,
         cell: usize,
@@ -592,12 +594,12 @@ impl Cells {
         crowding - self.liked[cell][group] + by_levels
     }
 
-    /// What of it comes from its own domain.
+    /// Returns the part of the cost that comes from its own domain.
     fn own_cost(&self, cell: usize, cluster: &Cluster, crowd: Option<CrowdId>) -> i64 {
         cluster.crowding(self.nodes[cell][0], crowd, |key| Some(key) == self.narrowest)
     }
 
-    /// What is to be asked for so many slots per piece and cell.
+    /// Makes the shares of a question to the graph for these numbers of slots per piece and cell.
     fn shares(
         &self,
         request: &Request,

@@ -4,19 +4,20 @@ use std::ops::Sub;
 
 use super::Live;
 
-/// A question to the resource graph may take as long as so many requests that need not be asked
-/// about again: half a millisecond, and hardly ever more than two.
+/// The cost of a question to the resource graph, in requests that need no new answer: half a
+/// millisecond, and hardly ever more than two.
 const OF_A_QUESTION: u64 = 512;
 
 /// Pods that a trial puts on nodes in about the time of a question.
 const PODS_OF_A_QUESTION: usize = 64;
 
-/// Nodes of which a copy without whoever has an end is made in that time.
+/// Nodes in a copy without the pods that have an end, if the copy is to take about the time of a
+/// question.
 const NODES_OF_A_QUESTION: usize = 1_024;
 
-/// What is done in one go at most, by about how long it takes: as much as to look at so many
-/// requests of which what was found out before still stands. What takes longer counts as several,
-/// so that it is one bound for all that adds up to one wait.
+/// Bound of the work in one go, by its rough duration. The unit is one look at a request with an
+/// earlier answer that still stands. Work that takes longer counts as several, so one bound covers
+/// everything that adds up to one wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Effort(u64);
 
@@ -44,25 +45,25 @@ impl Effort {
         }
     }
 
-    /// So many requests besides.
+    /// Adds this number of requests.
     #[must_use]
     pub const fn and(self, requests: u64) -> Self {
         Effort(self.0.saturating_add(requests))
     }
 
-    /// How often it is as much as so many requests.
+    /// Returns how often this number of requests fits in it.
     pub fn times(self, requests: u64) -> usize {
         usize::try_from(self.0 / requests).unwrap_or(usize::MAX)
     }
 }
 
 impl Live<'_> {
-    /// Counts a trial of so many pods.
+    /// Counts a trial of this number of pods.
     pub(super) fn count_trial(&mut self, pods: usize) {
         self.ledger.questions += (pods / PODS_OF_A_QUESTION) as u64;
     }
 
-    /// Counts a copy of so many nodes.
+    /// Counts a copy of this number of nodes.
     pub(super) fn count_copy(&mut self, nodes: usize) {
         self.ledger.questions += (nodes / NODES_OF_A_QUESTION) as u64;
     }
@@ -71,7 +72,7 @@ impl Live<'_> {
 impl Sub for Effort {
     type Output = Effort;
 
-    /// What is left of it.
+    /// Returns the rest of it.
     fn sub(self, spent: Effort) -> Effort {
         Effort(self.0.saturating_sub(spent.0))
     }

@@ -10,12 +10,12 @@ use super::nodes::union;
 use crate::plan::Capacity;
 use fluxqueue_machine::fluxion::{Rank, RankSet, Within};
 
-/// So often some of the nodes that are to be held are left out for a try.
+/// Tries at most to do without some of the nodes that are to be held.
 const TRIES_TO_LEAVE_OUT: usize = 64;
 
 impl Live<'_> {
-    /// What is held for a request, if it is enough for it still on those of the nodes that it may
-    /// use. Where others have left to whom it was to be near, some of it may be.
+    /// Returns the nodes held for a request, if they are still enough for it among the nodes that
+    /// it may use. A part of them may be enough after pods that it was to be near to have left.
     pub(super) fn still_enough_of(
         &mut self,
         request: &Request,

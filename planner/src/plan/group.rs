@@ -1,5 +1,4 @@
-//! A group of a request: what is known of where its pods may go, and how the ledger is asked for
-//! them.
+//! A group of a request: the facts about where its pods may go, and its questions to the ledger.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,7 +13,7 @@ use fluxqueue_workload::constraints::SpreadConstraint;
 use fluxqueue_workload::levels::{RuleScope, Spread};
 
 impl Group {
-    /// Asks for so many more pods like this one.
+    /// Adds `times` more pods like this one.
     pub(super) fn add(&mut self, pod: &Arc<Pod>, times: usize) {
         let known = self
             .wants
@@ -118,8 +117,8 @@ impl Group {
         let standing_in = |part: &String| {
             standing.iter().find(|(known, _)| known == part).map_or(0, |(_, count)| *count)
         };
-        // Of those who are in one part of another level, the parts count that are in it: not of
-        // slices, of which others are elsewhere.
+        // Where pods are to be in one part of another level, only the parts within it count. Slices
+        // do not narrow this: the other slices are elsewhere.
         let is_within = |rank: &Rank| {
             self.levels.iter().flat_map(|wants| wants.iter()).all(|other| match &other.within {
                 _ if matches!(other.of, RuleScope::Slice(_)) => true,

@@ -1,4 +1,4 @@
-//! What a walk holds for those whom it has met against those who come after them.
+//! The nodes that a walk holds for requests it has met, against requests that come after them.
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -16,8 +16,8 @@ pub struct HeldNodes {
     holders: Vec<Holder>,
     /// Some of these are to be apart from others, spread among others, or near to others.
     ask_about_others: bool,
-    /// Who has slots, and has not begun: pods that would make them uneven, or draw them away, come
-    /// after them.
+    /// Requests that have slots and have not begun: pods that would make them uneven, or draw them
+    /// away, come after them.
     beginning: Vec<Beginning>,
     /// Somebody was kept off nodes by these.
     has_anybody_to_come_after: Cell<bool>,
@@ -26,7 +26,7 @@ pub struct HeldNodes {
     end: Option<Place>,
 }
 
-/// Who holds nodes.
+/// A request that holds nodes.
 #[derive(Debug, Clone)]
 struct Holder {
     nodes: Arc<RankSet>,
@@ -43,28 +43,28 @@ struct Beginning {
     who: BTreeSet<PendingRequest>,
 }
 
-/// What is left to a request of the nodes that it may use.
+/// The nodes left to a request among those that it may use.
 pub(super) struct Left {
     /// Per group.
     pub(super) nodes: Vec<RankSet>,
-    /// The first of those whose pods it would keep away from what they are promised, or hold, if it
+    /// The first job that would lose promised or held nodes to the request's pods, if the request
     /// took others.
     pub(super) spares: Option<JobId>,
 }
 
-/// What a walk has come to in one queue.
+/// The progress of a walk in one queue.
 #[derive(Debug, Clone, Default)]
 pub(super) struct InQueue {
     /// How many reservations there are.
     pub(super) reservations: usize,
     pub(super) is_anybody_blocked: bool,
-    /// Of a queue in which nobody overtakes: who waits.
+    /// The request that waits in a queue where no request overtakes.
     pub(super) head: Option<Place>,
 }
 
 impl HeldNodes {
-    /// What is held when a walk begins: nothing, but for those who have not begun since the last
-    /// one.
+    /// Returns the state at the beginning of a walk: it holds nothing, except for requests that
+    /// have not begun since the last one.
     pub(super) fn after(last: &Self) -> Self {
         let has_anybody_to_come_after = last.has_anybody_to_come_after.clone();
         HeldNodes {
@@ -115,7 +115,7 @@ impl HeldNodes {
         }
     }
 
-    /// A job holds these nodes, for what it asks for.
+    /// Holds these nodes for a job, for the pods of this request.
     pub(super) fn add_nodes(&mut self, nodes: &Arc<RankSet>, request: &Arc<Request>, job: JobId) {
         if !nodes.is_empty() {
             self.held.union_with(nodes);
@@ -130,9 +130,9 @@ impl HeldNodes {
         }
     }
 
-    /// What is left to a request of the nodes that its groups may use: those that nobody holds, and
-    /// where it keeps nobody away from what he holds, or is promised; nor is where somebody would
-    /// then be kept from what he holds by his own terms.
+    /// Returns the nodes left to a request among those that its groups may use: nodes that no other
+    /// request holds, and on which it keeps no other request away from nodes that are held for it
+    /// or promised to it, neither by its own terms nor by those of the other.
     pub(super) fn left_to<C: Capacity>(
         &self,
         request: &Request,
@@ -161,8 +161,8 @@ impl HeldNodes {
         Left { nodes: nodes.collect(), spares }
     }
 
-    /// Where pods of a request would keep those who hold nodes away from them, since these are to
-    /// be apart from it, or spread among pods like its own, or near to them.
+    /// Returns the nodes where pods of a request would keep a holder away from its nodes, since the
+    /// holder is to be apart from it, or spread among pods like its own, or near to them.
     fn around_those_who_ask<C: Capacity>(
         &self,
         request: &Request,
@@ -204,8 +204,8 @@ impl HeldNodes {
         around
     }
 
-    /// The nodes that are closed to a request by those who hold nodes: these, and where it would
-    /// keep one of them away.
+    /// Returns the nodes that holders close to a request: the held nodes themselves, and nodes
+    /// where the request would keep a holder away.
     pub(super) fn closed_to<C: Capacity>(
         &self,
         request: Option<&Request>,
@@ -225,24 +225,25 @@ impl HeldNodes {
         &self.held
     }
 
-    /// Some of those who hold nodes are to be apart from others, or spread among others.
+    /// True if a holder is to be apart from others, spread among others, or near to others, or if
+    /// some request with slots has not begun.
     pub(super) fn ask_about_others(&self) -> bool {
         self.ask_about_others || !self.beginning.is_empty()
     }
 
-    /// Those of the nodes that nobody holds.
+    /// Returns those of the nodes that no request holds.
     pub(super) fn left_of(&self, open: &RankSet) -> RankSet {
         let mut left = open.clone();
         left.subtract(&self.held);
         left
     }
 
-    /// What the walk has come to in this queue.
+    /// Returns the progress of the walk in this queue.
     pub(super) fn of(&mut self, queue: QueueId) -> &mut InQueue {
         self.of_queues.entry(queue).or_default()
     }
 
-    /// The first job in the queue whose nodes are in the way.
+    /// Returns the first job in the queue that holds some of these nodes.
     pub(super) fn first_in_the_way(&self, open: &[RankSet]) -> Option<JobId> {
         let in_the_way = self
             .holders

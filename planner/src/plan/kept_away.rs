@@ -1,15 +1,16 @@
-//! Requests whose pods are kept off nodes by pods that end: by anti-affinity, theirs or their own,
-//! or since these have a host port, a disk or a claim that they need, or as many volumes as a node
+//! Requests with pods that are kept off nodes by pods that end. The cause may be anti-affinity, of
+//! either side, or a host port, disk or claim that both need, or the number of volumes that a node
 //! attaches.
 //!
 //! They wait for these ends as others wait for room, so that a stream of small jobs cannot keep one
-//! of them away for ever. Whose pods are kept away by what never ends waits for nothing. No such
-//! request is promised a start: where its pods may be depends on pods that come and go.
+//! of them away for ever. A request that is kept away by pods without an end waits for nothing. No
+//! such request is promised a start: the nodes for its pods depend on pods that come and go.
 //!
-//! What is held for one is to be enough by the rules among its own pods, too. That no two may share
-//! a node the graph keeps. Where they may share no wider domain, or pods of several groups are to
-//! be apart, a [`Sieve`] leaves each group such nodes that the graph cannot break a rule by its
-//! choice among them. It may miss a way where labels overlap; then nothing is held.
+//! The nodes held for such a request have to be enough by the rules among its own pods, too. The
+//! graph keeps the rule that no two may share a node. Where they may share no wider domain, or pods
+//! of several groups are to be apart, a [`Sieve`] leaves each group such nodes that the graph
+//! cannot break a rule by its choice among them. It may miss a way where labels overlap; then
+//! nothing is held.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -165,7 +166,8 @@ impl Sieve {
     }
 }
 
-/// Groups of which no two pods may be in one domain of a label, but for what the graph keeps.
+/// Returns the pairs of groups of which no two pods may be in one domain of a label, except for the
+/// rules that the graph keeps.
 fn rivals(request: &Request, nodes: &[RankSet], live: &mut Live<'_>) -> Vec<(usize, usize, KeyId)> {
     let mut rivals = BTreeSet::new();
     for (one, group) in request.groups.iter().enumerate().filter(|(_, group)| group.repels_pods()) {
@@ -207,8 +209,8 @@ impl Live<'_> {
         let sieve = Sieve::of(request, &nodes, self);
         let all = union(&nodes);
         match self.forecast_on(request, &nodes, sieve.as_ref(), &all.iter().collect::<Vec<_>>()) {
-            // There is room where its pods may be, and no way was found all the same: nobody's end
-            // helps.
+            // There is room for its pods, and still no way was found: the end of other pods does
+            // not help.
             Forecast::Now if !is_anybody_in_the_way => None,
             Forecast::Now | Forecast::At(_) | Forecast::Eventually => {
                 Some(self.eligible(request, &nodes))
@@ -250,7 +252,7 @@ impl Live<'_> {
         self.ledger.forecast(&groups).unwrap_or(Forecast::Blocked)
     }
 
-    /// What is left to each group of these nodes.
+    /// Returns the nodes left to each group among these.
     pub(super) fn within(
         &self,
         request: &Request,
@@ -277,8 +279,8 @@ impl Live<'_> {
         matches!(forecast, Forecast::Now | Forecast::At(_) | Forecast::Eventually)
     }
 
-    /// These nodes, those first where the fewest have to end: whose ends nobody knows, or who keep
-    /// pods of the request away.
+    /// Returns these nodes in ascending order of the ends that are in the way: ends that are
+    /// unknown, or of pods that keep pods of the request away.
     pub(super) fn fewest_in_the_way_first(
         &mut self,
         request: &Request,

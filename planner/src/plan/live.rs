@@ -351,8 +351,8 @@ impl Promising for Live<'_> {
                     let cause = cause.filter(|_| start > promise.told);
                     let told = if cause.is_some() { start } else { promise.told.min(start) };
                     let was = Kept { start: promise.told, nodes: kept.nodes };
-                    // What its queue says now leaves it these nodes: of what is lost later that is
-                    // not the cause.
+                    // By its present rules the queue leaves these nodes to it, so the rules are not
+                    // the cause of a later loss.
                     self.promises.put(pending, Promise { place, told, rules, ..promise });
                     Remade::Kept {
                         start,
@@ -365,8 +365,8 @@ impl Promising for Live<'_> {
         // Other nodes than when it was made, or another class: it is another question.
         let cause = if rules == promise.rules { Delay::Capacity } else { Delay::Edit };
         self.ledger.give_up(&promise.place);
-        // What was put back after a restart stays where it is on record, unless it is better
-        // elsewhere.
+        // A reservation that was put back after a restart stays on its recorded nodes, unless
+        // others are better.
         let first = promise.inherited.is_some().then_some(&kept.nodes);
         match self.reserve_first_on(first, (pending, promise.class), &promise.request, &nodes, None)
         {
@@ -414,8 +414,8 @@ impl Promising for Live<'_> {
             self.promises.drain(pending, Arc::clone(&held));
             return held;
         }
-        // What others hold and what never ends leaves too little: to keep the rest idle would help
-        // nobody.
+        // Held nodes and work without an end leave too little room. Keeping the rest idle would
+        // help no job.
         self.promises.let_go(pending);
         Arc::default()
     }
@@ -489,11 +489,12 @@ impl Live<'_> {
     }
 }
 
-/// A reservation that is put off by so much or less may begin in a moment.
+/// Delay of a reservation in seconds up to which it may still begin in a moment: the clock itself
+/// puts a start off by this much.
 pub(super) const PUT_OFF_SECONDS: i64 = 1;
 
-/// What a reservation may use of the nodes that are open to it: those that are left to it, and
-/// those where it is.
+/// Returns the nodes that a reservation may use among those open to it: the ones that are left to
+/// it, and its present ones.
 fn allowed(open: &RankSet, was: &RankSet, left_of: &dyn Fn(&RankSet) -> RankSet) -> RankSet {
     let mut allowed = left_of(open);
     allowed.union_with(&open.intersection(was));

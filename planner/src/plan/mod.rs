@@ -1,15 +1,16 @@
-//! Who starts, who waits for what, who holds back whom: one walk over the queue.
+//! The plan: one walk over the queue decides which requests start, and what each of the others
+//! waits for.
 //!
-//! [`walk`] goes by the queue policy. Those with reservations are in `backfill`, and ask for
+//! [`walk`] goes by the queue policy. The policies with reservations are in `backfill`, and need
 //! [`Promising`] besides. First come, first served is here: within priority, a request that does
 //! not fit holds the nodes that it could use once everything with an end has ended, against all
 //! that come later, if it could start then at all; otherwise (services are in the way, or no node
 //! is large enough) it is passed over.
 //!
-//! A walk is a function: its only effect is on the [`Capacity`] that it is given, where what starts
-//! has its slots afterwards. A request is looked at again only if something that its last answer
-//! rests on has changed; requests of one class get one answer. Explaining to people why something
-//! waits is not done here: the core does that.
+//! A walk is a function: its only effect is on the [`Capacity`] that it is given, where the
+//! requests that start have their slots afterwards. A request is tried again only if something that
+//! its last answer rests on has changed; requests of one class get one answer. Explaining to people
+//! why something waits is not done here: the core does that.
 
 mod attempt;
 mod backfill;
@@ -57,7 +58,7 @@ use fluxqueue_machine::ledger::{Change, LevelWants, SlotRequest};
 use fluxqueue_workload::constraints::Constraints;
 use fluxqueue_workload::{Lifetime, Pod, Shape};
 
-/// What is asked for: all of it or nothing.
+/// A request for pods: all of them get slots, or none.
 #[derive(Debug, Clone)]
 pub struct Request {
     /// Its pods, by the nodes that they may use.
@@ -83,13 +84,13 @@ pub struct Group {
     pub stance: Stance,
     /// Whether others come with each of them.
     pub company: Company,
-    /// Whose nodes they may use.
+    /// The queue that determines which nodes they may use.
     pub queue: QueueId,
     /// What all of them ask of nodes for their volumes.
     pub volumes: Option<Arc<VolumeNeeds>>,
     /// What all of them ask of levels of the machine.
     pub levels: LevelWants,
-    /// With whom they are on nodes: the same for all groups.
+    /// The tenancy that says with which pods they share nodes: the same for all groups.
     pub tenancy: Tenancy,
     /// Which nodes are their queue's, where it matters to which they are admitted.
     pub queue_nodes: Option<Arc<Constraints>>,
@@ -98,7 +99,7 @@ pub struct Group {
 /// What makes two requests ask for the same, by the same rules.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct RequestKey {
-    /// The queue, whose rules go for it.
+    /// The queue that rules it.
     pub queue: QueueId,
     /// Where that matters: its namespace, and whether its job has nothing yet.
     pub counts: Option<(Arc<str>, bool)>,
@@ -121,10 +122,11 @@ pub struct SlotKey {
     pub volumes: Option<Arc<VolumeNeeds>>,
     /// What they ask of levels of the machine.
     pub levels: LevelWants,
-    /// With whom they may be on nodes; which tenant does not matter as long as his job has none.
+    /// The tenancy that says with which pods they may share nodes. The tenant is left out as long
+    /// as the job has none.
     pub tenancy: Tenancy,
-    /// Of pods with an index that are in slices, which slices these are: it matters who is with
-    /// whom.
+    /// Of pods with an index that are in slices, the numbers of these slices: it matters which pods
+    /// are together.
     pub slices: Vec<u32>,
     /// The number of pods.
     pub count: usize,
@@ -156,7 +158,7 @@ pub type Pending = Queue<RequestKey, Attempt>;
 pub trait Requests {
     /// It is to be left alone for a while, after something failed.
     fn is_put_off(&self, pending: &PendingRequest) -> bool;
-    /// What is asked for now; `None` if nothing is.
+    /// Returns the present demand of a request; `None` if it has none.
     fn request(&self, pending: &PendingRequest) -> Option<Request>;
 }
 
@@ -169,8 +171,8 @@ pub trait Capacity {
     fn version(&self, request: &Request) -> Version;
     /// The nodes that a group may use now.
     fn open(&mut self, group: &Group) -> RankSet;
-    /// The nodes that a group could use now if pods with an end were gone that keep it away, or
-    /// have what it needs for itself.
+    /// Returns the nodes that a group could use now if the pods with an end were gone that keep it
+    /// away, or that occupy something it needs for itself.
     fn some_day(&mut self, group: &Group) -> RankSet {
         self.open(group)
     }
@@ -231,8 +233,8 @@ pub trait Capacity {
     fn drawn_away_by(&mut self, _group: &Group, _other: &Request, _nodes: &RankSet) -> RankSet {
         RankSet::new()
     }
-    /// The nodes of a request that starts, if it is to be spread or near to its own: until it
-    /// begins nobody is to make it uneven, or draw it away.
+    /// Returns the nodes of a request that starts, if it is to be spread or near to its own: until
+    /// it begins no other request may make it uneven, or draw it away.
     fn is_to_stay_undisturbed(&self, _request: &Request, _slots: &Self::Slots) -> Option<RankSet> {
         None
     }
@@ -241,14 +243,14 @@ pub trait Capacity {
     fn out_of_reach_of_promises(&mut self, _group: &Group) -> Vec<(RankSet, JobId)> {
         Vec::new()
     }
-    /// It is known without asking that the request cannot start now, and waits for what it waited
-    /// for.
+    /// True if the request is known not to start now, without a question, and to wait for the same
+    /// as before.
     fn rules_out(&self, _request: &Request) -> bool {
         false
     }
-    /// It can tell who is not ruled out, without going over those who are: nobody whom it rules out
-    /// waits for anything but what ends at known times, and nobody comes in ahead of others or is
-    /// put off.
+    /// True if it can list the requests that are not ruled out, without visiting the others. It may
+    /// say so only if every request that it rules out waits for work with a known end, and no
+    /// request comes in ahead of others or is put off.
     fn tells_who_may_start(&self) -> bool {
         false
     }
@@ -272,11 +274,11 @@ pub struct Limited {
 pub struct Version {
     /// Differs whenever the nodes that a request may use may be others.
     pub nodes: u64,
-    /// How many changes of what is taken there had been.
+    /// The number of changes of taken room there, up to then.
     pub changes: u64,
 }
 
-/// What a walk decided about a request, or a class.
+/// A decision of a walk about a request, or a class.
 #[derive(Debug)]
 pub enum Decision<S> {
     /// The request starts.
@@ -315,7 +317,7 @@ pub enum Decision<S> {
     },
 }
 
-/// What has happened since the last walk.
+/// The kind of events since the last walk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum News {
     /// Requests came, and nothing else: they are behind all others, where the last walk ended.
@@ -329,9 +331,9 @@ pub enum News {
 pub struct Plan<S> {
     /// The decisions, in the order in which they were made.
     pub decisions: Vec<Decision<S>>,
-    /// Classes whose last attempt still stands, and as of when.
+    /// Classes with a last attempt that still stands, and as of when.
     pub confirmed: Vec<(ClassId, Standing)>,
-    /// Per queue, the first of those who wait, if nobody knows when it can start.
+    /// Per queue, the first of the requests that wait, if its start is unknown.
     pub first_undated: Vec<PendingRequest>,
 }
 
@@ -355,14 +357,14 @@ pub(crate) fn walk<C: Promising>(
     walking.end(last)
 }
 
-/// A walk under way. It may be left between two requests, and gone on with as long as nobody else
-/// touches the machine.
+/// A walk under way. A caller may leave it between two requests, and continue as long as nothing
+/// else has changed the machine.
 pub struct Walking<S> {
-    /// Of each class, who is to be looked at next.
+    /// The next request to visit of each class.
     heads: BTreeSet<(Place, ClassId)>,
     holds: HeldNodes,
     plan: Plan<S>,
-    /// Who is to be looked at is found as the walk goes on.
+    /// True if the requests to visit are found as the walk goes on.
     is_found_on_the_way: bool,
     backfill: backfill::Memory,
 }
@@ -417,9 +419,9 @@ impl<S> Walking<S> {
         self.backfill.has_started(pending)
     }
 
-    /// Slots for a request that is not a part of the walk, between two that are: on none of the
-    /// nodes that this walk or the last one came to hold, nor where it would keep away for whom
-    /// they are, nor on these others.
+    /// Finds slots for a request that is not a part of the walk, between two that are. It avoids
+    /// the nodes that this walk or the last one came to hold, nodes where it would keep a holder
+    /// away, and these others.
     pub fn place_beside<C: Capacity<Slots = S>>(
         &self,
         request: &Request,
@@ -461,7 +463,7 @@ pub fn confirm(queue: &mut Pending, confirmed: Vec<(ClassId, Standing)>) {
     }
 }
 
-/// Who is looked at first, of each class.
+/// Returns the requests that are visited first, one of each class.
 fn heads(queue: &Pending, news: News) -> BTreeSet<(Place, ClassId)> {
     match news {
         News::Arrivals => untried(queue).map(|(place, class)| (place.clone(), class)).collect(),
@@ -545,8 +547,8 @@ fn untried(queue: &Pending) -> impl Iterator<Item = (&Place, ClassId)> {
     untried.filter_map(|(class, places)| Some((places.first()?, class)))
 }
 
-/// Whether what has come is all behind where the last walk ended, so that what was held then is
-/// what is held against it.
+/// True if all arrivals are behind the place where the last walk ended, so that they face exactly
+/// the nodes that were held then.
 pub fn is_behind(queue: &Pending, last: &HeldNodes) -> bool {
     untried(queue).all(|(place, _)| last.is_before(place))
 }

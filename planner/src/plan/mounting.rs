@@ -1,9 +1,9 @@
-//! Requests whose pods need more of a node than room: volumes that are still to be found or made,
-//! or of which a node attaches so many only.
+//! Requests with pods that need more of a node than room: volumes that are still to be found or
+//! made, or that count towards the number that a node attaches.
 //!
-//! The graph places by room; then each pod is looked at on its node, one after the other. Who
-//! cannot have his volumes there beside the others is kept from that node, and the graph is asked
-//! again.
+//! The graph places by room; then each pod is checked on its node, one after the other. A pod that
+//! cannot have its volumes there beside the others is kept from that node, and the graph gets the
+//! question again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,11 +16,11 @@ use fluxqueue_machine::fluxion::{Fit, Rank, RankSet};
 use fluxqueue_machine::ledger::{Allocation, Allocations, Slice, SlotRequest};
 use fluxqueue_workload::{Pod, Uid};
 
-/// How often the graph is asked for one request.
+/// Questions to the graph at most for one request.
 const TRIES: usize = 32;
 
 impl Request {
-    /// What it needs of nodes for its volumes cannot be held in time.
+    /// True if its needs of nodes for volumes cannot be reserved in time.
     pub(crate) fn rests_on_volumes(&self) -> bool {
         self.groups
             .iter()
@@ -38,7 +38,7 @@ impl Live<'_> {
         }
     }
 
-    /// The same, if whoever has an end had ended.
+    /// Closes the nodes that volumes would still close once all pods with an end had ended.
     pub(super) fn close_by_volumes_for_ever(&self, group: &Group, nodes: &mut RankSet) {
         if group.volumes.is_some() {
             nodes.subtract(&self.cluster.closed_by_volumes_for_ever(&group.sample));
@@ -56,7 +56,8 @@ impl Live<'_> {
         for _ in 0..TRIES {
             let slots = match self.place_now(&asked, &within) {
                 Fit::Placed(slots) => slots,
-                // By what was kept from nodes it may not fit that would in another way.
+                // The nodes closed to some pods may keep out a request that would fit in another
+                // way.
                 Fit::NotNow if asked.groups.len() > request.groups.len() => break,
                 other => {
                     told_apart.forget(self.cluster.volumes_mut());
@@ -137,13 +138,14 @@ impl Live<'_> {
     }
 }
 
-/// Volumes are for one pod each: pods for which one stands in a request are told apart there once
-/// there is room for all of them. So there are never more than the machine can hold.
+/// Pods that stand alone in a request. A volume is for one pod: once there is room for all pods of
+/// a request, each pod that stood for several is split into these. So there are never more than the
+/// machine can hold.
 #[derive(Default)]
 struct ToldApart {
     /// The request, with each pod by itself.
     request: Option<Request>,
-    /// Those that nobody else knows.
+    /// The pods that exist here alone.
     uids: Vec<Uid>,
 }
 

@@ -24,12 +24,12 @@ pub(super) struct Part<'a> {
 }
 
 impl Pods {
-    /// There are none yet, and there is room for so many.
+    /// Makes an empty list with room for `capacity` pods.
     pub(crate) fn with_capacity(capacity: usize) -> Self {
         Pods { each: Vec::with_capacity(capacity), times: 1 }
     }
 
-    /// Adds so many that are like this one.
+    /// Adds `times` pods that are like this one.
     pub(super) fn add(&mut self, pod: &Arc<Pod>, times: usize) {
         if self.each.is_empty() {
             self.times = times;
@@ -95,7 +95,7 @@ impl Pods {
 }
 
 impl<'a> Part<'a> {
-    /// The first ones, so many at most, and the others.
+    /// Splits off the first pods, at most `count`, and returns them and the others.
     pub(super) fn split_at(self, count: usize) -> (Self, Self) {
         let count = count.min(self.count);
         (

@@ -1,9 +1,9 @@
-//! Of the parts of levels that would do, those that are better: asked for first, in questions of
+//! The better ones among the parts of levels that would do: these are tried first, in questions of
 //! their own.
 //!
-//! Who is the first of several that come one by one is to have the part with most room, since the
-//! others follow. Who would like to be in one part, and fits in none, would still like to be in one
-//! part of the next wider level.
+//! The first of several pods that come one by one is to have the part with most room, since the
+//! others follow. Pods that would like to be in one part, and fit in none, would still like to be
+//! in one part of the next wider level.
 
 use std::sync::Arc;
 
@@ -30,8 +30,8 @@ impl Live<'_> {
         })
     }
 
-    /// The same for one whom others follow, in the part that has most room now: the tightest would
-    /// soon be full.
+    /// Returns the same request for a leader that others follow, in the part that has most room
+    /// now: the tightest would soon be full.
     fn leading(&mut self, request: &Request, nodes: &[RankSet]) -> Option<Request> {
         let leads = |group: &Group| wants(group).position(|want| want.leads);
         let (at, want) =
@@ -51,8 +51,8 @@ impl Live<'_> {
         Some(led)
     }
 
-    /// The same for those who would like to be in one part of a level: within one part of each
-    /// wider level, the narrowest first.
+    /// Returns the same request for pods that would like to be in one part of a level: within one
+    /// part of each wider level, the narrowest first.
     fn within_wider(&self, request: &Request) -> Vec<Request> {
         let is_soft = |want: &&LevelWant| want.within == Within::Fewest;
         let Some(soft) = request.groups.iter().find_map(|group| wants(group).find(is_soft)) else {

@@ -1,5 +1,5 @@
-//! What backfill asks of the machine beside its capacity: places that are kept for later, and
-//! whoever was promised them.
+//! The abilities that backfill needs of the machine beside its capacity: places that are kept for
+//! later, and the requests to which they were promised.
 
 use std::sync::Arc;
 
@@ -9,14 +9,15 @@ use fluxqueue_machine::fluxion::RankSet;
 
 /// A machine on which places are kept for later.
 pub trait Promising: Capacity {
-    /// If nobody knows when it can start, others may go ahead of it for now.
+    /// True if others may go ahead of this request for now, while its start is unknown.
     fn may_be_passed_by(&self, pending: &PendingRequest) -> bool;
-    /// It is the first of its job's requests that waits for what nobody knows the end of: it has
-    /// been passed by for as long as an earlier process has put on record.
+    /// Gives the request the patience that an earlier process put on record. It is the first of its
+    /// job's requests that waits for work with an unknown end, and has been passed by for as long
+    /// as the record says.
     fn inherit_patience(&mut self, _pending: &PendingRequest, _queue: QueueId) {}
     /// It has just come in ahead of others, and may delay those behind it, for this cause.
     fn displaces(&self, pending: &PendingRequest) -> Option<Delay>;
-    /// Those who have a reservation, or were the first to wait and could not be told when they
+    /// Returns the requests that have a reservation, or were the first to wait without a known
     /// start.
     fn promised(&self) -> Vec<PendingRequest>;
     /// The reservation of a request.
@@ -45,18 +46,18 @@ pub trait Promising: Capacity {
         }
         self.reserve(pending, request, &nodes, Some(was.start))
     }
-    /// Withdraws a reservation and makes it anew at the earliest second around all others, for what
-    /// is asked now where that is of another class. `left_of` says what is left to it of the nodes
-    /// that a group may use.
+    /// Withdraws a reservation and makes it again at the earliest second around all others, for the
+    /// present demand if the request is of another class now. `left_of` returns the nodes left to
+    /// it among those that a group may use.
     fn remake(
         &mut self,
         pending: &PendingRequest,
         asked_now: Option<(ClassId, Request)>,
         left_of: &dyn Fn(&RankSet) -> RankSet,
     ) -> Remade<Self::Slots>;
-    /// What was promised to a request before, and could not be kept: asked once.
+    /// Returns, once, the promise that was made to a request before and could not be kept.
     fn take_lost(&mut self, pending: &PendingRequest) -> Option<Late>;
-    /// Gives a reservation up, and says what it was.
+    /// Gives a reservation up, and returns it.
     fn withdraw(&mut self, pending: &PendingRequest) -> Option<Kept>;
     /// No nodes are held for a request any more.
     fn let_go(&mut self, pending: &PendingRequest);
@@ -88,9 +89,9 @@ pub struct Reserved {
 pub struct Late {
     /// The cause.
     pub cause: Delay,
-    /// What was promised.
+    /// The promise before.
     pub was: Kept,
-    /// Who came in ahead, or was changed.
+    /// The job that came in ahead, or was changed.
     pub by: Option<JobId>,
 }
 
@@ -118,7 +119,7 @@ pub struct Kept {
     pub nodes: RankSet,
 }
 
-/// What became of a reservation that was made anew.
+/// The outcome of making a reservation again.
 #[derive(Debug)]
 pub enum Remade<S> {
     /// The request starts now, and has these slots.

@@ -13,7 +13,7 @@ use fluxqueue_machine::fluxion::Tenancy;
 use fluxqueue_machine::ledger::{LevelWants, Role, Slice, SlotRequest};
 use fluxqueue_workload::{Lifetime, Pod, Shape};
 
-/// One pod with the terms on which it is asked for.
+/// A pod with the terms of its placement.
 #[derive(Debug)]
 pub struct PodTerms<'a> {
     /// The pod.
@@ -24,11 +24,11 @@ pub struct PodTerms<'a> {
     pub volumes: &'a Option<Arc<VolumeNeeds>>,
     /// The terms about levels of the machine.
     pub levels: &'a LevelWants,
-    /// With whom it may share nodes.
+    /// The tenancy that says with which pods it may share nodes.
     pub tenancy: Tenancy,
 }
 
-/// Pods out of which slices are cut: of one role, or of one shape where nobody says their roles.
+/// Pods out of which slices are cut: of one role, or of one shape where roles are not given.
 struct Sliced {
     size: u32,
     role: Option<Role>,
@@ -43,8 +43,8 @@ impl Request {
         self.groups.iter().flat_map(|group| &group.pods).flat_map(Pods::distinct)
     }
 
-    /// It is to be spread, or near to its own: until it begins nobody is to make it uneven, or draw
-    /// it away.
+    /// True if it is to be spread, or near to its own: until it begins no other request may make it
+    /// uneven, or draw it away.
     pub fn is_to_stay_undisturbed(&self) -> bool {
         self.groups.iter().any(|group| group.is_spread() || group.is_near_its_own())
     }
@@ -114,8 +114,8 @@ impl Request {
         }
     }
 
-    /// Asks for so many pods like this one besides, that run for so long; it is one of so many that
-    /// differ.
+    /// Adds this number of pods like this one, with their lifetime; the request has `of`
+    /// pods that differ.
     pub fn add(
         &mut self,
         terms: &PodTerms<'_>,

@@ -1,4 +1,5 @@
-//! Situations and what the plan makes of them: who starts, who holds what, who is blocked by what.
+//! Situations and the plan for each: which requests start, hold nodes, or are blocked, and by which
+//! cause.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,7 +11,8 @@ use fluxqueue_workload::Time;
 /// Slots of a node: free, taken by what ends some day, taken for ever.
 type NodeSlots = (u64, u64, u64);
 
-/// What it shows, the nodes, who waits (slots, nodes), and what comes of it.
+/// A situation: its description, the nodes, the requests that wait (slots, nodes), and the expected
+/// decisions.
 type Situation =
     (&'static str, &'static [NodeSlots], &'static [(u64, &'static str)], &'static [&'static str]);
 
@@ -22,11 +24,11 @@ struct Machine {
     cordoned: RankSet,
     changes: Vec<Change>,
     version: u64,
-    /// How often something was asked.
+    /// The number of questions so far.
     asked: u64,
 }
 
-/// Who waits, by name: how many slots, on which nodes.
+/// The requests that wait, by name: their number of slots, and their nodes.
 struct Waiting(BTreeMap<JobId, (u64, &'static str)>);
 
 impl Machine {
@@ -192,7 +194,7 @@ fn queue(jobs: &[(u64, &'static str)]) -> (Pending, Waiting) {
     (queue, Waiting(waiting))
 }
 
-/// What a job asks for.
+/// Returns the key of a job's demand.
 pub(super) fn key_of(count: usize, walltime: Lifetime) -> RequestKey {
     let shape = Same(Arc::new(Shape::clone(&pod("p", 1).shape)));
     let slots = vec![SlotKey {
@@ -228,7 +230,7 @@ pub(super) fn name(job: JobId) -> char {
     names.into_iter().find_map(|(name, number)| (number == job).then_some(name)).expect("a few")
 }
 
-/// Plans, remembers what was found out, and puts it in words.
+/// Plans, keeps the findings in the queue, and puts them in words.
 fn walk(queue: &mut Pending, waiting: &Waiting, machine: &mut Machine) -> Vec<String> {
     let plan = plan_by_order(queue, waiting, machine, News::Anything, &mut HeldNodes::default());
     let mut said = Vec::new();
@@ -288,7 +290,8 @@ fn plan_by_order(
 
 #[test]
 fn situations() {
-    // Nodes (free, taken by what ends, taken for ever); who waits (slots, nodes); what comes of it.
+    // Nodes (free, taken by work with an end, taken for ever); waiting requests (slots, nodes);
+    // decisions.
     let cases: &[Situation] = &[
         (
             "who fits starts, lowest node first",

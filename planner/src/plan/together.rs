@@ -1,12 +1,13 @@
-//! Gangs whose pods let each other come to nodes, or keep each other off: they are to be near to
-//! each other, or spread among each other, or mount volumes of which a node attaches so many only.
+//! Gangs of pods that let each other come to nodes, or keep each other off: they are to be near to
+//! each other, or spread among each other, or mount volumes of which a node attaches a limited
+//! number.
 //!
-//! The graph knows when there is room for them, and not where they may be together. While they may
-//! be nowhere, though there would be room, they wait for work to end, so that a stream of small
-//! jobs cannot keep them away for ever. Where they could be then is found by a trial on a copy of
-//! the nodes without anybody who has an end. Whom they are to be near to, or spread among, counts
-//! there as now; and if that leads to nothing, only if it never ends. Whoever comes later and would
-//! count stays away from domains where nodes are held.
+//! The graph knows when there is room for them, and not where they may be together. While no nodes
+//! admit them together, though there would be room, they wait for work to end, so that a stream of
+//! small jobs cannot keep them away for ever. A trial on a copy of the nodes, without any pod that
+//! has an end, finds where they could be then. The pods that they are to be near to, or spread
+//! among, count there as now; and if that leads to nothing, only if they never end. Pods that come
+//! later and would count stay away from domains where nodes are held.
 
 use super::live::Live;
 use super::nodes::union;
@@ -16,11 +17,12 @@ use fluxqueue_machine::cluster::{Cluster, KeyId};
 use fluxqueue_machine::fluxion::{Forecast, Rank, RankSet};
 use fluxqueue_workload::Shape;
 
-/// Domains that are looked at for one request, those with the fewest ends in the way first.
+/// Domains tried for one request at most, those with the fewest ends in the way first. The bound
+/// limits the trials of one question.
 const DOMAINS_MAX: usize = 8;
 
-/// Of the other domains so many are looked at besides, those with the most nodes: pods that share
-/// few nodes may fit in no other.
+/// Further domains tried besides, those with the most nodes: pods that share few nodes may fit in
+/// no other.
 const WIDEST_MAX: usize = 4;
 
 /// Pods of one shape.
@@ -31,14 +33,14 @@ pub(super) struct Wanted<'a> {
 }
 
 impl Wanted<'_> {
-    /// How many of them may come to a node that has room for so many.
+    /// Returns how many of them may come to a node that has room for `room` of them.
     pub(super) fn on_node(&self, rank: Rank, room: u64, cluster: &Cluster) -> u64 {
         let has_domain = || cluster.domains(rank, self.apart).iter().any(Option::is_some);
         if room > 1 && !self.apart.is_empty() && has_domain() { 1 } else { room }
     }
 }
 
-/// Which of those count whom pods are to be near to, or spread among.
+/// The pods that count among those that a request is to be near to, or spread among.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Others {
     AsNow,
@@ -94,8 +96,8 @@ impl Live<'_> {
         self.together_beside(request, nodes).map(|(found, _)| found)
     }
 
-    /// The same, and beside which others: beside those whom they are to be near to, or spread
-    /// among, as these are now, or else when of them those have left that have an end.
+    /// Returns the same, and the other pods on which the answer rests: the pods that they are to be
+    /// near to, or spread among, as these are now, or else only those that never end.
     fn together_beside(
         &mut self,
         request: &Request,
@@ -176,8 +178,8 @@ impl Live<'_> {
         }
     }
 
-    /// Of pods that want to be near to each other, and to nobody who is there: their groups, by
-    /// number, and the domains of which they need one.
+    /// For pods that want to be near to each other, and to no pod that is there: returns their
+    /// groups, by number, and the domains of which they need one.
     pub(super) fn domains_of_near(
         &mut self,
         request: &Request,
@@ -218,9 +220,9 @@ impl Live<'_> {
         )
     }
 
-    /// How many ends that nobody knows are in the way of a group on as many of these nodes as it
+    /// Returns how many unknown ends are in the way of a group, on as many of these nodes as it
     /// needs, those with the fewest; `None` if there will never be room for it. No two of its pods
-    /// may be in one domain of some labels.
+    /// may be in one domain of the labels `apart`.
     fn ends_in_the_way(&self, group: &Group, apart: &[KeyId], usable: &RankSet) -> Option<u64> {
         let mut by_ends: Vec<(u32, Rank)> =
             usable.iter().map(|rank| (self.ledger.unknown_ends(rank), rank)).collect();
@@ -250,8 +252,8 @@ impl Live<'_> {
     }
 }
 
-/// So many of these domains, those that cost least first, and then the widest of the others. Each
-/// comes with its cost and how wide it is.
+/// Returns some of these domains, up to both bounds: those that cost least first, and then the
+/// widest of the others. Each comes with its cost and its width.
 pub(super) fn first_and_widest(
     mut domains: Vec<(u64, usize, RankSet)>,
     first: usize,

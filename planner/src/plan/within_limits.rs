@@ -1,4 +1,4 @@
-//! The real machine within the limits of queues: what starts and what is promised has to fit both.
+//! The real machine within the limits of queues: starts and promises have to fit both.
 //!
 //! A limit counts over time, as nodes do: a promise counts from the second at which it starts, so a
 //! later job starts only if every earlier promise still fits. A limit on some nodes alone closes
@@ -33,7 +33,7 @@ impl Live<'_> {
         request.groups.first().map_or(0, |group| self.queues.version_of(group.queue))
     }
 
-    /// Counts what is promised: what runs is counted already.
+    /// Counts the promises; running work is counted already.
     pub fn count_promises(&mut self) {
         let limited =
             self.promises.reservations().filter(|(_, promise)| self.is_limited(&promise.request));
@@ -53,8 +53,8 @@ impl Live<'_> {
         }
     }
 
-    /// What a request would use of the limits of its queue: of one on some nodes all of what may go
-    /// there.
+    /// Returns the amounts that a request would use of the limits of its queue: of a limit on some
+    /// nodes, the amount of all its pods that may go there.
     fn demand(&mut self, request: &Request) -> Demand {
         let open: Vec<RankSet> = request.groups.iter().map(|group| self.open(group)).collect();
         self.demand_of(request, &open, false)
@@ -112,7 +112,7 @@ impl Live<'_> {
         demand
     }
 
-    /// What a request that asks for nodes alone is charged of a resource: all that is allocatable
+    /// Returns the charge of a resource for a request that needs nodes alone: the total allocatable
     /// on the nodes on which it is placed, or on the smallest set of these on which it can be. Pods
     /// of several groups may share nodes, so the group that needs most counts.
     fn of_whole_nodes(
@@ -153,8 +153,8 @@ impl Live<'_> {
         Some(Limited { at, is_everywhere })
     }
 
-    /// What a request would use that starts now on those of these nodes that limits leave to it,
-    /// and which these are. `None` if that is too few.
+    /// Returns the amounts that a request would use if it starts now on those of these nodes that
+    /// limits leave to it, and these nodes. `None` if they are too few.
     pub(super) fn within_limits(
         &mut self,
         request: &Request,
@@ -164,7 +164,8 @@ impl Live<'_> {
         self.left_by_limits(demand, nodes)
     }
 
-    /// Counts what starts where it is: of a limit on some nodes what is on these.
+    /// Counts a request that starts in its place: for a limit on some nodes, only the slots on
+    /// these.
     pub(super) fn count_start(&mut self, mut demand: Demand, slots: &Allocations) {
         let is_alone = |slot: &&Allocation| matches!(slot.tenancy, Tenancy::Alone(_));
         let alone: RankSet =
@@ -199,9 +200,9 @@ impl Live<'_> {
         without(demand, &closed, nodes)
     }
 
-    /// A request that waits for a limit, and nobody knows until when, is passed by no more: from
-    /// now on there is room for it within the limits of its queue first. False if limits are not
-    /// what it waits for.
+    /// Stops others from passing by a request that waits for a limit without a known date: from now
+    /// on the limits of its queue have room for it first. False if the request does not wait for
+    /// limits.
     pub(super) fn hold_within_limits(
         &mut self,
         pending: &PendingRequest,
@@ -269,8 +270,8 @@ impl Live<'_> {
         Booking::Never
     }
 
-    /// Makes a reservation anew. The graph alone would move it to where the limits do not let it
-    /// start.
+    /// Makes a reservation again. The graph alone would move it to a time at which the limits do
+    /// not let it start.
     pub(super) fn remake_within_limits(
         &mut self,
         (pending, is_same): (&PendingRequest, bool),
@@ -304,7 +305,8 @@ impl Live<'_> {
                     let demand = self.demand_on(&request, &place.nodes);
                     self.accounts.promise(pending, demand, place.start);
                     let cause = later.map_or(cause, Delay::of);
-                    // It fits what goes now: of what is lost later that is not the cause.
+                    // The reservation fits the present rules, so they are not the cause of a later
+                    // loss.
                     let promise =
                         Promise { place, class, request, nodes, told, rules: rules_now, inherited };
                     return self.keep(pending, promise, was, cause);
@@ -336,7 +338,7 @@ impl Live<'_> {
         }
     }
 
-    /// Notes where a reservation is now, and whether that breaks what was told.
+    /// Notes the new place of a reservation, and whether it breaks the start that was promised.
     fn keep(
         &mut self,
         pending: &PendingRequest,
@@ -403,8 +405,8 @@ fn least_of_whole_nodes(group: &Group, name: &str, nodes: &RankSet, cluster: &mu
     u128::from(group.wants.iter().map(least_for).max().unwrap_or(0))
 }
 
-/// What is left of a demand and of nodes without the nodes of these charges. `None` if that is too
-/// few, or one of them counts everywhere.
+/// Returns the rest of a demand and of the nodes, without the nodes of these charges. `None` if
+/// that is too few, or one of the charges counts everywhere.
 fn without(
     mut demand: Demand,
     closed: &[Charge],

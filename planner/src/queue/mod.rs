@@ -1,12 +1,12 @@
-//! Order: which pending request is tried next. By the priority of its queue, then its own, then
-//! first come, first served.
+//! Order: decides which pending request is tried next. By the priority of its queue, then its own,
+//! then first come, first served.
 //!
-//! Requests that ask for the same form a class: what one of them cannot get, none behind it in the
-//! class can. So what was found out is remembered per class, and a walk looks at the first of each
-//! class only, however many wait.
+//! Requests with the same demand form a class: if one of them cannot start, none behind it in the
+//! class can. So findings are remembered per class, and a walk visits the first of each class only,
+//! however many wait.
 //!
-//! Pure: no clock, no I/O. Who may overtake whom is decided by `plan`, which walks this order and
-//! asks the resource graph.
+//! Pure: no clock, no I/O. The rules of overtaking are in `plan`, which walks this order and asks
+//! the resource graph.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::Hash;
@@ -141,16 +141,16 @@ impl Place {
         self.queue
     }
 
-    /// Whose place it is.
+    /// Returns the request that has this place.
     pub fn request(&self) -> &PendingRequest {
         &self.pending
     }
 }
 
-/// All that waits, in order. `K` says what is asked for: equal keys make a class. `M` is what is
-/// remembered about a class.
+/// All that waits, in order. `K` describes a demand: equal keys make a class. `M` is the memory
+/// about a class.
 ///
-/// Copies share what has not changed since: one is made whenever somebody looks ahead.
+/// Copies share all unchanged parts: looking ahead makes a copy.
 #[derive(Debug, Clone)]
 pub struct Queue<K, M> {
     /// Per queue.
@@ -211,7 +211,8 @@ impl<K: Eq + Hash, M: Clone> Queue<K, M> {
             if *known == place && is_same {
                 return false;
             }
-            // Who asks for the same at another place stays in his class, also as the last of it.
+            // A request with the same demand at another place stays in its class, also as the last
+            // of it.
             number = is_same.then_some(*class);
             self.remove(&place.pending.clone());
         }
@@ -244,8 +245,8 @@ impl<K: Eq + Hash, M: Clone> Queue<K, M> {
         true
     }
 
-    /// Takes a request out. False if it was not in. With the last of a class what is remembered
-    /// about it goes.
+    /// Takes a request out. False if it was not in. The memory about a class goes with its last
+    /// request.
     pub fn remove(&mut self, pending: &PendingRequest) -> bool {
         let Some((place, id)) = self.places.remove(pending) else { return false };
         self.changes += 1;
@@ -281,7 +282,7 @@ impl<K: Eq + Hash, M: Clone> Queue<K, M> {
         self.places.contains_key(pending)
     }
 
-    /// The first of what a job waits for.
+    /// Returns the first of a job's waiting requests.
     pub fn first_of(&self, job: JobId) -> Option<&PendingRequest> {
         let (of_job, ()) = self.of_jobs.from(|(other, _)| *other < job).next()?;
         (of_job.0 == job).then_some(&of_job.1.pending)
@@ -333,7 +334,7 @@ impl<K: Eq + Hash, M: Clone> Queue<K, M> {
         Some(self.classes.get(&class)?.places.first()?.0.request())
     }
 
-    /// What has come since the last call, by class.
+    /// Takes the requests that have come since the last call, by class.
     pub fn take_arrivals(&mut self) -> BTreeMap<ClassId, BTreeSet<Place>> {
         std::mem::take(&mut self.arrivals)
     }
@@ -343,7 +344,7 @@ impl<K: Eq + Hash, M: Clone> Queue<K, M> {
         self.arrivals.values().any(|places| !places.is_empty())
     }
 
-    /// What has come since the arrivals were last taken, by class.
+    /// Returns the requests that have come since the arrivals were last taken, by class.
     pub fn arrivals(&self) -> impl Iterator<Item = (ClassId, &BTreeSet<Place>)> {
         self.arrivals.iter().map(|(class, places)| (*class, places))
     }
@@ -355,12 +356,12 @@ impl<K: Eq + Hash, M: Clone> Queue<K, M> {
             .map(|(class, _)| *class)
     }
 
-    /// What is remembered about a class.
+    /// Returns the memory about a class.
     pub fn last_attempt(&self, class: ClassId) -> Option<&M> {
         self.classes.get(&class)?.last_attempt.as_deref()
     }
 
-    /// What is remembered about a class.
+    /// Returns the memory about a class, for changes.
     pub fn last_attempt_mut(&mut self, class: ClassId) -> Option<&mut M> {
         Arc::make_mut(self.classes.get_mut(&class)?).last_attempt.as_mut().map(Arc::make_mut)
     }
@@ -387,12 +388,12 @@ impl<K: Eq + Hash, M: Clone> Queue<K, M> {
         self.places.get(pending).map(|(_, class)| *class)
     }
 
-    /// What a request asks for.
+    /// Returns the key of a request's demand.
     pub fn key_of(&self, pending: &PendingRequest) -> Option<&K> {
         self.classes.get(&self.class_of(pending)?).map(|class| &*class.key)
     }
 
-    /// What is remembered about the class of a request.
+    /// Returns the memory about the class of a request.
     pub fn last_attempt_of(&self, pending: &PendingRequest) -> Option<&M> {
         self.last_attempt(self.class_of(pending)?)
     }
@@ -412,7 +413,7 @@ impl<K: Eq + Hash, M: Clone> Queue<K, M> {
         self.order.get(&queue).map_or(0, SharedMap::len)
     }
 
-    /// The queues in which somebody waits, or did.
+    /// Returns the queues in which a request waits, or did.
     pub fn queues(&self) -> impl Iterator<Item = QueueId> {
         self.order.keys().copied()
     }
@@ -422,7 +423,7 @@ impl<K: Eq + Hash, M: Clone> Queue<K, M> {
         self.places.len()
     }
 
-    /// True if nobody waits.
+    /// True if no request waits.
     pub fn is_empty(&self) -> bool {
         self.places.is_empty()
     }

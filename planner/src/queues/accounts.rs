@@ -1,8 +1,8 @@
-//! What is used of every limit: by what runs, by what is promised, and by what was started or is
+//! The use of every limit: by running work, by promises, and by requests that were started or are
 //! waited for in the walk under way.
 //!
-//! What runs is told per job, whenever something about the job has changed. What is planned is told
-//! anew in each pass.
+//! Running work is reported per job, whenever something about the job has changed. Planned work is
+//! reported again in each pass.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -24,7 +24,7 @@ pub struct AccountId {
     pub namespace: Option<Arc<str>>,
 }
 
-/// What a request would use of a limit.
+/// The amount that a request would use of a limit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Charge {
     /// The limit.
@@ -37,12 +37,12 @@ pub struct Charge {
     pub nodes: Option<RankSet>,
 }
 
-/// What a request would use of all limits of its queue, and for how long.
+/// The amounts that a request would use of all limits of its queue, and for how long.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Demand {
     /// One for each limit.
     pub charges: Vec<Charge>,
-    /// [`FOR_EVER`] if nobody knows.
+    /// The duration; [`FOR_EVER`] if it is unknown.
     pub seconds: i64,
 }
 
@@ -68,7 +68,7 @@ pub struct AtLimit {
 /// What runs of a job, of one limit.
 pub(crate) type Running = (AccountId, i64, u128);
 
-/// What is used of every limit.
+/// The use of every limit.
 #[derive(Debug, Clone, Default)]
 pub struct Accounts {
     usages: HashMap<AccountId, Usage>,
@@ -77,7 +77,7 @@ pub struct Accounts {
     promised: BTreeMap<PendingRequest, (Demand, i64)>,
     /// What started since the jobs were last counted.
     started: Vec<(Demand, i64)>,
-    /// Room that is kept for those who are passed by no more.
+    /// Room that is kept for requests that others may no longer pass by.
     held: BTreeMap<PendingRequest, (Demand, i64)>,
 }
 
@@ -128,9 +128,10 @@ impl Accounts {
         charges.map(|charge| charge.amount).fold(running, u128::saturating_add)
     }
 
-    // --- what is planned ---
+    // --- planned work ---
 
-    /// Forgets what was planned: it is told anew. What was started is among what runs by now.
+    /// Forgets planned work, which each walk reports again. Requests that were started count as
+    /// running by now.
     pub fn begin_walk(&mut self, keeps_held: bool) {
         let mut forgotten = std::mem::take(&mut self.started);
         forgotten.extend(std::mem::take(&mut self.promised).into_values());
@@ -142,7 +143,7 @@ impl Accounts {
         }
     }
 
-    /// A copy, to look ahead from: what was started is among what runs by now.
+    /// Makes a copy to look ahead from. Requests that were started count as running by now.
     #[must_use]
     pub fn copy(&self) -> Accounts {
         let mut copy = self.clone();
@@ -152,8 +153,8 @@ impl Accounts {
         copy
     }
 
-    /// In a copy, some time ahead: what is planned to end by then has ended, what is promised is
-    /// told anew, and what was started runs.
+    /// Moves a copy some time ahead: work that was to end by then has ended, requests that were
+    /// started run, and promises are forgotten, to be reported again.
     pub fn go_to(&mut self, now: i64) {
         self.usages.values_mut().for_each(|usage| usage.go_to(now));
         for (demand, from) in std::mem::take(&mut self.promised).into_values() {
@@ -244,7 +245,7 @@ impl Accounts {
         demand.charges.iter().filter(move |charge| !fits(charge))
     }
 
-    /// What is to be said of a limit that is in the way.
+    /// Describes a limit that is in the way.
     pub(crate) fn at_limit(&self, demand: &Demand, charge: &Charge, now: i64) -> AtLimit {
         AtLimit {
             account: charge.account.clone(),

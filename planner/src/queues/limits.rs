@@ -1,4 +1,4 @@
-//! What a queue limits, and what it says when something is at a limit.
+//! The limits of a queue, and the words for a request that is at a limit.
 
 use std::sync::Arc;
 
@@ -12,11 +12,11 @@ use fluxqueue_workload::{quantity, requests};
 /// One limit of a queue.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Limit {
-    /// Each namespace has so much; else all together.
+    /// True if each namespace has this amount; otherwise all have it together.
     pub per_namespace: bool,
-    /// Only what is on these nodes counts; `None`: on all.
+    /// The nodes on which pods count; `None`: all nodes.
     pub nodes: Option<Constraints>,
-    /// What is counted.
+    /// The things counted.
     pub what: Counted,
     /// How much there may be.
     pub most: u64,
@@ -24,7 +24,7 @@ pub struct Limit {
     pub path: Arc<str>,
 }
 
-/// What a limit counts.
+/// The things that a limit counts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Counted {
     /// Jobs that have nodes.
@@ -50,7 +50,7 @@ impl Limits {
         self.running.iter().filter(|limit| !limit.per_namespace && limit.nodes.is_none())
     }
 
-    /// Reads the limits of a FluxQueue; the text says what is wrong with them.
+    /// Reads the limits of a FluxQueue; the text names the error in them.
     pub(super) fn from_api(limits: &ApiLimits) -> Result<Self, String> {
         let mut running = Vec::new();
         read(&limits.in_all, (false, "spec.limits"), &mut running)?;

@@ -1,7 +1,7 @@
-//! Which queue is a job's, may it use it, and what does that say.
+//! Queues: the queue of a job, its right to use it, and the rules that come from it.
 //!
-//! The one owner of what is known of queues and namespaces. It knows no jobs but by their numbers:
-//! who has to be looked at again is for others to find out (`queueing`).
+//! The one owner of the facts about queues and namespaces. It knows no jobs but by their numbers:
+//! finding the jobs that a change concerns is the task of others (`queueing`).
 
 mod accounts;
 mod fields;
@@ -42,11 +42,11 @@ pub struct Queues {
     versions: BTreeMap<Arc<str>, u64>,
     objects: BTreeMap<Arc<str>, Arc<QueueObject>>,
     namespaces: BTreeMap<Arc<str>, Arc<Namespace>>,
-    /// What is in them.
+    /// The jobs in them.
     pub tally: Tally,
 }
 
-/// What a queue says to a job.
+/// The answer of a queue to a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Standing {
     /// It may wait and start.
@@ -54,7 +54,7 @@ pub enum Standing {
     Open,
     /// Nobody starts.
     Stopped,
-    /// The spec of the queue cannot be read, and none was ever accepted: nobody starts.
+    /// The spec of the queue cannot be read, and none was ever accepted: no job starts.
     Invalid,
     /// Not for jobs of its namespace.
     Closed,
@@ -157,7 +157,7 @@ impl Queues {
         )
     }
 
-    /// What a queue says to jobs of a kind, in a namespace.
+    /// Returns the answer of a queue to jobs of a kind, in a namespace.
     pub fn standing(&self, queue: &str, namespace: &str, kind: WorkloadKind) -> Standing {
         let Some(object) = self.objects.get(queue) else {
             return if queue == names::QUEUE_DEFAULT { Standing::Open } else { Standing::Missing };
@@ -239,12 +239,14 @@ impl Queues {
         self.rules(queue).map_or(0, |rules| rules.priority)
     }
 
-    /// How many of those who wait in it, from the first, are looked at for what is to come.
+    /// Returns how many of the requests that wait in it, from the first, are considered for future
+    /// starts.
     pub fn depth(&self, queue: QueueId) -> usize {
         self.rules(queue).and_then(|rules| rules.queue_depth).unwrap_or(self.defaults.queue_depth)
     }
 
-    /// How long others may go ahead of the first who waits, if nobody knows when he can start.
+    /// Returns for how many seconds others may go ahead of the first request that waits, if its
+    /// start is unknown.
     pub fn bypass_secs(&self, queue: QueueId) -> u64 {
         self.rules(queue).and_then(|rules| rules.bypass_secs).unwrap_or(self.defaults.bypass_secs)
     }
@@ -254,7 +256,7 @@ impl Queues {
         self.rules(queue)?.nodes.as_ref()
     }
 
-    /// What is limited of what runs; `None`: nothing.
+    /// Returns the limits on running work; `None`: there are none.
     pub fn limits(&self, queue: QueueId) -> Option<&Limits> {
         self.rules(queue).map(|rules| &rules.limits).filter(|limits| !limits.running.is_empty())
     }
@@ -281,13 +283,13 @@ impl Queues {
         all.or_else(|| of_it().map(|most| ("spec.limits.perNamespace.waitingJobs", most)))
     }
 
-    /// The first of those who are kept out of a queue that may come in now.
+    /// Returns the first of the jobs kept out of a queue that may come in now.
     pub fn next_to_come_in(&self, queue: &str) -> Option<JobId> {
         let mut outside = self.tally.outside(queue);
         outside.find(|(_, namespace)| self.full(queue, namespace).is_none()).map(|(job, _)| job)
     }
 
-    /// What is to be on record of a queue, by the API server's clock.
+    /// Returns the status to be recorded for a queue, by the API server's clock.
     pub fn status(&self, queue: &QueueObject, now: Time) -> FluxQueueStatus {
         FluxQueueStatus {
             conditions: vec![queue.acceptance(now)],
@@ -325,7 +327,7 @@ impl Queues {
         all
     }
 
-    /// What a queue says about walltimes.
+    /// Returns the rules of a queue about walltimes.
     pub fn walltimes(&self, queue: &str) -> Walltimes {
         self.objects.get(queue).map(|object| object.rules.walltimes).unwrap_or_default()
     }

@@ -35,9 +35,9 @@ pub struct QueueObject {
     pub rules: Rules,
     /// The spec that counts: the last that was accepted. `None` if none ever was.
     pub accepted: Option<Box<FluxQueueSpec>>,
-    /// What is wrong with the spec that it has now, and in which field.
+    /// The error in its present spec, with the name of the field.
     pub trouble: Option<String>,
-    /// What is on record of it, without conditions of others.
+    /// Its recorded status, without conditions of others.
     pub status: FluxQueueStatus,
 }
 
@@ -48,17 +48,18 @@ pub struct Rules {
     pub namespaces: Option<Vec<Requirement>>,
     /// The kinds of work that it takes; empty: all.
     pub kinds: Vec<WorkloadKind>,
-    /// Whether those who wait may start.
+    /// Whether waiting jobs may start.
     pub stop: StopPolicy,
     /// What goes for their walltimes.
     pub walltimes: Walltimes,
-    /// Who may start before whom.
+    /// The rule that decides which requests may start before others.
     pub policy: Option<QueuePolicy>,
-    /// How many of those who wait may hold a reservation.
+    /// The most waiting requests that may hold a reservation.
     pub queue_depth: Option<usize>,
     /// How many do under [`QueuePolicy::Hybrid`].
     pub reservation_depth: Option<usize>,
-    /// How long others may go ahead of the first who waits, if nobody knows when he can start.
+    /// The seconds for which others may go ahead of the first request that waits, if its start is
+    /// unknown.
     pub bypass_secs: Option<u64>,
     /// Higher goes first.
     pub priority: i32,
@@ -68,7 +69,7 @@ pub struct Rules {
     pub limits: Limits,
 }
 
-/// What a queue says about walltimes, in seconds.
+/// The rules of a queue about walltimes, in seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Walltimes {
     /// Of a job that says none, and would end some day.
@@ -99,8 +100,8 @@ impl QueueObject {
         Self::from_parts(&object.metadata, Ok(object.spec.clone()), status)
     }
 
-    /// The same of one whose spec may not have been readable at all. If it is not accepted, the
-    /// last that was is in the status.
+    /// Reads a queue even if its spec is not readable. If the spec is not accepted, the last
+    /// accepted one is in the status.
     pub fn from_parts(
         metadata: &ObjectMeta,
         spec: Result<FluxQueueSpec, String>,
@@ -127,7 +128,7 @@ impl QueueObject {
         })
     }
 
-    /// A queue whose spec was accepted and says this, with nothing on record.
+    /// Makes a queue with these accepted rules, with nothing on record.
     pub fn of_rules(name: Arc<str>, uid: Uid, rules: Rules) -> Self {
         QueueObject {
             name,
@@ -209,8 +210,7 @@ fn policy_of(policy: Policy) -> QueuePolicy {
 }
 
 impl Rules {
-    /// Reads the spec of a FluxQueue; the text names the field that is wrong, and says what is
-    /// wrong with it.
+    /// Reads the spec of a FluxQueue; the text names the wrong field and its error.
     fn from_api(spec: &FluxQueueSpec) -> Result<Self, String> {
         let walltimes = Walltimes {
             default_secs: at_least(
@@ -286,7 +286,7 @@ impl Walltimes {
 }
 
 impl Namespace {
-    /// Reads a namespace; the text says what is wrong with it.
+    /// Reads a namespace; the text names its error.
     pub fn from_kubernetes(object: &core_v1::Namespace) -> Result<Self, String> {
         let meta = &object.metadata;
         let (name, uid) =

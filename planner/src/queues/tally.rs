@@ -12,7 +12,7 @@ use crate::queue::JobId;
 use fluxqueue_workload::Resources;
 use fluxqueue_workload::quantity::{quantities, quantity};
 
-/// What is in each queue.
+/// The jobs in each queue.
 #[derive(Debug, Clone, Default)]
 pub struct Tally {
     jobs: BTreeMap<JobId, Member>,
@@ -96,8 +96,8 @@ impl Tally {
         left
     }
 
-    /// The object of a queue is there, or has changed: its status is to be compared with what is
-    /// so.
+    /// Notes that the object of a queue is there, or has changed: its status has to be compared
+    /// with the facts.
     pub fn note_object(&mut self, queue: &Arc<str>) {
         self.changed.insert(Arc::clone(queue));
     }
@@ -121,13 +121,14 @@ impl Tally {
         }
     }
 
-    /// Who is kept out of a queue, in the order in which they came, with their namespaces.
+    /// Returns the jobs kept out of a queue, in the order in which they came, with their
+    /// namespaces.
     pub(crate) fn outside(&self, queue: &str) -> impl Iterator<Item = (JobId, &str)> {
         let outside = self.queues.get(queue).into_iter().flat_map(|counts| &counts.outside);
         outside.map(|(job, namespace)| (*job, &**namespace))
     }
 
-    /// What is to be on record of a queue.
+    /// Returns the status to be recorded for a queue.
     pub(crate) fn status(&self, queue: &str, limits: &Limits) -> FluxQueueStatus {
         let number = |count: usize| i32::try_from(count).unwrap_or(i32::MAX);
         let (running, none) =
@@ -209,7 +210,7 @@ impl Counts {
     }
 }
 
-/// What is used of what is limited for all together, and what is used else.
+/// Describes the use of amounts that are limited for all together, and of the others.
 fn usage(running: usize, used: &Resources, limits: &Limits) -> Option<String> {
     let mut parts = Vec::new();
     for limit in limits.in_all() {

@@ -1,24 +1,24 @@
-//! What is used of one limit, over time: work that runs, and work that is planned.
+//! The use of one limit, over time: running work, and planned work.
 //!
-//! A step function, in whole seconds. Work whose end nobody knows runs for ever as far as a limit
-//! is concerned: only what is known to end makes room at a time that can be promised.
+//! A step function, in whole seconds. Work with an unknown end runs for ever as far as a limit is
+//! concerned: only a known end makes room at a time that can be promised.
 //!
-//! Amounts are kept in 128 bits. Those that pods can ask for never fill them: there would have to
-//! be 2^63 pods.
+//! Amounts are kept in 128 bits. The amounts that pods can ask for never fill them: there would
+//! have to be 2^63 pods.
 
 use std::collections::BTreeMap;
 
 /// A second that never comes.
 pub const FOR_EVER: i64 = i64::MAX;
 
-/// What is used of a limit.
+/// The use of a limit.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Usage {
     /// What runs, by the second at which it ends.
     ends: BTreeMap<i64, u128>,
     /// The sum of these.
     running: u128,
-    /// What is planned: by how much more or less is used from a second on.
+    /// Planned work: by how much the use grows or falls from a second on.
     planned: BTreeMap<i64, i128>,
     /// All that is planned, whenever it is.
     planned_in_all: i128,
@@ -28,7 +28,7 @@ pub(crate) struct Usage {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Span {
     pub from: i64,
-    /// [`FOR_EVER`] if nobody knows.
+    /// The end; [`FOR_EVER`] if it is unknown.
     pub to: i64,
 }
 
@@ -40,7 +40,7 @@ impl Usage {
         self.running = self.running.saturating_add(amount);
     }
 
-    /// What was to run until then runs no more.
+    /// Ends running work that was to run until then.
     pub(crate) fn end(&mut self, end: i64, amount: u128) {
         let left = self.ends.get(&end).copied().unwrap_or(0).saturating_sub(amount);
         if left == 0 {
@@ -93,9 +93,9 @@ impl Usage {
         self.running == 0 && self.planned.is_empty()
     }
 
-    /// The first second, not before `from`, at which so much more is within the limit for so many
-    /// seconds. `None`: never, as far as is known. What should have ended by `now` and has not ends
-    /// in a moment.
+    /// Returns the first second, not before `from`, at which this additional amount stays within
+    /// the limit for this number of seconds. `None`: never, as far as is known. Work that should
+    /// have ended by `now`, and has not, counts as ending in a moment.
     pub(crate) fn earliest(
         &self,
         (now, from): (i64, i64),
@@ -163,8 +163,8 @@ mod tests {
 
     #[test]
     fn the_first_second_at_which_it_is_within_the_limit() {
-        // What it shows, what runs (end, amount), what is planned (from, to, amount), for how long,
-        // how much, of a limit of 8: when.
+        // A description, running work (end, amount), planned work (from, to, amount), the seconds
+        // and amount of a request under a limit of 8, and the expected second.
         type Case = (
             &'static str,
             &'static [(i64, u64)],

@@ -1,4 +1,5 @@
-//! What levels let the pods of a trial do: the same that the graph is asked to keep, pod by pod.
+//! The freedom that levels leave to the pods of a trial: the rules that the graph keeps, checked
+//! pod by pod.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -29,7 +30,8 @@ struct Limit {
     want: LevelWant,
     /// The number of its level.
     level: usize,
-    /// Only for pods of this shape, if each role is for itself, and nobody says which they have.
+    /// The shape of the pods for which it counts, if each role counts by itself and no roles are
+    /// given.
     shape: Option<Arc<Shape>>,
     /// Only for those of this slice, if each is for itself.
     slice: Option<u32>,
@@ -37,8 +39,8 @@ struct Limit {
     counts: BTreeMap<u32, u32>,
     /// How many are still to come.
     left: u32,
-    /// The parts that count for a skew, where those who count them are to be in one part of other
-    /// levels as well.
+    /// The parts that count for a skew, where the pods that count them are to be in one part of
+    /// other levels as well.
     counted: Vec<Counted>,
 }
 
@@ -223,8 +225,8 @@ impl Limits {
         spread.max_skew
     }
 
-    /// Whether a rule is kept, or can be by those who are still to come, after a pod came to this
-    /// part.
+    /// True if a rule is kept after a pod came to this part, or can still be kept by the pods to
+    /// come.
     fn is_kept(&self, rule: usize, part: u32) -> bool {
         let limit = &self.rules[rule];
         match &limit.want.within {
@@ -236,7 +238,7 @@ impl Limits {
                     .is_none_or(|most| limit.counts.get(&part).is_none_or(|n| *n <= most));
                 fits && self.can_be_even(rule)
             }
-            // What is full is not open.
+            // A part that is full is not open.
             Within::Beside(..) | Within::Fewest => true,
         }
     }
@@ -264,8 +266,8 @@ impl Limits {
         missing <= limit.left
     }
 
-    /// Of those who are to be in one part of a level, the parts count that are within it. Before it
-    /// is chosen, none does.
+    /// True if a part counts: where pods are to be in one part of a wider level, only the parts
+    /// within that one count. Before it is chosen, none does.
     fn is_open(&self, under: &[usize], parts: &Parts) -> bool {
         under.iter().map(|rule| &self.rules[*rule]).all(|rule| {
             match (&rule.want.within, parts[rule.level]) {

@@ -1,11 +1,10 @@
 //! The cells in the order in which pods of one want are put there: those with the fewest pods that
 //! count first.
 //!
-//! A pod that comes to a host makes its whole rack more crowded. So that it need not be looked at
-//! all hosts of the rack then, cells are in families ([`Cells::family`]): a family has its cells in
-//! the order of what each has of its own, and a queue has the families in the order of their first
-//! cells. What either says is looked at anew when it is its turn, since cells only become more
-//! crowded.
+//! A pod that comes to a host makes its whole rack more crowded. To avoid a look at all hosts of
+//! the rack then, cells are in families ([`Cells::family`]): a family has its cells in the order of
+//! their own costs, and a queue has the families in the order of their first cells. Both costs are
+//! computed again when their turn comes, since cells only become more crowded.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -22,13 +21,13 @@ pub(super) struct Line<'a> {
     group: usize,
     piece: usize,
     nodes: &'a RankSet,
-    /// What counts pods for all of these. No other class is asked for meanwhile, so that none is
-    /// forgotten.
+    /// The class by which pods are counted for all of these. The line queries no other class
+    /// meanwhile, so the cluster forgets none.
     crowd: Option<CrowdId>,
     /// Per family, its cells by what they have of their own.
     families: Vec<Family>,
-    /// First cells of families, with their costs, one entry at least for each family that has
-    /// cells: what it does not wait with any more is passed over.
+    /// First cells of families, with their costs, at least one entry for each family that has
+    /// cells. Entries with an outdated cost are skipped.
     waiting: BinaryHeap<Reverse<(i64, usize)>>,
     /// Cells that did not take a pod: they may when others have got more.
     put_off: Vec<usize>,
@@ -40,7 +39,7 @@ pub(super) struct Line<'a> {
 #[derive(Default)]
 struct Family {
     cells: BinaryHeap<Reverse<(i64, usize)>>,
-    /// With what it waits for its turn.
+    /// The entry with which it waits for its turn.
     waits_with: Option<(i64, usize)>,
 }
 
@@ -102,7 +101,7 @@ impl<'a> Line<'a> {
         self.cells.own_cost(cell, cluster, self.crowd)
     }
 
-    /// The cell whose turn it is, which does not wait any more.
+    /// Returns the cell that has its turn, and takes it out.
     fn first_cell(&mut self, cluster: &Cluster) -> Option<usize> {
         loop {
             let Reverse(turn) = self.waiting.pop()?;

@@ -182,7 +182,8 @@ impl<'a> Trial<'a> {
         units
     }
 
-    /// With whom a piece is to be in one part of a level, and of which.
+    /// Returns the group with which a piece is to be in one part of a level, and the number of that
+    /// level.
     fn whole_of(&self, at: usize) -> Option<(Whole, usize)> {
         let piece = &self.pieces[at];
         let mut wants =
@@ -308,7 +309,7 @@ impl<'a> Trial<'a> {
         Some(part)
     }
 
-    /// What has not taken a pod takes none when others have come.
+    /// True if a part that has not taken a pod takes none after others have come either.
     fn only_fills_up(&self) -> bool {
         !self.request.depends_on_order() && !self.limits.has_skew()
     }
@@ -360,8 +361,8 @@ impl<'a> Trial<'a> {
         costs.min().unwrap_or(i64::MAX)
     }
 
-    /// How many pods like those of the piece the part would take by room, were none of this trial
-    /// there that came before it was asked.
+    /// Returns how many pods like those of the piece the part has room for, without the pods that
+    /// this trial had put there before the first call.
     fn room(&mut self, piece: usize, level: usize, part: u32) -> u64 {
         let Piece { group, want, .. } = self.pieces[piece];
         if let Some(known) = self.rooms.get(&(group, want, part)) {

@@ -10,14 +10,14 @@ use fluxqueue_machine::cluster::Cluster;
 use fluxqueue_machine::fluxion::{Rank, RankSet};
 use fluxqueue_workload::Pod;
 
-/// What is where, whichever of those that are alike it is: per piece the first of its kind, and how
-/// many of its pods are in which cells.
+/// The pods put so far, regardless of which of several alike pieces they are from: per piece the
+/// first of its kind, and how many of its pods are in which cells.
 type State = Vec<(usize, Vec<(usize, usize)>)>;
 
-/// How often it is looked what it would be for a pod to come to a cell.
+/// Evaluations at most of a pod coming to a cell, in one search. It bounds the time of a search.
 const LOOKS_MAX: usize = 4_096;
 
-/// A search, with what has been put where.
+/// A search, with the pods that have been put so far.
 struct Search<'a> {
     nodes: &'a [RankSet],
     cells: &'a Cells,
@@ -34,7 +34,7 @@ struct Search<'a> {
     /// From where no way was found.
     dead_ends: HashSet<State>,
     looks: usize,
-    /// Whether who may not come now may come after others.
+    /// True if pods that may not come now may come after others.
     depends_on_order: bool,
 }
 
@@ -108,7 +108,7 @@ impl Search<'_> {
             let mut known = HashSet::new();
             missing.retain(|at| known.insert((self.kinds[*at], &by_piece[*at])));
         } else {
-            // Whoever comes in the end may come now.
+            // Any pod that may come in the end may come now.
             missing.truncate(1);
         }
         for at in missing {
@@ -140,7 +140,7 @@ impl Search<'_> {
         false
     }
 
-    /// What is where, and the same by piece.
+    /// Returns the state, and its numbers per piece.
     fn state(&self) -> (State, Vec<Vec<(usize, usize)>>) {
         let mut by_piece = vec![Vec::new(); self.pieces.len()];
         for ((piece, cell), count) in &self.slots {

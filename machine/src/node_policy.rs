@@ -48,9 +48,9 @@ impl NodePolicy {
         Self::ALL.into_iter().find(|policy| policy.as_str() == name)
     }
 
-    /// What of nodes' resources counts where a pod would rather be: where the policy leaves the
-    /// order open or asks for the emptiest nodes it is as kube-scheduler has it. Any other order is
-    /// the operator's, and goes for nodes that are alike to the pod.
+    /// Returns how the resources of nodes count where a pod would rather be: as in kube-scheduler,
+    /// where the policy leaves the order open or prefers the emptiest nodes. Any other order is the
+    /// operator's, and goes for nodes that are alike to the pod.
     pub fn fill_score(self) -> FillScore {
         match self {
             NodePolicy::First | NodePolicy::Spread => FillScore::LeastAllocated,

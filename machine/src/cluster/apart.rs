@@ -1,8 +1,8 @@
 //! Pods that keep each other off nodes, or want the same host port or disk: for as long as they are
 //! there, or for ever.
 //!
-//! A pod that is kept away by pods with an end waits for these, as one does whose nodes are full of
-//! them.
+//! A pod that is kept away by pods with an end waits for these, as a pod does when its nodes are
+//! full of them.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,11 +16,11 @@ use fluxqueue_workload::constraints::{Constraints, PodTerm};
 use fluxqueue_workload::{Pod, Shape};
 
 impl Cluster {
-    /// Nodes that are out of bounds for this pod as in [`Cluster::repelled`], whichever pods with
-    /// an end have ended by then that keep it away, or have a host port or a disk that it needs. As
-    /// for whom it is to be near to, or spread among, that is as it is now; where that closes nodes
-    /// to a pod that comes alone, these are open that are so when of the others those have left
-    /// that have an end.
+    /// Returns the nodes that stay closed to this pod as in [`Cluster::repelled`] once all pods
+    /// with an end have ended that keep it away, or have a host port or disk that it needs. The
+    /// pods that it is to be near to, or spread among, count as now. Where that closes nodes to a
+    /// pod that comes alone, those are open that would be so if only the ones without an end
+    /// counted.
     pub fn repelled_for_ever(&mut self, pod: &Pod, company: Company) -> RankSet {
         let closed = self.repelled_beside_others(pod, company);
         if company == Company::Together
@@ -54,9 +54,8 @@ impl Cluster {
         self.neighbours.passing(pod, crowd, ranks)
     }
 
-    /// A copy in which those who have an end keep nobody away, and have no host port or disk. As
-    /// for whom pods are to be near to, or spread among, it is as it is now; and so it is with
-    /// room.
+    /// Makes a copy in which pods with an end keep no pod away, and have no host port or disk. The
+    /// pods that others are to be near to, or spread among, count as now, and so does room.
     #[must_use]
     pub fn without_passing(&self) -> Cluster {
         let mut cluster = self.clone();
@@ -66,8 +65,8 @@ impl Cluster {
         cluster
     }
 
-    /// In a copy: volumes that only pods with an end have are attached nowhere, and their claims
-    /// are in nobody's use.
+    /// In a copy: detaches volumes that only pods with an end have, and frees the claims that these
+    /// use.
     pub fn forget_volumes_of_passing(&mut self) {
         self.volumes = Arc::new(self.volumes_for_ever());
     }
@@ -78,7 +77,8 @@ impl Cluster {
         volumes
     }
 
-    /// Nodes on which the pod could not have its volumes either if whoever has an end had ended.
+    /// Returns the nodes on which the pod could not have its volumes even if all pods with an end
+    /// had ended.
     pub fn closed_by_volumes_for_ever(&self, pod: &Pod) -> RankSet {
         let mut closed = self.closed_by_volumes(pod);
         if closed
@@ -94,8 +94,8 @@ impl Cluster {
         all
     }
 
-    /// Of those whom these pods are to be near to, or spread among, only they count that never end:
-    /// in a copy.
+    /// In a copy: counts, of the pods that these are to be near to, or spread among, only those
+    /// that never end.
     pub fn count_only_endless<'a>(&mut self, pods: impl Iterator<Item = &'a Pod>) {
         let crowds: BTreeSet<CrowdId> = pods.filter_map(|pod| self.crowd(pod)).collect();
         for crowd in crowds {

@@ -1,4 +1,4 @@
-//! What pods have of a node for themselves: host ports, disks.
+//! Things of a node that a pod has for itself: host ports, disks.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ pub(super) trait Exclusive: Clone + PartialEq {
     fn conflicts(&self, other: &Self) -> bool;
 }
 
-/// What of one kind is taken, by node.
+/// The taken things of one kind, by node.
 #[derive(Debug, Clone)]
 pub(super) struct Taken<T> {
     by_rank: BTreeMap<Rank, Vec<T>>,
@@ -42,7 +42,7 @@ impl<T: Exclusive> Taken<T> {
         self.version
     }
 
-    /// What has changed since is as it was then.
+    /// Restores an earlier version, after the changes since then were taken back.
     pub(super) fn set_version(&mut self, version: u64) {
         self.version = version;
     }

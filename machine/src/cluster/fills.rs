@@ -1,22 +1,22 @@
-//! What is asked of each node of what every node has: kept as plain numbers beside the exact
+//! The fill of each node, by the resources that every node has: plain numbers beside the exact
 //! account, so that thousands of nodes can be compared in a moment.
 
 use super::Node;
 use crate::fluxion::Rank;
 use fluxqueue_workload::Resources;
 
-/// What a pod that asks for no CPU is taken to use where nodes are compared, in thousandths of a
-/// core, as in kube-scheduler.
+/// The CPU that a pod without a CPU request counts for where nodes are compared, in thousandths of
+/// a core, as in kube-scheduler.
 const SILENT_MILLI_CPU: u64 = 100;
 
-/// What a pod that asks for no memory is taken to use there, in bytes.
+/// The memory that a pod without a memory request counts for there, in bytes.
 const SILENT_MEMORY: u64 = 200 * 1024 * 1024;
 
 /// Per rank.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Fills(Vec<Fill>);
 
-/// What there is of a node, and what is used of it.
+/// The size and use of a node.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Fill {
     pub(super) cpu: Part,
@@ -33,7 +33,7 @@ pub(super) struct Part {
     silent: u64,
 }
 
-/// What a pod asks for.
+/// The requests of a pod.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Wanted {
     pub(super) cpu: u64,
@@ -81,7 +81,7 @@ impl Fills {
         }
     }
 
-    /// This is what is used of a node, whatever was counted so far.
+    /// Sets the use of a node, whatever was counted so far.
     pub(super) fn count_anew(&mut self, rank: Rank, used: &Resources) {
         let Some(fill) = self.0.get_mut(rank as usize) else { return };
         let used = Wanted::of(used);
@@ -99,7 +99,7 @@ impl Fill {
         (self.cpu.size, self.memory.size, self.pods.size) = (has.cpu, has.memory, has.pods);
     }
 
-    /// There is room for what a pod asks for, as far as it is kept here.
+    /// True if there is room for the requests of a pod, as far as resources are kept here.
     pub(super) fn has_room(&self, wanted: &Wanted) -> bool {
         self.cpu.has(wanted.cpu) && self.memory.has(wanted.memory) && self.pods.has(wanted.pods)
     }

@@ -1,11 +1,12 @@
-//! Whether a pod may use a node, by the rules of kube-scheduler's filters, and how much it would
-//! like to.
+//! Decides whether a pod may use a node, by the rules of kube-scheduler's filters, and how much it
+//! would like to.
 //!
-//! [`admit`] looks only at the node and the pod's constraints, so its answer holds for all pods of
-//! a class until the node changes. What depends on the pods that are there is asked apart: host
-//! ports and disks ([`exclude`](fluxqueue_workload::constraints::Constraints::exclude)), affinity,
-//! anti-affinity and spread (see `neighbours`), and room, which the resource graph knows. A pod
-//! with `spec.nodeName` passes no filter: it has been placed.
+//! [`admit`] reads only the node and the pod's constraints, so its answer holds for all pods of a
+//! class until the node changes. Everything that depends on the pods on the node is decided
+//! elsewhere: host ports and disks
+//! ([`exclude`](fluxqueue_workload::constraints::Constraints::exclude)), affinity, anti-affinity
+//! and spread (see `neighbours`), and room, which the resource graph knows. A pod with
+//! `spec.nodeName` passes no filter: it has been placed.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -39,7 +40,7 @@ pub enum Rejection {
     HostPorts,
     /// A disk that the pod names itself is in use.
     DiskConflict,
-    /// A claim of the pod is not ready: what is said of it.
+    /// A claim of the pod is not ready; holds the message about it.
     Claim(Arc<str>),
     /// A claim that one pod at a time may use is in use.
     ClaimInUse,
@@ -78,23 +79,24 @@ pub enum Rejection {
 pub struct Rejected {
     /// What kube-scheduler would report.
     pub first: Rejection,
-    /// Some filter rejects for good: as long as nobody edits the node's labels, its ordinary taints
-    /// or its features. If not, the node may take such pods again by itself, or when it is
-    /// uncordoned.
+    /// True if some filter rejects for good: as long as the node's labels, ordinary taints and
+    /// features are not edited. If false, the node may take such pods again by itself, or when it
+    /// is uncordoned.
     pub lasting: bool,
 }
 
 /// The taint that stands for `spec.unschedulable`.
 const TAINT_UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
 
-/// The taints that the node controller puts on a node whose condition Ready is False, or Unknown.
+/// The taints that the node controller puts on a node when its condition Ready is False, or
+/// Unknown.
 const TAINT_NOT_READY: &str = "node.kubernetes.io/not-ready";
 const TAINT_UNREACHABLE: &str = "node.kubernetes.io/unreachable";
 
 /// Prefixes of taints that controllers put on and take off as a node's conditions change.
 const PASSING_TAINTS: [&str; 2] = ["node.kubernetes.io/", "node.cloudprovider.kubernetes.io/"];
 
-/// How much pods would like a node for what it is itself.
+/// How much pods would like a node for its own properties.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Liking {
     /// Weights of the preferred terms that match.
@@ -103,8 +105,8 @@ pub struct Liking {
     pub taints: i64,
 }
 
-/// What the names of nodes in required node affinity say: kube-scheduler looks at these before it
-/// looks at any node.
+/// Checks a node against the node names in required node affinity: kube-scheduler reads these
+/// before it visits any node.
 pub fn named(node: &Node, constraints: &Constraints) -> Option<Rejection> {
     match constraints.named_nodes() {
         NamedNodes::None => Some(Rejection::ConflictingNames),
@@ -154,7 +156,7 @@ fn owed_taint(readiness: Readiness) -> Option<&'static str> {
     }
 }
 
-/// How much pods with these constraints would like this node for what it is itself.
+/// Returns how much pods with these constraints would like this node for its own properties.
 pub fn liking(node: &Node, constraints: &Constraints) -> Liking {
     let liked = constraints.preferred.iter().filter(|(_, term)| meets(node, term));
     let disliked = node.taints.iter().filter(|taint| {

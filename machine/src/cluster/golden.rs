@@ -1,7 +1,7 @@
 //! Our answers against those of Kubernetes' own code, for a few thousand made-up questions.
 //!
-//! Questions and answers are in tests/filters-golden/cases.json; its main.go says how they are
-//! written anew.
+//! Questions and answers are in tests/filters-golden/cases.json; its main.go says how to write them
+//! again.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -38,7 +38,8 @@ struct RequestsCase {
     requests: BTreeMap<String, u64>,
 }
 
-/// What kube-scheduler says of one pod on one node; what is 0 or empty is left out of the file.
+/// The judgment of kube-scheduler on one pod and one node; zero and empty fields are left out of
+/// the file.
 #[derive(Deserialize, Debug, PartialEq)]
 struct Judgment {
     #[serde(default)]

@@ -19,7 +19,7 @@ impl Cluster {
         let Some(node) = self.node(rank).cloned() else { return Vec::new() };
         let constraints = &pod.shape.constraints;
         let named = filters::named(&node, constraints);
-        // What is wrong with the pod itself is found before any node is looked at.
+        // Errors of the pod itself are found before any node is visited.
         if let Err(unready) = self.volumes().needs(pod)
             && named != Some(Rejection::ConflictingNames)
         {
@@ -29,7 +29,8 @@ impl Cluster {
             return vec![rejection];
         }
         let rejected = filters::admit(&node, constraints).err().map(|rejected| rejected.first);
-        // Features are asked last; everything else of this filter comes before what is on the node.
+        // Features are checked last; everything else of this filter comes before the pods on the
+        // node.
         let lacks_features = rejected == Some(Rejection::Features);
         if let Some(rejection) = rejected.filter(|_| !lacks_features) {
             return vec![rejection];
@@ -71,15 +72,16 @@ impl Cluster {
         summary::unavailable(self.len(), &self.closed_to(pod, &RankSet::new()))
     }
 
-    /// How many nodes are closed to a pod whose claims are ready, by kube-scheduler's text for the
-    /// reason: what [`Cluster::judge`] says of all nodes, without a look at each that is closed to
-    /// pods of its class. Those of `elsewhere` count only if they are closed to the class.
+    /// Counts the nodes closed to a pod with ready claims, by kube-scheduler's text for the reason.
+    /// The result is that of [`Cluster::judge`] over all nodes, without a visit to each node that
+    /// is closed to pods of its class. The nodes in `elsewhere` count only if they are closed to
+    /// the class.
     pub fn closed_to(&mut self, pod: &Pod, elsewhere: &RankSet) -> BTreeMap<String, usize> {
         let constraints = &pod.shape.constraints;
         let class = self.class(constraints);
         let mut counts: BTreeMap<Rejection, usize> =
             class.closed().map(|(reason, nodes)| (reason.clone(), nodes)).collect();
-        // Features are asked last.
+        // Features are checked last.
         let featureless = class.closed_for(&Rejection::Features);
         counts.remove(&Rejection::Features);
         let mut open = class.now.clone();

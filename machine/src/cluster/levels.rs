@@ -1,10 +1,10 @@
-//! The levels of the machine, by labels of its nodes: region, zone, block, rack and host, or what
-//! the settings name.
+//! The levels of the machine, by labels of its nodes: region, zone, block, rack and host, or the
+//! levels that the settings name.
 //!
 //! A level is a partition of the nodes: a node is in at most one part of it, such as one rack.
-//! Levels stand in trees, each from the widest level to the narrowest. What a part is called has
-//! the values of the levels above in it, since two zones may have a rack of one name. A node that
-//! lacks a level's labels is in no part of that level, whatever it says of the others.
+//! Levels stand in trees, each from the widest level to the narrowest. The name of a part contains
+//! the values of the levels above it, since two zones may have a rack of one name. A node that
+//! lacks a level's labels is in no part of that level, whatever labels it has for the others.
 
 use std::sync::Arc;
 
@@ -145,7 +145,7 @@ impl Default for Topology {
     }
 }
 
-/// A part as people know it: what is not labelled of the levels above is left out.
+/// Returns a part's name as people know it: without the levels above that have no label.
 pub fn readable(part: &str) -> String {
     part.split('/').filter(|value| !value.is_empty()).collect::<Vec<_>>().join("/")
 }

@@ -1,4 +1,4 @@
-//! What there is: nodes, what is used of them, and who may go where.
+//! The cluster: nodes, the use of them, and the rules that admit pods to them.
 
 mod apart;
 mod exclusive;
@@ -32,7 +32,7 @@ use fluxqueue_workload::{NodeName, Resources, Uid};
 pub struct Node {
     /// `metadata.name`.
     pub name: NodeName,
-    /// `metadata.uid`: a node deleted and made anew under its name is another node.
+    /// `metadata.uid`: a node deleted and created again under its name is another node.
     pub uid: Uid,
     /// `status.allocatable`, exact.
     pub allocatable: Resources,
@@ -48,7 +48,7 @@ pub struct Node {
     pub declared_features: Vec<Arc<str>>,
 }
 
-/// What the condition Ready of a node says. Without one the node counts as ready.
+/// The condition Ready of a node. Without one the node counts as ready.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Readiness {
     /// True.

@@ -15,12 +15,13 @@ pub struct InvalidAmount {
     pub node: NodeName,
     /// JSON path of the field.
     pub field: String,
-    /// What is wrong with it.
+    /// The error in it.
     pub source: quantity::QuantityError,
 }
 
 impl Node {
-    /// Reads a node, and what of it could not be read. Fails only without a name or uid.
+    /// Reads a node, and returns it with the amounts that could not be read. Fails only without a
+    /// name or uid.
     pub fn from_kubernetes(node: &KubeNode) -> Result<(Node, Vec<InvalidAmount>), InvalidObject> {
         let (name, uid) = name_and_uid("Node", &node.metadata)?;
         let name = NodeName::from(name);

@@ -18,10 +18,10 @@ use fluxqueue_workload::{Pod, Shape};
 /// The best score that a plugin of kube-scheduler gives before it is weighted.
 const BEST: i64 = 100;
 
-/// Tiers of nodes that are told apart at most; all that would come after them are the last one.
+/// Tiers of nodes told apart at most; all nodes that would come after them are in the last one.
 const TIERS_MAX: usize = 128;
 
-/// What of a node's resources counts besides what pods say.
+/// The way in which the fill of a node counts besides the preferences of pods.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum FillScore {
     /// What kube-scheduler makes of it: the emptier, and the more evenly used, the better.
@@ -31,7 +31,7 @@ pub enum FillScore {
     None,
 }
 
-/// What a node has by each of kube-scheduler's plugins, weighted.
+/// The score of a node by each of kube-scheduler's plugins, weighted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Score {
     /// TaintToleration.
@@ -56,10 +56,10 @@ impl Score {
 }
 
 impl Cluster {
-    /// Of these nodes those with room for such a pod, in tiers of falling score, as far as they
-    /// differ; others come last. `is_alone`: it is the only one, so that what it finds on nodes is
-    /// all that will be there. Then the node that it is nominated to comes first, whatever the
-    /// scores, as kube-scheduler has it.
+    /// Returns the nodes among these with room for such a pod, in tiers of falling score, as far as
+    /// they differ; others come last. `is_alone`: it is the only pod, so that no other pods will
+    /// come beside those on the nodes. Then the node that it is nominated to comes first, whatever
+    /// the scores, as in kube-scheduler.
     pub fn tiers(&mut self, pod: &Pod, nodes: &RankSet, is_alone: bool) -> Vec<RankSet> {
         let nominated =
             pod.nominated.as_ref().filter(|_| is_alone).and_then(|name| self.rank(name));
@@ -145,7 +145,7 @@ impl Cluster {
         self.fills.of(rank).has_room(wanted) && (!wanted.has_others || self.room(rank, shape) > 0)
     }
 
-    /// By what the nodes are themselves.
+    /// Scores the nodes by their own properties.
     fn score_likings(&mut self, pod: &Pod, scores: &mut [(Rank, Score)]) {
         let liking = &self.class(&pod.shape.constraints).liking;
         let found = || scores.iter().filter_map(|(rank, _)| liking.get(rank));
@@ -178,7 +178,7 @@ fn score_ratings(ratings: &Ratings, scores: &mut [(Rank, Score)]) {
     }
 }
 
-/// So much of the best score; rounded down as kube-scheduler does it, in floating point.
+/// Returns this part of the best score; rounded down as kube-scheduler does it, in floating point.
 #[expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,

@@ -13,7 +13,7 @@ pub fn unavailable<R: AsRef<str>>(nodes: usize, reasons: &BTreeMap<R, usize>) ->
     if nodes == 0 {
         return "no nodes available to schedule pods".to_owned();
     }
-    // Of the pod itself, found before any node is looked at.
+    // A conflict of the pod itself, found before any node is visited.
     let conflict = Rejection::ConflictingNames.reason();
     let counted = reasons.iter().map(|(reason, count)| match reason.as_ref() {
         reason if reason == conflict => reason.to_owned(),
@@ -27,7 +27,8 @@ pub fn unavailable<R: AsRef<str>>(nodes: usize, reasons: &BTreeMap<R, usize>) ->
     format!("0/{nodes} nodes are available:{counted}")
 }
 
-/// The text for a pod that could go nowhere for what it is itself, however many nodes there were.
+/// Returns the text for a pod that no node could take because of the pod itself, however many nodes
+/// there were.
 pub fn unplaceable(nodes: usize, said: &str) -> String {
     if nodes == 0 {
         unavailable::<&str>(0, &BTreeMap::new())

@@ -1,5 +1,5 @@
-//! The nodes as one table: a rank for each, what is used of it, and which nodes a pod of given
-//! constraints may use.
+//! The nodes as one table: a rank for each, its use, and the nodes that a pod of given constraints
+//! may use.
 //!
 //! Pods with equal [`Constraints`] form a class. The filters run once per class and node; after
 //! that a node change costs one filter run per class, and a pod costs nothing. Usage is kept here a
@@ -27,7 +27,7 @@ use fluxqueue_workload::metadata::Labels;
 use fluxqueue_workload::storage::PersistentVolume;
 use fluxqueue_workload::{NodeName, ObjectKey, Pod, Resources, Shape};
 
-/// Classes kept at most. Beyond it all are dropped and computed anew as they are asked for.
+/// Classes kept at most. Beyond it all are dropped, and computed again when they are needed.
 const CLASSES_MAX: usize = 2048;
 
 /// Classes that are thrown away in one go, with a copy of all nodes that is not needed any more.
@@ -54,9 +54,10 @@ pub struct Cluster {
     pub(super) disks_for_ever: Taken<Disk>,
     pub(super) fills: Fills,
     pub(super) fill_score: FillScore,
-    /// Pods on nodes, and who wants to be near them, apart from them, or spread among them.
+    /// Pods on nodes, and the pods that want to be near them, apart from them, or spread among
+    /// them.
     pub(super) neighbours: Neighbours,
-    /// Shared with whoever runs the plan forward on a copy of the nodes.
+    /// The storage; a plan that runs forward on a copy of the nodes shares it.
     pub(super) volumes: Arc<Volumes>,
 }
 
@@ -84,12 +85,12 @@ pub struct Class {
     pub(super) crowd: Option<CrowdId>,
 }
 
-/// What a change of a node means for what is placed on it.
+/// The effect of a node's change on its pods.
 #[derive(Debug, PartialEq, Eq)]
 pub enum NodeChange {
     /// It is new, at this rank.
     Added(Rank),
-    /// It was deleted and made anew: the old rank is void.
+    /// It was deleted and created again: the old rank is void.
     Replaced {
         /// The rank that is void.
         old: Rank,
@@ -139,7 +140,7 @@ impl Cluster {
         self.entry(rank).map(|entry| entry.generation)
     }
 
-    /// What is used of a node.
+    /// Returns the used amounts of a node.
     pub fn used(&self, rank: Rank) -> Option<&Resources> {
         self.entry(rank).map(|entry| &entry.used)
     }
@@ -149,7 +150,7 @@ impl Cluster {
         self.nodes_version
     }
 
-    /// What is free of these nodes together.
+    /// Returns the free amounts of these nodes together.
     pub fn free_on(&self, nodes: &RankSet) -> Resources {
         let mut free = Resources::new();
         for entry in nodes.iter().filter_map(|rank| self.entry(rank)) {
@@ -281,7 +282,7 @@ impl Cluster {
         self.disks.give_back(rank, &shape.constraints.disks);
     }
 
-    /// This is what is used of a node, whatever was counted so far.
+    /// Sets the use of a node, whatever was counted so far.
     pub fn count_anew(&mut self, rank: Rank, used: Resources) {
         self.fills.count_anew(rank, &used);
         if let Some(entry) = self.entry_mut(rank) {
@@ -325,7 +326,7 @@ impl Cluster {
         self.neighbours.is(occupant, rank, pod, presence)
     }
 
-    /// Puts a pod on a node: whoever only asks where others may go needs no more.
+    /// Puts a pod on a node: callers that only search places for other pods need no more.
     pub fn put(&mut self, rank: Rank, pod: &Pod) -> OccupantId {
         self.occupy(rank, &pod.shape);
         self.settle(rank, pod, Presence::There, false)
@@ -387,8 +388,8 @@ impl Cluster {
         matters
     }
 
-    /// Which of the different terms of pods on nodes have come or gone since they were last taken:
-    /// whom they select has to be asked anew what repels it.
+    /// Returns the different terms of pods on nodes that have come or gone since they were last
+    /// taken: for the pods that they select, the terms that repel them have to be found again.
     pub fn changed_terms(&self) -> &ChangedTerms {
         self.neighbours.changed_terms()
     }
@@ -403,8 +404,8 @@ impl Cluster {
         self.neighbours.repellers_version()
     }
 
-    /// Changes when one of what pods of these constraints want for themselves may be had again, or
-    /// not any more.
+    /// Changes when a thing that pods of these constraints want for themselves is given back or
+    /// taken.
     pub fn exclusive_version(&self, constraints: &Constraints) -> u64 {
         let ports = self.ports.version() + self.ports_for_ever.version();
         let ports = if constraints.host_ports.is_empty() { 0 } else { ports };
@@ -426,7 +427,7 @@ impl Cluster {
         crowd.map_or(0, |crowd| self.neighbours.version(crowd))
     }
 
-    /// Changes when pods come or go that anybody has asked about.
+    /// Changes when pods come or go that some class counts.
     pub fn crowds_version(&self) -> u64 {
         self.neighbours.changes()
     }
@@ -436,8 +437,8 @@ impl Cluster {
         if constraints.asks_about_pods() { self.class(constraints).crowd } else { None }
     }
 
-    /// What counts pods for this one's spread constraints and preferences, until some other class
-    /// is asked for.
+    /// Returns the counts of pods for this one's spread constraints and preferences; they are valid
+    /// until another class is read.
     pub fn crowd_for_scores(&mut self, pod: &Pod) -> Option<CrowdId> {
         self.class(&pod.shape.constraints).crowd
     }
@@ -472,7 +473,7 @@ impl Cluster {
         self.used(rank).map_or(0, |used| self.room_beside(rank, shape, used))
     }
 
-    /// The same if so much was used of it.
+    /// Returns the same for a node with this use.
     pub(crate) fn room_beside(&self, rank: Rank, shape: &Shape, used: &Resources) -> u64 {
         let Some(node) = self.node(rank) else { return 0 };
         let asked = shape.requests.iter().filter(|(_, amount)| *amount > 0);
@@ -482,14 +483,16 @@ impl Cluster {
         rooms.min().unwrap_or(u64::MAX)
     }
 
-    /// The node has room for a pod of this shape, and nobody has what it needs for itself.
+    /// True if the node has room for a pod of this shape, and the things that it needs for itself
+    /// are free.
     pub fn has_room(&self, rank: Rank, shape: &Shape) -> bool {
         self.room(rank, shape) > 0
             && !self.has_port_conflict(rank, &shape.constraints.host_ports)
             && !self.has_disk_conflict(rank, &shape.constraints.disks)
     }
 
-    /// What of the pods that are there keeps this one, which is not among them, off a node.
+    /// Returns the rule by which the pods that are there keep this one, which is not among them,
+    /// off a node.
     pub fn judge_neighbours(&mut self, rank: Rank, pod: &Pod) -> Option<Rejection> {
         let crowd = self.crowd(pod);
         self.neighbours.judge(rank, pod, crowd)
@@ -501,7 +504,7 @@ impl Cluster {
         self.neighbours.judge_with_nominated(rank, pod, crowd)
     }
 
-    /// What is found by its second look alone, where they do not.
+    /// Returns the rejection of its second look alone, where they do not count.
     pub(super) fn judge_without_nominated(&mut self, rank: Rank, pod: &Pod) -> Option<Rejection> {
         let crowd = self.crowd(pod);
         self.neighbours.judge_without_nominated(rank, pod, crowd)
@@ -516,19 +519,20 @@ impl Cluster {
         })
     }
 
-    /// The node would have room for these requests if what is `freed` were given back.
+    /// True if the node would have room for these requests after the amounts `freed` were given
+    /// back.
     pub fn would_hold(&self, rank: Rank, requests: &Resources, freed: &Resources) -> bool {
         self.takes(rank, requests, |entry, name| {
             entry.used.get(name).saturating_sub(freed.get(name))
         })
     }
 
-    /// The node has room for so much beside what is taken.
+    /// True if the node has room for these requests beside the amounts `taken`.
     pub fn has_room_beside(&self, rank: Rank, requests: &Resources, taken: &Resources) -> bool {
         self.takes(rank, requests, |_, name| taken.get(name))
     }
 
-    /// The node has room for so much beside what is used of each resource.
+    /// True if the node has room for these requests beside the use of each resource.
     fn takes(&self, rank: Rank, requests: &Resources, used: impl Fn(&Entry, &str) -> u64) -> bool {
         self.entry(rank).is_some_and(|entry| {
             let has = |name: &str| entry.node.allocatable.get(name);
@@ -600,7 +604,7 @@ impl Cluster {
     fn forget_classes(&mut self) {
         self.classes.clear();
         self.neighbours.forget_crowds();
-        // Their counts begin anew, and so do the versions of these.
+        // Their counts start over, and so do the versions of these.
         self.nodes_version += 1;
     }
 
@@ -609,9 +613,9 @@ impl Cluster {
         &self.present
     }
 
-    /// Nodes that are out of bounds for this pod because of what is on them or around them: taken
-    /// host ports and disks, and other pods that it is to be near to, apart from, or spread among,
-    /// or that keep it away.
+    /// Returns the nodes that are out of bounds for this pod because of pods on them or around
+    /// them: taken host ports and disks, and other pods that it is to be near to, apart from, or
+    /// spread among, or that keep it away.
     pub fn repelled(&mut self, pod: &Pod, company: Company) -> Vec<(RankSet, Rejection)> {
         let constraints = &pod.shape.constraints;
         let mut all = vec![

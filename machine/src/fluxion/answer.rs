@@ -1,4 +1,4 @@
-//! What the graph answers, from JSON.
+//! The answers of the graph, read from JSON.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -16,26 +16,26 @@ pub struct Explanation {
     pub shapes: Vec<ShapeReport>,
 }
 
-/// About one shape, as if it were asked for alone.
+/// The report about one shape, as if it were requested alone.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct ShapeReport {
     /// Its label.
     pub label: String,
     /// How many slots are wanted.
     pub wanted: u64,
-    /// What there is now, on nodes that are up.
+    /// The supply now, on nodes that are up.
     pub now: Supply,
-    /// What there would be if nothing ran, and every node were up.
+    /// The supply if nothing ran, and every node were up.
     pub idle: Supply,
 }
 
-/// What there is for one shape at one moment.
+/// The supply for one shape at one moment.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Supply {
     /// Nodes that the request may use.
     pub nodes: u64,
-    /// Of these, nodes that others have whom its slots must not be with; nothing else is said of
-    /// them.
+    /// Of these, nodes of other tenants that its slots must not be with; the report has no more
+    /// about them.
     #[serde(default)]
     pub apart: u64,
     /// How many of its slots fit on them.
@@ -47,7 +47,7 @@ pub struct Supply {
     pub levels: Vec<LevelSupply>,
 }
 
-/// What there is for one shape in the parts of a level.
+/// The supply for one shape in the parts of a level.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct LevelSupply {
     /// The level.
@@ -59,7 +59,7 @@ pub struct LevelSupply {
     /// That part, if some slot fits.
     #[serde(default)]
     pub part: Option<String>,
-    /// Where the numbers of slots in two parts may differ by so much only.
+    /// The even supply, where the numbers of slots in two parts may differ only up to a limit.
     #[serde(default)]
     pub even: Option<EvenSupply>,
     /// Where slots of several shapes are to be in one part.
@@ -67,7 +67,7 @@ pub struct LevelSupply {
     pub together: Option<TogetherSupply>,
 }
 
-/// What there is for all shapes that are to be in one part together.
+/// The supply for all shapes that are to be in one part together.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct TogetherSupply {
     /// How many slots are wanted.
@@ -79,7 +79,7 @@ pub struct TogetherSupply {
     pub part: Option<String>,
 }
 
-/// What is left where no part may have many more slots than another.
+/// The supply where no part may have many more slots than another.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct EvenSupply {
     /// How many slots fit in all parts together.
@@ -90,7 +90,7 @@ pub struct EvenSupply {
     pub part: String,
 }
 
-/// What there is of one resource.
+/// The supply of one resource.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct PoolSupply {
     /// The resource.
@@ -107,7 +107,7 @@ pub struct PoolSupply {
     pub largest: u64,
 }
 
-/// What a node has, and what is taken of it.
+/// The amounts of a node, and the taken part.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct NodeUsage {
     /// The node.
@@ -187,7 +187,7 @@ struct SlotsText<'a> {
     per_rank: u64,
 }
 
-/// Reads a placement of the request; an error says what is wrong with the text.
+/// Reads a placement of the request; an error names the fault in the text.
 pub(super) fn placement(text: &str, request: &Request<'_>) -> Result<Placement, String> {
     let read: PlacementText<'_> = serde_json::from_str(text).map_err(|error| error.to_string())?;
     let mut slots = Vec::new();
@@ -204,8 +204,7 @@ pub(super) fn placement(text: &str, request: &Request<'_>) -> Result<Placement, 
     Ok(Placement { slots })
 }
 
-/// Reads which whole slots of these vertices an R in JGF grants, by rank. An error says what is
-/// wrong with it.
+/// Reads which whole slots of these vertices an R in JGF grants, by rank. An error names its fault.
 pub(super) fn vertices(
     text: &str,
     per_slot: &Resources,

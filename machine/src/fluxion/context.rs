@@ -171,7 +171,7 @@ impl Context {
         self.check("cancel", rc)
     }
 
-    /// Gives back what a job has on the ranks of an R; true if that was all of it.
+    /// Gives back the slots of a job on the ranks of an R; true if the job has none left.
     pub(super) fn partial_cancel(
         &mut self,
         job: u64,
@@ -244,7 +244,7 @@ pub(super) fn take(text: *mut c_char) -> String {
     }
 }
 
-/// The library does not have what is needed.
+/// Makes the error for a library that lacks a needed function.
 pub(super) fn lacks(operation: &'static str, what: &str) -> GraphError {
     GraphError {
         operation,

@@ -12,9 +12,9 @@ use fluxqueue_workload::Resources;
 
 /// A resource graph of nodes. Calls that fail change nothing.
 ///
-/// In a library with the extensions of fluxion-sys a node is pools of units, and all of it is the
-/// library's. In any other a node is whole vertices: the library chooses them, and what it cannot
-/// say (ends, charges, why not) is kept here.
+/// In a library with the extensions of fluxion-sys a node is pools of units, and the library keeps
+/// all of it. In any other a node is whole vertices: the library chooses them, and everything it
+/// cannot express (ends, charges, reasons for a refusal) is kept here.
 #[derive(Debug)]
 pub struct Graph(Kind);
 
@@ -46,7 +46,8 @@ impl Graph {
         }))
     }
 
-    /// A resource of these that no graph of this kind has: whoever wants it cannot be placed.
+    /// Returns one of these resources that no graph of this kind has: pods that want it cannot be
+    /// placed.
     pub fn refuses<'a>(&self, requests: &'a Resources) -> Option<&'a str> {
         match &self.0 {
             Kind::Pools(_) => None,
@@ -120,7 +121,7 @@ impl Graph {
         }
     }
 
-    /// Sets how much a node has of a resource; 0 takes it away. What is taken of it stays.
+    /// Sets how much a node has of a resource; 0 takes it away. Taken amounts stay.
     pub fn resize(&mut self, rank: Rank, resource: &str, size: u64) -> Result<(), GraphError> {
         either!(&mut self.0, graph => graph.resize(rank, resource, size))
     }
@@ -156,8 +157,8 @@ impl Graph {
         }
     }
 
-    /// Withdraws a reservation and makes it anew at the earliest second around all others;
-    /// `request` is what it was made for.
+    /// Withdraws a reservation and makes it again at the earliest second around all others, for the
+    /// same `request` as before.
     pub fn remake(&mut self, job: u64, request: &Request<'_>) -> Result<Option<Moved>, GraphError> {
         match &mut self.0 {
             Kind::Pools(graph) => graph.remake(job, request),
@@ -184,7 +185,7 @@ impl Graph {
         either!(&mut self.0, graph => graph.eligible(request))
     }
 
-    /// What there is for each shape of a request, now and on the idle machine.
+    /// Explains the supply for each shape of a request, now and on the idle machine.
     pub fn explain(&mut self, request: &Request<'_>) -> Result<Explanation, GraphError> {
         either!(&mut self.0, graph => graph.explain(request))
     }
@@ -207,8 +208,8 @@ impl Graph {
         }
     }
 
-    /// The same for one slot, that is there with whom it says. In a library without tenants all
-    /// share.
+    /// Does the same for one slot, which is there under its tenancy. In a library without tenants
+    /// all slots share.
     pub fn charge_beside(
         &mut self,
         job: u64,
@@ -241,7 +242,7 @@ impl Graph {
         either!(&mut self.0, graph => graph.cancel(job))
     }
 
-    /// What a node has, and what is taken of it now.
+    /// Returns the amounts of a node, and the part taken now.
     pub fn usage(&mut self, rank: Rank) -> Result<NodeUsage, GraphError> {
         either!(&mut self.0, graph => graph.usage(rank))
     }

@@ -1,5 +1,4 @@
-//! What is asked of the graph, as JSON: written straight into a buffer that is used again and
-//! again.
+//! Questions to the graph, as JSON: written straight into a buffer that is used again and again.
 
 use std::fmt::Write as _;
 

@@ -1,9 +1,9 @@
-//! The resource graph, safely: what the core asks of Fluxion, through the C functions of
+//! The resource graph, safely: the questions of the core to Fluxion, through the C functions of
 //! fluxion-sys.
 //!
 //! [`Graph`] owns a context of whatever library the table leads to; every call crosses the C
-//! boundary. Which pods belong together, and which nodes suit them, is decided by the caller: here
-//! there are only ranks, shapes and amounts.
+//! boundary. The caller decides which pods belong together, and which nodes suit them: here there
+//! are only ranks, shapes and amounts.
 //!
 //! ```
 //! use fluxion_sys::FunctionTable;
@@ -73,7 +73,7 @@ pub enum Policy {
 pub enum End {
     /// At this second of the epoch at the latest.
     At(i64),
-    /// Some day, nobody knows when.
+    /// Some day, at an unknown time.
     Eventually,
     /// Never by itself.
     Never,
@@ -91,7 +91,8 @@ impl End {
         }
     }
 
-    /// Who waits for it waits longer than for the other, or nobody knows for how long.
+    /// True if a pod that waits for this end waits longer than for the other, or for an unknown
+    /// time.
     pub fn is_later_than(self, other: Self) -> bool {
         match (self, other) {
             (End::At(at), End::At(other)) => at > other,
@@ -101,15 +102,15 @@ impl End {
     }
 }
 
-/// With whom slots are on a node.
+/// The other slots with which slots share a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Tenancy {
     /// With all others that share.
     #[default]
     Shared,
-    /// With slots of the same tenant, and nobody else but guests.
+    /// With slots of the same tenant, and no others but guests.
     Alone(u64),
-    /// With anybody: they are in nobody's way but by what they take.
+    /// With any others: they are in the way only by the amounts that they take.
     Guest,
 }
 
@@ -128,17 +129,17 @@ pub struct SlotShape<'a> {
     pub ranks: Option<&'a RankSet>,
     /// Tiers of ranks, best first; the others come last.
     pub prefer: &'a [RankSet],
-    /// Ranks whose parts of levels count besides those that may be used, where parts may differ by
-    /// so much only.
+    /// Ranks with parts of levels that count besides those that may be used, where the parts may
+    /// differ only up to a limit.
     pub counted: Option<&'a RankSet>,
 }
 
 /// Slots that are wanted together: all or none.
 #[derive(Debug, Clone, Copy)]
 pub struct Request<'a> {
-    /// What is wanted; at least one shape.
+    /// The wanted slots; at least one shape.
     pub shapes: &'a [SlotShape<'a>],
-    /// At most so many slots of these labels together on one node.
+    /// Bounds on the number of slots of these labels together on one node.
     pub max_per_node: &'a [(Vec<String>, u64)],
     /// The order of nodes, if not the graph's own.
     pub policy: Option<Policy>,
@@ -146,7 +147,7 @@ pub struct Request<'a> {
     pub not_before: Option<i64>,
     /// In which parts of levels slots may lie. Their slots lie on no nodes that are in no part.
     pub levels: &'a [LevelRule],
-    /// With whom they are on nodes.
+    /// The tenancy of the slots on their nodes.
     pub tenancy: Tenancy,
 }
 
@@ -157,7 +158,7 @@ pub struct LevelRule {
     pub level: Arc<str>,
     /// The slots that it is for.
     pub labels: Vec<String>,
-    /// What of it.
+    /// The rule for its parts.
     pub within: Within,
     /// They are one of several slices: in which part they are does not say which parts count for a
     /// skew.
@@ -175,8 +176,8 @@ pub enum Within {
     Part(Arc<str>),
     /// Spread over several.
     Spread(Spread),
-    /// So too, counting others that are in these parts already, so many in each. No library is
-    /// asked for it; of parts that may have no more the nodes are left out.
+    /// Spread likewise, counting the given number of others that are in these parts already. This
+    /// rule never goes to a library; nodes of parts that may have no more are left out instead.
     Beside(Spread, Arc<[(String, u32)]>),
 }
 
@@ -198,7 +199,7 @@ pub struct SlotsAt {
     pub count: u64,
 }
 
-/// What came of a request to place slots; `P` is how whoever answers says where they are.
+/// The outcome of a request to place slots; `P` is the form in which the answer names the places.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fit<P = Placement> {
     /// All have a place, which is taken.
@@ -220,7 +221,7 @@ pub enum Booking<P = Placement, R = (i64, P)> {
     Never,
 }
 
-/// Where a reservation is after it was made anew.
+/// The place of a reservation after it was made again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Moved {
     /// The second at which it starts; by now it may have.
@@ -264,11 +265,11 @@ pub enum Forecast {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{operation}: errno {errno}: {text}")]
 pub struct GraphError {
-    /// What was asked.
+    /// The failed operation.
     pub operation: &'static str,
     /// The errno that was left.
     pub errno: c_int,
-    /// What the library says.
+    /// The text of the library.
     pub text: String,
 }
 
@@ -346,7 +347,7 @@ impl<P> Fit<P> {
 }
 
 impl Policy {
-    /// As Fluxion calls it, or our graph, whose own the last two are.
+    /// Returns the policy's name in Fluxion, or, for the last two, in our own graph.
     pub fn as_str(self) -> &'static str {
         match self {
             Policy::First => "first",

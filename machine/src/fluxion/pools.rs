@@ -1,4 +1,4 @@
-//! A graph whose nodes are pools of units: what the core asks, in a library that has the
+//! A graph with nodes made of pools of units: the questions of the core, in a library that has the
 //! extensions.
 #![allow(unsafe_code, reason = "calls the extensions of fluxion-sys")]
 
@@ -26,7 +26,7 @@ pub(super) struct PoolGraph {
     /// The nodes that were added, since the library takes one that is there for an addition of
     /// nothing.
     nodes: RankSet,
-    /// The present as it was told, to know an answer that means now.
+    /// The present as it was set, to recognize an answer that means now.
     now: i64,
     /// It is a copy, and all that is done to it is a trial.
     is_copy: bool,
@@ -109,7 +109,7 @@ impl PoolGraph {
         self.context.check(SET_PART, rc)
     }
 
-    /// Sets how much a node has of a resource; 0 takes it away. What is taken of it stays.
+    /// Sets how much a node has of a resource; 0 takes it away. Taken amounts stay.
     pub(super) fn resize(
         &mut self,
         rank: Rank,
@@ -156,8 +156,8 @@ impl PoolGraph {
         }
     }
 
-    /// What a job was given. If that cannot be read it must not stay taken, since nobody knows
-    /// about it.
+    /// Reads the slots that a job got. If they cannot be read they must not stay taken, since no
+    /// job would own them.
     fn taken(
         &mut self,
         operation: &'static str,
@@ -191,7 +191,7 @@ impl PoolGraph {
         }
     }
 
-    /// Withdraws a reservation and makes it anew at the earliest second around all others. `None`
+    /// Withdraws a reservation and makes it again at the earliest second around all others. `None`
     /// if there is no such second any more, as when a pod has outlived its planned end; the
     /// reservation then stands where it was.
     pub(super) fn remake(
@@ -266,7 +266,7 @@ impl PoolGraph {
         text.parse().map_err(|error| unreadable("eligible", &error))
     }
 
-    /// What there is for each shape of a request, now and on the idle machine.
+    /// Explains the supply for each shape of a request, now and on the idle machine.
     pub(super) fn explain(&mut self, request: &Request<'_>) -> Result<Explanation, GraphError> {
         let text = self.report("explain", self.extensions.explain, request)?;
         serde_json::from_str(&text).map_err(|error| unreadable("explain", &error))
@@ -310,7 +310,7 @@ impl PoolGraph {
         self.context.cancel(job)
     }
 
-    /// What a node has, and what is taken of it now.
+    /// Returns the amounts of a node, and the part taken now.
     pub(super) fn usage(&mut self, rank: Rank) -> Result<NodeUsage, GraphError> {
         let mut text = ptr::null_mut();
         // SAFETY: our context, and a place for the answer.

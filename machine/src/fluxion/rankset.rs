@@ -92,7 +92,7 @@ impl RankSet {
         }
     }
 
-    /// What is in both.
+    /// Returns the ranks that are in both.
     #[must_use]
     pub fn intersection(&self, other: &RankSet) -> RankSet {
         let mut both = self.clone();
@@ -100,7 +100,7 @@ impl RankSet {
         both
     }
 
-    /// Keeps only what is in `other` too.
+    /// Keeps only the ranks that are in `other` too.
     pub fn intersect_with(&mut self, other: &RankSet) {
         self.words.truncate(other.words.len());
         for (word, theirs) in self.words.iter_mut().zip(&other.words) {

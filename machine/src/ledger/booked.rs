@@ -1,5 +1,5 @@
-//! All allocations once more, node by node: so that a copy of the ledger knows what ends when,
-//! whoever has the originals.
+//! All allocations once more, node by node: so that a copy of the ledger knows their ends without
+//! owning them.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ pub struct Booking {
     pub number: u64,
 }
 
-/// What is taken.
+/// A booking on a node.
 #[derive(Debug, Clone)]
 pub(crate) struct Booked {
     pub number: u64,
@@ -37,7 +37,7 @@ impl Booked {
     }
 }
 
-/// What is taken of all nodes. Copies share what has not changed since.
+/// The bookings on all nodes. Copies share all unchanged parts.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct AllBooked {
     by_rank: Vec<Arc<Vec<Booked>>>,
@@ -47,7 +47,7 @@ pub(crate) struct AllBooked {
 }
 
 impl AllBooked {
-    /// Adds what is taken of a node, and gives it a number.
+    /// Adds a booking on a node, and gives it a number.
     pub(crate) fn add(
         &mut self,
         rank: Rank,
@@ -95,7 +95,7 @@ impl AllBooked {
         self.alone > 0
     }
 
-    /// What is taken of a node is there with whom it suits.
+    /// True if the tenancy of a booking suits all others on its node.
     pub(crate) fn is_in_company(&self, rank: Rank, number: u64) -> bool {
         if self.alone == 0 {
             return true;
@@ -106,7 +106,7 @@ impl AllBooked {
             .all(|other| other.number == number || other.tenancy.suits(own.tenancy))
     }
 
-    /// Nobody is on a node whom slots of this tenancy do not suit.
+    /// True if slots of this tenancy suit all bookings on a node.
     pub(crate) fn is_open_to(&self, rank: Rank, tenancy: Tenancy) -> bool {
         self.is_open_without(rank, tenancy, &[])
     }
@@ -133,7 +133,8 @@ impl AllBooked {
         })
     }
 
-    /// What ends at a second that is known on nodes from this rank on, so many of them; and when.
+    /// Returns the bookings with a known end, and the end, on this number of nodes from this rank
+    /// on.
     pub(crate) fn ends(&self, from: Rank, ranks: usize) -> impl Iterator<Item = (i64, Booking)> {
         let on_nodes = (from..).zip(self.by_rank.iter().skip(from as usize).take(ranks));
         on_nodes.flat_map(|(rank, on_node)| {
@@ -146,7 +147,7 @@ impl AllBooked {
         })
     }
 
-    /// No node has a rank of so much.
+    /// Returns the first rank that no node has, nor any after it.
     pub(crate) fn end_of_ranks(&self) -> Rank {
         Rank::try_from(self.by_rank.len()).expect("ranks are u32")
     }

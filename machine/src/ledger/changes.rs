@@ -1,4 +1,4 @@
-//! What has changed on which node, for those who wait for that.
+//! The changes on nodes, for requests that wait for them.
 
 use std::collections::VecDeque;
 
@@ -9,10 +9,10 @@ use crate::fluxion::Rank;
 pub enum Change {
     /// Room that would have become free some day is free.
     Freed(Rank),
-    /// The same of room that would have become free at a second that nobody knew: what waits for
+    /// Room that would have become free at an unknown second is free: a request that waits for
     /// others there may have a date now.
     FreedUnknown(Rank),
-    /// What was taken without an end is not any more.
+    /// Room that was taken without an end is free.
     FreedForGood(Rank),
     /// Room was taken without an end.
     TakenForGood(Rank),
@@ -27,7 +27,7 @@ pub struct Changes {
     latest: VecDeque<Change>,
 }
 
-/// Changes that are remembered; who last looked before the first of them looks again as if
+/// Changes remembered at most. A reader that last read before the first of them has to act as if
 /// everything had changed.
 const CHANGES_MAX: usize = 4_096;
 

@@ -1,5 +1,5 @@
-//! Who takes what of which node: every pod on a node, every slot given to a pod that is not there
-//! yet, every slot that is retained.
+//! The account of every node's use: every pod on a node, every slot given to a pod that is not
+//! there yet, every slot that is retained.
 //!
 //! The one place where the resource graph and the [`Cluster`]'s own count are written, always both.
 //! An [`Allocation`] is made by [`Ledger::allocate`] or [`Ledger::charge`] and given back by
@@ -51,7 +51,7 @@ pub struct Allocation {
     pub shape: Arc<Shape>,
     /// When it ends, as far as was known when it was made.
     pub end: End,
-    /// With whom it is on its node.
+    /// Its tenancy on its node.
     pub tenancy: Tenancy,
     /// It has outlived its planned end.
     pub is_overdue: bool,
@@ -59,32 +59,32 @@ pub struct Allocation {
     pub number: u64,
 }
 
-/// The graph, and what is booked in it.
+/// The graph, and the bookings in it.
 pub struct Ledger {
     graph: Graph,
-    /// The levels that the graph is told of.
+    /// The levels in the graph.
     topology: Arc<Topology>,
     next_gid: u64,
     /// The graph's time, in seconds.
     now: i64,
-    /// What has changed on which node, for those who wait for that.
+    /// The changes on nodes, for requests that wait for them.
     pub changes: Changes,
     /// Every allocation there is.
     booked: AllBooked,
-    /// What is taken of each node until some second that nobody knows.
+    /// The amounts of each node that are taken until some unknown second.
     unknown_ends: SharedMap<Rank, UnknownEnds>,
-    /// How often the graph was asked for places; what else takes about as long as so many questions
-    /// is counted with them.
+    /// The number of questions to the graph for places. Other work that takes about as long as a
+    /// number of questions is counted with them.
     pub questions: u64,
     /// Calls of the graph that failed: each is a defect, and is logged.
     pub errors: u64,
     /// Nodes that were removed since the graph was made: it keeps a little of each.
     removed: usize,
-    /// The library has lost the graph: whatever it is asked fails.
+    /// True if the library has lost the graph: every call fails.
     lost: bool,
 }
 
-/// What is taken of a node until some second that nobody knows.
+/// The amounts of a node that are taken until some unknown second.
 #[derive(Debug, Clone, Default)]
 struct UnknownEnds {
     count: u32,
@@ -197,7 +197,7 @@ impl Ledger {
         self.graph.has_tenants()
     }
 
-    /// By all that is booked, an allocation is on its node with those only with whom it may be.
+    /// True if the tenancies of an allocation and of all others on its node suit each other.
     pub fn is_in_company(&self, allocation: &Allocation) -> bool {
         self.booked.is_in_company(allocation.rank, allocation.number)
     }
@@ -207,7 +207,7 @@ impl Ledger {
         self.booked.is_open_without(rank, tenancy, gone)
     }
 
-    /// Of these nodes, those on which nobody is whom slots of this tenancy do not suit.
+    /// Returns the nodes among these on which slots of this tenancy suit all allocations.
     pub fn open_to(&self, tenancy: Tenancy, nodes: &RankSet) -> RankSet {
         if !matches!(tenancy, Tenancy::Alone(_)) && !self.booked.has_nodes_alone() {
             return nodes.clone();
@@ -280,8 +280,8 @@ impl Ledger {
         self.removed += 1;
     }
 
-    /// The graph had better be made anew: it is lost, or remembers many more nodes that are gone
-    /// than there are.
+    /// True if the graph should be made again: it is lost, or remembers many more nodes that are
+    /// gone than there are.
     pub fn needs_rebuild(&self, cluster: &Cluster) -> bool {
         self.lost || self.removed > REMOVED_MAX.max(cluster.len())
     }
@@ -340,12 +340,12 @@ impl Ledger {
         }
     }
 
-    /// How many allocations on a node end at a second that nobody knows.
+    /// Returns how many allocations on a node end at an unknown second.
     pub fn unknown_ends(&self, rank: Rank) -> u32 {
         self.unknown_ends.get(&rank).map_or(0, |unknown| unknown.count)
     }
 
-    /// A node has room for so much once all has ended of which it is known when.
+    /// True if a node has room for these requests once all allocations with a known end have ended.
     pub fn has_room_some_day(&self, cluster: &Cluster, rank: Rank, requests: &Resources) -> bool {
         let nothing = Resources::new();
         let taken = self.unknown_ends.get(&rank).map_or(&nothing, |unknown| &unknown.amounts);
@@ -357,7 +357,7 @@ impl Ledger {
         cluster.room_beside(rank, shape, &self.taken_for_ever(rank))
     }
 
-    /// What never ends has so much of a node.
+    /// Returns the amounts of a node that are taken without an end.
     pub fn taken_for_ever(&self, rank: Rank) -> Resources {
         let mut taken = Resources::new();
         for booked in self.booked.on(rank).filter(|booked| booked.end == End::Never) {
@@ -378,7 +378,7 @@ impl Ledger {
         }
     }
 
-    /// The same of one that somebody else has who does not know that it is given back: in a copy.
+    /// In a copy: gives back an allocation that remains with its owner, which does not learn of it.
     pub fn free_booked(&mut self, cluster: &mut Cluster, Booking { rank, number, .. }: Booking) {
         let Some(booked) = self.booked.remove(rank, number) else { return };
         let change = match booked.end {
@@ -396,8 +396,8 @@ impl Ledger {
         self.check("releasing a slot", released);
     }
 
-    /// Allocations on nodes from this rank on, so many nodes, that end at a second that is known;
-    /// and the rank of the node behind these, if there is one.
+    /// Returns the allocations with a known end on this number of nodes from this rank on, and the
+    /// rank of the node behind these, if there is one.
     pub fn planned_ends(
         &self,
         from: Rank,
@@ -450,7 +450,7 @@ impl Ledger {
         }
     }
 
-    /// What of all other pods keeps the one that an allocation is for off its node.
+    /// Returns the rule by which all other pods keep the pod of an allocation off its node.
     pub fn judge(
         &mut self,
         cluster: &mut Cluster,
@@ -506,7 +506,7 @@ impl Ledger {
         self.changes.push(Change::FreedForGood(allocation.rank));
     }
 
-    /// Places everybody in the groups now, or nobody.
+    /// Places all pods of the groups now, or none.
     pub fn allocate(&mut self, cluster: &mut Cluster, groups: &[GroupRequest]) -> Fit<Allocations> {
         let gid = self.new_gid();
         match self.query(groups, None, |graph, request| graph.allocate(gid, request)) {
@@ -597,7 +597,7 @@ impl Ledger {
         self.query(groups, None, Graph::eligible)
     }
 
-    /// What is short, per want.
+    /// Explains the shortage, per want.
     pub fn explain(&mut self, groups: &[GroupRequest]) -> Option<Explanation> {
         self.query(groups, None, Graph::explain)
     }
@@ -645,8 +645,8 @@ impl Ledger {
             let charged = self.graph.charge_beside(gid, rank, label, &shape.requests, end, tenancy);
             self.check("charging a node", charged);
         }
-        // What is left belongs to no pod and to no retained slot. The audit counts the resources
-        // that are used, node by node; the rest of such a leak goes with this graph.
+        // The remaining bookings belong to no pod and to no retained slot. The audit counts the
+        // used resources, node by node; the rest of such a leak goes with this graph.
         for (rank, leaked) in before.into_each() {
             tracing::error!(rank, "audit: a slot on a node belongs to no pod, and is given back");
             self.forget_end(cluster, rank, &leaked.shape, leaked.end);
@@ -657,7 +657,7 @@ impl Ledger {
         }
     }
 
-    /// What is taken of a node by the graph's account, if that is something else.
+    /// Returns the use of a node by the graph's account, if it differs from `taken`.
     pub fn used_otherwise(&mut self, rank: Rank, taken: &Resources) -> Option<Resources> {
         let usage = self.graph.usage(rank);
         let usage = self.check("reading usage", usage)?;

@@ -1,4 +1,4 @@
-//! What is asked of the graph, and how it is written for it.
+//! Requests to the graph, and the form in which they are written for it.
 
 use std::sync::Arc;
 
@@ -29,12 +29,13 @@ pub struct Slice {
 }
 
 impl SlotRequest {
-    /// So many pods, all alike.
+    /// Makes a request for `count` pods, all alike.
     pub fn new(shape: Arc<Shape>, count: usize) -> Self {
         SlotRequest { shape, count, slices: Vec::new() }
     }
 
-    /// For how many pods the graph is asked at a time, and of which slice they are.
+    /// Returns the pods by piece, each with the slice that it belongs to; a piece is one shape in a
+    /// question to the graph.
     pub fn pieces(&self) -> impl Iterator<Item = (usize, Option<u32>)> + '_ {
         let whole = self.slices.is_empty().then_some((self.count, None));
         whole.into_iter().chain(self.slices.iter().map(|slice| (slice.count, Some(slice.number))))
@@ -54,7 +55,7 @@ pub struct GroupRequest {
     pub counted: Option<RankSet>,
     /// The time for which the pods keep their places.
     pub lifetime: Lifetime,
-    /// So many of them together on one node at most.
+    /// The most of them together on one node.
     pub max_per_node: Option<u64>,
     /// No two of them on one node, whatever they want.
     pub are_apart: bool,
@@ -65,7 +66,7 @@ pub struct GroupRequest {
 }
 
 impl GroupRequest {
-    /// Without what is wanted of slices.
+    /// Removes the slices and the rules about them.
     #[must_use]
     pub fn unsliced(mut self) -> Self {
         if self.wants.iter().any(|want| !want.slices.is_empty()) {
@@ -88,7 +89,7 @@ impl GroupRequest {
     }
 }
 
-/// What pods want of levels; most want nothing.
+/// The wants of pods about levels; most have none.
 pub type LevelWants = Option<Arc<[LevelWant]>>;
 
 /// Where pods want to lie in a level of the machine.

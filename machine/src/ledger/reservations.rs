@@ -14,11 +14,11 @@ pub struct Reservation {
     pub start: i64,
     /// The nodes that are reserved.
     pub nodes: RankSet,
-    /// What it was made for.
+    /// The groups for which it was made.
     pub groups: Vec<GroupRequest>,
 }
 
-/// What became of a reservation that was made anew.
+/// The outcome of making a reservation again.
 #[derive(Debug)]
 pub enum Remade {
     /// It starts now, and has these slots.
@@ -30,7 +30,7 @@ pub enum Remade {
 }
 
 impl Ledger {
-    /// Places everybody in the groups now, or keeps a place for all from the earliest second on at
+    /// Places all pods of the groups now, or keeps a place for all from the earliest second on at
     /// which there is one, but not before `not_before`.
     pub fn reserve(
         &mut self,
@@ -38,8 +38,8 @@ impl Ledger {
         mut groups: Vec<GroupRequest>,
         not_before: Option<i64>,
     ) -> Booking<Allocations, Reservation> {
-        // What is reserved moves to the earliest second on its nodes, whenever there is a walk.
-        // "Every node" would be those, too, that have come since and that nobody has judged.
+        // A reservation moves to the earliest second on its nodes, whenever there is a walk. "Every
+        // node" would include nodes that have come since and were never judged.
         for group in &mut groups {
             group.ranks.get_or_insert_with(|| cluster.present().clone());
         }
@@ -55,11 +55,11 @@ impl Ledger {
         }
     }
 
-    /// Withdraws a reservation and makes it anew at the earliest second around all others.
+    /// Withdraws a reservation and makes it again at the earliest second around all others.
     pub fn remake(&mut self, cluster: &mut Cluster, mut kept: Reservation) -> Remade {
         let gid = kept.gid;
         if kept.start <= self.now && self.has_begun(&kept) {
-            // It takes what it would get if it were new.
+            // It takes the same slots as a new request would get.
             self.withdraw(kept.gid, &kept.nodes, &kept.groups);
             return match self.allocate(cluster, &kept.groups) {
                 Fit::Placed(slots) => Remade::Starts(slots),
@@ -101,8 +101,8 @@ impl Ledger {
         self.freed(nodes, groups);
     }
 
-    /// There may be room on these nodes for some who wait; and some day, for those who could not
-    /// wait for a service.
+    /// Notes that there may be room on these nodes for requests that wait; and some day, for those
+    /// that could not wait for a service.
     fn freed(&mut self, nodes: &RankSet, groups: &[GroupRequest]) {
         let change = match groups.iter().map(|group| group.lifetime).max() {
             Some(Lifetime::Endless) => Change::FreedForGood,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use fluxqueue_workload::Uid;
 
-/// A role. Pods of which nobody says it have the same as others of their shape.
+/// A role. Pods without a known role have the same as others of their shape.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Role {
     /// By a label.

@@ -1,5 +1,5 @@
-//! What the pods on nodes mean for pods of one class that asks about others: where they want to be
-//! near some, apart from some, and spread evenly among some.
+//! The effect of the pods on nodes on pods of one class with rules about others: where these want
+//! to be near some, apart from some, and spread evenly among some.
 //!
 //! The meaning is that of kube-scheduler's plugins InterPodAffinity and PodTopologySpread.
 
@@ -127,7 +127,8 @@ impl Crowd {
         terms.any(|term| term.pods.namespaces.is_by_labels())
     }
 
-    /// All that counts pods, with what a pod must meet to be counted there.
+    /// Returns all parts that count pods, each with the requirements that a pod must meet to be
+    /// counted there.
     pub(super) fn parts(&self) -> Vec<(Part, &[Requirement])> {
         let near = self.says.near.first().map(|first| (Part::Near, &first.pods));
         let apart =
@@ -293,8 +294,8 @@ impl Crowd {
         self.apart.iter().enumerate().any(is_met).then_some(Rejection::OwnAntiAffinity)
     }
 
-    /// So many pods a domain may have for one of these to be allowed to come, by a spread
-    /// constraint.
+    /// Returns how many pods a domain may have, at most, for one of these to be allowed to come by
+    /// a spread constraint.
     fn most(&self, spread: usize, own: &OwnTerms) -> u32 {
         let says = &self.says.spreads[spread];
         let itself = u32::from(own.spreads[spread]);
@@ -364,8 +365,9 @@ impl Crowd {
         own.near && self.near.iter().all(Tally::is_empty)
     }
 
-    /// The nodes that are closed to a pod of the class that comes alone, each for the first reason:
-    /// those from whom it has to be apart count that are there now, or for ever.
+    /// Returns the nodes that are closed to a pod of the class that comes alone, each for the first
+    /// reason. Of the pods that it has to be apart from, all count that are there now, or only
+    /// those that stay for ever, by `until`.
     pub(super) fn closed(
         &self,
         own: &OwnTerms,
@@ -394,7 +396,8 @@ impl Crowd {
         all
     }
 
-    /// The same for a pod that comes with others, who may open to it what is closed now.
+    /// Returns the same for a pod that comes with others, which may open to it nodes that are
+    /// closed now.
     pub(super) fn closed_for_good(
         &self,
         topology: &Topology,
@@ -416,7 +419,7 @@ impl Crowd {
         all
     }
 
-    /// The nodes in whose domains somebody is whom the pod has to be apart from.
+    /// Returns the nodes in the domains of pods that the pod has to be apart from.
     fn met(&self, topology: &Topology, until: Until) -> RankSet {
         let tallies = match until {
             Until::Now => &self.apart,
@@ -425,7 +428,7 @@ impl Crowd {
         let mut met = RankSet::new();
         for (at, tally) in tallies.iter().enumerate() {
             tally.add_occupied_to(&mut met, topology);
-            // Whoever is only nominated to a node may yet go elsewhere.
+            // A pod that is only nominated to a node may yet go elsewhere.
             let nominated = self.nominees.nodes(Part::Apart(at)).filter(|_| until == Until::Now);
             met.union_with(
                 &nominated.filter(|rank| topology.domain(tally.key, *rank).is_some()).collect(),
@@ -434,14 +437,14 @@ impl Crowd {
         met
     }
 
-    /// Nobody has to be apart any more from those who have an end, or are only nominated to a node.
+    /// Forgets the pods to be apart from that have an end, or are only nominated to a node.
     pub(super) fn forget_who_passes(&mut self) {
         self.apart.clone_from(&self.apart_for_ever);
         self.nominees.forget(|part| matches!(part, Part::Apart(_)));
     }
 
-    /// By domain, how many pods there are whom the pod has to be apart from, and of these how many
-    /// never end.
+    /// Returns, by domain, the number of pods that the pod has to be apart from, and the number of
+    /// these that never end.
     pub(super) fn apart(&self) -> (&[Tally], &[Tally]) {
         (&self.apart, &self.apart_for_ever)
     }
@@ -466,13 +469,13 @@ impl Crowd {
     }
 }
 
-/// A selector that selects everything counts nobody who is there for a spread, as kube-scheduler
-/// has it.
+/// True for a selector that selects everything. As in kube-scheduler, it counts no present pod for
+/// a spread.
 pub(super) fn selects_all(pods: &PodSelector) -> bool {
     pods.labels.as_ref().is_none_or(Vec::is_empty)
 }
 
-/// What a node is to spread: only its labels, its name and its taints.
+/// True if a node is unchanged to spread, which reads only its labels, its name and its taints.
 pub(super) fn is_alike(old: &Node, new: &Node) -> bool {
     (&old.labels, &old.taints) == (&new.labels, &new.taints)
 }

@@ -1,5 +1,4 @@
-//! Who asks about pods with which label: the one label that a selector cannot do without leads to
-//! it.
+//! An index of askers by pod label: the one label that a selector cannot do without leads to it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,11 +9,11 @@ use fluxqueue_workload::constraints::{Operator, Requirement};
 #[derive(Debug, Clone)]
 pub(super) struct Interest<T> {
     by_label: HashMap<Arc<str>, HashMap<Arc<str>, Vec<T>>>,
-    /// Those whose selectors want no certain value of any label.
+    /// Askers with selectors that need no certain value of any label.
     others: Vec<T>,
 }
 
-/// The values of a label, of which whoever meets the requirements has one.
+/// Returns the requirement that names the values of a label, one of which every selected pod has.
 pub(super) fn anchor(requirements: &[Requirement]) -> Option<&Requirement> {
     requirements
         .iter()
@@ -59,7 +58,7 @@ impl<T: Copy + PartialEq> Interest<T> {
         }
     }
 
-    /// Those who may ask about a pod with these labels, each once.
+    /// Returns the askers that may select a pod with these labels, each once.
     pub(super) fn of<'a>(
         &'a self,
         labels: &'a [(Arc<str>, Arc<str>)],

@@ -1,11 +1,11 @@
-//! Pods that want to be near others, apart from others, or spread among others: who is where, and
-//! what that leaves to whom.
+//! Pods that want to be near others, apart from others, or spread among others: their places, and
+//! the nodes that these leave to others.
 //!
-//! Nothing here is proportional to all pods. What asks about pods is one entry for each different
-//! term ([`repellers`], [`opinions`]: terms of pods on nodes) or class ([`crowd`]: terms of pods
-//! that are to be placed), each with counts by domain ([`topology`], [`tally`]) that a pod changes
-//! when it comes or goes; [`interest`] leads from a pod's labels to those that may count it, and
-//! [`occupants`] from a selector's labels to those it may count.
+//! Nothing here is proportional to all pods. Each different term ([`repellers`], [`opinions`]:
+//! terms of pods on nodes) or class ([`crowd`]: terms of pods that are to be placed) is one entry,
+//! with counts by domain ([`topology`], [`tally`]) that a pod changes when it comes or goes;
+//! [`interest`] leads from a pod's labels to the entries that may count it, and [`occupants`] from
+//! a selector's labels to the pods it may count.
 
 mod crowd;
 mod interest;
@@ -48,16 +48,16 @@ pub use occupants::OccupantId;
 pub use occupants::Presence;
 pub use repellers::ChangedTerms;
 
-/// Who comes with a pod.
+/// The company in which a pod comes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Company {
     /// Nobody.
     Alone,
-    /// Others, of whom some may come before it.
+    /// Other pods, some of which may come before it.
     Together,
 }
 
-/// How long those have to stay who keep a pod off a node for them to count.
+/// How long pods have to stay to count when they keep a pod off a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Until {
     /// They are there now.
@@ -137,14 +137,14 @@ impl Neighbours {
         self.topology.take(rank);
     }
 
-    /// True if whoever asks has to ask anew: a namespace has other labels than before, and somebody
-    /// chooses namespaces by them.
+    /// Puts a namespace. True if answers have to be computed again: its labels have changed, and
+    /// some selector chooses namespaces by them.
     pub(super) fn put_namespace(&mut self, name: &Arc<str>, labels: &Labels) -> bool {
         let changed = self.namespaces.put(name, labels);
         changed && self.namespaces_matter()
     }
 
-    /// True if whoever asks has to ask anew.
+    /// Removes a namespace. True if answers have to be computed again.
     pub(super) fn remove_namespace(&mut self, name: &str) -> bool {
         let known = self.namespaces.remove(name);
         known && self.namespaces_matter()
@@ -258,7 +258,7 @@ impl Neighbours {
         }
     }
 
-    // --- who asks ---
+    // --- askers ---
 
     /// Counts for a class from now on, if its pods ask about others, or prefer some.
     pub(super) fn watch(&mut self, constraints: &Constraints) -> Option<CrowdId> {
@@ -287,7 +287,7 @@ impl Neighbours {
         Some(at)
     }
 
-    /// Counts for nobody any more.
+    /// Stops counting for every class.
     pub(super) fn forget_crowds(&mut self) {
         self.crowds.clear();
         self.askers = Interest::default();
@@ -300,7 +300,7 @@ impl Neighbours {
         self.crowds[crowd].version
     }
 
-    /// Changes when a count does that somebody has asked about.
+    /// Changes when a count changes that some class rests on.
     pub(super) fn changes(&self) -> u64 {
         self.changes
     }
@@ -310,7 +310,7 @@ impl Neighbours {
         OwnTerms::of(pod, &self.namespaces)
     }
 
-    /// What of other pods keeps this one off a node.
+    /// Returns the rule by which other pods keep this one off a node.
     pub(super) fn judge(&self, rank: Rank, pod: &Pod, crowd: Option<CrowdId>) -> Option<Rejection> {
         self.judge_with_nominated(rank, pod, crowd)
             .or_else(|| self.judge_without_nominated(rank, pod, crowd))
@@ -329,7 +329,7 @@ impl Neighbours {
         by_own.or_else(|| self.is_repelled(rank, pod).then_some(Rejection::AntiAffinity))
     }
 
-    /// What is found by its second look alone, where they do not.
+    /// Returns the rejection of its second look alone, where they do not count.
     pub(super) fn judge_without_nominated(
         &self,
         rank: Rank,
@@ -340,9 +340,9 @@ impl Neighbours {
         self.crowds[crowd].judge(rank, &self.own_terms(pod), &self.topology, false)
     }
 
-    /// The nodes that other pods keep this one off, in the order of kube-scheduler's plugins. Of
-    /// those from whom it is to be apart, or that are to be apart from it, these count that stay
-    /// for so long.
+    /// Returns the nodes that other pods keep this one off, in the order of kube-scheduler's
+    /// plugins. Pods that it is to be apart from, or that are to be apart from it, count if they
+    /// stay for that long.
     pub(super) fn closed(
         &self,
         pod: &Pod,
@@ -372,7 +372,7 @@ impl Neighbours {
                         }
                         found
                     }
-                    // Whoever is only nominated to a node is apart from nobody for ever.
+                    // A pod that is only nominated to a node is apart from no pod for ever.
                     Until::ForEver => found.filter(|found| *found == Rejection::Spread),
                 };
                 all.extend(found.map(|found| (std::iter::once(*rank).collect(), found)));
@@ -387,14 +387,15 @@ impl Neighbours {
         self.occupants.endless().map(|pod| pod.uid.clone()).collect()
     }
 
-    /// Whoever has an end keeps nobody away any more. Nobody who is there may leave after that.
+    /// Forgets that pods with an end keep others away. None of the present pods may leave after
+    /// that.
     pub(super) fn forget_who_passes(&mut self) {
         self.repellers.forget_who_passes();
         self.crowds.iter_mut().for_each(Crowd::forget_who_passes);
     }
 
-    /// Of those whom pods of a class are to be near to, or spread among, they do not count any more
-    /// that have an end. Nobody who is there may leave after that.
+    /// Stops counting pods with an end among those that pods of a class are to be near to, or
+    /// spread among. None of the present pods may leave after that.
     pub(super) fn count_only_endless(&mut self, at: CrowdId) {
         let Neighbours { topology, occupants, namespaces, crowds, .. } = self;
         let crowd = &mut crowds[at];
@@ -442,8 +443,8 @@ impl Neighbours {
             .collect()
     }
 
-    /// One of these terms of required anti-affinity selects a pod: the label whose domains the pod
-    /// may not be in then.
+    /// Returns the labels of those terms of required anti-affinity that select a pod: the pod may
+    /// not be in their domains then.
     pub(super) fn kept_out_of(&mut self, terms: &[PodTerm], pod: &Pod) -> Vec<KeyId> {
         let selects = |term: &&PodTerm| {
             self.namespaces.selects_as_own(&term.pods, &pod.id.key.namespace, &pod.labels)
@@ -583,8 +584,8 @@ impl Neighbours {
         self.around(count.map(|spread| (&spread.pods, &spread.topology_key)), pods, nodes)
     }
 
-    /// The nodes in other domains than these on which one of these pods would be one to whom pods
-    /// with these terms are to be near.
+    /// Returns the nodes in other domains than these on which one of these pods would attract pods
+    /// with these terms.
     pub(super) fn drawn_away_by<'a>(
         &mut self,
         near: &[PodTerm],
@@ -607,7 +608,8 @@ impl Neighbours {
         elsewhere
     }
 
-    /// All nodes of the domains of these, by those labels whose selector selects one of the pods.
+    /// Returns all nodes of the domains of these nodes, by the labels with a selector that selects
+    /// one of the pods.
     fn around<'a, 'b>(
         &mut self,
         selectors: impl Iterator<Item = (&'b PodSelector, &'b Arc<str>)>,

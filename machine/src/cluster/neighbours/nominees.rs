@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use super::part::Part;
 use crate::fluxion::Rank;
 
-/// How many of them what of a class counts, and where.
+/// The nominated pods that parts of a class count: how many on which nodes.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Nominees {
     counts: BTreeMap<(Part, Rank), u32>,

@@ -1,5 +1,5 @@
-//! The pods on nodes, as selectors see them; by node, and by those of their labels that somebody
-//! has asked for.
+//! The pods on nodes, as selectors see them; by node, and by those of their labels that a selector
+//! has looked for.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -20,8 +20,8 @@ pub type OccupantId = u32;
 pub enum Presence {
     /// It is there, or is about to be bound.
     There,
-    /// Another scheduler means to put it there, and may yet put it elsewhere. As kube-scheduler has
-    /// it, it may keep others off that one node, but it is near to nobody.
+    /// Another scheduler means to put it there, and may yet put it elsewhere. As in kube-scheduler,
+    /// it may keep others off that one node, but it attracts no pod.
     Nominated,
 }
 
@@ -46,7 +46,7 @@ pub(super) struct Occupants {
     slots: SharedRows<Option<Occupant>>,
     free: Vec<OccupantId>,
     by_rank: Vec<Arc<Vec<OccupantId>>>,
-    /// By label, of labels that were asked for.
+    /// The pods by label, for labels that a selector has looked for.
     watched: HashMap<Arc<str>, HashMap<Arc<str>, BTreeSet<OccupantId>>>,
 }
 
@@ -133,8 +133,8 @@ impl Occupants {
         Some(occupant)
     }
 
-    /// Those who may meet the requirements. The first time that a label is asked for takes a look
-    /// at all pods; later only those are looked at that have it.
+    /// Returns the pods that may meet the requirements. The first search for a label visits all
+    /// pods; later ones visit only the pods that have it.
     pub(super) fn candidates(&mut self, requirements: &[Requirement]) -> Vec<OccupantId> {
         let Some(anchor) = anchor(requirements) else {
             return (0..)

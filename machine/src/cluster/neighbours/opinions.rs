@@ -1,5 +1,5 @@
-//! Whom pods on nodes would like to have near to them, or not: their preferred affinity and
-//! anti-affinity, and their required affinity, which others may heed or not.
+//! The pods that pods on nodes would like to have near to them, or not: by their preferred affinity
+//! and anti-affinity, and their required affinity, which others may heed or not.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use crate::fluxion::Rank;
 use fluxqueue_workload::Pod;
 use fluxqueue_workload::constraints::Constraints;
 
-/// What a pod counts for which is selected by required affinity: kube-scheduler's
+/// The weight of a pod that is selected by required affinity: kube-scheduler's
 /// `hardPodAffinityWeight`.
 const REQUIRED_WEIGHT: u32 = 1;
 

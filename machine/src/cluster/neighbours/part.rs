@@ -1,6 +1,6 @@
-//! The parts of what a pod asks about other pods.
+//! The parts of a pod's rules about other pods.
 
-/// What of a crowd counts a pod.
+/// The part of a crowd that counts a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Part {
     /// Required affinity, all terms together.

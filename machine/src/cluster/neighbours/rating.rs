@@ -13,11 +13,11 @@ use fluxqueue_workload::Pod;
 /// The label by which each node is a domain.
 const HOSTNAME: &str = "kubernetes.io/hostname";
 
-/// What the pods that are there make of some nodes for one pod.
+/// The ratings of some nodes for one pod, by the pods that are there.
 #[derive(Debug, Default)]
 pub(in crate::cluster) struct Ratings {
-    /// Per node, weights of its own terms and of others' that are met there; empty if nobody has
-    /// any.
+    /// Per node, weights of its own terms and of others' that are met there; empty if there are
+    /// none.
     pub(in crate::cluster) near: Vec<i64>,
     /// Per node, how crowded its domains are; `None` where it lacks a label. Empty without
     /// constraints.

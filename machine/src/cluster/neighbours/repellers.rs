@@ -1,4 +1,4 @@
-//! Required anti-affinity of pods on nodes: whom it keeps off which nodes.
+//! Required anti-affinity of pods on nodes: the pods that it keeps off, and the nodes.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,8 @@ use crate::fluxion::{Rank, RankSet};
 use fluxqueue_workload::Pod;
 use fluxqueue_workload::constraints::{PodSelector, PodTerm};
 
-/// So many changed terms are told apart.
+/// Changed terms told apart at most; beyond it all pods have to be checked again, so the list stays
+/// short.
 const MOST_CHANGED: usize = 1_000;
 
 /// All terms that pods on nodes have.
@@ -25,8 +26,8 @@ pub(super) struct Repellers {
     version: u64,
 }
 
-/// Which of the different terms have come or gone: whom these select is to be asked anew what
-/// repels it.
+/// The different terms that have come or gone: for the pods that these select, the terms that repel
+/// them have to be found again.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ChangedTerms {
     /// Those that select pods so.
@@ -57,8 +58,8 @@ impl ChangedTerms {
         }
     }
 
-    /// Forgets what has come since. Too much of it stays too much: then everybody is asked, who
-    /// will answer as before.
+    /// Forgets the terms that have come since. A list that became too long stays so: then all pods
+    /// are checked again, with the same result as before.
     fn truncate(&mut self, len: usize) {
         if let ChangedTerms::Of(terms) = self {
             terms.truncate(len);
@@ -93,12 +94,12 @@ impl Repellers {
         self.terms.keys()
     }
 
-    /// What is to be kept for [`Repellers::set_as_before`].
+    /// Returns the state for [`Repellers::set_as_before`].
     pub(super) fn as_now(&self) -> (usize, u64) {
         (self.changed.len(), self.version)
     }
 
-    /// What has changed since is as it was then.
+    /// Restores an earlier state, after the changes since then were taken back.
     pub(super) fn set_as_before(&mut self, (changed, version): (usize, u64)) {
         self.changed.truncate(changed);
         self.version = version;
@@ -120,7 +121,8 @@ impl Repellers {
         self.terms.choose_namespaces()
     }
 
-    /// Namespaces have other labels: whom terms repel has to be asked anew.
+    /// Notes that namespaces have other labels: for all pods, the terms that repel them have to be
+    /// found again.
     pub(super) fn namespaces_changed(&mut self) {
         self.changed = ChangedTerms::Any;
         self.version += 1;

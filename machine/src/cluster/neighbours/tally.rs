@@ -22,7 +22,7 @@ pub(super) struct SpreadTally {
     counting: RankSet,
     /// How many such nodes a domain has.
     nodes: Vec<u32>,
-    /// How many domains with such nodes have so many pods.
+    /// The number of domains with such nodes, by their number of pods.
     domains_by_count: BTreeMap<u32, u32>,
     domains: usize,
 }
@@ -97,7 +97,7 @@ impl SpreadTally {
         if self.domains < min_domains { 0 } else { least }
     }
 
-    /// The same if this domain had so many more.
+    /// Returns the same if this domain had `more` additional pods.
     pub(super) fn least_with(&self, min_domains: usize, domain: Domain, more: u32) -> u32 {
         let least = self.least(min_domains);
         let is_lowest =
@@ -148,7 +148,7 @@ impl SpreadTally {
         self.note(self.of(domain), true);
     }
 
-    /// One domain more, or less, has so many pods.
+    /// Counts one domain more, or less, with this number of pods.
     fn note(&mut self, count: u32, more: bool) {
         let domains = self.domains_by_count.entry(count).or_default();
         if more {

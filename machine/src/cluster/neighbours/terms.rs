@@ -43,7 +43,7 @@ impl Terms {
         self.by_number.values().any(|term| term.says.pods.namespaces.is_by_labels())
     }
 
-    /// A pod on a node has this term, which counts so much. True if nobody had it.
+    /// Adds this term of a pod on a node, with its weight. True if no pod had it.
     pub(super) fn add(
         &mut self,
         topology: &mut Topology,
@@ -56,7 +56,7 @@ impl Terms {
         is_new
     }
 
-    /// A pod that is only nominated to a node has this term. True if nobody had it.
+    /// Adds this term of a pod that is only nominated to a node. True if no pod had it.
     pub(super) fn nominate(&mut self, topology: &mut Topology, rank: Rank, says: &PodTerm) -> bool {
         let (term, is_new) = self.one_more(topology, says);
         *term.nominated.entry(rank).or_default() += 1;
@@ -99,7 +99,7 @@ impl Terms {
         self.next
     }
 
-    /// Takes back a [`Terms::add`]. True if nobody has it any more.
+    /// Takes back a [`Terms::add`]. True if no pod has the term any more.
     pub(super) fn remove(
         &mut self,
         topology: &Topology,
@@ -110,7 +110,7 @@ impl Terms {
         self.one_less(says, |term| term.tally.remove(topology.domain(term.tally.key, rank), amount))
     }
 
-    /// Takes back a [`Terms::nominate`]. True if nobody has it any more.
+    /// Takes back a [`Terms::nominate`]. True if no pod has the term any more.
     pub(super) fn withdraw(&mut self, rank: Rank, says: &PodTerm) -> bool {
         self.one_less(says, |term| {
             if let Some(count) = term.nominated.get_mut(&rank) {

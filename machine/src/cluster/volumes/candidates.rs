@@ -66,9 +66,9 @@ impl Volumes {
 }
 
 impl Volumes {
-    /// So many pods that ask as this one does find volumes on one node, at the very most; `None` if
-    /// there is no such bound. The graph is told, so that it does not put them all on the node that
-    /// has one.
+    /// Returns how many pods with the needs of this one find volumes on one node, at the very most;
+    /// `None` if there is no such bound. The graph gets this bound, so that it does not put them
+    /// all on the node that has one.
     pub fn most_on_a_node(&self, pod: &Pod) -> Option<u64> {
         let claims = self.ready_claims(pod).ok()?;
         let to_find =
@@ -108,9 +108,9 @@ fn rank_of(volume: &PersistentVolume) -> (Option<u64>, usize, &str) {
 }
 
 impl Volumes {
-    /// The volume, which is bound, can be used on the node. Where a driver has taken over from its
-    /// plugin, that goes by the driver's labels; a volume that is still to be bound goes by what is
-    /// written in it, as kube-scheduler has it.
+    /// True if the bound volume can be used on the node. Where a driver has taken over from its
+    /// plugin, the driver's labels decide; for a volume that is still to be bound its own fields
+    /// do, as in kube-scheduler.
     pub(super) fn reaches_bound(&self, volume: &PersistentVolume, node: &Node) -> bool {
         let there = self.csi_nodes.get(&node.name);
         let is_there =

@@ -1,5 +1,5 @@
-//! What was chosen for pods that have a slot, until it is bound: a volume for each claim that has
-//! none, or the node for which one is to be made.
+//! The choices made for pods that have a slot, until they are bound: a volume for each claim that
+//! has none, or the node for which one is to be made.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use crate::cluster::Node;
 use fluxqueue_workload::storage::{Claim, PersistentVolume};
 use fluxqueue_workload::{NodeName, ObjectRef, Pod, Time, Uid};
 
-/// What was chosen for a pod on a node.
+/// The choice for a pod on a node.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Choice {
     /// The node.
@@ -18,12 +18,12 @@ pub struct Choice {
     pub bind: Vec<(ObjectRef, Arc<str>)>,
     /// Claims for which volumes are to be made.
     pub make: Vec<ObjectRef>,
-    /// Claims whose volumes are to be made for another pod that starts together with this one, on
-    /// another node: whether they can be had here is known when they are there.
+    /// Claims with volumes that are to be made for another pod that starts together with this one,
+    /// on another node: whether they can be had here is known when they are there.
     pub shared: Vec<ObjectRef>,
     /// Since when it is being bound.
     pub since: Option<Time>,
-    /// What has been written of it, by claim.
+    /// The parts that have been written, by claim.
     pub written: BTreeMap<ObjectRef, Written>,
 }
 
@@ -37,7 +37,7 @@ pub enum Written {
     Done(Option<Arc<str>>),
 }
 
-/// How far a claim is on its way to what was chosen for it.
+/// How far a claim is on its way to the chosen volume.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Progress {
     /// It is bound, and its volume can be had on the node.
@@ -48,7 +48,7 @@ pub enum Progress {
     Claim(Arc<PersistentVolume>),
     /// It has to say the node, at this version.
     Select(Option<Arc<str>>),
-    /// It will not come to what was chosen.
+    /// It will not get the chosen volume.
     Failed(String),
 }
 
@@ -84,7 +84,7 @@ impl Choice {
         self.sees_to(claim) || self.shared.contains(claim)
     }
 
-    /// The claim gets its volume by what was chosen for this pod.
+    /// True if the claim gets its volume by the choice for this pod.
     fn sees_to(&self, claim: &ObjectRef) -> bool {
         self.make.contains(claim) || self.bind.iter().any(|(bound, _)| bound == claim)
     }
@@ -112,8 +112,8 @@ impl Volumes {
         misfits
     }
 
-    /// Takes in pods that are there as long as volumes are looked for, and perhaps no longer. That
-    /// is no news to anybody.
+    /// Takes in pods that are there as long as volumes are searched, and perhaps no longer. The
+    /// version stays, since that is no news.
     pub fn note_for_now(&mut self, pods: &[&Arc<Pod>]) {
         let version = self.version;
         for pod in pods {
@@ -131,7 +131,8 @@ impl Volumes {
         self.version = version;
     }
 
-    /// For whom something was chosen, and for whom that could not be.
+    /// Chooses for one pod after the other. Returns the pods with a choice, and the pods for which
+    /// there is none.
     fn choose_in_turn(
         &mut self,
         seats: &[(Uid, Arc<Node>)],
@@ -163,7 +164,7 @@ impl Volumes {
         (done, misfits)
     }
 
-    /// What was chosen for these is not, and nothing is other than it was at that version.
+    /// Undoes the choices for these pods and restores the version, since nothing differs from then.
     fn give_back(&mut self, chosen: Vec<Uid>, version: u64) {
         for uid in chosen {
             self.release(&uid);
@@ -171,7 +172,7 @@ impl Volumes {
         self.version = version;
     }
 
-    /// What was chosen for a pod.
+    /// Returns the choice for a pod.
     pub fn choice(&self, uid: &Uid) -> Option<&Choice> {
         self.choices.get(uid)
     }
@@ -200,7 +201,7 @@ impl Volumes {
         }
     }
 
-    /// Another pod by whose choice the claim gets its volume.
+    /// Returns another pod with a choice by which the claim gets its volume.
     fn chosen_by_another(&self, claim: &ObjectRef) -> Option<Uid> {
         let mut users = self.users.get(&claim.key).into_iter().flatten();
         users
@@ -230,7 +231,7 @@ impl Volumes {
         !is_left_open && self.look(&mounts, node, &BTreeSet::new()).is_ok()
     }
 
-    /// How far each claim is on its way to what was chosen for it.
+    /// Returns how far each claim is on its way to the chosen volume.
     pub fn progress(&self, choice: &Choice, node: &Node) -> Vec<(ObjectRef, Progress)> {
         let bind = choice.bind.iter().map(|(claim, volume)| (claim, Gets::Volume(volume)));
         let make = choice.make.iter().map(|claim| (claim, Gets::MadeForIt));

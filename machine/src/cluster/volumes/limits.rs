@@ -11,11 +11,11 @@ use fluxqueue_workload::constraints;
 use fluxqueue_workload::storage::{Attachable, Claim, PersistentVolume, VolumeAttachment};
 use fluxqueue_workload::{NodeName, Pod, Uid};
 
-/// A driver, and what it knows a volume by.
+/// A driver, and the name by which it knows a volume.
 pub(super) type Disk = (Arc<str>, Arc<str>);
 
 impl Volumes {
-    /// Some node attaches only so many volumes of this driver.
+    /// True if some node attaches a limited number of volumes of this driver.
     pub(super) fn is_limited(&self, volume: &Attachable) -> bool {
         self.csi_nodes.values().any(|node| node.limits.contains_key(&volume.driver))
     }
@@ -27,7 +27,8 @@ impl Volumes {
         claims.filter_map(|claim| self.attachable(claim)).chain(disks).collect()
     }
 
-    /// What is attached for a claim: its volume, or the one that its class will make.
+    /// Returns the volume that is attached for a claim: its own, or the one that its class will
+    /// make.
     fn attachable(&self, claim: &Claim) -> Option<Attachable> {
         match claim.volume.as_ref().and_then(|name| self.persistent.get(name)) {
             Some(volume) => volume.attachable.clone(),
@@ -72,8 +73,8 @@ impl Volumes {
             there.extend(self.attachables(pod).iter().map(disk_of));
         }
         new.retain(|disk| !there.contains(disk));
-        // What is attached and used by nobody counts too, also if the pod wants it: as
-        // kube-scheduler has it.
+        // Attached volumes that no pod uses count too, also if the pod wants them: as in
+        // kube-scheduler.
         there.extend(self.attached_to(&node.name));
         let count = |disks: &BTreeSet<Disk>, driver: &str| {
             disks.iter().filter(|(of, _)| &**of == driver).count() as u64

@@ -13,7 +13,7 @@ use fluxqueue_workload::constraints::{Disk, Requirement};
 use fluxqueue_workload::storage::{Attachable, Claim, PersistentVolume, StorageClass};
 use fluxqueue_workload::{ObjectKey, Pod, Uid};
 
-/// The provisioner of classes whose volumes nobody makes.
+/// The provisioner of classes for which volumes are not made on demand.
 const NO_PROVISIONER: &str = "kubernetes.io/no-provisioner";
 
 /// Labels that volumes have, and the newer ones that nodes may have in their place.
@@ -22,7 +22,7 @@ const RENAMED: [(&str, &str); 2] = [
     ("failure-domain.beta.kubernetes.io/region", "topology.kubernetes.io/region"),
 ];
 
-/// What a pod's volumes are, whatever the node.
+/// The volumes of a pod, whatever the node.
 pub(super) struct Mounts {
     uid: Uid,
     bound: Vec<Bound>,
@@ -56,7 +56,7 @@ impl Mounts {
 }
 
 impl Volumes {
-    /// What a pod mounts that is ready; `None` if it is not.
+    /// Returns the mounts of a pod; `None` if its claims are not ready.
     pub(super) fn mounts(&self, pod: &Pod) -> Option<Mounts> {
         let claims = self.ready_claims(pod).ok()?;
         let mut mounts = Mounts {
@@ -157,9 +157,9 @@ impl Volumes {
         with_volume.filter(|(_, volume)| !volume.is_everywhere()).collect()
     }
 
-    /// Why the pod cannot have its volumes on the node: what the first of kube-scheduler's plugins
-    /// says that rejects it, by its first look, where those pods count that are nominated to the
-    /// node.
+    /// Returns why the pod cannot have its volumes on the node: the reasons of the first of
+    /// kube-scheduler's plugins that rejects it, by its first look, where nominated pods count on
+    /// their node.
     pub fn reject(&self, pod: &Pod, node: &Node) -> Vec<Rejection> {
         let found = self.mounts(pod).map(|mounts| self.first_look(&mounts, node, &BTreeSet::new()));
         found.and_then(Result::err).unwrap_or_default()
@@ -176,8 +176,8 @@ impl Volumes {
         self.reaches_bound(volume, node) && is_in_zone(volume, node)
     }
 
-    /// What the pod would have on this node, beside what was chosen for those that start together
-    /// with it.
+    /// Returns the choice for the pod on this node, beside the choices for the pods that start
+    /// together with it.
     pub(super) fn look(
         &self,
         mounts: &Mounts,
@@ -256,7 +256,7 @@ impl Volumes {
         for (claim, _) in &mounts.unbound {
             match selected(claim) {
                 None => {}
-                // Claims whose volume is asked for already are not bound to another.
+                // A claim is not bound to another volume once its own has been requested.
                 Some(selected) if selected == node.name => to_make.push(claim),
                 // As kube-scheduler would start this pod once the claim is bound, wherever the
                 // volume can be had then.
@@ -275,7 +275,7 @@ impl Volumes {
         let mut chosen: Vec<Arc<str>> = Vec::new();
         let mut to_find: Vec<&(Arc<Claim>, Candidates)> =
             mounts.unbound.iter().filter(|(claim, _)| selected(claim).is_none()).collect();
-        // The smallest first, so that it does not take what a larger one needs.
+        // The smallest first, so that it does not take the volume that a larger one needs.
         to_find.sort_by_key(|(claim, _)| claim.wants.bytes.unwrap_or(0));
         for (claim, candidates) in to_find {
             match candidates.find(node, &chosen) {

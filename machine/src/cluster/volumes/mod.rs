@@ -1,19 +1,18 @@
-//! Claims, volumes and what drivers say of nodes: the one owner of all that the core knows of
-//! storage.
+//! Claims, volumes and the facts of drivers about nodes: the one owner of all that the core knows
+//! of storage.
 //!
-//! What a pod's claims mean for its nodes is kube-scheduler's matter (VolumeBinding, VolumeZone,
-//! VolumeRestrictions, NodeVolumeLimits), and so are the words. Where what lives:
+//! The effect of a pod's claims on its nodes follows kube-scheduler (VolumeBinding, VolumeZone,
+//! VolumeRestrictions, NodeVolumeLimits), and so do the words. The files:
 //!
-//! - `needs`: whether a pod's claims are ready, and what makes two pods alike in what they ask of
-//!   nodes
+//! - `needs`: whether a pod's claims are ready, and the needs that make two pods alike to nodes
 //! - `look`: one pod on one node: which volumes it would have there
 //! - `candidates`: volumes that a claim could be bound to
 //! - `limits`: how many volumes a node attaches
-//! - `choices`: what was chosen for pods that have a slot, and is not bound yet
+//! - `choices`: the choices for pods that have a slot, as long as they are not bound
 //!
-//! Pods without claims are not known here. The graph knows nothing of volumes: whoever asks it for
-//! slots asks here for each pod whether it can have its volumes there ([`Volumes::choose`]), those
-//! of a gang one after the other.
+//! Pods without claims are not known here. The graph knows nothing of volumes: a caller that gets
+//! slots from it checks here for each pod whether it can have its volumes there
+//! ([`Volumes::choose`]), those of a gang one after the other.
 
 mod candidates;
 mod choices;
@@ -83,9 +82,9 @@ pub struct Volumes {
     drivers: HashMap<Arc<str>, Arc<CsiDriver>>,
     capacities: BTreeMap<ObjectKey, Arc<StorageCapacity>>,
     attachments: HashMap<NodeName, BTreeMap<Arc<str>, Arc<VolumeAttachment>>>,
-    /// Pods that have claims, or disks of which a node attaches so many only.
+    /// Pods that have claims, or disks of which a node attaches a limited number.
     pods: HashMap<Uid, Arc<Pod>>,
-    /// Who mounts a claim.
+    /// The pods that mount a claim.
     users: HashMap<ObjectKey, BTreeSet<Uid>>,
     /// Where those of them are that have a node, or a slot on one, or are nominated to one.
     places: HashMap<Uid, (NodeName, Presence)>,
@@ -93,7 +92,7 @@ pub struct Volumes {
     choices: HashMap<Uid, Choice>,
     /// Volumes that were chosen for a claim and do not say so yet.
     taken: HashMap<Arc<str>, ObjectRef>,
-    /// For whom the volumes of claims are to be made that do not say so yet.
+    /// The pods for which volumes of claims are to be made, as long as the claims do not say so.
     made_for: HashMap<ObjectRef, MadeFor>,
     version: u64,
 }
@@ -124,7 +123,7 @@ impl Volumes {
         self.version
     }
 
-    /// There is nobody for whom news about storage could matter.
+    /// True if there is no pod for which news about storage could matter.
     pub fn is_idle(&self) -> bool {
         self.pods.is_empty()
     }
@@ -216,8 +215,7 @@ impl Volumes {
             .or_default()
             .insert(Arc::clone(&name));
         if volume.claim.is_some() {
-            // What was chosen is said by the volume itself from now on, or somebody else was
-            // quicker.
+            // The volume itself now tells of the choice, or another controller was quicker.
             self.taken.remove(&name);
         }
         self.persistent.insert(Arc::clone(&name), volume);
@@ -244,7 +242,7 @@ impl Volumes {
         }
     }
 
-    /// That a driver has a limit at all is part of what pods ask of nodes.
+    /// Puts the limits of a node. The existence of a driver's limit is part of the needs of pods.
     fn csi_node(&mut self, node: Arc<CsiNode>) -> Vec<Uid> {
         let is_new = |driver: &Arc<str>| {
             !self.csi_nodes.values().any(|known| known.limits.contains_key(driver))
@@ -300,7 +298,7 @@ impl Volumes {
         }
     }
 
-    /// It uses nothing any more. Returns who may have waited for that.
+    /// Forgets a pod, which uses nothing any more. Returns the pods that may have waited for that.
     pub fn forget_pod(&mut self, uid: &Uid) -> Vec<Uid> {
         let mut concerned = self.release(uid);
         if let Some(pod) = self.pods.remove(uid) {
@@ -317,14 +315,14 @@ impl Volumes {
         concerned
     }
 
-    /// A pod is on this node, or has a slot there. Returns who may wait for a claim that only one
-    /// pod may use.
+    /// Puts a pod on this node, or its slot. Returns the pods that may wait for a claim that only
+    /// one pod may use.
     pub fn place(&mut self, uid: &Uid, node: &NodeName) -> Vec<Uid> {
         self.place_as(Presence::There, uid, node)
     }
 
-    /// A pod is nominated to this node: what it will attach counts there, and it uses nothing yet.
-    /// Returns who may wait for a claim that only one pod may use.
+    /// Nominates a pod to this node: its future attachments count there, and it uses nothing yet.
+    /// Returns the pods that may wait for a claim that only one pod may use.
     pub fn nominate(&mut self, uid: &Uid, node: &NodeName) -> Vec<Uid> {
         self.place_as(Presence::Nominated, uid, node)
     }
@@ -340,8 +338,8 @@ impl Volumes {
         self.rivals_of(uid)
     }
 
-    /// A pod has no node and no slot any more, and what was chosen for it is given back. Returns
-    /// who may have waited for that.
+    /// Takes a pod off its node or slot, and gives back its choice. Returns the pods that may have
+    /// waited for that.
     pub fn release(&mut self, uid: &Uid) -> Vec<Uid> {
         self.forget_choice(uid);
         if !self.leave(uid) {
@@ -362,8 +360,8 @@ impl Volumes {
         true
     }
 
-    /// All are gone from their nodes but these, and with them what is attached to a node for nobody
-    /// else there. What was chosen stays chosen.
+    /// Takes all pods but these off their nodes, and detaches the volumes that no other pod there
+    /// uses. The choices stay.
     pub fn forget_who_passes(&mut self, endless: &HashSet<Uid>) {
         let passing: Vec<Uid> =
             self.places.keys().filter(|uid| !endless.contains(*uid)).cloned().collect();

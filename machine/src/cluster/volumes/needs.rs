@@ -9,8 +9,7 @@ use fluxqueue_workload::constraints::{Disk, NodeSelectorTerm};
 use fluxqueue_workload::storage::{Attachable, Claim, PodClaim, TakenOver, VolumeWants};
 use fluxqueue_workload::{NodeName, ObjectKey, ObjectRef, Pod};
 
-/// What a pod asks of nodes for its volumes. Pods of one class that have the same may use the same
-/// nodes.
+/// The needs of a pod's volumes. Pods of one class with equal needs may use the same nodes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct VolumeNeeds {
     each: Vec<Need>,
@@ -52,7 +51,7 @@ impl VolumeNeeds {
 }
 
 impl Volumes {
-    /// What the pod asks of nodes for its volumes; `None` if any will do.
+    /// Returns the needs of the pod's volumes; `None` if any node will do.
     pub fn needs(&self, pod: &Pod) -> Result<Option<VolumeNeeds>, Unready> {
         let claims = self.ready_claims(pod)?;
         let mut each = Vec::new();

@@ -1,11 +1,11 @@
-//! Resources as whole vertices: which there are, how much one stands for, what a library calls
-//! them.
+//! Resources as whole vertices: their kinds, the amount that one stands for, and their names in a
+//! library.
 
 use std::borrow::Cow;
 
 use fluxqueue_workload::Resources;
 
-/// A vertex of memory stands for so many bytes.
+/// The bytes that one vertex of memory stands for.
 pub(super) const MEMORY_BYTES: u64 = 1 << 30;
 
 /// A node has no more vertices of a kind than this; vertices beyond are not handed out.
@@ -33,7 +33,7 @@ pub(super) fn vertex_type(resource: &str) -> Cow<'_, str> {
     }
 }
 
-/// What so many vertices stand for.
+/// Returns the amount that this number of vertices stands for.
 pub(super) fn units(resource: &str, vertices: u64) -> u64 {
     vertices.saturating_mul(unit(resource).unwrap_or(1))
 }

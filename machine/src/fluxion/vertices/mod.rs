@@ -1,24 +1,24 @@
-//! A graph whose nodes are whole vertices: what the core asks, in a library that has nothing but
-//! what upstream offers.
+//! A graph with nodes made of whole vertices: the questions of the core, in a library with
+//! upstream's functions alone.
 //!
 //! A node has one vertex for each whole core, each GiB of memory, each pod it may run and each
-//! device. The library chooses where slots go, by its policy, among the nodes that are named to it.
-//! What it cannot say is kept here, in an account of every node ([`node`]), and answered from it
-//! ([`room`]): what pods take that nobody asked it for, until when something is taken, when a
-//! request could start, and why it does not fit.
+//! device. The library chooses where slots go, by its policy, among the nodes in its request.
+//! Everything it cannot express is kept here, in an account of every node ([`node`]), and answered
+//! from it ([`room`]): the amounts of pods that the library did not place, the ends of taken
+//! amounts, when a request could start, and why it does not fit.
 //!
-//! - Slots that a request was given are *booked*: a job of the library holds their vertices. What
-//!   was put on a node without asking is *charged*: one job of the library for each node holds the
-//!   vertices that all charges together leave unusable.
-//! - Upstream gives back what a job has on a rank, not a slot of it. So slots that stay when
+//! - Slots that a request got are *booked*: a job of the library holds their vertices. Amounts that
+//!   were put on a node without a request are *charged*: one job of the library for each node holds
+//!   the vertices that all charges together leave unusable.
+//! - Upstream gives back all that a job has on a rank, not a slot of it. So slots that stay when
 //!   another of theirs on the same node goes become charges; they take the same or less.
-//! - The library is told of changes right before it is asked something, and all at once: upstream
-//!   walks the whole graph with each change of it. Nothing that fails there is lost here: a node
-//!   whose vertices it will not take is left alone, and whenever it did what it should not, its
-//!   graph is made anew from the accounts [`RENEW_SECONDS`] later.
-//! - Its clock is not used: what it holds it holds for ever, until it is cancelled. Upstream
-//!   searches for an instant at which a job fits among those at which one type of vertices changes,
-//!   which is wrong for pods that need none of that type.
+//! - The library gets changes right before a question, and all at once: upstream walks the whole
+//!   graph with each change of it. Nothing that fails there is lost here: a node is left alone if
+//!   the library refuses its vertices, and after every wrong answer the library's graph is made
+//!   again from the accounts [`RENEW_SECONDS`] later.
+//! - Its clock is not used: it holds vertices for ever, until they are cancelled. Upstream searches
+//!   for an instant at which a job fits among those at which one type of vertices changes, which is
+//!   wrong for pods that need none of that type.
 //! - Several shapes, limits per node and tiers of nodes are several jobs of the library, all or
 //!   none of which stay. They are placed one after the other in a few orders, so that not every
 //!   placement is found: the answer then is that there is none.
@@ -45,11 +45,12 @@ use node::{Claim, Node};
 pub use room::NOT_A_VERTEX;
 use room::Nodes;
 
-/// So many nodes are added at once. With each document upstream walks its graph; a node may be tens
-/// of kilobytes.
+/// Nodes added at once. Upstream walks its graph with each document, hence the
+/// large number; a node may be tens of kilobytes, which bounds it.
 const NODES_PER_DOCUMENT: usize = 1000;
 
-/// A graph that went wrong is not made anew more often than this.
+/// The least time in seconds before a graph that went wrong is made again, so that a broken library
+/// does not take all the time.
 const RENEW_SECONDS: i64 = 10;
 
 /// A resource graph of nodes with whole vertices.
@@ -66,8 +67,7 @@ pub(super) struct VertexGraph {
     bookings: HashMap<u64, usize>,
     /// The id of the next vertex of the library's graph; none is used twice.
     next_vertex: u64,
-    /// The library did what it should not: its graph is to be made anew, but not before this
-    /// second.
+    /// The second from which the library's graph may be made again, after the library went wrong.
     renew_from: Option<i64>,
     now: i64,
 }
@@ -158,7 +158,7 @@ impl VertexGraph {
             .ok_or_else(|| not_found(operation, format!("rank {rank}: there is no such node")))
     }
 
-    // --- what is taken ---
+    // --- taken amounts ---
 
     pub(super) fn charge(
         &mut self,
@@ -260,7 +260,7 @@ impl VertexGraph {
         }
     }
 
-    /// Gives back what a job of the library has on a rank.
+    /// Gives back the vertices that a job of the library has on a rank.
     pub(super) fn give_back(&mut self, booking: u64, rank: Rank) -> Result<(), GraphError> {
         let Some(ranks) = self.bookings.get_mut(&booking) else { return Ok(()) };
         *ranks -= 1;
@@ -269,7 +269,7 @@ impl VertexGraph {
             return self.context.cancel(booking).inspect_err(|_| self.renew());
         }
         let all = self.context.partial_cancel(booking, |out| {
-            // Only the rank is looked at.
+            // The library reads only the rank.
             let _ = write!(
                 out,
                 r#"{{"version":1,"execution":{{"R_lite":[{{"rank":"{rank}","children":{{"core":"0"}}}}],"starttime":0,"expiration":0}}}}"#
@@ -289,13 +289,13 @@ impl VertexGraph {
         }
     }
 
-    /// What the library holds is not what it should hold.
+    /// Notes that the vertices held by the library are not the ones it should hold.
     pub(super) fn renew(&mut self) {
         self.renew_from.get_or_insert(self.now + RENEW_SECONDS);
     }
 }
 
-/// A context whose graph has no nodes.
+/// Makes a context with a graph without nodes.
 fn empty(table: FunctionTable, policy: Policy) -> Result<Context, GraphError> {
     // Without counts of nodes: upstream does not count those that are added later, and refuses
     // requests for more.

@@ -1,4 +1,4 @@
-//! One node's account: what it has, who has what of it, and what is free at which moment.
+//! One node's account: its amounts, the claims on them, and the free part at each moment.
 //!
 //! A claim that was *booked* holds whole vertices of its own. All others are *charged* together:
 //! the vertices that the sum of their exact amounts leaves unusable, so ten small pods do not cost
@@ -31,9 +31,9 @@ pub(super) struct Node {
     pub(super) up: bool,
     /// It is in the library's graph, with this many vertices.
     pub(super) known: Option<Resources>,
-    /// The library refused what it had to take: nothing more goes here.
+    /// True if the library refused vertices that it had to take: nothing more goes here.
     pub(super) broken: bool,
-    /// The library's job that holds what is charged, and its vertices.
+    /// The library's job that holds the charges, and its vertices.
     pub(super) charged: Option<(u64, Resources)>,
     pools: Resources,
     claims: Vec<Claim>,
@@ -94,13 +94,13 @@ impl Node {
         &self.claims
     }
 
-    /// Changes what it has.
+    /// Changes its amount of a resource.
     pub(super) fn resize(&mut self, resource: &str, size: u64) {
         self.pools.set(resource, size);
         self.count();
     }
 
-    /// Changes who has what.
+    /// Changes the claims.
     pub(super) fn change_claims<T>(&mut self, change: impl FnOnce(&mut Vec<Claim>) -> T) -> T {
         let result = change(&mut self.claims);
         self.count();
@@ -132,7 +132,7 @@ impl Node {
         self.free.later.iter().map(|(second, _)| *second)
     }
 
-    /// The vertices that must be taken for what is charged: all that are neither booked nor free.
+    /// Returns the vertices to be taken for the charges: all that are neither booked nor free.
     pub(super) fn unusable(&self) -> Resources {
         let mut taken = self.free.idle.clone();
         taken.subtract(&self.free.booked);

@@ -87,7 +87,7 @@ impl VertexGraph {
                 {
                     self.release(job, slots.rank, request.shapes[slots.shape].label, slots.count)?;
                 }
-                // The library is to know that they are free again before it is asked for others.
+                // The library has to know that they are free again before it gets the next request.
                 self.settle()?;
             }
             placement.slots.clone_from(&before);

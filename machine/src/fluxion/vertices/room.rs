@@ -1,4 +1,4 @@
-//! Where slots have room, by the nodes' own accounts: how many, when, and what is short.
+//! Room for slots, by the nodes' own accounts: how many fit, when, and which resource is short.
 
 use std::collections::BTreeMap;
 
@@ -169,8 +169,8 @@ fn forecast_of(nodes: &Nodes, request: &Request<'_>, needs: &[Needs<'_>], now: i
     let mut ends: Vec<i64> = needs.iter().flat_map(open).collect();
     ends.sort_unstable();
     ends.dedup();
-    // What is past its end may leave at any moment. Ends only make room, so the first that suffices
-    // can be searched for.
+    // Slots past their end may leave at any moment. Ends only make room, so the first that suffices
+    // can be found by bisection.
     match ends.partition_point(|end| !fits(When::After(*end))) {
         first if first == ends.len() => Forecast::Eventually,
         first => Forecast::At(ends[first].max(now + 1)),
@@ -217,7 +217,7 @@ pub(super) fn eligible(nodes: &Nodes, needs: &[Needs<'_>]) -> RankSet {
     needs.iter().flat_map(fits).collect()
 }
 
-/// What there is for a shape alone.
+/// Reports the supply for a shape alone.
 pub(super) fn report(nodes: &Nodes, request: &Request<'_>, needs: &Needs<'_>) -> ShapeReport {
     ShapeReport {
         label: needs.label.to_owned(),

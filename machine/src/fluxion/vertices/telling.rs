@@ -1,4 +1,4 @@
-//! Telling the library: its graph, and the jobs by which it holds what is taken.
+//! Updates of the library: its graph, and the jobs by which it holds taken vertices.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ pub(super) struct Booked {
 }
 
 impl VertexGraph {
-    /// Makes the library's graph anew. All that is booked becomes charges.
+    /// Makes the library's graph again. All bookings become charges.
     fn start_over(&mut self) -> Result<(), GraphError> {
         self.context = empty(self.context.table, self.policy)?;
         self.bookings.clear();
@@ -28,8 +28,8 @@ impl VertexGraph {
         Ok(())
     }
 
-    /// Brings the library's graph up to date. An error says what it would not take; the nodes are
-    /// broken then.
+    /// Brings the library's graph up to date. An error names the vertices that the library refused;
+    /// the nodes are broken then.
     pub(super) fn settle(&mut self) -> Result<(), GraphError> {
         if self.renew_from.is_some_and(|from| from <= self.now) {
             self.renew_from = None;
@@ -88,7 +88,7 @@ impl VertexGraph {
         }
     }
 
-    /// Takes a node out of the library's graph. What was booked there becomes charges.
+    /// Takes a node out of the library's graph. Bookings there become charges.
     pub(super) fn withdraw(&mut self, rank: Rank) -> Result<(), GraphError> {
         let Some(node) = self.nodes.get_mut(&rank) else { return Ok(()) };
         let bookings: Vec<u64> = node.change_claims(|claims| {
@@ -126,7 +126,7 @@ impl VertexGraph {
         Ok(())
     }
 
-    /// Lets the library choose vertices for so many slots on these ranks, which have room for them.
+    /// Lets the library choose vertices for `count` slots on these ranks, which have room for them.
     pub(super) fn book(
         &mut self,
         operation: &'static str,
@@ -156,7 +156,7 @@ impl VertexGraph {
             Ok(slots) => Ok(Booked { job: matched.job, slots }),
             Err(text) => {
                 self.renew();
-                // What nobody knows about must not stay taken.
+                // Vertices that no account knows must not stay taken.
                 self.context.cancel(matched.job)?;
                 Err(GraphError { operation, errno: errno::EPROTO, text })
             }
@@ -164,7 +164,7 @@ impl VertexGraph {
     }
 }
 
-/// A node as it is told: its name, and the types and numbers of its vertices.
+/// Describes a node for the library: its name, and the types and numbers of its vertices.
 fn described(node: &Node) -> (&str, Vec<(String, u64)>) {
     let vertices =
         node.vertices().iter().map(|(name, count)| (kinds::vertex_type(name).into_owned(), count));

@@ -70,7 +70,7 @@ fn gangs_take_whole_cores_all_or_none() {
         assert_eq!(graph.allocate(2, request).unwrap(), Fit::NotNow);
         assert!(graph.allocate(1, request).unwrap_err().is_duplicate());
     });
-    // What pods ask for is on the account, not what is rounded.
+    // The account has the requests of pods, not the rounded amounts.
     assert_eq!(graph.usage(0).unwrap().of("cpu"), (4000, 3000));
     assert_eq!(free_cores(&mut graph), 2);
     graph.cancel(1).unwrap();
@@ -225,7 +225,7 @@ fn nodes_come_go_and_change_under_their_jobs() {
     graph.add_node(1, "node-1.example", &node(4000, 8, 0)).unwrap();
     assert!(graph.add_node(1, "twin", &node(1, 1, 0)).unwrap_err().is_duplicate());
     assert_eq!(free_cores(&mut graph), 4);
-    // A node that grows keeps what is on it; one that shrinks below that is full.
+    // A node that grows keeps its slots; one that shrinks below them is full.
     graph.resize(0, "cpu", 6900).unwrap();
     assert_eq!(free_cores(&mut graph), 6);
     slots(3, &amounts(2000, 1, 0), |request| {
@@ -312,7 +312,7 @@ fn a_library_that_finds_no_place_where_there_is_room_is_an_error_and_not_a_full_
     let error = slots(1, &amounts(1000, 1, 0), |request| graph.allocate(1, request).unwrap_err());
     assert!(error.text.starts_with("node node-1.example:"), "{error}");
     assert_eq!(free_cores(&mut graph), 8);
-    // It is tried once more, with a graph made anew, but not at once.
+    // It is tried once more, with a new graph, but not at once.
     graph.set_time(9).unwrap();
     slots(1, &amounts(1000, 1, 0), |request| graph.allocate(1, request).unwrap_err());
     assert_eq!(free_cores(&mut graph), 8);
@@ -364,7 +364,7 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
     prop::collection::vec(op, 1..60)
 }
 
-/// A graph of vertices, and one of pools that takes what the first took.
+/// A graph of vertices, and one of pools that takes the same slots as the first.
 struct Twins {
     vertices: Graph,
     pools: Graph,

@@ -1,4 +1,4 @@
-//! The accounts of what is taken go wrong, and are made right again.
+//! The accounts of taken amounts go wrong, and are made right again.
 
 use super::*;
 use crate::cycle::consistency::Seen;

@@ -7,7 +7,7 @@ use super::*;
 use crate::QueuePolicy;
 
 /// "first" was promised the second node and starts on the first one; "next", of another namespace,
-/// takes what it has left.
+/// takes the room that "first" has left.
 fn takes_what_another_has_left() -> (World, ObjectKey) {
     let mut world = super::promises::world(QueuePolicy::Easy);
     for (name, seconds) in [("a", 100), ("b", 40)] {

@@ -1,4 +1,4 @@
-//! What is in the way of a job: a list, what matters most first, with numbers and objects; and the
+//! The causes that block a job: a list, the most important first, with numbers and objects; and the
 //! same in conditions and Events.
 
 use super::queues::{of_queue, queue};
@@ -31,7 +31,8 @@ fn reasons(world: &World, workload: &str) -> Vec<BlockedReason> {
     world.blockers(workload).iter().map(|blocker| blocker.reason).collect()
 }
 
-/// The condition of its FluxJob, of its pod, and their Events say what the list says.
+/// Checks that the conditions of its FluxJob and its pod, and their Events, have the text of the
+/// list.
 fn says_the_same(world: &World, workload: &str) {
     let (_, text) = world.blocked(workload);
     let status = world.record(workload).status.as_ref().expect("a status");
@@ -77,7 +78,7 @@ fn ends_that_nobody_knows_follow_what_is_short() {
 
 #[test]
 fn whose_ends_nobody_knows_is_said_in_the_order_of_nodes_by_name() {
-    // What was seen first has the lower rank.
+    // The node that was seen first has the lower rank.
     let mut world = world(&[("b", 4), ("a", 4)]);
     submit(&mut world, [pod("r1", 4), pod("r2", 4), lasting("waits", 3, 50)]);
     assert_eq!((world.node_of("r1"), world.node_of("r2")), (Some("b"), Some("a")));
@@ -151,7 +152,7 @@ fn of_several_resources_that_are_short_the_shortest_is_first() {
     says_the_same(&world, "waits");
 }
 
-/// What is to be said of a pod while its condition is being written.
+/// The cause changes while a pod's condition is being written; a later write has the new cause.
 #[test]
 fn what_has_changed_while_a_condition_is_written_is_said_after_it() {
     let mut world = world(&[("a", 4)]);

@@ -1,8 +1,8 @@
-//! Gangs that ask about other pods and for levels at once, on small random machines: a place is
-//! found where a search of all ways finds one, and who joins later goes where he may.
+//! Gangs with rules about other pods and levels at once, on small random machines: a place is found
+//! where a search of all ways finds one, and a pod that joins later goes where it may.
 //!
-//! The judge here knows nothing of the core: numbers of pods per node, and what each rule makes of
-//! these.
+//! The judge here knows nothing of the core: it has numbers of pods per node, and applies each rule
+//! to these.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -21,7 +21,7 @@ const LEVELS: [(&str, &str); 3] = [
     ("topology.kubernetes.io/zone", "zone"),
 ];
 
-/// What pods of the gang ask about pods with its label or another one, at a level by its place in
+/// A rule of the gang's pods about pods with its label or another one, at a level by its place in
 /// [`LEVELS`].
 #[derive(Debug, Clone, Copy)]
 enum Term {
@@ -47,7 +47,8 @@ struct Case {
     asks: Vec<Ask>,
     /// How many pods want one core, how many two.
     pods: [usize; 2],
-    /// Each so many pods of a kind are to be in one domain of this level.
+    /// The size of a slice of pods of one kind, and the level in one domain of which each slice has
+    /// to be.
     slices: Option<(usize, usize)>,
     /// Which of the pods are lost once they run, and whether others take their room.
     lost: Vec<(usize, bool)>,
@@ -56,7 +57,7 @@ struct Case {
 /// How many pods of each unit are on each node. A unit is a slice, or all pods of a kind.
 type Places = Vec<Vec<usize>>;
 
-/// So many cores a pod of a kind wants.
+/// Returns how many cores a pod of a kind wants.
 fn cores(kind: usize) -> usize {
     kind + 1
 }
@@ -123,7 +124,7 @@ impl Case {
         counts
     }
 
-    /// A pod more may come to a node, by room and by what it asks about others.
+    /// True if one more pod may come to a node, by room and by its rules about others.
     fn admits(&self, places: &Places, node: usize, unit: usize) -> bool {
         let units = self.units();
         let taken: usize =
@@ -156,7 +157,7 @@ impl Case {
         counts
     }
 
-    /// All pods of the gang are in one part where that is asked for.
+    /// True if all pods of the gang are in one part, where a rule wants that.
     fn is_together(&self, places: &Places) -> bool {
         let mut used =
             (0..places.len()).filter(|node| places[*node].iter().any(|count| *count > 0));
@@ -180,7 +181,7 @@ impl Case {
         self.is_together(places) && self.is_in_slices(places) && self.asks.iter().all(is_kept)
     }
 
-    /// A pod more may join those who run: its own part has no more than it may have.
+    /// True if one more pod may join the running ones: its own part has no more than it may have.
     fn may_join(&self, places: &Places, node: usize, unit: usize) -> bool {
         let after = with_one_more(places, node, unit);
         let is_kept = |ask: &Ask| {
@@ -372,7 +373,7 @@ impl Case {
         (case, stay)
     }
 
-    /// What the core does that it should not.
+    /// Returns the first fault of the core.
     fn fault(&self) -> Option<String> {
         let mut world = self.world();
         self.start(&mut world);
@@ -452,7 +453,7 @@ fn cases(has_slices: bool) -> impl Strategy<Value = Case> {
     };
     nodes.prop_flat_map(of_nodes).prop_map(
         |(nodes, standing, mut terms, asks, (small, large), slices, lost)| {
-            // Who is near to several has to be near to pods that all of the terms select.
+            // A pod that is near to several has to be near to pods that all of the terms select.
             let mut nears = 0;
             terms.retain(|term| {
                 nears += usize::from(matches!(term, Term::Near { .. }));

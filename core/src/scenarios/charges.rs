@@ -1,5 +1,5 @@
-//! What is charged to which queue: a job with nodes stays where it was charged, and nodes alone are
-//! charged whole.
+//! The charges to queues: a job with nodes stays where it was charged, and nodes alone are charged
+//! whole.
 
 use serde_json::json;
 
@@ -71,7 +71,7 @@ fn a_wish_for_another_queue_does_not_take_a_job_with_nodes_out_of_its_queue() {
     world.edit("j", |spec| spec.overrides.queue_name = Some("other".to_owned()));
     world.settle();
     assert_eq!((queue_of(&world, "j").as_deref(), world.bound()), (Some("gpu"), 2));
-    // Its record is read by a new process, and what the wish says still does not count.
+    // A new process reads its record, and the wish still does not count.
     world.restart();
     one_at_a_time(&mut world);
     world.list(

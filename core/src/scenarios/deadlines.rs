@@ -1,4 +1,4 @@
-//! Jobs that end at a deadline (`activeDeadlineSeconds`): what is planned for their pods while
+//! Jobs that end at a deadline (`activeDeadlineSeconds`): the planned ends of their pods while
 //! these wait.
 
 use std::collections::BTreeSet;

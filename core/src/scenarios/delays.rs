@@ -1,5 +1,5 @@
-//! What the naive planner of the simulation found: promises that were not made, not looked at, or
-//! broken for a wrong cause.
+//! Findings of the simulation's naive planner: promises that were not made, not checked, or broken
+//! for a wrong cause.
 
 use super::promises::{lasting, reserved, starts, submit_gang, waiting_gang, world};
 use super::storage::mounting;
@@ -69,7 +69,7 @@ fn room_that_another_scheduler_takes_moves_what_was_promised_there_at_once() {
     assert_eq!(delays(&world), [("capacity", 1)]);
 }
 
-/// Nobody has changed the job: what it needs is not there any more.
+/// The job was not changed: a claim that it needs is not there any more.
 #[test]
 fn a_claim_that_is_lost_breaks_the_promise_as_a_node_would() {
     let mut world = world(QueuePolicy::Easy);
@@ -152,7 +152,7 @@ fn more_time_that_a_person_wishes_for_a_job_that_runs_is_why_others_start_later(
         "{:?}",
         world.texts
     );
-    // Of what is lost later the wish is not the cause.
+    // The wish is not the cause of a later loss.
     world.tell(Event::NodeGone(NodeName::from("n2"), Uid::from("uid-n2")));
     world.settle();
     assert!(delays(&world).iter().any(|(cause, _)| *cause == "capacity"), "{:?}", delays(&world));
@@ -203,7 +203,7 @@ fn who_came_before_a_successor_did_does_not_come_in_ahead_with_it() {
     assert_eq!((reserved(&world, "low"), delays(&world)), (before, Vec::new()));
 }
 
-/// What was said of a delay: the cause, and the object.
+/// Returns the reported delays: the cause, and the object.
 fn said(world: &World) -> String {
     world
         .texts

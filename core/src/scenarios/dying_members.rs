@@ -170,8 +170,8 @@ fn of_second_job(name: &str) -> Pod {
     pod
 }
 
-/// A Job with group labels was deleted and made again under its name. Its old pods are told to
-/// stop, or will be.
+/// A Job with group labels was deleted and made again under its name. Its old pods have been asked
+/// to stop, or will be.
 fn made_again(are_told: bool) -> World {
     let mut world = World::new(&NODES);
     world.tell(Event::Controller(Arc::new(job("nightly", 4, 4))));
@@ -379,7 +379,7 @@ fn a_gang_of_which_a_pod_ends_at_once_has_begun_all_the_same() {
         };
         for action in actions {
             world.carry_out(action);
-            // What is bound first has ended before the next one is bound.
+            // The first pod to be bound has ended before the next one is bound.
             if let ([(name, _)], true) = (&world.bindings[..], world.bound() == 1) {
                 world.change(&name.clone(), |pod| pod.phase = end.clone());
             }
@@ -418,8 +418,8 @@ fn a_pod_that_was_drained_is_no_refusal_of_its_node() {
     }
 }
 
-/// A node whose kubelet refuses each pod, as one does that says it has what it has not, is left
-/// alone for longer each time, and named.
+/// A node with a kubelet that refuses each pod, since the node lacks resources that it reports, is
+/// left alone for longer each time, and named.
 #[test]
 fn a_node_that_goes_on_refusing_pods_is_left_alone_for_longer_and_named() {
     let mut world = World::new(&[("a", 4)]);

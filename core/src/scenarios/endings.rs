@@ -72,7 +72,7 @@ fn a_graph_that_has_seen_many_nodes_go_is_made_anew() {
     world.pass_seconds(11);
     world.settle();
     assert!(!world.core.planner.ledger.needs_rebuild(&world.core.planner.cluster));
-    // What was taken still is.
+    // The taken room still is taken.
     world.submit(pod("fits", 1));
     world.settle();
     world.submit(pod("too-much", 1));

@@ -1,4 +1,4 @@
-//! Estimates: what is on record of when a job starts, and how often that is written.
+//! Estimates: the recorded start of a job, and how often it is written.
 
 use super::queues::{queue, timed};
 use super::*;
@@ -85,7 +85,7 @@ fn what_waits_for_an_end_that_nobody_knows_has_no_estimate_and_says_whose_end_it
 
 #[test]
 fn an_instant_at_which_many_are_asked_anew_is_looked_at_in_several_goes() {
-    // Who starts when, in how many goes, and the most that was asked in one of them.
+    // Returns which pods start when, the number of goes, and the most questions in one of them.
     let look = |stint: Effort| {
         let mut world = world(QueuePolicy::Easy, &[("a", 4)]);
         world.submit(lasting("runs", 4, 3_600));
@@ -173,8 +173,8 @@ fn a_large_job_that_ends_is_given_back_in_several_goes() {
 fn an_estimate_that_moves_by_little_is_not_written_again() {
     let (mut world, _) = waiting(1, 7200);
     assert_eq!(world.estimate("waits-0"), Some((EstimateKind::Projected, 2000 + 7200)));
-    // It has begun earlier than it was told: first by a little less than a tenth of what is left,
-    // then by more.
+    // It began earlier than it had reported: first by a little less than a tenth of the rest, then
+    // by more.
     for (seconds, expected) in [(700, 9200), (900, 8300)] {
         world.change("runs", |pod| pod.started = Some(Time::from_seconds(2000 - seconds)));
         for _ in 0..10 {
@@ -244,8 +244,8 @@ fn submit_all(world: &mut World, work: &[Work]) {
 fn the_plan_run_forward_says_when_each_starts() {
     use EstimateKind::{Projected, Reserved};
     use QueuePolicy::{Conservative, Easy, Fcfs};
-    // What it shows, the policy, what runs on two nodes of four cores from 2000 on, what waits, and
-    // when it is expected to start.
+    // A description, the policy, the work that runs on two nodes of four cores from 2000 on, the
+    // work that waits, and its expected starts.
     type Case = (
         &'static str,
         QueuePolicy,
@@ -306,7 +306,7 @@ fn the_plan_run_forward_says_when_each_starts() {
             world.settle();
         }
         let found: Vec<_> = waiting.iter().map(|(name, ..)| world.estimate(name)).collect();
-        // What was submitted a moment later ends a moment later.
+        // A pod that was submitted a moment later ends a moment later.
         let is_near = |found: &Option<(EstimateKind, i64)>,
                        expected: &Option<(EstimateKind, i64)>| match (
             found, expected,

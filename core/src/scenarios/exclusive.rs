@@ -1,4 +1,4 @@
-//! Jobs that ask for nodes alone: nobody else is on their nodes, now and later.
+//! Jobs that ask for nodes alone: no other pods are on their nodes, now and later.
 
 use std::collections::BTreeSet;
 
@@ -22,7 +22,8 @@ fn stays(name: &str, node: &str, maker: &str) -> Pod {
     Pod { owner: Some(owner), ..theirs(name, node, 1) }
 }
 
-/// A Job with so many pods of so many cores that ask for nodes alone, `<name>0` and so on.
+/// Submits a Job with this number of pods and of cores for each, which asks for nodes alone:
+/// `<name>0` and so on.
 fn submit(world: &mut World, name: &str, pods: u32, cores: u64) {
     world.tell(Event::Controller(Arc::new(job(name, pods, pods))));
     for at in 0..pods {
@@ -34,7 +35,7 @@ fn ending(pod: Pod, seconds: u64) -> Pod {
     Pod { lifetime: Lifetime::Seconds(seconds), ..pod }
 }
 
-/// The nodes of pods whose names begin so.
+/// Returns the nodes of pods with names that begin like this.
 fn nodes_of(world: &World, name: &str) -> BTreeSet<String> {
     let pods = world.pods.iter().filter(|(pod, _)| pod.starts_with(name));
     pods.filter_map(|(_, pod)| Some(pod.node.as_ref()?.to_string())).collect()
@@ -150,7 +151,7 @@ fn a_start_is_promised_for_when_nobody_else_is_there_and_kept() {
     let nodes =
         world.record("j").status.as_ref().unwrap().reservation.clone().expect("a promise").nodes;
     assert_eq!(nodes, "a,c");
-    // Who would be there beside it has to be gone by then; node b has room for a short one and a
+    // A pod that starts beside it has to be gone by then; node b has room for a short one and a
     // long one.
     for (name, seconds) in [("k", 200), ("l", 400), ("m", 400)] {
         world.submit(ending(pod(name, 2), seconds));
@@ -220,7 +221,7 @@ fn nothing_is_sent_to_a_node_to_which_another_scheduler_came() {
         world.carry_out_all(actions);
         actions = world.step();
     }
-    // There is room for it, and it is somebody else's pod.
+    // There is room for it, and it is a pod of another scheduler.
     world.submit(theirs("theirs", "a", 1));
     world.carry_out_all(actions);
     world.settle();

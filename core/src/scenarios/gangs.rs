@@ -74,7 +74,7 @@ fn pods_that_write_one_disk_get_nodes_of_their_own() {
     gang(&mut world, ["a", "b"].map(writes).into());
     assert_eq!(world.bound(), 2, "{:?}", world.bindings);
     assert_ne!(world.node_of("a"), world.node_of("b"));
-    // Both nodes have the disk in use, and who only reads would meet those who write.
+    // Both nodes have the disk in use, and a pod that only reads would meet the ones that write.
     world.submit(with_disk(pod("late", 1), "data", true));
     world.submit(with_disk(pod("other", 1), "other", false));
     world.settle();

@@ -1,5 +1,5 @@
-//! What a gang was, it is after a restart: how large, whether it was whole, and which FluxJob is
-//! its own.
+//! A gang stays the same after a restart: its size, whether it was whole, and which FluxJob is its
+//! own.
 
 use super::queues::queue;
 use super::restarts::writes_after_restart;
@@ -151,7 +151,7 @@ fn what_has_ended_keeps_its_priority_whoever_is_found_beside_it() {
     assert!(writes.is_empty(), "{writes:#?}");
 }
 
-/// A pod of a gang of two was bound by somebody else, and for the other one there is no room.
+/// Another scheduler has bound a pod of a gang of two, and for the other one there is no room.
 fn begun_by_somebody_else(nodes: &[(&str, u64)]) -> World {
     let mut world = World::new(nodes);
     world.submit(pod("busy", 2));

@@ -1,4 +1,4 @@
-//! How many nodes are held for a gang that nobody passes by any more: as many as it needs.
+//! The number of nodes held for a gang that others may no longer pass by: as many as it needs.
 
 use fluxqueue_workload::levels::{LevelBound, RuleScope};
 
@@ -8,8 +8,8 @@ use super::topology::{at_most, node_in, within};
 use super::*;
 use crate::QueuePolicy;
 
-/// Four racks of four nodes, all in use by work whose end nobody knows. Those of a name come one
-/// after the other.
+/// Four racks of four nodes, all in use by work with an unknown end. Those of a name come one after
+/// the other.
 fn busy(policy: QueuePolicy) -> World {
     let mut world = World::told(
         CoreSettings { queue_policy: policy, ..settings() },

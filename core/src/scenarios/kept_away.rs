@@ -19,12 +19,12 @@ pub(super) fn hosts(policy: QueuePolicy) -> World {
     racks_under(policy, &HOSTS)
 }
 
-/// A pod that shares no domain with its like, and nobody knows when it ends.
+/// A pod that shares no domain with its like, and has no known end.
 fn mpi(name: &str, key: &str) -> Pod {
     apart(pod(name, 1), "mpi", key)
 }
 
-/// Job `j` comes, of so many such pods that start together: `p0` and so on.
+/// Submits job `j` with this number of such pods, which start together: `p0` and so on.
 fn submit_mpi_gang(world: &mut World, pods: u32, key: &str) {
     world.tell(Event::Controller(Arc::new(job("j", pods, pods))));
     for at in 0..pods {
@@ -41,7 +41,7 @@ pub(super) struct Stream {
 }
 
 impl Stream {
-    /// So many pods of it wait at any time, or have just begun.
+    /// Makes a stream of these pods, none of which has come.
     pub(super) fn of(of: impl Fn(&str) -> Pod + 'static) -> Self {
         Stream { next: 0, running: Vec::new(), of: Box::new(of) }
     }
@@ -56,8 +56,8 @@ impl Stream {
         }
     }
 
-    /// For so many seconds: every ten seconds the oldest that runs ends, when others wait to take
-    /// its place.
+    /// Goes on for this number of seconds: every ten seconds the oldest running pod ends, while
+    /// others wait to take its place.
     pub(super) fn go_on(&mut self, world: &mut World, seconds: i64) {
         for _ in 0..seconds / 10 {
             world.pass_seconds(10);
@@ -145,7 +145,7 @@ fn only_as_many_hosts_are_held_as_the_gang_needs_and_those_with_the_fewest_in_th
     }
 }
 
-/// The open hosts are full of others by then, who keep nobody away: they have to end as well.
+/// By then the open hosts are full of other pods, which keep none away: these have to end as well.
 #[test]
 fn a_gang_whose_pods_share_no_host_waits_for_room_on_as_many_hosts() {
     for policy in BACKFILL {
@@ -194,7 +194,8 @@ fn of_a_gang_whose_groups_are_apart_each_has_hosts_held() {
         let mut stream = Stream::of(|name| mpi(name, "host"));
         stream.submit(&mut world, 4);
         world.tell(Event::Controller(Arc::new(job("j", 4, 4))));
-        // The first one says nothing of others, but is of those from whom the others are apart.
+        // The first pod has no rules about others, but is one of those that the others are apart
+        // from.
         world.submit(of_job(Pod { labels: labels("mpi"), ..pod("p0", 1) }, "j"));
         for name in ["p1", "p2", "p3"] {
             world.submit(of_job(mpi(name, "host"), "j"));
@@ -348,7 +349,7 @@ fn a_successor_holds_the_same_nodes_and_writes_nothing() {
     }
 }
 
-/// As for whoever waits for room: those behind do not get the nodes that it could use.
+/// As for any request that waits for room: the ones behind do not get the nodes that it could use.
 #[test]
 fn first_come_first_served_nobody_passes_by_one_who_is_kept_away() {
     let mut world = hosts(QueuePolicy::Fcfs);

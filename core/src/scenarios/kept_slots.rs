@@ -1,4 +1,4 @@
-//! How long the slot of an ended pod is kept, for whom, and what is said of a gang meanwhile.
+//! The slot of an ended pod: how long it is kept, for which pod, and the gang's status meanwhile.
 
 use super::*;
 
@@ -16,7 +16,7 @@ fn degraded(world: &World, workload: &str) -> (String, String) {
     (degraded.reason.clone(), degraded.message.clone())
 }
 
-/// The launcher of a gang fails again and again, and a small pod of somebody else waits for its
+/// The launcher of a gang fails again and again, and a small pod of another job waits for its
 /// place.
 #[test]
 fn a_slot_is_kept_for_as_long_as_its_job_waits_before_it_replaces_a_pod() {
@@ -70,7 +70,7 @@ fn a_job_that_has_failed_for_good_keeps_no_slot() {
     assert!(world.node_of("stranger").is_some());
 }
 
-/// A gang whose pods are made by an operator.
+/// A gang of pods that an operator makes.
 fn training(pods: &[&str]) -> World {
     let mut world = World::new(&[("a", 4), ("b", 4), ("c", 4)]);
     for name in pods {
@@ -130,14 +130,14 @@ fn a_slot_that_an_operator_does_not_need_again_is_free_after_a_while() {
     assert_eq!(world.node_of("stranger"), None);
     seconds_go_by(&mut world, 2);
     assert!(world.node_of("stranger").is_some());
-    // What has succeeded is not made again.
+    // A pod that has succeeded is not made again.
     let mut world = training(&["w0", "w1", "w2"]);
     world.change("w1", |pod| pod.phase = Phase::Succeeded);
     world.settle();
     assert!(world.node_of("stranger").is_some());
 }
 
-/// More pods than before are asked for of a Job that runs: none is lost.
+/// A running Job grows: it has lost no pod.
 #[test]
 fn a_job_that_is_to_be_larger_has_lost_no_pod() {
     let nodes = [("a", 4)];
@@ -242,8 +242,8 @@ fn settle_without_placement(world: &mut World) -> Vec<Action> {
     held_back
 }
 
-/// While the placement of a gang is being written, somebody else binds one of its pods to its node,
-/// and that one fails.
+/// While the placement of a gang is being written, another scheduler binds one of its pods to its
+/// node, and that one fails.
 #[test]
 fn pods_that_have_slots_do_not_begin_without_the_one_that_replaces_a_pod_that_has_failed() {
     for is_seen_to_run in [true, false] {

@@ -1,4 +1,4 @@
-//! What is left of a group when most of its pods have ended starts, and no less than what its
+//! The rest of a group starts when most of its pods have ended, but with no fewer pods than its
 //! objects can make.
 
 use super::topology::{RACK, in_one, node_in};

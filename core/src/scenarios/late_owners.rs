@@ -1,4 +1,4 @@
-//! Pods that counted as lone while nobody had seen what makes one thing of them.
+//! Pods that counted as lone until the object that makes them one job was seen.
 
 use super::lone_pods::names;
 use super::*;

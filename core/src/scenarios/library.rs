@@ -50,7 +50,7 @@ fn a_graph_that_the_library_has_lost_is_made_anew() {
 
 static LOST: AtomicBool = AtomicBool::new(false);
 
-/// The built-in library, until it loses what it has: then nothing but a new context helps.
+/// The built-in library, until it loses its graph: then only a new context helps.
 fn forgetful() -> FunctionTable {
     FunctionTable { new, match_with_jobid: Some(match_with_jobid), ..FunctionTable::builtin() }
 }

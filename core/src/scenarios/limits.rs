@@ -9,14 +9,14 @@ use super::*;
 /// Cores of the one node.
 const CORES: u64 = 8;
 
-/// What a job asks for, and where.
+/// The demand of a job, and its namespace.
 #[derive(Debug, Clone)]
 struct Ask {
     is_limited: bool,
     namespace: &'static str,
     cores: u64,
     seconds: i64,
-    /// It ends so many seconds before its walltime is over.
+    /// The seconds by which it ends before its walltime is over.
     early: i64,
 }
 
@@ -97,7 +97,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
 
     /// Each is promised the second that the naive planner finds, as it comes; and when all goes on,
-    /// some ending early, no limit is exceeded at any second, and nobody starts later than he was
+    /// some ending early, no limit is exceeded at any second, and no job starts later than
     /// promised.
     #[test]
     fn promises_within_limits_are_those_of_a_naive_planner_and_are_kept(

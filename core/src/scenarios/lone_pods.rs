@@ -107,8 +107,8 @@ fn one_that_runs_without_a_flux_job_is_given_none() {
     assert_eq!(names(&world), Vec::<&str>::new());
 }
 
-/// Who of two starts, after a restart with nothing on record, on a node for one: a lone pod that is
-/// there since 1990, or a pod of a service that was made in 1995.
+/// Returns which of two starts, after a restart with nothing on record, on a node for one: a lone
+/// pod that is there since 1990, or a pod of a service that was made in 1995.
 fn first_after_restart(how: impl FnOnce(&mut Pod)) -> String {
     let nodes = [("n", 1)];
     let mut world = world(&[]);
@@ -131,7 +131,7 @@ fn first_after_restart(how: impl FnOnce(&mut Pod)) -> String {
 #[test]
 fn one_that_waits_without_a_flux_job_keeps_its_place() {
     assert_eq!(first_after_restart(|_| {}), "lone");
-    // It could be placed only when its gates were off, and nobody knows when that was.
+    // It could be placed only when its gates were off, and that time is unknown.
     let gated = ScheduledCondition {
         scheduled: false,
         reason: "SchedulingGated".to_owned(),

@@ -1,5 +1,5 @@
-//! Texts, names and shapes of any length and form, which anybody may write into objects: what comes
-//! of them is bounded.
+//! Texts, names and shapes of any length and form, which tenants may write into objects: their
+//! effect is bounded.
 
 use fluxqueue_api::fluxjob::{POD_SETS_MAX, REQUESTS_MAX};
 use fluxqueue_api::text::MESSAGE_BYTES_MAX;

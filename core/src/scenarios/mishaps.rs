@@ -1,4 +1,4 @@
-//! Answers that get lost, nodes that go, others who come first, restarts.
+//! Answers that get lost, nodes that go, other schedulers that come first, restarts.
 
 use super::*;
 
@@ -200,7 +200,7 @@ fn a_placement_does_not_wait_behind_what_trails() {
     }
     world.settle();
     assert_eq!(world.state("j"), Some(JobState::Pending));
-    // Something about it changes: a trailing write, which nobody answers for now.
+    // Something about it changes: a trailing write, which gets no answer for now.
     world.pass_seconds(60);
     world.edit("j", |spec| spec.overrides.priority_class_name = Some("high".to_owned()));
     let trailing = world.step();

@@ -1,6 +1,6 @@
 //! Scenarios: the core step by step, with every action in the test's hands.
 //!
-//! The simulation finds what nobody thought of; these say what was meant.
+//! The simulation finds cases that were not foreseen; scenarios state the intended ones.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -96,7 +96,7 @@ struct World {
     /// Jobs that are suspended for us.
     jobs: BTreeMap<String, Controller>,
     uids: u32,
-    /// Every Binding that was asked for: pod and node.
+    /// Every Binding that the core has sent: pod and node.
     bindings: Vec<(String, String)>,
     storage: storage::Storage,
     /// Every reason of an Event.
@@ -264,7 +264,7 @@ impl World {
         self.tell(Event::FluxJobGone(ObjectRef { key, uid }));
     }
 
-    /// The watch shows what was written into the conditions of these pods.
+    /// Shows the written conditions of these pods on the watch.
     fn show_conditions(&mut self, pods: &[&str]) {
         for name in pods {
             let said = self.conditions.get(*name).cloned();
@@ -291,7 +291,7 @@ impl World {
         for _ in 0..100 {
             let actions = self.step();
             if actions.is_empty() {
-                // What is put off for a moment belongs to it.
+                // Work that is put off for a moment belongs to it.
                 let soon = self.now.plus_millis(100);
                 match self.core.next_wake().filter(|wake| *wake <= soon) {
                     Some(wake) => self.now = self.now.max(wake),
@@ -310,8 +310,7 @@ impl World {
         }
     }
 
-    /// Carries out what is asked for up to the first Binding, and nothing of what was asked for
-    /// after it.
+    /// Carries out all actions up to the first Binding, and none after it.
     fn carry_out_to_first_binding(&mut self) {
         for _ in 0..20 {
             for action in self.step() {
@@ -434,7 +433,7 @@ impl World {
         Some((estimate.kind, crate::records::times::time_of(&estimate.time).seconds()))
     }
 
-    /// The reason that matters most, and what is said of all.
+    /// Returns the most important reason, and the text about all.
     fn blocked(&self, workload: &str) -> (String, String) {
         let blockers = Blockers::of(self.blockers(workload)).expect("it is blocked");
         (blockers.reason().to_string(), blockers.text())
@@ -444,7 +443,7 @@ impl World {
         self.record(workload).status.as_ref().expect("a status").blocked_by.clone()
     }
 
-    /// A new process: everything is listed anew.
+    /// Starts a new process: everything is listed again.
     fn restart(&mut self) {
         self.core =
             Core::new(self.core.settings.clone(), FunctionTable::builtin(), 2).expect("a core");

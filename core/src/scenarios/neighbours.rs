@@ -24,7 +24,7 @@ pub(super) fn labels(app: &str) -> Labels {
     Arc::from([(Arc::from("app"), Arc::from(app))])
 }
 
-/// A pod with this label, and what it wants of pods with that label.
+/// A pod with this label, and its rules about pods with that label.
 pub(super) fn labelled(
     pod: Pod,
     app: &str,
@@ -62,7 +62,7 @@ pub(super) fn spread(pod: Pod, app: &str, key: &str) -> Pod {
     })
 }
 
-/// Nodes with their racks, of so many cores each.
+/// Nodes with their racks, with this number of cores each.
 pub(super) fn racks(nodes: &[(&str, &str, u64)]) -> World {
     racks_under(settings().queue_policy, nodes)
 }
@@ -86,7 +86,7 @@ pub(super) fn on(pod: Pod, node: &str) -> Pod {
     Pod { node: Some(node.into()), scheduler: "other".into(), ..pod }
 }
 
-/// How many of the pods `p0`, `p1` and so on are on nodes whose names begin like this.
+/// Returns how many of the pods `p0`, `p1` and so on are on nodes with names that begin like this.
 pub(super) fn count(world: &World, pods: usize, node: &str) -> usize {
     (0..pods)
         .filter(|at| world.node_of(&format!("p{at}")).is_some_and(|on| on.starts_with(node)))
@@ -152,7 +152,7 @@ fn a_pod_whose_labels_change_is_seen_with_the_new_ones() {
     assert_eq!(world.node_of("p0"), Some("a"));
 }
 
-/// Who asks for the same stands in its way no more, since it may go elsewhere now.
+/// A pod with the same demand is no longer behind it, since it may go elsewhere now.
 #[test]
 fn a_pod_that_waits_and_gets_a_label_is_kept_away_by_it_and_holds_nobody_up() {
     let mut world = racks(&[("a", "r1", 8)]);
@@ -199,7 +199,7 @@ fn of_those_who_wait_only_they_are_looked_at_whom_the_terms_of_a_pod_select() {
     }
 }
 
-/// Its own start is news for those only who ask about other pods.
+/// Its own start is news only for pods with rules about other pods.
 #[test]
 fn who_keeps_others_away_leads_to_no_more_passes_than_another_pod() {
     let mut world = racks(&[("a", "r1", 8), ("b", "r1", 8)]);
@@ -223,7 +223,7 @@ pub(super) fn gang(world: &mut World, size: u32, how: impl Fn(Pod) -> Pod) {
     gang_of(world, size, 1, how);
 }
 
-/// The same with pods of so many cores.
+/// The same with pods of this number of cores.
 pub(super) fn gang_of(world: &mut World, size: u32, cores: u64, how: impl Fn(Pod) -> Pod) {
     world.tell(Event::Controller(Arc::new(job("j", size, size))));
     for at in 0..size {

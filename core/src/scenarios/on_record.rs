@@ -1,5 +1,4 @@
-//! What is on record of promises goes together at every instant: a process may die between any two
-//! writes.
+//! The records of promises agree at every instant: a process may die between any two writes.
 
 use super::promises::{lasting, reserved, starts};
 use super::*;

@@ -3,7 +3,7 @@
 
 use super::*;
 
-/// A cluster whose scheduler has been there for a while.
+/// A cluster with a scheduler that has been there for a while.
 fn cluster(nodes: &[(&str, u64)]) -> World {
     let mut world = World::new(nodes);
     world.settle();
@@ -25,7 +25,7 @@ fn of_set(pod: Pod, set: &str) -> Pod {
     Pod { owner: Some(owner(OwnerKind::StatefulSet, "apps/v1", set)), ..pod }
 }
 
-/// A StatefulSet whose pods are made all at once.
+/// A StatefulSet that makes its pods all at once.
 fn stateful_set(name: &str, replicas: u32) -> Controller {
     Controller { kind: OwnerKind::StatefulSet, completions: None, ..job(name, replicas, replicas) }
 }

@@ -118,7 +118,7 @@ fn members_count_those_placed_before_them_where_they_would_rather_be() {
 fn members_weigh_where_they_like_to_be_against_whom_they_would_meet_there() {
     let mut world = racks(&[("a", "r1", 8), ("b", "r2", 8), ("c", "r3", 8)]);
     gang(&mut world, 5, |pod| rather(rather_on(pod, 1, "rack", "r2"), -100, "x", "host"));
-    // A node that is liked most is worth as much as two whom a pod would rather not meet.
+    // The node that a pod likes most is worth as much as two pods that it would rather not meet.
     assert_eq!(["a", "b", "c"].map(|node| count(&world, 5, node)), [1, 3, 1]);
 }
 

@@ -1,4 +1,4 @@
-//! Reservations: kept, on record, put back, and broken for a cause that is said.
+//! Reservations: kept, on record, put back, and broken for a reported cause.
 
 use super::*;
 use crate::QueuePolicy;
@@ -15,7 +15,7 @@ pub(super) fn lasting(name: &str, cores: u64, seconds: u64) -> Pod {
     Pod { lifetime: Lifetime::Seconds(seconds), ..pod(name, cores) }
 }
 
-/// A Job `j` comes whose two pods take a node each, for a minute.
+/// Submits a Job `j` with two pods that take a node each, for a minute.
 pub(super) fn submit_gang(world: &mut World) {
     world.tell(Event::Controller(Arc::new(job("j", 2, 2))));
     for name in ["p0", "p1"] {
@@ -163,9 +163,9 @@ fn a_pod_that_is_seen_to_end_a_moment_late_breaks_no_promise() {
     assert!(world.core.gauges().reservations_delayed.is_empty());
 }
 
-/// It was to start earlier than promised, and who wishes otherwise is the one who breaks the
-/// promise: also where nobody has been told yet that it was to start, and where it waits again,
-/// with another promise, before anybody is told that it was held.
+/// It was to start earlier than promised, and the person with the wish is the one that breaks the
+/// promise: also where the start has not been reported yet, and where it waits again, with another
+/// promise, before the hold is reported.
 #[test]
 fn a_gang_that_is_held_before_it_begins_is_told_that_its_promise_is_broken() {
     let mut world = waiting_gang(QueuePolicy::Easy);
@@ -341,8 +341,8 @@ fn who_takes_what_a_promise_has_left_waits_for_its_record() {
     assert!(!starts(&mut world, lasting("first", 4, 60)), "it is promised the second node");
     assert_eq!(reserved(&world, "first"), Some((Some(2040), "n2".to_owned())));
     world.pass_seconds(10);
-    // The first node comes free: the first who waits takes it, and another one the room that it
-    // leaves on the second.
+    // The first node comes free: the first request that waits takes it, and another one the room
+    // that it leaves on the second.
     world.submit(lasting("next", 2, 500));
     world.change("a", |pod| pod.phase = Phase::Succeeded);
     world.change("b", |pod| pod.phase = Phase::Succeeded);
@@ -379,8 +379,8 @@ fn nobody_knows_when_a_pod_ends_that_is_only_nominated() {
 }
 
 /// An earlier leader has promised the second pod a start on the first node, and is paused before
-/// that is on record. Its successor plans, with somebody of a higher priority ahead or not, and
-/// then the write takes effect.
+/// that is on record. Its successor plans, with a pod of a higher priority ahead or not, and then
+/// the write takes effect.
 fn promised_late(by_another: bool) -> World {
     let mut world = world(QueuePolicy::Easy);
     assert!(starts(&mut world, lasting("a", 4, 100)));
@@ -509,7 +509,7 @@ fn the_queue_depth_bounds_the_reservations_and_not_who_may_start() {
     assert!(starts(&mut world, lasting("third", 4, 50)), "it fits before the gang");
 }
 
-/// The instant since which it is passed by, and what is held for it.
+/// Returns the instant since which it is passed by, and the nodes held for it.
 fn passed_by(world: &World) -> (Option<i64>, Option<(Option<i64>, String)>) {
     let status = world.record("j").status.as_ref().expect("a status");
     (status.passed_by_since.as_ref().map(|at| time_of(at).seconds()), reserved(world, "j"))
@@ -567,7 +567,7 @@ fn nobody_passes_by_in_the_first_walk_after_a_restart_either() {
     }
     submit_gang(&mut world);
     world.settle();
-    // Its time is over, and b ends, while nobody leads.
+    // Its time is over, and b ends, while there is no leader.
     world.pass_seconds(301);
     world.change("b", |pod| pod.phase = Phase::Succeeded);
     world.submit(Pod { created: world.now, ..lasting("late", 4, 10) });

@@ -1,4 +1,4 @@
-//! What was promised to those who wait, or held for them, stands after a restart.
+//! Promises to waiting requests, and nodes held for them, stand after a restart.
 
 use super::promises::{lasting, reserved, starts};
 use super::restarts::{of_set, replica_set, writes_after_restart};
@@ -92,7 +92,7 @@ fn what_is_said_goes_by_what_is_so_once_nothing_has_happened_for_a_while() {
     let ended = Some(world.now);
     world.change("u", |pod| (pod.phase, pod.ended) = (Phase::Succeeded, ended));
     world.settle();
-    // None of its pods fits on what is free now: nobody looks at it for that.
+    // None of its pods fits on the free cores now, so it is not tried for these.
     assert!(world.blocked("j").1.contains("1 free"), "{:?}", world.blocked("j"));
     for _ in 0..40 {
         world.pass_seconds(1);
@@ -154,7 +154,7 @@ fn nodes_stay_held_for_a_pod_though_the_next_process_promises_a_start_to_another
     }
     for _ in 0..40 {
         world.pass_seconds(10);
-        // As long as something happens what is not on record is not promised anew.
+        // As long as something happens, a promise that is not on record is not made again.
         world.core.agenda.queue_changed = true;
         world.settle();
     }
@@ -274,7 +274,7 @@ fn what_is_not_on_record_keeps_nothing_from_who_is_promised_something_after_a_re
 #[test]
 fn what_is_not_on_record_is_made_anew_until_that_changes_nothing_and_no_longer() {
     let (mut world, _) = behind_who_is_not_on_record();
-    // The first review moves what is on record, the second finds it as the first has left it.
+    // The first review moves the recorded promise, the second finds it as the first has left it.
     let mut at = Vec::new();
     let mut passes = world.core.gauges().passes;
     while world.now.seconds() < 2400 {

@@ -8,7 +8,7 @@ use super::*;
 
 const SEVEN_EXBIBYTES: u64 = 7 << 60;
 
-/// A node and a pod with so much of a resource.
+/// Adds a node and a pod with this amount of a resource.
 fn with(world: &mut World, node_name: &str, resource: &str, amount: u64) {
     let mut node = Node::clone(&node(node_name, 8));
     node.allocatable.set(resource, amount);

@@ -61,7 +61,7 @@ fn counts(world: &World, queue: &str) -> (i32, i32) {
     (status.waiting, status.running)
 }
 
-/// What is done a moment later, such as the status of queues, is done too.
+/// Settles, including work that is done a moment later, such as the status of queues.
 fn settle_all(world: &mut World) {
     world.settle();
     world.pass_seconds(3);
@@ -221,7 +221,7 @@ fn walltimes_are_the_queues() {
     assert_eq!(["long", "service"].map(|name| world.blocked(name).0), ["WalltimeTooLong"; 2]);
     let text = "it asks for a walltime of 601 s and FluxQueue short has 600 s at most (spec.maxWalltimeSeconds)";
     assert_eq!(world.blocked("long").1, text);
-    // Who may wish for less may start.
+    // A job may start after a wish for less.
     world.edit("long", |spec| {
         spec.overrides = Overrides { walltime_seconds: Some(600), ..Overrides::default() }
     });
@@ -288,7 +288,7 @@ fn a_queue_of_higher_priority_delays_what_was_promised_and_that_is_said() {
     // Raised by an edit, it is ahead of all that it was merged with.
     queue(&mut world, "default", &json!({"priority": 20}));
     world.settle();
-    // What has become better is written a little later.
+    // An improvement is written a little later.
     world.pass_seconds(6);
     world.settle();
     assert_eq!((start_of(&world, "first"), start_of(&world, "ahead")), (Some(2100), Some(2150)));
@@ -444,7 +444,7 @@ fn nobody_overtakes_himself_within_a_limit_for_ever() {
     world.submit(timed("short", 2, "gpu", 100));
     world.settle();
     assert_eq!((world.node_of("long"), world.node_of("short")), (None, Some("a")));
-    // It ends early: what was promised moves, but not to where the other still runs.
+    // It ends early: the promise moves, but not to where the other still runs.
     world.pass_seconds(10);
     world.change("runs", |pod| pod.phase = Phase::Succeeded);
     world.settle();

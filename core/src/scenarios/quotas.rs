@@ -6,7 +6,7 @@ use super::stand_ins::{marked, pods_of};
 use super::*;
 
 impl World {
-    /// A quota of the namespace of all jobs leaves so many cores.
+    /// Sets a quota of the namespace of all jobs, which leaves this number of cores.
     fn quota(&mut self, uid: &str, cores: u64) {
         let id = ObjectRef { key: ObjectKey::new("ns", "team"), uid: Uid::from(uid) };
         let left =
@@ -69,7 +69,7 @@ fn jobs_that_a_quota_leaves_room_for_one_by_one_are_released_one_by_one() {
     }
     world.settle();
     assert_eq!(world.bound(), 4);
-    // What the quota says is late.
+    // The quota's update is late.
     world.pass_seconds(1);
     world.settle();
     assert!(!world.is_released("second"));
@@ -100,7 +100,7 @@ fn a_job_that_its_quota_lets_go_beside_another_is_released_though_the_quota_says
     }
     world.settle();
     assert!(world.is_released("first") && !world.is_released("second"));
-    // The first is deleted before it has any pods: what the quota says stays as it was.
+    // The first is deleted before it has any pods: the quota's numbers stay as they were.
     let gone = world.jobs.remove("first").expect("it is there");
     world.tell(Event::ControllerGone(gone.id.uid));
     for _ in 0..61 {

@@ -8,7 +8,7 @@ use crate::QueuePolicy;
 use fluxqueue_machine::fluxion::{End, Tenancy};
 use fluxqueue_workload::constraints::HostPort;
 
-/// What has been told about delays so far.
+/// Returns the reports of delays so far.
 fn delays(world: &World) -> Vec<&String> {
     let told = world.texts.iter().zip(&world.notes);
     told.filter(|(_, reason)| **reason == "ReservationDelayed").map(|(text, _)| text).collect()

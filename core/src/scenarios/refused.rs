@@ -1,10 +1,10 @@
 //! Writes that the API server refuses, or does not answer: nodes are not idle because of them, and
-//! pods are told.
+//! pods get the reason.
 
 use super::*;
 use crate::QueuePolicy;
 
-/// What the API server says.
+/// The words of the API server.
 const WORDS: &str = "403: the namespace is not approved";
 
 /// Like [`World::settle`], but actions for which `instead` has an outcome get that outcome. Returns
@@ -217,8 +217,8 @@ fn a_job_whose_flux_job_is_refused_is_told_and_claims_nothing() {
     }
 }
 
-/// Carries out what is asked for; but before each status of a FluxJob in namespace "ns" is written,
-/// somebody changes that FluxJob.
+/// Carries out all actions; but before each status of a FluxJob in namespace "ns" is written,
+/// another client changes that FluxJob.
 fn settle_while_edited(world: &mut World, workload: &str) -> u64 {
     let mut conflicts = 0;
     for _ in 0..100 {

@@ -1,4 +1,5 @@
-//! Pods that would keep away whom nodes are promised, or held for: they go elsewhere, or wait.
+//! Pods that would keep others away from nodes promised to them, or held for them: they go
+//! elsewhere, or wait.
 
 use super::neighbours::{apart, constrained, labels, on, racks_under};
 use super::promises::{lasting, reserved, starts};
@@ -37,7 +38,7 @@ fn known(world: &World, node: &str) -> Node {
     Node::clone(cluster.node(rank).expect("it is there"))
 }
 
-/// What was promised comes true on time, and nobody was told otherwise.
+/// Checks that the promise comes true on time, and that no other start was reported.
 fn comes_true(world: &mut World) {
     for _ in 0..3 {
         world.pass_seconds(1);
@@ -79,8 +80,8 @@ fn who_repels_others_than_those_who_are_promised_a_node_goes_there() {
     comes_true(&mut world);
 }
 
-/// The nodes of a promise are made anew without those to which its pods may not come now: they
-/// would not be theirs while it runs.
+/// The nodes of a promise are chosen again without those to which its pods may not come now: the
+/// promise would not have these while the repelling pod runs.
 #[test]
 fn who_would_end_before_the_promised_start_waits_all_the_same() {
     let mut world = promised(QueuePolicy::Conservative);
@@ -129,7 +130,7 @@ fn all_pods_of_a_gang_count_that_is_promised_nodes() {
     assert_eq!(reserved(&world, "j"), Some((Some(2300), "a[1-2],b1".to_owned())));
     assert!(!starts(&mut world, shy("shy", "x", "host", 1_000)));
     assert!(world.blocked("shy").1.starts_with("waits behind ns/j-"), "{:?}", world.blocked("shy"));
-    // Who waits for that starts as soon as nobody is promised it any more.
+    // A pod that waits for that starts as soon as the promise is gone.
     for name in ["p0", "p1", "p2"] {
         world.delete(name);
     }
@@ -230,7 +231,7 @@ fn what_is_promised_stands_when_pods_come_that_would_keep_it_away_elsewhere() {
         world.submit(Pod { priority: 10, ..constrained(lasting("ahead", 6, 50), there) });
         world.settle();
         assert_eq!(reserved(&world, "ahead"), Some((Some(2300), "b1".to_owned())), "{policy:?}");
-        // The first of its kind: whom it keeps away asks for something else from now on.
+        // The first of its kind: the pods that it keeps away have another demand from now on.
         world.submit(shy("by-host", "x", "host", 1_000));
         world.settle();
         assert_eq!(world.node_of("by-host"), Some("a2"), "{policy:?}");
@@ -261,7 +262,7 @@ fn what_is_promised_beside_another_schedulers_pod_that_repels_is_looked_at_at_on
     }
 }
 
-/// Not even around the nodes: else he whom they are held for could not come to them while it runs.
+/// Not even around the nodes: else the job that holds them could not come to them while it runs.
 #[test]
 fn who_is_kept_away_by_one_for_whom_nodes_are_held_stays_out_of_their_domain() {
     for policy in [QueuePolicy::Fcfs, QueuePolicy::Easy, QueuePolicy::Conservative] {

@@ -5,7 +5,7 @@ use super::queues::{of_queue, queue};
 use super::*;
 use serde_json::json;
 
-/// What a new process writes, told everything there is.
+/// Returns the writes of a new process, after it got everything there is.
 pub(super) fn writes_after_restart(
     world: &mut World,
     nodes: &[(&str, u64)],
@@ -88,7 +88,8 @@ fn a_clock_that_jumps_moves_planned_ends_only() {
     world.change("runs", |pod| pod.started = Some(started));
     world.submit(pod("waits", 4));
     world.settle();
-    // The API server's clock is an hour ahead from now on: so much less of the walltime is left.
+    // The API server's clock is an hour ahead from now on: the rest of the walltime is an hour
+    // shorter.
     world.tell(Event::ClockOffset(3_600_000_000));
     world.look_ahead();
     // On record by that clock.
@@ -150,8 +151,8 @@ fn a_retained_slot_is_retained_by_the_next_process() {
     assert_eq!(world.node_of("p2"), Some("a"));
 }
 
-/// The slot of a pod that has ended so many seconds ahead, by the server's clock, is not retained
-/// by a process that begins ten minutes later.
+/// Checks that the slot of a pod that has ended this number of seconds ahead, by the server's
+/// clock, is not retained by a process that begins ten minutes later.
 fn judge_slot_of_who_ended(ahead_secs: u64) {
     let nodes = [("a", 2), ("b", 2)];
     let mut world = with_job_of_two(&nodes);
@@ -401,7 +402,7 @@ fn what_was_said_stays_though_something_else_matters_most_by_now() {
     assert!(writes.is_empty(), "{writes:#?}");
 }
 
-/// What a process writes into the status of queues in so many seconds, if it does.
+/// Returns the writes of a process to the status of queues in this number of seconds.
 fn queue_writes(world: &mut World, seconds: i64) -> Vec<String> {
     let mut writes = Vec::new();
     for _ in 0..seconds {

@@ -152,8 +152,8 @@ fn a_spread_may_be_for_each_role() {
     }
 }
 
-/// A JobSet with one replicated Job of so many Jobs of so many pods of 1 core each, in slices:
-/// `w-0-0`, `w-0-1` and so on.
+/// Submits a JobSet with one replicated Job, with these numbers of Jobs and of pods of 1 core in
+/// each, in slices: `w-0-0`, `w-0-1` and so on.
 fn submit_job_set(world: &mut World, jobs: u32, pods: u32, slices: u32) {
     for at in 0..jobs {
         let name = format!("w-{at}");

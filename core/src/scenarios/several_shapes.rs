@@ -1,4 +1,4 @@
-//! Gangs of several kinds of pods: what is said of them, and where they are under one rule.
+//! Gangs of several kinds of pods: the reports about them, and their places under one rule.
 
 use fluxqueue_api::BlockedReason::NoRoomInLevel;
 use fluxqueue_workload::constraints::{Constraints, NodeSelectorTerm, Operator, Requirement};
@@ -77,7 +77,7 @@ fn where_a_pod_of_a_gang_may_use_no_node_the_text_is_about_that_pod() {
     assert!(message.starts_with(text), "{message}");
 }
 
-/// A launcher of one core, and so many workers that take a node each, all in one rack.
+/// A launcher of one core, and this number of workers that take a node each, all in one rack.
 fn launcher_and_workers(world: &mut World, name: &str, workers: u32) {
     let lasting = |pod| Pod { lifetime: Lifetime::Seconds(50), ..in_one("rack", pod) };
     let launcher = lasting(pod(&format!("{name}-l"), 1));

@@ -11,8 +11,8 @@ const NODES: [(&str, u64); 4] = [("n1", 4), ("n2", 4), ("n3", 4), ("n4", 2)];
 /// Steps that are more than enough for any pass here.
 const STEPS_MAX: usize = 200;
 
-/// Three pods run, for 100, 200 and 300 seconds, and six wait for a node of theirs: of as many
-/// classes, so that each is asked for.
+/// Three pods run, for 100, 200 and 300 seconds, and six wait for a node of their own: of as many
+/// classes, so that each needs a question.
 fn world(questions_per_slice: u64) -> World {
     let settings =
         CoreSettings { queue_policy: QueuePolicy::Conservative, questions_per_slice, ..settings() };
@@ -39,8 +39,8 @@ fn passing() -> World {
     world
 }
 
-/// Steps until the pass is over, with something that happens before each. How many there were, and
-/// who was bound before the last.
+/// Steps until the pass is over, with something that happens before each. Returns the number of
+/// steps, and the pods that were bound before the last.
 fn finish(world: &mut World, mut happens: impl FnMut(&mut World)) -> (usize, Vec<String>) {
     let before = world.bindings.len();
     for steps in 1..STEPS_MAX {
@@ -232,7 +232,7 @@ fn nobody_takes_what_is_not_on_record_while_it_is_promised_anew() {
         Pod { created: world.now.plus_secs(1), ..of_job(lasting("s0", 3, 40), "service") };
     of_service.owner.as_mut().expect("an owner").kind = OwnerKind::Deployment;
     assert!(!starts(&mut world, of_service), "it can when the first of those that run has ended");
-    // When nothing has happened for a while it is promised that anew.
+    // When nothing has happened for a while the promise is made again.
     let mut reviewed = false;
     for _ in 0..400 {
         world.now = world.now.plus_millis(100);

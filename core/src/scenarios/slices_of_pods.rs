@@ -1,4 +1,4 @@
-//! Jobs in slices: each so many pods are in one rack, and what follows from that.
+//! Jobs in slices: each slice of pods is in one rack, with the consequences of that rule.
 
 use std::collections::BTreeSet;
 
@@ -53,7 +53,8 @@ fn slices_of_a_job_that_is_to_be_in_one_rack_as_a_whole_fill_it() {
     }
 }
 
-/// The same, with so many pods in one part of this level at most, or so many more than in another.
+/// The same, with these bounds on the pods in one part of this level, or on the difference between
+/// two parts.
 fn in_spread_slices(level: &str, bounds: (Option<u32>, Option<u32>), pod: Pod) -> Pod {
     let pod = in_slices(pod);
     let spread = spread_over(level, bounds, pod.clone()).levels.expect("it asks for it");
@@ -126,7 +127,7 @@ fn many_slices_find_a_rack_each() {
     assert_eq!(racks.iter().collect::<BTreeSet<_>>().len(), 32);
 }
 
-/// A pod of an Indexed Job with slices of so many pods in a part of one level each, whose pods are
+/// A pod of an Indexed Job with slices of this size in a part of one level each, and pods that are
 /// even over another.
 fn in_even_slices((of, size): (&str, u32), (over, skew): (&str, u32), at: u32, pod: Pod) -> Pod {
     let slices = within(LevelBound::Required, of, RuleScope::Slice(size));

@@ -1,5 +1,5 @@
-//! Jobs in slices whose pods ask about other pods, or mount claims: each slice is in one rack, and
-//! what its pods ask is kept.
+//! Jobs in slices with pods that have rules about other pods, or mount claims: each slice is in one
+//! rack, and the rules of its pods are kept.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ const ZONE: &str = "topology.kubernetes.io/zone";
 /// Racks a and b are in zone x, racks c and d in zone y.
 const RACKS: [(&str, &str); 4] = [("a", "x"), ("b", "x"), ("c", "y"), ("d", "y")];
 
-/// Nodes of two cores: so many in each rack.
+/// Nodes of two cores, with these numbers of nodes in the racks.
 fn nodes(of_racks: [usize; 4]) -> Vec<Arc<Node>> {
     let mut nodes = Vec::new();
     for ((rack, zone), count) in RACKS.into_iter().zip(of_racks) {
@@ -347,8 +347,8 @@ fn slices_are_where_there_are_volumes_for_them() {
     }
 }
 
-/// Two slices of pods that are apart, of which each has a claim whose volume is made when a node is
-/// known; these are being made.
+/// Two slices of pods that are apart. Each has a claim that gets its volume when a node is known;
+/// these volumes are being made.
 fn whose_volumes_are_made() -> World {
     let mut world = world([2, 2, 2, 2]);
     world.class("made", "example.com/disk");

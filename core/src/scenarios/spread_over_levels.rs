@@ -1,5 +1,5 @@
-//! Jobs whose pods are spread over a level: so many in one part at most, or so many more than in
-//! another.
+//! Jobs with pods spread over a level: up to a number in one part, or up to a difference between
+//! two parts.
 
 use fluxqueue_api::BlockedReason::NoRoomInLevel;
 use fluxqueue_workload::levels::{LevelBound, RuleScope};
@@ -45,7 +45,7 @@ fn who_joins_a_gang_that_is_spread_goes_where_there_may_be_more() {
         .find(|(_, node)| node.starts_with('b'))
         .expect("one is in b");
     world.change(&lost, |pod| pod.phase = Phase::Failed);
-    // The slot is taken by somebody else before the successor comes.
+    // A pod of another job takes the slot before the successor comes.
     world.tell(Event::NodeGone(of_lost.as_str().into(), format!("uid-{of_lost}").as_str().into()));
     world.submit(of_job(at_most(1, pod("j-next", 2)), "j"));
     for _ in 0..20 {
@@ -197,7 +197,7 @@ fn of_a_gang_within_one_zone_the_racks_of_that_zone_count() {
     submit(&mut world, "j", 4, 1, in_zone);
     world.settle();
     assert_eq!(racks_of(&world, "j"), "aabb");
-    // The same for who replaces a lost pod: no rack of the other zone has fewer.
+    // The same for a pod that replaces a lost one: no rack of the other zone has fewer.
     let lost = (0..4)
         .map(|at| format!("j{at}"))
         .find(|pod| world.node_of(pod) == Some("a"))

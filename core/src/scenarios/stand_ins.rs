@@ -8,7 +8,7 @@ use super::*;
 use fluxqueue_planner::queue::PendingRequest;
 use fluxqueue_planner::queues::Namespace;
 
-/// A Job that carries our mark, with pods that ask for so many cores.
+/// A Job that carries our mark, with pods of this number of cores.
 pub(super) fn marked(name: &str, pods: u32, cores: u64) -> Controller {
     let mut controller = job(name, pods, pods);
     let mut sample = of_job(pod(name, cores), name);
@@ -42,7 +42,7 @@ impl World {
         self.tell(Event::Controller(Arc::new(job)));
     }
 
-    /// The API server's side of what is written into a Job.
+    /// Plays the API server's side of a write to a Job.
     pub(super) fn write_job(
         &mut self,
         job: &ObjectRef,
@@ -432,7 +432,7 @@ fn the_release_is_asked_for_until_it_is_known_to_have_happened() {
         }
         world.carry_out_all(actions);
     };
-    // Meanwhile somebody has labelled the Job.
+    // Meanwhile a client has labelled the Job.
     world.change_job("j", |_| {});
     world.carry_out(release);
     world.settle();
@@ -619,7 +619,7 @@ fn a_suspended_job_that_asks_for_nodes_alone_has_them_before_its_pods_are_there(
         world.settle();
         assert!(world.is_released("j"));
         assert_eq!(world.placement_on_record("j"), ["b", "b"], "both on one node that nobody uses");
-        // The place is held for the pods that come, and for nobody else.
+        // The place is held for the pods that come, and for no others.
         for name in ["y0", "y1", "y2", "y3"] {
             world.submit(pod(name, 2));
         }

@@ -1,4 +1,4 @@
-//! Who starts, and who waits for whom.
+//! The order of starts: which pods start, and which ones wait for which others.
 
 use super::*;
 
@@ -81,7 +81,7 @@ fn who_joins_one_that_waits_for_its_record_waits_for_the_record_too() {
     let actions = world.step();
     world.carry_out_all(actions);
     assert_eq!(world.bound(), 0);
-    // What was on its way says that there is no placement any more: neither of the two is in one.
+    // The write that was on its way removes the placement: neither of the two is in one.
     world.tell(Event::Done(incomplete, Outcome::Write(WriteOutcome::Written(None))));
     let actions = world.step();
     assert_eq!(binds(&actions), 0, "two pods start by a placement that is on record");

@@ -1,5 +1,5 @@
-//! Gangs whose pods are to be near to each other or to others, or spread, while room is not where
-//! they may be: they are passed by for a time, and not for ever.
+//! Gangs with pods that are to be near to each other or to others, or spread, while room is not
+//! where they may be: they are passed by for a time, and not for ever.
 
 use super::kept_away::{BACKFILL, HOSTS, Stream, held, hosts, passed_by};
 use super::neighbours::{apart, constrained, count, gang_of, labels, list_racks, near, on, spread};
@@ -14,7 +14,7 @@ fn submit_spread_gang(world: &mut World) {
     gang_of(world, 4, 2, |pod| spread(pod, "mpi", "rack"));
 }
 
-/// Others fill these hosts, and nobody knows for how long.
+/// Fills these hosts with other pods, for an unknown time.
 fn fill(world: &mut World, hosts: &[&str]) {
     for host in hosts {
         world.submit(on(pod(&format!("busy-{host}"), 8), host));
@@ -125,8 +125,8 @@ fn a_gang_that_is_to_be_near_to_others_waits_for_work_beside_these_to_end() {
     }
 }
 
-/// The stream itself is what is in the way: its pods count for the spread, so later ones stay out
-/// of the racks where nodes are held.
+/// The stream itself is in the way: its pods count for the spread, so later ones stay out of the
+/// racks where nodes are held.
 #[test]
 fn a_spread_gang_starts_beside_a_stream_of_its_like() {
     for policy in BACKFILL {
@@ -182,8 +182,8 @@ fn what_starts_with_a_spread_gang_does_not_make_it_uneven_before_it_begins() {
     }
 }
 
-/// Whom it is to be near to come and go in a rack that is too small for it: when nodes of another
-/// one are held, they come to none but that.
+/// The pods that it is to be near to come and go in a rack that is too small for it: when nodes of
+/// another one are held, they come to none but that.
 #[test]
 fn a_gang_that_is_to_be_near_starts_beside_a_stream_of_its_like_elsewhere() {
     for policy in BACKFILL {
@@ -229,8 +229,8 @@ fn a_spread_pod_that_starts_is_not_made_uneven_before_its_binding_leaves() {
     }
 }
 
-/// Job `j` comes: a launcher of one core, and workers of whole hosts that are to be in one rack,
-/// with whoever has their label. The launcher has it, and finds room in another rack alone.
+/// Submits job `j`: a launcher of one core, and workers of whole hosts that are to be in one rack,
+/// with all pods that have their label. The launcher has it, and finds room in another rack alone.
 fn submit_launcher_and_workers(world: &mut World, workers: u32) {
     for (host, cores) in [("b1", 7), ("b2", 8)] {
         world.submit(Pod {
@@ -258,7 +258,7 @@ fn a_launcher_in_another_rack_comes_after_the_workers_that_are_to_be_near_to_eac
     );
 }
 
-/// Its only worker would be near to nobody: such a placement would be taken back before it begins,
+/// Its only worker would be near to no pod: such a placement would be taken back before it begins,
 /// again and again.
 #[test]
 fn a_worker_whose_launcher_is_in_another_rack_is_not_placed() {
@@ -590,7 +590,7 @@ fn first_come_first_served_nobody_passes_by_a_gang_that_waits_for_room_and_for_i
     assert_eq!(count(&world, 6, ""), 6);
 }
 
-/// What is in its way is its like, which has an end that nobody knows.
+/// Pods like its own are in its way, and have an unknown end.
 #[test]
 fn a_spread_gang_that_waits_for_its_like_to_leave_a_rack_starts_when_that_has_left() {
     for policy in BACKFILL {
@@ -613,8 +613,8 @@ fn a_spread_gang_that_waits_for_its_like_to_leave_a_rack_starts_when_that_has_le
     }
 }
 
-/// In the plan run forward a gang begins when it starts: those of its like that come then are told
-/// when, too.
+/// In the plan run forward a gang begins when it starts: pods like its own that come then get an
+/// estimate, too.
 #[test]
 fn pods_of_its_like_have_an_estimate_while_a_spread_gang_waits() {
     let mut world = hosts(QueuePolicy::Easy);

@@ -50,7 +50,8 @@ pub(super) fn in_one(level: &str, pod: Pod) -> Pod {
     Pod { levels: Some(within(LevelBound::Required, level, RuleScope::Job)), ..pod }
 }
 
-/// A Job with pods of so many cores, `<name>0`, `<name>1` and so on, which all ask for the same.
+/// Submits a Job with pods of this number of cores, `<name>0`, `<name>1` and so on, which all have
+/// the same rules.
 pub(super) fn submit(
     world: &mut World,
     name: &str,
@@ -78,12 +79,12 @@ pub(super) fn rack_of(world: &World, pod: &str) -> Option<char> {
     world.node_of(pod)?.chars().next()
 }
 
-/// No more than so many in one rack.
+/// A pod of a job with at most this number of pods in one rack.
 pub(super) fn at_most(most: u32, pod: Pod) -> Pod {
     spread_over("rack", (Some(most), None), pod)
 }
 
-/// No rack has so many more than another.
+/// A pod of a job with at most this difference between the numbers of pods in two racks.
 pub(super) fn skewed(skew: u32, pod: Pod) -> Pod {
     spread_over("rack", (None, Some(skew)), pod)
 }
@@ -209,7 +210,7 @@ fn a_start_is_promised_for_when_one_rack_has_room() {
     let nodes = reservation.nodes;
     assert_eq!(nodes, "b[1-3]");
     assert_eq!(world.estimate("j"), Some((EstimateKind::Reserved, start + 300)));
-    // What does not need a rack may use what is left until then, and no longer.
+    // Pods that do not need a rack may use the free room until then, and no longer.
     submit(&mut world, "k", 1, 2, |pod| Pod { lifetime: Lifetime::Seconds(200), ..pod });
     submit(&mut world, "m", 1, 2, |pod| Pod { lifetime: Lifetime::Seconds(400), ..pod });
     world.settle();
@@ -329,7 +330,7 @@ fn those_who_join_a_gang_follow_the_first_of_them() {
     assert!(!racks.is_empty() && racks.chars().all(|rack| racks.starts_with(rack)), "{racks}");
 }
 
-/// A StatefulSet with pods of so many cores, `s0`, `s1` and so on.
+/// Submits a StatefulSet with pods of these numbers of cores, `s0`, `s1` and so on.
 pub(super) fn serve(world: &mut World, cores: &[u64], ask: impl Fn(Pod) -> Pod) {
     let replicas = u32::try_from(cores.len()).unwrap();
     let service = Controller {
@@ -414,7 +415,7 @@ fn two_that_start_at_once_after_both_have_waited_are_still_in_one_rack() {
         world.pass_seconds(1);
     }
     assert_eq!((world.node_of("s0"), world.node_of("s1")), (Some("a1"), None));
-    // What a pod is told is told after a while.
+    // A pod gets its message after a while.
     world.pass_seconds(40);
     world.settle();
     let message = &world.conditions["s1"].message;
@@ -423,8 +424,8 @@ fn two_that_start_at_once_after_both_have_waited_are_still_in_one_rack() {
 
 #[test]
 fn of_two_of_a_service_one_starts_and_the_other_is_promised_a_start_and_that_is_not_taken_back() {
-    // Cores of both, and where they are in the end: in rack b somebody has all of seven cores until
-    // second 100, rack a has three.
+    // Cores of both, and their places in the end: in rack b another pod has all of seven cores
+    // until second 100, rack a has three.
     for (cores, in_the_end) in [([4, 3], [Some("b1"), Some("b1")]), ([3, 4], [Some("a1"), None])] {
         let policy = QueuePolicy::Conservative;
         let mut world = World::told(

@@ -57,7 +57,7 @@ fn a_version_alone_leads_to_no_planning() {
         world.submit_job(job);
     });
     assert_eq!((of_pod, of_member, of_record, of_job), (0, 0, 0, 0));
-    // What is read leads to planning: the count can be other than zero.
+    // A field that is read leads to planning: the count can be other than zero.
     let of_walltime = planning_after(&mut world, |world, version| {
         let seconds = version.parse().expect("a number");
         world.change("waits", |pod| pod.lifetime = Lifetime::Seconds(seconds));

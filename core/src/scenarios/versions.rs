@@ -1,5 +1,5 @@
-//! Deletions that meet other writes: what was decided on an older version is decided again, and
-//! nothing is deleted twice.
+//! Deletions that meet other writes: a decision on an older version is made again, and nothing is
+//! deleted twice.
 
 use super::*;
 
@@ -64,8 +64,8 @@ fn a_flux_job_whose_removal_is_under_way_is_not_removed_twice() {
     })));
     world.settle();
     assert_eq!(world.state("j"), Some(JobState::Completed));
-    // A new process finds neither the Job nor, for a while, what its pod is a part of: the FluxJob
-    // is nobody's.
+    // A new process finds neither the Job nor, for a while, the object that its pod is a part of:
+    // the FluxJob has no owner.
     world.pass_seconds(61);
     world.restart();
     world.list(&[("a", 4)], &[]);

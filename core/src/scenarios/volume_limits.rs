@@ -1,4 +1,4 @@
-//! Nodes that attach so many volumes only.
+//! Nodes that attach a limited number of volumes.
 
 use fluxqueue_workload::storage::{Attachable, CsiNode};
 
@@ -8,7 +8,7 @@ use super::*;
 use crate::QueuePolicy;
 use fluxqueue_machine::cluster::volumes::StorageNews;
 
-/// The node attaches so many volumes of one driver.
+/// Limits the number of volumes of one driver that the node attaches.
 fn limit(world: &mut World, node: &str, volumes: u64) {
     let limits = [(Arc::from("example.com/disk"), volumes)].into();
     let node = CsiNode { node: node.into(), uid: "u".into(), limits, taken_over: [].into() };

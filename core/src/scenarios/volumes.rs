@@ -1,4 +1,5 @@
-//! Pods with claims: which nodes they may use, and what has to be bound before they start.
+//! Pods with claims: the nodes that they may use, and the claims that have to be bound before they
+//! start.
 
 use fluxqueue_workload::constraints::Disk;
 
@@ -22,7 +23,7 @@ fn a_pod_goes_where_its_volume_is() {
     world.submit(mounting(pod("p", 1), &["data"]));
     world.settle();
     assert_eq!(world.node_of("p"), Some("n1"));
-    // Where it is full, nobody else's node will do.
+    // Where it is full, no other node will do.
     world.submit(mounting(pod("large", 4), &["data"]));
     world.submit(pod("free", 4));
     world.settle();
@@ -580,7 +581,7 @@ fn volumes_that_are_chosen_with_nodes_are_on_nodes_that_nobody_else_uses() {
     }
     world.settle();
     assert_eq!((world.node_of("y0"), world.node_of("y1")), (Some("n0"), Some("n0")));
-    // So is a pod that mounts what is there already: the node of its volume is held.
+    // So is a pod that mounts an existing volume: the node of its volume is held.
     world.claim("c2", "local");
     world.volume("v3", "local", Some("n1"));
     world.bind_claim("c2", "v3");
@@ -603,7 +604,7 @@ fn volumes_that_are_chosen_with_nodes_are_on_nodes_that_nobody_else_uses() {
     assert_eq!(world.node_of("z"), Some("n1"));
 }
 
-/// A claim whose volume is being made for a node of three.
+/// A claim with a volume that is being made for a node of three.
 fn with_a_claim_to_be_made() -> (World, String) {
     let mut world = World::labelled(&NODES);
     world.class("made", "example.com/disk");

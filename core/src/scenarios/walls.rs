@@ -1,4 +1,5 @@
-//! What a tenant writes into objects of its own namespace reaches no job of another one.
+//! The texts and fields that a tenant writes into objects of its own namespace reach no job of
+//! another one.
 
 use fluxqueue_api::WorkloadKind;
 
@@ -183,7 +184,7 @@ fn a_flux_job_with_the_name_of_another_workload_is_read_by_nobody() {
     assert_eq!(world.node_of("p"), Some("b"), "nobody holds it");
 }
 
-// --- a pod whose maker is not seen ---
+// --- a pod with a maker that is not seen ---
 
 #[test]
 fn edits_of_a_pod_whose_job_is_not_seen_do_not_make_it_wait_longer() {
@@ -384,7 +385,7 @@ fn behind_another_team(names: bool, lifetime: Lifetime) -> World {
     world
 }
 
-/// All that is said in a namespace: FluxJobs, conditions of pods.
+/// Returns all texts in a namespace: those of FluxJobs and of conditions of pods.
 fn said_in(world: &World, namespace: &str) -> String {
     let records = world.records.iter().filter(|(key, _)| *key.namespace == *namespace);
     let records = records.map(|(_, record)| serde_json::to_string(record).expect("JSON"));
@@ -639,8 +640,8 @@ fn a_restart_says_nothing_again_of_a_gate_on_a_pod_of_another_scheduler() {
     assert_eq!(said, 1, "once, and not once for each process");
 }
 
-/// A CronJob replaces a Job that waits by another one: that no promise is kept to what was deleted
-/// is no news.
+/// A CronJob replaces a Job that waits by another one: a promise to a deleted job is not reported
+/// as broken.
 #[test]
 fn a_job_that_is_deleted_while_it_waits_is_told_of_no_delay() {
     for is_seen_first in [true, false] {

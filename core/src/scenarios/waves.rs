@@ -1,5 +1,5 @@
-//! What is promised behind a Job whose pods come in waves, and behind one whose pods fail and are
-//! made again.
+//! The promises behind a Job with pods that come in waves, and behind one with pods that fail and
+//! are made again.
 
 use super::promises::{lasting, reserved, starts, world};
 use super::*;

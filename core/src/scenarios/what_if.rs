@@ -29,7 +29,7 @@ fn ask(world: &mut World, pods: &[Pod]) -> Answer {
 
 fn ask_of(world: &mut World, events: Vec<Event>) -> Answer {
     world.settle();
-    // Who comes at the same instant goes by name.
+    // Pods that come at the same instant are in order of their names.
     world.now = world.now.plus_millis(1);
     let mut what_if =
         world.core.preview(world.now).expect("a copy").submit(events).expect("a copy of it");
@@ -149,7 +149,7 @@ fn one_of_higher_priority_delays_who_is_promised_a_start_and_says_by_how_much() 
     assert_eq!(delays(&answer), [(first, 2_100, at(2_140)), (second, 2_150, at(2_190))]);
     assert_eq!(answer.delayed.iter().map(|it| it.is_promised).collect::<Vec<_>>(), [true, false]);
     assert_eq!(answer.delayed[0].by_secs(), Some(40));
-    // It was a question: nobody was delayed.
+    // It was a question: no job was delayed.
     world.settle();
     assert_eq!(world.estimate("first"), Some((EstimateKind::Reserved, 2_100)));
     assert!(world.core.gauges().reservations_delayed.is_empty());

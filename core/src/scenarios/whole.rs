@@ -2,8 +2,8 @@
 
 use super::*;
 
-/// A core with a gang of two on nodes `a` and `b` whose placement is acknowledged next: the actions
-/// that do so.
+/// A core with a gang of two on nodes `a` and `b` with a placement that is acknowledged next.
+/// Returns the actions that do so.
 fn placed(gates: bool) -> (World, Vec<Action>) {
     let mut world = World::new(&[("a", 2), ("b", 2)]);
     world.tell(Event::Controller(Arc::new(job("j", 2, 2))));
@@ -85,7 +85,7 @@ fn the_check_comes_after_the_last_gate_is_off() {
     world.carry_out_all(actions);
     let ungates = world.step();
     assert_eq!(ungates.iter().filter(|a| matches!(a.kind, ActionKind::Ungate { .. })).count(), 2);
-    // One gate is off; meanwhile somebody takes the node of the other pod.
+    // One gate is off; meanwhile another pod takes the node of the other pod.
     let mut ungates = ungates.into_iter();
     world.carry_out(ungates.next().expect("two gates"));
     assert_eq!(binds(&world.step()), 0, "not all gates are off");
@@ -189,8 +189,8 @@ struct Pair<'a> {
     is_mutual: bool,
 }
 
-/// Two gangs of two, "one" and "two", of which each has a pod on a node of four cores, put there by
-/// somebody else, and waits for a node for the other. How they are stalled when their time is over.
+/// Returns how two gangs of two, "one" and "two", are stalled when their time is over. Each has a
+/// pod on a node of four cores, put there by another scheduler, and waits for a node for the other.
 fn stalled(
     cores: u64,
     ask: impl Fn(Pod) -> Pod,
@@ -322,7 +322,7 @@ fn a_pod_that_was_to_start_alone_waits_for_those_that_are_wanted_by_then() {
     assert_eq!(planned(&status.placement), ["a"; 4]);
 }
 
-/// A gang of two whose Bindings got no answer and had no effect.
+/// A gang of two with Bindings that got no answer and had no effect.
 fn sent_in_vain() -> World {
     let (mut world, actions) = placed(false);
     world.carry_out_all(actions);

@@ -1,4 +1,4 @@
-//! Gangs that are to be in one rack with a host for each pod, on a machine most of whose racks have
+//! Gangs that are to be in one rack with a host for each pod, on a machine where most racks have
 //! room and too few hosts.
 
 use fluxqueue_workload::levels::{LevelBound, RuleScope};
@@ -9,7 +9,7 @@ use super::topology::{HOST, RACK, in_one, within};
 use super::*;
 use crate::QueuePolicy;
 
-/// More racks than are tried, each with fewer hosts than a gang of so many pods needs.
+/// More racks than are tried, each with fewer hosts than a gang of `PODS` pods needs.
 const NARROW: usize = 20;
 const PODS: u32 = 8;
 

@@ -1,4 +1,4 @@
-//! What the workload says, what people wish instead, and what is on record of both.
+//! The fields of a workload, the wishes of people instead, and the records of both.
 
 use super::promises::lasting;
 use super::*;

@@ -75,7 +75,7 @@ impl QueuePolicy {
 }
 
 impl QueueDefaults {
-    /// How a single queue is walked.
+    /// Returns the policies of a single queue.
     pub(crate) fn policies(&self) -> Policies {
         match self.policy {
             QueuePolicy::Fcfs => Policies::FirstComeFirstServed,
@@ -100,7 +100,7 @@ impl Policies {
 }
 
 impl Depths {
-    /// Those of a policy.
+    /// Makes the depths of a policy.
     pub(crate) fn of(policy: QueuePolicy, queue: usize, hybrid: usize, bypass_secs: u64) -> Self {
         let reservations = match policy {
             QueuePolicy::Fcfs | QueuePolicy::Easy => 1,
@@ -115,7 +115,7 @@ impl Depths {
         }
     }
 
-    /// Those of a queue.
+    /// Returns the depths of a queue.
     pub(super) fn for_queue(all: &[Depths], queue: QueueId) -> Depths {
         // An unknown queue is walked as the default.
         all.get(queue.index()).copied().unwrap_or(all[QueueId::DEFAULT.index()])

@@ -159,7 +159,7 @@ impl Promises {
         self.reserved.iter().map(|(pending, promise)| (pending, &**promise))
     }
 
-    /// Somebody is promised this node.
+    /// True if this node is promised to a request.
     pub fn is_any_on(&self, rank: Rank) -> bool {
         self.reserved.values().any(|promise| promise.place.nodes.contains(rank))
     }
@@ -215,15 +215,15 @@ impl Promises {
 
     // --- passed by ---
 
-    /// It has been passed by for long enough, or may be the one of its job for which an earlier
-    /// process held nodes.
+    /// True if it has been passed by for long enough, or may be the one of its job for which an
+    /// earlier process held nodes.
     pub(crate) fn is_patience_over(&self, pending: &PendingRequest) -> bool {
         let may_be_held_for =
             || self.inherited.get(&pending.job()).is_some_and(|(_, nodes)| !nodes.is_empty());
         self.passed_by.get(pending).map_or_else(may_be_held_for, |patience| patience.is_over)
     }
 
-    /// Of a job's requests the first that was passed by, and since when.
+    /// Returns since when the first of a job's requests that was passed by has been.
     pub fn passed_by_since_of<K: Ord>(
         &self,
         job: JobId,
@@ -236,7 +236,7 @@ impl Promises {
         first.or_else(|| self.inherited.get(&job)?.0)
     }
 
-    /// Of a job's requests the first for which nodes are held, and these.
+    /// Returns the nodes held for the first of a job's requests for which there are any.
     pub fn drained_of<K: Ord>(
         &self,
         job: JobId,
@@ -253,7 +253,7 @@ impl Promises {
         self.inherited.insert(job, (since, nodes));
     }
 
-    /// It is not to be known any more which of a job's requests it is: as to the next process.
+    /// Forgets which of a job's requests has its patience, as for the next process.
     pub fn leave_patience(&mut self, job: JobId, since: Option<Time>, nodes: RankSet) {
         self.passed_by.retain(|pending, _| pending.job() != job);
         self.drained.retain(|pending, _| pending.job() != job);
@@ -305,7 +305,7 @@ impl Promises {
         is_any
     }
 
-    /// When the next one is passed by no more, or its nodes are held no more.
+    /// Returns when others stop passing by the next request, or its nodes are no longer held.
     pub fn next_patience(&self, allowed: impl Fn(&PendingRequest) -> u64) -> Option<Time> {
         self.passed_by
             .iter()
@@ -349,7 +349,7 @@ impl Promises {
         self.drained.insert(pending.clone(), nodes);
     }
 
-    /// No nodes are held for a request any more.
+    /// Gives up the nodes that are held for a request.
     pub(crate) fn let_go(&mut self, pending: &PendingRequest) {
         if self.drained.remove(pending).is_some() {
             self.drained_anew.insert(pending.job());
@@ -404,7 +404,7 @@ impl Promises {
         self.ahead.insert(pending.clone(), cause);
     }
 
-    /// Whether a request has come in ahead of others since the last walk.
+    /// Returns the cause if a request has come in ahead of others since the last walk.
     pub(crate) fn ahead(&self, pending: &PendingRequest) -> Option<Delay> {
         self.ahead.get(pending).copied()
     }

@@ -60,7 +60,7 @@ impl Firsts {
         None
     }
 
-    /// This one is the first of its class now.
+    /// Puts the first request of its class.
     pub(super) fn put(&mut self, place: Place, class: ClassId, need: Need) {
         let behind_all = self.chunks.len().saturating_sub(1);
         let at_chunk = self.chunks.partition_point(|chunk| *chunk.last() < place).min(behind_all);
@@ -84,7 +84,7 @@ impl Firsts {
         self.chunks[at_chunk].count_least();
     }
 
-    /// It waits no more.
+    /// Removes a request that waits no more.
     pub(super) fn remove(&mut self, place: &Place) {
         let at_chunk = self.chunks.partition_point(|chunk| chunk.last() < place);
         let Some(chunk) = self.chunks.get_mut(at_chunk) else { return };

@@ -77,7 +77,7 @@ impl Failures {
         }
     }
 
-    /// Somebody is to have other nodes, or has them at another time.
+    /// Forgets all failures, since a request is to have other nodes, or has them at another time.
     fn forget(&mut self) {
         self.known.clear();
         self.given_back += 1;
@@ -156,8 +156,8 @@ impl Capacity for Foreseen<'_> {
         fit
     }
 
-    /// Whatever does not fit now fits when some have ended. Nobody asks when: a reservation says it
-    /// itself.
+    /// Answers that a request which does not fit now fits a second later, once others have ended.
+    /// The real time is not needed here: a reservation has it itself.
     fn forecast(&mut self, _: &Request, _: &[RankSet]) -> Forecast {
         Forecast::At(self.live.now.seconds() + 1)
     }

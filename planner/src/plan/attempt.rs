@@ -166,7 +166,8 @@ fn lasting<C: Capacity>(request: &Request, capacity: &mut C) -> Vec<RankSet> {
     request.groups.iter().map(|group| capacity.lasting(group)).collect()
 }
 
-/// It would fit if nodes that are cordoned, not ready or left alone for the moment came back.
+/// True if it would fit once nodes that are cordoned, not ready or left alone for the moment came
+/// back.
 fn could_reopen<C: Capacity>(request: &Request, open: &[RankSet], capacity: &mut C) -> bool {
     let lasting = lasting(request, capacity);
     if lasting.iter().any(RankSet::is_empty) {
@@ -177,12 +178,12 @@ fn could_reopen<C: Capacity>(request: &Request, open: &[RankSet], capacity: &mut
 }
 
 impl Outcome {
-    /// It waits for nothing that will come by itself.
+    /// True if it waits for nothing that will come by itself.
     fn is_in_vain(&self) -> bool {
         self.needs_nodes() || matches!(self, Outcome::PassedOver | Outcome::NotFound)
     }
 
-    /// Only other nodes, or more of what they have, can change it.
+    /// True if only other nodes, or more of their resources, can change it.
     fn needs_nodes(&self) -> bool {
         matches!(self, Outcome::Never | Outcome::NoNodes | Outcome::NodesAway)
     }
@@ -260,7 +261,8 @@ impl Attempt {
         })
     }
 
-    /// It was found to be allowed together some day, and nothing has changed for good since.
+    /// True if it was found to be allowed together some day, and no permanent change has happened
+    /// since.
     fn may_still_be_together<C: Capacity>(&self, version: Version, capacity: &C) -> bool {
         let for_good = &mut |change| matches!(change, Change::Node(_) | Change::TakenForGood(_));
         matches!(self.outcome, Outcome::Waits { .. })
@@ -346,7 +348,7 @@ impl Attempt {
         Attempt::new(outcome, version, request, (open, free))
     }
 
-    /// It still stands, as of now.
+    /// Confirms that it still stands, as of now.
     pub(super) fn confirm(&mut self, standing: Standing) {
         self.version = standing.version;
         if let Some(free) = standing.free {

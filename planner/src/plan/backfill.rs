@@ -133,7 +133,8 @@ pub(super) fn go_on<C: Promising>(
     (walking.holds, walking.plan) = (holds, plan);
 }
 
-/// Of each class the first that has come: one of a class that waits may be promised something too.
+/// Returns the first arrival of each class: a request of a class that waits may be promised
+/// something too.
 fn arrivals(queue: &Pending) -> BTreeSet<(Place, ClassId)> {
     let first =
         queue.arrivals().filter_map(|(class, places)| Some((places.first()?.clone(), class)));
@@ -229,7 +230,7 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
         self.may_reserve_in(place.queue(), place)
     }
 
-    /// Somebody of this queue may have a reservation if this is his place.
+    /// True if a request of this queue may have a reservation in this place.
     fn may_reserve_in(&mut self, queue: QueueId, place: &Place) -> bool {
         let depths = Depths::for_queue(self.depths, queue);
         if self.holds.of(queue).reservations >= depths.reservations {
@@ -318,7 +319,7 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
         is_ahead_by_it.then(|| (cause, Some(head.request().job())))
     }
 
-    /// It waits for the head of its queue, whatever else it would have to wait for.
+    /// Notes that it waits for the head of its queue, whatever else it would have to wait for.
     fn say_behind(&mut self, pending: &PendingRequest, class: ClassId, head: &Place) {
         let head = head.request().job();
         let known = self.queue.last_attempt(class).map(|attempt| &attempt.outcome);
@@ -506,7 +507,8 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
         }
     }
 
-    /// It is passed by no more, and nodes were held for it for as long as they are to be.
+    /// True if others may no longer pass it by, and the time for which nodes are held for it is
+    /// over.
     fn has_held_its_time(&mut self, place: &Place, class: ClassId, waits: Waits) -> bool {
         if !matches!(waits, Waits::ForUnknown | Waits::Behind) {
             return false;

@@ -45,7 +45,7 @@ const DOMAINS_TRIED_MAX: usize = 8;
 const SHARES_MAX: usize = 400;
 
 impl Request {
-    /// How many pods it is for.
+    /// Returns the number of its pods.
     pub fn pods(&self) -> usize {
         self.groups.iter().flat_map(|group| &group.wants).map(|want| want.count).sum()
     }
@@ -55,7 +55,8 @@ impl Request {
         self.groups.iter().any(|group| group.sample.shape.constraints.prefers_by_pods())
     }
 
-    /// No pod of it is among those about which they ask. With several groups that is not looked at.
+    /// True if none of its pods is among those that its rules are about. Checked for one group
+    /// only, else false.
     fn is_about_others(&self) -> bool {
         let [group] = &self.groups[..] else { return false };
         let constraints = &group.sample.shape.constraints;
@@ -65,7 +66,7 @@ impl Request {
         is_plain && !group.stance.own.apart.iter().any(|apart| *apart)
     }
 
-    /// Whether all its pods may be on some nodes the graph does not know.
+    /// True if the graph does not know whether all its pods may be on some nodes.
     pub(super) fn asks_about_each_other(&self) -> bool {
         self.needs_a_trial()
             || (self.pods() > 1 && self.asks_about_pods() && !self.is_about_others())
@@ -566,8 +567,8 @@ impl Cells {
         }
     }
 
-    /// How little a pod of the group and piece, which has these counts, is to come to a cell: what
-    /// levels ask comes first.
+    /// Returns how unwelcome a cell is for a pod of the group and piece, with its counts: the rules
+    /// about levels come first.
     fn cost(
         &self,
         cell: usize,

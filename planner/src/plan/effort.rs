@@ -30,7 +30,8 @@ impl Effort {
         Effort(number.saturating_mul(OF_A_QUESTION))
     }
 
-    /// Asked after each request from now on: whether it was enough. The requests are counted.
+    /// Returns a check to call after each request from now on: true if the effort is spent. It
+    /// counts the requests.
     pub fn counted_from<'a>(
         self,
         live: &Live<'_>,

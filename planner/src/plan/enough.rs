@@ -32,8 +32,8 @@ impl Live<'_> {
         self.is_enough(request, nodes, sieve.as_ref(), &ranks).then(|| Arc::clone(held))
     }
 
-    /// These nodes are enough for a request once everything with an end has ended, by the rules
-    /// that the graph keeps or a sieve.
+    /// True if these nodes are enough for a request once everything with an end has ended, by the
+    /// rules of the graph or a sieve.
     pub(super) fn are_enough_some_day(&mut self, request: &Request, nodes: &[RankSet]) -> bool {
         let sieve = Sieve::of(request, nodes, self);
         let ranks: Vec<Rank> = union(nodes).iter().collect();
@@ -69,8 +69,9 @@ impl Live<'_> {
         are_enough.then(|| union(&self.within(request, nodes, sieve, &enough)))
     }
 
-    /// Of nodes that are enough, and would not be without the last of them: where all pods are to
-    /// be in one part of a level it is that node's, and the others need not be held.
+    /// Returns which nodes to hold, of nodes that are enough and would not be without the last of
+    /// them. Where all pods are to be in one part of a level, the nodes in the part of the last one
+    /// do, if they are enough: the others need not be held.
     fn enough_of(
         &mut self,
         request: &Request,

@@ -28,12 +28,12 @@ impl Group {
         self.pods[at].add(pod, times);
     }
 
-    /// How many pods it has.
+    /// Returns the number of its pods.
     pub(super) fn size(&self) -> u64 {
         self.wants.iter().map(|want| want.count as u64).sum()
     }
 
-    /// How many pods a slice has.
+    /// Returns the number of pods in a slice.
     pub fn slice_size(&self) -> Option<u32> {
         slice_size(&self.levels)
     }
@@ -104,8 +104,8 @@ impl Group {
         standing.iter().filter(|(_, count)| is_full(*count)).map(|(part, _)| part.clone()).collect()
     }
 
-    /// How many of a job's pods are in the part that has the fewest, of those that have a node to
-    /// which the pods are admitted.
+    /// Returns how many of a job's pods are in the part that has the fewest, among parts with a
+    /// node to which the pods are admitted.
     fn least(
         &self,
         want: &LevelWant,
@@ -140,8 +140,8 @@ impl Group {
         cluster.admitted(&self.sample.shape.constraints, self.queue_nodes.as_deref())
     }
 
-    /// By their own anti-affinity no two of its pods may share one of these nodes, and that is all
-    /// that it says of them: the graph can keep that.
+    /// True if, by their own anti-affinity, no two of its pods may share one of these nodes, and
+    /// nothing else follows from it for them: the graph can keep that.
     pub(super) fn has_nodes_for_itself(&self, nodes: &RankSet, cluster: &mut Cluster) -> bool {
         self.apart_by(cluster).into_iter().any(|key| cluster.tells_apart(key, nodes))
     }
@@ -180,7 +180,7 @@ impl Group {
     }
 }
 
-/// How many pods a slice has, by what they want of levels.
+/// Returns the number of pods in a slice, by their wants about levels.
 pub fn slice_size(wants: &LevelWants) -> Option<u32> {
     slicing(wants).map(|(size, _)| size)
 }

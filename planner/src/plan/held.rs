@@ -74,7 +74,7 @@ impl HeldNodes {
         }
     }
 
-    /// Somebody has slots on these nodes.
+    /// Notes that a request has slots on these nodes and has not begun.
     pub fn note_beginning(&mut self, nodes: RankSet, request: &Request, pending: &PendingRequest) {
         let is_like = |known: &&mut Beginning| request.is_one_like(&known.request);
         if let Some(known) = self.beginning.iter_mut().find(is_like) {
@@ -92,7 +92,7 @@ impl HeldNodes {
             && self.beginning.iter().any(|one| one.who.contains(pending))
     }
 
-    /// Only these have not begun.
+    /// Keeps only the requests that have not begun.
     pub fn keep_beginning(&mut self, is_beginning: impl Fn(&PendingRequest) -> bool) {
         self.beginning.retain_mut(|one| {
             one.who.retain(&is_beginning);

@@ -57,8 +57,8 @@ impl Request {
 }
 
 impl Attempt {
-    /// How many nodes the pods need that may share none with each other, and how many they may use;
-    /// `None` if they may share.
+    /// Returns how many nodes the pods need that may share none with each other, and how many they
+    /// may use; `None` if they may share.
     pub fn nodes_for_each(&self, cluster: &mut Cluster) -> Option<(u64, usize)> {
         let groups = self.request.groups.iter().zip(&*self.open);
         let apart: Vec<_> =
@@ -154,7 +154,7 @@ impl Sieve {
         self.rivals.iter().any(|(one, other, _)| (*one, *other) == (group, group))
     }
 
-    /// How many pods of a group have room on a node, at least one.
+    /// Returns how many pods of a group have room on a node, at least one.
     fn room(&self, request: &Request, group: usize, rank: Rank, live: &Live<'_>) -> u64 {
         let of = &request.groups[group];
         if self.leaves_one_per_domain(group) || of.stance.own.apart.contains(&true) {
@@ -231,7 +231,8 @@ impl Live<'_> {
         eligible.zip(nodes).map(|(eligible, nodes)| eligible.intersection(nodes)).collect()
     }
 
-    /// When all pods could start on some of these nodes, such that their own rules are kept.
+    /// Returns when all pods could start on some of these nodes, such that their own rules are
+    /// kept.
     fn forecast_on(
         &mut self,
         request: &Request,

@@ -36,15 +36,15 @@ pub struct Live<'a> {
 }
 
 impl Live<'_> {
-    /// Of these nodes the queue's are left.
+    /// Narrows these nodes to those of the queue.
     fn narrow(&mut self, nodes: &mut RankSet, group: &Group) {
         if let Some(constraints) = self.queues.nodes(group.queue) {
             nodes.intersect_with(&self.cluster.class(constraints).lasting);
         }
     }
 
-    /// Of these nodes those are left that the group could use now, whatever pods that ask about
-    /// others and volumes make of them.
+    /// Narrows these nodes to those that the group could use now, without regard to volumes and to
+    /// pods with rules about others.
     fn narrow_to_usable(&mut self, group: &Group, nodes: &mut RankSet) {
         nodes.subtract(self.suspects);
         self.narrow(nodes, group);

@@ -156,7 +156,7 @@ pub type Pending = Queue<RequestKey, Attempt>;
 
 /// Where the requests come from.
 pub trait Requests {
-    /// It is to be left alone for a while, after something failed.
+    /// True if it is to be left alone for a while, after something failed.
     fn is_put_off(&self, pending: &PendingRequest) -> bool;
     /// Returns the present demand of a request; `None` if it has none.
     fn request(&self, pending: &PendingRequest) -> Option<Request>;
@@ -167,7 +167,7 @@ pub trait Capacity {
     /// Slots that were taken.
     type Slots;
 
-    /// As of when answers for this request are given.
+    /// Returns as of when answers for this request are given.
     fn version(&self, request: &Request) -> Version;
     /// The nodes that a group may use now.
     fn open(&mut self, group: &Group) -> RankSet;
@@ -204,15 +204,15 @@ pub trait Capacity {
     fn lasting(&mut self, group: &Group) -> RankSet;
     /// Takes slots for all pods on these nodes.
     fn place(&mut self, request: &Request, nodes: &[RankSet]) -> Fit<Self::Slots>;
-    /// When all pods could start on these nodes.
+    /// Returns when all pods could start on these nodes.
     fn forecast(&mut self, request: &Request, nodes: &[RankSet]) -> Forecast;
     /// The nodes that could hold a pod of it once everything with an end has ended.
     fn eligible(&mut self, request: &Request, nodes: &[RankSet]) -> RankSet;
-    /// One of the changes since then matters, or there were too many to know.
+    /// True if one of the changes since then matters, or there were too many to know.
     fn changed_since(&self, then: u64, matters: &mut dyn FnMut(Change) -> bool) -> bool;
     /// A pod of the request fits on this node now, as far as its amounts go.
     fn fits_one(&self, request: &Request, rank: Rank) -> bool;
-    /// One fits there once all has ended of which it is known when.
+    /// True if one pod fits there once all pods with a known end have ended.
     fn fits_one_some_day(&self, request: &Request, rank: Rank) -> bool;
     /// The limit of its queue that a request is at now, if it is at one.
     fn limit(&mut self, _request: &Request) -> Option<Limited> {
@@ -254,7 +254,7 @@ pub trait Capacity {
     fn tells_who_may_start(&self) -> bool {
         false
     }
-    /// If it can: behind this place, the next first of a class that it does not rule out.
+    /// Returns, if it can, the next first of a class behind this place that it does not rule out.
     fn next_who_may_start(&self, _behind: &Place) -> Option<(Place, ClassId)> {
         None
     }
@@ -414,7 +414,7 @@ impl<S> Walking<S> {
         self.heads.is_empty()
     }
 
-    /// It has found a place for this request.
+    /// True if the walk has found a place for this request.
     pub fn has_started(&self, pending: &PendingRequest) -> bool {
         self.backfill.has_started(pending)
     }

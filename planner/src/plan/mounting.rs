@@ -125,7 +125,7 @@ impl Live<'_> {
         self.cluster.volumes_mut().misfits(&seats, &together)
     }
 
-    /// These pods, each with its node; and all of them.
+    /// Returns these pods, each with its node, and the set of all of them.
     fn on_nodes<'a>(
         &self,
         seats: impl Iterator<Item = (&'a Uid, Rank)>,

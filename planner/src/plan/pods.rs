@@ -43,7 +43,7 @@ impl Pods {
         self.each.extend(std::iter::repeat_n(pod, more).cloned());
     }
 
-    /// How many there are.
+    /// Returns the number of pods.
     pub(crate) fn len(&self) -> usize {
         self.each.len() * self.times
     }
@@ -58,7 +58,7 @@ impl Pods {
         self.each.iter().flat_map(|pod| std::iter::repeat_n(pod, self.times))
     }
 
-    /// All that differ from each other.
+    /// Returns all pods that differ from each other.
     pub(crate) fn distinct(&self) -> impl Iterator<Item = &Arc<Pod>> + Clone {
         self.each.iter()
     }
@@ -104,7 +104,7 @@ impl<'a> Part<'a> {
         )
     }
 
-    /// How many there are.
+    /// Returns the number of pods.
     pub(super) fn len(&self) -> usize {
         self.count
     }

@@ -15,7 +15,7 @@ pub trait Promising: Capacity {
     /// job's requests that waits for work with an unknown end, and has been passed by for as long
     /// as the record says.
     fn inherit_patience(&mut self, _pending: &PendingRequest, _queue: QueueId) {}
-    /// It has just come in ahead of others, and may delay those behind it, for this cause.
+    /// Returns the cause if it has just come in ahead of others, and may delay those behind it.
     fn displaces(&self, pending: &PendingRequest) -> Option<Delay>;
     /// Returns the requests that have a reservation, or were the first to wait without a known
     /// start.
@@ -59,7 +59,7 @@ pub trait Promising: Capacity {
     fn take_lost(&mut self, pending: &PendingRequest) -> Option<Late>;
     /// Gives a reservation up, and returns it.
     fn withdraw(&mut self, pending: &PendingRequest) -> Option<Kept>;
-    /// No nodes are held for a request any more.
+    /// Gives up the nodes that are held for a request.
     fn let_go(&mut self, pending: &PendingRequest);
     /// A set of these nodes, no larger than needed, on which all pods fit once everything with an
     /// end has ended: those with the fewest unknown ends in the way. The same as before, if that is
@@ -99,7 +99,7 @@ impl Delay {
     /// All of them.
     pub const ALL: [Delay; 4] = [Delay::Walltime, Delay::Capacity, Delay::Priority, Delay::Edit];
 
-    /// As metrics and people have it.
+    /// Returns its name in metrics and messages.
     pub const fn as_str(self) -> &'static str {
         match self {
             Delay::Walltime => "walltime",

@@ -49,7 +49,7 @@ impl Request {
         self.groups.iter().any(|group| group.is_spread() || group.is_near_its_own())
     }
 
-    /// It is one pod, as the other is, and of the same shape.
+    /// True if both are one pod each, of the same shape.
     pub(super) fn is_one_like(&self, other: &Request) -> bool {
         let ([one], [other]) = (self.groups.as_slice(), other.groups.as_slice()) else {
             return false;
@@ -160,7 +160,7 @@ impl Request {
 }
 
 impl RequestKey {
-    /// They ask for the same, but other pods keep theirs away.
+    /// True if their demands are equal, but other pods keep theirs away.
     pub fn differs_by_who_repels(&self, other: &Self) -> bool {
         let alone = |key: &Self| {
             let mut key = key.clone();
@@ -172,7 +172,7 @@ impl RequestKey {
 }
 
 impl SlotKey {
-    /// They differ in their number at most, and in the slices that they are of.
+    /// True if they differ in their number at most, and in the slices that they are of.
     pub fn is_like(&self, other: &Self) -> bool {
         (
             &self.shape,

@@ -48,17 +48,17 @@ enum Others {
 }
 
 impl Request {
-    /// Some of its pods are to be near to each other.
+    /// True if some of its pods are to be near to each other.
     pub fn is_to_be_near(&self) -> bool {
         self.pods() > 1 && self.groups.iter().any(Group::is_near_its_own)
     }
 
-    /// Which of its groups are to be near to each other, by number.
+    /// Returns which of its groups are to be near to each other, by number.
     fn near_their_own(&self) -> Vec<usize> {
         (0..self.groups.len()).filter(|at| self.groups[*at].is_near_its_own()).collect()
     }
 
-    /// Whether all its pods may be on some nodes together only a trial says.
+    /// True if only a trial can tell whether all its pods may be on some nodes together.
     pub(super) fn needs_a_trial(&self) -> bool {
         self.pods() > 1 && (self.depends_on_order() || self.rests_on_volumes())
     }
@@ -86,8 +86,8 @@ impl Live<'_> {
             || request.groups.iter().any(keeps_away)
     }
 
-    /// Some of these nodes on which all pods of a gang could be once everything with an end has
-    /// ended, those with the fewest ends in the way.
+    /// Returns some of these nodes on which all pods of a gang could be once everything with an end
+    /// has ended, those with the fewest ends in the way.
     pub(super) fn together_some_day(
         &mut self,
         request: &Request,
@@ -178,8 +178,8 @@ impl Live<'_> {
         }
     }
 
-    /// For pods that want to be near to each other, and to no pod that is there: returns their
-    /// groups, by number, and the domains of which they need one.
+    /// Returns, for pods that want to be near to each other and to no pod that is there, their
+    /// groups by number and the domains of which they need one.
     pub(super) fn domains_of_near(
         &mut self,
         request: &Request,
@@ -190,8 +190,8 @@ impl Live<'_> {
         Some((request.near_their_own(), self.cluster.narrowest_domains(&first.sample)))
     }
 
-    /// For pods that are to be near to each other: of these nodes per group those of one domain,
-    /// each of which may be enough once everything with an end has ended.
+    /// Returns, for pods that are to be near to each other, the candidate domains among these
+    /// nodes, per group: each may be enough once everything with an end has ended.
     fn domains_to_wait_for(
         &mut self,
         request: &Request,

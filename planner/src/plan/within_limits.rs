@@ -28,7 +28,7 @@ impl Live<'_> {
         request.groups.first().is_some_and(|group| self.queues.limits(group.queue).is_some())
     }
 
-    /// How often what goes for the queue of a request has changed.
+    /// Returns how often the rules for the queue of a request have changed.
     pub(super) fn rules_of(&self, request: &Request) -> u64 {
         request.groups.first().map_or(0, |group| self.queues.version_of(group.queue))
     }
@@ -361,16 +361,16 @@ fn asks_for_nodes_alone(request: &Request) -> bool {
     request.groups.iter().any(|group| matches!(group.tenancy, Tenancy::Alone(_)))
 }
 
-/// All that is allocatable of a resource on these nodes.
+/// Returns the sum of a resource that is allocatable on these nodes.
 fn allocatable(cluster: &Cluster, name: &str, nodes: impl Iterator<Item = Rank>) -> u128 {
     let amounts =
         nodes.filter_map(|rank| cluster.node(rank)).map(|node| node.allocatable.sum(name));
     amounts.fold(0, u128::saturating_add)
 }
 
-/// All that is allocatable of a resource on the smallest set of these nodes that has room for the
-/// pods of a group: the nodes that cost least per pod come first. Pods that are to be spread over
-/// nodes, or apart, need more nodes.
+/// Returns the sum of a resource that is allocatable on the smallest set of these nodes that has
+/// room for the pods of a group: the nodes that cost least per pod come first. Pods that are to be
+/// spread over nodes, or apart, need more nodes.
 fn least_of_whole_nodes(group: &Group, name: &str, nodes: &RankSet, cluster: &mut Cluster) -> u128 {
     let skews = group.sample.shape.constraints.spreads.iter().filter(|spread| {
         *spread.topology_key == *HOSTNAME && spread.pods.selects_labels(&group.sample.labels)

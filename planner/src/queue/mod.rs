@@ -277,7 +277,7 @@ impl<K: Eq + Hash, M: Clone> Queue<K, M> {
         true
     }
 
-    /// It waits.
+    /// True if it waits.
     pub fn contains(&self, pending: &PendingRequest) -> bool {
         self.places.contains_key(pending)
     }
@@ -294,7 +294,7 @@ impl<K: Eq + Hash, M: Clone> Queue<K, M> {
         jobs.take_while(|other| *other != job).collect::<BTreeSet<JobId>>().len() + 1
     }
 
-    /// How often a request was put in or taken out so far.
+    /// Returns how often a request was put in or taken out so far.
     pub fn changes(&self) -> u64 {
         self.changes
     }
@@ -408,7 +408,7 @@ impl<K: Eq + Hash, M: Clone> Queue<K, M> {
         self.order.get(&queue).into_iter().flat_map(SharedMap::keys)
     }
 
-    /// How many wait in one queue.
+    /// Returns how many requests wait in one queue.
     pub fn len_of(&self, queue: QueueId) -> usize {
         self.order.get(&queue).map_or(0, SharedMap::len)
     }
@@ -418,7 +418,7 @@ impl<K: Eq + Hash, M: Clone> Queue<K, M> {
         self.order.keys().copied()
     }
 
-    /// How many wait.
+    /// Returns how many requests wait.
     pub fn len(&self) -> usize {
         self.places.len()
     }

@@ -169,7 +169,7 @@ impl Accounts {
         self.promised.insert(pending.clone(), (demand, from));
     }
 
-    /// It is promised nothing any more.
+    /// Takes back the promise of a request.
     pub(crate) fn take_back(&mut self, pending: &PendingRequest) {
         if let Some((demand, from)) = self.promised.remove(pending) {
             self.change(&demand, from, Usage::give_up);
@@ -234,7 +234,7 @@ impl Accounts {
         }
     }
 
-    /// Those charges for which there is no room now.
+    /// Returns the charges for which there is no room now.
     pub(crate) fn without_room<'a>(
         &'a self,
         demand: &'a Demand,

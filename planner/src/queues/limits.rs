@@ -45,7 +45,7 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Those on all that runs, in all namespaces and on all nodes together.
+    /// Returns the limits on all running work, in all namespaces and on all nodes together.
     pub(super) fn in_all(&self) -> impl Iterator<Item = &Limit> {
         self.running.iter().filter(|limit| !limit.per_namespace && limit.nodes.is_none())
     }
@@ -65,7 +65,7 @@ impl Limits {
         })
     }
 
-    /// Some of what runs is limited in each namespace.
+    /// True if a limit on running work is per namespace.
     pub fn is_any_per_namespace(&self) -> bool {
         self.running.iter().any(|limit| limit.per_namespace)
     }

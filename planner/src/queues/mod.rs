@@ -65,7 +65,7 @@ pub enum Standing {
 }
 
 impl Queues {
-    /// There is one queue, for which the defaults go.
+    /// Starts with one queue, for which the defaults go.
     pub fn new(defaults: QueueDefaults, has_reservations: bool) -> Self {
         let default: Arc<str> = Arc::from(names::QUEUE_DEFAULT);
         Queues {
@@ -130,7 +130,7 @@ impl Queues {
         self.namespaces.remove(name);
     }
 
-    /// Somebody has made a queue: else there is only the one of the settings.
+    /// True if a queue object exists: else there is only the queue of the settings.
     pub fn is_any_object(&self) -> bool {
         !self.objects.is_empty()
     }
@@ -146,7 +146,7 @@ impl Queues {
         queue.unwrap_or(names::QUEUE_DEFAULT)
     }
 
-    /// Whether Jobs of this namespace wait without pods; `None` while the namespace has not been
+    /// True if Jobs of this namespace wait without pods; `None` while the namespace has not been
     /// seen.
     pub fn suspends_jobs(&self, namespace: &str) -> Option<bool> {
         let labels = &self.namespaces.get(namespace)?.labels;
@@ -219,7 +219,7 @@ impl Queues {
         self.objects.get(self.named.get(queue.index())?).map(|object| &object.rules)
     }
 
-    /// How all queues are walked.
+    /// Returns how all queues are walked.
     pub fn policies(&self) -> &Policies {
         &self.policies
     }

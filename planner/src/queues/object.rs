@@ -141,8 +141,8 @@ impl QueueObject {
         }
     }
 
-    /// This version of the queue, which goes by the spec that `known`, an earlier version of it,
-    /// went by. It may not be on record yet.
+    /// Returns this version of the queue with the spec that `known`, an earlier version of it, went
+    /// by. It may not be on record yet.
     pub(super) fn going_by(&self, known: &QueueObject) -> Self {
         QueueObject { rules: known.rules.clone(), accepted: known.accepted.clone(), ..self.clone() }
     }
@@ -256,8 +256,8 @@ impl Rules {
 }
 
 impl Walltimes {
-    /// How long a job is taken to run that says this: the default where it says nothing, and no
-    /// more than there is at all.
+    /// Returns how long a job with this lifetime is assumed to run: the default where it gives
+    /// none, and no more than the maximum.
     pub fn of(&self, said: Lifetime, of_settings: Option<u64>) -> Lifetime {
         let said = match (said, self.default_secs.or(of_settings), self.max_secs) {
             (Lifetime::Eventually, Some(default), max) => {

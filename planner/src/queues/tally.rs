@@ -74,8 +74,8 @@ struct Counts {
 }
 
 impl Tally {
-    /// Where a job is now; `None`: it has ended, or is refused. Returns the queue in which one less
-    /// waits by that.
+    /// Notes the place of a job; `None`: it has ended, or is refused. Returns the queue in which
+    /// one job less waits now.
     pub fn note(&mut self, job: JobId, now: Option<Member>) -> Option<Arc<str>> {
         let before = self.jobs.get(&job);
         if before == now.as_ref() {
@@ -102,7 +102,7 @@ impl Tally {
         self.changed.insert(Arc::clone(queue));
     }
 
-    /// Some queue has changed.
+    /// True if some queue has changed.
     pub fn has_changes(&self) -> bool {
         !self.changed.is_empty()
     }
@@ -112,7 +112,7 @@ impl Tally {
         std::mem::take(&mut self.changed)
     }
 
-    /// How many wait in a queue, of one namespace or of all.
+    /// Returns how many jobs wait in a queue, of one namespace or of all.
     pub(crate) fn waiting(&self, queue: &str, namespace: Option<&str>) -> usize {
         let Some(counts) = self.queues.get(queue) else { return 0 };
         match namespace {

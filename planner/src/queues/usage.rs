@@ -64,7 +64,7 @@ impl Usage {
         self.change(span, signed(amount));
     }
 
-    /// It is planned no more.
+    /// Takes back a planned amount.
     pub(crate) fn give_up(&mut self, span: Span, amount: u128) {
         self.change(span, -signed(amount));
     }

@@ -145,8 +145,8 @@ impl Limits {
         self.levels.iter().position(|level| level == name)
     }
 
-    /// Of pods that are to be in one part of a level by roles, and of which there are several: the
-    /// rule of a piece, and its level.
+    /// Returns the rule of a piece, and its level, if pods are to be in one part of a level by
+    /// roles, and there are several roles.
     pub(super) fn own_part(&self, piece: usize) -> Option<(usize, usize)> {
         let is_for_one = |rule: &usize| {
             let want = &self.rules[*rule].want;
@@ -161,7 +161,7 @@ impl Limits {
         Some((narrowest, self.rules[narrowest].level))
     }
 
-    /// Where a node is.
+    /// Returns the parts in which a node is.
     pub(super) fn parts(&mut self, rank: Rank, cluster: &Cluster, ledger: &Ledger) -> Parts {
         let numbers = &mut self.numbers;
         let mut part = |level: &Arc<str>| {
@@ -205,7 +205,7 @@ impl Limits {
         }
     }
 
-    /// How many pods are with one that comes there, over all rules that want them even.
+    /// Returns how many pods are with a pod that comes there, over all rules that want them even.
     pub(super) fn crowding(&self, piece: usize, parts: &Parts) -> i64 {
         let Some(of) = self.of.get(piece) else { return 0 };
         let even =
@@ -215,7 +215,7 @@ impl Limits {
             .sum()
     }
 
-    /// Some rule wants pods to be even.
+    /// True if some rule wants pods to be even.
     pub(super) fn has_skew(&self) -> bool {
         (0..self.rules.len()).any(|rule| self.skew(rule).is_some())
     }

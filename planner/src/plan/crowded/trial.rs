@@ -154,7 +154,7 @@ impl<'a> Trial<'a> {
         found
     }
 
-    /// Those that have been put.
+    /// Returns the seats of the pods put so far.
     fn seats(&self) -> Seats {
         let mut pods: Vec<_> = self.pieces.iter().map(|piece| piece.pods.iter()).collect();
         let seat = |put: &Put| Some((pods[put.piece].next()?.id.uid.clone(), put.rank));
@@ -351,7 +351,7 @@ impl<'a> Trial<'a> {
         in_order.into_iter().map(|(.., part)| part).collect()
     }
 
-    /// How crowded a part is for a piece, by its least crowded cells.
+    /// Returns how crowded a part is for a piece, by its least crowded cells.
     fn crowding(&mut self, piece: usize, level: usize, part: u32) -> i64 {
         let group = self.pieces[piece].group;
         let crowd = self.cluster.crowd_for_scores(&self.request.groups[group].sample);

@@ -90,7 +90,7 @@ fn kinds(pieces: &[Piece<'_>]) -> Vec<usize> {
 }
 
 impl Search<'_> {
-    /// Whether there is a way from here. Pods are taken away again; the slots and seats of a way
+    /// True if there is a way from here. Pods are taken away again; the slots and seats of a way
     /// stay noted.
     fn goes_on(&mut self) -> bool {
         let is_missing = |at: &usize| self.put[*at] < self.pieces[*at].pods.len();
@@ -151,7 +151,7 @@ impl Search<'_> {
         (state, by_piece)
     }
 
-    /// Whether there is a way with the next pod of this piece in the cell, where it is.
+    /// True if there is a way with the next pod of this piece in the cell, where it is.
     fn is_way(&mut self, at: usize, cell: usize) -> bool {
         let parts = &self.cells.parts[cell];
         self.put[at] += 1;

@@ -47,8 +47,8 @@ impl Cluster {
         closed
     }
 
-    /// How many pods with an end keep this one off each of these nodes by anti-affinity, theirs or
-    /// its own.
+    /// Returns how many pods with an end keep this one off each of these nodes by anti-affinity,
+    /// theirs or its own.
     pub fn passing(&mut self, pod: &Pod, ranks: &[Rank]) -> Vec<u32> {
         let crowd = self.crowd(pod);
         self.neighbours.passing(pod, crowd, ranks)

@@ -7,7 +7,7 @@ use fluxqueue_workload::constraints::{Disk, HostPort};
 
 /// Something that not any two pods on a node can have.
 pub(super) trait Exclusive: Clone + PartialEq {
-    /// Not both can be had on one node.
+    /// True if one node cannot give both.
     fn conflicts(&self, other: &Self) -> bool;
 }
 
@@ -55,7 +55,7 @@ impl<T: Exclusive> Taken<T> {
         }
     }
 
-    /// It gives them back.
+    /// Gives these things back.
     pub(super) fn give_back(&mut self, rank: Rank, things: &[T]) {
         self.version += u64::from(!things.is_empty());
         let Some(taken) = self.by_rank.get_mut(&rank) else { return };
@@ -75,7 +75,7 @@ impl<T: Exclusive> Taken<T> {
         self.version += 1;
     }
 
-    /// One of these cannot be had on the node.
+    /// True if one of these cannot be had on the node.
     pub(super) fn is_closed_to(&self, rank: Rank, wanted: &[T]) -> bool {
         self.by_rank.get(&rank).is_some_and(|taken| conflict(wanted, taken))
     }

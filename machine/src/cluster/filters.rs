@@ -115,7 +115,7 @@ pub fn named(node: &Node, constraints: &Constraints) -> Option<Rejection> {
     }
 }
 
-/// Whether pods with these constraints may use this node, were it empty.
+/// Checks whether pods with these constraints may use this node, were it empty.
 pub fn admit(node: &Node, constraints: &Constraints) -> Result<(), Rejected> {
     let mut rejected: Option<Rejected> = None;
     let mut reject = |rejection: Rejection, lasting: bool| match &mut rejected {
@@ -201,7 +201,7 @@ pub(super) fn matches_node_affinity(node: &Node, constraints: &Constraints) -> b
 }
 
 impl Rejection {
-    /// There is too little of this resource.
+    /// Makes the rejection for too little of this resource.
     pub fn insufficient(resource: &ResourceName) -> Self {
         if &**resource == "pods" {
             Rejection::TooManyPods
@@ -249,14 +249,14 @@ impl Rejection {
     }
 }
 
-/// Whether the toleration covers this taint.
+/// True if the toleration covers this taint.
 fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
     (toleration.effect.is_empty() || toleration.effect == taint.effect)
         && (toleration.key.is_empty() || toleration.key == taint.key)
         && (toleration.exists || toleration.value == taint.value)
 }
 
-/// Whether the node meets all of a term. One without requirements matches nothing.
+/// True if the node meets all of a term. One without requirements matches nothing.
 pub(super) fn meets(node: &Node, term: &NodeSelectorTerm) -> bool {
     let field = |key: &str| (key == "metadata.name").then_some(&*node.name);
     // A field that does not exist is empty, unlike a label that does not exist.

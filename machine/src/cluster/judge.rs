@@ -123,7 +123,8 @@ impl Cluster {
         texts
     }
 
-    /// Those of these nodes that have too little left for the pod, and how many of which resource.
+    /// Returns the nodes among these that have too little left for the pod, and how many lack each
+    /// resource.
     fn without_room(&self, nodes: &RankSet, pod: &Pod) -> (RankSet, Vec<(Rejection, usize)>) {
         let (mut full, mut short) = (RankSet::new(), BTreeMap::<Rejection, usize>::new());
         for rank in nodes.iter() {

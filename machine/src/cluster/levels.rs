@@ -46,7 +46,7 @@ pub enum TopologyError {
 }
 
 impl Topology {
-    /// These trees, each from its widest level to its narrowest.
+    /// Makes a topology of these trees, each from its widest level to its narrowest.
     pub fn new(trees: Vec<Vec<Level>>) -> Result<Self, TopologyError> {
         let topology = Topology { trees };
         let count = topology.levels().count();
@@ -124,7 +124,7 @@ impl Level {
 }
 
 impl Default for Topology {
-    /// One tree of what clouds and Kubernetes itself label, and what Kueue's examples do.
+    /// Makes one tree of the labels of clouds, of Kubernetes itself, and of Kueue's examples.
     fn default() -> Self {
         let level = |name: &str, labels: &[&str]| Level {
             name: Arc::from(name),

@@ -161,7 +161,7 @@ impl Cluster {
     }
 }
 
-/// By the pods that are there.
+/// Scores the nodes by the pods that are there.
 fn score_ratings(ratings: &Ratings, scores: &mut [(Rank, Score)]) {
     if let (Some(least), Some(most)) = (ratings.near.iter().min(), ratings.near.iter().max()) {
         for ((_, score), near) in scores.iter_mut().zip(&ratings.near).filter(|_| most > least) {
@@ -199,7 +199,7 @@ fn least_allocated(fill: &Fill, wanted: &Wanted) -> i64 {
     i64::try_from(sum.checked_div(resources).unwrap_or(0)).unwrap_or(0)
 }
 
-/// Whether the pod makes the use of CPU and memory more even, or less.
+/// Scores whether the pod makes the use of CPU and memory more even, or less.
 fn balanced(fill: &Fill, wanted: &Wanted) -> i64 {
     if wanted.cpu == 0 && wanted.memory == 0 {
         return 0;

@@ -114,7 +114,7 @@ impl Cluster {
         Cluster { fill_score, ..Cluster::default() }
     }
 
-    /// How many nodes there are.
+    /// Returns the number of nodes.
     pub fn len(&self) -> usize {
         self.by_name.len()
     }
@@ -413,7 +413,7 @@ impl Cluster {
         ports + if constraints.disks.is_empty() { 0 } else { disks }
     }
 
-    /// How a pod stands to those on nodes.
+    /// Returns the stance of a pod to those on nodes.
     pub fn stance(&self, pod: &Pod) -> Stance {
         self.neighbours.stance(pod)
     }
@@ -443,12 +443,12 @@ impl Cluster {
         self.class(&pod.shape.constraints).crowd
     }
 
-    /// How crowded a node's domains of these labels are, by those counts.
+    /// Returns how crowded a node's domains of these labels are, by those counts.
     pub fn crowding(&self, rank: Rank, crowd: Option<CrowdId>, of: impl Fn(KeyId) -> bool) -> i64 {
         crowd.map_or(0, |crowd| self.neighbours.crowding(rank, crowd, of))
     }
 
-    /// No pod is there that this one wants to be near to, and it would be one itself.
+    /// True if no pod is there that this one wants to be near to, and it would be one itself.
     pub fn is_first(&mut self, pod: &Pod) -> bool {
         self.crowd(pod).is_some_and(|crowd| self.neighbours.is_first(pod, crowd))
     }
@@ -468,7 +468,7 @@ impl Cluster {
         self.neighbours.domains(rank, keys)
     }
 
-    /// How many pods of this shape the node has room for.
+    /// Returns how many pods of this shape the node has room for.
     pub fn room(&self, rank: Rank, shape: &Shape) -> u64 {
         self.used(rank).map_or(0, |used| self.room_beside(rank, shape, used))
     }
@@ -562,7 +562,8 @@ impl Cluster {
 
     // --- classes ---
 
-    /// Where pods of these constraints may go, now or some day, if their queue has these nodes.
+    /// Returns the nodes to which pods of these constraints may go, now or some day, if their queue
+    /// has these nodes.
     pub fn admitted(&mut self, pods: &Constraints, of_queue: Option<&Constraints>) -> RankSet {
         let mut admitted = self.class(pods).lasting.clone();
         if let Some(of_queue) = of_queue {
@@ -571,7 +572,7 @@ impl Cluster {
         admitted
     }
 
-    /// Where pods of these constraints may go.
+    /// Returns the class of these constraints, with the nodes to which its pods may go.
     pub fn class(&mut self, constraints: &Constraints) -> &Class {
         if self.classes.len() >= CLASSES_MAX && !self.classes.contains_key(constraints) {
             self.forget_classes();
@@ -591,7 +592,7 @@ impl Cluster {
         &self.classes[constraints]
     }
 
-    /// To be thrown away one by one.
+    /// Takes it into parts that can be dropped one by one.
     pub fn into_parts(mut self) -> Vec<Box<dyn Any + Send>> {
         let mut classes = std::mem::take(&mut self.classes).into_iter();
         let mut parts: Vec<Box<dyn Any + Send>> = vec![Box::new(self)];
@@ -644,7 +645,7 @@ impl Cluster {
         self.neighbours.closed(pod, company, crowd, (&self.present, Until::Now))
     }
 
-    /// All that is known of storage.
+    /// Returns the account of storage.
     pub fn volumes(&self) -> &Volumes {
         &self.volumes
     }
@@ -667,7 +668,7 @@ impl Cluster {
             .filter_map(|(entry, rank)| Some((rank, &*entry.as_ref()?.node)))
     }
 
-    /// Which nodes can use the volume of a claim, as people read it.
+    /// Describes, for people, the nodes that can use the volume of a claim.
     pub fn where_claim_is(&self, claim: &ObjectKey, volume: &PersistentVolume) -> String {
         let can_use =
             |rank: Rank| self.node(rank).is_some_and(|node| self.volumes.can_use(volume, node));
@@ -734,7 +735,7 @@ impl Class {
         }
     }
 
-    /// How many nodes are closed to it, by reason.
+    /// Returns how many nodes are closed to it, by reason.
     pub(super) fn closed(&self) -> impl Iterator<Item = (&Rejection, usize)> {
         self.closed.iter().map(|(reason, nodes)| (reason, nodes.len()))
     }

@@ -134,7 +134,7 @@ fn ranks<'de, D: Deserializer<'de>>(text: D) -> Result<RankSet, D::Error> {
 }
 
 impl NodeUsage {
-    /// One resource of the node; zeros if it has none.
+    /// Returns one resource of the node; zeros if it has none.
     pub fn of(&self, resource: &str) -> (u64, u64) {
         self.pools
             .iter()

@@ -55,7 +55,7 @@ impl Graph {
         }
     }
 
-    /// There can be copies of it.
+    /// True if it can be copied.
     pub fn can_be_copied(&self) -> bool {
         match &self.0 {
             Kind::Pools(graph) => graph.can_be_copied(),
@@ -141,7 +141,7 @@ impl Graph {
         either!(&mut self.0, graph => graph.allocate(job, request))
     }
 
-    /// Whether it can keep places for later. Without that only `allocate` places anything.
+    /// True if it can keep places for later. Without that only `allocate` places anything.
     pub fn has_reservations(&self) -> bool {
         matches!(self.0, Kind::Pools(_))
     }
@@ -174,7 +174,7 @@ impl Graph {
         }
     }
 
-    /// When a request could start. Takes nothing.
+    /// Returns when a request could start. Takes nothing.
     pub fn forecast(&mut self, request: &Request<'_>) -> Result<Forecast, GraphError> {
         either!(&mut self.0, graph => graph.forecast(request))
     }

@@ -323,7 +323,8 @@ pub(super) fn charge(
     out.push('}');
 }
 
-/// As `Display` would, without its cost for each number: constraints may name thousands of ranges.
+/// Writes ranks as `Display` would, without its cost for each number: constraints may name
+/// thousands of ranges.
 fn idset(out: &mut String, ranks: &RankSet) {
     let mut separator = "";
     ranks.for_each_range(|first, last| {

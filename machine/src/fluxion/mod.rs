@@ -80,7 +80,7 @@ pub enum End {
 }
 
 impl End {
-    /// When slots are given back that are taken from this second of the epoch on.
+    /// Returns when slots are given back that are taken from this second of the epoch on.
     pub fn of(lifetime: Lifetime, from: i64) -> Self {
         match lifetime {
             Lifetime::Seconds(seconds) => {
@@ -274,7 +274,7 @@ pub struct GraphError {
 }
 
 impl GraphError {
-    /// There is no such rank, job or slot.
+    /// True if there is no such rank, job or slot.
     pub fn is_not_found(&self) -> bool {
         self.errno == errno::ENOENT
     }
@@ -284,14 +284,14 @@ impl GraphError {
         self.errno == errno::EFAULT
     }
 
-    /// There already is a job of this id, or a node of this rank.
+    /// True if there already is a job of this id, or a node of this rank.
     pub fn is_duplicate(&self) -> bool {
         self.errno == errno::EEXIST
     }
 }
 
 impl Tenancy {
-    /// Whether slots of both may be on a node at once.
+    /// True if slots of both may be on a node at once.
     pub fn suits(self, other: Tenancy) -> bool {
         match (self, other) {
             (Tenancy::Guest, _) | (_, Tenancy::Guest) | (Tenancy::Shared, Tenancy::Shared) => true,
@@ -315,7 +315,7 @@ impl<'a> SlotShape<'a> {
         }
     }
 
-    /// Whether the slots of both may use the same nodes in the same order, and for as long.
+    /// True if the slots of both may use the same nodes in the same order, and for as long.
     pub(crate) fn goes_with(&self, other: &Self) -> bool {
         (self.end, self.ranks, self.prefer, self.counted)
             == (other.end, other.ranks, other.prefer, other.counted)
@@ -323,7 +323,7 @@ impl<'a> SlotShape<'a> {
 }
 
 impl<'a> Request<'a> {
-    /// These shapes, in the graph's own order.
+    /// Makes a request for these shapes, in the graph's own order.
     pub fn of(shapes: &'a [SlotShape<'a>]) -> Self {
         Request {
             shapes,

@@ -246,7 +246,7 @@ impl PoolGraph {
         Ok(!reserved)
     }
 
-    /// When a request could start. Takes nothing.
+    /// Returns when a request could start. Takes nothing.
     pub(super) fn forecast(&mut self, request: &Request<'_>) -> Result<Forecast, GraphError> {
         match self.ask("forecast", match_op::WITHOUT_ALLOCATING_FUTURE, 0, request) {
             Ok((_, at)) if at >= FLUXION_EXT_EVENTUALLY => Ok(Forecast::Eventually),
@@ -355,7 +355,7 @@ fn unreadable(operation: &'static str, error: &dyn std::fmt::Display) -> GraphEr
     GraphError { operation, errno: errno::EPROTO, text: format!("cannot read the answer: {error}") }
 }
 
-/// There is no place for a request, now or later: an answer, and no failure of the graph.
+/// True if there is no place for a request, now or later: an answer, and no failure of the graph.
 fn is_no_place(error: &GraphError) -> bool {
     matches!(error.errno, errno::EBUSY | errno::EAGAIN | errno::ENODEV)
 }

@@ -53,7 +53,7 @@ impl RankSet {
         there
     }
 
-    /// Whether a rank is in the set.
+    /// True if a rank is in the set.
     pub fn contains(&self, rank: Rank) -> bool {
         let (word, bit) = split(rank);
         self.words.get(word).is_some_and(|word| word & bit != 0)
@@ -64,7 +64,7 @@ impl RankSet {
         self.words.iter().map(|word| word.count_ones() as usize).sum()
     }
 
-    /// No ranks.
+    /// True if it has no ranks.
     pub fn is_empty(&self) -> bool {
         self.words.is_empty()
     }
@@ -117,13 +117,13 @@ impl RankSet {
         self.trim();
     }
 
-    /// Whether all of it is in `other`.
+    /// True if all of it is in `other`.
     pub fn is_subset(&self, other: &RankSet) -> bool {
         self.words.len() <= other.words.len()
             && self.words.iter().zip(&other.words).all(|(word, theirs)| word & !theirs == 0)
     }
 
-    /// Whether the two have a rank in common.
+    /// True if the two have a rank in common.
     pub fn intersects(&self, other: &RankSet) -> bool {
         self.words.iter().zip(&other.words).any(|(word, theirs)| word & theirs != 0)
     }

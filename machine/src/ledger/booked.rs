@@ -67,7 +67,7 @@ impl AllBooked {
         number
     }
 
-    /// All that is taken of a node.
+    /// Returns the bookings on a node.
     pub(crate) fn on(&self, rank: Rank) -> impl Iterator<Item = &Booked> {
         self.by_rank.get(rank as usize).into_iter().flat_map(|on_node| on_node.iter())
     }
@@ -90,7 +90,7 @@ impl AllBooked {
         Some(gone)
     }
 
-    /// Somebody has a node alone.
+    /// True if some booking has its node alone.
     pub(crate) fn has_nodes_alone(&self) -> bool {
         self.alone > 0
     }

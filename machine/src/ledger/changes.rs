@@ -32,7 +32,7 @@ pub struct Changes {
 const CHANGES_MAX: usize = 4_096;
 
 impl Changes {
-    /// How many there were so far.
+    /// Returns the number of changes so far.
     pub fn count(&self) -> u64 {
         self.count
     }
@@ -51,7 +51,7 @@ impl Changes {
         self.latest.clear();
     }
 
-    /// One of those since then matters, or there were too many to know.
+    /// True if one of the changes since then matters, or there were too many to know.
     pub fn any_since(&self, then: u64, matters: &mut dyn FnMut(Change) -> bool) -> bool {
         let since = usize::try_from(self.count.saturating_sub(then)).unwrap_or(usize::MAX);
         since > self.latest.len()

@@ -95,7 +95,7 @@ struct UnknownEnds {
 pub type Allocations = Vec<Vec<Vec<Allocation>>>;
 
 impl Allocation {
-    /// Which it is, also in copies of the ledger.
+    /// Returns its booking, which is the same in copies of the ledger.
     pub fn booking(&self) -> Booking {
         Booking { gid: self.gid, rank: self.rank, number: self.number }
     }
@@ -119,12 +119,12 @@ impl Ledger {
         }
     }
 
-    /// There can be copies of it.
+    /// True if it can be copied.
     pub fn can_be_copied(&self) -> bool {
         self.graph.can_be_copied()
     }
 
-    /// To be thrown away one by one.
+    /// Takes it into parts that can be dropped one by one.
     pub fn into_parts(self) -> Vec<Box<dyn Any + Send>> {
         let Ledger { graph, booked, unknown_ends, changes, topology, .. } = self;
         vec![Box::new(graph), Box::new((booked, unknown_ends, changes, topology))]
@@ -352,7 +352,8 @@ impl Ledger {
         cluster.has_room_beside(rank, requests, taken)
     }
 
-    /// How many pods of this shape a node has room for once everything with an end has ended.
+    /// Returns how many pods of this shape a node has room for once everything with an end has
+    /// ended.
     pub fn room_some_day(&self, cluster: &Cluster, rank: Rank, shape: &Shape) -> u64 {
         cluster.room_beside(rank, shape, &self.taken_for_ever(rank))
     }
@@ -407,7 +408,7 @@ impl Ledger {
         (self.booked.ends(from, nodes), (next < self.booked.end_of_ranks()).then_some(next))
     }
 
-    /// This pod is what an allocation is for, as it is now.
+    /// Puts this pod, as it is now, on the node of its allocation.
     pub fn house(&mut self, cluster: &mut Cluster, allocation: &Allocation, pod: &Pod) {
         self.house_as(Presence::There, cluster, allocation, pod);
     }
@@ -587,7 +588,7 @@ impl Ledger {
         self.allocate(cluster, &[group]).placed()?.into_iter().flatten().flatten().next()
     }
 
-    /// When all groups could start together.
+    /// Returns when all groups could start together.
     pub fn forecast(&mut self, groups: &[GroupRequest]) -> Option<Forecast> {
         self.query(groups, None, Graph::forecast)
     }

@@ -77,7 +77,7 @@ impl GroupRequest {
         self
     }
 
-    /// For one slice of each want.
+    /// Returns the request for one slice of each want.
     #[must_use]
     pub fn one_slice(&self, size: u32) -> Self {
         let mut slice = self.clone();

@@ -63,7 +63,7 @@ pub struct Stance {
 }
 
 impl OwnTerms {
-    /// Of a pod.
+    /// Finds the own terms of a pod.
     pub(super) fn of(pod: &Pod, namespaces: &Namespaces) -> Self {
         let constraints = &pod.shape.constraints;
         let selects = |pods: &PodSelector| {
@@ -120,7 +120,7 @@ impl Crowd {
         crowd
     }
 
-    /// Some term chooses namespaces by their labels.
+    /// True if some term chooses namespaces by their labels.
     pub(super) fn chooses_namespaces(&self) -> bool {
         let preferred = self.says.preferred_pods.iter().map(|(_, term)| term);
         let mut terms = self.says.near.iter().chain(&self.says.repels).chain(preferred);
@@ -151,7 +151,7 @@ impl Crowd {
         all.filter_map(|(part, pods)| Some((part, pods.labels.as_deref()?))).collect()
     }
 
-    /// Whether this part counts the pod.
+    /// True if this part counts the pod.
     pub(super) fn counts(&self, part: Part, pod: &Occupant, namespaces: &Namespaces) -> bool {
         let selects =
             |pods: &PodSelector| namespaces.selects_as_own(pods, &pod.namespace, &pod.labels);
@@ -302,8 +302,8 @@ impl Crowd {
         (self.spreads[spread].least(says.min_domains) + says.max_skew).saturating_sub(itself)
     }
 
-    /// How many pods have to leave the domains of a node, over all spread constraints, before one
-    /// more may come.
+    /// Returns how many pods have to leave the domains of a node, over all spread constraints,
+    /// before one more may come.
     pub(super) fn too_many(&self, rank: Rank, own: &OwnTerms, topology: &Topology) -> u32 {
         let of_constraint = |(at, tally): (usize, &SpreadTally)| {
             topology
@@ -325,9 +325,9 @@ impl Crowd {
         !is_alone || self.is_first(own)
     }
 
-    /// How crowded the node's domains of these labels are: the pods that count there, over all
-    /// spread constraints. Constraints that may be broken and preferred terms only tell apart what
-    /// is alike by the others; a pod more weighs as much as the heaviest term.
+    /// Returns how crowded the node's domains of these labels are: the pods that count there, over
+    /// all spread constraints. Constraints that may be broken and preferred terms only tell apart
+    /// nodes that are alike by the others; a pod more weighs as much as the heaviest term.
     pub(super) fn crowding(
         &self,
         rank: Rank,
@@ -360,7 +360,7 @@ impl Crowd {
         narrowest.map_or_else(Vec::new, of_key)
     }
 
-    /// No pod is there that it wants to be near to, and it would be one itself.
+    /// True if no pod is there that it wants to be near to, and it would be one itself.
     pub(super) fn is_first(&self, own: &OwnTerms) -> bool {
         own.near && self.near.iter().all(Tally::is_empty)
     }

@@ -305,7 +305,7 @@ impl Neighbours {
         self.changes
     }
 
-    /// Which of its own terms select a pod itself.
+    /// Returns which of its own terms select a pod itself.
     fn own_terms(&self, pod: &Pod) -> OwnTerms {
         OwnTerms::of(pod, &self.namespaces)
     }
@@ -418,8 +418,9 @@ impl Neighbours {
         }
     }
 
-    /// How many pods with an end keep this one off each of these nodes: they are to be apart from
-    /// it, or it from them; and how many have to leave its domains for its spread to let it come.
+    /// Returns how many pods with an end keep this one off each of these nodes: they are to be
+    /// apart from it, or it from them; and how many have to leave its domains for its spread to let
+    /// it come.
     pub(super) fn passing(&self, pod: &Pod, crowd: Option<CrowdId>, ranks: &[Rank]) -> Vec<u32> {
         let own = self.own_terms(pod);
         let (mut all, mut endless) = self.repellers.tallies(pod, &self.namespaces);
@@ -459,18 +460,18 @@ impl Neighbours {
         self.topology.tells_apart(key, nodes)
     }
 
-    /// Of these nodes, those to which pods are nominated.
+    /// Returns the nodes among these to which pods are nominated.
     pub(super) fn nominated_among(&self, nodes: &RankSet) -> Vec<Rank> {
         self.nominated.keys().copied().filter(|rank| nodes.contains(*rank)).collect()
     }
 
-    /// How crowded a node's domains of these labels are, by the spread constraints of a class and
-    /// its preferences.
+    /// Returns how crowded a node's domains of these labels are, by the spread constraints of a
+    /// class and its preferences.
     pub(super) fn crowding(&self, rank: Rank, crowd: CrowdId, of: impl Fn(KeyId) -> bool) -> i64 {
         self.crowds[crowd].crowding(rank, &self.topology, of)
     }
 
-    /// No pod is there that this one wants to be near to, and it would be one itself.
+    /// True if no pod is there that this one wants to be near to, and it would be one itself.
     pub(super) fn is_first(&self, pod: &Pod, crowd: CrowdId) -> bool {
         self.crowds[crowd].is_first(&self.own_terms(pod))
     }
@@ -538,7 +539,7 @@ impl Neighbours {
 
     // --- pods that repel ---
 
-    /// Which of the different terms have come or gone since they were last taken.
+    /// Returns the different terms that have come or gone since they were last taken.
     pub(super) fn changed_terms(&self) -> &ChangedTerms {
         self.repellers.changed()
     }
@@ -553,7 +554,7 @@ impl Neighbours {
         self.repellers.version()
     }
 
-    /// How a pod stands to those on nodes.
+    /// Returns the stance of a pod to those on nodes.
     pub(super) fn stance(&self, pod: &Pod) -> Stance {
         Stance {
             repelled_by: self.repellers.repelling(pod, &self.namespaces),
@@ -635,7 +636,7 @@ impl Neighbours {
             && self.namespaces.selects_as_own(&spread.pods, &pod.id.key.namespace, &pod.labels)
     }
 
-    /// By its own required anti-affinity a pod is to be apart from this other one.
+    /// True if, by its own required anti-affinity, a pod is to be apart from this other one.
     pub(super) fn repels(&self, pod: &Pod, other: &Pod) -> bool {
         let mut terms = pod.shape.constraints.repels.iter();
         terms.any(|term| {

@@ -16,8 +16,8 @@ pub(super) struct Nominees {
 }
 
 impl Nominees {
-    /// One that this part counts is nominated to a node, or is not any more. It is no matter of
-    /// preference.
+    /// Counts a pod that this part counts and that is nominated to a node, or is not any more.
+    /// Parts that are mere preferences are left out.
     pub(super) fn count(&mut self, part: Part, rank: Rank, comes: bool) {
         if !part.is_required() {
             return;
@@ -29,12 +29,12 @@ impl Nominees {
         }
     }
 
-    /// Those that these parts count do not count any more.
+    /// Forgets the pods that these parts count.
     pub(super) fn forget(&mut self, is_forgotten: impl Fn(Part) -> bool) {
         self.counts.retain(|(part, _), _| !is_forgotten(*part));
     }
 
-    /// How many on a node.
+    /// Returns the number on a node.
     pub(super) fn on(&self, part: Part, rank: Rank) -> u32 {
         self.counts.get(&(part, rank)).copied().unwrap_or(0)
     }

@@ -70,14 +70,14 @@ impl Occupants {
         self.slots.get(id as usize)?.as_ref()
     }
 
-    /// Whether a pod never ends.
+    /// Sets whether a pod never ends.
     pub(super) fn set_endless(&mut self, id: OccupantId, endless: bool) {
         if let Some(Some(occupant)) = self.slots.get_mut(id as usize) {
             occupant.endless = endless;
         }
     }
 
-    /// Those that never end.
+    /// Returns the pods that never end.
     pub(super) fn endless(&self) -> impl Iterator<Item = &Occupant> {
         self.slots.iter().flatten().filter(|pod| pod.endless)
     }

@@ -16,7 +16,7 @@ pub(super) enum Part {
 }
 
 impl Part {
-    /// Where a pod may go rests on it.
+    /// True if it decides where a pod may go.
     pub(super) fn is_required(self) -> bool {
         !matches!(self, Part::Preferred(_) | Part::PreferredSpread(_))
     }

@@ -25,7 +25,7 @@ pub(in crate::cluster) struct Ratings {
 }
 
 impl Neighbours {
-    /// Somebody on a node has an opinion of the pod.
+    /// True if a pod on a node has an opinion of this pod.
     pub(in crate::cluster) fn has_opinions_of(&self, pod: &Pod) -> bool {
         !self.opinions.of(pod, &self.namespaces).is_empty()
     }
@@ -59,7 +59,7 @@ impl Neighbours {
 }
 
 impl Crowd {
-    /// How crowded the domains of each node are, by all constraints that may be broken.
+    /// Returns how crowded the domains of each node are, by all constraints that may be broken.
     fn crowded(&self, ranks: &[Rank], topology: &Topology) -> Vec<Option<i64>> {
         let constraints = &self.says.preferred_spreads;
         if constraints.is_empty() {

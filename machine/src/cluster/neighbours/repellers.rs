@@ -50,7 +50,7 @@ impl ChangedTerms {
         }
     }
 
-    /// How many there are: what comes after them can be forgotten by this number.
+    /// Returns the number of terms: later ones can be forgotten by this number.
     fn len(&self) -> usize {
         match self {
             ChangedTerms::Of(terms) => terms.len(),
@@ -74,7 +74,7 @@ impl Default for ChangedTerms {
 }
 
 impl Repellers {
-    /// Which of the different terms have come or gone since they were last taken.
+    /// Returns the different terms that have come or gone since they were last taken.
     pub(super) fn changed(&self) -> &ChangedTerms {
         &self.changed
     }
@@ -105,8 +105,8 @@ impl Repellers {
         self.version = version;
     }
 
-    /// These terms keep their numbers while a pod that has them is away for a question: by these
-    /// numbers pods that wait have noted what repels them.
+    /// Lets these terms keep their numbers while a pod that has them is away for a question:
+    /// waiting pods have noted the terms that repel them by these numbers.
     pub(super) fn pin(&mut self, topology: &mut Topology, terms: &[PodTerm]) {
         self.terms.pin(topology, terms);
     }
@@ -116,7 +116,7 @@ impl Repellers {
         self.terms.unpin(terms);
     }
 
-    /// Some term chooses namespaces by their labels.
+    /// True if some term chooses namespaces by their labels.
     pub(super) fn choose_namespaces(&self) -> bool {
         self.terms.choose_namespaces()
     }
@@ -192,7 +192,7 @@ impl Repellers {
         }
     }
 
-    /// Only pods that never end repel others.
+    /// Forgets the terms of pods with an end: only pods that never end repel others.
     pub(super) fn forget_who_passes(&mut self) {
         self.terms.clone_from(&self.endless);
     }

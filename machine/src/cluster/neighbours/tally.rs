@@ -36,7 +36,7 @@ impl Tally {
         self.counts.get(domain as usize).copied().unwrap_or(0)
     }
 
-    /// No domain has any.
+    /// True if no domain has any pod.
     pub(super) fn is_empty(&self) -> bool {
         self.all == 0
     }

@@ -38,7 +38,7 @@ impl Terms {
         self.by_number.values().map(|term| term.tally.key).collect()
     }
 
-    /// Some term chooses namespaces by their labels.
+    /// True if some term chooses namespaces by their labels.
     pub(super) fn choose_namespaces(&self) -> bool {
         self.by_number.values().any(|term| term.says.pods.namespaces.is_by_labels())
     }
@@ -63,7 +63,7 @@ impl Terms {
         is_new
     }
 
-    /// These terms keep their numbers, whichever pod leaves its node, until [`Terms::unpin`].
+    /// Lets these terms keep their numbers, whichever pod leaves its node, until [`Terms::unpin`].
     pub(super) fn pin(&mut self, topology: &mut Topology, terms: &[PodTerm]) {
         for says in terms {
             self.one_more(topology, says);
@@ -149,7 +149,7 @@ impl Terms {
         found
     }
 
-    /// In which domains pods have a term.
+    /// Returns the domains in which pods have a term.
     pub(super) fn tally(&self, number: u32) -> &Tally {
         &self.by_number[&number].tally
     }

@@ -24,7 +24,7 @@ pub(super) struct Candidates {
 }
 
 impl Candidates {
-    /// There is none on any node.
+    /// True if no node has a candidate.
     pub(super) fn are_none(&self) -> bool {
         self.meant.is_none() && self.local.is_empty() && self.others.is_empty()
     }

@@ -103,8 +103,8 @@ impl Volumes {
         misfits
     }
 
-    /// Which of these pods could not have their volumes there beside the others. Nothing is chosen
-    /// for any of them.
+    /// Returns which of these pods could not have their volumes there beside the others. No choice
+    /// is made for any of them.
     pub fn misfits(&mut self, seats: &[(Uid, Arc<Node>)], together: &BTreeSet<Uid>) -> Vec<Uid> {
         let version = self.version;
         let (done, misfits) = self.choose_in_turn(seats, together);
@@ -122,7 +122,7 @@ impl Volumes {
         self.version = version;
     }
 
-    /// They are not there after all.
+    /// Forgets pods that were taken in for now.
     pub fn forget_for_now(&mut self, pods: &[Uid]) {
         let version = self.version;
         for uid in pods {

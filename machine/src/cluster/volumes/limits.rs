@@ -39,8 +39,8 @@ impl Volumes {
         }
     }
 
-    /// With the pod's volumes the node would have more of some driver than it attaches: by
-    /// kube-scheduler's first look, where those pods count that are nominated to the node.
+    /// True if with the pod's volumes the node would have more of some driver than it attaches: by
+    /// kube-scheduler's first look, where nominated pods count on their node.
     pub(super) fn exceeds_limit(&self, mounts: &Mounts, node: &Node) -> bool {
         !mounts.attachables.is_empty() && self.exceeds(mounts, node, true)
     }
@@ -97,7 +97,7 @@ impl Volumes {
             .map_or_else(Vec::new, |pod| self.attachables(pod).iter().map(disk_of).collect())
     }
 
-    /// These are attached no more.
+    /// Detaches these disks.
     pub(super) fn detach(&mut self, disks: &HashMap<NodeName, BTreeSet<Disk>>) {
         for (node, disks) in disks {
             let Some(there) = self.attachments.get_mut(node) else { continue };
@@ -119,7 +119,8 @@ fn attached(
         .then(|| (Arc::clone(&attachment.driver), Arc::clone(&csi.handle)))
 }
 
-/// However it is written, by a plugin or by the driver that has replaced it, a disk is one.
+/// Returns the identity of a disk, which is the same whether a plugin or the driver that has
+/// replaced it names the disk.
 fn disk_of(volume: &Attachable) -> Disk {
     (Arc::clone(&volume.driver), Arc::clone(&volume.handle))
 }

@@ -121,8 +121,8 @@ impl Volumes {
         closed.into_iter().map(|(rejection, ranks)| (ranks, rejection)).collect()
     }
 
-    /// Whichever node it is, the pod has the same of its volumes there: nodes do not count them,
-    /// and nothing says where they can be had.
+    /// True if the pod has the same of its volumes on every node: nodes do not count them, and no
+    /// rule limits where they can be had.
     fn is_alike_everywhere(&self, mounts: &Mounts) -> bool {
         let is_uncounted = mounts.attachables.is_empty() || self.csi_nodes.is_empty();
         let is_everywhere = |bound: &Bound| {
@@ -298,7 +298,7 @@ impl Volumes {
         if rejections.is_empty() { Ok(choice) } else { Err(rejections) }
     }
 
-    /// Somebody makes volumes of its class.
+    /// True if a provisioner makes volumes of its class.
     pub(super) fn is_made(&self, claim: &Claim) -> bool {
         let class = self.classes.get(&claim.wants.class);
         class.is_some_and(|class| {

@@ -43,8 +43,8 @@ pub struct Unready {
 }
 
 impl VolumeNeeds {
-    /// It rests on more than on where its volumes are: on what other pods use, or on volumes that
-    /// are still to be found or made. The graph cannot hold that in time.
+    /// True if it rests on more than the places of its volumes: on the use by other pods, or on
+    /// volumes that are still to be found or made. The graph cannot hold that in time.
     pub fn rests_on_others(&self) -> bool {
         !self.each.iter().all(|need| matches!(need, Need::Bound { .. }))
     }

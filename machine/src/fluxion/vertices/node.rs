@@ -122,7 +122,7 @@ impl Node {
         }
     }
 
-    /// It may be used then.
+    /// True if it may be used then.
     pub(super) fn is_open(&self, when: When) -> bool {
         !self.broken && (self.up || when == When::Idle)
     }

@@ -60,13 +60,13 @@ pub(super) fn needs<'a>(
     Ok(all)
 }
 
-/// How many slots these vertices are enough for.
+/// Returns how many slots these vertices are enough for.
 pub(super) fn slots_in(free: &Resources, per_slot: &Resources) -> u64 {
     per_slot.iter().map(|(name, needed)| free.get(name) / needed).min().unwrap_or(0)
 }
 
 impl Needs<'_> {
-    /// Whether the shape may use a node.
+    /// True if the shape may use a node.
     fn admits(&self, rank: Rank) -> bool {
         self.ranks.is_none_or(|ranks| ranks.contains(rank))
     }
@@ -112,8 +112,8 @@ pub(super) fn orders(nodes: &Nodes, needs: &[Needs<'_>]) -> Vec<Vec<usize>> {
     vec![order, reverse]
 }
 
-/// When a request could start: not before the last of its parties, and all of them together must
-/// fit, if not on their own nodes then on those of all.
+/// Returns when a request could start: not before the last of its parties, and all of them together
+/// must fit, if not on their own nodes then on those of all.
 pub(super) fn forecast(
     nodes: &Nodes,
     request: &Request<'_>,

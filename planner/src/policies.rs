@@ -24,9 +24,10 @@ pub struct QueueDefaults {
     pub policy: QueuePolicy,
     /// The most requests, from the first in the queue, that may hold a reservation.
     pub queue_depth: usize,
-    /// How many hold a reservation under [`QueuePolicy::Hybrid`].
+    /// The number of reservations under [`QueuePolicy::Hybrid`].
     pub reservation_depth: usize,
-    /// For how many seconds others may go ahead of the first that waits, if its start is not known.
+    /// The seconds for which others may go ahead of the first that waits, if its start is not
+    /// known.
     pub bypass_secs: u64,
 }
 
@@ -47,7 +48,7 @@ pub struct Depths {
     pub reservations: usize,
     /// The most requests, from the first in the queue, that may hold one.
     pub queue: usize,
-    /// Nobody is passed by for a moment.
+    /// True if no request may be passed by, not even for a moment.
     pub is_strict: bool,
     /// True if no request starts before one that waits ahead of it in the queue.
     pub in_order: bool,

@@ -39,7 +39,7 @@ pub struct Promises {
 #[derive(Debug, Clone, Copy)]
 struct Patience {
     since: Time,
-    /// It has been for long enough.
+    /// True if it has been passed by for long enough.
     is_over: bool,
     hold: Hold,
 }
@@ -85,9 +85,9 @@ pub struct Promise {
     pub nodes: Vec<RankSet>,
     /// The start that was reported last: a later one breaks the promise.
     pub told: i64,
-    /// By which rules of its queue it was made: how often they had changed.
+    /// The version of its queue's rules by which it was made: how often they had changed.
     pub rules: u64,
-    /// It is where an earlier process had made it, on some of the nodes that this one wrote.
+    /// The record of an earlier process, if the reservation still is on some of the recorded nodes.
     pub inherited: Option<Inherited>,
 }
 
@@ -95,7 +95,7 @@ pub struct Promise {
 /// first place.
 #[derive(Clone)]
 pub struct Inherited {
-    /// Where it came to be.
+    /// The first place of the reservation.
     place: Kept,
     /// The recorded nodes.
     written: RankSet,

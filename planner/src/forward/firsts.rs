@@ -11,9 +11,9 @@ const CHUNK_MAX: usize = 64;
 /// one cannot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Need {
-    /// How many pods it has.
+    /// The number of its pods.
     pub pods: usize,
-    /// For how long.
+    /// The time for which it needs them.
     pub lifetime: Lifetime,
 }
 

@@ -29,7 +29,7 @@ pub(super) struct Failures {
     /// Of each shape, how many pods were too many for how long: the longer, the fewer.
     known: Vec<(Arc<Shape>, BTreeMap<Lifetime, usize>)>,
     room: Room,
-    /// How often anything was given back.
+    /// The number of times that pods were given back, or failures forgotten.
     given_back: u64,
 }
 

@@ -43,7 +43,7 @@ pub struct Forward {
     failures: Failures,
     /// True if something besides arrivals has changed that may let other jobs start.
     changed: bool,
-    /// The last sweep has left something that may be of use to those before.
+    /// True if the last sweep has left something that may be of use to jobs before it.
     is_unsettled: bool,
     no_suspects: RankSet,
 }
@@ -51,20 +51,20 @@ pub struct Forward {
 /// The demand of a job: a number of equal pods, to be started together.
 #[derive(Debug, Clone)]
 pub struct Ask {
-    /// How many.
+    /// The number of pods.
     pub pods: usize,
     /// One of them.
     pub sample: Arc<Pod>,
-    /// For how long at most.
+    /// The longest time that they run.
     pub walltime: Lifetime,
 }
 
 /// A job that starts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Began {
-    /// Which.
+    /// The job.
     pub job: JobId,
-    /// On which nodes, ascending; as often as it has pods there.
+    /// Its nodes, ascending; each as often as it has pods there.
     pub ranks: Vec<Rank>,
 }
 

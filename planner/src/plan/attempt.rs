@@ -26,7 +26,7 @@ pub struct Attempt {
     /// The report that the reporting part made about the attempt; the plan does not look inside.
     /// Copies that are made to look ahead share it, since they report nothing.
     pub reported: Option<Arc<dyn Any + Send + Sync>>,
-    /// It is to be made again, whatever it rests on.
+    /// True if it has to be made again, whatever it rests on.
     pub is_in_doubt: bool,
 }
 
@@ -78,7 +78,7 @@ pub enum Outcome {
 /// An attempt that still stands.
 #[derive(Debug)]
 pub struct Standing {
-    /// As of when.
+    /// The version as of which it stands.
     version: Version,
     /// Per group, the nodes for which it stands, if these are others than before.
     free: Option<Vec<RankSet>>,

@@ -48,7 +48,7 @@ struct Walk<'a, C: Promising, R> {
     queue: &'a Pending,
     requests: &'a R,
     capacity: &'a mut C,
-    /// By the number of the queue.
+    /// The depths, by the number of the queue.
     depths: &'a [Depths],
     /// Per queue, the place from which on no request gets a reservation.
     bounds: BTreeMap<QueueId, Option<Place>>,

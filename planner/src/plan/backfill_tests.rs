@@ -608,7 +608,7 @@ fn one_comes_ahead_in_order(priority: i32) -> (Pending, Jobs, Timetable, Pending
 #[test]
 fn what_was_promised_in_a_queue_in_order_stands_when_one_is_ahead_who_may_not_displace_it() {
     let (mut queue, waiting, mut machine, pending) = one_comes_ahead_in_order(0);
-    // He has the same priority, and came in earlier: his pod was replaced, or a gate of his
+    // The job has the same priority, and came in earlier: its pod was replaced, or one of its gates
     // removed.
     for cause in [None, Some(Delay::Priority)] {
         machine.ahead.extend(cause.map(|cause| (pending.clone(), cause)));

@@ -480,7 +480,7 @@ struct Cells {
     nodes: Vec<Vec<Rank>>,
     /// Per cell the parts of levels.
     parts: Vec<Parts>,
-    /// All terms are about one label, of which no two of the nodes have the same value.
+    /// True if all terms are about one label, of which no two of the nodes have the same value.
     are_alone: bool,
     /// Per cell and group, the scores of its nodes for what they are themselves.
     liked: Vec<Vec<i64>>,

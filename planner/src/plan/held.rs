@@ -14,7 +14,7 @@ use fluxqueue_machine::fluxion::RankSet;
 pub struct HeldNodes {
     held: RankSet,
     holders: Vec<Holder>,
-    /// Some of these are to be apart from others, spread among others, or near to others.
+    /// True if some of these are to be apart from others, spread among others, or near to others.
     ask_about_others: bool,
     /// Requests that have slots and have not begun: pods that would make them uneven, or draw them
     /// away, come after them.
@@ -22,7 +22,7 @@ pub struct HeldNodes {
     /// Somebody was kept off nodes by these.
     has_anybody_to_come_after: Cell<bool>,
     of_queues: BTreeMap<QueueId, InQueue>,
-    /// How far the walk has come.
+    /// The place that the walk has come to.
     end: Option<Place>,
 }
 
@@ -55,7 +55,7 @@ pub(super) struct Left {
 /// The progress of a walk in one queue.
 #[derive(Debug, Clone, Default)]
 pub(super) struct InQueue {
-    /// How many reservations there are.
+    /// The number of reservations.
     pub(super) reservations: usize,
     pub(super) is_anybody_blocked: bool,
     /// The request that waits in a queue where no request overtakes.

@@ -63,7 +63,7 @@ use fluxqueue_workload::{Lifetime, Pod, Shape};
 pub struct Request {
     /// Its pods, by the nodes that they may use.
     pub groups: Vec<Group>,
-    /// Nothing of its job has nodes yet.
+    /// True if its job has no nodes yet.
     pub starts_job: bool,
 }
 
@@ -76,11 +76,11 @@ pub struct Group {
     pub pods: Vec<Pods>,
     /// The time for which they are planned.
     pub lifetime: Lifetime,
-    /// For how long they are planned if they start later, where that is something else.
+    /// The time for which they are planned if they start later, where that differs.
     pub lifetime_later: Option<Lifetime>,
     /// One of them.
     pub sample: Arc<Pod>,
-    /// How all of them stand to pods on nodes.
+    /// The stance of all of them to pods on nodes.
     pub stance: Stance,
     /// Whether others come with each of them.
     pub company: Company,
@@ -92,7 +92,7 @@ pub struct Group {
     pub levels: LevelWants,
     /// The tenancy that says with which pods they share nodes: the same for all groups.
     pub tenancy: Tenancy,
-    /// Which nodes are their queue's, where it matters to which they are admitted.
+    /// The nodes of their queue, where it matters to which they are admitted.
     pub queue_nodes: Option<Arc<Constraints>>,
 }
 
@@ -265,7 +265,7 @@ pub trait Capacity {
 pub struct Limited {
     /// The limit.
     pub at: AtLimit,
-    /// On all nodes, not only on some that it may use.
+    /// True if it counts on all nodes, not only on some that it may use.
     pub is_everywhere: bool,
 }
 

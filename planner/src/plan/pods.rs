@@ -11,7 +11,7 @@ use fluxqueue_workload::Pod;
 #[derive(Debug, Clone)]
 pub struct Pods {
     each: Vec<Arc<Pod>>,
-    /// How many pods each of these stands for.
+    /// The number of pods that each of these stands for.
     times: usize,
 }
 

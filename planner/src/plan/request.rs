@@ -18,7 +18,7 @@ use fluxqueue_workload::{Lifetime, Pod, Shape};
 pub struct PodTerms<'a> {
     /// The pod.
     pub pod: &'a Arc<Pod>,
-    /// How it stands to pods on nodes.
+    /// Its stance to pods on nodes.
     pub stance: &'a Stance,
     /// The terms of its volumes.
     pub volumes: &'a Option<Arc<VolumeNeeds>>,
@@ -33,7 +33,7 @@ struct Sliced {
     size: u32,
     role: Option<Role>,
     shape: Option<Arc<Shape>>,
-    /// How many are known.
+    /// The number of known pods.
     pods: u32,
 }
 

@@ -91,7 +91,7 @@ pub struct Place {
     negated_queue_priority: i64,
     /// Higher priority first, so it is stored negated.
     negated_priority: i64,
-    /// Since when.
+    /// The time since when it waits.
     queued_at: Time,
     /// Jobs that came at the same instant go by name: numbers are other ones in the next process.
     name: Option<ObjectKey>,
@@ -166,7 +166,7 @@ pub struct Queue<K, M> {
     /// Requests that came since they were last taken, by class.
     arrivals: BTreeMap<ClassId, BTreeSet<Place>>,
     next_class: ClassId,
-    /// How often a request was put in or taken out.
+    /// The number of times that a request was put in or taken out.
     changes: u64,
 }
 

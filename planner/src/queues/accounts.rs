@@ -57,9 +57,9 @@ pub struct AtLimit {
     pub used: u128,
     /// The limit's amount.
     pub most: u64,
-    /// When there is room within all limits, as far as is known.
+    /// The second at which there is room within all limits, as far as is known.
     pub at: Option<i64>,
-    /// Not even if nothing else ran.
+    /// True if there would be no room even if nothing else ran.
     pub never: bool,
     /// Other limits that the request is at, too.
     pub others: Vec<AtLimit>,

@@ -18,9 +18,9 @@ pub struct Limit {
     pub nodes: Option<Constraints>,
     /// The things counted.
     pub what: Counted,
-    /// How much there may be.
+    /// The most that there may be.
     pub most: u64,
-    /// Where it stands in the FluxQueue.
+    /// Its path in the FluxQueue.
     pub path: Arc<str>,
 }
 
@@ -36,7 +36,7 @@ pub enum Counted {
 /// All limits of a queue.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Limits {
-    /// On what runs, over time.
+    /// The limits on running work, over time.
     pub running: Vec<Limit>,
     /// Jobs that may wait.
     pub waiting: Option<u64>,

@@ -30,14 +30,14 @@ pub use usage::FOR_EVER;
 #[derive(Debug, Clone)]
 pub struct Queues {
     defaults: QueueDefaults,
-    /// The graph can keep nodes for later.
+    /// True if the graph can keep nodes for later.
     has_reservations: bool,
     /// The number of each queue that was ever asked for by a job that may use it. There are few.
     numbers: BTreeMap<Arc<str>, QueueId>,
-    /// By number.
+    /// The names of queues, by number.
     named: Vec<Arc<str>>,
     policies: Policies,
-    /// How often the rules have changed, of all queues and of each.
+    /// The number of changes of the rules, of all queues and of each.
     version: u64,
     versions: BTreeMap<Arc<str>, u64>,
     objects: BTreeMap<Arc<str>, Arc<QueueObject>>,

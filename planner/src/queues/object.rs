@@ -44,7 +44,7 @@ pub struct QueueObject {
 /// What goes for the jobs of a queue. By default nothing that the settings do not say.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Rules {
-    /// Which namespaces may use it; `None`: all.
+    /// The namespaces that may use it; `None`: all.
     pub namespaces: Option<Vec<Requirement>>,
     /// The kinds of work that it takes; empty: all.
     pub kinds: Vec<WorkloadKind>,
@@ -56,16 +56,17 @@ pub struct Rules {
     pub policy: Option<QueuePolicy>,
     /// The most waiting requests that may hold a reservation.
     pub queue_depth: Option<usize>,
-    /// How many do under [`QueuePolicy::Hybrid`].
+    /// The number of reservations under [`QueuePolicy::Hybrid`].
     pub reservation_depth: Option<usize>,
     /// The seconds for which others may go ahead of the first request that waits, if its start is
     /// unknown.
     pub bypass_secs: Option<u64>,
     /// Higher goes first.
     pub priority: i32,
-    /// Which nodes its jobs may use, as a pod would say that tolerates everything; `None`: all.
+    /// The nodes that its jobs may use, as the constraints of a pod that tolerates everything;
+    /// `None`: all.
     pub nodes: Option<Constraints>,
-    /// How much its jobs may have at a time.
+    /// The amounts that its jobs may have at a time.
     pub limits: Limits,
 }
 

@@ -52,21 +52,23 @@ pub struct QueueLoad {
     pub waiting: u64,
     /// Jobs that have nodes.
     pub running: u64,
-    /// How long the first of the waiting jobs has waited, in microseconds; 0 if none waits.
+    /// The time for which the first of the waiting jobs has waited, in microseconds; 0 if none
+    /// waits.
     pub oldest_wait_micros: u64,
     /// Requests of the pods of running jobs.
     pub used: Resources,
-    /// How much of each resource its jobs may use, in all and on all nodes, in units of `used`.
+    /// The most of each resource that its jobs may use, in all and on all nodes, in units of
+    /// `used`.
     pub limits: Vec<(Arc<str>, u64)>,
-    /// How many jobs may have nodes.
+    /// The most jobs that may have nodes.
     pub running_max: Option<u64>,
-    /// How many jobs may wait.
+    /// The most jobs that may wait.
     pub waiting_max: Option<u64>,
 }
 
 #[derive(Debug, Clone, Default)]
 struct Counts {
-    /// By namespace.
+    /// The number of waiting jobs, by namespace.
     waiting: BTreeMap<Arc<str>, usize>,
     outside: BTreeMap<JobId, Arc<str>>,
     running: usize,

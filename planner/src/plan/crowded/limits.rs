@@ -37,7 +37,7 @@ struct Limit {
     slice: Option<u32>,
     /// Per part how many pods are in it.
     counts: BTreeMap<u32, u32>,
-    /// How many are still to come.
+    /// The number of pods still to come.
     left: u32,
     /// The parts that count for a skew, where the pods that count them are to be in one part of
     /// other levels as well.

@@ -78,7 +78,7 @@ struct Trial<'a> {
 struct OfPart {
     cells: Vec<usize>,
     families: Vec<usize>,
-    /// How many pods of the trial are there.
+    /// The number of the trial's pods there.
     taken: u64,
 }
 

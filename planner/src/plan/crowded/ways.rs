@@ -31,7 +31,7 @@ struct Search<'a> {
     slots: Slots,
     /// Those that have been put.
     seats: Seats,
-    /// From where no way was found.
+    /// States from which no way was found.
     dead_ends: HashSet<State>,
     looks: usize,
     /// True if pods that may not come now may come after others.

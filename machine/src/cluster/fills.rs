@@ -39,7 +39,7 @@ pub(super) struct Wanted {
     pub(super) cpu: u64,
     pub(super) memory: u64,
     pods: u64,
-    /// It asks for something else besides.
+    /// True if it requests other resources besides.
     pub(super) has_others: bool,
 }
 

@@ -22,7 +22,7 @@ pub struct Topology {
 /// One partition of the nodes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Level {
-    /// How people name it.
+    /// The name by which people know it.
     pub name: Arc<str>,
     /// The node labels that say in which part a node is: the first of these that it has counts.
     pub node_labels: Vec<Arc<str>>,

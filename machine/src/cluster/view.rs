@@ -79,7 +79,7 @@ pub struct Class {
     pub(super) liking: BTreeMap<Rank, Liking>,
     /// Why the other nodes are closed.
     why: BTreeMap<Rank, Rejection>,
-    /// Which are closed for each reason.
+    /// The nodes closed for each reason.
     closed: BTreeMap<Rejection, RankSet>,
     /// What other pods mean for it, if it asks about others or prefers some.
     pub(super) crowd: Option<CrowdId>,

@@ -21,7 +21,7 @@ pub struct Explanation {
 pub struct ShapeReport {
     /// Its label.
     pub label: String,
-    /// How many slots are wanted.
+    /// The number of wanted slots.
     pub wanted: u64,
     /// The supply now, on nodes that are up.
     pub now: Supply,
@@ -38,7 +38,7 @@ pub struct Supply {
     /// about them.
     #[serde(default)]
     pub apart: u64,
-    /// How many of its slots fit on them.
+    /// The number of its slots that fit on them.
     pub room: u64,
     /// One entry for each resource of the slot.
     pub pools: Vec<PoolSupply>,
@@ -54,7 +54,7 @@ pub struct LevelSupply {
     pub level: String,
     /// Parts with a node that the request may use.
     pub parts: u64,
-    /// How many of its slots fit in the part that has most room.
+    /// The number of its slots that fit in the part that has most room.
     pub largest: u64,
     /// That part, if some slot fits.
     #[serde(default)]
@@ -70,9 +70,9 @@ pub struct LevelSupply {
 /// The supply for all shapes that are to be in one part together.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct TogetherSupply {
-    /// How many slots are wanted.
+    /// The number of wanted slots.
     pub wanted: u64,
-    /// How many of them fit in the part that has most room.
+    /// The number of them that fit in the part that has most room.
     pub largest: u64,
     /// That part, if some slot fits.
     #[serde(default)]
@@ -82,11 +82,11 @@ pub struct TogetherSupply {
 /// The supply where no part may have many more slots than another.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct EvenSupply {
-    /// How many slots fit in all parts together.
+    /// The number of slots that fit in all parts together.
     pub room: u64,
-    /// How many fit in the part that has least room.
+    /// The number of slots that fit in the part that has least room.
     pub least: u64,
-    /// That part.
+    /// The name of that part.
     pub part: String,
 }
 
@@ -122,9 +122,9 @@ pub struct PoolUsage {
     /// The resource.
     #[serde(rename = "type")]
     pub resource: String,
-    /// How much there is.
+    /// The amount that there is.
     pub size: u64,
-    /// How much is taken, possibly more than there is.
+    /// The taken amount, possibly more than there is.
     pub used: u64,
 }
 

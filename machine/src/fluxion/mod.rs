@@ -119,11 +119,11 @@ pub enum Tenancy {
 pub struct SlotShape<'a> {
     /// Its name, unique in a request.
     pub label: &'a str,
-    /// How many are wanted; at least one, at most 2^32 - 1.
+    /// The number of wanted slots; at least one, at most 2^32 - 1.
     pub count: u64,
     /// What each takes of one node; at least one resource.
     pub requests: &'a Resources,
-    /// How long they are held.
+    /// The time for which they are held.
     pub end: Lifetime,
     /// Ranks that may be used; `None`: all.
     pub ranks: Option<&'a RankSet>,
@@ -145,7 +145,8 @@ pub struct Request<'a> {
     pub policy: Option<Policy>,
     /// A reservation of it starts at this second at the earliest, until it is moved.
     pub not_before: Option<i64>,
-    /// In which parts of levels slots may lie. Their slots lie on no nodes that are in no part.
+    /// The rules for the parts of levels in which slots may lie. Their slots lie on no nodes that
+    /// are in no part.
     pub levels: &'a [LevelRule],
     /// The tenancy of the slots on their nodes.
     pub tenancy: Tenancy,
@@ -160,8 +161,8 @@ pub struct LevelRule {
     pub labels: Vec<String>,
     /// The rule for its parts.
     pub within: Within,
-    /// They are one of several slices: in which part they are does not say which parts count for a
-    /// skew.
+    /// True if they are one of several slices: their part then does not decide which parts count
+    /// for a skew.
     pub is_slice: bool,
 }
 
@@ -184,7 +185,8 @@ pub enum Within {
 /// Where slots go.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Placement {
-    /// By shape in the order of the request; a shape's ranks in no particular order, each once.
+    /// The slots by shape in the order of the request; a shape's ranks in no particular order, each
+    /// once.
     pub slots: Vec<SlotsAt>,
 }
 
@@ -195,7 +197,7 @@ pub struct SlotsAt {
     pub shape: usize,
     /// The node.
     pub rank: Rank,
-    /// How many.
+    /// The number of slots.
     pub count: u64,
 }
 
@@ -226,9 +228,9 @@ pub enum Booking<P = Placement, R = (i64, P)> {
 pub struct Moved {
     /// The second at which it starts; by now it may have.
     pub at: i64,
-    /// It is an allocation now.
+    /// True if it is an allocation now.
     pub has_begun: bool,
-    /// Where it is; `None`: where it was.
+    /// Its new place; `None`: it has not moved.
     pub placement: Option<Placement>,
     /// Why it starts later than it was to, if it does.
     pub later: Option<Later>,

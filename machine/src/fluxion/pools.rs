@@ -28,7 +28,7 @@ pub(super) struct PoolGraph {
     nodes: RankSet,
     /// The present as it was set, to recognize an answer that means now.
     now: i64,
-    /// It is a copy, and all that is done to it is a trial.
+    /// True if it is a copy, and all changes to it are a trial.
     is_copy: bool,
 }
 

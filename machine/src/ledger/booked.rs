@@ -42,7 +42,7 @@ impl Booked {
 pub(crate) struct AllBooked {
     by_rank: Vec<Arc<Vec<Booked>>>,
     next_number: u64,
-    /// How many have their nodes alone.
+    /// The number of bookings that have their nodes alone.
     alone: usize,
 }
 

@@ -49,11 +49,11 @@ pub struct Allocation {
     pub node: NodeName,
     /// The requests of its pod.
     pub shape: Arc<Shape>,
-    /// When it ends, as far as was known when it was made.
+    /// Its end, as far as was known when it was made.
     pub end: End,
     /// Its tenancy on its node.
     pub tenancy: Tenancy,
-    /// It has outlived its planned end.
+    /// True if it has outlived its planned end.
     pub is_overdue: bool,
     /// Its number in the ledger.
     pub number: u64,

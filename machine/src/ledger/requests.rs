@@ -57,7 +57,7 @@ pub struct GroupRequest {
     pub lifetime: Lifetime,
     /// The most of them together on one node.
     pub max_per_node: Option<u64>,
-    /// No two of them on one node, whatever they want.
+    /// True if no two of them may be on one node, whatever they want.
     pub are_apart: bool,
     /// Rules about racks, zones and other levels.
     pub levels: LevelWants,
@@ -97,13 +97,13 @@ pub type LevelWants = Option<Arc<[LevelWant]>>;
 pub struct LevelWant {
     /// The level's name.
     pub level: Arc<str>,
-    /// Where in it the pods may be.
+    /// The rule for the parts in which the pods may be.
     pub within: Within,
-    /// With which others of the request that want the same.
+    /// The other pods of the request that the rule is about together with these.
     pub of: RuleScope,
     /// Of which role, if that matters and is known.
     pub role: Option<Role>,
-    /// Others come later, and are to be where it is.
+    /// True if others come later, and are to be where it is.
     pub leads: bool,
 }
 

@@ -44,7 +44,7 @@ pub(super) struct Crowd {
 /// Which of its own terms select a pod itself.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct OwnTerms {
-    /// All of its required affinity.
+    /// True if all terms of its required affinity select it.
     pub near: bool,
     /// Each term of its required anti-affinity.
     pub apart: Vec<bool>,
@@ -56,9 +56,9 @@ pub struct OwnTerms {
 /// nodes.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Stance {
-    /// Which anti-affinity terms of pods on nodes repel it, by number, in order.
+    /// The anti-affinity terms of pods on nodes that repel it, by number, in order.
     pub repelled_by: Vec<u32>,
-    /// Which of its own terms select it.
+    /// The terms of its own that select it.
     pub own: OwnTerms,
 }
 

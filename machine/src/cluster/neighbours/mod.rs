@@ -80,9 +80,9 @@ pub(super) struct Neighbours {
     nominated: BTreeMap<Rank, usize>,
     namespaces: Namespaces,
     crowds: Vec<Crowd>,
-    /// How often a crowd has changed: a crowd's version is the number of its last change.
+    /// The number of changes of crowds: a crowd's version is the number of its last change.
     changes: u64,
-    /// Which parts of which crowds may count a pod.
+    /// The parts of crowds that may count a pod.
     askers: Interest<(CrowdId, Part)>,
 }
 

@@ -33,9 +33,9 @@ pub(super) struct Occupant {
     pub(super) presence: Presence,
     pub(super) namespace: Arc<str>,
     pub(super) labels: Labels,
-    /// It is being deleted: it counts for affinity, but not for spread.
+    /// True if it is being deleted: it counts for affinity, but not for spread.
     pub(super) deleting: bool,
-    /// It never ends.
+    /// True if it never ends.
     pub(super) endless: bool,
     pub(super) shape: Arc<Shape>,
 }

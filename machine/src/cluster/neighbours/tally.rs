@@ -20,7 +20,7 @@ pub(super) struct Tally {
 pub(super) struct SpreadTally {
     pods: Tally,
     counting: RankSet,
-    /// How many such nodes a domain has.
+    /// The number of such nodes in each domain.
     nodes: Vec<u32>,
     /// The number of domains with such nodes, by their number of pods.
     domains_by_count: BTreeMap<u32, u32>,

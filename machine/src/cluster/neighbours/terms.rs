@@ -14,7 +14,7 @@ use fluxqueue_workload::constraints::PodTerm;
 /// Terms of one kind.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Terms {
-    /// By number, which is never given to another term.
+    /// The terms by number, which is never given to another term.
     by_number: BTreeMap<u32, Term>,
     numbers: HashMap<PodTerm, u32>,
     askers: Interest<u32>,
@@ -25,10 +25,10 @@ pub(super) struct Terms {
 #[derive(Debug, Clone)]
 struct Term {
     says: PodTerm,
-    /// How many pods have it.
+    /// The number of pods that have it.
     pods: usize,
     tally: Tally,
-    /// How many pods have it that are only nominated to a node.
+    /// The number of pods that have it and are only nominated to a node, by node.
     nominated: BTreeMap<Rank, u32>,
 }
 

@@ -18,7 +18,7 @@ const HOSTNAME: &str = "kubernetes.io/hostname";
 pub(super) struct Candidates {
     /// A volume is meant for this very claim: no other will do.
     meant: Option<Arc<PersistentVolume>>,
-    /// By the hostname that they are bound to.
+    /// The volumes by the hostname that they are bound to.
     local: HashMap<Arc<str>, Vec<Arc<PersistentVolume>>>,
     others: Vec<Arc<PersistentVolume>>,
 }

@@ -21,7 +21,7 @@ pub struct Choice {
     /// Claims with volumes that are to be made for another pod that starts together with this one,
     /// on another node: whether they can be had here is known when they are there.
     pub shared: Vec<ObjectRef>,
-    /// Since when it is being bound.
+    /// The time since when it is being bound.
     pub since: Option<Time>,
     /// The parts that have been written, by claim.
     pub written: BTreeMap<ObjectRef, Written>,

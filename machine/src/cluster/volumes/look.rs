@@ -29,8 +29,8 @@ pub(super) struct Mounts {
     /// Each with the volumes that it could have.
     unbound: Vec<(Arc<Claim>, Candidates)>,
     exclusive: Vec<ObjectKey>,
-    /// It has a disk of its own that others may have: then kube-scheduler asks about those claims
-    /// of nominated pods as well.
+    /// True if it has a disk of its own that others may have: then kube-scheduler checks those
+    /// claims of nominated pods as well.
     has_restricted_disk: bool,
     pub(super) attachables: Vec<Attachable>,
 }
@@ -39,7 +39,7 @@ pub(super) struct Mounts {
 struct Bound {
     /// `None`: its volume is not there.
     volume: Option<Arc<PersistentVolume>>,
-    /// It is to be in the node's zone.
+    /// True if it is to be in the node's zone.
     is_zonal: bool,
 }
 

@@ -86,7 +86,7 @@ pub struct Volumes {
     pods: HashMap<Uid, Arc<Pod>>,
     /// The pods that mount a claim.
     users: HashMap<ObjectKey, BTreeSet<Uid>>,
-    /// Where those of them are that have a node, or a slot on one, or are nominated to one.
+    /// The nodes of those pods that have a node, or a slot on one, or are nominated to one.
     places: HashMap<Uid, (NodeName, Presence)>,
     on_node: HashMap<NodeName, BTreeSet<Uid>>,
     choices: HashMap<Uid, Choice>,

@@ -38,7 +38,7 @@ pub struct Unready {
     pub said: String,
     /// The name of the claim.
     pub claim: Arc<str>,
-    /// The words are a whole sentence about the nodes.
+    /// True if the words are a whole sentence about the nodes.
     pub is_whole: bool,
 }
 

@@ -61,9 +61,9 @@ pub(super) struct VertexGraph {
     nodes: Nodes,
     /// Nodes of which the library does not know the newest.
     stale: BTreeSet<Rank>,
-    /// How many claims each job has.
+    /// The number of claims of each job.
     jobs: HashMap<u64, usize>,
-    /// How many nodes each job of the library has slots on.
+    /// The number of nodes on which each job of the library has slots.
     bookings: HashMap<u64, usize>,
     /// The id of the next vertex of the library's graph; none is used twice.
     next_vertex: u64,

@@ -29,7 +29,7 @@ pub(super) struct Claim {
 pub(super) struct Node {
     pub(super) name: Box<str>,
     pub(super) up: bool,
-    /// It is in the library's graph, with this many vertices.
+    /// Its vertices in the library's graph, if it is there.
     pub(super) known: Option<Resources>,
     /// True if the library refused vertices that it had to take: nothing more goes here.
     pub(super) broken: bool,
@@ -44,7 +44,8 @@ pub(super) struct Node {
 #[derive(Debug, Default)]
 struct Free {
     now: Resources,
-    /// From these seconds on, in their order: each once a known end has passed.
+    /// The free vertices from each of these seconds on, in their order: each once a known end has
+    /// passed.
     later: Vec<(i64, Resources)>,
     /// Once everything that has an end has ended.
     eventually: Resources,

@@ -45,12 +45,12 @@ struct Case {
     standing: Vec<(usize, bool)>,
     terms: Vec<Term>,
     asks: Vec<Ask>,
-    /// How many pods want one core, how many two.
+    /// The number of pods that want one core, and of those that want two.
     pods: [usize; 2],
     /// The size of a slice of pods of one kind, and the level in one domain of which each slice has
     /// to be.
     slices: Option<(usize, usize)>,
-    /// Which of the pods are lost once they run, and whether others take their room.
+    /// The pods that are lost once they run, each with whether others take its room.
     lost: Vec<(usize, bool)>,
 }
 
@@ -346,7 +346,7 @@ impl Case {
                 world.pods.keys().filter(|name| name.starts_with('j')).cloned().collect();
             let name = &ours[at % ours.len()];
             let (kind, number) = named(name);
-            // One has to stay, for others to join him.
+            // One pod has to stay, for others to join it.
             if ours.len() == 1 {
                 break;
             }

@@ -271,7 +271,7 @@ fn who_keeps_a_gang_from_becoming_whole_does_not_get_his_old_seat_by_a_restart()
         world.submit(of_group(pod(name, 2), "g", Ok(2)));
     }
     world.carry_out_to_first_binding();
-    // The node of the other comes back, and his queue may have no more by then.
+    // The node of the other comes back, and its queue may have no more by then.
     let taken = world.pods.values().find_map(|pod| pod.node.clone()).expect("one is bound");
     let free = if &*taken == "a" { "b" } else { "a" };
     queue(&mut world, "default", &limits);

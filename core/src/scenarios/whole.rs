@@ -181,11 +181,11 @@ fn a_gang_that_cannot_be_completed_says_so_after_its_time() {
 struct Pair<'a> {
     what: &'a str,
     ask: fn(Pod) -> Pod,
-    /// How many cores the missing pods need.
+    /// The number of cores that the missing pods need.
     cores: u64,
     /// What else is on nodes.
     beside: &'a [(&'a str, u64)],
-    /// They wait for each other.
+    /// True if they wait for each other.
     is_mutual: bool,
 }
 

@@ -274,7 +274,7 @@ impl Core {
             self.binding().dispatch();
             self.refreshing().refresh_touched();
             self.mend_contradictions();
-            // A slot that did not fit any more is searched again, at once but not for ever.
+            // If a slot did not fit any more, another one is searched at once, but not for ever.
             if !self.agenda.queue_changed && !self.planner.queue.has_arrivals() {
                 break;
             }

@@ -17,7 +17,7 @@ const SLICE: Effort = Effort::questions(6);
 
 const SLICE_MILLIS: i64 = 2;
 
-/// The nodes with planned ends that one slice reads, before the first instant.
+/// The number of nodes of which one slice reads the planned ends, before the first instant.
 const NODES_PER_SLICE: usize = 2_048;
 
 /// How many times in a row it gives way to a step in which there is something to send.

@@ -308,8 +308,8 @@ impl PromiseKeeping<'_> {
         }
     }
 
-    /// Lets later requests pass by a request that was the first to wait, for as long as the
-    /// settings allow.
+    /// Notes that a request is the first to wait: from now on it may be passed by, for as long as
+    /// the settings allow.
     pub(crate) fn pass_by(&mut self, pending: &PendingRequest) {
         if self.planner.promises.pass_by(pending, self.clock.now) {
             self.agenda.dirty.insert(pending.job());

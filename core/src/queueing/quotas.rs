@@ -12,8 +12,8 @@ use fluxqueue_planner::queue::JobId;
 use fluxqueue_workload::quantity::quantity;
 use fluxqueue_workload::{ObjectRef, Quota, Resources, Time};
 
-/// How long in milliseconds a released job still counts beside the used part that a quota reports.
-/// That number comes by a watch, about once a second.
+/// The least time in milliseconds for which a released job counts beside the used part that a quota
+/// reports. That number comes by a watch, about once a second.
 const USE_SEEN_MILLIS: i64 = 2_000;
 
 /// The pause in milliseconds before a job is refreshed again that finds too little left beside

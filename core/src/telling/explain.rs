@@ -23,8 +23,7 @@ use fluxqueue_planner::promises::Promise;
 use fluxqueue_planner::queue::{ClassId, JobId, PendingRequest, Place};
 use fluxqueue_workload::{Lifetime, ObjectKey, Time, Uid};
 
-/// The least time in milliseconds between two texts about the same pod: the API server would be
-/// flooded otherwise.
+/// The least time in milliseconds between two changed texts about the same pod.
 pub(crate) const REPORT_MILLIS: i64 = 30_000;
 
 /// The pauses in milliseconds between two updates of the numbers in a text about a class, and

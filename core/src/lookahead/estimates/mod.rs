@@ -25,8 +25,7 @@ use crate::records::times::{micro_time, time_of};
 use fluxqueue_planner::queue::JobId;
 use fluxqueue_workload::Time;
 
-/// Most writes in a second that contain nothing but another estimate: records and Bindings need the
-/// API server more.
+/// Most writes in a second that contain nothing but another estimate.
 const WRITES_PER_SECOND: usize = 5;
 const SECOND_MILLIS: i64 = 1_000;
 

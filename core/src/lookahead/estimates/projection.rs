@@ -37,7 +37,7 @@ pub(crate) trait Wants {
     fn request_at(&self, pending: &PendingRequest, now: Time) -> Option<Request>;
 }
 
-/// A copy of everything that the plan rests on, at some time ahead.
+/// A copy of everything that the plan rests on, which is moved forward in time.
 pub(crate) struct Projection {
     /// The time at which the copy was made.
     pub as_of: Time,

@@ -71,8 +71,7 @@ pub struct FluxqueueConfiguration {
     /// The time for which the FluxJob of an ended job is kept, in seconds. Default: 3600.
     #[serde(default)]
     pub ttl_seconds_after_finished: Option<u64>,
-    /// The time for which the slot of an ended pod is kept for its successor, in seconds. Default:
-    /// 15.
+    /// The seconds for which the slot of an ended pod is kept for its successor. Default: 15.
     #[serde(default)]
     pub slot_keep_seconds: Option<u64>,
     /// The longest time for which it is kept, in seconds, since a Job waits longer before it
@@ -91,8 +90,7 @@ pub struct FluxqueueConfiguration {
     /// seconds; after that its FluxJob is Degraded. Default: 60.
     #[serde(default)]
     pub gang_start_timeout: Option<u64>,
-    /// The time that the volumes of a pod or gang may take to be bound once it has its slots, in
-    /// seconds. Default: 600.
+    /// The seconds that the volumes of a pod or gang with slots may take to be bound. Default: 600.
     #[serde(default)]
     pub volume_bind_timeout: Option<u64>,
     /// The most Bindings in flight at once, 1 to 128. Default: 64.
@@ -128,8 +126,7 @@ pub struct LevelTree {
 pub struct LevelOfTree {
     /// The name by which jobs ask for it.
     pub name: String,
-    /// Node labels that name the part of the level in which a node is: the first that the node has
-    /// counts.
+    /// Node labels that name the part in which a node is: the first that the node has counts.
     pub node_labels: Vec<String>,
 }
 

@@ -1,14 +1,29 @@
 //! The agenda: the consequences of decisions, until the cycle comes to them.
 
 use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
 
+use fluxqueue_api::{EventReason, text};
+
+use crate::action::{ActionKind, Note};
 use crate::in_flight::Actions;
 use crate::sound::{Contradiction, Interruption, Sound};
 use crate::telling::lost::Lost;
-use crate::telling::report::Gauges;
-use crate::timers::Timers;
+use crate::telling::report::{Attempts, Gauges};
+use crate::timers::{Timer, Timers};
+use crate::{EventKind, Subject};
+use fluxqueue_machine::fluxion::End;
+use fluxqueue_machine::ledger::Allocation;
+use fluxqueue_planner::plan::Request;
 use fluxqueue_planner::queue::JobId;
 use fluxqueue_workload::{Time, Uid};
+
+/// The time in milliseconds for which news about pods that are being bound is gathered before their
+/// job is refreshed.
+const SOON_MILLIS: i64 = 50;
+
+/// The time in seconds within which the end of a pod that ends as planned is seen.
+const OVERDUE_SECONDS: u64 = 1;
 
 /// Most contradictions that are kept until they are reported: one job in a minute is rebuilt, and
 /// those beyond it are only counted.
@@ -63,4 +78,83 @@ impl Agenda {
     pub(crate) fn take_contradictions(&mut self) -> Vec<Contradiction> {
         std::mem::take(&mut self.contradictions)
     }
+}
+
+impl Agenda {
+    /// Refreshes the job in a moment, together with its other changes until then: a further bound
+    /// pod changes the record and nothing else.
+    pub(crate) fn touch_soon(&mut self, id: JobId, now: Time) {
+        self.timers.wake(Timer::Job(id), now.plus_millis(SOON_MILLIS));
+    }
+
+    // --- actions ---
+
+    pub(crate) fn note(
+        &mut self,
+        subject: Subject,
+        kind: EventKind,
+        reason: &'static str,
+        action: &'static str,
+        note: String,
+        reporter: &Arc<str>,
+    ) {
+        debug_assert!(EventReason::is_known(reason), "{reason} is no reason of an Event");
+        let note = Note {
+            subject,
+            kind,
+            reason,
+            action,
+            note: text::into_message(note),
+            reporter: Arc::clone(reporter),
+        };
+        self.actions.push(ActionKind::Note(note));
+    }
+}
+
+impl Agenda {
+    pub(crate) fn count_attempt(&mut self, request: &Request, scheduled: bool) {
+        for group in &request.groups {
+            let pods = group.wants.iter().map(|want| want.count as u64).sum::<u64>();
+            let profile = Arc::clone(&group.sample.scheduler);
+            let known =
+                self.gauges.attempts.iter().position(|attempts| attempts.profile == profile);
+            let at = known.unwrap_or_else(|| {
+                self.gauges.attempts.push(Attempts {
+                    profile,
+                    scheduled: 0,
+                    unschedulable: 0,
+                    error: 0,
+                });
+                self.gauges.attempts.len() - 1
+            });
+            if scheduled {
+                self.gauges.attempts[at].scheduled += pods;
+            } else {
+                self.gauges.attempts[at].unschedulable += pods;
+            }
+        }
+    }
+}
+
+impl Agenda {
+    /// Sets the timer that checks a pod when its planned end has passed.
+    pub(crate) fn watch_end(&mut self, uid: &Uid, end: End) {
+        if let End::At(end) = end {
+            self.timers.wake(Timer::Overdue(uid.clone()), overdue_from(end));
+        }
+    }
+
+    /// Watches the planned end of a pod's allocation. Without an allocation there is no end to
+    /// watch.
+    pub(crate) fn watch_end_of(&mut self, uid: &Uid, allocation: Option<&Allocation>) {
+        match allocation {
+            Some(allocation) => self.watch_end(uid, allocation.end),
+            None => self.timers.forget(&Timer::Overdue(uid.clone())),
+        }
+    }
+}
+
+/// Returns the time from which a pod with this planned end is overdue.
+pub(crate) fn overdue_from(end: i64) -> Time {
+    Time::from_seconds(end).plus_secs(OVERDUE_SECONDS)
 }

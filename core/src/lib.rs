@@ -87,7 +87,7 @@ use std::sync::Arc;
 use agenda::Agenda;
 use cycle::pass::Walks;
 use fluxion_sys::FunctionTable;
-use fluxqueue_api::{EventReason, JobState, names, text};
+use fluxqueue_api::{JobState, names};
 use intake::Intake;
 use jobs::clock::Clock;
 use jobs::registry::Jobs;
@@ -105,7 +105,7 @@ use fluxqueue_machine::fluxion::GraphError;
 use fluxqueue_machine::ledger::Ledger;
 use fluxqueue_planner::Planner;
 use fluxqueue_planner::plan::Attempt;
-use fluxqueue_planner::queue::{JobId, PendingRequest};
+use fluxqueue_planner::queue::PendingRequest;
 use fluxqueue_planner::queues::Queues;
 use fluxqueue_workload::{Time, Uid};
 
@@ -117,10 +117,6 @@ const AGAIN_MILLIS: i64 = 10;
 /// Most Bindings on their way. Enough to keep the binder's workers busy; few enough that each
 /// Binding was checked against recent news.
 const BINDINGS_MAX: usize = 128;
-
-/// The time in milliseconds for which news about pods that are being bound is gathered before their
-/// job is refreshed.
-const SOON_MILLIS: i64 = 50;
 
 /// The scheduler's state. One task owns it.
 pub struct Core {
@@ -408,37 +404,6 @@ impl Core {
             Timer::Again => self.telling().report_classes(),
         }
         Ok(())
-    }
-}
-
-impl Agenda {
-    /// Refreshes the job in a moment, together with its other changes until then: a further bound
-    /// pod changes the record and nothing else.
-    fn touch_soon(&mut self, id: JobId, now: Time) {
-        self.timers.wake(Timer::Job(id), now.plus_millis(SOON_MILLIS));
-    }
-
-    // --- actions ---
-
-    fn note(
-        &mut self,
-        subject: Subject,
-        kind: EventKind,
-        reason: &'static str,
-        action: &'static str,
-        note: String,
-        reporter: &Arc<str>,
-    ) {
-        debug_assert!(EventReason::is_known(reason), "{reason} is no reason of an Event");
-        let note = Note {
-            subject,
-            kind,
-            reason,
-            action,
-            note: text::into_message(note),
-            reporter: Arc::clone(reporter),
-        };
-        self.actions.push(ActionKind::Note(note));
     }
 }
 

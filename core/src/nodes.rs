@@ -2,11 +2,32 @@
 
 use std::sync::Arc;
 
+use crate::agenda::Agenda;
+use crate::intake::Intake;
+use crate::jobs::clock::Clock;
 use crate::jobs::job::Member;
-use crate::parts::Nodes;
+use crate::jobs::registry::Jobs;
+use crate::occupancy::Occupancy;
+use crate::records::Records;
+use crate::settings::CoreSettings;
 use fluxqueue_machine::cluster::{Node, NodeChange};
 use fluxqueue_machine::ledger::{Allocation, valid};
+use fluxqueue_planner::Planner;
+use fluxqueue_planner::queues::Queues;
 use fluxqueue_workload::{NodeName, Uid};
+
+/// Takes up nodes as they come, change and go, with the consequences for the pods on them.
+pub(crate) struct Nodes<'a> {
+    pub clock: Clock,
+    pub settings: &'a CoreSettings,
+    pub intake: &'a Intake,
+    pub jobs: &'a mut Jobs,
+    pub records: &'a mut Records,
+    pub planner: &'a mut Planner,
+    pub queues: &'a mut Queues,
+    pub occupancy: &'a mut Occupancy,
+    pub agenda: &'a mut Agenda,
+}
 
 impl Nodes<'_> {
     // --- nodes ---

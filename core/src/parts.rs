@@ -7,28 +7,24 @@
 //! is put on the [`Agenda`].
 
 use crate::Core;
-use crate::agenda::Agenda;
-use crate::intake::Intake;
-use crate::jobs::clock::Clock;
-use crate::jobs::registry::Jobs;
-use crate::lookahead::Lookahead;
-use crate::occupancy::Occupancy;
-use crate::records::Records;
-use crate::settings::CoreSettings;
-use crate::telling::Reporting;
 use crate::telling::holders::Holders;
-use fluxqueue_planner::Planner;
-use fluxqueue_planner::queues::Queues;
 
-/// The owners about which most parts ask, and which none of these questions changes.
-#[derive(Clone, Copy)]
-pub(crate) struct Sight<'a> {
-    pub settings: &'a CoreSettings,
-    pub clock: Clock,
-    pub jobs: &'a Jobs,
-    pub planner: &'a Planner,
-    pub queues: &'a Queues,
-}
+pub(crate) use crate::binding::Binding;
+pub(crate) use crate::lookahead::estimating::Estimating;
+pub(crate) use crate::lookahead::projecting::Projecting;
+pub(crate) use crate::members::Members;
+pub(crate) use crate::nodes::Nodes;
+pub(crate) use crate::notices::Notices;
+pub(crate) use crate::promise_keeping::PromiseKeeping;
+pub(crate) use crate::queueing::Queueing;
+pub(crate) use crate::recording::Recording;
+pub(crate) use crate::recovery::Recovery;
+pub(crate) use crate::refresh::Refresh;
+pub(crate) use crate::sight::Sight;
+pub(crate) use crate::slots::Slots;
+pub(crate) use crate::stand_ins::StandIns;
+pub(crate) use crate::telling::Telling;
+pub(crate) use crate::write_ahead::WriteAhead;
 
 /// Borrows for a part the owners that it changes, and those that it only reads.
 macro_rules! lend {
@@ -66,10 +62,14 @@ macro_rules! lend {
         lend!(@ $from, Estimating, [jobs lookahead agenda], [])
     };
     ($from:ident, Recording) => {
-        lend!(@ $from, Recording, [intake jobs records planner queues occupancy lookahead reporting agenda], [settings])
+        lend!(@ $from, Recording,
+            [intake jobs records planner queues occupancy lookahead reporting agenda],
+            [settings])
     };
     ($from:ident, Refresh) => {
-        lend!(@ $from, Refresh, [intake jobs records planner queues occupancy lookahead reporting agenda], [settings])
+        lend!(@ $from, Refresh,
+            [intake jobs records planner queues occupancy lookahead reporting agenda],
+            [settings])
     };
     ($from:ident, Nodes) => {
         lend!(@ $from, Nodes, [jobs records planner queues occupancy agenda], [settings intake])
@@ -131,197 +131,33 @@ macro_rules! lend_holders {
     };
 }
 
-/// Counts jobs in and out of their queues, and writes the status of queues.
-pub(crate) struct Queueing<'a> {
-    pub clock: Clock,
-    pub settings: &'a CoreSettings,
-    pub jobs: &'a mut Jobs,
-    pub planner: &'a mut Planner,
-    pub queues: &'a mut Queues,
-    pub agenda: &'a mut Agenda,
-}
-
-/// Reports the findings of the other parts to pods and jobs, by conditions and Events.
-pub(crate) struct Notices<'a> {
-    pub clock: Clock,
-    pub jobs: &'a mut Jobs,
-    pub agenda: &'a mut Agenda,
-}
-
-/// Reports promises and their delays, restores promises after a restart, and gives them up.
-pub(crate) struct PromiseKeeping<'a> {
-    pub clock: Clock,
-    pub settings: &'a CoreSettings,
-    pub intake: &'a Intake,
-    pub jobs: &'a mut Jobs,
-    pub planner: &'a mut Planner,
-    pub queues: &'a mut Queues,
-    pub occupancy: &'a mut Occupancy,
-    pub agenda: &'a mut Agenda,
-}
-
-/// Finds words for the outcome of an attempt: why a request waits, and at which place.
-pub(crate) struct Telling<'a> {
-    pub clock: Clock,
-    pub settings: &'a CoreSettings,
-    pub jobs: &'a mut Jobs,
-    pub planner: &'a mut Planner,
-    pub queues: &'a Queues,
-    pub occupancy: &'a Occupancy,
-    pub reporting: &'a mut Reporting,
-    pub agenda: &'a mut Agenda,
-}
-
-/// Gives slots to pods, plans their ends, and takes the slots back.
-pub(crate) struct Slots<'a> {
-    pub clock: Clock,
-    pub settings: &'a CoreSettings,
-    pub intake: &'a Intake,
-    pub jobs: &'a mut Jobs,
-    pub records: &'a mut Records,
-    pub planner: &'a mut Planner,
-    pub queues: &'a mut Queues,
-    pub occupancy: &'a mut Occupancy,
-    pub agenda: &'a mut Agenda,
-}
-
-/// Keeps starts back until the promises that they rest on are on record.
-pub(crate) struct WriteAhead<'a> {
-    pub clock: Clock,
-    pub settings: &'a CoreSettings,
-    pub jobs: &'a mut Jobs,
-    pub records: &'a mut Records,
-    pub planner: &'a mut Planner,
-    pub queues: &'a Queues,
-    pub agenda: &'a mut Agenda,
-}
-
-/// Sends Bindings and the writes that have to come before them, and hears how they ended.
-pub(crate) struct Binding<'a> {
-    pub clock: Clock,
-    pub settings: &'a CoreSettings,
-    pub intake: &'a Intake,
-    pub jobs: &'a mut Jobs,
-    pub records: &'a mut Records,
-    pub planner: &'a mut Planner,
-    pub queues: &'a mut Queues,
-    pub occupancy: &'a mut Occupancy,
-    pub agenda: &'a mut Agenda,
-}
-
-/// Takes up pods: finds the job of each, or makes one.
-pub(crate) struct Members<'a> {
-    pub clock: Clock,
-    pub settings: &'a CoreSettings,
-    pub intake: &'a mut Intake,
-    pub jobs: &'a mut Jobs,
-    pub records: &'a mut Records,
-    pub planner: &'a mut Planner,
-    pub queues: &'a mut Queues,
-    pub occupancy: &'a mut Occupancy,
-    pub agenda: &'a mut Agenda,
-}
-
-/// Holds places for the pods of suspended Jobs, and releases the Jobs.
-pub(crate) struct StandIns<'a> {
-    pub clock: Clock,
-    pub settings: &'a CoreSettings,
-    pub intake: &'a mut Intake,
-    pub jobs: &'a mut Jobs,
-    pub records: &'a mut Records,
-    pub planner: &'a mut Planner,
-    pub queues: &'a mut Queues,
-    pub occupancy: &'a mut Occupancy,
-    pub agenda: &'a mut Agenda,
-}
-
-/// Finds the jobs again after a restart, and joins those with an owner that is seen late.
-pub(crate) struct Recovery<'a> {
-    pub clock: Clock,
-    pub settings: &'a CoreSettings,
-    pub intake: &'a mut Intake,
-    pub jobs: &'a mut Jobs,
-    pub records: &'a mut Records,
-    pub planner: &'a mut Planner,
-    pub queues: &'a mut Queues,
-    pub occupancy: &'a mut Occupancy,
-    pub agenda: &'a mut Agenda,
-}
-
-/// Says on record when jobs are expected to start, at a bounded rate.
-pub(crate) struct Estimating<'a> {
-    pub clock: Clock,
-    pub jobs: &'a mut Jobs,
-    pub lookahead: &'a mut Lookahead,
-    pub agenda: &'a mut Agenda,
-}
-
-/// Writes FluxJobs, and takes up what they say.
-pub(crate) struct Recording<'a> {
-    pub clock: Clock,
-    pub settings: &'a CoreSettings,
-    pub intake: &'a mut Intake,
-    pub jobs: &'a mut Jobs,
-    pub records: &'a mut Records,
-    pub planner: &'a mut Planner,
-    pub queues: &'a mut Queues,
-    pub occupancy: &'a mut Occupancy,
-    pub lookahead: &'a mut Lookahead,
-    pub reporting: &'a mut Reporting,
-    pub agenda: &'a mut Agenda,
-}
-
-/// Looks at the jobs that have changed: which of their pods wait, and whether they have ended.
-pub(crate) struct Refresh<'a> {
-    pub clock: Clock,
-    pub settings: &'a CoreSettings,
-    pub intake: &'a mut Intake,
-    pub jobs: &'a mut Jobs,
-    pub records: &'a mut Records,
-    pub planner: &'a mut Planner,
-    pub queues: &'a mut Queues,
-    pub occupancy: &'a mut Occupancy,
-    pub lookahead: &'a mut Lookahead,
-    pub reporting: &'a mut Reporting,
-    pub agenda: &'a mut Agenda,
-}
-
-/// Takes up nodes as they come, change and go, with the consequences for the pods on them.
-pub(crate) struct Nodes<'a> {
-    pub clock: Clock,
-    pub settings: &'a CoreSettings,
-    pub intake: &'a Intake,
-    pub jobs: &'a mut Jobs,
-    pub records: &'a mut Records,
-    pub planner: &'a mut Planner,
-    pub queues: &'a mut Queues,
-    pub occupancy: &'a mut Occupancy,
-    pub agenda: &'a mut Agenda,
-}
-
-/// Runs the plan forward on a copy, to find out when requests start.
-pub(crate) struct Projecting<'a> {
-    pub clock: Clock,
-    pub jobs: &'a mut Jobs,
-    pub planner: &'a mut Planner,
-    pub queues: &'a Queues,
-    pub occupancy: &'a Occupancy,
-    pub lookahead: &'a mut Lookahead,
-    pub agenda: &'a mut Agenda,
-}
-
 lends!(PromiseKeeping<'_> => queueing: Queueing);
 lends!(Telling<'_> => notices: Notices);
 lends!(Slots<'_> => queueing: Queueing, notices: Notices, promise_keeping: PromiseKeeping);
 lends!(Binding<'_> => queueing: Queueing, notices: Notices, slots: Slots, write_ahead: WriteAhead);
 lends!(Members<'_> => notices: Notices, promise_keeping: PromiseKeeping, slots: Slots);
-lends!(StandIns<'_> => queueing: Queueing, slots: Slots, write_ahead: WriteAhead, binding: Binding, members: Members);
+lends!(StandIns<'_> =>
+    queueing: Queueing, slots: Slots, write_ahead: WriteAhead, binding: Binding, members: Members,
+);
 lends!(Recovery<'_> => slots: Slots, members: Members, stand_ins: StandIns);
-lends!(Recording<'_> => queueing: Queueing, notices: Notices, promise_keeping: PromiseKeeping, telling: Telling, slots: Slots, write_ahead: WriteAhead, binding: Binding, members: Members, estimating: Estimating);
-lends!(Refresh<'_> => queueing: Queueing, notices: Notices, promise_keeping: PromiseKeeping, telling: Telling, slots: Slots, binding: Binding, members: Members, stand_ins: StandIns, recovery: Recovery, recording: Recording);
+lends!(Recording<'_> =>
+    queueing: Queueing, notices: Notices, promise_keeping: PromiseKeeping, telling: Telling,
+    slots: Slots, write_ahead: WriteAhead, binding: Binding, members: Members,
+    estimating: Estimating,
+);
+lends!(Refresh<'_> =>
+    queueing: Queueing, notices: Notices, promise_keeping: PromiseKeeping, telling: Telling,
+    slots: Slots, binding: Binding, members: Members, stand_ins: StandIns, recovery: Recovery,
+    recording: Recording,
+);
 lends!(Nodes<'_> => slots: Slots, binding: Binding);
 lends!(Projecting<'_> => estimating: Estimating);
-lends!(Core => queueing: Queueing, promise_keeping: PromiseKeeping, telling: Telling, slots: Slots, write_ahead: WriteAhead, binding: Binding, members: Members, stand_ins: StandIns, recovery: Recovery, estimating: Estimating, recording: Recording, refreshing: Refresh, nodes: Nodes, projecting: Projecting);
+lends!(Core =>
+    queueing: Queueing, promise_keeping: PromiseKeeping, telling: Telling, slots: Slots,
+    write_ahead: WriteAhead, binding: Binding, members: Members, stand_ins: StandIns,
+    recovery: Recovery, estimating: Estimating, recording: Recording, refreshing: Refresh,
+    nodes: Nodes, projecting: Projecting,
+);
 
 lend_sight!(
     PromiseKeeping<'_>,

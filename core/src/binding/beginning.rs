@@ -1,5 +1,8 @@
 //! A gang that begins: the conditions that have to hold before its first Binding leaves.
 
+use std::sync::Arc;
+
+
 use crate::binding::dispatch::is_gated;
 use crate::binding::mounting::Mounting;
 use crate::jobs::job::Lifecycle;
@@ -8,7 +11,7 @@ use crate::parts::Binding;
 use crate::sound::{Lookup, Sound};
 use crate::timers::Timer;
 use fluxqueue_planner::queue::{JobId, PendingRequest};
-use fluxqueue_workload::Uid;
+use fluxqueue_workload::{Pod, Uid};
 
 impl Binding<'_> {
     /// Begins a gang: before its first Binding leaves, all its members are checked together against
@@ -128,4 +131,30 @@ enum Begin {
     Later,
     /// The gang does not fit any more as it was placed.
     Not(String),
+}
+
+impl Binding<'_> {
+    /// True if the pod fits beside all others on its node, and may be there, by everything received
+    /// so far.
+    pub(crate) fn still_fits(&mut self, uid: &Uid) -> bool {
+        let Some(member) = self.jobs.members.get(uid) else { return false };
+        let pod = Arc::clone(&member.pod);
+        let Some(allocation) = member.allocation() else { return false };
+        let rank = allocation.rank;
+        fluxqueue_machine::ledger::valid(&self.planner.cluster, allocation)
+            && self.planner.ledger.is_in_company(allocation)
+            && self.planner.cluster.holds(rank, &pod.shape.requests)
+            && self.planner.cluster.has_its_own(rank, &pod.shape)
+            && self.planner.cluster.class(&pod.shape.constraints).now.contains(rank)
+            && self.planner.cluster.volumes_suit(rank, &pod)
+            && self.suits_neighbours(uid, &pod)
+    }
+
+    /// True if the pods that are on its node, or will be, allow this one there.
+    pub(crate) fn suits_neighbours(&mut self, uid: &Uid, pod: &Pod) -> bool {
+        let allocation = self.jobs.members.get(uid).and_then(|member| member.allocation());
+        allocation.is_some_and(|allocation| {
+            self.planner.ledger.judge(&mut self.planner.cluster, allocation, pod).is_none()
+        })
+    }
 }

@@ -21,7 +21,7 @@ use crate::sound::{Lookup, Sound};
 use crate::timers::Timer;
 use crate::{ActionId, ActionKind, BINDINGS_MAX, BindOutcome, EventKind, Subject, WriteOutcome};
 use fluxqueue_planner::queue::{JobId, PendingRequest};
-use fluxqueue_workload::{Pod, Uid};
+use fluxqueue_workload::Uid;
 
 /// The number of failed writes for one pod before a lone pod gives its slot back and queues again.
 const ATTEMPTS_MAX: u32 = 6;
@@ -106,30 +106,6 @@ impl Binding<'_> {
             checked.misfits.push(uid);
         }
         Ok(())
-    }
-
-    /// True if the pod fits beside all others on its node, and may be there, by everything received
-    /// so far.
-    pub(crate) fn still_fits(&mut self, uid: &Uid) -> bool {
-        let Some(member) = self.jobs.members.get(uid) else { return false };
-        let pod = Arc::clone(&member.pod);
-        let Some(allocation) = member.allocation() else { return false };
-        let rank = allocation.rank;
-        fluxqueue_machine::ledger::valid(&self.planner.cluster, allocation)
-            && self.planner.ledger.is_in_company(allocation)
-            && self.planner.cluster.holds(rank, &pod.shape.requests)
-            && self.planner.cluster.has_its_own(rank, &pod.shape)
-            && self.planner.cluster.class(&pod.shape.constraints).now.contains(rank)
-            && self.planner.cluster.volumes_suit(rank, &pod)
-            && self.suits_neighbours(uid, &pod)
-    }
-
-    /// True if the pods that are on its node, or will be, allow this one there.
-    fn suits_neighbours(&mut self, uid: &Uid, pod: &Pod) -> bool {
-        let allocation = self.jobs.members.get(uid).and_then(|member| member.allocation());
-        allocation.is_some_and(|allocation| {
-            self.planner.ledger.judge(&mut self.planner.cluster, allocation, pod).is_none()
-        })
     }
 
     fn send(&mut self, uid: &Uid) -> Sound {

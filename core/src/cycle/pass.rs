@@ -1,12 +1,10 @@
 //! A pass: gives slots to the requests that the plan starts, and remembers why the others wait.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 use fluxion_sys::FunctionTable;
 
 use crate::Core;
-use crate::agenda::Agenda;
 use crate::asking::Asking;
 use crate::backoff::Backoff;
 use crate::cycle::audit::Audit;
@@ -19,12 +17,11 @@ use crate::jobs::registry::Jobs;
 use crate::labelled::found_by;
 use crate::sound::Sound;
 use crate::telling::lost::Lost;
-use crate::telling::report::Attempts;
 use crate::timers::Timer;
 use fluxqueue_machine::cluster::ChangedTerms;
 use fluxqueue_machine::fluxion::RankSet;
 use fluxqueue_machine::ledger::{Allocations, LevelWant};
-use fluxqueue_planner::plan::{Decision, News, Outcome, Plan, Request, Walking};
+use fluxqueue_planner::plan::{Decision, News, Outcome, Plan, Walking};
 use fluxqueue_planner::queue::{ClassId, JobId, PendingRequest, Place};
 use fluxqueue_planner::{Planner, PlannerParts, Surroundings, plan};
 use fluxqueue_workload::Time;
@@ -311,31 +308,6 @@ impl Core {
             self.slots().free_allocation(Some(allocation));
         }
         self.agenda.touched.insert(pending.job());
-    }
-}
-
-impl Agenda {
-    fn count_attempt(&mut self, request: &Request, scheduled: bool) {
-        for group in &request.groups {
-            let pods = group.wants.iter().map(|want| want.count as u64).sum::<u64>();
-            let profile = Arc::clone(&group.sample.scheduler);
-            let known =
-                self.gauges.attempts.iter().position(|attempts| attempts.profile == profile);
-            let at = known.unwrap_or_else(|| {
-                self.gauges.attempts.push(Attempts {
-                    profile,
-                    scheduled: 0,
-                    unschedulable: 0,
-                    error: 0,
-                });
-                self.gauges.attempts.len() - 1
-            });
-            if scheduled {
-                self.gauges.attempts[at].scheduled += pods;
-            } else {
-                self.gauges.attempts[at].unschedulable += pods;
-            }
-        }
     }
 }
 

@@ -15,7 +15,7 @@ use fluxqueue_api::{BlockedBy, JobState, WorkloadKind};
 use crate::asking::Asking;
 use crate::jobs::clock::Clock;
 use crate::jobs::job::Job;
-use crate::jobs::lifetimes::ended_by;
+use crate::jobs::registry::lifetimes::ended_by;
 use crate::lookahead::estimates::{Progress, Projection, Wants};
 use crate::telling::blockers::Blockers;
 use crate::telling::explain::queued_behind;
@@ -158,7 +158,7 @@ enum Looking {
 }
 
 /// The requests that wait, together with the submitted ones.
-struct Everybody<'a> {
+struct EveryRequest<'a> {
     stage: &'a Core,
     waiting: &'a Waiting,
 }
@@ -278,7 +278,7 @@ impl Preview {
 
 impl WhatIf {
     fn look_now(&mut self) {
-        let everybody = Everybody { stage: &self.stage, waiting: &self.waiting };
+        let everybody = EveryRequest { stage: &self.stage, waiting: &self.waiting };
         self.with.look_now(&everybody);
         self.without.look_now(&everybody);
         for id in &self.submitted {
@@ -306,7 +306,7 @@ impl WhatIf {
     /// Moves to the next planned instant, or continues with the current one. Returns false if there
     /// is none.
     pub fn advance(&mut self) -> bool {
-        let everybody = Everybody { stage: &self.stage, waiting: &self.waiting };
+        let everybody = EveryRequest { stage: &self.stage, waiting: &self.waiting };
         // The start of the submission is searched first, then the delays: neither run goes farther
         // than the other.
         let is_looked_for = || self.submitted.iter().any(|id| self.with.looks_for(*id));
@@ -425,12 +425,12 @@ impl Run {
         Run { projection, starts: BTreeMap::new(), state: Looking::On }
     }
 
-    fn look_now(&mut self, everybody: &Everybody<'_>) {
+    fn look_now(&mut self, everybody: &EveryRequest<'_>) {
         let (now, started) = (self.projection.now(), self.projection.look_now(everybody));
         self.note(now, started);
     }
 
-    fn advance(&mut self, everybody: &Everybody<'_>) {
+    fn advance(&mut self, everybody: &EveryRequest<'_>) {
         match self.projection.advance(everybody, STINT) {
             Progress::UnderWay => {}
             Progress::At(at, started) => self.note(at, started),
@@ -460,9 +460,9 @@ impl Run {
     }
 }
 
-// === impl Everybody ===
+// === impl EveryRequest ===
 
-impl Wants for Everybody<'_> {
+impl Wants for EveryRequest<'_> {
     fn queues(&self) -> &Queues {
         &self.stage.queues
     }

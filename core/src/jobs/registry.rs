@@ -4,6 +4,11 @@
 //! alive, and how many it wants. How long a job runs is in `lifetimes`. Other modules know which of
 //! its requests wait, which slots it holds and which facts are on record.
 
+mod apart;
+mod blocking;
+mod holding;
+pub(crate) mod lifetimes;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 

@@ -2,12 +2,23 @@
 
 use fluxqueue_api::{EstimateKind, FluxJobStatus};
 
+use crate::agenda::Agenda;
+use crate::jobs::clock::Clock;
 use crate::jobs::expected::Expected;
+use crate::jobs::registry::Jobs;
+use crate::lookahead::Lookahead;
 use crate::lookahead::estimates::has_moved;
-use crate::parts::Estimating;
 use crate::records::record;
 use crate::timers::Timer;
 use fluxqueue_planner::queue::{JobId, PendingRequest};
+
+/// Says on record when jobs are expected to start, at a bounded rate.
+pub(crate) struct Estimating<'a> {
+    pub clock: Clock,
+    pub jobs: &'a mut Jobs,
+    pub lookahead: &'a mut Lookahead,
+    pub agenda: &'a mut Agenda,
+}
 
 impl Estimating<'_> {
     /// Takes up the expected start of a request. If the pods of a job start one by one, the first

@@ -2,15 +2,32 @@
 
 use std::collections::BTreeSet;
 
+use crate::agenda::Agenda;
 use crate::asking::Asking;
+use crate::jobs::clock::Clock;
 use crate::jobs::expected::Expected;
+use crate::jobs::registry::Jobs;
+use crate::lookahead::Lookahead;
 use crate::lookahead::estimates::projection::{
     Original, Progress, Projection, undated, within_depths,
 };
-use crate::parts::Projecting;
+use crate::occupancy::Occupancy;
 use crate::timers::Timer;
+use fluxqueue_planner::Planner;
 use fluxqueue_planner::plan::Effort;
 use fluxqueue_planner::queue::PendingRequest;
+use fluxqueue_planner::queues::Queues;
+
+/// Runs the plan forward on a copy, to find out when requests start.
+pub(crate) struct Projecting<'a> {
+    pub clock: Clock,
+    pub jobs: &'a mut Jobs,
+    pub planner: &'a mut Planner,
+    pub queues: &'a Queues,
+    pub occupancy: &'a Occupancy,
+    pub lookahead: &'a mut Lookahead,
+    pub agenda: &'a mut Agenda,
+}
 
 /// The work of one slice, and the pause in milliseconds until the next.
 const SLICE: Effort = Effort::questions(6);

@@ -2,18 +2,39 @@
 
 pub(crate) mod adopting;
 pub(crate) mod attaching;
+pub(crate) mod strays;
 
 use std::sync::Arc;
 
 use fluxqueue_api::{EventReason, names, text};
 
+use crate::agenda::Agenda;
+use crate::intake::Intake;
+use crate::jobs::clock::Clock;
 use crate::jobs::job::PodOrder;
+use crate::jobs::registry::Jobs;
 use crate::jobs::stage::Cause;
-use crate::occupancy::Foreign;
-use crate::parts::Members;
+use crate::occupancy::{Foreign, Occupancy};
+use crate::records::Records;
+use crate::settings::CoreSettings;
 use crate::sound::{Lookup, Sound};
 use crate::{EventKind, Subject};
+use fluxqueue_planner::Planner;
+use fluxqueue_planner::queues::Queues;
 use fluxqueue_workload::{ObjectRef, Phase, Pod};
+
+/// Takes up pods: finds the job of each, or makes one.
+pub(crate) struct Members<'a> {
+    pub clock: Clock,
+    pub settings: &'a CoreSettings,
+    pub intake: &'a mut Intake,
+    pub jobs: &'a mut Jobs,
+    pub records: &'a mut Records,
+    pub planner: &'a mut Planner,
+    pub queues: &'a mut Queues,
+    pub occupancy: &'a mut Occupancy,
+    pub agenda: &'a mut Agenda,
+}
 
 /// The age, in seconds, from which an earlier process has already reported that Fluxqueue's gate on
 /// a pod of the first lists is ignored: longer than a Lease is without a leader.

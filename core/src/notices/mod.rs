@@ -7,15 +7,24 @@ use std::sync::Arc;
 
 use fluxqueue_api::{ConditionType, EventReason, text};
 
+use crate::agenda::Agenda;
 use crate::binding::nominating;
 use crate::in_flight::InFlight;
-use crate::parts::Notices;
+use crate::jobs::clock::Clock;
+use crate::jobs::registry::Jobs;
 use crate::sound::{Lookup, Sound};
 use crate::telling::explain::REPORT_MILLIS;
 use crate::timers::Timer;
 use crate::{ActionKind, EventKind, Subject};
 use fluxqueue_planner::queue::JobId;
 use fluxqueue_workload::{Time, Uid};
+
+/// Reports the findings of the other parts to pods and jobs, by conditions and Events.
+pub(crate) struct Notices<'a> {
+    pub clock: Clock,
+    pub jobs: &'a mut Jobs,
+    pub agenda: &'a mut Agenda,
+}
 
 impl Notices<'_> {
     /// Writes the reason for which a pod is not scheduled into its condition, and publishes it as

@@ -4,24 +4,39 @@ use std::sync::Arc;
 
 use fluxqueue_api::{EventReason, FluxJobStatus, Reservation};
 
-use crate::agenda::Agenda;
+use crate::agenda::{Agenda, overdue_from};
 use crate::binding::mounting::not_mountable;
+use crate::intake::Intake;
+use crate::jobs::clock::Clock;
 use crate::jobs::job::{Job, Lifecycle, Said, Style};
-use crate::parts::PromiseKeeping;
+use crate::jobs::registry::Jobs;
+use crate::occupancy::Occupancy;
 use crate::records::stored::Stored;
 use crate::records::times::time_of;
+use crate::settings::CoreSettings;
 use crate::sound::{Lookup, Sound};
 use crate::telling::readers::{Named, Reader};
 use crate::timers::Timer;
 use crate::{EventKind, Subject};
 use fluxqueue_machine::fluxion::{End, RankSet};
 use fluxqueue_machine::ledger::Allocation;
+use fluxqueue_planner::Planner;
 use fluxqueue_planner::plan::{Delay, Kept, Late, Policies};
 use fluxqueue_planner::queue::{JobId, PendingRequest, QueueId};
+use fluxqueue_planner::queues::Queues;
 use fluxqueue_workload::{ObjectRef, Pod, Time, Uid};
 
-/// The time in seconds within which the end of a pod that ends as planned is seen.
-const OVERDUE_SECONDS: u64 = 1;
+/// Reports promises and their delays, restores promises after a restart, and gives them up.
+pub(crate) struct PromiseKeeping<'a> {
+    pub clock: Clock,
+    pub settings: &'a CoreSettings,
+    pub intake: &'a Intake,
+    pub jobs: &'a mut Jobs,
+    pub planner: &'a mut Planner,
+    pub queues: &'a mut Queues,
+    pub occupancy: &'a mut Occupancy,
+    pub agenda: &'a mut Agenda,
+}
 
 /// The difference in microseconds below which two starts are the same one. Starts are whole seconds
 /// of the core's time, and another clock may show another fraction.
@@ -440,33 +455,10 @@ impl PromiseKeeping<'_> {
     }
 }
 
-impl Agenda {
-    /// Sets the timer that checks a pod when its planned end has passed.
-    pub(crate) fn watch_end(&mut self, uid: &Uid, end: End) {
-        if let End::At(end) = end {
-            self.timers.wake(Timer::Overdue(uid.clone()), overdue_from(end));
-        }
-    }
-
-    /// Watches the planned end of a pod's allocation. Without an allocation there is no end to
-    /// watch.
-    pub(crate) fn watch_end_of(&mut self, uid: &Uid, allocation: Option<&Allocation>) {
-        match allocation {
-            Some(allocation) => self.watch_end(uid, allocation.end),
-            None => self.timers.forget(&Timer::Overdue(uid.clone())),
-        }
-    }
-}
-
 /// True if the job starts with this request. Otherwise its pods start one by one, and this is one
 /// of several.
 pub(crate) fn starts_job(job: &Job, pending: &PendingRequest) -> bool {
     matches!(pending, PendingRequest::Start(_)) || job.style == Style::Lone
-}
-
-/// Returns the time from which a pod with this planned end is overdue.
-fn overdue_from(end: i64) -> Time {
-    Time::from_seconds(end).plus_secs(OVERDUE_SECONDS)
 }
 
 /// True if a record contains this promise already.

@@ -7,18 +7,32 @@ use std::sync::Arc;
 
 use fluxqueue_api::{BlockedReason, EventReason, FluxQueueStatus, JobState, names};
 
+use crate::agenda::Agenda;
 use crate::in_flight::InFlight;
+use crate::jobs::clock::Clock;
 use crate::jobs::job::Job;
-use crate::parts::Queueing;
+use crate::jobs::registry::Jobs;
+use crate::settings::CoreSettings;
 use crate::sound::{Lookup, Sound};
 use crate::timers::Timer;
 use crate::{ActionKind, EventKind, Subject, WriteOutcome};
 use fluxqueue_machine::cluster::Cluster;
 use fluxqueue_machine::fluxion::{End, Rank, RankSet, Tenancy};
 use fluxqueue_machine::ledger::Allocation;
+use fluxqueue_planner::Planner;
 use fluxqueue_planner::queue::JobId;
-use fluxqueue_planner::queues::{AccountId, Counted, FOR_EVER, Life, Member, QueueObject};
+use fluxqueue_planner::queues::{AccountId, Counted, FOR_EVER, Life, Member, QueueObject, Queues};
 use fluxqueue_workload::{Resources, Uid};
+
+/// Counts jobs in and out of their queues, and writes the status of queues.
+pub(crate) struct Queueing<'a> {
+    pub clock: Clock,
+    pub settings: &'a CoreSettings,
+    pub jobs: &'a mut Jobs,
+    pub planner: &'a mut Planner,
+    pub queues: &'a mut Queues,
+    pub agenda: &'a mut Agenda,
+}
 
 /// The delay in milliseconds from a change of a queue to the write of its status, which then covers
 /// all changes up to that time.

@@ -3,30 +3,53 @@
 pub(crate) mod keeping;
 pub(crate) mod reading;
 pub(crate) mod refusals;
+pub(crate) mod snapshot;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
+use crate::agenda::Agenda;
 use crate::in_flight::InFlight;
+use crate::intake::Intake;
+use crate::jobs::clock::Clock;
 use crate::jobs::job::{Identity, Job, Lifecycle, Said, Style};
+use crate::jobs::registry::Jobs;
 use crate::jobs::stage::Stage;
-use crate::lookahead::estimates;
-use crate::parts::Recording;
+use crate::lookahead::Lookahead;
+use crate::occupancy::Occupancy;
 use crate::promise_keeping::is_as_written;
 use crate::records::on_record::Owed;
-use crate::records::record;
-use crate::records::record::Snapshot;
 use crate::records::stored::{Reduction, StatusWrite, Stored};
 use crate::records::times::time_of;
+use crate::records::{Records, record};
+use crate::settings::CoreSettings;
 use crate::sound::{Lookup, Sound};
+use crate::telling::Reporting;
 use crate::timers::Timer;
 use crate::{ActionId, ActionKind, Urgency, WriteOutcome};
+use fluxqueue_planner::Planner;
 use fluxqueue_planner::plan::Requests;
 use fluxqueue_planner::queue::JobId;
+use fluxqueue_planner::queues::Queues;
 use fluxqueue_workload::metadata::owner_kind;
 use fluxqueue_workload::{ObjectRef, OwnerKind, Time, Uid};
+
+/// Writes FluxJobs, and takes up what they say.
+pub(crate) struct Recording<'a> {
+    pub clock: Clock,
+    pub settings: &'a CoreSettings,
+    pub intake: &'a mut Intake,
+    pub jobs: &'a mut Jobs,
+    pub records: &'a mut Records,
+    pub planner: &'a mut Planner,
+    pub queues: &'a mut Queues,
+    pub occupancy: &'a mut Occupancy,
+    pub lookahead: &'a mut Lookahead,
+    pub reporting: &'a mut Reporting,
+    pub agenda: &'a mut Agenda,
+}
 
 /// How long, in milliseconds, the record of a group waits for further pods of the group.
 const SETTLING_MILLIS: i64 = 2_000;
@@ -267,42 +290,6 @@ impl Recording<'_> {
             job.record.is_marked_again = false;
         }
         Ok(())
-    }
-
-    pub(crate) fn snapshot<'a>(&'a self, job: &'a Job) -> Snapshot<'a> {
-        let live = self.jobs.counted(job);
-        let walltimes = live.first().map(|member| self.jobs.recorded_walltimes(&member.pod, job));
-        let waits = !job.pending.is_empty();
-        // A job with an unwritable FluxJob claims nothing, so nothing is promised to it either.
-        let is_promised = waits && !job.lacks_record();
-        let said =
-            job.said.as_ref().filter(|_| is_promised).map(|said| self.said_by_wall(job, said));
-        let estimated_start =
-            if waits { estimates::to_say(job, said.as_ref(), self.clock) } else { None };
-        let next = self
-            .planner
-            .queue
-            .first_of(job.id)
-            .filter(|_| job.style == Style::Gang && job.life.is_placed());
-        let next_pod =
-            next.and_then(|next| self.planner.promises.reservation(next)).map(|promise| {
-                let start = self.clock.wall(Time::from_seconds(promise.place.start));
-                Said { start: Some(start), nodes: self.sight().names_of(promise.nodes_to_say()) }
-            });
-        Snapshot {
-            job,
-            live,
-            wanted: self.jobs.wanted(job),
-            asked: self.jobs.asked(job),
-            scheduled: self.jobs.scheduled(job),
-            walltimes,
-            position: job.position.filter(|_| waits),
-            estimated_start,
-            said,
-            next_pod,
-            passed_by_since: self.sight().passed_by_since(job).map(|at| self.clock.wall(at)),
-            now: self.clock.wall_now(),
-        }
     }
 
     pub(crate) fn record_done(

@@ -10,14 +10,34 @@ use std::sync::Arc;
 use fluxqueue_api::{FinishedReason, FluxJob, FluxJobStatus};
 
 use crate::ActionKind;
+use crate::agenda::Agenda;
 use crate::in_flight::InFlight;
+use crate::intake::Intake;
+use crate::jobs::clock::Clock;
 use crate::jobs::job::{Identity, Lifecycle};
-use crate::parts::Recovery;
+use crate::jobs::registry::Jobs;
+use crate::occupancy::Occupancy;
 use crate::recording::UNSEEN_MILLIS;
-use crate::records::reference;
+use crate::records::{Records, reference};
+use crate::settings::CoreSettings;
 use crate::timers::Timer;
+use fluxqueue_planner::Planner;
 use fluxqueue_planner::queue::{JobId, PendingRequest};
+use fluxqueue_planner::queues::Queues;
 use fluxqueue_workload::{ObjectKey, OwnerKind, Pod, Uid};
+
+/// Finds the jobs again after a restart, and joins those with an owner that is seen late.
+pub(crate) struct Recovery<'a> {
+    pub clock: Clock,
+    pub settings: &'a CoreSettings,
+    pub intake: &'a mut Intake,
+    pub jobs: &'a mut Jobs,
+    pub records: &'a mut Records,
+    pub planner: &'a mut Planner,
+    pub queues: &'a mut Queues,
+    pub occupancy: &'a mut Occupancy,
+    pub agenda: &'a mut Agenda,
+}
 
 impl Recovery<'_> {
     /// Gives these pods their jobs, and takes up the records of new jobs.

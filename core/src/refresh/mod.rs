@@ -11,21 +11,44 @@ pub(crate) mod rules;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use fluxqueue_api::{BlockedBy, BlockedReason, ConditionType, FinishedReason, JobState, names};
+use fluxqueue_api::{BlockedReason, ConditionType, FinishedReason, JobState, names};
 
+use crate::agenda::Agenda;
 use crate::binding::mounting::not_mountable;
+use crate::intake::Intake;
+use crate::jobs::clock::Clock;
 use crate::jobs::grouping::StartSize;
 use crate::jobs::job::{Identity, Job, Lifecycle, Member, Style};
-use crate::jobs::lifetimes;
 use crate::jobs::registry::Jobs;
-use crate::parts::Refresh;
-use crate::records::bounds;
+use crate::jobs::registry::lifetimes;
+use crate::lookahead::Lookahead;
+use crate::occupancy::Occupancy;
 use crate::records::stored::Stored;
+use crate::records::{Records, bounds};
+use crate::settings::CoreSettings;
 use crate::sound::{Lookup, Sound};
+use crate::telling::Reporting;
 use crate::timers::Timer;
+use fluxqueue_planner::Planner;
 use fluxqueue_planner::plan::Delay;
 use fluxqueue_planner::queue::{ClassId, JobId, PendingRequest, Place};
+use fluxqueue_planner::queues::Queues;
 use fluxqueue_workload::{Pod, Refusal, Time, Uid, Unsupported};
+
+/// Looks at the jobs that have changed: which of their pods wait, and whether they have ended.
+pub(crate) struct Refresh<'a> {
+    pub clock: Clock,
+    pub settings: &'a CoreSettings,
+    pub intake: &'a mut Intake,
+    pub jobs: &'a mut Jobs,
+    pub records: &'a mut Records,
+    pub planner: &'a mut Planner,
+    pub queues: &'a mut Queues,
+    pub occupancy: &'a mut Occupancy,
+    pub lookahead: &'a mut Lookahead,
+    pub reporting: &'a mut Reporting,
+    pub agenda: &'a mut Agenda,
+}
 
 impl Refresh<'_> {
     pub(crate) fn refresh_touched(&mut self) {
@@ -515,31 +538,6 @@ impl Refresh<'_> {
         }
         self.recording().finalize(id)?;
         Ok(())
-    }
-}
-
-impl Jobs {
-    /// Sets the reason why the job waits, as a user reads it.
-    pub(crate) fn block(&mut self, id: JobId, reason: BlockedReason, message: String) {
-        if let Some(job) = self.all.get_mut(&id) {
-            let is_of_queue = matches!(
-                reason,
-                BlockedReason::QueueNotUsable
-                    | BlockedReason::QueueInvalid
-                    | BlockedReason::WalltimeTooLong
-                    | BlockedReason::QueueFull
-            );
-            job.is_late_entrant |= is_of_queue
-                || matches!(
-                    reason,
-                    BlockedReason::Held | BlockedReason::Gated | BlockedReason::QuotaExceeded
-                );
-            let queue = is_of_queue.then(|| job.queue.name.to_string());
-            // A reason from an earlier process ends here, together with the first finding of this
-            // one.
-            job.found_first = None;
-            job.blocker = Some(BlockedBy { queue, ..BlockedBy::new(reason, message) }.into());
-        }
     }
 }
 

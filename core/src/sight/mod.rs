@@ -10,15 +10,29 @@ use std::sync::Arc;
 use fluxqueue_api::Reservation;
 
 use crate::asking::Asking;
+use crate::jobs::clock::Clock;
 use crate::jobs::grouping::StartSize;
 use crate::jobs::job::{Job, Member, Said};
-use crate::parts::Sight;
+use crate::jobs::registry::Jobs;
 use crate::promise_keeping::is_as_written;
+use crate::settings::CoreSettings;
 use crate::slots::assigning::PlannedEnd;
 use fluxqueue_machine::cluster::Node;
 use fluxqueue_machine::fluxion::{End, NOT_A_VERTEX};
+use fluxqueue_planner::Planner;
 use fluxqueue_planner::queue::JobId;
+use fluxqueue_planner::queues::Queues;
 use fluxqueue_workload::{Lifetime, Pod, Time, Unsupported};
+
+/// The owners about which most parts ask, and which none of these questions changes.
+#[derive(Clone, Copy)]
+pub(crate) struct Sight<'a> {
+    pub settings: &'a CoreSettings,
+    pub clock: Clock,
+    pub jobs: &'a Jobs,
+    pub planner: &'a Planner,
+    pub queues: &'a Queues,
+}
 
 impl Sight<'_> {
     /// Adds to a pod's unsupported fields the resources that the library in use cannot hold, and

@@ -12,11 +12,10 @@ use fluxqueue_api::EventReason;
 use crate::binding::mounting;
 use crate::binding::suspects::REFUSALS_TOLD;
 use crate::jobs::grouping;
-use crate::jobs::job::{Lifecycle, Member, PodOrder, RetainedSlot, Seating, Style};
-use crate::jobs::lifetimes::ended_by;
+use crate::jobs::job::{Member, RetainedSlot, Seating};
+use crate::jobs::registry::lifetimes::ended_by;
 use crate::jobs::registry::{is_made_by, succeeded_of};
-use crate::jobs::setbacks::Setback;
-use crate::jobs::stage::{Cause, Sending, Slot, Stage};
+use crate::jobs::stage::{Sending, Slot, Stage};
 use crate::parts::Slots;
 use crate::sound::{Lookup, Sound};
 use crate::timers::Timer;
@@ -25,7 +24,7 @@ use fluxqueue_machine::fluxion::{End, Tenancy};
 use fluxqueue_machine::ledger::{Allocation, valid};
 use fluxqueue_planner::promises::Promise;
 use fluxqueue_planner::queue::JobId;
-use fluxqueue_workload::{Lifetime, NodeName, OwnerKind, Phase, Pod, Uid};
+use fluxqueue_workload::{Lifetime, NodeName, OwnerKind, Pod, Uid};
 
 /// The planned end of a pod on a node, as far as it is known now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -92,57 +91,6 @@ impl Slots<'_> {
         }
         self.withdraw_nomination(uid)?;
         self.agenda.touched.insert(id);
-        Ok(())
-    }
-
-    // --- the places of pods ---
-
-    /// Makes a pod's allocation agree with its present place.
-    pub(crate) fn settle(&mut self, uid: &Uid) -> Sound {
-        if let Some(foreign) = self.occupancy.foreign.get_mut(uid) {
-            let (pod, allocation) = (Arc::clone(&foreign.pod), foreign.allocation.take());
-            let planned = self.sight().pod_end(&pod);
-            let tenancy = self.sight().tenancy_of_others(&pod);
-            let allocation = self.allocation_in_place(&pod, allocation, planned, tenancy);
-            self.agenda.watch_end_of(uid, allocation.as_ref());
-            if let Some(foreign) = self.occupancy.foreign.get_mut(uid) {
-                foreign.allocation = allocation;
-            }
-            return Ok(());
-        }
-        let member = self.jobs.members.known_mut(uid)?;
-        if member.stage.has_ended() || member.pod.node.is_none() {
-            return Ok(());
-        }
-        let (pod, id) = (Arc::clone(&member.pod), member.job);
-        let (was_bound, was_waiting) = (member.stage.is_bound(), member.stage.is_waiting());
-        member.stage.bind();
-        self.jobs.note_wave(&pod, id);
-        let planned = self.member_end(&pod, id);
-        let allocation = self.take_allocation(uid);
-        let had_nothing = allocation.is_none();
-        let tenancy = self.sight().tenancy(&pod, id);
-        let allocation = self.allocation_in_place(&pod, allocation, planned, tenancy);
-        let node = pod.node.clone();
-        let started = pod.started.unwrap_or(self.clock.wall_now());
-        self.note_start(id, started)?;
-        let booked = allocation.as_ref().map_or(planned.end, |allocation| allocation.end);
-        let member = self.jobs.members.known_mut(uid)?;
-        member.stage = Stage::Bound(allocation);
-        let seat = member.seat;
-        self.agenda.watch_end(uid, booked);
-        if let (Some(seat), Some(node), Some(job)) = (seat, node, self.jobs.all.get_mut(&id)) {
-            // The record follows the pod's actual node.
-            job.seats.follow(seat, &node);
-        }
-        self.note_volumes(uid);
-        if was_waiting || (was_bound && had_nothing) {
-            // Another scheduler has bound the pod, which waits no more. Or its node has appeared
-            // after it, so that the pod counts in its queue.
-            self.agenda.touched.insert(id);
-        } else if !was_bound {
-            self.agenda.touch_soon(id, self.clock.now);
-        }
         Ok(())
     }
 
@@ -267,7 +215,7 @@ impl Slots<'_> {
     }
 
     /// Notes that the kubelet of a node has refused a pod: no other pod goes there for a while.
-    fn suspect(&mut self, node: &NodeName) {
+    pub(crate) fn suspect(&mut self, node: &NodeName) {
         let (until, refusals) = self.occupancy.suspects.add(node, self.clock.now);
         self.agenda.timers.wake(Timer::Suspect(node.clone()), until);
         let uid = self
@@ -291,178 +239,6 @@ impl Slots<'_> {
             let reason = EventReason::NodeRefusesPods.as_str();
             self.agenda.note(subject, EventKind::Warning, reason, "Scheduling", text, &reporter);
         }
-    }
-
-    // --- planned ends ---
-
-    /// Returns the planned end of a bound member, as far as it is known: its walltime counts from
-    /// its own start once it runs.
-    fn member_end(&self, pod: &Pod, job: JobId) -> PlannedEnd {
-        // If the clock was set back, the start may be in the future. It counts all the same, as it
-        // does for a controller that ends pods by their deadlines: the present would give another
-        // end in each process.
-        let started = pod.started.map_or(self.clock.now, |at| self.clock.core(at));
-        let mut planned = End::of(self.occupies(pod, job), started.seconds());
-        if let (End::At(own), Some(last)) = (planned, self.jobs.last_wave(pod, job)) {
-            planned = End::At(own.max(last));
-        }
-        self.sight().unless_past(match (self.jobs.deadline(pod, self.clock), planned) {
-            (Some(deadline), End::At(at)) => End::At(at.min(deadline.seconds())),
-            (Some(deadline), End::Eventually | End::Never) => End::At(deadline.seconds()),
-            (None, planned) => planned,
-        })
-    }
-
-    /// Books a running pod with its present planned end, if that differs from the booked one.
-    pub(crate) fn plan_end_anew(&mut self, uid: &Uid) -> Sound {
-        let member = self.jobs.members.known(uid)?;
-        if !member.stage.is_bound() {
-            return Ok(());
-        }
-        let (pod, id) = (Arc::clone(&member.pod), member.job);
-        self.jobs.note_wave(&pod, id);
-        let PlannedEnd { end, is_over } = self.member_end(&pod, id);
-        let slack = i64::try_from(self.settings.start_slack_secs).unwrap_or(i64::MAX);
-        let member = self.jobs.members.known_mut(uid)?;
-        // The pod starts a little later than it was bound, which the plan already includes.
-        let is_later_by_slack = |booked: End| match (booked, end) {
-            (End::At(booked), End::At(end)) => end > booked && end <= booked.saturating_add(slack),
-            _ => false,
-        };
-        let is_planned_for =
-            |booked: End| member.pod.phase == Phase::Pending && is_later_by_slack(booked);
-        if let Some(allocation) =
-            member.allocation().filter(|allocation| is_planned_for(allocation.end))
-        {
-            let booked = allocation.end;
-            self.agenda.watch_end(uid, booked);
-            return Ok(());
-        }
-        if let Some(allocation) =
-            member.stage.allocation_mut().filter(|allocation| allocation.end != end)
-        {
-            self.planner.ledger.set_end(&mut self.planner.cluster, allocation, end);
-            allocation.is_overdue = is_over;
-            let id = member.job;
-            self.queueing().note_other_end(id);
-        }
-        self.agenda.watch_end(uid, end);
-        Ok(())
-    }
-
-    /// Does the same for a pod of another scheduler.
-    pub(crate) fn plan_foreign_end_anew(&mut self, uid: &Uid) {
-        let Some(pod) = self.occupancy.foreign.get(uid).map(|foreign| Arc::clone(&foreign.pod))
-        else {
-            return;
-        };
-        let PlannedEnd { end, is_over } = self.sight().pod_end(&pod);
-        let allocation =
-            self.occupancy.foreign.get_mut(uid).and_then(|foreign| foreign.allocation.as_mut());
-        let Some(allocation) = allocation.filter(|allocation| allocation.end != end) else {
-            return;
-        };
-        self.planner.ledger.set_end(&mut self.planner.cluster, allocation, end);
-        allocation.is_overdue = is_over;
-        self.agenda.watch_end(uid, end);
-    }
-
-    // --- the end of a pod ---
-
-    /// Ends a pod that uses nothing any more, or will never be placed: its slot is retained for a
-    /// successor, or given back.
-    pub(crate) fn end(&mut self, uid: &Uid, cause: Cause) -> Sound {
-        let member = self.jobs.members.known_mut(uid)?;
-        if member.stage.has_ended() {
-            return Ok(());
-        }
-        if let Some(job) = self.jobs.all.get_mut(&member.job) {
-            job.live.remove(&PodOrder::of(&member.pod));
-        }
-        let was_bound = member.stage.is_bound();
-        let had_slot = member.stage.is_unsent();
-        let (seat, id, pod) = (member.seat.take(), member.job, Arc::clone(&member.pod));
-        let allocation = self.take_allocation(uid);
-        self.jobs.members.known_mut(uid)?.stage = Stage::Ended;
-        self.jobs.note_wave(&pod, id);
-        self.note_volumes(uid);
-        self.agenda.touched.insert(id);
-        if cause == Cause::Refused {
-            self.agenda.gauges.kubelet_refusals += 1;
-            if let Some(node) = &pod.node {
-                self.agenda.lost.is_any = true;
-                if let Some(rank) = self.planner.cluster.rank(node) {
-                    self.agenda.lost.node_has_refused(rank, node);
-                }
-                self.suspect(node);
-            }
-        }
-        let Some(job) = self.jobs.all.get_mut(&id) else {
-            self.free_allocation(allocation);
-            return Ok(());
-        };
-        match cause {
-            Cause::Succeeded => job.succeeded += 1,
-            Cause::Failed | Cause::Refused | Cause::Disrupted => job.failed += 1,
-            Cause::Deleted => {}
-        }
-        job.last_end = job.last_end.max(pod.ended);
-        if cause != Cause::Deleted
-            && pod.node.is_some()
-            && matches!(job.life, Lifecycle::Starting { .. })
-        {
-            job.ended_early += 1;
-        }
-        if pod.deleting && was_bound {
-            job.left_at = self.clock.now;
-        }
-        if let Some(seat) = seat {
-            job.seats.leave(seat);
-        }
-        let (is_gang, failed_before, life, writes_ahead) =
-            (job.style == Style::Gang, job.failed.saturating_sub(1), job.life, job.writes_ahead());
-        // Pods that are stopped together are followed by a new start.
-        let others_run = || {
-            self.jobs
-                .all
-                .get(&id)
-                .is_some_and(|job| self.jobs.remaining(job).into_iter().any(Member::is_bound))
-        };
-        let goes_on = !pod.deleting || others_run();
-        let made_by = pod.owner.as_ref().filter(|_| is_gang && goes_on);
-        let is_of_unknown_kind =
-            made_by.is_some_and(|owner| matches!(owner.kind, OwnerKind::Other(_)));
-        let has_successor = match cause {
-            Cause::Succeeded => !is_of_unknown_kind,
-            Cause::Failed => true,
-            // An operator may make a pod again that it deleted while the pod ran.
-            Cause::Deleted if is_of_unknown_kind => was_bound && others_run(),
-            // A gang that was never whole keeps its slots for the member's return.
-            Cause::Deleted => was_bound && life != Lifecycle::Whole && writes_ahead,
-            Cause::Refused | Cause::Disrupted => false,
-        };
-        match (allocation, made_by.map(|owner| owner.uid.clone())) {
-            (Some(allocation), Some(controller))
-                if has_successor && valid(&self.planner.cluster, &allocation) =>
-            {
-                let keep_secs = match cause {
-                    Cause::Failed if !is_of_unknown_kind => {
-                        self.settings.slot_keep_secs_after(failed_before)
-                    }
-                    _ => self.settings.slot_keep_secs,
-                };
-                let until = self.clock.now.plus_secs(keep_secs);
-                self.retain_slot(
-                    id,
-                    RetainedSlot { allocation, seat, controller, is_of_unknown_kind, until },
-                );
-            }
-            (allocation, _) => self.free_allocation(allocation),
-        }
-        if had_slot {
-            self.withdraw(id, &format!("pod {} is gone", pod.id), Setback::LostRace)?;
-        }
-        Ok(())
     }
 
     // --- retained ---

@@ -8,6 +8,7 @@ use crate::jobs::job::{InQueue, Job, Style};
 use crate::jobs::registry::is_made_by;
 use crate::jobs::waves::PodsOf;
 use crate::parts::Slots;
+use crate::slots::assigning::PlannedEnd;
 use crate::sound::{Lookup, Sound};
 use fluxqueue_machine::fluxion::End;
 use fluxqueue_planner::queue::{JobId, QueueId};
@@ -171,5 +172,81 @@ impl Slots<'_> {
             Phase::Pending => self.jobs.occupies_from_binding(pod, job),
             _ => self.jobs.occupies(pod, job),
         })
+    }
+}
+
+impl Slots<'_> {
+    // --- planned ends ---
+
+    /// Returns the planned end of a bound member, as far as it is known: its walltime counts from
+    /// its own start once it runs.
+    pub(crate) fn member_end(&self, pod: &Pod, job: JobId) -> PlannedEnd {
+        // If the clock was set back, the start may be in the future. It counts all the same, as it
+        // does for a controller that ends pods by their deadlines: the present would give another
+        // end in each process.
+        let started = pod.started.map_or(self.clock.now, |at| self.clock.core(at));
+        let mut planned = End::of(self.occupies(pod, job), started.seconds());
+        if let (End::At(own), Some(last)) = (planned, self.jobs.last_wave(pod, job)) {
+            planned = End::At(own.max(last));
+        }
+        self.sight().unless_past(match (self.jobs.deadline(pod, self.clock), planned) {
+            (Some(deadline), End::At(at)) => End::At(at.min(deadline.seconds())),
+            (Some(deadline), End::Eventually | End::Never) => End::At(deadline.seconds()),
+            (None, planned) => planned,
+        })
+    }
+
+    /// Books a running pod with its present planned end, if that differs from the booked one.
+    pub(crate) fn plan_end_anew(&mut self, uid: &Uid) -> Sound {
+        let member = self.jobs.members.known(uid)?;
+        if !member.stage.is_bound() {
+            return Ok(());
+        }
+        let (pod, id) = (Arc::clone(&member.pod), member.job);
+        self.jobs.note_wave(&pod, id);
+        let PlannedEnd { end, is_over } = self.member_end(&pod, id);
+        let slack = i64::try_from(self.settings.start_slack_secs).unwrap_or(i64::MAX);
+        let member = self.jobs.members.known_mut(uid)?;
+        // The pod starts a little later than it was bound, which the plan already includes.
+        let is_later_by_slack = |booked: End| match (booked, end) {
+            (End::At(booked), End::At(end)) => end > booked && end <= booked.saturating_add(slack),
+            _ => false,
+        };
+        let is_planned_for =
+            |booked: End| member.pod.phase == Phase::Pending && is_later_by_slack(booked);
+        if let Some(allocation) =
+            member.allocation().filter(|allocation| is_planned_for(allocation.end))
+        {
+            let booked = allocation.end;
+            self.agenda.watch_end(uid, booked);
+            return Ok(());
+        }
+        if let Some(allocation) =
+            member.stage.allocation_mut().filter(|allocation| allocation.end != end)
+        {
+            self.planner.ledger.set_end(&mut self.planner.cluster, allocation, end);
+            allocation.is_overdue = is_over;
+            let id = member.job;
+            self.queueing().note_other_end(id);
+        }
+        self.agenda.watch_end(uid, end);
+        Ok(())
+    }
+
+    /// Does the same for a pod of another scheduler.
+    pub(crate) fn plan_foreign_end_anew(&mut self, uid: &Uid) {
+        let Some(pod) = self.occupancy.foreign.get(uid).map(|foreign| Arc::clone(&foreign.pod))
+        else {
+            return;
+        };
+        let PlannedEnd { end, is_over } = self.sight().pod_end(&pod);
+        let allocation =
+            self.occupancy.foreign.get_mut(uid).and_then(|foreign| foreign.allocation.as_mut());
+        let Some(allocation) = allocation.filter(|allocation| allocation.end != end) else {
+            return;
+        };
+        self.planner.ledger.set_end(&mut self.planner.cluster, allocation, end);
+        allocation.is_overdue = is_over;
+        self.agenda.watch_end(uid, end);
     }
 }

@@ -18,6 +18,26 @@ use std::collections::VecDeque;
 use explain::Report;
 use positions::Positions;
 
+use crate::agenda::Agenda;
+use crate::jobs::clock::Clock;
+use crate::jobs::registry::Jobs;
+use crate::occupancy::Occupancy;
+use crate::settings::CoreSettings;
+use fluxqueue_planner::Planner;
+use fluxqueue_planner::queues::Queues;
+
+/// Finds words for the outcome of an attempt: why a request waits, and at which place.
+pub(crate) struct Telling<'a> {
+    pub clock: Clock,
+    pub settings: &'a CoreSettings,
+    pub jobs: &'a mut Jobs,
+    pub planner: &'a mut Planner,
+    pub queues: &'a Queues,
+    pub occupancy: &'a Occupancy,
+    pub reporting: &'a mut Reporting,
+    pub agenda: &'a mut Agenda,
+}
+
 /// The reports that are still to be made to waiting requests.
 #[derive(Default)]
 pub(crate) struct Reporting {

@@ -6,11 +6,11 @@ use fluxqueue_api::EventReason;
 
 use crate::parts::WriteAhead;
 use crate::records::awaited::WAIT_MILLIS;
-use crate::sound::Sound;
+use crate::sound::{Lookup, Sound};
 use crate::timers::Timer;
 use crate::{EventKind, Subject};
 use fluxqueue_planner::queue::JobId;
-use fluxqueue_workload::ObjectRef;
+use fluxqueue_workload::{ObjectRef, Uid};
 
 impl WriteAhead<'_> {
     /// Lets the jobs go on that have waited for a record for long enough.
@@ -104,5 +104,17 @@ impl WriteAhead<'_> {
     pub(crate) fn wait_for_record(&mut self, on: JobId) {
         let until = self.records.on_record.awaited.begin(on, self.clock.now);
         self.agenda.timers.wake(Timer::Job(on), until);
+    }
+}
+
+impl WriteAhead<'_> {
+    /// Releases the pods of an acknowledged placement.
+    pub(crate) fn release(&mut self, id: JobId) -> Sound {
+        let job = self.jobs.all.current(&id)?;
+        let assigned =
+            self.jobs.live_members(job).into_iter().filter(|member| member.stage.is_assigned());
+        let assigned: Vec<Uid> = assigned.map(|member| member.pod.id.uid.clone()).collect();
+        self.agenda.outbox.extend(assigned);
+        Ok(())
     }
 }

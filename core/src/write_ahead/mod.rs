@@ -6,18 +6,34 @@ use std::sync::Arc;
 
 use fluxqueue_api::FluxJobStatus;
 
+use crate::agenda::Agenda;
+use crate::jobs::clock::Clock;
 use crate::jobs::job::{Job, Said};
 use crate::jobs::registry::Jobs;
-use crate::parts::WriteAhead;
 use crate::promise_keeping::{is_as_written, starts_job};
+use crate::records::Records;
 use crate::records::on_record::{Begun, Owed, Place, end_of};
 use crate::records::times::time_of;
+use crate::settings::CoreSettings;
 use crate::sound::{Lookup, Sound};
 use crate::timers::Timer;
 use fluxqueue_machine::cluster::Cluster;
+use fluxqueue_planner::Planner;
 use fluxqueue_planner::plan::Kept;
 use fluxqueue_planner::queue::JobId;
-use fluxqueue_workload::{Time, Uid};
+use fluxqueue_planner::queues::Queues;
+use fluxqueue_workload::Time;
+
+/// Keeps starts back until the promises that they rest on are on record.
+pub(crate) struct WriteAhead<'a> {
+    pub clock: Clock,
+    pub settings: &'a CoreSettings,
+    pub jobs: &'a mut Jobs,
+    pub records: &'a mut Records,
+    pub planner: &'a mut Planner,
+    pub queues: &'a Queues,
+    pub agenda: &'a mut Agenda,
+}
 
 /// The least time in milliseconds between the last write of a promise and the write of an improved
 /// one.
@@ -26,18 +42,6 @@ const IMPROVEMENT_MILLIS: i64 = 5_000;
 /// The delay in seconds up to which a promise counts as the same one, which could not begin at
 /// once.
 const PUT_OFF_SECONDS: u64 = 1;
-
-impl WriteAhead<'_> {
-    /// Releases the pods of an acknowledged placement.
-    pub(crate) fn release(&mut self, id: JobId) -> Sound {
-        let job = self.jobs.all.current(&id)?;
-        let assigned =
-            self.jobs.live_members(job).into_iter().filter(|member| member.stage.is_assigned());
-        let assigned: Vec<Uid> = assigned.map(|member| member.pod.id.uid.clone()).collect();
-        self.agenda.outbox.extend(assigned);
-        Ok(())
-    }
-}
 
 impl WriteAhead<'_> {
     /// Decides which promise the record of a job states. A promise that was made or broken is

@@ -1,0 +1,41 @@
+//! Stand-ins that can be told apart by the numbers of the pods that they stand for.
+
+use std::sync::Arc;
+
+use crate::jobs::job::{Identity, Member};
+use crate::jobs::registry::Jobs;
+use crate::jobs::stage::Stage;
+use fluxqueue_planner::queue::JobId;
+use fluxqueue_workload::GROUP_SIZE_MAX;
+
+impl Jobs {
+    /// Replaces the single stand-in of a job that has a place now by one for each pod that it will
+    /// have. So there are never more stand-ins than the machine can hold. False if the job has pods
+    /// of its own.
+    pub(crate) fn tell_stand_ins_apart(&mut self, id: JobId) -> bool {
+        let Some(job) = self.all.get_mut(&id).filter(|job| job.suspended.has_stand_ins()) else {
+            return false;
+        };
+        let (count, identity) = (std::mem::replace(&mut job.stands_for, 1), job.identity.clone());
+        let one =
+            self.all.get(&id).and_then(|job| self.live(job).find(|member| member.pod.stands_in));
+        let Identity::Controller(namespace, uid) = &identity else { return false };
+        let made_by = self.controllers.get(namespace, uid).cloned();
+        let suspension = made_by.as_ref().and_then(|made_by| made_by.suspension.as_ref());
+        let (Some(one), Some(suspension)) = (one, suspension) else { return false };
+        let (pod, stance, volumes) =
+            (Arc::clone(&one.pod), one.stance.clone(), one.volumes.clone());
+        let (levels, tenancy) = (one.levels.clone(), one.tenancy);
+        let count = u32::try_from(count).unwrap_or(GROUP_SIZE_MAX);
+        self.take_out(id, &pod);
+        for number in 0..count {
+            let mut like = pod.stand_in_of_number(number);
+            like.completion_index = suspension.is_indexed.then_some(number);
+            let mut member = Member::new(Arc::new(like), id, Stage::Waiting);
+            (member.stance, member.volumes) = (stance.clone(), volumes.clone());
+            (member.levels, member.tenancy) = (levels.clone(), tenancy);
+            self.put_in(id, member);
+        }
+        true
+    }
+}

@@ -1,0 +1,76 @@
+//! Records without a job: they are adopted by a job that can have them, or removed.
+
+use std::sync::Arc;
+
+use fluxqueue_api::names;
+
+use crate::jobs::grouping;
+use crate::jobs::grouping::Belonging;
+use crate::jobs::job::{Identity, Style};
+use crate::members::attaching::completion_of;
+use crate::parts::Members;
+use crate::recording::UNSEEN_MILLIS;
+use crate::sound::Sound;
+use crate::timers::Timer;
+use fluxqueue_workload::{Controller, ObjectKey, OwnerKind};
+
+impl Members<'_> {
+    /// Arranges the removal of a record without a job. A record without an owner is removed by
+    /// Fluxqueue: at once if its job never ended, else when its time is over. The same holds for
+    /// the record of a pod that is a part of another job by now. Other records go with their
+    /// owners. FluxJobs that users made themselves stay.
+    pub(crate) fn consider_stray(&mut self, key: &ObjectKey) -> Sound {
+        let Some(object) = self.records.get(key) else { return Ok(()) };
+        let (label, value) = names::MANAGED_BY;
+        let ours = object
+            .metadata
+            .labels
+            .as_ref()
+            .and_then(|labels| labels.get(label))
+            .is_some_and(|by| by == value);
+        if !ours {
+            return Ok(());
+        }
+        let ended = completion_of(object);
+        let owned =
+            object.metadata.owner_references.as_ref().is_some_and(|owners| !owners.is_empty());
+        let due = match ended {
+            Some(at) if owned => self.sight().record_due(at),
+            None if owned && !self.is_of_a_part(object) => return self.adopt_memberless(key),
+            // The watch may show a FluxJob a little earlier than its pods.
+            _ => self.clock.now.plus_millis(UNSEEN_MILLIS),
+        };
+        self.agenda.timers.wake(Timer::Stray(key.clone()), due.max(self.clock.now.plus_millis(1)));
+        Ok(())
+    }
+
+    /// Makes the job for a FluxJob of an object that has no pods now: the record is to state the
+    /// object's end all the same.
+    pub(crate) fn adopt_memberless(&mut self, key: &ObjectKey) -> Sound {
+        let Some(object) = self.records.get(key).cloned() else { return Ok(()) };
+        let workload = &object.spec.workload_ref;
+        let is_workload = |made_by: &&Arc<Controller>| {
+            grouping::workload_kind(&made_by.kind) == Some(workload.kind)
+                && *made_by.id.key.name == *workload.name
+        };
+        let made_by = self.jobs.controllers.get(&key.namespace, &workload.uid).filter(is_workload);
+        let Some(made_by) = made_by else { return Ok(()) };
+        let style = if made_by.kind == OwnerKind::Job { Style::Gang } else { Style::Elastic };
+        let belonging = Belonging {
+            identity: Identity::Controller(Arc::clone(&key.namespace), made_by.id.uid.clone()),
+            kind: object.spec.workload_ref.kind,
+            style,
+            name: Arc::clone(&made_by.id.key.name),
+            uid: made_by.id.uid.clone(),
+        };
+        let Some(reporter) = self.settings.scheduler_names.first().cloned() else { return Ok(()) };
+        if self.jobs.index.by_identity.contains_key(&belonging.identity) {
+            return Ok(());
+        }
+        let owners = object.metadata.owner_references.clone().unwrap_or_default();
+        let id = self.new_job(&belonging, key.clone(), owners, reporter);
+        self.slots().restore_placement(id)?;
+        self.agenda.touched.insert(id);
+        Ok(())
+    }
+}

@@ -1,0 +1,47 @@
+//! The status of a FluxJob as its job is now.
+
+
+
+use crate::jobs::job::{Job, Said, Style};
+use crate::lookahead::estimates;
+use crate::recording::Recording;
+use crate::records::record::Snapshot;
+use fluxqueue_workload::Time;
+
+impl Recording<'_> {
+    pub(crate) fn snapshot<'a>(&'a self, job: &'a Job) -> Snapshot<'a> {
+        let live = self.jobs.counted(job);
+        let walltimes = live.first().map(|member| self.jobs.recorded_walltimes(&member.pod, job));
+        let waits = !job.pending.is_empty();
+        // A job with an unwritable FluxJob claims nothing, so nothing is promised to it either.
+        let is_promised = waits && !job.lacks_record();
+        let said =
+            job.said.as_ref().filter(|_| is_promised).map(|said| self.said_by_wall(job, said));
+        let estimated_start =
+            if waits { estimates::to_say(job, said.as_ref(), self.clock) } else { None };
+        let next = self
+            .planner
+            .queue
+            .first_of(job.id)
+            .filter(|_| job.style == Style::Gang && job.life.is_placed());
+        let next_pod =
+            next.and_then(|next| self.planner.promises.reservation(next)).map(|promise| {
+                let start = self.clock.wall(Time::from_seconds(promise.place.start));
+                Said { start: Some(start), nodes: self.sight().names_of(promise.nodes_to_say()) }
+            });
+        Snapshot {
+            job,
+            live,
+            wanted: self.jobs.wanted(job),
+            asked: self.jobs.asked(job),
+            scheduled: self.jobs.scheduled(job),
+            walltimes,
+            position: job.position.filter(|_| waits),
+            estimated_start,
+            said,
+            next_pod,
+            passed_by_since: self.sight().passed_by_since(job).map(|at| self.clock.wall(at)),
+            now: self.clock.wall_now(),
+        }
+    }
+}

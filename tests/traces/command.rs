@@ -131,7 +131,7 @@ fn an_error_is_printed_and_nothing_else() {
         (&["--trace", bare.path()], "--nodes is needed"),
         (
             &["--trace", bare.path(), "--nodes", "4", "--policy", "sjf"],
-            "is not known; there are fcfs, easy, hybrid, conservative",
+            "is not known; the policies are fcfs, easy, hybrid, conservative",
         ),
         (
             &["--trace", "/does/not/exist.swf", "--nodes", "4"],

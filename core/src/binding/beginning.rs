@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-
 use crate::binding::dispatch::is_gated;
 use crate::binding::mounting::Mounting;
 use crate::jobs::job::Lifecycle;

@@ -1,6 +1,5 @@
 //! Records that a new job finds, and records without a job.
 
-
 use fluxqueue_api::{ConditionType, FluxJob, Overrides, WorkloadKind, text};
 
 use crate::jobs::job::{Identity, Style};

@@ -14,15 +14,13 @@ use crate::agenda::Agenda;
 use crate::in_flight::InFlight;
 use crate::intake::Intake;
 use crate::jobs::clock::Clock;
-use crate::jobs::job::{Identity, Job, Lifecycle, Said, Style};
+use crate::jobs::job::{Identity, Job, Lifecycle, Style};
 use crate::jobs::registry::Jobs;
 use crate::jobs::stage::Stage;
 use crate::lookahead::Lookahead;
 use crate::occupancy::Occupancy;
-use crate::promise_keeping::is_as_written;
 use crate::records::on_record::Owed;
 use crate::records::stored::{Reduction, StatusWrite, Stored};
-use crate::records::times::time_of;
 use crate::records::{Records, record};
 use crate::settings::CoreSettings;
 use crate::sound::{Lookup, Sound};
@@ -404,16 +402,4 @@ impl Recording<'_> {
 fn urgency(job: &Job) -> Urgency {
     let is_waited_for = (job.writes_ahead() && !job.seats.is_acknowledged()) || job.must_say;
     if is_waited_for { Urgency::Urgent } else { Urgency::Trailing }
-}
-
-impl Recording<'_> {
-    /// Returns the promise in times of the API server's clock. A small shift of that clock against
-    /// the core's does not change the written time.
-    fn said_by_wall(&self, job: &Job, said: &Said) -> Said {
-        let start = said.start.map(|at| self.clock.wall(at));
-        let written = job.record.status.as_deref().and_then(|status| status.reservation.as_ref());
-        let written = written.filter(|written| is_as_written(said, start, written));
-        let start = written.and_then(|written| written.start.as_ref()).map(time_of).or(start);
-        Said { start, nodes: said.nodes.clone() }
-    }
 }

@@ -1,11 +1,11 @@
 //! The status of a FluxJob as its job is now.
 
-
-
 use crate::jobs::job::{Job, Said, Style};
 use crate::lookahead::estimates;
+use crate::promise_keeping::is_as_written;
 use crate::recording::Recording;
 use crate::records::record::Snapshot;
+use crate::records::times::time_of;
 use fluxqueue_workload::Time;
 
 impl Recording<'_> {
@@ -43,5 +43,17 @@ impl Recording<'_> {
             passed_by_since: self.sight().passed_by_since(job).map(|at| self.clock.wall(at)),
             now: self.clock.wall_now(),
         }
+    }
+}
+
+impl Recording<'_> {
+    /// Returns the promise in times of the API server's clock. A small shift of that clock against
+    /// the core's does not change the written time.
+    pub(crate) fn said_by_wall(&self, job: &Job, said: &Said) -> Said {
+        let start = said.start.map(|at| self.clock.wall(at));
+        let written = job.record.status.as_deref().and_then(|status| status.reservation.as_ref());
+        let written = written.filter(|written| is_as_written(said, start, written));
+        let start = written.and_then(|written| written.start.as_ref()).map(time_of).or(start);
+        Said { start, nodes: said.nodes.clone() }
     }
 }

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-
 use crate::jobs::job::{Lifecycle, Member, PodOrder, RetainedSlot, Style};
 use crate::jobs::setbacks::Setback;
 use crate::jobs::stage::{Cause, Stage};

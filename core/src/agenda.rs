@@ -78,9 +78,7 @@ impl Agenda {
     pub(crate) fn take_contradictions(&mut self) -> Vec<Contradiction> {
         std::mem::take(&mut self.contradictions)
     }
-}
 
-impl Agenda {
     /// Refreshes the job in a moment, together with its other changes until then: a further bound
     /// pod changes the record and nothing else.
     pub(crate) fn touch_soon(&mut self, id: JobId, now: Time) {
@@ -109,9 +107,7 @@ impl Agenda {
         };
         self.actions.push(ActionKind::Note(note));
     }
-}
 
-impl Agenda {
     pub(crate) fn count_attempt(&mut self, request: &Request, scheduled: bool) {
         for group in &request.groups {
             let pods = group.wants.iter().map(|want| want.count as u64).sum::<u64>();
@@ -134,9 +130,7 @@ impl Agenda {
             }
         }
     }
-}
 
-impl Agenda {
     /// Sets the timer that checks a pod when its planned end has passed.
     pub(crate) fn watch_end(&mut self, uid: &Uid, end: End) {
         if let End::At(end) = end {

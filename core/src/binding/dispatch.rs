@@ -263,9 +263,7 @@ impl Binding<'_> {
         self.agenda.touched.insert(id);
         Ok(())
     }
-}
 
-impl Binding<'_> {
     /// Handles a slot that does not suit its pod any more: the pod is placed again. If that happens
     /// several times in a row, its Binding leaves after a pause, and the pod's condition states
     /// why.

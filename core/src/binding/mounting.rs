@@ -15,14 +15,14 @@ use fluxqueue_api::BlockedReason;
 
 use crate::backoff::Backoff;
 use crate::in_flight::InFlight;
-use crate::jobs::job::{Job, Member, Style};
+use crate::jobs::job::Style;
 use crate::parts::Binding;
 use crate::sound::{Lookup, Sound};
 use crate::timers::Timer;
 use crate::{ActionKind, WriteOutcome};
 use fluxqueue_machine::cluster::filters::Rejection;
 use fluxqueue_machine::cluster::volumes::{Progress, StorageNews, Unready, VolumeNeeds, Written};
-use fluxqueue_machine::cluster::{Cluster, summary, volumes};
+use fluxqueue_machine::cluster::{summary, volumes};
 use fluxqueue_planner::queue::JobId;
 use fluxqueue_workload::{NodeName, ObjectKey, ObjectRef, Pod, Uid};
 
@@ -254,9 +254,7 @@ impl Binding<'_> {
         self.jobs.block(id, BlockedReason::VolumeBindingFailed, why);
         Ok(())
     }
-}
 
-impl Binding<'_> {
     /// Takes up a node that has appeared or gone: claims that name it may be waiting for another
     /// node, or may not be any more.
     pub(crate) fn note_nodes_of_volumes(&mut self) {
@@ -275,30 +273,3 @@ impl Binding<'_> {
 
 /// The number of times that a pause doubles.
 const RETRIES_DOUBLED: u32 = 16;
-
-/// Returns the message on the first pod with claims that are not ready.
-pub(crate) fn not_mountable(live: &[&Member]) -> Option<(BlockedReason, String)> {
-    let (pod, unready) =
-        live.iter().find_map(|member| Some((&member.pod, member.unready.as_ref()?)))?;
-    let claim = format!("{}/{}", pod.id.key.namespace, unready.claim);
-    Some((
-        BlockedReason::VolumesNotReady,
-        format!("pod {}, claim {claim}: {}", pod.id, unready.said),
-    ))
-}
-
-/// Chooses volumes for a pod of a job that has been given a slot on this node, if they were not
-/// chosen with the slot.
-pub(crate) fn choose_volumes(cluster: &mut Cluster, job: &Job, pod: &Pod, node: &NodeName) {
-    let uid = &pod.id.uid;
-    let is_chosen = cluster.volumes().choice(uid).is_some_and(|choice| choice.node == *node);
-    if !volumes::concern(pod) || is_chosen {
-        return;
-    }
-    let alone = BTreeSet::new();
-    let together = if job.style == Style::Gang { &job.members } else { &alone };
-    if let Some(node) = cluster.rank(node).and_then(|rank| cluster.node(rank)).cloned() {
-        // If the volumes cannot be had there, the pod does not fit when its turn comes.
-        cluster.volumes_mut().choose(&[(uid.clone(), node)], together);
-    }
-}

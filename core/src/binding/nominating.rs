@@ -9,13 +9,10 @@
 //! placed again.
 
 use crate::WriteOutcome;
+use crate::jobs::nomination::SOON_MILLIS;
 use crate::parts::Binding;
 use crate::sound::{Lookup, Sound};
 use fluxqueue_workload::{NodeName, Uid};
-
-/// The pause, in milliseconds, until a write is repeated that was based on an older version of the
-/// pod, or made beside another write to it.
-pub(crate) const SOON_MILLIS: i64 = 1_000;
 
 /// The pause, in milliseconds, after a write has failed.
 const FAILED_MILLIS: i64 = 30_000;

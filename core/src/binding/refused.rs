@@ -123,9 +123,7 @@ impl Binding<'_> {
         }
         Ok(())
     }
-}
 
-impl Binding<'_> {
     /// Withdraws the placement of a gang for which no Binding has taken effect, and reports why.
     pub(crate) fn withdraw_refused(&mut self, id: JobId, text: &str) -> Sound {
         if let Some(job) = self.jobs.all.get_mut(&id) {

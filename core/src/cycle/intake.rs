@@ -90,9 +90,7 @@ impl Core {
             .wake(Timer::Audit, self.clock.now.plus_millis(crate::cycle::audit::ROUND_MILLIS));
         self.agenda.queue_changed = true;
     }
-}
 
-impl Core {
     // --- events ---
 
     /// Takes up a queue that is new or has changed.

@@ -35,7 +35,7 @@ impl Core {
                     // The condition is reported again, but not at once.
                     let pause = match outcome {
                         WriteOutcome::Failed(_) | WriteOutcome::Conflict => {
-                            Some(crate::telling::explain::REPORT_MILLIS)
+                            Some(crate::notices::REPORT_MILLIS)
                         }
                         WriteOutcome::Invalid(_) | WriteOutcome::Refused(_) => {
                             Some(crate::jobs::setbacks::REFUSED_MAX_MILLIS)
@@ -72,9 +72,7 @@ impl Core {
         }
         Ok(())
     }
-}
 
-impl Core {
     /// Takes up the outcome of the removal of a stray FluxJob. If a job has adopted the FluxJob
     /// since, the outcome is about that job's record.
     fn stray_done(&mut self, key: ObjectKey, action: ActionId, outcome: WriteOutcome) -> Sound {

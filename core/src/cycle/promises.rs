@@ -2,7 +2,7 @@
 //! of.
 
 use crate::Core;
-use crate::promise_keeping::starts_job;
+use crate::jobs::job::starts_job;
 use crate::records::times::time_of;
 use crate::sound::Sound;
 use fluxqueue_machine::fluxion::{End, RankSet};

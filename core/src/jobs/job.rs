@@ -4,7 +4,9 @@ use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use fluxqueue_api::{BlockedReason, ConditionType, DegradedReason, FinishedReason, WorkloadKind};
+use fluxqueue_api::{
+    BlockedReason, ConditionType, DegradedReason, FinishedReason, Reservation, WorkloadKind,
+};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
 use crate::ActionId;
@@ -14,6 +16,7 @@ use crate::jobs::seats::{PodIndex, Seats};
 use crate::jobs::setbacks::Setbacks;
 use crate::jobs::stage::Stage;
 use crate::records::stored::Record;
+use crate::records::times::time_of;
 use crate::telling::blockers::Blockers;
 use fluxqueue_machine::cluster::Stance;
 use fluxqueue_machine::cluster::volumes::{Unready, VolumeNeeds};
@@ -23,6 +26,10 @@ use fluxqueue_planner::plan::Kept;
 use fluxqueue_planner::queue::{JobId, PendingRequest, QueueId};
 use fluxqueue_planner::queues::{Standing, Walltimes};
 use fluxqueue_workload::{ObjectKey, Pod, Time, Uid};
+
+/// The difference in microseconds below which two starts are the same one. Starts are whole seconds
+/// of the core's time, and another clock may show another fraction.
+const SAME_START_MICROS: u64 = 1_000_000;
 
 /// The common property that makes pods belong to one job.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -540,6 +547,21 @@ impl Job {
     pub(crate) fn retained_seats(&self) -> Vec<PodIndex> {
         self.retained.iter().filter_map(|retained| retained.seat).collect()
     }
+}
+
+/// True if the job starts with this request. Otherwise its pods start one by one, and this is one
+/// of several.
+pub(crate) fn starts_job(job: &Job, pending: &PendingRequest) -> bool {
+    matches!(pending, PendingRequest::Start(_)) || job.style == Style::Lone
+}
+
+/// True if a record contains this promise already.
+pub(crate) fn is_as_written(said: &Said, start: Option<Time>, written: &Reservation) -> bool {
+    let is_same_start = match (start, written.start.as_ref().map(time_of)) {
+        (Some(start), Some(written)) => start.0.abs_diff(written.0) < SAME_START_MICROS,
+        (start, written) => start == written,
+    };
+    is_same_start && said.nodes == written.nodes
 }
 
 #[cfg(test)]

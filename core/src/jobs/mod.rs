@@ -17,6 +17,7 @@ pub(crate) mod roles;
 pub(crate) mod seats;
 pub(crate) mod setbacks;
 pub(crate) mod stage;
+pub(crate) mod unready;
 pub(crate) mod unsorted;
 pub(crate) mod waves;
 pub(crate) mod wishes;

@@ -3,6 +3,10 @@
 use crate::ActionId;
 use fluxqueue_workload::{NodeName, Time};
 
+/// The pause, in milliseconds, until a write is repeated that was based on an older version of the
+/// pod, or made beside another write to it.
+pub(crate) const SOON_MILLIS: i64 = 1_000;
+
 /// The state of a pod's nomination.
 #[derive(Debug)]
 pub(crate) struct Nomination {

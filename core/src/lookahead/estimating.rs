@@ -55,9 +55,7 @@ impl Estimating<'_> {
             self.agenda.dirty.insert(id);
         }
     }
-}
 
-impl Estimating<'_> {
     /// Holds back a status that brings nothing new but another estimate until its turn comes: until
     /// then the estimate on record stays.
     pub(crate) fn ration(&mut self, id: JobId, mut status: FluxJobStatus) -> FluxJobStatus {

@@ -67,9 +67,7 @@ impl Members<'_> {
         is_of_pod
             && (self.jobs.members.contains_key(pod) || self.intake.awaiting_owner.contains(pod))
     }
-}
 
-impl Members<'_> {
     /// Takes up the wishes of users for a job.
     pub(crate) fn heed_wishes(&mut self, id: JobId, wishes: &Overrides) -> Sound {
         let job = self.jobs.all.known_mut(&id)?;

@@ -8,16 +8,18 @@ use std::sync::Arc;
 use fluxqueue_api::{ConditionType, EventReason, text};
 
 use crate::agenda::Agenda;
-use crate::binding::nominating;
 use crate::in_flight::InFlight;
 use crate::jobs::clock::Clock;
+use crate::jobs::nomination;
 use crate::jobs::registry::Jobs;
 use crate::sound::{Lookup, Sound};
-use crate::telling::explain::REPORT_MILLIS;
 use crate::timers::Timer;
 use crate::{ActionKind, EventKind, Subject};
 use fluxqueue_planner::queue::JobId;
 use fluxqueue_workload::{Time, Uid};
+
+/// The least time in milliseconds between two changed texts about the same pod.
+pub(crate) const REPORT_MILLIS: i64 = 30_000;
 
 /// Reports the findings of the other parts to pods and jobs, by conditions and Events.
 pub(crate) struct Notices<'a> {
@@ -51,7 +53,7 @@ impl Notices<'_> {
         }
         if member.nomination.is_being_written() {
             // Of two writes to one version of the pod, one would fail.
-            let at = now.plus_millis(nominating::SOON_MILLIS);
+            let at = now.plus_millis(nomination::SOON_MILLIS);
             self.agenda.timers.wake(Timer::Untold(uid.clone()), at);
             return Ok(());
         }

@@ -29,9 +29,7 @@ impl Notices<'_> {
         }
         Ok(())
     }
-}
 
-impl Notices<'_> {
     /// Warns of a walltime annotation, on the object that made the pods, that cannot be read and
     /// counts as absent.
     pub(crate) fn warn_of_bad_walltime(&mut self, id: JobId) -> Sound {

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use fluxqueue_api::{EventReason, FluxJobStatus, Reservation};
+use fluxqueue_api::{EventReason, FluxJobStatus};
 
 use crate::agenda::{Agenda, overdue_from};
-use crate::binding::mounting::not_mountable;
 use crate::intake::Intake;
 use crate::jobs::clock::Clock;
-use crate::jobs::job::{Job, Lifecycle, Said, Style};
+use crate::jobs::job::{Job, Lifecycle, Style, starts_job};
 use crate::jobs::registry::Jobs;
+use crate::jobs::unready::not_mountable;
 use crate::occupancy::Occupancy;
 use crate::records::stored::Stored;
 use crate::records::times::time_of;
@@ -37,10 +37,6 @@ pub(crate) struct PromiseKeeping<'a> {
     pub occupancy: &'a mut Occupancy,
     pub agenda: &'a mut Agenda,
 }
-
-/// The difference in microseconds below which two starts are the same one. Starts are whole seconds
-/// of the core's time, and another clock may show another fraction.
-const SAME_START_MICROS: u64 = 1_000_000;
 
 /// The cause for which a pod stays longer than was planned.
 enum Stays {
@@ -453,24 +449,7 @@ impl PromiseKeeping<'_> {
             }
         }
     }
-}
 
-/// True if the job starts with this request. Otherwise its pods start one by one, and this is one
-/// of several.
-pub(crate) fn starts_job(job: &Job, pending: &PendingRequest) -> bool {
-    matches!(pending, PendingRequest::Start(_)) || job.style == Style::Lone
-}
-
-/// True if a record contains this promise already.
-pub(crate) fn is_as_written(said: &Said, start: Option<Time>, written: &Reservation) -> bool {
-    let is_same_start = match (start, written.start.as_ref().map(time_of)) {
-        (Some(start), Some(written)) => start.0.abs_diff(written.0) < SAME_START_MICROS,
-        (start, written) => start == written,
-    };
-    is_same_start && said.nodes == written.nodes
-}
-
-impl PromiseKeeping<'_> {
     pub(crate) fn forget_request(&mut self, pending: &PendingRequest) -> Sound {
         if self.planner.queue.remove(pending) {
             self.agenda.queue_changed = true;

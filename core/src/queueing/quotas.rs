@@ -61,9 +61,7 @@ impl Queueing<'_> {
         }
         Ok(())
     }
-}
 
-impl Queueing<'_> {
     /// Lets a job wait because a quota leaves too little for its pods. The job is refreshed when
     /// the quota changes.
     pub(crate) fn wait_for_quota(&mut self, id: JobId) -> Sound {

@@ -1,8 +1,7 @@
 //! The status of a FluxJob as its job is now.
 
-use crate::jobs::job::{Job, Said, Style};
+use crate::jobs::job::{Job, Said, Style, is_as_written};
 use crate::lookahead::estimates;
-use crate::promise_keeping::is_as_written;
 use crate::recording::Recording;
 use crate::records::record::Snapshot;
 use crate::records::times::time_of;
@@ -44,9 +43,7 @@ impl Recording<'_> {
             now: self.clock.wall_now(),
         }
     }
-}
 
-impl Recording<'_> {
     /// Returns the promise in times of the API server's clock. A small shift of that clock against
     /// the core's does not change the written time.
     pub(crate) fn said_by_wall(&self, job: &Job, said: &Said) -> Said {

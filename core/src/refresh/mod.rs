@@ -14,13 +14,12 @@ use std::sync::Arc;
 use fluxqueue_api::{BlockedReason, ConditionType, FinishedReason, JobState, names};
 
 use crate::agenda::Agenda;
-use crate::binding::mounting::not_mountable;
 use crate::intake::Intake;
 use crate::jobs::clock::Clock;
 use crate::jobs::grouping::StartSize;
 use crate::jobs::job::{Identity, Job, Lifecycle, Member, Style};
-use crate::jobs::registry::Jobs;
-use crate::jobs::registry::lifetimes;
+use crate::jobs::registry::{Jobs, lifetimes};
+use crate::jobs::unready::not_mountable;
 use crate::lookahead::Lookahead;
 use crate::occupancy::Occupancy;
 use crate::records::stored::Stored;
@@ -539,9 +538,7 @@ impl Refresh<'_> {
         self.recording().finalize(id)?;
         Ok(())
     }
-}
 
-impl Refresh<'_> {
     /// Returns why none of these pods can be placed, even if each of them could by itself.
     fn refused_for_all(&self, job: &Job, live: &[&Member]) -> Option<String> {
         let of_gang = || {

@@ -28,9 +28,7 @@ impl Refresh<'_> {
             .filter(|_| self.intake.taking_over)
             .unwrap_or(now)
     }
-}
 
-impl Refresh<'_> {
     /// Returns why a job may not wait in its queue, or not start from it.
     pub(crate) fn kept_out_by_queue(&self, job: &Job) -> Option<(BlockedReason, String)> {
         let InQueue { name, standing, walltimes, had_place, .. } = &job.queue;
@@ -102,9 +100,7 @@ impl Refresh<'_> {
         let (path, most) = self.queues.full(&job.queue.name, &job.key.namespace)?;
         Some(format!("{most} jobs wait, as many as may: {path} of FluxQueue {}", job.queue.name))
     }
-}
 
-impl Refresh<'_> {
     /// Returns why no Job of its namespace is released now, and until when, if this one waits
     /// without pods.
     pub(crate) fn paused(&self, job: &Job) -> Option<(String, Time)> {

@@ -12,11 +12,9 @@ use fluxqueue_api::Reservation;
 use crate::asking::Asking;
 use crate::jobs::clock::Clock;
 use crate::jobs::grouping::StartSize;
-use crate::jobs::job::{Job, Member, Said};
+use crate::jobs::job::{Job, Member, Said, is_as_written};
 use crate::jobs::registry::Jobs;
-use crate::promise_keeping::is_as_written;
 use crate::settings::CoreSettings;
-use crate::slots::assigning::PlannedEnd;
 use fluxqueue_machine::cluster::Node;
 use fluxqueue_machine::fluxion::{End, NOT_A_VERTEX};
 use fluxqueue_planner::Planner;
@@ -32,6 +30,14 @@ pub(crate) struct Sight<'a> {
     pub jobs: &'a Jobs,
     pub planner: &'a Planner,
     pub queues: &'a Queues,
+}
+
+/// The planned end of a pod on a node, as far as it is known now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct PlannedEnd {
+    pub end: End,
+    /// True if the pod was planned to end at a second that has passed.
+    pub is_over: bool,
 }
 
 impl Sight<'_> {
@@ -72,24 +78,18 @@ impl Sight<'_> {
             StartSize::Until(_) | StartSize::None => None,
         }
     }
-}
 
-impl Sight<'_> {
     /// True if the reservation in a record is the one that this process states.
     pub(crate) fn is_said(&self, job: &Job, written: &Reservation) -> bool {
         let start = |said: &Said| said.start.map(|at| self.clock.wall(at));
         job.said.as_ref().is_some_and(|said| is_as_written(said, start(said), written))
     }
-}
 
-impl Sight<'_> {
     /// Returns the time until which the record of a job that ended at `completed_at` is kept.
     pub(crate) fn record_due(&self, completed_at: Time) -> Time {
         self.clock.core(completed_at.plus_secs(self.settings.ttl_after_finished_secs))
     }
-}
 
-impl Sight<'_> {
     /// Returns a planned end. The end of a pod that has outlived its planned end is unknown.
     pub(crate) fn unless_past(&self, end: End) -> PlannedEnd {
         match end {
@@ -110,9 +110,7 @@ impl Sight<'_> {
         let from = self.clock.core(pod.started.unwrap_or(pod.created)).seconds();
         self.unless_past(End::of(pod.lifetime.plus_secs(pod.grace_secs), from))
     }
-}
 
-impl Sight<'_> {
     /// True if pods on nodes now repel other waiting pods of a job than when the job was last
     /// refreshed.
     pub(crate) fn is_seen_anew(&self, id: JobId) -> bool {
@@ -121,9 +119,7 @@ impl Sight<'_> {
         let differs = |member: &Member| self.planner.cluster.stance(&member.pod) != member.stance;
         job.pending.iter().any(|pending| asking.pods(pending).into_iter().any(differs))
     }
-}
 
-impl Sight<'_> {
     /// True if a known node moves to other parts of levels.
     pub(crate) fn is_moved(&self, node: &Node) -> bool {
         let known =

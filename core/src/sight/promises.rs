@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 
 use fluxqueue_api::Reservation;
 
-use crate::jobs::job::{Job, Lifecycle, Style};
+use crate::jobs::job::{Job, Lifecycle, Style, starts_job};
 use crate::parts::Sight;
-use crate::promise_keeping::starts_job;
 use crate::records::times::time_of;
 use fluxqueue_machine::fluxion::RankSet;
 use fluxqueue_planner::plan::Kept;
@@ -58,9 +57,7 @@ impl Sight<'_> {
         let start = self.clock.core(time_of(written.start.as_ref()?)).seconds();
         Some(Kept { start, nodes: self.nodes_of(&written.nodes) })
     }
-}
 
-impl Sight<'_> {
     /// Returns the promises by which jobs start, which are on record; and the requests that have
     /// other promises.
     pub(crate) fn promised_by_records(

@@ -9,7 +9,6 @@ use std::sync::Arc;
 
 use fluxqueue_api::EventReason;
 
-use crate::binding::mounting;
 use crate::binding::suspects::REFUSALS_TOLD;
 use crate::jobs::grouping;
 use crate::jobs::job::{Member, RetainedSlot, Seating};
@@ -17,6 +16,8 @@ use crate::jobs::registry::lifetimes::ended_by;
 use crate::jobs::registry::{is_made_by, succeeded_of};
 use crate::jobs::stage::{Sending, Slot, Stage};
 use crate::parts::Slots;
+use crate::sight::PlannedEnd;
+use crate::slots::volumes::choose_volumes;
 use crate::sound::{Lookup, Sound};
 use crate::timers::Timer;
 use crate::{EventKind, Subject};
@@ -25,14 +26,6 @@ use fluxqueue_machine::ledger::{Allocation, valid};
 use fluxqueue_planner::promises::Promise;
 use fluxqueue_planner::queue::JobId;
 use fluxqueue_workload::{Lifetime, NodeName, OwnerKind, Pod, Uid};
-
-/// The planned end of a pod on a node, as far as it is known now.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct PlannedEnd {
-    pub end: End,
-    /// True if the pod was planned to end at a second that has passed.
-    pub is_over: bool,
-}
 
 impl Slots<'_> {
     // --- given and taken back ---
@@ -54,7 +47,7 @@ impl Slots<'_> {
         member.attempts = 0;
         let index = member.pod.completion_index;
         let job = self.jobs.all.known(&id)?;
-        mounting::choose_volumes(&mut self.planner.cluster, job, &pod, &node);
+        choose_volumes(&mut self.planner.cluster, job, &pod, &node);
         self.note_volumes(uid);
         // A pod on a seat that is not acknowledged is skipped when its turn comes, and comes again
         // with the acknowledgement.

@@ -8,7 +8,7 @@ use crate::jobs::job::{InQueue, Job, Style};
 use crate::jobs::registry::is_made_by;
 use crate::jobs::waves::PodsOf;
 use crate::parts::Slots;
-use crate::slots::assigning::PlannedEnd;
+use crate::sight::PlannedEnd;
 use crate::sound::{Lookup, Sound};
 use fluxqueue_machine::fluxion::End;
 use fluxqueue_planner::queue::{JobId, QueueId};
@@ -129,9 +129,7 @@ impl Slots<'_> {
         let bound = live.filter(|member| member.is_bound() && is_made_by(&member.pod, uid));
         bound.map(|member| member.pod.id.uid.clone()).collect()
     }
-}
 
-impl Slots<'_> {
     /// Plans the ends of the pods of Jobs with changed waves.
     pub(crate) fn plan_due_waves(&mut self) {
         while let Some((id, uid)) = self.jobs.waves.due.pop_first() {
@@ -153,9 +151,7 @@ impl Slots<'_> {
             }
         }
     }
-}
 
-impl Slots<'_> {
     /// Returns how long a pod of the job would take its resources if it started now.
     pub(crate) fn lifetime(&self, pod: &Pod, job: JobId) -> Lifetime {
         self.jobs.all.get(&job).map_or(pod.lifetime, |job| self.jobs.lifetime(pod, job, self.clock))
@@ -173,9 +169,7 @@ impl Slots<'_> {
             _ => self.jobs.occupies(pod, job),
         })
     }
-}
 
-impl Slots<'_> {
     // --- planned ends ---
 
     /// Returns the planned end of a bound member, as far as it is known: its walltime counts from

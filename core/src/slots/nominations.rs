@@ -1,8 +1,8 @@
 //! Nominations of pods that have a slot: when they are written, and withdrawn.
 
 use crate::ActionKind;
-use crate::binding::nominating::SOON_MILLIS;
 use crate::in_flight::InFlight;
+use crate::jobs::nomination::SOON_MILLIS;
 use crate::parts::Slots;
 use crate::sound::{Lookup, Sound};
 use crate::timers::Timer;

@@ -88,9 +88,7 @@ impl Slots<'_> {
         self.agenda.touched.insert(id);
         Ok(())
     }
-}
 
-impl Slots<'_> {
     /// Notes that the first pod of a job is on its node, since this time by the API server's clock.
     pub(crate) fn note_start(&mut self, id: JobId, started: Time) -> Sound {
         if let Some(job) = self.jobs.all.get_mut(&id).filter(|job| job.started_at.is_none()) {
@@ -122,9 +120,7 @@ impl Slots<'_> {
         }
         Ok(())
     }
-}
 
-impl Slots<'_> {
     /// Notes the nodes on which a job starts. The records that this depends on are determined when
     /// all starts are known.
     fn note_start_on(&mut self, id: JobId, request: &Request, slots: &Allocations) {
@@ -140,9 +136,7 @@ impl Slots<'_> {
         };
         self.records.on_record.begun.push(begun);
     }
-}
 
-impl Slots<'_> {
     // --- on record ---
 
     /// Returns the promise in the record of a job, if it has a date.

@@ -1,10 +1,12 @@
 //! The volumes of pods that have a slot, as the machine counts them.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use crate::jobs::job::{Job, Style};
 use crate::parts::Slots;
-use fluxqueue_machine::cluster::{Presence, volumes};
-use fluxqueue_workload::Uid;
+use fluxqueue_machine::cluster::{Cluster, Presence, volumes};
+use fluxqueue_workload::{NodeName, Pod, Uid};
 
 impl Slots<'_> {
     /// Checks these pods again after a change that they may have waited for.
@@ -62,5 +64,21 @@ impl Slots<'_> {
             let concerned = self.planner.cluster.volumes_mut().forget_pod(uid);
             self.look_again(concerned);
         }
+    }
+}
+
+/// Chooses volumes for a pod of a job that has been given a slot on this node, if they were not
+/// chosen with the slot.
+pub(crate) fn choose_volumes(cluster: &mut Cluster, job: &Job, pod: &Pod, node: &NodeName) {
+    let uid = &pod.id.uid;
+    let is_chosen = cluster.volumes().choice(uid).is_some_and(|choice| choice.node == *node);
+    if !volumes::concern(pod) || is_chosen {
+        return;
+    }
+    let alone = BTreeSet::new();
+    let together = if job.style == Style::Gang { &job.members } else { &alone };
+    if let Some(node) = cluster.rank(node).and_then(|rank| cluster.node(rank)).cloned() {
+        // If the volumes cannot be had there, the pod does not fit when its turn comes.
+        cluster.volumes_mut().choose(&[(uid.clone(), node)], together);
     }
 }

@@ -127,9 +127,7 @@ impl Slots<'_> {
         self.promise_keeping().start_is_off(id, Delay::Capacity)?;
         Ok(())
     }
-}
 
-impl Slots<'_> {
     /// Removes Fluxqueue's gate; the pod comes back to the outbox after that.
     pub(crate) fn ungate(&mut self, uid: &Uid) -> Sound {
         let member = self.jobs.members.known(uid)?;

@@ -369,9 +369,7 @@ impl StandIns<'_> {
         }
         Ok(())
     }
-}
 
-impl StandIns<'_> {
     /// Charges the release of a Job to its namespace, if its pods had not all come by `at`: the
     /// other Jobs there that wait without pods give their promises and places back for a while.
     fn note_failed_release(&mut self, id: JobId, at: Time) {

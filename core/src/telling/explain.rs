@@ -23,9 +23,6 @@ use fluxqueue_planner::promises::Promise;
 use fluxqueue_planner::queue::{ClassId, JobId, PendingRequest, Place};
 use fluxqueue_workload::{Lifetime, ObjectKey, Time, Uid};
 
-/// The least time in milliseconds between two changed texts about the same pod.
-pub(crate) const REPORT_MILLIS: i64 = 30_000;
-
 /// The pauses in milliseconds between two updates of the numbers in a text about a class, and
 /// between two updates of positions in the queue.
 const EXPLAIN_MILLIS: i64 = 1_000;

@@ -105,9 +105,7 @@ impl WriteAhead<'_> {
         let until = self.records.on_record.awaited.begin(on, self.clock.now);
         self.agenda.timers.wake(Timer::Job(on), until);
     }
-}
 
-impl WriteAhead<'_> {
     /// Releases the pods of an acknowledged placement.
     pub(crate) fn release(&mut self, id: JobId) -> Sound {
         let job = self.jobs.all.current(&id)?;

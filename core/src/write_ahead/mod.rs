@@ -8,9 +8,8 @@ use fluxqueue_api::FluxJobStatus;
 
 use crate::agenda::Agenda;
 use crate::jobs::clock::Clock;
-use crate::jobs::job::{Job, Said};
+use crate::jobs::job::{Job, Said, is_as_written, starts_job};
 use crate::jobs::registry::Jobs;
-use crate::promise_keeping::{is_as_written, starts_job};
 use crate::records::Records;
 use crate::records::on_record::{Begun, Owed, Place, end_of};
 use crate::records::times::time_of;

@@ -120,21 +120,17 @@ impl Core {
             self.planner.queue.remove(&pending);
             self.promise_keeping().forget_promise(&pending);
         }
-        let mut retained = Vec::new();
         if let Some(job) = self.jobs.all.get_mut(&id) {
             job.pending.clear();
-            retained = std::mem::take(&mut job.retained);
         } else {
             self.jobs.index.by_identity.retain(|_, of| *of != id);
             self.jobs.index.by_key.retain(|_, of| *of != id);
         }
-        for slot in retained {
-            self.slots().free_allocation(Some(slot.allocation));
-        }
+        self.slots().free_retained(id);
         let mut pods: Vec<Arc<Pod>> = Vec::new();
         for uid in &uids {
             let allocation = self.slots().take_allocation(uid);
-            self.slots().free_allocation(allocation);
+            self.slots().free_allocations(allocation);
             if let Some(member) = self.jobs.members.remove(uid) {
                 self.occupancy.by_node.unlist(&member.pod);
                 // Stand-ins are made again with the job.

@@ -304,9 +304,7 @@ impl Core {
     /// Gives back the slots of a request that has to wait until the place of a pod that it follows
     /// is known.
     fn come_later(&mut self, pending: &PendingRequest, slots: Allocations) {
-        for allocation in slots.into_iter().flatten().flatten() {
-            self.slots().free_allocation(Some(allocation));
-        }
+        self.slots().free_allocations(slots.into_iter().flatten().flatten());
         self.agenda.touched.insert(pending.job());
     }
 }

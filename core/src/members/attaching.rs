@@ -44,7 +44,7 @@ impl Members<'_> {
     /// Gives a pod its job, or parks it until its controller is seen.
     pub(crate) fn attach(&mut self, pod: Arc<Pod>, orphan: bool) -> Sound {
         if let Some(stand_in) = self.occupancy.foreign.remove(&pod.id.uid) {
-            self.slots().free_allocation(stand_in.allocation);
+            self.slots().free_allocations(stand_in.allocation);
         }
         self.occupancy.by_node.list(&pod);
         let left_behind = if orphan { self.left_behind(&pod) } else { None };

@@ -65,7 +65,7 @@ impl Members<'_> {
             self.occupancy.by_node.unlist(&awaiting_owner.pod);
         }
         if let Some(foreign) = self.occupancy.foreign.remove(&id.uid) {
-            self.slots().free_allocation(foreign.allocation);
+            self.slots().free_allocations(foreign.allocation);
             self.occupancy.by_node.unlist(&foreign.pod);
         }
         self.slots().forget_volumes(&id.uid);

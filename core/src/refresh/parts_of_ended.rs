@@ -49,17 +49,14 @@ impl Refresh<'_> {
         let mut pods = Vec::new();
         for uid in &members {
             let allocation = self.slots().take_allocation(uid);
-            self.slots().free_allocation(allocation);
+            self.slots().free_allocations(allocation);
             pods.extend(self.jobs.members.remove(uid).map(|member| member.pod));
         }
         let job = self.jobs.all.known_mut(&id)?;
         job.members.clear();
         job.live.clear();
-        let (retained, pending) =
-            (std::mem::take(&mut job.retained), std::mem::take(&mut job.pending));
-        for slot in retained {
-            self.slots().free_allocation(Some(slot.allocation));
-        }
+        let pending = std::mem::take(&mut job.pending);
+        self.slots().free_retained(id);
         for pending in pending {
             self.promise_keeping().forget_request(&pending)?;
         }

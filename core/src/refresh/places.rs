@@ -104,9 +104,10 @@ impl Refresh<'_> {
     /// Returns why no Job of its namespace is released now, and until when, if this one waits
     /// without pods.
     pub(crate) fn paused(&self, job: &Job) -> Option<(String, Time)> {
-        let waits = matches!(job.suspended, Suspended::Waits(_)) && !job.life.is_placed();
-        let (times, until) =
-            self.jobs.releases.paused(&job.key.namespace, self.clock.now).filter(|_| waits)?;
+        if !waits_without_pods(job) {
+            return None;
+        }
+        let (times, until) = self.jobs.releases.paused(&job.key.namespace, self.clock.now)?;
         let at = self.clock.wall(until).timestamp();
         let what = if times == 1 { "a Job was".to_owned() } else { format!("{times} Jobs were") };
         let text = format!(
@@ -118,7 +119,14 @@ impl Refresh<'_> {
     /// Returns why a job that waits without pods, and without a place, is not to have one: a quota
     /// leaves too little for its pods.
     pub(crate) fn lacks_quota(&self, job: &Job) -> Option<String> {
-        let waits = matches!(job.suspended, Suspended::Waits(_)) && !job.life.is_placed();
-        quotas::shortage(self.jobs, job, self.clock.now).filter(|_| waits)
+        if !waits_without_pods(job) {
+            return None;
+        }
+        quotas::shortage(self.jobs, job, self.clock.now)
     }
+}
+
+/// True if a job waits without pods, and has no place yet.
+fn waits_without_pods(job: &Job) -> bool {
+    matches!(job.suspended, Suspended::Waits(_)) && !job.life.is_placed()
 }

@@ -35,7 +35,7 @@ impl Slots<'_> {
         let member = match self.jobs.members.known_mut(uid) {
             Ok(member) => member,
             Err(found) => {
-                self.free_allocation(Some(allocation));
+                self.free_allocations(Some(allocation));
                 return Err(found);
             }
         };
@@ -76,7 +76,7 @@ impl Slots<'_> {
         let member = self.jobs.members.known_mut(uid)?;
         let (seat, id) = (member.seat.take(), member.job);
         let allocation = self.take_allocation(uid);
-        self.free_allocation(allocation);
+        self.free_allocations(allocation);
         self.jobs.members.known_mut(uid)?.stage = Stage::Waiting;
         self.note_volumes(uid);
         if let (Some(seat), Some(job)) = (seat, self.jobs.all.get_mut(&id)) {
@@ -93,7 +93,7 @@ impl Slots<'_> {
         let (pod, id, seat) = (Arc::clone(&member.pod), member.job, member.seat);
         member.stage.bind();
         let allocation = self.take_allocation(uid);
-        self.free_allocation(allocation);
+        self.free_allocations(allocation);
         let end = match self.walltime(&pod, id) {
             Lifetime::Endless => End::Never,
             _ => End::Eventually,
@@ -135,7 +135,7 @@ impl Slots<'_> {
             pod.node.as_ref().or(pod.nominated.as_ref())
         };
         let Some(place) = place else {
-            self.free_allocation(allocation);
+            self.free_allocations(allocation);
             return None;
         };
         let allocation = match allocation {
@@ -147,7 +147,7 @@ impl Slots<'_> {
                 Some(allocation)
             }
             other => {
-                self.free_allocation(other);
+                self.free_allocations(other);
                 let terms = (planned.end, tenancy);
                 let mut charged =
                     self.planner.ledger.charge(&mut self.planner.cluster, place, &pod.shape, terms);
@@ -200,8 +200,9 @@ impl Slots<'_> {
         Some(allocation)
     }
 
-    pub(crate) fn free_allocation(&mut self, allocation: Option<Allocation>) {
-        if let Some(allocation) = allocation {
+    /// Gives the room of these allocations back to their nodes.
+    pub(crate) fn free_allocations(&mut self, allocations: impl IntoIterator<Item = Allocation>) {
+        for allocation in allocations {
             self.planner.ledger.free(&mut self.planner.cluster, allocation);
             self.agenda.queue_changed = true;
         }
@@ -248,9 +249,7 @@ impl Slots<'_> {
         let (expired, retained): (Vec<_>, Vec<_>) =
             std::mem::take(&mut job.retained).into_iter().partition(|slot| slot.until <= now);
         job.retained = retained;
-        for slot in expired {
-            self.free_allocation(Some(slot.allocation));
-        }
+        self.free_allocations(expired.into_iter().map(|slot| slot.allocation));
         let job = self.jobs.all.known(&id)?;
         let succeeded = job.succeeded;
         let mut room: BTreeMap<Uid, usize> = BTreeMap::new();
@@ -284,9 +283,7 @@ impl Slots<'_> {
                 _ => surplus.push(slot.allocation),
             }
         }
-        for allocation in surplus {
-            self.free_allocation(Some(allocation));
-        }
+        self.free_allocations(surplus);
         if let Some(next) =
             self.jobs.all.get(&id).and_then(|job| job.retained.iter().map(|slot| slot.until).min())
         {

@@ -93,7 +93,7 @@ impl Slots<'_> {
             }
         }
         let Some(job) = self.jobs.all.get_mut(&id) else {
-            self.free_allocation(allocation);
+            self.free_allocations(allocation);
             return Ok(());
         };
         match cause {
@@ -152,7 +152,7 @@ impl Slots<'_> {
                     RetainedSlot { allocation, seat, controller, is_of_unknown_kind, until },
                 );
             }
-            (allocation, _) => self.free_allocation(allocation),
+            (allocation, _) => self.free_allocations(allocation),
         }
         if had_slot {
             self.withdraw(id, &format!("pod {} is gone", pod.id), Setback::LostRace)?;

@@ -29,9 +29,7 @@ impl Slots<'_> {
         let id = pending.job();
         self.planner.queue.remove(pending);
         if let Err(found) = self.jobs.all.known(&id) {
-            for allocation in slots.into_iter().flatten().flatten() {
-                self.free_allocation(Some(allocation));
-            }
+            self.free_allocations(slots.into_iter().flatten().flatten());
             return Err(found);
         }
         let kept = self.jobs.all.get(&id).and_then(|job| self.said_before(job));
@@ -65,9 +63,7 @@ impl Slots<'_> {
                 assigned.extend(uids.zip(of_want));
             }
         }
-        for allocation in slots.flatten().flatten() {
-            self.free_allocation(Some(allocation));
-        }
+        self.free_allocations(slots.flatten().flatten());
         // Seats are given in the order of the pods, not of the nodes.
         let job = self.jobs.all.known(&id)?;
         let live = self.jobs.live_members(job);
@@ -82,9 +78,7 @@ impl Slots<'_> {
                 self.agenda.heed(assigned);
             }
         }
-        for allocation in assigned.into_values() {
-            self.free_allocation(Some(allocation));
-        }
+        self.free_allocations(assigned.into_values());
         self.agenda.touched.insert(id);
         Ok(())
     }

@@ -79,9 +79,7 @@ impl Slots<'_> {
             .get_mut(&id)
             .map(|job| std::mem::take(&mut job.retained))
             .unwrap_or_default();
-        for slot in retained {
-            self.free_allocation(Some(slot.allocation));
-        }
+        self.free_allocations(retained.into_iter().map(|slot| slot.allocation));
     }
 
     /// Takes the slot from a pod for which no Binding has left. If its gang has not begun, all its

@@ -2,9 +2,9 @@
 //!
 //! [`Core`] owns the state: each of its fields is an owner. A part is the work of one folder or
 //! file. It borrows the owners on which it works for one call, and cannot reach any other. It lends
-//! its owners to parts that come before it in this file, and never to one that comes after it, so
-//! that no circle of calls can be written. Work for a later part, or for a later step of the cycle,
-//! is put on the [`Agenda`].
+//! its owners to parts that come before it (`places`), and the build fails if it lends to one that
+//! comes after it, so that no circle of calls can be written. Work for a later part, or for a later
+//! step of the cycle, is put on the [`Agenda`](crate::agenda::Agenda).
 
 use crate::Core;
 use crate::telling::holders::Holders;
@@ -86,9 +86,42 @@ macro_rules! lend {
     };
 }
 
-/// Defines the parts to which a part, or the core, lends its owners.
+/// Numbers the parts in this order, and the core after all of them.
+macro_rules! places {
+    ($($place:literal $part:ident)*) => {
+        $(impl $part<'_> {
+            const PLACE: u8 = $place;
+        })*
+        impl Core {
+            const PLACE: u8 = u8::MAX;
+        }
+    };
+}
+
+places! {
+    1 Queueing
+    2 Notices
+    3 PromiseKeeping
+    4 Telling
+    5 Slots
+    6 WriteAhead
+    7 Binding
+    8 Members
+    9 StandIns
+    10 Recovery
+    11 Estimating
+    12 Recording
+    13 Refresh
+    14 Nodes
+    15 Projecting
+}
+
+/// Defines the parts to which a part, or the core, lends its owners. The build fails if one of them
+/// does not come before it.
 macro_rules! lends {
     ($holder:ty => $($name:ident: $part:ident),* $(,)?) => {
+        $(const _: () = assert!($part::PLACE < <$holder>::PLACE);)*
+
         impl $holder {
             $(
                 /// Lends the owners on which this part works.

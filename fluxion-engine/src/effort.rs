@@ -45,6 +45,11 @@ impl Effort {
         self.budget.is_some_and(|budget| self.spent.get() > budget)
     }
 
+    /// Fails if more steps were needed than there may be.
+    pub(crate) fn ensure_left(&self) -> Result<(), Error> {
+        if self.is_spent() { Err(self.gave_up()) } else { Ok(()) }
+    }
+
     /// No place was found, and it is not proved that there is none: because the budget is spent, or
     /// because the search would take too many steps.
     pub(crate) fn gave_up(&self) -> Error {

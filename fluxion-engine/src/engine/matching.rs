@@ -288,8 +288,8 @@ impl Engine {
         if !matches!(error.reason, Reason::Busy | Reason::GaveUp) {
             return error;
         }
-        if self.graph.pools.effort.is_spent() {
-            return self.graph.pools.effort.gave_up();
+        if let Err(gave_up) = self.graph.pools.effort.ensure_left() {
+            return gave_up;
         }
         if self.left.get() == Left::EndOfWindow {
             return error;
@@ -484,20 +484,15 @@ impl Engine {
         } else {
             // Resources only come free.
             let first = sweep.find(from, |at, _| Some(at));
-            let first = first.ok_or_else(|| {
-                if self.graph.pools.effort.is_spent() {
-                    self.graph.pools.effort.gave_up()
-                } else {
-                    Error::busy()
-                }
-            })?;
+            let Some(first) = first else {
+                self.graph.pools.effort.ensure_left()?;
+                return Err(Error::busy());
+            };
             let later = self.graph.pools.ends().into_iter().filter(|end| *end > first);
             let instants: Vec<i64> = std::iter::once(first).chain(later).collect();
             first_that_fits(&instants, |at| attempt(at, &usable))
         };
-        if self.graph.pools.effort.is_spent() {
-            return Err(self.graph.pools.effort.gave_up());
-        }
+        self.graph.pools.effort.ensure_left()?;
         found.ok_or_else(|| self.why_not_later(ask, request, now))
     }
 

@@ -8,7 +8,7 @@ use crate::Error;
 use crate::bits::Bits;
 use crate::matcher::candidates::{self, Status};
 use crate::matcher::flat::Pick;
-use crate::matcher::flat::ranges::has_ranges;
+use crate::matcher::flat::has_ranges;
 use crate::pools::{SlotShape, Sought, Tenancy};
 use crate::time::End;
 use crate::vertex::VertexId;

@@ -334,9 +334,7 @@ fn within_budget<T>(
     engine.asking(|engine| {
         engine.graph.pools.effort.begin();
         let answer = question(engine)?;
-        if engine.graph.pools.effort.is_spent() {
-            return Err(engine.graph.pools.effort.gave_up());
-        }
+        engine.graph.pools.effort.ensure_left()?;
         Ok(answer)
     })
 }

@@ -1,5 +1,7 @@
 //! How many of a resource: a number, or a range that takes as much as there is.
 
+use std::iter::successors;
+
 /// A count of a resource level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Count {
@@ -41,24 +43,25 @@ impl Count {
         let limit = self.max.min(available);
         match self.growth {
             Growth::Add(step) => self.min + (limit - self.min) / step.max(1) * step,
-            Growth::Multiply(factor) => climb(self.min, limit, |count| count.checked_mul(factor)),
-            Growth::Power(power) => climb(self.min, limit, |count| {
-                u32::try_from(power).ok().and_then(|power| count.checked_pow(power))
-            }),
+            Growth::Multiply(_) | Growth::Power(_) => {
+                Count { max: limit, ..self }.numbers().last().unwrap_or(self.min)
+            }
         }
     }
-}
 
-/// The last of a growing sequence that does not pass `limit`.
-fn climb(from: u64, limit: u64, next: impl Fn(u64) -> Option<u64>) -> u64 {
-    let mut count = from;
-    while let Some(larger) = next(count)
-        && larger <= limit
-        && larger > count
-    {
-        count = larger;
+    /// Returns the numbers of the range, ascending.
+    pub(crate) fn numbers(self) -> impl Iterator<Item = u64> {
+        successors(Some(self.min), move |number| {
+            let next = match self.growth {
+                Growth::Add(step) => number.checked_add(step),
+                Growth::Multiply(factor) => number.checked_mul(factor),
+                Growth::Power(power) => {
+                    u32::try_from(power).ok().and_then(|power| number.checked_pow(power))
+                }
+            };
+            next.filter(|next| next > number && *next <= self.max)
+        })
     }
-    count
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ mod earliest;
 mod exact;
 mod holds;
 pub(crate) mod levels;
-pub(crate) mod ranges;
+mod ranges;
 mod ranked;
 mod several;
 mod taken;
@@ -256,9 +256,7 @@ impl<'a> Request<'a> {
     ) -> Search {
         let least = search_exactly(self, graph, start, usable, policy);
         // Later than at an instant it only matters whether there is a place.
-        if matches!((start, &least), (Start::At(_), Search::Found(_)))
-            && self.shapes.iter().any(|shape| shape.range.is_some())
-        {
+        if matches!((start, &least), (Start::At(_), Search::Found(_))) && has_ranges(self) {
             return self.raise(graph, start, usable, policy, least);
         }
         least
@@ -348,6 +346,11 @@ impl<'a> Request<'a> {
         });
         sum.min(enough)
     }
+}
+
+/// True if some shape asks for a range.
+pub(crate) fn has_ranges(request: &Request<'_>) -> bool {
+    request.shapes.iter().any(|shape| shape.range.is_some())
 }
 
 /// Finds a place for every slot, or for none; of ranges, for the minimum.

@@ -24,15 +24,7 @@ pub(crate) fn read(text: &str, pool_types: PoolTypes, allowed: &Allowlist) -> Re
         nodes: 0,
         is_old: false,
     };
-    let cluster = Vertex {
-        kind: "cluster",
-        basename: "cluster".to_owned(),
-        name: None,
-        id: 0,
-        rank: -1,
-        size: 1,
-        device: None,
-    };
+    let cluster = Vertex::new("cluster", "cluster", 0);
     let root = reader.add(&cluster, None)?;
     // As upstream: of an empty text there is the cluster.
     if text.is_empty() {
@@ -65,6 +57,14 @@ struct Vertex<'a> {
     size: u64,
     /// The number that Linux has for a disk.
     device: Option<&'a str>,
+}
+
+impl Vertex<'_> {
+    /// Makes a vertex of size 1 without a rank, a name or a device.
+    fn new(kind: &'static str, basename: &str, id: i64) -> Self {
+        let basename = basename.to_owned();
+        Vertex { kind, basename, name: None, id, rank: -1, size: 1, device: None }
+    }
 }
 
 /// In which of its parent's lists hwloc has an object, in the order of the lists.
@@ -171,8 +171,7 @@ impl Topology<'_> {
             return Ok(None);
         }
         let size = if kind == "cache" { number(object, "cache_size")? / 1024 } else { 1 };
-        let basename = word.to_owned();
-        Ok(Some(Vertex { kind, basename, name: None, id, rank: -1, size, device: None }))
+        Ok(Some(Vertex { size, ..Vertex::new(kind, word, id) }))
     }
 
     fn machine<'n>(&mut self, object: Node<'n, '_>) -> Result<Option<Vertex<'n>>, Error> {
@@ -188,16 +187,8 @@ impl Topology<'_> {
         };
         let rank = self.nodes;
         self.nodes += 1;
-        let basename = if stem.is_empty() { name } else { stem }.to_owned();
-        Ok(Some(Vertex {
-            kind: "node",
-            basename,
-            name: Some(name),
-            id,
-            rank,
-            size: 1,
-            device: None,
-        }))
+        let basename = if stem.is_empty() { name } else { stem };
+        Ok(Some(Vertex { name: Some(name), rank, ..Vertex::new("node", basename, id) }))
     }
 
     fn device<'n>(&mut self, object: Node<'n, '_>) -> Result<Option<Vertex<'n>>, Error> {
@@ -223,15 +214,7 @@ impl Topology<'_> {
             } else {
                 index
             };
-            return Ok(Some(Vertex {
-                kind: "gpu",
-                basename: "gpu".to_owned(),
-                name: None,
-                id,
-                rank: -1,
-                size: 1,
-                device: None,
-            }));
+            return Ok(Some(Vertex::new("gpu", "gpu", id)));
         }
         if kind != BLOCK || !self.allowed.has("storage") {
             return Ok(None);
@@ -242,13 +225,9 @@ impl Topology<'_> {
             .filter(|size| *size > 0)
             .ok_or_else(|| wrong(object, "Size: not a number of kilobytes"))?;
         Ok(Some(Vertex {
-            kind: "storage",
-            basename: "storage".to_owned(),
-            name: None,
-            id: index,
-            rank: -1,
             size: kilobytes / 1_000_000,
             device: Some(info(object, "LinuxDeviceID").unwrap_or("-1")),
+            ..Vertex::new("storage", "storage", index)
         }))
     }
 

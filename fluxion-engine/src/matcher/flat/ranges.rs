@@ -14,11 +14,6 @@ use crate::matcher::candidates::Usable;
 use crate::policy::Policy;
 use crate::pools::COUNT_MAX;
 
-/// True if some shape asks for a range.
-pub(crate) fn has_ranges(request: &Request<'_>) -> bool {
-    request.shapes.iter().any(|shape| shape.range.is_some())
-}
-
 impl Request<'_> {
     /// Raises the shapes that ask for a range, from a place for the minimum of each.
     pub(super) fn raise(
@@ -67,23 +62,8 @@ fn numbers(range: Count) -> Ladder {
         let len = usize::try_from(more).unwrap_or(usize::MAX - 1) + 1;
         return Ladder::Steps { first: range.min, step, len };
     }
-    let mut listed = vec![range.min];
     // A product or a power grows beyond the largest count in a few steps.
-    while let Some(last) = listed.last().copied() {
-        let more = Count { min: last, max, ..range };
-        let next = match range.growth {
-            Growth::Multiply(factor) => last.checked_mul(factor),
-            Growth::Power(power) => {
-                u32::try_from(power).ok().and_then(|power| last.checked_pow(power))
-            }
-            Growth::Add(_) => None,
-        };
-        match next.filter(|next| *next > last && *next <= more.max) {
-            Some(next) => listed.push(next),
-            None => break,
-        }
-    }
-    Ladder::Listed(listed)
+    Ladder::Listed(Count { max, ..range }.numbers().collect())
 }
 
 impl Ladder {

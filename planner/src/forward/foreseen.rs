@@ -28,7 +28,7 @@ pub(super) struct Foreseen<'a> {
 pub(super) struct Failures {
     /// Of each shape, how many pods were too many for how long: the longer, the fewer.
     known: Vec<(Arc<Shape>, BTreeMap<Lifetime, usize>)>,
-    room: Room,
+    room: RoomFor,
     /// The number of times that pods were given back, or failures forgotten.
     given_back: u64,
 }
@@ -36,7 +36,7 @@ pub(super) struct Failures {
 /// For how many pods more there is room on all nodes together, as long as all that came are of one
 /// shape.
 #[derive(Default)]
-enum Room {
+enum RoomFor {
     /// Nobody has come.
     #[default]
     Unknown,
@@ -50,15 +50,15 @@ impl Failures {
     /// Pods of a shape come; `count` says for how many there is room on the idle machine.
     pub(super) fn meet(&mut self, shape: &Arc<Shape>, count: impl FnOnce() -> u64) {
         match &self.room {
-            Room::Unknown => self.room = Room::Of(Arc::clone(shape), count()),
-            Room::Of(known, _) if !Arc::ptr_eq(known, shape) => self.room = Room::Various,
-            Room::Of(..) | Room::Various => {}
+            RoomFor::Unknown => self.room = RoomFor::Of(Arc::clone(shape), count()),
+            RoomFor::Of(known, _) if !Arc::ptr_eq(known, shape) => self.room = RoomFor::Various,
+            RoomFor::Of(..) | RoomFor::Various => {}
         }
     }
 
     /// Counts `pods` pods as having their nodes now.
     pub(super) fn take(&mut self, pods: usize) {
-        if let Room::Of(_, room) = &mut self.room {
+        if let RoomFor::Of(_, room) = &mut self.room {
             *room = room.saturating_sub(pods as u64);
         }
     }
@@ -66,7 +66,7 @@ impl Failures {
     /// Counts `pods` pods that have given their nodes back: there is room for as many more.
     pub(super) fn give_back(&mut self, pods: usize) {
         self.given_back += 1;
-        if let Room::Of(_, room) = &mut self.room {
+        if let RoomFor::Of(_, room) = &mut self.room {
             *room += pods as u64;
             self.known
                 .iter_mut()
@@ -89,7 +89,7 @@ impl Failures {
 
     /// True if `pods` pods of this shape are known not to start for this lifetime.
     fn rules_out_need(&self, shape: &Arc<Shape>, Need { pods, lifetime }: Need) -> bool {
-        if matches!(&self.room, Room::Of(_, room) if pods as u64 > *room) {
+        if matches!(&self.room, RoomFor::Of(_, room) if pods as u64 > *room) {
             return true;
         }
         let of_shape = self.known.iter().find(|(known, _)| Arc::ptr_eq(known, shape));
@@ -100,8 +100,8 @@ impl Failures {
     /// The shape of all that came, if they are of one.
     fn only_shape(&self) -> Option<&Arc<Shape>> {
         match &self.room {
-            Room::Of(shape, _) => Some(shape),
-            Room::Unknown | Room::Various => None,
+            RoomFor::Of(shape, _) => Some(shape),
+            RoomFor::Unknown | RoomFor::Various => None,
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::any::Any;
 
-use crate::plan::{HeldNodes, Live, Pending};
+use crate::plan::{HeldNodes, Live, Pending, Room};
 use crate::promises::Promises;
 use crate::queues::{Accounts, Queues};
 use fluxqueue_machine::cluster::Cluster;
@@ -66,16 +66,14 @@ impl Planner {
     /// Lends the parts out for a walk.
     pub fn parts<'a>(&'a mut self, around: Surroundings<'a>) -> PlannerParts<'a> {
         let Surroundings { queues, suspects, suspects_version, now } = around;
-        let live = Live {
+        let room = Room {
             ledger: &mut self.ledger,
             cluster: &mut self.cluster,
-            promises: &mut self.promises,
             queues,
-            accounts: &mut self.accounts,
             suspects,
             suspects_version,
-            now,
         };
+        let live = Live { room, promises: &mut self.promises, accounts: &mut self.accounts, now };
         PlannerParts { queue: &self.queue, live, held_nodes: &mut self.held_nodes }
     }
 

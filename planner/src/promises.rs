@@ -4,7 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::plan::{Delay, Kept, Late, Request};
+use crate::plan::promising::{Delay, Kept, Late};
+use crate::plan::request::Request;
 use crate::queue::{ClassId, JobId, PendingRequest};
 use fluxqueue_machine::fluxion::{Rank, RankSet};
 use fluxqueue_machine::ledger::Reservation;

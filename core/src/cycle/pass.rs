@@ -112,7 +112,7 @@ impl Core {
         let (_, PlannerParts { queue, mut live, held_nodes }) =
             self.parts(&suspects, self.clock.now);
         live.count_promises();
-        let walking = Walking::begin(live.queues.policies(), queue, &live, news, held_nodes);
+        let walking = Walking::begin(live.room.queues.policies(), queue, &live, news, held_nodes);
         let (now, ahead) = (self.clock.now, self.planner.promises.who_came());
         let arrivals = self.planner.queue.take_arrivals();
         let meanwhile = Meanwhile::default();
@@ -137,7 +137,7 @@ impl Core {
         let (asking, PlannerParts { queue, mut live, .. }) = self.parts(&suspects, walk.now);
         let mut looked_at = 0;
         let enough = slice.counted_from(&live, &mut looked_at);
-        if !walk.walking.go_on(live.queues.policies(), queue, &asking, &mut live, enough) {
+        if !walk.walking.go_on(live.room.queues.policies(), queue, &asking, &mut live, enough) {
             self.walks.under_way = Some(walk);
             return;
         }

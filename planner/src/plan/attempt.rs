@@ -2,15 +2,20 @@
 //! stands.
 
 use std::any::Any;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::held::Left;
-use super::{Capacity, HeldNodes, Request, Version};
+use super::capacity::{Capacity, Version};
+use super::held::{HeldNodes, Left};
+use super::nodes::union;
+use super::outcome::Outcome;
+use super::request::Request;
 use crate::queue::JobId;
-use crate::queues::AtLimit;
+use fluxqueue_machine::cluster::Cluster;
 use fluxqueue_machine::fluxion::{Fit, Forecast, RankSet};
 use fluxqueue_machine::ledger::Change;
 use fluxqueue_workload::Time;
+use fluxqueue_workload::constraints::HostPort;
 
 /// The last attempt at requests of a class.
 #[derive(Debug, Clone)]
@@ -28,51 +33,6 @@ pub struct Attempt {
     pub reported: Option<Arc<dyn Any + Send + Sync>>,
     /// True if it has to be made again, whatever it rests on.
     pub is_in_doubt: bool,
-}
-
-/// Why a request was not given slots.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Outcome {
-    /// It could start one day: it holds these nodes.
-    Waits {
-        /// The nodes.
-        held: Arc<RankSet>,
-        /// The instant of its start, if that is known.
-        at: Option<Time>,
-    },
-    /// Pods with an end keep its pods away: it could start when these have ended, and holds these
-    /// nodes.
-    KeptAway {
-        /// The nodes.
-        held: Arc<RankSet>,
-    },
-    /// There is room for its pods, but not where they may be together by what they ask about other
-    /// pods, each other included: it could start when work with an end has ended, and holds these
-    /// nodes.
-    Scattered {
-        /// The nodes.
-        held: Arc<RankSet>,
-    },
-    /// It would fit, but an earlier job holds the nodes.
-    Behind {
-        /// The nodes that it could use.
-        held: Arc<RankSet>,
-        /// The earlier job.
-        job: JobId,
-    },
-    /// Work without an end is in the way: it holds nothing.
-    PassedOver,
-    /// The nodes that could hold it are cordoned, not ready or left alone for the moment: it holds
-    /// nothing.
-    NodesAway,
-    /// No node may be used at all.
-    NoNodes,
-    /// It does not fit the idle cluster.
-    Never,
-    /// No placement was found, and it is not proved that there is none: it holds nothing.
-    NotFound,
-    /// Its queue has as much as it may have.
-    AtLimit(Arc<AtLimit>),
 }
 
 /// An attempt that still stands.
@@ -175,18 +135,6 @@ fn could_reopen<C: Capacity>(request: &Request, open: &[RankSet], capacity: &mut
     }
     let more = lasting.iter().zip(open).any(|(lasting, open)| !lasting.is_subset(open));
     more && !matches!(capacity.forecast(request, &lasting), Forecast::Never)
-}
-
-impl Outcome {
-    /// True if it waits for nothing that will come by itself.
-    fn is_in_vain(&self) -> bool {
-        self.needs_nodes() || matches!(self, Outcome::PassedOver | Outcome::NotFound)
-    }
-
-    /// True if only other nodes, or more of their resources, can change it.
-    fn needs_nodes(&self) -> bool {
-        matches!(self, Outcome::Never | Outcome::NoNodes | Outcome::NodesAway)
-    }
 }
 
 impl Standing {
@@ -365,5 +313,31 @@ impl Attempt {
     /// More nodes, or larger ones, are needed.
     pub fn is_hopeless(&self) -> bool {
         matches!(self.outcome, Outcome::Never | Outcome::NoNodes)
+    }
+
+    /// Returns how many nodes the pods need that may share none with each other, and how many they
+    /// may use; `None` if they may share.
+    pub fn nodes_for_each(&self, cluster: &mut Cluster) -> Option<(u64, usize)> {
+        let groups = self.request.groups.iter().zip(&*self.open);
+        let apart: Vec<_> =
+            groups.filter(|(group, open)| group.has_nodes_for_itself(open, cluster)).collect();
+        let open: Vec<RankSet> = apart.iter().map(|(_, open)| RankSet::clone(open)).collect();
+        (!apart.is_empty())
+            .then(|| (apart.iter().map(|(group, _)| group.size()).sum(), union(&open).len()))
+    }
+
+    /// A host port that more of the pods want than there are nodes for them: which one, how many
+    /// pods, and how many nodes.
+    pub fn short_of_port(&self) -> Option<(&HostPort, u64, usize)> {
+        let mut ports: BTreeMap<&HostPort, (u64, RankSet)> = BTreeMap::new();
+        for (group, open) in self.request.groups.iter().zip(&*self.open) {
+            for port in &group.sample.shape.constraints.host_ports {
+                let (pods, nodes) = ports.entry(port).or_default();
+                *pods += group.size();
+                nodes.union_with(open);
+            }
+        }
+        let ports = ports.into_iter().map(|(port, (pods, nodes))| (port, pods, nodes.len()));
+        ports.into_iter().find(|(_, pods, nodes)| *pods > *nodes as u64)
     }
 }

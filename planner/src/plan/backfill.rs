@@ -24,11 +24,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::{
-    Attempt, Booking, Decision, Delay, Depths, HeldNodes, Kept, Late, News, Outcome, Pending,
-    Place, Plan, Promising, Remade, Requests, Walking, untried,
-};
-use crate::queue::{ClassId, JobId, PendingRequest, QueueId};
+use super::attempt::{Attempt, attempt};
+use super::capacity::Requests;
+use super::held::HeldNodes;
+use super::outcome::Outcome;
+use super::progress::{Decision, News, Pending, Plan, Progress, untried};
+use super::promising::{Booking, Delay, Kept, Late, Promising, Remade};
+use crate::policies::Depths;
+use crate::queue::{ClassId, JobId, PendingRequest, Place, QueueId};
 use fluxqueue_machine::fluxion::{Fit, Forecast, RankSet};
 
 /// The cause for which a class of requests waits, as found out in this walk.
@@ -107,21 +110,22 @@ pub(super) fn go_on<C: Promising>(
     requests: &impl Requests,
     capacity: &mut C,
     depths: &[Depths],
-    walking: &mut Walking<C::Slots>,
+    progress: &mut Progress<C::Slots>,
+    memory: &mut Memory,
     mut enough: impl FnMut(&C) -> bool,
 ) {
-    let Memory { bounds, waiting, started, holding } = std::mem::take(&mut walking.backfill);
-    let (holds, plan) = (std::mem::take(&mut walking.holds), std::mem::take(&mut walking.plan));
+    let Memory { bounds, waiting, started, holding } = std::mem::take(memory);
+    let (holds, plan) = (std::mem::take(&mut progress.holds), std::mem::take(&mut progress.plan));
     let mut walk =
         Walk { queue, requests, capacity, depths, bounds, holds, waiting, started, holding, plan };
-    while let Some((place, class)) = walking.heads.pop_first() {
+    while let Some((place, class)) = progress.heads.pop_first() {
         // A request that has come since the walk began may have started beside it.
         let is_there = queue.class_of(place.request()) == Some(class);
         if !is_there || walk.visit(&place, class) {
-            walking.heads.extend(queue.next_of(class, &place).map(|next| (next.clone(), class)));
+            progress.heads.extend(queue.next_of(class, &place).map(|next| (next.clone(), class)));
         }
-        if walking.is_found_on_the_way {
-            walking.heads.extend(walk.next_behind(&place));
+        if progress.is_found_on_the_way {
+            progress.heads.extend(walk.next_behind(&place));
         }
         walk.holds.come_to(place);
         if enough(walk.capacity) {
@@ -129,8 +133,8 @@ pub(super) fn go_on<C: Promising>(
         }
     }
     let Walk { bounds, holds, waiting, started, holding, plan, .. } = walk;
-    walking.backfill = Memory { bounds, waiting, started, holding };
-    (walking.holds, walking.plan) = (holds, plan);
+    *memory = Memory { bounds, waiting, started, holding };
+    (progress.holds, progress.plan) = (holds, plan);
 }
 
 /// Returns the first arrival of each class: a request of a class that waits may be promised
@@ -361,7 +365,7 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
             return Some(Waits::for_what(known));
         }
         let Some(request) = self.requests.request(pending) else { return Some(Waits::InVain) };
-        match super::attempt(request, known, self.capacity, &self.holds) {
+        match attempt(request, known, self.capacity, &self.holds) {
             Ok((request, slots)) => {
                 self.start(pending, request, slots);
                 None

@@ -6,6 +6,11 @@ use std::sync::Arc;
 
 use super::tests::{name, queue_of};
 use super::*;
+use crate::queue::{ClassId, JobId, PendingRequest, Place, QueueId};
+use fluxqueue_machine::cluster::{Company, Stance};
+use fluxqueue_machine::fluxion::{Fit, Forecast, Rank, RankSet, Tenancy};
+use fluxqueue_machine::ledger::{Change, SlotRequest};
+use fluxqueue_workload::Lifetime;
 use fluxqueue_workload::Time;
 
 /// A second that stands for an unknown end.

@@ -2,18 +2,11 @@
 
 use std::ops::Sub;
 
-use super::Live;
+use super::live::Live;
 
 /// The cost of a question to the resource graph, in requests that need no new answer: half a
 /// millisecond, and hardly ever more than two.
 const OF_A_QUESTION: u64 = 512;
-
-/// Pods that a trial puts on nodes in about the time of a question.
-const PODS_OF_A_QUESTION: usize = 64;
-
-/// Nodes in a copy without the pods that have an end, if the copy is to take about the time of a
-/// question.
-const NODES_OF_A_QUESTION: usize = 1_024;
 
 /// Bound of the work in one go, by its rough duration. The unit is one look at a request with an
 /// earlier answer that still stands. Work that takes longer counts as several, so one bound covers
@@ -37,11 +30,11 @@ impl Effort {
         live: &Live<'_>,
         requests: &'a mut u64,
     ) -> impl FnMut(&Live<'_>) -> bool + use<'a> {
-        let (questions, looked_at) = (live.ledger.questions, *requests);
+        let (questions, looked_at) = (live.room.ledger.questions, *requests);
         move |live| {
             *requests += 1;
-            let spent =
-                Effort::questions(live.ledger.questions - questions).and(*requests - looked_at);
+            let spent = Effort::questions(live.room.ledger.questions - questions)
+                .and(*requests - looked_at);
             spent >= self
         }
     }
@@ -55,18 +48,6 @@ impl Effort {
     /// Returns how often this number of requests fits in it.
     pub fn times(self, requests: u64) -> usize {
         usize::try_from(self.0 / requests).unwrap_or(usize::MAX)
-    }
-}
-
-impl Live<'_> {
-    /// Counts a trial of this number of pods.
-    pub(super) fn count_trial(&mut self, pods: usize) {
-        self.ledger.questions += (pods / PODS_OF_A_QUESTION) as u64;
-    }
-
-    /// Counts a copy of this number of nodes.
-    pub(super) fn count_copy(&mut self, nodes: usize) {
-        self.ledger.questions += (nodes / NODES_OF_A_QUESTION) as u64;
     }
 }
 

@@ -3,16 +3,61 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::{Group, Pods};
+use super::pods::Pods;
+use crate::queue::QueueId;
+use fluxqueue_machine::cluster::Stance;
+use fluxqueue_machine::cluster::volumes::VolumeNeeds;
 use fluxqueue_machine::cluster::{Cluster, Company, KeyId};
+use fluxqueue_machine::fluxion::Tenancy;
 use fluxqueue_machine::fluxion::{Rank, RankSet, Within};
 use fluxqueue_machine::ledger::Role;
 use fluxqueue_machine::ledger::{GroupRequest, Ledger, LevelWant, LevelWants, SlotRequest};
+use fluxqueue_workload::Lifetime;
 use fluxqueue_workload::Pod;
+use fluxqueue_workload::constraints::Constraints;
 use fluxqueue_workload::constraints::SpreadConstraint;
 use fluxqueue_workload::levels::{RuleScope, Spread};
 
+/// Pods that may use the same nodes, and for as long.
+#[derive(Debug, Clone)]
+pub struct Group {
+    /// The pods, by shape.
+    pub wants: Vec<SlotRequest>,
+    /// Per want, the pods.
+    pub pods: Vec<Pods>,
+    /// The time for which they are planned.
+    pub lifetime: Lifetime,
+    /// The time for which they are planned if they start later, where that differs.
+    pub lifetime_later: Option<Lifetime>,
+    /// One of them.
+    pub sample: Arc<Pod>,
+    /// The stance of all of them to pods on nodes.
+    pub stance: Stance,
+    /// Whether others come with each of them.
+    pub company: Company,
+    /// The queue that determines which nodes they may use.
+    pub queue: QueueId,
+    /// What all of them ask of nodes for their volumes.
+    pub volumes: Option<Arc<VolumeNeeds>>,
+    /// What all of them ask of levels of the machine.
+    pub levels: LevelWants,
+    /// The tenancy that says with which pods they share nodes: the same for all groups.
+    pub tenancy: Tenancy,
+    /// The nodes of their queue, where it matters to which they are admitted.
+    pub queue_nodes: Option<Arc<Constraints>>,
+}
+
 impl Group {
+    /// Pods that end may keep its pods off nodes until then.
+    pub(super) fn may_be_kept_away(&self) -> bool {
+        let constraints = &self.sample.shape.constraints;
+        self.repels_pods()
+            || !self.stance.repelled_by.is_empty()
+            || !constraints.host_ports.is_empty()
+            || !constraints.disks.is_empty()
+            || self.volumes.is_some()
+    }
+
     /// Adds `times` more pods like this one.
     pub(super) fn add(&mut self, pod: &Arc<Pod>, times: usize) {
         let known = self

@@ -5,7 +5,10 @@ use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::{Attempt, Capacity, Group, Outcome, Request};
+use super::capacity::Capacity;
+use super::group::Group;
+use super::outcome::Outcome;
+use super::request::Request;
 use crate::queue::{JobId, PendingRequest, Place, QueueId};
 use fluxqueue_machine::fluxion::RankSet;
 
@@ -104,14 +107,14 @@ impl HeldNodes {
     }
 
     /// What an attempt has come to holds, if it holds anything.
-    pub(super) fn add(&mut self, attempt: &Attempt, job: JobId) {
+    pub(super) fn add(&mut self, outcome: &Outcome, request: &Arc<Request>, job: JobId) {
         if let Outcome::Waits { held, .. }
         | Outcome::KeptAway { held }
         | Outcome::Scattered { held }
-        | Outcome::Behind { held, .. } = &attempt.outcome
+        | Outcome::Behind { held, .. } = outcome
             && !held.is_subset(&self.held)
         {
-            self.add_nodes(held, &attempt.request, job);
+            self.add_nodes(held, request, job);
         }
     }
 

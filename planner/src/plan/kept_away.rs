@@ -12,77 +12,17 @@
 //! cannot break a rule by its choice among them. It may miss a way where labels overlap; then
 //! nothing is held.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashSet};
 
-use super::live::Live;
+use super::group::Group;
 use super::nodes::union;
-use super::{Attempt, Capacity, Group, Outcome, Pods, Request};
-use fluxqueue_machine::cluster::volumes::concern;
-use fluxqueue_machine::cluster::{Cluster, KeyId};
+use super::outcome::Outcome;
+use super::pods::Pods;
+use super::request::Request;
+use super::room::Room;
+use super::together;
+use fluxqueue_machine::cluster::KeyId;
 use fluxqueue_machine::fluxion::{Forecast, Rank, RankSet};
-use fluxqueue_workload::Pod;
-use fluxqueue_workload::constraints::HostPort;
-
-impl Group {
-    /// Pods that end may keep its pods off nodes until then.
-    fn may_be_kept_away(&self) -> bool {
-        let constraints = &self.sample.shape.constraints;
-        self.repels_pods()
-            || !self.stance.repelled_by.is_empty()
-            || !constraints.host_ports.is_empty()
-            || !constraints.disks.is_empty()
-            || self.volumes.is_some()
-    }
-}
-
-impl Request {
-    /// Pods that end may keep some of its pods off nodes until then, as far as was known when the
-    /// walk began.
-    pub(super) fn may_be_kept_away(&self) -> bool {
-        self.groups.iter().any(Group::may_be_kept_away)
-    }
-
-    /// A pod on a node may have to go before one of it can come there.
-    pub fn is_kept_away_by(&self, pod: &Pod, cluster: &Cluster) -> bool {
-        let keeps_away = |group: &Group| {
-            let takes_volumes = || {
-                group.volumes.as_ref().is_some_and(|needs| needs.rests_on_others()) && concern(pod)
-            };
-            cluster.are_apart(&group.sample, pod)
-                || cluster.crowds(pod, &group.sample)
-                || takes_volumes()
-        };
-        self.groups.iter().any(keeps_away)
-    }
-}
-
-impl Attempt {
-    /// Returns how many nodes the pods need that may share none with each other, and how many they
-    /// may use; `None` if they may share.
-    pub fn nodes_for_each(&self, cluster: &mut Cluster) -> Option<(u64, usize)> {
-        let groups = self.request.groups.iter().zip(&*self.open);
-        let apart: Vec<_> =
-            groups.filter(|(group, open)| group.has_nodes_for_itself(open, cluster)).collect();
-        let open: Vec<RankSet> = apart.iter().map(|(_, open)| RankSet::clone(open)).collect();
-        (!apart.is_empty())
-            .then(|| (apart.iter().map(|(group, _)| group.size()).sum(), union(&open).len()))
-    }
-
-    /// A host port that more of the pods want than there are nodes for them: which one, how many
-    /// pods, and how many nodes.
-    pub fn short_of_port(&self) -> Option<(&HostPort, u64, usize)> {
-        let mut ports: BTreeMap<&HostPort, (u64, RankSet)> = BTreeMap::new();
-        for (group, open) in self.request.groups.iter().zip(&*self.open) {
-            for port in &group.sample.shape.constraints.host_ports {
-                let (pods, nodes) = ports.entry(port).or_default();
-                *pods += group.size();
-                nodes.union_with(open);
-            }
-        }
-        let ports = ports.into_iter().map(|(port, (pods, nodes))| (port, pods, nodes.len()));
-        ports.into_iter().find(|(_, pods, nodes)| *pods > *nodes as u64)
-    }
-}
 
 /// Which of the nodes that the groups of a request may use some day are left to them, such that its
 /// own pods keep none of them away.
@@ -98,12 +38,12 @@ pub(super) struct Sieve {
 
 impl Sieve {
     /// `None` if the graph keeps all that there is to be kept.
-    pub(super) fn of(request: &Request, nodes: &[RankSet], live: &mut Live<'_>) -> Option<Self> {
-        let rivals = rivals(request, nodes, live);
+    pub(super) fn of(request: &Request, nodes: &[RankSet], room: &mut Room<'_>) -> Option<Self> {
+        let rivals = rivals(request, nodes, room);
         if rivals.is_empty() {
             return None;
         }
-        let nodes = live.eligible_by_group(request, nodes);
+        let nodes = room.eligible_by_group(request, nodes);
         let mut order: Vec<usize> = (0..nodes.len()).collect();
         order.sort_by_key(|group| nodes[*group].len());
         Some(Sieve { rivals, nodes, order })
@@ -111,7 +51,7 @@ impl Sieve {
 
     /// Per group, those of these nodes that it may use whatever the others of the request use: the
     /// first ones.
-    pub(super) fn sift(&self, request: &Request, ranks: &[Rank], live: &Live<'_>) -> Vec<RankSet> {
+    pub(super) fn sift(&self, request: &Request, ranks: &[Rank], room: &Room<'_>) -> Vec<RankSet> {
         let among: RankSet = ranks.iter().copied().collect();
         let mut left: Vec<RankSet> =
             self.nodes.iter().map(|nodes| nodes.intersection(&among)).collect();
@@ -135,7 +75,7 @@ impl Sieve {
                     _ if *other == group => Some((*one, *key)),
                     _ => None,
                 });
-                let domain = |key: KeyId| live.cluster.domains(*rank, &[key])[0];
+                let domain = |key: KeyId| room.cluster.domains(*rank, &[key])[0];
                 let domains: Vec<(usize, KeyId, u32)> =
                     rivals.filter_map(|(rival, key)| Some((rival, key, domain(key)?))).collect();
                 if domains.iter().any(|of_rival| taken.contains(of_rival)) {
@@ -143,7 +83,7 @@ impl Sieve {
                 }
                 taken.extend(domains.into_iter().map(|(_, key, domain)| (group, key, domain)));
                 left[group].insert(*rank);
-                pods[group] = pods[group].saturating_sub(self.room(request, group, *rank, live));
+                pods[group] = pods[group].saturating_sub(self.room(request, group, *rank, room));
             }
         }
         left
@@ -155,147 +95,114 @@ impl Sieve {
     }
 
     /// Returns how many pods of a group have room on a node, at least one.
-    fn room(&self, request: &Request, group: usize, rank: Rank, live: &Live<'_>) -> u64 {
+    fn room(&self, request: &Request, group: usize, rank: Rank, room: &Room<'_>) -> u64 {
         let of = &request.groups[group];
         if self.leaves_one_per_domain(group) || of.stance.own.apart.contains(&true) {
             return 1;
         }
         let rooms =
-            of.wants.iter().map(|want| live.ledger.room_some_day(live.cluster, rank, &want.shape));
+            of.wants.iter().map(|want| room.ledger.room_some_day(room.cluster, rank, &want.shape));
         rooms.min().unwrap_or(1).max(1)
     }
 }
 
 /// Returns the pairs of groups of which no two pods may be in one domain of a label, except for the
 /// rules that the graph keeps.
-fn rivals(request: &Request, nodes: &[RankSet], live: &mut Live<'_>) -> Vec<(usize, usize, KeyId)> {
+fn rivals(request: &Request, nodes: &[RankSet], room: &mut Room<'_>) -> Vec<(usize, usize, KeyId)> {
     let mut rivals = BTreeSet::new();
     for (one, group) in request.groups.iter().enumerate().filter(|(_, group)| group.repels_pods()) {
         let wider = group
-            .apart_by(live.cluster)
+            .apart_by(room.cluster)
             .into_iter()
-            .filter(|key| !live.cluster.tells_apart(*key, &nodes[one]));
+            .filter(|key| !room.cluster.tells_apart(*key, &nodes[one]));
         rivals.extend(wider.map(|key| (one, one, key)));
         for (other, of) in request.groups.iter().enumerate().filter(|(other, _)| *other != one) {
             let terms = &group.sample.shape.constraints.repels;
-            let keys = live.cluster.kept_out_of(terms, of.pods.iter().flat_map(Pods::distinct));
+            let keys = room.cluster.kept_out_of(terms, of.pods.iter().flat_map(Pods::distinct));
             rivals.extend(keys.into_iter().map(|key| (one.min(other), one.max(other), key)));
         }
     }
     rivals.into_iter().collect()
 }
 
-impl Live<'_> {
-    /// The nodes on which pods of a request could be, if it has come to nothing for the only reason
-    /// that pods with an end are in the way of its pods, or have to end first for these to be
-    /// apart.
-    pub(super) fn nodes_waited_for(
-        &mut self,
-        request: &Request,
-        open: &[RankSet],
-        outcome: &Outcome,
-    ) -> Option<RankSet> {
-        let is_not_found = *outcome == Outcome::NotFound;
-        let nodes: Vec<RankSet> = request.groups.iter().map(|group| self.some_day(group)).collect();
-        let is_anybody_in_the_way = nodes != open;
-        if request.needs_a_trial() {
-            return (is_not_found || is_anybody_in_the_way)
-                .then(|| self.waited_for_together(request, &nodes))?;
-        }
-        let may_be_apart = is_not_found && request.groups.iter().any(Group::repels_pods);
-        if nodes.iter().any(RankSet::is_empty) || !(is_anybody_in_the_way || may_be_apart) {
-            return None;
-        }
-        let sieve = Sieve::of(request, &nodes, self);
-        let all = union(&nodes);
-        match self.forecast_on(request, &nodes, sieve.as_ref(), &all.iter().collect::<Vec<_>>()) {
-            // There is room for its pods, and still no way was found: the end of other pods does
-            // not help.
-            Forecast::Now if !is_anybody_in_the_way => None,
-            Forecast::Now | Forecast::At(_) | Forecast::Eventually => {
-                Some(self.eligible(request, &nodes))
-            }
-            Forecast::Blocked | Forecast::Never | Forecast::NotFound => None,
-        }
+/// The nodes on which pods of a request could be, if it has come to nothing for the only reason
+/// that pods with an end are in the way of its pods, or have to end first for these to be
+/// apart.
+pub(super) fn nodes_waited_for(
+    room: &mut Room<'_>,
+    request: &Request,
+    open: &[RankSet],
+    outcome: &Outcome,
+) -> Option<RankSet> {
+    let is_not_found = *outcome == Outcome::NotFound;
+    let nodes: Vec<RankSet> = request.groups.iter().map(|group| room.some_day(group)).collect();
+    let is_anybody_in_the_way = nodes != open;
+    if request.needs_a_trial() {
+        return (is_not_found || is_anybody_in_the_way)
+            .then(|| together::waited_for(room, request, &nodes))?;
     }
+    let may_be_apart = is_not_found && request.groups.iter().any(Group::repels_pods);
+    if nodes.iter().any(RankSet::is_empty) || !(is_anybody_in_the_way || may_be_apart) {
+        return None;
+    }
+    let sieve = Sieve::of(request, &nodes, room);
+    let all = union(&nodes);
+    match forecast_on(room, request, &nodes, sieve.as_ref(), &all.iter().collect::<Vec<_>>()) {
+        // There is room for its pods, and still no way was found: the end of other pods does
+        // not help.
+        Forecast::Now if !is_anybody_in_the_way => None,
+        Forecast::Now | Forecast::At(_) | Forecast::Eventually => {
+            Some(room.eligible(request, &nodes))
+        }
+        Forecast::Blocked | Forecast::Never | Forecast::NotFound => None,
+    }
+}
 
-    /// Per group, those of these nodes where a pod of it could be once everything with an end has
-    /// ended.
-    pub(super) fn eligible_by_group(
-        &mut self,
-        request: &Request,
-        nodes: &[RankSet],
-    ) -> Vec<RankSet> {
-        let groups = self.groups(request, nodes).into_iter();
-        let eligible = groups.map(|group| self.ledger.eligible(&[group]).unwrap_or_default());
-        eligible.zip(nodes).map(|(eligible, nodes)| eligible.intersection(nodes)).collect()
+/// Returns when all pods could start on some of these nodes, such that their own rules are
+/// kept.
+fn forecast_on(
+    room: &mut Room<'_>,
+    request: &Request,
+    nodes: &[RankSet],
+    sieve: Option<&Sieve>,
+    ranks: &[Rank],
+) -> Forecast {
+    let within = within(room, request, nodes, sieve, ranks);
+    if within.iter().any(RankSet::is_empty) {
+        return Forecast::Never;
     }
+    let Some(sieve) = sieve else { return room.forecast(request, &within) };
+    let mut groups = room.groups(request, &within);
+    groups
+        .iter_mut()
+        .enumerate()
+        .for_each(|(at, group)| group.are_apart |= sieve.leaves_one_per_domain(at));
+    room.ledger.forecast(&groups).unwrap_or(Forecast::Blocked)
+}
 
-    /// Returns when all pods could start on some of these nodes, such that their own rules are
-    /// kept.
-    fn forecast_on(
-        &mut self,
-        request: &Request,
-        nodes: &[RankSet],
-        sieve: Option<&Sieve>,
-        ranks: &[Rank],
-    ) -> Forecast {
-        let within = self.within(request, nodes, sieve, ranks);
-        if within.iter().any(RankSet::is_empty) {
-            return Forecast::Never;
-        }
-        let Some(sieve) = sieve else { return self.forecast(request, &within) };
-        let mut groups = self.groups(request, &within);
-        groups
-            .iter_mut()
-            .enumerate()
-            .for_each(|(at, group)| group.are_apart |= sieve.leaves_one_per_domain(at));
-        self.ledger.forecast(&groups).unwrap_or(Forecast::Blocked)
+/// Returns the nodes left to each group among these.
+pub(super) fn within(
+    room: &Room<'_>,
+    request: &Request,
+    nodes: &[RankSet],
+    sieve: Option<&Sieve>,
+    ranks: &[Rank],
+) -> Vec<RankSet> {
+    if let Some(sieve) = sieve {
+        return sieve.sift(request, ranks, room);
     }
+    let among: RankSet = ranks.iter().copied().collect();
+    nodes.iter().map(|nodes| nodes.intersection(&among)).collect()
+}
 
-    /// Returns the nodes left to each group among these.
-    pub(super) fn within(
-        &self,
-        request: &Request,
-        nodes: &[RankSet],
-        sieve: Option<&Sieve>,
-        ranks: &[Rank],
-    ) -> Vec<RankSet> {
-        if let Some(sieve) = sieve {
-            return sieve.sift(request, ranks, self);
-        }
-        let among: RankSet = ranks.iter().copied().collect();
-        nodes.iter().map(|nodes| nodes.intersection(&among)).collect()
-    }
-
-    /// The request could start on these nodes alone once everything with an end has ended.
-    pub(super) fn is_enough(
-        &mut self,
-        request: &Request,
-        nodes: &[RankSet],
-        sieve: Option<&Sieve>,
-        ranks: &[Rank],
-    ) -> bool {
-        let forecast = self.forecast_on(request, nodes, sieve, ranks);
-        matches!(forecast, Forecast::Now | Forecast::At(_) | Forecast::Eventually)
-    }
-
-    /// Returns these nodes in ascending order of the ends that are in the way: ends that are
-    /// unknown, or of pods that keep pods of the request away.
-    pub(super) fn fewest_in_the_way_first(
-        &mut self,
-        request: &Request,
-        nodes: &RankSet,
-    ) -> Vec<Rank> {
-        let ranks: Vec<Rank> = nodes.iter().collect();
-        let mut in_the_way: Vec<u32> =
-            ranks.iter().map(|rank| self.ledger.unknown_ends(*rank)).collect();
-        for group in request.groups.iter().filter(|group| group.depends_on_pods()) {
-            let passing = self.cluster.passing(&group.sample, &ranks);
-            in_the_way.iter_mut().zip(passing).for_each(|(all, more)| *all += more);
-        }
-        let mut ranks: Vec<(u32, Rank)> = in_the_way.into_iter().zip(ranks).collect();
-        ranks.sort_by_key(|(in_the_way, _)| *in_the_way);
-        ranks.into_iter().map(|(_, rank)| rank).collect()
-    }
+/// The request could start on these nodes alone once everything with an end has ended.
+pub(super) fn is_enough(
+    room: &mut Room<'_>,
+    request: &Request,
+    nodes: &[RankSet],
+    sieve: Option<&Sieve>,
+    ranks: &[Rank],
+) -> bool {
+    let forecast = forecast_on(room, request, nodes, sieve, ranks);
+    matches!(forecast, Forecast::Now | Forecast::At(_) | Forecast::Eventually)
 }

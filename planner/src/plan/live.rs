@@ -1,158 +1,95 @@
 //! The plan's view of the real machine.
 
+mod within_limits;
+
 use std::sync::Arc;
 
+use super::capacity::{Capacity, Limited, Version};
+use super::group::Group;
 use super::nodes::union;
-use super::{
-    Booking, Capacity, Delay, Group, Kept, Late, Limited, Outcome, Promising, Remade, Request,
-    Reserved, Version,
-};
+use super::outcome::Outcome;
+use super::promising::{Booking, Delay, Kept, Late, Promising, Remade, Reserved};
+use super::request::Request;
+use super::room::Room;
+use super::{crowded, enough, kept_away, mounting, preferred, together};
 use crate::promises::{Promise, Promises};
 use crate::queue::{ClassId, JobId, PendingRequest, QueueId};
-use crate::queues::{Accounts, Queues};
-use fluxqueue_machine::cluster::{Cluster, Company};
+use crate::queues::Accounts;
 use fluxqueue_machine::fluxion::{self, Fit, Forecast, Later, Rank, RankSet};
-use fluxqueue_machine::ledger::{self, Allocations, Change, GroupRequest, Ledger};
+use fluxqueue_machine::ledger::{self, Allocations, Change};
 use fluxqueue_workload::Time;
 
 /// The resource graph and the nodes as they are.
 pub struct Live<'a> {
-    /// The bookings.
-    pub ledger: &'a mut Ledger,
-    /// The nodes, and the pods on them.
-    pub cluster: &'a mut Cluster,
+    /// The nodes, and the bookings on them.
+    pub room: Room<'a>,
     /// The reservations.
     pub promises: &'a mut Promises,
-    /// The queues, with their rules.
-    pub queues: &'a Queues,
-    /// The use of their limits.
+    /// The use of the limits of queues.
     pub accounts: &'a mut Accounts,
-    /// Nodes that are left alone for a moment, and how often they changed.
-    pub suspects: &'a RankSet,
-    /// A number that grows with each change of `suspects`.
-    pub suspects_version: u64,
     /// The present.
     pub now: Time,
-}
-
-impl Live<'_> {
-    /// Narrows these nodes to those of the queue.
-    fn narrow(&mut self, nodes: &mut RankSet, group: &Group) {
-        if let Some(constraints) = self.queues.nodes(group.queue) {
-            nodes.intersect_with(&self.cluster.class(constraints).lasting);
-        }
-    }
-
-    /// Narrows these nodes to those that the group could use now, without regard to volumes and to
-    /// pods with rules about others.
-    fn narrow_to_usable(&mut self, group: &Group, nodes: &mut RankSet) {
-        nodes.subtract(self.suspects);
-        self.narrow(nodes, group);
-        self.close_by_levels(group, nodes);
-    }
-
-    /// Takes the nodes of parts out that have as many of the job's pods as they may have.
-    fn close_by_levels(&mut self, group: &Group, nodes: &mut RankSet) {
-        for want in group.levels.iter().flat_map(|wants| wants.iter()) {
-            let full = group.full_parts(want, self.ledger, self.cluster);
-            if !full.is_empty() {
-                let part = |rank| self.ledger.part_of(self.cluster, &want.level, rank);
-                let closed = nodes
-                    .iter()
-                    .filter(|rank| part(*rank).is_some_and(|part| full.contains(&part)));
-                let closed: RankSet = closed.collect();
-                nodes.subtract(&closed);
-            }
-        }
-    }
-
-    /// Slots for all pods, with their volumes where they need some.
-    fn allocate(&mut self, request: &Request, nodes: &[RankSet]) -> Fit<Allocations> {
-        if request.rests_on_volumes() {
-            return self.place_with_volumes(request, nodes);
-        }
-        self.place_now(request, nodes)
-    }
-
-    pub(super) fn groups(&mut self, request: &Request, nodes: &[RankSet]) -> Vec<GroupRequest> {
-        request
-            .groups
-            .iter()
-            .zip(nodes)
-            .map(|(group, nodes)| group.request(nodes, self.cluster))
-            .collect()
-    }
-
-    /// The same, and before that on these nodes.
-    pub(super) fn ordered_groups_from(
-        &mut self,
-        first: Option<&RankSet>,
-        request: &Request,
-        nodes: &[RankSet],
-    ) -> Vec<GroupRequest> {
-        let mut groups = self.ordered_groups(request, nodes);
-        let Some(first) = first else { return groups };
-        for group in &mut groups {
-            group.prefer.iter_mut().for_each(|tier| tier.subtract(first));
-            group.prefer.retain(|tier| !tier.is_empty());
-            group.prefer.insert(0, first.clone());
-        }
-        groups
-    }
-
-    /// The same, each group first where it would rather be.
-    pub(super) fn ordered_groups(
-        &mut self,
-        request: &Request,
-        nodes: &[RankSet],
-    ) -> Vec<GroupRequest> {
-        request
-            .groups
-            .iter()
-            .zip(nodes)
-            .map(|(group, nodes)| group.ordered_request(nodes, self.cluster))
-            .collect()
-    }
 }
 
 impl Capacity for Live<'_> {
     type Slots = Allocations;
 
     fn version(&self, request: &Request) -> Version {
-        let mut nodes =
-            self.cluster.nodes_version() + self.suspects_version + self.queues.version();
-        for group in &request.groups {
-            nodes += self.cluster.exclusive_version(&group.sample.shape.constraints);
-            if !group.stance.repelled_by.is_empty() {
-                nodes += self.cluster.repellers_version();
-            }
-            nodes += self.cluster.crowd_version(&group.sample.shape.constraints);
-            if group.volumes.is_some() {
-                nodes += self.cluster.volumes().version();
-            }
-        }
-        Version { nodes, changes: self.ledger.changes.count() }
+        self.room.version(request)
     }
 
     fn open(&mut self, group: &Group) -> RankSet {
-        let mut open = self.cluster.class(&group.sample.shape.constraints).now.clone();
-        for (closed, _) in self.cluster.repelled(&group.sample, group.company) {
-            open.subtract(&closed);
-        }
-        self.narrow_to_usable(group, &mut open);
-        self.close_by_volumes(group, &mut open);
-        open
+        self.room.open(group)
     }
 
     fn some_day(&mut self, group: &Group) -> RankSet {
-        if group.is_spread() && group.company == Company::Alone {
-            self.count_copy(self.cluster.len());
-        }
-        let mut nodes = self.cluster.class(&group.sample.shape.constraints).now.clone();
-        nodes.subtract(&self.cluster.repelled_for_ever(&group.sample, group.company));
-        self.narrow_to_usable(group, &mut nodes);
-        self.close_by_volumes_for_ever(group, &mut nodes);
-        nodes
+        self.room.some_day(group)
+    }
+
+    fn lasting(&mut self, group: &Group) -> RankSet {
+        self.room.lasting(group)
+    }
+
+    fn forecast(&mut self, request: &Request, nodes: &[RankSet]) -> Forecast {
+        self.room.forecast(request, nodes)
+    }
+
+    fn eligible(&mut self, request: &Request, nodes: &[RankSet]) -> RankSet {
+        self.room.eligible(request, nodes)
+    }
+
+    fn out_of_reach(&mut self, group: &Group, other: &Request, nodes: &RankSet) -> RankSet {
+        self.room.cluster.out_of_reach(&group.sample.shape.constraints, other.all_pods(), nodes)
+    }
+
+    fn crowded_by(&mut self, group: &Group, other: &Request, nodes: &RankSet) -> RankSet {
+        self.room.cluster.crowded_by(&group.sample.shape.constraints, other.all_pods(), nodes)
+    }
+
+    fn drawn_away_by(&mut self, group: &Group, other: &Request, nodes: &RankSet) -> RankSet {
+        self.room.cluster.drawn_away_by(&group.sample.shape.constraints, other.all_pods(), nodes)
+    }
+
+    fn fits_one(&self, request: &Request, rank: Rank) -> bool {
+        let mut wants = request.groups.iter().flat_map(|group| &group.wants);
+        wants.any(|want| {
+            self.room.cluster.would_hold(
+                rank,
+                &want.shape.requests,
+                &fluxqueue_workload::Resources::new(),
+            )
+        })
+    }
+
+    fn fits_one_some_day(&self, request: &Request, rank: Rank) -> bool {
+        let mut wants = request.groups.iter().flat_map(|group| &group.wants);
+        wants.any(|want| {
+            self.room.ledger.has_room_some_day(self.room.cluster, rank, &want.shape.requests)
+        })
+    }
+
+    fn changed_since(&self, then: u64, matters: &mut dyn FnMut(Change) -> bool) -> bool {
+        self.room.ledger.changes.any_since(then, matters)
     }
 
     fn waits_for_others(
@@ -161,7 +98,7 @@ impl Capacity for Live<'_> {
         open: &[RankSet],
         outcome: &Outcome,
     ) -> Option<RankSet> {
-        self.nodes_waited_for(request, open, outcome)
+        kept_away::nodes_waited_for(&mut self.room, request, open, outcome)
     }
 
     fn has_held_its_time(&mut self, pending: &PendingRequest, request: &Request) -> bool {
@@ -169,46 +106,43 @@ impl Capacity for Live<'_> {
         let Some(group) = groups.find(|group| group.repels_other_namespaces()) else {
             return false;
         };
-        self.promises.has_held_its_time(pending, self.now, self.queues.bypass_secs(group.queue))
+        self.promises.has_held_its_time(
+            pending,
+            self.now,
+            self.room.queues.bypass_secs(group.queue),
+        )
     }
 
     fn are_allowed_together(&mut self, request: &Request, nodes: &[RankSet]) -> bool {
         if !request.asks_about_each_other() {
             return true;
         }
-        let nodes = self.open_to(request, nodes);
+        let nodes = self.room.open_to(request, nodes);
         let ranks: Vec<Rank> = union(&nodes).iter().collect();
         if !request.rests_on_volumes() {
-            return self.nodes_by_trial(request, &nodes, &ranks).is_some();
+            return mounting::nodes_by_trial(&mut self.room, request, &nodes, &ranks).is_some();
         }
         // To give a choice back would lose to which nodes pods are nominated.
-        let mut cluster = self.cluster.clone();
-        self.on(&mut cluster).nodes_by_trial(request, &nodes, &ranks).is_some()
+        let mut cluster = self.room.cluster.clone();
+        mounting::nodes_by_trial(&mut self.room.on(&mut cluster), request, &nodes, &ranks).is_some()
     }
 
     fn are_allowed_together_some_day(&mut self, request: &Request) -> bool {
         if !request.asks_about_each_other() {
             return true;
         }
-        let nodes: Vec<RankSet> = request.groups.iter().map(|group| self.some_day(group)).collect();
-        (!request.needs_a_trial() && self.are_enough_some_day(request, &nodes))
-            || self.together_some_day(request, &nodes).is_some()
-    }
-
-    fn lasting(&mut self, group: &Group) -> RankSet {
-        let mut lasting = self.cluster.class(&group.sample.shape.constraints).lasting.clone();
-        self.narrow(&mut lasting, group);
-        self.close_by_levels(group, &mut lasting);
-        self.close_by_volumes(group, &mut lasting);
-        lasting
+        let nodes: Vec<RankSet> =
+            request.groups.iter().map(|group| self.room.some_day(group)).collect();
+        (!request.needs_a_trial() && enough::are_enough_some_day(&mut self.room, request, &nodes))
+            || together::some_day(&mut self.room, request, &nodes).is_some()
     }
 
     fn place(&mut self, request: &Request, nodes: &[RankSet]) -> Fit<Self::Slots> {
         if !self.is_limited(request) {
-            return self.allocate(request, nodes);
+            return mounting::place(&mut self.room, request, nodes);
         }
         let Some((demand, nodes)) = self.within_limits(request, nodes) else { return Fit::NotNow };
-        let fit = self.allocate(request, &nodes);
+        let fit = mounting::place(&mut self.room, request, &nodes);
         if let Fit::Placed(slots) = &fit {
             self.count_start(demand, slots);
         }
@@ -219,25 +153,13 @@ impl Capacity for Live<'_> {
         self.limit_of(request)
     }
 
-    fn out_of_reach(&mut self, group: &Group, other: &Request, nodes: &RankSet) -> RankSet {
-        self.cluster.out_of_reach(&group.sample.shape.constraints, other.all_pods(), nodes)
-    }
-
-    fn crowded_by(&mut self, group: &Group, other: &Request, nodes: &RankSet) -> RankSet {
-        self.cluster.crowded_by(&group.sample.shape.constraints, other.all_pods(), nodes)
-    }
-
-    fn drawn_away_by(&mut self, group: &Group, other: &Request, nodes: &RankSet) -> RankSet {
-        self.cluster.drawn_away_by(&group.sample.shape.constraints, other.all_pods(), nodes)
-    }
-
     fn is_to_stay_undisturbed(&self, request: &Request, slots: &Allocations) -> Option<RankSet> {
         let nodes = || slots.iter().flatten().flatten().map(|slot| slot.rank).collect();
         request.is_to_stay_undisturbed().then(nodes)
     }
 
     fn out_of_reach_of_promises(&mut self, group: &Group) -> Vec<(RankSet, JobId)> {
-        let (constraints, cluster) = (&group.sample.shape.constraints, &mut *self.cluster);
+        let (constraints, cluster) = (&group.sample.shape.constraints, &mut *self.room.cluster);
         let closed = self.promises.reservations().map(|(pending, promise)| {
             (
                 cluster.out_of_reach(constraints, promise.request.all_pods(), &promise.place.nodes),
@@ -245,40 +167,6 @@ impl Capacity for Live<'_> {
             )
         });
         closed.filter(|(closed, _)| !closed.is_empty()).collect()
-    }
-
-    fn forecast(&mut self, request: &Request, nodes: &[RankSet]) -> Forecast {
-        let groups = self.groups(request, nodes);
-        match self.ledger.forecast(&groups).unwrap_or(Forecast::Blocked) {
-            // Whether it finds its volumes then is not known.
-            Forecast::At(_) if request.rests_on_volumes() => Forecast::Eventually,
-            forecast => forecast,
-        }
-    }
-
-    fn eligible(&mut self, request: &Request, nodes: &[RankSet]) -> RankSet {
-        let groups = self.groups(request, nodes);
-        self.ledger.eligible(&groups).unwrap_or_default()
-    }
-
-    fn changed_since(&self, then: u64, matters: &mut dyn FnMut(Change) -> bool) -> bool {
-        self.ledger.changes.any_since(then, matters)
-    }
-
-    fn fits_one(&self, request: &Request, rank: Rank) -> bool {
-        let mut wants = request.groups.iter().flat_map(|group| &group.wants);
-        wants.any(|want| {
-            self.cluster.would_hold(
-                rank,
-                &want.shape.requests,
-                &fluxqueue_workload::Resources::new(),
-            )
-        })
-    }
-
-    fn fits_one_some_day(&self, request: &Request, rank: Rank) -> bool {
-        let mut wants = request.groups.iter().flat_map(|group| &group.wants);
-        wants.any(|want| self.ledger.has_room_some_day(self.cluster, rank, &want.shape.requests))
     }
 }
 
@@ -288,7 +176,7 @@ impl Promising for Live<'_> {
     }
 
     fn inherit_patience(&mut self, pending: &PendingRequest, queue: QueueId) {
-        self.promises.inherit_patience(pending, self.now, self.queues.bypass_secs(queue));
+        self.promises.inherit_patience(pending, self.now, self.room.queues.bypass_secs(queue));
     }
 
     fn displaces(&self, pending: &PendingRequest) -> Option<Delay> {
@@ -327,7 +215,7 @@ impl Promising for Live<'_> {
         }
         let kept = Kept { start: promise.place.start, nodes: promise.place.nodes.clone() };
         let open: Vec<RankSet> =
-            promise.request.groups.iter().map(|group| self.open(group)).collect();
+            promise.request.groups.iter().map(|group| self.room.open(group)).collect();
         let nodes: Vec<RankSet> =
             open.iter().map(|open| allowed(open, &kept.nodes, left_of)).collect();
         if self.is_limited(&promise.request) {
@@ -335,9 +223,9 @@ impl Promising for Live<'_> {
         }
         let rules = self.rules_of(&promise.request);
         if is_same && nodes == promise.nodes && self.counts_as_before(&promise) {
-            return match self.ledger.remake(self.cluster, promise.place) {
+            return match self.room.ledger.remake(self.room.cluster, promise.place) {
                 ledger::Remade::Starts(mut slots) => {
-                    self.house(&promise.request, &mut slots);
+                    self.room.house(&promise.request, &mut slots);
                     Remade::Starts(slots)
                 }
                 ledger::Remade::Lost => self.lose(pending, Delay::Capacity, kept),
@@ -364,7 +252,7 @@ impl Promising for Live<'_> {
         }
         // Other nodes than when it was made, or another class: it is another question.
         let cause = if rules == promise.rules { Delay::Capacity } else { Delay::Edit };
-        self.ledger.give_up(&promise.place);
+        self.room.ledger.give_up(&promise.place);
         // A reservation that was put back after a restart stays on its recorded nodes, unless
         // others are better.
         let first = promise.inherited.is_some().then_some(&kept.nodes);
@@ -387,7 +275,7 @@ impl Promising for Live<'_> {
     fn withdraw(&mut self, pending: &PendingRequest) -> Option<Kept> {
         self.accounts.take_back(pending);
         let promise = self.promises.take(pending)?;
-        self.ledger.give_up(&promise.place);
+        self.room.ledger.give_up(&promise.place);
         Some(Kept { start: promise.place.start, nodes: promise.place.nodes })
     }
 
@@ -407,10 +295,11 @@ impl Promising for Live<'_> {
             return Arc::default();
         }
         let known = self.promises.drained(pending).cloned();
-        let held = known.and_then(|known| self.still_enough_of(request, nodes, &known));
-        if let Some(held) =
-            held.or_else(|| self.fewest_that_are_enough(request, nodes).map(Arc::new))
-        {
+        let held =
+            known.and_then(|known| enough::still_enough_of(&mut self.room, request, nodes, &known));
+        if let Some(held) = held.or_else(|| {
+            enough::fewest_that_are_enough(&mut self.room, request, nodes).map(Arc::new)
+        }) {
             self.promises.drain(pending, Arc::clone(&held));
             return held;
         }
@@ -447,16 +336,15 @@ impl Live<'_> {
                 not_before,
             );
         }
-        let preferred = self
-            .place_in_better_parts(request, nodes)
-            .or_else(|| self.place_as_preferred(request, nodes));
+        let preferred = preferred::place_in_better_parts(&mut self.room, request, nodes)
+            .or_else(|| crowded::place_as_preferred(&mut self.room, request, nodes));
         if let Some(slots) = preferred {
             return Booking::Now(slots);
         }
-        let groups = self.ordered_groups_from(first, request, nodes);
-        match self.ledger.reserve(self.cluster, groups, not_before) {
+        let groups = self.room.ordered_groups_from(first, request, nodes);
+        match self.room.ledger.reserve(self.room.cluster, groups, not_before) {
             fluxion::Booking::Now(mut slots) => {
-                self.house(request, &mut slots);
+                self.room.house(request, &mut slots);
                 Booking::Now(slots)
             }
             fluxion::Booking::Never => Booking::Never,
@@ -468,24 +356,6 @@ impl Live<'_> {
                 Booking::At(start)
             }
         }
-    }
-
-    /// The parts of levels that count for the pods of a reservation are those that did when it was
-    /// made.
-    pub(super) fn counts_as_before(&mut self, promise: &Promise) -> bool {
-        let groups = promise.request.groups.iter().zip(&promise.place.groups);
-        groups.into_iter().all(|(group, asked)| group.counted(self.cluster) == asked.counted)
-    }
-
-    /// A reservation has no date any more: its nodes are held.
-    pub(super) fn lose(
-        &mut self,
-        pending: &PendingRequest,
-        cause: Delay,
-        was: Kept,
-    ) -> Remade<Allocations> {
-        self.promises.lose_date(pending, self.now, was.nodes.clone());
-        Remade::Lost(Late { cause, was, by: None })
     }
 }
 

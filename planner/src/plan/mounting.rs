@@ -8,8 +8,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::live::Live;
-use super::{Group, Pods, Request};
+use super::group::Group;
+use super::pods::Pods;
+use super::request::Request;
+use super::room::Room;
+use super::{crowded, preferred};
 use fluxqueue_machine::cluster::Node;
 use fluxqueue_machine::cluster::volumes::Volumes;
 use fluxqueue_machine::fluxion::{Fit, Rank, RankSet};
@@ -19,123 +22,100 @@ use fluxqueue_workload::{Pod, Uid};
 /// Questions to the graph at most for one request.
 const TRIES: usize = 32;
 
-impl Request {
-    /// True if its needs of nodes for volumes cannot be reserved in time.
-    pub(crate) fn rests_on_volumes(&self) -> bool {
-        self.groups
-            .iter()
-            .any(|group| group.volumes.as_ref().is_some_and(|needs| needs.rests_on_others()))
+/// Takes slots for all pods, with their volumes where they need some.
+pub(super) fn place(room: &mut Room<'_>, request: &Request, nodes: &[RankSet]) -> Fit<Allocations> {
+    if request.rests_on_volumes() {
+        return place_with_volumes(room, request, nodes);
     }
+    preferred::place(room, request, nodes)
 }
 
-impl Live<'_> {
-    /// Takes the nodes out on which pods of the group cannot have their volumes.
-    pub(super) fn close_by_volumes(&self, group: &Group, nodes: &mut RankSet) {
-        if group.volumes.is_some() {
-            for (closed, _) in self.cluster.closed_by_volumes(&group.sample) {
-                nodes.subtract(&closed);
+/// Takes slots for all pods, and chooses volumes for them.
+fn place_with_volumes(
+    room: &mut Room<'_>,
+    request: &Request,
+    nodes: &[RankSet],
+) -> Fit<Allocations> {
+    let (mut asked, mut within) = (request.clone(), nodes.to_vec());
+    let mut told_apart = ToldApart::default();
+    for _ in 0..TRIES {
+        let slots = match preferred::place(room, &asked, &within) {
+            Fit::Placed(slots) => slots,
+            // The nodes closed to some pods may keep out a request that would fit in another
+            // way.
+            Fit::NotNow if asked.groups.len() > request.groups.len() => break,
+            other => {
+                told_apart.forget(room.cluster.volumes_mut());
+                return other;
             }
+        };
+        // There is room for all of them: volumes are for one pod each.
+        told_apart.all_of(&mut asked, room.cluster.volumes_mut());
+        let mut by_pod = by_pod(&asked, slots);
+        let (seats, together) = on_nodes(room, by_pod.iter().map(|(uid, slot)| (uid, slot.rank)));
+        let misfits = room.cluster.volumes_mut().choose(&seats, &together);
+        if misfits.is_empty() {
+            return Fit::Placed(told_apart.in_order(request, &mut by_pod));
+        }
+        for uid in &misfits {
+            let Some(slot) = by_pod.get(uid) else { continue };
+            keep_away(&mut asked, &mut within, uid, slot.rank);
+        }
+        for slot in by_pod.into_values() {
+            room.ledger.free(room.cluster, slot);
+        }
+        if within.iter().any(RankSet::is_empty) {
+            break;
         }
     }
+    told_apart.forget(room.cluster.volumes_mut());
+    Fit::NotFound
+}
 
-    /// Closes the nodes that volumes would still close once all pods with an end had ended.
-    pub(super) fn close_by_volumes_for_ever(&self, group: &Group, nodes: &mut RankSet) {
-        if group.volumes.is_some() {
-            nodes.subtract(&self.cluster.closed_by_volumes_for_ever(&group.sample));
+/// Nodes for all pods by a trial alone, such that each could have its volumes beside the
+/// others. Nothing is chosen.
+pub(super) fn nodes_by_trial(
+    room: &mut Room<'_>,
+    request: &Request,
+    nodes: &[RankSet],
+    ranks: &[Rank],
+) -> Option<RankSet> {
+    let (mut asked, mut within) = (request.clone(), nodes.to_vec());
+    let mut told_apart = ToldApart::default();
+    let mut found = None;
+    for _ in 0..TRIES {
+        let Some(seats) = crowded::seats_by_trial(room, &asked, &within, ranks) else { break };
+        if request.rests_on_volumes() && told_apart.all_of(&mut asked, room.cluster.volumes_mut()) {
+            continue;
+        }
+        let misfits = if request.rests_on_volumes() { misfits(room, &seats) } else { Vec::new() };
+        if misfits.is_empty() {
+            found = Some(seats.into_iter().map(|(_, rank)| rank).collect());
+            break;
+        }
+        for (uid, rank) in seats.iter().filter(|(uid, _)| misfits.contains(uid)) {
+            keep_away(&mut asked, &mut within, uid, *rank);
         }
     }
+    told_apart.forget(room.cluster.volumes_mut());
+    found
+}
 
-    /// Takes slots for all pods, and chooses volumes for them.
-    pub(super) fn place_with_volumes(
-        &mut self,
-        request: &Request,
-        nodes: &[RankSet],
-    ) -> Fit<Allocations> {
-        let (mut asked, mut within) = (request.clone(), nodes.to_vec());
-        let mut told_apart = ToldApart::default();
-        for _ in 0..TRIES {
-            let slots = match self.place_now(&asked, &within) {
-                Fit::Placed(slots) => slots,
-                // The nodes closed to some pods may keep out a request that would fit in another
-                // way.
-                Fit::NotNow if asked.groups.len() > request.groups.len() => break,
-                other => {
-                    told_apart.forget(self.cluster.volumes_mut());
-                    return other;
-                }
-            };
-            // There is room for all of them: volumes are for one pod each.
-            told_apart.all_of(&mut asked, self.cluster.volumes_mut());
-            let mut by_pod = by_pod(&asked, slots);
-            let (seats, together) =
-                self.on_nodes(by_pod.iter().map(|(uid, slot)| (uid, slot.rank)));
-            let misfits = self.cluster.volumes_mut().choose(&seats, &together);
-            if misfits.is_empty() {
-                return Fit::Placed(told_apart.in_order(request, &mut by_pod));
-            }
-            for uid in &misfits {
-                let Some(slot) = by_pod.get(uid) else { continue };
-                keep_away(&mut asked, &mut within, uid, slot.rank);
-            }
-            for slot in by_pod.into_values() {
-                self.ledger.free(self.cluster, slot);
-            }
-            if within.iter().any(RankSet::is_empty) {
-                break;
-            }
-        }
-        told_apart.forget(self.cluster.volumes_mut());
-        Fit::NotFound
-    }
+fn misfits(room: &mut Room<'_>, seats: &[(Uid, Rank)]) -> Vec<Uid> {
+    let (seats, together) = on_nodes(room, seats.iter().map(|(uid, rank)| (uid, *rank)));
+    room.cluster.volumes_mut().misfits(&seats, &together)
+}
 
-    /// Nodes for all pods by a trial alone, such that each could have its volumes beside the
-    /// others. Nothing is chosen.
-    pub(super) fn nodes_by_trial(
-        &mut self,
-        request: &Request,
-        nodes: &[RankSet],
-        ranks: &[Rank],
-    ) -> Option<RankSet> {
-        let (mut asked, mut within) = (request.clone(), nodes.to_vec());
-        let mut told_apart = ToldApart::default();
-        let mut found = None;
-        for _ in 0..TRIES {
-            let Some(seats) = self.seats_by_trial(&asked, &within, ranks) else { break };
-            if request.rests_on_volumes()
-                && told_apart.all_of(&mut asked, self.cluster.volumes_mut())
-            {
-                continue;
-            }
-            let misfits =
-                if request.rests_on_volumes() { self.misfits(&seats) } else { Vec::new() };
-            if misfits.is_empty() {
-                found = Some(seats.into_iter().map(|(_, rank)| rank).collect());
-                break;
-            }
-            for (uid, rank) in seats.iter().filter(|(uid, _)| misfits.contains(uid)) {
-                keep_away(&mut asked, &mut within, uid, *rank);
-            }
-        }
-        told_apart.forget(self.cluster.volumes_mut());
-        found
-    }
-
-    fn misfits(&mut self, seats: &[(Uid, Rank)]) -> Vec<Uid> {
-        let (seats, together) = self.on_nodes(seats.iter().map(|(uid, rank)| (uid, *rank)));
-        self.cluster.volumes_mut().misfits(&seats, &together)
-    }
-
-    /// Returns these pods, each with its node, and the set of all of them.
-    fn on_nodes<'a>(
-        &self,
-        seats: impl Iterator<Item = (&'a Uid, Rank)>,
-    ) -> (Vec<(Uid, Arc<Node>)>, BTreeSet<Uid>) {
-        let node =
-            |(uid, rank): (&Uid, Rank)| Some((uid.clone(), Arc::clone(self.cluster.node(rank)?)));
-        let seats: Vec<(Uid, Arc<Node>)> = seats.filter_map(node).collect();
-        let together = seats.iter().map(|(uid, _)| uid.clone()).collect();
-        (seats, together)
-    }
+/// Returns these pods, each with its node, and the set of all of them.
+fn on_nodes<'a>(
+    room: &Room<'_>,
+    seats: impl Iterator<Item = (&'a Uid, Rank)>,
+) -> (Vec<(Uid, Arc<Node>)>, BTreeSet<Uid>) {
+    let node =
+        |(uid, rank): (&Uid, Rank)| Some((uid.clone(), Arc::clone(room.cluster.node(rank)?)));
+    let seats: Vec<(Uid, Arc<Node>)> = seats.filter_map(node).collect();
+    let together = seats.iter().map(|(uid, _)| uid.clone()).collect();
+    (seats, together)
 }
 
 /// Pods that stand alone in a request. A volume is for one pod: once there is room for all pods of

@@ -7,73 +7,80 @@
 
 use std::sync::Arc;
 
-use super::live::Live;
-use super::{Group, Request};
+use super::crowded;
+use super::group::Group;
+use super::request::Request;
+use super::room::Room;
 use fluxqueue_machine::fluxion::{Fit, RankSet, Within};
 use fluxqueue_machine::ledger::{Allocations, LevelWant};
 
-impl Live<'_> {
-    /// Slots in the best parts that have room for all now, if the request would rather have these.
-    pub(super) fn place_in_better_parts(
-        &mut self,
-        request: &Request,
-        nodes: &[RankSet],
-    ) -> Option<Allocations> {
-        if request.groups.iter().all(|group| group.levels.is_none()) {
-            return None;
+/// Takes slots for all pods on these nodes, in better parts of levels if there are such, and lets
+/// the pods in.
+pub(super) fn place(room: &mut Room<'_>, request: &Request, nodes: &[RankSet]) -> Fit<Allocations> {
+    if let Some(slots) = place_in_better_parts(room, request, nodes) {
+        return Fit::Placed(slots);
+    }
+    crowded::place(room, request, nodes)
+}
+
+/// Slots in the best parts that have room for all now, if the request would rather have these.
+pub(super) fn place_in_better_parts(
+    room: &mut Room<'_>,
+    request: &Request,
+    nodes: &[RankSet],
+) -> Option<Allocations> {
+    if request.groups.iter().all(|group| group.levels.is_none()) {
+        return None;
+    }
+    let better = leading(room, request, nodes).into_iter().chain(within_wider(room, request));
+    let better: Vec<Request> = better.collect();
+    better.iter().find_map(|request| match crowded::place(room, request, nodes) {
+        Fit::Placed(slots) => Some(slots),
+        Fit::NotNow | Fit::NotFound => None,
+    })
+}
+
+/// Returns the same request for a leader that others follow, in the part that has most room
+/// now: the tightest would soon be full.
+fn leading(room: &mut Room<'_>, request: &Request, nodes: &[RankSet]) -> Option<Request> {
+    let leads = |group: &Group| wants(group).position(|want| want.leads);
+    let (at, want) =
+        request.groups.iter().enumerate().find_map(|(at, group)| Some((at, leads(group)?)))?;
+    let asked = request.groups[at].request(&nodes[at], room.cluster);
+    let explanation = room.ledger.explain(&[asked])?;
+    let part = explanation.shapes.first()?.now.levels.get(want)?.part.clone()?;
+    let of_part = |(other, known): (usize, &LevelWant)| {
+        let mut known = known.clone();
+        if other == want {
+            known.within = Within::Part(part.as_str().into());
         }
-        let better = self.leading(request, nodes).into_iter().chain(self.within_wider(request));
-        let better: Vec<Request> = better.collect();
-        better.iter().find_map(|request| match self.place_as_asked(request, nodes) {
-            Fit::Placed(slots) => Some(slots),
-            Fit::NotNow | Fit::NotFound => None,
-        })
-    }
+        known
+    };
+    let mut led = request.clone();
+    led.groups[at].levels = Some(wants(&request.groups[at]).enumerate().map(of_part).collect());
+    Some(led)
+}
 
-    /// Returns the same request for a leader that others follow, in the part that has most room
-    /// now: the tightest would soon be full.
-    fn leading(&mut self, request: &Request, nodes: &[RankSet]) -> Option<Request> {
-        let leads = |group: &Group| wants(group).position(|want| want.leads);
-        let (at, want) =
-            request.groups.iter().enumerate().find_map(|(at, group)| Some((at, leads(group)?)))?;
-        let asked = request.groups[at].request(&nodes[at], self.cluster);
-        let explanation = self.ledger.explain(&[asked])?;
-        let part = explanation.shapes.first()?.now.levels.get(want)?.part.clone()?;
-        let of_part = |(other, known): (usize, &LevelWant)| {
-            let mut known = known.clone();
-            if other == want {
-                known.within = Within::Part(part.as_str().into());
-            }
-            known
-        };
-        let mut led = request.clone();
-        led.groups[at].levels = Some(wants(&request.groups[at]).enumerate().map(of_part).collect());
-        Some(led)
-    }
-
-    /// Returns the same request for pods that would like to be in one part of a level: within one
-    /// part of each wider level, the narrowest first.
-    fn within_wider(&self, request: &Request) -> Vec<Request> {
-        let is_soft = |want: &&LevelWant| want.within == Within::Fewest;
-        let Some(soft) = request.groups.iter().find_map(|group| wants(group).find(is_soft)) else {
-            return Vec::new();
-        };
-        let pods: usize =
-            request.groups.iter().flat_map(|group| &group.wants).map(|want| want.count).sum();
-        let wider = self.ledger.wider_levels(&soft.level).filter(|_| pods > 1);
-        let within = |level: &Arc<str>| {
-            let mut within = request.clone();
-            for group in
-                within.groups.iter_mut().filter(|group| wants(group).any(|want| want == soft))
-            {
-                let more =
-                    LevelWant { level: Arc::clone(level), within: Within::One, ..soft.clone() };
-                group.levels = Some(wants(group).cloned().chain([more]).collect());
-            }
-            within
-        };
-        wider.map(within).collect()
-    }
+/// Returns the same request for pods that would like to be in one part of a level: within one
+/// part of each wider level, the narrowest first.
+fn within_wider(room: &Room<'_>, request: &Request) -> Vec<Request> {
+    let is_soft = |want: &&LevelWant| want.within == Within::Fewest;
+    let Some(soft) = request.groups.iter().find_map(|group| wants(group).find(is_soft)) else {
+        return Vec::new();
+    };
+    let pods: usize =
+        request.groups.iter().flat_map(|group| &group.wants).map(|want| want.count).sum();
+    let wider = room.ledger.wider_levels(&soft.level).filter(|_| pods > 1);
+    let within = |level: &Arc<str>| {
+        let mut within = request.clone();
+        for group in within.groups.iter_mut().filter(|group| wants(group).any(|want| want == soft))
+        {
+            let more = LevelWant { level: Arc::clone(level), within: Within::One, ..soft.clone() };
+            group.levels = Some(wants(group).cloned().chain([more]).collect());
+        }
+        within
+    };
+    wider.map(within).collect()
 }
 
 fn wants(group: &Group) -> impl Iterator<Item = &LevelWant> {

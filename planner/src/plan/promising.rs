@@ -3,7 +3,8 @@
 
 use std::sync::Arc;
 
-use super::{Capacity, Request};
+use super::capacity::Capacity;
+use super::request::Request;
 use crate::queue::{ClassId, JobId, PendingRequest, QueueId};
 use fluxqueue_machine::fluxion::RankSet;
 

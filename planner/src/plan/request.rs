@@ -4,14 +4,78 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::group::slicing;
-use super::{Group, Pods, Request, RequestKey, SlotKey};
+use super::group::{Group, slicing};
+use super::pods::Pods;
 use crate::queue::QueueId;
-use fluxqueue_machine::cluster::volumes::VolumeNeeds;
-use fluxqueue_machine::cluster::{Company, Stance};
+use fluxqueue_machine::cluster::volumes::{VolumeNeeds, concern};
+use fluxqueue_machine::cluster::{Cluster, Company, Stance};
 use fluxqueue_machine::fluxion::Tenancy;
 use fluxqueue_machine::ledger::{LevelWants, Role, Slice, SlotRequest};
 use fluxqueue_workload::{Lifetime, Pod, Shape};
+
+/// A request for pods: all of them get slots, or none.
+#[derive(Debug, Clone)]
+pub struct Request {
+    /// Its pods, by the nodes that they may use.
+    pub groups: Vec<Group>,
+    /// True if its job has no nodes yet.
+    pub starts_job: bool,
+}
+
+/// What makes two requests ask for the same, by the same rules.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct RequestKey {
+    /// The queue that rules it.
+    pub queue: QueueId,
+    /// Where that matters: its namespace, and whether its job has nothing yet.
+    pub counts: Option<(Arc<str>, bool)>,
+    /// Its pods.
+    pub slots: Vec<SlotKey>,
+}
+
+/// Pods of one shape that run for as long, and stand alike to pods on nodes.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct SlotKey {
+    /// Their shape.
+    pub shape: Same<Shape>,
+    /// The time for which they are planned.
+    pub walltime: Lifetime,
+    /// The second at which they are ended whatever they do.
+    pub deadline: Option<i64>,
+    /// Their terms about pods on nodes.
+    pub stance: Stance,
+    /// What they ask of nodes for their volumes.
+    pub volumes: Option<Arc<VolumeNeeds>>,
+    /// What they ask of levels of the machine.
+    pub levels: LevelWants,
+    /// The tenancy that says with which pods they may share nodes. The tenant is left out as long
+    /// as the job has none.
+    pub tenancy: Tenancy,
+    /// Of pods with an index that are in slices, the numbers of these slices: it matters which pods
+    /// are together.
+    pub slices: Vec<u32>,
+    /// The number of pods.
+    pub count: usize,
+}
+
+/// A shared value that is compared by identity: equal values that are not shared count as
+/// different.
+#[derive(Debug, Clone)]
+pub struct Same<T>(pub Arc<T>);
+
+impl<T> PartialEq for Same<T> {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl<T> Eq for Same<T> {}
+
+impl<T> std::hash::Hash for Same<T> {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        std::ptr::hash(Arc::as_ptr(&self.0), state);
+    }
+}
 
 /// A pod with the terms of its placement.
 #[derive(Debug)]
@@ -38,6 +102,85 @@ struct Sliced {
 }
 
 impl Request {
+    /// Returns the number of its pods.
+    pub fn pods(&self) -> usize {
+        self.groups.iter().flat_map(|group| &group.wants).map(|want| want.count).sum()
+    }
+
+    /// A pod of it would rather be where others are, or are not.
+    pub(super) fn prefers_by_pods(&self) -> bool {
+        self.groups.iter().any(|group| group.sample.shape.constraints.prefers_by_pods())
+    }
+
+    /// True if none of its pods is among those that its rules are about. Checked for one group
+    /// only, else false.
+    pub(super) fn is_about_others(&self) -> bool {
+        let [group] = &self.groups[..] else { return false };
+        let constraints = &group.sample.shape.constraints;
+        let is_plain = constraints.near.is_empty()
+            && constraints.spreads.is_empty()
+            && !constraints.prefers_by_pods();
+        is_plain && !group.stance.own.apart.iter().any(|apart| *apart)
+    }
+
+    /// True if the graph does not know whether all its pods may be on some nodes.
+    pub(super) fn asks_about_each_other(&self) -> bool {
+        self.needs_a_trial()
+            || (self.pods() > 1 && self.asks_about_pods() && !self.is_about_others())
+    }
+
+    /// True if pods that may not come to a node now may be let in by others that come before.
+    pub(super) fn depends_on_order(&self) -> bool {
+        let constraints = self.groups.iter().map(|group| &group.sample.shape.constraints);
+        constraints.into_iter().any(|of| !of.near.is_empty() || !of.spreads.is_empty())
+    }
+
+    /// A pod of it asks about other pods.
+    pub fn asks_about_pods(&self) -> bool {
+        self.groups.iter().any(|group| group.sample.shape.constraints.asks_about_pods())
+    }
+
+    /// True if some of its pods are to be near to each other.
+    pub fn is_to_be_near(&self) -> bool {
+        self.pods() > 1 && self.groups.iter().any(Group::is_near_its_own)
+    }
+
+    /// Returns which of its groups are to be near to each other, by number.
+    pub(super) fn near_their_own(&self) -> Vec<usize> {
+        (0..self.groups.len()).filter(|at| self.groups[*at].is_near_its_own()).collect()
+    }
+
+    /// True if only a trial can tell whether all its pods may be on some nodes together.
+    pub(super) fn needs_a_trial(&self) -> bool {
+        self.pods() > 1 && (self.depends_on_order() || self.rests_on_volumes())
+    }
+
+    /// True if its needs of nodes for volumes cannot be reserved in time.
+    pub(crate) fn rests_on_volumes(&self) -> bool {
+        self.groups
+            .iter()
+            .any(|group| group.volumes.as_ref().is_some_and(|needs| needs.rests_on_others()))
+    }
+
+    /// Pods that end may keep some of its pods off nodes until then, as far as was known when the
+    /// walk began.
+    pub(super) fn may_be_kept_away(&self) -> bool {
+        self.groups.iter().any(Group::may_be_kept_away)
+    }
+
+    /// A pod on a node may have to go before one of it can come there.
+    pub fn is_kept_away_by(&self, pod: &Pod, cluster: &Cluster) -> bool {
+        let keeps_away = |group: &Group| {
+            let takes_volumes = || {
+                group.volumes.as_ref().is_some_and(|needs| needs.rests_on_others()) && concern(pod)
+            };
+            cluster.are_apart(&group.sample, pod)
+                || cluster.crowds(pod, &group.sample)
+                || takes_volumes()
+        };
+        self.groups.iter().any(keeps_away)
+    }
+
     /// All its pods that differ from each other.
     pub fn all_pods(&self) -> impl Iterator<Item = &Arc<Pod>> + Clone {
         self.groups.iter().flat_map(|group| &group.pods).flat_map(Pods::distinct)

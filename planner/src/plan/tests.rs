@@ -4,9 +4,15 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::progress::Progress;
 use super::*;
+use crate::queue::{JobId, PendingRequest, Place, QueueId};
 use crate::samples::pod;
+use fluxqueue_machine::cluster::{Company, Stance};
+use fluxqueue_machine::fluxion::{Fit, Forecast, Rank, RankSet, Tenancy};
+use fluxqueue_machine::ledger::{Change, SlotRequest};
 use fluxqueue_workload::Time;
+use fluxqueue_workload::{Lifetime, Shape};
 
 /// Slots of a node: free, taken by what ends some day, taken for ever.
 type NodeSlots = (u64, u64, u64);
@@ -281,11 +287,12 @@ fn plan_by_order(
     news: News,
     held: &mut HeldNodes,
 ) -> Plan<<Machine as Capacity>::Slots> {
-    let mut walking = Walking::of(heads(queue, news), news, held);
-    while !walking.heads.is_empty() {
-        plan(queue, waiting, machine, &mut walking, |_| true);
+    let mut progress = Progress::begin(in_order::heads(queue, news), news, held);
+    while !progress.heads.is_empty() {
+        in_order::go_on(queue, waiting, machine, &mut progress, |_| true);
     }
-    walking.end(held)
+    *held = progress.holds;
+    progress.plan
 }
 
 #[test]

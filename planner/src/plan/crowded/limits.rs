@@ -4,7 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::{Piece, Request};
+use super::pieces::Piece;
+use crate::plan::request::Request;
 use fluxqueue_machine::cluster::Cluster;
 use fluxqueue_machine::fluxion::{Rank, Within};
 use fluxqueue_machine::ledger::{Ledger, LevelWant};

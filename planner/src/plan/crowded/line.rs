@@ -9,7 +9,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::Cells;
+use super::cells::Cells;
 use super::limits::Limits;
 use fluxqueue_machine::cluster::{Cluster, CrowdId};
 use fluxqueue_machine::fluxion::{Rank, RankSet};

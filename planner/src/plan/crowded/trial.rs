@@ -8,10 +8,11 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
+use super::cells::{Cells, Found, Seats, Slots};
 use super::limits::Limits;
 use super::line::Line;
-use super::{Cells, Found, Piece, Seats, Slots};
-use crate::plan::Request;
+use super::pieces::Piece;
+use crate::plan::request::Request;
 use fluxqueue_machine::cluster::{Cluster, OccupantId};
 use fluxqueue_machine::fluxion::{Rank, RankSet, Within};
 use fluxqueue_machine::ledger::LevelWant;

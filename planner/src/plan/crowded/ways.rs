@@ -3,9 +3,10 @@
 
 use std::collections::HashSet;
 
+use super::cells::{Cells, Found, Seats, Slots};
 use super::limits::Limits;
-use super::{Cells, Found, Piece, Seats, Slots};
-use crate::plan::Request;
+use super::pieces::Piece;
+use crate::plan::request::Request;
 use fluxqueue_machine::cluster::Cluster;
 use fluxqueue_machine::fluxion::{Rank, RankSet};
 use fluxqueue_workload::Pod;

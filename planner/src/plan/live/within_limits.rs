@@ -6,8 +6,11 @@
 
 use fluxqueue_workload::Lifetime;
 
-use super::live::{Live, PUT_OFF_SECONDS};
-use super::{Booking, Capacity, Delay, Group, Kept, Late, Limited, Remade, Request};
+use super::{Live, PUT_OFF_SECONDS};
+use crate::plan::capacity::Limited;
+use crate::plan::group::Group;
+use crate::plan::promising::{Booking, Delay, Kept, Late, Remade};
+use crate::plan::request::Request;
 use crate::promises::Promise;
 use crate::queue::{ClassId, PendingRequest};
 use crate::queues::{AccountId, AtLimit, Charge, Counted, Demand, FOR_EVER};
@@ -23,14 +26,32 @@ const HOSTNAME: &str = "kubernetes.io/hostname";
 const TRIES_MAX: usize = 16;
 
 impl Live<'_> {
+    /// The parts of levels that count for the pods of a reservation are those that did when it was
+    /// made.
+    pub(super) fn counts_as_before(&mut self, promise: &Promise) -> bool {
+        let groups = promise.request.groups.iter().zip(&promise.place.groups);
+        groups.into_iter().all(|(group, asked)| group.counted(self.room.cluster) == asked.counted)
+    }
+
+    /// A reservation has no date any more: its nodes are held.
+    pub(super) fn lose(
+        &mut self,
+        pending: &PendingRequest,
+        cause: Delay,
+        was: Kept,
+    ) -> Remade<Allocations> {
+        self.promises.lose_date(pending, self.now, was.nodes.clone());
+        Remade::Lost(Late { cause, was, by: None })
+    }
+
     /// Its queue limits something.
     pub(super) fn is_limited(&self, request: &Request) -> bool {
-        request.groups.first().is_some_and(|group| self.queues.limits(group.queue).is_some())
+        request.groups.first().is_some_and(|group| self.room.queues.limits(group.queue).is_some())
     }
 
     /// Returns how often the rules for the queue of a request have changed.
     pub(super) fn rules_of(&self, request: &Request) -> u64 {
-        request.groups.first().map_or(0, |group| self.queues.version_of(group.queue))
+        request.groups.first().map_or(0, |group| self.room.queues.version_of(group.queue))
     }
 
     /// Counts the promises; running work is counted already.
@@ -56,21 +77,21 @@ impl Live<'_> {
     /// Returns the amounts that a request would use of the limits of its queue: of a limit on some
     /// nodes, the amount of all its pods that may go there.
     fn demand(&mut self, request: &Request) -> Demand {
-        let open: Vec<RankSet> = request.groups.iter().map(|group| self.open(group)).collect();
+        let open: Vec<RankSet> = request.groups.iter().map(|group| self.room.open(group)).collect();
         self.demand_of(request, &open, false)
     }
 
     /// The same of a request that is placed on these nodes.
     fn demand_on(&mut self, request: &Request, placed: &RankSet) -> Demand {
         let open: Vec<RankSet> =
-            request.groups.iter().map(|group| self.open(group).intersection(placed)).collect();
+            request.groups.iter().map(|group| self.room.open(group).intersection(placed)).collect();
         self.demand_of(request, &open, true)
     }
 
     /// `usable` has the nodes of each group: those on which it is placed, or those on which it may
     /// be.
     fn demand_of(&mut self, request: &Request, usable: &[RankSet], is_placed: bool) -> Demand {
-        let queues = self.queues;
+        let queues = self.room.queues;
         let limits =
             request.groups.first().and_then(|group| Some((group, queues.limits(group.queue)?)));
         let Some((first, limits)) = limits else { return Demand::default() };
@@ -80,7 +101,8 @@ impl Live<'_> {
         });
         let mut demand = Demand { charges: Vec::new(), seconds: ends.max().unwrap_or(FOR_EVER) };
         for (at, limit) in limits.running.iter().enumerate() {
-            let nodes = limit.nodes.as_ref().map(|nodes| self.cluster.class(nodes).lasting.clone());
+            let nodes =
+                limit.nodes.as_ref().map(|nodes| self.room.cluster.class(nodes).lasting.clone());
             let groups = request.groups.iter().enumerate();
             let counted = groups
                 .filter(|(at, _)| nodes.as_ref().is_none_or(|nodes| usable[*at].intersects(nodes)));
@@ -128,10 +150,10 @@ impl Live<'_> {
             for (_, nodes) in groups {
                 all.union_with(nodes);
             }
-            return allocatable(self.cluster, name, all.iter());
+            return allocatable(self.room.cluster, name, all.iter());
         }
         groups
-            .map(|(group, nodes)| least_of_whole_nodes(group, name, nodes, self.cluster))
+            .map(|(group, nodes)| least_of_whole_nodes(group, name, nodes, self.room.cluster))
             .max()
             .unwrap_or(0)
     }
@@ -148,7 +170,7 @@ impl Live<'_> {
         let first = self.accounts.at_limit(&demand, exceeded.next()?, now);
         let others = exceeded.map(|charge| self.accounts.at_limit(&demand, charge, now)).collect();
         let at = AtLimit { others, ..first };
-        let open: Vec<RankSet> = request.groups.iter().map(|group| self.open(group)).collect();
+        let open: Vec<RankSet> = request.groups.iter().map(|group| self.room.open(group)).collect();
         let is_everywhere = self.left_by_limits(demand, &open).is_none();
         Some(Limited { at, is_everywhere })
     }
@@ -172,6 +194,7 @@ impl Live<'_> {
             slots.iter().flatten().flatten().filter(is_alone).map(|slot| slot.rank).collect();
         for charge in &mut demand.charges {
             let limit = self
+                .room
                 .queues
                 .limits(charge.account.queue)
                 .and_then(|all| all.running.get(charge.account.limit));
@@ -179,7 +202,8 @@ impl Live<'_> {
             let is_counted =
                 |rank: &Rank| charge.nodes.as_ref().is_none_or(|nodes| nodes.contains(*rank));
             if !alone.is_empty() {
-                charge.amount = allocatable(self.cluster, name, alone.iter().filter(is_counted));
+                charge.amount =
+                    allocatable(self.room.cluster, name, alone.iter().filter(is_counted));
             } else if let Some(nodes) = &charge.nodes {
                 let there =
                     slots.iter().flatten().flatten().filter(|slot| nodes.contains(slot.rank));
@@ -244,10 +268,11 @@ impl Live<'_> {
                 return Booking::Never;
             };
             from = at;
-            let groups = self.ordered_groups_from(first, request, &nodes);
-            match self.ledger.reserve(self.cluster, groups, (from > now).then_some(from)) {
+            let groups = self.room.ordered_groups_from(first, request, &nodes);
+            match self.room.ledger.reserve(self.room.cluster, groups, (from > now).then_some(from))
+            {
                 fluxion::Booking::Now(mut slots) => {
-                    self.house(request, &mut slots);
+                    self.room.house(request, &mut slots);
                     self.count_start(demand, &slots);
                     return Booking::Now(slots);
                 }
@@ -262,7 +287,7 @@ impl Live<'_> {
                         self.promises.put(pending, promise);
                         return Booking::At(start);
                     }
-                    self.ledger.give_up(&place);
+                    self.room.ledger.give_up(&place);
                     from = start;
                 }
             }
@@ -292,9 +317,9 @@ impl Live<'_> {
         };
         let demand = self.demand(&request);
         if before == nodes && is_same && self.accounts.earliest(&demand, now, now) == Some(now) {
-            match self.ledger.remake(self.cluster, place) {
+            match self.room.ledger.remake(self.room.cluster, place) {
                 ledger::Remade::Starts(mut slots) => {
-                    self.house(&request, &mut slots);
+                    self.room.house(&request, &mut slots);
                     self.count_start(demand, &slots);
                     return Remade::Starts(slots);
                 }
@@ -311,10 +336,10 @@ impl Live<'_> {
                         Promise { place, class, request, nodes, told, rules: rules_now, inherited };
                     return self.keep(pending, promise, was, cause);
                 }
-                ledger::Remade::Kept(place, _) => self.ledger.give_up(&place),
+                ledger::Remade::Kept(place, _) => self.room.ledger.give_up(&place),
             }
         } else {
-            self.ledger.give_up(&place);
+            self.room.ledger.give_up(&place);
         }
         let first = written.is_some().then_some(&was.nodes);
         match self.reserve_within_limits((pending, class), &request, (&nodes, first), None) {

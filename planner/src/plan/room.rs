@@ -1,0 +1,295 @@
+//! The nodes and the bookings on them, as the placement of requests sees them.
+//!
+//! [`Room`] says which nodes a group may use, and asks the resource graph about them. Modules
+//! that build on it find nodes for pods that have rules about each other, and nodes to hold for
+//! requests that wait.
+
+use std::sync::Arc;
+
+use super::capacity::Version;
+use super::group::Group;
+use super::request::Request;
+use crate::queues::Queues;
+use fluxqueue_machine::cluster::{Cluster, Company};
+use fluxqueue_machine::fluxion::{Forecast, Rank, RankSet};
+use fluxqueue_machine::ledger::{Allocation, Allocations, GroupRequest, Ledger};
+use fluxqueue_workload::Pod;
+
+/// Pods that a trial puts on nodes in about the time of a question.
+const PODS_OF_A_QUESTION: usize = 64;
+
+/// Nodes in a copy without the pods that have an end, if the copy is to take about the time of a
+/// question.
+const NODES_OF_A_QUESTION: usize = 1_024;
+
+/// The resource graph and the nodes, by the rules of the queues.
+pub struct Room<'a> {
+    /// The bookings.
+    pub ledger: &'a mut Ledger,
+    /// The nodes, and the pods on them.
+    pub cluster: &'a mut Cluster,
+    /// The queues, with their rules.
+    pub queues: &'a Queues,
+    /// Nodes that are left alone for a moment.
+    pub suspects: &'a RankSet,
+    /// A number that grows with each change of `suspects`.
+    pub suspects_version: u64,
+}
+
+impl Room<'_> {
+    /// Returns as of when answers for this request are given.
+    pub(super) fn version(&self, request: &Request) -> Version {
+        let mut nodes =
+            self.cluster.nodes_version() + self.suspects_version + self.queues.version();
+        for group in &request.groups {
+            nodes += self.cluster.exclusive_version(&group.sample.shape.constraints);
+            if !group.stance.repelled_by.is_empty() {
+                nodes += self.cluster.repellers_version();
+            }
+            nodes += self.cluster.crowd_version(&group.sample.shape.constraints);
+            if group.volumes.is_some() {
+                nodes += self.cluster.volumes().version();
+            }
+        }
+        Version { nodes, changes: self.ledger.changes.count() }
+    }
+
+    /// Narrows these nodes to those of the queue.
+    fn narrow(&mut self, nodes: &mut RankSet, group: &Group) {
+        if let Some(constraints) = self.queues.nodes(group.queue) {
+            nodes.intersect_with(&self.cluster.class(constraints).lasting);
+        }
+    }
+
+    /// Narrows these nodes to those that the group could use now, without regard to volumes and to
+    /// pods with rules about others.
+    fn narrow_to_usable(&mut self, group: &Group, nodes: &mut RankSet) {
+        nodes.subtract(self.suspects);
+        self.narrow(nodes, group);
+        self.close_by_levels(group, nodes);
+    }
+
+    /// Takes the nodes of parts out that have as many of the job's pods as they may have.
+    fn close_by_levels(&mut self, group: &Group, nodes: &mut RankSet) {
+        for want in group.levels.iter().flat_map(|wants| wants.iter()) {
+            let full = group.full_parts(want, self.ledger, self.cluster);
+            if !full.is_empty() {
+                let part = |rank| self.ledger.part_of(self.cluster, &want.level, rank);
+                let closed = nodes
+                    .iter()
+                    .filter(|rank| part(*rank).is_some_and(|part| full.contains(&part)));
+                let closed: RankSet = closed.collect();
+                nodes.subtract(&closed);
+            }
+        }
+    }
+
+    /// Takes the nodes out on which pods of the group cannot have their volumes.
+    fn close_by_volumes(&self, group: &Group, nodes: &mut RankSet) {
+        if group.volumes.is_some() {
+            for (closed, _) in self.cluster.closed_by_volumes(&group.sample) {
+                nodes.subtract(&closed);
+            }
+        }
+    }
+
+    /// Closes the nodes that volumes would still close once all pods with an end had ended.
+    fn close_by_volumes_for_ever(&self, group: &Group, nodes: &mut RankSet) {
+        if group.volumes.is_some() {
+            nodes.subtract(&self.cluster.closed_by_volumes_for_ever(&group.sample));
+        }
+    }
+
+    /// Returns the nodes that a group may use now.
+    pub(super) fn open(&mut self, group: &Group) -> RankSet {
+        let mut open = self.cluster.class(&group.sample.shape.constraints).now.clone();
+        for (closed, _) in self.cluster.repelled(&group.sample, group.company) {
+            open.subtract(&closed);
+        }
+        self.narrow_to_usable(group, &mut open);
+        self.close_by_volumes(group, &mut open);
+        open
+    }
+
+    /// Returns the nodes that a group could use now if the pods with an end were gone.
+    pub(super) fn some_day(&mut self, group: &Group) -> RankSet {
+        if group.is_spread() && group.company == Company::Alone {
+            self.count_copy(self.cluster.len());
+        }
+        let mut nodes = self.cluster.class(&group.sample.shape.constraints).now.clone();
+        nodes.subtract(&self.cluster.repelled_for_ever(&group.sample, group.company));
+        self.narrow_to_usable(group, &mut nodes);
+        self.close_by_volumes_for_ever(group, &mut nodes);
+        nodes
+    }
+
+    /// Returns the nodes that a group could use if those that are cordoned or not ready came back.
+    pub(super) fn lasting(&mut self, group: &Group) -> RankSet {
+        let mut lasting = self.cluster.class(&group.sample.shape.constraints).lasting.clone();
+        self.narrow(&mut lasting, group);
+        self.close_by_levels(group, &mut lasting);
+        self.close_by_volumes(group, &mut lasting);
+        lasting
+    }
+
+    /// Returns the nodes that are open to a trial, which counts room and does not know which nodes
+    /// have a single tenant.
+    pub(super) fn open_to(&self, request: &Request, nodes: &[RankSet]) -> Vec<RankSet> {
+        let groups = request.groups.iter().zip(nodes);
+        groups.map(|(group, nodes)| self.ledger.open_to(group.tenancy, nodes)).collect()
+    }
+
+    pub(super) fn groups(&mut self, request: &Request, nodes: &[RankSet]) -> Vec<GroupRequest> {
+        request
+            .groups
+            .iter()
+            .zip(nodes)
+            .map(|(group, nodes)| group.request(nodes, self.cluster))
+            .collect()
+    }
+
+    /// The same, each group first where it would rather be.
+    pub(super) fn ordered_groups(
+        &mut self,
+        request: &Request,
+        nodes: &[RankSet],
+    ) -> Vec<GroupRequest> {
+        request
+            .groups
+            .iter()
+            .zip(nodes)
+            .map(|(group, nodes)| group.ordered_request(nodes, self.cluster))
+            .collect()
+    }
+
+    /// The same, and before that on these nodes.
+    pub(super) fn ordered_groups_from(
+        &mut self,
+        first: Option<&RankSet>,
+        request: &Request,
+        nodes: &[RankSet],
+    ) -> Vec<GroupRequest> {
+        let mut groups = self.ordered_groups(request, nodes);
+        let Some(first) = first else { return groups };
+        for group in &mut groups {
+            group.prefer.iter_mut().for_each(|tier| tier.subtract(first));
+            group.prefer.retain(|tier| !tier.is_empty());
+            group.prefer.insert(0, first.clone());
+        }
+        groups
+    }
+
+    /// Returns when all pods could start on these nodes.
+    pub(super) fn forecast(&mut self, request: &Request, nodes: &[RankSet]) -> Forecast {
+        let groups = self.groups(request, nodes);
+        match self.ledger.forecast(&groups).unwrap_or(Forecast::Blocked) {
+            // Whether it finds its volumes then is not known.
+            Forecast::At(_) if request.rests_on_volumes() => Forecast::Eventually,
+            forecast => forecast,
+        }
+    }
+
+    /// Returns the nodes that could hold a pod of it once everything with an end has ended.
+    pub(super) fn eligible(&mut self, request: &Request, nodes: &[RankSet]) -> RankSet {
+        let groups = self.groups(request, nodes);
+        self.ledger.eligible(&groups).unwrap_or_default()
+    }
+
+    /// Per group, those of these nodes where a pod of it could be once everything with an end has
+    /// ended.
+    pub(super) fn eligible_by_group(
+        &mut self,
+        request: &Request,
+        nodes: &[RankSet],
+    ) -> Vec<RankSet> {
+        let groups = self.groups(request, nodes).into_iter();
+        let eligible = groups.map(|group| self.ledger.eligible(&[group]).unwrap_or_default());
+        eligible.zip(nodes).map(|(eligible, nodes)| eligible.intersection(nodes)).collect()
+    }
+
+    /// Returns these nodes in ascending order of the ends that are in the way: ends that are
+    /// unknown, or of pods that keep pods of the request away.
+    pub(super) fn fewest_in_the_way_first(
+        &mut self,
+        request: &Request,
+        nodes: &RankSet,
+    ) -> Vec<Rank> {
+        let ranks: Vec<Rank> = nodes.iter().collect();
+        let mut in_the_way: Vec<u32> =
+            ranks.iter().map(|rank| self.ledger.unknown_ends(*rank)).collect();
+        for group in request.groups.iter().filter(|group| group.depends_on_pods()) {
+            let passing = self.cluster.passing(&group.sample, &ranks);
+            in_the_way.iter_mut().zip(passing).for_each(|(all, more)| *all += more);
+        }
+        let mut ranks: Vec<(u32, Rank)> = in_the_way.into_iter().zip(ranks).collect();
+        ranks.sort_by_key(|(in_the_way, _)| *in_the_way);
+        ranks.into_iter().map(|(_, rank)| rank).collect()
+    }
+
+    /// The same view of other nodes.
+    pub(super) fn on<'a>(&'a mut self, cluster: &'a mut Cluster) -> Room<'a> {
+        Room {
+            ledger: self.ledger,
+            cluster,
+            queues: self.queues,
+            suspects: self.suspects,
+            suspects_version: self.suspects_version,
+        }
+    }
+
+    /// Lets the pods into their slots. Of a request that asks about pods each is checked with those
+    /// before it; false if there is no order in which all may come.
+    pub(super) fn house(&mut self, request: &Request, slots: &mut Allocations) -> bool {
+        let is_checked = request.asks_about_pods();
+        let (mut left, mut others): (Vec<(&Arc<Pod>, &mut Allocation)>, Vec<_>) =
+            (Vec::new(), Vec::new());
+        for (group, of_wants) in request.groups.iter().zip(slots.iter_mut()) {
+            let pods =
+                group.pods.iter().zip(of_wants).flat_map(|(pods, slots)| pods.iter().zip(slots));
+            // Pods that are to be near to each other may be the first of their like only before
+            // others of it come elsewhere.
+            if group.is_near_its_own() { left.extend(pods) } else { others.extend(pods) }
+        }
+        left.extend(others);
+        while !left.is_empty() {
+            let before = left.len();
+            let mut later = Vec::new();
+            for (pod, slot) in left {
+                if is_checked && self.cluster.judge_neighbours(slot.rank, pod).is_some() {
+                    later.push((pod, slot));
+                } else {
+                    self.ledger.house(self.cluster, slot, pod);
+                }
+            }
+            left = later;
+            if left.len() == before {
+                return false;
+            }
+        }
+        self.stay_near(request, slots)
+    }
+
+    /// True if pods that are to be near to each other would also be admitted beside the pods that
+    /// come after them. The same is checked again before their Bindings leave.
+    fn stay_near(&mut self, request: &Request, slots: &Allocations) -> bool {
+        let near = request.groups.iter().zip(slots).filter(|(group, _)| group.is_near_its_own());
+        let mut near = near
+            .filter(|_| request.groups.len() > 1)
+            .flat_map(|(group, slots)| group.pods.iter().zip(slots));
+        near.all(|(pods, slots)| {
+            pods.iter()
+                .zip(slots)
+                .all(|(pod, slot)| self.ledger.judge(self.cluster, slot, pod).is_none())
+        })
+    }
+
+    /// Counts a trial of this number of pods.
+    pub(super) fn count_trial(&mut self, pods: usize) {
+        self.ledger.questions += (pods / PODS_OF_A_QUESTION) as u64;
+    }
+
+    /// Counts a copy of this number of nodes.
+    pub(super) fn count_copy(&mut self, nodes: usize) {
+        self.ledger.questions += (nodes / NODES_OF_A_QUESTION) as u64;
+    }
+}
